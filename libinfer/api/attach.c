@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attaches a KV tier to an engine: sets what the names of blocks depend on, and describes the model
- * to the tier.
+ * Attaches a KV tier to an engine, and describes the model and its KV blocks to the tier.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -11,7 +10,8 @@
 #include "core/err.h"
 #include "quant/codec.h"
 
-/* Assumed speed of prompts per thread until it is measured; low, because plain C is slow. */
+/* Operations per second and thread that are assumed until the speed of prompts is measured.
+ * REF_FLOPS is low because the instruction set "ref" is plain C. */
 #define FIRST_FLOPS 5e10
 #define REF_FLOPS   5e8
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * inf_devices() and inf_device_open().
+ * Implements inf_devices() and inf_device_open().
  */
 #include <errno.h>
 #include <stdio.h>
@@ -70,7 +70,8 @@ static void explain_cpu(struct inf_device *device)
                  list->rows[1].info.name, list->rows[1].info.description);
 }
 
-/* Keeps the device open. For "auto" it is not an error if the device does not open. */
+/* Opens the selected device and keeps it open. If a device for "auto" does not open, the CPU
+ * replaces it; that is not an error. */
 static int hold_device(struct inf_device *device, const struct inf_device_params *params,
                        bool is_auto, struct inf_err *reterr)
 {
@@ -101,7 +102,8 @@ int inf_device_open(const struct inf_device_params *params, struct inf_device **
         return err_set(reterr, ENOMEM, "out of memory");
     devices_add_cpu(device->list);
     if (is_auto || device_is_vulkan(params->name)) {
-        /* The list and the device use the same drivers. If there are none, the list says so. */
+        /* Loads the drivers once, for both the list and the device. A failure is ignored here,
+         * because the list reports it. */
         if (!is_auto || devices_has_gpu(NULL))
             vkb_hold(NULL, NULL, false, &drivers, NULL);
         (is_auto ? devices_add_gpus : devices_add_vulkan)(device->list);

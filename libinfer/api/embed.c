@@ -89,8 +89,8 @@ static int check_params(const struct inf_embedder_params *p, struct inf_err *ret
     return 0;
 }
 
-/* If the model has a table of positions, a text can have at most as many tokens as this table has
- * rows. */
+/* Chooses the limit of tokens per text. If the model has a table of positions, a text can have at
+ * most as many tokens as this table has rows. */
 static int choose_max_tokens(const struct inf_embedder_params *p, uint32_t *ret_max,
                              struct inf_err *reterr)
 {
@@ -117,8 +117,9 @@ static int build_graphs(struct model *m, struct model_embed *how, uint32_t n, st
     return r;
 }
 
-/* A score is a single number that can be small relative to its terms, and so is a product of two
- * token vectors. Therefore the matrices of models in F32 keep their precision for both. */
+/* Returns whether weights are multiplied at full precision. A score, or the dot product of two
+ * token vectors, is a single number that can be small relative to its terms. Therefore scores and
+ * token vectors of models in F32 are computed at full precision. */
 static bool is_exact(const struct inf_embedder_params *p)
 {
     return p->exact || (p->kind != INF_EMBED_VECTORS && p->model->info.dtype == INF_DTYPE_F32);

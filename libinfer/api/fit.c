@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Models larger than their device's memory: the device gets as many layers as fit, the CPU the
- * others.
+ * Divides a model that is larger than its device's memory: the device gets as many layers as fit,
+ * and the CPU gets the others.
  */
 #include <errno.h>
 
@@ -10,9 +10,11 @@
 #include "backend/layer-split.h"
 #include "core/err.h"
 
-/* Memory of a plan besides its values: descriptors, staging, memory that drivers keep. */
+/* Memory of a plan besides its values: descriptors, buffers for transfers, and what drivers
+ * keep. */
 #define SPARE_BYTES (64ull << 20)
-/* At most about this many of the widest values are needed at the same time. */
+/* Estimate of how many values a plan needs at the same time, if each were as large as the
+ * largest. */
 #define WIDEST_ALIVE 6u
 
 static uint64_t scratch_bytes(const struct graph *g, const struct plan_limits *limits)
@@ -53,7 +55,8 @@ static int open_cpu(const struct setup *setup, struct backend **ret_backend, str
     return setup_backend(&cpu, ret_backend, reterr);
 }
 
-/* Adds the CPU to *@backend for all but its last @n_layers layers, or replaces *@backend by it. */
+/* Leaves the last @n_layers of all @n_all layers to *@backend, and gives the others to the CPU. If
+ * @n_layers is 0, the CPU replaces *@backend. */
 static int share_layers(struct backend **backend, const struct setup *setup, uint32_t n_all,
                         uint32_t n_layers, struct inf_err *reterr)
 {
@@ -87,7 +90,8 @@ int setup_fit(struct backend **backend, const struct setup *setup, const struct 
 
     if (budget == UINT64_MAX)
         return 0;
-    /* A graph whose layers cannot be separated is tried as a whole. */
+    /* If the graph cannot be cut between layers, the device gets the whole graph, even if it may
+     * not fit. */
     if (layer_sizes_init(&sizes, g, layout, n_blocks, reterr) < 0)
         return 0;
     sizes.scratch = scratch_bytes(g, limits);

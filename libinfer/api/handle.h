@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Definitions of struct inf_model and struct inf_engine, for the files of api/. */
+/* Defines struct inf_model and struct inf_engine for the files of api/. */
 
 #include <stdatomic.h>
 
@@ -28,15 +28,15 @@ struct inf_model {
     char template_error[256];
 };
 
-/* embed.c: whether the model can serve @use, which is one of the uses of an embedder: vectors of
- * texts, vectors of tokens, or scores. Returns the same errors as inf_model_suits(). */
+/* embed.c: checks whether the model can serve @use, a purpose of embedders: vectors of texts,
+ * vectors of tokens, or scores. Returns the same errors as inf_model_suits(). */
 int embed_check(struct inf_model *m, enum inf_model_use use, struct inf_err *reterr);
 
-/* For a model without a decoder or an encoder of texts: returns -EINVAL, with the reason in
- * @reterr. */
+/* Returns -EINVAL, with the reason in @reterr, for a model that neither generates nor encodes
+ * text. */
 int model_refuse_text(const struct inf_model *m, struct inf_err *reterr);
 
-/* The files of the weights. An engine, embedder or transcriber checks them for changes. */
+/* Returns the files of the weights. An engine, embedder or transcriber checks them for changes. */
 static inline struct file_set model_files(const struct inf_model *m)
 {
     return (struct file_set){.maps = m->maps, .n = m->n_maps};
@@ -52,27 +52,28 @@ struct inf_engine {
 int attach_tier(struct inf_engine *engine, const struct inf_engine_params *p,
                 struct inf_err *reterr);
 
-/* Requirements for a runner of @model. */
+/* Requirements of a new runner (sched/runner.h: a model that is ready to run on a device), and the
+ * resources that the runner may use. */
 struct setup {
     const char *device, *cache_dir, *isa, *kv_type;
     bool cache_read_only;
-    uint64_t device_bytes; /* most memory to use on a device with its own memory; 0: all */
+    uint64_t device_bytes; /* limit of memory to use on a device with its own memory; 0: all */
     uint32_t n_threads;
     uint32_t n_ctx;    /* positions per sequence */
     uint32_t n_blocks; /* 0: as many as one sequence needs */
     uint32_t max_rows, max_logits, max_seqs;
 };
 
-/* The layout of the model's KV cache. Without a type, models with F32 weights (which serve as
- * references) use F32 and others F16. -EINVAL: unknown type; -EOPNOTSUPP: the model does not allow
- * it. */
+/* Computes the layout of the model's KV cache. If @kv_type is NULL, models with F32 weights, which
+ * serve as references, use F32, and other models use F16. -EINVAL: unknown type; -EOPNOTSUPP: the
+ * model does not allow it. */
 int setup_kv_layout(const struct inf_model *model, const char *kv_type,
                     struct kv_layout *ret_layout, struct inf_err *reterr);
 /* Returns 0 if the device supports keys and values in @layout, else -EOPNOTSUPP. */
 int setup_kv_check(struct backend *backend, const struct kv_layout *layout, struct inf_err *reterr);
-/* Default size of a KV cache in bytes. On a device without memory of its own it is a quarter of the
- * machine's memory, else the part of the device's memory that the model leaves free, but at least a
- * quarter. */
+/* Returns the default size of a KV cache in bytes. On a device without memory of its own, the size
+ * is a quarter of the machine's memory. On other devices, the size is the memory that the model
+ * leaves free, but at least a quarter of the device's memory. */
 uint64_t setup_kv_room(struct backend *backend, const struct inf_model *model,
                        const struct setup *setup);
 /* Sets in @setup the number of blocks of a KV pool of at most @room bytes, on a device that holds
@@ -81,18 +82,19 @@ uint64_t setup_kv_room(struct backend *backend, const struct inf_model *model,
 int setup_kv_size(const struct inf_engine_params *p, const struct kv_layout *layout, uint64_t room,
                   uint64_t max_blocks, struct setup *setup, struct inf_err *reterr);
 int setup_backend(const struct setup *setup, struct backend **ret_backend, struct inf_err *reterr);
-/* Bytes of a device's own memory that a model may use; UINT64_MAX: it has no memory of its own. */
+/* Returns the bytes of a device's own memory that a model may use; UINT64_MAX: the device has no
+ * memory of its own. */
 uint64_t setup_memory(struct backend *backend, const struct setup *setup);
-/* Estimate of a plan's memory besides weights and KV cache. */
+/* Returns an estimate of the bytes that a plan needs besides weights and KV cache. */
 uint64_t setup_spare(void);
 /* If a device has too little memory for all layers, uses the CPU beside it or instead of it.
  * Returns the same errors as backend_new(). */
 int setup_fit(struct backend **backend, const struct setup *setup, const struct graph *g,
               const struct kv_layout *layout, uint32_t n_blocks, const struct plan_limits *limits,
               struct inf_err *reterr);
-/* Compiles a runner on *@backend, and takes ownership of the backend on success. -EINVAL: no
- * weights, unknown names, or the device is too small for n_ctx. backend_new() and setup_kv_layout()
- * describe the other errors. */
+/* Compiles a runner on *@backend, and takes ownership of the backend on success. -EINVAL: the model
+ * has no weights, a name in @setup is unknown, or the device is too small for n_ctx. backend_new()
+ * and setup_kv_layout() describe the other errors. */
 int setup_runner_on(struct backend **backend, const struct inf_model *model,
                     const struct setup *setup, struct runner **ret_runner, struct inf_err *reterr);
 /* Like setup_runner_on(), with a new backend. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * inf_logits(): runs one sequence through the model and keeps all rows.
+ * inf_logits(): runs one sequence through the model and keeps the logits of all rows.
  */
 #include <errno.h>
 #include <string.h>

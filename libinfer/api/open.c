@@ -16,8 +16,8 @@
 #include "graph/graph.h"
 #include "quant/dtype.h"
 
-/* "Q4_K + Q6_K": the formats of matrices in order of decreasing size, without those below one
- * percent. */
+/* Sets dtype_text to the number formats of the matrices, for example "Q4_K + Q6_K". The format of
+ * most bytes comes first, and formats of less than one percent of the bytes are left out. */
 static void describe_dtypes(struct inf_model *m, uint64_t *bytes, uint64_t total)
 {
     size_t len = 0;
@@ -120,7 +120,8 @@ static int open_template(struct inf_model *m, const char *given, struct inf_err 
     return 0;
 }
 
-/* A file that begins neither like GGUF nor like .bin can only be a tokenizer. */
+/* Returns whether @path can only be a tokenizer file, because it begins neither like a GGUF file
+ * nor like a .bin file of ggml. */
 static bool is_lone_tokenizer(const char *path)
 {
     return !path_is_dir(path) && file_begins_with(path, "") && !file_begins_with(path, "GGUF") &&

@@ -21,7 +21,8 @@
 #define DEFAULT_SEQS  16u
 #define DEFAULT_QUEUE 256u
 #define DEFAULT_BATCH 512u
-/* Rows of logits per step for log-probabilities of prompts. Their memory is used only when they are
+/* Rows of logits per step for log-probabilities of prompts: as many as take PROMPT_LOGITS_BYTES,
+ * but at least PROMPT_LOGITS_MIN. Their memory is used only when log-probabilities are
  * requested. */
 #define PROMPT_LOGITS_MIN   16u
 #define PROMPT_LOGITS_BYTES (64u << 20)
@@ -78,7 +79,8 @@ static int open_runner(const struct inf_engine_params *p, struct setup *setup,
     return setup_runner_on(&backend, p->model, setup, ret_runner, reterr);
 }
 
-/* Computes the origin of the names of its KV blocks. */
+/* Computes the origin of the names of KV blocks: a name that depends on the model, the device, the
+ * instruction set and the number formats. */
 static void name_origin(const struct inf_model *model, const struct runner *runner,
                         struct kv_name *ret_origin)
 {

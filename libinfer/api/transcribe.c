@@ -33,7 +33,7 @@ static int check_params(const struct inf_transcriber_params *p, struct inf_err *
     return 0;
 }
 
-/* Only the CPU computes encoders. */
+/* Returns the device to use. "auto" means the CPU, because no other device can run Whisper. */
 static const char *device_of(const struct inf_transcriber_params *p)
 {
     return !p->device || strcmp(p->device, "auto") == 0 ? "cpu" : p->device;

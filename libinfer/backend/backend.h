@@ -2,14 +2,15 @@
 #pragma once
 
 /*
- * Backends: the devices that compute graphs
+ * Declares backends, which compute graphs on devices.
  *
- * A backend is a device: it holds KV stores and compiles graphs into plans. A plan is compiled once
- * for a graph and a largest batch and then run for every step. A run allocates nothing, logs
- * nothing and builds nothing. The results of a row are bit-identical whatever other rows the batch
- * has, however a prompt is split into steps, and for any number of threads.
+ * A backend is an open device: it holds KV stores and compiles graphs into plans. A plan is
+ * compiled once, for one graph and a maximum batch, and then runs in every step. Running a plan
+ * neither allocates nor logs nor compiles. A row is one token of one sequence. The result of a row
+ * always has the same bits: they do not depend on the other rows of the batch, on how a prompt is
+ * split into steps, or on the number of threads.
  *
- * All calls on one backend come from one thread.
+ * All calls on one backend come from one thread, unless an operation says otherwise.
  */
 
 #include <infer/types.h>
@@ -25,11 +26,12 @@ struct backend; /* starts with `const struct backend_ops *ops` */
 struct plan;
 struct kv_store;
 
-/* K and V of all layers in blocks. The layout inside a block is private to the backend. */
+/* Describes how a KV store holds K and V of all layers, in blocks. The layout inside a block is
+ * private to the backend. */
 struct kv_layout {
     uint32_t n_layers, n_kv_heads, head_dim;
     uint32_t block_tokens; /* 64 */
-    enum codec k, v;       /* head_dim is a multiple of both units */
+    enum codec k, v;       /* head_dim must be a multiple of the head_unit of both codecs */
 };
 
 struct plan_limits {
@@ -37,128 +39,139 @@ struct plan_limits {
     uint32_t max_logits; /* rows of logits of one step */
     uint32_t max_seqs;
     uint32_t max_ctx; /* positions of one sequence */
-    bool many_rows;   /* most steps have many rows: use the units that compute many rows best */
+    bool many_rows;   /* most steps have many rows: use the instructions that are best for many
+                         rows */
 };
 
-/*
- * A device may be lost: then run() and logits() return -ENODEV. They keep doing so until recover()
- * succeeds, and meanwhile kv_copy(), kv_drop() and plan_rest() do nothing.
- */
 /* The format of the weights of a product. */
 struct product_format {
     enum inf_dtype dtype;
-    bool packed; /* as matmul_packs() defines it (cpu/matmul.h) */
+    bool packed; /* packed as cpu/matmul/matmul.h describes it */
 };
 
+/*
+ * Holds the operations of a backend. Some operations may be NULL; their comments say what NULL
+ * means. A device can be lost: then run() and logits() return -ENODEV until recover() succeeds, and
+ * meanwhile kv_copy(), kv_drop() and plan_rest() do nothing.
+ */
 struct backend_ops {
     const char *name; /* "cpu", "null" */
 
-    /* Bytes of device memory that are free for weights, K, V and plans; UINT64_MAX: the device uses
-     * the host's memory. NULL: it does so too. */
+    /* Returns the bytes of device memory that are free for weights, K, V and plans. Devices that
+     * use the host's memory return UINT64_MAX, or do not have this operation (NULL). */
     uint64_t (*memory)(struct backend *b);
-    /* Whether keys and values of these formats are supported; if not, -EOPNOTSUPP with the
-     * reason, and kv_new() must not be called with them. Any thread may call it. NULL: all are
-     * supported. */
+    /* Returns 0 if the device supports keys and values of these formats, else -EOPNOTSUPP with the
+     * reason; then kv_new() must not be called with them. Any thread may call kv_check(). NULL: all
+     * formats are supported. */
     int (*kv_check)(struct backend *b, const struct kv_layout *layout, struct inf_err *reterr);
-    /* The maximum number of blocks that this device can hold; UINT32_MAX if only memory limits
-     * them. */
+    /* Returns the maximum number of blocks that this device can hold, or UINT32_MAX if only memory
+     * limits them. */
     uint64_t (*kv_max_blocks)(struct backend *b, const struct kv_layout *layout);
-    /* Creates a store of @n_blocks. Its memory is reserved and used only as blocks are written.
-     * -ENOMEM. */
+    /* Creates a store of @n_blocks blocks. A store in the host's memory only reserves addresses,
+     * and uses memory as blocks are written. Returns 0 or -ENOMEM. */
     int (*kv_new)(struct backend *b, const struct kv_layout *layout, uint32_t n_blocks,
                   struct kv_store **ret_store);
     void (*kv_free)(struct backend *b, struct kv_store *store);
-    /* Copies block @src to block @dst, all layers. Cannot fail. */
+    /* Copies block @src to block @dst, in all layers. Cannot fail. */
     void (*kv_copy)(struct backend *b, struct kv_store *store, uint32_t dst, uint32_t src);
-    /* Returns the memory of @n blocks to the system; their content is lost. */
+    /* Returns the memory of the @n blocks from block @first on to the system; their content is
+     * lost. */
     void (*kv_drop)(struct backend *b, struct kv_store *store, uint32_t first, uint32_t n);
-    /* The bytes of one block. NULL: the content of blocks cannot leave the device. */
+    /* Returns the bytes of one block. NULL: the content of blocks cannot leave the device. */
     uint64_t (*kv_size)(const struct backend *b, const struct kv_store *store);
-    /* The address of a block's bytes; other threads may write them while no step uses the block.
-     * NULL: a block is not one piece of host memory. */
+    /* Returns the address of a block's bytes; other threads may write to them while no step uses
+     * the block. NULL: a block is not one piece of host memory. */
     void *(*kv_bytes)(struct backend *b, struct kv_store *store, uint32_t block);
-    /* Between steps: kv_export() copies a block to @to, kv_import() from @from, each [kv_size()].
-     * Return 0 or -ENOMEM; -ENODEV: the device is lost. NULL: use kv_bytes(). */
+    /* kv_export() copies a block to @to; kv_import() copies a block from @from. @to and @from have
+     * kv_size() bytes. Both functions may be called only between steps, and return 0, -ENOMEM, or
+     * -ENODEV if the device is lost. NULL: callers use kv_bytes(). */
     int (*kv_export)(struct backend *b, struct kv_store *store, uint32_t block, void *to);
     int (*kv_import)(struct backend *b, struct kv_store *store, uint32_t block, const void *from);
-    /* A text that identifies the meaning of a block's bytes. Exists with kv_size(). Devices with
-     * the same text, number formats, name and instruction set read and write the same bits. Lives
-     * as long as the backend. */
+    /* Returns a text that identifies the meaning of a block's bytes. The text lives as long as the
+     * backend. Two devices can read each other's blocks, and write blocks of the same bits, if
+     * their texts, number formats, names and instruction sets are equal. Every backend with
+     * kv_size() has kv_format(). */
     const char *(*kv_format)(const struct backend *b);
 
     /* Compiles a plan for steps over @store. The store and the graph's weights must outlive the
-     * plan; the graph need not. -EOPNOTSUPP with the reason, -ENOMEM. */
+     * plan; the graph need not. Returns 0, -EOPNOTSUPP with the reason, or -ENOMEM. */
     int (*compile)(struct backend *b, const struct graph *g, const struct plan_limits *limits,
                    struct kv_store *store, struct plan **ret_plan, struct inf_err *reterr);
     void (*plan_free)(struct backend *b, struct plan *plan);
-    /* Between steps: returns memory to the system that the next step overwrites before reading
-     * it. */
+    /* Returns memory of the plan to the system. May be called only between steps; the next step
+     * writes to this memory before it reads it. */
     void (*plan_rest)(struct backend *b, struct plan *plan);
-    /* Runs one step over the plan's store. @logits: [n_logits, width of the output] floats, row i
-     * for logit_rows[i].
-     * @tops: NULL, or [n_logits]. Where a list is requested, a backend with logits() fills the list
-     * and does not touch that row of @logits; other backends ignore @tops. The batch must be valid
-     * (sched ensures it; asserted). Returns 0; -ENODEV if the device was lost; another negative
-     * errno if it failed; the CPU never fails. */
+    /* Runs one step over the plan's store. @logits: [n_logits, width of the output] floats; its row
+     * i belongs to the row logit_rows[i] of the batch. @tops: NULL, or [n_logits] lists of the
+     * largest logits of a row. If row i of @tops requests a list, a backend with logits() fills the
+     * list, and the content of row i of @logits is undefined; other backends ignore @tops. The
+     * batch must be valid; backends assert this. Returns 0; -ENODEV if the device was lost; another
+     * negative errno if the step failed. The CPU never fails. */
     int (*run)(struct backend *b, struct plan *plan, struct kv_store *store,
                const struct batch *batch, float *logits, struct top_row *tops);
-    /* The fastest format for products of many rows with weights of @dtype, among the formats that
-     * lose little precision. @values: the product computes values of attention, where errors matter
-     * most. NULL: the stored format. */
+    /* Returns the fastest format for products of many rows with weights of @dtype, among the
+     * formats that lose little precision. @values: the product computes values of attention, where
+     * errors matter most. NULL: weights are used in the format in which they are stored. */
     struct product_format (*product_format)(const struct backend *b, enum inf_dtype dtype,
                                             bool values);
-    /* The fastest format of keys and values for attention of many rows, among those that lose
-     * little compared with F32. NULL: F32. */
+    /* Returns the fastest format of keys and values for attention of many rows, among the formats
+     * that lose little precision compared with F32. NULL: callers use F32. */
     enum codec (*many_codec)(const struct backend *b);
-    /* Runs a part of a step: from stage *@i_stage on (0: the beginning) to a point where another
-     * plan with another store may run. Sets *@i_stage to the next stage, or to 0 when the step is
-     * complete. All other arguments are as of run(), the same in each call of a step. NULL: steps
-     * cannot be interrupted. */
+    /* Runs a part of a step: from stage *@i_stage of the plan on (0: the beginning) to a point
+     * where another plan with another store may run. Sets *@i_stage to the next stage, or to 0 when
+     * the step is complete. The other arguments are those of run(), and must be equal in all calls
+     * for one step. NULL: steps cannot be interrupted. */
     int (*run_part)(struct backend *b, struct plan *plan, struct kv_store *store,
                     const struct batch *batch, float *logits, uint32_t *i_stage);
-    /* Fetches the whole row @i of the last run, for which a list was not sufficient. Errors as of
-     * run(). NULL: this backend makes no lists. */
+    /* Fetches the whole row @i of logits of the last run. Callers need it when the list of the row
+     * is not sufficient. Returns 0, or an error like run(). NULL: this backend makes no lists. */
     int (*logits)(struct backend *b, struct plan *plan, uint32_t i, float *ret_row);
-    /* Most rows that the next step should have, at least 1, so that the device stays responsive for
-     * other users. More rows also work. NULL: as many as the plan allows. */
+    /* Returns the number of rows, at least 1, that the next step should not exceed, so that the
+     * device stays responsive for other users. Steps with more rows also work. NULL: a step should
+     * have as many rows as the plan allows. */
     uint32_t (*max_rows)(struct backend *b, const struct plan *plan);
     /* Opens a lost device again. Plans and stores stay valid, but the content of all blocks is
-     * lost. On failure gives the reason, and may be called again. NULL: the loss of this device is
-     * final. */
+     * lost. If recover() fails, it sets *reterr to the reason, and may be called again. NULL: a
+     * lost device of this kind cannot be opened again. */
     int (*recover)(struct backend *b, struct inf_err *reterr);
     void (*free)(struct backend *b);
 
-    /* Between steps: calls @fn on the n_threads() host threads of this device, including the
-     * caller's, and returns when all are done. */
+    /* Calls @fn on each of the n_threads() host threads of this device, including the calling
+     * thread, and returns when all calls have ended. May be called only between steps. */
     void (*parallel)(struct backend *b, workers_fn fn, void *arg);
     unsigned (*n_threads)(const struct backend *b);
-    const char *(*isa)(const struct backend *b); /* instruction set in use, static */
+    const char *(*isa)(const struct backend *b); /* returns the name of the instruction set in use,
+                                                    a string constant */
 };
 
 struct backend {
     const struct backend_ops *ops;
-    char device[20]; /* its name in the list of devices: "cpu", "vulkan:0" */
+    char device[20]; /* name of the device in the list of devices: "cpu", "vulkan:0" */
 };
 
 struct backend_params {
     const char *device;    /* "auto", "cpu", "vulkan", "vulkan:N" or "null"; NULL: "auto" */
     const char *isa;       /* NULL: the best */
-    uint32_t n_threads;    /* 0: all that the process may use */
-    bool many_rows;        /* of all plans, see plan_limits */
-    bool exact;            /* sums of F16 products are floats, even if the CPU offers F16 sums */
-    const char *cache_dir; /* for compiled kernels, created if missing; NULL: they are not stored */
+    uint32_t n_threads;    /* 0: one thread for each CPU that the process may use */
+    bool many_rows;        /* plan_limits.many_rows of all plans */
+    bool exact;            /* F16 products are added up as floats, even if the CPU can add them up
+                              as F16 */
+    const char *cache_dir; /* directory for compiled kernels, created if missing; NULL: they are not
+                              stored */
     bool cache_read_only;  /* do not write to cache_dir */
 };
 
-/* Implemented in backends.c. -EINVAL: unknown name; -EOPNOTSUPP: not available here; -ENOMEM. */
+/* Opens a backend (backends.c). Returns 0; -EINVAL if a name in @params is unknown; -EOPNOTSUPP if
+ * the device or instruction set is not available here; or -ENOMEM. */
 int backend_new(const struct backend_params *params, struct backend **ret_backend,
                 struct inf_err *reterr);
 struct backend *backend_free(struct backend *b);
 DEFINE_CLEANUP(struct backend *, backend_free);
 
-/* Bytes of one block, with all layers, K and V. */
+/* Returns the bytes of one block, with K and V of all layers. */
 uint64_t kv_layout_block_bytes(const struct kv_layout *layout);
 
-/* For any backend with kv_size(): like kv_export() and kv_import(). */
+/* These functions do the work of kv_export() and kv_import() for every backend with kv_size(). If
+ * the backend has kv_bytes() instead, they copy the bytes themselves. */
 int backend_kv_export(struct backend *b, struct kv_store *store, uint32_t block, void *to);
 int backend_kv_import(struct backend *b, struct kv_store *store, uint32_t block, const void *from);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Selection of a backend by name, and code that all backends share
+ * Opens a backend by its name, and holds code that all backends share.
  *
- * "auto" is the best available device. If a listed GPU cannot be opened, "auto" falls back to the
- * CPU.
+ * The name "auto" means the best available device. If a listed GPU cannot be opened, "auto" falls
+ * back to the CPU.
  */
 #include "backend/backend.h"
 
@@ -37,7 +37,8 @@ static int gpu_open(const struct backend_params *params, struct backend **ret_ba
 
     if (!list)
         return -ENOMEM;
-    /* The list and the backend use the same drivers. */
+    /* Hold the drivers from now until a device is open, so that they are not unloaded after the
+     * devices are listed and loaded again. */
     if (devices_has_gpu(NULL))
         vkb_hold(NULL, NULL, false, &drivers, NULL);
     devices_add_cpu(list);
@@ -75,7 +76,7 @@ int backend_new(const struct backend_params *params, struct backend **ret_backen
     r = open_named(params, name, &b, reterr);
     if (r < 0)
         return r;
-    /* Vulkan backends set the name with their number themselves. */
+    /* A Vulkan backend has already set its name, which contains its number. */
     if (!b->device[0])
         snprintf(b->device, sizeof(b->device), "%s", b->ops->name);
     *ret_backend = b;
@@ -94,7 +95,8 @@ uint64_t kv_layout_block_bytes(const struct kv_layout *layout)
     uint64_t n = codec_head_bytes(layout->k, layout->head_dim) +
                  codec_head_bytes(layout->v, layout->head_dim);
 
-    /* A layout comes from a model's hyperparameters. If its size overflows, it fits nowhere. */
+    /* A layout comes from a model's hyperparameters, which may be hostile. If its size overflows,
+     * the result is too large for any device. */
     if (!size_mul(n, layout->n_layers, &n) || !size_mul(n, layout->n_kv_heads, &n) ||
         !size_mul(n, layout->block_tokens, &n))
         return UINT64_MAX;

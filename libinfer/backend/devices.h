@@ -2,9 +2,10 @@
 #pragma once
 
 /*
- * A list of devices while it is filled
+ * Fills and searches the list of devices.
  *
- * Rows own their texts, and `info` points to them, so a row must not move.
+ * A row of the list describes one device. The row owns its texts, and its `info` points to them, so
+ * a row must not move in memory.
  */
 
 #include <infer/device.h>
@@ -21,24 +22,26 @@ struct device_row {
 struct inf_device_list {
     struct device_row rows[DEVICES_MAX];
     size_t n;
-    char why[sizeof(((struct inf_err *)NULL)->text)]; /* why there is no Vulkan device; "" */
+    char why[sizeof(((struct inf_err *)NULL)->text)]; /* why there is no Vulkan device; else "" */
 };
 
-/* Appends an empty row whose info points to its texts. NULL: the list is full. */
+/* Appends an empty row whose `info` points to its texts. Returns NULL if the list is full. */
 struct device_row *devices_add(struct inf_device_list *list);
-/* Copies @text, truncated to @size. Drivers may return anything, and the text goes to terminals,
- * JSON and metric labels, so characters that are not plain become '?'. */
+/* Copies @text to @out, truncated to @size bytes. Drivers may return anything, and the text goes to
+ * terminals, JSON and metric labels. So quotes, backslashes and all characters that are not
+ * printable ASCII become '?'. */
 void devices_set_text(char *out, size_t size, const char *text);
-/* devices_add_cpu() adds the CPU, which comes first; devices_add_vulkan() adds the Vulkan devices,
- * for which it loads their drivers. */
+/* devices_add_cpu() adds the CPU and must be called first. devices_add_vulkan() loads the Vulkan
+ * drivers and adds their devices. */
 void devices_add_cpu(struct inf_device_list *list);
 void devices_add_vulkan(struct inf_device_list *list);
-/* Adds the Vulkan devices for "auto", without loading drivers that would find no GPU. */
+/* Adds the Vulkan devices from which "auto" chooses, without loading drivers on a machine without a
+ * GPU. */
 void devices_add_gpus(struct inf_device_list *list);
-/* As inf_device_has_gpu(). */
+/* Implements inf_device_has_gpu(). */
 bool devices_has_gpu(struct inf_err *reterr);
-/* Whether @name is "vulkan" or "vulkan:N". */
+/* Returns whether @name is "vulkan" or "vulkan:N". */
 bool device_is_vulkan(const char *name);
-/* As inf_device_list_find(). */
+/* Implements inf_device_list_find(). */
 int devices_find(const struct inf_device_list *list, const char *name,
                  const struct inf_device_info **ret_info, struct inf_err *reterr);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many layers of a model fit into a device's memory
+ * Computes how many layers of a model fit into a device's memory.
  *
- * A weight is counted where it is first met from the end. So a table that is both head and
- * embedding belongs to the head, and the embedding then has no weight of its own.
+ * A weight that several nodes of the graph use is counted only at the last of these nodes. So a
+ * table that is both head and embedding belongs to the head, and the embedding then has no weight
+ * of its own.
  */
 #include "backend/layer-fit.h"
 
@@ -21,7 +22,7 @@ static uint64_t weight_bytes(const struct weight *w)
     return bytes;
 }
 
-/* Whether a node behind @ref has the same weight. */
+/* Returns whether a later node has the same weight as @ref. */
 static bool comes_again(const struct graph *g, graph_ref ref)
 {
     const void *data = graph_node(g, ref)->w.data;
@@ -32,7 +33,7 @@ static bool comes_again(const struct graph *g, graph_ref ref)
     return false;
 }
 
-/* Bytes of the weights of nodes @first … @end - 1. */
+/* Returns the bytes of the weights of nodes @first … @end - 1. */
 static uint64_t bytes_between(const struct graph *g, graph_ref first, graph_ref end)
 {
     uint64_t bytes = 0;
@@ -70,8 +71,8 @@ int layer_sizes_init(struct layer_sizes *sizes, const struct graph *g,
         free(s.weights);
         return r;
     }
-    /* If rows without logits end with the last layer's attention, that layer and the head cannot be
-     * separated. */
+    /* If the last layer computes only rows with logits after its attention, the graph cannot be cut
+     * between this layer and the head. */
     if (graph_border(g, n, &last, &value, NULL) < 0)
         last = at - 1;
     s.weights[n - 1] = bytes_between(g, at, last + 1);
@@ -89,7 +90,7 @@ void layer_sizes_done(struct layer_sizes *sizes)
     sizes->weights = NULL;
 }
 
-/* Subtracts @bytes from the budget if there is enough left. */
+/* Subtracts @bytes from *@left. Returns false if fewer bytes than @bytes are left. */
 static bool take_bytes(uint64_t *left, uint64_t bytes)
 {
     if (bytes > *left)

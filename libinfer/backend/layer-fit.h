@@ -2,38 +2,40 @@
 #pragma once
 
 /*
- * How many layers of a model fit into a device's memory
+ * Computes how many layers of a model fit into a device's memory.
  *
- * A device that cannot hold a whole model gets its last layers and the head; the CPU gets the
- * embedding and the first layers. This way moves less data than the opposite one:
+ * A device that cannot hold a whole model gets the model's last layers and the head; the CPU gets
+ * the embedding and the first layers. This order moves less data than the opposite order:
  * - A step reads only one row of the embedding per token, but all of the head. So the head belongs
- *   where memory is fast, and the embedding does not need fast memory. This also holds if both are
- *   one table: then the CPU reads its rows from the mapped file.
- * - Rows go only to the device. It returns logits of few rows, or just the chosen tokens, and
- *   nothing at all in the steps of a prompt before its last.
+ *   where memory is fast, and the embedding does not need fast memory. This is also true if head
+ *   and embedding are one table: then the CPU reads the rows of the embedding from the mapped file.
+ * - The residual stream goes only from the CPU to the device. The device returns the logits of few
+ *   rows, or only the largest logits of these rows. In the steps of a prompt before its last step
+ *   it returns nothing.
  */
 
 #include "backend/backend.h"
 
-/* Sizes of the parts of a model, in bytes. */
+/* Holds the sizes of the parts of a model, in bytes. */
 struct layer_sizes {
     uint32_t n_layers;
     uint64_t *weights; /* [n_layers] */
     uint64_t head;     /* final norm and head; includes the last layer if it cannot be cut off */
-    uint64_t embd;     /* of the embedding; 0 if its table is also the head's */
+    uint64_t embd;     /* embedding; 0 if the head uses the same table */
     uint64_t kv;       /* K and V of one layer, all blocks */
     uint64_t scratch;  /* further memory of a plan */
 };
 
-/* Measures the weights of @g and a KV store of @n_blocks. Sets scratch to 0; the caller adds it.
- * Errors as of graph_border(), if the layers cannot be separated. */
+/* Computes the sizes of the weights of @g and of a KV store of @n_blocks. Sets `scratch` to 0; the
+ * caller must set it. Returns 0, -ENOMEM, or an error of graph_border() if the layers cannot be
+ * separated. */
 int layer_sizes_init(struct layer_sizes *sizes, const struct graph *g,
                      const struct kv_layout *layout, uint32_t n_blocks, struct inf_err *reterr);
 void layer_sizes_done(struct layer_sizes *sizes);
 
 /*
- * How many of the last layers fit into @budget bytes besides scratch and head; may be 0. The border
- * for layer_split_new() is n_layers minus that. If all layers fit, *ret_whole says whether the
- * embedding fits too: then no split is needed.
+ * Returns how many of the last layers fit into @budget bytes together with scratch and head; may be
+ * 0. The argument @i_layer of layer_split_new() is n_layers minus this number. If all layers fit,
+ * *ret_whole says whether the embedding fits too: then no split is needed.
  */
 uint32_t layer_fit(const struct layer_sizes *sizes, uint64_t budget, bool *ret_whole);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A backend that runs one model on two devices
+ * Implements a backend that runs one model on two devices.
  *
- * It uses both devices only through their operations. The lower plan computes a graph whose output
- * is the residual stream; its "logits" are requested for all rows. They are written to a buffer of
- * the plan, which the upper plan reads.
+ * The backend uses both devices only through their operations. The lower device runs a plan for a
+ * graph whose output is the residual stream, and returns the residual stream for all rows in the
+ * place of logits. The output is written to the buffer `between`, which the plan of the upper
+ * device reads.
  */
 #include "backend/layer-split.h"
 
@@ -16,12 +17,12 @@
 
 struct layer_split {
     struct backend backend; /* must be first */
-    struct backend_ops ops; /* whether there are lists and recovery depends on the parts */
+    struct backend_ops ops; /* logits and recover are NULL if the parts do not have them */
     struct backend *low, *high;
-    struct backend *host; /* one of the parts, whose threads serve both */
+    struct backend *host; /* the device, `low` or `high`, whose threads do the host work of both */
     uint32_t i_layer;
     bool low_lost, high_lost;
-    char *kv_format; /* NULL: a part cannot export blocks */
+    char *kv_format; /* NULL: one of the devices cannot export blocks */
 };
 
 struct kv_store {
@@ -30,9 +31,9 @@ struct kv_store {
 
 struct plan {
     struct plan *low, *high;
-    float *between;    /* [max_rows, width]: the values that cross the border */
-    uint64_t size;     /* its size in bytes */
-    uint32_t *numbers; /* [max_rows]: 0, 1, …: all rows, requested of the lower part */
+    float *between;    /* [max_rows, width]: the values that cross the border between the devices */
+    uint64_t size;     /* bytes of `between` */
+    uint32_t *numbers; /* [max_rows] 0, 1, 2, …: the rows whose output the lower device returns */
 };
 
 static struct layer_split *split_of(struct backend *b)
@@ -68,7 +69,8 @@ static int split_kv_check(struct backend *b, const struct kv_layout *layout, str
     return r;
 }
 
-/* Blocks without layers need no memory. */
+/* Returns how many blocks the device @part can hold. A device without layers holds any number of
+ * blocks, because its blocks need no memory. */
 static uint64_t part_max_blocks(struct backend *part, const struct kv_layout *layout)
 {
     return layout->n_layers > 0 ? part->ops->kv_max_blocks(part, layout) : UINT32_MAX;
@@ -132,7 +134,8 @@ static uint64_t split_kv_size(const struct backend *b, const struct kv_store *st
     return s->low->ops->kv_size(s->low, store->low) + s->high->ops->kv_size(s->high, store->high);
 }
 
-/* A lost part keeps returning the error until it is opened again, so the next step notices it. */
+/* If a device is lost during the export, its run() returns -ENODEV until the device is opened
+ * again, so the next step notices the loss. */
 static int split_kv_export(struct backend *b, struct kv_store *store, uint32_t block, void *to)
 {
     struct layer_split *s = split_of(b);
@@ -289,7 +292,8 @@ static int part_recover(struct backend *part, bool *lost, struct inf_err *reterr
     return r;
 }
 
-/* A part that was not lost still has its K and V, but nobody reads them: sequences start over. */
+/* Opens the lost devices again. A device that was not lost still has its K and V, but nobody reads
+ * them: all K and V are computed again. */
 static int split_recover(struct backend *b, struct inf_err *reterr)
 {
     struct layer_split *s = split_of(b);
@@ -353,7 +357,8 @@ static const struct backend_ops split_ops = {
     .isa = split_isa,
 };
 
-/* The bits also depend on the instruction sets, but the name contains only one of them. */
+/* Makes the text that kv_format() returns. It contains the instruction sets of both devices,
+ * because the bits of a block depend on both, and isa() returns only one. */
 static int make_kv_format(struct layer_split *s, const struct backend *low,
                           const struct backend *high)
 {
@@ -391,7 +396,7 @@ int layer_split_new(struct backend **low, struct backend **high, uint32_t i_laye
     }
     s->low = STEAL(*low);
     s->high = STEAL(*high);
-    /* Host work goes to the part that has more threads. */
+    /* The device with more threads does the host work. */
     s->host = s->high->ops->n_threads(s->high) > s->low->ops->n_threads(s->low) ? s->high : s->low;
     *ret_backend = &s->backend;
     return 0;

@@ -2,17 +2,18 @@
 #pragma once
 
 /*
- * A backend that runs one model on two devices
+ * Declares a backend that runs one model on two devices.
  *
  * The lower device computes the layers before a border; the upper device computes the other layers
  * and the head. In each step the rows of the residual stream cross the border as floats, so each
- * part's results are exactly those of its device. Each device stores K and V of its own layers, in
- * blocks with the same numbers. layer-fit.h chooses the border.
+ * device computes exactly the same results as if it ran the whole model. Each device stores K and V
+ * of its own layers, in blocks with the same numbers. layer-fit.h chooses the border.
  */
 
 #include "backend/backend.h"
 
-/* The upper device computes the layers from @i_layer on; 0: all layers, and the lower one only
- * embeds. On success takes ownership of both devices. -ENOMEM. */
+/* Creates a backend from two devices. *@high computes the layers from @i_layer on. If @i_layer is
+ * 0, it computes all layers, and *@low only looks up embeddings. On success the new backend owns
+ * both devices. Returns 0 or -ENOMEM. */
 int layer_split_new(struct backend **low, struct backend **high, uint32_t i_layer,
                     struct backend **ret_backend);

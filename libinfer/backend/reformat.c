@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies of weights in the format that a device multiplies fastest. The header gives the reason.
+ * Copies weights to the format that a device multiplies fastest. reformat.h gives the reason.
  */
 #include "backend/reformat.h"
 
@@ -11,7 +11,7 @@
 #include "core/err.h"
 #include "quant/dtype.h"
 
-/* Identifies a copy. Padding is zero, because keys are compared as bytes. */
+/* Identifies a copy. The struct has no padding, because keys are compared as bytes. */
 struct copy_key {
     const void *data;
     uint32_t dtype, packed;
@@ -27,7 +27,7 @@ static uint64_t copy_bytes(const struct weight *w, struct product_format to)
     return w->rows * row;
 }
 
-/* Writes row @i, which is @row, to its place in @copy. */
+/* Writes @row, which is row @i of @w, to its place in @copy. */
 static void put_row(const struct weight *w, struct product_format to, uint32_t i, const float *row,
                     void *copy)
 {
@@ -53,7 +53,8 @@ static int fill_copy(const struct weight *w, struct product_format to, void *cop
     return 0;
 }
 
-/* @to is packed, or F32. */
+/* Makes @w point to its copy in the format @to, which is packed or F32. If there is no such copy,
+ * makes it first. */
 static int copy_weight(struct reformat *rf, struct weight *w, struct product_format to)
 {
     const struct copy_key wanted = {w->data, to.dtype, to.packed};
@@ -88,7 +89,8 @@ void reformat_done(struct reformat *rf)
     *rf = (struct reformat){0};
 }
 
-/* Marks the product that gives @ref, and those that are added to it. */
+/* Marks the product whose result is @ref. If @ref is a sum, marks all products that are its
+ * terms. */
 static void mark_values(const struct graph *g, graph_ref ref, bool *values)
 {
     const struct graph_node *n = graph_node(g, ref);
@@ -101,7 +103,8 @@ static void mark_values(const struct graph *g, graph_ref ref, bool *values)
     mark_values(g, n->src[1], values);
 }
 
-/* [n_nodes]: whether a product computes values of attention. NULL if memory is short. */
+/* Returns an array that says for each node whether it is a product that computes values of
+ * attention. Returns NULL if memory is short. */
 static bool *find_values(const struct graph *g)
 {
     bool *values = NEW(bool, graph_n_nodes(g));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists, tuples and dicts. A list whose end is the end of the used part of its buffer may be
- * extended in place, so `messages = messages + [m]` in a loop takes linear time. The items that
- * both lists share never change.
+ * Implements lists, tuples and dicts. A list that ends where the used part of its buffer ends may
+ * be extended in place, so `messages = messages + [m]` in a loop takes linear time. The items that
+ * the old and the new list share never change.
  */
 #include <string.h>
 
@@ -37,7 +37,7 @@ struct value val_pair(struct jinja *j, struct value a, struct value b)
     return v;
 }
 
-/* Makes room for @more items behind those of @l. */
+/* Makes room for @more items at the end of @l. */
 static void list_reserve(struct jinja *j, struct jlist *l, size_t more)
 {
     struct jlist_room *room = l->room;
@@ -87,7 +87,8 @@ struct value val_dict(struct jinja *j)
     return (struct value){.kind = V_DICT, .u.d = jdict_new(j)};
 }
 
-/* A template can choose numbers whose hashes collide, so each probe is charged. */
+/* Puts entry @i into the index. A template can choose numbers whose hashes collide, so each probe
+ * is charged (jinja_charge()). */
 static void index_put(struct jinja *j, struct jdict *d, uint32_t i)
 {
     uint32_t at = (uint32_t)d->e[i].hash & (d->n_index - 1);

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* map, select and reject: generators that apply a filter, a test or an attribute to each item. */
+/* Defines the filters map, select and reject: generators that apply a filter, a test or an
+ * attribute to each item. */
 #include <string.h>
 
 #include "chat/attrpath.h"
 
 struct pick {
     struct value src, name;
-    struct args args, rest; /* as given; without the name */
+    struct args args, rest; /* all arguments; the arguments behind the name of the filter or test */
     struct attr_path path;
     bool by_attr, negate, has_name, ready;
 };
 
-/* Everything except the source is checked when the first item is requested, as in Python. */
+/* Checks the arguments of the filter. As in Python, that happens when the first item is
+ * requested. */
 static bool prepare_pick(struct jinja *j, struct jiter *it,
                          void (*parse)(struct jinja *j, struct pick *p))
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Filters over whole sequences: order, groups, extremes. */
+/* Defines filters over whole sequences: sorting, grouping, extremes. */
 #include <string.h>
 
 #include "chat/attrpath.h"
@@ -60,7 +60,7 @@ struct value attr_get(struct jinja *j, const struct attr_path *path, struct valu
     return item;
 }
 
-/* Merge sort of indices by their keys. */
+/* Sorts indices by the keys of their items, with merge sort. */
 static void merge_sort(struct jinja *j, const struct value *keys, size_t *order, size_t *tmp,
                        size_t n)
 {
@@ -79,15 +79,15 @@ static void merge_sort(struct jinja *j, const struct value *keys, size_t *order,
     jinja_step(j, n);
 }
 
-/* Sorts items stably by their keys, of which there are as many. */
+/* Sorts @n items by their @n keys, stably. */
 static void sort_by_keys(struct jinja *j, struct value *items, struct value *keys, size_t n,
                          bool reverse)
 {
     size_t *order = JARRAY(j, size_t, n), *tmp = JARRAY(j, size_t, n);
     struct value *copy = JARRAY(j, struct value, n * 2);
 
-    /* Equal items keep their order in both directions: for a descending order, the items are
-     * reversed before sorting and after it. */
+    /* Equal items keep their order in an ascending and in a descending sort. For that, a descending
+     * sort reverses the items before and after sorting. */
     for (size_t i = 0; i < n; i++)
         order[i] = reverse ? n - 1 - i : i;
     merge_sort(j, keys, order, tmp, n);
@@ -308,7 +308,7 @@ static bool batch_next(struct jinja *j, struct jiter *it, struct value *ret)
         it->in = iter_new(j, c->src);
         c->started = true;
     }
-    if (c->list.kind != V_MISSING) { /* items that did not fit into the last row */
+    if (c->list.kind != V_MISSING) { /* an item that did not fit into the row before */
         jlist_push(j, row.u.l, c->list);
         c->list = MISSING;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Filters that return text. */
+/* Defines filters that return text. */
 #include <string.h>
 
 #include "chat/pystr.h"
@@ -24,7 +24,8 @@ FILTER(f_capitalize)
     return text_to_case(j, val_soft_str(j, self), CASE_CAPITAL);
 }
 
-/* Words begin after spaces, hyphens and opening brackets, unlike in str.title(). */
+/* Capitalizes words. Unlike in str.title(), words begin after spaces, hyphens and opening
+ * brackets. */
 FILTER(f_title)
 {
     const struct value s = val_soft_str(j, self);
@@ -208,7 +209,7 @@ static struct value json_sep(struct jinja *j, struct value pair, size_t i)
     return v;
 }
 
-/* transformers replaces jinja2's own filter with json.dumps. */
+/* Implements tojson as transformers does, which replaces jinja2's filter by json.dumps. */
 FILTER(f_tojson)
 {
     struct json_style style = {

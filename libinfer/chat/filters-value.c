@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Filters that return numbers and single values. */
+/* Defines filters that return numbers and single values. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -47,8 +47,8 @@ FILTER(f_length)
     return val_int(n);
 }
 
-/* A copy without surrounding space, with ASCII digits and without underscores between digits; NULL
- * if an underscore is elsewhere. */
+/* Returns a copy of a number's text without surrounding space, with ASCII digits and without
+ * underscores between digits. Returns NULL if an underscore is at another place. */
 static char *number_text(struct jinja *j, struct value s)
 {
     const struct jstr *t = text_strip(j, s, MISSING, STRIP_BOTH).u.s;
@@ -76,7 +76,7 @@ static char *number_text(struct jinja *j, struct value s)
     return out;
 }
 
-/* float(v) of a string. Returns false if Python would refuse it. */
+/* Computes float(v) of a string. Returns false if Python would refuse the string. */
 static bool parse_float(struct jinja *j, struct value s, double *ret)
 {
     const char *t = number_text(j, s), *p = t;
@@ -96,7 +96,7 @@ static bool parse_float(struct jinja *j, struct value s, double *ret)
     return *end == 0 && end != t;
 }
 
-/* int(v, base) of a string. */
+/* Computes int(v, base) of a string. */
 static bool parse_int(struct jinja *j, struct value s, int64_t base, int64_t *ret)
 {
     const char *t = number_text(j, s), *p = t;
@@ -189,7 +189,8 @@ FILTER(f_float)
     return a[0].kind == V_MISSING ? val_float(0) : a[0];
 }
 
-/* round() to @n decimals: correct, halves to even, for the exact binary value. */
+/* Rounds to @n decimals as Python's round(): the exact binary value is rounded correctly, and
+ * halves to even. */
 static double round_float(struct jinja *j, double f, int64_t n)
 {
     char text[512];
@@ -203,7 +204,7 @@ static double round_float(struct jinja *j, double f, int64_t n)
         snprintf(text, sizeof(text), "%.*f", (int)MIN(n, 120), f);
         return n > 120 ? f : strtod(text, NULL);
     }
-    /* 10^-n is exact for all relevant n, and the division is rounded once. */
+    /* 10^-n is exact for all @n that matter, and the division rounds once. */
     const double p = pow(10, (double)-n), y = f / p;
     double r = nearbyint(y);
 
@@ -311,7 +312,8 @@ FILTER(f_pprint)
 {
     struct jbuf b = {0};
 
-    /* pprint breaks and sorts values longer than a line; templates only print short ones. */
+    /* Python's pprint breaks and sorts values that are longer than a line. Only shorter values are
+     * supported. */
     val_repr(j, &b, self);
     if (b.used > 78)
         jinja_raise(j, EPROTO, "pprint of a long value is not supported");

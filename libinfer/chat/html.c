@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Markup: strings that are marked safe for HTML, as in markupsafe, and the filters that create
- * them. Chat templates render without autoescape, so only explicit use of these has an effect.
+ * Implements Markup, strings that are marked as safe for HTML as in markupsafe, and the filters
+ * that create them. Chat templates are rendered without autoescape, so text is only escaped where a
+ * template asks for it.
  */
 #include <stdio.h>
 #include <string.h>
@@ -116,7 +117,8 @@ static struct value collapse_space(struct jinja *j, struct value v)
     return jbuf_value(j, &b);
 }
 
-/* Parses one entity ("&…;") at @p. Returns its length and its code point in *ret, or 0. */
+/* Parses an entity ("&…;") at @p. Returns its length, and sets *ret to its code point; 0: there is
+ * no entity. */
 static size_t parse_entity(const char *p, const char *end, uint32_t *ret)
 {
     static const struct {

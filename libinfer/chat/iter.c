@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Iteration as in Python: everything that can be looped over gives an iterator; generators are lazy
- * and can be read once.
+ * Iterates as Python does: each value that a loop can run over gives an iterator. Generators are
+ * lazy and can be read once.
  */
 #include <string.h>
 

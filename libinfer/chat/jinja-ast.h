@@ -2,30 +2,31 @@
 #pragma once
 
 /*
- * Parsed templates
+ * Defines parsed templates and the functions that make and run them.
  *
- * The parser makes nodes. Then jinja-scope.c gives every name a place: a slot of the function to
- * which it belongs. Functions are the parts that jinja2 compiles to Python functions: the template,
- * blocks, macros, call bodies, recursive loops and loop filters. The names of all scopes in a
- * function share its slots by (level, name), like Python's locals in the code that jinja2
- * generates. After that the tree never changes.
+ * The parser makes a tree of nodes. Then jinja-resolve.c gives every name a place: a slot in the
+ * array of variables of the function to which the name belongs. Functions are the parts of a
+ * template that jinja2 compiles to Python functions: the template, blocks, macros, bodies of call
+ * blocks, recursive loops and loop filters. A function has one slot for each pair of a scope's
+ * level and a name, like the local variables of the Python code that jinja2 generates. When all
+ * names have places, the tree never changes again.
  */
 
 #include "chat/jinja.h"
 
 enum node_type {
-    /* statements */
+    /* statements; the comments list the members of struct node that a type uses */
     N_OUTPUT,      /* args: N_DATA and expressions */
-    N_FOR,         /* a target, b iterable, c filter; body, els; flag: recursive */
-    N_IF,          /* a test; body, args (N_IF for each elif), els */
-    N_MACRO,       /* name, args (names), kw (defaults of the last ones), body */
-    N_CALLBLOCK,   /* a call (NULL: generation block), args, kw, body */
-    N_FILTERBLOCK, /* a filter, body */
-    N_WITH,        /* args targets, kw values, body */
-    N_ASSIGN,      /* a target, b value */
-    N_ASSIGNBLOCK, /* a target, b filter or NULL, body */
-    N_BLOCK,       /* name, body; flag: scoped; required */
-    N_SCOPE,       /* a option, body: autoescape */
+    N_FOR,         /* a: target, b: iterable, c: filter; body, els; flag: recursive */
+    N_IF,          /* a: test; body, args (N_IF for each elif), els */
+    N_MACRO,       /* name, args (names), kw (defaults of the last args), body */
+    N_CALLBLOCK,   /* a: call (NULL: {% generation %}), args, kw, body */
+    N_FILTERBLOCK, /* a: filter; body */
+    N_WITH,        /* args: targets, kw: values; body */
+    N_ASSIGN,      /* a: target, b: value */
+    N_ASSIGNBLOCK, /* a: target, b: filter or NULL; body */
+    N_BLOCK,       /* name, body; flag: the block is scoped; required */
+    N_SCOPE,       /* autoescape; a: option; body */
     N_BREAK,
     N_CONTINUE,
     /* expressions */
@@ -35,12 +36,12 @@ enum node_type {
     N_NSREF, /* name, val: attribute */
     N_TUPLE, /* args */
     N_LIST,  /* args */
-    N_DICT,  /* args keys, kw values */
-    N_COND,  /* a test, b then, c else or NULL */
+    N_DICT,  /* args: keys, kw: values */
+    N_COND,  /* a: test, b: value if true, c: value if false, or NULL */
     N_OR,
     N_AND,
     N_NOT,
-    N_COMPARE, /* a, args operands with op */
+    N_COMPARE, /* a, args: N_OPERAND for each further operand */
     N_OPERAND, /* op, a */
     N_BINARY,  /* op, a, b */
     N_CONCAT,  /* args */
@@ -50,8 +51,8 @@ enum node_type {
     N_GETITEM, /* a, b */
     N_SLICE,   /* a, b, c, each may be NULL */
     N_CALL,    /* a, args, kw, dyn_args, dyn_kw */
-    N_FILTER,  /* a (NULL: the captured block), name, args, kw… */
-    N_TEST,    /* a, name, args, kw… */
+    N_FILTER,  /* a (NULL: the captured block), name, args, kw, dyn_args, dyn_kw */
+    N_TEST,    /* a, name, args, kw, dyn_args, dyn_kw */
     N_KEYWORD, /* name, a */
 };
 
@@ -63,14 +64,15 @@ struct nodes {
     uint32_t n;
 };
 
-/* The place of a name: the number of functions outwards, and the slot. */
+/* The place of a name: slot @slot of the function that is @hops functions outwards from the current
+ * function. */
 struct ref {
     uint32_t hops, slot;
 };
 
 enum load_action { LOAD_PARAM, LOAD_RESOLVE, LOAD_ALIAS, LOAD_UNDEF };
 
-/* An action on a name of a scope when the scope is entered. */
+/* An action that sets a name of a scope when the scope is entered. */
 struct load {
     enum load_action action;
     uint32_t slot;
@@ -81,7 +83,7 @@ struct load {
 struct scope {
     struct load *loads;
     uint32_t n_loads;
-    struct load *stores; /* names set here and in enclosing scopes, for scoped blocks */
+    struct load *stores; /* names that this and enclosing scopes set, for scoped blocks */
     uint32_t n_stores;
 };
 
@@ -98,12 +100,13 @@ struct node {
     struct value val;
     struct node *a, *b, *c, *dyn_args, *dyn_kw;
     struct nodes args, kw, body, els;
-    const struct builtin *fn; /* for filters and tests that exist */
+    const struct builtin *fn; /* of a filter or test; NULL: it does not exist */
 
     struct ref ref;
-    struct scope scope, scope2, scope3; /* for: body, filter, else */
-    struct func *func, *func2;          /* own function; for: recursive loop, filter */
-    struct node *target2;               /* for: the target in the filter's function */
+    struct scope scope, scope2, scope3; /* of N_FOR: scopes of body, filter and else */
+    struct func *func, *func2;          /* function of this node; of N_FOR: functions of the
+                                           recursive loop and of the filter */
+    struct node *target2;               /* of N_FOR: the target in the filter's function */
     struct ref loop_ref, caller_ref, kwargs_ref, varargs_ref, self_ref, super_ref;
     bool has_caller, has_kwargs, has_varargs, has_self, has_super;
 };
@@ -120,10 +123,10 @@ struct env {
     struct env *up;
     struct value *slots;
     struct context *ctx;
-    struct value self_loop; /* in a recursive loop's function: its LoopContext */
+    struct value self_loop; /* in the function of a recursive loop: its LoopContext */
 };
 
-/* The variables to which names resolve that no scope has. */
+/* The variables in which a name is looked up if no scope sets the name. */
 struct context {
     struct jdict *vars;
     struct context *parent; /* for a scoped block */
@@ -192,10 +195,10 @@ enum token_type {
 struct token {
     enum token_type type;
     uint32_t line;
-    struct value val; /* names, strings, data: V_STR; numbers */
+    struct value val; /* names, strings and data: V_STR; T_INT and T_FLOAT: a number */
 };
 
-/* All tokens of a template, the last one T_EOF. */
+/* Returns all tokens of a template. The last one is T_EOF. */
 struct token *jinja_lex(struct jinja *j, const char *text, size_t len, size_t *ret_n);
 
 /* ---- parser ---- */
@@ -203,7 +206,8 @@ struct token *jinja_lex(struct jinja *j, const char *text, size_t len, size_t *r
 struct parser {
     struct jinja *j;
     struct token *t;         /* the current token */
-    unsigned depth, n_links; /* nesting depth; left-associative operators in this tag */
+    unsigned depth, n_links; /* depth of nesting; number of left-associative operators in this
+                                tag */
     struct nodes *blocks;
 };
 
@@ -220,8 +224,8 @@ void parse_deeper(struct parser *p);
 
 enum tuple_flags {
     TUPLE_SIMPLE = 1, /* only names and literals */
-    TUPLE_NOCOND = 2, /* without conditional expressions */
-    TUPLE_PAREN = 4,  /* in parentheses: may be empty */
+    TUPLE_NOCOND = 2, /* no conditional expressions */
+    TUPLE_PAREN = 4,  /* the tuple is in parentheses and may be empty */
     TUPLE_NS = 8,     /* a.b is a namespace reference */
 };
 struct node *parse_tuple(struct parser *p, unsigned flags, const char *end_name);

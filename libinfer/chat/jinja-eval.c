@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Execution of statements. Output goes to j->out; statements that capture their body replace it
- * with their own buffer. Scopes are entered and left exactly as in the code that jinja2 generates.
+ * Executes statements. Output goes to the buffer j->out; while a statement captures the output of
+ * its body, j->out is a buffer of the statement. Scopes are entered and left exactly as in the code
+ * that jinja2 generates.
  */
 #include <string.h>
 
@@ -39,7 +40,7 @@ static struct value context_find(struct jinja *j, const struct context *ctx, str
 
 void scope_enter(struct jinja *j, struct env *env, const struct scope *s)
 {
-    jinja_charge(j, s->n_loads * COST_CHAR * 2); /* also pays for leaving the scope */
+    jinja_charge(j, s->n_loads * COST_CHAR * 2); /* includes the cost of leaving the scope */
     for (uint32_t i = 0; i < s->n_loads; i++) {
         const struct load *l = &s->loads[i];
 
@@ -95,7 +96,8 @@ void assign(struct jinja *j, struct env *env, const struct node *target, struct 
     jdict_set(j, at->u.d, target->val, v);
 }
 
-/* Blocks can see variables that a template sets at its top level. */
+/* Puts the variables of an assignment at the template's top level into the context, where blocks
+ * can see them. */
 static void export_names(struct jinja *j, struct env *env, const struct node *target)
 {
     if (target->type == N_TUPLE)
@@ -122,7 +124,7 @@ static void exec_assign(struct jinja *j, struct env *env, const struct node *n)
         export_names(j, env, n->a);
 }
 
-/* Runs a body with output to @b. */
+/* Runs a body, and writes its output to @b. */
 static enum flow capture_body(struct jinja *j, struct env *env, const struct nodes *body,
                               struct jbuf *b)
 {
@@ -152,7 +154,8 @@ static struct value apply_captured(struct jinja *j, struct env *env, const struc
     return call_builtin(j, filter->fn, in, &args);
 }
 
-/* Filter and call blocks must return text; their result is not converted. */
+/* Outputs the result of a filter block or call block. The result must be text; other values are not
+ * converted to text. */
 static void put_text(struct jinja *j, struct value v)
 {
     const struct jstr *s = arg_str(j, v);
@@ -369,7 +372,8 @@ static enum flow run_loop(struct jinja *j, const struct node *n, struct value it
         flow = exec_body(j, run.env, &n->body);
         if (flow == FLOW_BREAK)
             break;
-        /* After a `continue` jinja2 does not record that the loop had an item. */
+        /* As in jinja2, an iteration that ends with `continue` does not count: a loop with only
+         * such iterations runs its else part. */
         if (flow == FLOW_NEXT)
             none = false;
     }

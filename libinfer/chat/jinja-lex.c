@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lexer: from template text to tokens, like jinja2's with trim_blocks, lstrip_blocks and the
- * default delimiters. Line ends become \n, and one at the very end is dropped. Whitespace around a
- * tag is removed here, so that the parser sees only text that is printed.
+ * Turns the text of a template into tokens, like jinja2's lexer with trim_blocks, lstrip_blocks and
+ * the default delimiters. Line ends become \n, and a line end at the very end is dropped. The lexer
+ * removes whitespace around tags, so that the parser sees only text that is printed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ struct lexer {
     struct jinja *j;
     const char *s, *p, *end;
     uint32_t line;
-    bool line_start; /* the last token ended a line, or there was none */
+    bool line_start; /* the previous token ended a line, or there is no previous token */
     struct token *t;
     size_t n, cap;
     char braces[JINJA_MAX_NESTING * 2];
@@ -88,7 +88,8 @@ static void emit_data(struct lexer *x, const char *from, const char *to)
     }
 }
 
-/* The end of the text before a tag, which depends on the tag's sign and kind. */
+/* Returns the end of the text before a tag, without the whitespace that the tag removes because of
+ * its @sign or its kind. */
 static const char *strip_before(const struct lexer *x, const char *from, const char *tag, char sign,
                                 bool is_var)
 {
@@ -113,7 +114,7 @@ static const char *strip_before(const struct lexer *x, const char *from, const c
             return tag;
         p = q;
     }
-    /* If all text is blank, it is removed only if it begins a line. */
+    /* If all text from @from to the tag is blank, the text is removed only if it begins a line. */
     if (p == from && !x->line_start)
         return tag;
     return p;
@@ -142,7 +143,7 @@ static const char *match_word(const struct lexer *x, const char *p, const char *
     return skip_space(x, p + strlen(word));
 }
 
-/* If "{% raw %}" is at @p, returns where the raw text begins, else NULL. */
+/* Returns where the raw text begins if "{% raw %}" is at @p, else NULL. */
 static const char *match_raw(const struct lexer *x, const char *p)
 {
     p += 2;
@@ -218,7 +219,8 @@ static const char *unescape_hex(struct lexer *x, struct jbuf *b, const char *p, 
     return p;
 }
 
-/* Python's unicode-escape codec, for text in which non-ASCII characters were escaped first. */
+/* Appends the character for the escape at @p, behind its backslash, as Python's codec
+ * unicode-escape does. Returns the end of the escape. */
 static const char *unescape_string(struct lexer *x, struct jbuf *b, const char *p, const char *end)
 {
     static const char from[] = "\\'\"abfnrtv", to[] = "\\'\"\a\b\f\n\r\t\v";
@@ -280,7 +282,7 @@ static void lex_string(struct lexer *x)
     move_to(x, p + 1);
 }
 
-/* Digits with single underscores between them; NULL if there are none. */
+/* Matches digits with single underscores between them. Returns the place behind them, or NULL. */
 static const char *match_digits(const struct lexer *x, const char *p)
 {
     const char *last = NULL;
@@ -341,7 +343,7 @@ static const char *match_int(const struct lexer *x, const char *p, unsigned *ret
     }
     if (*p != '0')
         return match_digits(x, p);
-    /* A zero is followed only by zeros: 007 gives the tokens 00 and 7. */
+    /* A number that begins with 0 consists only of zeros: 007 gives the tokens 00 and 7. */
     for (q = p + 1; q < x->end; q++) {
         if (*q == '_' && q + 1 < x->end && q[1] == '0')
             continue;

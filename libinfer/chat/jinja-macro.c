@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Macros, call blocks and blocks: functions of the template that return their output as text.
+ * Calls macros, call blocks and blocks: functions of the template that return their output as text.
  */
 #include <string.h>
 

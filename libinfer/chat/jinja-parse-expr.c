@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parser of expressions, with jinja2's precedence: conditional, or, and, not, comparison, + -,
- * ~, * / // %, **, unary, then postfixes, filters and tests.
+ * Parses expressions. From the lowest to the highest precedence, as in jinja2: conditional, or,
+ * and, not, comparison, + -, ~, * / // %, **, unary operators, then postfixes, filters and tests.
  */
 #include <string.h>
 
@@ -20,8 +20,9 @@ static struct node *binary_node(struct parser *p, enum node_type type, uint32_t 
     return n;
 }
 
-/* A long `a + b + …` is a tree that is deep on its left side, though no parentheses nest. Its depth
- * is limited per chain, and in total for the chains of one tag, which could be nested. */
+/* Counts an operator of a chain. A long chain `a + b + …` becomes a deep tree without nested
+ * parentheses. So the length of each chain is limited. Chains can be nested, so the total length of
+ * all chains in a tag is limited too. */
 static void count_link(struct parser *p, unsigned *length)
 {
     if (++*length > 500 || ++p->n_links > 2000)
@@ -235,7 +236,8 @@ static struct node *parse_strings(struct parser *p)
     for (; p->t->type == T_STRING; p->t++)
         jbuf_add(p->j, &b, p->t->val.u.s->data, p->t->val.u.s->len);
     n->val = jbuf_value(p->j, &b);
-    n->val.u.s->buf = NULL; /* constants are shared by threads */
+    n->val.u.s->buf = NULL; /* threads share constants, so constants must not be extended in
+                               place */
     jstr_count(p->j, n->val.u.s);
     return n;
 }
@@ -449,7 +451,7 @@ static struct node *parse_postfix(struct parser *p, struct node *n)
     }
 }
 
-/* Names of filters and tests may contain dots. */
+/* Parses the name of a filter or test, which may contain dots. */
 static struct jstr *dotted_name(struct parser *p)
 {
     struct value name = parse_expect(p, T_NAME)->val;

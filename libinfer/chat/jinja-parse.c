@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parser of statements: from tags and text to nodes, by jinja2's grammar with the loopcontrols
- * extension and the generation tag. Expressions are in jinja-parse-expr.c.
+ * Parses statements: turns tags and text into nodes, by jinja2's grammar with the loopcontrols
+ * extension and the generation tag. jinja-parse-expr.c parses expressions.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,7 +20,8 @@ struct node *node_new(struct parser *p, enum node_type type, uint32_t line)
 
 void nodes_add(struct parser *p, struct nodes *list, struct node *n)
 {
-    /* The capacity doubles at powers of two, so it need not be stored. */
+    /* The capacity is always a power of two and doubles when it is reached, so it need not be
+     * stored. */
     if ((list->n & (list->n - 1)) == 0) {
         struct node **v = JARRAY(p->j, struct node *, list->n ? (size_t)list->n * 2 : 1);
 
@@ -135,7 +136,7 @@ void parse_deeper(struct parser *p)
 
 static struct nodes parse_until(struct parser *p, const char *const *ends);
 
-/* Parses the body of a statement up to a tag that is one of @ends; its name is then the current
+/* Parses the body of a statement up to a tag whose name is in @ends. That name is then the current
  * token. */
 static struct nodes parse_body(struct parser *p, const char *const *ends)
 {

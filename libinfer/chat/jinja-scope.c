@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which variable a name means
+ * Finds out which variable a name means.
  *
- * This implements what jinja2 decides at compile time (its idtracking): each scope lists the names
- * that it sets, takes from an enclosing scope, or looks up in the context when it is entered. Three
- * rules follow from these tables: a variable set inside a loop is lost after the iteration, a
- * branch sets the variable of the scope around it, and a macro sees later changes of outer
- * variables. Working memory comes from the template's arena.
+ * This file does what jinja2's idtracking does at compile time: for each scope it lists the names
+ * that the scope sets, takes from an enclosing scope, or looks up in the context when the scope is
+ * entered. Three rules follow from these tables: a variable that is set inside a loop is lost after
+ * the iteration, a branch sets the variable of the scope around it, and a macro sees later changes
+ * of outer variables. Working memory comes from the template's arena.
  */
 #include "chat/jinja-scope.h"
 
@@ -44,7 +44,7 @@ struct symbols *symbols_new(struct jinja *j, struct symbols *parent, struct fn_s
     return s;
 }
 
-/* The slot of Python's local l_<level>_<name> in a function. */
+/* Returns the slot of a name in a function, which jinja2 calls l_<level>_<name>. */
 static uint32_t fn_slot(struct jinja *j, struct fn_scope *f, uint32_t level, struct jstr *name)
 {
     jinja_charge(j, f->n * COST_CHAR);
@@ -168,7 +168,8 @@ static struct symbols *symbols_copy(const struct symbols *s)
     return c;
 }
 
-/* After an `if`: names that any of its branches sets become variables of this scope. */
+/* Merges the branches of an `if`: names that a branch sets become variables of the scope around the
+ * `if`. */
 static void branch_update(struct symbols *s, struct symbols *const branches[3])
 {
     const uint32_t n_before = s->n_stores;
@@ -209,7 +210,7 @@ static struct symbols *visit_branch(struct visit *v, const struct nodes *list)
     return inner.s;
 }
 
-/* Finds the names of the current scope. Stops at nodes with their own scope. */
+/* Finds the names of the current scope. Does not enter nodes with a scope of their own. */
 static bool visit_node(struct node *n, void *data)
 {
     struct visit *v = data;
@@ -339,7 +340,8 @@ bool node_each(struct node *n, bool (*fn)(struct node *child, void *data), void 
 struct undeclared {
     struct jinja *j;
     const char *const *names;
-    unsigned open, found; /* sets of bits */
+    unsigned open, found; /* sets of bits: names that were not set yet, and names that were read
+                             before they were set */
 };
 
 static bool find_name(struct node *n, void *data)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* While the names of a template are resolved, each scope has a table of its symbols; see
- * jinja-scope.c. */
+/* Declares the tables of symbols that each scope has while the names of a template are resolved
+ * (jinja-scope.c). */
 
 #include "chat/jinja-ast.h"
 

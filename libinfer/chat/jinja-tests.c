@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tests of the operator `is`. */
+/* Defines the tests of the operator `is`. */
 #include <math.h>
 
 #include "chat/jinja.h"
@@ -17,7 +17,8 @@ static bool remainder_is(struct jinja *j, struct value v, struct value by, int64
 {
     if (v.kind == V_UNDEF)
         jinja_raise_undef(j, v);
-    /* For a string, % is formatting; its result is not a number. */
+    /* If the value is a string, the operator % formats the string, and the result is a string,
+     * which equals no number. */
     return val_eq(j, op_binary(j, OP_MOD, v, by), val_int(want));
 }
 

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * State and internal functions for parsing and rendering templates
+ * Declares the state and the internal functions for parsing and rendering templates.
  *
- * One struct jinja lives for one parse or one render, on one thread. Errors leave through
- * jinja_raise(), which jumps to the entry in render.c. Between that entry and any raise, code owns
- * only arena memory, so nothing has to be released on the way.
+ * A struct jinja serves one parse or one render, on one thread. On an error jinja_raise() jumps to
+ * the setjmp() in render.c. All code that render.c calls owns only memory of the arena, so nothing
+ * has to be released before the jump.
  */
 
 #include <errno.h>
@@ -18,21 +18,21 @@
 #include "core/arena.h"
 
 enum {
-    JINJA_MAX_DEPTH = 3000,   /* nested C calls of the evaluator */
-    JINJA_MAX_MACROS = 190,   /* nested macro calls, about as many as Python allows */
-    JINJA_MAX_NESTING = 300,  /* nesting of expressions and statements in the source */
-    JINJA_MAX_RANGE = 100000, /* as in jinja2's sandbox */
-    JINJA_MAX_TEXT = 4 << 20, /* bytes of a template */
+    JINJA_MAX_DEPTH = 3000,   /* limit of nested C calls of the evaluator */
+    JINJA_MAX_MACROS = 190,   /* limit of nested macro calls, about as many as Python allows */
+    JINJA_MAX_NESTING = 300,  /* limit of nested expressions and statements in the source */
+    JINJA_MAX_RANGE = 100000, /* limit of the items of range(), as in jinja2's sandbox */
+    JINJA_MAX_TEXT = 4 << 20, /* limit of the bytes of a template */
 };
 
 /*
- * Costs of work. A unit takes at most a few nanoseconds for any work: about the time to copy a
- * byte, or to use it in a search. tests/unit/chat/test-cost.c measures that.
+ * Costs of work, in units. A unit stands for work of at most a few nanoseconds, about the time to
+ * copy a byte. tests/unit/chat/test-cost.c measures these times.
  */
 enum {
     COST_STEP = 64,    /* a node, a call, an item of a list */
-    COST_CHAR = 8,     /* a byte of text that is decoded and examined by character */
-    COST_SEARCH = 4,   /* a byte of text in which a shorter one is searched */
+    COST_CHAR = 8,     /* a byte of text that is decoded and examined character by character */
+    COST_SEARCH = 4,   /* a byte of text in which a shorter text is searched */
     COST_FLOAT = 1024, /* a float that is printed or parsed */
 };
 
@@ -49,11 +49,12 @@ struct jinja {
     uint32_t line; /* line that is being executed, for messages */
 
     const struct template *tmpl;
-    uint64_t cost, max_cost, look_at; /* at the cost look_at the limits are checked again */
-    uint64_t deadline_usec;           /* of the monotonic clock; 0: none */
+    uint64_t cost, max_cost, look_at; /* the limits are checked again when the cost exceeds
+                                         look_at */
+    uint64_t deadline_usec;           /* time of the monotonic clock; 0: there is none */
     size_t max_output;
     unsigned depth, n_macros;
-    struct jdict *globals; /* built-ins, then the caller's variables */
+    struct jdict *globals; /* built-in names and the caller's variables */
     struct jbuf *out;      /* output buffer: the result, or a captured block */
     int64_t now;
 };
@@ -68,9 +69,10 @@ struct args {
 enum { MAX_BOUND = 8 };
 
 /*
- * A function, method, filter or test. @spec names its parameters: "a b? c?", where ? marks optional
- * ones; a leading / forbids passing by name; * alone leaves the binding to the function. Missing
- * optional arguments are V_MISSING. @self is the object, or the filtered value.
+ * A function, method, filter or test that is written in C. @spec names its parameters: "a b? c?",
+ * where ? marks optional parameters. A leading / means that arguments cannot be passed by name.
+ * With the spec "*", the function itself reads @args. Optional arguments that are missing are
+ * V_MISSING. @self is the object of a method, or the value that a filter or test gets.
  */
 struct builtin {
     const char *name, *spec;
@@ -78,22 +80,25 @@ struct builtin {
                        const struct args *args);
 };
 
-/* -EPROTO for faults of the template, -E2BIG for limits. Adds the line number. */
+/* Ends the parse or render with an error, and adds the line number to the message. @code is EPROTO
+ * for faults of the template and E2BIG for limits. */
 _Noreturn void jinja_raise(struct jinja *j, int code, const char *format, ...) PRINTF(3, 4);
 #define raise_type(j, ...)  jinja_raise(j, EPROTO, "TypeError: " __VA_ARGS__)
 #define raise_value(j, ...) jinja_raise(j, EPROTO, "ValueError: " __VA_ARGS__)
 _Noreturn void jinja_raise_undef(struct jinja *j, struct value undef);
 
-/* Zeroed memory of the arena. Raises at the limit. */
+/* Return zeroed memory of the arena. They raise an error if the limit of memory is exceeded. */
 void *jinja_alloc(struct jinja *j, size_t size);
 void *jinja_array(struct jinja *j, size_t n, size_t size);
 #define JNEW(j, type)      ((type *)jinja_alloc(j, sizeof(type)))
 #define JARRAY(j, type, n) ((type *)jinja_array(j, n, sizeof(type)))
 
-/* Raises if the limit of cost or of time is reached. Otherwise sets when to check again. */
+/* Raises an error if the limit of cost or of time is exceeded. Otherwise sets look_at for the next
+ * check. */
 void jinja_look(struct jinja *j);
 
-/* Charges work against the limits, before it is done. */
+/* Charges work: adds its cost to the cost of the render, before the work is done. Raises an error
+ * if a limit is exceeded. */
 static inline void jinja_charge(struct jinja *j, uint64_t cost)
 {
     j->cost += cost;
@@ -106,7 +111,7 @@ static inline void jinja_step(struct jinja *j, uint64_t n)
     jinja_charge(j, n * COST_STEP);
 }
 
-/* Charges work on each character of @len bytes. */
+/* Charges work on each character of a text of @len bytes. */
 static inline void jinja_chars(struct jinja *j, size_t len)
 {
     jinja_charge(j, len * COST_CHAR);
@@ -135,7 +140,7 @@ enum binop { OP_ADD, OP_SUB, OP_MUL, OP_DIV, OP_FLOORDIV, OP_MOD, OP_POW };
 
 struct value op_binary(struct jinja *j, enum binop op, struct value a, struct value b);
 struct value op_negate(struct jinja *j, struct value a, bool negative);
-/* obj.name and obj[arg] as the sandboxed environment looks them up. */
+/* Evaluate obj.name and obj[arg] as jinja2's sandboxed environment does. */
 struct value op_getattr(struct jinja *j, struct value obj, struct jstr *name);
 struct value op_getitem(struct jinja *j, struct value obj, struct value arg);
 struct value op_slice(struct jinja *j, struct value obj, struct value start, struct value stop,
@@ -151,16 +156,18 @@ struct value call_filter(struct jinja *j, struct value name, struct value self,
 bool call_test(struct jinja *j, struct value name, struct value self, const struct args *args);
 void globals_add(struct jinja *j, struct jdict *d);
 
-/* NULL: unknown. */
+/* Return NULL if there is no such filter or test. */
 const struct builtin *filter_find(const struct jstr *name);
 const struct builtin *test_find(const struct jstr *name);
-/* The attribute of a value's Python type. Returns false if it has none. */
+/* Finds an attribute of the value's Python type. Returns false if the type has no such
+ * attribute. */
 bool attr_find(struct jinja *j, struct value obj, struct jstr *name, struct value *ret);
 
-/* Argument helpers: return the value, or the default for a missing argument. */
+/* Convert an argument, or return @absent if the argument is missing. */
 int64_t arg_int(struct jinja *j, struct value v, int64_t absent);
 bool arg_true(struct jinja *j, struct value v, bool absent);
-struct jstr *arg_str(struct jinja *j, struct value v); /* raises unless it is a string */
+struct jstr *arg_str(struct jinja *j, struct value v); /* raises a TypeError unless it is a
+                                                          string */
 
 extern const struct builtin str_methods[], str_format_methods[], str_test_methods[], list_methods[],
     tuple_methods[], dict_methods[], int_methods[], float_methods[], range_methods[],
@@ -199,8 +206,9 @@ bool cp_is_upper(uint32_t cp);
 bool cp_is_lower(uint32_t cp);
 bool cp_is_title(uint32_t cp);
 bool cp_is_printable(uint32_t cp);
-bool cp_is_name(uint32_t cp, bool first); /* whether it can be in (or begin) a Python identifier */
-bool cp_is_break(uint32_t cp);            /* whether it ends a line in str.splitlines */
+bool cp_is_name(uint32_t cp, bool first); /* whether @cp can be in a Python identifier, or begin one
+                                             if @first */
+bool cp_is_break(uint32_t cp);            /* whether @cp ends a line in str.splitlines */
 
 enum text_case { CASE_UPPER, CASE_LOWER, CASE_TITLE, CASE_CAPITAL, CASE_SWAP, CASE_FOLD };
 struct value text_to_case(struct jinja *j, struct value s, enum text_case how);

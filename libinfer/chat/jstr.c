@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Strings: immutable UTF-8 in the arena, whose code points are counted only when needed
+ * Implements strings: immutable UTF-8 in the arena, whose code points are counted only when needed.
  *
- * The string that was built last in a buffer with room can be extended in place, so that a loop of
- * `text = text + part` costs only the appended bytes. The shorter string keeps its own length and
- * never sees the bytes behind it.
+ * The last string in a buffer with room can be extended in place, so that a loop of `text = text +
+ * part` copies only the appended bytes. The shorter string keeps its own length, and never sees the
+ * bytes behind its end.
  */
 #include "chat/value.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The methods of all types except strings. Methods that would change a list or a dict are known but
- * have no function, because jinja2's sandbox refuses them.
+ * Defines the methods of all types except strings. Methods that would change a list or a dict are
+ * in the tables, but have no function, because jinja2's sandbox refuses them.
  */
 #include <math.h>
 #include <string.h>
@@ -142,7 +142,7 @@ const struct builtin dict_methods[] = {
     {0},
 };
 
-/* dict(mapping or pairs, **more), also used by namespace(). */
+/* Implements dict(mapping or pairs, **more); namespace() uses it as well. */
 METHOD(m_dict)
 {
     struct value d = val_dict(j), pair;
@@ -169,7 +169,7 @@ METHOD(m_dict)
 }
 
 const struct builtin dict_type_methods[] = {
-    {"dict", "*", m_dict}, /* the call itself; methods follow */
+    {"dict", "*", m_dict}, /* the call dict(…); the methods of dict follow */
     {"fromkeys", "/iterable value?", m_fromkeys},
     {0},
 };

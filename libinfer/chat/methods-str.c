@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The methods of strings. On Markup they escape their arguments and return Markup. */
+/* Defines the methods of strings. On Markup these methods escape their arguments and return
+ * Markup. */
 #include <string.h>
 
 #include "chat/pystr.h"
@@ -8,7 +9,7 @@
     static struct value name(struct jinja *j UNUSED, struct value self UNUSED,                     \
                              struct value *a UNUSED, const struct args *args UNUSED)
 
-/* An argument that becomes part of the result. */
+/* Returns an argument that becomes part of the result, escaped if @self is Markup. */
 static struct jstr *part_arg(struct jinja *j, struct value self, struct value v)
 {
     if (self.flag & STR_MARKUP && v.kind == V_STR)
@@ -102,7 +103,8 @@ METHOD(m_join)
     return v;
 }
 
-/* Python's optional start and end, in code points; start may be behind the end. */
+/* Converts Python's optional arguments start and end to positions in code points. The start may be
+ * behind the end of the text. */
 static void text_bounds(struct jinja *j, struct value self, struct value *a, int64_t *ret_start,
                         int64_t *ret_end)
 {
@@ -155,7 +157,7 @@ METHOD(m_endswith)
     return has_any_affix(j, self, a, true);
 }
 
-/* The position of @a[0], in code points, or -1. */
+/* Returns the position of the text @a[0] in code points, or -1. */
 static int64_t find_part(struct jinja *j, struct value self, struct value *a, bool last)
 {
     struct jstr *x = arg_str(j, a[0]), *s = self.u.s;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The `%` operator of strings, and |format: printf-style fields from a tuple or a mapping. */
+/* Implements the operator `%` of strings and the filter |format: printf-style fields whose values
+ * come from a tuple or a mapping. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -54,7 +55,7 @@ static const char *parse_number(struct percent *f, const char *p, const char *en
     return p;
 }
 
-/* Parses "(name)" behind the percent sign. */
+/* Parses "(name)" behind the percent sign and looks the name up. */
 static const char *parse_key(struct percent *f, const char *p, const char *end, struct field *field)
 {
     const char *start = ++p;
@@ -148,7 +149,8 @@ static void put_text(struct percent *f, struct jbuf *b, const struct field *fiel
     format_str(f->j, b, s.u.s, &spec);
 }
 
-/* Writes at least @precision digits, which the format mini-language cannot express. */
+/* Writes an integer with at least field->precision digits, which the format mini-language cannot
+ * express. */
 static void put_precise(struct percent *f, struct jbuf *b, const struct field *field, int64_t i)
 {
     struct format_spec spec = spec_of(field, true);
@@ -292,7 +294,7 @@ struct value format_percent(struct jinja *j, struct value format, struct value a
         p = parse_field(&f, q + 1, end, &field);
         put_field(&f, &b, &field);
     }
-    /* A mapping may have unused items; otherwise all arguments must be used. */
+    /* A mapping may have items that are not used. Arguments of a tuple must all be used. */
     if (f.tuple ? f.next < arg.u.l->n
                 : !f.used && arg.kind != V_DICT && arg.kind != V_LIST && arg.kind != V_RANGE &&
                       arg.kind != V_UNDEF)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * str() and repr() of values, as Python prints them: the choice of quotes, escapes for characters
- * that are not printable, and the shortest decimal that reads back as the same float.
+ * Writes str() and repr() of values as Python does: chooses quotes, escapes characters that are not
+ * printable, and writes the shortest decimal that reads back as the same float.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -20,8 +20,9 @@ size_t float_repr(double f, char out[32])
         return (size_t)snprintf(out, 32, "nan");
     if (isinf(f))
         return (size_t)snprintf(out, 32, f < 0 ? "-inf" : "inf");
-    /* 15 digits always survive a round trip from decimal; Python prints the fewest digits that read
-     * back as the same float. */
+    /* Python prints the fewest digits that read back as the same float. The search can begin at 15
+     * digits, because every decimal with so many digits survives the conversion to a float and
+     * back. */
     for (; prec < 17; prec++) {
         snprintf(digits, sizeof(digits), "%.*e", prec - 1, f);
         if (strtod(digits, NULL) == f)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* String operations that methods and filters share. Results keep the Markup flag. */
+/* Implements string operations that methods and filters share. Results keep the flag of Markup. */
 #include "chat/pystr.h"
 
 #include <string.h>
@@ -45,7 +45,7 @@ struct value text_strip(struct jinja *j, struct value s, struct value chars, enu
     return val_sub(j, s, (size_t)(p - start), (size_t)(end - start));
 }
 
-/* The C library's search takes linear time. */
+/* This charge is enough because memmem() of the C library takes linear time. */
 const char *text_find(struct jinja *j, const char *p, const char *end, const struct jstr *what)
 {
     const char *at = memmem(p, (size_t)(end - p), what->data, what->len);
@@ -54,7 +54,7 @@ const char *text_find(struct jinja *j, const char *p, const char *end, const str
     return at;
 }
 
-/* Each possible start of @what costs a comparison. */
+/* This function charges each place where @what could start, because each needs a comparison. */
 const char *text_find_last(struct jinja *j, const char *p, const char *end, const struct jstr *what)
 {
     const char *at;

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* String operations that methods and filters share (pystr.c). */
+/* Declares string operations that methods and filters share (pystr.c). */
 
 #include "chat/jinja.h"
 
 enum strip_side { STRIP_LEFT = 1, STRIP_RIGHT = 2, STRIP_BOTH = 3 };
 
-/* @chars: V_MISSING or None for whitespace. */
+/* Removes characters at the sides @side of @s. @chars: the characters to remove; V_MISSING or None:
+ * whitespace. */
 struct value text_strip(struct jinja *j, struct value s, struct value chars, enum strip_side side);
-/* The first and the last occurrence of @what, which has at least one byte, in [@p, @end); or
+/* Return the first and the last occurrence of @what, which has at least one byte, in [@p, @end); or
  * NULL. */
 const char *text_find(struct jinja *j, const char *p, const char *end, const struct jstr *what);
 const char *text_find_last(struct jinja *j, const char *p, const char *end,
                            const struct jstr *what);
-/* @max < 0: replace all. */
+/* Replaces at most @max occurrences; @max < 0: all. */
 struct value text_replace(struct jinja *j, struct value s, struct jstr *old, struct jstr *new,
                           int64_t max);
 struct value text_split(struct jinja *j, struct value s, struct value sep, int64_t max, bool right);

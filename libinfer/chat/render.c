@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The public functions of chat.h. A template is parsed once into its own arena. A render has
- * another arena: it converts JSON to values, runs the template, and copies the result out. Errors
- * of both arrive here through jinja_raise().
+ * Implements the public functions of chat.h. A template is parsed once, into an arena of its own.
+ * Each render has another arena: it converts JSON to values, runs the template, and copies the
+ * result. Errors of parsing and rendering arrive here through jinja_raise().
  */
 #include <jansson.h>
 #include <stdarg.h>
@@ -14,15 +14,16 @@
 #include "core/clock.h"
 #include "core/err.h"
 
-#define MAX_STEPS (UINT64_MAX / 1024) /* charges cannot overflow below that */
+#define MAX_STEPS (UINT64_MAX / 1024) /* with this limit the sum of costs cannot overflow */
 
 enum {
     DEFAULT_STEPS = 12000000,
-    PARSE_MEMORY = 256 << 20, /* limit while parsing a template */
-    PARSE_STEPS = 4000000,    /* limit for parsing one */
+    PARSE_MEMORY = 256 << 20, /* limit of memory of parsing a template */
+    PARSE_STEPS = 4000000,    /* limit of steps of parsing a template */
     DEFAULT_OUTPUT = 16 << 20,
-    MAX_MEMORY = 64 << 20,        /* limit of one render, in addition to a few times its output */
-    LOOK_COST = 4096 * COST_STEP, /* between two checks of the clock */
+    MAX_MEMORY = 64 << 20,        /* limit of memory of one render, in addition to 8 times its
+                                     max_output */
+    LOOK_COST = 4096 * COST_STEP, /* cost between two checks of the clock */
 };
 
 struct inf_chat_template {
@@ -113,7 +114,7 @@ INF_PUBLIC int inf_chat_template_new(const char *text, size_t len,
         if (r == -ENOMEM)
             return r;
         if (reterr)
-            reterr->code = EBADMSG; /* any limit here is a fault of the template */
+            reterr->code = EBADMSG; /* a limit that parsing exceeds is a fault of the template */
         return -EBADMSG;
     }
     *ret_template = tmpl;
@@ -175,7 +176,7 @@ static struct value from_json(struct jinja *j, const json_t *in)
     return v;
 }
 
-/* Loads an object, or an array of objects. */
+/* Loads a JSON object, or an array of objects. */
 static int load_json(const char *text, const char *what, json_type type, json_t **ret,
                      struct inf_err *reterr)
 {
@@ -231,8 +232,10 @@ static void set_object(struct jinja *j, const json_t *in)
 }
 
 /*
- * Reasoning has several names. Like in transformers, templates find whichever is given under
- * "reasoning_content", and under "thinking" unless the message has that itself.
+ * Returns @message with its reasoning under the names that templates use. A message can have the
+ * model's reasoning under one of several names. As in transformers, templates find the reasoning
+ * under "reasoning_content", and also under "thinking" unless the message itself has a member with
+ * that name.
  */
 static struct value alias_reasoning(struct jinja *j, struct value message)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * str.format and the format specification mini-language of Python 3, and the fields of the `%`
- * operator, which are converted to the same specifications.
+ * Implements str.format and the format specification mini-language of Python 3. percent.c converts
+ * the fields of the `%` operator to such specifications.
  */
 #include "chat/strformat.h"
 
@@ -73,7 +73,8 @@ static struct format_spec parse_spec(struct jinja *j, const struct jstr *s)
     return f;
 }
 
-/* Pads @text (of @n characters) to the width; "=" pads between @sign and the rest. */
+/* Pads @text, which has @n characters, to the width of the field. The alignment "=" pads between
+ * @sign and @text. */
 static void put_padded(struct jinja *j, struct jbuf *b, const struct format_spec *f, char align,
                        const char *sign, const char *text, size_t len, size_t n)
 {
@@ -95,7 +96,8 @@ void format_str(struct jinja *j, struct jbuf *b, struct jstr *s, const struct fo
     size_t n = jstr_count(j, s), len = s->len;
 
     if (f->sign || f->alt || f->group || f->align == '=' || (f->type && f->type != 's')) {
-        /* "0" before the width means "=" only for numbers; for strings it is a fill character. */
+        /* A "0" before the width means the alignment "=" only for numbers. For strings the "0" is
+         * only a fill character. */
         if (!(f->zero && !f->sign && !f->alt && !f->group && (!f->type || f->type == 's')))
             raise_value(j, "Invalid format specifier for a string");
     }
@@ -106,13 +108,14 @@ void format_str(struct jinja *j, struct jbuf *b, struct jstr *s, const struct fo
     put_padded(j, b, f, f->align && f->align != '=' ? f->align : '<', "", s->data, len, n);
 }
 
-/* Copies the digits with separators every @every digits; leading zeros fill up to @width. */
+/* Copies digits with a separator after every @every digits, counted from the right, and with
+ * leading zeros up to @width. Returns the length. */
 static size_t group_digits(char *out, size_t max, const char *digits, size_t n, char sep,
                            size_t every, size_t width)
 {
     size_t len = 0, k = 0;
 
-    /* Writes backwards from the end of the buffer, then moves the text to its beginning. */
+    /* Write backwards from the end of the buffer, then move the text to its beginning. */
     while (k < n || len < width) {
         if (k && k % every == 0) {
             if (len + 1 >= max)
@@ -128,7 +131,8 @@ static size_t group_digits(char *out, size_t max, const char *digits, size_t n, 
     return len;
 }
 
-/* Pads and groups a number that is given as sign, digits and the rest (".5e+10", "%"). */
+/* Groups and pads a number. @digits is its text without the sign: digits, and a rest such as
+ * ".5e+10" or "%". */
 static void put_number(struct jinja *j, struct jbuf *b, const struct format_spec *f, bool negative,
                        const char *prefix, const char *digits, size_t every)
 {
@@ -208,8 +212,9 @@ void format_int(struct jinja *j, struct jbuf *b, int64_t i, const struct format_
     put_number(j, b, f, i < 0, prefix, digits, every);
 }
 
-/* A precision without a type: like g, but with a digit behind the point, and an exponent one digit
- * earlier. */
+/* Writes a float for a field with a precision but without a type. The result is that of the type g,
+ * with two differences: without an exponent there is always a digit behind the point, and the
+ * exponent is used from 10^(precision - 1) on instead of 10^precision. */
 static void general_digits(char *out, size_t max, double a, int prec)
 {
     char *e;
@@ -234,7 +239,7 @@ static void general_digits(char *out, size_t max, double a, int prec)
         strcat(out, ".0");
 }
 
-/* The text of |f| for the types e, f, g, %, n and none. */
+/* Returns the text of |a| for the types e, f, g, %, n and for no type. */
 static char *float_digits(struct jinja *j, double a, const struct format_spec *f)
 {
     const size_t max = 400 + (size_t)MAX(f->precision, 0);
@@ -314,7 +319,7 @@ static bool all_digits(const char *p, size_t len)
     return true;
 }
 
-/* Large numbers are limited: there is no such item anyway. */
+/* Parses digits. Large numbers are clamped, because no argument has so large an index. */
 static size_t small_number(const char *p, size_t len)
 {
     size_t n = 0;
@@ -351,7 +356,7 @@ static struct value field_start(struct braces *f, const char *name, size_t len)
     return f->args->v[i];
 }
 
-/* A name, then any number of .attr and [item]. */
+/* Finds the value of a field: a name, then any number of .attr and [item]. */
 static struct value field_value(struct braces *f, const char *p, const char *end)
 {
     const char *q = p;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Formatting code shared by str.format and the % operator. */
+/* Declares formatting functions that str.format and the % operator share. */
 
 #include "chat/jinja.h"
 
@@ -11,7 +11,7 @@ struct format_spec {
     uint32_t fill;
     char align, sign, group, type;
     bool filled, alt, zero;
-    int width, precision; /* precision -1: none */
+    int width, precision; /* precision -1: there is none */
 };
 
 void format_str(struct jinja *j, struct jbuf *b, struct jstr *s, const struct format_spec *f);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON text as Python's json.dumps writes it. Values that it cannot write raise an error, as in
- * Python. */
+/* Writes JSON text as Python's json.dumps does. As in Python, values that JSON cannot represent
+ * raise an error. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -112,7 +112,8 @@ static void put_key(struct json_out *o, struct value key)
     jbuf_putc(o->j, o->b, '"');
 }
 
-/* Binary insertion sort: there are few keys, and comparing may raise. */
+/* Sorts the keys of a dict with binary insertion sort: there are few keys, and a comparison may
+ * raise an error. */
 static uint32_t *sorted_keys(struct jinja *j, const struct jdict *d)
 {
     uint32_t *order = JARRAY(j, uint32_t, d->n);

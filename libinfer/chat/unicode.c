@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Character classes and case as in Python's str. General categories and simple mappings come from
- * utf8proc; the rest (one letter to several, digits that are not decimals…) is in unicode-tables.h.
+ * Gives the character classes and case mappings of Python's str. General categories and simple
+ * mappings come from utf8proc. unicode-tables.h has the rest, such as mappings of one letter to
+ * several, and digits that are not decimal.
  */
 #include <string.h>
 #include <utf8proc.h>
@@ -14,7 +15,8 @@ static utf8proc_category_t cp_category(uint32_t cp)
     return utf8proc_category((utf8proc_int32_t)cp);
 }
 
-/* Python adds the separators U+001C to U+001F to White_Space. */
+/* Returns whether Python counts @cp as whitespace: characters with the property White_Space, and
+ * the separators U+001C to U+001F. */
 bool cp_is_space(uint32_t cp)
 {
     return codepoint_is_space(cp) || (cp >= 0x1c && cp <= 0x1f);
@@ -50,8 +52,8 @@ int cp_decimal(uint32_t cp)
         return cp >= '0' && cp <= '9' ? (int)(cp - '0') : -1;
     if (!cp_is_decimal(cp))
         return -1;
-    /* Decimal digits are in runs of ten that begin with zero; the mathematical ones (U+1D7CE…) are
-     * five such runs without a gap. */
+    /* Decimal digits are in runs of ten that begin with zero. The mathematical digits (U+1D7CE…)
+     * are five runs without a gap. */
     if (cp >= 0x1d7ce && cp <= 0x1d7ff)
         return (int)((cp - 0x1d7ce) % 10);
     while (cp - zero < 9 && cp_is_decimal(zero - 1))
@@ -141,7 +143,8 @@ static bool is_cased(uint32_t cp)
     return cp_is_upper(cp) || cp_is_lower(cp) || cp_is_title(cp);
 }
 
-/* Unicode's Case_Ignorable, which determines whether a sigma ends a word. */
+/* Returns whether @cp has Unicode's property Case_Ignorable, which determines whether a sigma ends
+ * a word. */
 static bool is_case_ignorable(uint32_t cp)
 {
     static const uint32_t marks[] = {0x27,   0x2e,   0x3a,   0xb7,   0x387,  0x55f,
@@ -178,7 +181,8 @@ static bool is_final_sigma(const struct jstr *s, const char *at)
     return !cp || !is_cased(cp);
 }
 
-/* Writes the letters that one of the @n rows has for @cp, or else @simple. */
+/* Writes the letters that @cp becomes in the table @special. If the table has no row for @cp,
+ * writes @simple. */
 static void put_case(struct jinja *j, struct jbuf *b, const struct unicode_special *special,
                      size_t n, uint32_t cp, uint32_t simple)
 {
@@ -216,7 +220,7 @@ static void put_lower(struct jinja *j, struct jbuf *b, const struct jstr *s, con
     }
 }
 
-/* One letter to its folded form; without an entry it is the lower case. */
+/* Writes the case-folded form of a letter; a letter without an entry is written in lower case. */
 static void put_fold(struct jinja *j, struct jbuf *b, uint32_t cp)
 {
     utf8proc_int32_t to[8];
@@ -249,7 +253,7 @@ struct value text_to_case(struct jinja *j, struct value v, enum text_case how)
         const bool upper = how == CASE_UPPER || (how == CASE_SWAP && cp_is_lower(cp));
         const bool title = (how == CASE_TITLE && !in_word) || (how == CASE_CAPITAL && first);
 
-        if (cp >= 0x80) /* tables are searched */
+        if (cp >= 0x80) /* the cost of the search in the tables */
             jinja_step(j, 2);
         if (how == CASE_FOLD)
             put_fold(j, &b, cp);

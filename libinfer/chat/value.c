@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations on all values: truth, equality, order, hash, length. They follow Python 3: numbers
- * compare across types, sequences item by item, everything else by identity.
+ * Implements operations on all values: truth, equality, order, hash and length. As in Python 3,
+ * numbers of different types can be compared, sequences are compared item by item, and all other
+ * values by identity.
  */
 #include "chat/value.h"
 
@@ -121,8 +122,8 @@ bool val_same(struct jinja *j, struct value a, struct value b)
     case V_FLOAT:
         return a.u.f == b.u.f;
     case V_STR:
-        /* CPython interns names and single characters; equality of the text is the closest
-         * equivalent. */
+        /* CPython interns names and single characters, so strings that are equal are often
+         * identical. So comparing texts comes closest to comparing identities. */
         return a.u.s == b.u.s || (a.flag == b.flag && jstr_eq(j, a.u.s, b.u.s));
     case V_FUNC:
         return a.u.func->fn == b.u.func->fn && val_same(j, a.u.func->self, b.u.func->self);
@@ -133,7 +134,7 @@ bool val_same(struct jinja *j, struct value a, struct value b)
     }
 }
 
-/* Compares an integer with a float exactly: <0, 0, >0. The caller handles NaN. */
+/* Compares an integer with a float exactly. Returns <0, 0 or >0. @f must not be NaN. */
 static int cmp_int_float(int64_t i, double f)
 {
     if (f >= 0x1p63)

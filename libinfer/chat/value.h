@@ -2,14 +2,14 @@
 #pragma once
 
 /*
- * Values of the template language: Python's objects as far as a template can see them
+ * Defines the values of the template language: Python's objects, as far as a template can see them.
  *
  * Strings, lists, tuples and dicts never change once a template has them (jinja2's sandbox forbids
- * it), so they are shared freely, and a longer string or list may reuse the buffer of the one that
- * it extends. All memory belongs to the arena of one render (or of the parsed template, for
- * constants), and nothing is freed before that ends.
+ * it). So values can share them, and a longer string or list may use the buffer of the string or
+ * list that it extends. The memory of constants belongs to the arena of the parsed template, all
+ * other memory to the arena of one render. Memory is freed only with its arena.
  *
- * Errors are not returned: val_* and its callers may leave through jinja_raise() (jinja.h).
+ * Errors are not returned, but raised with jinja_raise(), which does not return (jinja.h).
  */
 
 #include "core/macros.h"
@@ -30,7 +30,7 @@ enum value_kind {
     V_DICT,
     V_VIEW, /* d.keys(), d.values(), d.items() */
     V_RANGE,
-    V_ITER, /* generators and iterators: no length, read once */
+    V_ITER, /* generators and iterators, which can be read once */
     V_NS,   /* namespace() */
     V_FUNC, /* a built-in function or a bound method */
     V_MACRO,
@@ -50,11 +50,11 @@ enum {
 struct jstr {
     const char *data; /* valid UTF-8, not NUL-terminated */
     size_t len;
-    size_t n; /* code points; SIZE_MAX: not counted yet */
+    size_t n; /* number of code points; SIZE_MAX: not counted yet */
     struct jbuf *buf;
 };
 
-/* Growing bytes in the arena. A string at the end of the used part may be extended in place. */
+/* A growing buffer in the arena. A string at the end of the used part may be extended in place. */
 struct jbuf {
     char *data;
     size_t used, cap;
@@ -97,10 +97,10 @@ struct jdict_entry {
     uint64_t hash;
 };
 
-/* In order of insertion; hashed from the ninth entry on. */
+/* Entries are in order of insertion. A dict has an index if it has nine entries or more. */
 struct jdict {
     struct jdict_entry *e;
-    uint32_t *index; /* slot -> entry + 1; n_index is a power of two */
+    uint32_t *index; /* maps a slot to an entry's number + 1; n_index is a power of two */
     uint32_t n, cap, n_index;
 };
 
@@ -128,7 +128,7 @@ struct jiter {
 };
 
 struct jundef {
-    const char *hint; /* NULL: made from obj and name */
+    const char *hint; /* NULL: the message is made from obj and name */
     struct value obj, name;
 };
 
@@ -139,7 +139,7 @@ struct jfunc {
 
 struct jcycler {
     struct jlist *items;
-    size_t pos; /* for a joiner: whether it was used */
+    size_t pos; /* of a joiner: whether it was used */
     struct value sep;
 };
 
@@ -195,7 +195,7 @@ struct value val_cstr(struct jinja *j, const char *s);
 struct value val_sub(struct jinja *j, struct value from, size_t start, size_t end); /* bytes */
 struct value val_of_jstr(struct jstr *s);
 size_t jstr_count(struct jinja *j, struct jstr *s); /* code points */
-/* Byte offset of code point @i, which must be at most the count. */
+/* Returns the byte offset of code point @i, which must be at most the count. */
 size_t jstr_offset(struct jinja *j, struct jstr *s, size_t i);
 struct value val_concat(struct jinja *j, struct value a, struct value b);
 bool jstr_eq(struct jinja *j, const struct jstr *a, const struct jstr *b);
@@ -206,10 +206,10 @@ void jbuf_add(struct jinja *j, struct jbuf *b, const void *data, size_t len);
 void jbuf_puts(struct jinja *j, struct jbuf *b, const char *s);
 void jbuf_putc(struct jinja *j, struct jbuf *b, char c);
 void jbuf_cp(struct jinja *j, struct jbuf *b, uint32_t cp);
-void jbuf_fill(struct jinja *j, struct jbuf *b, uint32_t cp, size_t n); /* @n times */
+void jbuf_fill(struct jinja *j, struct jbuf *b, uint32_t cp, size_t n); /* appends @cp @n times */
 struct value jbuf_value(struct jinja *j, struct jbuf *b);               /* takes over the buffer */
 
-/* Decodes a code point of a valid string. */
+/* Decodes the code point at @p, in valid UTF-8, and moves @p behind it. */
 static inline uint32_t u8_next(const char **p)
 {
     const unsigned char *s = (const unsigned char *)*p;
@@ -230,7 +230,7 @@ static inline uint32_t u8_next(const char **p)
     return (s[0] & 7u) << 18 | (s[1] & 0x3fu) << 12 | (s[2] & 0x3fu) << 6 | (s[3] & 0x3f);
 }
 
-/* The code point before @p, which must not be the beginning of the string. Moves @p to it. */
+/* Moves @p back by one code point and returns this code point. There must be one before @p. */
 static inline uint32_t u8_prev(const char **p)
 {
     const char *s = *p - 1;
@@ -246,12 +246,12 @@ static inline uint32_t u8_prev(const char **p)
 struct value val_list(struct jinja *j, size_t n); /* n items of MISSING, for the caller to fill */
 struct value val_tuple(struct jinja *j, size_t n);
 struct value val_pair(struct jinja *j, struct value a, struct value b);
-void jlist_push(struct jinja *j, struct jlist *l, struct value v); /* only while building */
+void jlist_push(struct jinja *j, struct jlist *l, struct value v); /* only to build a list */
 struct value jlist_concat(struct jinja *j, struct value a, struct value b);
 
 struct jdict *jdict_new(struct jinja *j);
 struct value val_dict(struct jinja *j);
-/* Adds or replaces. Raises for keys that cannot be hashed. */
+/* Adds an entry or replaces its value. Raises a TypeError for keys that cannot be hashed. */
 void jdict_set(struct jinja *j, struct jdict *d, struct value key, struct value val);
 struct value *jdict_get(struct jinja *j, const struct jdict *d, struct value key); /* or NULL */
 struct value *jdict_get_str(struct jinja *j, const struct jdict *d, const struct jstr *key);
@@ -262,7 +262,7 @@ struct value *jdict_get_cstr(struct jinja *j, const struct jdict *d, const char 
 bool val_truth(struct jinja *j, struct value v);
 bool val_eq(struct jinja *j, struct value a, struct value b);
 bool val_same(struct jinja *j, struct value a, struct value b); /* `is` */
-/* <0, 0, >0. Raises for types without an order. *ret_nan: an operand is NaN, all are false. */
+/* Returns <0, 0 or >0. Raises a TypeError if there is no order. *ret_nan: an operand is NaN. */
 int val_cmp(struct jinja *j, struct value a, struct value b, bool *ret_nan);
 bool val_lt(struct jinja *j, struct value a, struct value b);
 bool val_hashable(struct jinja *j, struct value v);
@@ -273,14 +273,14 @@ const char *val_type(struct value v);             /* Python's type name */
 /* ---- iteration (iter.c) ---- */
 
 struct jiter *iter_try(struct jinja *j, struct value v); /* NULL: not iterable */
-struct jiter *iter_new(struct jinja *j, struct value v); /* raises TypeError instead */
+struct jiter *iter_new(struct jinja *j, struct value v); /* raises a TypeError instead */
 bool iter_next(struct jinja *j, struct jiter *it, struct value *ret);
 struct jiter *iter_reversed(struct jinja *j, struct value v); /* NULL: not reversible */
 struct jiter *iter_generator(struct jinja *j,
                              bool (*next)(struct jinja *, struct jiter *, struct value *),
                              struct jiter *in, void *data);
 struct value val_iter(struct jiter *it);
-/* A new list of all items. */
+/* Returns a new list of all items. */
 struct value val_to_list(struct jinja *j, struct value v);
 bool val_contains(struct jinja *j, struct value container, struct value item);
 
@@ -294,7 +294,7 @@ size_t float_repr(double f, char out[32]);
 
 struct json_style {
     bool ascii, sort, pretty;
-    struct jstr *indent; /* one level, if pretty */
+    struct jstr *indent; /* text of one level of indentation, if pretty */
     struct jstr *item_sep, *key_sep;
 };
 void val_json(struct jinja *j, struct jbuf *b, struct value v, const struct json_style *style);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parts of Python's textwrap that |wordwrap uses. The text is split into chunks (runs of
- * whitespace, words, parts of hyphenated words, dashes between words), which fill lines.
+ * Implements the parts of Python's textwrap that |wordwrap uses. The text is split into chunks:
+ * runs of whitespace, words, parts of hyphenated words, and dashes between words. Lines are filled
+ * with chunks.
  */
 #include "chat/wordwrap.h"
 
@@ -14,7 +15,7 @@ struct wrap {
     bool hyphens;
 };
 
-/* textwrap's definition of whitespace: ASCII only. */
+/* Returns whether textwrap counts @cp as whitespace: only ASCII characters. */
 static bool is_ws(uint32_t cp)
 {
     return cp == ' ' || (cp >= 9 && cp <= 13);
@@ -40,7 +41,7 @@ static uint32_t char_at(const struct wrap *w, const char *p)
     return p < w->end ? u8_next(&p) : 0;
 }
 
-/* The character @back places before @p, or 0. */
+/* Returns the character @back places before @p, or 0. */
 static uint32_t char_before(const struct wrap *w, const char *p, int back)
 {
     uint32_t cp = 0;
@@ -60,7 +61,7 @@ static const char *next_char(const struct wrap *w, const char *p)
     return p;
 }
 
-/* If two or more hyphens that a word follows are at @p, returns their end, else NULL. */
+/* Returns the end of the hyphens if two or more hyphens and then a word are at @p, else NULL. */
 static const char *match_dashes(const struct wrap *w, const char *p)
 {
     const char *q = p;
@@ -70,7 +71,7 @@ static const char *match_dashes(const struct wrap *w, const char *p)
     return q - p >= 2 && q < w->end && is_word(char_at(w, q)) ? q : NULL;
 }
 
-/* Whether a hyphenated word may break behind the hyphen at @p. */
+/* Returns whether a hyphenated word may break behind the hyphen at @p. */
 static bool hyphen_break(const struct wrap *w, const char *p)
 {
     const char *next = p + 1;
@@ -108,7 +109,8 @@ static const char *find_chunk_end(const struct wrap *w, const char *p)
     return q;
 }
 
-/* When a word is split into lines, its rest is read again for each line. */
+/* Finds the end of a chunk. Each call is charged (jinja_charge()), because the rest of a long word
+ * that is split into lines is read again for each line. */
 static const char *chunk_end(const struct wrap *w, const char *p)
 {
     const char *end = find_chunk_end(w, p);
@@ -119,7 +121,7 @@ static const char *chunk_end(const struct wrap *w, const char *p)
 
 struct chunk {
     const char *s;
-    size_t len, n; /* bytes, code points */
+    size_t len, n; /* numbers of bytes and of code points */
 };
 
 static struct chunk chunk_of(const char *s, const char *end)
@@ -131,7 +133,8 @@ static struct chunk chunk_of(const char *s, const char *end)
     return c;
 }
 
-/* Cuts the part of a long word that fits, at a hyphen if there is one. */
+/* Returns the bytes of a long word that fit into @space characters. The cut is at a hyphen if there
+ * is one. */
 static size_t long_cut(const struct wrap *w, const struct chunk *c, size_t space)
 {
     const char *p = c->s, *hyphen = NULL;
@@ -183,7 +186,7 @@ struct value wordwrap(struct jinja *j, struct jstr *s, int64_t width, bool break
             if (!is_ws(char_at(&w, end)))
                 stop = p;
         }
-        /* Whitespace at the end of a line is dropped: stop is the end of its last word. */
+        /* Whitespace at the end of a line is dropped: stop is the end of the line's last word. */
         if (stop > start)
             jlist_push(j, lines.u.l, val_str(j, start, (size_t)(stop - start)));
         jinja_step(j, 1);

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * Word wrapping for the filter |wordwrap.
+ * Wraps words for the filter |wordwrap.
  */
 
 #include "chat/jinja.h"
 
-/* Python's textwrap.wrap() for one line, keeping tabs and other whitespace. Returns a list of
- * lines. */
+/* Does what Python's textwrap.wrap() does with one line, but keeps tabs and other whitespace.
+ * Returns a list of lines. */
 struct value wordwrap(struct jinja *j, struct jstr *s, int64_t width, bool break_long,
                       bool hyphens);

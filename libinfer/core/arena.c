@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Arenas: chunks of memory that objects are carved from.
+ * Implements arenas: an arena takes its objects from large chunks of memory.
  */
 #include "core/arena.h"
 

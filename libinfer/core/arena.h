@@ -4,7 +4,7 @@
 /*
  * An arena: many small objects with one lifetime
  *
- * Zeroed memory is an empty arena. Objects are aligned to 16 bytes and freed all at once.
+ * Zeroed memory is an empty arena. Objects are aligned to 16 bytes and freed together.
  */
 
 #include "core/macros.h"
@@ -16,9 +16,9 @@ struct arena {
     size_t used; /* bytes handed out so far, for limits */
 };
 
-/* NULL if memory is short. */
+/* Returns memory that is not initialized; NULL if memory is short. */
 void *arena_alloc(struct arena *a, size_t size);
 void *arena_zalloc(struct arena *a, size_t size);
-/* A copy with a NUL appended. */
+/* Returns a copy of @s with a NUL appended; NULL if memory is short. */
 char *arena_strndup(struct arena *a, const char *s, size_t len);
 void arena_done(struct arena *a);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Growth of heap arrays, behind the macros of array.h.
+ * Makes heap arrays grow, for the macros of array.h.
  */
 #include "core/array.h"
 
@@ -18,7 +18,8 @@ int array_grow(void **array, size_t *cap, size_t n, size_t cap_max, size_t size,
     if (n > most)
         return -ENOMEM;
     more = MIN(MAX(more, n), most);
-    /* The kernel gives zeros; pages of a new array need not be written. */
+    /* The pages of a large new array come from the kernel as zeros, and calloc() does not write
+     * them. */
     p = zeroed && !*array ? calloc(more, size) : realloc(*array, more * size);
     if (!p)
         return -ENOMEM;

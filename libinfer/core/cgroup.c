@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limits of control groups
+ * Reads the limits of control groups
  *
  * /proc/self/cgroup names the groups of the process: "0::PATH" in the unified hierarchy,
  * "N:CONTROLLERS:PATH" in a hierarchy of version 1. Hierarchies are searched where distributions
- * mount them. In a container the path may be that of the host; parts of it that do not exist are
- * skipped.
+ * mount them. In a container this file may give a path of the host; directories of this path that
+ * do not exist in the container are skipped.
  */
 #include "core/cgroup.h"
 
@@ -18,10 +18,10 @@
 
 #define MOUNT "/sys/fs/cgroup"
 
-/* A search for a limit: the files of versions 2 and 1, and the meaning of a group's values. */
+/* A search for the smallest limit of all groups. */
 struct search {
     const char *root, *controller;
-    /* Called for each group's directory. */
+    /* Reads the limit of the group in @dir, and lowers @cpus or @bytes to it. */
     void (*visit)(struct search *s, const char *dir, bool v2);
     double cpus;
     uint64_t bytes;
@@ -76,7 +76,8 @@ static void visit_line(struct search *s, char *line)
     snprintf(mount, sizeof(mount), "/%s", list);
     if (!has_controller(list, s->controller))
         return;
-    /* The directory is "cpu,cpuacct", or a link with the controller's name. */
+    /* The hierarchy is mounted at a directory with the name of the list, such as "cpu,cpuacct".
+     * Some systems have only a directory or a link with the controller's name. */
     visit_group(s, mount, path, false);
     snprintf(mount, sizeof(mount), "/%s", s->controller);
     visit_group(s, mount, path, false);
@@ -98,7 +99,7 @@ static void search_groups(struct search *s)
     fclose(f);
 }
 
-/* Reads up to two numbers; a word ("max") ends them. Returns how many there are. */
+/* Reads up to two numbers, and stops before a word such as "max". Returns how many it has read. */
 static int read_numbers(const char *dir, const char *file, long long *ret_a, long long *ret_b)
 {
     char name[4700];

@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * Monotonic clocks.
+ * Reads the monotonic clock.
  */
 
 #include <stdint.h>
 #include <time.h>
 
-/* Monotonic time in microseconds. */
+/* Returns the monotonic time in microseconds. */
 static inline uint64_t clock_usec(void)
 {
     struct timespec ts;
@@ -17,7 +17,7 @@ static inline uint64_t clock_usec(void)
     return (uint64_t)ts.tv_sec * 1000000u + (uint64_t)ts.tv_nsec / 1000u;
 }
 
-/* Monotonic time in nanoseconds. */
+/* Returns the monotonic time in nanoseconds. */
 static inline uint64_t clock_nsec(void)
 {
     struct timespec ts;

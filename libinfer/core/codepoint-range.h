@@ -4,8 +4,8 @@
 /*
  * Sorted ranges of code points, and white space
  *
- * The tables of tokenizer/ and chat/ correct utf8proc for different properties and versions of
- * Unicode, so they share only the search.
+ * tokenizer/ and chat/ have tables of their own, which correct utf8proc for different properties
+ * and versions of Unicode. The two folders share only the search.
  */
 
 #include "core/macros.h"
@@ -14,7 +14,7 @@ struct codepoint_range {
     uint32_t first, last;
 };
 
-/* Whether @cp is in one of the @n ranges @t, which are in ascending order. */
+/* Returns whether @cp is in one of the @n ranges @t, which are in ascending order. */
 static inline bool codepoint_in_ranges(const struct codepoint_range *t, size_t n, uint32_t cp)
 {
     size_t lo = 0, hi = n;
@@ -32,7 +32,7 @@ static inline bool codepoint_in_ranges(const struct codepoint_range *t, size_t n
 
 #define CODEPOINT_IN(table, cp) codepoint_in_ranges(table, ARRAY_SIZE(table), cp)
 
-/* The property White_Space. It has not changed since Unicode 6.3. */
+/* Returns whether @cp has the property White_Space, which has not changed since Unicode 6.3. */
 static inline bool codepoint_is_space(uint32_t cp)
 {
     if (cp < 0x85)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Detection of CPU features, instruction sets, and usable CPUs.
+ * Detects features of the CPU, instruction sets, and usable CPUs.
  */
 #include "core/cpu.h"
 
@@ -34,8 +34,8 @@ static uint64_t xcr0(void)
 
 /*
  * A process must request AMX tile state before its first use (Linux
- * Documentation/arch/x86/xstate.rst). It is requested when the program is loaded: later the system
- * call filters of services would block the call, and existing threads would need attention.
+ * Documentation/arch/x86/xstate.rst). This file requests it when the program is loaded, because the
+ * filters of system calls in services forbid the call later.
  */
 static bool have_tiles;
 
@@ -110,8 +110,8 @@ unsigned cpu_flags(void)
     return detected;
 }
 
-/* The named instruction sets. Each needs its flags, and may also use those in `with` if they
- * exist. */
+/* The named instruction sets. Each needs the flags in `need`, and uses those of `with` that the CPU
+ * has. */
 static const struct rung {
     const char *name;
     unsigned need, with;
@@ -170,7 +170,8 @@ const char *cpu_rung_at(size_t i)
     return NULL;
 }
 
-/* CPUs that the scheduler may use for this process. The set grows until the machine's CPUs fit. */
+/* Returns the number of CPUs that the kernel may schedule this process on. The set grows until all
+ * CPUs of the machine fit into it. */
 static unsigned affinity_count(void)
 {
     for (int n = CPU_SETSIZE; n <= 1 << 20; n *= 4) {

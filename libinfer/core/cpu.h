@@ -28,21 +28,22 @@ enum cpu_flags {
     CPU_INTEL = 1 << 11,    /* made by Intel; no rung needs it */
 };
 
-/* Flags that the CPU and the kernel support; detected once. */
+/* Returns the flags that the CPU and the kernel support; they are detected once. */
 unsigned cpu_flags(void);
-/* The supported flags of the rung @name. Returns 0 and *ret_flags; -EOPNOTSUPP: the CPU lacks it;
- * -EINVAL: unknown name. NULL or "auto" is the best rung. */
+/* Finds the flags that the rung @name may use and the CPU supports. Returns 0 and sets *ret_flags;
+ * -EOPNOTSUPP: the CPU does not support the rung; -EINVAL: unknown name. NULL or "auto" is the best
+ * rung. */
 int cpu_rung_flags(const char *name, unsigned *ret_flags);
-/* Name of the highest rung within @flags; static. */
+/* Returns the name of the highest rung whose flags are all in @flags; static. */
 const char *cpu_rung_name(unsigned flags);
-/* The i-th rung that this CPU supports, lowest first; NULL past the last. For tests and
- * benchmarks. */
+/* Returns the i-th rung that this CPU supports, lowest first; NULL past the last. Tests and
+ * benchmarks use this function. */
 const char *cpu_rung_at(size_t i);
-/* CPUs allowed by affinity and by the quota of control groups, which may be a fraction; @root as in
- * core/cgroup.h. */
+/* Returns the number of CPUs that affinity and the quota of control groups allow, which may be a
+ * fraction; @root as in core/cgroup.h. */
 double cpu_share(const char *root);
-/* cpu_share() rounded up, at least 1: the number of threads that can have work. */
+/* Returns cpu_share() rounded up, at least 1: the number of threads that can have work. */
 unsigned cpu_count(void);
-/* cpu_share() rounded down: the number of threads that can run all the time, so that one may spin
- * while it waits for another. It is 0 with less than one CPU. */
+/* Returns cpu_share() rounded down: the number of threads that can run all the time, so that one
+ * thread may spin while it waits for another. The result is 0 if the share is less than one CPU. */
 unsigned cpu_whole_count(void);

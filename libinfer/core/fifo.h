@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A queue of items that contain their link: the oldest item leaves first. */
+/* A queue of items, each of which contains a link to the next one. The oldest item leaves first. */
 
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Read-only mappings of files that may change, private copies of their beginnings, and small files.
+ * Maps files that may change, copies their beginnings to private memory, and reads small files.
  */
 #include "core/file.h"
 
@@ -16,10 +16,12 @@
 #include "core/guard.h"
 #include "core/pages.h"
 
-/* Longer than a clock tick of any file system. */
+/* A file is settled (file.h) this long after its last change: longer than a clock tick of any file
+ * system. */
 #define SETTLE_NSEC 3000000000
-/* Step size for reading the beginning of a file. The beginning of a large file is rarely small, and
- * its memory comes in huge pages, which is five times as fast as faulting in all small pages. */
+/* Step size for reading the beginning of a file. Files of START_LARGE bytes or more are read in
+ * steps of huge pages instead, because their beginnings are rarely small, and reading into huge
+ * pages is five times as fast as reading into small pages, each of which takes a fault. */
 #define START_PIECE ((uint64_t)256 << 10)
 #define START_LARGE ((uint64_t)64 << 20)
 
@@ -79,7 +81,7 @@ static void hold_free(struct file_hold *hold)
     free(hold);
 }
 
-/* Takes ownership of *@fd. NULL if memory is short. */
+/* Takes ownership of *@fd. Returns NULL if memory is short. */
 static struct file_hold *hold_new(int *fd, const char *path, const void *data, size_t size)
 {
     const char *name = path_base(path);
@@ -115,9 +117,9 @@ int file_map_open(const char *path, struct file_map *ret_map, struct inf_err *re
     if (p == MAP_FAILED)
         return err_set(reterr, errno, "%s: cannot map %lld bytes: %s", path, (long long)st.st_size,
                        strerror(errno));
-    /* A hint: if the file system can, it reads pages that are not in the page cache as huge pages,
-     * and these stay huge for later mappings of the file. Mapping 400 MB then takes 200 faults
-     * instead of 6,000. */
+    /* This hint makes the file system, if it can, read pages that are not in the page cache as huge
+     * pages. Such pages stay huge for later mappings of the file. Mapping 400 MB then takes 200
+     * faults instead of 6,000. */
     madvise(p, (size_t)st.st_size, MADV_HUGEPAGE);
     map = (struct file_map){.data = p, .size = (uint64_t)st.st_size};
     identify_file(&map, &st);
@@ -216,7 +218,7 @@ int file_set_check(const struct file_set *set, struct inf_err *reterr)
 
 /* --- beginnings --- */
 
-/* Reserves only addresses, so that data that were read never move. */
+/* Reserves addresses for the whole file, without memory, so that data that were read never move. */
 static int start_reserve(struct file_start *start, const struct file_map *map,
                          struct inf_err *reterr)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Files: read-only mappings, private copies of their beginnings, and whole small files. */
+/* Maps files read-only, copies their beginnings to private memory, and reads whole small files. */
 
 #include <infer/tier.h>
 #include <infer/types.h>
@@ -11,11 +11,11 @@
 struct file_hold;
 
 /*
- * A read-only mapping of a whole regular file. Zeroed memory is an empty one.
+ * A read-only mapping of a whole regular file. Zeroed memory is an empty mapping.
  *
  * The file may change or become shorter while it is mapped. So nothing is parsed in a mapping (use
- * struct file_start), and results computed from one are valid only if the mapping is not lost
- * afterwards.
+ * struct file_start). Results that are computed from a mapping are valid only if the mapping is not
+ * lost (file_map_is_lost()) when the computation has ended.
  */
 struct file_map {
     const unsigned char *data; /* NULL if size is 0 */
@@ -25,36 +25,40 @@ struct file_map {
     struct file_hold *hold; /* the open file; NULL: the memory is not a file and is never lost */
 };
 
-/* -ENOENT, -EACCES, -EISDIR, -EINVAL (not a regular file)…, with the path in *reterr. */
+/* Maps the file @path. -ENOENT, -EACCES, -EISDIR, -EINVAL (not a regular file)…, with the path in
+ * *reterr. */
 int file_map_open(const char *path, struct file_map *ret_map, struct inf_err *reterr);
 void file_map_done(struct file_map *map);
-/* Reads @n bytes from @offset on, each once. -EBADMSG: the file is shorter. */
+/* Reads @n bytes of the file from @offset on, each byte once and not through the mapping. -EBADMSG:
+ * the file is shorter. */
 int file_map_read(const struct file_map *map, uint64_t offset, void *ret, size_t n,
                   struct inf_err *reterr);
-/* Whether the file is known to have changed or become shorter. Makes no system call. */
+/* Returns whether the file is known to have changed or become shorter. Makes no system call. */
 bool file_map_is_lost(const struct file_map *map);
-/* Compares the file's size and times. Returns 0, or -ESTALE with the reason; after that it always
- * returns -ESTALE. Any thread may call it. If another file was renamed over this one, the mapping
- * is still valid. */
+/* Compares the file's size and times. Returns 0, or -ESTALE with the reason. Once a map is stale,
+ * the function always returns -ESTALE for the map. Any thread may call this function. If another
+ * file was renamed over this file, the mapping is still valid. */
 int file_map_check(const struct file_map *map, struct inf_err *reterr);
 
-/* The files on which something is based; borrowed. All zero: none, which are never lost. */
+/* A set of mapped files that something was computed from; it borrows them. Zeroed memory is an
+ * empty set, which is never lost. */
 struct file_set {
     const struct file_map *const *maps; /* [n] */
     size_t n;
     unsigned n_lost; /* value of guard_n_lost() when this set was last checked */
 };
-/* Whether file_map_is_lost() for any of them. Costs one load as long as no file of the process was
- * lost. Only one thread may call it. */
+/* Returns whether any file of the set is lost (file_map_is_lost()). Costs one load from memory as
+ * long as no file of the process is lost. Only one thread may call it. */
 bool file_set_is_lost(struct file_set *set);
-/* file_map_check() for all of them. Any thread may call it. */
+/* Calls file_map_check() for all files of the set. Any thread may call it. */
 int file_set_check(const struct file_set *set, struct inf_err *reterr);
 
 /* A private copy of the beginning of a mapped file. All zero: nothing was copied. */
 struct file_start {
     const unsigned char *data; /* never moves */
     uint64_t size;             /* bytes at @data */
-    uint64_t reserved;         /* bytes of addresses at @data; 0: the mapping is not a file */
+    uint64_t reserved;         /* bytes of addresses reserved at @data; 0: the mapping is not a
+                                  file */
 };
 /* Makes sure that at least @size bytes are copied. -EBADMSG: the file is shorter; -ENOMEM. */
 int file_start_read(struct file_start *start, const struct file_map *map, uint64_t size,
@@ -63,20 +67,20 @@ int file_start_read(struct file_start *start, const struct file_map *map, uint64
 void file_start_trim(struct file_start *start, uint64_t size);
 void file_start_done(struct file_start *start);
 
-/* Whether a file begins with these bytes. False also if it cannot be read. */
+/* Returns whether a file begins with @bytes; false also if the file cannot be read. */
 bool file_begins_with(const char *path, const char *bytes);
 
 /* Reads a file of at most @max bytes. The caller frees *ret_data, which ends with a NUL that
- * *ret_size does not count. -EFBIG: it is larger. */
+ * *ret_size does not count. -EFBIG: the file is larger. */
 int file_read(const char *path, size_t max, char **ret_data, size_t *ret_size,
               struct inf_err *reterr);
 
-/* "dir/name" on the heap; NULL if memory is short. */
+/* Returns "dir/name" on the heap; NULL if memory is short. */
 char *path_join(const char *dir, const char *name);
-/* The part of @path behind its last slash. */
+/* Returns the part of @path behind its last slash. */
 const char *path_base(const char *path);
 bool path_exists(const char *path);
 bool path_is_dir(const char *path);
-/* Whether @path is @dir or below it, judged by the texts alone. Slashes at the end of @dir do not
- * count; @path may not end in one. */
+/* Returns whether @path is @dir or below it, judged by the texts alone. Slashes at the end of @dir
+ * do not count; @path must not end with a slash. */
 bool path_is_below(const char *path, const char *dir);

@@ -2,8 +2,8 @@
 /*
  * The SIGBUS handler and its table of mappings
  *
- * The handler walks a table that is never freed and takes no lock. The address that begins a slot
- * is set last and cleared first; readers of a slot read it twice.
+ * The handler walks a table that is never freed and takes no lock. Writers set `begin` of a slot (a
+ * row of the table) last and clear `begin` first. Readers load `begin` before and after `size`.
  *
  * A guard is marked as lost before its pages become zeros, so a reader of such a zero always finds
  * the guard lost.
@@ -51,7 +51,7 @@ static struct guard *find_guard(uintptr_t at)
     return NULL;
 }
 
-/* Replaces the whole mapping, so that this happens only once. */
+/* Replaces the whole mapping by zeros, so that its other pages raise no more signals. */
 static bool fill_with_zeros(const struct guard *g)
 {
     void *begin = (void *)atomic_load(&g->begin);
@@ -108,7 +108,7 @@ int guard_install(void)
 
 /* --- guards --- */
 
-/* A free slot; NULL if memory is short. The lock must be held. */
+/* Returns a free slot; NULL if memory is short. The lock must be held. */
 static struct guard *free_slot(void)
 {
     struct guard_chunk *c = &first_chunk, *next;

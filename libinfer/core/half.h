@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* IEEE binary16, bfloat16 and E4M3 in plain C, rounding to nearest even. Used by references and
- * loaders. */
+/* Converts floats to and from IEEE binary16, bfloat16 and E4M3 in plain C, rounding to nearest
+ * even. Reference kernels and loaders use these functions. */
 
 #include <stdint.h>
 #include <string.h>
@@ -81,7 +81,8 @@ static inline uint16_t bf16_from_f32(float f)
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 
-/* 4 bits of exponent, 3 of fraction, no infinity: 2^-9 … 448; 0x7f is NaN. */
+/* Converts a number from E4M3. The format E4M3 has 4 bits of exponent, 3 bits of fraction, and no
+ * infinity. Its magnitudes are 0 and 2^-9 … 448; a byte with all seven low bits set is NaN. */
 static inline float e4m3_to_f32(uint8_t x)
 {
     const uint32_t sign = (uint32_t)(x & 0x80) << 24, rest = x & 0x7f;
@@ -93,13 +94,13 @@ static inline float e4m3_to_f32(uint8_t x)
     return half_from_bits_f32(sign | (rest + 960) << 20);
 }
 
-/* Numbers above 448 and NaN become 448. There are no branches, so that compilers can vectorize
- * it. */
+/* Converts a float to E4M3. Magnitudes above 448 and NaN become 448, with their sign. The function
+ * has no branches, so that compilers can vectorize it. */
 static inline uint8_t e4m3_from_f32(float f)
 {
     const uint32_t u = half_bits_f32(f), sign = u >> 24 & 0x80, top = 0x43e00000;
     const uint32_t a = (u & 0x7fffffff) > top ? top : u & 0x7fffffff;
-    /* The last bit of a sum with 2^14 is 2^-9, like that of numbers below 2^-6. */
+    /* Adding 2^14 rounds to multiples of 2^-9, which is the last bit of E4M3 numbers below 2^-6. */
     const uint32_t below = half_bits_f32(half_from_bits_f32(a) + 0x1p14f) & 0xf;
     const uint32_t normal = ((a + 0x7ffff + (a >> 20 & 1)) >> 20) - 960;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hash functions for tables, with a random seed per process for untrusted keys.
+ * Computes hashes for tables, with a random seed per process for untrusted keys.
  */
 #include "core/hash.h"
 
@@ -9,7 +9,7 @@
 #include <sys/random.h>
 #include <time.h>
 
-/* The finalizer of splitmix64 (Steele, Lea, Flood 2014). */
+/* Applies the finalizer of splitmix64 (Steele, Lea, Flood 2014). */
 static inline uint64_t mix_hash(uint64_t x)
 {
     x ^= x >> 30;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Hashes for tables and names. Content identity (SHA-256) comes from libcrypto. */
+/* Computes hashes for tables. Digests that identify content are in sha256.h. */
 
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-/* Returns a hash of 64 bits, which mixes words of 8 bytes as splitmix64 does. It is the same in all
- * processes and on all machines with the same byte order. */
+/* Returns a hash of 64 bits, which mixes words of 8 bytes as splitmix64 does. The hash is the same
+ * in all processes and on all machines with the same byte order. */
 uint64_t hash_bytes(uint64_t seed, const void *data, size_t len);
 /* Like hash_bytes(), with a random seed of this process, for tables with untrusted keys. */
 uint64_t hash_seeded(const void *data, size_t len);
@@ -31,9 +31,9 @@ static inline uint64_t hash_load(const unsigned char *p, size_t n)
     return w;
 }
 
-/* A fast hash for many short texts, such as vocabularies: a text of up to 16 bytes takes two
- * multiplications of 64 bits. The hash depends on the byte order of the machine. @seed is the
- * result of hash_seed(). */
+/* Returns a hash that is fast for many short texts, such as vocabularies: a text of up to 16 bytes
+ * takes two multiplications of 64 bits. The hash depends on the byte order of the machine. @seed is
+ * the result of hash_seed(). */
 static inline uint32_t hash_text(uint64_t seed, const void *data, size_t len)
 {
     const uint64_t k = 0x9e3779b97f4a7c15u;

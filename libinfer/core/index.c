@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Growth of a hash index.
+ * Makes a hash index grow.
  */
 #include "core/index.h"
 
@@ -10,7 +10,7 @@
 #include "core/pages.h"
 
 /* Allocates zeroed slots, in huge pages if there are many. An index is filled in random order,
- * which would otherwise cost a fault and a TLB miss for each page. */
+ * which would cost a fault and a TLB miss for each small page. */
 static uint64_t *slots_new(uint32_t cap)
 {
     const size_t size = cap * sizeof(uint64_t);

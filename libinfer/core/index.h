@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * A hash index: numbers by the hash of a key that is stored elsewhere
+ * A hash index: it finds numbers by the hash of a key that is stored elsewhere
  *
  * A slot is eight bytes, so an index of many thousand names fits in the cache, and filling one
- * costs little more than hashing. The caller compares keys: it walks the numbers that were put
- * under a hash until one matches, and may put a new number where the walk ended.
+ * costs little more than hashing. The caller compares keys: it walks over the numbers that were put
+ * under a hash until the key of one matches, and may put a new number where the walk ended.
  *
  *     uint32_t at = index_start(ix, hash), value;
  *     while (index_match(ix, hash, &at, &value)) {
@@ -27,7 +27,7 @@ struct index {
 };
 
 /* Makes room for @n values in all. Positions of walks become invalid. -ENOMEM, also for more than
- * 2^30. */
+ * 2^30 values. */
 int index_reserve(struct index *ix, size_t n);
 void index_done(struct index *ix);
 
@@ -36,7 +36,8 @@ static inline uint32_t index_start(const struct index *ix, uint32_t hash)
     return hash & (ix->cap - 1);
 }
 
-/* The next value under @hash, from *at on. If there is none, *at is a free slot. */
+/* Finds the next value under @hash, from slot *at on. Returns false if there is none; *at is then a
+ * free slot. */
 static inline bool index_match(const struct index *ix, uint32_t hash, uint32_t *at,
                                uint32_t *ret_value)
 {
@@ -56,8 +57,8 @@ static inline bool index_match(const struct index *ix, uint32_t hash, uint32_t *
     }
 }
 
-/* Puts @value, which must be below UINT32_MAX, where a walk of @hash ended or currently is. There
- * must be room for it. */
+/* Puts @value, which must be below UINT32_MAX, into the slot @at, where a walk of @hash ended or
+ * found a value to replace. There must be room for the value. */
 static inline void index_put(struct index *ix, uint32_t at, uint32_t hash, uint32_t value)
 {
     assert(at < ix->cap);

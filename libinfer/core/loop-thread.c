@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A thread that works on requests: its lock, its wake-up, and its end. */
+/* Starts, wakes and ends a thread that works on requests. */
 #include "core/loop-thread.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * A thread that works on requests: its lock, its wake-up, and its end
+ * A thread that works on requests, with a lock and a wake-up
  *
  * Callers change what the lock protects and wake the thread. The thread waits with
  * loop_thread_wait() and returns when @stop is set. All signals are blocked in the thread, except
@@ -51,7 +51,7 @@ static inline void loop_thread_wake(struct loop_thread *t)
 }
 
 /* Waits until a wake-up. The lock must be held; it is released meanwhile. A wait may also end
- * without a reason. */
+ * without a wake-up. */
 static inline void loop_thread_wait(struct loop_thread *t)
 {
     pthread_cond_wait(&t->wake, &t->lock);

@@ -4,7 +4,8 @@
 /*
  * Small macros, ownership helpers and overflow-safe sizes
  *
- * Statement expressions and the cleanup attribute are used only here.
+ * Only this file uses the cleanup attribute, and only this file and array.h use statement
+ * expressions.
  */
 
 #include <assert.h>
@@ -24,14 +25,15 @@
 #define LIKELY(x)      __builtin_expect(!!(x), 1)
 #define UNLIKELY(x)    __builtin_expect(!!(x), 0)
 
-/* The struct of @type whose @member @ptr points to; NULL of NULL where the member is the first. */
+/* Gives the struct of @type in which @ptr points to @member. If @member is the first member, NULL
+ * gives NULL. */
 #define CONTAINER_OF(ptr, type, member)                                                            \
     ({                                                                                             \
         const __typeof__(((type *)0)->member) *member_ = (ptr);                                    \
         (type *)((uintptr_t)member_ - offsetof(type, member));                                     \
     })
 
-/* Takes the value of a variable and leaves NULL in it (or -1 for descriptors). */
+/* Gives the value of a variable, and sets the variable to NULL (or -1 for descriptors). */
 #define STEAL(p)                                                                                   \
     ({                                                                                             \
         __typeof__(p) stolen_ = (p);                                                               \
@@ -68,7 +70,7 @@ static inline void closep(int *fd)
 #define _cleanup_free_  _cleanup_(freep)
 #define _cleanup_close_ _cleanup_(closep)
 
-/* False on overflow; *ret is written only on success. */
+/* Returns false on overflow; *ret is written only on success. */
 static inline bool size_mul(uint64_t a, uint64_t b, uint64_t *ret)
 {
     uint64_t r;
@@ -89,5 +91,5 @@ static inline bool size_add(uint64_t a, uint64_t b, uint64_t *ret)
     return true;
 }
 
-/* calloc for arrays: checks n × size for overflow and gives a typed pointer. */
+/* Calls calloc() for an array: checks n × size for overflow and gives a typed pointer. */
 #define NEW(type, n) ((type *)calloc((n) > 0 ? (n) : 1, sizeof(type)))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hash map with open addressing.
+ * Implements a hash map with open addressing.
  */
 #include "core/map.h"
 

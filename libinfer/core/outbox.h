@@ -26,7 +26,8 @@ void outbox_put(struct outbox *o, struct fifo_link *item);
 /* Removes the oldest item. NULL: there is none. */
 struct fifo_link *outbox_take(struct outbox *o);
 
-/* The time of clock_nsec() after @timeout_msec; a negative timeout has no end. */
+/* Returns the time of clock_nsec() that is @timeout_msec from now; a negative timeout never
+ * ends. */
 uint64_t outbox_deadline(int timeout_msec);
 /* Waits until @fd is readable. Returns false when the time @end_nsec has come. */
 bool outbox_wait(int fd, uint64_t end_nsec);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hints to the kernel about memory pages (madvise).
+ * Gives the kernel hints about memory pages (madvise).
  */
 #include "core/pages.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Hints to the kernel about memory pages. */
+/* Gives the kernel hints about memory pages. */
 
 #include <stddef.h>
 

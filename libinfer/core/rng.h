@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* PCG32 (O'Neill 2014, pcg-random.org, XSH-RR 64/32): small, seedable, and good enough for
- * sampling. */
+/* A generator of random numbers: PCG32 (O'Neill 2014, pcg-random.org, XSH-RR 64/32). The generator
+ * is small, can be seeded, and is good enough for sampling. */
 
 #include <stdint.h>
 
@@ -29,7 +29,7 @@ static inline void rng_seed(struct rng *r, uint64_t seed)
     rng_u32(r);
 }
 
-/* Uniform in [0, 1), 53 bits. */
+/* Returns a uniformly distributed number in [0, 1) of 53 random bits. */
 static inline double rng_double(struct rng *r)
 {
     const uint64_t hi = rng_u32(r), lo = rng_u32(r);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SHA-256 with the plain functions of libcrypto, which its newer interface deprecates. The newer
- * interface allocates a context for each digest, and reads a configuration file at its first use.
+ * Computes SHA-256 with functions of libcrypto that are deprecated. Their replacements allocate a
+ * context for each digest, and read a configuration file at their first use.
  */
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "core/sha256.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* SHA-256 by libcrypto: identity of content across processes and machines. Allocates nothing. */
+/* Computes SHA-256 with libcrypto, to identify content across processes and machines. Allocates
+ * nothing. */
 
 #include <openssl/sha.h>
 #include <stddef.h>
@@ -15,6 +16,7 @@ struct sha256 {
 
 void sha256_init(struct sha256 *h);
 void sha256_add(struct sha256 *h, const void *data, size_t len);
-/* Adds the length first, so that the border between two parts affects the digest. */
+/* Adds the length of the data and then the data, so that the border between two parts affects the
+ * digest. */
 void sha256_add_part(struct sha256 *h, const void *data, size_t len);
 void sha256_end(struct sha256 *h, uint8_t ret_digest[SHA256_BYTES]);

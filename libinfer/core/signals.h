@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Signal masks of threads that the library starts. */
+/* Sets the signal masks of threads that the library starts. */
 
 #include <pthread.h>
 #include <signal.h>
 
 #include "core/macros.h"
 
-/* Blocks all signals, except those for faults of the thread itself, in threads that are started
- * until the mask is restored. Other signals are for the program's threads. */
+/* Blocks all signals except those for faults of the thread itself, until signals_restore(). Threads
+ * that are started meanwhile inherit the mask, so that other signals go to the program's
+ * threads. */
 static inline void signals_block(sigset_t *ret_old)
 {
     static const int faults[] = {SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};

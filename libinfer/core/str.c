@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Growing byte strings.
+ * Implements byte strings that grow.
  */
 #include "core/str.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * XXH3-64 checksums, at once or piece by piece.
+ * Computes XXH3-64 checksums, at once or piece by piece.
  */
 #include "core/sum.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* XXH3-64 by libxxhash: checks that stored bytes are unchanged. It has no secret, so it does not
- * protect against manipulation. */
+/* Computes XXH3-64 checksums with libxxhash, to check that stored bytes are unchanged. A checksum
+ * has no secret, so it does not protect against manipulation. */
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Beginnings and ends of NUL-terminated texts, and lists of names. */
+/* Compares beginnings and ends of NUL-terminated texts, and writes lists of names. */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 #include <strings.h>
 
-/* The rest of @text behind @start; NULL when @text does not begin with @start. */
+/* Returns the rest of @text behind @start; NULL if @text does not begin with @start. */
 static inline const char *text_after(const char *text, const char *start)
 {
     const size_t n = strlen(start);

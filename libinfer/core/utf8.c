@@ -4,8 +4,8 @@
  */
 #include "core/utf8.h"
 
-/* Expected length by the first byte, and the range of the second byte; 0 for bytes that cannot be
- * first. */
+/* Returns the length of a code point whose first byte is @c, or 0 if @c cannot be a first byte.
+ * Sets the range of the second byte. */
 static size_t lead_length(unsigned char c, unsigned char *ret_low, unsigned char *ret_high)
 {
     *ret_low = 0x80;
@@ -31,7 +31,8 @@ static size_t lead_length(unsigned char c, unsigned char *ret_low, unsigned char
     return 0;
 }
 
-/* How many bytes at @s match one code point, and how many it needs. */
+/* Returns how many bytes at @s match the beginning of a code point. *ret_need is the length of the
+ * whole code point, or 0. */
 static size_t match_bytes(const char *s, size_t len, size_t *ret_need)
 {
     unsigned char low, high;

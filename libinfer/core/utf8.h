@@ -16,7 +16,8 @@ static inline bool utf8_valid(const char *s, size_t len)
 {
     return utf8_valid_prefix(s, len) == len;
 }
-/* Decodes one code point. Returns its length 1–4, or 0 if @s does not start with a valid one. */
+/* Decodes one code point. Returns its length 1–4, or 0 if @s does not start with a valid code
+ * point. */
 size_t utf8_decode(const char *s, size_t len, uint32_t *ret_cp);
 /* Encodes into @out (4 bytes). Returns the length, or 0 if @cp is not a scalar value. */
 size_t utf8_encode(uint32_t cp, char *out);

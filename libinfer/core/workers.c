@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A pool of threads that run one function together
+ * A pool of threads that run one function at the same time
  *
- * Threads synchronize with a `gate`: a counter that only grows. Waiters first spin on it and then
- * sleep (futex). Each run increments the start gate; barriers and the end of a run increment the
- * barrier gate. With more threads than CPUs no thread spins, because the thread that is waited for
- * needs the CPU. Futexes are used instead of condition variables, because incrementing a gate costs
- * no system call if no thread sleeps on it.
+ * Threads synchronize with a `gate`: a counter that only grows. A thread that waits for a gate
+ * first spins and then sleeps on a futex. Each run increments the start gate; barriers and the end
+ * of a run increment the barrier gate. If there are more threads than CPUs, no thread spins,
+ * because a spinning thread would occupy a CPU that another thread needs. Futexes are used instead
+ * of condition variables, because incrementing a gate costs no system call if no thread sleeps on
+ * it.
  */
 #include "core/workers.h"
 
@@ -58,8 +59,8 @@ static void cpu_relax(void)
 
 static void gate_bump(struct gate *g)
 {
-    /* Sequentially consistent together with gate_wait(): either this thread sees the sleeper, or
-     * the sleeper sees the new value. */
+    /* These operations and those of gate_wait() are sequentially consistent: either this thread
+     * sees the sleeper, or the sleeper sees the new value. */
     atomic_fetch_add(&g->value, 1);
     if (atomic_load(&g->n_sleeping) > 0)
         syscall(SYS_futex, &g->value, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
@@ -94,7 +95,7 @@ void workers_barrier_idle(struct workers *w, bool (*idle)(void *arg), void *arg)
 
     if (w->n == 1)
         return;
-    /* No thread can pass this barrier before this one arrives, so the value cannot change
+    /* No thread can pass this barrier before the calling thread arrives, so the value cannot change
      * meanwhile. */
     old = atomic_load(&w->barrier.value);
     if (atomic_fetch_add(&w->n_arrived, 1) + 1 == w->n) {
@@ -115,7 +116,7 @@ static void *worker_main(void *data)
     const struct worker *me = data;
     struct workers *w = me->pool;
 
-    /* A thread that names itself needs no file in /proc. */
+    /* The thread names itself, because naming another thread opens a file in /proc. */
     pthread_setname_np(pthread_self(), "infer-worker");
     for (uint32_t n_runs = 0;; n_runs++) {
         gate_wait(&w->start, n_runs, w->spin_nsec, NULL, NULL);

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * A pool of threads that run one function together
+ * A pool of threads that run one function at the same time
  *
  * workers_run() calls fn(arg, i, n) on n threads, where the caller is thread 0, and returns when
- * all are done. Between runs the other threads spin briefly, then sleep. Inside fn,
+ * all threads are done. Between runs the other threads spin briefly, then sleep. Inside fn,
  * workers_barrier() synchronizes all threads. Only one thread at a time may call workers_run().
  */
 
@@ -15,13 +15,13 @@ struct workers;
 
 typedef void (*workers_fn)(void *arg, unsigned i_thread, unsigned n_threads);
 
-/* @n_threads ≥ 1 includes the caller. -ENOMEM, -EAGAIN. */
+/* Starts a pool. @n_threads ≥ 1 includes the caller. -ENOMEM, -EAGAIN. */
 int workers_new(unsigned n_threads, struct workers **ret_workers);
 struct workers *workers_free(struct workers *w);
 unsigned workers_count(const struct workers *w);
 void workers_run(struct workers *w, workers_fn fn, void *arg);
-/* Waits until all threads have called it; only inside fn. After it, all threads see what any thread
- * wrote before it. */
+/* Waits until all threads have called this function; only fn may call it. Then each thread sees
+ * what all threads wrote before their calls. */
 void workers_barrier(struct workers *w);
 /* Like workers_barrier(), but calls idle(@arg) while it spins, until idle() returns false. idle()
  * does small, optional pieces of work. */

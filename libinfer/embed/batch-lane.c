@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lanes: filling a batch with texts, running it, and delivering the vectors.
+ * Fills the batch of a lane with texts, computes the batch, and delivers the vectors.
  */
 #include "embed/batch-lane.h"
 
@@ -11,7 +11,7 @@
 #include "core/err.h"
 #include "core/pages.h"
 
-/* Tokens per block of the KV store. Short texts leave most of a block untouched. */
+/* Tokens per block of the KV store. Short texts write only a small part of their blocks. */
 #define BLOCK_TOKENS 64u
 
 static int make_store(struct lane *l)
@@ -129,7 +129,7 @@ static void ask_rows(struct lane *l, uint32_t first, uint32_t n)
     }
 }
 
-/* Position numbers as RoBERTa counts them. */
+/* Sets the positions of a text as RoBERTa counts them. */
 static void count_positions(struct lane *l, uint32_t first, uint32_t n)
 {
     uint32_t position = 0;

@@ -5,7 +5,7 @@
  * A lane: one batch of texts while the model computes it
  *
  * A lane has its own plans, one per task, and its own KV store of one layer. So the batch of
- * another lane can be computed while this one is paused between two products.
+ * another lane can be computed while the batch of this lane is paused between two matrix products.
  */
 
 #include "backend/backend.h"
@@ -15,13 +15,12 @@
 
 struct lane_params {
     uint32_t width;        /* of the graphs' output */
-    uint32_t batch_tokens; /* limit for several texts together */
+    uint32_t batch_tokens; /* limit of tokens of several texts together */
     uint32_t max_tokens;   /* per text */
     uint32_t n_kv_heads, head_dim;
     enum job_pick pick;
-    int32_t padding; /* tokens with this id use row 0 of the position table; others use the rows
-                        behind it and are counted without them; -1: all tokens are counted, from
-                        row 0 on */
+    int32_t padding; /* tokens with this id use row 0 of the position table, and the other tokens of
+                        a text use rows 1, 2, 3…; -1: all tokens of a text use rows 0, 1, 2… */
 };
 
 /* A text of the batch. */
@@ -59,7 +58,7 @@ void lane_done(struct lane *lane);
 /* Adds the plan of the next task. -EOPNOTSUPP with the reason, -ENOMEM. */
 int lane_add_plan(struct lane *lane, const struct graph *graph, struct inf_err *reterr);
 
-/* Whether another text of @n tokens for task @i_task fits into the batch. */
+/* Returns whether another text of @n tokens for task @i_task fits into the batch. */
 bool lane_has_room(const struct lane *lane, uint32_t i_task, size_t n);
 /* Adds text @i_text of @job to the batch. */
 void lane_add(struct lane *lane, struct job *job, size_t i_text);
@@ -67,11 +66,12 @@ static inline bool lane_is_empty(const struct lane *lane)
 {
     return lane->batch.n_seqs == 0;
 }
-/* Computes the batch, or its next part if @part. Returns true when the batch is complete: then
- * lane_deliver() can write the vectors, or *ret_error has the error. */
+/* Computes the batch, or only its next part if @part is true. Returns true when the batch is
+ * complete: then lane_deliver() can write the vectors, or *ret_error has the error. */
 bool lane_run(struct lane *lane, bool part, int *ret_error);
 /* Writes the vectors to the jobs of the batch. */
 void lane_deliver(const struct lane *lane);
 void lane_clear(struct lane *lane);
-/* Called without work: returns the memory that a large batch used to the system. */
+/* Returns the memory that a large batch used to the system. The embedder calls this function when
+ * the lane has no work. */
 void lane_rest(struct lane *lane);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The embedder's thread: queues, batches, results.
+ * Runs the embedder's thread: queues, batches, results.
  */
 #include "embed/embedder.h"
 
@@ -11,7 +11,7 @@
 #include "core/clock.h"
 #include "core/err.h"
 
-/* Requests of up to this many tokens run before others: about one batch. */
+/* Requests of up to this many tokens, which is about one batch, run before larger requests. */
 #define SMALL_TOKENS 512u
 
 static struct job *job_of(struct fifo_link *link)
@@ -34,7 +34,8 @@ static void deliver_job(struct embedder *e, struct job *job)
     outbox_put(&e->results, &job->link);
 }
 
-/* The first text that has not begun and fits. Canceled jobs begin no further texts. */
+/* Finds the first job of @q with a text that has not begun. Returns true if this text fits into the
+ * batch. Canceled jobs begin no further texts. */
 static bool next_text(const struct fifo *q, const struct lane *lane, struct job **ret_job)
 {
     for (struct job *job = queue_first(q); job; job = queue_next(job)) {
@@ -57,7 +58,7 @@ static void fill_lane(struct embedder *e, unsigned i)
     }
 }
 
-/* Counts the texts of a batch as ended; complete jobs leave. */
+/* Counts the texts of a batch as ended, and delivers the results of jobs that are then complete. */
 static void end_batch(struct embedder *e, unsigned i, int error)
 {
     struct lane *lane = &e->lanes[i];
@@ -84,7 +85,7 @@ static void end_batch(struct embedder *e, unsigned i, int error)
     }
 }
 
-/* Ends all jobs. The lock must be held. */
+/* Ends all jobs because the model's files changed. The lock must be held. */
 static void end_stale(struct embedder *e)
 {
     for (unsigned i = 0; i < QUEUE_N; i++) {
@@ -147,7 +148,7 @@ static void run_thread(void *arg)
     loop_thread_unlock(&e->thread);
 }
 
-/* The graphs are only needed until the lanes have compiled them. */
+/* Compiles a plan of @graph for each lane. The lanes do not need @graph after that. */
 static int make_plans(struct embedder *e, struct backend *backend, const struct graph *graph,
                       struct inf_err *reterr)
 {
@@ -236,7 +237,8 @@ int embedder_submit(struct embedder *e, const struct inf_embed_request *request,
     if (r < 0)
         return r;
     loop_thread_lock(&e->thread);
-    /* A request is accepted at any size if no other waits, because otherwise it could never run. */
+    /* If no other request waits, a request of any size is accepted, because otherwise a request
+     * above the limit could never run. */
     full = e->stats.n_waiting_tokens > 0 &&
            e->stats.n_waiting_tokens + job->n_tokens > e->params.max_queue_tokens;
     if (full) {
@@ -263,7 +265,7 @@ void embedder_cancel(struct embedder *e, uint64_t id)
                 continue;
             job->error = -ECANCELED;
             if (job->n_ended < job->n_begun)
-                break; /* it leaves when its batch ends */
+                break; /* the job leaves the queue when its batch ends */
             for (size_t t = job->n_begun; t < job->n_texts; t++)
                 e->stats.n_waiting_tokens -= job->texts[t].n;
             fifo_remove(&e->queues[i], &job->link);

@@ -4,10 +4,10 @@
 /*
  * The embedder's thread and its two queues
  *
- * Requests of few tokens wait in one queue, all others in the other; both are in order of arrival.
- * Each queue has a lane. The thread computes whole batches of the first queue and, between them,
- * parts of the second queue's batch. So a small request waits for at most one part, and a large one
- * always makes progress.
+ * Requests of few tokens wait in the first queue, and all others in the second queue; both queues
+ * are in order of arrival. Each queue has a lane. The thread computes whole batches of the first
+ * queue and, between them, parts of the second queue's batch. So a small request waits for at most
+ * one part, and a large one always makes progress.
  */
 
 #include "backend/reformat.h"
@@ -54,6 +54,6 @@ DEFINE_CLEANUP(struct embedder *, embedder_free);
 int embedder_submit(struct embedder *e, const struct inf_embed_request *request, uint64_t *ret_id,
                     struct inf_err *reterr);
 void embedder_cancel(struct embedder *e, uint64_t id);
-/* NULL: there is none. */
+/* Returns the next result; NULL: there is none. */
 struct inf_embed_result *embedder_next(struct embedder *e);
 void embedder_stats(struct embedder *e, struct inf_embedder_stats *ret_stats);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Jobs: checking and copying a request, and collecting its vectors.
+ * Checks and copies a request, and collects its vectors.
  */
 #include "embed/job.h"
 
@@ -10,7 +10,7 @@
 
 #include "core/err.h"
 
-/* Limits of a request that keep all products below far from overflow. */
+/* With these limits of a request, no product that this file computes can overflow. */
 #define MAX_TEXTS  (1u << 24)
 #define MAX_TOKENS ((size_t)1 << 32)
 
@@ -71,8 +71,7 @@ static int check_request(const struct inf_embed_request *q, const struct job_sha
     for (size_t i = 0; r == 0 && i < q->n_texts; i++) {
         r = check_text(&q->texts[i], i, shape, reterr);
         *ret_tokens += q->texts[i].n_tokens;
-        /* A model without token types accepts texts whose tokenizer gives them, and ignores the
-         * types. */
+        /* A model without token types accepts texts with token types, and ignores the types. */
         *ret_types |= q->texts[i].types != NULL && shape->n_types > 1;
         if (*ret_tokens > MAX_TOKENS)
             return err_set(reterr, E2BIG, "the request has more than %zu tokens", MAX_TOKENS);
@@ -80,7 +79,7 @@ static int check_request(const struct inf_embed_request *q, const struct job_sha
     return r;
 }
 
-/* Result, index and floats are one allocation. */
+/* Allocates the result, its index and its floats as one piece of memory. */
 static int result_new(struct job *job, uint32_t width, const struct job_shape *shape)
 {
     const bool rows = shape->pick == JOB_PICK_ALL;

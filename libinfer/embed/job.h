@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A request in progress: its texts, and the vectors computed so far. */
+/* A job is a request in progress, with its texts and the vectors computed so far. */
 
 #include <infer/embed.h>
 
@@ -9,7 +9,7 @@
 #include "core/macros.h"
 #include "format/hparams.h"
 
-/* Which rows of a text give vectors. */
+/* The rows of a text that give vectors. */
 enum job_pick {
     JOB_PICK_FIRST,
     JOB_PICK_LAST,
@@ -19,7 +19,7 @@ enum job_pick {
 struct job_text {
     size_t first;    /* index of its first token */
     size_t n;        /* tokens */
-    size_t n_seen;   /* how many of them are visible; 0: all */
+    size_t n_seen;   /* how many of the first tokens are visible to attention; 0: all */
     size_t i_vector; /* index of its first vector */
 };
 

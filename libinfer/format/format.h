@@ -2,12 +2,13 @@
 #pragma once
 
 /*
- * Model files: from untrusted bytes to a directory of tensors and hyperparameters
+ * Reads model files: turns untrusted bytes into a list of tensors and hyperparameters.
  *
  * Tensors have GGUF's canonical names, whatever the file calls them ("blk.0.attn_q.weight",
  * "token_embd.weight", "output_norm.weight", "output.weight", "rope_freqs.weight"). Their data
- * point into the mapping. Everything that later layers rely on is checked here: sizes against the
- * file, duplicate names, alignment to the element size, overflow of counts.
+ * point into the mapping of the file. The readers check everything that the rest of the library
+ * relies on: sizes against the file, duplicate names, alignment to the element size, overflow of
+ * counts.
  */
 
 #include <infer/types.h>
@@ -26,9 +27,9 @@ struct whisper_config;
 
 struct format_tensor {
     const char *name;      /* canonical */
-    const char *file_name; /* as the file calls it */
-    const char *type_name; /* element type as the file calls it: "Q4_K", "BF16" */
-    enum inf_dtype dtype;  /* INF_DTYPE_INVALID: a type that this build cannot compute with */
+    const char *file_name; /* name in the file */
+    const char *type_name; /* element type in the words of the file: "Q4_K", "BF16" */
+    enum inf_dtype dtype;  /* INF_DTYPE_INVALID: sconce cannot compute with this type */
     uint32_t n_dims;
     uint64_t dims[FORMAT_MAX_DIMS]; /* dims[0] varies fastest: a weight is dims[1] rows × dims[0] */
     const void *data;
@@ -39,41 +40,44 @@ enum format_flags {
     FORMAT_VOCAB_ONLY = 1 << 0, /* weights and hyperparameters may be missing */
 };
 
-/* Opens a GGUF file (a split model by its first part), a Hugging Face directory, or a .bin file of
- * whisper.cpp. Whisper's tensors keep the names of their file. */
+/* Opens a GGUF file, a Hugging Face directory, or a .bin file of whisper.cpp. @path of a split GGUF
+ * model is its first part. Tensors of Whisper keep the names that they have in the file. */
 int format_open(const char *path, unsigned flags, struct format **ret_format,
                 struct inf_err *reterr);
 struct format *format_close(struct format *f);
 DEFINE_CLEANUP(struct format *, format_close);
 
 const char *format_kind(const struct format *f); /* "gguf", "safetensors" or "ggml" */
-/* Only valid (n_layers > 0) if the file has hyperparameters. */
+/* Returns the hyperparameters. They are valid only if n_layers is above 0; otherwise the file has
+ * no hyperparameters. */
 const struct hparams *format_hparams(const struct format *f);
 size_t format_n_tensors(const struct format *f);
 const struct format_tensor *format_tensor_at(const struct format *f, size_t i);
-/* NULL: there is none, which is normal. */
+/* Returns NULL if there is no such tensor. That is not an error. */
 const struct format_tensor *format_find(const struct format *f, const char *name);
 
-/* NULL: not a Whisper model. */
+/* Returns the settings of a Whisper model; NULL: the model is not a Whisper model. */
 const struct whisper_config *format_whisper(const struct format *f);
 
-/* The source of the tokenizer: the GGUF's metadata, the directory, or the .bin file. The others are
- * NULL. */
+/* Return the source of the tokenizer, which is the GGUF file with its metadata, the .bin file, or
+ * the directory. Functions for a source that the model does not have return NULL. */
 const struct gguf *format_gguf(const struct format *f);
 const struct ggml_bin *format_bin(const struct format *f);
 const char *format_dir(const struct format *f);
-/* The text of the chat template: "tokenizer.chat_template" of a GGUF; in a directory
- * chat_template.jinja, chat_template.json, or the key of tokenizer_config.json (its "default" if
- * there are several). NULL: none. Borrowed. */
+/* Returns the text of the chat template, borrowed; NULL: there is none. It comes from
+ * "tokenizer.chat_template" of a GGUF file; in a directory from chat_template.jinja,
+ * chat_template.json, or the key chat_template of tokenizer_config.json (the template "default" if
+ * there are several). */
 const char *format_chat_template(const struct format *f, size_t *ret_len);
 
-/* A digest of hyperparameters and tensor directory, independent of the file's path. It does not
- * cover the weights: enough for data that live no longer than the mapping, not for stored data. */
+/* Computes a digest of the hyperparameters and of the tensors' names, types and shapes. The digest
+ * does not depend on the path of the file, nor on the values of the weights. So it can identify
+ * data that live no longer than the mapping, but not stored data. */
 void format_identity(const struct format *f, uint8_t ret_digest[SHA256_BYTES]);
 
-/* The files that hold the weights, in an order that depends only on the model. NULL past the
- * last. */
+/* Returns file @i of those that hold the weights, in an order that depends only on the model. NULL:
+ * there are no more files. */
 const struct file_map *format_file(const struct format *f, size_t i);
 
-/* Metadata pairs as text, for people. Returns false past the last. */
+/* Gives metadata pair @i as text, for people to read. Returns false behind the last pair. */
 bool format_meta(const struct format *f, size_t i, const char **ret_key, const char **ret_value);

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Hyperparameters of transformers, from GGUF metadata or config.json
+ * Holds the hyperparameters of transformers, from GGUF metadata or config.json.
  *
- * Code that fills them must end with hparams_check(): afterwards all products of the counts fit 32
- * bits and no divisor is 0.
+ * Code that fills them in must end with hparams_check(): afterwards all products of the counts fit
+ * 32 bits and no divisor is 0.
  */
 
 #include <stdbool.h>
@@ -23,7 +23,7 @@ enum rope_scaling {
     ROPE_SCALING_NTK,
 };
 
-/* How the rows of a text become one vector. */
+/* Ways to make one vector of the rows of a text. */
 enum pooling {
     POOLING_NONE, /* the file does not say */
     POOLING_MEAN,
@@ -31,9 +31,9 @@ enum pooling {
     POOLING_LAST,
 };
 
-/* Most dense layers after the pooling, or for token vectors. */
+/* Limit of the dense layers after the pooling, or for token vectors. */
 #define HPARAMS_MAX_DENSE 4
-/* Most tasks of a model, and bytes of a task name including its end. */
+/* Limits: tasks of a model, and bytes of a task name including its NUL. */
 #define HPARAMS_MAX_TASKS 8
 #define HPARAMS_TASK_NAME 32
 
@@ -42,26 +42,26 @@ struct hparams_embed {
     bool encoder;       /* attention is bidirectional */
     bool gated;         /* encoders: the feed-forward layers are gated units */
     uint32_t pos_first; /* encoders: row of the position table for position 0 */
-    bool pos_skips;     /* … and tokens with the id pos_first - 1 (padding) are not counted: all
-                           of them use the row before it */
-    uint32_t n_pos;     /* rows of that table; 0: positions are rotations */
+    bool pos_skips;     /* encoders: positions do not count tokens with the id pos_first - 1
+                           (padding); all padding tokens use the row before pos_first */
+    uint32_t n_pos;     /* rows of the position table; 0: positions are rotations */
     uint32_t n_types;   /* number of token types; 0: none */
     enum pooling pooling;
-    uint32_t n_labels; /* of a classifier; 0: there is none */
+    uint32_t n_labels; /* labels of a classifier; 0: there is no classifier */
     bool has_head;     /* there is a layer with head_act before the classifier */
     enum graph_act head_act;
     enum pooling score_pooling; /* input of the classifier; NONE: the default */
-    uint32_t n_dense;           /* layers after the pooling: "dense.0.weight"… */
+    uint32_t n_dense;           /* dense layers after the pooling: "dense.0.weight"… */
     enum graph_act dense_act[HPARAMS_MAX_DENSE];
-    bool dense_linear[HPARAMS_MAX_DENSE]; /* no activation */
+    bool dense_linear[HPARAMS_MAX_DENSE]; /* the layer has no activation */
     uint32_t dense_out[HPARAMS_MAX_DENSE];
-    uint32_t max_tokens; /* default limit of a text; 0: n_ctx_train */
+    uint32_t max_tokens; /* default limit of the tokens of a text; 0: n_ctx_train */
     bool raw;            /* vectors are not normalized */
     uint32_t multi_out;  /* width of token vectors; 0: n_embd */
-    bool late; /* late interaction only: dense layers apply to token vectors, and nothing is
-                  pooled */
-    /* Low-rank matrices that tasks add to those of all layers. A task name contains no dot and no
-     * slash. */
+    bool late; /* the model only does late interaction: dense layers apply to token vectors, and
+                  nothing is pooled */
+    /* Each task has low-rank matrices that are added to the matrices of all layers. A task name
+     * contains no dot and no slash. */
     uint32_t n_tasks;
     char tasks[HPARAMS_MAX_TASKS][HPARAMS_TASK_NAME];
     uint32_t lora_rank;
@@ -81,30 +81,31 @@ struct hparams {
     enum rope_style rope_style;
     uint32_t rope_dims;
     float rope_theta;
-    float rope_theta_window; /* of layers with a window, which then have no scaling; 0: as in
-                                other layers */
+    float rope_theta_window; /* base for layers with a window, which then have no scaling; 0:
+                                rope_theta and the scaling apply to all layers */
     enum rope_scaling rope_scaling;
     float rope_factor;
-    float rope_attn_factor; /* factor on sin and cos, in addition to that of yarn; 0: 1 */
+    float rope_attn_factor; /* factor on sin and cos, in addition to yarn's factor; 0: 1 */
     uint32_t rope_ctx_orig; /* llama3, yarn */
     float rope_low_freq_factor, rope_high_freq_factor; /* llama3 */
     float yarn_beta_fast, yarn_beta_slow;
-    float yarn_attn_factor; /* factor on sin and cos; 0: computed from the scaling factor and the
-                               two below */
+    float yarn_attn_factor; /* factor on sin and cos; 0: computed from the scaling factor,
+                               yarn_mscale and yarn_mscale_all_dim */
     float yarn_mscale, yarn_mscale_all_dim; /* 0: not given */
-    bool yarn_no_truncate; /* do not round the ends of the ramp to whole dimensions */
+    bool yarn_no_truncate; /* yarn: the ends of the ramp are not rounded to whole dimensions */
 
-    /* Sliding window in tokens; 0: none. With bidirectional attention it applies to each side. */
+    /* Sliding window in tokens, including the row's own token; 0: none. With bidirectional
+     * attention each side has this window. */
     uint32_t window;
-    uint8_t full_layers[HPARAMS_MAX_LAYERS / 8]; /* with a window: bit i is set if layer i has
-                                                    none */
+    uint8_t full_layers[HPARAMS_MAX_LAYERS / 8]; /* if there is a window: bit i is set if layer i
+                                                    has no window */
 
     enum graph_act act;
-    bool no_head; /* decoders without a head: they give no logits */
+    bool no_head; /* the model is a decoder without a head, and gives no logits */
     struct hparams_embed embed;
 };
 
-/* Window of one layer; 0: none. */
+/* Returns the window of one layer; 0: none. */
 static inline uint32_t hparams_window(const struct hparams *hp, uint32_t i_layer)
 {
     return hp->full_layers[i_layer / 8] >> i_layer % 8 & 1 ? 0 : hp->window;
@@ -115,5 +116,5 @@ static inline void hparams_set_full(struct hparams *hp, uint32_t i_layer)
     hp->full_layers[i_layer / 8] |= (uint8_t)(1u << i_layer % 8);
 }
 
-/* -EBADMSG names the first invalid value. */
+/* Checks all values. -EBADMSG: a value is invalid; the message names it. */
 int hparams_check(const struct hparams *hp, struct inf_err *reterr);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Identity of a model without reading its weights, which would take seconds. Two trainings of one
- * architecture have the same identity.
+ * Computes the identity of a model without reading its weights, which would take seconds. So two
+ * models that differ only in their weights have the same identity.
  */
 #include <string.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parsing untrusted JSON with jansson, which limits nesting to 2048
+ * Parses untrusted JSON with jansson, which limits nesting to 2048.
  *
  * This is the only file of this folder that passes untrusted bytes to jansson. Callers limit the
- * size. This file limits the number of values, because "[]" is two bytes in a file and a hundred
- * and fifty in memory.
+ * size of the text. This file limits the number of values, because "[]" takes two bytes in a file
+ * and 150 bytes in memory.
  */
 #include "format/json.h"
 
@@ -18,7 +18,8 @@
 #define MAX_CONTAINERS ((size_t)1 << 20)
 #define MAX_COMMAS     ((size_t)1 << 21)
 
-/* Counts bytes in strings as well; no legitimate file comes near the limits. */
+/* Counts brackets and commas, including those in strings. No legitimate file comes near the
+ * limits. */
 static bool has_too_many_values(const char *text, size_t len)
 {
     size_t n_containers = 0, n_commas = 0;

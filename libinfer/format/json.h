@@ -22,12 +22,13 @@ static inline void json_decrefpp(json_t **j)
 }
 #define _cleanup_json_ _cleanup_(json_decrefpp)
 
-/* Parses @len bytes, which must be an object. @what names them in messages. -EBADMSG, -ENOMEM. */
+/* Parses @len bytes of text, which must be a JSON object. Messages call the text @what. -EBADMSG,
+ * -ENOMEM. */
 int json_text_parse(const char *text, size_t len, unsigned flags, const char *what,
                     json_t **ret_object, struct inf_err *reterr);
 /* Like json_text_parse(), for a file of at most @max bytes. */
 int json_text_read(const char *path, size_t max, unsigned flags, json_t **ret_object,
                    struct inf_err *reterr);
-/* Appends each key of an object with its value as short text. Returns false if memory is short. */
+/* Writes a value as short text in @arena. Returns false if there is not enough memory. */
 struct arena;
 bool json_text_of(const json_t *value, struct arena *arena, const char **ret_text);

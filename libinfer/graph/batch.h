@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * The rows of one step
+ * Defines a batch: the rows of one step. A row is one token of one sequence.
  *
- * The rows of one sequence are adjacent and in order of position. All pointers are borrowed for one
- * run.
+ * The rows of one sequence are adjacent and in order of position. The memory behind all pointers
+ * belongs to the caller, and must stay valid until the step has been run.
  */
 
 #include <stddef.h>
@@ -17,11 +17,12 @@ struct batch_seq {
     uint32_t pos;    /* position of the first row; earlier positions are in the KV cache */
     uint32_t n_blocks;
     const uint32_t *blocks; /* KV blocks that cover positions 0 … pos + n_rows - 1 */
-    /* For graphs with bidirectional attention: no row attends to the rows behind the first n_seen,
-     * and those rows attend only to the first n_seen. 0: all rows are visible. */
+    /* For graphs with bidirectional attention: all rows of the sequence attend only to its first
+     * n_seen rows. 0: they attend to all its rows. */
     uint32_t n_seen;
-    /* For graphs that attend to a memory: KV blocks. All rows attend to the first n_memory tokens
-     * in them, at least one. */
+    /* For graphs that attend to a memory, that is, to K and V that an earlier step stored
+     * (attn_params): the KV blocks of the memory. All rows attend to the first n_memory tokens of
+     * the memory; n_memory is at least 1. */
     const uint32_t *memory;
     uint32_t n_memory;
 };
@@ -36,11 +37,14 @@ struct batch {
     const float *input;         /* [n_rows, width] for graphs with GRAPH_INPUT, else NULL */
     const uint8_t *types;       /* [n_rows] token types, for graphs that embed them; NULL: all
                                    are 0 */
-    /* [n_rows] rows of the tables that are looked up by position; NULL: 0, 1, … in each sequence */
+    /* [n_rows] rows to look up in tables by position; NULL: the positions in the sequences */
     const uint32_t *positions;
-    /* Output for attention scores, or NULL. It receives heads i_kept … i_kept + n_kept - 1 of those
-     * whose scores the graph keeps. Row r of head h is written at r × kept_row + h × kept_head; it
-     * has the scores of the first kept_tokens tokens of the memory. */
+    /* Output for attention scores, or NULL. The heads whose scores the graph can give are counted
+     * over all layers (attn_params); the output receives the scores of heads i_kept …
+     * i_kept + n_kept - 1 of this count. The scores of row r for the h-th received head (from 0)
+     * are written at r × kept_row + h × kept_head; they are the scores of the first kept_tokens
+     * tokens of the memory.
+     */
     float *kept;
     uint32_t i_kept, n_kept, kept_tokens;
     size_t kept_row, kept_head;

@@ -2,11 +2,13 @@
 /*
  * Cuts a graph between two layers.
  *
- * Nodes are stored in an order of evaluation, so a cut is a position in their list: no node before
- * it reads a node behind it. Only one value may cross the cut, because a graph has one input and
- * one output. In decoders it is the residual stream. Between the attention nodes of two layers
- * there can be several such positions, because the residual is also alone between attention and
- * feed-forward. The last one is the border, so that layers stay whole.
+ * Nodes are stored in an order of evaluation, so a cut is a position in the list of nodes: no node
+ * before the cut reads a node behind it. Only one value may cross the cut, because a graph has one
+ * input and one output. In decoders this value is the residual stream. A cut is possible not only
+ * between two layers, but also between the attention and the feed-forward part of one layer,
+ * because only the residual stream crosses there, too. Therefore several positions can be possible
+ * between the attention nodes of two layers. The last of these positions is the border, so that
+ * layers stay whole.
  */
 #include "graph/graph.h"
 
@@ -14,7 +16,8 @@
 
 #include "core/err.h"
 
-/* The last reader of each value; the value itself if it has none. NULL if memory is short. */
+/* Returns an array with the last node that reads each value. The entry of a value that no node
+ * reads is the value itself. Returns NULL if memory is short. */
 static graph_ref *find_readers(const struct graph *g)
 {
     const graph_ref n = (graph_ref)graph_n_nodes(g);
@@ -31,7 +34,8 @@ static graph_ref *find_readers(const struct graph *g)
     return reader;
 }
 
-/* The only value up to node @last that is read behind it; none if there are several. */
+/* Returns the only value of nodes 0 … @last that a node behind @last reads, or GRAPH_NONE if there
+ * are several values. */
 static graph_ref find_crossing(const graph_ref *reader, graph_ref last)
 {
     graph_ref value = GRAPH_NONE;
@@ -83,7 +87,7 @@ static void append_low(struct graph *low, const struct graph *g, graph_ref last,
     graph_output(low, graph_rows(low, value));
 }
 
-/* The input replaces node @last. */
+/* Appends the nodes behind @last to @high. An input node of @high replaces @value. */
 static void append_high(struct graph *high, const struct graph *g, graph_ref last, graph_ref value,
                         uint32_t i_layer)
 {

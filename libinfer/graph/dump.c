@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs as text
+ * Writes graphs as text.
  *
  *   %3 [2048] = matmul %2 blk.0.attn_q.weight q4_k 2048x1024 bias blk.0.attn_q.bias
  *

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Builders of graphs
+ * Builds graphs.
  *
- * A graph is an array of nodes in order of evaluation: every input has a lower index than its user,
- * so walking from front to back is a valid schedule. shape.c checks each appended node. The first
- * error is kept, and every later builder returns GRAPH_NONE.
+ * A graph is an array of nodes in order of evaluation: every node has a higher index than its
+ * inputs, so a backend may compute the nodes from first to last. shape.c checks each appended node.
+ * The graph keeps the first error, and after it every builder function returns GRAPH_NONE.
  */
 #include "graph/graph.h"
 
@@ -70,7 +70,7 @@ graph_ref graph_append(struct graph *g, struct graph_node node)
     return (graph_ref)(g->n - 1);
 }
 
-/* A node that has only its inputs. */
+/* Makes a node of which only the operation and the inputs are set. */
 static struct graph_node node_init(enum graph_op op, graph_ref a, graph_ref b, graph_ref c)
 {
     return (struct graph_node){.op = op, .src = {a, b, c}};

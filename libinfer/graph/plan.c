@@ -2,10 +2,10 @@
 /*
  * Places all values of a graph in one scratch buffer.
  *
- * Values are placed in order of size, the largest first. Each goes into the lowest gap between the
- * values that are needed at the same time and have a place already. This is algorithm 3 of
+ * Values are placed in order of size, the largest first. Each value goes into the lowest sufficient
+ * gap between those placed values that are needed at the same time as it. This is algorithm 3 of
  * Pisarchyk and Lee 2020, "Efficient memory management for deep neural net inference". Invariant:
- * spans that share a step never share a byte.
+ * two values that one step needs never share a byte.
  */
 #include "graph/plan.h"
 
@@ -19,8 +19,8 @@ static int by_size(const void *a, const void *b)
 
     if (x->size != y->size)
         return x->size < y->size ? 1 : -1;
-    return (x > y) - (x < y); /* A stable order: plans must not depend on the C library's
-                                 qsort(). */
+    return (x > y) - (x < y); /* Values of equal size keep their order, because plans must not
+                                 depend on the C library's qsort(). */
 }
 
 static int by_offset(const void *a, const void *b)
@@ -32,7 +32,7 @@ static int by_offset(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The lowest offset for @s among @placed, which are in order of offset. */
+/* Returns the lowest offset for @s among @placed, which are in order of offset. */
 static uint64_t find_gap(const struct plan_span *s, struct plan_span *const *placed, size_t n)
 {
     uint64_t at = 0;
@@ -59,8 +59,8 @@ int plan_place(struct plan_span *spans, size_t n, uint64_t *ret_size)
         return -ENOMEM;
     for (size_t i = 0; i < n; i++) {
         assert(spans[i].first <= spans[i].last);
-        /* No placement is larger than all spans in a row. If that sum does not overflow, nothing
-         * below can. */
+        /* In the worst case all spans lie one after another. If the sum of their sizes does not
+         * overflow, no number below overflows. */
         if (!size_add(sum, spans[i].size, &sum) || !size_add(sum, PLAN_ALIGN, &sum))
             return -EOVERFLOW;
         order[i] = &spans[i];

@@ -2,19 +2,20 @@
 #pragma once
 
 /*
- * One scratch buffer for many values
+ * Places many values in one scratch buffer.
  *
- * A backend lists the values with their sizes and the steps that need them. Values that are not
- * needed at the same time may share memory.
+ * A backend lists the values, each with its size and the first and the last step of the plan that
+ * need it. Values that no step needs together may share memory.
  */
 
 #include "core/macros.h"
 
 struct plan_span {
-    uint32_t first, last; /* first and last step that needs it, both inclusive */
+    uint32_t first, last; /* first and last step that need the value, both inclusive */
     uint64_t size;        /* bytes */
     uint64_t offset;      /* result; a multiple of 64 */
 };
 
-/* Places all spans; *ret_size is the size of the buffer. -EOVERFLOW, -ENOMEM. */
+/* Sets the offsets of all spans; *ret_size is the size of the buffer. Returns 0, -EOVERFLOW or
+ * -ENOMEM. */
 int plan_place(struct plan_span *spans, size_t n, uint64_t *ret_size);

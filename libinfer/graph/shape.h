@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Shape and type checks of graph nodes, done once for all backends. */
+/* Checks shapes and types of graph nodes, once for all backends. */
 
 #include "graph/graph.h"
 
-/* Checks @node as the successor of @nodes[0 … n - 1] and fills in its width, rows_kept and the
- * default of group. -EINVAL with the reason. */
+/* Checks @node, which will follow @nodes[0 … n - 1]. Fills in its width and rows_kept, and its
+ * group if that is 0. Returns 0, or -EINVAL with the reason in *reterr. */
 int shape_check(const struct graph_node *nodes, size_t n, struct graph_node *node,
                 struct inf_err *reterr);
-/* The name of an operation, such as "matmul"; static. */
+/* Returns the name of an operation, such as "matmul": a string constant. */
 const char *graph_op_name(enum graph_op op);

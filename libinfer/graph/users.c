@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Readers of graph values, counted in one pass over the nodes.
+ * Lists the readers of graph values, in one pass over the nodes.
  */
 #include "graph/users.h"
 

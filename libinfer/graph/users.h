@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Readers of each value of a graph, which backends need to fuse operations. */
+/* Lists the readers of each value of a graph. Backends need the lists to fuse operations. */
 
 #include "graph/graph.h"
 
 struct graph_users {
-    uint32_t *n;     /* [nodes]: how many inputs of other nodes read this value */
-    graph_ref *last; /* [nodes]: the last node that reads it */
+    uint32_t *n;     /* [nodes]: how many inputs of nodes are this value */
+    graph_ref *last; /* [nodes]: the last node that reads this value */
 };
 
-/* -ENOMEM */
+/* Returns 0 or -ENOMEM. */
 int graph_users_init(struct graph_users *u, const struct graph *g);
 void graph_users_done(struct graph_users *u);
-/* The only reader of @ref if it is a node of kind @op; else none. */
+/* Returns the only reader of @ref if its operation is @op; else GRAPH_NONE. */
 graph_ref graph_only_user(const struct graph_users *u, const struct graph *g, graph_ref ref,
                           enum graph_op op);
-/* @ref is a factor of the gated unit @glu. Returns the other factor if both are products of the
- * same input and no other node reads them; else none. */
+/* Returns the other factor of the gated unit @glu; @ref is one of its two factors. Returns
+ * GRAPH_NONE unless the other factor is a matrix product with the same input as @ref and is read
+ * only by @glu. */
 graph_ref graph_glu_other(const struct graph_users *u, const struct graph *g, graph_ref glu,
                           graph_ref ref);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Internals of a pool that tables use: blocks by number, with their reference counts. */
+/* Declares what tables use of a pool's internals: the reference counts of its blocks, which are
+ * known by their numbers. */
 
 #include "kv/pool.h"
 
@@ -13,13 +14,16 @@ struct kv_pool {
     uint32_t *refs;        /* [n_blocks] reference counts */
     uint32_t *free_blocks; /* [n_blocks], a stack of n_free block numbers */
     struct kv_prefix prefix;
-    uint32_t epoch; /* how many times all names were dropped */
+    uint32_t epoch; /* number of calls of kv_pool_forget(), which drops all names */
 };
 
-/* Takes a free block and gives it a count of one. There must be a free block. */
+/* Takes a free block, sets its reference count to one, and returns its number. The pool must have a
+ * free block. */
 uint32_t kv_block_take(struct kv_pool *pool);
-/* Adds one count to a block that has a count or a name. */
+/* Adds one to the reference count of @block. Unless the block is idle, its count must not be zero.
+ */
 void kv_block_ref(struct kv_pool *pool, uint32_t block);
 void kv_block_unref(struct kv_pool *pool, uint32_t block);
-/* Returns a copy of @block with a count of one, and drops the caller's count of @block. */
+/* Copies @block to a free block with a reference count of one, and returns the number of the copy.
+ * Subtracts one from the reference count of @block. */
 uint32_t kv_block_take_copy(struct kv_pool *pool, uint32_t block);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pool of KV blocks
+ * Implements the pool of KV blocks.
  *
- * The engine thread owns it. The backend holds the bytes of the blocks; the pool holds their
+ * The engine thread owns the pool. The backend holds the bytes of the blocks; the pool holds their
  * numbers, reference counts and names. Free blocks without a name form a stack: the block that was
  * used last is used next, so a lightly loaded pool touches little memory. Invariant: a block whose
- * count is 0 is idle if it has a name, else it is on the stack; no other block is idle or on the
- * stack.
+ * count is 0 is idle if it has a name, else it is on the stack; a block with a higher count is
+ * neither idle nor on the stack.
  */
 #include "kv/block.h"
 
@@ -101,7 +101,8 @@ void kv_pool_rest(struct kv_pool *pool)
     }
 }
 
-/* If a name is known, all names before it are known. So bisection finds the first unknown one. */
+/* If a block of the pool has a name, other blocks have all names before it in the chain. So
+ * bisection finds the first name that no block has. */
 uint32_t kv_pool_n_known(const struct kv_pool *pool, const struct kv_name *names, uint32_t n)
 {
     uint32_t first = 0;

@@ -2,8 +2,9 @@
 /*
  * Names KV blocks, and finds them by name.
  *
- * All names are made here. Storage outside the engine relies on what a name is made of, so a change
- * of it must also change the first word of the origin.
+ * All names are made in this file. Blocks on disk outlive the program that named them. Therefore a
+ * change of how names are computed must also change VERSION, which is the first input of the hash
+ * of the origin.
  */
 #include "kv/prefix.h"
 
@@ -115,8 +116,9 @@ void kv_prefix_done(struct kv_prefix *p)
     *p = (struct kv_prefix){0};
 }
 
-/* Clients choose tokens and can so, with patience, choose some bits of a name. The hash has a
- * random seed per process, so that they cannot build long chains. */
+/* Clients choose tokens, and by trying many tokens they can choose some bits of a name. Therefore
+ * the hash that selects a name's hash chain has a random seed per process, so that clients cannot
+ * put many names into one hash chain. */
 static uint32_t *head_of(const struct kv_prefix *p, const struct kv_name *name)
 {
     return &p->heads[hash_seeded(name, sizeof(*name)) & p->mask];

@@ -2,21 +2,21 @@
 #pragma once
 
 /*
- * Names of KV blocks, and an index from name to block
+ * Defines the names of KV blocks, and an index from names to blocks.
  *
- * The name of a full block depends on its content and on everything before it:
+ * The name of a full block depends on its tokens and on everything before them:
  *
  *   name = SHA-256(name of the block before ‖ its tokens as 32-bit little-endian)
  *
- * The first block of a chain follows a root. The root is made of everything else that K and V
- * depend on (the model, their number formats, the kernels that computed them) and of who may share
- * the blocks. Blocks with the same name are therefore equal, on any machine, and a name identifies
- * a whole prefix.
+ * The first block of a chain follows a root. The root is a hash of everything else that K and V
+ * depend on (the model, their number formats, the kernels that computed them) and of the tenant and
+ * the salt, which decide who may share the blocks. Blocks with the same name are therefore equal,
+ * on any machine, and a name identifies a whole prefix.
  *
- * An index belongs to one pool. It finds blocks by name and keeps the idle blocks (named, with a
- * count of zero) in order of age. It allocates only when it is created. Invariant: if a block is
- * named, all blocks before it are named. Tables drop their last block first, so the oldest idle
- * block is always the end of a chain.
+ * An index belongs to one pool. It finds blocks by name, and lists the idle blocks (named, with a
+ * count of zero) in the order in which they became idle. It allocates memory only when it is
+ * created. Invariant: if a block is named, all blocks before it in its chain are named. Tables drop
+ * their last block first, so the oldest idle block is always the end of a chain.
  */
 
 #include <stdint.h>
@@ -31,26 +31,27 @@ struct kv_name {
     uint8_t bytes[SHA256_BYTES];
 };
 
-/* Everything that all blocks of an engine depend on. */
+/* Holds everything that the content of all blocks of an engine depends on. */
 struct kv_origin {
     struct kv_name model;  /* digest of the model; includes the weights if names outlive the
                               engine */
     const char *numbers;   /* number formats of K and V: "q8_0:q4_0" */
-    const char *device;    /* kernels of different devices and instruction sets differ in the
-                              last bits */
-    const char *isa;       /* may be NULL, like the two above */
+    const char *device;    /* results of different devices and instruction sets differ in the last
+                              bits */
+    const char *isa;       /* may be NULL, like numbers and device */
     uint32_t block_tokens; /* 64 */
 };
 
 void kv_name_origin(const struct kv_origin *origin, struct kv_name *ret_name);
-/* The root for clients with the same @tenant (NULL: "") and @salt. */
+/* Makes the root for clients with the tenant @tenant (NULL: "") and the salt @salt. */
 void kv_name_root(const struct kv_name *origin, const char *tenant, const char *salt,
                   size_t salt_len, struct kv_name *ret_root);
-/* Names @n blocks with @tokens [n × block_tokens] that follow the block named @parent. */
+/* Names @n blocks that hold @tokens [n × block_tokens] and follow the block named @parent. */
 void kv_name_blocks(const struct kv_name *parent, const int32_t *tokens, uint32_t block_tokens,
                     uint32_t n, struct kv_name *ret_names);
-/* Converts the block name @name to the name used outside the engine: there @digest, a digest of all
- * weights, identifies the model, and the text @format identifies the meaning of the bytes. */
+/* Converts the block name @name to the name that is used outside the engine. That name also depends
+ * on @digest, a digest of all weights, and on the text @format, which identifies the meaning of the
+ * bytes. */
 void kv_name_stored(const uint8_t digest[SHA256_BYTES], const char *format,
                     const struct kv_name *name, struct kv_name *ret_name);
 static inline bool kv_name_equal(const struct kv_name *a, const struct kv_name *b)
@@ -76,13 +77,14 @@ struct kv_prefix {
 int kv_prefix_init(struct kv_prefix *p, uint32_t n_blocks);
 void kv_prefix_done(struct kv_prefix *p);
 
-/* The block with that name, or KV_NO_BLOCK. */
+/* Returns the block with the name @name, or KV_NO_BLOCK. */
 uint32_t kv_prefix_find(const struct kv_prefix *p, const struct kv_name *name);
 static inline bool kv_prefix_has(const struct kv_prefix *p, uint32_t block)
 {
     return p->entries[block].named;
 }
-/* Names a block. The block must have no name, and no other block may have this name. */
+/* Gives @block the name @name. The block must have no name, and no other block may have this
+ * name. */
 void kv_prefix_put(struct kv_prefix *p, const struct kv_name *name, uint32_t block);
 /* Removes the name of a block that is not idle. */
 void kv_prefix_remove(struct kv_prefix *p, uint32_t block);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables: the ordered list of one sequence's KV blocks
+ * Implements tables: a table is the ordered list of one sequence's KV blocks.
  *
  * A table holds one reference count of each of its blocks. Invariant: n_blocks is exactly the
- * number that n_tokens need. Only the last block can be partly filled. It is the only block that a
- * sequence writes to while another sequence may read it, now or after finding it by name. So
- * extending a table copies that block first (copy on write).
+ * number of blocks that n_tokens tokens need. Only the last block can be partly filled, so it is
+ * the only block that a sequence may have to write to while other sequences share the block or can
+ * find it by name. Therefore kv_table_extend() first replaces a shared or named last block by a
+ * copy (copy on write).
  */
 #include "kv/block.h"
 
@@ -16,7 +17,7 @@ static uint64_t blocks_for(const struct kv_table *table, uint64_t n_tokens)
     return DIV_UP(n_tokens, table->pool->layout.block_tokens);
 }
 
-/* Whether the last block has room and is shared or named. */
+/* Returns whether the last block has room and is shared or named. */
 static bool tail_is_shared(const struct kv_table *table)
 {
     const struct kv_pool *pool = table->pool;
@@ -69,8 +70,8 @@ int kv_table_extend(struct kv_table *table, uint32_t n_tokens)
     if (kv_table_need(table, n_tokens) > kv_pool_n_free(pool))
         return KV_FULL;
 
-    /* Nothing below can fail. A half-filled last block can be shared. Writing to it would change
-     * what the other sequence reads, so this sequence first gets its own copy. */
+    /* Nothing below can fail. If a partly filled last block is shared, writing to it would change
+     * what other sequences read. So this sequence first gets its own copy. */
     if (tail_is_shared(table)) {
         uint32_t *tail = &table->blocks[table->n_blocks - 1];
 
@@ -121,7 +122,9 @@ void kv_table_adopt(struct kv_table *table, const struct kv_name *names, uint32_
     table->epoch = pool->epoch;
 }
 
-/* Block @i, which must be unshared and unnamed. */
+/* Returns the pool's number for block @i of the table. The block must not be shared and must not
+ * have a name.
+ */
 static uint32_t own_block(const struct kv_table *table, uint32_t i)
 {
     const struct kv_pool *pool = table->pool;
@@ -153,7 +156,7 @@ bool kv_table_is_current(const struct kv_table *table)
     return table->epoch == table->pool->epoch;
 }
 
-/* Names block @i, or replaces it by the block that already has the name. */
+/* Gives block @i the name @name, or replaces it by the block that already has this name. */
 static void name_block(struct kv_table *table, const struct kv_name *name, uint32_t i)
 {
     struct kv_pool *pool = table->pool;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The matrix product of dense-kernels.h for AVX2. */
+/* Compiles the matrix product of dense-kernels.h for AVX2. */
 #define DENSE_WIDTH 8
 #define DENSE_NAME  dense_avx2
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The matrix product of dense-kernels.h for AVX-512. */
+/* Compiles the matrix product of dense-kernels.h for AVX-512. */
 #define DENSE_WIDTH 16
 #define DENSE_NAME  dense_avx512
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The matrix product of dense-kernels.h for every instruction set. */
+/* Compiles the matrix product of dense-kernels.h for any CPU. */
 #define DENSE_WIDTH 4
 #define DENSE_NAME  dense_base
 

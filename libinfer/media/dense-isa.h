@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Declarations of the products, one per instruction set. */
+/* Declares the matrix products, one per instruction set. */
 
 #include "media/dense.h"
 

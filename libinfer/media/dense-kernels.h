@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The matrix product in the compiler's vector types of DENSE_WIDTH floats. One file per instruction
- * set includes this and names the product DENSE_NAME. Eight sums stay in registers for any number
- * of columns.
+ * Defines the matrix product with the compiler's vector types of DENSE_WIDTH floats. One file per
+ * instruction set includes this header and sets the name of the product, DENSE_NAME. Eight sums
+ * stay in registers for any number of columns.
  */
 #include <string.h>
 
@@ -13,7 +13,8 @@ typedef float lanes __attribute__((vector_size(4 * DENSE_WIDTH)));
 
 enum { SUMS = 8 };
 
-/* Computes outputs @at … @at + @n_vecs × width - 1. Both counts are constants in all calls. */
+/* Computes outputs @at … @at + @n_vecs × width - 1. @n_cols and @n_vecs are constants in all
+ * calls. */
 static inline void tile(const struct dense *d, const float *const *x, uint32_t n_cols,
                         uint32_t n_vecs, uint32_t at, float *out)
 {

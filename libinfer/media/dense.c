@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Selection of the matrix product for a CPU. */
+/* Selects the matrix product for a CPU. */
 #include "media/dense.h"
 
 #include <stddef.h>
@@ -7,7 +7,7 @@
 #include "core/cpu.h"
 #include "media/dense-isa.h"
 
-/* The first row whose flags the CPU supports wins. */
+/* dense_get() returns the product of the first row whose flags the CPU supports. */
 static const struct {
     dense_fn fn;
     unsigned flags;

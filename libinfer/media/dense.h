@@ -4,14 +4,14 @@
 /*
  * Products of a few columns with a small matrix, for networks of some 10^5 weights
  *
- * Each output is one sum in the order of its inputs on every instruction set, so all give the same
- * bits.
+ * On every instruction set, an output is computed as one sum, in the order of the inputs. So all
+ * instruction sets give the same bits.
  */
 
 #include <stdint.h>
 
 enum {
-    DENSE_LANES = 16, /* the number of outputs is a multiple of it */
+    DENSE_LANES = 16, /* the number of outputs is a multiple of this */
     DENSE_MAX_COLS = 4,
 };
 
@@ -24,5 +24,5 @@ struct dense {
 /* @out: [n_cols][n_out] := bias + the sum over i of x[col][i] × weights[i]. @n_cols: 1, 2 or 4. */
 typedef void (*dense_fn)(const struct dense *d, const float *const *x, uint32_t n_cols, float *out);
 
-/* The best for a CPU with @flags (core/cpu.h). */
+/* Returns the fastest product for a CPU with @flags (core/cpu.h). */
 dense_fn dense_get(unsigned flags);

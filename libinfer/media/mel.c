@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Log-mel frames: windows, mel triangles and logarithms around the spectrum
+ * Computes log-mel frames: applies the window before the spectrum is computed, and triangles and
+ * logarithms after that
  *
- * Mel scale by Slaney (Auditory Toolbox, 1998): linear below 1 kHz, logarithmic above. A triangle
- * covers few frequencies, so its weights are stored as one run.
+ * The mel scale is Slaney's (Auditory Toolbox, 1998): linear below 1 kHz, and logarithmic above. A
+ * triangle covers few frequencies, so its weights are stored as one run.
  */
 #include "media/mel.h"
 
@@ -27,9 +28,9 @@ struct mel {
     double weights[2 * SPECTRUM_BINS]; /* no frequency is under more than two triangles */
 };
 
-#define MEL_LINEAR_HZ (200.0 / 3)            /* per mel below the break */
-#define MEL_BREAK_HZ  1000.0                 /* 15 mel */
-#define MEL_LOG_STEP  (0.068751777420949123) /* ln 6.4 / 27 */
+#define MEL_LINEAR_HZ (200.0 / 3)            /* Hz per mel below MEL_BREAK_HZ */
+#define MEL_BREAK_HZ  1000.0                 /* this is 15 mel */
+#define MEL_LOG_STEP  (0.068751777420949123) /* ln of the ratio per mel above 1 kHz: ln 6.4 / 27 */
 
 static double mel_of_hz(double hz)
 {
@@ -46,7 +47,7 @@ static double hz_of_mel(double mel)
                           : MEL_BREAK_HZ * exp(MEL_LOG_STEP * (mel - at_break));
 }
 
-/* The i-th of n_bins + 2 corners, in Hz: triangle i has the corners i, i + 1 and i + 2. */
+/* Returns the i-th of n_bins + 2 corners, in Hz: triangle i has the corners i, i + 1 and i + 2. */
 static double mel_corner(const struct mel *mel, uint32_t i)
 {
     return hz_of_mel(mel_of_hz(MEL_RATE / 2.0) * i / (mel->n_bins + 1));
@@ -68,7 +69,7 @@ static void triangle_init(struct mel *mel, uint32_t i, uint32_t *n_weights)
         if (t->n == 0)
             t->first = k;
         t->n++;
-        /* The reference stores its weights in single precision. */
+        /* OpenAI's whisper stores its weights in single precision. */
         mel->weights[(*n_weights)++] = (double)(float)(height * 2 / (high - low));
     }
 }

@@ -5,11 +5,12 @@
  * Computes log-mel frames for Whisper.
  *
  * Speech at 16 kHz becomes a frame every 160 samples. Frame i is computed from the 400 samples
- * around sample 160 × i, multiplied by a Hann window. Their power spectrum is summed under
- * triangles, which have equal areas and equal widths on Slaney's mel scale. The frame is the
- * decimal logarithm of these sums. Before the first sample the signal is mirrored; after the last
- * it is silent. Frames are then clipped to 8 below the largest value of all and scaled to about
- * -1…1 (mel_scale()). That is a separate step, because the largest value must be known first.
+ * around sample 160 × i, multiplied by a Hann window. The power spectrum of these samples is summed
+ * under triangles, which have equal areas and equal widths on Slaney's mel scale. The frame
+ * consists of the decimal logarithms of these sums. Before its first sample the signal is mirrored;
+ * after its last sample it counts as silent. Values that are more than 8 below the largest value of
+ * all frames are then raised to this limit, and all values are scaled to about -1…1 (mel_scale()).
+ * mel_scale() is a separate step, because the largest value must be known first.
  */
 
 #include <infer/types.h>
@@ -32,19 +33,21 @@ struct mel_signal {
     uint64_t n;
 };
 
-/* @n_bins: 1…MEL_MAX_BINS; models have 80 or 128. @cpu: flags of core/cpu.h. -EINVAL, -ENOMEM. */
+/* Computes the tables for frames of @n_bins mel bins: 1…MEL_MAX_BINS; models have 80 or 128. @cpu:
+ * flags of core/cpu.h. -EINVAL, -ENOMEM. */
 int mel_new(uint32_t n_bins, unsigned cpu, struct mel **ret_mel);
 struct mel *mel_free(struct mel *mel);
 DEFINE_CLEANUP(struct mel *, mel_free);
 
 uint32_t mel_n_bins(const struct mel *mel);
-/* Number of frames of a signal of @n_samples, as the reference counts them. */
+/* Returns the number of frames of a signal of @n_samples, as OpenAI's whisper counts them. */
 uint64_t mel_n_frames(uint64_t n_samples);
 /* Computes frames @first … @first + @n - 1 into @out, [n][n_bins]: logarithms of at least -10.
- * Several threads may call it at once. */
+ * Several threads may call this function at once. */
 void mel_frames(const struct mel *mel, const struct mel_signal *signal, uint64_t first, uint32_t n,
                 float *out);
-/* The largest of @n values. */
+/* Returns the largest of @n values. */
 float mel_peak(const float *x, size_t n);
-/* Clips @n values to @peak - 8, then x := (x + 4) / 4. */
+/* Raises those of @n values that are below @peak - 8 to this limit, then sets each x to (x + 4) /
+ * 4. */
 void mel_scale(float *x, size_t n, float peak);

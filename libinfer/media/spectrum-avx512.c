@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The transform of spectrum-kernels.h for AVX-512. */
+/* Compiles the transform of spectrum-kernels.h for AVX-512. */
 #define SPECTRUM_WIDTH 8
 
 #include "media/spectrum-isa.h"

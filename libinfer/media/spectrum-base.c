@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The transform of spectrum-kernels.h for every instruction set. */
+/* Compiles the transform of spectrum-kernels.h for any CPU. */
 #define SPECTRUM_WIDTH 2
 
 #include "media/spectrum-isa.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The transform in the compiler's vector types of SPECTRUM_WIDTH doubles. One file per instruction
- * set includes this.
+ * Defines the transform with the compiler's vector types of SPECTRUM_WIDTH doubles. One file per
+ * instruction set includes this header.
  */
 #include <math.h>
 #include <string.h>
@@ -40,7 +40,9 @@ static inline void butterfly4(const struct point *x, uint32_t step, struct point
     b[3] = (struct point){even[1].re - odd[1].im, even[1].im + odd[1].re};
 }
 
-/* Terms 1 and 4, and 2 and 3, are conjugates: sums use cosines, differences sines. */
+/* Transforms five terms. The factors of terms 1 and 4 are conjugates of each other, and so are the
+ * factors of terms 2 and 3. Therefore sums of two terms are multiplied by cosines, and differences
+ * by sines. */
 static inline void butterfly5(const struct point *x, uint32_t step, struct point *b)
 {
     const double c1 = 0.30901699437494742410, c2 = -0.80901699437494742410;
@@ -65,7 +67,7 @@ static inline void butterfly5(const struct point *x, uint32_t step, struct point
     b[3] = (struct point){m2.re - n2.im, m2.im + n2.re};
 }
 
-/* @radix is a constant in all calls. */
+/* Computes one pass of the transform. @radix is a constant in all calls. */
 static inline void run_stage(const struct spectrum_stage *st, uint32_t radix, const struct point *x,
                              struct point *y)
 {
@@ -89,8 +91,9 @@ static inline void run_stage(const struct spectrum_stage *st, uint32_t radix, co
         }
 }
 
-/* X[k] = E[k] + e^(-2πik/N) O[k]. E and O are the transforms of the even and of the odd samples: E
- * is half the sum of Z[k] and conj Z[N/2 - k], O half their difference divided by i. */
+/* Computes X[k] = E[k] + e^(-2πik/N) O[k] and its power. E and O are the transforms of the even and
+ * of the odd samples, and follow from the complex transform Z: E is half the sum of Z[k] and conj
+ * Z[N/2 - k], O half their difference divided by i. */
 static inline void power_of(const struct spectrum_plan *plan, const struct point *z, uint32_t k,
                             lanes *power)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables of the transform, and selection of its kernel. */
+/* Computes the tables of the transform, and selects its kernel. */
 #include "media/spectrum.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 #include "core/cpu.h"
 #include "media/spectrum-isa.h"
 
-/* The first row whose flags the CPU supports wins. */
+/* spectrum_kernel_get() returns the kernel of the first row whose flags the CPU supports. */
 static const struct {
     const struct spectrum_kernel *kernel;
     unsigned flags;

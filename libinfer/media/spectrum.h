@@ -4,11 +4,11 @@
 /*
  * Power spectrum of windowed frames
  *
- * A frame is SPECTRUM_N real samples. Its even samples become the real parts and its odd ones the
- * imaginary parts of a complex transform of half the length, in Stockham's order, which needs no
- * permutation. The spectrum follows from that. Several frames are transformed at once, one in each
- * lane of a vector, in double precision, so that a loud sound does not hide another that is 80 dB
- * below it.
+ * A frame is SPECTRUM_N real samples. Its even samples become the real parts and its odd samples
+ * the imaginary parts of a complex transform of half the length, in Stockham's order, which needs
+ * no permutation. The spectrum is computed from this transform. Several frames are transformed at
+ * once, one in each lane of a vector, in double precision, so that a loud sound does not hide a
+ * sound that is 80 dB below it.
  */
 
 #include <stdint.h>
@@ -44,5 +44,5 @@ struct spectrum_kernel {
     void (*powers)(const struct spectrum_plan *plan, const double *x, double *power);
 };
 
-/* The best for a CPU with @flags (core/cpu.h). All give the same bits. */
+/* Returns the fastest kernel for a CPU with @flags (core/cpu.h). All kernels give the same bits. */
 const struct spectrum_kernel *spectrum_kernel_get(unsigned flags);

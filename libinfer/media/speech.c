@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * State machine over speech probabilities. A finished span waits in `pending` until its end is
- * final, which depends on where the next span begins.
+ * Finds spans of speech with a state machine that reads probabilities. A finished span waits in
+ * `pending` until its end is final, because its end depends on where the next span begins.
  */
 #include "media/speech.h"
 
@@ -32,8 +32,8 @@ static uint64_t subtract_floor(uint64_t a, uint64_t b)
     return a > b ? a - b : 0;
 }
 
-/* Returns the pending span; the next one begins at @next. If the pause is short, both get half of
- * it. */
+/* Widens the pending span and returns it. Also widens the next span, by moving its beginning
+ * *@next. If the pause between the two spans is short, each span gets half of the pause. */
 static struct speech_span settle_pending(struct speech_finder *f, uint64_t *next)
 {
     const uint64_t silence = *next - f->pending.end, pad = pad_of(f);
@@ -45,7 +45,7 @@ static struct speech_span settle_pending(struct speech_finder *f, uint64_t *next
     return f->pending;
 }
 
-/* Ends a span. Returns true if that makes the one before it final. */
+/* Ends a span. Returns true if this makes the span before it final. */
 static bool close_span(struct speech_finder *f, uint64_t start, uint64_t end,
                        struct speech_span *ret_span)
 {
@@ -60,8 +60,8 @@ static bool close_span(struct speech_finder *f, uint64_t start, uint64_t end,
     return told;
 }
 
-/* Whether a span after this chunk would begin so late that both spans get their full padding, and
- * the signal is long enough for it. */
+/* Returns whether the pending span is final: any next span begins so late that both spans get their
+ * full padding, and the signal is long enough for the padding of the pending span. */
 static bool is_settled(const struct speech_finder *f)
 {
     const uint64_t next = f->speaking ? f->start : f->at + VAD_CHUNK, end = f->pending.end;
@@ -82,7 +82,7 @@ static void end_span(struct speech_finder *f)
     f->pause = f->cut_size = 0;
 }
 
-/* Speech continues after a pause that did not end it. */
+/* Continues a span after a pause that did not end it. */
 static void resume_span(struct speech_finder *f)
 {
     const uint64_t size = f->at - f->pause;
@@ -101,7 +101,8 @@ static bool is_too_long(const struct speech_finder *f)
     return f->params.max_speech_ms > 0 && f->at - f->start + rest > max;
 }
 
-/* Cuts a span that is too long; the next one begins after the pause. */
+/* Cuts a span that is too long, in its longest pause or at its current end. The next span begins
+ * after the pause. */
 static bool cut_span(struct speech_finder *f, struct speech_span *ret_span)
 {
     const uint64_t end = f->cut_size > 0 ? f->cut : f->at, next = f->cut + f->cut_size;
@@ -114,7 +115,8 @@ static bool cut_span(struct speech_finder *f, struct speech_span *ret_span)
     return close_span(f, start, end, ret_span);
 }
 
-/* Handles a chunk of a pause. Returns true if it ended a span and so made another one final. */
+/* Handles a chunk of a pause. Returns true if the pause ended a span and so made the span before it
+ * final. */
 static bool pause_on(struct speech_finder *f, struct speech_span *ret_span)
 {
     const uint64_t start = f->start, end = f->pause > 0 ? f->pause : f->at;

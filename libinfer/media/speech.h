@@ -5,10 +5,10 @@
  * Spans of speech in a signal, from a probability for every VAD_CHUNK samples
  *
  * The rules are those of Silero's get_speech_timestamps(). A span begins where the probability
- * reaches the threshold, and ends where it falls below a lower threshold and stays there for a
- * while. Spans that are too short are dropped. A span that grows too long is cut in the longest of
- * its pauses, or at its current end if it has none. Finally spans are widened, but never into each
- * other. A span is returned as soon as later chunks cannot change it.
+ * reaches the threshold, and ends where the probability falls below a lower threshold and stays
+ * there for a while. Spans that are too short are dropped. A span that grows too long is cut in the
+ * longest of its pauses, or at its current end if it has no pause. Finally spans are widened, but
+ * never into each other. A span is returned as soon as later chunks cannot change it.
  */
 
 #include <stdbool.h>
@@ -46,5 +46,6 @@ struct speech_finder {
 void speech_finder_init(struct speech_finder *f, const struct speech_params *params);
 /* Takes the probability of the next chunk. Returns true if *ret_span is a final span. */
 bool speech_finder_push(struct speech_finder *f, float probability, struct speech_span *ret_span);
-/* Ends a signal of @n_samples. Call it until it returns false. */
+/* Ends a signal of @n_samples. Returns true if *ret_span is a final span; the caller repeats the
+ * call until it returns false. */
 bool speech_finder_end(struct speech_finder *f, uint64_t n_samples, struct speech_span *ret_span);

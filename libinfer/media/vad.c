@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Silero's voice activity network. Its shapes are fixed; a file with other shapes is refused.
+ * Runs Silero's voice activity network. Its shapes are fixed, and a file with other shapes is
+ * refused.
  *
- * Columns are rows of memory. A convolution over three time steps reads three consecutive rows, so
- * each layer is a product with a matrix of [3 × channels, outputs]. The zeros on either side of the
- * signal are rows that stay zero.
+ * A column of the network is stored as a row in memory. A convolution over three time steps reads
+ * three consecutive rows, so each layer is a product with a matrix of [3 × channels, outputs]. The
+ * zeros on either side of the signal are rows that stay zero.
  */
 #include "media/vad.h"
 
@@ -42,9 +43,9 @@ enum layer {
     N_LAYERS,
 };
 
-/* [outputs, channels, taps] in the files: safetensors of Silero's authors, .bin of whisper.cpp.
- * Only the middle tap of the fourth convolution matters: its input is one time step between
- * zeros. */
+/* The layers of the network. The files (safetensors of Silero's authors, .bin of whisper.cpp) store
+ * weights as [outputs, channels, taps]. Only the middle tap of the fourth convolution matters,
+ * because the input of this convolution is one time step between zeros. */
 static const struct layer_shape {
     const char *names[2]; /* in both kinds of file, before ".weight" and ".bias" */
     uint32_t n_out, n_channels, n_taps, first_tap, n_used;
@@ -60,7 +61,7 @@ static const struct layer_shape {
     [LAST] = {{"final_conv.", "_model.decoder.decoder.2."}, 1, VAD_STATE, 1, 0, 1},
 };
 
-/* The open file, of either kind. */
+/* The open file, of one of the two kinds. */
 struct source {
     struct safetensors *st;
     struct ggml_bin *bin;
@@ -90,7 +91,8 @@ static const struct format_tensor *source_find(const struct source *src, const c
     return src->bin ? ggml_bin_find(src->bin, name) : safetensors_find(src->st, name);
 }
 
-/* Dimensions of 1 are ignored, because files differ in them. */
+/* Returns whether a tensor has the dimensions @want. Dimensions of 1 are ignored, because files
+ * differ in them. */
 static bool has_shape(const struct format_tensor *t, const uint32_t want[3])
 {
     uint32_t i = 0, n = 0;
@@ -126,7 +128,8 @@ static int read_tensor(const struct source *src, const char *name, const uint32_
     return 0;
 }
 
-/* The name of a layer's tensor: @part replaces a star, or is appended. */
+/* Writes the name of a layer's tensor: @part replaces the star in @pattern, or is appended if
+ * @pattern has no star. */
 static void name_of(const char *pattern, const char *part, char *name, size_t size)
 {
     const char *star = strchr(pattern, '*');
@@ -152,7 +155,8 @@ static int read_layer(const struct source *src, const struct layer_shape *s, boo
     return read_tensor(src, name, biases, ret_bias, reterr);
 }
 
-/* Transposes [outputs, channels, taps] to [taps × channels, outputs]. */
+/* Loads a layer, and transposes its weights from [outputs, channels, taps] to [taps × channels,
+ * outputs]. */
 static int load_layer(struct vad_model *m, const struct source *src, enum layer i,
                       struct inf_err *reterr)
 {
@@ -233,7 +237,8 @@ static void run_layer(const struct vad_model *m, enum layer layer, const float *
     m->product(&m->layers[layer], cols, n_cols, out);
 }
 
-/* The magnitudes of four overlapping frames, with a row of zeros before and after them. */
+/* Computes the magnitudes of the spectra of four overlapping frames, with a row of zeros before and
+ * after them. */
 static void compute_spectra(const struct vad_model *m, const struct vad_state *state,
                             const float *samples, float *out)
 {
@@ -253,7 +258,7 @@ static void compute_spectra(const struct vad_model *m, const struct vad_state *s
         }
 }
 
-/* The vector that the four convolutions compute from the spectra. */
+/* Computes a vector from the spectra with the four convolutions. */
 static void encode_spectra(const struct vad_model *m, const float *x, float *out)
 {
     float a[(N_FRAMES + 2) * 128] = {0}, b[4 * 64] = {0}, c[64];
@@ -273,7 +278,7 @@ static float gate_sigmoid(float x)
     return 1 / (1 + expf(-x));
 }
 
-/* The recurrent cell. Gates are in the order of their rows: input, forget, cell, output. */
+/* Runs the recurrent cell. The rows of the gates are in the order input, forget, cell, output. */
 static void update_state(const struct vad_model *m, struct vad_state *state, const float *x)
 {
     float in[GATES], back[GATES];

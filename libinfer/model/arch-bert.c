@@ -12,7 +12,7 @@
 
 #include "model/arch.h"
 
-/* Whether the two matrices of a gated unit are stored as one. */
+/* Returns whether the two matrices of a gated unit are stored as one. */
 static bool has_both(const struct model *m, uint32_t i_layer)
 {
     char name[64];
@@ -84,7 +84,7 @@ static graph_ref bert_embed(const struct model *m, struct graph *g)
     return graph_layer_norm(g, x, &m->embd_norm, &m->embd_norm_bias, m->hp->norm_eps);
 }
 
-/* Models with a table of positions do not rotate. */
+/* Builds the attention of a layer. Models with a table of positions do not rotate q and k. */
 static graph_ref bert_attend(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x)
 {
     const struct model_layer *l = &m->layers[i_layer];

@@ -2,8 +2,9 @@
 /*
  * EmbeddingGemma (Vera et al. 2025): Gemma 3 as an encoder
  *
- * Attention is bidirectional and in most layers limited to a window, with a separate base of the
- * rotation. There are norms before and after attention and the feed-forward layers.
+ * Attention is bidirectional. In most layers it is limited to a window, and in these layers the
+ * rotation has another base. Attention and the feed-forward layers have norms before and after
+ * them.
  */
 #include "model/arch.h"
 

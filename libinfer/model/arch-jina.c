@@ -2,9 +2,10 @@
 /*
  * jina-embeddings-v4 (Günther et al. 2025), for texts
  *
- * The language model of Qwen 2.5 VL, which has the shape of Qwen 2. Each task adds low-rank
- * matrices (Hu et al. 2021) to its matrices. The mean of a text's rows is its vector. Vectors of
- * single tokens are shorter, by a projection that is adapted too.
+ * The model is the language model of Qwen 2.5 VL, which has the layers of Qwen 2. Each task adds
+ * low-rank matrices (Hu et al. 2021) to the matrices of the model. The vector of a text is the mean
+ * of its rows. A projection, to which a task adds matrices too, makes the vectors of single tokens
+ * shorter.
  */
 #include <errno.h>
 #include <stdio.h>

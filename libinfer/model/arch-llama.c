@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Llama 2 and 3 (Touvron et al. 2023), Mistral (Jiang et al. 2023), TinyLlama and others of the
- * same shape: pre-norm, rotary positions, grouped queries, gated feed-forward. Biases are used if
- * the file has them, a sliding window if the hyperparameters say so.
+ * Llama 2 and 3 (Touvron et al. 2023), Mistral (Jiang et al. 2023), TinyLlama, and other models
+ * with the same layers: norms before attention and feed-forward layers, rotary positions, grouped
+ * queries, gated feed-forward layers. Biases are used if the file has them, and a sliding window if
+ * the hyperparameters say so.
  */
 #include "model/arch.h"
 

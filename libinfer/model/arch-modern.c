@@ -2,9 +2,10 @@
 /*
  * ModernBERT (Warner et al. 2024)
  *
- * An encoder with norms before attention and before gated units. The first attention has none and
- * takes the normalized embedding. Every third layer sees the whole text; the others see a window,
- * with a separate base of the rotation.
+ * The model is an encoder with norms before attention and before gated units. The first attention
+ * has no norm, because its input is the normalized embedding. In every third layer, attention
+ * covers the whole text. In the other layers attention is limited to a window, and the rotation has
+ * another base.
  */
 #include "model/arch.h"
 
@@ -32,7 +33,7 @@ static int bind_layer(struct binder *b, uint32_t i_layer)
         r = bind_slots(b, i_layer, slots, ARRAY_SIZE(slots));
     if (r < 0)
         return r;
-    /* The first half goes through the activation. */
+    /* The activation is applied to the first half of the rows. */
     l->gate = bind_rows(&l->up_gate, 0, n_ff);
     l->gate_bias = bind_rows(&l->up_gate_bias, 0, n_ff);
     l->up = bind_rows(&l->up_gate, n_ff, n_ff);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of architectures that this build supports, one line each. */
+/* Lists the architectures that this build supports, one per line. */
 #include <string.h>
 
 #include "model/arch.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Binds the weights that encoders share: packed matrices, classifiers, layers after the pooling. */
+/* Binds the weights that encoders share: q, k and v in one matrix, classifiers, layers after the
+ * pooling. */
 #include <stdio.h>
 
 #include "model/arch.h"
@@ -111,7 +112,7 @@ int bind_encoder(struct model *m, const struct bind_slot *slots, size_t n,
             r = bind_weight(&b, slots[i].name, slots[i].needed, slots[i].rows, slots[i].cols,
                             (struct weight *)(void *)((char *)m + slots[i].offset));
     m->bytes_token = 0;
-    m->madds_layers = 0; /* for embeddings */
+    m->madds_layers = 0; /* discards the counts of the embeddings */
     for (uint32_t i = 0; r == 0 && i < m->hp->n_layers; i++)
         r = bind_layer(&b, i);
     if (r == 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parts of graphs that architectures share. A part that a model does not have (biases, norms of q
- * and k) is a zeroed weight and gives no node.
+ * Builds parts of graphs that architectures share. A weight that a model does not have (a bias, a
+ * norm of q or k) is zeroed and gives no node.
  */
 #include <math.h>
 
@@ -12,7 +12,8 @@ graph_ref layer_embed(const struct model *m, struct graph *g)
     return graph_embed(g, &m->embd, m->hp->embd_scale > 0 ? m->hp->embd_scale : 1.0f);
 }
 
-/* NULL: there is no task, or it adds nothing. */
+/* Returns the matrices that the task adds to @w; NULL: there is no task, or it adds no matrices to
+ * @w. */
 static const struct model_lora *lora_of(const struct model *m, const struct weight *w)
 {
     const struct weight *first = (const struct weight *)m->layers;
@@ -45,7 +46,7 @@ graph_ref layer_product(const struct model *m, struct graph *g, graph_ref x, con
     return graph_add(g, y, graph_matmul(g, h, &lora->b, NULL));
 }
 
-/* The norm per head, if the model has one, then rotation. */
+/* Applies the norm per head, if the model has one, and then the rotation. */
 static graph_ref rotate_heads(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x,
                               const struct weight *norm)
 {
@@ -78,7 +79,7 @@ graph_ref layer_attend(const struct model *m, struct graph *g, uint32_t i_layer,
     return graph_attention(g, q, k, v, &attn);
 }
 
-/* x + attention(norm(x)). After the last layer only rows with requested logits remain. */
+/* Computes x + attention(norm(x)). After the last layer only rows with requested logits remain. */
 static graph_ref layer_attention(const struct model *m, struct graph *g, uint32_t i_layer,
                                  graph_ref x)
 {
@@ -86,7 +87,8 @@ static graph_ref layer_attention(const struct model *m, struct graph *g, uint32_
     graph_ref h = graph_rms_norm(g, x, &l->attn_norm, m->hp->norm_eps, 0);
 
     h = layer_attend(m, g, i_layer, i_layer, h, false);
-    /* From here on rows are independent, so rows without requested logits can be dropped. */
+    /* From here on rows do not depend on each other, so rows without requested logits can be
+     * dropped. */
     if (i_layer == m->hp->n_layers - 1) {
         h = graph_rows(g, h);
         x = graph_rows(g, x);
@@ -94,7 +96,7 @@ static graph_ref layer_attention(const struct model *m, struct graph *g, uint32_
     return graph_add(g, x, layer_product(m, g, h, &l->out, &l->out_bias));
 }
 
-/* x + feed_forward(norm(x)) */
+/* Computes x + feed_forward(norm(x)). */
 static graph_ref layer_feed_forward(const struct model *m, struct graph *g, uint32_t i_layer,
                                     graph_ref x)
 {
@@ -108,7 +110,7 @@ static graph_ref layer_feed_forward(const struct model *m, struct graph *g, uint
     return graph_add(g, x, layer_product(m, g, h, &l->down, &l->down_bias));
 }
 
-/* Final norm, head, output. */
+/* Appends the final norm, the head and the output. */
 static void layer_head(const struct model *m, struct graph *g, graph_ref x)
 {
     x = graph_rms_norm(g, x, &m->out_norm, m->hp->norm_eps, 0);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens and closes a model, and answers the queries of the layers above about it. */
+/* Opens and closes a model, gives information about it, and builds the graph that generates
+ * text. */
 #include "model/model.h"
 
 #include <errno.h>

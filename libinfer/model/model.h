@@ -4,7 +4,8 @@
 /*
  * A model: hyperparameters, weights in place, and the graph of its forward pass
  *
- * Immutable once open. model/archs.c lists the families; each is one file with the table of arch.h.
+ * A model is immutable once it is open. model/archs.c lists the architectures; each is one file
+ * with a struct arch (arch.h).
  */
 
 #include <infer/model.h>
@@ -22,15 +23,16 @@ struct model *model_close(struct model *m);
 DEFINE_CLEANUP(struct model *, model_close);
 
 const struct hparams *model_hparams(const struct model *m);
-/* Bytes of weights that one decoded token reads, including the head, without the embedding row. */
+/* Returns the bytes of weights that one decoded token reads, including the head, without the
+ * embedding row. */
 uint64_t model_bytes_token(const struct model *m);
-/* Multiply-adds with matrices for one token: in all layers, and in the head, which is computed only
- * for tokens whose logits are requested. */
+/* Return the number of multiply-adds with matrices for one token: in all layers, and in the head,
+ * which is computed only for tokens whose logits are requested. */
 uint64_t model_madds_layers(const struct model *m);
 uint64_t model_madds_head(const struct model *m);
 bool model_tied_head(const struct model *m);
-/* Builds the whole forward pass from token ids to logits. The graph borrows from the model. */
-/* Fails for an encoder, which has no logits. */
+/* Builds the whole forward pass from token ids to logits. The graph borrows from the model. Fails
+ * for an encoder, which has no logits. */
 int model_build(const struct model *m, struct graph **ret_graph, struct inf_err *reterr);
 
 /* The output computed from the rows of a text. */
@@ -47,9 +49,11 @@ struct model_embed {
     int32_t tokens[2]; /* for SCORE without a classifier: "no" and "yes" */
 };
 
-/* The model's own pooling, or the default of its kind. */
+/* Returns the pooling that the model's files specify, or else the default: of classifiers the first
+ * row, of other encoders the mean, of decoders the last row. */
 enum pooling model_pooling(const struct model *m);
-/* The pooling for scores, independent of the pooling that the files specify; usually one row. */
+/* Returns the pooling for scores. It is independent of the pooling for vectors that the files
+ * specify, and usually takes one row. */
 enum pooling model_score_pooling(const struct model *m);
 /*
  * Builds the forward pass for whole texts, over a KV store of one layer. A batch names the row of
@@ -58,5 +62,5 @@ enum pooling model_score_pooling(const struct model *m);
  */
 int model_build_embed(struct model *m, const struct model_embed *how, struct graph **ret_graph,
                       struct inf_err *reterr);
-/* Columns of the graph's output. */
+/* Returns the number of columns of the graph's output. */
 uint32_t model_embed_width(const struct model *m, const struct model_embed *how);

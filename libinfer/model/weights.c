@@ -2,9 +2,9 @@
 /*
  * Binds each weight of a dense decoder to its tensor.
  *
- * Matrices are used in place. Vectors (norms, biases) that are not stored as F32 are decoded once;
- * they are small, and backends then need only F32. A tensor that was not bound is an error: the
- * file then belongs to another architecture that only looks like this one.
+ * Matrices are used in place. Vectors (norms, biases), which are small, are decoded once unless
+ * they are stored as F32. So backends need to support only F32 vectors. A tensor that was not bound
+ * is an error: the file then belongs to another architecture that only looks like this one.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -218,7 +218,7 @@ int weights_bind_decoder(struct binder *b, unsigned need)
     if (r == 0)
         r = bind_weight(b, "output.weight", false, hp->n_vocab, hp->n_embd, &m->head);
     m->madds_head = (uint64_t)hp->n_vocab * hp->n_embd;
-    m->madds_layers = 0; /* discards those of the embedding and the head */
+    m->madds_layers = 0; /* discards the counts of the embedding and the head */
     for (uint32_t i = 0; r == 0 && i < hp->n_layers; i++)
         r = bind_layer(b, i, need);
     if (r == 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Internals of whisper.h: binding of weights under either set of names. */
+/* Internals of whisper.h: binds weights under the names of Hugging Face or those of OpenAI. */
 
 #include "core/arena.h"
 #include "model/whisper.h"
@@ -14,7 +14,7 @@ struct whisper_binder {
     struct inf_err *err;
 };
 
-/* Names in both kinds of file. */
+/* The names of one weight in the two kinds of file. */
 struct whisper_names {
     const char *openai, *hugging_face;
 };
@@ -32,13 +32,13 @@ static inline const char *whisper_name(const struct whisper_binder *b,
     return b->src->hugging_face ? names->hugging_face : names->openai;
 }
 
-/* -EBADMSG: missing; -EOPNOTSUPP: a number format that nothing here computes with. */
+/* Finds a tensor. -EBADMSG: it is missing; -EOPNOTSUPP: its number format is not supported. */
 int whisper_find(struct whisper_binder *b, const char *name, const struct format_tensor **ret);
-/* Returns -EBADMSG with the name of the tensor. */
+/* Reports that tensor @name has a wrong shape. Returns -EBADMSG. */
 int whisper_misshapen(struct whisper_binder *b, const char *name);
-/* Converts to floats in the arena; NULL if memory is short. */
+/* Converts the @n values of a tensor to floats in the arena; NULL if memory is short. */
 float *whisper_floats(struct whisper_binder *b, const struct format_tensor *t, uint64_t n);
-/* Binds @n values; further dimensions of 1 are ignored. */
+/* Binds a vector of @n values; further dimensions of 1 are ignored. */
 int whisper_bind_vector(struct whisper_binder *b, const char *name, uint32_t n, struct weight *ret);
 int whisper_bind_matrix(struct whisper_binder *b, const char *name, uint32_t rows, uint32_t cols,
                         struct weight *ret);

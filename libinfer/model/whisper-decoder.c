@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whisper's decoder: its weights under either set of names, and its graphs. */
+/* Binds the weights of Whisper's decoder under the names of Hugging Face or those of OpenAI, and
+ * builds its graphs. */
 #include <errno.h>
 #include <math.h>
 
@@ -130,7 +131,8 @@ enum inf_dtype whisper_decoder_dtype(const struct whisper_decoder *d)
     return d->tokens.dtype;
 }
 
-/* Heads whose scores are kept are numbered through all layers. */
+/* Returns the parameters of attention in a layer. Heads whose scores are kept have consecutive
+ * numbers over all layers. */
 static struct attn_params attn_params(const struct whisper_decoder *d, uint32_t i_layer,
                                       const struct whisper_heads *kept)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whisper's encoder: binding its weights under either set of names, and its graphs. */
+/* Binds the weights of Whisper's encoder under the names of Hugging Face or those of OpenAI, and
+ * builds its graphs. */
 #include "model/whisper-bind.h"
 
 #include <errno.h>
@@ -31,7 +32,8 @@ struct whisper_encoder {
     struct block *blocks; /* [n_layers] */
 };
 
-/* Transposes [outputs, channels, taps] to [outputs, taps × channels], in the same number format. */
+/* Binds the weights of a convolution, transposed from [outputs, channels, taps] to [outputs, taps ×
+ * channels], in the same number format. */
 static int bind_conv(struct whisper_binder *b, const char *name, uint32_t n_channels,
                      uint32_t n_out, struct weight *ret)
 {
@@ -183,7 +185,8 @@ static graph_ref build_conv(const struct whisper_encoder *e, struct graph *g, in
     return graph_act(g, graph_matmul(g, x, &e->conv[i], &e->conv_bias[i]), GRAPH_ACT_GELU_ERF);
 }
 
-/* In the KV store, each layer's keys and values overwrite those of the layer before it. */
+/* Builds the attention of a layer. In the KV store, each layer's keys and values overwrite those of
+ * the layer before it. */
 static graph_ref encoder_attend(const struct whisper_encoder *e, struct graph *g,
                                 const struct block *l, graph_ref x)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Encoder and decoder of a Whisper model, from any of its file formats. */
+/* Opens the encoder and the decoder of a Whisper model from any of its file formats. */
 
 #include "format/whisper/config.h"
 #include "model/whisper.h"
@@ -19,9 +19,9 @@ int whisper_model_open(const struct format *f, struct whisper_model **ret_model,
 struct whisper_model *whisper_model_close(struct whisper_model *m);
 DEFINE_CLEANUP(struct whisper_model *, whisper_model_close);
 
-/* The number format of most weights: that of the first product. */
+/* Returns the number format that stands for all weights: that of the decoder's token table. */
 enum inf_dtype whisper_model_dtype(const struct whisper_model *m);
-/* The heads whose attention gives the times of words: those that the files name, or all heads of
- * the upper half of the layers. Sets one bit per head in @masks, [n_text_layers], and returns their
- * number. */
+/* Finds the heads whose attention gives the times of words: those that the files name, or all heads
+ * of the upper half of the layers. Sets one bit per head in @masks, [n_text_layers], and returns
+ * the number of these heads. */
 uint32_t whisper_model_heads(const struct whisper_model *m, uint64_t *masks);

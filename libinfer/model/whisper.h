@@ -5,9 +5,9 @@
  * Whisper: the encoder and the decoder
  *
  * Frames of 10 ms pass two convolutions over three frames, the second with stride two, then blocks
- * of bidirectional attention (Radford et al. 2022). A graph has the same number of rows throughout,
- * so there are three graphs. Each convolution is a product with rows that hold three consecutive
- * frames, which the caller lays out.
+ * of bidirectional attention (Radford et al. 2022). All values of a graph have the same number of
+ * rows, so the encoder has three graphs. Each convolution is a matrix product whose input rows hold
+ * three consecutive frames; the caller lays them out.
  */
 
 #include "core/macros.h"
@@ -44,9 +44,10 @@ struct whisper_encoder *whisper_encoder_free(struct whisper_encoder *e);
 DEFINE_CLEANUP(struct whisper_encoder *, whisper_encoder_free);
 
 const struct whisper_shape *whisper_encoder_shape(const struct whisper_encoder *e);
-/* The number format of its matrices. */
+/* Returns the number format of the encoder's matrices. */
 enum inf_dtype whisper_encoder_dtype(const struct whisper_encoder *e);
-/* Builds the graph of one part. Its input is the batch's, its output all rows. -ENOMEM. */
+/* Builds the graph of one part. The graph takes the input of the batch, and its output has all
+ * rows. -ENOMEM. */
 int whisper_encoder_graph(const struct whisper_encoder *e, enum whisper_part part,
                           struct graph **ret_graph, struct inf_err *reterr);
 
@@ -67,20 +68,21 @@ struct whisper_heads {
 
 struct whisper_decoder;
 
-/* As whisper_encoder_new(). */
+/* Like whisper_encoder_new(). */
 int whisper_decoder_new(const struct whisper_source *src, const struct whisper_text_shape *shape,
                         struct whisper_decoder **ret_decoder, struct inf_err *reterr);
 struct whisper_decoder *whisper_decoder_free(struct whisper_decoder *d);
 DEFINE_CLEANUP(struct whisper_decoder *, whisper_decoder_free);
 
 const struct whisper_text_shape *whisper_decoder_shape(const struct whisper_decoder *d);
-/* The number format of its token table. */
+/* Returns the number format of the decoder's token table. */
 enum inf_dtype whisper_decoder_dtype(const struct whisper_decoder *d);
-/* Tokens to logits. Batches may request the scores of the heads @kept (NULL: none), numbered layer
- * by layer. -ENOMEM. */
+/* Builds the graph from tokens to logits. Batches may request the scores of the heads @kept (NULL:
+ * none), numbered layer by layer. -ENOMEM. */
 int whisper_decoder_graph(const struct whisper_decoder *d, const struct whisper_heads *kept,
                           struct graph **ret_graph, struct inf_err *reterr);
-/* From the encoder's rows, which are the batch's input, to keys and values of the memory, in the
- * blocks that the batch names. Gives no logits. -ENOMEM. */
+/* Builds the graph from the encoder's rows, which are the batch's input, to keys and values of the
+ * memory, which it stores in the blocks that the batch names. The graph gives no logits.
+ * -ENOMEM. */
 int whisper_memory_graph(const struct whisper_decoder *d, struct graph **ret_graph,
                          struct inf_err *reterr);

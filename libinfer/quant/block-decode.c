@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Decoding of the stored formats: the reference definition for kernels
+ * Decodes the stored formats: the reference for kernels
  *
  * Every product and sum is rounded to float in the order given in block.h. The gguf Python package
- * does the same: tests compare bit for bit. Source bytes need no alignment.
+ * does the same, so tests compare results bit for bit. Source bytes need no alignment.
  */
 
 #include <string.h>
@@ -87,7 +87,7 @@ void decode_q4_1(const void *src, float *dst, uint64_t n_elems)
     }
 }
 
-/* Bit @i of the 32 high bits, at its place in a 5-bit number. */
+/* Returns bit @i of the 32 high bits, as the highest bit of a 5-bit number. */
 static int high_bit(const uint8_t high[4], unsigned i)
 {
     return (high[i / 8] >> i % 8 & 1) << 4;

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Encoding of floats into the stored formats
+ * Encodes floats into the stored formats
  *
- * Formats with one scale per block: a short search finds the scale with the least squared error. It
- * starts at the extreme value and computes the best scale for each rounding. Formats with scale and
- * minimum compute both. In the K formats the groups' scales are then rounded to their few bits, and
- * the weights are rounded again with the scales that decoding will use. Large weights count more
- * (|x| relative to the root mean square), because they matter more in products. Values that are not
- * finite count as zero.
+ * Q8_0 takes its scale from the largest magnitude. For the other formats with one scale per block,
+ * a short search finds the scale with the least squared error. The search tries scales that map the
+ * value of the largest magnitude to about the end of the range, and for each rounding computes the
+ * scale that fits best. For formats with a scale and a minimum, the search finds both. In the K
+ * formats the groups' scales are then rounded to their few bits, and the weights are rounded again
+ * with the scales that decoding will use. Except in Q4_1 and Q5_1, the error of a weight x counts
+ * in proportion to |x| plus the root mean square of the block, because large weights matter more in
+ * products. Values that are not finite count as zero.
  */
 
 #include <math.h>
@@ -23,7 +25,7 @@ static float finite_or_zero(float x)
     return isfinite(x) ? x : 0.0f;
 }
 
-/* Nearest integer within [lo, hi]; NaN gives lo. */
+/* Returns the nearest integer within [lo, hi]; NaN gives lo. */
 static int round_within(float x, int lo, int hi)
 {
     if (!(x > (float)lo))
@@ -44,7 +46,7 @@ static void load_finite(const float *src, float *x, unsigned n)
         x[i] = finite_or_zero(src[i]);
 }
 
-/* Weights for the error of each element. */
+/* Computes how much the error of each element counts. */
 static void error_weights(const float *x, unsigned n, float *w)
 {
     float mean = 0;
@@ -56,7 +58,7 @@ static void error_weights(const float *x, unsigned n, float *w)
         w[i] = sqrtf(mean) + fabsf(x[i]);
 }
 
-/* The scale d for which d × q, with q in [lo, hi] and |lo| ≥ hi, is closest to x. */
+/* Finds the scale d for which d × q, with q in [lo, hi] and |lo| ≥ hi, is closest to x. */
 static float fit_scale(const float *x, const float *w, unsigned n, int lo, int hi)
 {
     float extreme = 0, best = 0;
@@ -88,7 +90,8 @@ static float fit_scale(const float *x, const float *w, unsigned n, int lo, int h
     return best;
 }
 
-/* The scale and the minimum for which d × q - m, with q in [0, hi], is closest to x; d, m ≥ 0. */
+/* Finds the scale and the minimum for which d × q - m, with q in [0, hi], is closest to x; d, m ≥
+ * 0. */
 static void fit_affine(const float *x, const float *w, unsigned n, int hi, float *ret_d,
                        float *ret_m)
 {
@@ -169,7 +172,7 @@ void encode_bf16(const float *src, void *dst, uint64_t n_elems)
     }
 }
 
-/* Rounds a block of 32 with one signed scale; @ret_q is offset by -lo. */
+/* Rounds a block of 32 with one signed scale. @ret_q receives q - lo. */
 static uint16_t encode_scaled(const float *src, int lo, int hi, uint8_t ret_q[32])
 {
     float x[32], w[32];
@@ -185,7 +188,7 @@ static uint16_t encode_scaled(const float *src, int lo, int hi, uint8_t ret_q[32
     return bits;
 }
 
-/* Rounds a block of 32 with scale and offset, w = d × q + m; m of any sign. */
+/* Rounds a block of 32 with scale and offset, w = d × q + m, where m can have any sign. */
 static void encode_offset(const float *src, int hi, uint16_t *ret_d, uint16_t *ret_m,
                           uint8_t ret_q[32])
 {

@@ -93,7 +93,7 @@ static_assert(sizeof(struct block_q4_k) == 144, "layout");
 static_assert(sizeof(struct block_q5_k) == 176, "layout");
 static_assert(sizeof(struct block_q6_k) == 210, "layout");
 
-/* The 6-bit scale and minimum of group @g (0 … 7) of Q4_K and Q5_K. */
+/* Unpacks the 6-bit scale and minimum of group @g (0 … 7) of Q4_K and Q5_K. */
 static inline void block_k_scale(const uint8_t scales[12], unsigned g, uint8_t *ret_sc,
                                  uint8_t *ret_mn)
 {

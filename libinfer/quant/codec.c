@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of number formats of keys and values. */
+/* Defines the table of number formats of keys and values. */
 #include "quant/codec.h"
 
 #include <assert.h>

@@ -9,15 +9,15 @@
  *
  *   F32, F16, BF16   unchanged
  *   Q8_0             int8 × F16 scale of 32 elements
- *   Q4_0             one of 16 levels × F16 scale of 32 elements, of the rotated head
+ *   Q4_0             one of 16 levels × F16 scale of 32 elements; the head is rotated first
  *   FP8              E4M3 (4 bits of exponent, 3 of fraction, up to 448) × F16 scale of the head
  *
  * To rotate a head, each run of 2^n of its elements is multiplied by the Hadamard matrix of order
- * 2^n, divided by the root of 2^n, where 2^n is the largest power of two that divides the head's
- * size. This spreads outliers over all elements. Queries are rotated too, which leaves the products
- * of queries and keys unchanged. Elements of rotated heads are nearly normally distributed. The 16
- * levels have the least mean squared error (Lloyd 1957) for 32 normally distributed numbers, if the
- * largest magnitude of the 32 is 127 scales.
+ * 2^n, divided by the square root of 2^n, where 2^n is the largest power of two that divides the
+ * head's size. This spreads outliers over all elements. Queries are rotated too, which leaves the
+ * products of queries and keys unchanged. Elements of rotated heads are nearly normally
+ * distributed. The 16 levels have the least mean squared error (Lloyd 1957) for 32 normally
+ * distributed numbers, if the scale is 1/127 of the largest magnitude of the 32.
  */
 
 #include "core/macros.h"
@@ -40,7 +40,7 @@ enum codec {
 
 struct codec_info {
     const char *name;        /* "q8_0", as users type it */
-    uint32_t head_unit;      /* head sizes must be a multiple of it */
+    uint32_t head_unit;      /* head sizes must be a multiple of this */
     uint32_t n_bits;         /* per element, without scales */
     uint32_t scale_elements; /* elements that share a scale; 0: there are no scales; UINT32_MAX:
                                 the whole head */
@@ -50,7 +50,7 @@ struct codec_info {
 const struct codec_info *codec_info(enum codec codec);
 /* Finds a format by name. Returns false if it is unknown. */
 bool codec_find(const char *name, size_t len, enum codec *ret_codec);
-/* Elements of a head that share a scale; 0: there are no scales. */
+/* Returns the number of elements of a head that share a scale; 0: there are no scales. */
 uint32_t codec_scale_elements(enum codec codec, uint32_t head_dim);
-/* Bytes of one head of one token. @head_dim must be a multiple of head_unit. */
+/* Returns the bytes of one head of one token. @head_dim must be a multiple of head_unit. */
 uint64_t codec_head_bytes(enum codec codec, uint32_t head_dim);

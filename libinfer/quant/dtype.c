@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The table of number formats, one row each. A new format needs a row here, a layout in block.h,
- * and its decode and encode functions.
+ * Defines the table of number formats, one row per format. A new format needs a row here, a layout
+ * in block.h, and its decode and encode functions.
  */
 
 #include "quant/dtype.h"

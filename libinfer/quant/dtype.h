@@ -22,8 +22,8 @@ struct dtype_info {
     void (*encode)(const float *src, void *dst, uint64_t n_elems); /* n: whole blocks */
 };
 
-/* Never NULL for values below INF_DTYPE_N. */
+/* Returns the description of a format; never NULL for values below INF_DTYPE_N. */
 const struct dtype_info *dtype_info(enum inf_dtype dtype);
-/* Bytes of a row of @n_elems. Returns false if that is not a whole number of blocks, or on
- * overflow. */
+/* Computes the bytes of a row of @n_elems elements. Returns false if the row is not a whole number
+ * of blocks, or on overflow. */
 bool dtype_row_bytes(enum inf_dtype dtype, uint64_t n_elems, uint64_t *ret_bytes);

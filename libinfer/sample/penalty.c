@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Logit bias and penalties
+ * Applies logit bias and penalties
  *
- * Token counts are computed again for each pick. So a sequence has no state for them, and one that
- * is recomputed after preemption continues exactly.
+ * Token counts are computed again for each pick. So a sequence keeps no counts, and a sequence that
+ * is computed again after preemption continues exactly as before.
  */
 #include "sample/penalty.h"
 
@@ -23,7 +23,8 @@ static void add_bias(const struct sample_params *p, float *logits, uint32_t n_vo
     }
 }
 
-/* CTRL (Keskar et al. 2019), with division or multiplication depending on the sign. */
+/* Applies the repetition penalty of CTRL (Keskar et al. 2019), but divides only positive logits,
+ * and multiplies the others. */
 static void apply_repetition(float penalty, const int32_t *tokens, uint32_t n, uint32_t *counts,
                              float *logits, uint32_t n_vocab)
 {
@@ -55,7 +56,7 @@ static void apply_occurrence(const struct sample_params *p, const int32_t *token
     }
 }
 
-/* The tokens whose logits a stage may change, each once, with their logits. */
+/* A list of the tokens whose logits a stage may change, each token once, with its logit. */
 struct edits {
     struct penalty_edit *list;
     uint32_t n;

@@ -4,7 +4,7 @@
 /*
  * The stages that change logits: bias, repetition, presence and frequency penalty
  *
- * They change few logits, so the row is modified in place and restored after the pick.
+ * The stages change few logits, so the row is modified in place and restored after the pick.
  */
 
 #include "sample/sampler.h"
@@ -19,8 +19,9 @@ static inline bool penalty_any(const struct sample_params *p)
     return p->n_bias > 0 || p->repetition != 1 || p->presence != 0 || p->frequency != 0;
 }
 
-/* @counts: [n_vocab], all zero before and after. Fills @ret_edits [n_vocab], one for each changed
- * logit, and returns their number. */
+/* Changes logits by bias and penalties. @counts: [n_vocab], all zero before and after the call.
+ * Fills @ret_edits [n_vocab] with one edit for each changed logit, and returns the number of
+ * edits. */
 uint32_t penalty_apply(const struct sample_params *p, const int32_t *tokens, uint32_t n_tokens,
                        uint32_t n_prompt, uint32_t *counts, float *logits, uint32_t n_vocab,
                        struct penalty_edit *ret_edits);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels of row-kernels.h for AVX-512. */
+/* Compiles the kernels of row-kernels.h for AVX-512. */
 #define ROW_WIDTH 16
 
 #include "sample/row-isa.h"

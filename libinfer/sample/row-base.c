@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels of row-kernels.h for any CPU: vectors of 128 bits, which compilers turn into scalar
- * code if the CPU has none. */
+/* Compiles the kernels of row-kernels.h for any CPU, with vectors of 128 bits. If the CPU has no
+ * such vectors, the compiler makes scalar code of them. */
 #define ROW_WIDTH 4
 
 #include "sample/row-isa.h"

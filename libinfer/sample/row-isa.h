@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Declarations of the kernel tables, one per instruction set. */
+/* Declares the kernel tables, one per instruction set. */
 
 #include "sample/row.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The passes over a row, in the compiler's vector types of ROW_WIDTH floats. One file per
- * instruction set includes this. Sums use sixteen lanes at any width, so that all widths round
- * alike.
+ * Defines the passes over a row with the compiler's vector types of ROW_WIDTH floats. One file per
+ * instruction set includes this header. Sums use sixteen lanes at any width, so that all widths
+ * round alike.
  *
  * exp(z) = 2^k × exp(r), |r| ≤ ln 2 / 2, with the polynomial of Cephes' expf (Moshier).
  */
@@ -42,7 +42,7 @@ static inline float peak_group(const lanes *part)
     return v[0];
 }
 
-/* Copies an incomplete run and fills it up. */
+/* Copies the @n values of an incomplete run, and fills the run up with @fill. */
 static inline void fill_run(float *run, const float *x, uint32_t n, float fill)
 {
     memcpy(run, x, n * sizeof(*x));
@@ -110,7 +110,7 @@ static inline void exp_lanes(lanes *x, float max, float scale)
     *x = (lanes)(keep & (lanes_int)(p * (lanes)power));
 }
 
-/* @mass may be NULL. */
+/* Computes the masses of one run, and returns their sum. @mass may be NULL. */
 static inline float run_masses(const float *x, float max, float scale, float *mass)
 {
     lanes sum[PARTS] = {0};
@@ -167,7 +167,7 @@ static void row_before(const float *x, uint32_t n, float max, float scale, float
         const uint32_t at = i * ROW_RUN;
         float mass[ROW_RUN], sum;
 
-        /* If the sum is below the key, so is each mass. */
+        /* If the sum is below the key, each mass is below the key as well. */
         if (all[i] < key) {
             sums[i] = 0;
             continue;

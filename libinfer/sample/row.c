@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Selection of the kernels, and searches that use the peaks of runs
+ * Selects the kernels, and searches rows of logits
  *
- * A vocabulary has 10^5 entries. One comparison with its peak is enough to skip almost any run.
+ * A row has about 10^5 logits, one for each entry of the vocabulary. It is divided into runs of 128
+ * logits; the peak of a run is its largest logit. Almost every run can be skipped after one
+ * comparison with its peak.
  */
 #include "sample/row.h"
 
@@ -14,7 +16,7 @@
 #include "sample/row-isa.h"
 #include "sample/select.h"
 
-/* The first row whose flags the CPU supports wins. */
+/* row_kernels_get() returns the first kernels whose flags the CPU supports. */
 static const struct {
     const struct row_kernels *kernels;
     unsigned flags;
@@ -59,8 +61,8 @@ int32_t row_argmax(const float *x, uint32_t n, const float *peaks)
             return (int32_t)i;
 }
 
-/* A value that at least @k values of the row reach: the k-th largest peak, because each peak is a
- * value. */
+/* Returns the k-th largest peak. At least @k values of the row are that large, because each peak is
+ * a value of the row. */
 static float least_of_top(const float *peaks, uint32_t n_runs, uint32_t k, struct cand *scratch)
 {
     float least = INFINITY;

@@ -4,7 +4,7 @@
 /*
  * Passes over a whole row of logits
  *
- * A row is processed in runs of ROW_RUN values; the last one may be shorter. A pass gives one
+ * A row is processed in runs of ROW_RUN values; the last run may be shorter. A pass gives one
  * number per run, and later steps only look into runs that can matter. The kernels of all
  * instruction sets give the same bits.
  */
@@ -19,20 +19,21 @@ struct row_kernels {
      * undefined. */
     bool (*peaks)(const float *x, uint32_t n, float *peaks);
     /*
-     * mass[i] = exp((x[i] - max) × scale), and the sum of each run. @max is the largest value and
-     * finite; others may be -infinity. The relative error is below 2e-7, except for the rounding of
-     * the exponent; results below 1e-37 are 0. @mass has whole runs: values behind @n become 0. It
-     * may be NULL if only the sums are needed, and may be @x.
+     * Computes mass[i] = exp((x[i] - max) × scale), and the sum of the masses of each run. @max is
+     * the largest value and finite; other values may be -infinity. The relative error is below
+     * 2e-7, except for the rounding of the exponent; results below 4e-38 are 0. @mass has room for
+     * whole runs, and its elements from index @n on become 0. @mass may be NULL if only the sums
+     * are needed, and may be @x.
      */
     void (*masses)(const float *x, uint32_t n, float max, float scale, float *mass, float *sums);
     /* Computes for each run the sum of the masses above @key, and of those equal to it before index
-     * @id; @all are the sums of all masses. Masses are computed again, only in runs that have such
-     * values. */
+     * @id; @all are the sums of all masses. Masses are computed again, but only in runs that can
+     * have such masses. */
     void (*before)(const float *x, uint32_t n, float max, float scale, float key, uint32_t id,
                    const float *all, float *sums);
 };
 
-/* The best for a CPU with @flags (core/cpu.h). */
+/* Returns the fastest kernels for a CPU with @flags (core/cpu.h). */
 const struct row_kernels *row_kernels_get(unsigned flags);
 
 static inline uint32_t row_n_runs(uint32_t n)
@@ -40,17 +41,18 @@ static inline uint32_t row_n_runs(uint32_t n)
     return (n + ROW_RUN - 1) / ROW_RUN;
 }
 
-/* Sum of the runs' numbers, in order. */
+/* Adds up the numbers of the runs, in their order. */
 double row_total(const float *sums, uint32_t n_runs);
 
-/* Index of the largest value, the lowest one if several are equal; -1 if it is infinite. @peaks are
- * those of the row. */
+/* Returns the index of the largest value, the lowest one if several are equal; -1 if the largest
+ * value is infinite. @peaks are the peaks of the row. */
 int32_t row_argmax(const float *x, uint32_t n, const float *peaks);
 
 struct cand;
 
 /*
- * Writes the @k largest values of a row without NaN to @out, in no order, except values of
- * -infinity. Returns how many there are. @out has room for max(@n, number of runs).
+ * Writes the @k largest values of a row to @out, in no particular order; values of -infinity are
+ * left out. The row must not contain NaN. Returns the number of values written. @out has room for
+ * max(@n, number of runs).
  */
 uint32_t row_top(const float *x, uint32_t n, const float *peaks, uint32_t k, struct cand *out);

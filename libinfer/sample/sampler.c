@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sampler chain (sampler.h has its order)
+ * Picks tokens by the stages that sampler.h lists
  *
- * Nothing is sorted, and exponentials of the whole vocabulary are computed only if a formula needs
- * their sum. Two methods of rejection sampling replace sorting. Both have exactly the requested
- * distribution, and few draws are rejected.
+ * The vocabulary is never sorted, and the exponentials of all its logits are computed only if a
+ * formula needs their sum. Two methods of rejection sampling replace sorting. Both draw with
+ * exactly the requested distribution, and reject few draws.
  */
 #include "sample/sampler.h"
 
@@ -22,8 +22,8 @@ struct sampler {
     const struct row_kernels *kernels;
     uint32_t n_vocab, n_row;
     float *peaks, *sums, *left; /* per run of a row */
-    float *envelope;            /* per run, padded to whole runs of runs */
-    double *groups;             /* per run of runs */
+    float *envelope;            /* per run, padded to whole groups of ROW_RUN runs */
+    double *groups;             /* per group of ROW_RUN runs */
     struct cand *cands;
     uint32_t *counts; /* zero between picks */
     struct penalty_edit *edits;
@@ -128,8 +128,9 @@ static float run_masses(const struct sampler *s, const struct weighed *w, uint32
     return sum;
 }
 
-/* Finds the weight that contains @point if the weights are laid end to end. @point becomes the
- * distance within that weight. If rounding leads past the end, it is the last non-zero weight. */
+/* Finds the weight in which @point lies if the weights are laid end to end. @point becomes the
+ * distance within that weight. If rounding leads past the end, the result is the last non-zero
+ * weight. */
 static uint32_t find_point(const float *weights, uint32_t n, double *point)
 {
     uint32_t last = 0;
@@ -146,9 +147,10 @@ static uint32_t find_point(const float *weights, uint32_t n, double *point)
 }
 
 /*
- * Draws by mass from the tokens of mass @least or more. A run weighs at most its largest mass times
- * its length, which gives an envelope without reading the row. A point that is under the envelope
- * but not under the masses is rejected, and the envelope of its run becomes exact.
+ * Draws from the tokens of mass @least or more, each with a probability proportional to its mass.
+ * The mass of a run is at most its largest mass times its length. These products form an envelope,
+ * which needs no reading of the row. A point that is under the envelope but not under the masses is
+ * rejected, and the envelope of its run becomes exact.
  */
 static int32_t draw_under_envelope(struct sampler *s, const struct weighed *w, float least,
                                    struct rng *rng)
@@ -187,10 +189,12 @@ static int32_t draw_under_envelope(struct sampler *s, const struct weighed *w, f
 }
 
 /*
- * Draws by mass from the shortest prefix of the order by mass that has mass top_p, limited to mass
- * @least. A token is drawn from all remaining ones. If those before it have less mass than top_p,
- * it is in the prefix and is accepted. Otherwise it and all behind it are not, and the next draw is
- * from those before it. On average log(1 / top_p) draws are rejected.
+ * Draws a token by mass from a prefix of the list of tokens in order of decreasing mass. The prefix
+ * is the shortest that has the share top_p of the total mass; tokens of less mass than @least are
+ * left out. The list is not made: a token is drawn from all remaining tokens. If the tokens before
+ * it have less than the share top_p, the token is in the prefix and is accepted. Otherwise the
+ * token and all tokens behind it are outside the prefix, and the next draw is from the tokens
+ * before it. On average log(1 / top_p) draws are rejected.
  */
 static int32_t draw_from_prefix(struct sampler *s, const struct weighed *w, float top_p,
                                 float least, struct rng *rng)
@@ -227,7 +231,8 @@ static int32_t draw_from_prefix(struct sampler *s, const struct weighed *w, floa
     }
 }
 
-/* All stages except top-k and typical-p. The most likely token has mass 1. */
+/* Applies all stages after the temperature except top-k and typical-p. The most likely token has
+ * mass 1. */
 static int32_t pick_by_mass(struct sampler *s, const struct sample_params *p, struct rng *rng,
                             const float *logits, float max)
 {
@@ -240,7 +245,7 @@ static int32_t pick_by_mass(struct sampler *s, const struct sample_params *p, st
 
 /*
  * Takes the first @top_k tokens of the row, or all, as candidates. The result of a draw depends on
- * their order, so candidates that a list may also provide are sorted like the list.
+ * their order, so candidates that a list (core/top.h) could also provide are sorted like the list.
  */
 static uint32_t take_cands(struct sampler *s, const struct sample_params *p, const float *logits)
 {
@@ -277,9 +282,9 @@ static double cands_total(const struct cand *c, uint32_t n)
 }
 
 /*
- * Keeps the tokens whose surprise is nearest to the entropy until they have mass typical_p. With z
- * = (logit - max) × scale, whose exponential is the mass, the surprise is log(total) - z, and the
- * entropy is its mean.
+ * Keeps the tokens whose surprise (-log of the probability) is nearest to the entropy, until they
+ * have the share typical_p of the total mass. With z = (logit - max) × scale, whose exponential is
+ * the mass, the surprise is log(total) - z. The entropy is the mean of the surprise.
  */
 static uint32_t cut_typical(const struct sample_params *p, struct cand *c, uint32_t n, float max)
 {
@@ -324,11 +329,11 @@ static int32_t draw_cand(const struct cand *c, uint32_t n, struct rng *rng)
         if (c[i].mass > 0)
             last = c[i].id;
     }
-    /* Only rounding leads here. It must not select a forbidden token. */
+    /* Only rounding errors lead here, and they must not select a forbidden token. */
     return last;
 }
 
-/* The stages after top-k, for its @n candidates. */
+/* Applies the stages after top-k to its @n candidates. */
 static int32_t pick_from_cands(struct sampler *s, const struct sample_params *p, struct rng *rng,
                                uint32_t n, float max)
 {
@@ -345,7 +350,7 @@ static int32_t pick_from_cands(struct sampler *s, const struct sample_params *p,
     return draw_cand(c, n, rng);
 }
 
-/* Picks from a row with its peaks; negative if no token is left. */
+/* Picks a token from a row whose peaks are known; negative if no token is left. */
 static int32_t pick_token(struct sampler *s, const struct sample_params *p, struct rng *rng,
                           const float *logits)
 {
@@ -366,7 +371,8 @@ int sampler_pick(struct sampler *s, const struct sample_params *p, const int32_t
     int32_t token;
     bool valid;
 
-    /* Checked also before bias and penalties, so that an invalid row never gives a token. */
+    /* The row is also checked before bias and penalties, so that an invalid row never gives a
+     * token. */
     if (!s->kernels->peaks(logits, s->n_vocab, s->peaks) ||
         row_argmax(logits, s->n_vocab, s->peaks) < 0)
         return SAMPLE_BAD_ROW;
@@ -403,7 +409,7 @@ uint32_t sampler_logprob(struct sampler *s, const float *logits, uint32_t n_row,
         *ret_logprob = (float)((double)logits[token] - max - sum);
     if (n_top == 0)
         return 0;
-    /* The peak of the last run may be of a value behind the vocabulary. */
+    /* The known peak of a run may be a value of the row behind the vocabulary. */
     if (n_row > s->n_vocab)
         s->kernels->peaks(logits, s->n_vocab, s->peaks);
     n_top = row_top(logits, s->n_vocab, s->peaks, n_top, s->cands);
@@ -444,7 +450,7 @@ bool sampler_list_suffices(const struct sampler *s, const struct top_row *list)
     const uint32_t n = take_listed(s, list, TOP_MAX, cands);
 
     assert(list->n <= list->n_wanted && list->n_wanted <= TOP_MAX);
-    /* A list that is shorter than requested is complete. */
+    /* A list that is shorter than requested holds all values of the row above -infinity. */
     return n == list->n_wanted || (n > 0 && list->n < list->n_wanted);
 }
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Partial selection by quickselect (Hoare), by number and by mass. Only results that must be in
- * order are sorted.
+ * Selects the first elements by quickselect (Hoare): a given number of them, or as many as have a
+ * given mass. Only results that must be in order are sorted.
  */
 #include "sample/select.h"
 
 #include <assert.h>
 
-/* Restores the heap after its root (the worst of the kept) was replaced. */
+/* Restores a heap, whose root is its last element in the order, after element @i was replaced. */
 static void heap_sift(struct cand *h, uint32_t n, uint32_t i)
 {
     for (;;) {
@@ -28,9 +28,9 @@ static void heap_sift(struct cand *h, uint32_t n, uint32_t i)
     }
 }
 
-/* Hoare's partition of [lo, hi), at least two elements, around the middle one: all elements before
- * the result come before all from it on, and neither side is empty. No two elements are equal,
- * because ids differ. */
+/* Partitions [lo, hi), which has at least two elements, around the middle one (Hoare). All elements
+ * before the returned index come before all elements from it on, and neither side is empty. No two
+ * elements are equal, because ids differ. */
 static uint32_t partition_cands(struct cand *c, uint32_t lo, uint32_t hi)
 {
     const struct cand pivot = c[lo + (hi - lo) / 2];
@@ -65,7 +65,7 @@ void cand_select(struct cand *c, uint32_t n, uint32_t k)
     }
 }
 
-/* Heapsort: qsort() may allocate. */
+/* Sorts by heapsort, because qsort() may allocate memory. */
 void cand_sort(struct cand *c, uint32_t n)
 {
     for (uint32_t i = n / 2; i-- > 0;)

@@ -22,9 +22,9 @@ static inline bool cand_before(const struct cand *a, const struct cand *b)
     return a->key != b->key ? a->key > b->key : a->id < b->id;
 }
 
-/* Moves the @k first of @n cands to the front, in no order. */
+/* Moves the first @k of @n candidates to the front, in no particular order. */
 void cand_select(struct cand *c, uint32_t n, uint32_t k);
 void cand_sort(struct cand *c, uint32_t n);
-/* Moves the shortest prefix whose mass reaches @mass to the front, in no order, and returns its
- * length, which is 1 … @n. */
+/* Moves the shortest prefix (of the candidates in order) whose mass reaches @mass to the front, in
+ * no particular order, and returns its length, which is 1 … @n. */
 uint32_t cand_prefix(struct cand *c, uint32_t n, double mass);

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Admission and preemption
+ * Admits and preempts sequences.
  *
- * Decides which sequences run. Admission is in order of age. Choices of a request share the
- * prompt's blocks, and all sequences share blocks that are known by name. When the KV pool is full,
- * the youngest running sequence is preempted.
+ * To admit a sequence is to move it from the waiting list to the running sequences, with KV blocks
+ * from the pool. Waiting sequences are admitted in order of age. The choices of a request (its
+ * answers, one sequence each) share the prompt's blocks, and all sequences share blocks that the
+ * pool finds by name. When the KV pool is full, the youngest running sequence is preempted: it
+ * gives its blocks back and waits again.
  *
- * An admitted sequence has blocks for all its tokens, so only generated tokens need more. The
- * oldest running sequence is never preempted while another runs. The pool holds at least one
- * sequence of full length, so the oldest sequence always finishes.
+ * A sequence is admitted with blocks for all its tokens, so it needs more blocks only for the
+ * tokens that it generates later. The oldest running sequence is never preempted while another
+ * runs. The pool holds at least one sequence of full length, so the oldest sequence always
+ * finishes.
  */
 #include "sched/sched.h"
 
@@ -38,8 +41,8 @@ void sched_dequeue(struct sched *s, struct seq *seq)
     s->n_waiting--;
 }
 
-/* Finds another choice of the same request whose blocks hold the prompt. Sets *ret_soon if one is
- * still computing it. */
+/* Finds another choice of the request @req whose blocks already hold the prompt. Sets *ret_soon if
+ * a choice is still computing the prompt. */
 static struct seq *find_donor(struct request *req, bool *ret_soon)
 {
     *ret_soon = false;
@@ -57,12 +60,12 @@ static struct seq *find_donor(struct request *req, bool *ret_soon)
 
 enum admission {
     ADMITTED,
-    ADMIT_LATER, /* not yet, but others may be admitted first */
-    ADMIT_FULL,  /* no room: nobody can be admitted */
+    ADMIT_LATER, /* this sequence must wait, but others may be admitted before it */
+    ADMIT_FULL,  /* the pool is full: no sequence can be admitted */
     ADMIT_FAILED,
 };
 
-/* Number of known blocks that the sequence may share. */
+/* Returns how many of the sequence's first blocks the pool finds by name and may share. */
 static uint32_t count_known(const struct sched *s, const struct seq *seq)
 {
     uint32_t n;
@@ -71,7 +74,8 @@ static uint32_t count_known(const struct sched *s, const struct seq *seq)
     return names && !seq_needs_rows(seq) ? kv_pool_n_known(s->runner->pool, names, n) : 0;
 }
 
-/* Whether a running sequence is about to compute the block that follows the known ones. */
+/* Returns whether a running sequence is about to compute the block that follows the @n_known blocks
+ * which the pool finds by name. */
 static bool is_on_the_way(const struct sched *s, const struct seq *seq, uint32_t n_known)
 {
     uint32_t n;
@@ -90,8 +94,10 @@ static bool is_on_the_way(const struct sched *s, const struct seq *seq, uint32_t
     return false;
 }
 
-/* Shares existing blocks: those of a choice that has the prompt, or those known by name, whichever
- * are more. The last token is always computed, because its logits are needed. */
+/* Shares with @seq either the blocks of @donor, another choice that has the prompt, or the @n_known
+ * blocks that the pool finds by name, whichever have more tokens. Returns the number of shared
+ * tokens. The last token is never among them: it must be computed, because its logits are
+ * needed. */
 static uint32_t share_blocks(struct seq *seq, const struct seq *donor, uint32_t n_known)
 {
     const uint32_t n_given = donor ? seq->req->n_prompt - 1 : 0;
@@ -107,7 +113,8 @@ static uint32_t share_blocks(struct seq *seq, const struct seq *donor, uint32_t 
     return n_given;
 }
 
-/* Marks the blocks that were found as reused, and reports those that the tier has. */
+/* Marks the blocks that were found by name as reused. Reports the use of those blocks that the tier
+ * has to the tier. */
 static void note_found(struct sched *s, struct seq *seq)
 {
     uint32_t n_kept = 0;
@@ -126,14 +133,14 @@ static enum admission take_blocks(struct sched *s, struct seq *seq, const struct
     const uint32_t n_shared = share_blocks(seq, donor, n_known);
     const uint32_t need = kv_table_need(&seq->table, seq->n_tokens - n_shared);
 
-    /* Keep one block for each running sequence, so that the admitted one is not preempted at
-     * once. */
+    /* Keep one free block for each running sequence, so that the sequence that is admitted now is
+     * not preempted at once. */
     if ((s->n_running > 0 && need + s->n_running > kv_pool_n_free(s->runner->pool)) ||
         kv_table_extend(&seq->table, seq->n_tokens - n_shared) == KV_FULL) {
         kv_table_truncate(&seq->table, 0);
         if (s->n_running > 0)
             return ADMIT_FULL;
-        /* The pool has room for the sequence, but not also for a copy of its last block. */
+        /* The pool has room for the sequence, but not for a copy of its last block as well. */
         assert(n_known > 0);
         return take_blocks(s, seq, NULL, n_known - 1);
     }

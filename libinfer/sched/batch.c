@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The batch policy: how many rows each sequence computes in a step
+ * The batch policy chooses how many rows each sequence computes in a step.
  *
- * A part of a prompt has at least BATCH_MIN_CHUNK rows where possible. Kernels decode each weight
- * once for many rows, and many tiny parts would only delay all prompts.
+ * The part of a prompt that a step computes has at least BATCH_MIN_CHUNK rows if possible. Kernels
+ * decode each weight once for all rows of a step, so small parts from many prompts would gain
+ * nothing and would only delay all of these prompts.
  */
 #include "sched/batch.h"
 
@@ -13,14 +14,15 @@
 
 #define FIRST_CHUNK 64
 
-/* Shortens a part so that its rows of logits fit. Each sequence always gets its one row of
- * logits. */
+/* Shortens a part of @n_rows rows so that its rows of logits fit. Each sequence always gets one row
+ * of logits; @spare is the number of further rows of logits that are left. */
 static uint32_t fit_logits(const struct batch_want *want, uint32_t n_rows, uint32_t spare)
 {
     return want->n_logits > 0 ? MIN(n_rows, 1 + spare) : n_rows;
 }
 
-/* Rows of logits that @n_rows need in addition to the one that every sequence has. */
+/* Returns how many rows of logits a part of @n_rows rows needs in addition to the one that every
+ * sequence has. */
 static uint32_t extra_logits(const struct batch_want *want, uint32_t n_rows)
 {
     const uint32_t n = MIN(n_rows, want->n_logits) + (n_rows == want->n_left);
@@ -101,18 +103,19 @@ static void note_prompts(struct batch_pace *pace, uint32_t n, uint32_t max_rows,
 
     if (pace->row_usec == 0)
         pace->row_usec = (double)usec / n;
-    /* A short last part does not predict the time of a long one: grow only from sizes that were
-     * measured. */
+    /* The time of a step with fewer prompt rows than the chunk does not predict the time of a
+     * larger step. So the chunk grows only after a step with the full chunk was measured. */
     if (n < chunk && usec <= BATCH_STEP_USEC)
         return;
     fit = MIN(fit, 2 * chunk);
-    /* Kernels process rows in tiles. */
+    /* Kernels process rows in tiles, so the chunk is a multiple of BATCH_MIN_CHUNK. */
     fit -= fit % BATCH_MIN_CHUNK;
     pace->chunk = (uint32_t)MIN(MAX(fit, (uint64_t)BATCH_MIN_CHUNK), max_rows);
 }
 
-/* Other load on the machine only makes steps longer, never shorter. So a shorter time is taken over
- * at once, a longer one gradually. */
+/* Records the time of a step without prompts. Other load on the machine makes steps longer, never
+ * shorter. So a shorter time replaces the recorded time at once, and a longer time changes it
+ * gradually. */
 static void note_alone(struct batch_pace *pace, struct batch_class *c, uint64_t usec)
 {
     const double sample = (double)MAX(usec, 1);
@@ -128,7 +131,9 @@ static void note_alone(struct batch_pace *pace, struct batch_class *c, uint64_t 
     c->at = pace->n_steps;
 }
 
-/* A row costs more the deeper it is in its prompt, and less the more rows there are. */
+/* Records the time of a step with prompts and decoding sequences. The cost of a prompt row is
+ * averaged over steps, because it grows with the row's position in its prompt, and falls with the
+ * number of rows in the step. */
 static void note_mixed(struct batch_pace *pace, struct batch_class *c, uint32_t n_prompt,
                        uint64_t usec)
 {

@@ -2,16 +2,18 @@
 #pragma once
 
 /*
- * The batch policy: which tokens a step computes
+ * The batch policy chooses which tokens a step computes.
  *
- * Pure functions of what the running sequences need, of the limits, and of the time of earlier
- * steps. Sequences that decode (one token left) come first. Prompts share the remaining rows: each
- * gets an equal part, what one does not need goes to the others, and @turn rotates the order so
- * that none starves. The number of prompt rows in a step follows from its time: beside decoding
- * sequences the step shall take BATCH_SLOWDOWN times as long as these take alone, so that their
- * text flows evenly. If more prompts wait than sequences decode, for example when many requests
- * arrive at once, prompts get more rows. Reading few rows at a time is inefficient, and a short
- * delay for few sequences helps many waiting requests.
+ * The functions of the policy are pure: their results depend only on what the running sequences
+ * need, on the limits, and on the time that earlier steps took. A row is one token of one sequence.
+ * Sequences that decode (one token left) come first. Prompts share the remaining rows: each prompt
+ * gets an equal part, and if it needs fewer rows, the other prompts get the rest of its part. The
+ * argument @turn rotates the order of the prompts from step to step, so that no prompt starves. The
+ * number of prompt rows is chosen by the expected time of the step: a step with decoding sequences
+ * shall take BATCH_SLOWDOWN times as long as these sequences take alone, so that their text flows
+ * evenly. If more prompts wait than sequences decode, for example when many requests arrive at
+ * once, prompts get more rows. Computing few prompt rows at a time is inefficient, and a short
+ * delay for few decoding sequences helps many waiting requests.
  */
 
 #include <stdbool.h>
@@ -19,34 +21,39 @@
 
 struct batch_want {
     uint32_t n_left;   /* tokens that are not in the KV cache yet; at least 1 */
-    uint32_t n_logits; /* of the next rows, how many need logits in addition to the last row */
+    uint32_t n_logits; /* number of the next rows that need logits; the row of the last token is not
+                          counted */
 };
 
 struct batch_limits {
-    uint32_t max_rows;   /* per step; at least the number of sequences */
-    uint32_t max_logits; /* per step; at least the number of sequences */
+    uint32_t max_rows;   /* per step; not less than the number of sequences */
+    uint32_t max_logits; /* per step; not less than the number of sequences */
     uint32_t chunk;      /* prompt rows per step; 0: none while sequences decode */
 };
 
-/* Fills @ret_rows [n]: tokens of each sequence in this step, 0 for those that must wait. */
+/* Fills @ret_rows [n] with the number of tokens of each sequence in this step; 0: the sequence must
+ * wait. */
 void batch_plan(const struct batch_want *want, uint32_t n, const struct batch_limits *limits,
                 uint32_t turn, uint32_t *ret_rows);
 
-/* Target for a step with only prompts: canceling waits for it. */
+/* Target time of a step with only prompts. It is short because a cancellation waits for the end of
+ * a step. */
 #define BATCH_STEP_USEC 200000
 #define BATCH_SLOWDOWN  2.0
-/* Most multiples of BATCH_SLOWDOWN, reached when this many prompts wait per decoding sequence. */
+/* If several prompts wait per decoding sequence, BATCH_SLOWDOWN is multiplied by their number, but
+ * by at most BATCH_CROWD. */
 #define BATCH_CROWD     4.0
 #define BATCH_MIN_CHUNK 32 /* least prompt rows of a step in which no sequence decodes */
-#define BATCH_MIN_MIXED 4  /* least prompt rows of a step in which some do */
-/* Steps without prompts measure the time of decoding alone: BATCH_MEASURE steps at first, then one
- * after every BATCH_REFRESH steps with prompts. Measurements older than BATCH_FORGET steps are
- * dropped. */
+#define BATCH_MIN_MIXED 4  /* least prompt rows of a step in which some sequences decode */
+/* The time of decoding alone is measured by steps without prompts: BATCH_MEASURE steps at first,
+ * then one after every BATCH_REFRESH steps with prompts. Measurements older than BATCH_FORGET steps
+ * are dropped. */
 #define BATCH_MEASURE 2
 #define BATCH_REFRESH 32
 #define BATCH_FORGET  1000
 
-/* Measurements of decode-only steps with n to 2n sequences. */
+/* Measurements of decode-only steps with a number of sequences from one power of two to the
+ * next. */
 struct batch_class {
     uint32_t n;       /* number of measurements */
     double usec;      /* time of one step */
@@ -54,18 +61,21 @@ struct batch_class {
     uint64_t at;      /* number of the step of the last measurement */
 };
 
-/* Measured times of steps, on which the next step depends. All zero: nothing is known. */
+/* Measured times of steps, which determine the size of the next step. All zero: nothing is
+ * known. */
 struct batch_pace {
     uint64_t n_steps;
     uint32_t chunk;                 /* prompt rows when no sequence decodes; 0: the initial value */
     struct batch_class classes[16]; /* by log2 of the number of sequences */
-    double row_usec;                /* time of one more prompt row in a mixed step; 0: unknown */
+    double row_usec;                /* time that one prompt row adds to a step with decoding
+                                       sequences; 0: unknown */
 };
 
-/* Number of prompt rows that the next step shall have for @n_prompts prompts beside @n_decode
- * decoding sequences. 0: a step without prompts must be measured first. */
+/* Returns the number of prompt rows that the next step shall have for @n_prompts prompts together
+ * with @n_decode decoding sequences. 0: a step without prompts must be measured first. */
 uint32_t batch_pace_chunk(const struct batch_pace *pace, uint32_t n_decode, uint32_t n_prompts,
                           uint32_t max_rows);
-/* Records that a step with these rows took @usec. */
+/* Records that a step with @n_decode decoding rows and @n_prompt prompt rows took @usec
+ * microseconds. */
 void batch_pace_note(struct batch_pace *pace, uint32_t n_decode, uint32_t n_prompt,
                      uint32_t max_rows, uint64_t usec);

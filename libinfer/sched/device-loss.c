@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recovery from a lost device
+ * Recovers from a lost device.
  *
  * Only the KV blocks and their names are lost with a device. Tokens, generators, text and
  * log-probabilities are in the engine's memory. Running sequences are preempted, as if the pool
@@ -14,10 +14,10 @@
 #include "sched/sched.h"
 
 #define MAX_TRIES 6
-/* Number of losses after which running requests fail: losses without any complete step between
- * them, and losses without any new token. The first limit means that the device is broken or that
- * this very step crashes it. The second keeps a request with a long prompt from starting over
- * forever. */
+/* Running requests fail after MAX_IN_A_ROW losses of the device without a complete step between
+ * them: then the device is broken, or the step that is repeated crashes it. Running requests also
+ * fail after MAX_WITHOUT_TOKEN losses without a new token; otherwise a request with a long prompt
+ * could start over forever. */
 #define MAX_IN_A_ROW      3
 #define MAX_WITHOUT_TOKEN 24
 
@@ -48,7 +48,8 @@ void sched_lose_device(struct sched *s)
     sched_fail_running(s, INF_FINISH_ERROR, l->error);
 }
 
-/* Sets the time of the next try. Each pause is twice as long as the one before. */
+/* Sets the time of the next try to open the device. Each pause between tries is twice as long as
+ * the pause before it. */
 static void loss_schedule_retry(struct loss *l)
 {
     l->retry_usec = clock_usec() + (l->pause_usec << (l->n_tries - 1));
@@ -62,7 +63,7 @@ bool sched_has_device(struct sched *s)
 
     if (LIKELY(!l->lost))
         return true;
-    /* Without waiting requests there is no hurry to open the device. */
+    /* The device is opened again only when a sequence waits for it. */
     if (s->n_waiting == 0 || clock_usec() < l->retry_usec)
         return false;
     if (b->ops->recover(b, &err) == 0) {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine thread: start and end, inbox, and the order of work in a tick
+ * Starts and ends the engine thread, fills its inbox, and calls the parts of a tick in order. A
+ * tick is one round of the thread's work (sched_tick()).
  *
- * Callers and the thread meet in two places: the inbox, which the lock protects, and the event
- * logs. The thread never holds the lock during a step.
+ * Callers and the thread share two things: the inbox, which the lock of the thread protects, and
+ * the event queue, which has a lock of its own. The thread holds neither lock during a step.
  */
 #include <errno.h>
 #include <math.h>
@@ -16,12 +17,13 @@
 #define FADE_USEC     5e6 /* time constant of the reported speeds */
 #define RETRY_MSEC    10
 #define LOSS_USEC     250000 /* first pause before a lost device is opened again */
-#define REST_SEC      2      /* time without work until memory is returned to the system */
-#define FLUSH_MSEC    4000   /* time at the end to store blocks in the tier */
+#define REST_SEC      2      /* time without work after which memory is returned to the system */
+#define FLUSH_MSEC    4000   /* time to store blocks in the tier when the engine ends */
 #define LOAD_MARGIN   1.25
 #define LANDING_BYTES (64u << 20)
-/* Times without steps: until all blocks are offered to the tier (a short wait, because the next
- * request may be near), and until a refusing tier is asked again. */
+/* These times apply while no steps run. IDLE_USEC is the pause before all blocks are copied to the
+ * tier; it is not zero, because the next request may come soon. SPILL_USEC is the pause before a
+ * tier that took no blocks is tried again. */
 #define IDLE_USEC  250000
 #define SPILL_USEC 250000
 
@@ -81,7 +83,7 @@ int sched_new(struct runner **runner, const struct inf_tokenizer *tok,
     return 0;
 }
 
-/* Called on the thread of the tier. */
+/* Wakes the engine because the tier has news. The thread of the tier calls it. */
 static void take_news(void *data)
 {
     struct sched *s = data;
@@ -174,7 +176,8 @@ int sched_submit(struct sched *s, const struct inf_request *in, uint64_t *ret_id
     int r;
 
     loop_thread_lock(&s->thread);
-    /* Requests that can start at once pass through the queue but do not count against its limit. */
+    /* Requests that can start at once do not count against the limit of the queue, although they
+     * pass through the queue. */
     room = s->limits.max_queue;
     if (s->n_active < s->limits.max_seqs)
         room += s->limits.max_seqs - s->n_active;
@@ -244,7 +247,7 @@ void sched_stats(struct sched *s, struct inf_engine_stats *ret_stats)
         count_tier(s->tier, ret_stats);
 }
 
-/* Moves new requests to the live list. Returns true if a request must be canceled. */
+/* Moves new requests to the live list. Returns true if a cancellation is pending. */
 static bool take_inbox(struct sched *s)
 {
     struct request *req, *first;
@@ -340,7 +343,7 @@ bool sched_tick(struct sched *s)
 
     if (take_inbox(s)) {
         sched_apply_cancels(s);
-        /* Send events before the step, which may take a while. */
+        /* Send the events now, because the step that follows may take a while. */
         sched_retire(s);
         events_flush(&s->events);
     }
@@ -376,7 +379,8 @@ static bool take_rest(struct sched *s)
     return true;
 }
 
-/* Waits until the time @usec or until a wake-up. @news: also until news of the tier. */
+/* Waits until the time @usec. A new request, a cancellation, or a request to end the thread ends
+ * the wait earlier; if @news is set, so does news of the tier. */
 static void await_until(struct sched *s, uint64_t usec, bool news)
 {
     bool go_on = true;
@@ -388,7 +392,7 @@ static void await_until(struct sched *s, uint64_t usec, bool news)
     loop_thread_unlock(&s->thread);
 }
 
-/* Waits for work. Returns false when the thread must end. */
+/* Waits for work, unless @busy says that there is work. Returns false when the thread must end. */
 static bool await_work(struct sched *s, bool busy)
 {
     const uint64_t rest_usec = clock_usec() + REST_SEC * 1000000;
@@ -408,7 +412,8 @@ static bool await_work(struct sched *s, bool busy)
     return go_on;
 }
 
-/* Does the work between ticks. Returns whether the next tick is due without new work. */
+/* Does the work between ticks. Returns whether the thread has more to do without waiting for new
+ * work. */
 static bool pause_thread(struct sched *s, bool busy)
 {
     const struct timespec retry = {0, RETRY_MSEC * 1000000L};
@@ -420,7 +425,8 @@ static bool pause_thread(struct sched *s, bool busy)
         else if (s->await_usec > 0)
             await_until(s, s->await_usec, true);
         else if (s->n_running == 0 && s->n_waiting == 0)
-            nanosleep(&retry, NULL); /* memory for events is missing: retry soon */
+            nanosleep(&retry, NULL); /* nothing is left but events for which memory was missing:
+                                        retry soon */
         return true;
     }
     r = sched_spill_idle(s);

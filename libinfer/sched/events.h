@@ -2,12 +2,13 @@
 #pragma once
 
 /*
- * Event queue from the engine thread to the caller
+ * Passes events from the engine thread to the caller.
  *
- * There are two logs of records: the engine appends to one while the reader walks the other. They
- * are swapped when the reader reaches its end. Both keep their memory, so that steady work
- * allocates nothing. The output that running choices may generate bounds a log. An eventfd is
- * readable while records wait.
+ * An event is stored as a record. There are two logs of records: the engine appends to one while
+ * the reader reads the other. The logs are swapped when the reader reaches the end of its log. Both
+ * logs keep their memory, so that steady work allocates nothing. A log cannot grow without limit,
+ * because running choices (the answers of a request) have a limited output. An eventfd is readable
+ * while records wait.
  */
 
 #include <pthread.h>
@@ -18,26 +19,29 @@
 #include "sched/request.h"
 
 struct events {
-    struct str stage; /* engine thread: records of this step */
+    struct str stage; /* used by the engine thread only: records of the current step */
     pthread_mutex_t lock;
     struct str pending; /* under lock */
     bool signalled;     /* under lock: the eventfd is readable */
     int fd;
-    struct str reading; /* reader */
+    struct str reading; /* used by the reader only */
     size_t i_read;
 };
 
 int events_init(struct events *e);
 void events_done(struct events *e);
 
-/* For the engine thread: the functions append to the stage, and -ENOMEM leaves it unchanged. */
+/* These functions append a record to the stage. The engine thread calls them. They return 0, or
+ * -ENOMEM without a change of the stage. */
 int events_add_prompt(struct events *e, const struct seq *s);
 int events_add_tokens(struct events *e, const struct seq *s, const struct output_part *part);
 int events_add_finish(struct events *e, const struct seq *s, bool last);
-/* Passes the stage to the reader. Returns false if memory is short: call again later. */
+/* Passes the records of the stage to the reader. Returns false if there is not enough memory; then
+ * the caller must try again later. */
 bool events_flush(struct events *e);
 /* Drops waiting records of request @id, except the ends of its choices. */
 void events_forget(struct events *e, uint64_t id);
 
-/* For the reader: returns 1 and *ret_event, or 0. */
+/* Returns 1 and the next event in *ret_event, or 0 if there is none. Only the reader calls this
+ * function. */
 int events_next(struct events *e, struct inf_event *ret_event);

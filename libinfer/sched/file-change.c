@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Detection of model files that change while the engine runs
+ * Detects model files that change while the engine runs.
  *
- * Weights are used in mapped files. A write to such a file changes the mapping at once, so rows
- * that are computed after the write can be wrong. The loss of pages of a file that was cut short is
- * detected after each step. A write is detected only by a system call that reads the attributes of
- * the file. This check runs before a sequence may finish successfully, and when a request is
- * submitted. After a change all requests end, and no later request finds the computed KV blocks,
- * because they lose their names. The KV tier on disk checks the files itself, and stores no more
- * blocks.
+ * Weights are used in place, in mapped files. A write to such a file changes the mapping at once,
+ * so rows that are computed after the write can be wrong. After each step the engine learns without
+ * a system call whether a file was cut short and pages of its mapping are gone. A write is detected
+ * only by a system call that reads the attributes of the file. The engine makes this system call
+ * before a sequence may finish successfully, and when a request is submitted. After a change all
+ * requests end, and no later request finds the computed KV blocks, because they lose their names.
+ * The thread of the KV tier checks the files itself, and then stores no more blocks.
  */
 #include "sched/sched.h"
 
@@ -21,7 +21,7 @@ void sched_end_stale(struct sched *s)
     kv_pool_forget(s->runner->pool);
 }
 
-/* Whether a sequence of this step ended without an error. */
+/* Returns whether a sequence of this step ended without an error. */
 static bool ended_well(const struct seq *seq)
 {
     return seq->state == SEQ_ENDED && seq->finish != INF_FINISH_ERROR;

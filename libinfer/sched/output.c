@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Output text of a choice
+ * Collects the output text of a choice.
  *
- * Offsets count bytes of the choice's whole text. So tokens, held text and stop strings use the
- * same positions, no matter how much text has already been sent.
+ * A choice is one answer to a request. Positions count bytes from the beginning of the choice's
+ * whole text, no matter how much of it has already been sent. So tokens, held text and stop strings
+ * use the same positions.
  */
 #include "sched/output.h"
 
@@ -12,7 +13,8 @@
 
 #include "core/array.h"
 
-/* Memory for text that is reserved at the start, in addition to that for some tokens. */
+/* Bytes of text for which memory is reserved at the start. Memory for some tokens is reserved as
+ * well. */
 #define USUAL_BYTES 255
 
 static int reserve_token(struct output *o)
@@ -50,7 +52,7 @@ void output_done(struct output *o)
     *o = (struct output){0};
 }
 
-/* Removes everything at and behind @end from the output. */
+/* Removes all text from the position @end on, and the tokens of this text, from the output. */
 static void cut_text(struct output *o, uint64_t end)
 {
     o->held.len = (size_t)(end - o->base);
@@ -60,7 +62,7 @@ static void cut_text(struct output *o, uint64_t end)
         o->tokens[i].end = MIN(o->tokens[i].end, end);
 }
 
-/* Appends text from the detokenizer. The caller has reserved the memory. */
+/* Appends text from the detokenizer. Returns 0, OUTPUT_STOPPED or -ENOMEM. */
 static int add_text(struct output *o, const char *text, size_t len, uint32_t *ret_stop)
 {
     const uint64_t begin = o->base + o->held.len;

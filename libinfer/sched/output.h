@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * From the tokens of a choice to the text that can be sent
+ * Turns the tokens of a choice (one answer to a request) into the text that can be sent.
  *
- * Tokens go in. Text comes out as whole code points, without a trailing part that may still become
- * a stop string. A token is sent together with the last byte of its text. The engine thread owns
- * it.
+ * The text consists of whole code points. The end of the text is held back while it may still
+ * become a stop string. A token is sent together with the last byte of its text. The engine thread
+ * owns struct output.
  */
 
 #include <infer/engine.h>
@@ -19,7 +19,7 @@ struct output_token {
     int32_t token;
     float logprob;
     uint32_t n_top;
-    uint64_t begin, end; /* position of its bytes in the text of the choice */
+    uint64_t begin, end; /* position of the token's bytes in the text of the choice */
 };
 
 struct output {
@@ -38,25 +38,27 @@ struct output {
     size_t top_cap;
 };
 
-/* Positive conditions. */
+/* Conditions that functions return as positive numbers. */
 enum {
     OUTPUT_STOPPED = 1, /* a stop string is complete; the text ends before it */
 };
 
-/* @stops must outlive the output. The prompt gives the detokenizer its context. */
+/* Initializes @o. @stops must outlive @o. The detokenizer reads the prompt as the context of the
+ * first token. */
 int output_init(struct output *o, const struct inf_tokenizer *tok, bool show_special,
                 const struct stop_set *stops, uint32_t n_top, const int32_t *prompt,
                 uint32_t n_prompt);
 void output_done(struct output *o);
 
-/* Adds one token with its alternatives. Returns 0, OUTPUT_STOPPED with *ret_stop, -ENOMEM, or an
- * error of the tokenizer. After OUTPUT_STOPPED only reading is allowed. */
+/* Adds one token with its most likely alternatives @top. Returns 0, OUTPUT_STOPPED with *ret_stop,
+ * -ENOMEM, or an error of the tokenizer. After OUTPUT_STOPPED the output takes no more tokens; the
+ * text that it has can still be sent. */
 int output_push(struct output *o, int32_t token, float logprob, const struct inf_top_logprob *top,
                 uint32_t n_top, uint32_t *ret_stop);
-/* Ends the output: held text becomes final. Returns the same results as output_push(). */
+/* Ends the output: held text can be sent now. Returns the same results as output_push(). */
 int output_end(struct output *o, uint32_t *ret_stop);
 
-/* The part that can be sent now. */
+/* Describes the part of the output that can be sent now. */
 struct output_part {
     const char *text;
     size_t len;
@@ -65,7 +67,8 @@ struct output_part {
     uint32_t n_tokens;
 };
 
-/* Returns false if there is nothing to send. The part is borrowed until the next call. */
+/* Returns false if there is nothing to send. *ret_part is valid until the next call of a function
+ * of this file for @o. */
 bool output_ready(const struct output *o, struct output_part *ret_part);
-/* Removes @part after it was sent. */
+/* Removes @part from the output after it was sent. */
 void output_drop(struct output *o, const struct output_part *part);

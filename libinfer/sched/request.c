@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Construction and destruction of requests and sequences.
+ * Creates and frees requests and sequences.
  */
 #include "sched/request.h"
 
@@ -247,8 +247,8 @@ uint32_t seq_n_prompt_logits(const struct seq *s)
     const struct request *req = s->req;
     const uint32_t n_done = req->plp.n_done;
 
-    /* Row i gives the log-probability of the token at i + 1. No row does so for the first token of
-     * a prompt. */
+    /* Row i gives the log-probability of token i + 1. No row gives that of the first token of a
+     * prompt. */
     if (!req->want_prompt_logprobs || n_done >= req->n_prompt || s->n_kv + 1 >= req->n_prompt)
         return 0;
     return req->n_prompt - 1 - s->n_kv;

@@ -2,17 +2,19 @@
 #pragma once
 
 /*
- * Requests and their sequences
+ * Defines requests and their sequences.
  *
- * The submitting thread creates a request, which then belongs to the engine thread, except for
- * `cancelled`. Each of its choices is a sequence:
+ * The submitting thread creates a request. From then on the request belongs to the engine thread,
+ * except for `cancelled`. A request can ask for several answers (choices). Each choice is a
+ * sequence, in one of three states:
  *
  *   WAITING ──admit──▶ RUNNING ──finish──▶ ENDED
  *      ▲                  │
  *      └─────preempt──────┘   keeps tokens, generator and text; drops KV blocks
  *
- * This sequence and others may find dropped blocks again by name (kv/prefix.h). The memory that a
- * running sequence needs is allocated at its first admission, so that a long queue is cheap.
+ * The dropped blocks keep their names for a while (kv/prefix.h), so the same sequence or other
+ * sequences may find them again. The memory of a running sequence is allocated at its first
+ * admission, so that a long queue needs little memory.
  */
 
 #include <stdatomic.h>
@@ -35,7 +37,7 @@ struct seq {
     struct request *req;
     uint32_t choice;
     enum seq_state state;
-    uint64_t age;     /* order of submission; a lower number is older */
+    uint64_t age;     /* order of submission; a lower number means an older sequence */
     struct seq *next; /* link in the waiting list, in order of age */
 
     bool started;    /* the members below are allocated */
@@ -43,18 +45,23 @@ struct seq {
     uint32_t n_tokens;
     uint32_t n_kv; /* tokens that are in the KV cache */
     struct kv_table table;
-    struct kv_name *names; /* [req->max_total / tokens per block]; NULL: its blocks have no names */
-    uint32_t n_names;      /* names made so far, of full blocks of `tokens` */
-    struct fetch *fetch;   /* asks the tier for names [n_asked] from fetch_first on; NULL: none */
+    struct kv_name *names; /* [req->max_total / tokens per block]; NULL: the sequence's blocks have
+                              no names */
+    uint32_t n_names;      /* number of names made so far, for full blocks of `tokens` */
+    struct fetch *fetch;   /* a request to the tier for n_asked blocks, from the block
+                              names[fetch_first] on; NULL: there is none */
     uint32_t fetch_first, n_asked;
-    uint64_t fetch_until_usec;   /* latest time to wait for an answer; during a load, its start */
-    bool loading;                /* a load fills its blocks; it computes nothing meanwhile */
-    uint32_t load_first, n_load; /* the blocks of the table that load now, */
-    uint32_t load_end;           /* and the end of all blocks to load */
-    uint8_t *landing;            /* staging buffer [n_landing] of blocks, for a device that takes
-                                    copies; else NULL */
+    uint64_t fetch_until_usec;   /* time until which the sequence waits for an answer of the tier;
+                                    during a load, the time when the load started */
+    bool loading;                /* bytes from the tier are being written to the sequence's blocks;
+                                    meanwhile no step computes rows of the sequence */
+    uint32_t load_first, n_load; /* the first block of the table that is loading now, and how many
+                                    blocks are loading */
+    uint32_t load_end;           /* number of the table's block after the last block to load */
+    uint8_t *landing;            /* staging buffer of n_landing blocks, if the CPU cannot write to
+                                    the device's block memory; else NULL */
     uint32_t n_landing;
-    uint32_t n_stored; /* how many of its first blocks the tier has */
+    uint32_t n_stored; /* number of the sequence's first blocks that the tier has */
     struct rng rng;
     struct output output;
     bool prompt_told; /* INF_EVENT_PROMPT was sent */
@@ -65,7 +72,7 @@ struct seq {
     bool finish_told;
 };
 
-/* Log-probabilities of a prompt, computed once for all choices. */
+/* Holds the log-probabilities of a prompt, computed once for all choices. */
 struct prompt_logprobs {
     uint32_t n_done; /* tokens with valid entries */
     struct output_token *tokens;
@@ -81,7 +88,7 @@ struct request {
 
     int32_t *prompt;
     uint32_t n_prompt;
-    uint32_t max_total; /* limit of tokens, prompt and output together */
+    uint32_t max_total; /* limit of the tokens of prompt and output together */
     bool ignore_eos, show_special, want_logprobs, want_prompt_logprobs;
     uint32_t n_top;
     struct sample_params sampling;
@@ -89,13 +96,14 @@ struct request {
     struct prompt_logprobs plp;
 
     uint32_t block_tokens;
-    bool has_names; /* its blocks have names and can be shared with other requests */
+    bool has_names; /* the request's blocks have names, so other requests can share them */
     struct kv_name root;
-    struct kv_name *names; /* [n_names], of the full blocks of the prompt */
+    struct kv_name *names; /* [n_names]: names of the full blocks of the prompt */
     uint32_t n_names;
-    struct tier_owner *owner; /* owner for the tier; NULL: the tier does not store its blocks */
-    uint32_t n_seen;          /* prompt tokens that some choice had in the KV cache */
-    uint32_t n_cached;        /* of n_seen, those that were cached before */
+    struct tier_owner *owner; /* owner of the blocks in the tier; NULL: they are not stored */
+    uint32_t n_seen;          /* number of tokens at the beginning of the prompt that some choice
+                                 has had in the KV cache */
+    uint32_t n_cached;        /* number of these tokens that were not computed for this request */
 
     bool started;    /* a choice was admitted, so the request no longer counts as queued */
     uint32_t n_live; /* choices whose end was not reported yet */
@@ -103,21 +111,22 @@ struct request {
     struct seq seqs[];
 };
 
-/* Copies a valid request (asserted). @n_ctx limits prompt and output together. -ENOMEM. */
+/* Creates a request from a copy of @in, which must be valid (asserted). @n_ctx limits the tokens of
+ * prompt and output together. Returns 0 or -ENOMEM. */
 int request_new(const struct inf_request *in, uint32_t n_ctx, struct request **ret_request);
-/* Names the blocks of the prompt, so that other requests may share them. -ENOMEM. */
+/* Names the blocks of the prompt, so that other requests may share them. Returns 0 or -ENOMEM. */
 int request_name_blocks(struct request *r, const struct inf_request *in,
                         const struct kv_name *origin, uint32_t block_tokens);
-/* Records the owner of the blocks for the tier. -ENOMEM. */
+/* Records the owner for whom the tier stores the blocks. Returns 0 or -ENOMEM. */
 int request_name_owner(struct request *r, const struct inf_request *in);
 struct request *request_free(struct request *r);
 DEFINE_CLEANUP(struct request *, request_free);
 
-/* Allocates the memory of a running sequence. -ENOMEM, or an error of the tokenizer. */
+/* Allocates the memory of a running sequence. Returns 0, -ENOMEM, or an error of the tokenizer. */
 int seq_start(struct seq *s, struct kv_pool *pool, const struct inf_tokenizer *tok);
-/* Ends a load, or the wait for an answer of the tier. */
+/* Ends the load of the sequence's blocks, or the wait for an answer of the tier. */
 void seq_stop_fetch(struct seq *s);
-/* Frees what seq_start() allocated, and any fetch. */
+/* Frees what seq_start() allocated, and drops the request to the tier if there is one. */
 void seq_stop(struct seq *s);
 void seq_end(struct seq *s, enum inf_finish finish, const char *error);
 
@@ -129,13 +138,18 @@ static inline uint32_t seq_n_left(const struct seq *s)
 {
     return s->n_tokens - s->n_kv;
 }
-/* The names made so far of the first blocks of all its tokens; NULL: none. */
+/* Returns the names that were made so far for the first blocks of prompt and output, or NULL if the
+ * blocks have no names. */
 const struct kv_name *seq_names(const struct seq *s, uint32_t *ret_n);
-/* Makes the names of all full blocks of its first @n_tokens tokens. */
+/* Computes the names of all full blocks of the sequence's first @n_tokens tokens. */
 void seq_make_names(struct seq *s, uint32_t n_tokens);
-/* Whether each row must be computed even if its KV block is known. */
+/* Returns whether every row of the prompt must be computed for the log-probabilities, even if a
+ * block with its K and V exists. */
 bool seq_needs_rows(const struct seq *s);
-/* Records that tokens are now in the KV cache, computed or taken from shared blocks. */
+/* Records that the sequence's first n_kv tokens are now in the KV cache. @computed: this request
+ * computed the tokens that are new in the cache; otherwise they came from shared or loaded
+ * blocks. */
 void seq_note_kv(struct seq *s, bool computed);
-/* How many of the next rows need logits for the log-probabilities of prompt tokens. */
+/* Returns how many of the sequence's next rows need logits for the log-probabilities of prompt
+ * tokens. */
 uint32_t seq_n_prompt_logits(const struct seq *s);

@@ -2,9 +2,10 @@
 #pragma once
 
 /*
- * A model ready to run on a device: backend, plan, KV pool and the buffer of logits
+ * A runner is a model that is ready to run on a device: backend, plan, KV pool and the buffer of
+ * logits.
  *
- * The engine, inf_bench() and inf_logits() use it. One thread at a time may use a runner.
+ * The engine, inf_bench() and inf_logits() use runners. One thread at a time may use a runner.
  */
 
 #include "backend/backend.h"
@@ -24,28 +25,30 @@ struct runner {
     struct plan *plan;
     struct kv_pool *pool;
     float *logits; /* [limits.max_logits, n_vocab] */
-    /* [limits.max_logits]: number of largest logits to return instead of a whole row; NULL: the
-     * device cannot make lists */
+    /* [limits.max_logits]: for each row of logits a list of the largest logits, which a batch can
+     * request instead of the whole row; NULL: the device cannot make lists */
     struct top_row *tops;
     struct plan_limits limits;
     uint32_t n_vocab;
 };
 
-/* Takes ownership of *@backend on success. -EOPNOTSUPP or -ENOMEM, with the reason. */
+/* Creates a runner, which takes ownership of *@backend. Returns 0, or -EOPNOTSUPP or -ENOMEM with
+ * the reason in @reterr; then the caller keeps *@backend. */
 int runner_new(struct backend **backend, const struct runner_params *params,
                struct runner **ret_runner, struct inf_err *reterr);
 struct runner *runner_free(struct runner *r);
 DEFINE_CLEANUP(struct runner *, runner_free);
 
-/* Returns memory that no sequence needs to the system, between steps and until the next one. */
+/* Returns memory that no sequence needs to the system. Callers may call it only between steps; the
+ * next step gets new memory from the kernel where it needs it. */
 void runner_rest(struct runner *r);
-/* Most rows that the next step should have. */
+/* Returns the largest number of rows that the next step should have. */
 uint32_t runner_max_rows(const struct runner *r);
-/* Runs one step. r->logits and r->tops are valid until the next step. A negative errno means that
- * the device failed; -ENODEV: it was lost. */
+/* Runs one step. Its results, r->logits and r->tops, are valid until the next step. Returns 0,
+ * -ENODEV if the device was lost, or another negative errno if it failed. */
 int runner_forward(struct runner *r, const struct batch *batch);
-/* Fetches the whole row @i of logits, for which a list was requested. Errors as of
- * runner_forward(). */
+/* Fetches the whole row @i of logits of the last step, for which the batch had requested only a
+ * list. Returns 0, or an error like runner_forward(). */
 int runner_fetch(struct runner *r, uint32_t i);
 static inline float *runner_logits(struct runner *r, uint32_t i)
 {

@@ -2,11 +2,13 @@
 #pragma once
 
 /*
- * The scheduler: all requests of one model, one step at a time
+ * The scheduler runs all requests of one model, one step at a time.
  *
- * struct sched belongs to the engine thread, except for the members under its lock. A tick takes
- * new requests in, applies cancellations, admits sequences, makes room in the KV pool, runs one
- * step and sends events. sched_tick() may be called directly if no thread was started, as tests do.
+ * struct sched belongs to the engine thread, except for the members that the lock in `thread`
+ * protects. A tick, sched_tick(), takes new requests from the inbox, applies cancellations, admits
+ * sequences, makes room in the KV pool, runs one step and sends events. Tests start no thread and
+ * call sched_tick() directly. "The tier" is tier 2 of the KV cache, which keeps blocks on disk
+ * (tier.h).
  */
 
 #include <infer/engine.h>
@@ -25,25 +27,26 @@ struct sched_limits {
     uint32_t max_seqs;
     uint32_t max_queue;
     bool no_prefix_cache;  /* requests do not share blocks */
-    struct kv_name origin; /* part of all block names */
-    struct file_set files; /* files of the weights: if they change, all computing stops */
+    struct kv_name origin; /* goes into the names of all blocks */
+    struct file_set files; /* files of the weights: if one of them changes, all requests end */
 };
 
 /* One sequence's part of a step. */
 struct step_part {
     struct seq *seq;
     uint32_t pos, n_rows;
-    uint32_t i_logit, n_logits; /* its rows of logits: first the rows for prompt_logprobs, then the
-                                   row of the last token */
+    uint32_t i_logit, n_logits; /* rows of logits of the part: first the rows for the
+                                   log-probabilities of the prompt, then the row of the last
+                                   token */
     uint32_t n_prompt_logits;
-    bool sampled; /* the part reached the last known token, so a new token is sampled */
+    bool sampled; /* the part ends with the sequence's last token, so a new token is sampled */
     int status;   /* result of sampling: 0 or SAMPLE_BAD_ROW */
     int32_t token;
     float logprob;
     uint32_t n_top;
 };
 
-/* Memory of a step, allocated once at the start. */
+/* Memory that steps use, allocated once when the engine starts. */
 struct step {
     struct seq **ready; /* [max_seqs]: running sequences that are not loading */
     uint32_t n_ready;
@@ -56,13 +59,14 @@ struct step {
     struct inf_top_logprob *top; /* [max_seqs, SAMPLE_MAX_TOP] */
     uint32_t *logit_parts;       /* [max_logits]: the part that each row of logits belongs to */
     uint32_t n_parts, n_logits;
-    _Atomic uint32_t next_logit; /* next row to take, while threads process the rows of logits */
+    _Atomic uint32_t next_logit; /* the row that a thread takes next, while threads process the rows
+                                    of logits */
     uint32_t n_prompt_rows, n_decode_rows;
-    uint32_t n_single; /* sequences with one row left, to measure the pace */
+    uint32_t n_single; /* sequences with one row left, for batch_pace_note() */
     uint64_t usec;
 };
 
-/* State of device loss. All zero: no loss. */
+/* State of the recovery from a lost device. All members are zero if no device was lost. */
 struct loss {
     bool lost;
     uint32_t n_in_a_row;                                  /* losses since the last complete step */
@@ -70,36 +74,40 @@ struct loss {
     uint32_t n_tries;                                     /* tries to open the device again */
     uint64_t pause_usec;                                  /* first pause between tries */
     uint64_t retry_usec;                                  /* time of the next try */
-    char error[sizeof(((struct inf_err *)0)->text) + 64]; /* reason with which requests end */
+    char error[sizeof(((struct inf_err *)0)->text) + 64]; /* reason that ended requests report */
 };
 
-/* State of loading blocks from the tier. */
+/* State of all loads of blocks from the tier. */
 struct fetching {
-    double first_tok_s; /* assumed prompt speed until it is measured */
-    double margin;      /* blocks are loaded if computing them takes this many times as long */
-    uint64_t landing;   /* size of the staging buffer of a load, for a device that takes copies */
-    uint32_t n_refused; /* loads that were not tried because computing seemed faster */
+    double first_tok_s; /* assumed speed of prompts in tokens per second, until it is measured */
+    double margin;      /* blocks are loaded only if computing them takes at least this many times
+                           as long as loading */
+    uint64_t landing;   /* bytes of the staging buffer of a load; only devices whose block memory
+                           the CPU cannot write to need one */
+    uint32_t n_refused; /* number of loads that were not tried because computing seemed faster */
 };
 
-/* State of copying blocks for the tier. */
+/* State of copying blocks for storage in the tier. */
 struct spill {
     struct tier_batch *batch; /* batch that is being filled */
-    double credit_usec;
-    uint64_t grace_usec; /* pause after the last step, in which more steps may follow */
-    uint64_t idle_usec;  /* end of that pause */
+    double credit_usec;       /* how long copying may still take while steps run */
+    uint64_t grace_usec;      /* length of the pause between the last step and the copying of all
+                                 blocks */
+    uint64_t idle_usec;       /* end of that pause */
 };
 
 enum spilled {
     SPILLED_ALL,
     SPILL_MORE,  /* continue at once */
-    SPILL_LATER, /* continue when the tier has news */
+    SPILL_LATER, /* continue when the tier reports news */
 };
 
 struct sched {
     struct runner *runner;           /* owned */
     const struct inf_tokenizer *tok; /* borrowed */
     struct sched_limits limits;
-    uint32_t n_vocab; /* tokens that may be sampled: those that the tokenizer knows */
+    uint32_t n_vocab; /* number of tokens that may be sampled; the tokenizer knows all these
+                         tokens */
 
     struct sampler **samplers; /* [n_samplers]: one per thread of the device */
     uint32_t n_samplers;
@@ -116,17 +124,18 @@ struct sched {
     struct events events;
     struct loss loss;
     struct file_set files;
-    struct inf_err stale; /* the reason why all requests end; code 0: there is none */
+    struct inf_err stale; /* the reason why all requests must end; code 0: the files are
+                             unchanged */
 
     struct tier *tier; /* owned; NULL: there is no tier, and the next three members are unused */
     struct keep keep;
     struct fetching fetching;
     struct spill spill;
-    uint64_t await_usec; /* time until which a tick without work waits for the tier; 0: it does not
-                            wait */
+    uint64_t await_usec; /* time until which the engine waits for the tier if a tick had nothing to
+                            compute; 0: it does not wait */
 
-    struct loop_thread thread; /* its lock protects all members below */
-    struct request *live;      /* all requests whose end was not reported */
+    struct loop_thread thread; /* the lock in it protects all members below */
+    struct request *live;      /* all requests whose end was not reported yet */
     struct request *inbox, **inbox_end;
     bool cancel_pending;
     bool news;         /* the tier has news */
@@ -136,15 +145,16 @@ struct sched {
     struct inf_engine_stats stats;
 };
 
-/* Takes ownership of *@runner on success. -ENOMEM, or an error of eventfd(). */
+/* Creates a scheduler, which takes ownership of *@runner. Returns 0, or -ENOMEM or an error of
+ * eventfd(); then the caller keeps *@runner. */
 int sched_new(struct runner **runner, const struct inf_tokenizer *tok,
               const struct sched_limits *limits, struct sched **ret_sched);
-/* Ends the thread. Running requests are dropped without an event. */
+/* Ends the thread. Requests that have not ended are dropped without an event. */
 struct sched *sched_free(struct sched *s);
 DEFINE_CLEANUP(struct sched *, sched_free);
-/* Adds a tier, before the thread starts. @params->impl stores blocks; this function sets its news
- * callback. @first_tok_s is the assumed speed of prompts until it is measured. -EOPNOTSUPP: the
- * device cannot export blocks; -ENOMEM. */
+/* Adds a tier; the thread must not have started yet. @params->impl stores the blocks; this function
+ * itself sets the callback `news` of the parameters. @first_tok_s is the assumed speed of prompts
+ * until it is measured. Returns 0, -EOPNOTSUPP if the device cannot export blocks, or -ENOMEM. */
 int sched_add_tier(struct sched *s, const struct tier_params *params, double first_tok_s);
 int sched_start(struct sched *s);
 
@@ -154,69 +164,73 @@ int sched_submit(struct sched *s, const struct inf_request *in, uint64_t *ret_id
 void sched_cancel(struct sched *s, uint64_t id);
 void sched_stats(struct sched *s, struct inf_engine_stats *ret_stats);
 
-/* One round of the engine thread. Returns false if no work is left. */
+/* Does one round of the engine thread's work. Returns false if no work is left. */
 bool sched_tick(struct sched *s);
 
 /* admit.c */
-void sched_enqueue(struct sched *s, struct seq *seq); /* inserts a sequence into the waiting list */
-void sched_dequeue(struct sched *s, struct seq *seq); /* removes it from the list */
+void sched_enqueue(struct sched *s, struct seq *seq); /* inserts @seq into the waiting list */
+void sched_dequeue(struct sched *s, struct seq *seq); /* removes @seq from the waiting list */
 void sched_admit(struct sched *s);
-/* Gives every running sequence the blocks for its next token, or preempts the youngest sequence. */
+/* Gives every running sequence the blocks for its next token. If the pool is full, the youngest
+ * sequences are preempted. */
 void sched_make_room(struct sched *s);
 
 /* Moves all running sequences back to the waiting list. */
 void sched_preempt_all(struct sched *s);
 
-/* step.c: the engine thread allocates nothing between the beginning and the end of a step.
- * sched_step() returns 0 or the error of the device. */
+/* step.c: runs steps. The engine thread allocates nothing between the beginning and the end of a
+ * step. sched_step() returns 0 or the error of the device. */
 int step_init(struct step *step, const struct plan_limits *limits);
 void step_done(struct step *step);
 int sched_step(struct sched *s);
-/* Selects the sequences that compute. Returns false if there are none. */
+/* Selects the running sequences that the next step computes. Returns false if there are none. */
 bool sched_pick_ready(struct sched *s);
 /* Names the blocks that a sequence has filled. */
 void sched_name_blocks(struct sched *s, struct seq *seq);
 
 /* tier-fetch.c */
-/* Asks the tier for missing blocks of a sequence that is about to wait. */
+/* Asks the tier for those blocks of a sequence that the pool does not have, before the sequence
+ * waits. */
 void sched_ask(struct sched *s, struct seq *seq);
-/* Whether the sequence should wait for the answer. */
+/* Returns whether the sequence should wait for the tier's answer. */
 bool sched_awaits_answer(struct sched *s, const struct seq *seq);
-/* Before a step: takes answers, starts and ends loads. */
+/* Takes the tier's answers, and starts and ends loads. A tick calls it before the step. */
 void sched_fetch(struct sched *s);
 
 /* tier-spill.c */
-/* Copy blocks for the tier: sched_spill_busy() after a step, sched_spill_idle() while there are no
- * steps. */
+/* These functions copy blocks for the tier. A tick calls sched_spill_busy() after a step; the
+ * engine thread calls sched_spill_idle() while no steps run. */
 void sched_spill_busy(struct sched *s);
 enum spilled sched_spill_idle(struct sched *s);
-/* While there are no steps: copies until all blocks are stored, for at most @msec. */
+/* Copies blocks until the tier has stored all of them, for at most @msec milliseconds. The engine
+ * calls it while no steps run. */
 void sched_flush(struct sched *s, uint32_t msec);
 
 /* device-loss.c */
 /* Handles a step that found the device lost. */
 void sched_lose_device(struct sched *s);
-/* Opens a lost device again when that is due. Returns false while there is no device. */
+/* Returns whether the device can be used. If it is lost, first tries to open it again when the next
+ * try is due. */
 bool sched_has_device(struct sched *s);
-/* Records a complete step that gave @n_tokens tokens. */
+/* Records that a step was complete and generated @n_tokens tokens. */
 void sched_note_step(struct sched *s, uint32_t n_tokens);
 
 /* file-change.c */
-/* Ends all requests after the files of the weights have changed, and drops the names of computed
- * blocks. */
+/* Ends all requests and drops the names of all computed blocks, because the files of the weights
+ * have changed. */
 void sched_end_stale(struct sched *s);
-/* Checks the files before sequences are reported as successful. */
+/* Checks the files of the weights before the ends of sequences are reported as successful. */
 void sched_check_ends(struct sched *s);
 
 /* step-results.c */
-/* Takes the results of the step: tokens, text, ends. */
+/* Takes the results of the step: appends tokens and text, and ends choices that are finished. */
 void sched_emit(struct sched *s);
-/* Ends all running or all waiting sequences because the device failed or the files changed. @error
- * lives as long as @s. */
+/* These functions end all running or all waiting sequences because the device failed or the files
+ * changed. @error must live as long as @s. */
 void sched_fail_running(struct sched *s, enum inf_finish finish, const char *error);
 void sched_fail_waiting(struct sched *s, enum inf_finish finish, const char *error);
 /* Ends the choices of canceled requests. */
 void sched_apply_cancels(struct sched *s);
-/* Reports the ends of choices and frees finished requests. Returns true if memory was too short to
- * report all of them. */
+/* Reports the ends of choices and frees finished requests. Returns true if there was not enough
+ * memory to report all ends. */
 bool sched_retire(struct sched *s);

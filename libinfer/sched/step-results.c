@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Results of a step
+ * Takes the results of a step.
  *
- * Accepts tokens, reports text and ends, and frees finished requests. If memory for the end of a
- * choice is missing, the report is tried again after the next step, so no end is lost.
+ * Appends the sampled tokens, reports text and the ends of choices, and frees finished requests. A
+ * choice is one answer to a request. If there is not enough memory to report the end of a choice,
+ * the report is tried again after the next step, so no end is lost.
  */
 #include "sched/sched.h"
 
@@ -23,7 +24,7 @@ static int tell_text(struct sched *s, struct seq *seq)
     return 0;
 }
 
-/* Ends a choice regularly: held text becomes final. */
+/* Ends a choice without an error: text that was held back is sent, too. */
 static int finish_choice(struct seq *seq, enum inf_finish why)
 {
     uint32_t i_stop = 0;
@@ -69,7 +70,8 @@ static int emit_part(struct sched *s, const struct step_part *part)
     if (!part->sampled)
         return 0;
     if (part->status == SAMPLE_BAD_ROW) {
-        /* Blocks behind a bad row may have been shared before it was detected. */
+        /* The KV blocks from which a bad row was computed may be bad, too, and other sequences may
+         * have shared them before the bad row was detected. So all names are dropped. */
         kv_pool_forget(s->runner->pool);
         seq_end(seq, INF_FINISH_ERROR, "the model gave no usable probabilities");
         return 0;
@@ -94,7 +96,8 @@ void sched_emit(struct sched *s)
 
         if (r == 0)
             continue;
-        seq->state = SEQ_RUNNING; /* overrides the end that it was about to have */
+        seq->state = SEQ_RUNNING; /* undoes the end that is already set, so that seq_end() can set
+                                     another end */
         seq_end(seq, INF_FINISH_ERROR,
                 r == -ENOMEM ? "out of memory" : "a token could not be decoded");
     }
@@ -157,7 +160,7 @@ static void forget_request(struct sched *s, struct request *req)
     s->n_queued -= !req->started;
 }
 
-/* Reports the ends of one request's choices. Returns false if memory is short. */
+/* Reports the ends of one request's choices. Returns false if there is not enough memory. */
 static bool retire_request(struct sched *s, struct request *req)
 {
     for (uint32_t i = 0; i < req->n_choices; i++) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One step: selects, computes and samples rows
+ * Runs one step: selects, computes and samples rows.
  *
- * step_init() allocates all memory; the code here and below does not allocate, lock or log. The
- * state of a sequence, its generator included, changes only after the device has returned
- * everything. So a failed step leaves no trace.
+ * step_init() allocates all memory; the code of a step, including the functions that it calls, does
+ * not allocate, lock or log. The state of a sequence, including its random generator, changes only
+ * after the device has returned all rows. So a failed step leaves no trace.
  */
 #include "sched/sched.h"
 
@@ -131,8 +131,9 @@ static struct batch build_batch(struct sched *s)
     return batch;
 }
 
-/* Requests lists of the largest logits where a list is enough to sample. Prompt log-probabilities
- * need a whole row, because the logit of the next prompt token can be any. */
+/* Requests a list of the largest logits instead of a whole row, where a list is enough to sample.
+ * Log-probabilities of a prompt need whole rows, because the next token of a prompt can be a token
+ * with a small logit. */
 static void want_lists(struct sched *s)
 {
     const struct step *step = &s->step;
@@ -149,7 +150,7 @@ static void want_lists(struct sched *s)
     }
 }
 
-/* Fetches whole rows where the list is not sufficient. */
+/* Fetches each whole row whose list turned out to be insufficient. */
 static int fetch_rows(struct sched *s)
 {
     struct runner *runner = s->runner;
@@ -168,7 +169,7 @@ static int fetch_rows(struct sched *s)
     return 0;
 }
 
-/* A row of a prompt gives the log-probability of the token that follows. */
+/* Takes the log-probability of the next prompt token from a row of the prompt. */
 static void take_prompt_logprob(struct sched *s, struct sampler *sampler,
                                 const struct step_part *part, uint32_t i_logit)
 {
@@ -182,7 +183,7 @@ static void take_prompt_logprob(struct sched *s, struct sampler *sampler,
                         req->n_top, &t->logprob, req->plp.top + (size_t)i * req->n_top);
 }
 
-/* Samples the next token from the list of the last row. */
+/* Samples the next token from the list of the largest logits of the last row. */
 static void sample_list(struct sampler *sampler, struct step_part *part, const struct top_row *list,
                         struct inf_top_logprob *top)
 {
@@ -194,7 +195,7 @@ static void sample_list(struct sampler *sampler, struct step_part *part, const s
             sampler_logprob_from_list(sampler, list, part->token, req->n_top, &part->logprob, top);
 }
 
-/* Samples the next token from the whole row. */
+/* Samples the next token from the whole last row. */
 static void sample_row(struct sampler *sampler, struct step_part *part, float *logits,
                        uint32_t n_row, struct inf_top_logprob *top)
 {
@@ -222,8 +223,9 @@ static void sample_part(struct sched *s, struct sampler *sampler, struct step_pa
 }
 
 /*
- * One thread's share of the rows of logits; each thread takes the next free row. The result of a
- * row depends only on the row and its sequence, and each row has one owner.
+ * Processes rows of logits on one thread: each thread takes the next row that no thread has taken.
+ * The result of a row depends only on the row and its sequence, so it does not matter which thread
+ * takes it.
  */
 static void take_logits(void *arg, unsigned i_thread, unsigned n_threads UNUSED)
 {
@@ -267,8 +269,8 @@ void sched_name_blocks(struct sched *s, struct seq *seq)
                    i < seq->n_stored);
 }
 
-/* The rows of the step are in the KV cache now, so other sequences can find the blocks that it
- * filled. */
+/* Records that the rows of the step are in the KV cache now. Other sequences can then find the
+ * blocks that the step filled. */
 static void count_rows(struct sched *s)
 {
     for (uint32_t i = 0; i < s->step.n_parts; i++) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stop string matching
+ * Matches stop strings.
  *
- * Each stop string is matched on its own by Knuth-Morris-Pratt, because there are few. The state of
- * a string is the length of its longest prefix that ends at the current byte, which is exactly the
- * text to hold back.
+ * Each stop string is matched separately with the Knuth-Morris-Pratt algorithm, because there are
+ * few. The state of a stop string is the length of its longest prefix with which the text ends so
+ * far. These last bytes of the text must be held back.
  */
 #include "sched/stops.h"
 
@@ -63,7 +63,8 @@ void stop_set_done(struct stop_set *set)
     *set = (struct stop_set){0};
 }
 
-/* Advances one string by one byte. Returns true if the string is complete. */
+/* Updates the state of stop string @i with the next byte of the text. Returns true if the stop
+ * string is complete. */
 static bool advance_stop(const struct stop_set *set, uint32_t i, uint32_t *state, char c)
 {
     const uint32_t at = set->start[i], len = set->start[i + 1] - at;

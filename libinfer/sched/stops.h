@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Stop strings in a stream of text
+ * Finds stop strings in a stream of text.
  *
- * The set is created once per request, the state once per choice. The match that ends first wins;
- * of several matches that end at the same byte, the one that starts first wins. The result does not
- * depend on how the text was split into tokens.
+ * A request has one set of stop strings, and each of its choices (answers) has its own state. The
+ * match that ends first counts; of several matches that end at the same byte, the match that starts
+ * first counts. The result does not depend on how the text was split into tokens.
  */
 
 #include <infer/engine.h>
@@ -23,7 +23,8 @@ struct stop_set {
     uint32_t *failure; /* Knuth-Morris-Pratt failure function, parallel to text */
 };
 
-/* Takes at most STOPS_MAX strings of STOPS_MAX_BYTES in all, none empty (asserted). -ENOMEM. */
+/* Initializes @set with at most STOPS_MAX strings, of at most STOPS_MAX_BYTES bytes together. No
+ * string may be empty. The function asserts these conditions. Returns 0 or -ENOMEM. */
 int stop_set_init(struct stop_set *set, const struct inf_stop *stops, size_t n);
 void stop_set_done(struct stop_set *set);
 
@@ -34,10 +35,11 @@ struct stop_match {
 };
 
 /*
- * Scans @text. @state is [set->n], zero at the beginning. Returns true if a stop string is
- * complete; the text behind ret->end was not scanned. Otherwise the state covers the whole text.
+ * Scans @text, the next piece of the text. @state has set->n elements, which the caller sets to
+ * zero before the first call. Returns true if a stop string is complete; then the text after
+ * ret_match->end was not scanned.
  */
 bool stop_set_scan(const struct stop_set *set, uint32_t *state, const char *text, size_t len,
                    struct stop_match *ret_match);
-/* How many of the last bytes may be the beginning of a stop string. */
+/* Returns how many of the last bytes of the text may be the beginning of a stop string. */
 uint32_t stop_set_held(const struct stop_set *set, const uint32_t *state);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Selection of the blocks to copy to the tier
+ * Selects the blocks to copy to tier 2.
  *
- * Each class has a queue, a list linked through the entries of its blocks. The classes are in
- * tier-choice.h.
+ * Each class of blocks (tier-choice.h) has a queue. The queue is a list that is linked through the
+ * entries of its blocks.
  */
 #include "sched/tier-choice.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* Blocks at the beginning of a chain that count as the beginning of a prompt. */
+/* The number of blocks at the beginning of a chain that count as the beginning of a prompt. */
 #define HEAD_BLOCKS 16
 
 enum keep_class {
@@ -76,7 +76,7 @@ static enum keep_class class_of(const struct keep_entry *e)
     return e->index < HEAD_BLOCKS ? CLASS_HEAD : CLASS_REST;
 }
 
-/* Whether the entry belongs to the block's current name in the pool. */
+/* Returns whether the entry of @block was made for the name that the block has in the pool now. */
 static bool is_current(const struct keep *k, uint32_t block)
 {
     const struct kv_name *name = kv_pool_name(k->pool, block);
@@ -119,7 +119,8 @@ bool keep_found(struct keep *k, uint32_t block)
     return e->state == KEEP_KEPT;
 }
 
-/* The block before @block if it waits too: blocks go in the order of their chain. */
+/* Returns the block before @block in its chain if that block is queued too, because it must be
+ * copied first; otherwise returns KV_NO_BLOCK. */
 static uint32_t waiting_parent(const struct keep *k, uint32_t block)
 {
     const struct keep_entry *e = &k->entries[block];
@@ -133,7 +134,8 @@ static uint32_t waiting_parent(const struct keep *k, uint32_t block)
     return parent;
 }
 
-/* Takes @block, or the first waiting block before it in the chain. */
+/* Takes @block from its queue; if earlier blocks of its chain are queued, takes the earliest of
+ * them instead. Returns the block. */
 static uint32_t take_entry(struct keep *k, uint32_t block)
 {
     uint32_t parent;

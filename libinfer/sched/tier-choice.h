@@ -2,12 +2,13 @@
 #pragma once
 
 /*
- * Which blocks of the pool to copy to the tier, and in what order
+ * Chooses which blocks of the pool to copy to the tier, and in what order.
  *
- * Blocks that were reused and blocks of named conversations come first, then beginnings of prompts,
- * then the rest. Within a group the order is that of naming, so that the blocks of a chain follow
- * each other. A block that has lost its name meanwhile is skipped. Memory is allocated only at
- * creation.
+ * There are three classes of blocks. Blocks that were reused or whose owner has a session are
+ * copied first, then blocks at the beginning of prompts, then all other blocks. Within a class,
+ * blocks are copied in the order in which they were named, so that the blocks of a chain follow
+ * each other. A block that has lost its name in the meantime is skipped. Only keep_init() allocates
+ * memory.
  */
 
 #include "kv/pool.h"
@@ -16,7 +17,7 @@
 enum keep_state {
     KEEP_NONE,
     KEEP_QUEUED,
-    KEEP_GOING, /* a copy is being stored */
+    KEEP_GOING, /* a copy of the block is being stored */
     KEEP_KEPT,
 };
 
@@ -26,7 +27,7 @@ struct keep_entry {
     struct kv_name name, parent;
     struct tier_owner *owner;
     uint32_t index;
-    uint32_t prev, next; /* links in the queue of its class */
+    uint32_t prev, next; /* links in the queue of the entry's class */
     uint8_t state, class;
 };
 
@@ -39,15 +40,17 @@ struct keep {
 
 int keep_init(struct keep *k, struct kv_pool *pool);
 void keep_done(struct keep *k);
-/* Records that @block got the name names[@index] and belongs to @owner. @kept: the tier has it. If
- * the block already had that name, it counts as reused. */
+/* Records that @block has been given the name names[@index] and belongs to @owner. @kept: the tier
+ * already has the block. If the entry of the block already has this name, the block counts as
+ * reused. */
 void keep_named(struct keep *k, uint32_t block, const struct kv_name *names, uint32_t index,
                 struct tier_owner *owner, bool kept);
-/* Records that @block was found by its name. Returns whether the tier has it. */
+/* Records that a request found @block by its name, so that it counts as reused. Returns whether the
+ * tier has the block. */
 bool keep_found(struct keep *k, uint32_t block);
 /* Returns the next block to copy, or KV_NO_BLOCK. Its state becomes KEEP_GOING. */
 uint32_t keep_take(struct keep *k);
-/* Records that no copy was made; the block is not tried again. */
+/* Records that @block could not be copied; it is not tried again. */
 void keep_failed(struct keep *k, uint32_t block);
-/* Records the result of storing a copy. */
+/* Records whether the tier accepted @copy. */
 void keep_over(struct keep *k, const struct tier_kept *copy);

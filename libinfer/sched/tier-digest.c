@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The digest of all weights: the digest of the digests of their files
+ * Computes the digest of all weights: a SHA-256 of the digests of their files.
  *
  * Files whose digest the tier does not remember are read piece by piece. While steps run, reading
- * takes a small share of the time.
+ * takes only a small share of the time of the tier's thread.
  */
 #include <string.h>
 
@@ -11,9 +11,10 @@
 #include "sched/tier-impl.h"
 
 #define HASH_BYTES (4u << 20)
-/* Bytes that are left to read when requests start to wait for the digest: they are read at once. */
+/* If at most this many bytes are left to read, they are read at once, and requests wait for the
+ * digest. */
 #define NEAR_BYTES (64u << 20)
-#define HASH_SHARE 0.04 /* share of the time, while steps run */
+#define HASH_SHARE 0.04 /* share of the time that reading takes while steps run */
 
 static void finish_digest(struct tier *t)
 {
@@ -40,8 +41,9 @@ static void begin_file(struct tier *t)
     atomic_store(&t->digest_state, DIGEST_HASHING);
 }
 
-/* Goes on to the next file whose digest is unknown. If the tier cannot be reached, it is asked
- * again when it becomes useful; reading gigabytes before that would be wasted. */
+/* Asks the tier for the digests of the next files, and starts to read the first file whose digest
+ * the tier does not know. If the tier cannot be reached, no file is read, because without the tier
+ * the digest would be useless; the tier is asked again later. */
 static void recall_digests(struct tier *t)
 {
     const struct inf_tier_ops *ops = t->params.impl->ops;
@@ -71,7 +73,8 @@ static void end_file(struct tier *t)
     uint8_t digest[SHA256_BYTES];
 
     sha256_end(&t->file, digest);
-    /* The bytes that were read may be a mix of two contents. */
+    /* If a file was written to while it was read, the bytes may be a mix of its old and new
+     * contents. */
     if (!tier_files_hold(t))
         return;
     sha256_add(&t->all, digest, sizeof(digest));

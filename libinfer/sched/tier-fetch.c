@@ -2,22 +2,26 @@
 /*
  * Loads blocks from the tier for sequences.
  *
- * A waiting sequence asks the tier for blocks that the pool does not know. It is admitted when the
- * answer arrives or when a longer wait would be noticeable. In the second case it computes, and
- * uses a late answer at the next step boundary. Blocks load directly into the blocks of the
- * sequence while other sequences go on; for a device that takes copies, they load into a staging
- * buffer of a few blocks. Blocks that do not arrive, or not fast enough, are computed. The engine
- * asks and loads only if that is faster than computing, by recent measurements of both.
+ * A waiting sequence asks the tier for blocks that the pool does not have. The sequence is admitted
+ * when the tier's answer arrives, or when a longer wait would be noticeable. If it is admitted
+ * without the answer, it starts to compute, and an answer that comes later is used before the next
+ * step. The loaded bytes are written directly to the sequence's blocks while other sequences
+ * compute. If the CPU cannot write to the device's block memory, the bytes are written to a staging
+ * buffer of a few blocks, from which the device copies them. Blocks that do not arrive, or arrive
+ * too slowly, are computed. The engine asks for blocks and loads them only if loading is faster
+ * than computing, according to recent measurements of both.
  */
 #include "core/clock.h"
 #include "sched/sched.h"
 
-/* Longest wait for an answer, as a share of the time of computing. */
+/* Limits of the wait for an answer: a share of the time of computing the blocks, and microseconds.
+ * The lower limit applies. */
 #define WAIT_SHARE    0.03
 #define MAX_WAIT_USEC 300000.0
-/* Longest extra time of a load, in addition to the time of computing. */
+/* A load may take this many microseconds longer than computing its blocks. */
 #define STALL_USEC 50000
-/* One in this many seemingly useless requests is made anyway, to measure the times. */
+/* One of TRY_ONE_IN loads that seem slower than computing is tried anyway, to measure the speed of
+ * loading again. */
 #define TRY_ONE_IN     64
 #define MAX_STALL_USEC 1e12
 
@@ -26,7 +30,7 @@ static uint32_t block_tokens(const struct sched *s)
     return kv_pool_block_tokens(s->runner->pool);
 }
 
-/* Time of computing a block of a prompt. */
+/* Returns the expected microseconds of computing one block of a prompt. */
 static double block_usec(const struct sched *s)
 {
     double tok_s = s->fetching.first_tok_s;
@@ -36,7 +40,8 @@ static double block_usec(const struct sched *s)
     return block_tokens(s) * 1e6 / tok_s;
 }
 
-/* Whether loading @n_blocks is faster than computing @n_tokens. */
+/* Returns whether to load @n_blocks blocks because that seems faster than computing their @n_tokens
+ * tokens. Also returns true for one in TRY_ONE_IN loads that seem slower. */
 static bool is_worth_it(struct sched *s, uint32_t n_blocks, uint32_t n_tokens)
 {
     const double load = tier_load_usec(s->tier) * n_blocks * s->fetching.margin;
@@ -46,7 +51,7 @@ static bool is_worth_it(struct sched *s, uint32_t n_blocks, uint32_t n_tokens)
     return s->fetching.n_refused++ % TRY_ONE_IN == TRY_ONE_IN - 1;
 }
 
-/* Number of blocks that may be loaded. */
+/* Returns how many of the sequence's first blocks may be loaded, and sets *names to their names. */
 static uint32_t n_useful(const struct seq *seq, const struct kv_name **names)
 {
     uint32_t n;
@@ -55,7 +60,8 @@ static uint32_t n_useful(const struct seq *seq, const struct kv_name **names)
     return *names && !seq_needs_rows(seq) ? n : 0;
 }
 
-/* Asks for blocks from @first on. */
+/* Asks the tier for the sequence's blocks from @first on, if loading them seems faster than
+ * computing. */
 static void ask_tier(struct sched *s, struct seq *seq, uint32_t first)
 {
     const struct kv_name *names;
@@ -79,7 +85,7 @@ void sched_ask(struct sched *s, struct seq *seq)
     const struct kv_name *names;
     uint32_t n;
 
-    /* Only the first choice asks; the others share its blocks. */
+    /* Only the first choice (answer) of a request asks; the other choices share its blocks. */
     if (!s->tier || seq->fetch || (seq->choice > 0 && !seq->started))
         return;
     n = n_useful(seq, &names);
@@ -87,7 +93,8 @@ void sched_ask(struct sched *s, struct seq *seq)
         ask_tier(s, seq, kv_pool_n_known(s->runner->pool, names, n));
 }
 
-/* Lets the engine wait until @usec if it has nothing to compute. */
+/* Makes the engine wait for the tier, at most until the time @usec, if the engine has nothing to
+ * compute. */
 static void await_until(struct sched *s, uint64_t usec)
 {
     if (s->await_usec == 0 || usec < s->await_usec)
@@ -105,8 +112,8 @@ bool sched_awaits_answer(struct sched *s, const struct seq *seq)
     return true;
 }
 
-/* Allocates the staging buffer if the device takes copies. Returns true if there is one or none is
- * needed. */
+/* Allocates the staging buffer if the CPU cannot write to the device's block memory. Returns false
+ * if the allocation fails. */
 static bool have_landing(struct sched *s, struct seq *seq, uint32_t first, uint32_t n)
 {
     const uint64_t size = kv_pool_block_bytes(s->runner->pool);
@@ -119,7 +126,8 @@ static bool have_landing(struct sched *s, struct seq *seq, uint32_t first, uint3
     return seq->landing;
 }
 
-/* Starts to load the blocks from @first on: all of them, or as many as the staging buffer holds. */
+/* Starts to load the sequence's blocks from @first on: all of them, or as many as the staging
+ * buffer holds. */
 static bool load_part(struct sched *s, struct seq *seq, uint32_t first)
 {
     const uint64_t size = kv_pool_block_bytes(s->runner->pool);
@@ -139,8 +147,9 @@ static bool load_part(struct sched *s, struct seq *seq, uint32_t first)
     return true;
 }
 
-/* Starts to load the blocks from that of the next token up to @end. Returns false if that is not
- * worth it. */
+/* Starts to load the sequence's blocks up to the block before @end; the first of them is the block
+ * of the next token that is not in the KV cache. Returns false if computing seems faster, or if
+ * there is not enough memory. */
 static bool begin_load(struct sched *s, struct seq *seq, uint32_t end)
 {
     const uint32_t first = seq->n_kv / block_tokens(s);
@@ -159,7 +168,8 @@ static void take_answer(struct sched *s, struct seq *seq, uint32_t n_found)
     const uint32_t first = seq->n_kv / block_tokens(s);
 
     if (first < seq->fetch_first) {
-        /* Blocks that were known when it asked have been evicted. */
+        /* Blocks that the pool had when the sequence asked the tier have been evicted since. So the
+         * sequence asks again, now for these blocks as well. */
         seq_stop_fetch(seq);
         ask_tier(s, seq, first);
     } else if (!begin_load(s, seq, seq->fetch_first + n_found)) {
@@ -167,7 +177,8 @@ static void take_answer(struct sched *s, struct seq *seq, uint32_t n_found)
     }
 }
 
-/* The time by which a load that has brought @n_loaded blocks should have brought the next one. */
+/* Returns the time by which the next block should arrive in a load of which @n_loaded blocks have
+ * arrived. */
 static uint64_t load_due(const struct sched *s, const struct seq *seq, uint32_t n_loaded)
 {
     const double usec = block_usec(s) * (n_loaded + 2) / MAX(s->fetching.margin, 1e-9);
@@ -175,13 +186,14 @@ static uint64_t load_due(const struct sched *s, const struct seq *seq, uint32_t 
     return seq->fetch_until_usec + STALL_USEC + (uint64_t)MIN(usec, MAX_STALL_USEC);
 }
 
-/* Ends a load: the blocks up to @end belong to the sequence and get their names. */
+/* Ends a load: the tokens of the blocks before @end are in the KV cache now, and these blocks get
+ * their names. */
 static void end_load(struct sched *s, struct seq *seq, uint32_t end)
 {
     const bool more = seq->fetch_first + seq->n_asked == end;
 
     seq_stop_fetch(seq);
-    /* The last token is computed in any case, for its logits. */
+    /* The last token is always computed, because its logits are needed. */
     seq->n_kv = MIN(end * block_tokens(s), seq->n_tokens - 1);
     seq->n_stored = MAX(seq->n_stored, end);
     seq_note_kv(seq, false);
@@ -190,7 +202,8 @@ static void end_load(struct sched *s, struct seq *seq, uint32_t end)
         ask_tier(s, seq, end);
 }
 
-/* Imports @n blocks from the staging buffer into the device. Returns how many were imported. */
+/* Imports the @n loaded blocks from the staging buffer, if there is one, into the device. Returns
+ * how many of the blocks the device has now. */
 static uint32_t take_landed(struct sched *s, struct seq *seq, uint32_t n)
 {
     const uint64_t size = kv_pool_block_bytes(s->runner->pool);
@@ -201,8 +214,9 @@ static uint32_t take_landed(struct sched *s, struct seq *seq, uint32_t n)
     return n;
 }
 
-/* @n_loaded blocks have arrived, and the rest of this part will not. Blocks behind them may be gone
- * from the tier. */
+/* Takes the @n_loaded blocks that have arrived of the part that was being loaded; the rest of this
+ * part will not arrive. Loads the next part, or ends the load. @n_found may be lower than before,
+ * because the tier may have dropped blocks. */
 static void take_blocks(struct sched *s, struct seq *seq, uint32_t n_found, uint32_t n_loaded)
 {
     const uint32_t n = take_landed(s, seq, n_loaded), end = seq->load_first + n;

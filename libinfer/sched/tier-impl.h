@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Internals of tier.h, shared by the tier-*.c files of its thread. */
+/* Declares the internals of struct tier and struct fetch, which tier.c, tier-digest.c, tier-load.c,
+ * tier-read.c and tier-store.c share. */
 
 #include <pthread.h>
 
@@ -9,11 +10,11 @@
 #include "core/sum.h"
 #include "sched/tier.h"
 
-#define TIER_MAX_BATCHES 2            /* batches that are being stored */
-#define TIER_PIECE_BYTES (256u << 10) /* fits in the second-level cache */
+#define TIER_MAX_BATCHES 2            /* limit of n_batches */
+#define TIER_PIECE_BYTES (256u << 10) /* fits into the second-level cache of the CPU */
 #define TIER_READERS     2
 
-/* Decaying sums of recent times. */
+/* Holds two decaying sums: the amount of recent work, and the time that it took. */
 struct tier_pace {
     double n, usec;
 };
@@ -25,16 +26,16 @@ static inline void tier_pace_add(struct tier_pace *p, double n, double usec)
     p->usec = p->usec * keep + usec;
 }
 
-/* When to retry after failed calls. */
+/* Holds the length of the pause after failed calls of the tier, and when the pause ends. */
 struct tier_pause {
     uint64_t usec, until_usec;
 };
 
-/* State of loading a block. */
+/* The states of one block during a load. */
 enum tier_read {
-    READ_NOT, /* not started */
+    READ_NOT, /* the block was not read, or not completely */
     READ_AT_WORK,
-    READ_WHOLE, /* complete and correct */
+    READ_WHOLE, /* the block is complete and correct */
     READ_BAD,
 };
 
@@ -45,26 +46,27 @@ struct fetch {
     enum fetch_state state; /* under the lock of tier->thread, like the members below */
     bool queued, at_work, orphan;
     uint32_t n, n_found;
-    uint32_t first, n_loaded; /* during a load: its first block, and how many blocks have arrived
-                                 in order */
-    uint32_t next, end;       /* blocks before next were started; no block from end on will be */
-    uint32_t n_streams;       /* number of streams; each brings every n_streams-th block */
+    uint32_t first, n_loaded; /* during a load: the first block of the load, and how many blocks
+                                 from this block on have arrived */
+    uint32_t next, end;       /* readers have started to read all blocks before `next`; no reader
+                                 will start a block from `end` on */
+    uint32_t n_streams;       /* number of streams; a stream brings every n_streams-th block */
     uint8_t *reads;           /* [n] of enum tier_read */
     uint64_t begin_usec;
     double usec_a_block;
-    void **to;                    /* [n] targets, set from first on */
-    bool dropped;                 /* under the locks of all readers */
+    void **to;                    /* [n] target addresses, set for the blocks of the load */
+    bool dropped;                 /* may be set only with the `copy` locks of all readers */
     struct kv_name *names;        /* [n] names in the tier */
     struct inf_tier_found *found; /* [n] */
     bool has_names;
 };
 
-/* A thread that reads blocks: with n readers, every n-th block of a load. */
+/* Describes a thread that reads blocks. Each of n readers reads every n-th block of a load. */
 struct tier_reader {
     struct tier *tier;
     pthread_mutex_t copy; /* held while bytes are written to a block */
     struct sum *sum;
-    int fd;        /* source of the bytes; -1: none */
+    int fd;        /* the stream of blocks; -1: none */
     uint32_t next; /* next block of this reader; under the lock of tier->thread */
 };
 
@@ -76,10 +78,10 @@ struct used {
 };
 
 enum tier_digest {
-    DIGEST_NEW,     /* the tier was not asked */
-    DIGEST_HASHING, /* the tier does not remember it */
+    DIGEST_NEW,     /* the tier has not yet answered whether it remembers the digest */
+    DIGEST_HASHING, /* the tier does not remember the digest, so it is being computed */
     DIGEST_KNOWN,
-    DIGEST_LOST, /* the files changed: nothing is found or stored any more */
+    DIGEST_LOST, /* the files changed: no block is found or stored any more */
 };
 
 struct tier {
@@ -87,17 +89,19 @@ struct tier {
     atomic_bool busy;
     atomic_int digest_state; /* enum tier_digest; the thread sets it */
 
-    struct loop_thread thread;            /* its lock protects all members up to is_helping */
-    struct fetch *fetches, **fetches_end; /* to find or to load */
+    struct loop_thread thread;            /* the lock in it protects the members down to
+                                             is_helping */
+    struct fetch *fetches, **fetches_end; /* queue of fetches to find or to load */
     struct used *used, **used_end;
     uint32_t n_used;
-    struct tier_batch *batches, **batches_end; /* to store */
+    struct tier_batch *batches, **batches_end; /* queue of batches to store */
     struct tier_batch *over;
     struct tier_batch *spare;
     bool want_spare;
     uint32_t n_batches; /* batches from tier_take_batch() until they are over */
     struct tier_counts counts;
-    struct tier_pace reading, keeping; /* time per byte, and CPU time per block */
+    struct tier_pace reading, keeping; /* reading: bytes and time; keeping: stored blocks and CPU
+                                          time */
     struct tier_pause find_pause, put_pause;
 
     /* The readers are the tier's thread and, during a load, a helper. */
@@ -108,12 +112,12 @@ struct tier {
     struct fetch *loading;
     bool is_helping;
 
-    /* Used only by the thread. */
+    /* Only the tier's thread uses the members below. */
     uint8_t digest[SHA256_BYTES];
-    struct sha256 all, file; /* digests of all files and of the file that is being read */
+    struct sha256 all, file; /* hash states: of all files, and of the file that is being read */
     size_t i_file;
     uint64_t offset;
-    uint64_t hash_usec; /* time of the next piece */
+    uint64_t hash_usec; /* time when the next piece may be read */
 };
 
 /* tier.c */
@@ -121,20 +125,23 @@ void tier_pause_note(struct tier *t, struct tier_pause *p, bool failed);
 void tier_name(const struct tier *t, const struct kv_name *name, struct kv_name *ret_name);
 struct inf_tier_origin tier_origin(const struct tier *t, const struct tier_owner *owner);
 
-/* tier-digest.c: one piece of work on the thread. Returns true if there was one. */
+/* tier-digest.c. Does one piece of work for the digest; the tier's thread calls it. Returns true if
+ * there was a piece to do. */
 bool tier_work_digest(struct tier *t);
-/* Whether the files are unchanged, so that blocks computed from them may be stored. */
+/* Returns whether the files are unchanged, so that blocks computed from them may be stored. If not,
+ * sets the state DIGEST_LOST. */
 bool tier_files_hold(struct tier *t);
-/* Whether the digest is so nearly complete that requests should wait for it. */
+/* Returns whether so few bytes of the files are left to read that requests should wait for the
+ * digest. */
 bool tier_digest_is_near(const struct tier *t);
 /* tier-load.c */
 void tier_work_fetch(struct tier *t, struct fetch *f);
 /* tier-read.c */
 int tier_readers_init(struct tier *t);
 void tier_readers_done(struct tier *t);
-/* Reads the blocks of @f from next to end, until one is bad or arrives too slowly. */
+/* Reads the blocks f->next … f->end - 1, until a block is bad or arrives too slowly. */
 void tier_read_blocks(struct tier *t, struct fetch *f);
-/* After this call nothing is written to the blocks of @f. */
+/* Marks @f as dropped: after this call the readers write nothing to its blocks. */
 void tier_read_drop(struct tier *t, struct fetch *f);
 bool tier_read_is_dropped(struct tier *t, struct fetch *f);
 /* Returns 0 or -errno. */

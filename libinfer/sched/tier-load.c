@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds and loads blocks in the tier: the requests of the engine and their progress.
+ * Finds blocks in the tier and loads them for the fetches of the engine.
  */
 #include <errno.h>
 #include <string.h>
@@ -93,8 +93,8 @@ static void unqueue_fetch(struct tier *t, struct fetch *f)
     f->queued = false;
 }
 
-/* Clears a block that did not arrive completely. Its bytes may be anything (NaN included), and
- * attention multiplies the unused part of a block by zero. */
+/* Clears the blocks that did not arrive completely. Their bytes may be anything, including NaN.
+ * Attention multiplies the unused part of a block by zero, and zero times NaN is NaN. */
 static void wipe_fetch(struct fetch *f)
 {
     for (uint32_t i = f->first; i < f->next; i++)
@@ -114,7 +114,7 @@ struct fetch *fetch_drop(struct fetch *f)
     if (f->queued)
         unqueue_fetch(t, f);
     wipe_fetch(f);
-    /* If the thread is working on it, the thread frees it. */
+    /* If the tier's thread is working on the fetch, that thread frees it later. */
     f->orphan = f->at_work;
     if (f->at_work)
         f = NULL;
@@ -124,8 +124,8 @@ struct fetch *fetch_drop(struct fetch *f)
     return NULL;
 }
 
-/* Asks how many of the first blocks the tier has. The answer is checked as far as possible without
- * reading the blocks. */
+/* Asks the tier how many of the first blocks of @f it has. Checks the answer as far as possible
+ * without reading the blocks. */
 static uint32_t find_blocks(struct tier *t, struct fetch *f)
 {
     const struct inf_tier_origin origin = tier_origin(t, f->owner);
@@ -157,8 +157,8 @@ static void work_find(struct tier *t, struct fetch *f)
     loop_thread_unlock(&t->thread);
 }
 
-/* Ends a load: rejects wrong blocks, and records the time of those that arrived. A load without any
- * block counts as well. */
+/* Ends a load: reports wrong blocks to the tier, and records the time of the load. The time is
+ * recorded even if no block arrived. */
 static void end_load(struct tier *t, struct fetch *f)
 {
     const double usec = (double)(clock_usec() - f->begin_usec);

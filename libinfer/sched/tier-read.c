@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads blocks, on two threads.
+ * Reads blocks from the tier, on two threads.
  *
- * The tier sends blocks in two streams, and each thread reads every second block directly into its
- * target. A thread waits for bytes without a lock. It copies available bytes under the lock that
- * dropping a fetch takes, so that a dropped fetch releases its blocks at once. Each piece is summed
- * while it is in the processor's cache.
+ * The tier sends blocks in two streams. Each thread reads one stream, which has every second block,
+ * and writes the bytes directly to the memory of the block. A thread waits for bytes without a
+ * lock, and reads available bytes under its `copy` lock. Dropping a fetch takes this lock, too, so
+ * after the drop no thread writes to the fetch's blocks. Each piece is added to the checksum while
+ * it is in the processor's cache.
  */
 #include <errno.h>
 #include <poll.h>
@@ -16,8 +17,8 @@
 #include "core/signals.h"
 #include "sched/tier-impl.h"
 
-#define GRACE_USEC 20000 /* before slow loading is detected */
-#define WAIT_MSEC  10    /* interval for checking whether the bytes are still wanted */
+#define GRACE_USEC 20000 /* time before a load can count as slow */
+#define WAIT_MSEC  10    /* interval at which waiting threads check for a load that is too slow */
 
 int tier_readers_init(struct tier *t)
 {
@@ -75,8 +76,8 @@ static bool is_slow(const struct fetch *f)
     return usec > GRACE_USEC + (f->next - f->first + 1) * f->usec_a_block;
 }
 
-/* Reads available bytes of the remaining @n to @to. Returns how many; 0: none yet; negative: the
- * stream ended, or the fetch was dropped. */
+/* Reads available bytes, at most @n, to @to. Returns their number, 0 if none are available yet, or
+ * a negative number if the stream failed or ended or the fetch was dropped. */
 static ssize_t take_some(struct tier_reader *r, struct fetch *f, uint8_t *to, size_t n)
 {
     ssize_t got = -1;
@@ -95,7 +96,8 @@ static ssize_t take_some(struct tier_reader *r, struct fetch *f, uint8_t *to, si
     return error == EAGAIN || error == EINTR ? 0 : -error;
 }
 
-/* Waits a little for bytes. Returns false if the load is too slow. */
+/* Waits for bytes, for at most WAIT_MSEC milliseconds. Returns false if none came and the load is
+ * too slow. */
 static bool await_more(struct tier_reader *r, struct fetch *f)
 {
     struct pollfd wait = {.fd = r->fd, .events = POLLIN};
@@ -129,7 +131,7 @@ static enum tier_read read_block(struct tier_reader *reader, struct fetch *f, ui
     return sum_end(reader->sum) == f->found[i].sum ? READ_WHOLE : READ_BAD;
 }
 
-/* Takes a block for @r to read. Returns false if there is none. */
+/* Sets *ret_i to the next block that @r must read. Returns false if there is none. */
 static bool take_block(struct tier_reader *r, struct fetch *f, uint32_t *ret_i)
 {
     struct tier *t = r->tier;
@@ -171,7 +173,7 @@ static void read_on(struct tier_reader *r, struct fetch *f)
         put_block(r->tier, f, i, read_block(r, f, i));
 }
 
-/* Whether the second reader has work. The lock must be held. */
+/* Returns whether the helper has work. The caller holds the lock of the tier's thread. */
 static bool needs_help(const struct tier *t)
 {
     return t->loading && t->readers[1].next < t->loading->end;
@@ -202,7 +204,7 @@ static void *helper_main(void *arg)
     return NULL;
 }
 
-/* Requests a stream of every n-th block of @f from @first on. */
+/* Requests from the tier a stream of every n_streams-th block of @f, from the block @first on. */
 static void open_stream(struct tier_reader *r, struct fetch *f, uint32_t first)
 {
     struct tier *t = r->tier;

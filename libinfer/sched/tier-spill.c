@@ -2,17 +2,18 @@
 /*
  * Copies blocks for the tier.
  *
- * The engine thread copies them between steps, when nobody writes to them, so they need no lock or
- * reference. While steps run, copying takes a small share of the time, including the work of the
- * tier's thread and of the other end. Without steps all blocks that are not stored yet are copied.
+ * The engine thread copies blocks between steps, when no step writes to them, so copying needs no
+ * lock and no reference to a block. While the engine computes, storing takes only a small share of
+ * the time; the work of the engine thread, of the tier's thread and of the tier itself counts
+ * toward this share. While the engine is idle, all blocks that are not stored yet are copied.
  */
 #include "core/clock.h"
 #include "sched/sched.h"
 
-#define SHARE           0.02 /* share of the time */
+#define SHARE           0.02 /* share of the time that storing takes while steps run */
 #define MAX_CREDIT_USEC 20000.0
-/* The tier's thread sums, seals and sends, and the other end writes: that costs about as much
- * again. */
+/* The tier's thread computes checksums, seals the memfd and sends it. The tier then writes the
+ * blocks, which costs about the same time again. */
 #define BOTH_ENDS       2.0
 #define FLUSH_POLL_USEC 1000
 
@@ -33,7 +34,7 @@ static void put_batch(struct sched *s)
         tier_put_batch(s->tier, STEAL(s->spill.batch));
 }
 
-/* Returns false if no batch is available. */
+/* Ensures that there is a batch to fill. Returns false if no batch is available now. */
 static bool have_batch(struct sched *s)
 {
     if (!s->spill.batch)
@@ -41,7 +42,8 @@ static bool have_batch(struct sched *s)
     return s->spill.batch;
 }
 
-/* The content of a lost device is invalid. */
+/* Copies a block to the batch. A block that the device cannot export, because the device was lost,
+ * is skipped. */
 static void copy_block(struct sched *s, uint32_t block)
 {
     const struct keep_entry *e = &s->keep.entries[block];
@@ -63,7 +65,7 @@ static void copy_block(struct sched *s, uint32_t block)
         put_batch(s);
 }
 
-/* Copies one block. Returns false if none is left. */
+/* Copies one block. Returns false if no block is left to copy. */
 static bool spill_block(struct sched *s)
 {
     const uint64_t begin = clock_usec();

@@ -2,8 +2,9 @@
 /*
  * Stores blocks in the tier.
  *
- * Copies of blocks are sent in memfds that are sealed against writing. The thread creates them in
- * advance, with all pages allocated, so that the engine only copies.
+ * Copies of blocks are sent to the tier in memfds, which are sealed against writing when they are
+ * full. The tier's thread creates each memfd in advance, with all pages allocated, so that the
+ * engine thread only has to copy bytes into it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -171,8 +172,8 @@ static int seal_batch(struct tier_batch *b, uint64_t size)
     return fcntl(b->fd, F_ADD_SEALS, SEALS) < 0 ? -errno : 0;
 }
 
-/* Stores the run of blocks from @first that have one owner. Returns their number or the -errno of
- * the tier. */
+/* Stores the blocks from @first on that have the same owner, and sets *ret_n to their number.
+ * Returns 0; -ENOSPC if the tier did not take all of them; or the error of the tier. */
 static int put_run(struct tier *t, struct tier_batch *b, const struct inf_tier_block *blocks,
                    uint32_t first, uint32_t *ret_n)
 {
@@ -195,8 +196,7 @@ static void put_all(struct tier *t, struct tier_batch *b)
     uint32_t n;
     int r;
 
-    /* The check comes after the blocks were computed, so a later change of the files does not
-     * affect them. */
+    /* The blocks are already computed, so a later change of the files does not affect them. */
     if (!tier_files_hold(t))
         return;
     for (uint32_t i = 0; i < b->n_blocks; i++)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tier's thread and its queues
+ * Runs the tier's thread and its queues.
  *
- * The order of work: requests of the engine first, then hashing weights of unknown digest, then
- * storing blocks.
+ * The thread takes its work in this order: asking the tier for digests of files; hashing, if few
+ * bytes are left to hash; fetches of the engine; hashing, if many bytes are left; notes of used
+ * blocks; storing of blocks; preparing an empty batch.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,8 +13,8 @@
 #include "core/clock.h"
 #include "sched/tier-impl.h"
 
-#define MAX_USED        64     /* waiting notes of used blocks */
-#define FIRST_READ      1000.0 /* bytes per microsecond, until it is measured */
+#define MAX_USED        64     /* the most notes of used blocks that may wait */
+#define FIRST_READ      1000.0 /* bytes per microsecond, assumed until the speed is measured */
 #define FIRST_READ_SIZE 64e6
 #define PAUSE_USEC      100000 /* first pause after a failed call */
 #define MAX_PAUSE_USEC  10000000
@@ -144,7 +145,7 @@ static bool is_paused(struct tier *t, const struct tier_pause *p)
     return paused;
 }
 
-/* Whether asking the tier for the digest failed recently. */
+/* Returns whether the digest is not known because the tier could not be asked for it recently. */
 static bool is_away(struct tier *t)
 {
     return atomic_load(&t->digest_state) == DIGEST_NEW && is_paused(t, &t->find_pause);
@@ -335,13 +336,15 @@ bool tier_work(struct tier *t)
            work_used(t) || work_batch(t) || work_spare(t);
 }
 
-/* Time of the next work that nobody has to request; 0: none. */
+/* Returns the time when the next bytes may be hashed, or 0 if there is nothing to hash. Hashing
+ * needs a time because no other thread requests it. */
 static uint64_t next_due(const struct tier *t)
 {
     return atomic_load(&t->digest_state) == DIGEST_HASHING ? MAX(t->hash_usec, UINT64_C(1)) : 0;
 }
 
-/* Waits for work or for the time of some. Returns false when the thread must end. */
+/* Waits for requested work, or for the time when the next bytes may be hashed. Does not wait if
+ * @worked is set. Returns false when the thread must end. */
 static bool await_work(struct tier *t, bool worked)
 {
     const uint64_t due = next_due(t);

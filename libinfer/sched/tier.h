@@ -2,16 +2,20 @@
 #pragma once
 
 /*
- * The thread that talks to the tier
+ * Runs the thread that talks to the tier.
  *
- * The engine thread asks for blocks, has them loaded, and passes on copies of blocks to store. Only
- * the thread "infer-tier", and a second one that helps it to read blocks, wait for the tier. The
- * engine polls for answers; news() is called when there may be some. Loaded bytes go directly into
- * the pool's memory, but never after the fetch was dropped: then its blocks may be reused at once.
+ * The tier is tier 2 of the KV cache: a table of functions (<infer/tier.h>) that finds and stores
+ * blocks, usually on disk. The engine thread asks for blocks, requests loads of blocks that were
+ * found, and hands over copies of blocks to store. Only the thread "infer-tier" and a second thread
+ * that helps it to read blocks wait for the tier. The engine polls for answers; the thread
+ * "infer-tier" calls news() when there may be new answers. Loaded bytes are written directly to the
+ * pool's memory. A fetch is one question to the tier for blocks, with the loads that follow it.
+ * After the engine has dropped a fetch, no byte is written to its blocks, so the engine may reuse
+ * these blocks at once.
  *
- * Nothing is found or stored until the digest of all weights is known. The tier recalls it by the
- * files' times and sizes, or the thread computes it by reading the files, slowly while the engine
- * computes.
+ * No block is found or stored until the digest of all weights is known. The tier may remember the
+ * digests of files, which it recognizes by their times and sizes. Otherwise the thread computes the
+ * digest from the contents of the files; it reads them slowly while the engine computes.
  */
 
 #include <stdatomic.h>
@@ -23,54 +27,57 @@
 struct tier;
 struct fetch;
 
-/* Owner of blocks. Requests and blocks share it by reference count; both texts are in one
- * allocation. */
+/* Describes the owner of blocks: a tenant, and a session if there is one. Requests and blocks share
+ * a tier_owner by reference count. `text` holds the strings `tenant` and `session`. */
 struct tier_owner {
     atomic_uint n_refs;
     const char *tenant;  /* "": no tenant */
     const char *session; /* NULL: none */
     char text[];
 };
-/* NULL if memory is short. */
+/* Returns NULL if there is not enough memory. */
 struct tier_owner *tier_owner_new(const char *tenant, const char *session);
 struct tier_owner *tier_owner_ref(struct tier_owner *o);
 struct tier_owner *tier_owner_unref(struct tier_owner *o);
 
 struct tier_params {
-    struct inf_tier *impl; /* borrowed, like the files and texts */
-    /* [n_files] files with the weights; none: only in tests, with a digest of zeros */
+    struct inf_tier *impl; /* borrowed, like the files and texts below */
+    /* [n_files] files with the weights. Tests may have no files; the digest is then the digest of
+     * an empty text. */
     const struct file_map *const *files;
     size_t n_files;
-    const char *model, *codec; /* for people */
-    const char *format;        /* meaning of the bytes; part of the names */
+    const char *model, *codec; /* for people to read */
+    const char *format;        /* identifies the meaning of a block's bytes; a part of the block's
+                                  name in the tier */
     uint64_t block_bytes;
-    void (*news)(void *data); /* called on the tier's thread, without locks */
+    void (*news)(void *data); /* the tier's thread calls it, without holding a lock */
     void *data;
 };
 
 struct tier_counts {
     uint64_t n_asked, n_found;       /* blocks */
-    uint64_t n_loaded, loaded_bytes; /* blocks that arrived and are correct */
+    uint64_t n_loaded, loaded_bytes; /* blocks that arrived complete and correct */
     uint64_t n_bad;                  /* blocks that were short, wrong or unreadable */
-    uint64_t n_kept, kept_bytes;     /* blocks that were accepted */
-    uint64_t n_failed;               /* failed calls */
+    uint64_t n_kept, kept_bytes;     /* blocks that the tier accepted */
+    uint64_t n_failed;               /* failed calls to the tier */
 };
 
-/* -ENOMEM. */
+/* Returns 0 or -ENOMEM. */
 int tier_new(const struct tier_params *params, struct tier **ret_tier);
-/* Starts the thread. Without a thread, tier_work() does its work. */
+/* Starts the thread. Tests start no thread and call tier_work() instead. */
 int tier_start(struct tier *t);
-/* Ends the thread after its current work; waiting work is dropped. */
+/* Ends the thread after its current piece of work; work that waits is dropped. */
 struct tier *tier_free(struct tier *t);
 DEFINE_CLEANUP(struct tier *, tier_free);
-/* Does one piece of work. Returns false if there was none. */
+/* Does one piece of work. Returns false if there was nothing to do. */
 bool tier_work(struct tier *t);
 void tier_count(struct tier *t, struct tier_counts *ret_counts);
-/* Whether steps run: then work that can wait is done slowly. */
+/* Tells the thread whether steps run: while they do, it computes the digest slowly. */
 void tier_set_busy(struct tier *t, bool busy);
-/* Whether asking is useful. */
+/* Returns whether it is useful to ask for blocks now. */
 bool tier_is_ready(struct tier *t);
-/* Estimated time of reading a block, and cost of storing one on this thread. */
+/* These functions return the estimated time of reading a block from the tier, and the CPU time that
+ * the tier's thread needs to store a block, both in microseconds. */
 double tier_load_usec(struct tier *t);
 double tier_keep_usec(struct tier *t);
 
@@ -86,16 +93,19 @@ enum fetch_state {
 /* Asks for the blocks @names [n], at most INF_TIER_MAX_NAMES. Returns NULL if memory is short. */
 struct fetch *tier_ask(struct tier *t, struct tier_owner *owner, const struct kv_name *names,
                        uint32_t n);
-/* Reports how many of the first blocks were found, from FETCH_FOUND on, and how many have arrived
- * in order, during a load. */
+/* Returns the state of the fetch. From FETCH_FOUND on, *ret_n_found says how many blocks at the
+ * beginning of the chain the tier has. During and after a load, *ret_n_loaded says how many blocks
+ * at the beginning of the load have arrived. */
 enum fetch_state fetch_look(const struct fetch *f, uint32_t *ret_n_found, uint32_t *ret_n_loaded);
-/* Starts a load in state FETCH_FOUND, or continues in FETCH_LOADED. Loads @n of the found blocks
- * from @first on to @to [n], as long as that takes less than @usec per block. */
+/* Starts a load; the state must be FETCH_FOUND or FETCH_LOADED. Loads @n of the found blocks, from
+ * the block @first on, to the addresses @to [n]. The load stops early if it takes longer than @usec
+ * microseconds per block. */
 void fetch_load(struct fetch *f, uint32_t first, uint32_t n, void *const *to, double usec);
-/* After this call nothing is written to the blocks. NULL is allowed; returns NULL. */
+/* Drops a fetch: after this call the tier's threads write nothing to the addresses of its loads. @f
+ * may be NULL. Returns NULL. */
 struct fetch *fetch_drop(struct fetch *f);
 
-/* Reports blocks that the engine used without reading them from the tier. */
+/* Reports to the tier blocks that the engine used without reading them from the tier. */
 void tier_note_used(struct tier *t, struct tier_owner *owner, const struct kv_name *names,
                     uint32_t n);
 
@@ -104,32 +114,35 @@ void tier_note_used(struct tier *t, struct tier_owner *owner, const struct kv_na
 struct tier_kept {
     uint32_t block; /* block of the pool */
     struct kv_name name, parent;
-    uint32_t index; /* position in its chain; 0: it has no parent */
+    uint32_t index; /* position of the block in its chain; 0: the block has no parent */
     struct tier_owner *owner;
-    bool taken; /* valid when the batch is over */
+    bool taken; /* the tier accepted the block; valid when the batch is over, that is, stored or
+                   refused */
 };
 
 struct tier_batch {
     struct tier_batch *next;
     struct tier_kept *blocks; /* [max_blocks] */
     uint32_t n_blocks, max_blocks;
-    int fd;        /* memfd of max_blocks blocks */
+    int fd;        /* memfd with room for max_blocks blocks */
     uint8_t *data; /* mapping of the memfd; block i begins at i times the block size */
     size_t map_bytes;
 };
 
-/* Returns an empty batch, or NULL if there is none; news() is called when there is one. */
+/* Returns an empty batch, or NULL if there is none yet; then news() will be called when there is
+ * one. */
 struct tier_batch *tier_take_batch(struct tier *t);
-/* Passes a batch on for storing. */
+/* Hands a filled batch to the thread, which stores its blocks. */
 void tier_put_batch(struct tier *t, struct tier_batch *b);
-/* Returns a batch that is over, which the caller frees; NULL: none. */
+/* Returns a batch that is over, that is, stored or refused, or NULL if there is none. The caller
+ * frees the batch. */
 struct tier_batch *tier_over_batch(struct tier *t);
 struct tier_batch *tier_batch_free(struct tier_batch *b);
-/* Whether storing more is useful now. */
+/* Returns whether it is useful to store more blocks now. */
 bool tier_may_keep(struct tier *t);
-/* Whether storing has failed repeatedly. */
+/* Returns whether storing has failed repeatedly. */
 bool tier_is_down(struct tier *t);
-/* Whether batches are being stored. */
+/* Returns whether there are batches that are being filled or stored. */
 bool tier_is_keeping(struct tier *t);
-/* Frees the empty batch that waits to be taken. */
+/* Frees the empty batch that the thread has prepared. */
 void tier_rest(struct tier *t);

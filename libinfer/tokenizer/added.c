@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Added tokens: finding them in a text and splitting it there.
+ * Finds added tokens in a text, and splits the text there.
  */
 #include "tokenizer/added.h"
 
@@ -30,7 +30,7 @@ void added_done(struct added *a)
     *a = (struct added){0};
 }
 
-/* The code point that ends at @s + @end. */
+/* Returns the code point that ends at @s + @end. */
 static uint32_t code_point_before(const char *s, size_t end, size_t *ret_len)
 {
     size_t n = 1;
@@ -101,7 +101,7 @@ int added_split(const struct added *a, const char *buf, struct seg seg, bool par
         start = i;
         end = i + n;
         i = end;
-        /* An ignored match still hides others that overlap it. */
+        /* A match that is ignored still hides later tokens that overlap it. */
         if (!parse_special && (t->flags & ADDED_SPECIAL))
             continue;
         if ((t->flags & ADDED_SINGLE_WORD) && !is_single_word(s, seg.len, start, end))

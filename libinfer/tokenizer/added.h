@@ -2,20 +2,21 @@
 #pragma once
 
 /*
- * Added tokens, which are cut out of a text before all other steps
+ * Cuts added tokens out of a text before the text is split into words.
  *
- * Leftmost first, longest first, as Hugging Face's AddedVocabulary does. Two sets may run one after
- * the other: one over the raw text, one over the normalized text.
+ * The leftmost token is cut out first, and of several tokens at one place the longest, as in
+ * Hugging Face's AddedVocabulary. A tokenizer has two sets of added tokens: one for the raw text,
+ * and one for the normalized text.
  */
 
 #include "tokenizer/text.h"
 #include "tokenizer/trie.h"
 
 enum added_flags {
-    ADDED_SPECIAL = 1 << 0, /* only matched if special tokens are parsed */
-    ADDED_LSTRIP = 1 << 1,  /* includes white space before it */
-    ADDED_RSTRIP = 1 << 2,
-    ADDED_SINGLE_WORD = 1 << 3, /* not inside a word */
+    ADDED_SPECIAL = 1 << 0,     /* the token is only matched if special tokens are parsed */
+    ADDED_LSTRIP = 1 << 1,      /* the match includes the white space before it */
+    ADDED_RSTRIP = 1 << 2,      /* the match includes the white space behind it */
+    ADDED_SINGLE_WORD = 1 << 3, /* the token is not matched inside a word */
 };
 
 struct added_token {
@@ -24,13 +25,14 @@ struct added_token {
 };
 
 struct added {
-    struct trie trie; /* an id is an index into tokens */
+    struct trie trie; /* the id of an item is an index into tokens */
     struct added_token *tokens;
     uint32_t n, cap;
-    bool ascii_space; /* only ASCII white space is included, as in llama.cpp */
+    bool ascii_space; /* for LSTRIP and RSTRIP only ASCII characters are white space, as in
+                         llama.cpp */
 };
 
-/* @text is borrowed. */
+/* Adds a token to the set. @text is borrowed. */
 int added_put(struct added *a, const char *text, uint32_t len, int32_t id, unsigned flags);
 void added_seal(struct added *a);
 void added_done(struct added *a);

@@ -2,15 +2,17 @@
 #pragma once
 
 /*
- * Byte-pair encoding with ranked merges
+ * Encodes words with byte-pair encoding and ranked merges.
  *
- * Merges are stored in one of two ways. By id: both parts and the result are pieces, which is
- * checked when a merge is added. By text: the lines of a GGUF file ("left right") stay in place,
- * and an index maps the hashes of both parts to the line. Then opening a file with 150,000 merges
- * costs a few milliseconds, and parts and results need not be pieces.
+ * Merges are stored in one of two ways. Merges by id name both parts and the result by the ids of
+ * pieces; bpe_add_merge() checks that these pieces exist. Merges by text are the lines ("left
+ * right") of a GGUF file: they stay in place, and an index maps the hashes of both parts to the
+ * line. With merges by text a file with 150,000 merges opens in a few milliseconds, and parts and
+ * results need not be pieces.
  *
- * The lowest rank merges first, the leftmost of equal ranks. Words of more than a few symbols use a
- * heap, so a word of n symbols takes n log n steps.
+ * The merge with the lowest rank is done first, and among equal ranks the leftmost one. The pairs
+ * of a word with more than a few symbols are kept in a heap, so a word of n symbols takes n log n
+ * steps.
  */
 
 #include "core/index.h"
@@ -20,7 +22,7 @@
 #include "tokenizer/vocab.h"
 
 struct bpe_merge {
-    uint64_t pair; /* left << 32 | right; UINT64_MAX: free */
+    uint64_t pair; /* left << 32 | right; UINT64_MAX: the slot is free */
     uint32_t rank;
     int32_t id;
 };
@@ -45,7 +47,7 @@ struct bpe {
     size_t prefix_len, suffix_len;
 };
 
-/* Working memory, reused between words. */
+/* Working memory that is reused for the next word. */
 struct bpe_work {
     struct bpe_symbol *symbols;
     size_t cap;
@@ -54,16 +56,16 @@ struct bpe_work {
     struct str name;
 };
 
-/* Call it when the vocabulary is complete. Reserves room for @n_merges by id. */
+/* Reserves room for @n_merges merges by id. The vocabulary must be complete. */
 int bpe_init(struct bpe *b, const struct vocab *vocab, size_t n_merges);
 /*
- * Adds the next merge by id. Both parts and the result must be pieces; of equal pairs the last one
- * counts.
+ * Adds the next merge by id. Both parts and the result must be pieces. If a pair is added again,
+ * the last merge counts.
  */
 int bpe_add_merge(struct bpe *b, const char *left, size_t left_len, const char *right,
                   size_t right_len, uint32_t rank, struct inf_err *reterr);
 /* Adds all merges by text: at most VOCAB_MAX_PIECES strings in the order of their ranks. Lines
- * without a space are skipped, and of equal lines the first one counts. The lines are borrowed. */
+ * without a space are skipped. If lines are equal, the first one counts. The lines are borrowed. */
 int bpe_add_lines(struct bpe *b, const struct gguf_value *lines);
 void bpe_done(struct bpe *b);
 void bpe_work_done(struct bpe_work *w);

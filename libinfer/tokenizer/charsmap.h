@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * SentencePiece's precompiled charsmap: rules "prefix → replacement"
+ * Reads SentencePiece's precompiled charsmap: rules that replace a prefix of a text.
  *
- * A blob of a 32-bit size, a double-array trie (Darts, units of 32 bits) of that size, and
- * NUL-terminated replacements. All reads are checked, so an invalid map finds nothing.
+ * The map is a blob: a 32-bit size, a double-array trie (Darts, units of 32 bits) with that many
+ * bytes, and NUL-terminated replacements. All reads are checked, so an invalid map finds nothing.
  */
 
 #include <infer/types.h>

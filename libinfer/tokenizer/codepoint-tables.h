@@ -149,12 +149,12 @@ static const struct codepoint_range bert_punct_old[] = {
     {0x166d, 0x166d}, {0x111c9, 0x111c9},
 };
 
-/* Cc, Cf and Co that BERT's clean-up keeps. */
+/* Characters of the categories Cc, Cf and Co that BERT's clean-up keeps. */
 static const struct codepoint_range bert_control_new[] = {
     {0x890, 0x891}, {0x8e2, 0x8e2}, {0x110cd, 0x110cd}, {0x13430, 0x1343f},
 };
 
-/* Mn that BERT's accent removal keeps. */
+/* Characters of the category Mn that BERT's accent removal keeps. */
 static const struct codepoint_range bert_accent_new[] = {
     {0x7fd, 0x7fd}, {0x898, 0x89f}, {0x8ca, 0x8e1}, {0x9fe, 0x9fe}, {0xafa, 0xaff}, {0xb55, 0xb55},
     {0xc04, 0xc04}, {0xc3c, 0xc3c}, {0xd00, 0xd00}, {0xd3b, 0xd3c}, {0xd81, 0xd81}, {0xeba, 0xeba},
@@ -185,7 +185,7 @@ static const struct codepoint_range bert_accent_old[] = {
     {0x1734, 0x1734},
 };
 
-/* M that StripAccents keeps; they have no combining class either (Unicode 9). */
+/* Characters of the category M that StripAccents keeps. They have no combining class in Unicode 9. */
 static const struct codepoint_range mark_new[] = {
     {0x7fd, 0x7fd}, {0x898, 0x89f}, {0x8ca, 0x8d3}, {0x9fe, 0x9fe}, {0xafa, 0xaff}, {0xb55, 0xb55},
     {0xc04, 0xc04}, {0xc3c, 0xc3c}, {0xcf3, 0xcf3}, {0xd00, 0xd00}, {0xd3b, 0xd3c}, {0xd81, 0xd81},
@@ -212,7 +212,7 @@ static const struct codepoint_range mark_old[] = {
     {0x1cf2, 0x1cf3},
 };
 
-/* N assigned in Unicode 16 and 17. */
+/* Characters of the category N that Unicode 16 and 17 added. */
 static const struct codepoint_range numeric_new[] = {
     {0x10d40, 0x10d49}, {0x116d0, 0x116e3}, {0x11bf0, 0x11bf9}, {0x11de0, 0x11de9},
     {0x16130, 0x16139}, {0x16d70, 0x16d79}, {0x16ff4, 0x16ff6}, {0x1ccf0, 0x1ccf9},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Unicode properties: utf8proc's tables, corrected by those of codepoint-tables.h.
+ * Gives Unicode properties: those of utf8proc's tables, corrected by the tables of
+ * codepoint-tables.h.
  */
 #include "tokenizer/codepoint.h"
 
@@ -132,7 +133,8 @@ bool uni_bert_accent(uint32_t cp)
     return !CODEPOINT_IN(bert_accent_new, cp);
 }
 
-/* The blocks that BERT surrounds with spaces. The gap below U+2B920 is in BERT's own list. */
+/* Returns whether BERT surrounds the code point with spaces. The gap below U+2B920 is also in
+ * BERT's own list. */
 bool uni_bert_chinese(uint32_t cp)
 {
     return (cp >= 0x4e00 && cp <= 0x9fff) || (cp >= 0x3400 && cp <= 0x4dbf) ||
@@ -206,7 +208,7 @@ int uni_script(uint32_t cp)
     return lo < ARRAY_SIZE(scripts) && cp >= scripts[lo].first ? scripts[lo].script : -1;
 }
 
-/* A code point with its combining class and its origin. */
+/* A code point with its combining class and its position in the input. */
 struct mark {
     uint32_t cp, order;
     uint16_t ccc;
@@ -229,8 +231,8 @@ static int mark_compare(const void *a, const void *b)
     return x->order < y->order ? -1 : x->order > y->order;
 }
 
-/* Canonical ordering (Unicode 3.11, D109). Sorting each run keeps long runs of marks, which only
- * an attacker writes, from taking quadratic time. */
+/* Puts marks in canonical order (Unicode 3.11, D109). Each run of marks is sorted with qsort(), so
+ * that a long run, which only an attacker writes, does not take quadratic time. */
 static void order_marks(struct mark *m, size_t n)
 {
     for (size_t i = 0; i < n;) {
@@ -248,13 +250,13 @@ static void order_marks(struct mark *m, size_t n)
     }
 }
 
-/* The primary composite of two code points, or 0. Composing with utf8proc respects its exclusions
- * and Hangul. */
+/* Returns the primary composite of two code points, or 0. utf8proc composes them, because it knows
+ * Unicode's exclusions and Hangul. */
 static uint32_t compose_pair(uint32_t a, uint32_t b)
 {
     utf8proc_int32_t pair[2] = {(utf8proc_int32_t)a, (utf8proc_int32_t)b};
 
-    /* Only marks and Hangul's medial and final letters can be the second part of a composite. */
+    /* The second part of a composite can only be a mark or a medial or final letter of Hangul. */
     if (b < 0x300 ||
         !((b >= 0x1160 && b <= 0x11ff) || (class_of(utf8proc_category(pair[1])) & UNI_M)))
         return 0;
@@ -263,8 +265,8 @@ static uint32_t compose_pair(uint32_t a, uint32_t b)
     return CODEPOINT_IN(compat_new, (uint32_t)pair[0]) ? 0 : (uint32_t)pair[0];
 }
 
-/* D117: composes each mark with its starter, unless a mark of the same or a higher class is between
- * them. */
+/* Composes each mark with its starter, unless a mark of the same or a higher class is between them
+ * (D117). */
 static size_t compose_marks(struct mark *m, size_t n)
 {
     size_t starter = SIZE_MAX, out = 0;

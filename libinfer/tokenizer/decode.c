@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decoder steps: from pieces to text.
+ * Runs decoder steps, which turn pieces into text.
  */
 #include "tokenizer/decode.h"
 
@@ -77,7 +77,7 @@ int put_lossy(struct str *out, const char *s, size_t len, bool each_byte)
     return r;
 }
 
-/* Replaces all @from by @to. */
+/* Appends @s, with each @from replaced by @to. */
 static int put_replaced(struct str *out, const char *s, size_t len, const char *from,
                         size_t from_len, const char *to, size_t to_len)
 {
@@ -94,8 +94,8 @@ static int put_replaced(struct str *out, const char *s, size_t len, const char *
     return r < 0 ? r : str_append(out, s, len);
 }
 
-/* Writes the bytes for the characters of a byte-level vocabulary; copies the text if a character
- * stands for no byte. */
+/* Writes the bytes that the characters of a byte-level vocabulary stand for. If a character stands
+ * for no byte, copies the text instead. */
 static int put_from_bytes(struct str *out, const char *s, size_t len)
 {
     const size_t start = out->len;
@@ -148,7 +148,7 @@ int decode_piece(const struct inf_tokenizer *tok, int32_t id, struct strings *s)
     return r;
 }
 
-/* A function for one string at a time. */
+/* A function that decodes string @i of @n. */
 typedef int (*map_fn)(const struct dec_step *st, const char *s, size_t len, size_t i, size_t n,
                       struct str *out);
 
@@ -161,7 +161,7 @@ static int decode_metaspace(const struct dec_step *st, const char *s, size_t len
     return put_replaced(out, s, len, st->text, st->text_len, " ", drop ? 0 : 1);
 }
 
-/* The clean-up of English text of WordPiece and CTC. */
+/* Cleans up English text as WordPiece and CTC do. */
 static int cleanup_text(struct str *text, bool do_not)
 {
     static const char *const pairs[][2] = {
@@ -246,7 +246,7 @@ static int decode_replace(const struct dec_step *st, const char *s, size_t len, 
     (void)n;
     if (!st->regex)
         return put_replaced(out, s, len, st->text, st->text_len, st->content, st->content_len);
-    /* Raw bytes of an earlier step are not text that can be searched. */
+    /* An earlier step may have written raw bytes, which are not text that can be searched. */
     if (!utf8_valid(s, len))
         return str_append(out, s, len);
     r = pattern_work_new(&work);
@@ -277,7 +277,8 @@ static int map_strings(const struct dec_step *st, map_fn fn, const struct string
     return r;
 }
 
-/* Joins all pieces to one string, because the reference cannot represent half a code point. */
+/* Joins all pieces to one string, because a string of Hugging Face's tokenizers cannot hold a part
+ * of a code point. */
 static int decode_bytes(const struct strings *in, bool raw, struct strings *out)
 {
     _cleanup_str_ struct str all = {0};
@@ -290,8 +291,8 @@ static int decode_bytes(const struct strings *in, bool raw, struct strings *out)
     return r < 0 ? r : strings_end(out);
 }
 
-/* Ends a run of byte pieces, which was written behind the other strings. It becomes text if all of
- * it is valid, else U+FFFD for every byte. */
+/* Ends a run of byte pieces, whose bytes were written behind the other strings. If not all of the
+ * run is valid UTF-8, each of its bytes becomes U+FFFD. */
 static int end_run(struct strings *out, size_t start, bool raw)
 {
     const size_t len = out->buf.len - start;
@@ -309,7 +310,7 @@ static int end_run(struct strings *out, size_t start, bool raw)
 
 static int byte_fallback(const struct strings *in, bool raw, struct strings *out)
 {
-    size_t start = 0; /* start of the run */
+    size_t start = 0; /* start of the run of byte pieces */
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < in->n; i++) {
@@ -337,7 +338,7 @@ static int fuse_strings(const struct strings *in, struct strings *out)
     return r < 0 ? r : strings_end(out);
 }
 
-/* Merges repeated pieces, removes padding, and turns the delimiter into a space. */
+/* Merges repeated pieces, removes padding, and turns the word delimiter into a space. */
 static int decode_ctc(const struct dec_step *st, const struct strings *in, struct strings *out)
 {
     int r = 0;
@@ -377,7 +378,8 @@ static int decode_clean(const struct dec_step *st, const char *s, size_t len, si
     return r < 0 ? r : str_append(out, text.data, text.len);
 }
 
-/* Removes the first space. With st->first, every piece loses one until there is text. */
+/* Removes the leading space of the first piece. With st->first, every piece loses a leading space
+ * until there is text. */
 static int first_space(const struct dec_step *st, const struct strings *in, struct strings *out)
 {
     int r = 0;
@@ -445,7 +447,8 @@ int decoder_run(const struct decoder *d, struct strings *s, struct strings *scra
     for (size_t i = 0; r == 0 && i < d->n; i++) {
         struct strings swap;
 
-        /* A stream cannot change text that it has returned. */
+        /* This step is skipped for a stream, because a stream cannot change text that it has
+         * returned. */
         if (raw && d->steps[i].kind == DEC_CLEANUP)
             continue;
         strings_clear(scratch);

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Decoders: pieces to text
+ * Decodes pieces to text.
  *
- * A step maps a list of strings to a list of strings, like the steps of tokenizer.json; at the end
- * the strings are joined.
+ * A decoder is a list of steps, as in tokenizer.json. Each step maps a list of strings to a list of
+ * strings. At the end the strings are joined.
  */
 
 #include "core/str.h"
@@ -13,11 +13,11 @@
 
 struct inf_tokenizer;
 
-/* Meaning of a normal piece's text. */
+/* Meaning of the text of a normal piece. */
 enum piece_style {
     STYLE_PLAIN,
     STYLE_SPACES, /* U+2581 is a space; byte pieces are bytes */
-    STYLE_BYTES,  /* characters that stand for bytes */
+    STYLE_BYTES,  /* each character stands for a byte */
 };
 
 enum dec_kind {
@@ -30,7 +30,8 @@ enum dec_kind {
     DEC_STRIP,
     DEC_REPLACE,
     DEC_CTC,
-    DEC_CLEANUP,     /* English punctuation across pieces, as in transformers for BERT */
+    DEC_CLEANUP,     /* cleans up English punctuation across pieces, as transformers does for
+                        BERT */
     DEC_FIRST_SPACE, /* SentencePiece: removes the leading space of the first piece */
 };
 
@@ -40,8 +41,8 @@ struct dec_step {
     size_t text_len, content_len;
     struct pattern *regex; /* REPLACE; owned */
     size_t start, stop;    /* STRIP */
-    bool first;            /* METASPACE: remove the spaces of the first piece; FIRST_SPACE: see
-                              there */
+    bool first;            /* METASPACE: removes the spaces of the first piece; FIRST_SPACE: removes
+                              a space from every piece until there is text */
     bool cleanup;          /* WORDPIECE, CTC */
 };
 
@@ -50,9 +51,10 @@ struct dec_step {
 struct decoder {
     struct dec_step *steps; /* owned */
     size_t n;
-    bool join_spaces; /* there is no decoder: pieces are joined by spaces */
-    bool user_spaces; /* STYLE_SPACES: also in user-defined pieces */
-    bool each_byte;   /* U+FFFD for each bad byte, as in SentencePiece, not for each sequence */
+    bool join_spaces; /* the file has no decoder: pieces are joined by spaces */
+    bool user_spaces; /* STYLE_SPACES: U+2581 is a space in user-defined pieces as well */
+    bool each_byte;   /* each invalid byte becomes U+FFFD, as in SentencePiece; otherwise each
+                         invalid sequence becomes one U+FFFD */
 };
 
 struct dec_step *decoder_add(struct decoder *d, enum dec_kind kind);
@@ -60,7 +62,7 @@ void decoder_done(struct decoder *d);
 
 struct span {
     size_t start, len;
-    bool byte; /* from a byte piece */
+    bool byte; /* the string comes from a byte piece */
 };
 
 /* A list of strings in one buffer. */
@@ -75,16 +77,17 @@ void strings_clear(struct strings *s); /* keeps the memory */
 /* Ends the string that was written to s->buf. */
 int strings_end(struct strings *s);
 
-/* Appends the string of a piece. */
+/* Appends the string of the piece @id. */
 int decode_piece(const struct inf_tokenizer *tok, int32_t id, struct strings *s);
 /*
  * Runs the steps over @s and appends the result to @out. Afterwards the content of @s and @scratch
- * is undefined. With @raw, invalid UTF-8 is kept; otherwise it becomes U+FFFD. Raw runs allocate
- * nothing once their strings have grown, except for DEC_CTC.
+ * is undefined. With @raw, invalid UTF-8 is kept; otherwise it becomes U+FFFD. With @raw, nothing
+ * is allocated once @s, @scratch and @out are large enough, except for DEC_CTC.
  */
 int decoder_run(const struct decoder *d, struct strings *s, struct strings *scratch, bool raw,
                 struct str *out);
-/* Whether the text that a piece adds to a raw text is independent of other pieces. */
+/* Returns whether the text that a piece adds to a text decoded with @raw is independent of other
+ * pieces. */
 bool decoder_is_local(const struct decoder *d);
-/* Appends @s with U+FFFD for invalid UTF-8. */
+/* Appends @s, with U+FFFD in place of invalid UTF-8. */
 int put_lossy(struct str *out, const char *s, size_t len, bool each_byte);

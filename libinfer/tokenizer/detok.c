@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decodes ids to text, at once and token by token.
+ * Decodes ids to text, all at once or token by token.
  *
- * The text that a token adds depends on its neighbors (the first token loses its space, in some
- * vocabularies the last one a suffix). The stream therefore decodes a window of the last tokens
- * with and without the new one; the difference is the added text. Bytes are held until they form
- * whole code points.
+ * The text that a token adds depends on the tokens around it: the first token loses its space, and
+ * in some vocabularies the last token loses a suffix. Therefore struct inf_detok decodes a window
+ * of the last tokens with and without the new token; the difference is the added text. Bytes are
+ * held until they form whole code points.
  */
 #include <errno.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 #define WINDOW 8
 #define KEEP   4
-/* Initial memory of a stream; windows of common tokens fit. */
+/* Initial bytes of memory of a struct inf_detok; windows of common tokens fit into it. */
 #define USUAL_BYTES 255
 
 static bool is_hidden(const struct inf_tokenizer *tok, int32_t id)
@@ -49,13 +49,13 @@ int inf_tokenizer_decode(const struct inf_tokenizer *tok, const int32_t *ids, si
 struct inf_detok {
     const struct inf_tokenizer *tok;
     bool show_special;
-    bool is_local; /* pieces need no window */
+    bool is_local; /* the text of a piece does not depend on other pieces, so no window is needed */
     int32_t window[WINDOW];
     unsigned n;
     struct str before, after; /* the window's text without and with the new token */
     struct str pending;       /* bytes that do not form a whole code point yet */
     struct str out;
-    struct strings strings, scratch; /* for one decoding; reused for their memory */
+    struct strings strings, scratch; /* working memory of one decoding, reused by the next */
 };
 
 int inf_detok_new(const struct inf_tokenizer *tok, bool show_special, struct inf_detok **ret_detok)
@@ -92,7 +92,7 @@ struct inf_detok *inf_detok_free(struct inf_detok *d)
     return NULL;
 }
 
-/* The text of the window. */
+/* Decodes the window to @out. */
 static int decode_window(struct inf_detok *d, struct str *out)
 {
     int r = 0;
@@ -104,7 +104,7 @@ static int decode_window(struct inf_detok *d, struct str *out)
     return r < 0 ? r : decoder_run(&d->tok->dec, &d->strings, &d->scratch, true, out);
 }
 
-/* Makes room for one more token. */
+/* Makes room for one more token in the window. */
 static int trim_window(struct inf_detok *d)
 {
     if (d->is_local) {
@@ -133,7 +133,8 @@ int inf_detok_prime(struct inf_detok *d, const int32_t *ids, size_t n)
     return decode_window(d, &d->before);
 }
 
-/* Moves whole code points from pending to out. Bytes that cannot become one are moved as U+FFFD. */
+/* Moves whole code points from pending to out. Bytes that cannot become a code point are moved as
+ * U+FFFD. @all: moves incomplete code points as U+FFFD as well. */
 static int release_pending(struct inf_detok *d, bool all)
 {
     const bool each = d->tok->dec.each_byte;
@@ -215,7 +216,7 @@ size_t inf_tokenizer_token_bytes(const struct inf_tokenizer *tok, int32_t id, un
 
     if (!vocab_at(&tok->vocab, id))
         return 0;
-    /* Placed behind a word, so that no rule for the first token applies. */
+    /* Put another string before the piece, so that no rule for the first piece applies. */
     if (str_putc(&s.buf, '\1') < 0 || strings_end(&s) < 0 || decode_piece(tok, id, &s) < 0 ||
         decoder_run(&tok->dec, &s, &scratch, true, &out) < 0 || out.len < 1)
         return 0;

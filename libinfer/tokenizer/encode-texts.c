@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Encoding complete inputs of models: with special tokens, in pairs, and truncated
+ * Encodes complete inputs of models: texts or pairs with special tokens, truncated if the caller
+ * asks for it.
  *
- * A text that is truncated at its end need not be encoded completely. A beginning of it can be
- * encoded alone if it ends between a letter and a space that is followed by a letter, because no
- * word of any splitter crosses such a place.
+ * A text that is truncated at its end need not be encoded completely. A beginning of the text can
+ * be encoded alone if it ends between a letter and a space with a letter behind it, because no
+ * splitter makes a word across such a place.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "tokenizer/pipeline.h"
 
-/* Bytes of the beginning per requested token; doubled if that was too little. */
+/* Bytes of text that are encoded per requested token. The number is doubled if these bytes give too
+ * few tokens. */
 #define BYTES_PER_TOKEN 8u
 #define BYTES_MIN       256u
 
@@ -37,7 +39,8 @@ static bool splits_words(const struct inf_tokenizer *tok)
     return false;
 }
 
-/* A token with a space inside may cross any place. */
+/* Returns whether an added token contains a space. Such a token may lie across the place where a
+ * beginning ends. */
 static bool added_have_spaces(const struct added *a)
 {
     for (uint32_t i = 0; i < a->trie.n; i++)
@@ -51,7 +54,7 @@ static bool is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* The last place up to @end where a beginning may end; 0: none. */
+/* Returns the last place before @end where a beginning may end; 0: there is none. */
 static size_t safe_end(const char *s, size_t end)
 {
     for (size_t i = end - 2; i > 0; i--)
@@ -67,7 +70,8 @@ static int encode_whole(const struct inf_tokenizer *tok, const char *s, size_t l
                                 &ret->ids, &ret->n);
 }
 
-/* Encodes at least the first @max tokens, and at most @limit (0: any number). */
+/* Encodes enough of a text to know at least its first @max tokens. -E2BIG if that gives more than
+ * @limit tokens (0: no limit). */
 static int encode_start(const struct inf_tokenizer *tok, const char *s, size_t len, unsigned flags,
                         size_t max, size_t limit, struct body *ret)
 {
@@ -91,8 +95,9 @@ static int encode_start(const struct inf_tokenizer *tok, const char *s, size_t l
     return encode_whole(tok, s, len, flags, limit, ret);
 }
 
-/* Encodes one text. For truncation at the end it gives at least the first @max tokens, if there are
- * that many. A text that is refused is encoded only until it is known to be too long. */
+/* Encodes one text. If the text will be truncated at its end, only its beginning may be encoded,
+ * which gives at least the first @max tokens. If texts that are too long are refused, the text is
+ * encoded only until it is known to be too long. */
 static int encode_body(const struct inf_tokenizer *tok, const struct inf_encode_text *text,
                        unsigned flags, enum inf_cut cut, size_t max, struct body *ret)
 {
@@ -103,8 +108,8 @@ static int encode_body(const struct inf_tokenizer *tok, const struct inf_encode_
     return encode_whole(tok, text->text, text->len, flags, 0, ret);
 }
 
-/* The numbers of tokens that two texts of @n tokens may keep, @max in all. The longer one is
- * shortened first, like in Hugging Face's "longest_first". */
+/* Reduces the numbers @n of tokens of two texts to @max tokens in all. The longer text is shortened
+ * first, as with Hugging Face's "longest_first". */
 static void share_tokens(size_t n[2], size_t max)
 {
     const unsigned small = n[0] > n[1];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Encoding text to ids. All working memory belongs to one call. */
+/* Encodes text to ids. All working memory belongs to one call. */
 #include <errno.h>
 #include <string.h>
 
@@ -39,7 +39,7 @@ static size_t first_length(const char *s, size_t len)
     return utf8_decode(s, len, &cp);
 }
 
-/* Appends the normalized form of a segment and finds the tokens in it. */
+/* Appends the normalized form of a segment, and cuts out the added tokens in it. */
 static int put_normal(struct encoding *e, const char *s, struct seg seg, bool parse_special)
 {
     const struct inf_tokenizer *tok = e->tok;

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Special tokens in files beside the tokenizer: tokenizer_config.json, special_tokens_map.json,
- * generation_config.json, config.json.
+ * Reads special tokens from the files beside the tokenizer: tokenizer_config.json,
+ * special_tokens_map.json, generation_config.json and config.json.
  */
 
 #include "format/json.h"
@@ -19,20 +19,20 @@ enum config_file {
 
 /* All zero: there are no such files. */
 struct config {
-    json_t *files[CONFIG_N]; /* owned; NULL: missing */
+    json_t *files[CONFIG_N]; /* owned; NULL: the file is missing */
 };
 
 int config_parse(struct config *c, enum config_file file, const char *text, size_t len,
                  struct inf_err *reterr);
-/* Reads the files that the directory has. */
+/* Reads those of the files that the directory contains. */
 int config_read_dir(struct config *c, const char *dir, struct inf_err *reterr);
 void config_done(struct config *c);
 
-/* A key of tokenizer_config.json, or NULL. */
+/* Returns the value of a key of tokenizer_config.json, or NULL. */
 const json_t *config_get(const struct config *c, const char *key);
-/* The text of a token such as "bos_token"; NULL if there is none. */
+/* Returns the text of the token for a key such as "bos_token"; NULL if there is none. */
 const char *config_token(const struct config *c, const char *key, size_t *ret_len);
-/* Sets bos, eos and pad, and adds BOS and EOS around texts as the flags say. */
+/* Sets bos, eos and pad, and adds BOS and EOS around texts as the flags in the files say. */
 int config_apply(const struct config *c, struct inf_tokenizer *tok, struct inf_err *reterr);
 /* Marks every eos_token_id of config.json and generation_config.json as ending a generation. */
 int config_mark_eog(const struct config *c, struct inf_tokenizer *tok);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tokenizers older than tokenizer.json: vocab.json + merges.txt, and vocab.txt
+ * Loads tokenizers in the files that were used before tokenizer.json: vocab.json with merges.txt,
+ * or vocab.txt.
  *
- * Both are converted like Hugging Face's converters do it: to a tokenizer.json in memory, which is
- * then read like any other. tokenizer_class selects the splitter.
+ * They are converted to a tokenizer.json in memory, as Hugging Face's converters do it, and the
+ * result is read like any other tokenizer.json. tokenizer_class selects the splitter.
  */
 #include <errno.h>
 #include <string.h>
@@ -18,7 +19,7 @@
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+"      \
     "[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
-/* Class names come with and without "Fast". */
+/* Returns whether the class @name is @class, or @class with "Fast" behind it. */
 static bool is_class(const char *name, const char *class)
 {
     const char *rest = text_after(name, class);
@@ -26,8 +27,9 @@ static bool is_class(const char *name, const char *class)
     return rest && (rest[0] == 0 || strcmp(rest, "Fast") == 0);
 }
 
-/* The tokens of added_tokens_decoder as a list with ids; tokens that only special_tokens_map or
- * tokenizer_config names have no id. */
+/* Returns the tokens of added_tokens_decoder as a list with ids. If there is no
+ * added_tokens_decoder, returns the tokens that tokenizer_config.json or special_tokens_map.json
+ * names, without ids. */
 static json_t *added_tokens(const struct config *config)
 {
     static const char *const keys[] = {"bos_token", "eos_token", "unk_token", "sep_token",
@@ -55,7 +57,7 @@ static json_t *added_tokens(const struct config *config)
     return list;
 }
 
-/* Adds pieces with the ids from added_tokens_decoder. */
+/* Adds the tokens of added_tokens_decoder to the vocabulary, with their ids. */
 static int put_ids(json_t *vocab, const json_t *added, struct inf_err *reterr)
 {
     for (size_t i = 0; i < json_array_size(added); i++) {
@@ -105,7 +107,7 @@ static json_t *read_merges(const char *s, size_t len)
     return list;
 }
 
-/* The steps for a tokenizer_class; NULL if the class is unknown. */
+/* Returns the steps for a tokenizer_class; NULL if the class is unknown. */
 static json_t *bpe_steps(const char *class, bool prefix_space)
 {
     if (is_class(class, "Qwen2Tokenizer") || is_class(class, "Qwen3Tokenizer"))

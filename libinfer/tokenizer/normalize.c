@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Normalizer steps of tokenizer.json and SentencePiece.
+ * Runs the normalizer steps of tokenizer.json and SentencePiece.
  */
 #include "tokenizer/normalize.h"
 
@@ -215,7 +215,7 @@ static int put_bytes(const char *s, size_t len, struct str *out)
     return r;
 }
 
-/* Runs steps that process one code point at a time. */
+/* Runs a step that processes one code point at a time. */
 static int by_code_point(const struct norm_step *st, const char *s, size_t len, struct str *out,
                          size_t *zero)
 {
@@ -250,7 +250,7 @@ static int by_code_point(const struct norm_step *st, const char *s, size_t len, 
     return r;
 }
 
-/* Removes Mn; @s is NFD. */
+/* Removes code points of the category Mn. @s is in the form NFD. */
 static int bert_accents(const char *s, size_t len, struct str *out, size_t *zero)
 {
     size_t zero_out = 0;
@@ -291,9 +291,9 @@ static int norm_bert(const struct norm_step *st, const char *s, size_t len, stru
     return str_append(out, a.data, a.len);
 }
 
-/* Replaces one grapheme cluster, or if there is no rule for it each of its code points. Only
- * clusters of fewer than 6 bytes are looked up, and the shortest rule wins, like in the
- * reference. */
+/* Replaces one grapheme cluster, or each of its code points if no rule matches the cluster. As in
+ * Hugging Face's tokenizers, only clusters of fewer than 6 bytes are looked up, and the shortest
+ * rule wins. */
 static int charsmap_grapheme(const struct charsmap *m, const char *s, size_t len, struct str *out)
 {
     const char *to;
@@ -340,8 +340,8 @@ static int by_grapheme(const struct charsmap *m, const char *s, size_t len, stru
         r = charsmap_grapheme(m, s + start, len - start, out);
     if (start < *zero)
         zero_out = out->len;
-    /* The reference does not record deletions at the start: the first remaining character counts as
-     * the text's first. */
+    /* If the start of the text was deleted, the first remaining character counts as the first of
+     * the text, because Hugging Face's tokenizers do not record such deletions. */
     if (r == 0 && *zero > 0 && zero_out == 0 && out->len > 0) {
         uint32_t cp;
 
@@ -351,7 +351,8 @@ static int by_grapheme(const struct charsmap *m, const char *s, size_t len, stru
     return r;
 }
 
-/* The result of SentencePiece's NormalizePrefix() for the start of @s. */
+/* Does what SentencePiece's NormalizePrefix() does with the start of @s. Returns the length of the
+ * prefix; *ret_text is its normalized form. */
 static size_t spm_prefix(const struct norm_step *st, const char *s, size_t len,
                          const char **ret_text, size_t *ret_len)
 {

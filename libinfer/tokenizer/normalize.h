@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Normalizers: text to text, step by step
+ * Normalizes text, step by step.
  *
- * The normalizers of tokenizer.json and of SentencePiece are lists of steps. A step does not change
+ * The normalizers of tokenizer.json and of SentencePiece are lists of steps. A step is immutable
  * after it was loaded.
  */
 
@@ -24,7 +24,7 @@ enum norm_kind {
     NORM_REPLACE,
     NORM_PREPEND,
     NORM_BERT,
-    NORM_CHARSMAP, /* as Hugging Face applies it: by grapheme cluster */
+    NORM_CHARSMAP, /* applied to each grapheme cluster, as Hugging Face does */
     NORM_BYTES,
     NORM_NMT,
     NORM_SPM, /* SentencePiece's complete normalizer */
@@ -33,7 +33,8 @@ enum norm_kind {
 struct norm_step {
     enum norm_kind kind;
     bool left, right;                    /* STRIP */
-    bool simple;                         /* LOWERCASE: simple case mapping, one code point to one */
+    bool simple;                         /* LOWERCASE: simple case mapping, of one code point to one
+                                            code point */
     bool clean, chinese, accents, lower; /* BERT */
     const char *needle, *content;        /* REPLACE, PREPEND */
     size_t needle_len, content_len;
@@ -51,19 +52,21 @@ struct normalizer {
     size_t n;
 };
 
-/* Adds a zeroed step at the end of the list. NULL if memory is short or there are too many. */
+/* Adds a zeroed step at the end of the list. Returns NULL if there is not enough memory, or if the
+ * list has NORM_MAX_STEPS steps. */
 struct norm_step *normalizer_add(struct normalizer *n, enum norm_kind kind);
 void normalizer_done(struct normalizer *n);
 
 /*
- * Replaces *text with its normalized form. The first *zero bytes come from the start of the input.
- * @spare is working memory. -ENOMEM, -E2BIG.
+ * Replaces *text with its normalized form. The first *zero bytes of *text come from the first code
+ * point of the input (text.h); *zero is updated. @spare is working memory. -ENOMEM, -E2BIG.
  */
 int normalizer_run(const struct normalizer *n, struct pattern_work *work, struct str *text,
                    struct str *spare, size_t *zero);
 
-/* The 256 characters that represent bytes in byte-level vocabularies (GPT-2's encoder.py). */
+/* Returns the character that represents the byte @c in byte-level vocabularies (GPT-2's
+ * encoder.py). */
 uint32_t byte_char(unsigned char c);
-/* The byte that such a character represents, or -1. */
+/* Returns the byte that the character @cp represents in byte-level vocabularies, or -1. */
 int char_byte(uint32_t cp);
 int str_put_cp(struct str *s, uint32_t cp);

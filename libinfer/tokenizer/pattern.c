@@ -13,12 +13,12 @@
 #include "core/err.h"
 #include "core/utf8.h"
 
-/* Limit of matching steps. Splitters match words: a word needs at most a few hundred steps, a long
- * run of spaces a few per space. */
+/* Limit of PCRE2's matching steps for one match. Splitters match words: a word needs at most a few
+ * hundred steps, and a long run of spaces needs a few steps per space. */
 #define MATCH_LIMIT 20000000u
 #define HEAP_KIB    (64u << 10)
-/* Expressions that look ahead to the end for each word take quadratic time within the limit of
- * steps. All matches of one text together may take this long. */
+/* Limit of the time of all matches in one text. An expression that looks ahead to the end of the
+ * text for each word takes quadratic time, without exceeding the limit of steps. */
 #define MAX_USEC (20 * 1000000u)
 
 struct pattern {
@@ -121,7 +121,7 @@ int pattern_find(const struct pattern *re, struct pattern_work *work, const char
     if (r < 0)
         return -E2BIG;
     ovector = pcre2_get_ovector_pointer(work->data);
-    /* \K in a lookahead can put the start behind the end. */
+    /* \K in a lookahead can move the start of a match behind its end. */
     if (ovector[0] > ovector[1] || ovector[1] > len)
         return -E2BIG;
     *ret_start = ovector[0];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tokenizer pipelines: finishing after loading, tokens that end generation, and bounds on the size
- * of texts.
+ * Finishes tokenizer pipelines after loading, marks tokens that end generation, and bounds the
+ * number of tokens of a text by its size.
  */
 #include "tokenizer/pipeline.h"
 
@@ -46,7 +46,8 @@ int pipeline_add_pair(struct inf_tokenizer *tok, unsigned part, int32_t id, uint
     return 0;
 }
 
-/* Makes the default form of pairs: that of BERT for WordPiece, that of RoBERTa for others. */
+/* Makes the default form of pairs: BERT's form for WordPiece, and RoBERTa's form for other
+ * models. */
 static int make_pair(struct inf_tokenizer *tok)
 {
     const uint8_t second = tok->model == MODEL_WORDPIECE;
@@ -68,7 +69,8 @@ static int make_pair(struct inf_tokenizer *tok)
     return r;
 }
 
-/* Added tokens are decoded in their normalized form. */
+/* Finds the added tokens whose normalized text differs from their own. Such tokens are decoded to
+ * the normalized text. */
 static int find_shown(struct inf_tokenizer *tok)
 {
     const struct trie *t = &tok->added_normal.trie;
@@ -85,7 +87,8 @@ static int find_shown(struct inf_tokenizer *tok)
 
 /* ---- how much text one token can represent ---- */
 
-/* Whether no step shortens text. NFC is allowed, though it may turn three bytes into one. */
+/* Returns whether no normalizer step shortens text. NFC may turn three bytes into one;
+ * find_max_bytes() allows for NFC with its factor 3. */
 static bool norm_keeps_length(const struct normalizer *norm)
 {
     for (size_t i = 0; i < norm->n; i++) {
@@ -111,7 +114,7 @@ static bool norm_keeps_length(const struct normalizer *norm)
     return true;
 }
 
-/* Whether the words contain all of a text. */
+/* Returns whether the words of a text contain all of its bytes. */
 static bool split_keeps_all(const struct splitter *split)
 {
     for (size_t i = 0; i < split->n; i++) {
@@ -159,8 +162,8 @@ static bool has_byte_letters(const struct inf_tokenizer *tok)
     return bytes;
 }
 
-/* Whether every letter ends in a piece of the vocabulary, so that no letter is dropped and no two
- * letters become one unknown token. */
+/* Returns whether the vocabulary can represent every character, so that no character is dropped,
+ * and no unknown token stands for several characters. */
 static bool knows_all_letters(const struct inf_tokenizer *tok)
 {
     int32_t ids[256];
@@ -195,8 +198,9 @@ bool pipeline_is_too_long(const struct inf_tokenizer *tok, const char *text, siz
 
     if (max_ids == 0 || tok->max_bytes == 0 || len / tok->max_bytes <= max_ids)
         return false;
-    /* White space beyond ASCII begins with these bytes. So do some letters, which then are not
-     * counted: the count is a lower bound. */
+    /* Count the bytes that cannot belong to white space. White space beyond ASCII begins with one
+     * of these four bytes; so do some letters, which are then not counted. So the count is a lower
+     * bound. */
     for (size_t i = 0; tok->swallows_space && i < len; i++) {
         const unsigned char c = (unsigned char)text[i];
 
@@ -237,7 +241,7 @@ struct inf_tokenizer *tokenizer_free(struct inf_tokenizer *tok)
     return NULL;
 }
 
-/* Names that models give to the token that ends a turn. */
+/* Names of tokens that end a turn, in various models. */
 static const char *const eog_names[] = {
     "<|eot_id|>",
     "<|im_end|>",
@@ -304,11 +308,11 @@ void eog_mark(struct inf_tokenizer *tok)
     for (size_t i = 0; i < ARRAY_SIZE(eog_names); i++) {
         struct piece *p = find_named(tok, eog_names[i]);
 
-        /* A piece with such a name that is ordinary text does not count. */
+        /* A normal piece with one of these names is ordinary text. */
         if (p && p->kind != PIECE_NORMAL)
             p->eog = true;
     }
-    /* If there are such tokens, "<|end|>" only ends a message within a turn. */
+    /* In a model with these tokens, "<|end|>" only ends a message within a turn. */
     if (end && calls && (has_named(tok, "<|return|>") || has_named(tok, "<|flush|>")))
         end->eog = false;
     if (s && has_named(tok, "<|tool_response>"))

@@ -2,12 +2,14 @@
 #pragma once
 
 /*
- * A tokenizer as a pipeline, independent of its file format
+ * Defines a tokenizer as a pipeline, independent of its file format.
  *
- * Encoding: tokens in the raw text are cut out (added). The rest is normalized, tokens are cut out
- * again (added_normal), the text is split into words, and the model turns each word into ids.
- * Prefix and suffix are added around. Decoding: pieces become strings, and the decoder's steps turn
- * these into text. Loaders fill a zeroed struct and call pipeline_finish(); then it is immutable.
+ * Encoding has these steps: added tokens are cut out of the raw text (added). The rest is
+ * normalized, and added tokens are cut out of the normalized text (added_normal). The text is split
+ * into words, and the model turns each word into ids. Prefix and suffix are added around the ids.
+ * Decoding turns pieces into strings, and the decoder's steps turn the strings into text. Loaders
+ * fill a zeroed struct inf_tokenizer and call pipeline_finish(), after which the tokenizer is
+ * immutable.
  */
 
 #include "tokenizer/added.h"
@@ -56,28 +58,30 @@ struct inf_tokenizer {
     bool one_type; /* both texts of a pair have the same type, whatever the post-processor says */
     enum piece_style style;
     struct decoder dec;
-    struct map shown; /* maps a piece to the item of added_normal's trie that represents it in
-                         texts */
+    struct map shown; /* maps the text of an added token to the item of added_normal's trie that has
+                         its normalized text */
     int32_t bos, eos, pad;
-    size_t max_bytes;    /* limit of bytes of text per token; 0: no limit */
+    size_t max_bytes;    /* no token represents more bytes of text than this; 0: unknown */
     bool swallows_space; /* white space is not counted in max_bytes */
 };
 
 /* Sets all ids to -1. */
 void pipeline_init(struct inf_tokenizer *tok);
-/* Add a token before or after every text. -EINVAL beyond the limit. */
+/* These functions add a token before or after every text. -EINVAL beyond the limit. */
 int pipeline_add_prefix(struct inf_tokenizer *tok, int32_t id);
 int pipeline_add_suffix(struct inf_tokenizer *tok, int32_t id);
-/* Adds a token in part @part around a pair. -EINVAL beyond the limit. */
+/* Adds a token of type @type to a pair: @part 0 is before the first text, 1 between the texts, 2
+ * after the second. -EINVAL beyond the limit. */
 int pipeline_add_pair(struct inf_tokenizer *tok, unsigned part, int32_t id, uint8_t type);
 /* Sorts the sets of added tokens and marks the tokens that end generation. */
 int pipeline_finish(struct inf_tokenizer *tok);
 
-/* Whether the size of a text alone proves that it has more than @max_ids tokens (0: unlimited). */
+/* Returns whether the size of a text already proves that the text has more than @max_ids tokens.
+ * @max_ids 0: there is no limit, so returns false. */
 bool pipeline_is_too_long(const struct inf_tokenizer *tok, const char *text, size_t len,
                           size_t max_ids);
 
 /* Marks @tok->eos and the tokens with the usual names as ending generation. */
 void eog_mark(struct inf_tokenizer *tok);
-/* Makes pieces with such names control tokens. */
+/* Makes the pieces with the usual names of tokens that end generation control tokens. */
 void eog_control(struct inf_tokenizer *tok);

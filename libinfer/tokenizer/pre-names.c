@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GGUF's named splitters
+ * Defines GGUF's named splitters.
  *
- * A splitter is a list of expressions; each splits the words that the ones before it left. The
- * names and their meaning are those of llama.cpp (src/llama-vocab.cpp), including its differences
- * from the models' own files: it has one class for upper and lower case letters beyond ASCII, and
- * no '~' among the symbols.
+ * A splitter is a list of expressions. Each expression splits the words that the expressions before
+ * it made. The names and their meaning are those of llama.cpp (src/llama-vocab.cpp), including its
+ * differences from the models' own files: llama.cpp has one class for upper and lower case letters
+ * beyond ASCII, and does not count '~' as a symbol.
  */
 #include "tokenizer/pre-names.h"
 
@@ -14,7 +14,7 @@
 
 #include "core/err.h"
 
-/* Stand for the hand-written splitters. */
+/* These strings stand for the hand-written splitters. */
 #define GPT2   "\1"
 #define LLAMA3 "\2"
 #define QWEN2  "\3"
@@ -37,7 +37,8 @@
     ASCII_PUNCT "[A-Za-z]+|[^\\r\\n\\p{L}\\p{P}" SYMBOLS "]?[\\p{L}\\p{M}]+| ?[\\p{P}" SYMBOLS     \
                 "]++[\\r\\n]*" TAIL
 #define BLOOM " ?[^(\\s|.,!?…。，、।۔،)]+"
-/* White space is excluded, because llama.cpp does not find any there. */
+/* White space is excluded from these ranges, because llama.cpp does not match white space in
+ * them. */
 #define DEEPSEEK_CJK "(?:(?!\\s)[一-龥ࠀ-一가-\\x{d7ff}])++"
 #define HAN                                                                                        \
     "[\\x{4e00}-\\x{9fff}\\x{3400}-\\x{4dbf}\\x{20000}-\\x{2a6df}\\x{2a700}-\\x{2b73f}"            \
@@ -105,7 +106,8 @@ static const char *const steps[][7] = {
                     "[\\r\\n]*|(?<![^\\S\\r\\n])\\s*[\\r\\n]+|\\s{512}(?!\\S)|\\s{256}(?!\\S)|"
                     "\\s{128}(?!\\S)|\\s{64}(?!\\S)|\\s{32}(?!\\S)|\\s{16}(?!\\S)|"
                     "\\s{8}(?!\\S)|\\s{4}(?!\\S)|\\s{1,2}(?!\\S)|\\s{1}"},
-    /* The lookbehind makes sure that a run of spaces inside the text is looked at only once. */
+    /* The lookbehind makes sure that the match of a run of spaces is tried only at its start, which
+     * avoids quadratic time. */
     [KIND_DEEPSEEK_LLM] = {"[\r\n]", DEEPSEEK_LETTERS, "\\s?[!-/:-~！-／：-～‘-‟\\x{3001}-。]+",
                            "(?<!\\s)\\s+\\z", DEEPSEEK_CJK, "\\p{N}+"},
     [KIND_DEEPSEEK3] = {"\\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", PUNCT_WORDS},

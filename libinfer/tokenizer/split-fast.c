@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hand-written splitters of GPT-2, Llama 3, Qwen 2 and Qwen 3.5
+ * Runs the hand-written splitters of GPT-2, Llama 3, Qwen 2, Qwen 3.5, o200k and Tekken.
  *
- * Each function tries the alternatives of its expression in order. Tests compare them with the
- * expressions on the regular engine.
+ * The function of a splitter tries the alternatives of its regular expression in order. Tests
+ * compare its words with those of the expression itself.
  */
 #include <string.h>
 
@@ -46,7 +46,7 @@ struct cursor {
     enum uni_version version;
 };
 
-/* Class of the code point at @at, and its length; 0 at the end. */
+/* Returns the class of the code point at @at, and its length; both are 0 at the end. */
 static unsigned class_at(const struct cursor *c, size_t at, size_t *ret_len)
 {
     uint32_t cp;
@@ -58,7 +58,8 @@ static unsigned class_at(const struct cursor *c, size_t at, size_t *ret_len)
     return uni_class(cp, c->version);
 }
 
-/* The end of the run of code points from @at with a class in @set (or not in it). */
+/* Returns the end of the run of code points from @at whose class is in @set, or not in @set if
+ * @negated. */
 static size_t match_run(const struct cursor *c, size_t at, unsigned set, bool negated)
 {
     size_t n;
@@ -77,7 +78,7 @@ static char ascii_lower(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
 }
 
-/* Length of 's 't 're 've 'm 'll 'd at @at, or 0. */
+/* Returns the length of a contraction ('s 't 're 've 'm 'll 'd) at @at, or 0. */
 static size_t match_contraction(const struct cursor *c, size_t at, bool any_case, bool fold)
 {
     char a, b;
@@ -133,7 +134,8 @@ static size_t gpt2_word(const struct cursor *c, size_t at)
     return match_spaces(c, at);
 }
 
-/* The end of the last newline in the white space from @at, or @at. */
+/* Returns the end of the last newline in the white space from @at on, or @at if there is no
+ * newline. */
 static size_t match_newlines(const struct cursor *c, size_t at)
 {
     const size_t end = match_run(c, at, UNI_SPACE, false);
@@ -196,7 +198,8 @@ static size_t match_cased(const struct cursor *c, size_t at, unsigned letters)
             end += n;
         return end;
     }
-    /* U* backtracks until W+ matches the last letter without case. */
+    /* The expression's U* backtracks until W+ can match, which is at the last letter without
+     * case. */
     return both_end > both ? both_end : end;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Splitter steps of tokenizer.json and GGUF, except for the hand-written ones of split-fast.c.
+ * Runs the splitter steps of tokenizer.json and GGUF files. split-fast.c has the hand-written
+ * splitters.
  */
 #include "tokenizer/split.h"
 
@@ -32,13 +33,13 @@ void splitter_done(struct splitter *s)
     *s = (struct splitter){0};
 }
 
-/* Takes matches and the gaps between them, in order, and turns them into segments. */
+/* A cutter takes matches and the gaps between them, in order, and turns them into segments. */
 struct cutter {
     struct segs *out;
     size_t base;
     enum split_behavior behavior;
     bool previous;     /* whether the last part was a match */
-    size_t first;      /* segments from this one on belong to the current text */
+    size_t first;      /* index of the first segment of the text that is being cut */
     size_t start, len; /* MERGED_NEXT: a delimiter that waits for the following part */
     bool waiting;
 };
@@ -54,7 +55,7 @@ static int cut_extend(struct cutter *c, size_t len)
     return 0;
 }
 
-/* A delimiter joins the part behind it, unless that is a delimiter too. */
+/* Joins a delimiter with the part behind it, unless that part is a delimiter too. */
 static int cut_merged_next(struct cutter *c, size_t start, size_t len, bool match)
 {
     int r = 0;
@@ -162,7 +163,7 @@ static bool is_delimiter(const struct split_step *st, uint32_t cp)
     }
 }
 
-/* Delimiters of one code point, each of which is one match. */
+/* Splits at delimiters. Each delimiter is one code point and one match. */
 static int by_code_point(const struct split_step *st, const char *s, size_t len, struct cutter *c)
 {
     size_t done = 0, n;
@@ -201,7 +202,7 @@ static int by_fast(const struct split_step *st, const char *s, size_t len, size_
 static int by_words(const char *s, size_t len, size_t base, struct segs *out)
 {
     size_t start = 0, n;
-    int last = 0, r = 0; /* 0 space, 1 word, 2 other */
+    int last = 0, r = 0; /* 0: space, 1: word, 2: other */
 
     for (size_t i = 0; r == 0 && i < len; i += n) {
         uint32_t cp;
@@ -219,7 +220,8 @@ static int by_words(const char *s, size_t len, size_t base, struct segs *out)
     return r == 0 && last != 0 ? segs_push(out, base + start, len - start, -1) : r;
 }
 
-/* SentencePiece's scripts: kana count as Han, and so does U+30FC. */
+/* Returns the number of a code point's script as in SentencePiece, where kana and U+30FC count as
+ * Han. A space belongs to any script (-1). */
 static int script_of(uint32_t cp)
 {
     return cp == ' ' ? -1 : uni_script(cp);
@@ -231,8 +233,8 @@ static int by_scripts(const char *s, size_t len, size_t base, struct segs *out)
     int last = -2, r = 0;
     bool open = false;
 
-    /* Text before the first code point with a script is dropped, because the reference makes no
-     * range for it. */
+    /* Text before the first code point with a script is dropped, as in Hugging Face's
+     * tokenizers. */
     for (size_t i = 0; r == 0 && i < len; i += n) {
         uint32_t cp;
         int script;
@@ -269,8 +271,8 @@ static int by_length(const struct split_step *st, const char *s, size_t len, siz
     return r == 0 && start < len ? segs_push(out, base + start, len - start, -1) : r;
 }
 
-/* Splits runs of digits into groups of three from the right. Text before a number stays with its
- * first group, as in llama.cpp, where a later splitter separates them. */
+/* Splits runs of digits into groups of three from the right. Text before a number stays with the
+ * number's first group, as in llama.cpp, where a later step separates them. */
 static int by_groups(const struct split_step *st, const char *s, size_t len, size_t base,
                      struct segs *out)
 {
@@ -301,8 +303,9 @@ static int by_groups(const struct split_step *st, const char *s, size_t len, siz
     return r == 0 && done < len ? segs_push(out, base + done, len - done, -1) : r;
 }
 
-/* Splits a run of ASCII digits wherever a multiple of three digits is left. These are the matches
- * of (?=(?:[0-9]{3})+(?![0-9])), which takes quadratic time as an expression. */
+/* Splits a run of ASCII digits at each place where the number of remaining digits is a multiple of
+ * three. These places are the matches of (?=(?:[0-9]{3})+(?![0-9])); matching that expression would
+ * take quadratic time. */
 static int by_ascii_groups(const char *s, size_t len, size_t base, struct segs *out)
 {
     size_t done = 0, i = 0;
@@ -372,7 +375,8 @@ static int put_bytes(struct str *out, const char *s, size_t len)
     return r;
 }
 
-/* Appends a segment with every ' ' replaced, and with a prefix if there is one. */
+/* Appends a segment in which every ' ' is replaced by the symbol of the step, with a prefix if the
+ * step adds one. */
 static int put_metaspace(const struct split_step *st, const char *s, size_t len, bool first,
                          struct str *out)
 {
@@ -398,8 +402,8 @@ static int put_metaspace(const struct split_step *st, const char *s, size_t len,
     return r;
 }
 
-/* Runs steps that change the text. A prefix counts as coming from the start of the segment, like
- * the text behind it, so zero grows with the text. */
+/* Runs a step that changes the text. A prefix that the step adds to the first word counts as a part
+ * of the input's first code point, so @out->zero (text.h) includes it. */
 static int rewrite_text(const struct split_step *st, struct text *in, struct text *out)
 {
     const struct split_step at_text = {.kind = SPLIT_STRING,

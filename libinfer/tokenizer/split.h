@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Splitters (pre-tokenizers): segments of text into words
+ * Splits segments of text into words. A splitter is called a pre-tokenizer elsewhere.
  *
- * A splitter is a list of steps. tokenizer.json lists them; a GGUF file only names its splitter,
- * and pre-names.c has the steps. The steps that most models use are hand-written. They give the
- * same words as the regular expressions that define them.
+ * A splitter is a list of steps. tokenizer.json contains this list; a GGUF file contains only the
+ * name of a splitter, and pre-names.c has the steps for each name. The steps that most models use
+ * are hand-written, and give the same words as the regular expressions that define them.
  */
 
 #include "tokenizer/pattern.h"
@@ -15,8 +15,8 @@
 enum split_kind {
     SPLIT_REGEX,
     SPLIT_STRING,
-    SPLIT_FAST,  /* a hand-written splitter, isolated */
-    SPLIT_BYTES, /* ByteLevel: optionally a leading space, then bytes as characters */
+    SPLIT_FAST,  /* a hand-written splitter; each match is a word */
+    SPLIT_BYTES, /* ByteLevel: adds a leading space if asked to, and replaces bytes by characters */
     SPLIT_METASPACE,
     SPLIT_WORDS, /* "Whitespace": \w+|[^\w\s]+ */
     SPLIT_SPACES,
@@ -25,8 +25,9 @@ enum split_kind {
     SPLIT_SCRIPTS,
     SPLIT_CHAR, /* CharDelimiterSplit */
     SPLIT_LENGTH,
-    SPLIT_ASCII_GROUPS, /* ASCII digits in groups of three from the right */
-    SPLIT_GROUPS_OF_3,  /* digits from the right, including the text before them */
+    SPLIT_ASCII_GROUPS, /* groups of three ASCII digits, counted from the right */
+    SPLIT_GROUPS_OF_3,  /* groups of three digits, counted from the right; the first one includes
+                           the text before it */
 };
 
 enum split_behavior {
@@ -43,16 +44,16 @@ enum split_fast {
     SPLIT_LLAMA3,
     SPLIT_QWEN2,
     SPLIT_QWEN35,
-    SPLIT_O200K,       /* as in llama.cpp: beyond ASCII, letters have no case */
-    SPLIT_TEKKEN,      /* as O200K, without contractions, with single digits */
-    SPLIT_O200K_MARKS, /* marks are letters */
+    SPLIT_O200K,       /* as in llama.cpp: letters beyond ASCII have no case */
+    SPLIT_TEKKEN,      /* like SPLIT_O200K, but without contractions, and digits are single words */
+    SPLIT_O200K_MARKS, /* like SPLIT_O200K, but marks are letters */
 };
 
 enum split_prepend {
     SPLIT_PREPEND_NEVER,
     SPLIT_PREPEND_FIRST,
     SPLIT_PREPEND_ALWAYS,
-    SPLIT_PREPEND_FORCED, /* even if the text already starts with it */
+    SPLIT_PREPEND_FORCED, /* even if the text already starts with the prefix */
 };
 
 struct split_step {
@@ -60,7 +61,7 @@ struct split_step {
     enum split_behavior behavior;
     enum uni_version version;
     bool invert;
-    bool fold; /* FAST: 's also matches 'ſ, as (?i:'s) does */
+    bool fold; /* FAST: the contraction 's also matches 'ſ, as (?i:'s) does */
     enum split_fast fast;
     struct pattern *regex; /* owned */
     const char *text;      /* STRING, METASPACE, CHAR; borrowed */
@@ -84,7 +85,8 @@ void splitter_done(struct splitter *s);
 int splitter_run(const struct splitter *s, struct pattern_work *work, struct text *text,
                  struct text *spare);
 
-/* The end of the word that starts at @at, which must be less than @len. */
+/* Returns the end of the word that starts at @at, which must be less than @len. */
 size_t split_fast_word(const struct split_step *st, const char *s, size_t len, size_t at);
-/* Whether @pattern is one of the hand-written splitters; if so, sets *ret. */
+/* Returns whether there is a hand-written splitter for the expression @pattern; if so, sets *ret
+ * and *ret_fold. */
 bool split_fast_find(const char *pattern, size_t len, enum split_fast *ret, bool *ret_fold);

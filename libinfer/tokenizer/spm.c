@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SentencePiece's BPE by scores. unigram.c has the other model.
+ * Encodes with SentencePiece's BPE by scores. unigram.c has SentencePiece's other model.
  */
 #include "tokenizer/spm.h"
 
@@ -15,7 +15,7 @@
 
 struct spm_symbol {
     const char *text;
-    size_t len; /* 0: merged away */
+    size_t len; /* 0: the symbol was merged into another */
     int32_t prev, next;
     bool frozen;
 };
@@ -176,7 +176,7 @@ static int split_text(const struct spm *m, struct spm_work *w, const char *text,
     return 0;
 }
 
-/* An unused piece is emitted as the parts that it was merged from. */
+/* Emits a piece; an unused piece is emitted as the parts that it was merged from. */
 static int put_piece(const struct spm *m, struct spm_work *w, const char *s, size_t len,
                      struct ids *out)
 {

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * SentencePiece's two models: BPE by scores, and unigram
+ * Encodes text with the two models of SentencePiece: BPE by scores, and unigram.
  *
- * Both take normalized text. User-defined pieces are found first and are not split. Unused pieces
- * take part in merges and are split again at the end.
+ * Both models take normalized text. User-defined pieces are found first and are not split. In BPE,
+ * unused pieces take part in merges and are split again at the end.
  */
 
 #include "core/map.h"
@@ -17,13 +17,13 @@ struct spm {
     const struct vocab *vocab;
     struct map pieces; /* possible results of merges: normal, user-defined and unused pieces */
     struct trie user;  /* user-defined pieces */
-    struct trie all;   /* unigram: the same items as pieces */
+    struct trie all;   /* unigram: the texts of `pieces` */
     uint32_t max_len;
     int32_t bytes[256];
     bool byte_fallback; /* unknown characters become bytes */
     bool has_unused;
     int32_t unknown; /* -1: unknown characters without bytes are dropped */
-    bool single;     /* unigram: sums are float, as in SentencePiece */
+    bool single;     /* unigram: sums of scores are float, as in SentencePiece, not double */
     bool user_bonus; /* unigram: user-defined pieces always win */
     bool user_zero;  /* unigram: user-defined pieces score 0, as in llama.cpp */
     double unknown_score, max_score;
@@ -39,8 +39,8 @@ struct spm_work {
     struct map split; /* maps an unused piece's text to the length of its left part */
 };
 
-/* Call it when the vocabulary is complete. @any_kind: unigram of tokenizer.json, which treats all
- * pieces alike. */
+/* Builds the tables of a model. The vocabulary must be complete. @any_kind: treats all kinds of
+ * pieces alike, as the unigram model of tokenizer.json does. */
 int spm_init(struct spm *m, const struct vocab *vocab, bool unigram, bool any_kind);
 void spm_done(struct spm *m);
 void spm_work_done(struct spm_work *w);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Growing lists of segments and ids.
+ * Appends to growing lists of segments and ids.
  */
 #include "tokenizer/text.h"
 

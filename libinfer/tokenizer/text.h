@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * A text while it is encoded to ids
+ * Holds a text while it is encoded to ids.
  *
- * Bytes in one buffer and an ordered list of segments of them. A segment is text that still must be
- * encoded, or a token that was already found. Bytes without a segment are dropped. Steps read the
- * list and write a new one; some write a new buffer too.
+ * A text is a buffer of bytes and an ordered list of segments of the buffer. A segment is text that
+ * still must be encoded, or a token that was already found. Bytes that are in no segment are
+ * dropped. A step of the tokenizer reads the list and writes a new one; some steps write a new
+ * buffer as well.
  */
 
 #include "core/macros.h"
@@ -28,8 +29,8 @@ void segs_done(struct segs *s);
 struct text {
     struct str buf;
     struct segs segs;
-    /* This many bytes at the start of buf come from the first code point of the input. A segment
-     * that begins among them is the first word of a text. */
+    /* Number of bytes at the start of buf that come from the first code point of the input. A
+     * segment that begins among these bytes is the first word of the input. */
     size_t zero;
 };
 
@@ -42,5 +43,5 @@ struct ids {
     size_t max; /* 0: unlimited */
 };
 
-/* -E2BIG beyond the limit. */
+/* Returns 0; -E2BIG beyond the limit; or -ENOMEM. */
 int ids_push(struct ids *ids, int32_t id);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Accessors of a tokenizer's vocabulary and special tokens (<infer/tokenizer.h>).
+ * Gives access to the vocabulary and the special tokens of a tokenizer (<infer/tokenizer.h>).
  */
 #include <string.h>
 

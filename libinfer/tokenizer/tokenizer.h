@@ -11,11 +11,11 @@ struct format;
 struct ggml_bin;
 struct gguf;
 
-/* Loads the tokenizer of an opened model. It comes from the metadata of a GGUF file
+/* Loads the tokenizer of an opened model. The tokenizer is read from the metadata of a GGUF file
  * (tokenizer.ggml.*), or from the first of these files that a directory contains: tokenizer.json,
  * tokenizer.model (SentencePiece), vocab.json with merges.txt, vocab.txt (WordPiece). In a
- * directory, tokenizer_config.json and similar files are read as well if they exist. Texts of GGUF
- * files are borrowed: @f or @g must outlive the tokenizer. */
+ * directory, tokenizer_config.json and similar files are read as well if they exist. The tokenizer
+ * borrows the texts of a GGUF file, so @f or @g must outlive the tokenizer. */
 int tokenizer_open(const struct format *f, struct inf_tokenizer **ret_tok, struct inf_err *reterr);
 int tokenizer_open_gguf(const struct gguf *g, struct inf_tokenizer **ret_tok,
                         struct inf_err *reterr);
@@ -23,10 +23,12 @@ int tokenizer_open_dir(const char *dir, struct inf_tokenizer **ret_tok, struct i
 /* Loads the vocabulary of a Whisper model. */
 int tokenizer_open_bin(const struct ggml_bin *bin, struct inf_tokenizer **ret_tok,
                        struct inf_err *reterr);
-/* Loads a single file, recognized by its first bytes: tokenizer.json, a SentencePiece model,
- * vocab.txt, or GGUF. tokenizer_config.json and similar files beside it are read, too. */
+/* Loads a single file: tokenizer.json, a SentencePiece model, vocab.txt, or GGUF. The first bytes
+ * tell which of these it is. tokenizer_config.json and similar files in the same directory are read
+ * as well. */
 int tokenizer_open_file(const char *path, struct inf_tokenizer **ret_tok, struct inf_err *reterr);
-/* Loads tokenizer.json as text, with the texts of tokenizer_config.json and the others, or NULL. */
+/* Loads the text @json of a tokenizer.json. @config is the text of tokenizer_config.json, or
+ * NULL. */
 int tokenizer_parse_json(const char *json, size_t len, const char *config, size_t config_len,
                          struct inf_tokenizer **ret_tok, struct inf_err *reterr);
 struct inf_tokenizer *tokenizer_free(struct inf_tokenizer *tok);

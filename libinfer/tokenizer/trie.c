@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prefix search in a sorted array of strings.
+ * Searches a sorted array of strings for prefixes of a text.
  */
 #include "tokenizer/trie.h"
 
@@ -59,7 +59,8 @@ void trie_done(struct trie *t)
     *t = (struct trie){0};
 }
 
-/* The first item in [lo, hi) whose byte at @depth is at least @c. All items must have that byte. */
+/* Returns the first item in [lo, hi) whose byte at @depth is at least @c. All these items must have
+ * a byte at @depth. */
 static uint32_t lower_bound(const struct trie *t, uint32_t lo, uint32_t hi, uint32_t depth,
                             unsigned c)
 {
@@ -80,7 +81,7 @@ bool trie_step(const struct trie *t, struct trie_walk *w, unsigned char c, int32
         w->lo = t->first[c];
         w->hi = t->first[c + 1];
     } else {
-        /* The item that ended at the last byte comes first and has no next byte. */
+        /* The item that ended with the previous byte comes first. It has no byte at this depth. */
         if (w->lo < w->hi && t->items[w->lo].len == w->depth)
             w->lo++;
         w->lo = lower_bound(t, w->lo, w->hi, w->depth, c);

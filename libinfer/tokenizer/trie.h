@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Prefix search in a set of strings
+ * Searches a set of strings for prefixes of a text.
  *
- * A sorted array that is searched byte by byte. For the few bytes of pieces it is as fast as a
- * trie, and building it only means sorting. Texts are borrowed.
+ * The set is a sorted array that is searched byte by byte. Since pieces have few bytes, this is as
+ * fast as a trie, and building it only means sorting. The strings are borrowed.
  */
 
 #include "core/macros.h"
@@ -19,7 +19,7 @@ struct trie_item {
 struct trie {
     struct trie_item *items;
     uint32_t n, cap;
-    uint32_t first[257]; /* first item for each first byte; set by trie_seal() */
+    uint32_t first[257]; /* index of the first item with each first byte; set by trie_seal() */
 };
 
 int trie_add(struct trie *t, const char *text, uint32_t len, int32_t id);
@@ -42,8 +42,8 @@ static inline struct trie_walk trie_start(const struct trie *t)
     return (struct trie_walk){0, t->n, 0};
 }
 
-/* Continues with byte @c. Returns false if no item continues with it. *ret_id is the item that ends
- * here, or -1. */
+/* Continues with byte @c. Returns false if no item continues with @c. *ret_id is the id of the item
+ * that ends with this byte, or -1. */
 bool trie_step(const struct trie *t, struct trie_walk *w, unsigned char c, int32_t *ret_id);
 /* Finds the longest item that is a prefix of @text. Returns its length, or 0. */
 size_t trie_longest(const struct trie *t, const char *text, size_t len, int32_t *ret_id);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Unigram: the segmentation with the highest sum of scores, by Viterbi over byte positions
- * (SentencePiece's EncodeOptimized and Hugging Face's encode_optimized, which only differ in the
- * precision of their sums).
+ * Encodes with a unigram model: finds the segmentation with the highest sum of scores, with
+ * Viterbi's algorithm over byte positions. SentencePiece's EncodeOptimized and Hugging Face's
+ * encode_optimized do the same, and only differ in the precision of their sums.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,8 +13,9 @@
 
 struct spm_node {
     double score;
-    size_t start, next;  /* start of the best piece that ends here; next position on the path */
-    int32_t id, next_id; /* of those pieces; -1: unknown */
+    size_t start, next;  /* start of the best piece that ends at this position; next position on the
+                            best path */
+    int32_t id, next_id; /* ids of these two pieces; -1: an unknown character */
     bool set;
 };
 
@@ -42,7 +43,7 @@ static double score_of(const struct spm *m, int32_t id, size_t len)
     return vocab_score(m->vocab, id);
 }
 
-/* Tries all pieces that start at @at. */
+/* Extends the best path to @at by each piece that starts there. */
 static void extend_paths(const struct spm *m, struct spm_node *nodes, const char *text, size_t len,
                          size_t at)
 {
@@ -61,8 +62,8 @@ static void extend_paths(const struct spm *m, struct spm_node *nodes, const char
         p = &m->vocab->pieces[id];
         if (p->kind == PIECE_UNUSED && m->has_unused)
             continue;
-        /* As in SentencePiece, the letters "</s>" never become the control token. Callers that want
-         * the token find it before the text gets here. */
+        /* As in SentencePiece, the characters "</s>" in a text never become the control token. If a
+         * caller wants the control token, it was cut out of the text before this function runs. */
         if (p->kind == PIECE_CONTROL)
             continue;
         offer_piece(m, &nodes[i + 1], score_of(m, id, i + 1 - at) + here, at,
@@ -75,13 +76,13 @@ static void extend_paths(const struct spm *m, struct spm_node *nodes, const char
                     -1);
 }
 
-/* Emits a run of unknown characters: bytes or the unknown token. */
+/* Emits a run of unknown characters as bytes or as the unknown token. */
 static int put_unknown(const struct spm *m, const char *s, size_t len, struct ids *out)
 {
     const int32_t id = vocab_find(m->vocab, s, len);
     int r = 0;
 
-    /* The text "<unk>" itself. */
+    /* The run may be the text of the unknown token itself, such as "<unk>". */
     if (id >= 0 && id == m->unknown)
         return ids_push(out, id);
     if (m->byte_fallback) {

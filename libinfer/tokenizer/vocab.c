@@ -37,7 +37,8 @@ int vocab_reserve(struct vocab *v, uint32_t n, uint32_t n_ids)
 
 static int check_piece(const struct vocab *v, uint32_t id, size_t len, struct inf_err *reterr)
 {
-    /* Otherwise a small file could request much memory by an id far beyond the pieces so far. */
+    /* Ids far beyond the number of pieces are refused, because otherwise a small file could make
+     * the vocabulary allocate much memory. */
     if (id >= VOCAB_MAX_PIECES || (id >= v->cap && id / 16 > v->ids.n + 65536))
         return err_set(reterr, EINVAL, "token id %u is too large", id);
     if (len > VOCAB_MAX_PIECE)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of openai/whisper's tokenizer.py: the token text and the name of each language. */
+/* Lists the token text and the name of each language, as in openai/whisper's tokenizer.py. */
 #include "tokenizer/whisper-languages.h"
 
 const struct whisper_language whisper_languages[WHISPER_N_LANGUAGES] = {

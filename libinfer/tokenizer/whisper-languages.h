@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Whisper's languages, in the order of their tokens. Older models lack the last one. */
+/* Lists Whisper's languages, in the order of their tokens. Older models lack the last language. */
 
 enum {
     WHISPER_N_LANGUAGES = 100,

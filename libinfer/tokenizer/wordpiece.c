@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * WordPiece and WordLevel encoding of single words.
+ * Encodes single words with WordPiece and WordLevel.
  */
 #include "tokenizer/wordpiece.h"
 
@@ -50,7 +50,8 @@ static size_t count_chars(const char *s, size_t len)
     return n;
 }
 
-/* The longest piece at @at that ends at a code point. */
+/* Finds the longest piece at the start of @s that ends at the border of a code point. Returns its
+ * length, or 0. */
 static size_t longest_piece(const struct trie *t, const char *s, size_t len, int32_t *ret_id)
 {
     struct trie_walk w = trie_start(t);

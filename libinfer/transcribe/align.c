@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From attention scores to times: softmax over frames, normalization to mean 0 and deviation 1 over
- * tokens, a median of seven frames, the mean over heads, and the cheapest path. */
+/* Computes times from attention scores: softmax over frames, normalization to mean 0 and deviation
+ * 1 over tokens, a median of seven frames, the mean over heads, and the cheapest path. */
 #include "transcribe/align.h"
 
 #include <errno.h>
@@ -35,7 +35,8 @@ static void softmax_row(float *row, uint32_t n)
         row[i] = (float)((double)row[i] / sum);
 }
 
-/* A frame with equal scores for all tokens has no information: it becomes 0. */
+/* Standardizes a frame over all tokens. A frame with equal scores for all tokens tells nothing and
+ * becomes 0. */
 static void standardize_column(float *column, uint32_t n, size_t stride)
 {
     double sum = 0, squares = 0, mean, deviation;
@@ -68,8 +69,8 @@ static float median_frame(const float *x)
     return sorted[MEDIAN_REACH];
 }
 
-/* Smooths a row, mirrored at its ends; a row that is too short for that is not changed. @padded has
- * room for n + 2 × MEDIAN_REACH values. */
+/* Smooths a row with a median filter, for which the row is mirrored at its ends. A row that is too
+ * short to be mirrored is not changed. @padded has room for n + 2 × MEDIAN_REACH values. */
 static void smooth_row(float *row, uint32_t n, float *padded)
 {
     if (n <= MEDIAN_REACH)
@@ -94,8 +95,9 @@ static void prepare_head(const struct align_params *p, float *head, float *padde
 }
 
 /*
- * Computes the costs of the cheapest paths to each place of @x, [n][m], with a border of one before
- * the first row and column, and the step that leads to each. Only two rows of costs are kept.
+ * Computes the cost of the cheapest path to each element of @x, [n][m], and in @steps the last step
+ * of this path. The path starts from a border: a row and a column of costs before the first row and
+ * the first column. Only two rows of costs are kept.
  */
 static void find_steps(const float *x, uint32_t n, uint32_t m, float *cost, uint8_t *steps)
 {

@@ -141,7 +141,7 @@ uint32_t attempt_items(struct attempt *a, const struct kv_table *memory, struct 
     return n;
 }
 
-/* log Σ exp(x × scale). Stores the masses in the space if @keep is true. */
+/* Returns log Σ exp(x × scale). Stores the masses in @space if @keep is true. */
 static double log_sum(struct attempt_space *space, const float *x, uint32_t n, float scale,
                       bool keep, float *ret_max)
 {
@@ -159,7 +159,7 @@ static double log_sum(struct attempt_space *space, const float *x, uint32_t n, f
     return log(row_total(space->sums, n_runs)) + (double)max * (double)scale;
 }
 
-/* Samples a token by its mass among those of the space. */
+/* Draws a token with a probability proportional to its mass in @space. */
 static int32_t draw_token(const struct attempt_space *space, uint32_t n, struct rng *rng)
 {
     const uint32_t n_runs = row_n_runs(n);
@@ -180,7 +180,7 @@ static int32_t draw_token(const struct attempt_space *space, uint32_t n, struct 
     return last;
 }
 
-/* Appends one token to a text, chosen by the logits of its last one. */
+/* Chooses a token by the logits of the text's last token, and appends it to the text. */
 static void append_token(struct attempt *a, struct attempt_text *t, struct attempt_space *space,
                          struct rng *rng, float *logits)
 {
@@ -216,7 +216,7 @@ struct branch {
     double log_probability;
 };
 
-/* The @k most likely tokens of a row, by @k passes, because @k is small. */
+/* Finds the @k most likely tokens of a row in @k passes over the row, because @k is small. */
 static uint32_t top_of(struct attempt_space *space, float *logits, uint32_t n, uint32_t k,
                        const struct attempt_text *text, uint32_t parent, struct branch *out)
 {
@@ -260,7 +260,7 @@ static void copy_text(struct attempt_text *to, const struct attempt_text *from,
     }
 }
 
-/* The most likely branches of all beams continue. Branches that end become finished texts. */
+/* Continues the most likely branches of all beams. Branches that end become finished texts. */
 static bool take_beams(struct attempt *a, struct attempt_space *space, float *logits)
 {
     const uint32_t n = a->params.n_texts, n_vocab = a->tokens->n_vocab;
@@ -290,12 +290,12 @@ static bool take_beams(struct attempt *a, struct attempt_space *space, float *lo
     a->texts = a->next;
     a->next = swap;
     for (uint32_t i = n_kept; i < n; i++)
-        a->texts[i].ended = true; /* broken weights */
+        a->texts[i].ended = true; /* the weights are broken */
     return a->n_finished == n || n_kept < n || a->texts[0].n_said == max_said(a) ||
            a->params.n_prompt + a->texts[0].n_said > a->params.n_context;
 }
 
-/* If too few texts have ended, beams count as finished, too. */
+/* Counts beams as finished texts, too, if too few texts have ended. */
 static void finish_beams(struct attempt *a)
 {
     for (uint32_t i = 0; i < a->params.n_texts && a->n_finished < a->params.n_texts; i++)
@@ -339,7 +339,8 @@ bool attempt_take(struct attempt *a, struct attempt_space *space, struct rng *rn
             finish_beams(a);
         return over;
     }
-    /* All texts share the first row, and the rules write into it. */
+    /* All texts begin with the blocks of the prompt, and choose their first tokens from one row of
+     * logits. The rules write the same values into this row for each text. */
     for (uint32_t i = 1; !a->begun && i < n; i++)
         kv_table_share(&a->texts[i].table, &a->texts[0].table, a->texts[0].table.n_tokens);
     for (uint32_t i = 0; i < n; i++) {

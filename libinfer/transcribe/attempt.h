@@ -4,10 +4,10 @@
 /*
  * One attempt at the text of a window, at one temperature
  *
- * At temperature 0 it takes the most likely token, or follows beams of the most likely texts. Above
- * 0 it samples several texts and takes the most likely one. The caller computes the steps, together
- * with those of other windows: attempt_items() says what to compute, and attempt_take() takes the
- * results. The rules are those of OpenAI's whisper.
+ * At temperature 0 an attempt takes the most likely tokens, or follows beams of the most likely
+ * texts. At other temperatures it samples several texts and takes the most likely one. The caller
+ * computes the steps, together with the steps of other windows: attempt_items() says what to
+ * compute, and attempt_take() takes the results. The rules are those of OpenAI's whisper.
  */
 
 #include "core/rng.h"
@@ -21,7 +21,7 @@ enum { ATTEMPT_MAX_TEXTS = 16 };
 /* Working memory that the attempts of one thread share. */
 struct attempt_space {
     const struct row_kernels *kernels;
-    float *masses, *peaks, *sums; /* per run of the vocabulary */
+    float *masses, *peaks, *sums; /* masses of all tokens; peaks and sums of their runs */
 };
 
 int attempt_space_init(struct attempt_space *space, const struct row_kernels *kernels, uint32_t n);
@@ -30,7 +30,7 @@ void attempt_space_done(struct attempt_space *space);
 struct attempt_params {
     const int32_t *prompt; /* borrowed until the attempt is over */
     uint32_t n_prompt;
-    uint32_t i_start; /* index of the token in it that begins the transcript */
+    uint32_t i_start; /* index of the token of the prompt that begins the transcript */
     double temperature;
     uint32_t n_texts; /* samples or beams; 1 … ATTEMPT_MAX_TEXTS */
     uint32_t n_context;
@@ -38,7 +38,7 @@ struct attempt_params {
 
 struct attempt_text {
     struct kv_table table;
-    int32_t *said; /* [n_context / 2] */
+    int32_t *said; /* [n_context / 2] tokens of the text */
     uint32_t n_said;
     double log_probability; /* sum over all tokens, including the end */
     bool ended;
@@ -50,7 +50,7 @@ struct attempt {
     struct rules rules;
     uint32_t max_texts;
     struct attempt_text *texts; /* [max_texts], of which params.n_texts are used */
-    /* Beams: those of the next step, and finished texts. */
+    /* For beam search: the beams of the next step, and the finished texts. */
     struct attempt_text *next, *finished;
     uint32_t n_finished;
     bool begun;
@@ -63,11 +63,12 @@ int attempt_init(struct attempt *a, struct decode *d, const struct speech_tokens
 void attempt_done(struct attempt *a);
 
 void attempt_begin(struct attempt *a, const struct attempt_params *params);
-/* Appends up to n_texts items for the next step, and returns how many. */
+/* Writes up to n_texts items for the next step to @items, and returns how many. */
 uint32_t attempt_items(struct attempt *a, const struct kv_table *memory, struct decode_item *items);
-/* Takes the logits of these items and overwrites them. Returns true when the attempt is over. */
+/* Takes the logits of the items of attempt_items(), and overwrites the logits. Returns true when
+ * the attempt is over. */
 bool attempt_take(struct attempt *a, struct attempt_space *space, struct rng *rng, float *logits);
-/* The most likely text of an attempt that is over. */
+/* Returns the most likely text of an attempt that is over. */
 const struct attempt_text *attempt_best(const struct attempt *a);
 /* Releases the blocks of all texts. */
 void attempt_clear(struct attempt *a);

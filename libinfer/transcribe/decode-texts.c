@@ -11,7 +11,8 @@
 
 enum { BLOCK_TOKENS = 64 };
 
-/* Each text may have one block that it shares with no other. */
+/* Makes a pool with blocks for all memories and texts. A text may need one block more, for its copy
+ * of a last block that it shared. */
 static int make_pool(struct decode *d)
 {
     const struct decode_params *p = &d->params;
@@ -109,7 +110,8 @@ int decode_text_init(struct decode *d, struct kv_table *text)
     return kv_table_init(text, d->pool, whisper_decoder_shape(d->params.decoder)->n_ctx);
 }
 
-/* Cannot fail: the pool has enough blocks for the maximum number of tables. */
+/* Extends a table by @n positions. This cannot fail, because the pool has enough blocks for the
+ * maximum number of tables. */
 static void extend_table(struct kv_table *table, uint32_t n)
 {
     const int r = kv_table_extend(table, n);

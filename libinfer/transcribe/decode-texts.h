@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Whisper's decoder on a backend: memories of windows, and the texts about them
+ * Whisper's decoder on a backend: memories of windows, and the texts that it writes for them
  *
  * A memory is the keys and values that the decoder computes once for a window. Memories and texts
  * are tables in one pool of blocks. Texts of several windows are computed together. Texts of one
- * window share its memory, and their blocks as far as they begin alike.
+ * window share its memory, and the blocks of the tokens with which they all begin.
  */
 
 #include "backend/backend.h"
@@ -37,8 +37,8 @@ struct decode {
     int32_t *zeros;         /* [n_audio] */
 };
 
-/* -EOPNOTSUPP with the reason, -ENOMEM. @d must be zeroed. Call decode_done() also after a
- * failure. */
+/* Compiles the decoder. -EOPNOTSUPP with the reason, -ENOMEM. @d must be zeroed. Call decode_done()
+ * also after a failure. */
 int decode_init(struct decode *d, const struct decode_params *params, struct inf_err *reterr);
 void decode_done(struct decode *d);
 
@@ -56,10 +56,11 @@ struct decode_item {
     const int32_t *tokens;
     uint32_t n_tokens;
     uint32_t n_logits;     /* logits are requested for this many of the last tokens */
-    int32_t i_first_logit; /* one more row of logits, before these; < 0: none */
+    int32_t i_first_logit; /* index of a token before the last n_logits tokens whose logits are
+                              requested, too; < 0: none */
 };
 
-/* Where attention scores are written, as in struct batch. */
+/* The place to write attention scores to, as in struct batch. */
 struct decode_scores {
     float *kept;
     uint32_t i_kept, n_kept, kept_tokens;
@@ -67,7 +68,7 @@ struct decode_scores {
 };
 
 /* Runs one step of @n texts, whose tables grow by their tokens. @logits: rows in the order of the
- * items, and within an item in the order of its tokens. @scores: NULL, or for the rows in the same
- * order. Errors as of the backend's run(). */
+ * items, and within an item in the order of its tokens. @scores: NULL, or where to write the scores
+ * of the rows, in the order of @logits. Errors as of the backend's run(). */
 int decode_run(struct decode *d, const struct decode_item *items, uint32_t n, float *logits,
                const struct decode_scores *scores);

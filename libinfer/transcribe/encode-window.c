@@ -3,8 +3,8 @@
  * Runs Whisper's encoder.
  *
  * Three plans run one after another: the two convolutions for each window, and the layers for all
- * windows. Between them the rows for the next convolution are laid out: three consecutive rows of
- * its input, with zeros beyond the ends of the signal.
+ * windows. Before each convolution its rows are laid out: each consists of three consecutive rows
+ * of the convolution's input, with zeros beyond the ends of the signal.
  */
 #include "transcribe/encode-window.h"
 
@@ -14,7 +14,8 @@
 #include "core/err.h"
 
 enum {
-    BLOCK_TOKENS = 256, /* of 1500 tokens: few steps of the softmax */
+    BLOCK_TOKENS = 256, /* a window has 1500 rows; the softmax takes one step per block, so large
+                           blocks mean few steps */
     TAPS = 3,
 };
 
@@ -25,8 +26,9 @@ struct encode {
     struct plan *plans[WHISPER_N_PARTS];
     uint32_t max_windows;
     uint32_t *blocks;       /* [n_blocks], all blocks of the store */
-    uint32_t n_blocks;      /* blocks for the rows of all windows, and of those of the first part */
-    uint32_t max_rows;      /* of a part */
+    uint32_t n_blocks;      /* enough for the rows of all windows, or of one window in the first
+                               part */
+    uint32_t max_rows;      /* limit of rows of a part */
     uint32_t *logit_rows;   /* [max_rows] */
     int32_t *tokens;        /* [max_rows], all 0 */
     struct batch_seq *seqs; /* [max_windows], one per window */
@@ -35,7 +37,7 @@ struct encode {
     float *hidden;          /* output of the second: [max_windows, n_ctx, n_embd] */
     /* State of a run. */
     const float *mel;
-    uint32_t n_windows, i_window; /* i_window: for the convolutions */
+    uint32_t n_windows, i_window; /* i_window: the window in the convolutions */
     enum whisper_part part;       /* next part to run */
     uint32_t i_stage;             /* next stage within the part */
     bool many;                    /* several windows were computed since the last encode_rest() */
@@ -51,7 +53,8 @@ static uint32_t blocks_of(uint32_t n_rows)
     return DIV_UP(n_rows, BLOCK_TOKENS);
 }
 
-/* @fast: see encode_new(). */
+/* Makes the KV store. @fast: keys and values are stored in the backend's fastest format, otherwise
+ * as F32. */
 static int make_store(struct encode *enc, bool fast)
 {
     const struct backend_ops *ops = enc->backend->ops;
@@ -100,7 +103,7 @@ static int make_arrays(struct encode *enc)
     return 0;
 }
 
-/* Rows per window. */
+/* Returns the number of rows per window. */
 static uint32_t rows_of(const struct encode *enc, enum whisper_part part)
 {
     return part == WHISPER_CONV1 ? 2 * enc->shape->n_ctx : enc->shape->n_ctx;
@@ -168,8 +171,8 @@ struct encode *encode_free(struct encode *enc)
     return NULL;
 }
 
-/* Lays out the input of a convolution. Row i has rows step × i - 1 … step × i + 1 of @x, [n_in,
- * width]. */
+/* Lays out the input of a convolution. Row i of @rows has rows step × i - 1 … step × i + 1 of @x,
+ * [n_in, width]. */
 static void lay_out(const float *x, uint32_t n_in, uint32_t width, uint32_t step, float *rows)
 {
     for (uint32_t i = 0; i * step < n_in; i++)
@@ -183,7 +186,8 @@ static void lay_out(const float *x, uint32_t n_in, uint32_t width, uint32_t step
         }
 }
 
-/* Runs one part, or a piece of it: then @enc->i_stage is the stage to continue with. */
+/* Runs one part, or a piece of it. After the call @enc->i_stage is the stage to continue with, or 0
+ * at the end of the part. */
 static int run_part(struct encode *enc, const float *input, float *out)
 {
     const struct backend_ops *ops = enc->backend->ops;

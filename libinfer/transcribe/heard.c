@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Results of an attempt: accepting or refusing a window's text, and sending its segments and words.
+ * Takes the result of an attempt: accepts or refuses the text of the window, and sends its segments
+ * and words.
  */
 #include "transcribe/heard.h"
 
@@ -26,7 +27,7 @@ struct heard {
     size_t i_word; /* the first word that no segment has taken */
 };
 
-/* Whether the language is written with blanks between words. */
+/* Returns whether the language @code is written with blanks between words. */
 static bool has_blanks(const char *code)
 {
     static const char *const without[] = {"zh", "ja", "th", "lo", "my", "yue"};
@@ -49,7 +50,8 @@ static size_t text_tokens(const struct transcriber *t, const int32_t *tokens, si
     return m;
 }
 
-/* The text of tokens without times. The caller frees it. NULL if memory is short. */
+/* Returns the text of the tokens that are not times. The caller frees it. NULL if memory is
+ * short. */
 static char *text_of(const struct transcriber *t, const int32_t *tokens, size_t n, size_t *ret_len)
 {
     _cleanup_free_ int32_t *said = NEW(int32_t, n + 1);
@@ -205,7 +207,8 @@ static void tell_segment(struct heard *x, const struct longform_segment *segment
         .words = out,
         .n_words = n,
     };
-    /* If a word begins or ends a segment, the segment's border is that of the word. */
+    /* sound_place_word() may have moved the times of words. A border of the segment that is the
+     * border of a word moves with it. */
     if (n > 0 && borders->start == words[0].start)
         e.start = out[0].start;
     if (n > 0 && borders->end == words[n - 1].end)
@@ -243,7 +246,8 @@ static void tell_segments(struct heard *x)
     h->last_speech = end;
 }
 
-/* Accepts the text: sends its segments; the next window begins behind it. */
+/* Accepts the text: sends its segments, drops the sound before the next window, and makes the
+ * request wait for that window. */
 static int accept_text(struct heard *x)
 {
     struct hearing *h = x->h;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests of a transcriber: copying parameters, and building the prompts of windows.
+ * Copies the parameters of a transcriber's requests, and builds the prompts of windows.
  */
 #include "transcribe/hearing.h"
 
@@ -180,8 +180,8 @@ static void put_tokens(struct hearing *h, const int32_t *tokens, size_t n)
     h->n_prompt += (uint32_t)n;
 }
 
-/* Adds hotwords and the previous text: together at most half of the context, hotwords at most half
- * of that. */
+/* Adds hotwords and the previous text to the prompt. Together they take at most half of the
+ * context, and hotwords alone at most a quarter. */
 static void put_past(struct hearing *h, const struct speech_tokens *tokens, uint32_t n_context)
 {
     const struct longform_window *w = &h->window;

@@ -4,8 +4,8 @@
 /*
  * A transcription request in progress
  *
- * The transcriber's thread processes it window by window. Only the members that callers write are
- * under the lock.
+ * The transcriber's thread processes it window by window. The transcriber's lock protects only the
+ * members that callers write.
  */
 
 #include <infer/audio.h>
@@ -43,7 +43,7 @@ struct hearing {
     size_t n_hot;
     struct rng rng;
     struct longform *lf;
-    /* Under the lock. */
+    /* Protected by the lock. */
     float *incoming;
     size_t n_incoming, incoming_cap;
     uint64_t n_held; /* samples that were accepted and are no longer in incoming */
@@ -70,7 +70,7 @@ int hearing_new(const struct inf_audio_request *request, const struct speech_tok
 struct hearing *hearing_free(struct hearing *h);
 DEFINE_CLEANUP(struct hearing *, hearing_free);
 
-/* Allocates what the thread needs for it. -ENOMEM. */
+/* Allocates what the thread needs for the request. -ENOMEM. */
 int hearing_open(struct hearing *h, struct decode *d, const struct speech_tokens *tokens,
                  const struct mel *mel, const struct vad_model *vad);
 

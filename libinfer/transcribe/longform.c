@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows, refused texts, segments, and the tokens that become the next prompt. */
+/* Chooses windows, refuses texts, cuts texts into segments, and keeps the tokens that become the
+ * next prompt. */
 #include "transcribe/longform.h"
 
 #include <errno.h>
@@ -10,7 +11,7 @@
 #include "core/array.h"
 
 enum {
-    FRAMES_PER_TIME = 2, /* per time token */
+    FRAMES_PER_TIME = 2, /* frames per step of the time tokens */
 };
 
 struct longform {
@@ -19,10 +20,10 @@ struct longform {
     uint64_t window_start;
     uint32_t window_frames;
     uint32_t i_temperature;
-    bool silent_end; /* the last window ended with a single time */
+    bool silent_end; /* the last window ended with a single time token, or was silent */
     int32_t *said;   /* the initial prompt, then all text so far */
     size_t n_said, said_cap, n_initial;
-    size_t n_forgotten; /* the first tokens that no longer serve as prompt */
+    size_t n_forgotten; /* number of first tokens that no longer serve as prompt */
     struct longform_segment *segments;
     size_t n_segments, segments_cap;
 };
@@ -72,7 +73,8 @@ uint64_t longform_seek(const struct longform *lf)
     return lf->seek;
 }
 
-/* Takes up to @max tokens from the end of those behind @first. */
+/* Sets the window's earlier text: the last @max of the tokens from index @first on, or all of them
+ * if they are fewer. */
 static void set_more(const struct longform *lf, size_t first, size_t max,
                      struct longform_window *window)
 {
@@ -82,8 +84,9 @@ static void set_more(const struct longform *lf, size_t first, size_t max,
     window->more = window->n_more > 0 ? lf->said + lf->n_said - window->n_more : NULL;
 }
 
-/* Uses half of the context, minus the token that begins a prompt. The initial prompt is kept whole
- * if it fits; otherwise its beginning is dropped, as in the reference. */
+/* Sets the window's prompt. The prompt takes at most half of the context, minus the token that
+ * begins a prompt. The initial prompt is kept whole if it fits; otherwise its beginning is dropped,
+ * as in OpenAI's whisper. */
 static void set_prompt(const struct longform *lf, struct longform_window *window)
 {
     const size_t max = lf->params.n_context / 2 - 1;
@@ -112,7 +115,8 @@ int longform_next(struct longform *lf, uint64_t n_frames, struct longform_window
     return 0;
 }
 
-/* Comparisons with NAN are false, so a limit of NAN refuses nothing. */
+/* Returns whether a text is too improbable. Comparisons with NAN are false, so a limit of NAN
+ * refuses nothing. */
 static bool is_improbable(const struct longform *lf, const struct longform_result *result)
 {
     return result->log_probability < lf->params.min_log_probability;
@@ -140,7 +144,8 @@ static bool is_time(const struct longform *lf, int32_t token)
     return token >= lf->params.timestamp_begin;
 }
 
-/* The frames of a time token. If a text does not begin with a time, it begins with the window. */
+/* Returns the time of a time token in frames from the start of the window, and 0 for other tokens:
+ * a text that does not begin with a time begins with the window. */
 static int64_t frames_of(const struct longform *lf, int32_t token)
 {
     return MAX((int64_t)token - lf->params.timestamp_begin, 0) * FRAMES_PER_TIME;
@@ -155,9 +160,9 @@ static void add_segment(struct longform *lf, size_t *n, int64_t start, int64_t e
         (struct longform_segment){base + start, base + end, first, n_tokens, false};
 }
 
-/* Cuts between each two adjacent times. Text after the last cut is transcribed again in the next
- * window, unless it ends with a single time. Returns the number of segments; 0: there is no pair of
- * times. */
+/* Cuts a text into segments, between each two adjacent time tokens. Text after the last cut is
+ * transcribed again in the next window, unless the text ends with a single time token. Returns the
+ * number of segments; 0: there is no pair of time tokens. */
 static size_t cut_at_pairs(struct longform *lf, const int32_t *tokens, size_t n_tokens)
 {
     size_t first = 0, n = 0;
@@ -172,7 +177,8 @@ static size_t cut_at_pairs(struct longform *lf, const int32_t *tokens, size_t n_
                     i - first);
         first = i;
     }
-    /* A pair of times at the beginning would lead to the same window forever. */
+    /* If the last pair of times is at the beginning of the window, the next window does not begin
+     * there, because it would be the same window again and again. */
     if (n > 0 && !lf->silent_end && frames_of(lf, tokens[first - 1]) > 0)
         lf->seek = lf->window_start + (uint64_t)frames_of(lf, tokens[first - 1]);
     return n;

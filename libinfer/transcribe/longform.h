@@ -4,13 +4,13 @@
 /*
  * Processes a long recording window by window.
  *
- * A window is 30 s from the current position. Its text may be refused: too repetitive or too
- * improbable texts are decoded again at the next temperature. Times among its tokens cut the text
- * into segments, and the next window begins at the end of the last complete segment. The text
- * becomes the prompt of the next window, unless it was decoded at a high temperature. These are the
- * rules of OpenAI's whisper.
+ * A window is 30 s from the current position. The text of a window may be refused: if it is too
+ * repetitive or too improbable, the window is decoded again at the next temperature. Times among
+ * the tokens of an accepted text cut this text into segments, and the next window begins at the end
+ * of the last complete segment. The accepted text becomes the prompt of the next window, unless it
+ * was decoded at a high temperature. These are the rules of OpenAI's whisper.
  *
- * Times are counted in frames of 10 ms; a time token is two of them.
+ * Times are counted in frames of 10 ms; time tokens count steps of two frames.
  */
 
 #include <infer/types.h>
@@ -24,13 +24,13 @@ enum {
 
 struct longform_params {
     int32_t timestamp_begin;
-    uint32_t n_context; /* of the decoder, in tokens; up to half of it is prompt */
+    uint32_t n_context; /* context of the decoder in tokens; the prompt takes at most half of it */
     double temperatures[LONGFORM_MAX_TEMPERATURES];
     uint32_t n_temperatures;
     /* Limits; NAN: none. */
-    double max_compression;     /* 2.4 */
-    double min_log_probability; /* -1: mean per token */
-    double max_no_speech;       /* 0.6: above it, an improbable text counts as silence */
+    double max_compression;     /* usually 2.4 */
+    double min_log_probability; /* mean per token, usually -1 */
+    double max_no_speech;       /* usually 0.6; above it, an improbable text counts as silence */
     bool carry;                 /* use the text as prompt of the next window */
     bool keep_initial;          /* the prompt of every window begins with the initial prompt */
 };
@@ -53,7 +53,7 @@ struct longform_segment {
 /* Position and prompt of the next window. Borrowed until the result is taken. */
 struct longform_window {
     uint64_t seek;     /* first frame */
-    uint32_t n_frames; /* up to LONGFORM_WINDOW; the recording ends behind them */
+    uint32_t n_frames; /* LONGFORM_WINDOW, or fewer at the end of the recording */
     double temperature;
     const int32_t *prompt, *more; /* the initial prompt, if it is kept; then earlier text */
     size_t n_prompt, n_more;
@@ -66,34 +66,37 @@ enum {
 
 struct longform;
 
-/* @initial: tokens of the initial prompt, copied; at most half of the context is used. -ENOMEM. */
+/* Begins a recording. @initial: tokens of the initial prompt, which are copied; at most as many are
+ * used as fill half of the context. -ENOMEM. */
 int longform_new(const struct longform_params *params, const int32_t *initial, size_t n_initial,
                  struct longform **ret_lf);
 struct longform *longform_free(struct longform *lf);
 DEFINE_CLEANUP(struct longform *, longform_free);
 
-/* The next window of a recording of @n_frames. LONGFORM_END: all of it was processed. While the
- * recording is still arriving, the caller must wait until @n_frames is at least LONGFORM_WINDOW
- * behind longform_seek(). */
+/* Finds the next window of a recording of @n_frames. LONGFORM_END: the whole recording was
+ * processed. While the recording is still arriving, the caller must wait until @n_frames is at
+ * least longform_seek() + LONGFORM_WINDOW. */
 int longform_next(struct longform *lf, uint64_t n_frames, struct longform_window *ret_window);
 uint64_t longform_seek(const struct longform *lf);
 
-/* Whether the text of these tokens is only white space. */
+/* Returns whether the text of these tokens is only white space. */
 typedef bool (*longform_blank_fn)(void *arg, const int32_t *tokens, size_t n);
 
 /*
- * Takes the result of the window. 0: it is accepted; its segments are in *ret_segments, borrowed
- * until the next call. There are none if the window is silent. LONGFORM_AGAIN: it is refused.
- * -ENOMEM.
+ * Takes the result of the window. Returns 0 if the text is accepted; its segments are in
+ * *ret_segments, borrowed until the next call. A silent window has no segments. LONGFORM_AGAIN: the
+ * text is refused. -ENOMEM.
  */
 int longform_take(struct longform *lf, const struct longform_result *result,
                   longform_blank_fn is_blank, void *arg,
                   const struct longform_segment **ret_segments, size_t *ret_n);
-/* After longform_take(): marks segment @i as empty because its words are. */
+/* Marks segment @i of the last longform_take() as empty, because its text is blank or its words
+ * leave it no duration. */
 void longform_forget(struct longform *lf, size_t i);
-/* After longform_take(): the words say that speech ended at @frame. The next window begins there,
- * unless the last window ended in silence. */
+/* Says that, by the times of words, speech in the window of the last longform_take() ended at
+ * @frame. The next window begins at this frame, unless the last window ended in silence. */
 void longform_words_end(struct longform *lf, int64_t frame);
 
-/* Size of a text divided by its size after compression with zlib; 0 if it is empty. -ENOMEM. */
+/* Computes the size of a text divided by its size after compression with zlib; 0 if the text is
+ * empty. -ENOMEM. */
 int longform_compression(const char *text, size_t len, double *ret_ratio);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules, in the order of the reference: lists of tokens, pairs of times, order of times, the
- * beginning, and last the weight of all times together against that of the most likely word. */
+/* Applies the rules in the order of OpenAI's whisper: lists of tokens, pairs of times, order of
+ * times, the beginning. Last, words are forbidden if all times together are more likely than the
+ * most likely word. */
 #include "transcribe/rules.h"
 
 #include <math.h>
@@ -24,7 +25,7 @@ static bool is_time(const struct rules *r, int32_t token)
     return token >= r->timestamp_begin;
 }
 
-/* The last time token, or -1. */
+/* Returns the last time token, or -1. */
 static int32_t last_time(const struct rules *r, const int32_t *said, size_t n)
 {
     while (n > 0 && !is_time(r, said[n - 1]))
@@ -44,7 +45,8 @@ static void apply_pairs(const struct rules *r, const int32_t *said, size_t n, fl
         forbid_range(logits, 0, (uint32_t)r->end_of_text);
     if (last < 0)
         return;
-    /* A segment may begin where the one before ends, but must not end where it begins. */
+    /* A segment may begin where the segment before it ends, but must not end where it begins
+     * itself. */
     forbid_range(logits, (uint32_t)r->timestamp_begin,
                  (uint32_t)last + (after_time && !after_pair ? 0 : 1));
 }
@@ -67,7 +69,7 @@ static float peak_logit(const float *x, uint32_t n)
     return max;
 }
 
-/* log Σ exp x */
+/* Returns log Σ exp x. */
 static double log_sum(const float *x, uint32_t n)
 {
     const float max = peak_logit(x, n);

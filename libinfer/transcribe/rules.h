@@ -5,10 +5,10 @@
  * Rules for the next token of Whisper's decoder
  *
  * Times are tokens: all ids from `timestamp_begin` on, one for every 20 ms of the window. They
- * occur in pairs, as the end of a segment and the start of the next, or alone before the end. They
- * never decrease, and a segment is not empty. The rules set the logits of forbidden tokens to
- * -infinity. They are those of OpenAI's whisper; ids come from the tokenizer and lists from the
- * model.
+ * occur in pairs, as the end of a segment and the start of the next, or alone before the end of the
+ * text. They never decrease, and a segment is not empty. The rules set the logits of forbidden
+ * tokens to -infinity. The rules are those of OpenAI's whisper. Ids come from the tokenizer, and
+ * lists from the model.
  */
 
 #include <stdbool.h>
@@ -31,5 +31,5 @@ struct rules {
 /* Applies all rules to @logits, [n_vocab]. @said: the tokens after the prompt so far. */
 void rules_apply(const struct rules *r, const int32_t *said, size_t n_said, float *logits);
 
-/* Index of the most likely of the @n_ids tokens @ids; -1 if there are none. */
+/* Returns the index in @ids of the most likely of these @n_ids tokens; -1 if there are none. */
 int32_t rules_likeliest(const float *logits, const int32_t *ids, size_t n_ids);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Incoming samples: voice activity detection, mel frames, and mapping of times back to the
+ * Takes incoming samples: detects speech, computes mel frames, and maps times back to the
  * recording.
  */
 #include "transcribe/sound.h"
@@ -45,7 +45,8 @@ void sound_done(struct sound *s)
     *s = (struct sound){0};
 }
 
-/* Drops the first of @n floats, so that the one with index @first becomes the first. */
+/* Drops floats from the beginning of @x, [@n]. *@start, the index of its first float in the whole
+ * signal, becomes @first. */
 static void drop_before(float *x, size_t *n, uint64_t *start, uint64_t first)
 {
     size_t gone;
@@ -107,7 +108,7 @@ static int hear_span(struct sound *s, struct speech_span span)
     return put_heard(s, s->raw + (span.start - s->raw_start), (size_t)piece->n);
 }
 
-/* The first sample with which a future span may begin. */
+/* Returns the first sample with which a future span may begin. */
 static uint64_t first_needed(const struct speech_finder *f)
 {
     const uint64_t pad = (uint64_t)f->params.pad_ms * MEL_RATE / 1000 + VAD_CHUNK;
@@ -200,8 +201,8 @@ uint64_t sound_drop(struct sound *s, uint64_t seek)
     return s->n_raw + (s->n_frames - s->first_frame) * MEL_HOP;
 }
 
-/* The piece that contains sample @at of the audio without silence; @end: or ends with it. There is
- * one. */
+/* Returns the piece that contains sample @at of the audio without silence; with @end, a piece that
+ * ends at @at contains it, too. There must be a piece. */
 static const struct sound_piece *piece_at(const struct sound *s, double at, bool end)
 {
     size_t i = 0;
@@ -212,7 +213,8 @@ static const struct sound_piece *piece_at(const struct sound *s, double at, bool
     return &s->pieces[i];
 }
 
-/* Seconds of the recording, limited to the piece. */
+/* Converts sample @at of the audio without silence to seconds of the recording, limited to the
+ * piece. */
 static double time_in(const struct sound_piece *piece, double at)
 {
     const double within = fmin(fmax(at - (double)piece->heard, 0), (double)piece->n);

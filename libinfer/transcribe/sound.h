@@ -4,13 +4,13 @@
 /*
  * Audio of a recording that is still arriving and is not transcribed yet
  *
- * Samples become frames as they arrive, and are dropped. Frames are dropped with their window. With
- * voice activity detection only spans of speech become frames, one directly after another;
- * sound_time() maps their times back to the recording.
+ * Samples become frames as they arrive, and are then dropped. Frames are dropped after their
+ * window. With voice activity detection only spans of speech become frames, one directly after
+ * another; sound_time() maps their times back to the recording.
  *
- * Frames are scaled by the largest value of all earlier frames and of the first SOUND_AHEAD frames
- * behind the window. For recordings up to that length it is the largest value of all, as in the
- * reference.
+ * Frames are scaled by the largest value of all earlier frames and of SOUND_AHEAD frames from the
+ * start of the window on. For recordings of up to SOUND_AHEAD frames this is the largest value of
+ * the whole recording, as in OpenAI's whisper.
  */
 
 #include <infer/audio.h>
@@ -31,7 +31,8 @@ struct sound {
     const struct vad_model *vad; /* NULL: nothing is skipped */
     struct vad_state vad_state;
     struct speech_finder finder;
-    /* Samples that have arrived, from raw_start on. Without detection all of them are used. */
+    /* Samples that have arrived, from raw_start on; used only with voice activity detection, which
+     * has read the samples before `judged`. */
     float *raw;
     size_t n_raw, raw_cap;
     uint64_t raw_start, judged;
@@ -50,25 +51,26 @@ struct sound {
     size_t n_pieces, pieces_cap;
 };
 
-/* @rules: of @vad, checked. Members that are 0 have their default values. */
+/* Initializes @s. @rules: parameters of voice activity detection, already checked; members that are
+ * 0 take their default values. */
 void sound_init(struct sound *s, const struct mel *mel, const struct vad_model *vad,
                 const struct inf_audio_vad *rules);
 void sound_done(struct sound *s);
 
-/* -ENOMEM. */
+/* sound_put() adds samples; sound_end() says that no more will arrive. -ENOMEM. */
 int sound_put(struct sound *s, const float *samples, size_t n);
 int sound_end(struct sound *s);
-/* Whether all samples for the window at frame @seek have arrived, or the end of the recording is
- * known. */
+/* Returns whether SOUND_AHEAD frames from frame @seek on were computed, or the recording has ended.
+ * Then the window at @seek can be transcribed. */
 bool sound_is_ready(const struct sound *s, uint64_t seek);
 /* Copies frames @seek … @seek + @n - 1, scaled, and fills up with zeros to the window's end. @out:
  * [LONGFORM_WINDOW, n_bins]. */
 void sound_window(struct sound *s, uint64_t seek, uint32_t n, float *out);
 /* Drops frames before @seek. Returns the number of samples that are still held. */
 uint64_t sound_drop(struct sound *s, uint64_t seek);
-/* The time in the recording of @seconds in the audio without silence. @end: it is the end of
- * something. */
+/* Converts @seconds of the audio without silence to a time in the recording. @end: this time is the
+ * end of a segment, not the start. */
 double sound_time(const struct sound *s, double seconds, bool end);
-/* Moves a word from *start to *end so that it lies within the span of speech that contains its
- * middle. */
+/* Converts the times of a word like sound_time(), but limits both times to the span of speech that
+ * contains the middle of the word. */
 void sound_place_word(const struct sound *s, double *start, double *end);

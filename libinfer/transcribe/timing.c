@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Word times of a window: reads its text again and aligns the attention scores.
+ * Finds the times of a window's words: lets the decoder read the text of the window again, and
+ * aligns the attention scores.
  */
 #include "transcribe/timing.h"
 
@@ -10,7 +11,8 @@
 
 #include "transcribe/align.h"
 
-/* Limit of the scores' size; with more heads the text is read several times. */
+/* Limit of the bytes of scores. If the scores of all heads need more, the text is read several
+ * times. */
 #define MAX_SCORES ((size_t)128 << 20)
 
 struct reading {
@@ -20,7 +22,8 @@ struct reading {
     float *probabilities; /* [n_said] */
 };
 
-/* The probability of a token among those that are not control tokens. */
+/* Returns the probability of token @id among the tokens below @end, which are all tokens that are
+ * not control tokens. */
 static float token_probability(const float *logits, int32_t end, int32_t id)
 {
     float max = -INFINITY;
@@ -33,7 +36,8 @@ static float token_probability(const float *logits, int32_t end, int32_t id)
     return (float)((double)expf(logits[id] - max) / sum);
 }
 
-/* Row r of the logits, that of token @first + r, gives the probability of the token after it. */
+/* Takes the probabilities of tokens from @n rows of logits. Row r belongs to token @first + r, and
+ * gives the probability of the token after it. */
 static void take_probabilities(const struct reading *rd, uint32_t first, uint32_t n)
 {
     const struct timing_params *p = rd->p;
@@ -77,7 +81,7 @@ static int read_heads(const struct reading *rd, uint32_t i_head, uint32_t n_head
     return r;
 }
 
-/* Finds where each token of the text, and its end, begin, in steps of 20 ms. */
+/* Finds where each token of the text and the end token begin, in steps of 20 ms. */
 static int find_frames(const struct reading *rd, uint32_t *frames)
 {
     const size_t head = (size_t)rd->n_tokens * rd->n_frames;

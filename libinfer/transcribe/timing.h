@@ -4,8 +4,8 @@
 /*
  * Words of a window, with their times
  *
- * The decoder reads the text once more, without its time tokens. The scores of some heads of its
- * attention to the window give the time of each token (transcribe/align.h, transcribe/words.h).
+ * The decoder reads the text once more, without its time tokens. Some of its heads attend to the
+ * window, and their scores give the time of each token (transcribe/align.h, transcribe/words.h).
  */
 
 #include "transcribe/decode-texts.h"
@@ -20,8 +20,8 @@ struct timing_params {
     const struct speech_tokens *tokens;
     const int32_t *start; /* tokens that begin a transcript */
     uint32_t n_start;
-    uint32_t n_heads;  /* whose scores the decoder can return */
-    uint32_t n_frames; /* of 10 ms, without silence behind the recording */
+    uint32_t n_heads;  /* heads whose scores the decoder can return */
+    uint32_t n_frames; /* frames of 10 ms, without silence behind the recording */
     bool has_blanks;   /* the language is written with blanks between words */
     float *logits;     /* working memory: [n_logits, n_vocab] */
     uint32_t n_logits; /* limit of rows per step */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whisper's special tokens, and the lists of tokens that a transcript must not contain.
+ * Finds Whisper's special tokens, and makes the lists of tokens that a transcript must not contain.
  */
 #include "transcribe/tokens.h"
 
@@ -57,7 +57,8 @@ static int find_controls(struct speech_tokens *t, const struct inf_tokenizer *to
     if (t->no_speech < 0)
         t->no_speech = find_token(tok, "<|nocaptions|>");
     t->timestamp_begin = find_token(tok, "<|0.00|>");
-    /* Older vocabularies do not list the time tokens, but these have the next ids there, too. */
+    /* Older vocabularies do not list the time tokens, but the models use the next ids for these
+     * tokens. */
     if (t->timestamp_begin < 0)
         t->timestamp_begin = t->no_timestamps + 1;
     if ((uint32_t)t->timestamp_begin >= t->n_vocab || (uint32_t)t->end >= t->n_vocab ||

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Whisper's special tokens, found in its vocabulary by their texts.
+ * Finds Whisper's special tokens in its vocabulary by their texts.
  */
 
 #include <infer/tokenizer.h>
@@ -32,5 +32,6 @@ int speech_tokens_init(struct speech_tokens *t, const struct inf_tokenizer *tok,
                        const struct whisper_config *config, struct inf_err *reterr);
 void speech_tokens_done(struct speech_tokens *t);
 
-/* Index of the language @name, "en" or "english", ignoring case; -1: the model does not have it. */
+/* Returns the index of the language @name, "en" or "english", ignoring case; -1: the model does not
+ * have this language. */
 int speech_language(const struct speech_tokens *t, const char *name);

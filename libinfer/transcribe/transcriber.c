@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The transcriber's thread, queue and events, and the input of callers. */
+/* Runs the transcriber's thread with its queue and its events, and takes the input of callers. */
 #include "transcribe/transcriber.h"
 
 #include <errno.h>
@@ -96,7 +96,8 @@ static void admit_requests(struct transcriber *t)
     }
 }
 
-/* Moves new input to the thread's side. Releases the lock meanwhile. */
+/* Moves new input to the members of @h that only the thread uses. Releases the lock meanwhile.
+ * Returns true if something changed. */
 static bool take_input(struct transcriber *t, struct hearing *h)
 {
     _cleanup_free_ float *samples = STEAL(h->incoming);

@@ -5,8 +5,9 @@
  * The transcriber's thread and its requests
  *
  * Requests run concurrently up to a limit, in order of arrival. Waiting windows pass the encoder
- * together, and requests take turns. Between two products of the encoder all other texts advance by
- * a token. A step of either reads its weights once for all requests in it.
+ * together, and requests take turns. The encoder runs in slices of time; between two slices, the
+ * texts of all other windows advance by a token. A run of the encoder and a step of the decoder
+ * each read their weights once for all requests in it.
  */
 
 #include "core/file.h"
@@ -18,10 +19,10 @@
 
 enum {
     TRANSCRIBER_MAX_RUNNING = 64,
-    TRANSCRIBER_MAX_WINDOWS = 4,           /* more windows gain nothing, and the first text has
-                                              to wait for all */
-    TRANSCRIBER_MAX_HELD = 130 * MEL_RATE, /* limit of samples per request; one more piece is
-                                              accepted */
+    TRANSCRIBER_MAX_WINDOWS = 4,           /* more windows gain nothing, and the first text has to
+                                              wait for all of them */
+    TRANSCRIBER_MAX_HELD = 130 * MEL_RATE, /* limit of samples per request; the last accepted piece
+                                              may exceed it */
 };
 
 struct transcriber_params {
@@ -41,7 +42,7 @@ struct transcriber {
     struct speech_tokens tokens;
     struct mel *mel;
     struct vad_model *vad; /* NULL: none */
-    uint64_t *masks;       /* [n_text_layers], of heads that give times */
+    uint64_t *masks;       /* [n_text_layers], bits of the heads that give times */
     uint32_t n_heads;
     /* Used only by the thread. */
     struct encode *encode;
@@ -49,13 +50,13 @@ struct transcriber {
     struct attempt_space space;
     struct hearing *running[TRANSCRIBER_MAX_RUNNING];
     uint32_t n_running;
-    uint32_t max_windows; /* most windows in the encoder at once */
+    uint32_t max_windows; /* limit of windows in the encoder at once */
     /* Requests of the windows in the encoder; NULL: the request is gone. */
     struct hearing *encoding[TRANSCRIBER_MAX_WINDOWS];
     uint32_t n_encoding;
     uint64_t encode_nsec, window_nsec; /* time of the windows in the encoder so far; time per
                                           window of the last run */
-    uint32_t turn;                     /* the next turn */
+    uint32_t turn;                     /* index in `running` of the request whose turn is next */
     float *window;                     /* [max_windows, LONGFORM_WINDOW, n_mels] */
     float *rows;                       /* [max_windows, n_audio, n_embd] */
     float *logits;                     /* of a step */
@@ -89,15 +90,16 @@ void transcriber_stats(struct transcriber *t, struct inf_transcriber_stats *ret_
 /* transcriber-work.c; called on the thread, without the lock. */
 /* Advances a request as far as possible without the device. Returns true if something changed. */
 bool transcriber_listen(struct transcriber *t, struct hearing *h);
-/* transcriber_encode() runs a slice of the encoder, transcriber_step() a step of all texts.
- * Return true if there was work. */
+/* transcriber_encode() runs the encoder for a slice of time, transcriber_step() runs one step of
+ * all texts. Both return true if there was work. */
 bool transcriber_encode(struct transcriber *t);
 bool transcriber_step(struct transcriber *t);
 
 /* transcriber.c: sends @event. NULL means that memory was short, and the request fails. */
 void transcriber_tell(struct transcriber *t, struct hearing *h, struct inf_audio_event *event);
 
-/* speech-event.c; NULL if memory is short. Texts and lists are copied into the event. */
+/* speech-event.c: makes an event. Returns NULL if memory is short. Texts and lists are copied into
+ * the event. */
 struct inf_audio_event *speech_event_new(const struct hearing *h, enum inf_audio_event_kind kind);
 struct inf_audio_event *speech_event_segment(const struct hearing *h,
                                              const struct inf_audio_event *from);

@@ -27,13 +27,13 @@ static struct slice slice_of(const struct words_text *text, const struct word *w
     return (struct slice){text->text + word->text, word->n_text};
 }
 
-/* Whether the slice occurs in @chars; an empty one always does. */
+/* Returns whether the slice occurs in @chars; an empty slice always does. */
 static bool is_in(struct slice s, const char *chars)
 {
     return s.len == 0 || memmem(chars, strlen(chars), s.text, s.len) != NULL;
 }
 
-/* The code point at the beginning of valid UTF-8, and its length in bytes. */
+/* Returns the code point at the beginning of valid UTF-8; *@ret_n is its length in bytes. */
 static uint32_t first_point(struct slice s, size_t *ret_n)
 {
     const unsigned char *b = (const unsigned char *)s.text;
@@ -69,7 +69,7 @@ void words_strip(const char **text, size_t *len)
     *len = s.len;
 }
 
-/* Whether a part of the text ends within a code point that the text completes. */
+/* Returns whether a part of the text ends within a code point that the text completes. */
 static bool is_cut(const struct words_text *text, size_t begin, size_t end)
 {
     const size_t all = text->ends[text->n_tokens - 1];
@@ -175,7 +175,7 @@ static void shorten_at_sentences(const struct words_text *text, struct word *wor
     }
 }
 
-/* Merges @from into its neighbor @to, which keeps its times. */
+/* Merges @from into the adjacent word @to, which keeps its times. */
 static void merge_words(struct word *from, struct word *to)
 {
     to->text = MIN(from->text, to->text);
@@ -225,7 +225,7 @@ void words_join(const struct words_text *text, struct word *words, size_t n_word
     join_back(text, words, n_words);
 }
 
-/* A time in the recording, rounded to hundredths of a second. */
+/* Converts a time in the window to a time in the recording, rounded to hundredths of a second. */
 static double placed_time(double time, double offset)
 {
     return rint((offset + time) * 100) / 100;
@@ -250,7 +250,8 @@ size_t words_take(struct word *words, size_t n_words, size_t n_tokens, double of
     return n;
 }
 
-/* The first two words after a pause may include the pause by mistake. */
+/* Shortens the first two words after a pause, because their times may include the pause by
+ * mistake. */
 static void fit_first(struct word *words, size_t n_words, double last_end,
                       const struct words_lengths *lengths)
 {

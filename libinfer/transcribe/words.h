@@ -5,8 +5,9 @@
  * Words and their times
  *
  * Tokens are joined to words at blanks, or code point by code point in languages without blanks.
- * Their times come from those of tokens (transcribe/align.h) and are corrected by the rules of
- * OpenAI's whisper: a word does not extend over a pause, and punctuation belongs to its word.
+ * The times of words come from the times of tokens (transcribe/align.h) and are corrected by the
+ * rules of OpenAI's whisper: a word does not extend over a pause, and punctuation belongs to its
+ * word.
  */
 
 #include <stdbool.h>
@@ -44,7 +45,7 @@ struct words_lengths {
     double median, max; /* seconds */
 };
 
-/* Measures typical lengths of these words. @scratch: [n_words]. */
+/* Measures typical lengths of the @n_words words. @scratch: [n_words]. */
 struct words_lengths words_measure(const struct word *words, size_t n_words, double *scratch);
 /* Shortens long words next to the end of a sentence, then joins punctuation to its words. */
 void words_join(const struct words_text *text, struct word *words, size_t n_words,
@@ -64,7 +65,7 @@ struct words_segment {
 
 /*
  * Corrects the first and last of the words of a segment, and moves the segment's borders to them.
- * @last_end: where earlier speech ended. Returns where speech ends now.
+ * @last_end: the time at which earlier speech ended. Returns the time at which speech ends now.
  */
 double words_fit(struct word *words, size_t n_words, struct words_segment *segment, double last_end,
                  const struct words_lengths *lengths);

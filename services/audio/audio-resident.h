@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Speech models in memory, each with its transcriber (see residents.h) */
+/* Struct audio_resident is a speech model in memory with its transcriber (see residents.h). */
 
 #include <infer/audio.h>
 
@@ -12,7 +12,7 @@ struct audio_resident {
     struct inf_transcriber *transcriber;
 };
 
-/* The stats of a resident are a struct inf_transcriber_stats. Each name has only one resident. */
+/* audio_residents_ops.stats fills a struct inf_transcriber_stats. A model has only one resident. */
 extern const struct residents_ops audio_residents_ops;
 
 static inline struct audio_resident *audio_resident_of(const struct resident *resident)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Routes of the audio service: those of routes.h, which the gateway forwards, and two that only the
- * service's own socket has. */
+/* Lists the routes of the audio service: the routes of routes.h, which the gateway forwards, and
+ * two routes that only clients of the service's own socket can use. */
 #include "audio/audio.h"
 #include "audio/routes.h"
 #include "audio/transcription.h"

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * The audio service: speech to text behind OpenAI's API
+ * The audio service transcribes speech, and offers this through OpenAI's HTTP API.
  *
- * One loop thread owns all objects. Other threads: one that loads models, and those of the
- * transcribers. Another program decodes files, see decoder-client.h.
+ * The thread of the event loop owns all objects. Two threads open and load models, and each
+ * transcriber has its own threads. A separate program decodes files (see decoder-client.h).
  */
 
 #include "host/model-host.h"
@@ -32,5 +32,5 @@ extern const size_t n_audio_routes;
 /* audio-report.c */
 void audio_health(struct model_host *host, struct http_request *request);
 void audio_metrics(struct model_host *host, struct http_request *request);
-/* For params.status. */
+/* The callback params.status of the host. */
 void audio_status(void *host, char *text, size_t size);

@@ -2,11 +2,11 @@
 /*
  * Decodes a file, from its container to samples.
  *
- * sniff.c recognizes the container, and its demuxer is opened by name. Streams are not probed
- * (avformat_find_stream_info); what headers do not contain becomes known from decoders. Packets
- * that a decoder refuses are skipped and counted, as players do. If more than two in three packets
- * are refused, the file counts as broken, the same limit as in ffmpeg (-max_error_rate). Samples
- * are clipped to -1 … 1, as in 16-bit files.
+ * sniff.c recognizes the container, and the demuxer of the container is opened by name. Streams are
+ * not probed (avformat_find_stream_info); properties that headers do not contain become known when
+ * packets are decoded. Packets that a decoder refuses are skipped, as players do, and counted. If
+ * more than two in three packets are refused, the file counts as broken; ffmpeg has the same limit
+ * (-max_error_rate). Samples are clipped to -1 … 1, as in 16-bit files.
  */
 #include "audio/decode.h"
 
@@ -25,16 +25,16 @@
 
 enum {
     DECODE_IO = 32 * 1024,
-    DECODE_MAX_ALLOC = 256 << 20, /* of a single block of memory */
+    DECODE_MAX_ALLOC = 256 << 20, /* bytes of a single block of memory */
     DECODE_MIN_RATE = 2000,
     DECODE_MAX_RATE = 768000,
     DECODE_MAX_CHANNELS = 64,
     DECODE_MANY_ERRORS =
-        10000, /* with this many errors, a file may be found broken before its end */
+        10000, /* with this many errors, a file can count as broken before its end is read */
 };
 
-/* Supported codecs and their decoders. All are implemented in libavcodec itself, none in external
- * libraries. */
+/* Supported codecs and their decoders. All decoders are implemented in libavcodec itself, none in
+ * external libraries. */
 static const struct {
     enum AVCodecID id;
     const char *decoder;
@@ -171,7 +171,7 @@ static int count_error(struct decode *d, int averror)
     return 0;
 }
 
-/* --- opening; 0, or 1 with a result --- */
+/* --- opening: the functions return 0, or 1 with a result --- */
 
 static int open_container(struct decode *d)
 {
@@ -195,12 +195,12 @@ static int open_container(struct decode *d)
     d->format->pb = d->io;
     d->format->flags |= AVFMT_FLAG_CUSTOM_IO;
     d->format->io_open = open_nothing;
-    /* On failure, this frees d->format. */
+    /* On failure, avformat_open_input() frees d->format. */
     r = avformat_open_input(&d->format, NULL, format, NULL);
     return r < 0 ? decode_fail(d, r) : 0;
 }
 
-/* Returns the default audio stream of the file, or its first one; NULL: none. */
+/* Returns the default audio stream of the file, or its first audio stream; NULL: none. */
 static AVStream *choose_stream(AVFormatContext *format)
 {
     AVStream *chosen = NULL;
@@ -252,7 +252,7 @@ static int open_codec(struct decode *d)
     return r < 0 ? decode_fail(d, r) : 0;
 }
 
-/* --- samples; 0, or 1 with a result, or a negative value, which is in d->stopped --- */
+/* --- samples: the functions return 0, 1 with a result, or the negative value of d->stopped --- */
 
 static int put_samples(struct decode *d, size_t n)
 {
@@ -265,7 +265,7 @@ static int put_samples(struct decode *d, size_t n)
     return d->stopped;
 }
 
-/* @frame NULL: converts the samples left in the converter. */
+/* Converts the samples of @frame; NULL: the samples that are left in the converter. */
 static int decode_convert(struct decode *d, const AVFrame *frame)
 {
     const uint8_t **in = frame ? (const uint8_t **)frame->extended_data : NULL;
@@ -280,7 +280,8 @@ static int decode_convert(struct decode *d, const AVFrame *frame)
             return decode_fail(d, n);
         if (n > 0)
             r = put_samples(d, (size_t)n);
-        /* The converter keeps samples that did not fit. A NULL input would end the audio. */
+        /* The converter keeps samples that did not fit, and returns them for an empty input. An
+         * input of NULL would end the audio. */
         n_in = 0;
     } while (r == 0 && n == DECODER_FRAME_SAMPLES);
     return r;
@@ -292,8 +293,8 @@ static bool is_same_sound(const struct decode *d, const AVFrame *frame)
            av_channel_layout_compare(&d->layout, &frame->ch_layout) == 0;
 }
 
-/* Sets up a converter for the format of @frame. The remaining samples of the previous one are
- * converted first. */
+/* Sets up a converter for the format of @frame. First converts the remaining samples of the
+ * previous converter. */
 static int set_converter(struct decode *d, const AVFrame *frame)
 {
     AVChannelLayout mono = AV_CHANNEL_LAYOUT_MONO;
@@ -353,7 +354,7 @@ static int take_frames(struct decode *d)
     return r;
 }
 
-/* @packet NULL: the end of the stream. */
+/* Gives a packet to the decoder, and takes the frames. @packet NULL: the end of the stream. */
 static int give_packet(struct decode *d, const AVPacket *packet)
 {
     int r;
@@ -418,7 +419,8 @@ void decode_prepare(void)
 {
     av_log_set_level(AV_LOG_QUIET);
     av_max_alloc(DECODE_MAX_ALLOC);
-    /* Called now because it may need to read information about the system. */
+    /* av_get_cpu_flags() may read information about the system, so it is called before
+     * confinement. */
     av_get_cpu_flags();
 }
 

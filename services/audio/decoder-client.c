@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The client of the decoder: decodings, each with a pipe and a child process
+ * Sends orders to the decoder and reads the results. Each decoding has a pipe and a child process.
  *
  * When a decoding ends, its child is told to stop, even if it reported success. A slot becomes free
- * when both are over: the decoding, and the child, which is known from a notice.
+ * when both the decoding and its child have ended; a notice from the decoder reports the end of the
+ * child.
  */
 #include "audio/decoder-client.h"
 
@@ -23,10 +24,10 @@
 #include "core/err.h"
 
 #define DECODER_STALL_USEC (60 * 1000000u)
-/* Reads per callback, so that other work gets its turn. */
+/* Limit of reads per callback, so that other work of the loop gets its turn. */
 #define DECODER_READS 16
 
-/* A child and its decoding; either may end before the other. */
+/* Struct decoder_slot holds a child and its decoding; either may end before the other. */
 struct decoder_slot {
     uint32_t id; /* 0: free */
     struct decoding *decoding;
@@ -53,10 +54,10 @@ struct decoding {
     int pipe;
     struct loop_watch *watch; /* NULL: paused, or at the end of the pipe */
     struct loop_timer stall;
-    struct loop_task again; /* offers refused samples again */
+    struct loop_task again; /* offers samples again that were not taken */
     bool resting, at_end, has_status;
     int status;           /* of waitpid() */
-    const float *offered; /* [n_offered] not yet taken */
+    const float *offered; /* [n_offered] samples that are not yet taken */
     size_t n_offered;
     struct frames frames;
 };
@@ -130,7 +131,8 @@ static bool is_out_of_time(int status)
     return WIFSIGNALED(status) && (WTERMSIG(status) == SIGXCPU || WTERMSIG(status) == SIGKILL);
 }
 
-/* The pipe ended without a result. Finds the reason in the child's exit status. */
+/* Handles the end of a pipe that brought no result. The reason follows from the child's exit
+ * status, so the decoding ends when this status is known too. */
 static void decoding_explain(struct decoding *d)
 {
     loop_watch_free(STEAL(d->watch));
@@ -153,7 +155,8 @@ static void decoding_rest(struct decoding *d)
     loop_timer_stop(d->decoder->loop, &d->stall);
 }
 
-/* Offers the samples at hand. False: do not read on; the decoding may be gone. */
+/* Offers the next samples to the callback. False: the caller must not read on, and the decoding may
+ * have been freed. */
 static bool decoding_offer(struct decoding *d)
 {
     struct decoder *decoder = d->decoder;
@@ -174,7 +177,7 @@ static bool decoding_offer(struct decoding *d)
     }
     r = d->events->samples(d->user, d->offered, d->n_offered);
     if (decoder->lost || slot->id != id || slot->decoding != d)
-        return false; /* the callback canceled it */
+        return false; /* the callback canceled the decoding */
     if (!r) {
         decoding_rest(d);
         return false;
@@ -332,7 +335,7 @@ static void decoder_on_notice(void *data)
     }
 }
 
-/* Finds the program in the directory of this one. */
+/* Finds the decoder's program in the directory of this program. */
 static int find_program(char *path, size_t size)
 {
     static const char name[] = "sconce-audio-decoder";
@@ -354,7 +357,7 @@ static int decoder_spawn(struct decoder *decoder, const char *program, bool land
 {
     char *argv[] = {(char *)program, landlock_optional ? (char *)"--landlock-optional" : NULL,
                     NULL};
-    /* The decoder gets no environment, so that it learns no sockets and secrets. */
+    /* The decoder gets no environment, so that it learns of no sockets and secrets. */
     char *environment[] = {NULL};
     posix_spawn_file_actions_t actions;
     int r = posix_spawn_file_actions_init(&actions);

@@ -2,14 +2,15 @@
 #pragma once
 
 /*
- * The protocol between the audio service and its decoder
+ * Defines the protocol between the audio service and its decoder.
  *
- * The decoder is a separate program that the service starts before it loses the right to do so. It
- * waits for orders on a packet socket (descriptor 3) and forks a child for each. The child seals
- * itself, decodes one file and exits; a notice reports its exit status. An order to start comes
- * with two descriptors: the file in sealed memory, and the write end of a pipe for the audio. The
- * child writes frames of samples (mono, 16 kHz, -1 … 1), and at last a frame with the result. Both
- * sides run on one machine and are built together, so structs are sent in their memory layout.
+ * The decoder is a separate program that the service starts before the service loses the right to
+ * start programs. The decoder waits for orders on a packet socket (descriptor 3) and forks a child
+ * for each order DECODER_START. The child seals itself, decodes one file and exits; a notice
+ * reports its exit status. An order DECODER_START comes with two descriptors: the file in sealed
+ * memory, and the write end of a pipe for the audio. The child writes frames of samples (mono, 16
+ * kHz, -1 … 1), and at last a frame with the result. Both sides run on one machine and are built
+ * together, so structs are sent in their memory layout.
  *
  * The service trusts no byte from the pipe: see decoder-client.h.
  */
@@ -38,7 +39,7 @@ struct decoder_order {
 
 struct decoder_notice {
     uint32_t id;
-    int32_t status; /* of waitpid(); -1: no child was started */
+    int32_t status; /* status of the child from waitpid(); -1: no child was started */
 };
 
 enum decoder_frame_kind { DECODER_SAMPLES = 0x534d504c, DECODER_END = 0x454e4431 };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce-audio-decoder: forks a sealed child process for each file to decode
+ * sconce-audio-decoder forks a sealed child process for each file that is to be decoded.
  *
- * The audio service starts it with a socket as descriptor 3 and no other; see decoder-protocol.h.
- * The policy `decoder` is applied before the first order. In its phase `start`, this process can
- * start and end children and use its socket. In the phase `serve`, which each child enters before
- * it reads its file, a child can only allocate memory, write and exit. The file is already mapped.
+ * The audio service starts it with one socket, descriptor 3; see decoder-protocol.h. The policy
+ * `decoder` is applied before the first order. In its phase `start`, this process can start and end
+ * children and use its socket. In the phase `serve`, which each child enters before it reads its
+ * file, a child can only allocate memory, write and exit. The file is already mapped.
  *
  * Children end by themselves, by limits of memory and processor time, by an order to stop, or with
  * this process. This process ends with the service, when its socket is closed. It ignores the
@@ -42,9 +42,10 @@ static struct {
 
 /* --- libraries --- */
 
-/* libav loads libraries that write to stderr, which is the journal here, as soon as they are
- * loaded: one warns that it cannot lock memory for secrets, although there are none here. Messages
- * of the dynamic loader come earlier and are not lost. */
+/* libav needs libraries that write to stderr, which is the journal here, as soon as they are
+ * loaded. One of them warns that it cannot lock memory for secrets, although this process has no
+ * secrets. So stderr is /dev/null while libraries are loaded. The dynamic loader writes its own
+ * messages earlier, so they are not lost. */
 static int stderr_of_ours = -1;
 
 static void libraries_mute(void)
@@ -101,15 +102,15 @@ static int child_samples(void *user, const float *samples, size_t n)
 
 static void child_limit(int resource, uint64_t value)
 {
-    /* The soft limit sends a signal that identifies the reason; SIGKILL follows one second
-     * later. */
+    /* At the soft limit of processor time the kernel sends SIGXCPU, which shows the reason; one
+     * second later, at the hard limit, it sends SIGKILL. */
     const struct rlimit limit = {value, value + (resource == RLIMIT_CPU ? 1 : 0)};
 
     if (setrlimit(resource, &limit) < 0)
         _exit(1);
 }
 
-/* Does not return. */
+/* Decodes a file in the child process; does not return. */
 static void child_run(const struct decoder_order *order, int file, int pipe)
 {
     struct decode_params params = {
@@ -153,7 +154,7 @@ static void notice_send(uint32_t id, int status)
         _exit(0);
 }
 
-/* @pid 0: finds a free place. */
+/* Finds the entry of the child @pid, or with 0 a free entry; NULL: none. */
 static struct decoder_child *find_child(pid_t pid)
 {
     for (size_t i = 0; i < DECODER_MAX; i++)
@@ -201,7 +202,7 @@ static void on_signal(void)
     }
 }
 
-/* Takes the descriptors of a message; missing ones are -1. */
+/* Takes the descriptors of a message; missing descriptors are -1. */
 static void take_fds(struct msghdr *msg, int fds[2])
 {
     const struct cmsghdr *c = CMSG_FIRSTHDR(msg);
@@ -256,7 +257,7 @@ static void decoder_serve(void)
 
 /* --- before the first order --- */
 
-/* Address space of this process in bytes; 0: unknown. */
+/* Returns the size of this process's address space in bytes; 0: unknown. */
 static uint64_t memory_now(void)
 {
     FILE *f = fopen("/proc/self/statm", "re");

@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * The form of a transcription: its checked fields, and its file in sealed memory
+ * Reads the form of a transcription request: checks its fields, and puts its file into sealed
+ * memory.
  *
- * Every field is obeyed or refused by name. A field that is given twice is refused unless it may
- * be repeated. An empty field counts as not given, as is usual for forms.
+ * An unknown field is refused with an error that names it. A field that is given twice is refused
+ * unless it may be repeated. An empty field counts as not given, as is usual for forms.
  */
 
 #include <infer/audio.h>
@@ -43,8 +44,8 @@ struct audio_params {
     uint64_t size;
 };
 
-/* Reads the form in a request body. -EINVAL with a problem. Call form_done() afterwards in any
- * case. */
+/* Reads the form in a request body. Returns 0, or -EINVAL with a problem. Call form_done()
+ * afterwards in both cases. */
 int form_read(struct audio_params *params, enum inf_audio_task task, struct http_text type,
               struct http_text body, struct problem *problem);
 void form_done(struct audio_params *params);

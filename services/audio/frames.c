@@ -8,7 +8,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* Returns the size of the present frame as far as it is known; 0: it is invalid. */
+/* Returns the size of the frame in the buffer, or of its head if the head is not complete; 0: the
+ * frame is invalid. */
 static size_t frame_size(const struct frames *f)
 {
     const struct decoder_frame *head = &f->buffer.head;

@@ -4,9 +4,9 @@
 /*
  * Parses the output of a decoder, which is untrusted.
  *
- * Bytes are written where frames_room() points; frames_next() returns complete frames. Samples must
- * be finite numbers from -1 to 1 and texts must be printable; otherwise the stream is invalid from
- * then on.
+ * The caller writes bytes to where frames_room() points, and reports their number with
+ * frames_add(); frames_next() returns complete frames. Samples must be numbers from -1 to 1 and
+ * texts must be printable; otherwise the stream is invalid.
  */
 
 #include "audio/decoder-protocol.h"
@@ -18,7 +18,7 @@ enum {
 };
 
 struct frames {
-    size_t n, taken; /* bytes in the buffer, and bytes of the frame returned last */
+    size_t n, taken; /* bytes in the buffer; bytes of the frame that frames_next() returned last */
     bool ended;
     union {
         struct decoder_frame head;
@@ -26,7 +26,8 @@ struct frames {
     } buffer;
 };
 
-/* Returns where the next bytes go, and the room there, which is 0 only if a frame is waiting. */
+/* Returns where the next bytes go, and in *ret_size how many fit there: 0 only if frames_next() has
+ * a frame to return. */
 void *frames_room(struct frames *frames, size_t *ret_size);
 void frames_add(struct frames *frames, size_t n);
 /* FRAMES_SAMPLES: *ret_samples is valid until the next call. -EBADMSG: the stream is invalid. */

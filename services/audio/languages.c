@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the names of Whisper's languages, because answers contain names and Whisper's tokens
- * contain codes. */
+/* Finds the names of Whisper's languages: Whisper's tokens contain codes, and answers contain
+ * names. */
 #include "audio/transcript.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce-audio: the process that transcribes speech
+ * sconce-audio, the audio service, transcribes speech.
  *
- * It starts its decoder, takes the socket, reads the configuration, drops privileges and serves.
+ * It reads the configuration, starts its decoder, confines itself, takes its sockets and serves.
  */
 #include "audio/audio.h"
 #include "audio/transcription.h"
@@ -12,7 +12,8 @@
 #include "common/service/misconfigured.h"
 #include "common/service/service.h"
 
-/* Clients are the gateway and tools of this machine; the gateway has stricter limits. */
+/* Only the gateway and tools on this machine connect; by default, the gateway allows fewer
+ * connections than this. */
 #define AUDIO_MAX_CONNECTIONS 1024
 
 static struct audio *audio_of(struct model_host *host)
@@ -20,7 +21,7 @@ static struct audio *audio_of(struct model_host *host)
     return CONTAINER_OF(host, struct audio, host);
 }
 
-/* This process cannot start a new decoder, so it exits, and its successor starts one. */
+/* This process cannot start a new decoder, so it exits, and the next process starts one. */
 static void on_decoder_lost(void *data)
 {
     struct audio *audio = data;

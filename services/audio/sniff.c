@@ -59,7 +59,8 @@ static size_t id3_size(const uint8_t *data, size_t size)
     return all;
 }
 
-/* Recognizes the two codecs without a container: a frame begins with 11 or 12 one bits. */
+/* Recognizes MPEG audio and AAC without a container: their frames begin with 11 or 12 bits that
+ * are 1. */
 static const char *sniff_frames(const uint8_t *data, size_t size)
 {
     const uint8_t layer = size >= 4 ? data[1] >> 1 & 3 : 0;
@@ -68,7 +69,7 @@ static const char *sniff_frames(const uint8_t *data, size_t size)
         return NULL;
     if ((data[1] & 0xf6) == 0xf0)
         return "aac"; /* ADTS: layer 0 */
-    /* Layer 1 to 3, and a valid version, bit rate and sample rate. */
+    /* MPEG audio: layer 1 to 3, and a valid version, bit rate and sample rate. */
     if (layer != 0 && (data[1] >> 3 & 3) != 1 && data[2] >> 4 != 0 && data[2] >> 4 != 15 &&
         (data[2] >> 2 & 3) != 3)
         return "mp3";
@@ -85,7 +86,7 @@ const char *sniff_container(const uint8_t *data, size_t size)
     for (size_t i = 0; i < ARRAY_SIZE(signatures); i++)
         if (signature_matches(&signatures[i], body, n))
             return signatures[i].demuxer;
-    /* Skips padding after tags, and silence that some recorders write first. */
+    /* Skips zeros: padding after tags, and silence that some recorders write first. */
     while (zeros < n && body[zeros] == 0)
         zeros++;
     return sniff_frames(body + zeros, n - zeros);

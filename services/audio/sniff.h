@@ -4,8 +4,8 @@
 /*
  * Recognizes the container of a file by its first bytes.
  *
- * libavformat's own probing runs every demuxer on the file. Here one of a few demuxers is chosen,
- * and no other reads the file.
+ * The probing of libavformat would run every demuxer on the file. This code chooses one of a few
+ * demuxers, and only this demuxer reads the file.
  */
 
 #include "core/macros.h"

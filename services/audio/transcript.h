@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * The transcript, and writing it as json, text, srt, vtt or verbose_json
+ * Stores a transcript, and writes it as json, text, srt, vtt or verbose_json.
  *
- * Segments are stored as they arrive. Their texts are those of the model, with leading spaces.
- * Written texts are trimmed.
+ * Segments are stored as they arrive. Stored texts are those of the model, with leading spaces;
+ * written texts are trimmed.
  */
 
 #include "audio/form.h"
@@ -36,8 +36,8 @@ struct transcript {
 };
 
 void transcript_done(struct transcript *t);
-/* Adds a copy of a segment. *ret_delta is the text that it adds to t->text, valid until the next
- * call. -ENOMEM. */
+/* Adds a copy of a segment. *ret_delta is the text that this adds to t->text, valid until the next
+ * call. Returns 0 or -ENOMEM. */
 int transcript_add(struct transcript *t, const struct inf_audio_event *event,
                    struct http_text *ret_delta);
 /* Writes the answer. -ENOMEM. */

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * A transcription request, from its form to its answer (see model-request.h)
+ * Struct transcription is a request to transcribe or translate speech (see model-request.h).
  *
  * The form is read, the request waits for the model, and the file goes to the decoder. The request
  * enters the transcriber's queue with its first samples, so a file that is not a sound file never
- * occupies the queue. From then on samples are fed as fast as they are taken and segments are
- * received, until both are complete.
+ * occupies the queue. From then on the transcriber gets samples as fast as it takes them, and
+ * returns segments, until it has taken the last sample and returned the last segment.
  */
 
 #include <infer/audio.h>
@@ -31,7 +31,7 @@ struct transcription {
     bool any_text;
 };
 
-/* For params.begin of the host. @task: an enum inf_audio_task. */
+/* The callback params.begin of the host. @task points to an enum inf_audio_task. */
 void transcription_new(struct model_host *host, const void *task, struct http_request *http);
-/* Called for each event of a transcriber; the event is borrowed. */
+/* Handles an event of the transcriber; the caller frees the event. */
 void transcription_on_event(struct transcription *t, const struct inf_audio_event *event);

@@ -22,7 +22,7 @@ static bool is_weights(const char *file)
            (strncasecmp(file, "ggml-silero", 11) == 0 && text_ends_with_nocase(file, ".bin"));
 }
 
-/* Returns the last file by name, which is that of the latest version; NULL: none. */
+/* Returns the file whose name sorts last, which is the latest version; NULL: none. */
 static char *find_weights(const char *dir)
 {
     DIR *d = opendir(dir);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts the blocks and bytes of each tenant and each origin, in memory and in rows of the
- * index. */
+/* Counts the blocks and bytes of each tenant and each origin, in memory and in the index (see
+ * accounts.h). */
 #include "cache/accounts.h"
 
 #include <errno.h>
@@ -9,7 +9,8 @@
 
 #include "core/array.h"
 
-/* A client can invent any number of sessions, and fewer models and tenants. */
+/* When there are more origins than this, blocks of a new session count as blocks without a session.
+ * Clients can invent any number of sessions, while models and tenants are few. */
 #define ORIGINS_MAX 65536
 #define PLAIN_MAX   (ORIGINS_MAX * 2)
 #define TENANTS_MAX 65536
@@ -53,7 +54,8 @@ static int add_tenant(struct accounts *a, uint32_t id, const char *name)
     return r > 0 ? -EUCLEAN : r;
 }
 
-/* Joins all texts of an origin into a map key. Two different origins never have the same key. */
+/* Joins all texts of an origin into a key for the map by_origin. Different origins always have
+ * different keys. */
 static char *key_of(uint32_t tenant, const char *model, const char *codec, const char *session)
 {
     char *key = NULL;
@@ -111,8 +113,8 @@ static int load_origin(void *data, const struct catalog_origin *from)
 
     if (from->tenant == 0 || from->tenant >= a->n_tenants || !a->tenants[from->tenant].name)
         return -EUCLEAN;
-    /* An origin without blocks is dropped here. Its row goes when its number is given to
-     * another. */
+    /* An origin without blocks is not loaded. The row of such an origin is replaced when another
+     * origin gets its number. */
     if (from->blocks == 0)
         return 0;
     r = add_origin(a, from, key_of(from->tenant, from->model, from->codec, from->session));

@@ -2,10 +2,12 @@
 #pragma once
 
 /*
- * Accounts: how many blocks and bytes each origin and tenant has, in memory
+ * Counts in memory how many blocks and bytes each origin and tenant has.
  *
- * Each origin and tenant has a small number, which rows use and which is its index in an array. One
- * that has no blocks any more keeps its number until the accounts are loaded again.
+ * An origin is a tenant, a model, a codec and a session (struct store_origin). Each origin and each
+ * tenant has a small number, which stands for it in rows of the index, and is its position in an
+ * array. An origin or tenant that has no blocks any more keeps its number until the accounts are
+ * loaded again.
  */
 
 #include "cache/catalog.h"
@@ -22,12 +24,12 @@ struct origin {
     char *model, *codec, *session; /* model NULL: this number is free; session NULL: none */
     uint32_t tenant;
     uint64_t blocks, bytes, at;
-    char *key; /* its key in by_origin */
+    char *key; /* its key in the map by_origin */
     bool unsaved;
 };
 
 struct accounts {
-    struct tenant *tenants; /* numbers start at 1; 0 is not used */
+    struct tenant *tenants; /* by number, from 1; 0 is not used */
     struct origin *origins;
     uint32_t n_tenants, n_origins, tenants_cap, origins_cap;
     struct map by_origin, by_tenant;
@@ -35,16 +37,18 @@ struct accounts {
 };
 
 void accounts_done(struct accounts *a);
-/* @a must be empty. After an error, call accounts_done(). */
+/* Loads the accounts from the index. @a must be empty. After an error the caller calls
+ * accounts_done(). */
 int accounts_load(struct accounts *a, struct catalog *c);
-/* Writes what differs from the index to it, in the open transaction. */
+/* Writes the accounts that differ from the index to the index, in the open transaction. */
 int accounts_save(struct accounts *a, struct catalog *c);
-/* Returns the number of an origin, which is added if necessary. When a tenant has too many
- * sessions, new ones count as no session. -EDQUOT: too many origins or tenants. */
+/* Sets *ret_id to the number of an origin, and adds the origin if necessary. When there are too
+ * many origins, a new session is counted as if the session were NULL. -EDQUOT: too many origins
+ * even without sessions, or too many tenants. */
 int accounts_origin(struct accounts *a, const struct store_origin *origin, uint32_t *ret_id);
 /* Returns the number of the tenant @name; 0: there is none. */
 uint32_t accounts_find_tenant(const struct accounts *a, const char *name);
-/* False: there is no such origin. */
+/* Whether there is an origin with the number @origin. */
 bool accounts_has(const struct accounts *a, uint32_t origin);
-/* Adds (@sign 1) or subtracts (-1) one block of @bytes on disk. */
+/* Adds (@sign 1) or subtracts (@sign -1) one block that takes @bytes on disk. */
 void accounts_change(struct accounts *a, uint32_t origin, uint64_t bytes, int sign);

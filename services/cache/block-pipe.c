@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fills pipes from files: with splice(), or by copying if the file system lacks it. */
+/* Fills pipes from files (see block-pipe.h): with splice(), or by copying if the file system has no
+ * splice(). */
 #include "cache/block-pipe.h"
 
 #include <errno.h>
@@ -15,12 +16,13 @@ int pipe_new(int ret_ends[2])
 {
     if (pipe2(ret_ends, O_CLOEXEC | O_NONBLOCK) < 0)
         return -errno;
-    /* If the system refuses the size, the default size works too, only slower. */
+    /* If the system refuses this size, the pipe has the default size and is slower. */
     fcntl(ret_ends[1], F_SETPIPE_SZ, PIPE_BYTES);
     return 0;
 }
 
-/* For file systems without splice(). Bytes that do not fit into the pipe are read again later. */
+/* Copies bytes where the file system has no splice(). Bytes that do not fit into the pipe are read
+ * again later. */
 static ssize_t pipe_copy(int pipe, int fd, uint64_t offset, size_t n)
 {
     char bytes[COPY_BYTES];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of blocks in the index
+ * Reads and writes the rows of blocks in the index.
  *
- * The name of a block is stored in two columns: its first 8 bytes as a number, which has an index,
- * and the rest.
+ * The name of a block is stored in two columns. The first column has the first 8 bytes as a number,
+ * and has an SQL index. The second column has the rest of the name.
  */
 #include "cache/catalog-sql.h"
 
@@ -27,7 +27,7 @@ static bool row_fits(int64_t value, int64_t max)
     return value >= 0 && value <= max;
 }
 
-/* Reads the row under @st. False: no block can have these values. */
+/* Reads the current row of @st. False: the row has values that no block can have. */
 static bool row_read(sqlite3_stmt *st, struct row *r)
 {
     int64_t v[16];
@@ -60,7 +60,7 @@ static bool row_read(sqlite3_stmt *st, struct row *r)
     return true;
 }
 
-/* Steps to the next row that has valid values. */
+/* Steps to the next row with valid values. */
 static int row_step(sqlite3_stmt *st, struct row *ret_row)
 {
     int r;
@@ -117,7 +117,7 @@ int catalog_lowest(struct catalog *c, uint32_t tenant, struct row *ret_row)
     if (!st)
         return r;
     r = catalog_step(st);
-    /* If an invalid row were skipped here, it would remain the lowest forever and block
+    /* An invalid row must not be skipped here, because it would stay the lowest forever and prevent
      * eviction. */
     if (r > 0 && !row_read(st, ret_row))
         r = -EUCLEAN;

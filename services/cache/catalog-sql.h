@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* SQL statements of the index, shared by catalog.c, catalog-rows.c and catalog-tables.c */
+/* Declares what catalog.c, catalog-rows.c and catalog-tables.c share: the SQL statements of the
+ * index. */
 
 #include <sqlite3.h>
 
@@ -51,8 +52,8 @@ int catalog_errno(int rc);
  * *ret_error. */
 sqlite3_stmt *catalog_bind(struct catalog *c, enum catalog_sql which, const int64_t *values, int n,
                            int *ret_error);
-/* Steps. Returns 1: there is a row; 0: no more rows; or a negative errno. The last two reset
- * @st. */
+/* Steps to the next row of @st. Returns 1 if there is a row. Otherwise resets @st and returns 0
+ * (there are no more rows) or a negative errno. */
 int catalog_step(sqlite3_stmt *st);
-/* catalog_bind() and catalog_step() for statements without rows. */
+/* Calls catalog_bind() and catalog_step(), for statements that return no rows. */
 int catalog_run(struct catalog *c, enum catalog_sql which, const int64_t *values, int n);

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* At least this many digests of files are stored. */
+/* When there are more digests of files than this, the oldest are removed. */
 #define DIGESTS 4096
 
 int catalog_load_state(struct catalog *c, struct catalog_state *ret_state)
@@ -107,7 +107,7 @@ int catalog_load_origins(struct catalog *c,
     return r;
 }
 
-/* A NULL @text binds SQL NULL. */
+/* Binds @text to the parameter @at. A NULL @text becomes SQL's NULL. */
 static int bind_text(sqlite3_stmt *st, int at, const char *text)
 {
     return catalog_errno(sqlite3_bind_text(st, at, text, -1, SQLITE_STATIC));

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The index: opening it, and the functions that all statements use
+ * Opens the index, and defines the functions that all statements use (see catalog.h).
  *
- * The connection holds its locks as long as it is open, so the write-ahead log needs no shared
- * memory. Commits do not wait for the disk. After a power loss the last commits may be missing;
- * store-recover.c restores them from the segments.
+ * The connection to SQLite holds its locks as long as it is open, so the write-ahead log needs no
+ * shared memory. Commits do not wait for the disk. After a power loss the last commits may be
+ * missing; store-recover.c then restores them from the segments.
  */
 #include "cache/catalog-sql.h"
 
@@ -15,7 +15,7 @@
 
 #include "core/err.h"
 
-/* "scKV". */
+/* The characters "scKV". */
 #define APPLICATION_ID  0x73634b56
 #define CATALOG_VERSION 1
 
@@ -109,7 +109,8 @@ int catalog_errno(int rc)
     case SQLITE_AUTH:
         return -EIO;
     default:
-        /* The statements are constant, so a mismatch means that the file is damaged. */
+        /* The statements are constant, so if a statement does not match the tables, the file is
+         * damaged. */
         return -EUCLEAN;
     }
 }
@@ -165,7 +166,7 @@ int catalog_commit(struct catalog *c)
 
 void catalog_rollback(struct catalog *c)
 {
-    /* SQLite may already have rolled back. */
+    /* SQLite may already have rolled the transaction back. */
     if (!sqlite3_get_autocommit(c->db))
         catalog_run(c, SQL_ROLLBACK, NULL, 0);
 }
@@ -196,7 +197,7 @@ static int catalog_exec(struct catalog *c, const char *sql)
     return catalog_errno(sqlite3_exec(c->db, sql, NULL, NULL, NULL));
 }
 
-/* The version and its complement, so that a corrupted version is recognized. */
+/* Joins the version and its complement, so that a damaged version is recognized. */
 static int32_t version_encode(uint32_t version)
 {
     return (int32_t)(version | (~version & 0xffff) << 16);
@@ -227,12 +228,13 @@ static int catalog_create(struct catalog *c)
     return r;
 }
 
-/* Positive condition: the file is empty. */
+/* Positive result of check_version(): the file is empty. */
 enum {
     CATALOG_NEW = 1,
 };
 
-/* Checks that the file is an index and which version it has. Returns 0, CATALOG_NEW or an error. */
+/* Checks whether the file is an index of a version that this program reads. Returns 0, CATALOG_NEW
+ * or an error. */
 static int check_version(struct catalog *c, struct inf_err *reterr)
 {
     int64_t id = 0, value = 0, n_tables = 0;

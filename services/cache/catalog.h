@@ -2,37 +2,38 @@
 #pragma once
 
 /*
- * The index: rows in SQLite
+ * Keeps the index of the store, an SQLite database with a row for each block.
  *
- * Block numbers (row ids) only grow. Blocks that were put one after the other, such as those of a
- * chain, therefore lie side by side. A second index finds numbers by the first 8 bytes of names.
- * Two more hold the leaves (blocks that no other block continues) by rank, because only leaves may
- * be evicted. This keeps these two indexes small, and most uses do not change them.
+ * Each new row gets a higher number (row id) than all earlier rows. Blocks that were put one after
+ * the other, such as those of a chain, therefore lie side by side. An SQL index finds the numbers
+ * by the first 8 bytes of names. Two more SQL indexes hold the leaves (blocks that no other block
+ * continues) by rank, because only leaves may be evicted. These two indexes are small, and most
+ * uses of blocks do not change them.
  *
- * The contents are not trusted: rows with impossible values are skipped, and whatever SQLite calls
- * damaged is -EUCLEAN, after which the caller makes the index again. Other errors: -ENOSPC, -EIO,
- * -EROFS, -ENOMEM, -EBUSY.
+ * The contents are not trusted. Rows with impossible values are skipped. If SQLite finds damage,
+ * functions return -EUCLEAN, and the caller rebuilds the index. Other errors are -ENOSPC, -EIO,
+ * -EROFS, -ENOMEM and -EBUSY.
  */
 
 #include "cache/store.h"
 
-/* The row of a block. */
+/* Struct row is the row of a block. */
 struct row {
     int64_t id;
     int64_t parent;    /* row of the parent; 0: unknown */
-    uint32_t children; /* number of rows whose parent is this one */
+    uint32_t children; /* number of rows whose parent is this row */
     uint32_t index;    /* position in its chain */
     uint32_t origin, tenant;
     uint32_t segment, hits;
-    uint64_t offset; /* of its bytes; the record begins one page before */
+    uint64_t offset; /* of the block's bytes; the record begins one page before */
     uint64_t size, sum;
     uint64_t rank; /* below 2^63; the lowest is evicted first */
-    uint64_t used; /* the store's count of uses at the last use */
+    uint64_t used; /* the store's count of uses and puts at the last use */
     uint64_t at;   /* seconds since 1970 */
     uint8_t name[STORE_NAME_BYTES];
 };
 
-/* State of the store itself. */
+/* Struct catalog_state is the state of the store as a whole. */
 struct catalog_state {
     uint64_t seq; /* count of uses */
     int64_t next_id;
@@ -53,46 +54,49 @@ struct catalog_origin {
 
 struct catalog;
 
-/* Opens the index at @path, or makes an empty one. -ESTALE: an older version of sconce wrote it;
- * -EPROTONOSUPPORT: a newer version did; other errors as above. */
+/* Opens the index at @path, or makes an empty index. -ESTALE: an older version of sconce wrote the
+ * index; -EPROTONOSUPPORT: a newer version wrote it; other errors as above. */
 int catalog_open(const char *path, const char *vfs, struct catalog **ret_catalog,
                  struct inf_err *reterr);
 struct catalog *catalog_close(struct catalog *c);
-/* catalog_remove() removes the index at @path, catalog_set_aside() renames it to "….damaged". */
+/* catalog_remove() removes the index at @path; catalog_set_aside() appends ".damaged" to its
+ * name. */
 int catalog_remove(const char *path);
 int catalog_set_aside(const char *path);
 uint64_t catalog_bytes(const struct catalog *c);
 
 int catalog_begin(struct catalog *c);
-/* Ends the transaction. On an error, either nothing or all of it was committed. */
+/* Commits the transaction. After an error, either none or all of its changes are committed. */
 int catalog_commit(struct catalog *c);
 void catalog_rollback(struct catalog *c);
 /* Moves committed pages from the log into the database file and syncs it. */
 int catalog_checkpoint(struct catalog *c);
 
-/* Rows. Functions that read return 1 and the row, or 0. */
+/* Rows. The functions that read return 1 and set *ret_row, or return 0: there is no such row. */
 
 int catalog_by_name(struct catalog *c, const uint8_t name[STORE_NAME_BYTES], struct row *ret_row);
 /* Finds the first row with a number of at least @id. */
 int catalog_from(struct catalog *c, int64_t id, struct row *ret_row);
-/* Returns the row after that of the last catalog_from() or catalog_next(). The index must not
+/* Reads the row after the row that catalog_from() or catalog_next() read last. The index must not
  * change in between. */
 int catalog_next(struct catalog *c, struct row *ret_row);
 /* Ends the read transaction of catalog_from() and catalog_next(). */
 void catalog_rest(struct catalog *c);
-/* Finds the leaf with the lowest rank of @tenant; 0: of all tenants. */
+/* Finds the leaf with the lowest rank among the leaves of @tenant; 0: of all tenants. */
 int catalog_lowest(struct catalog *c, uint32_t tenant, struct row *ret_row);
 
 int catalog_insert(struct catalog *c, const struct row *row);
 int catalog_delete(struct catalog *c, int64_t id);
-/* Adds @n to the count of children. It is not an error if the row does not exist. */
+/* Adds @n to the row's count of children. A missing row is not an error. */
 int catalog_add_children(struct catalog *c, int64_t id, int32_t n);
 int catalog_touch(struct catalog *c, int64_t id, uint64_t rank, uint64_t used, uint64_t at);
-/* 1: the parent was @old and is now @parent; 0: the parent was another, or there is no such row. */
+/* Returns 1: the row's parent was @old and is now @parent; 0: the parent was another row, or there
+ * is no row @id. */
 int catalog_set_parent(struct catalog *c, int64_t id, int64_t old, int64_t parent);
 int catalog_move(struct catalog *c, int64_t id, uint32_t segment, uint64_t offset);
 
-/* Small tables. Functions that read call @fn for each row and return its first negative result. */
+/* Small tables. The functions with @fn call it for each row, and stop at its first negative result,
+ * which they return. */
 
 int catalog_load_state(struct catalog *c, struct catalog_state *ret_state);
 int catalog_save_state(struct catalog *c, const struct catalog_state *state);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Carries out the commands of the cache protocol, with one function for each type of request. */
+/* Answers the requests of the cache protocol, with one function for each type of request. */
 #include <errno.h>
 #include <string.h>
 
 #include "cache/server.h"
 #include "common/service/log.h"
 
-/* Begins the answer. A negative @status is the error. */
+/* Begins the answer with @status: a negative errno, or 0. */
 static int answer_begin(struct session *session, const struct cache_head *head, int status,
                         uint32_t n)
 {
@@ -25,7 +25,7 @@ static struct store_origin origin_of(const struct cache_origin *origin)
                                  origin->session[0] ? origin->session : NULL};
 }
 
-/* Returns the error that engines get when nothing is cached; 0: requests are served. */
+/* Returns the error that engines get if nothing is cached; 0: their requests are served. */
 static int engine_refusal(const struct server *server)
 {
     return !server->store || server->refusing ? -ENODEV : 0;
@@ -77,8 +77,8 @@ static int answer_find(struct session *session, const struct cache_head *head,
     return 0;
 }
 
-/* The client gets a pipe with only the blocks that it named, because a segment also holds blocks of
- * other clients. */
+/* Answers READ with a pipe, which has only the blocks that the client named. A descriptor of the
+ * segment would also give the client the blocks of other clients. */
 static int answer_read(struct session *session, const struct cache_head *head,
                        struct cache_reader *body)
 {
@@ -233,13 +233,13 @@ static int answer_manage(struct session *session, const struct cache_head *head,
     return answer_begin(session, head, session->manages ? 0 : -EPERM, 0);
 }
 
-/* Returns the error for a client that may not manage the cache; 0: it may. */
+/* Returns the error for a client that may not manage the cache; 0: the client may. */
 static int manage_refusal(const struct session *session)
 {
     return !session->server->store ? -ENODEV : session->manages ? 0 : -EPERM;
 }
 
-/* One page of a list. */
+/* Struct page is the part of a list that fits into one answer. */
 struct page {
     uint64_t skip;
     struct cache_row rows[CACHE_MAX_ROWS];
@@ -301,8 +301,8 @@ static int answer_list(struct session *session, const struct cache_head *head,
     return 0;
 }
 
-/* On the wire, cursor 0 means both the beginning and the end. Cursors of the store are therefore
- * sent plus one. */
+/* In packets, the cursor 0 means the beginning in a request, and the end in an answer. A cursor in
+ * a packet is therefore the store's cursor plus one. */
 static struct store_cursor cursor_of(const struct cache_step *step)
 {
     return (struct store_cursor){.at = step->cursor ? step->cursor - 1 : 0,

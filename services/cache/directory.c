@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes the directory of the cache, and removes the access rights of others. */
+/* Prepares the directory of the cache (see directory.h). */
 #include "cache/directory.h"
 
 #include <dirent.h>

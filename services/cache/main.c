@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce-cache: the process that stores KV blocks on disk
+ * Runs sconce-cache, the process that stores KV blocks on disk.
  *
- * It takes the socket, reads the configuration, drops privileges and serves. With a wrong
- * configuration it still runs: `sconce cache status` gets the error, and engines work without the
- * cache.
+ * It reads the configuration, prepares its directory, gives up privileges, takes its socket and
+ * serves. With a wrong configuration it serves too: `sconce cache status` gets the error, and
+ * engines work without cached blocks on disk (tier 2).
  */
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,8 @@
 
 #define CACHE_MISCONFIGURED_USEC (2 * 1000000u)
 
-/* Must run before the Landlock rules and the system call filter are applied. */
+/* Prepares the directory of the cache. Must run before the Landlock rules and the system call
+ * filter are applied. */
 static void prepare_directory(struct server *server)
 {
     _cleanup_free_ char *dir = config_block_dir(server->config);
@@ -75,7 +76,7 @@ int main(int argc, char **argv)
     struct options options;
     int r;
 
-    /* SQLite creates files with mode 0644. */
+    /* Without this mask SQLite would create files with mode 0644. */
     umask(0077);
     log_open("cache");
     r = options_read("cache", argc, argv, &options);

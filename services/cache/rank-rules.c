@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks: the count of uses at which a block is expected to be used again, by one of several rules
+ * Computes the ranks of blocks with one of several rules. A rank is the count of uses at which a
+ * block is expected to be used again.
  *
- * A rule gives each block a life, measured in turnovers (one turnover: as many uses as blocks fit).
- * It adds to the life of a block that was used again before, subtracts from that of a new block,
- * and adds for a long chain. Shadows judge the rules: for each 2^n-th block by name, a shadow
- * simulates whether a rule would still have the block when it is used. Sampling by name keeps the
- * whole history of each sampled block, so a store of 1/2^n of the size has nearly the same hit
- * ratio (Waldspurger et al., "Efficient MRC construction with SHARDS", FAST 2015). Evicted blocks
- * are recognized by a fingerprint, as in the ghost lists of 2Q and ARC.
+ * A rule gives each block a life, measured in turnovers (a turnover is as many uses as blocks fit
+ * into the store). The life is longer for a block that was used again before, shorter for a new
+ * block, and longer for a block of a long chain. Each rule has a shadow, which judges it: a
+ * simulated store that sees only one in 2^n blocks, chosen by name. The score of a rule counts how
+ * often its shadow still has a block when the block is used. Because the sample is chosen by name,
+ * it has the whole history of each of its blocks, so a shadow of 1/2^n of the store's size has
+ * nearly the hit ratio of the store (Waldspurger et al., "Efficient MRC construction with SHARDS",
+ * FAST 2015). Evicted blocks are recognized by fingerprints, called ghosts as in 2Q and ARC.
  *
- * Invariant: a record of the sample that no shadow holds only says that its block was seen.
+ * Invariant: a struct sample that is in no shadow says only that its block was seen.
  */
 #include "cache/rank-rules.h"
 
@@ -18,41 +20,45 @@
 #include <string.h>
 
 #define N_RULES 4
-/* Offset of all ranks, so that a life may be negative. */
+/* Added to all ranks, so that a rank with a negative life is still positive. */
 #define RANK_ZERO    (INT64_C(1) << 48)
 #define CAPACITY_MIN UINT64_C(64)
 #define CAPACITY_MAX (UINT64_C(1) << 40)
 
-/* Fingerprints of evicted blocks, in sets of GHOST_WAYS; the oldest of a set is replaced. Blocks
- * that return after a long time are those that LRU misses, so there is room for many. */
+/* Fingerprints of the blocks that were seen, also of evicted ones, in sets of GHOST_WAYS. A new
+ * fingerprint replaces the oldest of its set. LRU loses blocks that return only after a long time.
+ * To recognize these blocks, there are many fingerprints for each block that fits into the
+ * store. */
 #define GHOST_WAYS      UINT64_C(4)
 #define GHOSTS_PER_SLOT UINT64_C(16)
 #define GHOST_MAX       (UINT64_C(1) << 21)
 
-/* Misses that are remembered; later ones replace earlier ones. */
+/* The number of misses that are remembered. Later misses replace earlier ones. */
 #define MISSES (UINT64_C(1) << 16)
 
-/* The sample, in sets of SAMPLE_WAYS. A shadow holds at most SHADOW_MAX of its blocks. */
+/* The sample has sets of SAMPLE_WAYS blocks. A shadow holds at most SHADOW_MAX blocks of the
+ * sample. */
 #define SAMPLE_WAYS UINT64_C(8)
 #define SAMPLE_SETS UINT64_C(1024)
 #define SAMPLES     (SAMPLE_WAYS * SAMPLE_SETS)
 #define SHADOW_MAX  (SAMPLES / 8)
 #define NOWHERE     UINT16_MAX
 
-/* Another rule takes over only when its score is better by this factor, because a store that
- * switches often between rules follows neither. Hits from this many turnovers ago count half. */
+/* Another rule is used only when its score is better by RULE_MARGIN, because a store that often
+ * switches between rules follows none of them. A hit that is SCORE_HALVES turnovers old counts
+ * half. */
 #define RULE_MARGIN   1.1
 #define SCORE_HALVES  16.0
 #define LENGTH_WEIGHT (1.0 / 4096)
-/* A chain counts as at most this many chains of mean length. */
+/* A chain counts as at most this many times the mean length. */
 #define LENGTH_MAX 4.0
 
 struct rule {
     const char *name;
     double used,
-        fresh;     /* life, in turnovers, of a block that was used again before, and of a new one */
-    double often;  /* added each time the number of uses doubles */
-    double length; /* added for a chain of mean length */
+        fresh; /* lives in turnovers: of a block that was used again before, and of a new block */
+    double often;  /* added to the life each time the number of uses doubles */
+    double length; /* added to the life for a chain of mean length */
 };
 
 static const struct rule rules[N_RULES] = {
@@ -65,7 +71,7 @@ static const struct rule rules[N_RULES] = {
 
 struct ghost {
     uint32_t print : 24; /* 0: none */
-    uint32_t uses : 8;   /* uses after the first; 255 or more */
+    uint32_t uses : 8;   /* uses after the first; 255: 255 or more */
     uint32_t age;        /* the lower bits of the count of uses */
 };
 
@@ -77,31 +83,32 @@ struct sample {
     uint16_t places[N_RULES]; /* index in each shadow; NOWHERE: not in it */
 };
 
-/* The blocks of the sample that a rule would keep: a heap by rank, the lowest first. */
+/* Struct shadow holds the blocks of the sample that a rule would keep, as a heap with the lowest
+ * rank first. */
 struct shadow {
     uint16_t heap[SHADOW_MAX + 1];
     uint32_t n;
     double score; /* recent hits */
 };
 
-/* Header of the saved state; the ghosts follow it. On a machine of the other byte order the magic
- * number does not match. */
+/* Struct saved is the header of the saved state; the ghosts follow it. If the byte order of the
+ * machine differs, the magic number does not match. */
 #define SAVED_MAGIC UINT32_C(0x53505233)
 struct saved {
     uint32_t magic, rule;
     double length, scores[N_RULES];
 };
 
-/* A block that was requested and not found. */
+/* Struct miss is a block that was requested and not found. */
 struct miss {
     uint32_t print;
-    uint32_t after; /* number of requested blocks of its chain from this one on */
+    uint32_t after; /* number of requested blocks of its chain, from this block on */
 };
 
 struct cache_policy {
     uint64_t capacity;
     uint32_t rule;
-    double length; /* mean length of a chain, weighted by its blocks */
+    double length; /* mean length of chains; a chain counts once for each of its blocks */
 
     struct ghost *ghosts;
     uint64_t n_ghosts;   /* a power of two */
@@ -116,7 +123,8 @@ struct cache_policy {
 
 static uint64_t policy_mix(uint64_t x)
 {
-    /* Names may be small numbers in tests and traces. The finalizer of MurmurHash3 spreads them. */
+    /* Names may be small numbers in tests and traces, so the finalizer of MurmurHash3 spreads
+     * them. */
     x ^= x >> 33;
     x *= UINT64_C(0xff51afd7ed558ccd);
     x ^= x >> 33;
@@ -162,7 +170,7 @@ static int policy_fit(struct cache_policy *p, uint64_t capacity)
     return 0;
 }
 
-/* Takes over the saved state as far as it is valid. */
+/* Restores the saved state as far as it is valid. */
 static void policy_restore(struct cache_policy *p, const void *bytes, size_t size)
 {
     struct saved saved;
@@ -244,7 +252,8 @@ int cache_policy_resize(struct cache_policy *p, uint64_t capacity)
     return 0;
 }
 
-/* Returns how often the block was seen before, and records that it was seen now. */
+/* Returns how often the block was seen before (255 means 255 times or more), and records that it is
+ * seen now. */
 static uint32_t ghost_seen(struct cache_policy *p, uint64_t hash, uint64_t seq)
 {
     struct ghost *set = &p->ghosts[hash & (p->n_ghosts - 1) & ~(GHOST_WAYS - 1)];
@@ -277,7 +286,7 @@ void cache_policy_missed(struct cache_policy *p, uint64_t name, uint32_t after)
     *miss_of(p, hash) = (struct miss){(uint32_t)(hash >> 32), after};
 }
 
-/* The length of the chain of @use, as far as it is known. */
+/* Returns the length of the chain of @use, as far as it is known. */
 static uint32_t length_of(struct cache_policy *p, const struct cache_policy_use *use, uint64_t hash)
 {
     const struct miss *miss = miss_of(p, hash);
@@ -294,7 +303,7 @@ static int64_t rank_by(const struct cache_policy *p, const struct rule *rule,
     double life = uses ? rule->used + rule->often * doubled : rule->fresh;
 
     life += rule->length * MIN(use->length / p->length, LENGTH_MAX);
-    /* All blocks of a chain count from the use of its first block. */
+    /* The lives of all blocks of a chain begin with the use of its first block. */
     return RANK_ZERO + (int64_t)use->seq - use->index + (int64_t)(life * (double)p->capacity);
 }
 
@@ -394,7 +403,7 @@ static struct sample *sample_of(struct cache_policy *p, uint64_t hash)
     return oldest;
 }
 
-/* Simulates this use with all rules. */
+/* Simulates @use with all rules. */
 static void policy_judge(struct cache_policy *p, const struct cache_policy_use *use, uint64_t hash)
 {
     struct sample *s = sample_of(p, hash);

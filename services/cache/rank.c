@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keeps the cache policy of a store: its file, its capacity, and the ranks of blocks. */
+/* Connects the cache policy with a store (see rank.h). */
 #include "cache/rank.h"
 
 #include <errno.h>
@@ -13,11 +13,11 @@
 #define FILE_NAME "policy"
 #define FILE_NEW  "policy.new"
 #define FILE_MAX  (UINT64_C(64) << 20)
-/* Assumed size of a block until BLOCKS_FEW blocks are stored. */
+/* Assumed size of a block in bytes until BLOCKS_FEW blocks are stored. */
 #define BLOCK_GUESS (UINT64_C(1) << 20)
 #define BLOCKS_FEW  16
 
-/* How many blocks of the mean size fit. */
+/* Returns how many blocks of the mean size fit into the store. */
 static uint64_t rank_capacity(const struct store *s)
 {
     const uint64_t blocks = s->accounts.blocks;
@@ -31,7 +31,7 @@ static uint64_t rank_capacity(const struct store *s)
     return MAX(bytes / MAX(mean, STORE_PAGE), 1);
 }
 
-/* Reads what the last process saved. NULL: there is nothing, which is no error. */
+/* Reads what the previous process saved. NULL: there is nothing to read, which is not an error. */
 static char *rank_load(const struct store *s, size_t *ret_size)
 {
     _cleanup_close_ int fd = openat(s->dir, FILE_NAME, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -108,7 +108,7 @@ void rank_resize(struct store *s)
 
     if (now > s->capacity - s->capacity / 10 && now < s->capacity + s->capacity / 10)
         return;
-    /* Without memory for the new size, the policy continues with the old one. */
+    /* If there is no memory for the new capacity, the policy keeps the old capacity. */
     if (cache_policy_resize(s->policy, now) == 0)
         s->capacity = now;
 }

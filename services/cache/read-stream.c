@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams of blocks: one thread reads blocks from disk and fills the pipes of clients
+ * Sends blocks to clients (see read-stream.h): one thread reads blocks from the disk and fills the
+ * pipes.
  *
- * The loop adds streams and marks those that must end. Only the thread removes streams from the
- * list and frees them, so the thread may read them without the lock.
+ * The loop adds streams and marks streams that must end. Only the thread removes streams from the
+ * list and frees streams, so the thread may read both without the lock.
  */
 #include "cache/read-stream.h"
 
@@ -30,14 +31,14 @@ struct stream_block {
 };
 
 struct stream {
-    struct stream *next; /* the next younger one */
+    struct stream *next; /* the next younger stream */
     uint64_t client;
     int pipe;     /* the write end */
     bool ends;    /* set by the loop or the thread, under the lock */
     uint32_t n;   /* number of blocks to send */
-    uint32_t all; /* n, and the blocks that are only read ahead */
+    uint32_t all; /* number of blocks to send and of blocks that are only read ahead */
     uint32_t i;   /* index of the block being sent */
-    uint64_t at;  /* offset of its next byte */
+    uint64_t at;  /* offset of the next byte in that block */
     uint32_t ahead;
     atomic_uint_fast64_t moved_usec; /* when bytes were last sent */
     struct stream_block blocks[];
@@ -82,7 +83,7 @@ static struct stream *stream_free(struct stream *s)
     return NULL;
 }
 
-/* Starts readahead of the next blocks. */
+/* Makes the kernel read ahead the next AHEAD_BYTES bytes of blocks. */
 static void look_ahead(struct stream *s)
 {
     uint64_t bytes = 0;
@@ -98,7 +99,7 @@ static void look_ahead(struct stream *s)
     }
 }
 
-/* Reports the block being sent to the loop as unreadable. */
+/* Tells the loop that the block being sent cannot be read. */
 static void tell_unreadable(struct streams *set, const struct stream *s)
 {
     pthread_mutex_lock(&set->lock);
@@ -108,7 +109,7 @@ static void tell_unreadable(struct streams *set, const struct stream *s)
     eventfd_signal(set->news);
 }
 
-/* Sends what fits now, at most about one pipe. False: the stream is finished. */
+/* Sends what fits into the pipe now, about PIPE_BYTES at most. False: the stream has ended. */
 static bool stream_move(struct streams *set, struct stream *s)
 {
     uint64_t moved = 0;
@@ -137,7 +138,8 @@ static bool stream_move(struct streams *set, struct stream *s)
     return s->i < s->n;
 }
 
-/* Removes streams that are marked to end from the list and frees them. The lock must be held. */
+/* Removes from the list all streams that are marked to end, and frees them. The caller holds the
+ * lock. */
 static void drop_ended(struct streams *set)
 {
     struct stream **at = &set->list;
@@ -155,7 +157,8 @@ static void drop_ended(struct streams *set)
     }
 }
 
-/* Collects what poll() waits for. The lock must be held. Returns the number of streams. */
+/* Collects the descriptors for which poll() waits, and returns the number of streams. The caller
+ * holds the lock. */
 static uint32_t streams_gather(const struct streams *set, struct stream *streams[STREAM_MAX],
                                struct pollfd ret_waits[STREAM_MAX + 1])
 {
@@ -179,7 +182,7 @@ static bool goes_on(struct streams *set, struct stream *s, short events)
     return clock_usec() - s->moved_usec < STREAM_IDLE_USEC;
 }
 
-/* Waits for pipes with room and fills them. False: the thread must end. */
+/* Waits until some pipes are not full, and fills them. False: the thread must end. */
 static bool streams_work(struct streams *set)
 {
     struct pollfd waits[STREAM_MAX + 1];
@@ -303,8 +306,9 @@ static int stream_new(struct store *store, const uint8_t (*names)[STORE_NAME_BYT
     return 0;
 }
 
-/* If there are too many streams, marks one to end: the oldest of @client, or the one of all that
- * has waited longest for its client. False: there is no room until that one has ended. */
+/* If @client has too many streams, marks its oldest stream to end; if all clients together have too
+ * many, marks the stream that has waited longest for its client. False: another stream can be added
+ * only after the marked one has ended. */
 static bool make_room(struct streams *set, uint64_t client)
 {
     struct stream *own = NULL, *stale = NULL;
@@ -325,7 +329,7 @@ static bool make_room(struct streams *set, uint64_t client)
     return set->n < STREAM_MAX;
 }
 
-/* Hands @s to the thread. */
+/* Adds @s to the streams of the thread. */
 static int streams_add(struct streams *set, struct stream *s)
 {
     struct stream **end = &set->list;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Encodes and decodes records: the page before each block, and the first page of a segment. */
+/* Encodes and decodes records (the pages before blocks) and the first pages of segments (see
+ * record.h). */
 #include "cache/record.h"
 
 #include <endian.h>
@@ -13,10 +14,10 @@
 #define FILE_MAGIC "sconceSG"
 #define NO_TEXT    UINT16_MAX
 
-/* Layout of the page; numbers are little-endian. */
+/* Struct page_head is the layout of a record's page. Numbers are little-endian. */
 struct page_head {
     char magic[8];
-    uint32_t version, length; /* number of bytes from its beginning that are valid */
+    uint32_t version, length; /* length: number of valid bytes from the beginning of the page */
     uint64_t check;           /* XXH3-64 of the bytes after this field */
     uint8_t name[STORE_NAME_BYTES], parent[STORE_NAME_BYTES];
     uint64_t size, sum, at;
@@ -92,7 +93,7 @@ void record_encode(const struct record *r, uint8_t page[STORE_PAGE])
     memcpy(page, &head, sizeof(head));
 }
 
-/* Reads the texts from @page, whose checked part ends at @length. */
+/* Reads the texts from @page, whose first @length bytes are valid. False: the texts are invalid. */
 static bool decode_texts(const uint8_t *page, const struct page_head *head, size_t length,
                          struct record *r)
 {
@@ -140,7 +141,8 @@ bool record_decode(const uint8_t page[STORE_PAGE], struct record *ret_record)
     return true;
 }
 
-/* First page of a segment: magic, version, number, and the checksum of these. */
+/* Struct file_head is the first page of a segment. The checksum covers the three fields before the
+ * checksum. */
 struct file_head {
     char magic[8];
     uint32_t version, number;

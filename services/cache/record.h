@@ -2,10 +2,12 @@
 #pragma once
 
 /*
- * The record before each block in a segment, from which the index can be rebuilt
+ * Encodes and decodes the record before each block in a segment, from which the index can be
+ * rebuilt.
  *
- * One page: magic, version, length and checksum of what follows, names, numbers, texts;
- * little-endian, padded with zeros. The bytes of the block begin at the next page.
+ * A record is one page. It begins with a magic number, the version, the length, and the checksum of
+ * the bytes that follow. Names, numbers and texts follow. A record is little-endian and padded with
+ * zeros. The bytes of the block begin at the next page.
  */
 
 #include <stdbool.h>
@@ -29,24 +31,25 @@ struct record {
     char texts[RECORD_TEXTS][STORE_TEXT_MAX + 1];
 };
 
-/* Bytes that a block of @size bytes takes on disk. */
+/* Returns the bytes on disk of a block of @size bytes and its record. */
 static inline uint64_t record_bytes(uint64_t size)
 {
     return STORE_PAGE + ALIGN_UP(size, STORE_PAGE);
 }
 
-/* XXH3-64 with seed 0. */
+/* Returns the checksum of @data: XXH3-64 with seed 0. */
 uint64_t record_sum(const void *data, size_t n);
-/* -EINVAL: a text is too long. */
+/* Copies the texts of @origin to the record. -EINVAL: a text is too long. */
 int record_set_origin(struct record *r, const struct store_origin *origin);
 void record_origin(const struct record *r, struct store_origin *ret_origin);
 void record_encode(const struct record *r, uint8_t page[STORE_PAGE]);
-/* False: the page is not a record. */
+/* Decodes a record. False: the page is not a valid record. */
 bool record_decode(const uint8_t page[STORE_PAGE], struct record *ret_record);
 
-/* The first page of a segment holds the format version of its records. */
+/* Encodes the first page of a segment, which holds the format version of its records. */
 void record_encode_file(uint32_t number, uint8_t page[STORE_PAGE]);
-/* Returns that version; 0: this is not the first page of a segment. */
+/* Returns the format version in the first page of a segment; 0: @page is not the first page of a
+ * segment. */
 uint32_t record_file_version(const uint8_t page[STORE_PAGE]);
 
 #define RECORD_FILE_VERSION 1

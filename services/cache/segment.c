@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens and reads segment files, appends to them, and finds records in them. */
+/* Opens and reads segment files, appends to them, and finds records in them (see segment.h). */
 #include "cache/segment.h"
 
 #include <dirent.h>
@@ -13,7 +13,8 @@
 #include "core/array.h"
 
 #define NAME_BYTES 24
-/* Bytes per write call, so that a full disk is noticed before all of a large block is written. */
+/* Limit of bytes per write call, so that a full disk is noticed before all bytes of a large block
+ * are written. */
 #define WRITE_MAX (UINT64_C(16) << 20)
 
 static void file_name(uint32_t number, char name[NAME_BYTES])
@@ -59,7 +60,8 @@ void segments_done(struct segments *set)
     set->n = set->cap = 0;
 }
 
-/* The index of @number in the list, or where it would be inserted. */
+/* Returns the index of the segment @number in the list, or the index at which it would be
+ * inserted. */
 static uint32_t place_of(const struct segments *set, uint32_t number)
 {
     uint32_t low = 0, high = set->n;
@@ -154,7 +156,7 @@ int segments_remove(struct segments *set, struct segment *seg)
     return 0;
 }
 
-/* False: @name is not the name of a segment. */
+/* Reads the number of a segment from its file name. False: @name is not the name of a segment. */
 static bool parse_name(const char *name, uint32_t *ret_number)
 {
     char again[NAME_BYTES];
@@ -283,7 +285,8 @@ int segment_write_record(const struct store_io *io, int fd, const struct record 
     return segment_write(io, fd, page, sizeof(page), offset - STORE_PAGE);
 }
 
-/* Holes contain no records. If the file system cannot report holes, nothing is skipped. */
+/* Returns the end of the hole at @from, because holes contain no records; returns @from if there is
+ * no hole, or if the file system cannot report holes. */
 static uint64_t skip_hole(int fd, uint64_t from, uint64_t end)
 {
     const off_t data = lseek(fd, (off_t)from, SEEK_DATA);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The server: listening sockets, upkeep of the store, and shutdown
+ * Runs the server: accepts connections, maintains the store, and shuts down.
  *
- * Upkeep starts when no request has arrived for SERVER_TEND_USEC. It runs in short steps, between
- * which requests are answered.
+ * Maintenance of the store starts SERVER_TEND_USEC after it was scheduled. It runs in short steps,
+ * between which the server answers requests.
  */
 #include "cache/server.h"
 
@@ -139,8 +139,8 @@ static void open_store(struct server *server)
     server->refusing = config->cache.enabled == CONFIG_FALSE;
 }
 
-/* The disk no longer returns this block. Its row is removed, so that engines compute it and put it
- * again. */
+/* Removes the row of a block that cannot be read from the disk any more, so that engines compute
+ * the block and put it again. */
 static void on_unreadable(void *data, const uint8_t name[STORE_NAME_BYTES])
 {
     struct server *server = data;

@@ -2,12 +2,11 @@
 #pragma once
 
 /*
- * The process sconce-cache
+ * Declares what the files of the process sconce-cache share.
  *
- * One loop owns the store and all connections. One thread writes blocks (write-queue.c) and one
- * reads them (read-stream.c). The callback that reads a request also answers it. Disk writes are
- * done by the writer thread, at places that the store has planned; reads are done by the thread
- * that fills the pipes of readers.
+ * One loop owns the store and all connections. The callback that reads a request also answers it. A
+ * second thread writes blocks to the disk, at places that the store has planned (write-queue.c). A
+ * third thread reads blocks and fills the pipes of clients (read-stream.c).
  */
 
 #include "cache/read-stream.h"
@@ -18,12 +17,13 @@
 #include "common/service/service.h"
 #include "common/wire/cache-protocol.h"
 
-/* Limits of connections: of all processes, and of one. Each takes two descriptors in this
- * process. */
+/* Limits of the number of connections: from all processes together, and from one process. A
+ * connection takes two descriptors of this process. */
 #define SERVER_MAX_SESSIONS        128
 #define SERVER_MAX_SESSIONS_OF_ONE 64
-/* Limits of blocks that wait to be written: bytes in clients' memfds, and number of requests of all
- * processes and of one. Each takes a descriptor in this process. */
+/* Limits of blocks that wait to be written: their bytes, which are in memfds of clients, and the
+ * number of PUT requests from all processes together and from one process. A request takes a
+ * descriptor of this process. */
 #define SERVER_MAX_PENDING     (UINT64_C(512) << 20)
 #define SERVER_MAX_PUTS        256
 #define SERVER_MAX_PUTS_OF_ONE 128
@@ -37,20 +37,21 @@ struct listener {
     struct loop_watch *watch; /* NULL: paused */
 };
 
-/* A connection. The list begins with the most recently active one. */
+/* Struct session is a connection. The list begins with the connection that was active last. */
 struct session {
     struct server *server;
     struct session *prev, *next;
     int fd;
-    pid_t client; /* the process that connected; 0: its process id is not visible here */
+    pid_t client; /* id of the process that connected; 0: the id is not visible in this PID
+                     namespace */
     struct loop_watch *watch;
-    uint64_t id; /* unique in the life of the process */
+    uint64_t id; /* never used again while this process runs */
     bool greeted;
-    bool manages; /* it has shown that it can open files of the directory */
+    bool manages; /* the client has shown that it can open files of the directory */
     char name[64];
 };
 
-/* The blocks of one PUT request until they are on disk. */
+/* Struct put holds the blocks of one PUT request until they are on disk. */
 struct put {
     struct job job;
     struct server *server;
@@ -62,7 +63,7 @@ struct put {
     uint64_t n_bytes;
 };
 
-/* Log messages that clients can cause without limit, and which are therefore rate-limited. */
+/* Kinds of log messages that clients could cause without limit. They are therefore rate-limited. */
 enum server_complaint {
     SERVER_MALFORMED,
     SERVER_CROWDED,
@@ -83,12 +84,12 @@ struct server {
     bool refusing;       /* cache.enabled is false: only requests of `sconce cache` are answered */
     struct jobs *writer;
     struct streams *streams;
-    struct put *puts; /* under way */
+    struct put *puts; /* being written */
     struct loop_timer tend;
     struct loop_task tending;
     bool draining, tend_failed;
     uint64_t quiet_until[SERVER_N_COMPLAINTS];
-    struct cache_status status;  /* counts of the server itself, and texts */
+    struct cache_status status;  /* the counters of the server itself, and the texts */
     struct cache_packet in, out; /* the present request and its answer */
     int in_fds[2], out_fd;       /* descriptors that were received, and the one to send; -1: none */
     size_t n_in_fds;
@@ -96,38 +97,42 @@ struct server {
 
 /* server.c */
 extern const struct service_door server_door;
-/* Starts the writer and opens the store. If the store cannot be opened, clients get the reason.
- * Must run before the last system call filter is applied. -errno: a thread cannot be started. */
+/* Starts the threads and opens the store. If the store cannot be opened, clients get the reason.
+ * Must run before confine_seal(). -errno: a thread cannot be started. */
 int server_start(struct server *server);
 void server_stop(struct server *server);
 bool server_busy(void *data);
 void server_drain(void *data);
 void server_status_text(void *data, char *text, size_t size);
-/* Schedules upkeep of the store for when the service is quiet. */
+/* Schedules maintenance of the store, which starts after SERVER_TEND_USEC. */
 void server_tend_soon(struct server *server);
-/* Whether to log this now. The same complaint is logged at most once in SERVER_COMPLAIN_USEC. */
+/* Whether to log a message of the kind @what now. Each kind is logged at most once in
+ * SERVER_COMPLAIN_USEC. */
 bool server_may_complain(struct server *server, enum server_complaint what);
-/* Counts of @server and its store. */
+/* Collects the counters of @server and of its store. */
 void server_count(struct server *server, struct cache_status *ret_status);
 
 /* connection.c */
-/* Takes @fd, also on failure. When there are too many connections, the one that has been silent
- * longest is closed: of the same process if that one has too many, else of all. */
+/* Makes a connection from @fd, and owns @fd even on failure. If the process of the client, or all
+ * processes together, have too many connections, the one of these that has been silent longest is
+ * closed. */
 int session_new(struct server *server, int fd);
-/* Returns NULL. */
+/* Closes the connection; returns NULL. */
 struct session *session_free(struct session *session);
 
 /* commands.c */
-/* Answers the request in server->in, whose @head and @body were parsed: fills server->out and
- * out_fd, which is closed after sending; out.len 0 means no answer. Takes what it needs from
- * in_fds. Negative: the connection must be closed, after out is sent if it is not empty. */
+/* Answers the request in server->in with @head and @body. Fills server->out, and sets
+ * server->out_fd, which the caller closes after sending it. If out.len stays 0, there is no answer.
+ * Takes descriptors that it needs from in_fds. Negative: the caller must send `out` unless it is
+ * empty, and then close the connection. */
 int command_answer(struct session *session, const struct cache_head *head,
                    struct cache_reader *body);
 
 /* write-queue.c */
-/* Plans @blocks [n] of @fd, which it takes on success, and queues them for the writer. Returns how
- * many were taken, or a negative errno; -EPERM: @fd is not a sealed and fully allocated memfd. */
+/* Plans places for @blocks [@n], whose bytes are in @fd, and queues them for the writer. Returns
+ * the number of blocks that it took, or a negative errno; -EPERM: @fd is not a sealed and fully
+ * allocated memfd. If the number is positive, the queue owns @fd. */
 int put_start(struct session *session, const struct cache_origin *origin, int fd,
               const struct inf_tier_block *blocks, uint32_t n);
-/* Ends all puts that the writer, which has stopped, did not do. */
+/* Ends all puts that the writer did not do before it stopped. */
 void put_abandon(struct server *server);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compacts the store: frees disk space, one short step at a time.
+ * Frees disk space in short steps.
  *
- * A pass over a segment compares its records with the rows of the index. If a record has no row,
- * its space is freed with a hole in the file. If the segment is to be removed, the remaining blocks
- * move to another segment. Their bytes are synced at the new place before rows name it. A reader of
- * the old place finds the old bytes, or zeros, whose checksum does not match.
+ * A pass over a segment compares its records with the rows of the index. The space of a record
+ * without a row is freed with a hole in the file. If the pass is to empty the segment, the blocks
+ * with rows move to another segment. Their bytes are synced at the new place before rows name it. A
+ * reader of the old place finds the old bytes, or zeros, whose checksum does not match.
  */
 #include "cache/store-inner.h"
 
@@ -17,12 +17,13 @@
 /* Limits of one step. */
 #define STEP_RECORDS 64
 #define STEP_BYTES   (UINT64_C(16) << 20)
-/* With more segments than this, sparse ones are merged, because each costs a descriptor. */
+/* If there are more segments than this, sparse segments are merged, because each segment takes a
+ * descriptor. */
 #define SEGMENTS_MANY 128
-/* After an error that kept space from being freed, the next attempt waits for this time. */
+/* After space could not be freed because of an error, the next attempt waits for this time. */
 #define AGAIN_USEC 5000000
 
-/* A block that was copied to a second place. */
+/* Struct move is a block that was copied to a second place. */
 struct move {
     struct row row;
     struct segment *to;
@@ -43,8 +44,8 @@ static bool may_move(const struct store *s, const struct segment *seg)
     return seg != s->active && seg->n_writes == 0 && seg->end > STORE_PAGE;
 }
 
-/* The segment with the fewest live bytes, which costs least to move, among those of which more than
- * 1/@part is dead; NULL: there is none. */
+/* Among the segments of which more than 1/@part is dead, returns the segment with the fewest live
+ * bytes, which costs least to move; NULL: there is none. */
 static struct segment *compact_pick(const struct store *s, uint64_t part)
 {
     struct segment *best = NULL;
@@ -78,14 +79,14 @@ static void pass_start(struct store *s, struct segment *seg, bool moves)
     seg->untidy = false;
 }
 
-/* Whether freeing space may succeed now. */
+/* Whether an attempt to punch holes may succeed now. */
 static bool compact_may_punch(const struct store *s)
 {
     return s->can_punch &&
            (s->unpunched_usec == 0 || clock_usec() - s->unpunched_usec >= AGAIN_USEC);
 }
 
-/* Starts a pass if one is worthwhile. False: there is nothing to do. */
+/* Starts a pass if it is worthwhile for some segment. False: there is nothing to do. */
 static bool compact_choose(struct store *s)
 {
     struct segment *seg = compact_may_punch(s) ? compact_untidy(s) : NULL;
@@ -138,7 +139,7 @@ static int copy_record(struct store *s, struct step *step, const struct record *
                                 step->moves[step->n - 1].offset);
 }
 
-/* Handles one record: frees it, keeps it, or copies it. */
+/* Frees the space of one record, keeps the record, or copies it. */
 static int pass_record(struct store *s, struct step *step, const struct record *record,
                        uint64_t offset)
 {
@@ -153,7 +154,7 @@ static int pass_record(struct store *s, struct step *step, const struct record *
     return s->tidy.moves ? copy_record(s, step, record, &row) : 0;
 }
 
-/* Frees the bytes before the next record, which is at @offset. Returns @more, or an error. */
+/* Frees the bytes before the next record, whose page is at @offset. Returns @more, or an error. */
 static int pass_gap(struct store *s, const struct step *step, uint64_t offset, int more)
 {
     const int r = offset > s->tidy.from
@@ -163,7 +164,7 @@ static int pass_gap(struct store *s, const struct step *step, uint64_t offset, i
     return r < 0 ? r : more;
 }
 
-/* Handles some records. 1: there are more. */
+/* Handles the records of one step. 1: there are more. */
 static int pass_records(struct store *s, struct step *step)
 {
     struct record record;
@@ -213,7 +214,7 @@ static int write_move(struct store *s, const struct move *m)
     return free_add(s, m->row.segment, m->row.offset - STORE_PAGE, bytes);
 }
 
-/* Updates the rows of a step in one transaction, which also frees dead space. */
+/* Updates the rows of a step in one transaction, whose end frees the dead space. */
 static int write_step(struct store *s, const struct step *step)
 {
     int r = transaction_begin(s);
@@ -227,8 +228,8 @@ static int write_step(struct store *s, const struct step *step)
     return transaction_end(s, r);
 }
 
-/* Ends a pass. If the pass moved all blocks of the segment, rows that still name the segment have
- * no record in it, and are removed. */
+/* Ends a pass. If the pass moved the blocks of the segment, rows that still name the segment have
+ * no record there, and are removed. */
 static int pass_end(struct store *s)
 {
     const struct pass pass = s->tidy;
@@ -241,13 +242,14 @@ static int pass_end(struct store *s)
     r = recover_drop_rows(s, pass.segment);
     if (r < 0)
         return r;
-    /* A segment without rows cannot have blocks. */
+    /* The segment has no rows any more, so its count of blocks must be 0. */
     seg = segments_find(&s->segments, pass.segment);
     return seg && seg->blocks > 0 ? -EUCLEAN : 0;
 }
 
-/* Ends a pass that failed with @r. If memory was short, the pass is repeated later. Other errors
- * may stay, and must not keep other segments waiting. */
+/* Ends a pass that failed with @r. If memory was short, the pass is repeated later. After other
+ * errors it is not repeated, because the error may persist and passes over other segments would
+ * never start. */
 static int pass_fail(struct store *s, int r)
 {
     struct segment *seg = segments_find(&s->segments, s->tidy.segment);

@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * System calls that segments need
+ * Makes the system calls on segments, the files in which the cache service stores blocks.
  *
- * A table of functions, so that tests can fail any call, tear any write and end the process at any
- * call. All return what the system call does, with a negative errno instead of -1.
+ * The calls are in a table of functions, so that tests can let any call fail, write only a part, or
+ * end the process at any call. Each function returns what its system call returns, but a negative
+ * errno instead of -1.
  */
 
 #include <stdbool.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limits of disk space, and eviction
+ * Enforces the limits of disk space, and evicts blocks.
  *
- * The space of a block is counted when its place is planned, so the limits hold at any time. Ends
- * of chains are evicted first, because only a block that no other block continues may be evicted.
+ * The space of a block is counted when its place is planned, so the limits hold at any time. Only a
+ * block that no other block continues may be evicted, so chains are evicted from their ends.
  */
 #include "cache/store-inner.h"
 
@@ -12,13 +12,14 @@
 
 #include "cache/rank-rules.h"
 
-/* Number of segments when the limit of all bytes is reached. Each costs a descriptor. */
+/* About the number of segments of a full store. Each takes a descriptor. */
 #define SEGMENTS        64
 #define SEGMENT_MIN     (UINT64_C(64) << 20)
 #define SEGMENT_MAX     (UINT64_C(4) << 30)
 #define SEGMENT_DEFAULT (UINT64_C(1) << 30)
 
-/* Bytes on disk that count towards the limit, including those of writes under way. */
+/* Returns the bytes on disk that count towards the limit of all bytes, including those of writes
+ * under way. */
 static uint64_t room_taken(const struct store *s)
 {
     /* A file has a first page, and the file system may need one more page of metadata. */
@@ -43,8 +44,8 @@ static uint64_t segment_max(const struct store *s)
     return most ? MIN(bytes, most / 8) : bytes;
 }
 
-/* Bytes that blocks may take. Without hole punching, room for one more segment is needed while
- * blocks move to it. */
+/* Returns the bytes that blocks may take. Without hole punching, the space of one segment stays
+ * unused, because blocks move to a new segment before the old one is removed. */
 static uint64_t max_bytes(const struct store *s)
 {
     if (s->limits.max_bytes == 0)
@@ -60,7 +61,7 @@ uint64_t room_most(const struct store *s)
         most = most / 4 * 3;
     if (s->limits.max_tenant_bytes > 0)
         most = MIN(most, s->limits.max_tenant_bytes);
-    /* Overhead of files counts too. */
+    /* The overhead of files counts too. */
     return most - MIN(most, (uint64_t)32 * STORE_PAGE);
 }
 
@@ -74,12 +75,12 @@ int room_drop_empty(struct store *s, struct segment *seg)
     r = segments_remove(&s->segments, seg);
     if (r < 0)
         return r;
-    /* If its row cannot be deleted now, it is deleted at the next opening of the store. */
+    /* If the segment's row cannot be deleted now, it is deleted when the store is opened next. */
     catalog_delete_segment(s->catalog, number);
     return 1;
 }
 
-/* Stops appending to the active segment if it has any records. */
+/* Stops appending to the active segment. False: there is none, or it has no records. */
 static bool room_retire(struct store *s)
 {
     struct segment *seg = s->active;
@@ -130,8 +131,8 @@ static bool all_is_over(const struct store *s, uint64_t need)
     return room_taken(s) + need > max_bytes(s);
 }
 
-/* Bytes that must be freed so that, with @need more written, the file system keeps
- * min_free_bytes. */
+/* Returns the bytes that must be freed so that the file system keeps min_free_bytes after @need
+ * more bytes are written. */
 static uint64_t disk_lacks(const struct store *s, uint64_t need)
 {
     const uint64_t want = s->limits.min_free_bytes + s->reserved + need;
@@ -142,8 +143,9 @@ static uint64_t disk_lacks(const struct store *s, uint64_t need)
     return want > have ? want - have : 0;
 }
 
-/* Bytes that belong to no block and that the file system will get back: with hole punching @freed,
- * at the end of the transaction; otherwise those of files whose remaining blocks will be moved. */
+/* Returns the bytes that belong to no block and that the file system will get back. With hole
+ * punching these are the @freed bytes, which the end of the transaction frees. Otherwise they are
+ * the dead bytes of files, which are freed when the remaining blocks are moved. */
 static uint64_t dead_bytes(const struct store *s, uint64_t freed)
 {
     const uint64_t has = s->accounts.bytes + s->reserved, taken = room_taken(s);
@@ -153,14 +155,15 @@ static uint64_t dead_bytes(const struct store *s, uint64_t freed)
     return taken > has ? taken - has : 0;
 }
 
-/* Whether blocks must be evicted for @need bytes more. */
+/* Whether blocks must be evicted before @need more bytes fit. */
 static bool is_full(const struct store *s, uint64_t need, uint64_t freed)
 {
     if (disk_lacks(s, need) > dead_bytes(s, freed))
         return true;
     if (!all_is_over(s, need))
         return false;
-    /* Without hole punching, compaction frees space only if a quarter of the files is dead. */
+    /* Without hole punching, eviction leaves dead bytes in the files. A quarter of the limit is
+     * kept for them, so that compaction is worthwhile. */
     return s->can_punch || s->accounts.bytes + s->reserved + need > max_bytes(s) / 4 * 3;
 }
 
@@ -199,8 +202,8 @@ int room_clear(struct store *s, struct room *room, uint64_t need, uint64_t rank)
         /* There are blocks but no leaves, so the index is damaged. */
         if (r == 0)
             return s->accounts.blocks > 0 ? -EUCLEAN : -ENOSPC;
-        /* A block is never worth more than its ancestors, because it cannot be found without
-         * them. */
+        /* A block is never worth more than a block before it in its chain, because it cannot be
+         * found without that block. */
         if (!cache_policy_admits(rank, row.rank) || write_continues(s, room->write, row.name))
             return 0;
         r = transaction_remove(s, &row);
@@ -212,7 +215,7 @@ int room_clear(struct store *s, struct room *room, uint64_t need, uint64_t rank)
     }
 }
 
-/* Moves the remaining blocks of segments together until there is room. */
+/* Moves the remaining blocks of segments together until @need more bytes fit. */
 static int make_by_moving(struct store *s, uint64_t need)
 {
     while (all_is_over(s, need) || disk_lacks(s, need) > 0) {
@@ -221,7 +224,7 @@ static int make_by_moving(struct store *s, uint64_t need)
 
         if (r < 0)
             return r;
-        /* If a file cannot be removed, no space is freed. */
+        /* Stops if moving freed no space, or if there is nothing to move any more. */
         if (r > 0 ? room_taken(s) >= before : !room_retire(s))
             return -ENOSPC;
     }
@@ -230,14 +233,14 @@ static int make_by_moving(struct store *s, uint64_t need)
 
 int room_end(struct store *s, struct room *room, uint64_t need, int r)
 {
-    /* Evictions are kept even if they did not make enough room: the limits were exceeded, or
-     * nearly. */
+    /* Evictions are committed even if they did not free enough space, because the limits were
+     * exceeded, or nearly. */
     const bool in_vain = r == -ENOSPC || r == -EDQUOT;
     const int end = room->is_open ? transaction_end(s, in_vain ? 0 : r) : 0;
 
     if (end < 0 || r < 0)
         return end < 0 ? end : r;
-    /* If no block of a write was worth storing, it needs no space. */
+    /* If no block of a write was worth storing, the write needs no space. */
     return s->can_punch || (room->write && need == 0) ? 0 : make_by_moving(s, need);
 }
 

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* The entry that an origin is listed under. */
+/* Returns the entry in which an origin is counted. */
 static struct store_entry entry_of(const struct store *s, const struct origin *o,
                                    enum store_kind kind)
 {
@@ -27,7 +27,7 @@ static bool is_listed(const struct origin *o, enum store_kind kind)
     return o->model && o->blocks > 0 && (kind != STORE_SESSIONS || o->session);
 }
 
-/* Entries borrow the texts of the accounts. NULL sorts first. */
+/* Compares texts, either of which may be NULL. NULL sorts first. */
 static int compare_text(const char *a, const char *b)
 {
     if (!a || !b)
@@ -47,7 +47,7 @@ static int entry_compare(const void *pa, const void *pb)
     return c ? c : compare_text(a->session, b->session);
 }
 
-/* Merges equal neighbors. Returns how many entries are left. */
+/* Merges equal entries of a sorted list. Returns how many entries are left. */
 static uint32_t entries_merge(struct store_entry *list, uint32_t n)
 {
     uint32_t m = 0;

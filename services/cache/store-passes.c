@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Passes over all blocks, in short steps: purge and verify
+ * Goes over all blocks in short steps, to purge or to verify them.
  *
- * Purge removes the blocks that a filter matches; verify reads blocks and compares their checksums.
- * The cursor is the number of the next row, so blocks may be added and removed between steps.
+ * A purge removes the blocks that a filter matches. A verification reads blocks, compares their
+ * checksums, and removes damaged blocks. The cursor is the number of the next row, so blocks may be
+ * added and removed between steps.
  */
 #include "cache/store-inner.h"
 
@@ -34,8 +35,8 @@ static bool filter_takes(const struct store *s, const struct store_filter *f, co
            text_fits(f->tenant, s->accounts.tenants[o->tenant].name);
 }
 
-/* Reads rows from the cursor on and stores those that match @f in @ret_rows. Returns how many, and
- * sets *ret_more. */
+/* Reads rows from the cursor on and stores those that match @f in @ret_rows. Returns their number.
+ * *ret_more says whether further rows follow. */
 static int filter_collect(struct store *s, const struct store_filter *f,
                           struct store_cursor *cursor, struct row *ret_rows, bool *ret_more)
 {
@@ -75,8 +76,8 @@ static int remove_rows(struct store *s, const struct row *rows, uint32_t n,
     return r;
 }
 
-/* Whether the checksum of a block matches. Read errors other than those of the block itself do not
- * count against it. */
+/* Whether the checksum of a block matches. A block that cannot be read from the disk is not good.
+ * For other errors returns a negative errno. */
 static int is_good(struct store *s, const struct row *row, void *buffer)
 {
     struct segment *seg = segments_find(&s->segments, row->segment);
@@ -92,8 +93,8 @@ static int is_good(struct store *s, const struct row *row, void *buffer)
     return r < 0 ? r : record_sum(buffer, row->size) == row->sum;
 }
 
-/* Reads blocks from the cursor on and stores rows of bad ones in @ret_rows. Returns how many, and
- * sets *ret_more. */
+/* Reads blocks from the cursor on and stores the rows of damaged blocks in @ret_rows. Returns their
+ * number. *ret_more says whether further blocks follow. */
 static int read_blocks(struct store *s, struct store_cursor *cursor, struct row *ret_rows,
                        bool *ret_more)
 {
@@ -130,7 +131,7 @@ static bool filter_takes_all(const struct store_filter *f)
     return f && !f->model && !f->tenant && !f->session && !f->older_than;
 }
 
-/* The blocks that a step searches for. */
+/* Struct search says which blocks a step searches for and removes. */
 struct search {
     const struct store_filter *filter; /* NULL: blocks whose checksum does not match */
     uint64_t *count;                   /* the counter of removed blocks in the statistics */
@@ -146,7 +147,8 @@ static int pass_step(struct store *s, const struct search *search, struct store_
         return -ENOMEM;
     if (cursor->at == 0)
         cursor->total = s->accounts.blocks;
-    /* Pending uses are written first; without them blocks would seem older than they are. */
+    /* Pending uses are written first, because without them the last use of a block would seem
+     * longer ago. */
     r = search->filter ? transaction_write_touches(s, TOUCHES_MAX) : 0;
     if (r == 0 && cursor->at == 0 && filter_takes_all(search->filter))
         r = catalog_forget(s->catalog);

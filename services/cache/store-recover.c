@@ -3,8 +3,8 @@
  * Brings the index up to date with the segments when the store is opened.
  *
  * The index knows each segment up to the end of its last committed row. When the store is opened,
- * records beyond that are added. The same code handles an index that is missing, too old or
- * damaged: that index knows nothing, so all records are added.
+ * records beyond that are added. If the index is missing, too old or damaged, a new empty index is
+ * made, and the same code adds all records to it.
  */
 #include "cache/store-inner.h"
 
@@ -16,15 +16,16 @@
 #include "core/clock.h"
 #include "core/err.h"
 
-/* Records per transaction. */
+/* Most records that one transaction adds. */
 #define BATCH 4096
 /* Interval between attempts to open the index. */
 #define AGAIN_USEC 5000000
 /* The wall clock may be ahead of the time of the last write to the index by at most this. */
 #define AHEAD_MAX ((uint64_t)366 * 86400)
-/* Bytes at the end of the segments whose checksums are verified after a power loss. */
+/* Among the records without rows, only the last ones have their checksums verified: at most this
+ * many bytes. */
 #define CHECK_MAX (UINT64_C(2) << 30)
-/* Bytes that a file may take on disk beyond its known blocks. */
+/* Bytes that a segment file may take on disk beyond its blocks with rows. */
 #define DISK_SLACK (4 * STORE_PAGE)
 
 static void set_clock(struct store *s)
@@ -46,7 +47,7 @@ static int refuse_newer(struct store *s, struct segment *seg, struct inf_err *re
     if (fd < 0)
         return fd;
     r = segment_read(s->io, fd, page, sizeof(page), 0);
-    /* A first page that cannot be read does not rule the segment out: each record has its own
+    /* A segment whose first page cannot be read is still used, because each record has its own
      * version. */
     if (r < 0 || record_file_version(page) <= RECORD_FILE_VERSION)
         return 0;
@@ -56,7 +57,7 @@ static int refuse_newer(struct store *s, struct segment *seg, struct inf_err *re
                    seg->number);
 }
 
-/* Adds an existing file. A write that was under way may extend beyond the file's size. */
+/* Adds a segment for an existing file. A write under way may end beyond the file's present size. */
 static int see_file(void *data, uint32_t number, uint64_t size, uint64_t disk)
 {
     struct store *s = data;
@@ -138,8 +139,8 @@ static int take_in(struct store *s, struct segment *seg, const struct record *re
 }
 
 /* Whether to verify the checksum of a record. Bytes that were being written when the last process
- * ended may be incomplete. They are the latest ones, so only the latest are verified here; readers
- * verify all others. */
+ * ended may be incomplete. They are among the last bytes, so only the last bytes are verified here;
+ * readers verify all bytes. */
 static bool must_check(struct store *s, uint64_t size)
 {
     if (s->to_trust < size)
@@ -158,14 +159,14 @@ static void choose_trust(struct store *s)
     s->to_trust = bytes > CHECK_MAX ? bytes - CHECK_MAX : 0;
 }
 
-/* Adds the next record from *from on. Returns 1, 0: there is none, or an error. */
+/* Adds a row for the next record from *from on. Returns 1; 0: there is no record; or an error. */
 static int take_next(struct store *s, struct segment *seg, uint64_t *from)
 {
     struct record record;
     uint64_t offset = *from;
     int r = segment_next_record(&s->segments, seg, *from, seg->end, &record, &offset);
 
-    /* An unreadable page is skipped; later records may be readable. */
+    /* An unreadable page is skipped, because later records may be readable. */
     if (r == -EIO) {
         *from = offset + STORE_PAGE;
         return *from < seg->end;
@@ -181,7 +182,7 @@ static int take_next(struct store *s, struct segment *seg, uint64_t *from)
     return r < 0 ? r : 1;
 }
 
-/* Adds at most BATCH records. 1: there may be more, from *from on. */
+/* Adds rows for at most BATCH records. 1: there may be more, from *from on. */
 static int take_batch(struct store *s, struct segment *seg, uint64_t *from)
 {
     int r = 1;
@@ -191,7 +192,7 @@ static int take_batch(struct store *s, struct segment *seg, uint64_t *from)
     return r;
 }
 
-/* Adds the records of @seg that the index does not know. */
+/* Adds rows for the records of @seg that the index does not know. */
 static int take_segment(struct store *s, struct segment *seg)
 {
     uint64_t from = seg->known;
@@ -263,7 +264,7 @@ static int take_all(struct store *s, struct inf_err *reterr)
         r = refuse_newer(s, seg, reterr);
         if (r == 0 && seg->known < seg->end)
             r = take_segment(s, seg);
-        /* A process may have ended after it removed rows and before it freed their space. */
+        /* The last process may have ended after it removed rows and before it freed their space. */
         seg->untidy |= seg->disk > seg->live + DISK_SLACK;
     }
     if (r == 0 && s->lost_segments)
@@ -282,14 +283,15 @@ static int recover_load(struct store *s, struct inf_err *reterr)
 
     if (r < 0)
         return r;
-    /* Numbers that were assigned since then are not assigned again. */
+    /* The index may be older than the state in memory. Numbers that were assigned since then are
+     * not assigned again. */
     s->state.seq = MAX(s->state.seq, state.seq);
     s->state.next_id = MAX(s->state.next_id, state.next_id);
     s->state.next_segment = MAX(s->state.next_segment, state.next_segment);
     s->state.at = MAX(s->state.at, state.at);
     set_clock(s);
     accounts_done(&s->accounts);
-    /* An error is ignored: without write access the tenants stay. */
+    /* An error is ignored: then unused tenants remain in the index, which does no harm. */
     catalog_prune_tenants(s->catalog);
     r = accounts_load(&s->accounts, s->catalog);
     if (r == 0 && !s->policy)

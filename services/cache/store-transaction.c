@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transactions: changes of the index and of the state in memory that mirrors it
+ * Changes the index, and the state in memory that mirrors it, in transactions.
  *
- * If a change fails, both stay as they were: the index rolls back, and memory reloads from it.
+ * If a change fails, neither changes: the index rolls back, and the state in memory is loaded from
+ * the index again.
  */
 #include "cache/store-inner.h"
 
@@ -31,8 +32,8 @@ static int save_segments(struct store *s)
 
     for (uint32_t i = 0; i < s->segments.n && r == 0; i++) {
         struct segment *seg = s->segments.list[i];
-        /* Blocks of writes under way have no rows yet. If the process ends before they do, the next
-         * one looks for records from this offset on. */
+        /* Blocks of writes under way have no rows yet. If this process ends before they have rows,
+         * the next process looks for records from this offset on. */
         const struct catalog_segment to = {seg->number, write_from(s, seg), seg->live, seg->blocks};
 
         if (!seg->unsaved)
@@ -43,7 +44,7 @@ static int save_segments(struct store *s)
     return r;
 }
 
-/* Frees the space of removed rows. If punching fails now, compaction retries it later. */
+/* Frees the space of removed rows. If punching a hole fails, compaction tries it again later. */
 static void free_all(struct store *s)
 {
     for (uint32_t i = 0; i < s->n_freed; i++) {
@@ -160,7 +161,7 @@ int transaction_remove(struct store *s, const struct row *row)
     const uint64_t bytes = record_bytes(row->size);
     int r;
 
-    /* If the sums in memory did not match the rows, limits could be exceeded. */
+    /* The sums in memory must match the rows, because otherwise limits could be exceeded. */
     if (seg && (!segment_has(seg, row->offset, row->size) || bytes > seg->live || !seg->blocks))
         return -EUCLEAN;
     r = catalog_delete(s->catalog, row->id);
@@ -227,7 +228,7 @@ int transaction_touches(struct store *s, uint32_t most)
 
     for (uint32_t i = 0; i < n && r == 0; i++)
         r = write_touch(s, &s->touches[i]);
-    /* Losing a use that could not be written does little harm. */
+    /* Uses that could not be written are dropped too, which does little harm. */
     s->n_touches -= n;
     memmove(s->touches, s->touches + n, s->n_touches * sizeof(*s->touches));
     return r;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Maintains the store: this is work that can wait. */
+/* Maintains the store: does the work that can wait. */
 #include "cache/store-inner.h"
 
 #include <errno.h>
 
 #include "core/clock.h"
 
-/* Interval of checks of the limits when nothing is put. */
+/* Interval of checks of the limits. */
 #define ROOM_USEC 1000000
 
 static int upkeep_tend(struct store *s)
@@ -21,7 +21,7 @@ static int upkeep_tend(struct store *s)
     if (clock_usec() - s->tended_usec >= ROOM_USEC) {
         s->tended_usec = clock_usec();
         r = room_make(s);
-        /* -ENOSPC: the file system is too full, but not because of the cache. */
+        /* -ENOSPC is not an error here: something other than the cache fills the file system. */
         if (r < 0 && r != -ENOSPC)
             return r;
     }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes blocks in three steps: plans places, writes and syncs bytes, adds rows.
+ * Writes blocks in three steps: it plans places, writes and syncs bytes, and adds rows.
  *
- * The middle step may run in another thread. It uses only descriptors, which stay open until the
- * last step.
+ * The second step may run in another thread. It uses only the struct store_write and its
+ * descriptors, which stay open until the third step.
  */
 #include "cache/store-inner.h"
 
@@ -14,12 +14,12 @@
 
 #include "cache/rank.h"
 
-/* A block to be written. */
+/* Struct plan is a block to be written. */
 struct plan {
     struct store_block block;
     struct segment *segment;
     int fd;
-    uint64_t offset; /* of its bytes */
+    uint64_t offset; /* of the block's bytes */
     uint64_t rank, used;
     int result;
 };
@@ -30,7 +30,8 @@ struct store_write {
     struct record record;     /* fields that all blocks share */
     struct plan *plans;
     uint32_t n_plans;
-    int32_t *given; /* [n_given] index of each block's plan, or -1: already stored */
+    int32_t *given; /* [n_given] index of each block's plan; -1: the block is already stored or was
+                       declined */
     uint32_t n_given, n;
     uint64_t bytes; /* reserved */
 };
@@ -68,7 +69,7 @@ static int write_new(struct store *s, const struct store_origin *origin, uint32_
     return 0;
 }
 
-/* Whether a write, planned or under way, contains a child of the block @name. */
+/* Whether the write @w contains a child of the block @name. */
 static bool write_is_parent(const struct store_write *w, const uint8_t name[STORE_NAME_BYTES])
 {
     for (uint32_t i = w->n_plans; i-- > 0;)
@@ -94,8 +95,8 @@ bool write_continues(const struct store *s, const struct store_write *more,
     return more && write_is_parent(more, name);
 }
 
-/* Whether the parent of a block is stored or being written; without it nobody could find the block.
- * 1, 0, or an error. */
+/* Returns 1 if the parent of a block is stored or being written, else 0 or an error. Without its
+ * parent nobody could find the block. */
 static int has_parent(struct store *s, const struct store_write *w, const struct store_block *block)
 {
     static const uint8_t none[STORE_NAME_BYTES];
@@ -109,8 +110,8 @@ static int has_parent(struct store *s, const struct store_write *w, const struct
     return catalog_by_name(s->catalog, block->parent, &row);
 }
 
-/* Makes room for one more block if it is worth more than the blocks it replaces. 1, 0, or an
- * error. */
+/* Evicts blocks for @p if @p is worth more than they are. Returns 1: @p fits; 0: @p is declined; or
+ * an error. */
 static int plan_admit(struct store *s, struct room *room, const struct store_write *w,
                       const struct plan *p)
 {
@@ -124,8 +125,8 @@ static int plan_admit(struct store *s, struct room *room, const struct store_wri
     return r > 0 ? room_clear(s, room, w->bytes, p->rank) : r;
 }
 
-/* Plans to write a block that is not stored, unless other blocks are worth more. A declined block
- * is not an error for the engine. @length: of its chain. */
+/* Plans to write a block that is not stored, unless stored blocks are worth more. A declined block
+ * is not an error for the engine. @length is the length of the block's chain. */
 static int plan_block(struct store *s, struct room *room, struct store_write *w,
                       const struct store_block *block, uint32_t length)
 {
@@ -144,7 +145,7 @@ static int plan_block(struct store *s, struct room *room, struct store_write *w,
     return MIN(r, 0);
 }
 
-/* Decides which blocks to write, within the limit of one write. */
+/* Decides which blocks to write, within the limit of bytes for one write. */
 static int write_choose(struct store *s, struct room *room, struct store_write *w,
                         const struct store_block *blocks)
 {
@@ -167,7 +168,7 @@ static int write_choose(struct store *s, struct room *room, struct store_write *
             break;
         w->given[w->n_given] = (int32_t)w->n_plans > i ? i : -1;
     }
-    /* If a block has no room, the blocks before it are still written. */
+    /* If a block does not fit, the blocks before it are still written. */
     return w->n_given > 0 && (r == -ENOSPC || r == -EDQUOT) ? 0 : MIN(r, 0);
 }
 
@@ -206,7 +207,8 @@ static void write_reserve(struct store *s, const struct store_write *w)
         s->accounts.tenants[tenant].reserved += w->bytes;
 }
 
-/* A tenant that was unknown for a while has less reserved than its writes. */
+/* Ends the reservation of a write. A tenant that the index did not know for a while may have fewer
+ * reserved bytes than the write. */
 static void write_unreserve(struct store *s, const struct store_write *w)
 {
     const uint32_t tenant = accounts_find_tenant(&s->accounts, w->record.texts[RECORD_TENANT]);
@@ -267,7 +269,7 @@ int store_put_begin(struct store *s, const struct store_origin *origin,
     return r;
 }
 
-/* Writes one block from the mapped bytes of all. */
+/* Verifies and writes one block, whose bytes are at @bytes. */
 static int write_block(const struct store_write *w, const struct plan *p, const uint8_t *bytes)
 {
     struct record record = w->record;
@@ -298,7 +300,8 @@ static int write_blocks(struct store_write *w, const uint8_t *bytes, uint64_t si
     return r;
 }
 
-/* Blocks in a segment that cannot be synced count as not written. */
+/* Syncs the segments of the write. Blocks in a segment that cannot be synced count as not
+ * written. */
 static int sync_segments(struct store_write *w)
 {
     int r = 0;
@@ -342,7 +345,8 @@ int store_write_run(struct store_write *w, int fd)
     return r < 0 ? r : synced;
 }
 
-/* Adds the row of a written block, unless another write added it meanwhile. */
+/* Adds the row of a written block, unless another write has added a row for the block in
+ * between. */
 static int add_block(struct store *s, const struct store_write *w, const struct plan *p,
                      uint32_t origin)
 {
@@ -400,7 +404,8 @@ static int put_end(struct store *s, struct store_write *w)
     return r < 0 ? r : transaction_end(s, add_blocks(s, w));
 }
 
-/* Returns how many of the first blocks are stored, or the error of the first block. */
+/* Returns how many of the first blocks are stored or were declined, or the error of the first
+ * block. */
 static int result_of(const struct store_write *w)
 {
     for (uint32_t i = 0; i < w->n_given; i++)

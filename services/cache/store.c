@@ -25,8 +25,8 @@ static int open_dir(int at, const char *path, int *ret_fd)
     return 0;
 }
 
-/* Only one process may use the store. The lock belongs to the descriptor, so it ends with the
- * process. */
+/* Locks the store, because only one process may use it. The lock belongs to the descriptor, so it
+ * ends with the process. */
 static int take_lock(struct store *s, const char *path, struct inf_err *reterr)
 {
     s->lock = openat(s->dir, STORE_LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -56,7 +56,7 @@ static int open_dirs(struct store *s, const char *path, struct inf_err *reterr)
     return 0;
 }
 
-/* Whether the file system can punch holes. Tested with the lock file, whose contents nobody
+/* Whether the file system can punch holes. The test uses the lock file, whose contents nobody
  * reads. */
 static bool try_punch(const struct store *s)
 {
@@ -81,7 +81,7 @@ static int store_new(const struct store_params *p, struct store **ret_store)
     return s->index_path && s->touches && (!p->vfs || s->vfs) ? 0 : -ENOMEM;
 }
 
-/* Continues to append to the last segment, if its file exists. */
+/* Lets new records be appended to the last segment, if there is one. */
 static void choose_active(struct store *s)
 {
     if (s->segments.n > 0)
@@ -116,7 +116,7 @@ bool store_is_lock(const struct store *s, int fd)
     const int flags = fcntl(fd, F_GETFL);
     struct stat theirs, ours;
 
-    /* O_PATH opens a file without the right to read it. */
+    /* O_PATH opens a file even without the right to read it. */
     if (flags < 0 || (flags & O_PATH) || (flags & O_ACCMODE) != O_RDWR)
         return false;
     return fstat(fd, &theirs) == 0 && fstat(s->lock, &ours) == 0 && theirs.st_dev == ours.st_dev &&
@@ -148,16 +148,16 @@ struct store *store_close(struct store *s)
     return NULL;
 }
 
-/* The state of a walk along a chain. */
+/* Struct walk is the state of a walk along a chain. */
 struct walk {
-    int64_t last;  /* row of the previous name; 0: none */
-    int64_t apart; /* distance from the row before that to it */
-    int64_t steps; /* expected distance to the next row; 0: unknown */
-    bool running;  /* rows are read one after the other, and @last was read last */
+    int64_t last;  /* number of the previous name's row; 0: none */
+    int64_t apart; /* difference between the numbers of the last two rows */
+    int64_t steps; /* expected difference to the next row; 0: unknown */
+    bool running;  /* catalog_next() can return the row after `last` */
 };
 
-/* Updates the expected distance to the next row. Blocks of a chain that were put together lie side
- * by side; those of chains that grew in turn have a constant distance. */
+/* Updates the expected difference to the next row's number. It is 1 for blocks of a chain that were
+ * put together, and constant for several chains that grew alternately. */
 static void walk_learn(struct walk *w, const struct row *row)
 {
     const int64_t apart = row->id - w->last;
@@ -196,7 +196,7 @@ static int remove_row(struct store *s, const struct row *row)
     return r < 0 ? r : transaction_end(s, transaction_remove(s, row));
 }
 
-/* Returns how many of the first names have blocks. @is_use: records uses. */
+/* Returns how many of the first @names have blocks. Records uses of these blocks if @is_use. */
 static int look_up(struct store *s, const uint8_t (*names)[STORE_NAME_BYTES], uint32_t n,
                    bool is_use, struct store_place *ret_places)
 {

@@ -2,15 +2,16 @@
 #pragma once
 
 /*
- * The store: KV blocks on disk, without the sockets of sconce-cache
+ * Stores KV blocks on disk, independently of the sockets of sconce-cache.
  *
- * A directory holds segment files and an index of them (SQLite). Segment files are only appended to
- * and punched. The bytes of a block are written and synced before its row, so a row never names
- * bytes that were not written. They may have been damaged since: readers verify checksums and call
- * store_reject() on a mismatch. If the index cannot be read, it is set aside and rebuilt from the
- * records before each block. No damage to the directory loses more than blocks.
+ * A directory holds segment files and an index of them (SQLite). Segment files change only by
+ * appending and by punching holes. The bytes of a block are written and synced before its row, so a
+ * row never names bytes that were not written. The bytes may have been damaged since: readers
+ * verify checksums and call store_reject() if a checksum does not match. If the index cannot be
+ * read, it is renamed and rebuilt from the records before the blocks. Damage in the directory loses
+ * nothing but blocks.
  *
- * One thread calls all functions except store_write_run(), which uses no state that others use.
+ * One thread calls all functions except store_write_run(), which uses no state of other functions.
  * Functions return 0 or the documented value, else a negative errno: -ENOSPC and -EDQUOT (try
  * later), -EIO, -EROFS, -ENOMEM, -EINVAL (an argument exceeds the limits below).
  */
@@ -20,13 +21,13 @@
 #include "cache/store-io.h"
 #include "core/macros.h"
 
-#define STORE_LOCK         "lock" /* file whose lock the process holds */
+#define STORE_LOCK         "lock" /* the process that uses the store locks this file */
 #define STORE_NAME_BYTES   32
 #define STORE_DIGEST_BYTES 32
-#define STORE_BLOCK_MAX    (UINT64_C(1) << 30) /* size of one block */
-#define STORE_TEXT_MAX     255                 /* size of each text of an origin */
-/* The record before a block takes this much, and the size of a block is rounded up to a multiple of
- * it. */
+#define STORE_BLOCK_MAX    (UINT64_C(1) << 30) /* limit of bytes of one block */
+#define STORE_TEXT_MAX     255                 /* limit of bytes of each text of an origin */
+/* Bytes of the record before a block. On disk, the size of a block is rounded up to a multiple of
+ * STORE_PAGE. */
 #define STORE_PAGE 4096
 
 struct segment_file;
@@ -35,47 +36,49 @@ struct store_write;
 
 struct store_limits {
     uint64_t max_bytes;        /* limit of all blocks on disk; 0: only min_free_bytes limits them */
-    uint64_t max_tenant_bytes; /* limit of each tenant; 0: none */
-    uint64_t min_free_bytes;   /* space that the file system keeps for others */
-    uint64_t segment_bytes;    /* size of a segment file at most; 0: derived from max_bytes */
+    uint64_t max_tenant_bytes; /* limit of the blocks of each tenant; 0: none */
+    uint64_t min_free_bytes;   /* space that the file system keeps for other programs */
+    uint64_t segment_bytes;    /* limit of one segment file; 0: derived from max_bytes */
 };
 
 struct store_params {
-    const char *path; /* the directory; it is created if its parent exists */
+    const char *path; /* the directory; store_open() creates it if its parent exists */
     struct store_limits limits;
-    const struct store_io *io; /* NULL: the system's */
+    const struct store_io *io; /* NULL: store_io_system */
     const char *vfs;           /* SQLite's VFS; NULL: the default */
-    /* Wall clock, in seconds since 1970; NULL: the system's. Only listings and purges by age use
-     * it, and it may jump. */
+    /* Returns the wall clock in seconds since 1970; NULL: the system's clock. Only listings and
+     * purges by age use it. This clock may jump. */
     uint64_t (*clock)(void *data);
     void *clock_data;
 };
 
-/* The owner of blocks, for quotas and listings. Texts are borrowed during the call. */
+/* Struct store_origin names the tenant, the model and the session of blocks, for quotas and
+ * listings. Calls borrow the texts. */
 struct store_origin {
     const char *model, *codec;
     const char *tenant;  /* "": shared by all tenants */
     const char *session; /* NULL: none */
 };
 
-/* Where the bytes of a block are. */
+/* Struct store_place says where the bytes of a block are. */
 struct store_place {
-    uint32_t segment; /* store_segment_file() opens it */
+    uint32_t segment; /* for store_segment_file() */
     uint64_t offset;  /* a multiple of STORE_PAGE */
     uint64_t size, sum;
 };
 
-/* A block to be stored. */
+/* Struct store_block is a block to be stored. */
 struct store_block {
     uint8_t name[STORE_NAME_BYTES];
-    uint8_t parent[STORE_NAME_BYTES]; /* zeros: the first of its chain */
+    uint8_t parent[STORE_NAME_BYTES]; /* zeros: this block is the first of its chain */
     uint32_t index;                   /* position in its chain, from 0 */
-    uint64_t offset, size;            /* range of its bytes in the descriptor passed with it */
-    uint64_t sum;                     /* XXH3-64 of the bytes, seed 0 */
+    uint64_t offset, size; /* range of its bytes in the file that store_write_run() gets */
+    uint64_t sum;          /* XXH3-64 of the bytes, seed 0 */
 };
 
-/* Opens or makes the store. The caller closes *ret_store. -EBUSY: another process uses it;
- * -EPROTONOSUPPORT: a newer version wrote it, and it was not changed; *reterr says what to do. */
+/* Opens or makes the store. The caller closes *ret_store. -EBUSY: another process uses the store;
+ * -EPROTONOSUPPORT: a newer version of sconce wrote the store, which was not changed. *reterr says
+ * what to do. */
 int store_open(const struct store_params *p, struct store **ret_store, struct inf_err *reterr);
 /* Whether @fd is the file STORE_LOCK of the directory, open for reading and writing. */
 bool store_is_lock(const struct store *s, int fd);
@@ -85,39 +88,42 @@ DEFINE_CLEANUP(struct store *, store_close)
 
 /* Blocks. */
 
-/* Returns how many of the first @names [n] are stored, and their places in ret_places [n]. Counts
- * as a use. */
+/* Returns how many of the first @names [@n] are stored, and their places in @ret_places [@n].
+ * Counts as a use of these blocks. */
 int store_find(struct store *s, const struct store_origin *origin,
                const uint8_t (*names)[STORE_NAME_BYTES], uint32_t n,
                struct store_place *ret_places);
 /* Like store_find(), but does not count as a use. */
 int store_locate(struct store *s, const uint8_t (*names)[STORE_NAME_BYTES], uint32_t n,
                  struct store_place *ret_places);
-/* Returns the file of a segment, which the caller releases with segment_file_unref(). Places in it
- * stay readable, or read as zeros, even after the segment is removed. -ENOENT: it is removed
- * already. */
+/* Sets *ret_file to the file of a segment, which the caller releases with segment_file_unref().
+ * Places in the file stay readable, or read as zeros, even after the segment is removed. -ENOENT:
+ * the segment is already removed. */
 int store_segment_file(struct store *s, uint32_t segment, struct segment_file **ret_file);
-/* Records a use of blocks that were not read from here. */
+/* Records that an engine used the first of @names from its own memory. */
 int store_used(struct store *s, const struct store_origin *origin,
                const uint8_t (*names)[STORE_NAME_BYTES], uint32_t n);
-/* Removes a block, if it is stored, because its bytes do not match its checksum. */
+/* Removes the block @name if it is stored, because its bytes do not match its checksum or cannot be
+ * read. */
 int store_reject(struct store *s, const uint8_t name[STORE_NAME_BYTES]);
 
-/* Plans places for the first of @blocks [n] that are not stored yet and are worth more than the
- * blocks that must be evicted for them. *ret_write must be passed to store_put_end(), with or
- * without store_write_run() before. The arrays are not needed afterwards. -ENOSPC: the limit of all
- * blocks or of the file system is reached; -EDQUOT: the tenant's limit. */
+/* Plans places for those of @blocks [@n] that are not stored yet and are worth more than the blocks
+ * that must be evicted for them, up to the first block that does not fit. The caller must pass
+ * *ret_write to store_put_end(), with or without store_write_run() before. The arrays are not
+ * needed afterwards. -ENOSPC: the limit of all blocks or of the file system is reached; -EDQUOT:
+ * the tenant's limit is reached. */
 int store_put_begin(struct store *s, const struct store_origin *origin,
                     const struct store_block *blocks, uint32_t n, struct store_write **ret_write);
-/* Verifies the checksums of the bytes in @fd, which must not shrink meanwhile, and writes and syncs
- * them. May run in any thread while the store continues. The result, 0 or a negative errno, is kept
- * in the write, because some of the blocks may have been written. */
+/* Verifies the checksums of the bytes in @fd, writes the bytes and syncs them. @fd must not shrink
+ * during the call. May run in any thread while the other functions are called. Returns 0 or a
+ * negative errno, and stores the result of each block in @w, because some of the blocks may have
+ * been written. */
 int store_write_run(struct store_write *w, int fd);
-/* Makes written blocks findable. Frees @w, which is NULL if store_put_begin() failed. Returns how
- * many of the first blocks given to store_put_begin() are now stored or were declined, or the error
- * of the first block. -EBADMSG: a checksum did not match. */
+/* Adds the rows of written blocks, so that lookups find them. Frees @w, which is NULL if
+ * store_put_begin() failed. Returns how many of the first blocks that store_put_begin() got are now
+ * stored or were declined, or the error of the first block. -EBADMSG: a checksum did not match. */
 int store_put_end(struct store *s, struct store_write *w);
-/* All three steps. @fd is borrowed. */
+/* Calls store_put_begin(), store_write_run() and store_put_end(). Borrows @fd. */
 int store_put(struct store *s, const struct store_origin *origin, int fd,
               const struct store_block *blocks, uint32_t n);
 
@@ -128,7 +134,7 @@ struct store_file {
     int64_t mtime_ns, ctime_ns;
 };
 
-/* Returns 1 and the digest, or 0. */
+/* Returns 1 and sets *ret_digest, or returns 0: there is none for @file. */
 int store_recall(struct store *s, const struct store_file *file,
                  uint8_t ret_digest[STORE_DIGEST_BYTES]);
 /* Stores a digest. When there are too many, the oldest are removed. */
@@ -138,30 +144,31 @@ int store_remember(struct store *s, const struct store_file *file,
 /* Upkeep. */
 
 /* Does one short step of the work that can wait: writes pending uses, enforces limits, frees space,
- * compacts. 1: there is more to do; 0: nothing to do until something changes. */
+ * compacts. 1: there is more to do; 0: there is nothing to do until something changes. */
 int store_tend(struct store *s);
 /* Writes all pending state and syncs it. */
 int store_flush(struct store *s);
 
-/* Which blocks a purge removes. A block must match all fields that are not NULL or 0. An empty
- * filter matches all blocks, and removes the digests of files too. */
+/* Struct store_filter says which blocks a purge removes. A block must match all fields that are not
+ * NULL or 0. An empty filter matches all blocks, and the purge then removes the digests of files
+ * too. */
 struct store_filter {
     const char *model, *tenant, *session;
     uint64_t older_than; /* seconds since the last use */
 };
 
-/* Progress of a purge or verification. Start with a zeroed one. */
+/* Struct store_cursor is the progress of a purge or verification. It is zeroed at the beginning. */
 struct store_cursor {
     uint64_t at;
     uint64_t seen;          /* blocks examined */
-    uint64_t blocks, bytes; /* removed; bytes as on disk */
+    uint64_t blocks, bytes; /* removed blocks, and their bytes on disk */
     uint64_t total;         /* blocks to examine, approximately */
 };
 
-/* Does one step of a purge. 1: call again; 0: finished. */
+/* Does one step of a purge. 1: the caller must call again; 0: the purge is finished. */
 int store_purge(struct store *s, const struct store_filter *filter, struct store_cursor *cursor);
-/* Does one step of verification: reads blocks, compares their checksums and removes those that
- * differ. Returns as above. */
+/* Does one step of a verification: reads blocks, compares their checksums, and removes blocks whose
+ * checksum differs. Returns what store_purge() returns. */
 int store_verify(struct store *s, struct store_cursor *cursor);
 
 enum store_kind {
@@ -176,21 +183,21 @@ struct store_entry {
     uint64_t age;                                 /* seconds since the last use */
 };
 
-/* Calls @fn for each model (and codec), tenant or session that has blocks. A negative result of @fn
- * ends the listing and is returned. */
+/* Calls @fn for each tenant, each session, or each pair of a model and a codec that has blocks. A
+ * negative result of @fn ends the listing, which returns this result. */
 int store_list(struct store *s, enum store_kind kind,
                int (*fn)(void *data, const struct store_entry *entry), void *data);
 
-/* Counters start at store_open(). */
+/* store_open() sets the counters of events to 0. */
 struct store_stats {
-    uint64_t blocks, bytes;         /* stored now; bytes as on disk */
+    uint64_t blocks, bytes;         /* stored now; bytes on disk */
     uint64_t max_bytes, free_bytes; /* the limit, and free bytes of the file system */
     uint64_t index_bytes;           /* size of the index on disk */
     uint64_t segments;              /* segment files */
     uint64_t hits, misses;          /* names that were requested */
-    uint64_t bytes_found;           /* of blocks that were found */
+    uint64_t bytes_found;           /* bytes of blocks that were found */
     uint64_t puts, bytes_put;       /* blocks that were written */
-    uint64_t declined;              /* blocks not stored because others are worth more; no error */
+    uint64_t declined; /* blocks not stored because others are worth more, which is no error */
     uint64_t evictions, bytes_evicted;
     uint64_t rejected, purged; /* blocks */
     uint64_t moved;            /* bytes moved by compaction */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Chat models in memory, each with its engine (see residents.h) */
+/* Struct chat_resident is a chat model in memory with its engine (see residents.h). */
 
 #include <infer/engine.h>
 
@@ -11,18 +11,19 @@ struct chat_resident {
     struct resident base;
     char *kv_type;         /* as requested; NULL: the configured type */
     char fingerprint[24];  /* "fp_…" */
-    struct inf_tier *tier; /* used by the engine, freed after it; NULL: none */
+    struct inf_tier *tier; /* tier 2 of the KV cache; freed after the engine; NULL: none */
     struct inf_engine *engine;
 };
 
-/* Written by chat_residents_ops.stats. */
+/* The function chat_residents_ops.stats fills this structure. */
 struct chat_resident_stats {
     struct inf_engine_stats engine;
-    double kv_use; /* share of the blocks in use */
+    double kv_use; /* share of the KV blocks that are in use, 0 to 1 */
     uint32_t n_threads;
 };
 
-/* The keys are KV types: NULL: as configured; "any": any loaded one. */
+/* The key of residents_want() is a KV type. NULL: the configured type; "any": the type does not
+ * matter. */
 extern const struct residents_ops chat_residents_ops;
 
 static inline struct chat_resident *chat_resident_of(const struct resident *resident)

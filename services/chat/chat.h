@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * The chat service: text models behind OpenAI's API
+ * The chat service runs models that generate text, and offers them through OpenAI's HTTP API.
  *
- * One loop thread owns all objects. Other threads: one that loads models, several that render
- * templates and make tokens of prompts, and that of each engine.
+ * The thread of the event loop owns all objects. Two threads open and load models, several render
+ * templates and tokenize prompts, and each engine has its own thread.
  */
 
 #include "chat/device.h"
@@ -20,7 +20,7 @@ struct chat_stats {
 struct chat {
     struct model_host host;
     struct chat_device device;
-    char *cache_socket; /* of the cache service; NULL: it is not used */
+    char *cache_socket; /* path of the cache service's socket; NULL: no cache service is used */
     struct chat_stats stats;
 };
 
@@ -35,5 +35,5 @@ void chat_show_model(struct model_host *host, struct http_request *request);
 /* report.c */
 void chat_health(struct model_host *host, struct http_request *request);
 void chat_metrics(struct model_host *host, struct http_request *request);
-/* For params.status. */
+/* The callback params.status of the host. */
 void chat_status(void *host, char *text, size_t size);

@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * The device of the chat service
+ * Chooses and opens the device on which the chat service computes.
  *
- * Opening a device loads files, opens device nodes and starts threads, all of which must happen
- * before the service is sealed. The device is therefore chosen together with the configuration,
- * opened under the policy that it needs, and kept open for models that are loaded later.
+ * Opening a device loads files, opens device nodes and starts threads. All this must happen before
+ * the service is sealed. Therefore the service chooses the device when it has read its
+ * configuration, opens it under the policy that the device needs, and keeps it open for models that
+ * are loaded later.
  */
 
 #include <infer/device.h>
@@ -23,12 +24,13 @@ struct chat_device {
     char text[320]; /* "vulkan:0 (NAME)" */
 };
 
-/* Call it before confine_start(). If the device is not available, the configuration becomes wrong:
- * see options_set_wrong(). -ENOMEM. */
+/* Call it before confine_start(). If the device is not available, marks the configuration as wrong
+ * with options_set_wrong() and returns 0. Returns -ENOMEM if memory is short. */
 int chat_device_choose(struct chat_device *d, struct options *options);
-/* Call it after confine_start() and before threads start. Errors as above. */
+/* Call it after confine_start() and before threads start. Reports errors like
+ * chat_device_choose(). */
 int chat_device_open(struct chat_device *d, struct options *options);
 void chat_device_done(struct chat_device *d);
 
-/* For engines; borrowed. */
+/* Returns the name of the open device, for inf_engine_params; the device owns the text. */
 const char *chat_device_name(const struct chat_device *d);

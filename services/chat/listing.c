@@ -45,7 +45,7 @@ static int put_model(const struct model_host *host, struct str *out,
     r = r < 0 ? r
               : str_printf(out, "],\"size\":%llu,\"task\":\"%s\"", (unsigned long long)entry->size,
                            models_task_name(entry->task));
-    /* The state of other services is not known here. */
+    /* This service does not know which models other services have loaded. */
     if (r == 0 && (resident || entry->task == MODELS_CHAT))
         r = str_printf(out, ",\"status\":\"%s\"", resident ? "loaded" : "unloaded");
     r = r < 0 ? r : str_puts(out, ",\"meta\":");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce-chat: the process that generates text
+ * sconce-chat, the chat service, generates text.
  *
- * It takes the sockets, reads the configuration, drops privileges and serves.
+ * It reads the configuration, confines itself, opens its device and serves.
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,10 +15,10 @@
 #include "common/service/log.h"
 #include "common/service/misconfigured.h"
 
-/* Clients are the gateway and tools of this machine; the gateway has stricter limits. */
+/* Only the gateway and tools on this machine connect; by default, the gateway allows fewer. */
 #define CHAT_MAX_CONNECTIONS 4096
 
-/* Serves, after the device is known. */
+/* Serves requests; the device must be open. */
 static int chat_run(struct chat *chat, const struct options *options)
 {
     const struct config *config = options->config;
@@ -44,8 +44,8 @@ static int chat_run(struct chat *chat, const struct options *options)
                           options);
 }
 
-/* Returns the socket of the cache service if it is to be used. NULL: it is disabled, or no
- * directory is known, which has the same effect. */
+/* Returns the path of the cache service's socket. NULL: the cache is disabled, or no directory for
+ * sockets is known; the service then works without a cache. */
 static char *chat_cache_socket(const struct options *options)
 {
     char *path;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Routes of the chat service: those of routes.h, which the gateway forwards, and two that only the
- * service's own socket has. */
+/* Lists the routes of the chat service: the routes of routes.h, which the gateway forwards, and two
+ * routes that only clients of the service's own socket can use. */
 #include "chat/chat.h"
 #include "chat/generation.h"
 #include "chat/routes.h"

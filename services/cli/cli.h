@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Functions and options that the verbs of `sconce` share
+ * Declares the functions and options that the verbs of `sconce` share.
  *
  * A verb is a function that receives its own argv (argv[0] is the verb) and returns an exit
  * status: 0 on success, 1 on failure, 2 for a wrong command line.
@@ -47,7 +47,7 @@ int verb_transcribe(int argc, char **argv);
 
 /* Prints "sconce VERB: text" to standard error; returns CLI_FAILED. */
 int cli_error(const char *verb, const char *format, ...) PRINTF(2, 3);
-/* Like cli_error(), and points to `--help`; returns CLI_USAGE. */
+/* Does what cli_error() does, and then refers to `--help`; returns CLI_USAGE. */
 int cli_usage(const char *verb, const char *format, ...) PRINTF(2, 3);
 /* Prints @text, the answer to `--help`; returns an exit status. */
 int cli_help(const char *text);
@@ -57,14 +57,15 @@ bool cli_number(const char *text, uint64_t max, uint64_t *ret);
 bool cli_real(const char *text, double min, double max, double *ret);
 /* Formats a size, such as "1.5 GiB", in a static ring of buffers. */
 const char *cli_size(uint64_t bytes);
-/* Reads all of a file, or of standard input ("-"), at most 64 MiB; the caller frees it. */
+/* Reads all of a file, or of standard input ("-"), at most 64 MiB; the caller frees the text. */
 int cli_read(const char *verb, const char *file, char **ret_text, size_t *ret_len);
 
 /* Finds the program of a service: beside this program in a build tree or an installation, else in
  * the configured installation directory. The caller frees the path; NULL: not found. */
 char *serve_program(const struct service_row *row);
 
-/* Options that choose models: --config FILE, --models DIR (may be given several times). */
+/* Struct cli_models holds the options that choose models: --config FILE, and --models DIR, which
+ * may be repeated. */
 struct cli_models {
     const char *config;
     const char *dirs[64];
@@ -87,14 +88,14 @@ int cli_config(const char *verb, const struct cli_models *m, struct config **ret
 /* Finds the path of @model, a name or a path; the caller frees it. Prints errors itself. */
 int cli_find_model(const char *verb, const struct cli_models *m, const char *model,
                    char **ret_path);
-/* Finds and opens a model, with a progress bar when that takes long; prints errors itself. */
+/* Finds and opens a model, with a progress bar if opening takes long; prints errors itself. */
 int cli_open_model(const char *verb, const struct cli_models *m, const char *model, bool vocab_only,
                    struct inf_model **ret_model);
 
-/* The address "unix:PATH" of the user's gateway, or of the machine's when the user has none. The
- * caller frees it; NULL: out of memory. */
+/* Returns the address "unix:PATH" of the user's gateway, or of the machine's gateway if the user
+ * has none. The caller frees the address; NULL: out of memory. */
 char *cli_find_gateway(void);
-/* The end of a sentence: it says what users without access to the machine's gateway can do. */
+/* CLI_WAYS_IN is the end of messages for users who may not use the machine's gateway. */
 #define CLI_WAYS_IN                                                                                \
     "join its group with `sudo usermod -aG sconce $USER` and log in again, or set up services of " \
     "your own with `sconce setup`"
@@ -105,17 +106,17 @@ bool cli_tell_no_gateway(const char *verb, const char *address, int error);
 DEFINE_CLEANUP(struct inf_model *, inf_model_unref);
 
 struct inf_tier;
-/* The KV tier: the client of the cache service, which stores KV blocks beyond this process. NULL:
- * not available. Free it after the engine. */
+/* Returns a client of the cache service, which keeps KV blocks after this process ends; NULL: not
+ * available. Free the client after the engine. */
 struct inf_tier *cli_tier_new(const struct config *config);
 struct inf_tier *cli_tier_free(struct inf_tier *tier);
 DEFINE_CLEANUP(struct inf_tier *, cli_tier_free);
 
-/* The device that computes: --device NAME */
+/* Struct cli_device is the device that computes (--device NAME). */
 struct cli_device {
     struct inf_device *device;
-    const char *name; /* what "auto" selected; valid as long as the device */
-    char *cache_dir;  /* of compiled kernels; NULL: there is no home directory */
+    const char *name; /* of the device, also if "auto" selected it; valid as long as the device */
+    char *cache_dir;  /* directory of compiled kernels; NULL: there is no home directory */
 };
 
 #define CLI_DEVICE_OPTION                                                                          \
@@ -127,18 +128,18 @@ struct cli_device {
     "best\n"                                                                                       \
     "                       GPU, or the CPU (default: auto)\n"
 
-/* Opens the device; NULL is "auto". Call it before anything that takes long. Prints errors
- * itself. */
+/* Opens the device @name; NULL is "auto". Call it before any long work, so that an error appears at
+ * once. Prints errors itself. */
 int cli_open_device(const char *verb, const char *name, struct cli_device *ret_device);
-/* Call it after freeing the engines. Zeroed memory is accepted. */
+/* Closes the device. Call it after freeing the engines. Zeroed memory is accepted. */
 void cli_device_done(struct cli_device *device);
 /* Formats "vulkan:0 (NAME, DRIVER)", or "cpu", in a static buffer. */
 const char *cli_device_text(const struct cli_device *device);
 /* Prints the list of `sconce info --devices`. */
 int cli_print_devices(const char *verb, bool json);
 
-/* A progress bar on standard error. It is drawn only if that is a terminal and the work takes more
- * than half a second. Initialize it with zeros and a label. */
+/* Struct cli_progress is a progress bar on standard error. It is drawn only if standard error is a
+ * terminal and the work takes more than half a second. Initialize it with zeros and a label. */
 struct cli_progress {
     const char *label;
     uint64_t start_usec, drawn_usec;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handles devices on the command line: --device, and the list of `sconce info --devices`.
+ * Opens the device of --device, and prints the list of `sconce info --devices`.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -62,7 +62,7 @@ const char *cli_device_text(const struct cli_device *device)
     return text;
 }
 
-/* Appends the features that the kernels use: "int8 dot products, matrix products". */
+/* Appends the features that the kernels use, such as "fp16, int8 dot products". */
 static void put_features(const struct inf_device_info *info, struct str *out)
 {
     const struct {

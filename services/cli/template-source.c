@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chat templates from models and from lone files (see template-source.h)
+ * Loads chat templates from models and from single files (see template-source.h).
  *
  * A directory without a vocabulary can still have a template. Therefore tokenizer_config.json is
  * read here if the model cannot be opened for its tokenizer.
@@ -27,7 +27,8 @@ static int template_parse(const char *verb, const char *name, const char *text, 
     return CLI_OK;
 }
 
-/* tokenizer_config.json has tokens as "<s>" or as {"content": "<s>", …}. */
+/* Returns the text of the token @key; tokenizer_config.json has tokens as "<s>" or as
+ * {"content": "<s>", …}. */
 static char *token_text(const json_t *config, const char *key)
 {
     const json_t *j = json_object_get(config, key);
@@ -37,7 +38,8 @@ static char *token_text(const json_t *config, const char *key)
     return json_is_string(j) ? strdup(json_string_value(j)) : NULL;
 }
 
-/* The template of a tokenizer_config.json, which has a string or a list of named templates. */
+/* Returns the template of a tokenizer_config.json, whose chat_template is a string or a list of
+ * named templates. */
 static const json_t *config_template(const json_t *config)
 {
     const json_t *j = json_object_get(config, "chat_template"), *item;

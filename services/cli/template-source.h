@@ -12,7 +12,7 @@ struct inf_chat_template;
 
 struct template_source {
     struct inf_chat_template *tmpl;
-    char *bos_token, *eos_token, *unk_token, *pad_token; /* NULL: not in the source */
+    char *bos_token, *eos_token, *unk_token, *pad_token; /* NULL: the source does not name it */
 };
 
 /* Fills @ret, which the caller has set to zero; prints errors itself. */

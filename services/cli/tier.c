@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * KV tier for models that run in this process
+ * Connects models that run in this process to tier 2 of the KV cache.
  *
- * It is the user's own cache service, or the machine's if its socket is accessible. Without one,
- * everything is computed, and no message is printed.
+ * Tier 2 is the user's own cache service, or the machine's if its socket is accessible. Without a
+ * cache service all prompts are computed, and no message is printed.
  */
 #include <stdio.h>
 

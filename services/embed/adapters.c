@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Adapters: finding the task that a model is adapted to
+ * Finds the task whose adapter a request uses.
  *
- * Clients of Jina's API name the adapter and the prompt together: "retrieval.query" is the task
+ * Clients of Jina's API name the task and the prompt together: "retrieval.query" is the task
  * "retrieval" with the prompt "query".
  */
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "core/text.h"
 #include "embed/embed-request.h"
 
-/* Whether the first @len bytes of @name are a task of the model. */
+/* Sets c->i_task if the first @len bytes of @name are a task of the model; otherwise false. */
 static bool adapter_find(struct call *c, const char *name, size_t len)
 {
     const char *task;

@@ -8,7 +8,7 @@
 
 #include "common/wire/fields.h"
 
-/* Returns the index of a string in @words, ignoring case; -1: it is none of them. */
+/* Returns the index of the string @field in @words, ignoring case; -1: it is not in @words. */
 static int params_word(const json_t *field, const char *const *words)
 {
     const char *text = json_string_value(field);

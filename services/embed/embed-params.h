@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Fields that requests of several kinds share */
+/* Reads the fields that requests of several kinds share. */
 
 #include <infer/embed.h>
 #include <infer/tokenizer.h>
@@ -11,7 +11,7 @@
 #include "embed/inputs.h"
 
 struct params {
-    const char *task;  /* task that the model is adapted to; borrowed; NULL: the model's first */
+    const char *task;  /* task whose adapter is used; borrowed; NULL: the model's first task */
     const char *model; /* borrowed from the body; NULL: the default model */
     enum inf_cut cut;
     struct inputs_prompt prompt;
@@ -23,8 +23,9 @@ struct params {
 int params_read_model(struct params *p, json_t *body, struct problem *problem);
 /* Reads "task". */
 int params_read_task(struct params *p, json_t *body, struct problem *problem);
-/* Reads "truncate", a boolean (as in text-embeddings-inference), or "none", "start", "end"; and
- * "truncation_direction", "left" or "right". Without these fields the cut is unchanged. */
+/* Reads "truncate" and "truncation_direction". The first is a boolean (as in
+ * text-embeddings-inference) or one of "none", "start" and "end"; the second is "left" or "right".
+ * Without these fields `cut` is unchanged. */
 int params_read_cut(struct params *p, json_t *body, struct problem *problem);
 /* Reads "prompt_name", "prompt" and "instruction", of which at most one may be given. */
 int params_read_prompt(struct params *p, json_t *body, struct problem *problem);

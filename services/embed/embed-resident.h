@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Models for vectors and scores in memory, each with its embedder (see residents.h) */
+/* Struct embed_resident is a model in memory that makes vectors or scores, with its embedder (see
+ * residents.h). */
 
 #include <infer/embed.h>
 #include <jansson.h>
@@ -17,18 +18,18 @@ struct embed_resident {
     json_t *prompts; /* config_sentence_transformers.json; NULL: the model has none */
     struct interaction *interaction;  /* NULL: no late interaction */
     bool matryoshka;                  /* its vectors may be shortened */
-    struct inf_embedder_stats before; /* at the last computation of the speed */
+    struct inf_embedder_stats before; /* statistics when the speed was last computed */
     double tok_s;
 };
 
-/* Written by embed_residents_ops.stats. */
+/* The function embed_residents_ops.stats fills this structure. */
 struct embed_resident_stats {
     struct inf_embedder_stats embedder;
     double tok_s;
     uint32_t n_threads;
 };
 
-/* The keys are of enum inf_embed_kind. */
+/* The key of residents_want() points to an enum inf_embed_kind. */
 extern const struct residents_ops embed_residents_ops;
 
 static inline struct embed_resident *embed_resident_of(const struct resident *resident)
@@ -36,10 +37,11 @@ static inline struct embed_resident *embed_resident_of(const struct resident *re
     return CONTAINER_OF(resident, struct embed_resident, base);
 }
 
-/* Whether the model, which must be open, ranks by vectors of single tokens, as models for late
- * interaction do. */
+/* Returns whether the model, which must be open, ranks by vectors of single tokens, as models for
+ * late interaction do. */
 bool embed_resident_ranks_by_rows(const struct embed_resident *resident);
-/* Whether the model, which must be open, is a decoder that ranks by answering a question. */
+/* Returns whether the model, which must be open, is a decoder that ranks by answering a
+ * question. */
 bool embed_resident_is_asked(const struct embed_resident *resident);
-/* Tokens per second during recent work. */
+/* Returns the tokens per second during recent work. */
 double embed_resident_speed(struct embed_resident *resident);

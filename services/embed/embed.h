@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * The embed service: vectors of texts, and ranking of documents by a query
+ * The embed service makes vectors of texts, and ranks documents by a query.
  *
- * One loop thread owns all objects. Other threads: one that loads models, one that reads and writes
- * large requests and answers, and those of the embedders.
+ * The thread of the event loop owns all objects. Two threads open and load models. Several threads,
+ * the preparers, tokenize texts, read large requests and write large answers. Each embedder has its
+ * own threads.
  */
 
 #include "host/model-host.h"
@@ -26,5 +27,5 @@ extern const size_t n_embed_routes;
 /* embed-report.c */
 void embed_health(struct model_host *host, struct http_request *request);
 void embed_metrics(struct model_host *host, struct http_request *request);
-/* For params.status. */
+/* The callback params.status of the host. */
 void embed_status(void *host, char *text, size_t size);

@@ -33,7 +33,7 @@ static int input_missing(const char *param, struct problem *problem)
                        param);
 }
 
-/* Makes room for @more items. */
+/* Allocates memory for @more items; refuses more than @max. */
 static int inputs_reserve(struct inputs *inputs, size_t more, size_t max, const char *param,
                           struct problem *problem)
 {
@@ -84,7 +84,7 @@ static int add_tokens(struct inputs *inputs, const json_t *tokens, const char *p
     return 0;
 }
 
-/* Returns the string of an object whose only field is "text"; other values unchanged. */
+/* Sets *ret_text to the string of an object whose only field is "text", and to @item otherwise. */
 static int open_object(json_t *item, const char *at, json_t **ret_text, struct problem *problem)
 {
     static const char *const names[] = {"text", NULL};

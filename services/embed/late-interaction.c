@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the settings of models for late interaction, and encodes texts by them. */
+/* Reads the settings of models for late interaction, and encodes texts with these settings. */
 #include "embed/late-interaction.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ enum {
     QUERY_TOKENS = 32, /* as in ColBERT's own code */
 };
 
-/* Skipped by default in older file formats: ASCII punctuation. */
+/* ASCII punctuation, which older file formats skip by default. */
 static const char punctuation[] = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
 
 struct reader {
@@ -73,9 +73,9 @@ static int32_t reader_find(const struct reader *r, const char *piece, size_t len
 /*
  * Sets the words of a role. If the first word, with or without the blanks behind it, is the text of
  * one token, that token is the marker, and only the other words are put before the text. Otherwise
- * there is no marker, and all words are put before the text. @inserted: the format inserts ids
- * before the text, so any token can be the marker. Formats that put words before the text find only
- * tokens that were added to the tokenizer.
+ * there is no marker, and all words are put before the text. @inserted is true if the format
+ * inserts ids before the text: then any token can be the marker. It is false if the format puts
+ * words before the text: then only a token that was added to the tokenizer can be the marker.
  */
 static int set_words(const struct reader *r, enum interaction_role role, const char *words,
                      bool inserted)
@@ -136,7 +136,8 @@ static int set_skipped(const struct reader *r, const json_t *words)
     return 0;
 }
 
-/* Sets the token that queries are padded with: @name, or the tokenizer's mask token. */
+/* Sets the token with which queries are padded to @n tokens: @name, or the tokenizer's mask token.
+ * @seen: tokens of the query attend to the padding. */
 static int set_filler(const struct reader *r, const char *name, uint32_t n, bool seen)
 {
     const char *const names[] = {name ? name : "[MASK]", name ? name : "<mask>"};
@@ -225,7 +226,7 @@ static int read_pylate(const struct reader *r, const json_t *config)
 
 /* --- the format of sentence-transformers --- */
 
-/* Finds the folder of the module that masks tokens; "": there is none. */
+/* Finds the configuration file of the module that masks tokens; "": there is no such module. */
 static int find_mask(const struct reader *r, char folder[128])
 {
     _cleanup_free_ char *file = path_join(r->path, "modules.json"), *text = NULL, *object = NULL;
@@ -261,7 +262,8 @@ static int find_mask(const struct reader *r, char folder[128])
     return 0;
 }
 
-/* Sets the tasks that the list applies to; by default documents. */
+/* Sets the roles in which the tokens of `skipped` are not compared; by default this is only the
+ * role of documents. */
 static void set_tasks(struct interaction *it, const json_t *tasks)
 {
     static const char *const names[] = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce-embed: the process that computes embeddings and rankings
+ * sconce-embed, the embed service, computes embeddings and rankings.
  *
- * It takes the socket, reads the configuration, drops privileges and serves.
+ * It reads the configuration, confines itself, takes its sockets and serves.
  */
 #include "common/config/config.h"
 #include "common/config/options.h"
@@ -12,7 +12,8 @@
 #include "embed/embed-resident.h"
 #include "embed/embed.h"
 
-/* Clients are the gateway and tools of this machine; the gateway has stricter limits. */
+/* Only the gateway and tools on this machine connect; by default, the gateway allows fewer
+ * connections than this. */
 #define EMBED_MAX_CONNECTIONS 4096
 
 static int embed_run(struct embed *embed, const struct options *options)

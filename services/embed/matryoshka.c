@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recognizes models with Matryoshka vectors: those that were trained so that their vectors can be
- * shortened. */
+/* Recognizes Matryoshka models by their names, their architectures and their config.json. */
 #include "embed/matryoshka.h"
 
 #include <string.h>
@@ -14,7 +13,7 @@ enum {
     MATRYOSHKA_MAX_NAME = 256,
 };
 
-/* Parts of the names of such models, in the form that keep_letters() gives to a name. */
+/* Parts of the names of Matryoshka models, in the form that keep_letters() gives to a name. */
 static const char *const families[] = {
     "qwen3embedding",           "embeddinggemma",           "nomicembedtextv15",
     "nomicembedtextv2",         "modernbertembed",          "jinaembeddingsv3",
@@ -22,7 +21,7 @@ static const char *const families[] = {
     "snowflakearcticembedmv20", "snowflakearcticembedlv20", "mxbaiembedlargev1",
 };
 
-/* All models of these architectures have such vectors. */
+/* All models of these architectures are Matryoshka models. */
 static const char *const archs[] = {"gemma-embedding", "jina-embeddings-v4"};
 
 /* Copies only letters, in lower case, and digits, because the same name is written with different
@@ -51,7 +50,7 @@ static bool is_of_family(const char *name)
     return false;
 }
 
-/* Whether config.json has one of the keys that vLLM reads, or the key of jina-embeddings-v4. */
+/* Returns whether config.json has a key that vLLM reads, or the key of jina-embeddings-v4. */
 static bool config_says(const char *path)
 {
     static const char *const lists[] = {"matryoshka_dimensions", "matryoshka_dims"};

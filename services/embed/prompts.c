@@ -51,7 +51,7 @@ static const struct {
     {"jina-embeddings-v4", "passage", "Passage: "},
 };
 
-/* A prompt of the file takes precedence. */
+/* Adds a built-in prompt, unless the file has a prompt with this name. */
 static int add_own(json_t **prompts, const char *name, const char *text)
 {
     json_t *table;

@@ -2,12 +2,13 @@
 #pragma once
 
 /*
- * Prompts: texts that models expect before a text
+ * A prompt is a text that a model expects before the text of a request.
  *
- * Many models were trained with different prompts before queries and documents. Directories of
- * sentence-transformers have them in config_sentence_transformers.json: "prompts", and
- * "default_prompt_name" for texts without a given prompt. The prompts of jina-embeddings-v4,
- * "query" and "passage", are only in its code.
+ * Many models were trained with different prompts before queries and documents. In the format of
+ * sentence-transformers, the file config_sentence_transformers.json has them: the object "prompts"
+ * maps names to prompts, and "default_prompt_name" names the prompt of requests that choose none.
+ * The prompts "query" and "passage" of jina-embeddings-v4 are only in that model's code, so they
+ * are built in here.
  */
 
 #include <infer/types.h>
@@ -17,8 +18,8 @@
 
 struct inputs_prompt;
 
-/* Reads the file's object. *ret_prompts is NULL if @path is a file or has no such file, and there
- * are no built-in prompts for @arch. -EBADMSG, -ENOMEM. */
+/* Reads config_sentence_transformers.json in the directory @path, and adds the built-in prompts for
+ * @arch. *ret_prompts is NULL if there is neither. Returns 0, -EBADMSG or -ENOMEM. */
 int prompts_read(const char *path, const char *arch, json_t **ret_prompts, struct inf_err *reterr);
 /* Returns the name of the model's prompt for queries, or for documents; NULL: none. */
 const char *prompts_find(const json_t *prompts, bool query);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tokens of texts, in the formats that models were trained with
+ * Makes tokens of texts, in the formats that models were trained with.
  *
  * Names of special tokens within a text are treated as plain text, so that no document can insert
  * control tokens.
@@ -11,7 +11,7 @@
 #include "embed/embed-request.h"
 #include "embed/prompts.h"
 
-/* The prompt of Qwen3-Reranker, from its model card, which related models use too. */
+/* The prompt of Qwen3-Reranker, from its model card. Related models use this prompt too. */
 #define RANK_BEGIN                                                                                 \
     "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query "    \
     "and "                                                                                         \
@@ -53,7 +53,7 @@ static int tokens_failed(const struct call *c, int r, enum interaction_role role
         at, it && role < INTERACTION_N ? interaction_max(it, role, max) : max);
 }
 
-/* Takes over token ids that a client sent. */
+/* Adds token ids that a client sent as a text. */
 static int take_ids(struct call *c, const struct input *input, const char *at,
                     struct problem *problem)
 {
@@ -71,7 +71,7 @@ static int take_ids(struct call *c, const struct input *input, const char *at,
 
         if (id < 0 || id >= n_vocab)
             return problem_set(problem, 400, "invalid_value", at,
-                               "Invalid value for '%s': %lldis not a token id of this model.", at,
+                               "Invalid value for '%s': %lld is not a token id of this model.", at,
                                (long long)id);
     }
     e.ids = NEW(int32_t, n_kept);
@@ -83,7 +83,7 @@ static int take_ids(struct call *c, const struct input *input, const char *at,
     return 0;
 }
 
-/* Encodes a text for late interaction in its role. */
+/* Encodes a text; if the model is for late interaction, in the role @role. */
 static int tokens_encode(struct call *c, enum interaction_role role,
                          const struct inf_encode_text *text, struct inf_encoding *e,
                          size_t *ret_seen)
@@ -99,7 +99,7 @@ static int tokens_encode(struct call *c, enum interaction_role role,
                                       e);
 }
 
-/* How the texts of a request are read. */
+/* Says how the texts of a request are encoded. */
 struct reading {
     enum interaction_role role;
     char *prompt; /* owned; NULL: none */
@@ -152,8 +152,8 @@ static int take_list(struct call *c, const struct inputs *inputs, const struct r
     return r;
 }
 
-/* Models for late interaction have roles instead of most prompts. A text that is not a query counts
- * as a document. */
+/* Chooses the role and the prompt of the texts. Models for late interaction have the roles "query"
+ * and "document" instead of prompts with these names; without a name, texts are documents. */
 static int choose_reading(struct call *c, struct reading *reading, struct problem *problem)
 {
     static const char *const names[] = {
@@ -185,7 +185,7 @@ int tokens_of_inputs(struct call *c, struct problem *problem)
 
 /* --- rankings --- */
 
-/* Encodes query and document as one text of two parts. */
+/* Encodes the query and a document as one text of two parts. */
 static int take_pair(struct call *c, const struct input *document, const char *at,
                      struct problem *problem)
 {
@@ -202,7 +202,7 @@ static int take_pair(struct call *c, const struct input *document, const char *a
     return 0;
 }
 
-/* Tokens around every question to a decoder. */
+/* Holds the tokens before and after every question to a decoder. */
 struct frame {
     int32_t *begin, *end;
     size_t n_begin, n_end;
@@ -224,7 +224,8 @@ static int frame_init(struct frame *frame, const struct inf_tokenizer *tok)
                                         INF_ENCODE_PARSE_SPECIAL, 0, &frame->end, &frame->n_end);
 }
 
-/* Encodes the question between them, which is truncated as one text. */
+/* Encodes the question about a document, and puts the tokens of @frame around it. The question is
+ * truncated as one text. */
 static int take_question(struct call *c, const struct frame *frame, const struct input *document,
                          const char *at, struct problem *problem)
 {
@@ -261,8 +262,8 @@ static int take_question(struct call *c, const struct frame *frame, const struct
     return 0;
 }
 
-/* Chooses the text before queries or documents of a ranking: that of the role, or one of the
- * model's prompts. */
+/* Chooses the text before queries or documents of a ranking: the words of the role for late
+ * interaction, otherwise one of the model's prompts. */
 static int read_as(struct call *c, enum interaction_role role, struct reading *reading,
                    struct problem *problem)
 {
@@ -274,7 +275,7 @@ static int read_as(struct call *c, enum interaction_role role, struct reading *r
                                     : prompts_choose(prompts, &wanted, &reading->prompt, problem);
 }
 
-/* Encodes query and documents as separate texts, each with its prompt. */
+/* Encodes the query and the documents as separate texts, each with its prompt. */
 static int take_apart(struct call *c, struct problem *problem)
 {
     _cleanup_(reading_done) struct reading query = {}, document = {};

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Access control: who may connect to which socket, and what each request may do
+ * Controls access: decides whether a request may pass, and which rights it has.
  *
- * The permissions of the unix socket guard it, so it needs no key by default; TCP has no
- * permissions, so it needs a key by default. Without keys, a web page in a browser on this machine
- * could send requests, and could read the answers if its host name resolves to this address. Such
- * requests have an origin, and are accepted only if the configuration names it. A key is sent as
+ * File permissions guard the unix socket, so its requests need no key by default. TCP has no
+ * permissions, so its requests need a key by default. If TCP needs no key, a web page in a browser
+ * on this machine can send requests, and can read the answers if the page's host name resolves to
+ * the gateway's address. Requests of web pages have an Origin header; over TCP without a key they
+ * are accepted only if the configuration names the origin. Clients send a key as
  * `Authorization: Bearer KEY` (OpenAI) or `x-api-key: KEY` (Anthropic).
  *
- * A known key is used on every socket: the request gets the key's rights and the key's tenant. An
- * unknown key counts as no key where none is required, because many clients always send one. A
- * request without a key has only the right to infer, unless root or the user who runs this gateway
+ * A known key counts on every socket: the request gets the key's rights and the key's tenant. An
+ * unknown key is ignored where no key is required, because many clients always send one. A request
+ * without a known key has only the right to infer, unless root or the user who runs this gateway
  * sent it over a unix socket.
  */
 #include <stdio.h>
@@ -35,7 +36,7 @@ static bool auth_find_key(const struct http_request *request, struct http_text *
     return http_request_header(request, "x-api-key", ret_key);
 }
 
-/* The time depends only on the length of the given key. */
+/* Compares two keys in a time that depends only on the length of the given key. */
 static bool auth_equal(struct http_text given, const char *key)
 {
     const size_t len = strlen(key);
@@ -64,7 +65,7 @@ void gw_auth_init(struct gateway *gateway)
         fclose(f);
 }
 
-/* Adds the rights and the name of each key in @list that equals the given one. */
+/* Adds the rights and the name of each key in @list that equals the given key. */
 static void auth_take_keys(const struct key_list *list, struct http_text given,
                            struct gw_access *access)
 {
@@ -80,7 +81,7 @@ static void auth_take_keys(const struct key_list *list, struct http_text given,
     }
 }
 
-/* Half of a digest is enough to make collisions infeasible. */
+/* Makes the tenant from half of the key's digest, which is enough to make collisions infeasible. */
 static void auth_tenant_of_key(struct http_text key, char ret_tenant[TENANT_SIZE])
 {
     static const char purpose[] = "sconce tenant";
@@ -97,8 +98,8 @@ static void auth_tenant_of_key(struct http_text key, char ret_tenant[TENANT_SIZE
         n += snprintf(ret_tenant + n, TENANT_SIZE - (size_t)n, "%02x", digest[i]);
 }
 
-/* Returns the user at the other end of a unix socket. All users that the user namespace of this
- * process does not map have the same id, so that id identifies nobody. */
+/* Finds the user at the other end of a unix socket; false: unknown. All users whom the user
+ * namespace of this process does not map have one common id, which therefore identifies nobody. */
 static bool auth_peer(const struct gateway *gateway, const struct http_request *request,
                       uid_t *ret_uid)
 {

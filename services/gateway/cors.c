@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cross-origin requests (the Fetch standard), for the configured origins
+ * Handles cross-origin requests (CORS, in the Fetch standard) from the configured origins.
  *
  * Without configured origins, no CORS header is sent, and browsers do not let scripts of other
  * sites read answers.

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Liveness: checking services that keep clients waiting
+ * Checks whether services that keep clients waiting are alive.
  *
- * A connection to a service that cannot start waits in its socket's backlog forever, and a service
- * that hangs never answers. Therefore, while a client waits for the first byte, the gateway
- * requests /health from the service on another connection, once in an interval. After three
- * probes without an answer the client gets an error. A service that drains after SIGTERM accepts no
- * connection but still finishes requests that it has read. Therefore the clients of such requests
- * get the error only after eight probes, which take longer than draining may take.
+ * A connection to a service that cannot start waits forever in the backlog of the service's socket,
+ * and a service that hangs never answers. Therefore, while a client waits for the first byte, the
+ * gateway probes the service: it requests /health on another connection, once per
+ * gateway.probe_interval. After three probes without an answer the client gets an error. A service
+ * that received SIGTERM accepts no connection but still finishes requests that it has read.
+ * Therefore the clients of requests that were read get the error only after eight probes, which
+ * take longer than finishing may take.
  */
 #include "common/config/config.h"
 #include "common/service/log.h"
@@ -16,7 +17,7 @@
 
 enum {
     LIVENESS_UNREAD_PROBES = 3,
-    LIVENESS_READ_PROBES = 8, /* 40 s without an answer; services finish within 32 s */
+    LIVENESS_READ_PROBES = 8, /* by default 40 s; services finish within 32 s after SIGTERM */
 };
 
 static void liveness_head(void *user, int status, const struct http_header *headers,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce-gateway: the process that clients connect to
+ * sconce-gateway is the process that clients connect to.
  *
- * It takes the sockets, reads the configuration, drops privileges and serves.
+ * It reads the configuration, confines itself, takes its sockets and serves.
  */
 #include <errno.h>
 #include <malloc.h>
@@ -18,11 +18,13 @@
 
 /* How long idle connections to services stay open; shorter than the services keep them. */
 #define GATEWAY_KEEP_USEC (5 * 1000000u)
-/* Larger blocks, which are bodies, are returned to the system at once. By default the C library
- * raises this limit when the first body is freed, and then keeps the memory of later ones. */
+/* The C library returns larger blocks, which hold bodies, to the system when they are freed. If
+ * this limit were not set, the C library would raise it when the first body is freed, and then keep
+ * the memory of later bodies. */
 #define GATEWAY_LARGE_BLOCK (256 * 1024)
 
-/* Bytes of all bodies at a time: at least one of the largest that a service takes. */
+/* Returns how many bytes all bodies together may take: enough for at least one body of the largest
+ * size that a service accepts. */
 static uint64_t gateway_max_bodies(const struct config *config)
 {
     uint64_t most = config->gateway.max_bodies;

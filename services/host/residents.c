@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Residents: loading, sharing and replacing models
+ * Loads, shares and replaces models in memory.
  *
- * Scheduling always runs as a task: a release may be called from within the results of the model
- * that scheduling would free.
+ * residents_schedule() always runs as a task of the loop. It must not run within
+ * resident_release(), because the caller of that function may be handling results of the model that
+ * residents_schedule() would free.
  */
 #include "host/residents.h"
 
@@ -225,7 +226,8 @@ static struct resident *resident_new(struct residents *pool, const struct models
 
 /* --- scheduling --- */
 
-/* Removes the least recently used resident, which @heir will free. False: all have users. */
+/* Removes the least recently used resident without users. It is freed when @heir is loaded. False:
+ * all residents have users. */
 static bool residents_evict(struct residents *pool, struct resident *heir)
 {
     struct resident *oldest = NULL;
@@ -237,7 +239,7 @@ static bool residents_evict(struct residents *pool, struct resident *heir)
     if (!oldest)
         return false;
     log_info("unloading %s", oldest->name);
-    /* The watch belongs to the loop, so it is freed on this thread. */
+    /* The watch belongs to the loop, so it is freed here, on the loop's thread. */
     oldest->watch = loop_watch_free(oldest->watch);
     resident_unlink(oldest);
     heir->victim = oldest;
@@ -271,7 +273,8 @@ static void residents_schedule(struct loop_task *task)
 
 /* --- waiting for a resident --- */
 
-/* Finds the resident named @name that serves @key, or NULL. -EINVAL: no resident can serve it. */
+/* Finds the resident named @name that serves the purpose @key, or NULL. -EINVAL: no resident of
+ * this model can serve the purpose. */
 static int residents_find_serving(struct residents *pool, const char *name, const void *key,
                                   struct resident **ret_resident, struct problem *problem)
 {
@@ -308,7 +311,7 @@ void residents_want(struct residents *pool, const struct models_entry *entry, co
         resident_check(resident);
         resident = resident->dropped ? NULL : resident;
     }
-    /* The file was replaced and the old model has no users, so it is replaced too. */
+    /* The model's file was replaced. The resident has no users, so it is replaced too. */
     if (resident && resident->state == RESIDENT_READY && resident->n_users == 0 &&
         is_replaced(resident, entry)) {
         resident_unlink(resident);

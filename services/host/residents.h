@@ -2,16 +2,17 @@
 #pragma once
 
 /*
- * Residents: models in memory
+ * A resident is a model in memory.
  *
- * At most max_models are resident; a model that is used for two purposes counts twice. When a
- * missing model is requested, it is first opened and checked, which is cheap; if it cannot be used,
- * the error is reported, and no other model is unloaded. Then it is loaded in the place of the
- * least recently used resident without users; while all have users, it waits. Users hold a resident
- * from `ready` to resident_release().
+ * At most max_models models are resident; a model that is used for two purposes counts twice. When
+ * a model that is not in memory is requested, its files are first opened and checked, which is
+ * cheap. If the model cannot be used, the error is reported, and no other model is unloaded. If the
+ * model can be used but there is no place, it replaces the least recently used resident without
+ * users; while all residents have users, the model waits. A user holds a resident from the call of
+ * `ready` until it calls resident_release().
  *
- * The service owns the engine: its own structure begins with a struct resident, and struct
- * residents_ops has the functions for it.
+ * The service adds the engine: its own structure begins with a struct resident, and the functions
+ * of its struct residents_ops handle the engine.
  */
 
 #include <infer/model.h>
@@ -27,34 +28,38 @@ struct service;
 
 struct residents_ops {
     size_t size; /* of the service's structure; the additional part is zeroed */
-    /* Whether the resident, in any state, can serve the purpose @key of residents_want(); NULL: it
-     * always can. -EINVAL: its model cannot serve the purpose at all, so none is loaded. */
+    /* Returns whether the resident, in any state, can serve the purpose @key of residents_want().
+     * NULL instead of this function: residents serve all purposes. -EINVAL: the model cannot serve
+     * the purpose at all, so no resident is made for it. */
     int (*serves)(const struct resident *resident, const void *key, struct problem *problem);
-    /* Copies what it needs of @key; may be NULL. -ENOMEM. */
+    /* Copies the parts of @key that the resident needs; may be NULL. Returns 0 or -ENOMEM. */
     int (*init)(struct resident *resident, const void *key);
     /* Runs on a thread, with resident->model: checks whether the model can serve the purpose; may
      * read other files of the model. -EOPNOTSUPP, or the error of the files. */
     int (*suits)(struct resident *resident, struct inf_err *reterr);
-    /* Runs on a thread, when the resident has a place: makes the engine. */
+    /* Runs on a thread, when there is a place for the resident: makes the engine. */
     int (*open)(struct resident *resident, struct inf_err *reterr);
-    /* Frees the results of these functions, also partial ones; runs on the loop or on a thread. */
+    /* Frees what `init`, `suits` and `open` made, also if they failed; runs on the loop or on a
+     * thread. */
     void (*close)(struct resident *resident);
     /* `fd` returns a descriptor that is readable when there are results; `readable` takes them. */
     int (*fd)(const struct resident *resident);
     void (*readable)(struct resident *resident);
-    /* Log the result. `failed` also fills the problem for waiting requests, from state, load_status
-     * and @why. */
+    /* `loaded` and `failed` log the result of loading. `failed` also makes the problem for waiting
+     * requests from state, load_status and @why. */
     void (*loaded)(const struct resident *resident);
     void (*failed)(const struct resident *resident, const char *why, struct problem *problem);
-    /* For reports: distinguishes residents with the same name. purpose_name is static; purpose()
-     * returns NULL if the name is sufficient. May be NULL. */
+    /* Reports distinguish residents of one model by their purpose. purpose_name, a static text, is
+     * the name of this property. purpose() returns its value, or NULL if the name of the model is
+     * sufficient. Both may be NULL. */
     const char *purpose_name;
     const char *(*purpose)(const struct resident *resident);
     /* Writes the service's own statistics structure. */
     void (*stats)(struct resident *resident, void *ret_stats);
 };
 
-/* Separate lanes, so that large requests to a model do not delay small ones. */
+/* Each resident has two lanes (queues of jobs, see jobs.h), so that large requests to a model do
+ * not delay small requests. */
 enum resident_lane { RESIDENT_SMALL, RESIDENT_LARGE, RESIDENT_N_LANES };
 
 enum resident_state {
@@ -77,25 +82,25 @@ struct resident {
     struct resident_waiter *waiters;
     struct job_lane lanes[RESIDENT_N_LANES]; /* for work on threads for its requests */
     struct job job;
-    struct resident *victim; /* the loader frees it before it loads */
+    struct resident *victim; /* resident that the loader frees before it loads this one */
     struct inf_err err;
     int load_status;
     bool leads_out; /* load_status is caused by a link whose target this process may not open */
-    bool dropped;   /* it is in the list `dropped`, until it has no users */
+    bool dropped;   /* it is in pool->dropped until it has no users */
     struct resident *next;
 };
 
 struct resident_waiter {
-    /* @resident is held; NULL: @problem has the reason. */
+    /* Called once. The waiter holds @resident; if @resident is NULL, @problem has the reason. */
     void (*ready)(struct resident_waiter *waiter, struct resident *resident,
                   const struct problem *problem);
-    struct resident *resident; /* the resident that it waits for; NULL: not waiting */
+    struct resident *resident; /* the resident that the waiter waits for; NULL: not waiting */
     struct resident_waiter *next;
 };
 
 struct residents {
     const struct residents_ops *ops;
-    void *data; /* the service's own */
+    void *data; /* for the functions of the service */
     struct service *service;
     struct loop *loop;
     struct jobs *loader;
@@ -103,7 +108,7 @@ struct residents {
                                 during a load */
     uint32_t max_models;     /* 0 means 1 */
     struct resident *first, *loading;
-    struct resident *dropped; /* they get no new users */
+    struct resident *dropped; /* list of dropped residents, which get no new users */
     struct loop_task schedule;
     uint64_t n_loads;
 };
@@ -116,18 +121,19 @@ void residents_stop(struct residents *pool);
 /* Frees everything; call it after residents_stop(). */
 void residents_done(struct residents *pool);
 
-/* Calls waiter->ready, possibly before it returns. @key is passed to the ops. */
+/* Requests a resident for the model @entry and the purpose @key, which is passed to the ops. Calls
+ * waiter->ready when the resident is loaded, possibly before this function returns. */
 void residents_want(struct residents *pool, const struct models_entry *entry, const void *key,
                     struct resident_waiter *waiter);
-/* Stops waiting. */
+/* Stops waiting; does nothing if the waiter does not wait. */
 void resident_forget(struct resident_waiter *waiter);
 void resident_release(struct resident *resident);
-/* Drops a resident whose files changed: new requests get a newly loaded one, and this one is freed
- * with its last user. @why is logged. */
+/* Drops a resident whose files changed: new requests get a newly loaded resident, and this one is
+ * freed when its last user releases it. @why is logged. */
 void resident_drop(struct resident *resident, const char *why);
 /* Checks the model's files, and drops the resident if they changed. */
 void resident_check(struct resident *resident);
-/* Returns the first ready resident from @resident on, or NULL. */
+/* Returns the first ready resident in the list that begins at @resident, or NULL. */
 struct resident *residents_ready(struct resident *resident);
 /* Returns the ready resident of that name, or NULL. */
 struct resident *residents_find(const struct residents *pool, const char *name);

@@ -5,21 +5,21 @@
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 
-// Attention for software devices: one subgroup per workgroup, no shared memory
+// Computes attention on software devices, without shared memory.
 //
-// A workgroup is one subgroup. It computes a tile of rows and some heads of one KV head, M queries
-// together, over their context in blocks of 64 tokens. For scores, each lane has one token (of 64 /
-// LANES); for values, each lane has some chunks of 16 bytes of the head. Values of one lane that all
-// lanes need (elements of queries, weights of tokens) are shared by shuffles, which cost one
-// instruction. Arrays stay in registers only if every loop over them unrolls. Compilers do not unroll
-// loops with large bodies, so macros such as EACH_QUERY are used.
+// A workgroup is one subgroup. It computes a tile of rows for some of the heads that read one KV head: M
+// queries together, over their context in blocks of 64 tokens. In the computation of scores, each lane has
+// 64 / LANES tokens of a block; in the sums of values, each lane has some chunks of 16 bytes of the head.
+// Elements of queries and weights of tokens, which one lane has and all lanes need, are passed by shuffles,
+// which cost one instruction. Arrays stay in registers only if every loop over them is unrolled. Compilers do
+// not unroll loops with large bodies, so macros such as EACH_QUERY are used.
 //
-// Tiles of ROWS_FROM to ROWS rows are computed, others are skipped. With SPLIT a workgroup computes one
-// part of the context (z) and stores it for attention/merge; otherwise it computes all parts and merges
-// them itself. The sums of a query have the same order in both cases, whatever else is in the tile.
+// Tiles of ROWS_FROM to ROWS rows are computed; other tiles are skipped. With SPLIT a workgroup computes one
+// part of the context (z) and stores its result for attention/merge. Without SPLIT it computes all parts and
+// merges them itself. The sums of a query have the same order in both cases, whatever else is in the tile.
 //
-// Workgroups: x heads in groups of HEADS, within each KV head; y tiles; z parts. Slots: 0 keys, 1
-// values, 2 q, 3 y, 4 parts.
+// Workgroups: x counts groups of HEADS heads within each KV head; y counts tiles; z counts parts. Slots: 0
+// keys, 1 values, 2 q, 3 y, 4 parts.
 
 #include "attention/fold.glsl"
 #include "lib/kv.glsl"
@@ -38,8 +38,8 @@ layout(constant_id = 7) const uint LANES = 8; // lanes of a subgroup; a power of
 
 const uint M = ROWS * HEADS; // at most 8
 const uint RUNS = KV_TOKENS / LANES;
-const uint ROUNDS = (CHUNKS + LANES - 1) / LANES; // chunks of a lane
-const uint KEPT = ROUNDS * E;                     // elements of a query in a lane
+const uint ROUNDS = (CHUNKS + LANES - 1) / LANES; // chunks that a lane has
+const uint KEPT = ROUNDS * E;                     // elements of a query that a lane has
 
 IN_F4(2, q4)
 IN_F32(2, q1)
@@ -67,12 +67,12 @@ PUSH(push_attention)
 
 uvec4 tile; // first row, rows, sequence, position of the first row
 uint lane, first_head, kv_head, first_block;
-uint low, last; // first and last token that any row sees
+uint low, last; // first and last token that any row of the tile sees
 uint head;  // offset of the KV head in a block, in words
 uint token; // first token of the block
 float q[M * KEPT], s[M * RUNS];
-float o[M * KEPT], top[M], sum[M];             // of the current part; sums are per lane
-float all_o[M * KEPT], all_top[M], all_sum[M]; // of the earlier parts
+float o[M * KEPT], top[M], sum[M];             // results for the current part; each lane has its own sum
+float all_o[M * KEPT], all_top[M], all_sum[M]; // results for the earlier parts
 
 uint row_of(uint m)
 {
@@ -89,13 +89,13 @@ uint pos_of(uint m)
     return tile.w + min(m / HEADS, tile.y - 1);
 }
 
-// The oldest token that a row sees.
+// Returns the oldest token that the row at position @pos sees.
 uint oldest(uint pos)
 {
     return push.window == 0 || pos < push.window ? 0 : pos - push.window + 1;
 }
 
-// Whether the query exists, since a tile may have unused queries.
+// Returns whether query @m exists; a tile may have fewer than M queries.
 bool is_real(uint m)
 {
     return m / HEADS < tile.y &&
@@ -230,8 +230,8 @@ void weigh(uint m)
         o[m * KEPT + i] *= f;
 }
 
-// A mask of the bits of a value for a row: zero if the row does not see the token, whose value may be NaN.
-// Tokens that no row sees are skipped, so a single row needs no mask.
+// Returns a mask for the bits of a value: zero if the row does not see the token @at, because the stored value
+// may then be NaN. Tokens that no row sees are skipped, so a tile of one row needs no mask.
 uint mask_of(uint row, uint at)
 {
     const uint pos = tile.w + min(row, tile.y - 1);
@@ -239,7 +239,7 @@ uint mask_of(uint row, uint at)
     return ROWS == 1 || (at <= pos && at >= oldest(pos)) ? ~0u : 0u;
 }
 
-// Adds the weighted values of a token in each iteration.
+// Adds the weighted values of those tokens of the block whose weights lane @l has, one in each iteration.
 void add_values(uint l)
 {
     [[unroll]] for (uint t = 0; t < RUNS; t++) {
@@ -274,7 +274,7 @@ void add_values(uint l)
     }
 }
 
-// Processes whole blocks from the first token that any row sees.
+// Processes the tokens from @begin to @end, in whole blocks.
 void do_part(uint begin, uint end)
 {
     for (token = begin; token < end; token += KV_TOKENS) {

@@ -2,11 +2,11 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
-// Merges the parts of a context in order
+// Merges the results for the parts of a context, in order, for tiles of one row.
 //
-// For tiles of one row. An invocation computes one element of one head; workgroups: x elements of all
-// heads, y tiles. Slots: 3 y, 4 parts: [tile][head][part], each with head_dim weighted sums, the largest
-// score and the sum of weights.
+// An invocation computes one element of one head; workgroups: x counts the elements of all heads, y counts
+// tiles. Slots: 3 y; 4 parts, [tile][head][part], each with head_dim weighted sums, the largest score and the
+// sum of weights.
 
 #include "attention/fold.glsl"
 #include "lib/push.glsl"
@@ -14,7 +14,7 @@
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 2) const uint HEAD_DIM = 128;
-layout(constant_id = 3) const bool LONE_PARTS = true; // contexts of a single part also have a stored part
+layout(constant_id = 3) const bool LONE_PARTS = true; // the result for a context of one part is stored too
 
 OUT_F32(3, y)
 IN_F32(4, parts)

@@ -2,10 +2,10 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
-// softmax(q · kᵀ × scale) · v over the context of the sequence, the reference kernel
+// Computes softmax(q · kᵀ × scale) · v over the context of the sequence: the reference kernel.
 //
-// The other kernels are checked against this definition. One invocation computes one head of a row. It
-// reads the context twice: for the largest score, then for the sums. Workgroups (heads, rows).
+// Tests compare the other kernels with this one. An invocation computes one head of one row. It reads the
+// context twice: for the largest score, then for the sums. Workgroups: x counts heads, y rows.
 
 #include "lib/kv.glsl"
 #include "lib/math.glsl"
@@ -22,7 +22,7 @@ IN_U32(1, v_store)
 IN_F32(2, q)
 INOUT_F32(3, y)
 
-// Element d of the token at word `at`, in a head of a block that begins at `head`.
+// Returns element d of the token at word `at`, in the head of a block that begins at word `head`.
 #define STORED(name, store)                                                                        \
     float name(uint head, uint token, uint d)                                                      \
     {                                                                                              \

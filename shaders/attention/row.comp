@@ -6,18 +6,19 @@
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 
-// Attention of single rows, for GPUs
+// Computes attention of single rows on GPUs.
 //
-// A workgroup computes one part of the context of one row, for some heads of one KV head, which share the
-// keys and values that are read. Eight neighboring lanes read the key of a token together, 128 bytes at a
-// time, and add up with shuffles: subgroups have at least 8 lanes. When all scores of the part are
-// complete, they are converted to weights. For values, an invocation has one chunk of the head, of every
-// n-th token.
+// A workgroup computes one part of the context of one row, for some of the heads that read one KV head, so
+// that keys and values are read once for all of them. Eight neighboring lanes read the key of a token
+// together, 128 bytes at a time, and add their products with shuffles, so subgroups must have at least 8
+// lanes. When all scores of the part are complete, they are converted to weights. In the sums of values, an
+// invocation has one chunk of the head, and reads it for every n-th token, where n is GROUPS.
 //
-// A context of one part is finished here; otherwise attention/merge merges the parts.
+// If the context has one part, this kernel writes the final result; otherwise attention/merge merges the
+// parts.
 //
-// Workgroups: x heads in groups of HEADS, within each KV head; y tiles; z parts. Slots: 0 keys, 1
-// values, 2 q, 3 y, 4 parts.
+// Workgroups: x counts groups of HEADS heads within each KV head; y counts tiles; z counts parts. Slots: 0
+// keys, 1 values, 2 q, 3 y, 4 parts.
 
 #include "attention/fold.glsl"
 #include "lib/kv.glsl"
@@ -32,11 +33,11 @@ layout(constant_id = 6) const uint THREADS = 256; // invocations of a workgroup
 
 #include "attention/store.glsl"
 
-const uint TEAM = 8; // invocations that share a token's key
-const uint ROUNDS = (CHUNKS + TEAM - 1) / TEAM; // chunks of a member of a team
+const uint TEAM = 8; // invocations that read a key together
+const uint ROUNDS = (CHUNKS + TEAM - 1) / TEAM; // chunks of a key that each of them reads
 const uint KEPT = ROUNDS * E;
 const uint GROUPS = THREADS / CHUNKS; // tokens whose values are read at the same time
-const uint AHEAD = 4;                 // tokens that are read before the first is used
+const uint AHEAD = 4;                 // tokens whose values are read before the first is used
 
 IN_F4(2, q4)
 IN_F32(2, q1)
@@ -72,14 +73,14 @@ void load_query(uint m)
     }
 }
 
-// The offset of the head in the block of a token.
+// Returns the offset in words of the KV head in the block of a token.
 uint head_of_token(uint token)
 {
     return head_at(step_block(step_seq_first(tile.z) + token / KV_TOKENS), push.n_kv_heads,
                    kv_head);
 }
 
-// This member's share of the products of a token.
+// Computes this invocation's share of the products of the key of a token with the queries.
 void multiply(uint token, uint head, const uvec4 k[ROUNDS], out float s[HEADS])
 {
     [[unroll]] for (uint m = 0; m < HEADS; m++)
@@ -130,7 +131,7 @@ void score_tokens()
     }
 }
 
-// A subgroup processes one head at a time.
+// Converts scores to weights. A subgroup processes one head at a time.
 void weigh_tokens()
 {
     for (uint m = gl_SubgroupID; m < HEADS; m += gl_NumSubgroups) {
@@ -190,7 +191,7 @@ void add_values()
     }
 }
 
-// Element @d of a head: the sum over the groups of invocations.
+// Writes element @d of head @m: the sum over the GROUPS groups of invocations.
 void write_element(uint m, uint d, bool only_part)
 {
     const uint head = first_head + m;

@@ -2,10 +2,10 @@
 #ifndef STORE_GLSL
 #define STORE_GLSL
 
-// Access to keys and values in chunks of 16 bytes, in slots 0 and 1
+// Reads keys and values from slots 0 and 1 in chunks of 16 bytes.
 //
-// The including kernel defines the constants HEAD_DIM and FORMAT. Heads that are not a whole number of
-// chunks, and may then start between chunks, are read by words; elements after the end are zero.
+// The including kernel defines the constants HEAD_DIM and FORMAT. If a head is not a whole number of chunks,
+// it may begin within a chunk; such heads are read by words, and elements after the end are zero.
 
 #include "lib/half.glsl"
 #include "lib/kv.glsl"
@@ -20,19 +20,19 @@ IN_U32(0, keys1)
 IN_U4(1, values4)
 IN_U32(1, values1)
 
-// The offset of a head in a block, in words.
+// Returns the offset in words of KV head @kv_head in block @block.
 uint head_at(uint block, uint n_kv_heads, uint kv_head)
 {
     return (block * n_kv_heads + kv_head) * kv_head_words(FORMAT, HEAD_DIM);
 }
 
-// The offset of a token in a head.
+// Returns the offset in words of token @t in the head that begins at @head.
 uint token_at(uint head, uint t)
 {
     return head + t * kv_token_words(FORMAT, HEAD_DIM);
 }
 
-// Chunk @c of the token that begins at word @at.
+// Returns chunk @c of the key of the token that begins at word @at.
 uvec4 key_chunk(uint at, uint c)
 {
     const uint n = kv_token_words(FORMAT, HEAD_DIM) - 4 * c;
@@ -55,7 +55,7 @@ uvec4 value_chunk(uint at, uint c)
                  n > 3 ? values1[at + 3] : 0);
 }
 
-// Elements 2i and 2i + 1 of a chunk.
+// Returns elements 2i and 2i + 1 of a chunk.
 vec2 pair_of(uvec4 chunk, uint i)
 {
     if (FORMAT == KV_F32)
@@ -68,13 +68,13 @@ vec2 pair_of(uvec4 chunk, uint i)
                 bitfieldExtract(int(chunk[i / 2]), int(16 * (i % 2) + 8), 8));
 }
 
-// The index of the scale of chunk @c of token @t in a block's head.
+// Returns the index of the scale of chunk @c of token @t, within one head of a block.
 uint scale_index(uint t, uint c)
 {
     return t * (HEAD_DIM / 32) + c / 2;
 }
 
-// The factor of the elements of a chunk: only Q8_0 has scales.
+// Returns the factor of the elements of a chunk: 1 in all formats but Q8_0, which has scales.
 float key_scale(uint head, uint t, uint c)
 {
     const uint i = scale_index(t, c);

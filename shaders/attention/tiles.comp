@@ -5,19 +5,19 @@
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 
-// Attention of tiles of rows, for GPUs
+// Computes attention of tiles of rows on GPUs.
 //
-// A workgroup computes a tile of rows and some heads of one KV head, M queries together, over their
-// context in blocks of 64 tokens, with the online softmax. Products of queries and keys, and of weights
-// and values, are products of small matrices, whose tiles are copied to shared memory as floats. An
-// invocation has 4 × 4 scores and, of the result, 4 queries × some groups of 4 elements. Four neighboring
-// lanes compute the softmax of a query: subgroups have at least 4 lanes.
+// A workgroup computes a tile of rows for some of the heads that read one KV head: up to M queries together,
+// over their context in blocks of 64 tokens, with the online softmax. The products of queries and keys, and
+// those of weights and values, are products of small matrices, parts of which are copied to shared memory as
+// floats. An invocation computes 4 × 4 scores, and 4 queries × some groups of 4 elements of the result. Four
+// neighboring lanes compute the softmax of a query, so subgroups must have at least 4 lanes.
 //
 // The sums of a query have the same order, whatever else is in the tile. Tiles of fewer rows than
 // ROWS_FROM are skipped.
 //
-// Workgroups: x heads in groups of HEADS, within each KV head; y tiles. Slots: 0 keys, 1 values, 2
-// q, 3 y.
+// Workgroups: x counts groups of HEADS heads within each KV head; y counts tiles. Slots: 0 keys, 1 values,
+// 2 q, 3 y.
 
 #include "attention/fold.glsl"
 #include "lib/kv.glsl"
@@ -32,15 +32,15 @@ layout(constant_id = 5) const uint ROWS_FROM = 2;
 
 #include "attention/store.glsl"
 
-const uint M = 32;        // capacity in queries: at least ROWS × HEADS
-const uint THREADS = 128; // M × 4, also M / 4 × 16
-const uint SLICE = 32;    // elements of queries and keys that are shared at a time
+const uint M = 32;        // most queries of a workgroup: at least ROWS × HEADS
+const uint THREADS = 128; // M × 4 for the softmax; M / 4 × 16 for the products
+const uint SLICE = 32;    // elements of each query and key in shared memory at a time
 const uint FOURS = (HEAD_DIM + 3) / 4;      // groups of 4 elements of a head
 const uint MINE = (FOURS + 15) / 16;        // groups in the result of an invocation
-const uint TOKENS = HEAD_DIM > 128 ? 8 : 16; // tokens whose values are shared at a time
+const uint TOKENS = HEAD_DIM > 128 ? 8 : 16; // tokens whose values are in shared memory at a time
 
-// Rows of matrices in shared memory are padded by 4 floats, so that neighboring lanes read from different
-// banks.
+// Pitches of matrices in shared memory, in vec4: rows are padded by 4 floats, so that neighboring lanes read
+// from different banks.
 const uint SLICE_LD = SLICE / 4 + 1, WEIGHTS_LD = KV_TOKENS / 4 + 1;
 const uint KEYS_AT = M * SLICE_LD;
 const uint SHARED_KEYS = (M + KV_TOKENS) * SLICE_LD, SHARED_VALUES = TOKENS * MINE * 16;
@@ -50,24 +50,24 @@ IN_F32(2, q1)
 OUT_F32(3, y)
 PUSH(push_attention)
 
-// A slice of the queries and of the keys, or the values of some tokens.
+// Contains a slice of the queries and one of the keys, or the values of some tokens.
 shared vec4 slices[SHARED_KEYS > SHARED_VALUES ? SHARED_KEYS : SHARED_VALUES];
 shared vec4 weights[M * WEIGHTS_LD]; // scores, then weights
-shared float factors[M];             // of the earlier results, then of the final result
+shared float factors[M];             // factors of the earlier results, then of the final result
 
 uvec4 tile;
 uint self, first_head, kv_head, group, last;
 uint token, head;              // first token of a block, and offset of its KV head
 float scores[16];              // 4 queries × tokens across, across + 16, …
 vec4 o[4 * MINE];
-float top, sum;                // of the query self / 4
+float top, sum;                // largest score and sum of weights of the query self / 4
 
 uint row_of(uint m)
 {
     return min(m / HEADS, tile.y - 1);
 }
 
-// The first and the last token that a query sees.
+// Returns the first and the last token that query @m sees.
 uvec2 sight_of(uint m)
 {
     const uint pos = tile.w + row_of(m);
@@ -87,7 +87,7 @@ vec4 query_four(uint m, uint d)
            push.scale;
 }
 
-// Groups of 4 elements in a chunk.
+// Returns elements 4i … 4i + 3 of a chunk.
 vec4 four_of(uvec4 chunk, uint i, float scale)
 {
     return vec4(pair_of(chunk, 2 * i), pair_of(chunk, 2 * i + 1)) * scale;
@@ -148,7 +148,7 @@ void score_block()
     barrier();
 }
 
-// Converts the scores of the block to weights: of query self / 4, every fourth group of 4 tokens.
+// Converts scores of the block to weights: those of query self / 4, for every fourth group of 4 tokens.
 void weigh_block()
 {
     const uint m = self / 4, at = m * WEIGHTS_LD + self % 4;
@@ -191,7 +191,8 @@ void share_values(uint t0)
     }
 }
 
-// With @edge some queries do not see some tokens, whose values may be NaN.
+// Adds the weighted values of TOKENS tokens from @t0 on. @edge: some queries do not see some of these tokens,
+// whose stored values may be NaN.
 void multiply_values(uint t0, bool edge)
 {
     const uint across = self % 16, down = self / 16;

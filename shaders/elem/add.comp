@@ -2,7 +2,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
-// y = x + b
+// Computes y = x + b.
 
 #include "lib/elem.glsl"
 

@@ -2,10 +2,11 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
-// y[m] = scale × row tokens[m] of a stored table
+// Computes y[m] = scale × row tokens[m] of a stored table.
 //
-// Tables larger than a binding are split into ranges of rows with one dispatch each; rows of y whose token
-// is in another range are not written. One invocation computes one element; workgroups (columns, rows).
+// A table that is too large for one binding is split into ranges of rows, with one dispatch for each range.
+// A dispatch writes only the rows of y whose tokens are in its range. An invocation computes one element;
+// workgroups: x counts columns, y rows.
 
 #include "lib/access.glsl"
 #include "lib/push.glsl"

@@ -2,7 +2,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
-// y = act(x) × b: x is the gate
+// Computes y = act(x) × b, where x is the gate of a gated unit.
 
 #include "lib/act.glsl"
 #include "lib/elem.glsl"

@@ -6,11 +6,11 @@
 #extension GL_KHR_shader_subgroup_shuffle : require
 #extension GL_EXT_control_flow_attributes : require
 
-// Prepares the heads of queries, keys and values from a product for attention
+// Prepares the heads of queries, keys and values, which a matrix product has computed, for attention.
 //
-// q and k may pass an RMS norm over the head and a rotary embedding. Then q is written to y, and k and v
-// to the KV store. Each part is optional, so one dispatch can process all heads of a step, or a single
-// part. With STORE off, k is also written to y, for graphs that need this.
+// An RMS norm over the head and a rotary embedding may be applied to q and k. Then q is written to y, and k
+// and v to the KV store. Each of the parts q, k and v is optional, so one dispatch can process all heads of a
+// step, or a single part. With STORE off, k is written to y instead of the store.
 //
 // A workgroup processes one head of one row: x counts the heads of the enabled parts, in the
 // order q, k, v; y counts rows. Slots: 0 norm of q, 5 norm of k, 1 cos and sin, [row][n_dims];
@@ -27,7 +27,7 @@ const uint PART_Q = 0, PART_K = 1, PART_V = 2;
 const uint ROPE_NONE = 0, ROPE_HALF = 1, ROPE_PAIRS = 2;
 
 layout(local_size_x_id = 0) in;
-// The sizes of heads, rows and rotated parts are multiples of 4 elements (of 8 with ROPE_HALF).
+// True if the sizes of heads, rows and rotated parts are multiples of 4 elements (of 8 with ROPE_HALF).
 layout(constant_id = 2) const bool WHOLE = true;
 layout(constant_id = 3) const uint PARTS = 7; // 1 << PART_…
 layout(constant_id = 4) const uint NORMS = 0; // the parts that have a norm
@@ -53,7 +53,7 @@ INOUT_U32(4, k_store)
 INOUT_U32(8, v_store)
 PUSH(push_heads)
 
-// One head of one row.
+// One head of one row of q, k or v
 struct head {
     uint part, head, row;
     uint from;    // index of its first element
@@ -114,7 +114,7 @@ vec4 normed4(head h, uint d)
     return x;
 }
 
-// Element d of the head, as it is written.
+// Returns element d of the head after norm and rotary embedding.
 float value1(head h, uint d)
 {
     const float x = normed1(h, d);
@@ -132,7 +132,7 @@ float value1(head h, uint d)
     return fma(normed1(h, other), second ? s : -s, x * turn1[at]);
 }
 
-// Elements d … d + 3.
+// Returns elements d … d + 3 of the head after norm and rotary embedding.
 vec4 value4(head h, uint d)
 {
     if (!WHOLE)
@@ -169,7 +169,7 @@ void store_word(head h, uint i, uint word)
         v_store[i] = word;
 }
 
-// Writes half of a word, whose other half belongs to another workgroup.
+// Writes half of a word. Another workgroup writes the other half.
 void store_half(head h, uint i, uint bits, uint shift)
 {
     if (has_part(PART_K) && h.part == PART_K) {
@@ -182,7 +182,7 @@ void store_half(head h, uint i, uint bits, uint shift)
     }
 }
 
-// The position of the head: the first word of its block, and the token in the block.
+// Returns where the head is stored: the first word of the head in its block, and the token in the block.
 uvec2 store_place(head h)
 {
     const uint pos = step_pos(h.row);
@@ -218,8 +218,8 @@ float f16_rounded(float x)
     return unpackHalf2x16(f16_bits(x)).x;
 }
 
-// Blocks of 32 int8 and a scale. A block that contains NaN, or whose scale overflows, gets zeros and the
-// scale NaN; a block of values close to zero gets zeros.
+// Stores the head as blocks of 32 int8 with a scale. A block that contains NaN, or whose scale overflows, gets
+// zeros and the scale NaN. A block whose values are all close to zero gets zeros.
 void store_q8(head h)
 {
     const uvec2 place = store_place(h);
@@ -271,7 +271,7 @@ void write_y(head h)
     }
 }
 
-// The sum of squares of this member's elements.
+// Returns the sum of squares of this invocation's elements.
 float squares(head h)
 {
     vec4 sum = vec4(0);
@@ -292,7 +292,7 @@ float squares(head h)
     return (sum.x + sum.y) + (sum.z + sum.w);
 }
 
-// 1 / root mean square of the head, for this part's epsilon.
+// Returns 1 / root mean square of the head, with the epsilon of its part (q or k).
 float norm_factor(head h)
 {
     return 1.0 / sqrt(team_sum(squares(h)) / float(push.head_dim) +

@@ -5,7 +5,7 @@
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 
-// y = x / sqrt(mean(x²) + eps) × w over groups of columns
+// Computes y = x / sqrt(mean(x²) + eps) × w, with a mean for each group of columns.
 //
 // A workgroup computes one group of one row: x counts groups, y rows.
 
@@ -16,7 +16,7 @@
 layout(local_size_x_id = 0) in;
 layout(constant_id = 2) const bool WHOLE = true; // group and width are multiples of 4
 layout(constant_id = 3) const bool HAS_W = true;
-layout(constant_id = 4) const bool GATHER = false; // row i of y is the row of the i-th logits
+layout(constant_id = 4) const bool GATHER = false; // only rows whose logits are requested are computed
 
 IN_F4(0, w4)
 IN_F32(0, w1)
@@ -26,7 +26,7 @@ OUT_F4(3, y4)
 OUT_F32(3, y1)
 PUSH(push_norm)
 
-// The sum of squares of this member's elements.
+// Returns the sum of squares of this invocation's elements of the group that begins at @from.
 float squares(uint from)
 {
     vec4 sum = vec4(0);

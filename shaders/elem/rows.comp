@@ -2,7 +2,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
-// Copies rows: row i of y is the row of x that has the i-th logits
+// Copies the rows of x whose logits are requested: row i of y is the row of x for row i of the logits.
 
 #include "lib/elem.glsl"
 

@@ -2,7 +2,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
-// y = x × factor
+// Computes y = x × factor.
 
 #include "lib/elem.glsl"
 

@@ -2,13 +2,13 @@
 #ifndef ACCESS_GLSL
 #define ACCESS_GLSL
 
-// Access to the slots of kernels
+// Defines the access to the slots of kernels.
 //
 // Slot i is the storage buffer at binding i, and its texel view is at binding 10 + i. Inputs of 16 bytes
 // are functions: IN_U4(0, w) defines w(i), the i-th uvec4 of slot 0; IN_F4(2, x) defines x(i), the i-th
-// vec4 of slot 2. With TEXEL they are read through the views, which is several times as fast on software
-// devices. Everything else is an array in a storage buffer: OUT_F32(3, y) declares float y[]. A slot may
-// be declared in several shapes.
+// vec4 of slot 2. With TEXEL these inputs are read through the views, which is several times as fast on
+// software devices. All other slots are arrays in storage buffers: OUT_F32(3, y) declares float y[]. A slot
+// may be declared in several shapes.
 //
 // shaders/embed.sh finds the names slot_u4_… and slot_f4_… in the preprocessed source, and records for
 // the host which views a kernel needs.
@@ -66,12 +66,12 @@
 #define INOUT_F32(slot, name) SLOT_ARRAY(slot, name, float, )
 #define INOUT_U32(slot, name) SLOT_ARRAY(slot, name, uint, )
 
-// Vectors in storage buffers in both variants: for slots that are written.
+// Vectors that are written are in storage buffers with and without TEXEL.
 #define OUT_F4(slot, name)   SLOT_ARRAY(slot, name, vec4, writeonly)
 #define OUT_U4(slot, name)   SLOT_ARRAY(slot, name, uvec4, writeonly)
 #define INOUT_F4(slot, name) SLOT_ARRAY(slot, name, vec4, )
 
-// These need GL_EXT_shader_16bit_storage or GL_EXT_shader_8bit_storage and the explicit types.
+// These slots need GL_EXT_shader_16bit_storage or GL_EXT_shader_8bit_storage, and the explicit types.
 #define IN_U16(slot, name)  SLOT_ARRAY(slot, name, uint16_t, readonly)
 #define IN_U8(slot, name)   SLOT_ARRAY(slot, name, uint8_t, readonly)
 #define OUT_U16(slot, name) SLOT_ARRAY(slot, name, uint16_t, writeonly)

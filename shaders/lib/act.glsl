@@ -2,7 +2,7 @@
 #ifndef ACT_GLSL
 #define ACT_GLSL
 
-// Activation functions, in the order of enum graph_act
+// Defines the activation functions, in the order of enum graph_act.
 
 #include "lib/math.glsl"
 
@@ -13,14 +13,14 @@ float act_silu(float x)
     return x / (1.0 + exp_any(-x));
 }
 
-// x × (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2, where (1 + tanh(u)) / 2 = 1 / (1 + e^-2u)
+// Returns x × (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2, with (1 + tanh(u)) / 2 computed as 1 / (1 + e^-2u).
 float act_gelu_tanh(float x)
 {
     return x / (1.0 + exp_any(-1.5957691 * fma(0.044715 * x * x, x, x)));
 }
 
-// x × Φ(x). Φ(-a), for a ≥ 0, is e^(-a²/2) t times a polynomial in t = 1 / (1 + 0.35 a): minimax up to
-// a = 14, relative error 3e-8 before rounding.
+// Returns x × Φ(x). For a ≥ 0, Φ(-a) is e^(-a²/2) t times a polynomial in t = 1 / (1 + 0.35 a): the minimax
+// polynomial up to a = 14, with a relative error of 3e-8 before rounding.
 float act_gelu_erf(float x)
 {
     const float a = abs(x), t = 1.0 / fma(a, 0.35, 1.0);

@@ -2,10 +2,11 @@
 #ifndef ELEM_GLSL
 #define ELEM_GLSL
 
-// Elementwise kernels: an invocation computes 4 neighboring columns of a row
+// Defines the main function of kernels that compute each element by itself.
 //
-// The workgroups in x cover the columns, those in y the rows. ELEM_MAIN(f) defines main() for y = f(i),
-// where i is the index of an element of x. f is defined for single elements and for groups of 4.
+// An invocation computes 4 neighboring columns of a row. Workgroups: x counts columns, y rows. ELEM_MAIN(f)
+// defines main() for y = f(i), where i is the index of an element of x. The kernel defines f for single
+// elements and for groups of 4.
 
 #include "lib/push.glsl"
 #include "lib/step.glsl"

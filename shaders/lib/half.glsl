@@ -2,7 +2,7 @@
 #ifndef HALF_GLSL
 #define HALF_GLSL
 
-// Conversion to 16-bit floats
+// Converts floats to 16-bit floats.
 //
 // The rounding of packHalf2x16() is not specified; these functions round to nearest even, as the CPU does.
 
@@ -10,7 +10,7 @@ uint f16_bits(float x)
 {
     const uint u = floatBitsToUint(x), a = u & 0x7fffffffu, sign = u >> 16 & 0x8000u;
     const uint r = a - 0x38000000u;
-    // Below the normal range, adding 0.5 lets the addition round at the right digit.
+    // For results below the normal range, adding 0.5 makes the addition round at the last digit of binary16.
     const uint small = floatBitsToUint(uintBitsToFloat(a) + 0.5) - 0x3f000000u;
     const uint normal = (r + 0xfffu + (r >> 13 & 1u)) >> 13;
 
@@ -28,7 +28,7 @@ uint bf16_bits(float x)
     return (u + 0x7fffu + (u >> 16 & 1u)) >> 16;
 }
 
-// Two neighboring elements in one word.
+// Returns two neighboring elements in one word.
 uint f16_pair(vec2 x)
 {
     return f16_bits(x.x) | f16_bits(x.y) << 16;

@@ -2,10 +2,10 @@
 #ifndef MATH_GLSL
 #define MATH_GLSL
 
-// Math functions whose error does not depend on the driver
+// Defines math functions whose error does not depend on the driver.
 //
 // In Vulkan exp() may have an error of about 3 + 2|x| units in the last place, and compilers may assume
-// that there is no NaN. Here the error of exp is at most 1 unit, and NaN is preserved.
+// that there is no NaN. The exponentials of this file have an error of at most 1 unit, and preserve NaN.
 
 bool is_nan(float x)
 {
@@ -17,13 +17,13 @@ bool is_finite(float x)
     return (floatBitsToUint(x) & 0x7f800000u) != 0x7f800000u;
 }
 
-// 2^n for n = -126 … 127.
+// Returns 2^n for n = -126 … 127.
 float power_of_2(int n)
 {
     return uintBitsToFloat(uint(n + 127) << 23);
 }
 
-// e^r for |r| ≤ ln 2 / 2: a minimax polynomial, relative error 3e-9 before rounding.
+// Returns e^r for |r| ≤ ln 2 / 2, from a minimax polynomial with a relative error of 3e-9 before rounding.
 float exp_reduced(float r)
 {
     float p = 1.3814467e-3;
@@ -35,9 +35,9 @@ float exp_reduced(float r)
     return fma(p, r * r, r) + 1.0;
 }
 
-// x - n × ln 2; the first part of ln 2 has few digits, so that its product is exact. It is declared precise
-// and does not use fma(), to which precise does not always apply: otherwise compilers would add the two
-// parts of ln 2.
+// Returns x - n × ln 2. The constant is split into two parts, the first of which has so few digits that its
+// product with n is exact. The computation is declared precise, and does not use fma(), to which precise does
+// not always apply: otherwise compilers could add up the two parts of ln 2.
 float exp_remainder(float x, float n)
 {
     precise float r = x - n * 0.693359375;
@@ -46,7 +46,7 @@ float exp_remainder(float x, float n)
     return r;
 }
 
-// e^x for x ≤ 0, including -infinity. Results below the normal range are 0. NaN is preserved.
+// Returns e^x for x ≤ 0, including -infinity. Results below the normal range are 0. NaN is preserved.
 float exp_down(float x)
 {
     const float n = max(round(x * 1.44269504), -126.0);
@@ -55,7 +55,7 @@ float exp_down(float x)
     return x < -87.33 ? 0.0 : y;
 }
 
-// e^x for any x.
+// Returns e^x for any x.
 float exp_any(float x)
 {
     const float n = clamp(round(x * 1.44269504), -126.0, 128.0);

@@ -2,20 +2,20 @@
 #ifndef PUSH_GLSL
 #define PUSH_GLSL
 
-// Push constants of all kernels; backend/vulkan/push.h has the same in C
+// Declares the push constants of all kernels. libinfer/backend/vulkan/push.h has the same structures in C.
 
 // y[m][n] (+)= x[m] · w[n] for the columns n0 … n0 + N - 1 of y.
 struct push_matmul {
     uint K;             // columns of x
     uint N;             // columns of y that this dispatch computes
-    uint n0;            // the first column
-    uint w_offset;      // bytes before the row of w for column n0; even
-    uint w2_offset;     // bytes before that row of the second matrix; even
+    uint n0;            // the first of these columns
+    uint w_offset;      // byte offset of the row of w for column n0; even
+    uint w2_offset;     // byte offset of that row in the second matrix; even
     uint row_bytes;     // size of a row of w; even
     uint row_bytes2;    // size of a row of the second matrix
     uint ld_y;          // width of y
-    uint rows_kept;     // 1: only the rows of the logits
-    uint act;           // enum graph_act, with two matrices
+    uint rows_kept;     // 1: only the rows whose logits are requested
+    uint act;           // enum graph_act; used with two matrices
     uint has_bias;
     uint has_add;       // y = add + …, element by element
 };
@@ -24,26 +24,26 @@ struct push_matmul {
 struct push_embed {
     uint width;
     uint row_bytes;
-    uint w_offset;      // bytes before row `first`; even
+    uint w_offset;      // byte offset of row `first`; even
     float scale;
     uint first;
     uint count;
 };
 
-// Rows of x in the number format of a kernel of products.
+// Conversion of rows of x to the number format that a kernel of products reads.
 struct push_pack {
     uint width;
     uint rows_kept;
 };
 
-// y = f(x, b), element by element, or rows of x.
+// y = f(x, b), element by element; or copies of rows of x.
 struct push_elem {
     uint width;         // width of all operands
     uint rows_kept;
-    float factor;       // the factor of scale
+    float factor;       // the factor of elem/scale
 };
 
-// RMS norm of each `group` columns.
+// RMS norm of each group of `group` columns.
 struct push_norm {
     uint width;
     uint group;
@@ -70,7 +70,7 @@ struct push_attention {
     float scale;        // scale of the scores
     uint q_ld, y_ld;    // widths of q and y
     uint part_tokens;   // a multiple of a block's tokens
-    uint n_parts;       // capacity in parts
+    uint n_parts;       // most parts of a context
 };
 
 // The largest values of rows of logits.

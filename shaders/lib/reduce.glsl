@@ -2,9 +2,9 @@
 #ifndef REDUCE_GLSL
 #define REDUCE_GLSL
 
-// Reductions: sum, maximum, minimum
+// Defines reductions: sum, maximum and minimum.
 //
-// lanes_…() reduce over a subgroup, team_…() over the workgroup. With TEXEL a workgroup is a single
+// The functions lanes_…() reduce over a subgroup, team_…() over the workgroup. With TEXEL a workgroup is a single
 // complete subgroup: on software devices shared memory and barriers are expensive, and a shuffle is one
 // instruction. Otherwise a workgroup may have any size. All invocations must call these functions.
 
@@ -37,7 +37,7 @@ LANES_REDUCE(lanes_min, uint, min(a, b))
 
 shared float team_shared[64];
 
-// Values of at most 64 subgroups; the first barrier waits until the previous reduction has been read.
+// Reduces over at most 64 subgroups. The first barrier waits until all have read the previous result.
 #define TEAM_REDUCE(name, within, operation)                                                       \
     float name(float x)                                                                            \
     {                                                                                              \

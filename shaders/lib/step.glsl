@@ -2,10 +2,10 @@
 #ifndef STEP_GLSL
 #define STEP_GLSL
 
-// The step: the data of a batch that changes between two runs of a recorded plan
+// Reads the step: the data of a batch, which changes between two runs of a recorded plan.
 //
-// Slot 9 begins with counts and the offsets of its parts, in uints. The host writes it before each run;
-// the number of rows is not known when kernels are recorded.
+// The step is in slot 9. It begins with counts and with the offsets of its parts, in uints. The host writes
+// the slot before each run, since the number of rows is not known when the plan is recorded.
 
 #include "lib/access.glsl"
 
@@ -31,13 +31,14 @@ uint step_n_tiles()
     return step_[3];
 }
 
-// The length of the longest requested list of largest logits; 0: none is requested.
+// Returns the length of the longest requested list of largest logits; 0: no list is requested.
 uint step_n_top()
 {
     return step_[12];
 }
 
-// The number of rows of a value: the rows of the step, or the rows whose logits are requested.
+// Returns the number of rows of a value: all rows of the step, or with @rows_kept only the rows whose logits
+// are requested.
 uint step_rows(uint rows_kept)
 {
     return step_[min(rows_kept, 1)];
@@ -58,13 +59,13 @@ uint step_seq(uint row)
     return step_[step_[6] + row];
 }
 
-// The row of the step to which row i of the logits belongs.
+// Returns the row of the step to which row i of the logits belongs.
 uint step_logit_row(uint i)
 {
     return step_[step_[7] + i];
 }
 
-// The offset of a sequence's blocks in the block table.
+// Returns the offset of a sequence's blocks in the block table.
 uint step_seq_first(uint seq)
 {
     return step_[step_[8] + seq];
@@ -75,7 +76,7 @@ uint step_block(uint i)
     return step_[step_[9] + i];
 }
 
-// A tile of attention: first row, number of rows, sequence, position of the first row.
+// Returns tile i of attention: first row, number of rows, sequence, position of the first row.
 uvec4 step_tile(uint i)
 {
     const uint at = step_[10] + 4 * i;
@@ -83,7 +84,7 @@ uvec4 step_tile(uint i)
     return uvec4(step_[at], step_[at + 1], step_[at + 2], step_[at + 3]);
 }
 
-// First row and number of rows of a sequence.
+// Returns the first row and the number of rows of a sequence.
 uvec2 step_seq_rows(uint seq)
 {
     const uint at = step_[11] + 2 * seq;

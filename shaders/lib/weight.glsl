@@ -2,11 +2,11 @@
 #ifndef WEIGHT_GLSL
 #define WEIGHT_GLSL
 
-// One element of a stored row, in the formats of libinfer/quant/block.h
+// Reads one element of a stored row, in the formats of libinfer/quant/block.h.
 //
-// For kernels that read few weights. The including file declares IN_U4(0, w) first. `at` is the byte offset
-// of a row, even like the sizes of all blocks. The results have the same bits as those of
-// libinfer/quant/block-decode.c.
+// The functions are for kernels that read few weights. The including file declares IN_U4(0, w) first. `at` is
+// the byte offset of a row; it is even, since the sizes of all blocks are even. The results have the same bits
+// as those of libinfer/quant/block-decode.c.
 
 #if defined(DTYPE_F32)
 #define BLOCK_ELEMS 1
@@ -40,12 +40,12 @@
 #define BLOCK_BYTES 210
 #endif
 
-uint weight_u32(uint at) // aligned to 4
+uint weight_u32(uint at) // @at: a multiple of 4
 {
     return w(at >> 4)[(at >> 2) & 3];
 }
 
-uint weight_u16(uint at) // aligned to 2
+uint weight_u16(uint at) // @at: a multiple of 2
 {
     return bitfieldExtract(weight_u32(at & ~3u), int(at & 2) * 8, 16);
 }
@@ -60,19 +60,19 @@ float weight_half(uint at)
     return unpackHalf2x16(weight_u16(at)).x;
 }
 
-// Bit i of 32 high bits, shifted to its place in a 5-bit number.
+// Returns bit i of the 32 high bits at @at, shifted to its place in a 5-bit number.
 uint weight_high(uint at, uint i)
 {
     return (weight_u8(at + i / 8) >> (i & 7) & 1) << 4;
 }
 
-// The nibble of element l in 16 pairs.
+// Returns the nibble of element l; the bytes from @at on have 16 pairs of nibbles.
 uint weight_nibble(uint at, uint l)
 {
     return weight_u8(at + (l & 15)) >> (l / 16 * 4) & 15;
 }
 
-// Scale and minimum of group g in Q4_K and Q5_K, 6 bits each.
+// Returns the scale and the minimum of group g in Q4_K and Q5_K, which have 6 bits each.
 uvec2 weight_k_scale(uint at, uint g)
 {
     if (g < 4)

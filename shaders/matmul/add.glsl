@@ -2,7 +2,7 @@
 #ifndef ADD_GLSL
 #define ADD_GLSL
 
-// The product of a chunk of several rows of w and several rows of x, in floats
+// Multiplies a chunk of several rows of w by several rows of x, in floats.
 
 #include "matmul/chunk.glsl"
 
@@ -11,8 +11,9 @@ IN_F32(2, x_array)
 
 #ifdef TEXEL
 
-// Subgroups have 8 lanes: each lane reads one of 8 quads, and gets the others by shuffles. On software
-// devices a shuffle costs one instruction per number, and a read by all lanes costs ten.
+// True if subgroups have 8 lanes. Then each lane reads one of 8 quads of x, and gets the others by shuffles. On
+// software devices a shuffle costs one instruction per number, and a read of the same number by all lanes
+// costs ten.
 layout(constant_id = 5) const bool is_shared = false;
 const uint n_parts = is_shared && QUADS >= 8 ? QUADS / 8 : 1;
 
@@ -47,8 +48,8 @@ vec4 take_quad(uint first, const vec4 parts[n_parts], uint j)
 
 #endif
 
-// Adds the products of chunk @c of the blocks at bytes @at to @sums. @x_at are the first quads of that block
-// in the rows of x.
+// Adds the products of chunk @c of the blocks at bytes @at to @sums. @x_at are the first quads of x that
+// belong to these blocks, one for each row of x.
 void add_chunk(const uint at[n_rows], const head heads[n_rows], uint c, const uint x_at[tile],
                inout float sums[n_rows][tile])
 {
@@ -96,7 +97,7 @@ void add_chunk(const uint at[n_rows], const head heads[n_rows], uint c, const ui
             }
 }
 
-// Adds the products with column @k of x, whose rows start at elements @x_at.
+// Adds the products with column @k of x. The rows of x begin at elements @x_at.
 void add_single(const uint at[n_rows], uint k, const uint x_at[tile],
                 inout float sums[n_rows][tile])
 {

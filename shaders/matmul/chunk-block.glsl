@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Blocks of 32 weights with one scale: Q8_0, Q4_0, Q4_1, Q5_0, Q5_1
+// Reads blocks of 32 weights with one scale: Q8_0, Q4_0, Q4_1, Q5_0 and Q5_1.
 
 #define SUPER_ELEMS 32
 #define CHUNKS 1
@@ -27,7 +27,8 @@ uint chunk_quad(uint c)
     return 0;
 }
 
-// w = scale × q - low
+// Returns the sum of the products of x and w = scale × q - low. @dot_x is the sum of the products of x and q,
+// and @plain the sum of x.
 float scaled(chunk c, uint s, float dot_x, float plain)
 {
     precise float a = c.scale * dot_x;
@@ -50,9 +51,10 @@ float single(bool second, uint at, uint k)
 
 #define SUPER_BYTES 34
 
-// Signed bytes stay in the high byte of words, which preserves their sign; the scale includes this factor.
+// Signed bytes are shifted to the high byte of a word, which preserves their sign; so they are multiplied by
+// 2^24. The scale compensates for this factor.
 #define QUAD_UNIT vec4(1.0)
-// The factor of an integer sum of products for that scale.
+// Integer sums of products do not have this factor, so they are multiplied by it.
 #define DOT_UNIT 16777216.0
 
 vec4 quad(chunk c, uint j)
@@ -85,7 +87,7 @@ vec4 quad(chunk c, uint j)
     return byte_floats(c.words[j]);
 }
 
-// Splits 16 pairs of nibbles: words 0 … 3 get the low ones, 4 … 7 the high ones.
+// Splits 16 pairs of nibbles: words 0 … 3 of the chunk get the low nibbles, words 4 … 7 the high ones.
 void split_nibbles(inout chunk c, uint i, uint pairs)
 {
     c.words[i] = pairs & 0x0f0f0f0f;
@@ -127,7 +129,7 @@ chunk read_chunk(bool second, head h, uint at, uint i_chunk)
 
 #else
 
-// Bits 4i … 4i + 3 of @high, each as the fifth bit of a byte.
+// Returns bits 4i … 4i + 3 of @high, each as the fifth bit of a byte.
 uint high_bits(uint high, uint i)
 {
     return (high >> 4 * i & 15) * 0x00204081 << 4 & 0x10101010;

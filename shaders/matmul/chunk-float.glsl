@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// F32, F16 and BF16: chunks of 64 bytes if each lane has a row of its own, else of 16 bytes, so that
-// neighboring lanes read contiguous memory
+// Reads F32, F16 and BF16. Chunks have 64 bytes where each lane has a row of its own. Elsewhere they have 16
+// bytes, so that neighboring lanes read contiguous memory.
 
 #ifdef TEXEL
 #define CHUNK_WORDS 16

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Q4_K and Q5_K: chunks of 16 pairs of nibbles, from two groups with separate scales
+// Reads Q4_K and Q5_K: a chunk has 16 pairs of nibbles, which belong to two groups with separate scales.
 
 #define SUPER_ELEMS 256
 #define CHUNKS 8
@@ -32,14 +32,15 @@ head read_head(bool second, uint at)
     return head(uint[](words[0], words[1], words[2], words[3]));
 }
 
-// Chunk c is half c % 2 of the groups 2 (c / 2) and 2 (c / 2) + 1.
+// Returns the first quad of chunk c, which is half c % 2 of the groups 2 (c / 2) and 2 (c / 2) + 1.
 uint chunk_quad(uint c)
 {
     return c / 2 * 16 + c % 2 * 4;
 }
 
-// Scales of two groups, from the bytes of block_k_scale(): the first 4 groups have whole bytes; the top bits
-// of the other groups are in the bytes of the first 4.
+// Reads the scales of two groups, in the layout of block_k_scale(): the scale of each of the first 4 groups is
+// the low 6 bits of a byte; the top bits of the scales of the other groups are in the high bits of these
+// bytes.
 void read_scales(inout chunk c, head h, uint pair)
 {
     const bool is_first = pair < 2;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Q6_K: chunks of 64 weights, 16 from each quarter of a half; the quarters share bytes of high bits
+// Reads Q6_K: a chunk has 64 weights, 16 from each quarter of half a block. The quarters share bytes of high
+// bits.
 
 #define SUPER_ELEMS 256
 #define SUPER_BYTES 210
@@ -27,7 +28,7 @@ head read_head(bool second, uint at)
     return head(uint[](words[0], words[1], words[2], words[3], words[4]));
 }
 
-// Chunk c is half c % 2 of each quarter of half c / 2.
+// Returns the first quad of chunk c, which consists of half c % 2 of each quarter of half c / 2 of the block.
 uint chunk_quad(uint c)
 {
     return c / 2 * 32 + c % 2 * 4;
@@ -48,7 +49,7 @@ chunk read_chunk(bool second, head h, uint at, uint i_chunk)
         c.words[i + 8] = (a[i] >> 4 & 0x0f0f0f0f) | (high[i] & 0x30303030);
         c.words[i + 12] = (b[i] >> 4 & 0x0f0f0f0f) | (high[i] >> 2 & 0x30303030);
     }
-    // The scale of group 8 part + 2 quarter + i_chunk % 2; scales are signed bytes.
+    // The scale of a quarter is that of group 8 part + 2 quarter + i_chunk % 2. Scales are signed bytes.
     [[unroll]] for (uint i = 0; i < 4; i++) {
         const uint four = part == 0 ? h.words[i / 2] : h.words[i / 2 + 2];
 

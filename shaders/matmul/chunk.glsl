@@ -2,17 +2,18 @@
 #ifndef CHUNK_GLSL
 #define CHUNK_GLSL
 
-// Weights in chunks
+// Defines the reading of weights in chunks.
 //
-// A row of w consists of blocks, and a block of CHUNKS chunks of QUADS times 4 weights. The files of the
-// formats define how a chunk is read, which quads of x belong to it, and which of its SUMS sums has a scale
-// of its own. Loops over rows, quads and columns are unrolled, so that arrays are in registers.
+// A row of w consists of blocks, a block has CHUNKS chunks, and a chunk has QUADS groups of 4 weights, called
+// quads. The products of a chunk are added up in SUMS sums, each of which has a scale of its own. The files of
+// the formats (chunk-*.glsl) define how a chunk is read, which quads of x belong to it, and how its sums are
+// scaled. Loops over rows, quads and columns are unrolled, so that arrays are in registers.
 
-// Rows of x, and rows of each matrix, that a lane multiplies.
+// The numbers of rows of x, and of rows of each matrix, that a lane multiplies
 layout(constant_id = 1) const uint tile = 1;
 layout(constant_id = 2) const uint columns = 1;
 
-// Rows of w in a lane: those of the second matrix after those of the first.
+// The number of rows of w that a lane has. The rows of the second matrix come after those of the first.
 const uint n_rows = is_glu ? 2 * columns : columns;
 
 #include "matmul/words.glsl"
@@ -26,7 +27,8 @@ const uint n_rows = is_glu ? 2 * columns : columns;
 #include "matmul/chunk-block.glsl"
 #endif
 
-// Blocks that are multiplied in chunks. Rows of x that are not whole quads are multiplied element by element.
+// Returns the number of blocks of a row that are multiplied in chunks. It is 0 if the rows of x are not whole
+// quads; then all products are computed element by element.
 uint n_supers()
 {
     return (push.K & 3) == 0 ? push.K / SUPER_ELEMS : 0;

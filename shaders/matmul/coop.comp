@@ -7,15 +7,17 @@
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_memory_scope_semantics : require
 
-// y = x · wᵀ with matrix units, for many rows of x, which come from matmul/halve
+// Computes y = x · wᵀ with the matrix units of a GPU, for many rows of x, which matmul/halve has converted.
 //
-// A workgroup has `tile` rows of x and `width` rows of w; each of its subgroups has `x_frags` times `w_frags`
-// fragments of the result. The workgroup advances along k in steps of `depth`: it copies both operands to
-// shared memory as binary16, with decoded weights, while it multiplies those of the previous step. Sums are
-// floats in the order of k. For a gated unit, half of a subgroup's columns are those of the second matrix.
+// A workgroup multiplies `tile` rows of x and `width` rows of w. Each of its subgroups computes a block of
+// `x_frags` × `w_frags` fragments of the result. The workgroup advances along k in steps of `depth`: it copies
+// its part of x and the decoded weights of a step to shared memory as binary16, while it multiplies those of
+// the previous step. Sums are floats, in the order of k. For a gated unit, half of a subgroup's columns belong
+// to the second matrix.
 //
-// K is a multiple of 16. The number of subgroups must equal the number of the workgroup's blocks of
-// fragments: the pipeline requires the size of a subgroup. Workgroups (columns, rows).
+// K is a multiple of 16. The number of subgroups must equal the number of blocks of fragments in the
+// workgroup; therefore the host creates the pipeline with a required size of subgroups. Workgroups: x counts
+// tiles of columns, y tiles of rows.
 
 #include "matmul/product.glsl"
 #include "matmul/run.glsl"
@@ -26,16 +28,17 @@ layout(constant_id = 1) const uint tile = 64;
 layout(constant_id = 2) const uint width = 64;
 layout(constant_id = 5) const uint x_frags = 2;
 layout(constant_id = 6) const uint w_frags = 2;
-// Number of invocations and of subgroups in the workgroup.
+// The numbers of invocations and of subgroups in the workgroup
 layout(constant_id = 7) const uint n_lanes = 128;
 layout(constant_id = 8) const uint n_subgroups = 4;
-// Length of one step along k: a multiple of 16.
+// The length of one step along k: a multiple of 16
 layout(constant_id = 9) const uint depth = 32;
 
 IN_U4(2, x)
 IN_F32(2, x_scales)
 
-// Counted in groups of 4 binary16; rows are padded, so that they begin in different banks.
+// The pitch of rows in shared memory, in groups of 4 binary16. Rows are padded, so that they begin in
+// different banks.
 const uint pitch = depth / 4 + 2;
 shared f16vec4 xs[tile * pitch];
 shared f16vec4 ws[width * pitch];
@@ -46,12 +49,13 @@ const uint n_columns = is_glu ? width / 2 : width;
 const uint n_runs = width * (depth / RUN) / n_lanes, n_fours = n_runs * 4;
 const uint n_eights = tile * (depth / 8) / n_lanes;
 
-// The matrix and the column of row @i of ws; columns are counted from the workgroup's first.
+// Returns whether row @i of ws belongs to the second matrix.
 bool is_second(uint i)
 {
     return is_glu && i / FRAGMENT % w_frags >= w_frags / 2;
 }
 
+// Returns the column of row @i of ws, counted from the first column of the workgroup.
 uint column_of(uint i)
 {
     if (!is_glu)
@@ -60,7 +64,7 @@ uint column_of(uint i)
            i % FRAGMENT;
 }
 
-// The data that a lane copies in one step: runs of weights and groups of 8 elements of x.
+// Reads the data that a lane copies in one step: runs of weights, and groups of 8 elements of x.
 void read_step(uint n0, uint m0, uint M, uint k0, out f16vec4 some_w[n_fours],
                out uvec4 some_x[n_eights])
 {
@@ -109,7 +113,7 @@ void main()
 {
     const uint M = step_rows(push.rows_kept), x_pitch = (push.K + 31) / 32 * 16;
     const uint m0 = gl_WorkGroupID.y * tile, n0 = gl_WorkGroupID.x * n_columns;
-    // The subgroup's block of fragments.
+    // Find the block of fragments of this subgroup.
     const uint blocks = width / (FRAGMENT * w_frags);
     const uint w_first = gl_SubgroupID % blocks * w_frags * FRAGMENT;
     const uint x_first = gl_SubgroupID / blocks * x_frags * FRAGMENT;
@@ -142,7 +146,7 @@ void main()
         barrier();
     }
 
-    // Fragments are copied through shared memory, because the rows and columns of a lane are not specified.
+    // Fragments are copied through shared memory, because it is not specified which elements a lane has.
     const uint part = gl_SubgroupID * n_matrices * FRAGMENT * FRAGMENT;
     const uint n_outs = is_glu ? w_frags / 2 : w_frags;
 

@@ -2,12 +2,13 @@
 #ifndef COOPMAT_GLSL
 #define COOPMAT_GLSL
 
-// Cooperative matrices, which a subgroup holds together (SPV_KHR_cooperative_matrix)
+// Defines cooperative matrices, whose elements are distributed over a subgroup (SPV_KHR_cooperative_matrix).
 //
-// The instructions are given one by one, so that compilers without GL_KHR_cooperative_matrix can build
-// this file. The first parameter of a type is the width of its floats: shaders/coopmat.awk replaces it
-// with the type. FRAGMENT is the number of rows, of columns, and of summed products. Matrices are loaded
-// from arrays whose elements contain several elements of the matrix; pitches count elements of the array.
+// The SPIR-V instructions are declared one by one, so that compilers without GL_KHR_cooperative_matrix can
+// compile this file. The first parameter of a type is the width of its floats; shaders/coopmat.awk replaces
+// the width with the type. FRAGMENT is the number of rows and of columns of a matrix, and so the number of
+// products in a sum. Matrices are loaded from arrays whose elements contain several elements of the matrix;
+// pitches count elements of the array.
 
 #pragma use_vulkan_memory_model
 
@@ -18,7 +19,7 @@
 #define coopmat_b   COOPMAT_TYPE(16, 1u)
 #define coopmat_sum COOPMAT_TYPE(32, 2u)
 
-const uint COOPMAT_ROWS = 0, COOPMAT_COLUMNS = 1; // which ones are contiguous
+const uint COOPMAT_ROWS = 0, COOPMAT_COLUMNS = 1; // whether rows or columns are contiguous in memory
 
 spirv_instruction(id = 4457) coopmat_a coopmat_load_a(spirv_by_reference f16vec4 from, uint order,
                                                       uint pitch);
@@ -26,9 +27,9 @@ spirv_instruction(id = 4457) coopmat_b coopmat_load_b(spirv_by_reference f16vec4
                                                       uint pitch);
 spirv_instruction(id = 4458) void coopmat_store(spirv_by_reference float to, coopmat_sum m,
                                                 uint order, uint pitch);
-// a × b + c
+// Returns a × b + c.
 spirv_instruction(id = 4459) coopmat_sum coopmat_add(coopmat_a a, coopmat_b b, coopmat_sum c);
-// A matrix with all elements @x.
+// Returns a matrix whose elements are all @x.
 spirv_instruction(id = 80) coopmat_sum coopmat_fill(float x);
 
 #endif

@@ -5,12 +5,12 @@
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 
-// Converts rows of x to binary16 with a scale for each row, for matmul/coop
+// Converts rows of x to binary16 with a scale for each row, for matmul/coop.
 //
 // The scale is a power of two that scales the largest magnitude of a row to 2^14 … 2^15: nothing overflows,
-// and smaller values keep as many digits as possible. Rows of halves come first, `width` rounded up to
-// 32 columns and padded with zeros, then all scales. width is a multiple of 4. A workgroup converts one
-// row; workgroups (1, rows).
+// and smaller values keep as many digits as possible. The output contains all rows of halves, and then all
+// scales. Rows are padded with zeros to a multiple of 32 columns. `width` is a multiple of 4. A workgroup
+// converts one row; workgroups: y counts rows.
 
 #include "lib/half.glsl"
 #include "lib/math.glsl"
@@ -42,7 +42,7 @@ void main()
     }
     largest = team_max(largest);
 
-    // Rows of zeros, or with infinity, are not scaled.
+    // Rows of zeros and rows with infinity are not scaled.
     const int exponent = int(floatBitsToUint(largest) >> 23) - 127;
     const int shift = exponent < -112 || exponent > 127 ? 0 : clamp(14 - exponent, -113, 126);
     const float factor = power_of_2(shift);

@@ -2,16 +2,16 @@
 #ifndef PRODUCT_GLSL
 #define PRODUCT_GLSL
 
-// Common parts of all product kernels: their slots, and the output of a sum
+// Declares what all kernels of matrix products share: their slots, and the output of a sum.
 
 #include "lib/access.glsl"
 #include "lib/act.glsl"
 #include "lib/push.glsl"
 #include "lib/step.glsl"
 
-// With two matrices and an activation.
+// True for a gated unit: two matrices and an activation
 layout(constant_id = 3) const bool is_glu = false;
-// Rows of w start at multiples of 16 bytes.
+// True if rows of w start at multiples of 16 bytes
 layout(constant_id = 4) const bool is_aligned = false;
 
 PUSH(push_matmul)
@@ -29,13 +29,13 @@ uvec4 texel(bool second, uint i)
     return w(i);
 }
 
-// The byte offset of row @n of a matrix.
+// Returns the byte offset of row @n of a matrix.
 uint row_at(bool second, uint n)
 {
     return second ? push.w2_offset + n * push.row_bytes2 : push.w_offset + n * push.row_bytes;
 }
 
-// Writes column @n, counted from n0, of row @m. @sum2 is the sum of the second matrix.
+// Writes column @n, counted from push.n0, of row @m of y. @sum2 is the sum for the second matrix.
 void finish(uint m, uint n, float sum, float sum2)
 {
     const uint column = push.n0 + n, at = m * push.ld_y + column;

@@ -2,12 +2,12 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
-// Converts rows of x to blocks of 32 int8 with a scale, for matmul/vecdot
+// Converts rows of x to blocks of 32 int8 with a scale, for matmul/vecdot.
 //
-// The numbers are the same as on the CPU (libinfer/backend/cpu/matmul/matmul-ref.c): x ≈ d × q with
-// d = amax / 127. All words of q come first, row by row, then all scales. Blocks with NaN or infinity get
-// d = NaN, blocks below 2^-100 count as zero. An invocation converts one block; workgroups (blocks of a row,
-// rows).
+// The result is the same as on the CPU (libinfer/backend/cpu/matmul/matmul-ref.c): x ≈ d × q with
+// d = amax / 127, where amax is the largest magnitude of the block. All words of q come first, row by row,
+// then all scales. Blocks with NaN or infinity get d = NaN; blocks whose amax is below 2^-100 become zero. An
+// invocation converts one block; workgroups: x counts the blocks of a row, y rows.
 
 #include "lib/access.glsl"
 #include "lib/math.glsl"

@@ -2,10 +2,10 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
-// y[m][n] = sum over k of x[m][k] · w[n][k], the reference kernel
+// Computes y[m][n] = sum over k of x[m][k] · w[n][k]: the reference kernel.
 //
-// The other kernels are checked against this definition. It is also used if no other kernel fits. One
-// invocation computes one element; workgroups (columns, rows).
+// Tests compare the other kernels with this one. It is also used where no other kernel can be used. An
+// invocation computes one element; workgroups: x counts columns, y rows.
 
 #include "lib/access.glsl"
 #include "lib/push.glsl"

@@ -5,12 +5,12 @@
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 
-// y = x · wᵀ, each lane with whole rows of w
+// Computes y = x · wᵀ, where each lane has whole rows of w.
 //
-// For devices that compute on a CPU: there are no barriers and no shared memory, and each element is one sum
-// in the order of k, whatever the tile. A lane has `columns` rows of w and `tile` rows of x, so that each
+// The kernel is for devices that compute on a CPU: it has no barriers and no shared memory, and each element is
+// one sum in the order of k, whatever the tile. A lane has `columns` rows of w and `tile` rows of x, so that each
 // loaded value is used in several products. Weights are read in chunks, whose code is small enough for the
-// instruction cache. Workgroups (columns, rows).
+// instruction cache. Workgroups: x counts groups of columns, y tiles of rows.
 
 #include "matmul/product.glsl"
 #include "matmul/add.glsl"
@@ -27,7 +27,7 @@ void main()
     uint at[n_rows], x_at[tile];
     float sums[n_rows][tile];
 
-    // Lanes and rows beyond the end compute the same as the last one.
+    // Lanes and rows beyond the end compute what the last lane or row computes.
     [[unroll]] for (uint r = 0; r < n_rows; r++) {
         at[r] = row_at(r >= columns, min(n + r % columns * lanes, N - 1));
         [[unroll]] for (uint t = 0; t < tile; t++)
@@ -49,7 +49,8 @@ void main()
             x_at[t] += SUPER_ELEMS / 4;
     }
 
-    // The rest for formats with one element per block, and everything if the rows of x are not whole quads.
+    // Formats with one element per block have remaining columns. If the rows of x are not whole quads, all
+    // columns remain.
     [[unroll]] for (uint t = 0; t < tile; t++)
         x_at[t] = min(m + t, M - 1) * K + n_blocks * SUPER_ELEMS;
     for (uint k = 0; k < K - n_blocks * SUPER_ELEMS; k++)

@@ -2,15 +2,15 @@
 #ifndef RUN_GLSL
 #define RUN_GLSL
 
-// Runs of 16 consecutive decoded weights, which kernels copy to shared memory
+// Decodes runs of 16 consecutive weights, which kernels copy to shared memory.
 //
-// k is a multiple of 16. A run is floats[4], in the order of k.
+// A run begins at a multiple of 16 columns. It is an array of 4 vec4, in the order of columns.
 
 #include "matmul/words.glsl"
 
 #define RUN 16u
 
-// Reads 16 bytes from any even byte offset; @aligned: from a multiple of 16.
+// Reads 16 bytes from the even byte offset @at; @aligned: @at is a multiple of 16.
 uvec4 read_bytes(bool second, uint at, bool aligned)
 {
     const uint[WORDS_MAX] words = read_words(second, at, 4, aligned);
@@ -35,7 +35,7 @@ vec4 bytes_of(uint word)
     return vec4(uvec4(word, word >> 8, word >> 16, word >> 24) & 0xff);
 }
 
-// scale × q - low for 16 bytes q.
+// Returns scale × q - low for 16 bytes q.
 vec4[4] scaled_bytes(uvec4 q, float scale, float low)
 {
     return vec4[](scale * bytes_of(q.x) - low, scale * bytes_of(q.y) - low,
@@ -113,7 +113,7 @@ vec4[4] read_run(bool second, uint at, uint k)
 #define BYTES_AT 8
 #endif
 
-// Bits 4i … 4i + 3 of @high, each as the fifth bit of a byte.
+// Returns bits 4i … 4i + 3 of @high, each as the fifth bit of a byte.
 uint high_bits(uint high, uint i)
 {
     return (high >> 4 * i & 15) * 0x00204081 << 4 & 0x10101010;
@@ -152,7 +152,7 @@ vec4[4] read_run(bool second, uint at, uint k)
 #define BYTES_AT 48
 #endif
 
-// Like block_k_scale() in libinfer/quant/block.h; @words are the 12 bytes of scales.
+// Does what block_k_scale() in libinfer/quant/block.h does; @words are the 12 bytes of scales.
 uvec2 group_scale(uvec3 words, uint group)
 {
     const uint shift = 8 * (group & 3);

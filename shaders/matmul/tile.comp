@@ -3,12 +3,13 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 
-// y = x · wᵀ in tiles, for many rows of x on any device
+// Computes y = x · wᵀ in tiles, for many rows of x, on any device.
 //
-// A workgroup has `tile` rows of x and `width` rows of w. It advances along k in steps of DEPTH: it copies both
-// operands to shared memory, with decoded weights; each invocation has 4 × 4 sums, each in the order of k.
-// K is a multiple of 16. Elements beyond the last row are zero or not written. The workgroup has
-// tile × width / 16 invocations; workgroups (columns, rows).
+// A workgroup multiplies `tile` rows of x and `width` rows of w. It advances along k in steps of DEPTH, and in
+// each step copies its part of x and the decoded weights to shared memory. Each invocation computes 4 × 4
+// sums, each in the order of k. K is a multiple of 16. Beyond the last row, elements of x and w are read as
+// zero, and elements of y are not written. A workgroup has tile × width / 16 invocations; workgroups: x counts
+// tiles of columns, y tiles of rows.
 
 #include "matmul/product.glsl"
 #include "matmul/run.glsl"
@@ -22,7 +23,7 @@ layout(constant_id = 2) const uint width = 64;
 IN_F4(2, x)
 
 const uint n_matrices = is_glu ? 2 : 1;
-// [k][row], with padded rows, so that neighboring writes are in different banks.
+// Pitches of the arrays [k][row] in shared memory, padded so that neighboring lanes write to different banks.
 const uint w_pitch = width + 4, x_pitch = tile + 4;
 shared float ws[n_matrices * DEPTH * w_pitch];
 shared float xs[DEPTH * x_pitch];

@@ -4,20 +4,21 @@
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
 
-// y = x · wᵀ for few rows of x: a subgroup has rows of w, and its lanes have interleaved chunks of them
+// Computes y = x · wᵀ for few rows of x: each subgroup has some rows of w, whose chunks its lanes share.
 //
 // Neighboring lanes read neighboring chunks, so that memory is read in order. A workgroup has `groups` times
 // `columns` rows of w, whatever the size of its subgroups; it must not be smaller than a subgroup. The order
-// of sums depends on that size, and not on the tile. Workgroups (columns, rows).
+// of sums depends on the size of subgroups, and not on the tile. Workgroups: x counts groups of columns, y
+// tiles of rows.
 
 #include "matmul/product.glsl"
 #include "matmul/add.glsl"
 
 layout(local_size_x_id = 0) in;
-// Groups of rows of w; a subgroup processes one at a time.
+// The number of groups of rows of w; a subgroup processes one group at a time.
 layout(constant_id = 5) const uint groups = 1;
 
-// The products of one lane, for rows of w from @n on and rows of x from @m on.
+// Adds the products of the chunks of one lane, for rows of w from @n on and rows of x from @m on.
 void add_lane(uint n, uint m, uint M, inout float sums[n_rows][tile])
 {
     const uint n_chunks = n_supers() * CHUNKS, rest = n_supers() * SUPER_ELEMS;

@@ -5,16 +5,17 @@
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
 
-// y = x · wᵀ for few rows of x that are int8 (matmul/quantise), with quantized weights
+// Computes y = x · wᵀ with quantized weights, for few rows of x, which matmul/quantise has converted to int8.
 //
-// Like matmul/vec, but with one instruction that multiplies 4 pairs of bytes and adds the products. The
-// integer sums are exact; only the scaling rounds. Workgroups (columns, rows).
+// The kernel works like matmul/vec, but uses an instruction that multiplies 4 pairs of bytes and adds the
+// products. The integer sums are exact; only the scaling rounds. Workgroups: x counts groups of columns, y
+// tiles of rows.
 
 #include "matmul/product.glsl"
 #include "matmul/chunk.glsl"
 
 layout(local_size_x_id = 0) in;
-// Groups of rows of w; a subgroup processes one at a time.
+// The number of groups of rows of w; a subgroup processes one group at a time.
 layout(constant_id = 5) const uint groups = 1;
 
 IN_U4(2, x)
@@ -30,8 +31,8 @@ int dot16(uvec4 a, uvec4 b)
            dot_bytes(a.w, b.w, 0);
 }
 
-// Adds the products of chunk @c of the blocks at bytes @at to @sums. The quads of x that belong to a block
-// begin at @x_at, and their scales at @scale_at.
+// Adds the products of chunk @c of the blocks at bytes @at to @sums. The quads of x that belong to these
+// blocks begin at @x_at, and their scales at @scale_at.
 void add_dots(const uint at[n_rows], uint c, const uint x_at[tile], const uint scale_at[tile],
               inout float sums[n_rows][tile])
 {
@@ -65,7 +66,7 @@ void add_dots(const uint at[n_rows], uint c, const uint x_at[tile], const uint s
     }
 }
 
-// The products of one lane, for rows of w from @n on and rows of x from @m on.
+// Adds the products of the chunks of one lane, for rows of w from @n on and rows of x from @m on.
 void add_lane(uint n, uint m, uint M, inout float sums[n_rows][tile])
 {
     const uint n_chunks = n_supers() * CHUNKS;

@@ -2,12 +2,12 @@
 #ifndef WORDS_GLSL
 #define WORDS_GLSL
 
-// Words of 32 bits at any even byte offset
+// Reads words of 32 bits at any even byte offset.
 
 #define WORDS_MAX 16
 
-// Reads the @n words at byte @at of a matrix. The texels that contain them are shifted by 8, 4 and 2 bytes;
-// entries from @n on are undefined. @n is a constant.
+// Reads @n words from byte @at of a matrix on. Texels of 16 bytes are read, and their words are shifted by 8, 4
+// and 2 bytes as @at requires. Entries from @n on are undefined. @n is a constant.
 uint[WORDS_MAX] read_words(bool second, uint at, uint n, bool aligned)
 {
     const uint n_texels = aligned ? (n + 3) / 4 : (4 * n + 14 + 15) / 16;
@@ -35,7 +35,8 @@ uint[WORDS_MAX] read_words(bool second, uint at, uint n, bool aligned)
     return words;
 }
 
-// 4 bytes of a word as floats, in units of QUAD_UNIT: masks are cheaper than shifts.
+// Returns the 4 bytes of a word as floats, in units of QUAD_UNIT: each byte is masked and not shifted, since
+// masks are cheaper.
 vec4 byte_floats(uint word)
 {
     return vec4(int(word & 0xff), int(word & 0xff00), int(word & 0xff0000), int(word >> 24));

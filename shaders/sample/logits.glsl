@@ -2,10 +2,10 @@
 #ifndef LOGITS_GLSL
 #define LOGITS_GLSL
 
-// Rows of logits in runs of 256
+// Reads rows of logits in runs of 256.
 //
-// For each run, sample/runs stores the largest value and the sum of e^(x - largest), from which sample/tops
-// makes lists. Slots: 2 logits, 4 runs, [row][run][2].
+// For each run, sample/runs stores a pair: the largest value and the sum of e^(x - largest). From these pairs
+// sample/tops makes lists. Slots: 2 logits; 4 runs, the pairs: [row][run][2].
 
 #include "lib/math.glsl"
 #include "lib/push.glsl"
@@ -29,13 +29,13 @@ uint n_runs()
     return (push.width + RUN - 1) / RUN;
 }
 
-// The offset of the pair of a run.
+// Returns the offset of the pair of a run.
 uint run_at(uint row, uint run)
 {
     return 2 * (row * n_runs() + run);
 }
 
-// Four logits; -infinity after the end of the row.
+// Returns logits @i … @i + 3; -infinity after the end of the row.
 vec4 logits_at(uint row, uint i)
 {
     const uint at = row * push.width + i;
@@ -46,7 +46,7 @@ vec4 logits_at(uint row, uint i)
                 i + 2 < push.width ? x1[at + 2] : LOWEST, i + 3 < push.width ? x1[at + 3] : LOWEST);
 }
 
-// The number of active members of a subgroup.
+// Returns the number of active lanes of a subgroup.
 uint n_lanes()
 {
     return min(gl_SubgroupSize, gl_WorkGroupSize.x);

@@ -5,10 +5,10 @@
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 
-// The largest value of each run of a row of logits, and the sum of e^(x - largest)
+// Computes the largest value of each run of a row of logits, and the sum of e^(x - largest).
 //
-// A subgroup processes one run at a time. Workgroups: x any number, y rows of logits. If a run contains NaN
-// or infinity, its sum is NaN.
+// A subgroup processes one run at a time. Workgroups: any number in x; y counts rows of logits. If a run
+// contains NaN or infinity, its sum is NaN.
 
 #include "sample/logits.glsl"
 

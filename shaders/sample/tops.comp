@@ -5,17 +5,19 @@
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 
-// The largest logits of each row, from the output of sample/runs; of equal logits the lower index is first
+// Lists the largest logits of each row in descending order, from the output of sample/runs. Of equal logits,
+// the one with the lower index comes first.
 //
-// A list is the number of its values, log Σ e^(x - largest), and pairs of index and value. It has as many
-// pairs as the step requests; fewer if there are not so many above -infinity; none if the row has NaN or
+// A list contains the number of its pairs, log Σ e^(x - largest), and pairs of index and value. It has as many
+// pairs as the step requests; fewer if the row has fewer logits above -infinity; none if the row has NaN or
 // its largest value is infinite.
 //
-// A subgroup processes one row. Each lane keeps the best value of its runs. The best value of all is searched
-// in its run, whose best value is then the next one in the order. All values before the last output value in
-// the order have been output, so that value determines which ones are left.
+// A subgroup processes one row. Each lane has some of the runs, and keeps their best value. The best value of
+// all lanes is output, after its index was found in its run; the run's best value then becomes the next value
+// in the order. All values before the last output value in the order have been output, so the last output
+// value determines which values are left.
 //
-// Workgroups (rows of logits). Slot 3: lists.
+// Workgroups: x counts rows of logits. Slot 3: lists.
 
 #include "sample/logits.glsl"
 
@@ -27,7 +29,7 @@ uint last_id = 0;
 float best; // best value of the lane's runs
 uint best_run;
 
-// Whether a value comes after the last output value in the order.
+// Returns whether a value comes after the last output value in the order.
 bool is_left(float x, uint id)
 {
     return x < last || (x == last && id > last_id);
@@ -45,7 +47,7 @@ void find_best()
     }
 }
 
-// The sum over all runs, based on the largest value.
+// Returns the sum of e^(x - @top) over all runs; @top is the largest value of the row.
 float sum_runs(float top)
 {
     float sum = 0;
@@ -58,7 +60,7 @@ float sum_runs(float top)
     return lanes_sum(sum);
 }
 
-// Finds @value in its run, and the best value that is then left in the run.
+// Finds the index of @value in its run, and makes the best value that is left in the run the run's value.
 void take(float value, uint run)
 {
     uint id = ~0u, n = 0;
@@ -86,7 +88,7 @@ void take(float value, uint run)
     }
 }
 
-// log(x) for x ≥ 1, independent of the driver's precision: one step of Newton's method from the driver's result.
+// Returns log(x) for x ≥ 1. One step of Newton's method makes the precision of the driver's log() irrelevant.
 float log_of(float x)
 {
     const float y = log(x);

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * The attacks that a service must withstand after an attacker has taken it over
+ * Declares the attacks that a service must withstand after an attacker has taken it over.
  *
- * An attack is a few system calls of the victim. It returns 0 if it succeeded, a negative errno if
- * a call was denied (the victim may be dead by then), or ATTACK_ABSENT if this machine lacks the
- * target. Success does no harm to the machine: a harmful call gets arguments that the kernel
- * rejects after it has checked the rights.
+ * An attack is a few system calls of the victim. Its function returns 0 if the attack succeeded, a
+ * negative errno if a call was denied (the victim may be dead by then), or ATTACK_ABSENT if this
+ * machine lacks the target. Success does no harm to the machine: a harmful call gets arguments that
+ * the kernel rejects after it has checked the rights.
  */
 
 #include <netinet/in.h>
@@ -20,7 +20,7 @@ enum {
     ATTACK_ABSENT = 1,
 };
 
-/* The targets of the attacks. Strings may be NULL: no such target. */
+/* Struct scene holds the targets of the attacks. NULL means that there is no such target. */
 struct scene {
     const char *other_file;  /* of another user, readable only by its owner */
     const char *home_file;   /* in another user's home, readable by everybody */
@@ -29,7 +29,7 @@ struct scene {
     const char *own_file;    /* of the service's user, but not needed by the service */
     const char *cache_dir;   /* of the system, with a file `entry` */
     const char *state_dir;   /* of another service, with a file `entry` */
-    const char *user_cache;  /* of the user, with a file `entry` */
+    const char *user_cache;  /* of the service's user, with a file `entry` */
     const char *store;       /* the model directory */
     const char *outside_dir; /* writable for everybody */
     const char *neighbor_socket;
@@ -60,5 +60,5 @@ extern const struct attack attacks_memory[];
 extern const struct attack attacks_kernel[];
 extern const struct attack attacks_kept[];
 
-/* openat() by the victim; returns a descriptor or a negative errno. */
+/* Makes the victim call openat(); returns a descriptor or a negative errno. */
 long attack_open(struct victim *victim, const char *path, int flags);

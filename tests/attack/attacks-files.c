@@ -147,7 +147,7 @@ static int write_outside(struct victim *v, const struct scene *s)
     return (int)CALL(v, SYS_unlinkat, (uint64_t)AT_FDCWD, victim_text(v, path), 0);
 }
 
-/* The name of the decoy in the store, which this creates with our own rights. */
+/* Creates the decoy in the store with our own rights; returns its path. */
 static const char *decoy(const struct scene *s, const char *name)
 {
     static char path[512];

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attacks through the cache service's socket on blocks that it stores for others.
+ * Attacks blocks that the cache service stores for others, through its socket.
  *
- * They send requests that any client may send, and search every descriptor that comes with an
- * answer for more than the requested block. The name of one block is known, as it is to anybody who
- * can guess the beginning of a prompt: 32 bytes 'A'. KEPT_SECRET is in a block with another name.
+ * The attacks send requests that any client may send, and search every descriptor that comes with
+ * an answer for more than the requested block. The attacks know the name of one block, 32 bytes
+ * 'A', as anybody does who can guess the beginning of a prompt. KEPT_SECRET is in a block with
+ * another name.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,12 +20,12 @@
 #include "common/wire/cache-protocol.h"
 
 #define KEPT_SECRET "sconce-attack-secret"
-#define KEPT_LOOK   (8u << 20) /* bytes of a descriptor that are searched */
+#define KEPT_LOOK   (8u << 20) /* bytes that are searched in a descriptor */
 #define KEPT_AREA   (256u << 10)
 #define KEPT_PIECE  (64u << 10)
 #define KEPT_TRIES  20 /* retries while no bytes have arrived */
 
-/* A connection of the victim, and memory of the victim that each call reuses. */
+/* Struct kept holds a connection of the victim, and memory of the victim that each call reuses. */
 struct kept {
     struct victim *victim;
     long fd;
@@ -148,7 +149,7 @@ static int list(struct kept *k)
     return ask(k, -1);
 }
 
-/* First as an ordinary client, then with the rights to manage the cache. */
+/* Tries to list blocks, first as an ordinary client, then with the right to manage the cache. */
 static int kept_list(struct victim *v, const struct scene *s)
 {
     static struct kept k;
@@ -179,7 +180,7 @@ static long read_some(struct kept *k, int fd, uint64_t at, uint64_t there)
     return n == -ESPIPE ? CALL(k->victim, SYS_read, (uint64_t)fd, there, KEPT_PIECE) : n;
 }
 
-/* 0: the descriptor reveals the secret; -ENODATA: it does not. */
+/* Searches the descriptor. Returns 0 if it reveals the secret, -ENODATA if it does not. */
 static int look(struct kept *k, int fd)
 {
     static char bytes[KEPT_PIECE], both[2 * KEPT_PIECE];
@@ -198,7 +199,7 @@ static int look(struct kept *k, int fd)
             break;
         if (victim_get(k->victim, k->area, bytes, (size_t)n) < 0)
             return -EIO;
-        /* The secret may lie across two pieces. */
+        /* Keeps the last piece, because the secret may lie across two pieces. */
         memmove(both, both + KEPT_PIECE, KEPT_PIECE);
         memset(both + KEPT_PIECE, 0, KEPT_PIECE);
         memcpy(both + KEPT_PIECE, bytes, (size_t)n);

@@ -18,7 +18,7 @@
 #include "attack.h"
 
 #define PAGE 4096
-/* The results are mapped addresses, the last page of which would be taken for an errno. */
+/* Results are mapped addresses; only those in the last page of the address space are errors. */
 #define IS_ERROR(r) ((r) < 0 && (r) > -PAGE)
 
 static long map(struct victim *v, int prot, int flags, long fd)
@@ -52,7 +52,7 @@ static int protect_code_by_key(struct victim *v, const struct scene *s UNUSED)
     return (int)CALL(v, SYS_pkey_mprotect, (uint64_t)at, PAGE, PROT_READ | PROT_EXEC, (uint64_t)-1);
 }
 
-/* A personality in which every readable page is executable. */
+/* Sets a personality in which every readable page is executable. */
 static int readable_is_code(struct victim *v, const struct scene *s UNUSED)
 {
     long r = CALL(v, SYS_personality, READ_IMPLIES_EXEC);
@@ -63,7 +63,8 @@ static int readable_is_code(struct victim *v, const struct scene *s UNUSED)
     return IS_ERROR(r) ? (int)r : 0;
 }
 
-/* Written as a file, mapped as code: no address is ever both writable and executable. */
+/* Writes code to a memory file and maps the file: no address is ever both writable and
+ * executable. */
 static int map_memfd_code(struct victim *v, const struct scene *s UNUSED)
 {
     const unsigned char code[16] = {0xc3};
@@ -81,7 +82,7 @@ static int map_memfd_code(struct victim *v, const struct scene *s UNUSED)
 
 static int mount_files(struct victim *v, const struct scene *s UNUSED)
 {
-    /* No such file system: a process that may mount gets ENODEV, and nothing happens. */
+    /* There is no such file system: a process that may mount gets ENODEV, and nothing happens. */
     const uint64_t type = victim_text(v, "sconce-none");
     const long r = CALL(v, SYS_mount, type, victim_text(v, "/"), type, MS_NOSUID, 0);
 
@@ -98,7 +99,7 @@ static int load_bpf(struct victim *v, const struct scene *s UNUSED)
     return fd < 0 ? (int)fd : 0;
 }
 
-/* Performance events of every process on CPU 0. */
+/* Opens performance events of every process on CPU 0. */
 static int observe_machine(struct victim *v, const struct scene *s UNUSED)
 {
     const struct perf_event_attr event = {
@@ -135,7 +136,7 @@ static int keyring(struct victim *v, const struct scene *s UNUSED)
 
 static int set_clock(struct victim *v, const struct scene *s UNUSED)
 {
-    /* An invalid tick: a process that may set the clock gets EINVAL, and nothing happens. */
+    /* The tick is invalid: a process that may set the clock gets EINVAL, and nothing happens. */
     const struct timex timex = {.modes = ADJ_TICK};
     const long r = CALL(v, SYS_adjtimex, victim_put(v, &timex, sizeof(timex)));
 
@@ -144,7 +145,7 @@ static int set_clock(struct victim *v, const struct scene *s UNUSED)
 
 static int load_module(struct victim *v, const struct scene *s UNUSED)
 {
-    /* Not a module: rejected for its format, or before the kernel reads it. */
+    /* This is not a module: the kernel rejects it for its format, or before reading it. */
     const long r = CALL(v, SYS_init_module, victim_text(v, "none"), 4, victim_text(v, ""));
 
     return r == -ENOEXEC ? 0 : (int)r;

@@ -89,7 +89,7 @@ static int packet(struct victim *v, const struct scene *s UNUSED)
     return fd < 0 ? (int)fd : 0;
 }
 
-/* Asks the kernel to turn the loopback device on, as a way to any change of the network. */
+/* Asks the kernel to turn the loopback device on; who may do this may change all of the network. */
 static int netlink(struct victim *v, const struct scene *s UNUSED)
 {
     struct {
@@ -153,7 +153,8 @@ static int bus(struct victim *v, const struct scene *s)
     return connect_to_path(v, s->bus);
 }
 
-/* An inherited listener belongs to the host network: a disconnected one can connect from there. */
+/* An inherited listener belongs to the host's network. Once it is disconnected it can connect
+ * there. */
 static int reuse_listener(struct victim *v, int fd, const struct sockaddr_in *to)
 {
     const struct sockaddr none = {.sa_family = AF_UNSPEC};

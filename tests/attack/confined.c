@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * confined POLICY: a process that applies the walls of a policy and writes until its reader leaves.
+ * confined POLICY: applies the walls of a policy, and then writes until its reader closes the pipe.
  *
- * For policies of processes that are not services, such as decoders.
+ * Tests use this program for policies of processes that are not services, such as decoders.
  */
 #include <stdio.h>
 #include <unistd.h>
@@ -19,7 +19,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "confined: %s\n", err.text);
         return 1;
     }
-    /* It blocks on a full pipe: every confined process may write to its standard output. */
+    /* The program blocks on a full pipe. Every confined process may write to its standard
+     * output. */
     while (write(STDOUT_FILENO, "sealed\n", 7) == 7)
         ;
     return 0;

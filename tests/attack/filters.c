@@ -3,7 +3,7 @@
  * Copies seccomp filters from one process to another.
  *
  * PTRACE_SECCOMP_GET_FILTER returns the classic BPF of each filter as it was loaded, the oldest
- * first. In a process without other restrictions, they show what seccomp alone denies.
+ * first. In a process without other restrictions, these filters show what seccomp alone denies.
  */
 #include "filters.h"
 

@@ -55,7 +55,7 @@ struct run {
     const char *out;  /* a listener on another machine, or NULL */
     struct scene scene;
     int our_listener;
-    /* The processes that attacks copy, by way; NULL if this run does not use the way. */
+    /* The process that attacks copy, for each way; NULL if this run does not use the way. */
     struct victim *bases[N_WAYS];
     struct standin *none, *own, *unit, *spaces;
 };
@@ -85,7 +85,8 @@ static void print_outcome(const struct attack *a, enum way way, int r, const str
     fflush(stdout);
 }
 
-/* -EPIPE: the victim itself could not be copied, so there is no result. */
+/* Runs one attack in one way. Returns -EPIPE if the victim could not be copied: there is no
+ * result. */
 static int run_attack(struct run *run, const struct attack *a, enum way way)
 {
     const bool filtered = way == WAY_OWN || way == WAY_UNIT || way == WAY_ALL;
@@ -124,7 +125,7 @@ static int run_attacks(struct run *run)
     return failed;
 }
 
-/* The number of PID 1's filters: those belong to a container and not to a unit. */
+/* Returns the number of PID 1's filters, which belong to a container and not to a unit. */
 static size_t outer_filters(void)
 {
     char line[256];
@@ -138,7 +139,7 @@ static size_t outer_filters(void)
     return n;
 }
 
-/* A stand-in with filters @first to @first + @n - 1 of the service and no other wall. */
+/* Makes a stand-in with filters @first to @first + @n - 1 of the service and no other wall. */
 static int filtered_new(const struct filters *filters, size_t first, size_t n,
                         struct standin **ret_standin, struct victim **ret_victim)
 {
@@ -161,7 +162,7 @@ static void print_kernel(void)
     printf("#\tlandlock\t%ld\n#\tmdwe\t%d\n", MAX(abi, 0), prctl(PR_GET_MDWE, 0, 0, 0, 0) >= 0);
 }
 
-/* The service itself is stopped last, after all reads of /proc and of its descriptors. */
+/* Stops the service itself last, after all reads of /proc and of its descriptors. */
 static int run_open(struct run *run)
 {
     _cleanup_(filters_freep) struct filters *filters = NULL;
@@ -219,7 +220,8 @@ static int show_state(pid_t pid)
     return r < 0 ? r : state_print(copy);
 }
 
-/* Makes the process itself, not a copy, do the call under its filters, and reports how it ends. */
+/* Makes the process itself, not a copy, do a forbidden call under its filters; reports how it
+ * ends. */
 static int kill_self(pid_t pid)
 {
     _cleanup_(victim_freep) struct victim *victim = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* System calls of arm64: `svc #0`, number in x8, arguments in x0 to x5. If the program counter was
- * changed, the kernel does not restart the interrupted call. */
+/* Makes system calls of arm64: `svc #0`, number in x8, arguments in x0 to x5. If the program
+ * counter was changed, the kernel does not restart the interrupted call. */
 #include "registers.h"
 
 const unsigned char registers_trap[] = {0x01, 0x00, 0x00, 0xd4};

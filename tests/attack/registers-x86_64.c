@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* System calls of x86-64: number in rax, arguments in rdi rsi rdx r10 r8 r9. */
+/* Makes system calls of x86-64: number in rax, arguments in rdi rsi rdx r10 r8 r9. */
 #include "registers.h"
 
 const unsigned char registers_trap[] = {0x0f, 0x05};

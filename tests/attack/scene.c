@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Targets of attacks that are not files: sockets, processes and memory.
+ * Prepares the targets of attacks that are not files: sockets, processes and memory.
  */
 #include "scene.h"
 
@@ -13,7 +13,8 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 
-/* Above the descriptors of a service, whose numbers stand-ins reuse. */
+/* Our descriptors start here, above those of a service, because stand-ins reuse the service's
+ * numbers. */
 #define OUR_FDS 256
 
 static int lift(int fd)

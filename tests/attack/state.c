@@ -2,8 +2,8 @@
 /*
  * Reads the state of a process as the kernel reports it to the process itself.
  *
- * systemd may ignore a directive of a unit, so the process itself makes the calls. Its network
- * devices come from a netlink request that the process sends.
+ * systemd may ignore a directive of a unit, so the process itself makes the calls. The network
+ * devices of the process come from a netlink request that the process sends.
  */
 #include "state.h"
 

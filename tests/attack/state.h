@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Finds the walls of a process by calls of the process itself. */
+/* Finds the walls of a process by calls that the process itself makes. */
 
 #include "victim.h"
 

@@ -49,7 +49,7 @@ struct victim {
     unsigned char *kept; /* the former content of the scratch memory */
 };
 
-/* Waits for the next stop or the end. 0: stopped, with its status; else -ESRCH or -ETIME. */
+/* Waits for the next stop or the end. Returns 0 and the status at a stop, else -ESRCH or -ETIME. */
 static int victim_wait(struct victim *v, int *ret_status)
 {
     const struct timespec pause = {.tv_nsec = 100 * 1000};
@@ -122,7 +122,7 @@ static int victim_run_to_edge(struct victim *v)
     }
 }
 
-/* The last mapping of the process with this name, and its bounds. */
+/* Finds the last mapping of the process with this name, and its bounds. */
 static int mapping_find(pid_t pid, const char *name, uint64_t *ret_start, uint64_t *ret_end)
 {
     _cleanup_free_ char *line = NULL;
@@ -305,7 +305,7 @@ struct victim *victim_free(struct victim *v)
     return NULL;
 }
 
-/* A filter that kills sends SIGSYS; the stop at the exit from the call comes before the signal. */
+/* Returns whether a filter killed the process: then SIGSYS is pending at the exit from the call. */
 static bool is_doomed(const struct victim *v)
 {
     struct __ptrace_peeksiginfo_args args = {.nr = 8};

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * A victim: a process that executes system calls of our choice.
+ * A victim is a process that executes system calls of our choice.
  *
  * ptrace stops one of its threads, which then makes the calls with the process's own rights. Calls
  * go into a copy of the process (a fork that the process itself is made to execute). The copy has
@@ -25,8 +25,8 @@ struct victim;
  * victim resumes it.
  */
 int victim_open(pid_t pid, struct victim **ret_victim);
-/* A copy, which is a child of the process's parent; freeing kills it. @filtered: whether its
- * filters are in force. */
+/* Makes a copy of the process, which is a child of the process's parent; freeing the copy kills it.
+ * @filtered: whether the copy's filters are in force. */
 int victim_copy(struct victim *victim, bool filtered, struct victim **ret_copy);
 /* From now on the filters are also in force for calls of the process itself. */
 int victim_set_filtered(struct victim *victim);
@@ -38,14 +38,15 @@ DEFINE_CLEANUP(struct victim *, victim_free);
 long victim_call(struct victim *victim, long nr, const uint64_t args[static 6]);
 #define CALL(victim, nr, ...) victim_call(victim, nr, (const uint64_t[6]){__VA_ARGS__})
 int victim_killed_by(const struct victim *victim);
-/* Whether an execve() of it succeeded, so that no more calls are possible. */
+/* Returns whether the victim succeeded in an execve(), so that no more calls are possible. */
 bool victim_is_replaced(const struct victim *victim);
 
-/* Copies bytes into its scratch memory and returns their address there; 0 if they do not fit. */
+/* Copies bytes into the victim's scratch memory and returns their address there; 0 if they do not
+ * fit. */
 uint64_t victim_put(struct victim *victim, const void *data, size_t size);
 uint64_t victim_text(struct victim *victim, const char *text);
 int victim_get(struct victim *victim, uint64_t address, void *buf, size_t size);
-/* Uses other scratch memory than the far end of the stack; nothing there is restored. */
+/* Uses this scratch memory instead of the far end of the stack; its contents are not restored. */
 void victim_set_scratch(struct victim *victim, uint64_t address, size_t size);
 
 pid_t victim_pid(const struct victim *victim);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Test program that decodes files as the audio service does, without the service
+ * Decodes files as the audio service does, without the service.
  *
  * decode-files [-j N] [-o DIR] [-s SECONDS] [-w] DECODER FILE...
  *
- * Starts the decoder, gives it N files at a time, and prints a line when a file ends. The line has
- * the number of the file, and its outcome, result, format, codec and number of samples. -o writes
- * the samples (f32) to DIR/NUMBER.f32. -w reads some samples and then waits forever, so that a
- * child can be examined.
+ * The program starts the decoder, gives it N files at a time, and prints a line when a file ends.
+ * The line has the number of the file, and its outcome, result, format, codec and number of
+ * samples. -o writes the samples (f32) to DIR/NUMBER.f32. -w reads some samples and then waits
+ * forever, so that a child can be examined.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -71,7 +71,7 @@ static void on_end(void *user, enum decoding_outcome outcome, const struct decod
     start_next(run);
 }
 
-/* The file as sealed memory; -1 if it cannot be read. */
+/* Copies the file to sealed memory; returns its descriptor, or -1 if the file cannot be read. */
 static int spool(const char *path, uint64_t *size)
 {
     const int fd = memfd_create("file", MFD_CLOEXEC | MFD_ALLOW_SEALING);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A fake transcriber for tests of the service: its text depends only on the length of the sound
+ * Provides a fake transcriber for tests of the service. Its text depends only on the length of the
+ * sound.
  *
- * A program that is linked with it uses it instead of the transcriber of the library. It accepts
- * any model and writes a segment for every five seconds: " Segment N.", which has two words, " Part
- * N." in translations, or " Speech N." if silence is skipped. The prompt "wait MSEC" makes it slow,
- * and "fail" makes it fail. The language must have two letters.
+ * A program that is linked with this file uses it instead of the transcriber of the library. It
+ * accepts any model and writes a segment for every five seconds: " Segment N.", which has two
+ * words, " Part N." in translations, or " Speech N." if silence is skipped. The prompt "wait MSEC"
+ * makes it slow, and "fail" makes it fail. The language must have two letters.
  */
 #include <infer/audio.h>
 
@@ -109,7 +110,8 @@ static void put_segment(struct inf_transcriber *t, struct fake_request *r, uint6
     put(t, e);
 }
 
-/* Called with the lock held. True: the request has ended. */
+/* Writes what is due for one request. The caller holds the lock. Returns true when the request has
+ * ended. */
 static bool step(struct inf_transcriber *t, struct fake_request *r)
 {
     const uint64_t left = r->n_fed - r->n_done;
@@ -176,7 +178,7 @@ static void *run(void *data)
         if (step(t, *at)) {
             struct fake_request *over = *at;
 
-            /* The list may have grown at its end in the meantime. */
+            /* Other threads may have appended to the list in the meantime. */
             *at = over->next;
             if (t->end == &over->next)
                 t->end = at;

@@ -4,8 +4,8 @@
  *
  * Puts BLOCKS blocks of one byte, in chains of 512, into a store. The segments of the store are not
  * written, so only the index is measured: its bytes on disk, the memory of the process, and the
- * time to look up a chain. Half of the chains are put whole. The other half is put one block at a
- * time, mixed with other chains, which is the worst order that engines can cause.
+ * time to look up a chain. The program puts half of the chains whole. It puts the other half one
+ * block at a time, mixed with other chains, which is the worst order that engines can cause.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -94,7 +94,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Times lookups of chains that were put whole (@mixed 0) or mixed (1). */
+/* Times lookups of chains that were put whole (@mixed is 0) or mixed with others (@mixed is 1). */
 static int look_up(struct store *s, uint64_t n_chains, uint64_t mixed, const char *what)
 {
     static uint8_t names[CHAIN][STORE_NAME_BYTES];
@@ -126,7 +126,7 @@ static int look_up(struct store *s, uint64_t n_chains, uint64_t mixed, const cha
     return 0;
 }
 
-/* A field of /proc/self/status in bytes: the resident memory, now or its peak. */
+/* Returns a field of /proc/self/status in bytes: the resident memory, now or at its peak. */
 static double memory(const char *field)
 {
     char line[256];

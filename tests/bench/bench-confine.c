@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Benchmark of the time that confinement takes at the start of a service
+ * Measures the time that confinement takes at the start of a service.
  *
  *   bench-confine SERVICE [ROUNDS]
  *

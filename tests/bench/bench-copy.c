@@ -16,7 +16,7 @@
 
 #define SIZE (1ull << 30)
 
-/* Seconds of one submission with @n copies; negative if the device fails. */
+/* Returns the seconds of one submission with @n copies; negative if the device fails. */
 static double copy(struct vkb_device *dev, const struct vkb_buffer b[2], uint32_t n)
 {
     const VkBufferCopy all = {.size = b[0].size};

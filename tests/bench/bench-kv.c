@@ -5,10 +5,10 @@
  *
  * bench-kv MODEL TEXT [N_TOKENS [TYPE…]]
  *
- * Computes the text in pieces of N_TOKENS with each type of the KV cache, and compares the logits
- * of all rows with those of F32. It prints the mean squared error divided by the mean square
- * (NMSE), the mean Kullback-Leibler divergence in nats, and the number of rows whose most likely
- * token differs.
+ * The program computes the text in pieces of N_TOKENS with each type of the KV cache, and compares
+ * the logits of all rows with those of F32. It prints the mean squared error divided by the mean
+ * square (NMSE), the mean Kullback-Leibler divergence in nats, and the number of rows whose most
+ * likely token differs.
  */
 
 #include <math.h>
@@ -47,7 +47,7 @@ static float *logits_of(struct inf_model *model, const char *kv_type, const int3
     return logits;
 }
 
-/* log Σ exp(x); *ret_top is the index of the largest x. */
+/* Returns log Σ exp(x); *ret_top is the index of the largest x. */
 static double log_sum(const float *x, uint32_t n, uint32_t *ret_top)
 {
     double sum = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Benchmark of log-mel frames: bench-mel BINS <SAMPLES >FRAMES
+ * Measures the computation of log-mel frames: bench-mel BINS <SAMPLES >FRAMES
  *
  * Converts floats at 16 kHz to the frames that the encoder receives, [frames][BINS] floats, and
  * prints the time in ms to standard error.

@@ -4,10 +4,10 @@
  *
  * bench-prefix MODEL [N_TOKENS [N_ROUNDS [THREADS [DEVICE]]]]
  *
- * Measures the gain: the time to the first token of a new prompt of N_TOKENS and of one that is in
- * the cache. Then it measures the cost: prompts that never repeat, alternately with and without the
- * cache; the ratio of the times is the cost. Times are lower quartiles, because other load on the
- * machine only makes them longer.
+ * First the program measures the gain: the time to the first token of a new prompt of N_TOKENS and
+ * of a prompt that is in the cache. Then it measures the cost: it sends prompts that never repeat,
+ * alternately with and without the cache; the ratio of the times is the cost. Times are lower
+ * quartiles, because other load on the machine only makes them longer.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,8 @@ static void new_prompt(int32_t *tokens, uint32_t n, uint32_t n_vocab)
         tokens[i] = (int32_t)(rng_u32(&rng) % n_vocab);
 }
 
-/* Seconds to the first token, seconds to the end, and the number of tokens from the cache. */
+/* Returns the seconds to the first token; gives the seconds to the end and the tokens from the
+ * cache. */
 static double ask(struct inf_engine *engine, const int32_t *tokens, uint32_t n, bool no_cache,
                   double *ret_total, uint32_t *ret_cached)
 {

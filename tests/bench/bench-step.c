@@ -41,7 +41,8 @@ static const char *stage_label(const struct stage *s)
     return "?";
 }
 
-/* The bytes and operations of attention per step, compared with the memory bandwidth right now. */
+/* Prints the bytes and operations of attention per second, and the memory's bandwidth, measured
+ * now. */
 static void print_attention(const struct plan *plan, const struct kv_layout *layout,
                             const struct hparams *hp, uint32_t n_rows, uint32_t pos,
                             uint32_t n_seqs, uint32_t n_steps, struct limits *limits)
@@ -84,7 +85,7 @@ static void print_stages(const struct plan *plan, const uint64_t *nsec, uint32_t
     }
 }
 
-/* Writes bits that are small numbers in every format. Without it, all pages of the store would be
+/* Writes bits that are small numbers in every format. Without this, all pages of the store would be
  * the same zero page, which stays in the CPU caches. */
 static void fill_store(struct kv_store *store)
 {

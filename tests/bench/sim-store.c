@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests to the store of the service, as an engine without a cache of its own makes them: it
+ * Makes requests to the store of the service as an engine without its own cache does. A request
  * looks up the names and puts the missing blocks, some at a time. The blocks contain zeros.
  * Unwritten parts of a file are zeros, too, so only the headers of the blocks are written and take
  * memory.
@@ -69,7 +69,7 @@ static void name_of(uint32_t block, uint8_t ret_name[STORE_NAME_BYTES])
 
 static const struct store_origin nobody = {"model", "f16/f16 cpu", "", NULL};
 
-/* The number of blocks at the start of @chain that are stored, or a negative errno. */
+/* Returns the number of blocks at the start of @chain that are stored, or a negative errno. */
 static int find(struct service *s, const uint32_t *chain, uint32_t n)
 {
     static uint8_t names[NAMES_MAX][STORE_NAME_BYTES];
@@ -107,7 +107,8 @@ static int put(struct service *s, const uint32_t *chain, uint32_t first, uint32_
     return store_put(s->store, &nobody, s->zeros, blocks, n);
 }
 
-/* Makes one request: the number of its first blocks that were found, or a negative errno. */
+/* Makes one request. Returns the number of its first blocks that were found, or a negative
+ * errno. */
 static int request(struct service *s, const struct trace_request *q)
 {
     const uint32_t *chain = s->t->chain + q->first;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Simulated cache: a heap of the leaves by rank. When a block is put into a full cache, the leaf
- * with the lowest rank is evicted. A block that would be evicted at once is not put, and neither
- * are the blocks after it.
+ * Simulates a cache, with a heap of the leaves by rank. When a block is put into a full cache, the
+ * leaf with the lowest rank is evicted. A block that would be evicted at once is not put, and
+ * neither are the blocks after it.
  */
 #include "sim.h"
 
@@ -132,7 +132,8 @@ static uint64_t rank_of(struct sim *s, uint32_t block, const struct at *at)
     }
 }
 
-/* False: the block is not cached, so the blocks after it cannot be cached either. */
+/* Puts a block. Returns false if it is not cached, so the blocks after it cannot be cached
+ * either. */
 static bool put(struct sim *s, uint32_t block, uint64_t rank)
 {
     const uint32_t parent = s->t->parents[block];

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * A simulated store without bytes, and the eviction policies that are compared in it
+ * Simulates a store without bytes, to compare eviction policies.
  *
  * As in the service, only leaves are evicted, the lowest rank first, so the store always holds
- * whole prefixes. A request hits its first blocks up to the first one that is missing; the others
- * are put.
+ * whole prefixes. A request hits its blocks up to the first one that is missing; it puts the
+ * missing block and all blocks after it.
  */
 
 #include "trace.h"

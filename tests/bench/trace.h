@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Public traces of requests to language models, as chains of blocks
+ * Reads public traces of requests to language models, as chains of blocks.
  *
  * Two formats are supported. Both have one JSON object per line, which has hashes of the blocks of
  * a prompt instead of its text. The format of Mooncake has 512 tokens per block and the members

@@ -15,7 +15,8 @@
 
 static const uint32_t lengths[] = {1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64, 80, 127, 128, 1024, 1031};
 
-/* Inputs and two outputs of n floats; accesses outside of them crash or are reported. */
+/* Struct rows holds inputs and two outputs of n floats; accesses outside of them crash or are
+ * reported. */
 struct rows {
     uint32_t n;
     struct guarded a, b, c, y, expected;
@@ -49,7 +50,8 @@ static void rows_done(struct check *c, struct rows *r)
     c->n_cases++;
 }
 
-/* The bound for @n_terms float roundings, each of at most @magnitude; @floor for results near 0. */
+/* Compares with the bound for @n_terms float roundings, each of at most @magnitude. @floor is the
+ * bound for results near 0. */
 static void compare(struct check *c, const struct rows *r, unsigned n_terms, float floor,
                     const char *what)
 {
@@ -143,7 +145,7 @@ static void silu_case(struct check *c, const struct elem_fns *fns, uint32_t n, e
     elem_ref.silu_mul(r.expected.data, r.a.data, r.b.data, n);
     fns->silu_mul(r.y.data, r.a.data, r.b.data, n);
     if (n >= 8 && fill == FILL_NORMAL)
-        ((float *)r.y.data)[0] = ((float *)r.expected.data)[0]; /* -inf / inf: anything */
+        ((float *)r.y.data)[0] = ((float *)r.expected.data)[0]; /* -inf / inf may give any result */
     compare(c, &r, 4, 1e-36f, fill_name(fill));
     rows_done(c, &r);
 }
@@ -192,7 +194,7 @@ void check_layer_norm(struct check *c)
             layer_norm_case(c, elem_pick(c->flags), lengths[i], (enum fill)f);
 }
 
-/* GELU of normal and of extreme numbers, where the tail of the normal distribution is 0. */
+/* Checks GELU of normal and of extreme numbers, where the tail of the normal distribution is 0. */
 static void gelu_case(struct check *c, const struct elem_fns *fns, uint32_t n, bool erf)
 {
     struct rows r;
@@ -229,7 +231,7 @@ void check_gelu(struct check *c)
     }
 }
 
-/* Conversions and sums are exact: the bits must be equal. */
+/* Checks conversions and sums, which are exact: the bits must be equal. */
 static void exact_case(struct check *c, const struct elem_fns *fns, uint32_t n, enum fill fill)
 {
     struct rows r;

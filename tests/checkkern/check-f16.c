@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Check of products of F16 weights with F16 rows: bit for bit against a definition in scalars
+ * Checks products of F16 weights with F16 rows, bit for bit, against a definition in scalars.
  *
- * The F16 unit rounds every sum, so a tolerance alone would have to be wide. The 64 bits of a long
- * double hold each sum of products exactly before it is rounded: weights of a block are multiples
- * of 2^-24 below 2^16, prepared numbers are multiples of 2^-24 up to 2^-6, and sums are below 2^15.
+ * The F16 unit rounds every sum, so a check by tolerance would need a wide tolerance. The 64 bits
+ * of a long double hold each sum of products exactly before it is rounded: weights of a block are
+ * multiples of 2^-24 below 2^16, prepared numbers are multiples of 2^-24 up to 2^-6, and sums are
+ * below 2^15.
  */
 
 #include <math.h>
@@ -47,7 +48,7 @@ static void prepare_block(const float *x, uint32_t n, struct matmul_f16 *ret_blo
     *ret_block = b;
 }
 
-/* sum + 32 products of a row of W and a prepared block */
+/* Returns @sum plus 32 products of a row of W and a prepared block. */
 static float add_block(float sum, const uint16_t *w, uint32_t n, const struct matmul_f16 *b)
 {
     long double half[2] = {0};
@@ -81,7 +82,7 @@ struct rows {
     struct guarded w, x, act, bias, y;
 };
 
-/* Weights of any size, rows of any size. */
+/* Fills weights and rows with numbers of all magnitudes. */
 static void rows_init(struct check *c, struct rows *r, uint32_t M, uint32_t N, uint32_t K)
 {
     const size_t act_bytes = matmul_act_bytes(MATMUL_ACT_F16, K);

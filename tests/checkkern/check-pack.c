@@ -11,7 +11,8 @@
 #include "core/half.h"
 #include "harness.h"
 
-/* Rotation keeps the length of heads and can be undone; the bits match the reference. */
+/* Checks that rotation keeps the length of heads and can be undone, and matches the reference bit
+ * for bit. */
 static void check_rotate(struct check *c, const struct attn_fns *fns, const float *x, uint32_t n)
 {
     float y[ATTN_HEAD_MAX], expected[ATTN_HEAD_MAX];
@@ -115,7 +116,7 @@ void check_pack(struct check *c)
     check_errors(c, fns);
 }
 
-/* Nanoseconds per head of 128. */
+/* Prints nanoseconds per head of 128. */
 void bench_pack(struct check *c)
 {
     enum { N = 128, ROUNDS = 100000 };

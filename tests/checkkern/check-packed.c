@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Check of products with packed weights, and their speed
+ * Checks products with packed weights, and measures their speed.
  *
- * Results are compared with sums in double precision of the packed weights. A row must have the
- * same bits whichever other rows and columns are computed in the same call.
+ * Results are compared with sums in double precision of the packed weights. The bits of a row must
+ * not depend on the other rows and columns of the same call.
  */
 
 #include <math.h>
@@ -75,7 +75,7 @@ static void packed_done(struct check *c, struct packed *p)
     free(p->rows);
 }
 
-/* Element @k of row @m of x, as a product uses it. */
+/* Returns element @k of row @m of x, as a product uses it. */
 static double x_at(const struct packed *p, uint32_t m, uint32_t k)
 {
     const float v = ((const float *)p->x.data)[(size_t)m * p->K + k];
@@ -99,7 +99,8 @@ static double w_at(const struct packed *p, uint32_t n, uint32_t k)
     return p->dtype == INF_DTYPE_F32 ? (double)v : (double)bf16_to_f32(bf16_from_f32(v));
 }
 
-/* No number of a block that starts at @k is off by more than half a quantization step. */
+/* Checks that each number of the block that starts at @k is off by at most half a quantization
+ * step. */
 static void compare_block(struct check *c, const struct packed *p, uint32_t m, uint32_t k,
                           const char *fill)
 {
@@ -119,7 +120,8 @@ static void compare_block(struct check *c, const struct packed *p, uint32_t m, u
     }
 }
 
-/* F32 rows are compared with x itself: each of the two parts loses a bit. */
+/* Compares a product with its definition. F32 rows are compared with x itself: each of their two
+ * parts loses a bit. */
 static void compare(struct check *c, const struct packed *p, const char *fill)
 {
     const bool two = p->dtype == INF_DTYPE_F32;
@@ -158,7 +160,8 @@ static void compare(struct check *c, const struct packed *p, const char *fill)
                    sqrt(squares / (double)n_squares));
 }
 
-/* Some rows and groups of columns, computed alone, have the same bits as in the whole product. */
+/* Checks that some rows and groups of columns, computed alone, have the same bits as in the whole
+ * product. */
 static void check_company(struct check *c, const struct packed *p)
 {
     const struct matmul_ops *ops = matmul_ops_get(c->flags);
@@ -201,7 +204,7 @@ static void check_packed(struct check *c, enum inf_dtype dtype, uint32_t M, uint
     c->n_cases++;
 }
 
-/* NaN in x gives NaN in y, in the same row only. */
+/* Checks that NaN in x gives NaN in y, in the same row only. */
 static void check_nan(struct check *c, enum inf_dtype dtype, float bad)
 {
     struct packed p;

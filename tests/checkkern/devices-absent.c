@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Stubs for builds of the kernels without backends (arm64.sh). */
+/* Replaces the checks of devices in builds without backends (arm64.sh). */
 
 #include "harness.h"
 

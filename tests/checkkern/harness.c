@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Guarded memory, test numbers, and reports of failures (harness.h). */
+/* Provides guarded memory, test numbers, and reports of failures (harness.h). */
 
 #include "harness.h"
 

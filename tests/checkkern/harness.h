@@ -28,7 +28,7 @@ struct check {
     unsigned n_same;    /* results compared bit for bit with the same rows in other batches */
     unsigned n_other;   /* of these, results with different bits */
     unsigned n_threads; /* of benches */
-    unsigned share;     /* long checks run one case in this many; 0: all */
+    unsigned share;     /* long checks run one of this many cases; 0: all */
 };
 
 /* Each name has a function void check_<name>(struct check *) and a bench_<name>. */
@@ -72,15 +72,15 @@ void devices_list(void);
 /* Prints the result of a check. */
 void check_report(const struct check *c, double seconds);
 
-/* Whether a case of a long check is part of the sample; the seed decides. */
+/* Returns whether a case of a long check is part of the sample; the seed decides this. */
 bool check_draws(struct check *c);
 /* Reports a difference; after ten per check it only counts them. */
 void check_fail(struct check *c, const char *format, ...) PRINTF(2, 3);
 
 /*
- * Memory whose end (or, with @at_end false, whose start) touches an unmapped page, so that a kernel
- * that reads too far crashes. The rest of its pages has a pattern that guarded_done() checks.
- * @data has only the alignment that @size has.
+ * Struct guarded holds memory whose end (or, with @at_end false, whose start) touches an unmapped
+ * page, so that a kernel that reads too far crashes. The rest of its pages has a pattern that
+ * guarded_done() checks. @data has only the alignment that @size has.
  */
 struct guarded {
     void *data;
@@ -92,7 +92,7 @@ struct guarded guarded_new(size_t size, bool at_end);
 /* Frees the memory; false if bytes around it were overwritten. */
 bool guarded_done(struct guarded *g);
 
-/* Numbers that kernels encounter, including difficult ones. */
+/* Kinds of numbers that kernels encounter, including difficult numbers. */
 enum fill {
     FILL_NORMAL,
     FILL_ZERO,
@@ -109,11 +109,13 @@ void fill_floats(struct check *c, enum fill fill, float *x, size_t n);
 /* tolerance.c */
 
 /*
- * The largest error of a float sum of @n_terms products with @n_roundings roundings each, whose
- * magnitudes add up to @magnitude: the usual bound (n_terms + n_roundings) × u × Σ|terms|.
+ * Returns the largest error of a float sum of @n_terms products with @n_roundings roundings each,
+ * whose magnitudes add up to @magnitude. This is the usual bound (n_terms + n_roundings) × u ×
+ * Σ|terms|.
  */
 double tolerance_sum(uint64_t n_terms, unsigned n_roundings, double magnitude);
-/* The limit of the root mean square of (error / magnitude), since errors have random signs. */
+/* Returns the limit of the root mean square of (error / magnitude); it is lower than the limit of
+ * one error, because errors have random signs. */
 double tolerance_rms(uint64_t n_terms, unsigned n_roundings);
 
 /* The bounds of tolerance_sum() and tolerance_rms() for F16 sums over blocks of 32 products. In the
@@ -129,9 +131,9 @@ double tolerance_two_rms(void);
 
 /* bench.c */
 
-/* Seconds of the fastest of several runs on @n_threads threads at once. */
+/* Returns the seconds of the fastest of several runs on @n_threads threads at once. */
 double bench_threads(unsigned n_threads, double min_seconds, workers_fn fn, void *arg);
-/* The GB/s of reads from memory outside the caches, and the 1e12 int8 operations per second of the
- * dot product instruction of @flags (0: none). */
+/* Returns the GB/s of reads from memory outside the caches, and the 1e12 int8 operations per second
+ * of the dot product instruction of @flags (0: none). */
 double bench_read_gbs(unsigned n_threads, unsigned flags);
 double bench_int8_tops(unsigned n_threads, unsigned flags);

@@ -7,10 +7,10 @@
  *           [--bench] [--list]
  *
  * The rung (instruction set level) of a device is its name, "vulkan:0"; "cpu" runs the checks of
- * devices on the CPU. With --share, a random one in N of the cases of devices and of the long
- * checks of the CPU is run; all are run if SCONCE_TEST_FULL is set. The program prints its seed;
- * the same seed repeats a failure. When a kernel crashes, it prints the names of the check and of
- * the rung.
+ * devices on the CPU. With --share, the program runs a random one in N of the cases of devices and
+ * of the long checks of the CPU; with SCONCE_TEST_FULL it runs all cases. The program prints its
+ * seed; the same seed repeats a failure. When a kernel crashes, the program prints the names of the
+ * check and of the rung.
  */
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Tolerances: the largest allowed differences between a kernel and the reference
+ * Computes tolerances, the largest allowed differences between a kernel and the reference.
  *
  * Float sums: each operation rounds by at most u = 2^-24 of its result, and no partial sum is
  * larger than the sum of magnitudes. So the error of n operations is at most n × u × Σ|terms| to

@@ -4,8 +4,8 @@
  *
  *   section.name TAB type TAB minimum TAB maximum TAB default
  *
- * Sizes are in bytes and times in microseconds. The entries of a list are separated by spaces. A
- * choice has its words in the place of the minimum, and its maximum is empty.
+ * Sizes are in bytes and times in microseconds. The entries of a list are separated by spaces. For
+ * a choice, the words stand in place of the minimum, and the maximum is empty.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -72,7 +72,7 @@ static void put_hparams(struct gguf_writer *w, const struct hparams *hp)
         gguf_put_u32(w, key(hp, "attention.sliding_window"), (hp->window - 1) * 2);
         gguf_put_f32(w, key(hp, "rope.freq_base_swa"), hp->rope_theta_window);
         if (!hp->norms_add_one || hp->n_layers != 4)
-            return; /* as usual: each third layer of ModernBERT has no window */
+            return; /* every third layer of ModernBERT has no window, which needs no key */
         gguf_put_u32(w, key(hp, "attention.sliding_window_pattern"), 3);
         return;
     }
@@ -82,7 +82,7 @@ static void put_hparams(struct gguf_writer *w, const struct hparams *hp)
     gguf_put_bools(w, key(hp, "attention.sliding_window_pattern"), pattern, hp->n_layers);
 }
 
-/* A piece per token, "<0>" and so on; nothing is tokenized here. */
+/* Writes a made-up piece for each token, "<0>" and so on, because no test tokenizes a text. */
 static void put_vocabulary(struct gguf_writer *w, uint32_t n)
 {
     enum { LONGEST = 16 };
@@ -108,7 +108,7 @@ static void put_vocabulary(struct gguf_writer *w, uint32_t n)
     free(text);
 }
 
-/* Row 2i + j of a head was row i + j × half: @rows of @row_bytes each. */
+/* Reorders the rows of each head for GGUF: row 2i + j gets row i + j × half of the head. */
 static void interleave(const struct format_tensor *t, uint32_t head_dim, uint64_t rows, char *out)
 {
     const uint64_t row_bytes = t->size / rows;
@@ -121,7 +121,7 @@ static void interleave(const struct format_tensor *t, uint32_t head_dim, uint64_
     }
 }
 
-/* Norms whose 1 is in the file. */
+/* Writes the weights of a norm with 1 added, as GGUF files have them. */
 static void put_sum(struct gguf_writer *w, const struct format_tensor *t)
 {
     float *data = malloc(t->size);
@@ -162,7 +162,7 @@ static void put_tensor(struct gguf_writer *w, const struct hparams *hp,
     free(data);
 }
 
-/* Llama 3.1's scaling as divisors of the frequencies. */
+/* Writes the rotary scaling of Llama 3.1 as divisors of the frequencies. */
 static void put_rope_freqs(struct gguf_writer *w, const struct hparams *hp)
 {
     const uint64_t n = hp->rope_dims / 2;

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Runs a whole model on the device that a test brings.
+ * Runs a whole model on a device that the test chooses.
  */
 
 #include "backend/backend.h"
@@ -20,17 +20,18 @@ struct subject {
 };
 
 void subject_open(struct subject *s, const char *path);
-/* One of subject_names. */
+/* Opens one of subject_names. */
 void subject_open_golden(struct subject *s, const char *name);
 void subject_close(struct subject *s);
-/* Half precision, as most models are run. */
+/* Returns the layout of a KV cache in half precision, which most models use. */
 struct kv_layout subject_layout(const struct subject *s);
 uint32_t subject_n_vocab(const struct subject *s);
 
-/* A prompt in chunks, then the most likely tokens one by one, on @backend, which is taken over.
- * @logits: of all rows, [SUBJECT_TOKENS, n_vocab]. */
+/* Computes a prompt in chunks, and then the most likely tokens one by one. Takes ownership of
+ * @backend. @logits: the logits of all rows, [SUBJECT_TOKENS, n_vocab]. */
 void subject_tell(const struct subject *s, struct backend *backend,
                   int32_t tokens[SUBJECT_TOKENS + 1], float *logits);
-/* A CPU with two threads; another device, or NULL when it is not here. */
+/* Opens the CPU with two threads, or another device; NULL if this machine does not have the
+ * device. */
 struct backend *subject_cpu(void);
 struct backend *subject_device(const char *name);

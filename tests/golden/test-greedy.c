@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Greedy texts of small real models against independent programs, on every rung of the CPU or on
- * $SCONCE_DEVICE, alone and many at once. The models are not part of the tree: without the data
- * directory these tests skip.
+ * Compares greedy texts of small real models with those of other programs, on every ISA level of
+ * the CPU or on $SCONCE_DEVICE, alone and many at once. The models are not part of the tree;
+ * without the data directory these tests are skipped.
  */
 #include <infer/engine.h>
 #include <infer/tokenizer.h>
@@ -83,7 +83,8 @@ static char *read_text(const char *path)
     return text;
 }
 
-/* The text behind the command line in the model's own page, to the fence that ends it. */
+/* Returns the example text of the model's own page: it follows a command line and ends at a
+ * fence. */
 static char *story(void)
 {
     const char *path = test_data("models/stories260K/stories260K.md");
@@ -119,7 +120,7 @@ TEST(stories260k_tells_its_story)
         generate(model, &on, &bos, 1, 256, &res);
         assert_int_equal(res.n, 256);
         text = res.text.data;
-        /* The first piece starts with the blank that SentencePiece puts before a text. */
+        /* The first piece starts with the space that SentencePiece puts before a text. */
         ASSERT_STREQ(text[0] == ' ' ? text + 1 : text, want);
         str_done(&res.text);
     }
@@ -127,7 +128,7 @@ TEST(stories260k_tells_its_story)
     free(want);
 }
 
-/* The @i-th line that is a list of numbers. */
+/* Reads the @i-th line that is a list of numbers; returns their count. */
 static size_t read_ids(const char *text, unsigned i, int32_t *ids, size_t max)
 {
     size_t n = 0;
@@ -174,7 +175,8 @@ TEST(tinystories_continues_as_a_plain_forward_pass_does)
 
 enum { N_ASKED = 16, N_TOKENS = 60, MAX_PROMPT = 150 };
 
-/* Prompts are beginnings of what the model tells, of different lengths, from different places. */
+/* Struct asked holds a request and its result. Prompts are parts of the model's own story, of
+ * different lengths, from different places. */
 struct asked {
     int32_t prompt[MAX_PROMPT];
     struct inf_request q;
@@ -208,7 +210,8 @@ static void take(struct asked *a, const struct inf_event *e)
         a->res.ids[a->res.n++] = e->tokens[i].token;
 }
 
-/* Requests join between the events of others, some at once and some when most are over. */
+/* Submits all requests. Each joins at a random moment while others run, or when all others have
+ * ended. */
 static void ask_all(struct inf_engine *engine, struct asked *asked, struct rng *rng)
 {
     uint32_t n_in = 0, n_over = 0;

@@ -57,7 +57,7 @@ static void golden_done(struct golden *g)
     free(g->logits);
 }
 
-/* Normalised mean square error: 0 is equal, 1 is as wrong as zeros would be. */
+/* Returns the normalised mean squared error: 0 means equal, 1 is the error of a row of zeros. */
 static double nmse_f64(const double *x, const float *want, size_t n)
 {
     double err = 0, sum = 0;
@@ -116,7 +116,7 @@ TEST(graphs_of_directories_compute_what_transformers_computes)
     }
 }
 
-/* GGUF has no key for the activation. */
+/* GGUF has no key for the activation, so only models with the usual one can be converted. */
 static bool has_gguf(const struct format *f)
 {
     return format_hparams(f)->act == GRAPH_ACT_SILU;
@@ -149,8 +149,9 @@ TEST(graphs_of_gguf_files_compute_the_same)
     }
 }
 
-/* Models of half precision keep K and V in half precision as well; for BF16 weights, CPUs that
- * multiply bfloat16 round rows to its 8 bits, and for F16 those that multiply it round sums. */
+/* Returns the allowed NMSE. Models of half precision also store K and V in half precision. CPUs
+ * that multiply bfloat16 round the rows of products with BF16 weights to 8 bits, and CPUs that
+ * multiply F16 round sums. */
 static double engine_bound(const struct inf_model *model, const struct test_target *on)
 {
     const enum inf_dtype dtype = inf_model_info(model)->dtype;

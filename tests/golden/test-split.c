@@ -77,7 +77,7 @@ TEST(models_are_measured_by_layers)
         for (uint32_t j = 0; j < sizes.n_layers; j++)
             sum += sizes.weights[j];
         sum += sizes.head;
-        /* Vectors that are stored with fewer bits are floats in the graph. */
+        /* The graph has vectors as floats, even if the file stores them with fewer bits. */
         assert_true(sum >= model_bytes_token(s.m) && sum < model_bytes_token(s.m) * 11 / 10);
         assert_int_equal(sizes.embd == 0, model_tied_head(s.m));
         assert_true(sizes.kv * sizes.n_layers == 3 * kv_layout_block_bytes(&layout));

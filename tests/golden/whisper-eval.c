@@ -64,7 +64,7 @@ static void open_parts(struct subject *s, const struct backend_params *on, bool 
         .max_texts = 2,
         .max_rows = MAX_TOKENS,
         .max_logits = MAX_TOKENS,
-        /* As a transcriber has it. */
+        /* The codec that a transcriber uses. */
         .codec = whisper_model_dtype(s->model) == INF_DTYPE_F32 ? CODEC_F32 : CODEC_F16,
     };
     struct decode_params with = p;
@@ -105,7 +105,7 @@ static int32_t likeliest(const float *row, uint32_t n)
     return (int32_t)best;
 }
 
-/* @rules NULL: none. */
+/* Prints the @n most likely next tokens. @rules may be NULL. */
 static void go_on(struct subject *s, const int32_t *tokens, uint32_t n_tokens, unsigned n,
                   const struct rules *rules)
 {

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The device that tests of whole models run on.
+ * Chooses the device on which tests of whole models run.
  *
  * $SCONCE_DEVICE names it. Without it the tests run on the CPU, once per supported ISA level.
  */
@@ -17,8 +17,8 @@ struct test_target {
     const char *name;         /* for messages */
 };
 
-/* The @i-th target. Returns false past the last one, and, with a message, if the device is
- * missing. */
+/* Sets the @i-th target: a device with an instruction set. Returns false after the last target, or,
+ * with a message, if the device is missing. */
 static inline bool test_target_at(size_t i, struct test_target *ret_target)
 {
     const char *device = getenv("SCONCE_DEVICE"), *isa = device ? NULL : cpu_rung_at(i);

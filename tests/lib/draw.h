@@ -7,8 +7,8 @@
 #include "core/rng.h"
 #include "lib/test.h"
 
-/* Whether to run a case of a slow test: one of @one_in cases, at random, or all of them with
- * test_full(). A failure must name its case. */
+/* Decides whether to run a case of a slow test: one of @one_in cases, at random, or all cases with
+ * test_full(). Messages of failures must name the case. */
 static inline bool test_drawn(unsigned one_in)
 {
     static struct rng rng;

@@ -27,7 +27,8 @@ void gguf_put_bools(struct gguf_writer *w, const char *key, const uint8_t *x, ui
 /* Writes @key, the value type, and any bytes after them. */
 void gguf_put_raw(struct gguf_writer *w, const char *key, uint32_t type, const void *data,
                   size_t len);
-/* @type is ggml's number of the type; the data starts at the next multiple of the alignment. */
+/* Writes a tensor. @type is ggml's number of the type; the data starts at the next multiple of the
+ * alignment. */
 void gguf_put_tensor(struct gguf_writer *w, const char *name, uint32_t type, const uint64_t *dims,
                      uint32_t n_dims, const void *data, size_t size);
 /* Writes only the directory entry of a tensor, without data. */
@@ -36,8 +37,8 @@ void gguf_put_entry(struct gguf_writer *w, const char *name, uint32_t type, cons
 
 /* Returns the whole file, which the caller frees; the writer is empty afterwards. */
 char *gguf_writer_finish(struct gguf_writer *w, size_t *ret_len);
-/* Writes it to a new file below $TMPDIR. The caller removes the file and frees the returned
- * path. */
+/* Writes the whole file to a new file below $TMPDIR. The caller removes the file and frees the
+ * returned path. */
 char *gguf_writer_save(struct gguf_writer *w);
 /* Writes any bytes to a new file, as gguf_writer_save() does. */
 char *test_file_save(const void *data, size_t len);

@@ -15,7 +15,7 @@ struct eval {
     double **values; /* [nodes], each [n, width] */
 };
 
-/* Row @i of a weight. */
+/* Decodes row @i of a weight. */
 static void row(const struct weight *w, size_t i, float *out)
 {
     uint64_t bytes = 0;
@@ -139,7 +139,7 @@ static void rope(const struct eval *e, const struct graph_node *node, const doub
     }
 }
 
-/* One row, one head. @out: [head_dim] */
+/* Computes the attention of one row and one head. @out: [head_dim] */
 static void attend(const struct attn_params *p, size_t n, size_t pos, const double *q,
                    const double *k, const double *v, double *scores, double *out)
 {

@@ -3,18 +3,19 @@
 
 /*
  * Evaluates a graph in double precision, for one sequence from position 0, directly from the
- * formulas in graph/graph.h. It is slow and shares no code with any backend: tests compare models
- * with it.
+ * formulas in graph/graph.h. The evaluation is slow and shares no code with any backend; tests
+ * compare models with it.
  */
 
 #include "graph/graph.h"
 
-/* *ret_logits: [n_tokens, width of the output], freed by the caller. Returns -EINVAL or -ENOMEM. */
+/* Sets *ret_logits, [n_tokens, width of the output], which the caller frees. Errors: -EINVAL,
+ * -ENOMEM. */
 int graph_eval_input(const struct graph *g, const int32_t *tokens, size_t n_tokens,
                      const double *input, double **ret_logits);
 /* Like graph_eval_input(), for graphs that take no input rows. */
 int graph_eval(const struct graph *g, const int32_t *tokens, size_t n_tokens, double **ret_logits);
-/* The values of all nodes, each [n_tokens, width]. */
+/* Returns the values of all nodes, each [n_tokens, width]. */
 int graph_eval_values(const struct graph *g, const int32_t *tokens, size_t n_tokens,
                       const double *input, double ***ret_values);
 void graph_values_free(const struct graph *g, double **values);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A temporary directory per test, for cmocka_unit_test_setup_teardown(). `dir` is its path. */
+/* Makes a temporary directory for each test, with cmocka_unit_test_setup_teardown(). `dir` is its
+ * path. */
 
 #include <ftw.h>
 

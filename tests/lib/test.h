@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The header that every unit test includes: cmocka and macros of our own.
+ * Every unit test includes this header, which has cmocka and macros of our own.
  *
  * A test program is a list of TEST(name) bodies and RUN_TESTS(name, …) at its end. Names are
  * sentences. Tests that need files outside the tree call test_data(), and skip() if it returns
@@ -32,7 +32,7 @@
         if (r_ < 0)                                                                                \
             fail_msg("%s: %s", #expr, strerror((int)-r_));                                         \
     } while (0)
-/* Like ASSERT_OK(), for calls that fill @err. */
+/* Works like ASSERT_OK(), for calls that fill @err. */
 #define ASSERT_OK_ERR(expr, err)                                                                   \
     do {                                                                                           \
         const long r_ = (long)(expr);                                                              \
@@ -52,14 +52,15 @@
             fail_msg("\"%s\" does not contain \"%s\"", text, part);                                \
     } while (0)
 
-/* Whether to run all cases; otherwise slow tests run a random or fixed part of them. */
+/* Returns whether to run all cases; otherwise slow tests run a random or fixed part of their
+ * cases. */
 static inline bool test_full(void)
 {
     return getenv("SCONCE_TEST_FULL");
 }
 
-/* A path below the directory of real models: $SCONCE_DATA, or shared/data beside the tree. NULL if
- * there is none: then the test must skip(). */
+/* Returns a path below the directory of real models: $SCONCE_DATA, or shared/data beside the tree.
+ * Returns NULL if the file is missing: then the test must skip(). */
 static inline const char *test_data(const char *name)
 {
     static char path[4096];
@@ -75,7 +76,7 @@ static inline const char *test_data(const char *name)
     return NULL;
 }
 
-/* A path below tests/golden. */
+/* Returns a path below tests/golden. */
 static inline const char *test_golden(const char *name)
 {
     static char path[4096];
@@ -85,7 +86,7 @@ static inline const char *test_golden(const char *name)
     return path;
 }
 
-/* Tools that slow programs down say by how much. */
+/* Returns how many times slower a tool, such as qemu, makes the test program: 1 without one. */
 static inline double test_slowness(void)
 {
     const char *text = getenv("SCONCE_TEST_SLOW");
@@ -93,7 +94,8 @@ static inline double test_slowness(void)
     return text && atof(text) > 1 ? atof(text) : 1;
 }
 
-/* Rounds of a random test: @n, or fewer by test_slowness(). With test_full() always @n. */
+/* Returns the number of rounds of a random test: @n, or @n divided by test_slowness(). With
+ * test_full() it is always @n. */
 static inline uint32_t test_rounds(uint32_t n)
 {
     const double few = n / test_slowness();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Runs attempts in processes that confine themselves. They see the directory `dir`, in which
- * models/ is the only model directory. */
+/* Runs attempts in processes that confine themselves. The processes see the directory `dir`, in
+ * which models/ is the only model directory. */
 
 #include "common/confine/confine.h"
 
@@ -32,8 +32,8 @@ static struct config *config_here(void)
     return c;
 }
 
-/* The wait status of a process that ran @attempt after it was confined; the result of @attempt is
- * its exit status. */
+/* Runs @attempt in a process that first confines itself. Returns the wait status of the process;
+ * its exit status is the result of @attempt. */
 static int confined(const char *service, enum phase phase, int (*attempt)(const void *arg),
                     const void *arg)
 {

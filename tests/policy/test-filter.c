@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Seccomp filters of every architecture, run by an interpreter of the few BPF instructions that
- * they use: their decisions match the rules, also for other architectures than that of this
- * machine.
+ * Runs the seccomp filters of every architecture with an interpreter of the few BPF instructions
+ * that they use. The decisions of the filters must match the rules, also for architectures other
+ * than this machine's.
  */
 #include <linux/seccomp.h>
 
@@ -108,7 +108,7 @@ static void decide(const struct filter *f, const struct seccomp_data *data)
                  data->args[1], data->args[2], policy_arch_name(f->arch), is, should);
 }
 
-/* Tries the arguments that a rule allows, and each of them with one bit changed. */
+/* Tries the arguments that a rule allows, and each argument with one bit changed. */
 static void try_rule(const struct filter *f, const struct policy_rule *rule)
 {
     struct seccomp_data data = {.nr = policy_call_number(rule->name, f->arch),

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The null device
+ * Implements the null device.
  *
- * A KV cell holds a hash of one token and its position. A row folds the cells of all positions up
- * to its own, so that every block of the table affects the result.
+ * The KV store has one cell per token, with a hash of the token and its position. The logits of a
+ * row depend on the sum of the cells of all positions up to the row's own position, so every block
+ * of the sequence affects them.
  */
 #include "backend/null/null.h"
 
@@ -20,10 +21,10 @@
 
 struct null_backend {
     struct backend base;
-    struct backend_ops ops; /* with or without lists */
+    struct backend_ops ops; /* logits is NULL unless options.makes_lists is set */
     struct null_options options;
     uint64_t n_steps;
-    struct kv_store *stores; /* list of all existing stores */
+    struct kv_store *stores; /* list of all stores of this device */
     bool lost;
     uint32_t n_recovers; /* calls of recover() since the loss */
     struct rng fate;
@@ -40,7 +41,7 @@ struct plan {
     struct plan_limits limits;
     uint32_t n_vocab;
     bool has_input;
-    float rows[]; /* [limits.max_logits, n_vocab], of the last run */
+    float rows[]; /* [limits.max_logits, n_vocab]: logits of the last run */
 };
 
 static uint64_t mix_hash(uint64_t x)
@@ -222,7 +223,8 @@ static void pause_for(const struct null_backend *nb, const struct batch *batch)
         nanosleep(&ts, NULL);
 }
 
-/* Whether the device is lost: already, by @doomed, or by chance. */
+/* Returns whether the device is lost now: because it was lost before, because @doomed is set, or by
+ * chance. */
 static bool is_lost(struct null_backend *nb, bool doomed)
 {
     const uint32_t one_in = nb->options.lose_one_in;
@@ -237,7 +239,7 @@ static bool is_lost(struct null_backend *nb, bool doomed)
     return true;
 }
 
-/* Inserts a value into the list, behind all equal ones. */
+/* Inserts a value into the sorted list, behind all equal values. */
 static void insert_top(struct top_row *top, int32_t id, float value)
 {
     uint32_t at = top->n < top->n_wanted ? top->n++ : top->n - 1;
@@ -266,7 +268,8 @@ static void list_top(const float *row, uint32_t n_vocab, struct top_row *top)
         top->n = 0;
 }
 
-/* If a list is returned, the whole row is filled with garbage. */
+/* Returns row @i of the logits, or its list if a list is requested. In the second case the row is
+ * filled with NaN, so that tests fail if somebody reads it. */
 static void answer_row(struct null_backend *nb, const struct plan *plan, uint32_t i, float *logits,
                        struct top_row *tops)
 {
@@ -330,7 +333,7 @@ static int null_logits(struct backend *b, struct plan *plan, uint32_t i, float *
     return 0;
 }
 
-/* Overwrites everything that the device held before it was lost. */
+/* Overwrites all cells that the device stored before it was lost. */
 static void poison_stores(struct null_backend *nb)
 {
     for (struct kv_store *store = nb->stores; store; store = store->next)

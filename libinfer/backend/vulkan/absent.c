@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions of vulkan-backend.h in a build without Vulkan.
+ * Implements the functions of vulkan-backend.h in a build without Vulkan.
  */
 #include "backend/vulkan/vulkan-backend.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From graph nodes to stages
+ * Compiles graph nodes into stages
  *
  * Nodes are visited in order. A norm over the whole width includes the selection of rows before it.
- * Products with the same input run side by side. A product includes the residual sum behind it; two
- * products and the gated unit behind them become one kernel; norm, rotation and storing of heads
- * behind a product become one kernel. A node joins a stage only if no other node reads the values
- * in between.
+ * Products with the same input run side by side. A product includes the residual sum that follows
+ * it; two products and the gated unit that follows them become one kernel; the norm, the rotation
+ * and the storing of heads that follow a product become one kernel. A node joins a stage only if no
+ * other node reads the values in between.
  */
 #include <errno.h>
 #include <string.h>
@@ -16,14 +16,14 @@
 #include "graph/plan.h"
 #include "quant/dtype.h"
 
-/* A binding starts at a multiple of at most 256 bytes (the maximum that Vulkan allows). Places are
- * in units of 4 bytes, of which plan_place() gives multiples of 64. */
+/* The bytes of a unit in which plan_place() counts. It places values at multiples of 64 units,
+ * which are 256 bytes: Vulkan devices may require no larger alignment of bindings. */
 #define UNIT 4u
 
 struct compiler {
     struct emit e;
     struct graph_users users;
-    bool *done; /* [n]: a stage computes it, or leaves it to a later one */
+    bool *done; /* [n]: a stage computes it, or leaves it to a later stage */
 };
 
 static const struct graph_node *node_at(const struct compiler *c, graph_ref ref)
@@ -36,7 +36,7 @@ static graph_ref only_user(const struct compiler *c, graph_ref ref, enum graph_o
     return graph_only_user(&c->users, c->e.g, ref, op);
 }
 
-/* The current stage writes @ref. */
+/* Notes that the current stage writes @ref. */
 static void stage_makes(struct compiler *c, graph_ref ref)
 {
     struct vkb_value *v = &c->e.plan->values[ref];
@@ -59,7 +59,7 @@ static void stage_end(struct compiler *c)
     c->e.joins = false;
 }
 
-/* Compiles one product with what follows it, except for the work on heads. */
+/* Compiles one product with the nodes that follow it, except for the work on heads. */
 static int compile_product(struct compiler *c, graph_ref ref)
 {
     const struct graph_node *n = node_at(c, ref);
@@ -81,7 +81,7 @@ static int compile_product(struct compiler *c, graph_ref ref)
     sum = only_user(c, dst, GRAPH_ADD);
     if (sum >= 0) {
         add = node_at(c, sum)->src[node_at(c, sum)->src[0] == dst];
-        /* An earlier stage must have made it: dispatches of one stage run in any order. */
+        /* An earlier stage must have made @add: dispatches of one stage run in any order. */
         if (add != dst && c->e.plan->values[add].made &&
             c->e.plan->values[add].first < c->e.plan->n_stages) {
             p.add = add;
@@ -187,7 +187,8 @@ static int compile_plain(struct compiler *c, graph_ref ref)
     return r;
 }
 
-/* If attention is the only reader, work on heads is done where k and v are stored. */
+/* Whether @ref, which works on heads, can be done where k and v are stored: attention must be its
+ * only reader. */
 static bool attention_can_do(const struct compiler *c, graph_ref ref)
 {
     const struct graph_node *n = node_at(c, ref);
@@ -278,7 +279,7 @@ static void place_step(struct plan *plan)
     struct vkb_step_layout *s = &plan->step;
 
     s->max_blocks = l->max_seqs * DIV_UP(l->max_ctx, plan->store->layout.block_tokens);
-    /* One row per tile, in classes that have such tiles. */
+    /* Some classes have tiles of one row. */
     s->max_tiles = MAX(l->max_rows, VKB_FEW_ROWS);
     s->tokens = 16;
     s->row_pos = s->tokens + l->max_rows;

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The used parts of VK_KHR_cooperative_matrix, revision 2, because headers of distributions are
- * often older than drivers.
+ * Declares the parts of VK_KHR_cooperative_matrix, revision 2, that are used here, because the
+ * Vulkan headers of distributions are often older than drivers.
  */
 
 #include "backend/vulkan/loader.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dispatches of norms, work on heads, attention, and lists of the largest logits.
+ * Writes the dispatches that compute norms, that rotate and store heads, that compute attention,
+ * and that list the largest logits.
  */
 #include <errno.h>
 #include <string.h>
@@ -45,7 +46,7 @@ static bool whole_heads(uint32_t head_dim, const struct rope_params *rope)
     return head_dim % 4 == 0 && (!rope || rope->n_dims % (rope->style == ROPE_HALF ? 8 : 4) == 0);
 }
 
-/* Specialization constants of elem/heads. */
+/* Sets the specialization constants of elem/heads. */
 static void heads_spec(struct vkb_choice *c, bool whole, uint32_t parts, uint32_t norms,
                        const struct rope_params *rope, uint32_t format, bool store)
 {
@@ -86,7 +87,7 @@ int emit_rope(struct emit *e, const struct graph_node *n, graph_ref dst, enum vk
     return 0;
 }
 
-/* The rotation that q and k share; NULL: no rotation. */
+/* Finds the rotation that q and k share; *ret_rope is NULL if there is no rotation. */
 static int common_rope(struct emit *e, const struct emit_heads *h,
                        const struct rope_params **ret_rope)
 {
@@ -219,7 +220,8 @@ static struct push_attention attention_push(const struct emit *e, const struct g
     };
 }
 
-/* The kernel that loops over the context, and the one that merges its parts. */
+/* Emits the kernel that loops over the context, and the kernel that merges the parts of the context
+ * if they are computed separately. */
 static int attention_tiles(struct emit *e, const struct graph_node *n, graph_ref dst,
                            enum vkb_class class, const struct vkb_attention *choice)
 {
@@ -258,7 +260,8 @@ static int attention_tiles(struct emit *e, const struct graph_node *n, graph_ref
     return 0;
 }
 
-/* In steps with many rows, single rows of a sequence have their own kernel. */
+/* Emits attention for one class of steps. Steps with many rows may have tiles with only one row,
+ * which need a kernel of their own. */
 static int attention_class(struct emit *e, const struct graph_node *n, graph_ref dst,
                            enum vkb_class class)
 {
@@ -297,7 +300,7 @@ int emit_tops(struct emit *e, graph_ref logits)
     struct vkb_choice runs, tops;
     struct vkb_dispatch *d;
 
-    /* Without these kernels the host samples. */
+    /* Without these kernels there are no lists, and the host reads whole rows of logits. */
     if (!vkb_pick_plain(e->caps, "sample/runs", &runs) ||
         !vkb_pick_plain(e->caps, "sample/tops", &tops))
         return 0;
@@ -330,7 +333,8 @@ int emit_tops(struct emit *e, graph_ref logits)
 int emit_begin(struct emit *e)
 {
     const struct kv_layout *layout = &e->plan->store->layout;
-    /* Tiles of one row: in steps with few rows all of them, else at most one per sequence. */
+    /* The maximum number of tiles with only one row. In a step with few rows all tiles may be such
+     * tiles; in a step with many rows each sequence has at most one. */
     const uint32_t singles = MAX(VKB_FEW_ROWS, e->plan->limits.max_seqs);
     uint64_t parts = 0;
 

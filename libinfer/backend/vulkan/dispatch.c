@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dispatches of embeddings, products and element-wise operations. The kernels with their slots and
- * push constants are in shaders/.
+ * Writes the dispatches of embeddings, products and element-wise operations. The kernels are in
+ * shaders/, and push.h lists their slots and push constants.
  */
 #include "backend/vulkan/dispatch.h"
 
@@ -121,7 +121,8 @@ static struct vkb_bind weight_bind(const struct weight *w, uint64_t row_bytes, u
     };
 }
 
-/* Buffers keep the host's addresses modulo 16. */
+/* Whether rows of @w start at multiples of 16 bytes on the device, which keeps the host's addresses
+ * modulo 16. */
 static bool is_aligned(const struct weight *w, uint64_t row_bytes)
 {
     return ((uintptr_t)w->data | row_bytes) % 16 == 0;
@@ -135,8 +136,9 @@ static uint32_t class_rows(const struct emit *e, enum vkb_class class, bool kept
     return class == VKB_ONE ? 1 : class == VKB_FEW ? MIN(most, VKB_FEW_ROWS) : most;
 }
 
-/* Packs @src for the products that follow, unless it was packed last. The packing waits as @e says,
- * and the first product waits for the packing. */
+/* Packs @src for the products that follow, unless the last packing was of @src, too. The packing
+ * waits for the dispatch before it unless e->joins is set, and the first product waits for the
+ * packing. */
 static int emit_pack(struct emit *e, enum vkb_class class, enum vkb_pack pack, graph_ref src,
                      bool *ret_new)
 {
@@ -163,7 +165,7 @@ static int emit_pack(struct emit *e, enum vkb_class class, enum vkb_pack pack, g
     return 0;
 }
 
-/* One dispatch for as many columns as fit into one binding of weights. */
+/* Emits a dispatch for each range of columns whose weights fit into one binding. */
 static int matmul_class(struct emit *e, const struct emit_product *p, enum vkb_class class,
                         const struct vkb_bind *bias)
 {
@@ -275,7 +277,7 @@ static int emit_embed(struct emit *e, const struct graph_node *n, graph_ref dst,
     return 0;
 }
 
-/* Values that one kernel reads and writes element by element. */
+/* Emits a kernel that reads and writes values element by element. */
 static int emit_elem(struct emit *e, const char *name, const struct graph_node *n, graph_ref dst,
                      enum vkb_class class, const uint32_t *spec, uint32_t n_spec)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Writes dispatches: each call appends the dispatches of an operation to the lists of all
- * classes. */
+/* Writes dispatches: each call appends the dispatches of an operation to the lists of all classes
+ * of steps (enum vkb_class). */
 
 #include "backend/vulkan/program.h"
 
@@ -11,7 +11,7 @@ struct emit {
     const struct graph *g;
     const struct vkb_caps *caps;
     struct inf_err *reterr;
-    bool joins;     /* the next dispatch does not wait for the last one */
+    bool joins;     /* the next dispatch does not wait for the one before it */
     uint32_t layer; /* number of attention operations so far */
     /* The value that was packed last, plus one, for each list. */
     uint32_t packed[VKB_CLASS_N][VKB_PACK_N];
@@ -21,7 +21,7 @@ struct emit {
 struct emit_product {
     const struct weight *w, *w2, *bias;
     enum graph_act act;
-    graph_ref src, add, dst; /* add: GRAPH_NONE for nothing */
+    graph_ref src, add, dst; /* add: GRAPH_NONE if there is none */
 };
 
 /* An input of attention: a computed value, and the operations that its heads still need. */
@@ -36,8 +36,9 @@ struct emit_heads {
     const struct attn_params *attn;
 };
 
-/* Checks what all lists share. All of these functions return -EOPNOTSUPP with the reason, or
- * -ENOMEM. */
+/* Checks that the device can compute all attention of the graph, and chooses the plan's tiles and
+ * the size of its buffer of parts. This function and the next ones return -EOPNOTSUPP with the
+ * reason, or -ENOMEM. */
 int emit_begin(struct emit *e);
 /* Whether one kernel computes a gated unit with these weights. */
 bool emit_can_glu(const struct emit *e, const struct weight *w, const struct weight *w2);
@@ -46,14 +47,14 @@ int emit_heads(struct emit *e, const struct emit_heads *h);
 int emit_attention(struct emit *e, const struct graph_node *n, graph_ref dst);
 int emit_norm(struct emit *e, const struct graph_node *n, graph_ref src, graph_ref dst,
               bool gather);
-/* EMBED, GLU, ADD, SCALE, ROWS, ROPE. */
+/* Emits an EMBED, GLU, ADD, SCALE, ROWS or ROPE. */
 int emit_plain(struct emit *e, const struct graph_node *n, graph_ref dst);
-/* The largest logits, and the sums that their probabilities need. */
+/* Emits the lists of the largest logits, and the sums that probabilities need. */
 int emit_tops(struct emit *e, graph_ref logits);
 
-/* Shared by the files that emit dispatches. */
+/* The next functions are shared by the files that emit dispatches. */
 
-/* A dispatch with the step buffer bound; NULL if memory is short. */
+/* Appends a dispatch with the step buffer bound; NULL if memory is short. */
 struct vkb_dispatch *emit_add(struct emit *e, enum vkb_class class, const struct vkb_choice *choice,
                               const void *push, uint32_t push_size);
 struct vkb_bind emit_value(graph_ref ref);

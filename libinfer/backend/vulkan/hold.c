@@ -22,7 +22,7 @@ struct vkb_held {
     struct vkb_device *dev;
 };
 
-/* Some usual dimensions of models. They select kernels, and so do the formats of weights. */
+/* Usual dimensions of models. Kernels are selected by these and by the formats of weights. */
 static const uint32_t widths[] = {64, 1024, 2048, 4096};
 static const uint32_t head_dims[] = {64, 128}, groups[] = {1, 2, 4, 8};
 
@@ -61,7 +61,7 @@ static int compile_products(struct vkb_device *dev, enum inf_dtype dtype)
     int r;
 
     r = compile_choice(dev, vkb_pick_embed(caps, dtype, &choice), &choice);
-    /* All combinations of activation or none, aligned or not, in each class. */
+    /* All combinations of gated or plain products, aligned or unaligned weights, and classes. */
     for (unsigned i = 0; r == 0 && i < ARRAY_SIZE(widths) * 4 * n; i++) {
         const unsigned way = i / n % 4;
         const struct vkb_product p = {.dtype = dtype,
@@ -100,14 +100,16 @@ static int compile_plain(struct vkb_device *dev, const char *name)
 {
     struct vkb_choice choice;
 
-    /* Kernels with formats and with heads are compiled above; names with blanks are variants. */
+    /* The functions above compile products, attention, and kernels with a blank in their names,
+     * which are variants for a format. */
     if (strchr(name, ' ') || text_starts_with(name, "matmul/") ||
         text_starts_with(name, "attention/"))
         return 0;
     return compile_choice(dev, vkb_pick_plain(&dev->info->caps, name, &choice), &choice);
 }
 
-/* A failure here is ignored: it occurs again, and is reported, when a model needs the kernel. */
+/* Compiles the kernels that models usually need. A failure is ignored: it occurs again, and is
+ * reported, when a model needs the kernel. */
 static void compile_all(struct vkb_device *dev)
 {
     struct vkb_choice choice;
@@ -127,7 +129,8 @@ static void compile_all(struct vkb_device *dev)
     vkb_pipelines_save(dev);
 }
 
-/* Software devices compile at dispatch and store nothing. */
+/* Whether compiling in advance helps: software devices compile at the first dispatch and store
+ * nothing. */
 static bool keeps_kernels(const struct vkb_device *dev)
 {
     return dev->info->caps.kind != VKB_SOFTWARE || vkb_pretend.discrete;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Enumeration: every physical device with its features, limits and any reason why it is unusable.
+ * Lists every physical device with its features, its limits and, if it is unusable, the reason.
  */
 #include "backend/vulkan/instance.h"
 
@@ -54,8 +54,8 @@ static enum vkb_kind kind_of(VkPhysicalDeviceType type)
     }
 }
 
-/* Finds a queue family that computes; preferably one that does nothing else, so that our work does
- * not delay a display. */
+/* Finds a queue family that computes, preferably without graphics, so that computing does not delay
+ * a display. */
 static bool find_queue(const struct vkb_instance *in, struct vkb_device_info *info)
 {
     VkQueueFamilyProperties families[32];
@@ -80,7 +80,7 @@ static bool find_queue(const struct vkb_instance *in, struct vkb_device_info *in
     return true;
 }
 
-/* The one matrix shape for which the kernels are written. */
+/* Whether @p is the one matrix shape for which the kernels are written. */
 static bool is_our_shape(const struct vkb_coopmat_properties *p)
 {
     return p->m_size == 16 && p->n_size == 16 && p->k_size == 16 &&
@@ -154,7 +154,8 @@ static void read_features(const struct vkb_instance *in, struct vkb_device_info 
     caps->int16 = f.features.shaderInt16;
     caps->storage8 = f12.storageBuffer8BitAccess;
     caps->storage16 = f11.storageBuffer16BitAccess;
-    /* Features that the extension needs; kernels without it use device scope. */
+    /* The extension needs F16 and the Vulkan memory model. While this model is enabled, device
+     * scope, which the other kernels use, is a feature of its own. */
     caps->coopmat = f12.shaderFloat16 && f12.vulkanMemoryModel && f12.vulkanMemoryModelDeviceScope;
     if (!f12.timelineSemaphore)
         info->unusable = "it has no timeline semaphores";

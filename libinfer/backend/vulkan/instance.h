@@ -4,8 +4,9 @@
 /*
  * The Vulkan devices of this machine and their capabilities
  *
- * Devices are listed best first: discrete, integrated, virtual, then software such as lavapipe;
- * within a kind in the driver's order. "vulkan:N" is the N-th of this list.
+ * Devices are listed best first: discrete, integrated, virtual, then software such as lavapipe.
+ * Devices of one kind are in the order of the drivers. "vulkan:N" is device N of this list, counted
+ * from 0.
  */
 
 #include "backend/vulkan/loader.h"
@@ -21,17 +22,18 @@ enum vkb_kind {
     VKB_SOFTWARE, /* computes on the CPU */
 };
 
-/* Properties that select kernels and memory, with quirks applied. Sizes in bytes. */
+/* The properties by which kernels and memory are selected, as quirks.c corrects them. Sizes are in
+ * bytes. */
 struct vkb_caps {
     enum vkb_kind kind;
     uint32_t subgroup_size, subgroup_min, subgroup_max;
     bool subgroup_arithmetic, subgroup_shuffle;
-    bool subgroup_control; /* a pipeline may request a size between min and max */
+    bool subgroup_control; /* a pipeline may request a subgroup size between min and max */
     bool fp16;             /* arithmetic on 16-bit floats */
     bool int8;             /* arithmetic on 8-bit integers */
     bool int16;            /* arithmetic on 16-bit integers */
     bool storage8, storage16;
-    bool int_dot; /* packed dot product of 4 int8, in hardware */
+    bool int_dot; /* dot product of 4 packed int8, in hardware */
     bool coopmat; /* VK_KHR_cooperative_matrix: F16 × F16 + F32 of 16 × 16 × 16 in a subgroup */
     bool coopmat_nv;    /* VK_NV_cooperative_matrix2 */
     bool texel;         /* texel buffers are read faster than storage buffers */
@@ -43,7 +45,7 @@ struct vkb_caps {
     bool memory_budget;
     uint32_t shared_size; /* per workgroup */
     uint32_t max_invocations;
-    uint32_t max_loops; /* limit of the total rounds of all loops of an invocation; 0: none */
+    uint32_t max_loops; /* limit of the rounds of all loops of an invocation together; 0: none */
     uint64_t max_range; /* per storage buffer binding */
     uint64_t max_texels;
     uint64_t max_alloc;
@@ -73,14 +75,15 @@ struct vkb_instance {
     struct vkb_device_info devices[VKB_DEVICES_MAX];
 };
 
-/* The instance of this process, which all users share by reference count. Any thread may call it.
- * -EOPNOTSUPP with the reason: no loader, no driver, no device. */
+/* Returns the instance of this process, which all users share by reference count. Any thread may
+ * call it. -EOPNOTSUPP with the reason: no loader, no driver, no device. */
 int vkb_instance_new(struct vkb_instance **ret_instance, struct inf_err *reterr);
 struct vkb_instance *vkb_instance_free(struct vkb_instance *in);
 DEFINE_CLEANUP(struct vkb_instance *, vkb_instance_free);
 
-/* Total device memory, and the bytes that this process can still allocate, as the driver reports
- * them if it does (VK_EXT_memory_budget). */
+/* *ret_total is the size of the device's largest memory heap, *ret_free the bytes that this process
+ * can still allocate there. If the driver does not report the latter (VK_EXT_memory_budget), both
+ * are equal. */
 void vkb_memory(const struct vkb_instance *in, const struct vkb_device_info *info,
                 uint64_t *ret_total, uint64_t *ret_free);
 /* Whether the device has the extension. False also if the query fails. */

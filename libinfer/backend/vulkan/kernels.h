@@ -4,8 +4,8 @@
 /*
  * The kernels, and their selection for a device
  *
- * A kernel is a shader of shaders/, compiled for one format and one way of access. A choice adds
- * values for its specialization constants and says how much work one workgroup does.
+ * A kernel is a shader of shaders/, compiled for one format and one way to read weights. A choice
+ * adds values for the kernel's specialization constants and says how much work one workgroup does.
  */
 
 #include "backend/backend.h"
@@ -24,7 +24,7 @@ struct vkb_kernel {
 size_t vkb_n_kernels(void);
 const struct vkb_kernel *vkb_kernel_at(size_t i);
 
-/* Number formats in which a product takes rows of x, besides plain floats. */
+/* The formats in which a product reads rows of x. VKB_PACK_NONE: plain floats. */
 enum vkb_pack {
     VKB_PACK_NONE,
     VKB_PACK_Q8,  /* matmul/quantise */
@@ -53,7 +53,7 @@ enum vkb_class {
  * device prefers them and there is one. NULL: none. */
 const struct vkb_kernel *vkb_kernel_find(const struct vkb_caps *caps, const char *name);
 
-/* Product of x with K columns and weights with N rows. */
+/* A product of x with K columns and weights with N rows. */
 struct vkb_product {
     enum inf_dtype dtype;
     uint32_t K, N;
@@ -75,8 +75,8 @@ bool vkb_pick_embed(const struct vkb_caps *caps, enum inf_dtype dtype,
 struct vkb_attention {
     struct vkb_choice choice;
     uint32_t tile_rows;   /* rows that share a pass over the context */
-    uint32_t rows_from;   /* tiles with fewer rows are left to the choice for few rows */
-    uint32_t heads;       /* heads of a KV head that share a pass */
+    uint32_t rows_from;   /* tiles with fewer rows are left to the choice for VKB_FEW */
+    uint32_t heads;       /* query heads of a KV head that share a pass */
     uint32_t max_ctx;     /* the longest context; UINT32_MAX: any */
     uint32_t part_tokens; /* the context is summed in parts of this size, the same for all
                              classes */
@@ -84,9 +84,9 @@ struct vkb_attention {
     bool finishes;        /* contexts of one part are finished without a merge */
 };
 
-/* One of STORE_… of push.h. */
+/* The format of the KV store: one of STORE_… of push.h. */
 uint32_t vkb_store_format(const struct kv_layout *layout);
 bool vkb_pick_attention(const struct vkb_caps *caps, const struct kv_layout *layout,
                         uint32_t n_heads, enum vkb_class class, struct vkb_attention *ret_choice);
-/* Selects a kernel without formats: "norm", "heads", "glu", "add", "scale", "rows", "topk"…. */
+/* Selects a kernel that does not depend on a format, such as "elem/norm" or "sample/tops". */
 bool vkb_pick_plain(const struct vkb_caps *caps, const char *name, struct vkb_choice *ret_choice);

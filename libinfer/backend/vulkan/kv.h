@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* K and V on the device: the KV functions of backend_ops. */
+/* Keeps K and V on the device: the KV functions of backend_ops. */
 
 #include "backend/vulkan/program.h"
 

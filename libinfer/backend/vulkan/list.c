@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Vulkan devices as the device list shows them.
+ * Adds the Vulkan devices to the list of devices.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The Vulkan loader, opened at run time
+ * Opens the Vulkan loader at run time
  *
  * libvulkan is not linked, so a machine without it can use the CPU. Function pointers are in tables
  * per instance and device, so that several devices can be open at once.

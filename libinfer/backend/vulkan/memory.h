@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * Buffers, placed in few large allocations
+ * Places buffers in few large allocations
  *
- * A device allows only some thousand allocations, and each is slow. A heap (one per memory type in
- * use) allocates chunks and hands out spans of them: first fit, and neighboring gaps merge. Host
- * pages can also be imported; the device then reads them in place.
+ * A device allows only some thousand allocations, and each allocation is slow. A heap (one per
+ * memory type in use) allocates chunks and gives each buffer the first free span that is large
+ * enough. Neighboring free spans are merged. Host pages can also be imported; the device then reads
+ * them in place.
  */
 
 #include "backend/vulkan/gpu.h"
@@ -28,13 +29,13 @@ struct vkb_buffer {
     VkDeviceMemory imported;
 };
 
-/* Contents are undefined. -ENOMEM with the reason. */
+/* The content of a new buffer is undefined. -ENOMEM with the reason. */
 int vkb_buffer_new(struct vkb_device *dev, enum vkb_place place, uint64_t size,
                    struct vkb_buffer *ret_buffer, struct inf_err *reterr);
 /* Imports the pages that hold @size bytes at @ptr, read-only. *ret_offset is the offset of @ptr in
  * the buffer. -EOPNOTSUPP: the device cannot import them. */
 int vkb_buffer_import(struct vkb_device *dev, const void *ptr, uint64_t size,
                       struct vkb_buffer *ret_buffer, uint64_t *ret_offset);
-/* Does nothing with a zeroed buffer. */
+/* Frees a buffer. Does nothing with a zeroed buffer. */
 void vkb_buffer_done(struct vkb_device *dev, struct vkb_buffer *buffer);
 void vkb_heaps_free(struct vkb_device *dev);

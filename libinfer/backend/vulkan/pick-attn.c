@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Selection of attention kernels
+ * Selects attention kernels
  *
- * Single rows and tiles of more rows have different kernels. On software devices both give the same
- * bits; on GPUs the order of their sums differs.
+ * Single rows and tiles of more rows have different kernels. On software devices both kernels give
+ * the same bits; on GPUs the order of their sums differs.
  */
 #include "backend/vulkan/kernels.h"
 #include "backend/vulkan/push.h"
@@ -16,7 +16,7 @@
 #define LANES_QUERIES       8u
 #define LANES_HEADS_OF_MANY 4u
 #define LANES_ROUNDS_MAX    8u
-/* With this many workgroups, heads alone keep the cores busy. */
+/* With this many workgroups the heads keep all cores busy, and the context need not be split. */
 #define LANES_WORK_MIN 8u
 
 /* attention/row: tokens of a part, and registers per invocation for queries. */
@@ -59,7 +59,7 @@ static void set_constant(struct vkb_attention *a, uint32_t i, uint32_t value)
     a->choice.n_spec = MAX(a->choice.n_spec, i + 1);
 }
 
-/* How many tokens fit into the loop limit if @tokens take @rounds rounds of loops. */
+/* The longest context within the device's limit of loops, if @tokens take @rounds rounds. */
 static uint32_t longest_context(const struct vkb_caps *caps, uint32_t tokens, uint32_t rounds)
 {
     return caps->max_loops > 0 ? (caps->max_loops / rounds - 1) * tokens : UINT32_MAX;
@@ -71,8 +71,8 @@ static bool can_lanes(const struct vkb_caps *caps, const struct kv_layout *layou
            chunks_of_each(layout, caps->subgroup_size) <= LANES_ROUNDS_MAX;
 }
 
-/* For single rows a subgroup takes as many heads of one row as possible, else some heads of several
- * rows. */
+/* In steps with many rows, a subgroup takes some heads of several rows; in other steps, as many
+ * heads of one row as possible. */
 static bool pick_lanes(const struct vkb_caps *caps, const struct kv_layout *layout, uint32_t group,
                        enum vkb_class class, struct vkb_attention *a)
 {

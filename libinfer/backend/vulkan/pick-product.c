@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Selection of product kernels
+ * Selects product kernels
  *
- * Software devices use matmul/rows for everything. Other devices read weights as fast as they can
- * for few rows (matmul/vecdot if they multiply four bytes at a time, else matmul/vec). For many
- * rows they decode weights once for several rows (matmul/coop if subgroups multiply matrices, else
- * matmul/tile).
+ * Software devices use matmul/rows for everything. On other devices, the kernels for few rows read
+ * weights as fast as they can (matmul/vecdot if the device multiplies four bytes at a time, else
+ * matmul/vec). The kernels for many rows decode weights once for several rows (matmul/coop if
+ * subgroups multiply matrices, else matmul/tile).
  */
 #include <stdio.h>
 
@@ -27,7 +27,8 @@ static bool find_product(const struct vkb_caps *caps, const char *family,
     return ret_choice->kernel != NULL;
 }
 
-/* A lane computes as many rows of both as possible while the code fits the instruction cache. */
+/* A lane computes as many rows of x and of weights as possible while the code fits the instruction
+ * cache. */
 static bool pick_rows(const struct vkb_caps *caps, const struct vkb_product *p,
                       enum vkb_class class, struct vkb_choice *c)
 {
@@ -63,7 +64,7 @@ static bool pick_vec(const struct vkb_caps *caps, const struct vkb_product *p, e
     return true;
 }
 
-/* 64 rows of both, or half as many if that does not fit. */
+/* A workgroup takes 64 rows of x and 64 rows of weights, or half as many if 64 do not fit. */
 static bool pick_tile(const struct vkb_caps *caps, const struct vkb_product *p,
                       struct vkb_choice *c)
 {
@@ -94,8 +95,8 @@ static uint32_t shared_bytes(const struct shape *s, uint32_t depth, bool glu)
            n_subgroups(s) * (glu ? 2 : 1) * FRAGMENT * FRAGMENT * (uint32_t)sizeof(float);
 }
 
-/* Large workgroups reuse what they read most often. Small matrices are split among more
- * workgroups. */
+/* Picks the largest shape that fits, because large workgroups use each number that they read most
+ * often. For small matrices it begins with smaller shapes, so that there are enough workgroups. */
 static bool pick_shape(const struct vkb_caps *caps, const struct vkb_product *p, uint32_t depth,
                        struct shape *ret_shape)
 {
@@ -115,7 +116,7 @@ static bool pick_shape(const struct vkb_caps *caps, const struct vkb_product *p,
 static bool pick_coop(const struct vkb_caps *caps, const struct vkb_product *p,
                       struct vkb_choice *c)
 {
-    /* So that every lane loads something in each step. */
+    /* With this depth, every lane loads something in each step along k. */
     const uint32_t depth = MAX(caps->subgroup_size, 32u);
     const bool known_size = caps->subgroup_control || caps->subgroup_min == caps->subgroup_max;
     struct shape s;
@@ -137,7 +138,7 @@ static bool pick_coop(const struct vkb_caps *caps, const struct vkb_product *p,
     return true;
 }
 
-/* One invocation per element, as in the definition. */
+/* One invocation computes one element. */
 static bool pick_ref(const struct vkb_caps *caps, const struct vkb_product *p, struct vkb_choice *c)
 {
     if (p->glu || !find_product(caps, "matmul/ref", p, c))
@@ -166,7 +167,7 @@ bool vkb_pick_pack(const struct vkb_caps *caps, enum vkb_pack pack, struct vkb_c
         .kernel = vkb_kernel_find(caps, q8 ? "matmul/quantise" : "matmul/halve"),
         .spec = {q8 ? 32 : MIN(256u, caps->max_invocations)},
         .n_spec = 1,
-        .columns = q8 ? 32 * 32 : 1u << 30, /* a row */
+        .columns = q8 ? 32 * 32 : 1u << 30, /* the whole row */
         .rows = 1,
     };
     return ret_choice->kernel != NULL;

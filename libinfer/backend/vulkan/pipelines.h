@@ -4,9 +4,9 @@
 /*
  * Compiled pipelines, cached across runs
  *
- * A pipeline is a kernel with values for its specialization constants. The driver's cache is read
- * at the start from a file named after device, driver and build, and written when new pipelines
- * were compiled. A damaged, foreign or missing file only costs time.
+ * A pipeline is a kernel with values for its specialization constants. When a device is opened, the
+ * driver's cache is read from a file that is named after a hash of device, driver and shaders. It
+ * is written when new pipelines were compiled. A damaged, foreign or missing file only costs time.
  */
 
 #include "backend/vulkan/gpu.h"
@@ -21,7 +21,7 @@ void vkb_pipelines_free(struct vkb_device *dev, struct vkb_pipelines *p);
 /* Compiles the pipeline unless it exists. The device owns the result. */
 int vkb_pipeline_get(struct vkb_device *dev, const struct vkb_kernel *kernel, const uint32_t *spec,
                      uint32_t n_spec, VkPipeline *ret_pipeline, struct inf_err *reterr);
-/* Whether the cache is recorded to have the kernels that models usually need. */
+/* Whether the cache file says that it has the kernels that models usually need. */
 bool vkb_pipelines_are_complete(const struct vkb_device *dev);
 void vkb_pipelines_set_complete(struct vkb_device *dev);
 /* Writes the cache if pipelines were compiled since it was read. A failure is not an error. */

@@ -4,11 +4,11 @@
 /*
  * A graph as lists of dispatches
  *
- * compile.c walks through the graph and decides what is computed together. dispatch.c writes the
- * dispatches, once for each class of steps. Neither file needs a device, because bindings refer to
- * weights by address and to values by node. plan-create.c allocates memory, descriptors and
- * pipelines on a device, and records the commands. Its results can be discarded and made again.
- * run.c replays the commands.
+ * compile.c walks through the graph and decides what is computed together. dispatch.c and
+ * dispatch-heads.c write the dispatches, once for each class of steps. These files need no open
+ * device, because bindings refer to weights by address and to values by node. plan-create.c
+ * allocates memory, descriptors and pipelines on a device, and records the commands. All that it
+ * makes can be discarded and made again. run.c replays the commands.
  */
 
 #include "backend/backend.h"
@@ -37,8 +37,8 @@ struct vkb_bind {
     uint32_t index;
     uint64_t offset, size;
     const void *host;
-    /* For WEIGHT: offset in the push constants for the number of bytes between the binding's start
-     * and the weight, because bindings must be aligned. */
+    /* For VKB_BIND_WEIGHT: the index of the push constant that receives the number of bytes between
+     * the binding's start and the weight. They differ because bindings must be aligned. */
     uint32_t push_at;
 };
 
@@ -47,7 +47,7 @@ enum vkb_count_by {
     VKB_COUNT_ROWS,   /* rows of the step ÷ n */
     VKB_COUNT_LOGITS, /* rows of logits ÷ n */
     VKB_COUNT_TILES,  /* tiles of attention ÷ n */
-    VKB_COUNT_PARTS,  /* parts of the longest context */
+    VKB_COUNT_PARTS,  /* parts of n tokens in the longest context */
     VKB_COUNT_MERGES, /* tiles, if a context has more than one part of n tokens */
     VKB_COUNT_TOPS,   /* rows of logits ÷ n if lists are requested, else none */
 };
@@ -57,7 +57,7 @@ enum vkb_count_by {
 
 struct vkb_count {
     enum vkb_count_by by;
-    uint32_t n; /* FIXED: the count; else how many one workgroup handles */
+    uint32_t n; /* VKB_COUNT_FIXED: the count; else how many one workgroup handles */
 };
 
 struct vkb_dispatch {
@@ -67,7 +67,7 @@ struct vkb_dispatch {
     uint32_t push[VKB_PUSH_MAX / sizeof(uint32_t)];
     uint32_t push_size; /* bytes */
     bool joins;         /* does not wait for the dispatch before it */
-    uint32_t layer;     /* for splitting lists into submissions */
+    uint32_t layer;     /* lists are split into segments where it changes */
 
     VkPipeline pipeline; /* made on the device */
     VkDescriptorSet set;
@@ -180,6 +180,6 @@ void vkb_store_destroy(struct vkb_device *dev, struct kv_store *store);
 int vkb_run(struct backend *b, struct plan *plan, struct kv_store *store, const struct batch *batch,
             float *logits, struct top_row *tops);
 int vkb_logits(struct backend *b, struct plan *plan, uint32_t i, float *ret_row);
-/* Makes drivers do the compiling that they defer to the first use, before the process drops the
- * privileges for it. Computes nothing. */
+/* Runs all dispatches without rows, so that drivers do the compiling that they defer to the first
+ * use while the process still has the rights for it. Computes nothing. */
 int vkb_warm_up(struct plan *plan);

@@ -23,7 +23,7 @@ struct push_matmul {
     uint32_t has_bias, has_add;
 };
 
-/* Constants of products besides 0. */
+/* Specialization constants of products besides constant 0. */
 enum {
     SPEC_PRODUCT_TILE = 1, /* rows of x per lane or workgroup */
     SPEC_PRODUCT_GLU = 3,
@@ -86,15 +86,15 @@ struct push_norm {
 enum {
     SPEC_NORM_WHOLE = 2,  /* 1: group is a multiple of 4 */
     SPEC_NORM_HAS_W = 3,  /* 0: no weights */
-    SPEC_NORM_GATHER = 4, /* 1: row i of y is that of the i-th logits; requires rows_kept */
+    SPEC_NORM_GATHER = 4, /* 1: row i of y is for the i-th logits; requires rows_kept */
 };
 
 /*
- * elem/heads: a part is the heads of q, k or v. Slots: 0 and 5 are the norms of q and k (floats). 1
- * is cos and sin, [row][n_dims], a pair for each pair of elements. 2, 6 and 7 are q, k and v. 3 is
- * y, the result for the heads of q, or for the only other part if nothing is stored. 4 and 8 are
- * the keys and values of the layer. Groups (heads of all its parts, rows). y must not be one of its
- * inputs, unless nothing is rotated.
+ * elem/heads: a part is all heads of q, of k or of v. Slots: 0 and 5 are the norms of q and k
+ * (floats). 1 is cos and sin, [row][n_dims], a pair for each pair of elements. 2, 6 and 7 are q, k
+ * and v. 3 is y, the result for the heads of q, or for the only other part if nothing is stored. 4
+ * and 8 are the keys and values of the layer. Groups (heads of all its parts, rows). y must not be
+ * one of its inputs, unless nothing is rotated.
  */
 struct push_heads {
     uint32_t n_heads, n_kv_heads, head_dim;
@@ -139,7 +139,7 @@ enum {
 /*
  * attention/…: slots 0 keys, 1 values of the layer, 2 q, 3 y, 4 parts. Slot 4 has room for [tiles
  * of one row][n_heads][n_parts][head_dim + 2] floats; tiles of one row come before others. ref uses
- * only the first five members; its groups are (n_heads, rows).
+ * only the first five members of the push constants; its groups are (n_heads, rows).
  *
  * lanes, for texel devices: workgroups of one subgroup; tiles of ROWS_FROM to TILE_ROWS rows and
  * HEADS of the heads of one KV head, at most 8 queries together. With SPLIT, and TILE_ROWS 1, parts

@@ -10,7 +10,7 @@
 
 struct vkb_pretend vkb_pretend;
 
-/* The driver reads storage buffers lane by lane, with a bounds check for each lane, and texel
+/* lavapipe reads storage buffers lane by lane, with a bounds check for each lane, and texel
  * buffers 16 bytes at a time. Mesa 22.3 reports a heap and a largest allocation of 2 GiB
  * (lvp_device.c) but allows more. All loops of an invocation end after 65535 rounds in total
  * (LP_MAX_TGSI_LOOP_ITERATIONS); the driver does not report this limit. */

@@ -2,9 +2,10 @@
 #pragma once
 
 /*
- * Driver faults and peculiarities
+ * Corrects faults and peculiarities of drivers
  *
- * All code for one particular driver is here, with the place where the fault is reported.
+ * All code that depends on a particular driver is here, with a reference to the report of the
+ * fault.
  */
 
 #include "backend/vulkan/instance.h"
@@ -12,7 +13,7 @@
 /* For tests without a GPU: a software device that behaves like one. Read when devices are listed
  * and opened. */
 struct vkb_pretend {
-    bool discrete;        /* its own memory: staging, copies, no imported pages */
+    bool discrete;        /* has memory of its own: staging, copies, no imported pages */
     bool plain;           /* no texel buffers */
     bool dots;            /* reports fast products of packed bytes */
     uint64_t submit_usec; /* limit of a submission's time; 0: the default */

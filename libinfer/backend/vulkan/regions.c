@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Regions of weights, sorted by address and joined where they are close together.
+ * Sorts weights by address, and joins those that are close together into regions.
  */
 #include "backend/vulkan/regions.h"
 
@@ -10,8 +10,8 @@
 #include "core/array.h"
 #include "core/err.h"
 
-/* Bytes between two weights are copied along only if they are in the same pages as the weights;
- * whole pages between them may be missing. This is the smallest page size. */
+/* A region may contain the bytes between two weights only if they are in the same pages as the
+ * weights; whole pages between weights may not be mapped. This is the smallest page size. */
 #define PAGE 4096u
 
 int vkb_weights_add(struct vkb_weights *w, const void *host, uint64_t size)

@@ -23,7 +23,7 @@ struct vkb_weights {
     uint32_t n, cap;
 };
 
-/* Adds a weight, before vkb_weights_join(). -ENOMEM. */
+/* Adds a weight. Call it before vkb_weights_join(). -ENOMEM. */
 int vkb_weights_add(struct vkb_weights *w, const void *host, uint64_t size);
 /* Joins the added weights into regions of at most @max_size (larger only for a larger weight). */
 void vkb_weights_join(struct vkb_weights *w, uint64_t max_size);

@@ -7,8 +7,8 @@
  * whose memory the host cannot access.
  *
  * Submissions are kept short, because a device that also draws a desktop cannot draw meanwhile, and
- * drivers treat long ones as a hang. Segments are timed, and joined only as far as the time limit
- * allows. If a single segment takes too long, steps get fewer rows.
+ * drivers treat long submissions as a hang. Segments are timed, and joined only as far as the time
+ * limit allows. If a single segment takes too long, steps get fewer rows.
  */
 #include <errno.h>
 #include <math.h>
@@ -26,7 +26,8 @@ static enum vkb_class class_of(const struct batch *batch)
     return batch->n_rows <= VKB_FEW_ROWS ? VKB_FEW : VKB_MANY;
 }
 
-/* Tiles of one row come first: the parts of their contexts are stored by tile number. */
+/* Writes the tiles of a step, and returns their number. Tiles of one row come first, because the
+ * parts of their contexts are stored by tile number. */
 static uint32_t put_tiles(const struct plan *plan, const struct batch *batch, uint32_t *tiles)
 {
     const uint32_t rows = plan->tile_rows[class_of(batch)];
@@ -71,7 +72,7 @@ static void put_rows(const struct plan *plan, const struct batch *batch, uint32_
     }
 }
 
-/* Angles are single precision products, because models were trained with them. */
+/* Angles are products in single precision, because models were trained with such angles. */
 static void put_rope(const struct plan *plan, const struct batch *batch, uint32_t i_rope,
                      float *table)
 {
@@ -241,7 +242,7 @@ static uint32_t longest_list(const struct batch *batch, const struct top_row *to
     return n;
 }
 
-/* Reads a row of the kernel's lists: see shaders/sample/topk.comp. */
+/* Reads list @i of those that the device made: see shaders/sample/tops.comp. */
 static void take_list(const struct plan *plan, uint32_t i, struct top_row *top)
 {
     const uint32_t *row = (const uint32_t *)plan->tops.map + (size_t)i * VKB_TOP_STRIDE;
@@ -301,7 +302,7 @@ int vkb_run(struct backend *b, struct plan *plan, struct kv_store *store, const 
     return r;
 }
 
-/* Runs each dispatch of each list once, with no rows to work on. */
+/* Runs one workgroup of each dispatch of each list, with no rows to work on. */
 int vkb_warm_up(struct plan *plan)
 {
     struct vkb_device *dev = plan->vkb->dev;

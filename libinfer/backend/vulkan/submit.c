@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Submissions to the queue, and waiting for them.
+ * Submits work to the queue, and waits for it.
  */
 #include "backend/vulkan/submit.h"
 
 #include <errno.h>
 
-/* Submissions are split so that each takes some ten milliseconds; watchdogs of kernels wait 2 to 10
- * s. A software device has no such limit. */
+/* A wait that takes longer means that the device hangs: a submission takes some tens of
+ * milliseconds, and the watchdogs of graphics drivers end it after 2 to 10 s. Software devices have
+ * no watchdog. */
 #define LIMIT_NSEC          20000000000u
 #define LIMIT_SOFTWARE_NSEC 900000000000u
 

@@ -4,8 +4,9 @@
 /*
  * Copies from the host's memory into buffers that the host cannot access.
  *
- * A ring of mapped buffers: while the device copies out of some, the next is filled. One ring
- * serves a whole load and is freed afterwards.
+ * The data pass through a ring of mapped buffers: while the device copies from some of them, the
+ * host fills the next. One ring serves the loading of all weights of a plan and is freed
+ * afterwards.
  */
 
 #include "backend/vulkan/memory.h"
@@ -15,7 +16,7 @@
 struct vkb_ring {
     struct vkb_buffer staging[VKB_RING_N];
     VkCommandBuffer commands[VKB_RING_N];
-    uint64_t busy_until[VKB_RING_N]; /* value of the timeline */
+    uint64_t busy_until[VKB_RING_N]; /* value that the timeline then has */
     uint32_t next;
 };
 

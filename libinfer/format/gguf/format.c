@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A GGUF file as a model. Its tensors already have canonical names.
+ * Reads a GGUF file as a model. Its tensors already have canonical names.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 #include "format/gguf/hparams.h"
 #include "format/impl.h"
 
-/* Longer texts (templates, licenses) are truncated. */
+/* Longer texts, such as templates and licenses, are truncated. */
 #define META_MAX_TEXT  1024
 #define META_MAX_ELEMS 8
 
@@ -82,7 +82,8 @@ static int read_meta(struct format *f, struct inf_err *reterr)
     return 0;
 }
 
-/* Tensors have canonical names, except those of the dense layers after the pooling. */
+/* Adds a tensor. Only the dense layers after the pooling get other names; all other names are
+ * canonical already. */
 static int add_tensor(struct format *f, const struct format_tensor *raw, struct inf_err *reterr)
 {
     static const char *const names[][2] = {{"dense_2.weight", "dense.0.weight"},

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GGUF files on disk: a single file, or the parts of a split model
+ * Opens GGUF files on disk: a single file, or the parts of a split model.
  *
- * Parts are named PREFIX-00001-of-00003.gguf. Each is a complete GGUF file with its number
- * (split.no, from 0) and the number of parts (split.count). The first holds the metadata. The names
- * of the others are derived from that of the first, so no content of a file chooses a path.
+ * Parts are named PREFIX-00001-of-00003.gguf. Each part is a complete GGUF file that contains its
+ * number (split.no, from 0) and the number of parts (split.count). The first part holds the
+ * metadata. The names of the other parts are derived from the name of the first, so no content of a
+ * file chooses a path.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -40,7 +41,7 @@ int gguf_open_part(const char *path, struct gguf **ret_gguf, struct inf_err *ret
     return 0;
 }
 
-/* Length of PREFIX in PREFIX-00001-of-@n_parts.gguf; 0 if the name has another form. */
+/* Returns the length of PREFIX in PREFIX-00001-of-@n_parts.gguf; 0 if the name has another form. */
 static size_t split_prefix(const char *path, uint64_t n_parts)
 {
     const size_t len = strlen(path);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Number formats in GGUF files (ggml.h, enum ggml_type), indexed by id. Formats with block
- * size 0 were removed from GGUF and never come back.
+ * Lists the number formats in GGUF files (ggml.h, enum ggml_type), indexed by id. Formats with
+ * block size 0 were removed from GGUF and never come back.
  */
 #include "format/gguf/types.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Internals of gguf.h: number formats of ggml, and the parsed file. */
+/* Internals of gguf.h: the number formats of ggml, and the parsed file. */
 
 #include "core/arena.h"
 #include "core/file.h"
@@ -12,24 +12,25 @@
 struct ggml_type {
     const char *name;
     uint32_t block_elems, block_bytes;
-    enum inf_dtype dtype; /* INF_DTYPE_INVALID: known but unsupported */
+    enum inf_dtype dtype; /* INF_DTYPE_INVALID: sconce knows the type but cannot compute with it */
 };
 
-/* NULL for ids that no published revision of the format defines. */
+/* Returns NULL for ids that no published revision of the format defines. */
 const struct ggml_type *ggml_type(uint32_t id);
 
 struct gguf {
     struct arena arena; /* keys, names, offsets of strings */
     struct gguf_value *values;
     size_t n_values;
-    struct map value_map; /* key → index */
+    struct map value_map; /* maps a key to an index into values */
     struct format_tensor *tensors;
     size_t n_tensors;
-    struct map tensor_map; /* name → index */
-    struct file_map *maps; /* [n_maps]: one per part; none when parsed from memory */
+    struct map tensor_map; /* maps a name to an index into tensors */
+    struct file_map *maps; /* [n_maps]: one per part; there are none if the file was parsed from
+                              memory */
     size_t n_maps;
-    struct file_start start; /* of the first part, with its metadata */
+    struct file_start start; /* private copy of the first part's header and metadata */
 };
 
-/* Parses one part. The caller keeps the mapping. */
+/* Parses one part. The caller still owns the mapping. */
 int gguf_parse_map(const struct file_map *map, struct gguf **ret_gguf, struct inf_err *reterr);

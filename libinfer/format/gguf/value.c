@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Access to the metadata pairs and tensors of a parsed GGUF file. Data is unaligned. */
+/* Gives access to the metadata pairs and tensors of a parsed GGUF file. The values are not
+ * aligned. */
 #include <string.h>
 
 #include "format/gguf/types.h"
@@ -78,7 +79,8 @@ static double load_f64(const struct gguf_value *v, uint64_t i)
     return f;
 }
 
-/* Converts a double; outside the range of int64_t gives the nearest bound, NaN gives 0. */
+/* Converts a double to an integer. A value outside the range of int64_t becomes the nearest bound,
+ * and NaN becomes 0. */
 static int64_t to_i64(double x)
 {
     if (x >= 0x1p63)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tensor names of encoders: "encoder.layer.7.attention.self.query.weight" is "blk.7.attn_q.weight".
- * Tensors that only training needs are ignored.
+ * Converts tensor names of encoders: "encoder.layer.7.attention.self.query.weight" becomes
+ * "blk.7.attn_q.weight". Tensors that only training needs are ignored.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@ struct name_pair {
     const char *hf, *canonical;
 };
 
-/* Prefixes of whole names. */
+/* Prefixes that names of all tensors may have. */
 static const char *const prefixes[] = {"bert.", "roberta.", "nomic_bert.",
                                        "new.",  "gte.",     "model."};
 
@@ -33,10 +33,10 @@ static const struct name_pair whole[] = {
     {"classifier.dense.", "cls."},
     {"classifier.out_proj.", "cls.output."},
     {"classifier.", "cls.output."},
-    {"linear.", "dense.0."}, /* ColBERT's */
+    {"linear.", "dense.0."}, /* the dense layer of ColBERT */
 };
 
-/* Heads that predict words, and tables of the positions 0, 1, 2…. */
+/* Tensors that are not used: heads that predict words, and tables of the positions 0, 1, 2…. */
 static const char *const unused[] = {
     "cls.predictions.", "cls.seq_relationship.",   "lm_head.",
     "decoder.",         "embeddings.position_ids", "embeddings.token_type_ids",
@@ -53,7 +53,7 @@ static const struct name_pair in_layer[] = {
     {"intermediate.dense.", "ffn_up."},
     {"output.dense.", "ffn_down."},
     {"output.LayerNorm.", "layer_output_norm."},
-    /* Nomic's own code; */
+    /* Names in Nomic's own code. */
     {"attn.Wqkv.", "attn_qkv."},
     {"attn.out_proj.", "attn_output."},
     {"norm1.", "attn_output_norm."},
@@ -61,7 +61,7 @@ static const struct name_pair in_layer[] = {
     {"mlp.fc12.", "ffn_gate."},
     {"mlp.fc2.", "ffn_down."},
     {"norm2.", "layer_output_norm."},
-    /* the names in the code of transformers */
+    /* Names of Nomic's models in transformers. */
     {"self_attn.q_proj.", "attn_q."},
     {"self_attn.k_proj.", "attn_k."},
     {"self_attn.v_proj.", "attn_v."},
@@ -71,13 +71,13 @@ static const struct name_pair in_layer[] = {
     {"mlp.gate_proj.", "ffn_gate."},
     {"mlp.down_proj.", "ffn_down."},
     {"post_mlp_layernorm.", "layer_output_norm."},
-    /* GTE, where half of a matrix belongs to the gate; */
+    /* Names of GTE, where half of a matrix belongs to the gate. */
     {"attention.qkv_proj.", "attn_qkv."},
     {"attention.o_proj.", "attn_output."},
     {"attn_ln.", "attn_output_norm."},
     {"mlp_ln.", "layer_output_norm."},
     {"mlp.up_gate_proj.", "ffn_up_gate."},
-    /* ModernBERT, with the halves swapped */
+    /* Names of ModernBERT, where the half for the gate is the other half of the matrix. */
     {"attn_norm.", "attn_norm."},
     {"attn.Wo.", "attn_output."},
     {"mlp_norm.", "ffn_norm."},
@@ -93,7 +93,7 @@ static const char *skip_prefix(const char *name)
     return name;
 }
 
-/* Skips a number and the dot behind it. */
+/* Parses a number and skips the dot behind it. Returns the rest, or NULL. */
 static const char *skip_number(const char *s, unsigned *ret)
 {
     size_t n = strspn(s, "0123456789");

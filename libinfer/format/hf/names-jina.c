@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tensor names of jina-embeddings-v4, a Qwen 2.5 VL with adapters
+ * Converts tensor names of jina-embeddings-v4, a Qwen 2.5 VL with adapters.
  *
- * "base_model.model.model.language_model.layers.7.self_attn.q_proj.lora_A.retrieval.weight" is
+ * "base_model.model.model.language_model.layers.7.self_attn.q_proj.lora_A.retrieval.weight" becomes
  * "blk.7.attn_q.lora_a.retrieval". Tensors that only images or text generation need are ignored.
  */
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "core/text.h"
 #include "format/hf/names.h"
 
-/* The rest of @name after @start, or @name. */
+/* Returns the rest of @name after @start, or @name if it does not begin with @start. */
 static const char *skip_start(const char *name, const char *start)
 {
     const char *rest = text_after(name, start);
@@ -19,13 +19,13 @@ static const char *skip_start(const char *name, const char *start)
     return rest ? rest : name;
 }
 
-/* The length of @name before ".weight"; 0: it does not end so. */
+/* Returns the length of @name before ".weight"; 0: it does not end with ".weight". */
 static size_t stem_length(const char *name)
 {
     return text_ends_with(name, ".weight") ? strlen(name) - strlen(".weight") : 0;
 }
 
-/* Converts the name of a matrix, or of a low-rank matrix that is added to it. */
+/* Converts the name of a tensor of the model itself. */
 static bool name_whole(const char *name, char out[HF_NAME_MAX])
 {
     const char *projector = text_after(name, "multi_vector_projector.");
@@ -35,7 +35,7 @@ static bool name_whole(const char *name, char out[HF_NAME_MAX])
     return hf_name(name, out);
 }
 
-/* @side: "a" or "b"; @task is followed by ".weight". */
+/* Converts the name of a low-rank matrix. @side: "a" or "b"; @task is followed by ".weight". */
 static bool name_part(const char *name, size_t n_base, const char *side, const char *task,
                       char out[HF_NAME_MAX])
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensor names of decoders: "model.layers.7.self_attn.q_proj.weight" is "blk.7.attn_q.weight". */
+/* Converts tensor names of decoders: "model.layers.7.self_attn.q_proj.weight" becomes
+ * "blk.7.attn_q.weight". */
 #include "format/hf/names.h"
 
 #include <stdio.h>
@@ -24,7 +25,7 @@ static const struct name_pair in_layer[] = {
     {"mlp.down_proj.", "ffn_down."},
 };
 
-/* Names that differ in Gemma. */
+/* Names that are different in Gemma's classes. */
 static const struct name_pair in_layer_gemma[] = {
     {"post_attention_layernorm.", "post_attention_norm."},
     {"pre_feedforward_layernorm.", "ffn_norm."},

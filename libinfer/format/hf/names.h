@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Conversion of tensor names in transformers' checkpoints. */
+/* Converts the tensor names of transformers' checkpoints to canonical names. */
 
 #include "core/macros.h"
 
 #define HF_NAME_MAX 96
 
 /*
- * Writes the canonical name of @name to @out. Unknown names are copied. Returns true if the name
- * fits. The name of a tensor without use (old rotary tables) becomes "".
+ * Writes the canonical name of @name to @out. Unknown names are copied. The name of a tensor that
+ * is not used (such as old rotary tables) becomes "". Returns false if the canonical name is too
+ * long.
  */
 bool hf_name(const char *name, char out[HF_NAME_MAX]);
-/* Like hf_name(), for Gemma's classes, whose layers also have norms after both parts. */
+/* Like hf_name(), for Gemma's classes, whose layers also have norms behind attention and behind the
+ * feed-forward part. */
 bool hf_name_gemma(const char *name, char out[HF_NAME_MAX]);
-/* names-jina.c: like hf_name(), for jina-embeddings-v4 and its adapters, text only; other names
- * become
- * "". The low-rank matrices of "blk.0.attn_q.weight" are "blk.0.attn_q.lora_a.TASK" and
- * "….lora_b.TASK". */
+/* names-jina.c: like hf_name(), for jina-embeddings-v4 and its adapters. Names of tensors that
+ * texts do not need become "". The low-rank matrices of "blk.0.attn_q.weight" are
+ * "blk.0.attn_q.lora_a.TASK" and "….lora_b.TASK". */
 bool hf_name_jina(const char *name, char out[HF_NAME_MAX]);
 /* names-bert.c: like hf_name(), for encoders. */
 bool hf_name_encoder(const char *name, char out[HF_NAME_MAX]);

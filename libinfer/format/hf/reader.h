@@ -13,43 +13,47 @@ struct hf_reader {
 
 /* A field of a config.json that is a count. */
 struct hf_count {
-    const char *key, *other; /* @other: an alternative name, or NULL */
+    const char *key, *other; /* @other: an alternative key, or NULL */
     uint32_t absent;         /* the value if the key is missing, or HF_NEEDED */
     uint32_t *ret;
 };
 
 #define HF_NEEDED UINT32_MAX
 
-/* A key that changes the results in a way that is not supported, unless it is missing, null, false,
- * an empty list, or the number @neutral. */
+/* A key of an unsupported feature. The feature is off if the key is missing, null, false, an empty
+ * list, or the number @neutral. */
 struct hf_refused {
     const char *key;
     double neutral;
 };
 
-/* The value of @key in @object. NULL: it is missing or null, or @object is not an object. */
+/* Returns the value of @key in @object. NULL: the value is missing or null, or @object is not an
+ * object. */
 const json_t *hf_value(const json_t *object, const char *key);
 /* Like hf_value(), for the first of two keys that exists; @other may be NULL. */
 const json_t *hf_get(const struct hf_reader *r, const char *key, const char *other);
-/* -EBADMSG: the key is not a count up to INT32_MAX, or missing although @absent is HF_NEEDED. */
+/* Reads a count. -EBADMSG: the value is not a count up to INT32_MAX, or the key is missing and
+ * @absent is HF_NEEDED. */
 int hf_get_count(const struct hf_reader *r, const char *key, const char *other, uint32_t absent,
                  uint32_t *ret);
-/* Reads all rows; stops at the first error. */
+/* Reads all @counts, and stops at the first error. */
 int hf_get_counts(const struct hf_reader *r, const struct hf_count *counts, size_t n);
-/* -EBADMSG: the value is neither true nor false. */
+/* Reads a flag. -EBADMSG: the value is neither true nor false. */
 int hf_get_flag(const struct hf_reader *r, const char *key, bool absent, bool *ret);
-/* -EOPNOTSUPP: the file has a quantization_config, or one of these keys. */
+/* Checks that no feature of @keys is on. -EOPNOTSUPP: a feature is on, or the file has a
+ * quantization_config. */
 int hf_check_refused(const struct hf_reader *r, const struct hf_refused *keys, size_t n);
-/* -EBADMSG: the value is not a number. */
+/* Reads a number. -EBADMSG: the value is not a number. */
 int hf_get_number(const struct hf_reader *r, const char *key, const char *other, float absent,
                   float *ret);
 /* Finds the activation that transformers calls @name. Returns false if it is not supported. */
 bool hf_act_find(const char *name, enum graph_act *ret_act);
-/* The activation at @key. -EOPNOTSUPP: it is not supported. */
+/* Reads the activation at @key; @absent is its name if the key is missing. -EOPNOTSUPP: the
+ * activation is not supported. */
 int hf_get_act(const struct hf_reader *r, const char *key, const char *absent,
                enum graph_act *ret_act);
-/* Number of labels of a classifier: transformers stores them as a table; without one there are
- * two. */
+/* Reads the number of labels of a classifier. transformers stores the labels as a table; without a
+ * table there are two labels. */
 int hf_get_labels(const struct hf_reader *r, uint32_t *ret_n);
-/* config.architectures[0], or NULL. */
+/* Returns config.architectures[0], or NULL. */
 const char *hf_class_name(const json_t *config);

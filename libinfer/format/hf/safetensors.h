@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * safetensors: one JSON header, then the bytes of all tensors without gaps
+ * Reads safetensors files: a JSON header, then the bytes of all tensors without gaps.
  *
- * Opening checks everything, as with GGUF. Tensors have the names of the file; their dimensions are
- * reversed, so that the fastest comes first.
+ * Opening a file checks all of it except the values of tensors. Tensors have the names of the file.
+ * Their dimensions are reversed, so that the dimension that varies fastest comes first.
  */
 
 #include "core/file.h"
@@ -14,9 +14,9 @@
 
 struct safetensors;
 
-/* -ENOENT…, -EBADMSG, -ENOMEM. */
+/* Opens a file. Returns 0, -EBADMSG, -ENOMEM, or an error of opening the file. */
 int safetensors_open(const char *path, struct safetensors **ret_st, struct inf_err *reterr);
-/* From memory, which must outlive it; for tests and fuzzing. */
+/* Parses a file in memory, which must outlive *ret_st. Tests and fuzzers call this function. */
 int safetensors_parse(const void *data, uint64_t size, struct safetensors **ret_st,
                       struct inf_err *reterr);
 struct safetensors *safetensors_close(struct safetensors *st);
@@ -25,5 +25,5 @@ DEFINE_CLEANUP(struct safetensors *, safetensors_close);
 const struct file_map *safetensors_file(const struct safetensors *st);
 size_t safetensors_n(const struct safetensors *st);
 const struct format_tensor *safetensors_at(const struct safetensors *st, size_t i);
-/* NULL: there is none. */
+/* Returns NULL if there is no such tensor. */
 const struct format_tensor *safetensors_find(const struct safetensors *st, const char *name);

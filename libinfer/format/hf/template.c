@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The chat template of a Hugging Face directory: chat_template.jinja, chat_template.json, or the
- * key chat_template of tokenizer_config.json, in this order. If a file has several templates, the
- * one named "default" is used.
+ * Finds the chat template of a Hugging Face directory: chat_template.jinja, chat_template.json, or
+ * the key chat_template of tokenizer_config.json, whichever exists first in this order. If a file
+ * has several templates, the one named "default" is used.
  */
 #include <errno.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static int keep_template(struct format *f, const char *text, size_t len, struct 
     return f->chat_template ? 1 : err_set(reterr, ENOMEM, "out of memory");
 }
 
-/* The string, or the template named "default" of a list [{name, template}]. */
+/* Returns @x if it is a string, or the template named "default" of a list [{name, template}]. */
 static const json_t *choose_template(const json_t *x)
 {
     if (json_is_string(x))
@@ -37,7 +37,7 @@ static const json_t *choose_template(const json_t *x)
     return NULL;
 }
 
-/* 1: found; 0: not found. */
+/* Returns 1 if the file has a template, or 0. */
 static int from_json(struct format *f, const char *name, struct inf_err *reterr)
 {
     _cleanup_free_ char *path = path_join(f->dir, name);

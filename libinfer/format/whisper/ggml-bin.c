@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parser of ggml .bin files
+ * Parses ggml .bin files.
  *
- * One pass over the bytes. Each read checks the remaining size and copies the bytes once into
- * private memory, because the file may change under its mapping. The layout is that of
- * whisper.cpp's loaders.
+ * The parser makes one pass over the file. Each read checks the remaining size, and copies the
+ * bytes once into private memory, because the file may change under its mapping. The layout is that
+ * of whisper.cpp's loaders.
  */
 #include "format/whisper/ggml-bin.h"
 
@@ -25,30 +25,30 @@ enum {
     MAX_NAME = 256,
     MAX_TENSORS = 1 << 16,
     MAX_VAD_LAYERS = 16,
-    WINDOW = 4096, /* more than any single read */
+    WINDOW = 4096, /* bytes that are copied at once; no single read takes more */
 };
 
 struct ggml_bin {
     struct file_map file;
-    struct arena arena; /* names, tokens, and data that must be aligned */
+    struct arena arena; /* names, tokens, and copies of data that were not aligned */
     enum ggml_bin_kind kind;
     struct ggml_bin_whisper whisper;
     struct ggml_bin_token *tokens;
     size_t n_tokens;
     struct format_tensor *tensors;
     size_t n_tensors, tensors_cap;
-    struct map map; /* name → index */
+    struct map map; /* maps a name to an index into the tensors */
 };
 
 struct reader {
     const struct file_map *map;
     uint64_t size, at;
     struct inf_err *reterr;
-    uint64_t begin, end; /* position of the window in the file */
+    uint64_t begin, end; /* range of the file that the window holds */
     unsigned char window[WINDOW];
 };
 
-/* Skips @n bytes. Returns false if fewer are left. */
+/* Skips @n bytes. Returns false if fewer bytes are left. */
 static bool reader_skip(struct reader *rd, uint64_t n)
 {
     if (n > rd->size - rd->at) {
@@ -60,7 +60,8 @@ static bool reader_skip(struct reader *rd, uint64_t n)
     return true;
 }
 
-/* Returns the next @n bytes, at most WINDOW, valid until the next call. NULL if fewer are left. */
+/* Returns the next @n bytes, at most WINDOW, which are valid until the next call. Returns NULL if
+ * fewer bytes are left. */
 static const unsigned char *reader_take(struct reader *rd, uint32_t n)
 {
     const uint64_t at = rd->at;
@@ -89,7 +90,7 @@ static bool take_word(struct reader *rd, uint32_t *ret)
     return b != NULL;
 }
 
-/* Reads a word that must be 1 … @max. */
+/* Reads a word whose value must be 1 … @max. */
 static int take_count(struct reader *rd, const char *what, uint32_t max, uint32_t *ret)
 {
     const uint64_t at = rd->at;
@@ -129,11 +130,11 @@ static int read_hparams(struct ggml_bin *bin, struct reader *rd)
         return r;
     if (w->n_audio_embd % w->n_audio_heads || w->n_text_embd % w->n_text_heads)
         return err_set(rd->reterr, EBADMSG, "a width is not a multiple of its heads");
-    /* The number format of most weights is ignored, because each tensor states its own. */
+    /* Ignore the word for the number format of most weights, because each tensor states its own. */
     return take_word(rd, &type) ? 0 : -EBADMSG;
 }
 
-/* Skips the mel filters, which follow from the number of bins. */
+/* Skips the mel filters, because they follow from the number of mel bins. */
 static int skip_filters(struct reader *rd)
 {
     uint32_t n_mels = 0, n_bins = 0;
@@ -177,8 +178,8 @@ static int read_vocab(struct ggml_bin *bin, struct reader *rd)
     return 0;
 }
 
-/* Reads the header of a VAD model: name, version, samples per step and of its context, and layers.
- * The user of the model checks the shapes of its tensors. */
+/* Reads the header of a VAD model: name, version, samples per step, samples of context, and layers.
+ * The code that uses the model checks the shapes of its tensors. */
 static int read_vad(struct reader *rd)
 {
     static const char name[] = "silero-16k";
@@ -211,7 +212,8 @@ static int read_header(struct ggml_bin *bin, struct reader *rd)
     if (!take_word(rd, &first))
         return -EBADMSG;
     rd->at -= sizeof(first);
-    /* A name has few bytes; a vocabulary has many tokens. */
+    /* In a VAD model the first word is the length of a name, which is short; in a Whisper model it
+     * is the size of the vocabulary, which is large. */
     if (first < 64) {
         bin->kind = GGML_BIN_VAD;
         return read_vad(rd);
@@ -267,7 +269,8 @@ static int read_name(struct ggml_bin *bin, struct reader *rd, struct format_tens
     return t->name ? 0 : err_set(rd->reterr, ENOMEM, "out of memory");
 }
 
-/* Elements and scales have at most four bytes. */
+/* Finds the data of a tensor, and copies them if they are not aligned. F32 needs four bytes;
+ * elements and scales of the other formats need two. */
 static int place_data(struct ggml_bin *bin, struct reader *rd, struct format_tensor *t)
 {
     const size_t align = t->dtype == INF_DTYPE_F32 ? 4 : 2;

@@ -6,12 +6,12 @@
  * Speech to text
  *
  * A transcriber owns a thread that computes windows of 30 seconds. Windows of several requests are
- * computed together, and no request waits for all windows of another. Samples arrive piece by piece
- * and are freed when their window is done, so recordings of several hours fit in memory. Decoding
- * follows the rules of OpenAI's whisper.
+ * computed together, and no request waits for all windows of another request. Samples arrive piece
+ * by piece and are freed when their window is done, so recordings of several hours fit in memory.
+ * Decoding follows the rules of OpenAI's whisper.
  *
- * Any thread may call any function, but only one thread at a time may call next_event and
- * wait_event.
+ * Any thread may call any function, but only one thread at a time may call
+ * inf_transcriber_next_event() and inf_transcriber_wait_event().
  */
 
 #include <infer/model.h>
@@ -23,10 +23,11 @@ extern "C" {
 
 struct inf_transcriber;
 
-/* Positive conditions. */
+/* Conditions that functions return as positive numbers. */
 enum {
-    INF_AUDIO_FULL = 1, /* a limit is reached: submit() has no place in the queue, or feed() no
-                           room for samples until INF_AUDIO_ROOM */
+    INF_AUDIO_FULL = 1, /* a limit is reached: the queue of inf_transcriber_submit() is full, or
+                           inf_transcriber_feed() accepts no samples until the event
+                           INF_AUDIO_ROOM */
 };
 
 struct inf_transcriber_params {
@@ -54,18 +55,19 @@ enum {
 
 /* Voice activity detection, by Silero's rules. A member that is 0 takes its default value. */
 struct inf_audio_vad {
-    float threshold;     /* of the speech probability, below 1; 0: 0.5 */
+    float threshold;     /* probability from which sound is speech, below 1; 0: 0.5 */
     uint32_t pad_ms;     /* silence that is kept on either side of speech; 0: 400 */
     uint32_t silence_ms; /* a shorter silence is only a pause in speech; 0: 2000 */
 };
 
-/* inf_transcriber_submit() copies all of it. */
+/* inf_transcriber_submit() copies a request and everything that it points to, except @user. */
 struct inf_audio_request {
     enum inf_audio_task task;
     const char *language;        /* "en" or "english"; NULL: detect it in the first window */
-    const char *prompt;          /* text before the recording; NULL: none */
+    const char *prompt;          /* text that precedes the recording, as context; NULL: none */
     const char *hotwords;        /* words that are likely to occur; NULL: none */
-    const float *temperatures;   /* tried in turn until a window passes; NULL: 0, 0.2 … 1 */
+    const float *temperatures;   /* temperatures of sampling, tried in turn until whisper's checks
+                                    accept the text of a window; NULL: 0, 0.2 … 1 */
     size_t n_temperatures;       /* at most 8, each from 0 to 2 */
     uint32_t beam_size, best_of; /* at most 16 each; 0: beam size 1, best of 5 */
     bool words;                  /* report the times of words */
@@ -77,7 +79,8 @@ struct inf_audio_request {
 };
 
 enum inf_audio_event_kind {
-    INF_AUDIO_LANGUAGE, /* language and language_probability; sent once, before any segment */
+    INF_AUDIO_LANGUAGE, /* sets `language` and `language_probability`; sent once, before any
+                           segment */
     INF_AUDIO_SEGMENT,
     INF_AUDIO_ROOM,   /* inf_transcriber_feed() accepts samples again */
     INF_AUDIO_DONE,   /* the last event of a successful request; error is 0 */
@@ -97,7 +100,7 @@ struct inf_audio_event {
     int error;
     const char *language;       /* "en"; NULL: not known yet */
     float language_probability; /* 1 if the request or the model fixes the language */
-    /* SEGMENT */
+    /* Members that only INF_AUDIO_SEGMENT sets */
     uint32_t id, seek; /* number of the segment; start of its window in frames of 10 ms */
     double start, end;
     const char *text;
@@ -107,7 +110,7 @@ struct inf_audio_event {
     float no_speech_prob; /* 0 if the model does not compute it */
     const struct inf_audio_word *words;
     size_t n_words;
-    /* DONE */
+    /* A member that only INF_AUDIO_DONE sets */
     double seconds; /* duration of the audio */
 };
 
@@ -125,20 +128,22 @@ INF_PUBLIC struct inf_transcriber *inf_transcriber_free(struct inf_transcriber *
 INF_PUBLIC int inf_transcriber_submit(struct inf_transcriber *transcriber,
                                       const struct inf_audio_request *request, uint64_t *ret_id,
                                       struct inf_err *reterr);
-/* Adds samples: mono, 16 kHz, -1 … 1. They are copied. INF_AUDIO_FULL: none of them were accepted.
- * A request holds about 130 seconds plus the last piece. -ENOENT: the request has ended or was
- * finished; -ENOMEM. */
+/* Adds a copy of samples: mono, 16 kHz, -1 … 1. INF_AUDIO_FULL: none of the samples was accepted. A
+ * request holds about 130 seconds of samples plus the samples of the last call. -ENOENT: the
+ * request has ended or was finished; -ENOMEM. */
 INF_PUBLIC int inf_transcriber_feed(struct inf_transcriber *transcriber, uint64_t id,
                                     const float *samples, size_t n);
-/* Says that no more samples follow. An unknown id is ignored, also by the functions below. */
+/* Says that no more samples follow. inf_transcriber_finish() and inf_transcriber_cancel() ignore an
+ * unknown id. */
 INF_PUBLIC void inf_transcriber_finish(struct inf_transcriber *transcriber, uint64_t id);
 INF_PUBLIC void inf_transcriber_cancel(struct inf_transcriber *transcriber, uint64_t id);
 
-/* An eventfd that is readable while events wait. The transcriber owns it. */
+/* Returns an eventfd that is readable while events wait. The transcriber owns the descriptor. */
 INF_PUBLIC int inf_transcriber_event_fd(const struct inf_transcriber *transcriber);
 /* Returns the next event, which the caller frees, or NULL. Never blocks. */
 INF_PUBLIC struct inf_audio_event *inf_transcriber_next_event(struct inf_transcriber *transcriber);
-/* Waits up to @timeout_msec for an event (-1: without limit). For callers without an event loop. */
+/* Waits up to @timeout_msec for an event (-1: without limit). The function is for callers without
+ * an event loop. */
 INF_PUBLIC struct inf_audio_event *inf_transcriber_wait_event(struct inf_transcriber *transcriber,
                                                               int timeout_msec);
 /* NULL is allowed; returns NULL. */
@@ -148,7 +153,7 @@ struct inf_transcriber_stats {
     uint64_t n_requests, n_rejected;
     uint64_t n_windows, n_tokens; /* windows that were transcribed; tokens that were sampled in
                                      all attempts */
-    uint64_t n_passes;    /* runs of the encoder; one run takes windows of several requests */
+    uint64_t n_passes;    /* runs of the encoder; one run may take windows of several requests */
     uint64_t n_fallbacks; /* further attempts, at another temperature */
     uint32_t n_waiting, n_running;
     double audio_seconds, busy_seconds;
@@ -157,9 +162,9 @@ struct inf_transcriber_stats {
 INF_PUBLIC void inf_transcriber_stats(struct inf_transcriber *transcriber,
                                       struct inf_transcriber_stats *ret_stats);
 INF_PUBLIC bool inf_transcriber_is_multilingual(const struct inf_transcriber *transcriber);
-/* Whether the transcriber has the VAD weights that skip_silence needs. */
+/* Returns whether the transcriber has the VAD weights that skip_silence needs. */
 INF_PUBLIC bool inf_transcriber_has_vad(const struct inf_transcriber *transcriber);
-/* The device in use, "cpu". Borrowed. */
+/* Returns the device in use, "cpu". Borrowed. */
 INF_PUBLIC const char *inf_transcriber_device(const struct inf_transcriber *transcriber);
 
 #ifdef __cplusplus

@@ -5,10 +5,11 @@
 /*
  * Benchmark of a model, measured bounds of the machine, and raw logits for tests
  *
- * Decoding reads all weights once per token, so memory bandwidth bounds it. Prefill multiplies
- * matrices, so the int8 dot instruction bounds it for quantized weights. Both bounds can be
- * measured alone or together with a model. With a model they are measured right before and right
- * after each run, because they change within seconds on shared machines.
+ * Decoding reads all weights once per token, so memory bandwidth bounds the speed of decoding.
+ * Prefill multiplies matrices, so for quantized weights the CPU's int8 dot product instruction
+ * bounds the speed of prefill. Both bounds can be measured alone or together with a model. With a
+ * model the bounds are measured between the runs of the model, because the bandwidth changes within
+ * seconds on shared machines.
  */
 
 #include <infer/model.h>
@@ -24,11 +25,11 @@ struct inf_bench_params {
     const char *cache_dir;   /* as in inf_engine_params */
     const char *isa;         /* as in inf_engine_params */
     const char *kv_type;     /* as in inf_engine_params */
-    uint32_t n_threads;      /* 0: all; the same number measures the bounds */
+    uint32_t n_threads;      /* 0: all; the bounds are measured with as many threads */
     uint32_t n_prompt;       /* tokens of one prefill run; 0: skip */
     uint32_t n_generate;     /* tokens of one decode run; 0: skip */
     uint32_t n_streams;      /* sequences that decode n_generate tokens at the same time; 0: 1 */
-    uint32_t n_depth;        /* tokens that are in the context before decoding starts */
+    uint32_t n_depth;        /* tokens that are in the context before prefill and decode start */
     uint32_t n_repeat;       /* measured runs; 0: 5; one warm-up run before them is not counted */
     uint32_t n_batch;        /* rows of one step; 0: 512 */
     bool membw;              /* measure the read bandwidth of memory; needs 512 MiB, or less if
@@ -38,24 +39,24 @@ struct inf_bench_params {
     void *progress_data;
 };
 
-/* Members of parts that were skipped are 0. */
+/* Members are 0 if their measurement was not requested. */
 struct inf_bench_result {
-    double pp_tok_s, pp_stddev; /* tokens per second */
-    double tg_tok_s, tg_stddev; /* all streams together */
+    double pp_tok_s, pp_stddev; /* prefill: tokens per second, mean and standard deviation */
+    double tg_tok_s, tg_stddev; /* decoding: as above, all streams together */
     double fill_tok_s;          /* speed of computing the n_depth tokens, which happens once */
 
-    double read_bytes_s;  /* bytes per second that all threads read sequentially from memory with
-                             loads of the instruction set: the fastest of several methods and
-                             repetitions */
+    double read_bytes_s;  /* bytes per second that all threads together read sequentially from
+                             memory, with the load instructions of `isa`: the result of the fastest
+                             of several methods and repetitions */
     double int8_ops_s;    /* operations per second of the int8 dot instruction on all threads,
                              where a multiply-add counts as two; 0: the instruction set has no
                              such instruction */
     const char *read_how; /* name of the fastest method, for people; static */
     const char *int8_how; /* name of the instruction; static; NULL: none */
 
-    /* Fractions of the bounds that the model reaches, as medians over the runs. Decode:
-     * n_bytes_token × tokens/s ÷ bytes/s. Prefill: 2 × multiply-adds ÷ time ÷ int8_ops_s. Each run
-     * is divided by the mean of the bounds measured right before and right after it. */
+    /* Fractions of the bounds that the model reaches: medians over the runs. Decoding:
+     * n_bytes_token × steps/s ÷ bytes/s, where bytes/s is the mean of the measurements right before
+     * and right after the run. Prefill: 2 × multiply-adds ÷ time ÷ int8_ops_s. */
     double tg_of_bound, pp_of_peak;
 
     uint32_t n_threads;
@@ -73,7 +74,8 @@ struct inf_logits_params {
 
 /*
  * Computes the logits of one forward pass over @n_tokens tokens of one sequence. *ret_logits is an
- * array [n_tokens, n_vocab] that the caller frees. For tests and perplexity.
+ * array [n_tokens, n_vocab] that the caller frees. The function serves tests and measurements of
+ * perplexity.
  */
 INF_PUBLIC int inf_logits(const struct inf_logits_params *params, const int32_t *tokens,
                           size_t n_tokens, float **ret_logits, struct inf_err *reterr);

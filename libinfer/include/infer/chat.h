@@ -7,8 +7,8 @@
  *
  * The template language is Jinja as Hugging Face tokenizers use it: jinja2 3.1 in its sandbox, with
  * trim_blocks, lstrip_blocks and the loop controls extension. A template is parsed once and is then
- * immutable, so any thread may render it. Rendering is bounded in steps, in output size and, if
- * requested, in time.
+ * immutable, so any thread may render it. Rendering ends with an error when it exceeds a limit of
+ * steps, memory, output size or, if requested, time.
  */
 
 #include <infer/types.h>
@@ -20,9 +20,9 @@ extern "C" {
 struct inf_chat_template;
 
 struct inf_chat_limits {
-    /* Limit of evaluated nodes; 0: 12 million. Work on data counts by its length: one step is 64
-     * bytes that are copied or compared, 16 bytes that are searched, or 8 bytes that are read one
-     * character at a time. */
+    /* Limit of steps; 0: 12 million. One step is one node that is evaluated, 64 bytes that are
+     * copied or compared, 16 bytes that are searched, or 8 bytes that are read one character at a
+     * time. */
     uint64_t max_steps;
     size_t max_output; /* bytes; 0: 16 MiB */
     uint64_t max_usec; /* microseconds of the monotonic clock; 0: no limit */
@@ -39,7 +39,7 @@ struct inf_chat_input {
     const char *unk_token; /* NULL: undefined in the template */
     const char *pad_token;
     bool add_generation_prompt;
-    int64_t now; /* Unix time for strftime_now, shown in local time; 0: read the clock */
+    int64_t now; /* Unix time that strftime_now() shows, in local time; 0: the time of the clock */
     struct inf_chat_limits limits;
 };
 
@@ -48,7 +48,7 @@ INF_PUBLIC int inf_chat_template_new(const char *text, size_t len,
                                      struct inf_chat_template **ret_template,
                                      struct inf_err *reterr);
 INF_PUBLIC struct inf_chat_template *inf_chat_template_free(struct inf_chat_template *tmpl);
-/* The source text of the template. Borrowed. */
+/* Returns the source text of the template. Borrowed. */
 INF_PUBLIC const char *inf_chat_template_text(const struct inf_chat_template *tmpl);
 
 /*
@@ -62,7 +62,8 @@ INF_PUBLIC int inf_chat_render(const struct inf_chat_template *tmpl,
                                struct inf_err *reterr);
 
 /*
- * Renders any template with the variables of one JSON object. For `sconce render` and tests.
+ * Renders any template with the variables of one JSON object. `sconce render` and tests use this
+ * function.
  */
 INF_PUBLIC int inf_chat_render_vars(const struct inf_chat_template *tmpl, const char *vars,
                                     int64_t now, const struct inf_chat_limits *limits,

@@ -5,14 +5,14 @@
 /*
  * Compute devices
  *
- * Users select a device by name: "cpu", or "vulkan:0", "vulkan:1"… in the order of the list, which
- * begins with the best. "vulkan" means "vulkan:0". "auto" means the best usable GPU, or the CPU if
- * there is none. "auto" never selects a Vulkan driver that computes on the CPU (lavapipe), which
- * exists for tests and must be named.
+ * Users select a device by name: "cpu", or "vulkan:0", "vulkan:1"…, where "vulkan:0" is the best
+ * GPU. "vulkan" means "vulkan:0". "auto" means the best usable GPU, or the CPU if there is none.
+ * "auto" never selects a Vulkan driver that computes on the CPU (lavapipe), which exists for tests
+ * and must be selected by its number.
  *
  * Listing Vulkan devices loads the graphics drivers of the machine. A process that drops privileges
- * must do this before: after inf_device_open(), an engine that names the same device loads nothing
- * more.
+ * must therefore first open its device: after inf_device_open(), an engine that names this device
+ * loads no further drivers.
  */
 
 #include <infer/types.h>
@@ -37,59 +37,61 @@ struct inf_device_info {
     const char *description; /* product name of the processor or the card */
     const char *driver;      /* name of the driver; for the CPU the instruction set in use */
     const char *api;         /* "Vulkan 1.3.230"; NULL for the CPU */
-    const char *unusable;    /* why it cannot be used here; NULL: it can */
+    const char *unusable;    /* why the device cannot be used on this machine; NULL: it can */
     uint32_t subgroup;       /* invocations of one subgroup; 0 for the CPU */
     uint64_t memory_total;   /* bytes */
     uint64_t memory_free;    /* bytes that this process can still allocate; 0: unknown */
-    bool fp16;               /* features that the kernels use: arithmetic on 16-bit floats, */
-    bool int8_dot;           /* int8 dot products, */
-    bool cooperative_matrix; /* matrix products of a subgroup, */
-    bool host_import;        /* and reading the model's file in place, without a copy */
+    bool fp16;               /* kernels can use arithmetic on 16-bit floats */
+    bool int8_dot;           /* kernels can use int8 dot products */
+    bool cooperative_matrix; /* kernels can use matrix products of a subgroup */
+    bool host_import;        /* kernels can read the model's file in place, without a copy */
 };
 
 struct inf_device_list;
 
-/* Lists all devices, the CPU first. The caller frees *ret_list. A missing Vulkan is not an error.
- * -ENOMEM. */
+/* Lists all devices, the CPU first. The caller frees *ret_list. It is not an error if Vulkan is
+ * missing. -ENOMEM. */
 INF_PUBLIC int inf_devices(struct inf_device_list **ret_list, struct inf_err *reterr);
 /* NULL is allowed; returns NULL. */
 INF_PUBLIC struct inf_device_list *inf_device_list_free(struct inf_device_list *list);
-/* The @i-th device, or NULL past the last one. */
+/* Returns the @i-th device, or NULL past the last one. */
 INF_PUBLIC const struct inf_device_info *inf_device_list_at(const struct inf_device_list *list,
                                                             size_t i);
-/* Finds the device that @name means; NULL is "auto". -EINVAL: not a device name; -EOPNOTSUPP: the
- * device does not exist or cannot be used; *reterr lists those that can. */
+/* Finds the device that @name means; a NULL @name means "auto". -EINVAL: not a device name;
+ * -EOPNOTSUPP: the device does not exist or cannot be used; *reterr lists the devices that can be
+ * used. */
 INF_PUBLIC int inf_device_list_find(const struct inf_device_list *list, const char *name,
                                     const struct inf_device_info **ret_info,
                                     struct inf_err *reterr);
-/* Why there are no Vulkan devices; NULL if there are some. */
+/* Returns why there are no Vulkan devices; NULL if there are some. */
 INF_PUBLIC const char *inf_device_list_why(const struct inf_device_list *list);
 
-/* Whether this process may open the device node of a GPU. Loads nothing. If not, *reterr says
- * why. */
+/* Returns whether this process may open the device node of a GPU; if it may not, *reterr says why.
+ * Loads no drivers. */
 INF_PUBLIC bool inf_device_has_gpu(struct inf_err *reterr);
 
 struct inf_device_params {
     const char *name;      /* NULL: "auto" */
     const char *cache_dir; /* directory for compiled kernels, created if it is missing; NULL:
-                              they are not stored */
-    bool fill_cache;       /* compile the kernels that models usually need now, unless they are
-                              cached: for a process that cannot write to the cache later */
+                              kernels are not stored */
+    bool fill_cache;       /* compile the kernels that models usually need, unless cache_dir has
+                              them, when the device is opened: for a process that cannot write to
+                              cache_dir later */
 };
 
 struct inf_device;
 
 /*
- * Opens a device and keeps it ready for engines that name it, until it is closed. "auto" does not
- * fail when there is no GPU: it opens the CPU, and inf_device_why() says why. Errors are those of
- * inf_device_list_find(), and -ENOMEM.
+ * Opens a device, and keeps it open, until inf_device_close(), for engines that name it. "auto"
+ * does not fail when there is no GPU: it opens the CPU, and inf_device_why() says why. Errors are
+ * those of inf_device_list_find(), and -ENOMEM.
  */
 INF_PUBLIC int inf_device_open(const struct inf_device_params *params,
                                struct inf_device **ret_device, struct inf_err *reterr);
 /* Closes a device. All engines that use it must be gone. NULL is allowed; returns NULL. */
 INF_PUBLIC struct inf_device *inf_device_close(struct inf_device *device);
 INF_PUBLIC const struct inf_device_info *inf_device_info(const struct inf_device *device);
-/* Why "auto" selected the CPU; NULL if it did not, or if "auto" was not requested. */
+/* Returns why "auto" selected the CPU; NULL if "auto" selected a GPU or was not requested. */
 INF_PUBLIC const char *inf_device_why(const struct inf_device *device);
 
 #ifdef __cplusplus

@@ -5,12 +5,15 @@
 /*
  * Text generation: one model, many concurrent requests
  *
- * An engine owns a thread that computes all requests in common batches. Requests join and leave the
- * batch between steps, and a long prompt is computed in chunks while other requests decode.
- * Requests enter with inf_engine_submit(). Events leave with inf_engine_next_event(), in order per
- * choice. The greedy output of a request does not depend on the other requests in the batch.
+ * An engine owns a thread that computes all requests together, in batches. Requests join and leave
+ * the batch between steps, and a long prompt is computed in chunks while other requests decode.
+ * Callers submit requests with inf_engine_submit() and take events with inf_engine_next_event(). A
+ * request can have several choices: texts that are generated for one prompt. The events of one
+ * choice come in order. The greedy output of a request does not depend on the other requests in the
+ * batch.
  *
- * Any thread may call submit, cancel and stats; only one thread at a time may call next_event.
+ * Any thread may call inf_engine_submit(), inf_engine_cancel() and inf_engine_stats(). Only one
+ * thread at a time may call inf_engine_next_event() and inf_engine_wait_event().
  */
 
 #include <infer/model.h>
@@ -23,7 +26,7 @@ extern "C" {
 
 struct inf_engine;
 
-/* Positive conditions. */
+/* Conditions that functions return as positive numbers. */
 enum {
     INF_ENGINE_FULL = 1, /* the queue is full: try again later */
 };
@@ -32,7 +35,7 @@ struct inf_engine_params {
     struct inf_model *model;   /* the engine takes its own reference */
     const char *device;        /* as in infer/device.h; NULL: "auto" */
     const char *cache_dir;     /* as in inf_device_params */
-    uint64_t device_bytes;     /* most GPU memory to use; the CPU runs the layers that do not
+    uint64_t device_bytes;     /* limit of GPU memory to use; the CPU runs the layers that do not
                                   fit; 0: all free memory */
     bool cache_read_only;      /* use the kernels that inf_device_open() left in cache_dir, but
                                   write nothing */
@@ -41,20 +44,21 @@ struct inf_engine_params {
     uint32_t n_threads;        /* 0: the CPUs that affinity and the cgroup's quota allow */
     uint32_t n_ctx;            /* tokens per sequence; 0: the smaller of the trained length and
                                   8192 */
-    uint32_t max_seqs;         /* sequences that run at the same time; 0: 16 */
-    uint32_t max_queue;        /* requests that wait; 0: 256 */
-    uint32_t max_batch_tokens; /* rows of one step; 0: 512 */
+    uint32_t max_seqs;         /* limit of sequences that run at the same time; 0: 16 */
+    uint32_t max_queue;        /* limit of waiting requests; 0: 256 */
+    uint32_t max_batch_tokens; /* limit of tokens that one step computes; 0: 512 */
     const char *kv_type;       /* number format of the KV cache: "f32", "f16", "bf16", "fp8", or,
                                   if the head size is a multiple of 32, "q8_0" and "q4_0";
                                   "q8_0:q4_0" gives one format for keys and one for values; NULL
                                   or "auto": "f16", or "f32" for models in F32 */
-    uint64_t kv_bytes;         /* size of the KV cache; 0: enough for 4 sequences of n_ctx
-                                  tokens, but at most a quarter of the machine's memory, or of a
-                                  GPU's memory what the model leaves; never more than the device
-                                  has */
+    uint64_t kv_bytes;         /* size of the KV cache; 0: enough for 4 sequences of n_ctx tokens,
+                                  but at most a quarter of the machine's memory or, on a GPU with
+                                  its own memory, the larger of a quarter of that memory and what
+                                  the model leaves free there; never more than the device can
+                                  hold */
     bool no_prefix_cache;      /* do not keep the KV blocks of requests for later requests */
-    struct inf_tier *tier;     /* stores KV blocks beyond the engine's memory and must outlive
-                                  the engine; NULL: none */
+    struct inf_tier *tier;     /* stores KV blocks outside the engine's memory; must outlive the
+                                  engine; NULL: none */
     const char *tier_model;    /* name of the model in the tier; NULL: "" */
 };
 
@@ -63,7 +67,8 @@ struct inf_logit_bias {
     float bias; /* added to the logit; -100 or less excludes the token */
 };
 
-/* All zero means greedy sampling without penalties. Each field notes the values that disable it. */
+/* All zero means greedy sampling without penalties. The comment of each member gives the values
+ * that disable the member. */
 struct inf_sampling {
     float temperature;        /* 0: greedy */
     float top_p;              /* 0 or 1: off */
@@ -73,7 +78,8 @@ struct inf_sampling {
     float repetition_penalty; /* 0 or 1: off; divides positive logits, multiplies negative ones */
     float presence_penalty;   /* as OpenAI defines it, over generated tokens */
     float frequency_penalty;  /* as OpenAI defines it, over generated tokens */
-    uint32_t penalty_last_n;  /* tokens that repetition_penalty looks at, prompt included; 0: 64 */
+    uint32_t penalty_last_n;  /* how many of the last tokens, those of the prompt included,
+                                 repetition_penalty looks at; 0: 64 */
     bool has_seed;
     uint64_t seed; /* choice i of a request uses seed + i */
     const struct inf_logit_bias *logit_bias;
@@ -85,23 +91,26 @@ struct inf_stop {
     size_t len;
 };
 
-/* inf_engine_submit() copies all of it. */
+/* inf_engine_submit() copies a request and everything that it points to, except @user. */
 struct inf_request {
-    const int32_t *tokens; /* the prompt; at least one */
+    const int32_t *tokens; /* the prompt; at least one token */
     size_t n_tokens;
-    uint32_t max_tokens; /* per choice; 0: until the context is full */
-    uint32_t n_choices;  /* 0: 1; the choices share the prompt's KV blocks */
+    uint32_t max_tokens; /* limit of generated tokens per choice; 0: until the context is full */
+    uint32_t n_choices;  /* texts to generate; they share the prompt's KV blocks; 0: 1 */
     struct inf_sampling sampling;
-    const struct inf_stop *stops; /* matched on the text, across tokens; not part of the output */
+    const struct inf_stop *stops; /* texts that end the generation, even if they span several
+                                     tokens; they are not part of the output */
     size_t n_stops;
     bool ignore_eos;
     bool show_special;    /* the text includes special tokens */
-    int n_logprobs;       /* -1: none; 0: of the chosen token; n: also of the n most likely
-                             tokens */
-    bool prompt_logprobs; /* INF_EVENT_PROMPT reports them, for `echo` with logprobs */
-    /* A request reuses the KV blocks that earlier requests of the same tenant and salt computed for
-     * the same beginning of the prompt, in whole blocks. The resulting text is the same. */
-    bool no_cache;            /* neither reuses blocks nor leaves any for other requests */
+    int n_logprobs;       /* log-probabilities to report; -1: none; 0: of the chosen token; n: also
+                             of the n most likely tokens */
+    bool prompt_logprobs; /* INF_EVENT_PROMPT reports the logprobs of the prompt's tokens, which
+                             `echo` needs */
+    /* A request reuses the whole KV blocks that earlier requests with the same tenant and salt
+     * computed for the same beginning of the prompt. Reuse does not change the generated text. */
+    bool no_cache;            /* the request neither reuses blocks nor leaves any for other
+                                 requests */
     const char *cache_tenant; /* NULL: "" */
     const char *cache_salt;   /* any bytes; may be NULL if the length is 0 */
     size_t cache_salt_len;
@@ -110,7 +119,8 @@ struct inf_request {
 };
 
 enum inf_event_kind {
-    INF_EVENT_PROMPT, /* the prompt is computed; has the logprobs of its tokens if requested */
+    INF_EVENT_PROMPT, /* the prompt is computed; the event has the logprobs of its tokens if they
+                         were requested */
     INF_EVENT_TOKENS, /* new final text, with its tokens */
     INF_EVENT_FINISH, /* the choice ended; it has no further events */
 };
@@ -134,17 +144,19 @@ struct inf_token_logprob {
     float logprob; /* from raw logits, before bias, penalties and temperature; NAN for the first
                       token of a prompt */
     uint32_t n_top;
-    const struct inf_top_logprob *top; /* in descending order; the lower id first in a tie */
+    const struct inf_top_logprob *top; /* in descending order of logprob; of equal ones, the lower
+                                          id first */
 };
 
-/* Its memory is borrowed until the next call of inf_engine_next_event(). */
+/* The memory that an event points to is borrowed until the next call of inf_engine_next_event(). */
 struct inf_event {
     enum inf_event_kind kind;
     uint64_t request;
     uint32_t choice;
     void *user;
 
-    const char *text; /* TOKENS: whole code points; may be empty if a token ends within one */
+    const char *text; /* TOKENS: whole code points; may be empty if a token ends within a code
+                         point */
     size_t text_len;
     const struct inf_token_logprob *tokens; /* TOKENS and PROMPT; logprob is set if requested */
     size_t n_tokens;
@@ -163,20 +175,21 @@ struct inf_event {
 struct inf_engine_stats {
     uint64_t n_requests, n_finished, n_cancelled, n_errors, n_rejected;
     uint64_t n_prompt_tokens, n_generated_tokens, n_steps;
-    uint64_t n_device_losses;      /* after each of them the device was opened again */
-    uint32_t n_waiting, n_running; /* sequences */
+    uint64_t n_device_losses;      /* times that the device was lost and opened again */
+    uint32_t n_waiting, n_running; /* numbers of sequences */
     uint32_t n_blocks, n_blocks_used;
     uint32_t n_blocks_idle;             /* unused blocks that are kept for later requests */
-    double prefill_tok_s, decode_tok_s; /* during the last seconds of work; 0: none yet */
+    double prefill_tok_s, decode_tok_s; /* during the last seconds of work; 0: not measured yet */
     double busy_seconds;
     /* Statistics of the tier */
     bool has_tier;                             /* a tier was given, and the device supports it */
     uint64_t n_tier_loaded, tier_loaded_bytes; /* valid blocks that were loaded from the tier */
     uint64_t n_tier_kept, tier_kept_bytes;     /* blocks that were stored in the tier */
-    uint64_t n_tier_bad;                       /* invalid blocks, which were computed instead */
+    uint64_t n_tier_bad;                       /* blocks that the tier returned with invalid bytes,
+                                                  so they were computed instead */
     uint64_t n_tier_refused;                   /* times that a load was not tried because
                                                   computing seemed faster */
-    uint64_t n_tier_failed;                    /* failed calls */
+    uint64_t n_tier_failed;                    /* calls of the tier's functions that failed */
 };
 
 /* -EOPNOTSUPP: the device or instruction set is not available, or kv_type does not fit the model;
@@ -188,8 +201,8 @@ INF_PUBLIC struct inf_engine *inf_engine_free(struct inf_engine *engine);
 
 /*
  * Returns 0 and sets *ret_id (never 0); INF_ENGINE_FULL; -EINVAL with the reason (an empty prompt,
- * a token outside the vocabulary, NaN…); -E2BIG: the prompt leaves no room in the context; -ESTALE
- * with the reason: the model's files changed.
+ * a token outside the vocabulary, NaN…); -E2BIG: the prompt fills the context or is longer than it;
+ * -ESTALE with the reason: the model's files changed.
  */
 INF_PUBLIC int inf_engine_submit(struct inf_engine *engine, const struct inf_request *request,
                                  uint64_t *ret_id, struct inf_err *reterr);
@@ -197,30 +210,30 @@ INF_PUBLIC int inf_engine_submit(struct inf_engine *engine, const struct inf_req
  * id is ignored. */
 INF_PUBLIC void inf_engine_cancel(struct inf_engine *engine, uint64_t id);
 
-/* An eventfd that is readable while events wait. The engine owns it. */
+/* Returns an eventfd that is readable while events wait. The engine owns the descriptor. */
 INF_PUBLIC int inf_engine_event_fd(const struct inf_engine *engine);
 /* Returns 1 and fills *ret_event, or 0 if no event waits. Never blocks. */
 INF_PUBLIC int inf_engine_next_event(struct inf_engine *engine, struct inf_event *ret_event);
-/* Waits up to @timeout_msec (-1: without limit) for an event. Returns 1 or 0. For callers without
- * an event loop. */
+/* Waits up to @timeout_msec (-1: without limit) for an event. Returns as inf_engine_next_event()
+ * does. The function is for callers without an event loop. */
 INF_PUBLIC int inf_engine_wait_event(struct inf_engine *engine, int timeout_msec,
                                      struct inf_event *ret_event);
 
 INF_PUBLIC void inf_engine_stats(struct inf_engine *engine, struct inf_engine_stats *ret_stats);
 /*
- * Whether the engine stores keys and values in the format @kv_type (see the parameters). Returns 0
- * if it does, 1 if another engine for its model and device could; -EINVAL: unknown format;
- * -EOPNOTSUPP with the reason: the model's heads or the device do not allow it. Any thread may call
- * it.
+ * Tells whether the engine stores keys and values in the format @kv_type (see the parameters).
+ * Returns 0 if it does; 1 if it does not, but another engine for this model and device could;
+ * -EINVAL: unknown format; -EOPNOTSUPP with the reason: the model's heads or the device do not
+ * allow the format. Any thread may call this function.
  */
 INF_PUBLIC int inf_engine_kv_type(const struct inf_engine *engine, const char *kv_type,
                                   struct inf_err *reterr);
-/* The values in use: those of the parameters, or their defaults. */
+/* Return the values in use: those of the parameters, or their defaults. */
 INF_PUBLIC uint32_t inf_engine_n_ctx(const struct inf_engine *engine);
 INF_PUBLIC uint32_t inf_engine_n_threads(const struct inf_engine *engine);
-/* The device in use, "cpu" or "vulkan:0". Borrowed. */
+/* Returns the device in use, "cpu" or "vulkan:0". Borrowed. */
 INF_PUBLIC const char *inf_engine_device(const struct inf_engine *engine);
-/* The instruction set in use, for example "avx512". Borrowed. */
+/* Returns the instruction set in use, for example "avx512". Borrowed. */
 INF_PUBLIC const char *inf_engine_isa(const struct inf_engine *engine);
 
 #ifdef __cplusplus

@@ -12,9 +12,9 @@
  * read into memory when the model is opened. A model is immutable once it is open, and any number
  * of threads may use it.
  *
- * Files may change while they are mapped. If a file is replaced by renaming another over it, the
- * mapping keeps the old content. If a file is written to or truncated, the model becomes stale: all
- * computing with it fails with -ESTALE from then on, and the caller may open the file again.
+ * Files may change while they are mapped. If a file is replaced by renaming another file over it,
+ * the mapping keeps the old content. If a file is written to or truncated, the model becomes stale:
+ * all computing with it fails with -ESTALE from then on, and the caller may open the file again.
  * Reading a page beyond the new end of a file raises SIGBUS, which ends the process unless
  * inf_files_guard() was called.
  */
@@ -47,15 +47,16 @@ struct inf_model_info {
     const char *dtype_text; /* the formats for people: "Q4_K + Q6_K" */
     uint64_t n_params;
     uint64_t n_bytes;       /* bytes of all stored tensors */
-    uint64_t n_bytes_token; /* bytes of weights that decoding one token reads: all matrices it
-                               multiplies with, including the head, but not the row of the
+    uint64_t n_bytes_token; /* bytes of weights that decoding one token reads: all matrices that the
+                               token is multiplied with, including the head, but not its row of the
                                embedding */
-    uint64_t n_madds_token; /* multiply-adds of one token with these matrices */
-    uint64_t n_madds_head;  /* the head's part of n_madds_token; a prompt needs it only once */
+    uint64_t n_madds_token; /* multiply-adds of one token with the matrices of n_bytes_token */
+    uint64_t n_madds_head;  /* the head's part of n_madds_token; a prompt needs the head only for
+                               its last token */
     uint32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_vocab, n_ctx_train;
     uint32_t sliding_window; /* tokens; 0: full attention in all layers */
-    uint32_t token_width;    /* floats of a token vector, if the model was trained for late
-                                interaction; 0: it was not */
+    uint32_t token_width;    /* floats of a token vector; 0: the model was not trained for late
+                                interaction */
     bool tied_head;
     const char *template_error; /* why the model's own chat template cannot be used; NULL: it can */
 };
@@ -63,18 +64,20 @@ struct inf_model_info {
 /*
  * Opens a model. On success *ret_model is one reference, which the caller owns; on failure *reterr
  * says why. -ENOENT: no such file; -EBADMSG: a malformed file; -EOPNOTSUPP: an architecture, number
- * format or feature that this build does not support; -ESTALE: a file changed meanwhile; -ENOMEM.
+ * format or feature that this build does not support; -ESTALE: a file changed while it was opened;
+ * -ENOMEM.
  */
 INF_PUBLIC int inf_model_open(const struct inf_model_params *params, struct inf_model **ret_model,
                               struct inf_err *reterr);
 /*
- * Installs a handler for SIGBUS, once per process. With it, reading a mapped page that a model's
- * file no longer has gives zeros and makes the model stale. The previous handler receives SIGBUS
- * with any other cause. Threads must not block SIGBUS. Returns 0 or -errno.
+ * Installs a handler for SIGBUS, once per process. With the handler, reading a mapped page that a
+ * model's file no longer has gives zeros and makes the model stale. The handler passes SIGBUS with
+ * any other cause to the handler that was installed before. Threads must not block SIGBUS. Returns
+ * 0 or -errno.
  */
 INF_PUBLIC int inf_files_guard(void);
-/* Compares the sizes and modification times of the model's files with those at opening. Returns 0,
- * or -ESTALE with the reason. Any thread may call it. */
+/* Compares the sizes and modification times of the model's files with those when the model was
+ * opened. Returns 0, or -ESTALE with the reason. Any thread may call this function. */
 INF_PUBLIC int inf_model_check(const struct inf_model *model, struct inf_err *reterr);
 INF_PUBLIC struct inf_model *inf_model_ref(struct inf_model *model);
 /* Drops one reference. NULL is allowed; returns NULL. */
@@ -89,18 +92,19 @@ enum inf_model_use {
     INF_USE_SPEECH,        /* transcribe speech, in a transcriber */
 };
 
-/* Whether the model can serve a purpose. This is cheap compared with creating an engine, embedder
- * or transcriber. Two threads must not call it for the same model at the same time. Returns 0;
- * -EOPNOTSUPP with the reason in @reterr; -ENOMEM. */
+/* Checks whether the model can serve a purpose. The check is cheap compared with creating an
+ * engine, embedder or transcriber. Two threads must not call the function for one model at the same
+ * time. Returns 0; -EOPNOTSUPP with the reason in @reterr; -ENOMEM. */
 INF_PUBLIC int inf_model_suits(struct inf_model *model, enum inf_model_use use,
                                struct inf_err *reterr);
 
 INF_PUBLIC const struct inf_model_info *inf_model_info(const struct inf_model *model);
-/* Borrowed; both live as long as the model. The template is NULL if the model has none. */
+/* Return the tokenizer and the chat template, which are borrowed and live as long as the model. The
+ * template is NULL if the model has none. */
 INF_PUBLIC const struct inf_tokenizer *inf_model_tokenizer(const struct inf_model *model);
 INF_PUBLIC const struct inf_chat_template *inf_model_chat_template(const struct inf_model *model);
 
-/* Metadata pairs as text, for `sconce info`. Returns false past the last one. */
+/* Gives the @i-th pair of metadata as text, for `sconce info`. Returns false past the last one. */
 INF_PUBLIC bool inf_model_meta(const struct inf_model *model, size_t i, const char **ret_key,
                                const char **ret_value);
 

@@ -6,11 +6,12 @@
  * Tier: storage for KV blocks beyond the memory of one engine
  *
  * The library opens no socket and no file to store blocks. Instead, the creator of an engine may
- * pass a tier: a table of functions that find and store blocks by name. A name identifies the bytes
- * of a block and everything they depend on, on any machine. One thread of the engine calls the
- * functions, one call at a time. They may block briefly, and any failure counts as a miss. The
- * engine does not trust a tier: it rejects bytes that do not match the reported sum and computes
- * the block instead.
+ * pass a tier: a table of functions that find and store blocks by name. A name identifies, on any
+ * machine, the bytes of a block and everything that the bytes depend on. One thread of the engine
+ * calls the functions, one call at a time. The functions may block briefly. If a function fails,
+ * the engine proceeds as if the blocks were not stored. The engine does not trust a tier: it
+ * rejects bytes that do not match the checksum in struct inf_tier_found, and computes the block
+ * instead.
  */
 
 #include <infer/types.h>
@@ -24,7 +25,8 @@ extern "C" {
 #define INF_TIER_MAX_NAMES  512
 #define INF_TIER_MAX_BLOCKS 64
 
-/* For quotas and for people; not part of a block's name. */
+/* Describes where blocks come from, for quotas and for people. The origin is not part of a block's
+ * name. */
 struct inf_tier_origin {
     const char *model;   /* name of the model */
     const char *codec;   /* number format and layout of the bytes: "f16/f16 cpu" */
@@ -34,18 +36,18 @@ struct inf_tier_origin {
 
 /* A stored block. */
 struct inf_tier_found {
-    uint64_t size; /* of its bytes */
-    uint64_t sum;  /* XXH3-64 of its bytes, with seed 0 */
+    uint64_t size; /* bytes */
+    uint64_t sum;  /* XXH3-64 of these bytes, with seed 0 */
 };
 
 /* A block to store. */
 struct inf_tier_block {
     uint8_t name[INF_TIER_NAME_BYTES];
-    uint8_t parent[INF_TIER_NAME_BYTES]; /* name of the block before it; zeros: the first of its
-                                            chain */
-    uint32_t index;                      /* position in its chain, from 0 */
-    uint64_t offset, size;               /* of its bytes in the memfd */
-    uint64_t sum;                        /* XXH3-64, as above */
+    uint8_t parent[INF_TIER_NAME_BYTES]; /* name of the block before this block in the text; zeros:
+                                            this block is the first of the text */
+    uint32_t index;                      /* position in the text, in blocks, from 0 */
+    uint64_t offset, size;               /* where the bytes of the block are in the memfd */
+    uint64_t sum;                        /* XXH3-64 of the bytes, with seed 0 */
 };
 
 /* Identifies a file until its content changes. */
@@ -57,36 +59,37 @@ struct inf_tier_file {
 struct inf_tier;
 
 struct inf_tier_ops {
-    /* Finds how many blocks at the beginning of @names [n] are stored, and describes them in
-     * @ret_found [n]. Returns their number, or a negative errno. */
+    /* Counts the blocks at the beginning of @names [n] that are stored, up to the first block that
+     * is not, and describes them in @ret_found [n]. Returns their number, or a negative errno. */
     int (*find)(struct inf_tier *t, const struct inf_tier_origin *origin,
                 const uint8_t (*names)[INF_TIER_NAME_BYTES], uint32_t n,
                 struct inf_tier_found *ret_found);
-    /* Requests the bytes of the first @n of @names [n + n_ahead], one block after another, and
-     * announces that the others will be requested next. The caller owns *ret_fd, reads the bytes
-     * from it and may close it at any time. This call does not block; poll() says when bytes are
-     * available. If the stream ends early, the rest is not available now. Returns 0, or a negative
-     * errno; -ENOENT: the first block is no longer stored. */
+    /* Requests the bytes of the first @n blocks of @names [n + n_ahead], one block after another,
+     * and announces that the last @n_ahead blocks will be requested next. The caller owns *ret_fd,
+     * reads the bytes from it and may close it at any time. This call does not block; poll() says
+     * when bytes are available. If the stream ends early, the remaining bytes are not available at
+     * present. Returns 0, or a negative errno; -ENOENT: the first block is no longer stored. */
     int (*read)(struct inf_tier *t, const uint8_t (*names)[INF_TIER_NAME_BYTES], uint32_t n,
                 uint32_t n_ahead, int *ret_fd);
-    /* Stores blocks. @fd: a memfd sealed against writing, shrinking and growing; borrowed. Returns
-     * how many blocks, from the first, were accepted; -ENOSPC and -EDQUOT: try later; or another
-     * negative errno. */
+    /* Stores blocks. @fd: a memfd sealed against writing, shrinking and growing; borrowed. The tier
+     * may accept only some blocks from the beginning of the list. Returns the number of accepted
+     * blocks; -ENOSPC and -EDQUOT: try later; or another negative errno. */
     int (*put)(struct inf_tier *t, const struct inf_tier_origin *origin, int fd,
                const struct inf_tier_block *blocks, uint32_t n);
     /* Reports blocks that the engine used without reading them from the tier, so that the tier
      * counts them as recently used. */
     void (*used)(struct inf_tier *t, const struct inf_tier_origin *origin,
                  const uint8_t (*names)[INF_TIER_NAME_BYTES], uint32_t n);
-    /* Removes the block @name, whose bytes are not those that were stored. */
+    /* Removes the block @name, because its bytes are not those that were stored. */
     void (*reject)(struct inf_tier *t, const uint8_t name[INF_TIER_NAME_BYTES]);
-    /* Finds the remembered digest of a file's content for exactly this identity. Returns 1 and sets
-     * *ret_digest, 0 if it is unknown, or a negative errno. */
+    /* Finds the digest that remember() stored for exactly this identity of a file. Returns 1 and
+     * sets *ret_digest; 0 if the file is unknown; or a negative errno. */
     int (*recall)(struct inf_tier *t, const struct inf_tier_file *file, uint8_t ret_digest[32]);
+    /* Stores the digest of a file's content. Returns 0 or a negative errno. */
     int (*remember)(struct inf_tier *t, const struct inf_tier_file *file, const uint8_t digest[32]);
 };
 
-/* An implementation's own struct begins with this one. */
+/* A tier: an implementation embeds this struct as the first member of its own struct. */
 struct inf_tier {
     const struct inf_tier_ops *ops;
 };

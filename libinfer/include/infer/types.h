@@ -24,8 +24,8 @@ extern "C" {
 #define INF_PUBLIC
 #endif
 
-/* Number formats of weights and of the KV cache. The values are our own and appear in no file
- * format. */
+/* Number formats of weights. The values of the enum are specific to this library and appear in no
+ * file format. */
 enum inf_dtype {
     INF_DTYPE_F32,
     INF_DTYPE_F16,
@@ -42,22 +42,22 @@ enum inf_dtype {
     INF_DTYPE_INVALID = -22,
 };
 
-/* A description of an error for people. A function writes it only if it fails; the caller owns
- * it. */
+/* Describes an error for people. The caller owns the struct; a function writes to it only if the
+ * function fails. */
 struct inf_err {
     int code;       /* positive errno value */
     int64_t offset; /* byte offset in the input, or -1 */
     char text[240]; /* one sentence without newline, valid UTF-8 */
 };
 
-/* Reports @fraction (0..1) of a long operation. The library calls it on the thread of its
- * caller. */
+/* Reports that the @fraction (0 … 1) of a long operation is done. The library calls this function
+ * on the thread that called the operation. */
 typedef void (*inf_progress_fn)(void *data, double fraction);
 
-/* The version of the library, "major.minor.patch". */
+/* Returns the version of the library, "major.minor.patch". */
 INF_PUBLIC const char *inf_version(void);
 
-/* The lower-case name of a number format ("q4_k"); NULL if the value is not in the enum. */
+/* Returns the lower-case name of a number format ("q4_k"); NULL if the value is not in the enum. */
 INF_PUBLIC const char *inf_dtype_name(enum inf_dtype dtype);
 
 #ifdef __cplusplus

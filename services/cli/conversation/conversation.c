@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A conversation in this process (see conversation.h)
+ * Holds a conversation with a model in this process (see conversation.h).
  *
- * Messages are stored as JSON, the input format of templates. Each answer renders all messages that
- * were not dropped and starts from the whole prompt, so the model always receives exactly what the
- * template produces. Dropped messages stay in the list, because the whole list is saved.
+ * Messages are stored as JSON, the input format of templates. When the context is full, the oldest
+ * messages are dropped from the prompt, but they stay in the list, because the whole list is saved.
+ * For each answer, all other messages are rendered again, so the model always receives exactly the
+ * prompt that the template produces.
  */
 #include "cli/conversation/conversation.h"
 
@@ -106,13 +107,14 @@ static bool is_of(const json_t *message, const char *role)
     return text && strcmp(text, role) == 0;
 }
 
-/* The number of messages at the beginning that are never dropped. */
+/* Returns how many messages at the beginning are never dropped: 1 if there is a system message. */
 static size_t n_kept(const struct conversation *c)
 {
     return is_of(json_array_get(c->messages, 0), "system");
 }
 
-/* The messages that are in the prompt, as JSON; the caller frees it. NULL: out of memory. */
+/* Returns the messages that were not dropped, as JSON; the caller frees the text. NULL: out of
+ * memory. */
 static char *told_messages(const struct conversation *c)
 {
     json_t *told = json_array(), *message;
@@ -152,7 +154,7 @@ static int conversation_render(const struct conversation *c, char **ret_text, si
                            reterr);
 }
 
-/* A template that writes BOS itself must not get a second one. */
+/* Removes the BOS token of the tokenizer if the template has written one itself. */
 static void drop_double_bos(const struct inf_tokenizer *tok, int32_t *ids, size_t *n)
 {
     const int32_t bos = inf_tokenizer_bos(tok);
@@ -243,7 +245,8 @@ static int answer_prompt(struct conversation *c, const int32_t *ids, size_t n, F
 }
 
 /* Drops the oldest question that is in the prompt, and all messages up to the next question.
- * Returns false if the next question is the last message, which is needed for an answer. */
+ * Returns false if there is no next question, because then the oldest question is the one to
+ * answer. */
 static bool forget_oldest(struct conversation *c)
 {
     const size_t n = json_array_size(c->messages), begin = n_kept(c) + c->n_forgotten;
@@ -257,7 +260,7 @@ static bool forget_oldest(struct conversation *c)
     return true;
 }
 
-/* The number of tokens to keep free for an answer. */
+/* Returns the number of tokens of the context to keep free for an answer. */
 static size_t wanted_room(const struct conversation *c)
 {
     const uint32_t least = inf_engine_n_ctx(c->engine) / LEAST_ROOM;
@@ -265,8 +268,8 @@ static size_t wanted_room(const struct conversation *c)
     return c->params.max_tokens ? MIN(c->params.max_tokens, least) : least;
 }
 
-/* Makes the tokens of the prompt, with room for an answer. If there is no room, the oldest messages
- * are dropped until half of the context is free. The caller frees the tokens. */
+/* Makes the tokens of the prompt. If the prompt leaves too little of the context for an answer, the
+ * oldest messages are dropped until half of the context is free. The caller frees the tokens. */
 static int make_prompt(struct conversation *c, int32_t **ret_ids, size_t *ret_n,
                        struct inf_err *reterr)
 {

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * A conversation with a model: the messages, and one answer at a time, which is streamed to a file
+ * Holds a conversation with a model: stores the messages, and streams one answer at a time to a
+ * file.
  */
 
 #include <signal.h>
@@ -21,16 +22,16 @@ struct conversation_params {
     struct inf_sampling sampling;
     uint32_t max_tokens;                    /* per answer; 0: until the context is full */
     const char *system;                     /* NULL: none */
-    const char *session;                    /* its name; NULL: none */
+    const char *session;                    /* name of the saved conversation; NULL: none */
     const json_t *messages;                 /* the initial messages, copied; NULL: none */
     bool raw;                               /* no chat template: the model continues the text */
     const volatile sig_atomic_t *interrupt; /* a non-zero value stops the answer */
 };
 
-/* Statistics of the last answer */
+/* Struct conversation_stats has statistics of the last answer. */
 struct conversation_stats {
     uint32_t n_prompt, n_cached, n_generated;
-    uint32_t n_first;            /* of these, tokens generated before the first text */
+    uint32_t n_first;            /* tokens of n_generated before the first text */
     double first_sec, total_sec; /* seconds until the first text, until the end */
     enum inf_finish finish;
     size_t n_forgotten; /* messages that were dropped from the prompt, from this answer on */
@@ -43,14 +44,15 @@ int conversation_new(const struct conversation_params *params, struct conversati
 struct conversation *conversation_free(struct conversation *c);
 DEFINE_CLEANUP(struct conversation *, conversation_free);
 
-/* The messages; borrowed, valid until the next call. */
+/* Returns the messages; borrowed, valid until the next call for this conversation. */
 json_t *conversation_messages(const struct conversation *c);
-/* Removes all messages but the system message; if @system is not NULL, it replaces that one. */
+/* Removes all messages except the system message; @system, if not NULL, replaces the system
+ * message. */
 int conversation_reset(struct conversation *c, const char *system);
-/* Adds the message @text, streams the answer to @out, and keeps both. If the context has no room,
- * the oldest messages after the system message are dropped from the prompt until half of the
- * context is free. Because many messages are dropped at once, the following prompts keep the same
- * beginning, which the KV cache can reuse. On failure the conversation is unchanged. -E2BIG: the
- * text alone is too long for the context. */
+/* Adds the message @text, streams the answer to @out, and stores the message and the answer. If the
+ * context is too small for prompt and answer, the oldest messages after the system message are
+ * dropped from the prompt until half of the context is free. Because many messages are dropped at
+ * once, the following prompts have the same beginning, and the KV cache can reuse it. On failure
+ * the conversation is unchanged. -E2BIG: the text alone is too long for the context. */
 int conversation_say(struct conversation *c, const char *text, FILE *out,
                      struct conversation_stats *ret_stats, struct inf_err *reterr);

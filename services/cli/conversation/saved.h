@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Conversations on disk: $XDG_STATE_HOME/sconce/sessions/NAME.json, readable only by their owner
+ * Saves conversations in $XDG_STATE_HOME/sconce/sessions/NAME.json, readable only by their owner.
  *
  * A file is replaced atomically after each answer, so it always holds a complete conversation.
  */
@@ -24,12 +24,12 @@ struct saved {
 /* Returns $XDG_STATE_HOME/sconce and creates the directories; the caller frees it. NULL: there is
  * no home directory. */
 char *saved_state_dir(void);
-/* Whether @name is valid for a conversation. It is also the name of a file. */
+/* Returns whether @name can be the name of a conversation, and so of its file. */
 bool saved_name_is_good(const char *name);
 bool saved_exists(const char *name);
 int saved_write(const struct saved *s, struct inf_err *reterr);
-/* Reads the conversation @name; NULL: the one that was saved last. -ENOENT: none; the error says
- * what to do. */
+/* Reads the conversation @name; NULL: the one that was saved last. -ENOENT: there is none; the
+ * error text says which command helps. */
 int saved_read(const char *name, struct saved *ret_saved, struct inf_err *reterr);
 void saved_done(struct saved *s);
 /* Prints all conversations, newest first, as lines or as JSON. */

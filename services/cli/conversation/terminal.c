@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads from and writes to the terminal: error messages, numbers, sizes, progress bars.
+ * Prints help, error messages, sizes and progress bars, and reads numbers, files and standard
+ * input.
  */
 #include <errno.h>
 #include <math.h>

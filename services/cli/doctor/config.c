@@ -37,8 +37,8 @@ static void check_mode(struct doctor *d, const struct doctor_side *side, const c
                 (unsigned)st.st_mode & 07777);
 }
 
-/* The system's services run as users of their own, so everybody must be able to read their
- * configuration. Keys are in a separate file. */
+/* Checks that all users may read the configuration of the system's services, which run as users of
+ * their own. API keys are in a separate file. */
 static void check_modes(struct doctor *d, const struct doctor_side *side)
 {
     _cleanup_free_ char *main_file = path_join(side->places.config_dir, "sconce.yaml");
@@ -79,8 +79,8 @@ void doctor_config(struct doctor *d)
             doctor_tell(d, FINDING_UNSEEN, "config", "sudo sconce doctor --system", "%s", err.text);
         else if (r < 0 && !(side->places.user && system_told))
             doctor_tell(d, FINDING_BROKEN, "config", doctor_edit(side, err.text), "%s", err.text);
-        /* A user's services also read the machine's files; this avoids reporting the same error
-         * twice. */
+        /* A user's services also read the machine's files, whose errors were reported with the
+         * machine's services. */
         system_told |= r < 0 && !side->places.user;
     }
 }

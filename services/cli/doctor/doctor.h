@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Shared declarations of the checks of `sconce doctor`
+ * Declares what the checks of `sconce doctor` share.
  *
  * A check examines one thing and adds findings. It changes nothing, starts nothing, and needs no
- * privileges; what it cannot examine without them becomes a finding of its own. A finding carries a
- * command that repairs the fault and can be run as printed.
+ * privileges. If a check needs privileges that this process lacks, it adds a finding that says so.
+ * If a command repairs the fault, the finding has this command, which can be run as printed.
  */
 
 #include "cli/cli.h"
@@ -17,18 +17,19 @@ struct units;
 
 enum finding_kind {
     FINDING_BROKEN, /* something does not work */
-    FINDING_ADVICE, /* it works, but could work better, or will stop working soon */
-    FINDING_UNSEEN, /* it could not be checked */
+    FINDING_ADVICE, /* something works, but could work better, or will stop working soon */
+    FINDING_UNSEEN, /* something could not be checked */
 };
 
 struct finding {
     enum finding_kind kind;
-    const char *check; /* static: "doors" */
-    char *what;        /* one line */
+    const char *check; /* a literal: the name of the check, such as "keys" */
+    char *what;        /* one line for people */
     char *command;     /* repairs the fault; NULL: no command does */
 };
 
-/* A service manager, the system's or the user's, with its files and configuration */
+/* A "side" (struct doctor_side) is one service manager, the system's or the user's, with its files
+ * and configuration. */
 struct doctor_side {
     struct places places;
     struct units *units;   /* NULL: the manager does not answer */
@@ -44,7 +45,7 @@ enum {
 struct doctor {
     struct doctor_side sides[DOCTOR_MAX_SIDES]; /* the sides to check */
     size_t n_sides;
-    bool other_door; /* a socket answers that no manager opened: `sconce serve` */
+    bool other_door; /* no manager opened a socket, but a gateway listens: `sconce serve` */
     bool deep;
     struct finding *findings;
     size_t n_findings;
@@ -56,17 +57,16 @@ void doctor_tell(struct doctor *d, enum finding_kind kind, const char *check, co
                  const char *what, ...) PRINTF(5, 6);
 /* Formats a text in a ring of static buffers, for commands. */
 const char *doctor_text(const char *format, ...) PRINTF(1, 2);
-/* Quotes @word for a shell, in one of these buffers. */
+/* Quotes @word for a shell, in one of the buffers of doctor_text(). */
 const char *doctor_quote(const char *word);
-/* The systemctl command for @side: "systemctl --user", "systemctl" or "sudo systemctl". */
+/* Returns the systemctl command for @side: "systemctl --user", "systemctl" or "sudo systemctl". */
 const char *doctor_systemctl(const struct doctor_side *side);
-/* "sudo " if @side is the system's and this process is not root, else "". */
+/* Returns "sudo " if @side is the system's and this process is not root, else "". */
 const char *doctor_sudo(const struct doctor_side *side);
-/* A command that opens an editor at the place of an error "FILE.yaml:LINE:COLUMN: text"; NULL: the
- * text contains no
- * place. */
+/* Returns a command that opens an editor at the place of an error "FILE.yaml:LINE:COLUMN: text";
+ * NULL: the text contains no place. */
 const char *doctor_edit(const struct doctor_side *side, const char *text);
-/* The owner of @side: "your" or "the machine's". */
+/* Returns the owner of @side for messages: "your" or "the machine's". */
 const char *doctor_whose(const struct doctor_side *side);
 
 /* The checks, in the order in which they run */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks of sockets, ports, API keys and groups
+ * Checks sockets, ports, API keys and groups.
  *
- * The check does not connect to sockets, because that would start services. It reads from the
+ * The checks do not connect to sockets, because that would start services. They read from the
  * kernel's tables which sockets listen.
  */
 #include <errno.h>
@@ -24,7 +24,7 @@
 #include "common/config/service-table.h"
 #include "core/file.h"
 
-/* True if a process listens on the unix socket @path. */
+/* Returns true if a process listens on the unix socket @path. */
 static bool doors_listens(const char *path)
 {
     FILE *f = fopen("/proc/net/unix", "re");
@@ -44,7 +44,7 @@ static bool doors_listens(const char *path)
     return found;
 }
 
-/* Whether no socket listens and none has failed: somebody stopped them all. */
+/* Returns true if no socket listens and none has failed: then somebody stopped all of them. */
 static bool all_are_stopped(const struct doctor_side *side)
 {
     struct unit_state tcp;
@@ -65,8 +65,8 @@ static bool all_are_stopped(const struct doctor_side *side)
     return n > 1;
 }
 
-/* Checks the target. Returns false if the single sockets need no check, because the target explains
- * their state. */
+/* Checks the target. Returns false if the sockets need no checks of their own, because the state of
+ * the target explains the state of the sockets. */
 static bool check_target(struct doctor *d, const struct doctor_side *side)
 {
     struct unit_state s;
@@ -97,7 +97,8 @@ static bool check_target(struct doctor *d, const struct doctor_side *side)
     return true;
 }
 
-/* The socket of a masked service cannot start either; doctor_managers() reports masked services. */
+/* Returns whether a unit is masked. If a service is masked, its socket cannot start either;
+ * doctor_managers() reports the service. */
 static bool is_masked(const struct doctor_side *side, const char *unit)
 {
     struct unit_state s;
@@ -105,7 +106,8 @@ static bool is_masked(const struct doctor_side *side, const char *unit)
     return units_state(side->units, unit, &s) && strcmp(s.load, "masked") == 0;
 }
 
-/* A socket cannot start while its service runs, so the command stops the service first. */
+/* Checks a socket. A socket cannot start while its service runs, so the command in the finding
+ * stops the service first. */
 static void check_socket(struct doctor *d, const struct doctor_side *side,
                          const struct service_row *row)
 {
@@ -128,7 +130,8 @@ static void check_socket(struct doctor *d, const struct doctor_side *side,
                     "%s was removed, though %s listens: nobody can connect", s.listen[0], socket);
 }
 
-/* The machine's sockets belong to groups. systemd cannot open them if the groups do not exist. */
+/* Checks that the groups to which the machine's sockets belong exist. Without these groups systemd
+ * cannot open the sockets. */
 static void check_groups(struct doctor *d, const struct doctor_side *side)
 {
     static const char *const names[] = {"sconce", "sconce-services", "sconce-kv"};
@@ -140,8 +143,8 @@ static void check_groups(struct doctor *d, const struct doctor_side *side)
                         "the group %s does not exist, and the machine's sockets need it", names[i]);
 }
 
-/* Services behind the gateway trust every client. An older version gave the group sconce access to
- * their sockets. */
+/* Services behind the gateway trust every client, so only the gateway may use their sockets. An
+ * older version of sconce gave the group sconce access to them. */
 static void check_inner_socket(struct doctor *d, const struct doctor_side *side,
                                const struct service_row *row)
 {
@@ -200,7 +203,7 @@ static void check_group(struct doctor *d, const struct doctor_side *side)
     const struct passwd *user = getpwuid(geteuid());
     bool member = false;
 
-    /* A user with services of their own does not need this socket. */
+    /* Users with services of their own do not need the machine's socket. */
     if (geteuid() == 0 || side->places.user || (d->sides[0].places.user && d->sides[0].used) ||
         !path_exists(path) || access(path, R_OK | W_OK) == 0 || !group || !user)
         return;
@@ -271,7 +274,7 @@ static void check_key_file(struct doctor *d, const struct doctor_side *side)
                     "%s belongs to user %u", side->places.key_file, (unsigned)st.st_uid);
 }
 
-/* Whether a socket of this side is open and requires a key. */
+/* Returns whether a socket of this side is open and requires a key. */
 static bool asks_for_keys(const struct doctor_side *side)
 {
     return (tcp_is_open(side) && side->config->gateway.tcp_access == CONFIG_TCP_KEY) ||

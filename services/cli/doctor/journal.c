@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks of the journal: failed services, and accesses that the kernel refused
+ * Searches the journal for failed services, and for accesses that the kernel refused.
  *
- * A failure counts until the service ends normally, for example after its idle timeout, or until
- * something other than systemd's automatic restart starts it. The kernel's messages say which
- * system call a policy refused; they are read if this process has permission.
+ * A failure is reported until the service ends normally, for example after its idle timeout, or
+ * until something other than systemd's automatic restart starts the service. The kernel's messages
+ * say which system call a policy refused; they are read if this process has permission.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,16 +26,17 @@ enum {
     KMSG_MAX_LINES = 20000,
 };
 
-/* Messages of systemd, by their catalog ids. */
+/* MESSAGE_ID values of systemd's messages */
 #define ID_PROCESS_EXIT "98e322203f7a4ed290d09fe03c09fe15"
 #define ID_UNIT_FAILED  "d9b373ed55a64feb8242e02dbe79a49c"
 #define ID_UNIT_SUCCESS "7ad2d189f7e94e70a38c781354912448"
 #define ID_UNIT_STARTED "39f53479d3a045ac8e11786248231fbf"
 #define ID_UNIT_RESTART "5eb03494b6584870a536b337290809b3"
 
-/* The last failure of a service that has not ended normally since */
+/* Struct failure is the last failure of a service, if the service has not ended normally since
+ * then. */
 struct failure {
-    char result[32]; /* "signal", "watchdog", "oom-kill", "exit-code"…; "" none */
+    char result[32]; /* "signal", "watchdog", "oom-kill", "exit-code"…; "": no failure */
     int signal, status;
     uint64_t usec;
     unsigned n;
@@ -43,7 +44,7 @@ struct failure {
     char said[300]; /* the last error message of the service before the failure */
 };
 
-/* The last refused access of a program */
+/* Struct refusal is the last refused access of a program. */
 struct refusal {
     struct audit_line line;
     uint64_t usec; /* time of day; 0: unknown */
@@ -96,9 +97,8 @@ static void take_entry(sd_journal *j, struct failure *f)
     }
 }
 
-/* Every process can write fields to the journal; only the journal itself writes fields that begin
- * with
- * "_". */
+/* Selects messages that the service manager wrote. Only the journal itself writes the fields that
+ * begin with "_", while every process can write all other fields. */
 static int match_manager(sd_journal *j, bool user)
 {
     char match[32];
@@ -109,7 +109,7 @@ static int match_manager(sd_journal *j, bool user)
     return r < 0 ? r : sd_journal_add_match(j, "_COMM=systemd", 0);
 }
 
-/* Whether the journal shows the messages of the service manager to this user. */
+/* Returns whether this user may read the service manager's messages in the journal. */
 static bool manager_is_visible(sd_journal *j, bool user)
 {
     sd_journal_flush_matches(j);
@@ -175,7 +175,8 @@ static void read_kernel_journal(sd_journal *j, struct refusals *r)
     r->seen |= n > 0;
 }
 
-/* Reads the kernel's own buffer if the journal has no kernel messages: "6,1234,5678,-;text". */
+/* Reads the kernel's own buffer, for the case that the journal has no kernel messages. A record of
+ * the buffer is "6,1234,5678,-;text". */
 static void read_kmsg(struct refusals *r)
 {
     _cleanup_close_ int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -247,7 +248,8 @@ static void tell_failure(struct doctor *d, const struct doctor_side *side, size_
                 side->places.user ? " --user" : "", unit);
 }
 
-/* Reports refusals without a failed unit: under `sconce serve`, or if the service continued. */
+/* Reports refusals that belong to no failed unit, because the service runs under `sconce serve` or
+ * because it continued. */
 static void tell_refusals(struct doctor *d, const struct refusals *r, const bool *told)
 {
     for (size_t i = 0; i < N_SERVICES; i++) {

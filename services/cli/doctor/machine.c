@@ -22,7 +22,7 @@
 
 enum {
     LANDLOCK_ASK_VERSION = 1,
-    DISK_LEAST = 16 << 20, /* bytes that must be free */
+    DISK_LEAST = 16 << 20, /* bytes that must be free on a disk */
 };
 
 static bool has_node(const struct gpu_node *nodes, size_t n, const char *path)
@@ -33,7 +33,7 @@ static bool has_node(const struct gpu_node *nodes, size_t n, const char *path)
     return false;
 }
 
-/* Checks that the drop-in opens exactly the nodes that exist. */
+/* Checks that the drop-in @text of `sconce setup gpu` opens exactly the device nodes that exist. */
 static void check_drop_in(struct doctor *d, const struct doctor_side *side, const char *text,
                           const struct gpu_node *nodes, size_t n)
 {
@@ -76,8 +76,8 @@ static void check_node_modes(struct doctor *d, const struct gpu_node *nodes, siz
     }
 }
 
-/* The command that installs a driver for these nodes; NULL: the name of the package is not known
- * for this distribution. */
+/* Returns the command that installs a Vulkan driver for these nodes; NULL: the name of the package
+ * is not known for this distribution. */
 static const char *driver_command(const struct gpu_node *nodes, size_t n)
 {
     const char *package =
@@ -117,7 +117,7 @@ static enum vulkan find_vulkan(char *text, size_t size)
     return found;
 }
 
-/* The service has access to the GPU: checks that a driver uses it. */
+/* Checks that a driver supports the GPU to which the service has access. */
 static void check_driver(struct doctor *d, const struct gpu_node *nodes, size_t n)
 {
     char text[400];
@@ -178,7 +178,8 @@ void doctor_devices(struct doctor *d)
             check_side(d, &d->sides[i], nodes, n);
 }
 
-/* Reads a number from a file in /proc/sys; @absent if there is none. */
+/* Reads a number from a file in /proc/sys; returns @absent if the file has none or does not
+ * exist. */
 static long machine_setting(const char *path, long absent)
 {
     FILE *f = fopen(path, "re");
@@ -220,7 +221,8 @@ static void check_landlock(struct doctor *d)
     }
 }
 
-/* A user's systemd sets up the sandbox of a service in a user namespace. */
+/* Checks that user namespaces are available: a user's systemd needs one to set up the sandbox of a
+ * service. */
 static void check_namespaces(struct doctor *d)
 {
     if (machine_setting("/proc/sys/user/max_user_namespaces", 1) == 0)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks of models: they exist, they can be opened, and the chat service can read them in its
- * sandbox
+ * Checks that models exist, that they can be opened, and that the chat service can read them in its
+ * sandbox.
  *
  * Three mechanisms restrict which files the service can read. The first is file modes, because the
- * system's services run as users of their own. The second is the unit, which shows only a part of
- * the file system. The third is Landlock: within that part it allows the configured directories and
- * the targets of their links.
+ * system's services run as users of their own. The second is the unit, whose mount namespace has
+ * only a part of the file system. The third is Landlock: within that part it allows the configured
+ * directories and the targets of their links.
  */
 #include <errno.h>
 #include <limits.h>
@@ -30,7 +30,7 @@ struct models_check {
     const struct doctor_side *side;
     bool confined; /* the model will be loaded by a unit */
     struct sandbox sandbox;
-    uint64_t memory; /* of the machine; 0: unknown */
+    uint64_t memory; /* memory of the machine in bytes; 0: unknown */
 };
 
 static uint64_t machine_memory(void)
@@ -45,7 +45,7 @@ static uint64_t machine_memory(void)
     return kib * 1024;
 }
 
-/* Whether @real is below the real path of a configured directory. */
+/* Returns whether @real is below the real path of a configured directory. */
 static bool is_configured(const struct config *config, const char *real)
 {
     for (size_t i = 0; i < config->n_model_dirs; i++) {
@@ -64,9 +64,9 @@ static const char *model_folder(const char *path)
     return doctor_text("%.*s", slash && slash > path ? (int)(slash - path) : 1, path);
 }
 
-/* The first component of @path, from the file upward, that other users may not read or traverse;
- * NULL: there is none. Parents of a path that the unit binds do not count, since the service does
- * not see them. */
+/* Walks from the file @path up through its parents, and returns the first path that other users may
+ * not read or traverse; NULL: there is none. Parents of a path that the unit binds are skipped,
+ * since the service does not access them. */
 static const char *closed_part(const struct models_check *c, const char *path, mode_t *ret_mode)
 {
     char part[PATH_MAX];
@@ -110,7 +110,7 @@ static void check_modes(const struct models_check *c, const char *name, const ch
     }
     if (!c->confined || !(part = closed_part(c, real, &mode)))
         return;
-    /* Model directories must be listable; their parents only need to be traversable. */
+    /* The service lists model directories; it only traverses their parents. */
     rights = !S_ISDIR(mode) ? "r" : is_configured(side->config, part) ? "rx" : "x";
     doctor_tell(
         c->d, FINDING_BROKEN, "models",
@@ -120,7 +120,7 @@ static void check_modes(const struct models_check *c, const char *name, const ch
         name, S_ISDIR(mode) ? "traverse" : "read", part, (unsigned)mode & 07777);
 }
 
-/* Opens the model without weights: only shapes, vocabulary and sizes are read. */
+/* Opens the model without reading its weights: only shapes, vocabulary and sizes are read. */
 static void check_loads(const struct models_check *c, const struct models_entry *e)
 {
     const struct inf_model_params params = {.path = e->path, .vocab_only = true};
@@ -151,7 +151,7 @@ static void check_model(const struct models_check *c, const struct models_entry 
         return;
     }
     if (!real)
-        return; /* It was removed after the listing. */
+        return; /* The file was removed after the directory was listed. */
     if (c->confined && sandbox_hides(&c->sandbox, real) && !is_configured(c->side->config, real))
         doctor_tell(
             c->d, FINDING_BROKEN, "models",
@@ -245,8 +245,8 @@ void doctor_models(struct doctor *d)
         struct models_check c = {
             .d = d, .side = side, .confined = side->used, .memory = machine_memory()};
 
-        /* If no unit is in use, check the models that `sconce run` and `sconce serve` find for this
-         * user. */
+        /* If no units are used, only the first side is checked: it has the models that `sconce run`
+         * and `sconce serve` find for this user. */
         if (!side->config || (any ? !side->used : i > 0))
             continue;
         if (!side->units || !sandbox_of_unit(side->units, "sconce-chat.service", &c.sandbox))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asks the question of `sconce doctor --deep`: a model answers one word, through the gateway.
+ * Asks the test question of `sconce doctor --deep`: a model generates one token, through the
+ * gateway.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -64,7 +65,7 @@ static void question_ask(struct doctor *d, const struct doctor_side *side)
     key = key_list_find(&keys, RIGHT_INFER);
     status = http_post(address, "/v1/chat/completions", key ? key->key : NULL, text,
                        QUESTION_SECONDS, &body, &err);
-    /* The check of sockets reports missing permissions. */
+    /* doctor_doors() reports missing permissions. */
     if (status == 200 || status == -EACCES)
         return;
     if (status < 0)

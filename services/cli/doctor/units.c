@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks systemd: installed programs and units, the service manager, and the versions that run.
+ * Checks installed programs and units, systemd's service managers, and the versions of programs
+ * that run.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -18,10 +19,10 @@
 #include "core/file.h"
 
 enum {
-    OLDEST_SYSTEMD = 252, /* the units use its directives */
+    OLDEST_SYSTEMD = 252, /* the oldest version that has all directives of the units */
 };
 
-/* The target, then the units of services. */
+/* The numbers of units: the target is unit 0, the units of services follow. */
 enum {
     N_ALL_UNITS = 1 + N_SERVICE_UNITS,
 };
@@ -31,7 +32,7 @@ static const char *unit_name(size_t i)
     return i == 0 ? SETUP_TARGET : service_units[i - 1];
 }
 
-/* The command that installs @package; NULL: the package manager is not known. */
+/* Returns the command that installs @package; NULL: the package manager is not known. */
 static const char *install_command(const char *package)
 {
     return path_exists("/usr/bin/apt-get") ? doctor_text("sudo apt-get install %s", package) : NULL;
@@ -106,8 +107,8 @@ static void check_linger(struct doctor *d)
                 "lingering is off: your services stop when you log out, and start when you log in");
 }
 
-/* Whether sconce cannot work if this unit is masked, which means that nothing can start it. Other
- * sockets of a needed service, such as that for TCP, may be missing. */
+/* Returns whether sconce needs this unit. If such a unit is masked, nothing can start the unit, and
+ * sconce cannot work. The socket for TCP, for example, is not needed. */
 static bool is_needed(const char *unit)
 {
     const struct service_row *row = service_row_of_unit(unit);
@@ -117,8 +118,9 @@ static bool is_needed(const char *unit)
     return row->is_needed && (strcmp(unit, row->unit) == 0 || strcmp(unit, row->socket_unit) == 0);
 }
 
-/* Reports all masked units in one finding, with the command that unmasks them. It is only advice if
- * these services are not used, since they may be masked on purpose. */
+/* Reports all masked units in one finding, with the command that unmasks them. If the services of
+ * this side are not used, the finding is only advice, since somebody may have masked the units on
+ * purpose. */
 static void check_masks(struct doctor *d, const struct doctor_side *side)
 {
     _cleanup_str_ struct str names = {0}, words = {0};
@@ -153,7 +155,7 @@ void doctor_managers(struct doctor *d)
         bool reload = false;
         char version[64];
 
-        /* A user of the machine's services needs no service manager of their own. */
+        /* Users of the machine's services need no service manager of their own. */
         if (!side->units && (side->used || d->n_sides == 1))
             check_absent(d, side);
         if (!side->units)
@@ -180,7 +182,7 @@ void doctor_managers(struct doctor *d)
     }
 }
 
-/* True when the program of @pid was replaced on disk since it started. */
+/* Returns true if the program of process @pid was replaced on disk after the process started. */
 static bool is_replaced(uint32_t pid)
 {
     char path[PATH_MAX];

@@ -88,7 +88,7 @@ static int write_request(const struct embed_batch *batch, struct str *out)
     return r < 0 ? r : str_putc(out, '}');
 }
 
-/* The value of a base64 digit: 0 to 63, or -1. */
+/* Returns the value of a base64 digit: 0 to 63; -1: not a digit. */
 static int letter_value(char c)
 {
     if (c >= 'A' && c <= 'Z')
@@ -100,7 +100,7 @@ static int letter_value(char c)
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-/* Decodes floats in base64; false: invalid, or not @width floats. */
+/* Decodes a base64 text to @width floats; false: the text is invalid or has another length. */
 static bool batch_decode(const char *text, size_t len, float *out, uint32_t width)
 {
     const size_t size = width * sizeof(float);
@@ -124,7 +124,7 @@ static bool batch_decode(const char *text, size_t len, float *out, uint32_t widt
     return n == size;
 }
 
-/* The array of the vectors of item @i, or its only vector. */
+/* Returns the vector of item @i, or with token vectors the array of its vectors. */
 static const json_t *item_at(const struct embed_batch *batch, const json_t *data, size_t i)
 {
     return json_object_get(json_array_get(data, i),
@@ -141,7 +141,7 @@ static const json_t *item_vector(const struct embed_batch *batch, const json_t *
     return batch->ask->token_vectors ? json_array_get(item, i) : item;
 }
 
-/* The number of floats in a base64 text; 0: invalid. */
+/* Returns the number of floats in a base64 text; 0: invalid. */
 static uint32_t width_of(const json_t *vector)
 {
     const char *text = json_string_value(vector);
@@ -229,7 +229,8 @@ static bool batch_mark(struct embed_batch *batch, const json_t *error)
     return false;
 }
 
-/* Sends one request; 1: repeat it, with fewer lines or later. */
+/* Sends one request. Returns 1 if the request must be repeated: without a line that was refused, or
+ * later because the service is overloaded. */
 static int ask_once(struct embed_batch *batch)
 {
     _cleanup_str_ struct str request = {0}, body = {0};

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Requests of `sconce embed` for several lines
+ * Sends requests of `sconce embed`, each for several lines.
  *
  * Each batch has a thread of its own, so that the service computes one batch while another is read
  * or written. A line that the service refuses is marked, and the other lines are sent again.
@@ -25,9 +25,9 @@ struct embed_batch {
     struct embed_line *lines; /* [cap], of which n are used */
     size_t n, cap;
     float *vectors; /* [first[number of lines with a text], width] */
-    size_t *first;  /* index of the first vector of each text, and the end of the last ones */
+    size_t *first;  /* index of the first vector of each text, then the number of vectors */
     uint32_t width;
-    int r; /* result of the request; the error: */
+    int r; /* result of the request; @err has the error text */
     struct inf_err err;
     pthread_t thread;
     bool started;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The input of `sconce embed` consists of lines of text or of JSON. */
+/* Reads the input of `sconce embed`: lines of text, or lines of JSON. */
 
 #include <infer/types.h>
 #include <stdio.h>

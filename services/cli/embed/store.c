@@ -17,7 +17,7 @@
 #include "core/text.h"
 
 enum {
-    NPY_HEAD = 128, /* size in bytes, constant */
+    NPY_HEAD = 128, /* size of the header in bytes, for any number of rows */
     PART_MAX = 4096,
 };
 
@@ -44,8 +44,8 @@ static int write_head(struct embed_store *store)
     return fseeko(store->file, 0, SEEK_END) < 0 ? -EIO : 0;
 }
 
-/* Computes the number of rows of a partial array from the file size, since its header is from the
- * start. */
+/* Computes the number of rows of an incomplete array from the size of its file, since the header
+ * was written before the rows. */
 static int continue_npy(struct embed_store *store, uint64_t size)
 {
     char head[NPY_HEAD + 1] = {0};
@@ -67,7 +67,7 @@ static int continue_npy(struct embed_store *store, uint64_t size)
     return 0;
 }
 
-/* Keeps the complete lines. */
+/* Counts the complete lines of an incomplete output, and removes an incomplete last line. */
 static int continue_json(struct embed_store *store)
 {
     off_t whole = 0, at = 0;
@@ -87,7 +87,7 @@ static int continue_json(struct embed_store *store)
     return 0;
 }
 
-/* Checks that OUTPUT.part describes the same work; -ENOENT: there is no such file. */
+/* Checks that OUTPUT.part has the description @work; -ENOENT: OUTPUT.part does not exist. */
 static int check_part(const struct embed_store *store, const char *path, const char *work,
                       struct inf_err *reterr)
 {

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * Output of `sconce embed`: lines of JSON, or a NumPy array (format 1.0)
+ * Writes the output of `sconce embed`: lines of JSON, or a NumPy array (format 1.0).
  *
- * The output has one entry for each line of the input, in the same order. A line that cannot be
- * used becomes an object with "error", or a row of NaN. While an output is not complete, the file
- * OUTPUT.part beside it records the input and options; the same command then continues where it
- * stopped.
+ * The output has one entry for each line of the input, in the same order. For a line that cannot be
+ * used, the entry is an object with "error", or a row of NaN. While an output is not complete, the
+ * file OUTPUT.part beside it records the input and options. If a later command has the same input
+ * and options, it continues after the last complete entry.
  */
 
 #include <infer/types.h>
@@ -26,11 +26,12 @@ struct embed_store {
     uint64_t n_unsized; /* rows of NaN that cannot be written until the width is known */
 };
 
-/* @path: NULL for standard output. @work: one line that describes the input and options; an output
- * with another description is not continued: -EEXIST, unless @anew. */
+/* Opens an output; @path: NULL for standard output. @work: one line that describes the input and
+ * options. -EEXIST: the output exists and is complete, or its OUTPUT.part has another description;
+ * with @anew it is replaced. */
 int embed_store_open(struct embed_store *store, const char *path, const char *work, bool anew,
                      struct inf_err *reterr);
-/* The result of one line */
+/* Struct embed_found is the result of one line. */
 struct embed_found {
     const float *vectors; /* [n, width]; NULL: line->error has the reason */
     size_t n;             /* 1, unless they are token vectors */
@@ -41,7 +42,7 @@ struct embed_found {
 /* Writes the result of a line. -EMSGSIZE: earlier rows had another width. */
 int embed_store_put(struct embed_store *store, const struct embed_line *line,
                     const struct embed_found *found);
-/* Appends the vectors as JSON: [0.1,0.2], or for tokens [[0.1,0.2],[0.3,0.4]]. -ENOMEM. */
+/* Appends the vectors as JSON: [0.1,0.2], or for token vectors [[0.1,0.2],[0.3,0.4]]. -ENOMEM. */
 int embed_found_put(struct str *out, const struct embed_found *found);
 /* Completes the output after all lines were written. */
 int embed_store_finish(struct embed_store *store);

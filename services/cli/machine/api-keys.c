@@ -31,8 +31,8 @@ int api_key_new(char ret_key[API_KEY_SIZE])
     if (getrandom(bytes, API_KEY_BYTES, 0) != API_KEY_BYTES)
         return -EIO;
     memcpy(ret_key, API_KEY_PREFIX, strlen(API_KEY_PREFIX));
-    /* 256 bits are 43 digits of 6 bits; the lowest bits of the last digit come from the zero
-     * byte. */
+    /* 256 bits are 43 digits of 6 bits; the lowest bits of the last digit come from the zero byte
+     * after the key. */
     for (size_t bit = 0; bit < API_KEY_BYTES * 8; bit += 6) {
         const unsigned pair = (unsigned)bytes[bit / 8] << 8 | bytes[bit / 8 + 1];
 

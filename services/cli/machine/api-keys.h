@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * The file api-keys: one "KEY [rights=RIGHT,…] [NAME]" per line, "#" starts a comment
+ * Reads and extends the file api-keys, which has one "KEY [rights=RIGHT,…] [NAME]" per line. "#"
+ * starts a comment.
  *
  * People edit the file too, so existing lines are not changed.
  */
@@ -20,10 +21,10 @@ enum {
 
 /* Creates a key of 32 random bytes. */
 int api_key_new(char ret_key[API_KEY_SIZE]);
-/* Appends the keys of the file to @list, parsed as in the gateway; none if the file does not exist.
- * -EACCES: no permission; -EINVAL: a line that the gateway would refuse. */
+/* Parses the file as the gateway does, and appends its keys to @list; adds none if the file does
+ * not exist. -EACCES: no permission; -EINVAL: the file has a line that the gateway would refuse. */
 int api_keys_load(const char *path, struct key_list *list, struct inf_err *reterr);
-/* Whether a key has this name. */
+/* Returns whether a key has this name. */
 bool api_keys_has_name(const struct key_list *list, const char *name);
 /* Adds a line; @name may be NULL, @rights is a non-empty set of enum right. The file has mode 0600
  * afterwards. */

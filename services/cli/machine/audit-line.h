@@ -13,10 +13,10 @@ enum refusal_kind {
 
 struct audit_line {
     enum refusal_kind kind;
-    char program[64]; /* base name of exe, else comm; "sconce-chat" */
-    int syscall;      /* REFUSAL_SYSCALL */
+    char program[64]; /* base name of exe=, or comm= without exe=: "sconce-chat" */
+    int syscall;      /* for REFUSAL_SYSCALL: number of the call */
     char call[40];    /* its name, or its number if libseccomp has no name for it */
-    char what[256];   /* REFUSAL_APPARMOR: "open /etc/shadow" */
+    char what[256];   /* for REFUSAL_APPARMOR: "open /etc/shadow" */
 };
 
 /* Parses one message of the kernel or of auditd. */

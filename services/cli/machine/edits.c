@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Atomic changes of small files (see edits.h)
+ * Changes small files atomically (see edits.h).
  *
  * A file is written under a temporary name in the same directory, gets its mode before its content,
- * and is renamed. The mark contains a hash of the content. It detects edits; it does not protect
- * against forgery.
+ * and is renamed. The mark of a generated file (see edits.h) contains a hash of the content, which
+ * detects edits but does not protect against forgery.
  */
 #include "cli/machine/edits.h"
 
@@ -77,7 +77,8 @@ static int make_parents(const char *path, struct inf_err *reterr)
             if (errno != EEXIST)
                 return edit_failed(copy, reterr);
         } else if (geteuid() == 0) {
-            /* The machine's services must read there, whatever root's umask is. */
+            /* The machine's services must be able to read in this directory, whatever root's umask
+             * is. */
             chmod(copy, 0755);
         }
         *p = '/';
@@ -136,7 +137,7 @@ static void tell_text(const char *text)
     }
 }
 
-/* Renames a file that a person edited. */
+/* Renames a file that a person edited to NAME.old. */
 static int keep_old(struct edits *e, const char *path, struct inf_err *reterr)
 {
     _cleanup_free_ char *old = NULL;

@@ -13,8 +13,8 @@
 
 #include "core/str.h"
 
-/* The device nodes that Vulkan needs to compute with each driver, and no others: no displays, no
- * power settings, no partitions. policy/landlock/fragments has the same list. */
+/* The device nodes that Vulkan needs to compute with each driver. Nodes for displays, power
+ * settings and partitions are not in the list. policy/landlock/fragments has the same list. */
 static const struct {
     const char *dir, *pattern;
 } rows[] = {
@@ -76,7 +76,7 @@ char *gpu_nodes_groups(const struct gpu_node *nodes, size_t n)
         const struct group *g;
         bool known = false;
 
-        /* No user should join root's group: such a node still needs a udev rule. */
+        /* No user should join root's group: a node of that group still needs a udev rule. */
         if ((nodes[i].mode & 06) == 06 || (nodes[i].mode & 060) != 060 || nodes[i].gid == 0)
             continue;
         for (size_t k = 0; k < i; k++)

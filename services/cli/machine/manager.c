@@ -26,14 +26,14 @@ enum {
     MANAGER_MAX_UNIT_FILE = 1 << 20,
 };
 
-/* A service may take 45 s to stop. */
+/* Timeout of the jobs of one request. A service may take 45 s to stop. */
 #define MANAGER_JOB_USEC (90 * 1000000u)
 
 struct manager {
     const struct places *places;
     struct edits *edits;
     struct units *units; /* NULL: offline */
-    /* While jobs run: their object paths and results */
+    /* The object paths and results of the jobs that run */
     struct {
         char *path; /* NULL: the job has finished */
         const char *unit;
@@ -101,7 +101,7 @@ bool manager_is_active(struct manager *m, const char *unit)
     return m->units && units_state(m->units, unit, &s) && strcmp(s.active, "active") == 0;
 }
 
-/* Calls @done with the link for each unit in WantedBy= of @text; stops at errors. */
+/* Calls @done with the path of the link for each unit in WantedBy= of @unit; stops at errors. */
 static int each_link(const struct manager *m, const char *unit, const char *target,
                      const char *text,
                      int (*done)(const struct manager *m, const char *target, const char *link,
@@ -243,8 +243,8 @@ static int manager_queue(struct manager *m, const struct manager_job *job, struc
     const char *path;
     int r;
 
-    /* The user asks for a start explicitly, so earlier starts must not count: this resets the
-     * counter of StartLimitBurst=, which newer versions of systemd also have for sockets. */
+    /* Earlier starts must not prevent a start that the user asks for: this call resets the counter
+     * of StartLimitBurst=, which newer versions of systemd also have for sockets. */
     if (strcmp(job->method, "StartUnit") == 0)
         sd_bus_call_method(units_bus(m->units), SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_INTERFACE,
                            "ResetFailedUnit", NULL, NULL, "s", job->unit);

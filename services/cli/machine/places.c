@@ -79,8 +79,8 @@ void places_done(struct places *p)
     *p = (struct places){0};
 }
 
-/* The system's services have no home directory, so the user's model directory, one of the defaults,
- * is removed. */
+/* Removes the user's model directory, one of the defaults, from the list: the system's services
+ * have no home directory. */
 static void drop_own_models(struct config *config)
 {
     _cleanup_free_ char *own = below_home("XDG_DATA_HOME", ".local/share", "sconce/models");
@@ -112,7 +112,7 @@ int places_config(const struct places *p, struct config **ret_config, struct inf
     return 0;
 }
 
-/* The directories that systemd searches for units, highest priority first. */
+/* Returns the directories that systemd searches for units, highest priority first. */
 static const char *const *unit_path(bool user)
 {
     static const char *const system_path[] = {
@@ -125,8 +125,8 @@ static const char *const *unit_path(bool user)
     return user ? user_path : system_path;
 }
 
-/* A link to /dev/null masks the unit in directories of lower priority, and is not a unit
- * file itself. */
+/* Returns whether @path is a unit file. A link to /dev/null is not: it only masks the unit in
+ * directories of lower priority. */
 static bool is_unit_file(const char *path)
 {
     static const char mask[] = "/dev/null";

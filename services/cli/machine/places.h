@@ -2,9 +2,10 @@
 #pragma once
 
 /*
- * File locations of one service manager: the system's, or the calling user's
+ * Finds the files of one service manager: the system's, or the calling user's.
  *
- * A root other than "" is an image or a test tree: every path starts with it.
+ * A root other than "" is the directory of an image or a test tree: all paths begin with this
+ * directory, except where a comment says otherwise.
  */
 
 #include <infer/types.h>
@@ -22,8 +23,8 @@ struct places {
     char *socket_dir; /* directory of gateway.sock, without the root; NULL: no runtime directory */
 };
 
-/* @root NULL means "". Fails with an error text if the user has no home directory, or when out of
- * memory. */
+/* Finds the places of a service manager; @root NULL means "". Fails with an error text if the user
+ * has no home directory, or when out of memory. */
 int places_init(bool user, const char *root, struct places *ret_places, struct inf_err *reterr);
 void places_done(struct places *p);
 
@@ -33,7 +34,7 @@ int places_config(const struct places *p, struct config **ret_config, struct inf
 /* Finds the unit's file, even if the unit is masked. The path does not contain @root; the caller
  * frees it. NULL: not installed. */
 char *places_find_unit(const struct places *p, const char *unit);
-/* "UNIT_DIR/UNIT.d/NAME"; the caller frees it; NULL: out of memory. */
+/* Returns "UNIT_DIR/UNIT.d/NAME"; the caller frees it; NULL: out of memory. */
 char *places_drop_in(const struct places *p, const char *unit, const char *name);
-/* "--user" or "--system". */
+/* Returns the option that selects this service manager: "--user" or "--system". */
 const char *places_option(const struct places *p);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owners of TCP ports: listeners from /proc/net/tcp, and their processes from the inodes of
- * descriptors
+ * Finds the owners of TCP ports (see ports.h).
  *
- * Only root can see the descriptors of other users' processes. The name of the owner is always
- * visible.
+ * /proc/net/tcp lists the listeners with the inodes of their sockets, and /proc/PID/fd shows which
+ * process has a descriptor of an inode. Only root can read the descriptors of other users'
+ * processes. The user who owns a socket is always visible.
  */
 #include "cli/machine/ports.h"
 
@@ -128,7 +128,7 @@ unsigned port_next_free(unsigned from)
         sa.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         if (fd < 0)
             return 0;
-        /* As in systemd: remains of closed connections (TIME_WAIT) do not count. */
+        /* As in systemd, closed connections (TIME_WAIT) do not occupy the port. */
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
         if (bind(fd, (struct sockaddr *)&sa, sizeof(sa)) == 0 && listen(fd, 1) == 0)
             return port;

@@ -13,7 +13,7 @@
 #include "cli/machine/units.h"
 #include "core/file.h"
 
-/* Trees that all units hide with TemporaryFileSystem= and PrivateTmp= */
+/* The directories that all units hide with TemporaryFileSystem= and PrivateTmp= */
 static const char *const hidden[] = {"/var", "/opt", "/mnt", "/media", "/srv", "/tmp"};
 static const char *const homes[] = {"/home", "/root", "/run/user"};
 
@@ -45,7 +45,7 @@ void sandbox_default(const struct places *places, struct sandbox *ret)
     *ret = s;
 }
 
-/* Adds the paths of an array of strings or structs of type @type. */
+/* Adds a rule for each path in an array whose elements, strings or structs, have the type @type. */
 static void add_paths(struct sandbox *s, sd_bus_message *m, const char *type, bool hides)
 {
     const char *source, *target, *text;
@@ -62,7 +62,8 @@ static void add_paths(struct sandbox *s, sd_bus_message *m, const char *type, bo
             sandbox_add(s, target, hides);
     else
         while (sd_bus_message_read(m, "(ssbt)", &source, &target, &ignore, &flags) > 0)
-            /* Only a bind mount to the same path matters for configured paths. */
+            /* The services use the configured paths, so only bind mounts that keep the path
+             * count. */
             if (strcmp(source, target) == 0)
                 sandbox_add(s, target, hides);
 }
@@ -120,7 +121,7 @@ bool sandbox_hides(const struct sandbox *s, const char *path)
 
         if (n < longest || !path_is_below(path, s->rules[i].prefix))
             continue;
-        /* For the same path, a bind mount overrides a hidden tree. */
+        /* If a path is both hidden and bound, the bind mount counts. */
         if (n == longest && !hides && longest > 0)
             continue;
         longest = n;

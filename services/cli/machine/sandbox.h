@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * The files of the machine that the chat service can see
+ * Tells which files of the machine the unit of the chat service hides.
  *
- * Its unit hides some trees and binds some directories back. If several rules match a path, the
- * longest one applies. File modes are not considered.
+ * The unit hides some directories, and binds some directories below them back. If several rules
+ * match a path, the rule with the longest prefix applies. File modes are not considered.
  */
 
 #include "core/macros.h"
@@ -27,13 +27,13 @@ struct sandbox {
     size_t n_rules;
 };
 
-/* The rules of the installed units without drop-ins. */
+/* Returns the rules of the installed units without drop-ins. */
 void sandbox_default(const struct places *places, struct sandbox *ret);
-/* The rules of the unit as systemd reports them, including drop-ins; false if systemd does not
- * answer. */
+/* Returns the rules of the unit and its drop-ins, as systemd reports them; false if systemd does
+ * not answer. */
 bool sandbox_of_unit(struct units *units, const char *unit, struct sandbox *ret);
 void sandbox_done(struct sandbox *s);
 
 void sandbox_add(struct sandbox *s, const char *prefix, bool hides);
-/* Whether the unit hides @path, which is absolute, without links and dots. */
+/* Returns whether the unit hides @path, an absolute path without links and without "." or "..". */
 bool sandbox_hides(const struct sandbox *s, const char *path);

@@ -85,7 +85,7 @@ static bool units_text(struct units *u, const char *path, const char *interface,
                                    NULL, &value) < 0)
         return false;
     snprintf(out, size, "%s", value);
-    /* The text may have been cut within a character. */
+    /* snprintf() may have cut the text within a character. */
     out[utf8_valid_prefix(out, strlen(out))] = 0;
     return true;
 }

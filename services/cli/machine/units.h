@@ -28,7 +28,7 @@ struct sd_bus;
 int units_open(bool user, struct units **ret_units);
 struct units *units_close(struct units *u);
 DEFINE_CLEANUP(struct units *, units_close);
-/* The connection; borrowed. */
+/* Returns the connection; borrowed. */
 struct sd_bus *units_bus(struct units *u);
 /* Reads the state of a unit; false if the manager does not answer. */
 bool units_state(struct units *u, const char *name, struct unit_state *ret_state);

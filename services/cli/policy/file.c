@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Policies from files (see file.h)
+ * Reads policies from files (see file.h).
  *
- * The table of texts for the reader contains the files first and the built-in texts after them, so
- * a file overrides a built-in text of the same name.
+ * The parser gets a table of texts, with the texts of files before the built-in ones. So a file
+ * overrides a built-in text of the same name.
  */
 #include "cli/policy/file.h"
 
@@ -22,7 +22,7 @@ enum {
 };
 
 struct files {
-    struct policy_text texts[FILES_MAX]; /* names and texts are owned up to n_own */
+    struct policy_text texts[FILES_MAX]; /* the first n_own names and texts are owned */
     size_t n, n_own;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Prints a policy as text for reviewers, or makes JSON of it for programs. */
+/* Prints a policy as text for reviewers, or converts it to JSON for programs. */
 
 #include <jansson.h>
 

@@ -13,7 +13,8 @@
 
 static const struct manager_job restart_chat[] = {{"TryRestartUnit", SETUP_CHAT}};
 
-/* A user's service has the user's groups, so these groups decide. */
+/* Prints which nodes this user may not open, and which group the user must join: a user's service
+ * has the user's groups. */
 static void tell_groups(const struct gpu_node *nodes, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -32,7 +33,7 @@ static void tell_groups(const struct gpu_node *nodes, size_t n)
     }
 }
 
-/* Prints the GPUs that the service would find, as far as this process has access. */
+/* Prints the GPU that the chat service will use, if this process has access to a GPU. */
 static void tell_drivers(void)
 {
     struct inf_device_list *list = NULL;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce setup models: makes the configured model directories visible to the services
+ * sconce setup models: gives the services access to the configured model directories
  *
- * Directories that the units hide are bound back read-only with drop-ins. Directories given on the
- * command line are first added to models.directories with a configuration file of their own.
+ * Drop-ins bind directories that the units hide, so that the services see these directories again,
+ * read-only. Directories given on the command line are first added to models.directories, with a
+ * configuration file of their own.
  */
 #include <errno.h>
 #include <limits.h>
@@ -97,7 +98,7 @@ static int put_bind(struct str *out, const char *path)
     return r < 0 ? r : str_puts(out, "\"\n");
 }
 
-/* Makes the content of the drop-in; "" if all directories are already visible. */
+/* Makes the content of the drop-in; "" if the units hide none of the directories. */
 static int bind_dirs(const struct setup *s, const struct config *config, struct str *body)
 {
     struct sandbox sandbox;
@@ -117,14 +118,14 @@ static int bind_dirs(const struct setup *s, const struct config *config, struct 
             r = put_bind(body, dir);
     }
     sandbox_done(&sandbox);
-    /* Nothing can be bound below a home directory that ProtectHome=yes hides; below an empty tmpfs
-     * it can. */
+    /* ProtectHome=yes makes /home inaccessible, so nothing can be bound below it. With
+     * ProtectHome=tmpfs, /home is an empty tmpfs, below which directories can be bound. */
     if (r == 0 && in_home && !s->places.user && body->len)
         r = str_puts(body, "ProtectHome=tmpfs\n");
     return r;
 }
 
-/* Writes or removes the drop-in of one service; there is none if the unit shows all directories. */
+/* Writes the drop-in of one service, or removes it if @body is empty. */
 static int drop_in(struct setup *s, const char *unit, const char *body, struct inf_err *reterr)
 {
     _cleanup_free_ char *path = places_drop_in(&s->places, unit, "50-models.conf");
@@ -152,7 +153,8 @@ int setup_models(struct setup *s, int argc, char **argv)
         return setup_failed(s, &err);
     if (bind_dirs(s, config, &body) < 0)
         return cli_error("setup", "out of memory");
-    /* A service that is installed later uses the drop-in then. */
+    /* Services that are not installed get the drop-in too, for the case that they are installed
+     * later. */
     for (size_t i = 0; i < N_SERVICES && r >= 0; i++) {
         const struct service_row *row = &service_rows[i];
         _cleanup_free_ char *unit = NULL;

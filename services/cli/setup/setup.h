@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Shared declarations of the subcommands ("nouns") of `sconce setup`
+ * Declares what the subcommands ("nouns") of `sconce setup` share.
  *
- * A noun is a function that receives its words (argv[0] is the noun) and returns an exit status. It
- * first checks everything, then changes files through `edits`, then makes systemd apply the
- * changes.
+ * A noun is a function that receives its arguments (argv[0] is the noun) and returns an exit
+ * status. It first checks everything, then changes files through `edits`, then makes systemd apply
+ * the changes.
  */
 
 #include "cli/cli.h"
@@ -48,5 +48,5 @@ int setup_failed(const struct setup *s, const struct inf_err *err);
 /* Prints that systemd does not run, and when the changes take effect. */
 void setup_tell_offline(const struct setup *s);
 
-/* The port of the TCP socket, from the drop-in or the default. */
+/* Returns the port of the TCP socket: the port in the drop-in, or the default. */
 unsigned setup_port(const struct places *p);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce setup tcp, key, access: the TCP socket, API keys, and who may send requests
+ * sconce setup tcp, key, access: opens and closes the TCP socket, adds API keys, and sets who may
+ * send requests
  *
- * systemd refuses to start a socket whose service is running, and a socket that is restarted under
- * its service finds its own port in use. Therefore the service is stopped in the same transaction
- * in which the sockets are started. Meanwhile connections wait in the backlog of the other socket.
+ * systemd refuses to start a socket whose service is running. And if a socket is restarted while
+ * its service runs, the service still holds the socket's port. Therefore the service is stopped in
+ * the same transaction in which the socket is started. Meanwhile connections to the gateway's other
+ * socket wait in its backlog.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -44,7 +46,8 @@ unsigned setup_port(const struct places *p)
     return found;
 }
 
-/* Checks that no other program uses @port; else prints which one does, and the next free port. */
+/* Checks that no other program uses @port; else prints the name of that program and the next free
+ * port. */
 static int setup_check_port(struct setup *s, unsigned port)
 {
     struct port_owner owner;
@@ -89,8 +92,8 @@ static int setup_write_tcp(struct setup *s, unsigned port, struct inf_err *reter
     return r < 0 ? r : manager_enable(s->manager, SETUP_TCP_SOCKET, reterr);
 }
 
-/* Finds a key with the right infer in the file, or creates one; the caller frees it. NULL with
- * dry_run if one would be created. */
+/* Finds a key with the right infer in the file, or creates one; the caller frees the key. With
+ * dry_run no key is created, and *ret_key is then NULL. */
 static int setup_first_key(struct setup *s, char **ret_key, struct inf_err *reterr)
 {
     _cleanup_(key_list_done) struct key_list keys = {0};
@@ -114,7 +117,7 @@ static int setup_first_key(struct setup *s, char **ret_key, struct inf_err *rete
     return r;
 }
 
-/* Starts or restarts the TCP socket, and stops the service that holds the old one. */
+/* Starts or restarts the TCP socket, and stops the gateway, which holds the old socket. */
 static int setup_restart_tcp(struct setup *s, struct inf_err *reterr)
 {
     static const struct manager_job first[] = {{"StopUnit", SETUP_TCP_SOCKET}};
@@ -124,13 +127,13 @@ static int setup_restart_tcp(struct setup *s, struct inf_err *reterr)
 
     if (s->no_start)
         return 0;
-    /* No restart job: the next client could start the service before it. */
+    /* The socket is stopped first: otherwise its next client could start the gateway again before
+     * systemd runs the jobs. */
     if (manager_is_active(s->manager, SETUP_TCP_SOCKET))
         r = manager_run(s->manager, first, ARRAY_SIZE(first), reterr);
     if (r < 0)
         return r;
-    /* A client of the other socket may start the service between the two jobs; then the jobs are
-     * repeated. */
+    /* The jobs are repeated if a client of the other socket starts the gateway between them. */
     for (int i = 0; i < SETUP_MAX_TRIES; i++) {
         r = manager_run(s->manager, then, ARRAY_SIZE(then), reterr);
         if (r != -EPROTO)
@@ -139,9 +142,9 @@ static int setup_restart_tcp(struct setup *s, struct inf_err *reterr)
     return r;
 }
 
-/* Whether TCP requests need no key, according to the effective configuration of this manager's
- * gateway.
- * @ret_own: this manager's own files set it, not only those of the system. */
+/* Finds out whether TCP requests need no key, according to the effective configuration of this
+ * manager's gateway. @ret_own: whether this manager's own files say so, and not only the system's
+ * files. */
 static int setup_tcp_is_open(const struct setup *s, bool *ret_open, bool *ret_own,
                              struct inf_err *reterr)
 {
@@ -172,7 +175,7 @@ static int setup_write_access(struct setup *s, bool open, struct inf_err *reterr
                          reterr);
 }
 
-/* Tests the port that was just opened: that it answers, and that it accepts the key. */
+/* Tests that the port that was just opened answers, and that the gateway accepts the key. */
 static int tcp_prove(const struct setup *s, unsigned port, const char *key)
 {
     _cleanup_str_ struct str body = {0};
@@ -216,7 +219,8 @@ static int close_tcp(struct setup *s)
     r = manager_disable(s->manager, SETUP_TCP_SOCKET, &err);
     if (r >= 0)
         r = manager_reload(s->manager, &err);
-    /* A running gateway also holds the port, even if the socket has failed since. */
+    /* The port is in use by sconce itself if the socket is active, or if a running gateway holds it
+     * although the socket has failed since. */
     if (r >= 0 && !s->no_start &&
         (manager_is_active(s->manager, SETUP_TCP_SOCKET) ||
          manager_is_active(s->manager, SETUP_GATEWAY)))
@@ -262,7 +266,8 @@ int setup_tcp(struct setup *s, int argc, char **argv)
     r = setup_tcp_is_open(s, &open, &own, &err);
     if (r >= 0 && (!open || !own))
         r = setup_first_key(s, &key, &err);
-    /* Open access to the machine's TCP socket must not open a user's TCP socket. */
+    /* If only the machine's files open TCP to everybody, the user's files require keys for the
+     * user's TCP socket. */
     if (r >= 0 && s->places.user && !own)
         r = setup_write_access(s, false, &err);
     if (r >= 0)
@@ -329,8 +334,9 @@ static int write_access(struct setup *s, bool open, struct inf_err *reterr)
     return r;
 }
 
-/* Changes the mode of the existing socket file, as SocketMode= will do when the socket starts the
- * next time: restarting the socket would refuse clients meanwhile. */
+/* Changes the mode of the existing socket file to the mode that SocketMode= gives the file when the
+ * socket is next started. The socket is not restarted, because clients would be refused
+ * meanwhile. */
 static int change_mode(struct setup *s, bool open, struct inf_err *reterr)
 {
     _cleanup_free_ char *path = path_join(s->places.socket_dir, "gateway.sock");
@@ -372,9 +378,9 @@ static void tell_access(const struct setup *s, const char *mode)
         puts("TCP is closed.");
 }
 
-/* Applies the changes to running units. A stopped target stays stopped: packages call this, and the
- * administrator may want nothing to run. Sockets that must be closed are stopped in any case, since
- * a socket may have been started without the target. */
+/* Applies the changes to running units. A stopped target stays stopped, because the scripts of
+ * packages call this function, and the administrator may want nothing to run. A TCP socket that
+ * must be closed is stopped in any case, since it may have been started without the target. */
 static int access_apply(struct setup *s, bool open, bool tcp, struct inf_err *reterr)
 {
     static const struct manager_job restart[] = {{"TryRestartUnit", SETUP_GATEWAY}};
@@ -417,7 +423,7 @@ int setup_access(struct setup *s, int argc, char **argv)
     r = write_access(s, open, &err);
     if (r >= 0 && tcp && !open)
         r = setup_first_key(s, &key, &err);
-    /* If another program uses the port, the rest of the access is still set. */
+    /* If another program uses the port, all files are still written, and only TCP stays closed. */
     if (r >= 0 && tcp && manager_is_active(s->manager, SETUP_TARGET))
         taken = setup_check_port(s, port) != CLI_OK;
     if (r >= 0 && tcp)

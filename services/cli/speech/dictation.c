@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Text while somebody speaks (see dictation.h)
+ * Prints text while somebody speaks (see dictation.h).
  *
- * Each request is an ordinary transcription of a file of some seconds; the answer has segments with
- * times.
+ * Each request is an ordinary transcription of a file with some seconds of sound. The answer has
+ * segments with times.
  */
 #include "cli/speech/dictation.h"
 
@@ -19,11 +19,11 @@ enum {
     STEP = MICROPHONE_RATE,             /* new samples before the next request */
     LONGEST = 60 * MICROPHONE_RATE,     /* most samples in a request */
     KEPT_SILENCE = MICROPHONE_RATE * 2, /* silence that is kept, since a word may begin in it */
-    PROMPT = 400,                       /* bytes of text */
+    PROMPT = 400,                       /* most bytes of settled text in a prompt */
 };
 
-#define SETTLED_SECONDS 2.0  /* of sound behind a segment */
-#define CROWDED_SECONDS 25.0 /* without a settled segment: what is nearly one is taken */
+#define SETTLED_SECONDS 2.0  /* sound after a segment that makes it settled */
+#define CROWDED_SECONDS 25.0 /* after this much sound, early segments count as settled */
 
 struct dictation {
     struct speech_ask ask;
@@ -56,7 +56,7 @@ static size_t n_columns(int fd)
     return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 8 ? size.ws_col : 80;
 }
 
-/* The end of @text that fits into a line; characters beyond ASCII may take two columns. */
+/* Returns the end of @text that fits into a line; a character beyond ASCII may take two columns. */
 static const char *line_of(const char *text, size_t len, size_t columns)
 {
     const char *at = text + len;
@@ -101,8 +101,8 @@ static int write_line(struct dictation *d, const char *text)
 
 /* --- requests --- */
 
-/* The prompt: the end of the settled text, from the beginning of a word, or the user's prompt if
- * there is no settled text yet. */
+/* Returns the prompt: the end of the settled text, from the beginning of a word on. If there is no
+ * settled text yet, the prompt is the user's. */
 static const char *prompt_of(const struct dictation *d)
 {
     const char *at = d->said.data, *space;
@@ -148,7 +148,7 @@ static int dictation_ask(struct dictation *d, uint64_t n, json_t **ret_segments,
     return r < 0 ? r : dictation_parse(answer, ret_segments, reterr);
 }
 
-/* The number of segments of @seconds of sound that will not change any more. */
+/* Returns how many of the segments of @seconds of sound will not change any more. */
 static size_t count_settled(json_t *segments, double seconds)
 {
     const size_t n = json_array_size(segments);

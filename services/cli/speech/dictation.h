@@ -2,12 +2,13 @@
 #pragma once
 
 /*
- * Text while somebody speaks
+ * Prints text while somebody speaks.
  *
  * The service is asked repeatedly for the text of the sound that is not settled yet. A segment is
- * settled when so much sound follows it that more sound would not change it. It is then printed as
- * a line, and the sound after it is requested again with the settled text as the prompt. At a
- * terminal, the text of the remaining sound is shown below and is updated.
+ * settled when so much sound follows it that more sound would not change its text. The text is then
+ * printed as a line. The next request contains only the sound after the segment, and has the
+ * settled text as its prompt. At a terminal, the text of the sound that is not settled is shown
+ * below the printed lines, and is updated.
  */
 
 #include "cli/speech/microphone.h"

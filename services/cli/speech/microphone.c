@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sound from a microphone (see microphone.h)
+ * Records sound from a microphone (see microphone.h).
  *
  * parec (PulseAudio, PipeWire) or arecord (ALSA) writes the samples to a pipe, so no sound library
- * is needed. The samples are stored in a memory file at their offsets in the recording; forgotten
- * samples become a hole.
+ * is needed. The samples are stored in a memory file, at their offsets in the recording. Samples
+ * that are no longer needed are replaced by a hole in that file.
  */
 #include "cli/speech/microphone.h"
 
@@ -22,21 +22,21 @@
 
 enum {
     HEADER = 44,
-    SAMPLE = 2, /* bytes */
+    SAMPLE = 2, /* bytes of a sample */
     MAX_SECONDS = 12 * 3600,
 };
 
 struct microphone {
     pid_t pid; /* pid of the recorder; 0: not started */
     int pipe, file;
-    uint64_t max; /* bytes */
+    uint64_t max; /* bytes to record at most */
     struct sigaction before;
     pthread_t thread;
     bool has_thread;
     pthread_mutex_t lock;
     pthread_cond_t more;
-    uint64_t size; /* bytes received, under the lock */
-    bool ended;    /* under the lock */
+    uint64_t size; /* bytes received; protected by the lock */
+    bool ended;    /* protected by the lock */
 };
 
 static volatile sig_atomic_t interrupted;
@@ -103,12 +103,13 @@ static void *microphone_record(void *data)
     mic->ended = true;
     pthread_cond_signal(&mic->more);
     pthread_mutex_unlock(&mic->lock);
-    /* The recorder may still write, but nothing reads any more. */
+    /* The recorder may still write, but nobody reads its output any more. */
     kill(mic->pid, SIGTERM);
     return NULL;
 }
 
-/* The recording thread receives interrupts, which end its read(). */
+/* Starts the recorder and the recording thread. The recording thread receives SIGINT, which ends
+ * its read(). */
 static int microphone_begin(struct microphone *mic, struct inf_err *reterr)
 {
     const struct sigaction catch = {.sa_handler = on_interrupt};
@@ -186,7 +187,7 @@ bool microphone_wait(struct microphone *mic, uint64_t n, uint64_t *ret_n)
     ended = mic->ended;
     *ret_n = mic->size / SAMPLE;
     pthread_mutex_unlock(&mic->lock);
-    /* From here on the main thread receives interrupts. */
+    /* The recording thread has ended, so the calling thread receives SIGINT from here on. */
     if (ended)
         set_blocked(SIG_UNBLOCK);
     return ended;
@@ -246,6 +247,6 @@ int microphone_wav(struct microphone *mic, uint64_t first, uint64_t n, int *ret_
 
 void microphone_forget(struct microphone *mic, uint64_t n)
 {
-    /* If punching a hole is not possible, the samples stay. */
+    /* If the file system cannot make holes, the samples stay in the file. */
     (void)!fallocate(mic->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)(n * SAMPLE));
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transcription requests (see speech.h)
+ * Sends transcription requests (see speech.h).
  *
- * A form is sent over HTTP/1.0, where the answer ends with the connection. A stream is complete
- * when it contained [DONE]; a stream that ends before that has failed.
+ * A form is sent over HTTP/1.0, where the answer ends when the connection is closed. A stream is
+ * complete if it contains [DONE]; a stream that ends without it has failed.
  */
 #include "cli/speech/speech.h"
 
@@ -23,7 +23,7 @@
 
 enum { SPEECH_MAX_ANSWER = 256 << 20 };
 
-/* The state of reading an answer */
+/* Struct answer is the state of reading an answer. */
 struct answer {
     struct str head, body;
     int status;
@@ -43,7 +43,8 @@ static int put_field(struct str *form, const char *name, const char *value)
                                name, value);
 }
 
-/* Appends a file name without the characters that would end it. */
+/* Appends the header of the file part, with the file name, but without characters that would end
+ * the name. */
 static int put_file(struct str *form, const char *name)
 {
     int r = str_puts(form, "--" BOUNDARY "\r\nContent-Disposition: form-data; name=\"file\"; "
@@ -161,7 +162,7 @@ static void take_event(struct answer *a, const char *data)
     json_decref(json);
 }
 
-/* Handles the complete lines of a stream and keeps the rest. */
+/* Handles the complete lines of a stream, and keeps an incomplete last line. */
 static void take_lines(struct answer *a)
 {
     char *line = a->body.data, *end;
@@ -270,7 +271,7 @@ int speech_ask(const struct speech_ask *ask, int fd, uint64_t size, const char *
     if (sock < 0)
         return err_set(reterr, -sock, "%s: %s", ask->address, strerror(-sock));
     sent = send_form(sock, ask, fd, size, name);
-    /* A server may refuse a form before it has received all of it. */
+    /* The server may answer with an error and close the connection before all was sent. */
     r = sent < 0 && sent != -EPIPE && sent != -ECONNRESET
             ? sent
             : read_answer(sock, name, counts, &answer);

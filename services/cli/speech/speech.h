@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The audio service transcribes one sound file; it is reached through the gateway. */
+/* Transcribes one sound file with the audio service, through the gateway or at its own address. */
 
 #include <stdio.h>
 
@@ -10,7 +10,7 @@
 #include "core/macros.h"
 
 struct speech_ask {
-    const char *address, *key;                        /* of the gateway; key: NULL for none */
+    const char *address, *key;                        /* address to connect to; API key or NULL */
     const char *model, *language, *prompt, *hotwords; /* NULL: not given */
     const char *format; /* response format of the API: "text", "srt" …; "text" is streamed */
     bool translate, words, skip_silence;
@@ -18,6 +18,6 @@ struct speech_ask {
 };
 
 /* Sends the file @fd of @size bytes with the name @name, and writes the answer to @out. Returns
- * -errno with an error text; -EREMOTEIO: the text is the service's. */
+ * -errno with an error text; -EREMOTEIO: the error text comes from the service. */
 int speech_ask(const struct speech_ask *ask, int fd, uint64_t size, const char *name, FILE *out,
                struct inf_err *reterr);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HTTP/1.0 requests to a gateway (see http-get.h)
+ * Sends HTTP/1.0 requests to a gateway (see http-get.h).
  *
- * With HTTP/1.0 the answer ends with the connection, so only the status line and the end of the
- * head are parsed.
+ * With HTTP/1.0 the answer ends when the connection is closed, so only the status line and the end
+ * of the header are parsed.
  */
 #include "cli/suite/http-get.h"
 

@@ -30,7 +30,7 @@ static int bind_and_listen(const char *address, int type, const struct sockaddr 
         return err_set(reterr, errno, "%s: %s", address, strerror(errno));
     if (sa->sa_family != AF_UNIX)
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-    /* Only its owner can access a unix socket, from its creation on. */
+    /* With this umask only the owner of a unix socket can access it, from its creation on. */
     mask = umask(0177);
     r = bind(fd, sa, len);
     umask(mask);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A service for one command (see own-service.h)
+ * Starts a service for one command (see own-service.h).
  *
  * A temporary directory in /tmp holds the service's socket and, if the model is given by its path,
- * a manifest with that path. It is removed at the end.
+ * a manifest with that path. The directory is removed at the end.
  */
 #include "cli/suite/own-service.h"
 
@@ -26,7 +26,7 @@
 struct own {
     const struct own_service *params;
     char dir[32];      /* "": not created yet */
-    char *program;     /* of the service */
+    char *program;     /* path of the service's program */
     char *name;        /* name of the model in the manifest; NULL: there is no manifest */
     char models[48];   /* the directory with the manifest */
     char manifest[80]; /* the manifest */
@@ -34,7 +34,8 @@ struct own {
     struct supervisor_service service;
 };
 
-/* Prints no errors: own_service_run() reports a wrong configuration. */
+/* Returns whether a model of this name is installed. Prints no errors: own_service_run() reports a
+ * wrong configuration. */
 static bool is_installed(const struct own_service *params)
 {
     _cleanup_(config_freep) struct config *config = NULL;
@@ -50,8 +51,8 @@ static bool is_installed(const struct own_service *params)
     return models_scan(config, &models) == 0 && models_find(models, params->model);
 }
 
-/* As in `sconce run`: a word with a slash is a path if it exists; any other word is a name
- * first. */
+/* Like `sconce run`, treats a word with a slash as a path if it exists, and any other word as a
+ * path only if no model has this name. */
 static bool model_is_path(const struct own_service *params)
 {
     const char *model = params->model;
@@ -85,7 +86,7 @@ static void own_done(struct own *own)
     free(own->name);
 }
 
-/* The last component of the path, without the suffix of model files. */
+/* Returns the last component of @path, without the suffix of model files. */
 static char *name_of(const char *path)
 {
     const char *base = path_base(path);
@@ -222,7 +223,7 @@ static int own_service_supervise(struct own *own,
         return cli_error(own->params->verb, "%s", err.text);
     fflush(NULL);
     pid = supervisor_fork(sup, &err);
-    /* The parent removes the temporary files. */
+    /* In the child nothing is cleaned up: the parent removes the temporary files. */
     if (pid == 0)
         exit(work(own->address, own->name ? own->name : own->params->model, data));
     if (pid < 0 || supervisor_run(sup, &err) < 0)
@@ -251,7 +252,7 @@ int own_service_run(const struct own_service *params,
     if (model_is_path(params) && (r = take_model(&own)) != CLI_OK)
         return r;
     fill_args(&own);
-    /* Warnings are about requests, and the answers contain the same text. */
+    /* The service warns about requests; the verb prints the same text from the answers. */
     setenv("SCONCE_LOG", "error", 0);
     return own_service_supervise(&own, work, data);
 }

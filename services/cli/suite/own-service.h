@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * A service that runs for one command
+ * Starts a service that runs only for one command.
  *
  * If no gateway answers, or a model is given by its path, a verb starts the service that it needs,
- * as `sconce serve` would, with the service's own restrictions. The verb does its work in a child,
- * while the parent supervises the service and forwards signals.
+ * as `sconce serve` would; the service confines itself as usual. The verb does its work in a child
+ * process, while the parent supervises the service and forwards signals.
  */
 
 #include "cli/cli.h"
@@ -19,10 +19,11 @@ struct own_service {
     const char *model;               /* a name or a path; NULL: the service's default */
 };
 
-/* Whether to start @own instead of using the gateway at @address. */
+/* Returns true if @own must be started because the gateway at @address cannot be used. */
 bool own_service_is_needed(const struct own_service *own, const char *address);
-/* Starts the service and calls @work in a child, with the service's address, the service's name of
- * the model (NULL as in @own), and @data. Returns the exit status of @work; 128 plus the number of
- * the signal that killed it; or CLI_FAILED after printing an error. */
+/* Starts the service and calls @work in a child process, with the service's address, the name under
+ * which the service knows the model (NULL if own->model is NULL), and @data. Returns the exit
+ * status of @work; 128 plus the number of the signal that killed the child; or CLI_FAILED after
+ * printing an error. */
 int own_service_run(const struct own_service *own,
                     int (*work)(const char *address, const char *model, void *data), void *data);

@@ -34,7 +34,7 @@ static bool is_program(pid_t pid, const struct service_row *service)
         name[strcspn(name, "\n")] = 0;
     if (f)
         fclose(f);
-    /* The kernel limits names to 15 characters. */
+    /* The kernel limits names of processes to 15 characters. */
     return strncmp(name, service->program, 15) == 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Finds out which services run. */
+/* Finds out which services run, from the process that opened a socket and from its children. */
 
 #include <sys/types.h>
 
@@ -10,8 +10,9 @@
 struct service_row;
 
 /* Finds the process that opened the listening socket at "unix:PATH": a service manager or `sconce
- * serve`. It connects to the socket, which starts the service if it does not run. 0: not known. */
+ * serve`. The function connects to the socket, which starts the service if it does not run. 0: not
+ * known. */
 pid_t running_supervisor(const char *address);
-/* Whether a child of @supervisor is the program of @service: 1, 0, or -1 if children are
- * not visible. */
+/* Returns 1 if a child process of @supervisor runs the program of @service, 0 if none does, and -1
+ * if this process cannot see the children. */
 int running_child(pid_t supervisor, const struct service_row *service);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The supervisor's loop (see supervisor.h)
+ * Runs the supervisor's loop (see supervisor.h).
  *
  * The loop polls a signalfd, the notify socket, and the listening sockets of the services that do
- * not run. A service that dies before READY waits before each new start (0.1 s, doubled up to 10
- * s), so that a broken service uses no CPU. Meanwhile the gateway answers clients when its timeouts
- * expire.
+ * not run. If a service dies before READY, the supervisor waits before each new start (0.1 s,
+ * doubled up to 10 s), so that a broken service uses no CPU. Clients that wait meanwhile get an
+ * error from the gateway when its timeouts expire.
  */
 #include "cli/suite/supervisor.h"
 
@@ -29,9 +29,9 @@
 enum {
     RESTART_MIN_USEC = 100000,
     RESTART_MAX_USEC = 10000000,
-    DRAIN_USEC = 30000000, /* then SIGKILL */
+    DRAIN_USEC = 30000000, /* time from SIGTERM to SIGKILL */
     FIRST_FD = 3,          /* SD_LISTEN_FDS_START */
-    MAX_FAILURES = 3,      /* of a service before READY; then the worker is stopped */
+    MAX_FAILURES = 3,      /* failures of a service before READY that stop the worker */
 };
 
 struct child {
@@ -52,12 +52,13 @@ struct supervisor {
     sigset_t old_mask;
     bool stopping;
     size_t i_stopping; /* children with lower numbers have received SIGTERM */
-    pid_t worker;      /* 0: there is none, or it has ended */
+    pid_t worker;      /* 0: there is no worker, or it has ended */
     int worker_status;
     bool gave_up; /* the worker has been told to stop */
 };
 
-/* Opens the datagram socket DIR/notify. Sandboxed services cannot reach abstract sockets. */
+/* Opens the datagram socket DIR/notify. It is not an abstract socket, since sandboxed services
+ * cannot reach abstract sockets. */
 static int notify_open(struct supervisor *s, const char *dir)
 {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
@@ -71,7 +72,8 @@ static int notify_open(struct supervisor *s, const char *dir)
     if (s->notify_fd < 0)
         return -errno;
     setsockopt(s->notify_fd, SOL_SOCKET, SO_PASSCRED, &one, sizeof(one));
-    /* An existing socket is stale: the listening sockets in this directory were free. */
+    /* If a socket of this name exists, a supervisor that has ended left it: nobody listened at the
+     * other sockets of this directory. */
     unlink(sa.sun_path);
     mask = umask(0177);
     r = bind(s->notify_fd, (struct sockaddr *)&sa, sizeof(sa)) < 0 ? -errno : 0;
@@ -137,7 +139,8 @@ int supervisor_add(struct supervisor *s, const struct supervisor_service *servic
     return 0;
 }
 
-/* Runs in the child between fork and exec: sets up descriptors from 3 on, environment, signals. */
+/* Runs in the child between fork and exec: sets up the descriptors from 3 on, the environment and
+ * the signals. */
 static void child_exec(const struct supervisor *s, const struct child *c)
 {
     const struct supervisor_service *v = &c->service;
@@ -146,7 +149,8 @@ static void child_exec(const struct supervisor *s, const struct child *c)
 
     if (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || setsid() < 0)
         _exit(127);
-    /* First move the descriptors up, so that an earlier dup2() does not overwrite a source. */
+    /* First move all descriptors above the target numbers, so that no dup2() overwrites one of
+     * them. */
     for (size_t i = 0; i < v->n_sockets; i++) {
         fds[i] = fcntl(v->sockets[i].fd, F_DUPFD_CLOEXEC, FIRST_FD + SUPERVISOR_MAX_SOCKETS);
         if (fds[i] < 0)
@@ -223,7 +227,7 @@ static void worker_ended(struct supervisor *s, int status)
     s->stopping = true;
 }
 
-/* The worker would wait forever. */
+/* Stops the worker (see supervisor.h), which would wait forever for the broken service. */
 static void worker_give_up(struct supervisor *s)
 {
     if (!s->worker || s->gave_up)
@@ -304,7 +308,8 @@ static void on_signal(struct supervisor *s)
         if (info.ssi_signo == SIGCHLD)
             continue;
         if (s->worker) {
-            /* The worker has already received signals from the terminal. */
+            /* The terminal sends its signals to the worker too; only other signals are
+             * forwarded. */
             if (info.ssi_code == SI_USER || info.ssi_code == SI_QUEUE)
                 kill(s->worker, (int)info.ssi_signo);
             continue;

@@ -18,7 +18,7 @@
 #include "common/wire/cache-conn.h"
 #include "core/file.h"
 
-/* A step reads some blocks from a disk that may be slow. */
+/* Timeout of a request. Each request reads some blocks, from a disk that may be slow. */
 #define CACHE_TIMEOUT_USEC (60 * 1000000u)
 
 static const char help[] =
@@ -47,7 +47,7 @@ struct request {
     const char *socket;
 };
 
-/* The user's socket, or the system's if the user has none. */
+/* Returns the path of the user's socket, or of the system's if the user has none. */
 static char *find_socket(void)
 {
     char *path = NULL;
@@ -162,8 +162,8 @@ static int ask_status(struct request *q, struct cache_status *ret_status)
     return r;
 }
 
-/* Proves to the service that this process may open its files, which it requires for listing
- * and removing. */
+/* Proves to the service that this process may open the service's files. The service requires this
+ * proof before it lists or removes blocks. */
 static int cache_manage(struct request *q)
 {
     _cleanup_free_ char *path = NULL;
@@ -280,7 +280,7 @@ static int run_ls(struct request *q)
     return r;
 }
 
-/* Runs PURGE or VERIFY to its end. */
+/* Repeats the request @type, PURGE or VERIFY, until the service has handled all blocks. */
 static int run_steps(struct request *q, enum cache_type type, struct cache_step *step)
 {
     struct cli_progress bar = {.label = type == CACHE_VERIFY ? "Reading" : "Removing"};

@@ -19,7 +19,7 @@ static const char help[] =
     "  --json               print a JSON array\n"
     "  --names              print only names and aliases, one per line\n" CLI_MODELS_HELP;
 
-/* Whether this build can open the model; if not, @reterr has the reason. */
+/* Returns whether this build can open the model; if not, @reterr has the reason. */
 static bool runs_here(const struct models_entry *e, struct inf_err *reterr)
 {
     const struct inf_model_params params = {.path = e->path};

@@ -55,7 +55,8 @@ static int render_load(const char *file, json_t **ret_json)
     return CLI_OK;
 }
 
-/* Removes from the body what an option has set. The body may also name it as a variable. */
+/* Removes the values from the body that an option overrides, also from its
+ * "chat_template_kwargs". */
 static void drop_overridden(const struct render *r, json_t *body)
 {
     json_t *kwargs = json_object_get(body, "chat_template_kwargs");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce run: one answer, or a conversation at the terminal
+ * sconce run: prints one answer, or holds a conversation at the terminal
  *
  * libedit provides line editing, with a history in $XDG_STATE_HOME/sconce/history. Control-C stops
- * an answer. If it was the only answer, the program then ends with the status that shells expect.
+ * an answer; outside a conversation, the program then ends with the status 130, as shells expect.
  * Control-D ends the conversation.
  */
 #include <errno.h>
@@ -77,8 +77,8 @@ struct run {
     struct saved saved; /* name NULL: the conversation is not saved */
 };
 
-/* The speed in tokens per second; 0 for few tokens or a very short time, where it would be
- * noise. */
+/* Computes the decoding speed in tokens per second; 0 if the tokens are too few, or the time is too
+ * short, for a meaningful figure. */
 static double run_speed(const struct conversation_stats *s)
 {
     const double rest = s->total_sec - s->first_sec;
@@ -138,7 +138,7 @@ static int run_say(struct run *run, struct conversation *c, const char *text)
     return run_save(run, c);
 }
 
-/* $XDG_STATE_HOME/sconce/history; NULL: there is no history. */
+/* Returns the path $XDG_STATE_HOME/sconce/history; NULL: there is no directory for a history. */
 static char *history_path(void)
 {
     _cleanup_free_ char *dir = saved_state_dir();
@@ -155,7 +155,8 @@ static char *run_prompt(EditLine *el)
     return more && *(bool *)more ? next : first;
 }
 
-/* A command is one word of letters after a slash, so a path is not a command. */
+/* Returns whether @line is a command. A command is a slash and a word of letters, so most paths are
+ * not commands. */
 static bool is_command(const char *line)
 {
     const size_t n = line[0] == '/' ? strspn(line + 1, "abcdefghijklmnopqrstuvwxyz") : 0;
@@ -163,7 +164,7 @@ static bool is_command(const char *line)
     return line[0] == '/' && (line[n + 1] == 0 || line[n + 1] == ' ');
 }
 
-/* Runs a command; true if the line was one. *ret_end: it ends the conversation. */
+/* Runs a command; true if the line was one. *ret_end: whether the command ends the conversation. */
 static bool run_command(struct conversation *c, const char *line, bool *ret_end)
 {
     if (!is_command(line))
@@ -463,7 +464,7 @@ static int take_options(struct run *run, int argc, char **argv)
 {
     int c, i_option = -1;
 
-    optind = 0; /* the options of a resumed conversation are read twice */
+    optind = 0; /* starts again: for a resumed conversation the options are read twice */
     while ((c = getopt_long(argc, argv, "s:n:c:t:vh", options, &i_option)) >= 0) {
         if (c == 'h')
             return 'h';

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keeps lists of API keys. */
+/* Keeps lists of API keys (see access-key.h). */
 #include "common/config/access-key.h"
 
 #include <errno.h>

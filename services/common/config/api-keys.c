@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gateway.api_keys: each entry is a key, or a mapping of key, name and rights
+ * Reads gateway.api_keys, a list. Each entry is a key, or a mapping with the fields key, name and
+ * rights.
  *
  * Error messages give the place of a mistake and never the key.
  */
@@ -10,7 +11,7 @@
 #include "common/config/table.h"
 #include "core/err.h"
 
-/* The entry being read. The document owns the texts. */
+/* Struct api_key_entry is the entry being read. The YAML document owns its texts. */
 struct api_key_entry {
     const char *key, *name;
     unsigned rights;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of configuration keys, and applying YAML texts to a configuration (see config.h)
+ * Lists the configuration keys in a table, and applies YAML texts to a configuration (see
+ * config.h).
  *
- * The table gives the section, type, field of struct config and range of each key; the rest of the
- * code is generic. libyaml reads a document; every message carries file:line:column.
+ * The table gives the section of each key, its type, its field in struct config, and its range; the
+ * rest of the code is generic. libyaml reads the documents; every message begins with
+ * file:line:column.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,14 +21,14 @@
 #define MEBIBYTES(n) ((uint64_t)(n) << 20)
 #define ANY_USEC     0, SECONDS(365 * 86400)
 
-/* Words in the order of their enumerations. */
+/* Each list has the words of one enumeration of config.h, in the order of its values. */
 static const char *const tcp_access_choices[] = {"key", "open", NULL};
 static const char *const unix_access_choices[] = {"open", "key", NULL};
 static const char *const bool_choices[] = {"false", "true", NULL};
 static const char *const landlock_choices[] = {"required", "optional", NULL};
 
-/* Checks the names of <infer/device.h>. Whether the device exists is found out when the service
- * starts. */
+/* Checks the form of a device's name (see <infer/device.h>). The service finds out at its start
+ * whether the device exists. */
 static const char *check_device(const char *text)
 {
     static const char vulkan[] = "vulkan";
@@ -178,7 +180,7 @@ static int bad_section(const struct yaml_source *s, const yaml_node_t *node, con
                            section ? section : "?", names);
 }
 
-/* Reads the root of a file into the struct config @data. */
+/* Applies the root node of a file to the struct config @data. */
 static int apply_document(const struct yaml_source *s, const yaml_node_t *root, void *data)
 {
     if (!root || yaml_source_is_null(root))

@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * Configuration: YAML files in layers, checked key by key
+ * Declares the configuration, which is read from several YAML files and checked key by key.
  *
- * The files are /etc/sconce/sconce.yaml, then /etc/sconce/sconce.d/ (each .yaml) in order of name.
- * For a user, the same files in $XDG_CONFIG_HOME/sconce/ follow. Later files override earlier ones.
- * Unknown keys, wrong types and values out of range are errors with file, line and column.
+ * The files are /etc/sconce/sconce.yaml, then each .yaml file of /etc/sconce/sconce.d/ in the order
+ * of the names. For a user, the files of the same names in $XDG_CONFIG_HOME/sconce/ follow. Later
+ * files override earlier ones. Unknown keys, wrong types and values out of range are errors with
+ * file, line and column.
  */
 
 #include <infer/types.h>
@@ -14,7 +15,7 @@
 #include "common/config/access-key.h"
 #include "core/macros.h"
 
-/* Whether clients of a socket of the gateway need a key. The comments below give the defaults. */
+/* Whether clients need a key: on the gateway's TCP socket, and on its unix socket. */
 enum config_tcp_access { CONFIG_TCP_KEY, CONFIG_TCP_OPEN };
 enum config_unix_access { CONFIG_UNIX_OPEN, CONFIG_UNIX_KEY };
 /* YAML's words for booleans. */
@@ -22,10 +23,11 @@ enum config_bool { CONFIG_FALSE, CONFIG_TRUE };
 /* Whether a service refuses to serve on a kernel without Landlock. */
 enum config_landlock { CONFIG_LANDLOCK_REQUIRED, CONFIG_LANDLOCK_OPTIONAL };
 
+/* The comments name the default of each number that is not 0 by default. */
 struct config {
     char **model_dirs; /* [n_model_dirs], searched in this order */
     size_t n_model_dirs;
-    char *default_model; /* for requests that name no model; NULL: the only installed one */
+    char *default_model; /* for requests without a model; NULL: the only installed model */
 
     struct {
         struct key_list api_keys; /* in addition to those of the key file */
@@ -41,7 +43,7 @@ struct config {
         uint64_t max_bodies;        /* bytes of all bodies in memory; 1 GiB */
         uint64_t header_timeout_usec;    /* for receiving the head of a request; 10 s */
         uint64_t body_timeout_usec;      /* for receiving its body; 120 s */
-        uint64_t keepalive_timeout_usec; /* idle time between two requests; 120 s */
+        uint64_t keepalive_timeout_usec; /* for a connection between two requests; 120 s */
         uint64_t backend_timeout_usec;   /* between two reads from a service; 600 s */
         uint64_t stall_timeout_usec;     /* for a client that does not read; 30 s */
         uint64_t
@@ -49,41 +51,44 @@ struct config {
     } gateway;
 
     struct {
-        char *device;                   /* "auto"; NULL is the same */
-        uint64_t device_memory;         /* bytes of a GPU's memory to use; 0: what is free */
-        char *isa;                      /* NULL: best */
-        uint32_t threads;               /* 0: all */
-        uint32_t context;               /* tokens of a sequence; 0: automatic */
-        uint32_t max_sequences;         /* 16 */
-        uint32_t max_queue;             /* 256 */
-        uint32_t max_batch_tokens;      /* 512 */
-        char *kv_type;                  /* see inf_engine_params; "auto" */
-        uint64_t kv_memory;             /* bytes; 0: automatic */
-        unsigned prefix_cache;          /* enum config_bool; true */
-        uint32_t max_models;            /* resident at the same time; 1 */
-        uint32_t max_tokens;            /* per answer if the request has no limit; 0: context */
-        uint64_t template_timeout_usec; /* for one rendering of a chat template; 5 s; 0: none */
-        uint64_t idle_timeout_usec;     /* exits after so long without requests; 300 s; 0: never */
-        uint64_t request_timeout_usec;  /* whole request; 0: none; 600 s */
+        char *device;              /* "auto"; NULL means "auto" too */
+        uint64_t device_memory;    /* bytes of a GPU's memory to use; 0: what is free */
+        char *isa;                 /* NULL: best */
+        uint32_t threads;          /* 0: all */
+        uint32_t context;          /* tokens of a sequence; 0: automatic */
+        uint32_t max_sequences;    /* 16 */
+        uint32_t max_queue;        /* 256 */
+        uint32_t max_batch_tokens; /* 512 */
+        char *kv_type;             /* see inf_engine_params; "auto" */
+        uint64_t kv_memory;        /* bytes; 0: automatic */
+        unsigned prefix_cache;     /* enum config_bool; true */
+        uint32_t max_models;       /* resident at the same time; 1 */
+        uint32_t max_tokens; /* per answer if the request has no limit; 0: as many as fit into the
+                                context */
+        uint64_t template_timeout_usec; /* for one rendering of a chat template; 5 s; 0: no limit */
+        uint64_t idle_timeout_usec; /* the service exits after this time without requests; 300 s; 0:
+                                       never */
+        uint64_t request_timeout_usec; /* for a whole request; 600 s; 0: no limit */
     } chat;
 
     struct {
-        char *default_model;    /* for requests that name no model; NULL: the only installed one */
-        char *default_reranker; /* for ranking requests; NULL: the only one */
+        char *default_model;    /* for requests without a model; NULL: the only installed model */
+        char *default_reranker; /* for ranking requests; NULL: the only installed reranker */
         char *isa;              /* NULL: best */
         uint32_t threads;       /* 0: all */
         uint32_t context;       /* tokens of a text; 0: according to the model's files */
         uint32_t max_texts;     /* per request; 2048 */
-        uint64_t max_token_vectors;    /* bytes of vectors of single tokens, per request; 32 MiB */
-        uint32_t max_queue;            /* unanswered requests; 1024 */
-        uint32_t max_queue_tokens;     /* of waiting texts; 4194304 */
-        uint32_t max_models;           /* resident at the same time; 2 */
-        uint64_t idle_timeout_usec;    /* exits after so long without requests; 300 s; 0: never */
-        uint64_t request_timeout_usec; /* whole request; 0: none; 600 s */
+        uint64_t max_token_vectors; /* bytes of vectors of single tokens, per request; 32 MiB */
+        uint32_t max_queue;         /* unanswered requests; 1024 */
+        uint32_t max_queue_tokens;  /* of waiting texts; 4194304 */
+        uint32_t max_models;        /* resident at the same time; 2 */
+        uint64_t idle_timeout_usec; /* the service exits after this time without requests; 300 s; 0:
+                                       never */
+        uint64_t request_timeout_usec; /* for a whole request; 600 s; 0: no limit */
     } embed;
 
     struct {
-        char *default_model;  /* for requests that name no model; NULL: the only installed one */
+        char *default_model;  /* for requests without a model; NULL: the only installed model */
         char *vad_model;      /* weights of Silero VAD, used by default; NULL: used on request */
         char *isa;            /* NULL: best */
         uint32_t threads;     /* 0: all */
@@ -92,8 +97,9 @@ struct config {
         uint32_t max_running; /* requests processed at the same time; 4 */
         uint32_t max_queue;   /* unanswered requests; 32 */
         uint32_t max_models;  /* resident at the same time; 1 */
-        uint64_t idle_timeout_usec;    /* exits after so long without requests; 300 s; 0: never */
-        uint64_t request_timeout_usec; /* whole request; 0: none; 3600 s */
+        uint64_t idle_timeout_usec; /* the service exits after this time without requests; 300 s; 0:
+                                       never */
+        uint64_t request_timeout_usec; /* for a whole request; 3600 s; 0: no limit */
     } audio;
 
     struct {
@@ -102,7 +108,8 @@ struct config {
         uint64_t max_bytes;         /* of blocks; 16 GiB; 0: only min_free limits them */
         uint64_t tenant_max_bytes;  /* of the blocks of one API key; 0: no limit of its own */
         uint64_t min_free;          /* bytes of the file system that remain free; 4 GiB */
-        uint64_t idle_timeout_usec; /* exits after so long without requests; 60 s; 0: never */
+        uint64_t idle_timeout_usec; /* the service exits after this time without requests; 60 s; 0:
+                                       never */
     } cache;
 
     struct {
@@ -111,14 +118,14 @@ struct config {
 };
 
 /*
- * Loads the defaults, then the files of the system, then those of the user; or, if @file is not
- * NULL, only that file. Missing files are not errors, except @file.
+ * Sets the defaults, then applies the files of the system, then those of the user. If @file is not
+ * NULL, applies only @file. A missing @file is an error; other missing files are not.
  */
 int config_load(const char *file, struct config **ret_config, struct inf_err *reterr);
-/* Applies one YAML text. @name is used in messages. Tests and fuzzers call it too. */
+/* Applies one YAML text. @name is used in messages. Tests and fuzzers call this function too. */
 int config_apply(struct config *config, const char *name, const char *text, size_t len,
                  struct inf_err *reterr);
-/* Applies DIR/sconce.yaml and DIR/sconce.d/ (each .yaml). Missing files are not errors. */
+/* Applies DIR/sconce.yaml and each .yaml file of DIR/sconce.d/. Missing files are not errors. */
 int config_apply_dir(struct config *config, const char *dir, struct inf_err *reterr);
 /* Returns the defaults. -ENOMEM. */
 int config_new(struct config **ret_config);
@@ -133,15 +140,16 @@ int config_add_model_dir(struct config *config, const char *dir);
 /* Returns the user's configuration directory, which the caller frees. NULL: there is no home
  * directory. */
 char *config_user_dir(void);
-/* Returns the directory of compiled kernels: the service manager's, else the user's own. The caller
- * frees it. NULL: there is no home directory. */
+/* Returns the directory of compiled GPU kernels: the one in $CACHE_DIRECTORY, which the service
+ * manager sets, else the user's own. The caller frees it. NULL: there is no home directory. */
 char *config_cache_dir(void);
-/* Returns the directory of stored KV blocks: cache.directory, else the service manager's, else the
- * user's own. The caller frees it. NULL: there is no home directory. */
+/* Returns the directory of stored KV blocks: cache.directory, else the one in $CACHE_DIRECTORY,
+ * else the user's own. The caller frees it. NULL: there is no home directory. */
 char *config_block_dir(const struct config *config);
-/* Returns the directory of the services' sockets: $XDG_RUNTIME_DIR/sconce, or /run/sconce for root
- * (and for system services) without that variable. The caller frees it. -ENOENT: another user
- * without that variable. */
+/* Returns the directory of the services' sockets: $XDG_RUNTIME_DIR/sconce. If that variable is not
+ * set: /run/sconce for root and for system services, and -ENOENT for other users. The caller frees
+ * *ret_dir. */
 int config_socket_dir(char **ret_dir);
-/* Returns the socket of @service in that directory, which the caller frees. -ENOENT, -ENOMEM. */
+/* Returns the path of the socket of @service in the directory of config_socket_dir(). The caller
+ * frees *ret_path. -ENOENT, -ENOMEM. */
 int config_socket_path(const char *service, char **ret_path);

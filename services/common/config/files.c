@@ -93,7 +93,8 @@ static char *cache_dir(const char *name)
 {
     const char *given = getenv("CACHE_DIRECTORY");
 
-    /* systemd gives a list; the first is ours. */
+    /* systemd sets a list with colons between the directories; the units of sconce name one
+     * directory. */
     if (given && given[0] == '/')
         return strndup(given, strcspn(given, ":"));
     return user_dir("XDG_CACHE_HOME", ".cache", name);

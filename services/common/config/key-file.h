@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Key files: one API key per line, "KEY [rights=RIGHT,…] [NAME]"
+ * Reads key files, which have one API key per line: "KEY [rights=RIGHT,…] [NAME]".
  *
  * "#" starts a comment. A key without rights= has RIGHTS_UNSTATED. systemd passes the system's file
- * as a credential; a user's file is beside sconce.yaml.
+ * as a credential; a user's file is in the directory of the user's sconce.yaml.
  */
 
 #include <infer/types.h>
@@ -17,8 +17,8 @@
 int key_list_parse(struct key_list *list, const char *name, const char *text, size_t len,
                    struct inf_err *reterr);
 /*
- * Appends the keys of $CREDENTIALS_DIRECTORY/api-keys if that exists, else of the user's api-keys,
- * or for a user without a home directory of /etc/sconce/api-keys. Without a file there are no keys.
- * A file that cannot be read is an error.
+ * Appends the keys of $CREDENTIALS_DIRECTORY/api-keys. If that file does not exist, appends the
+ * keys of api-keys in the user's configuration directory, or in /etc/sconce if there is no home
+ * directory. A missing file means that there are no keys. A file that cannot be read is an error.
  */
 int key_list_load(struct key_list *list, struct inf_err *reterr);

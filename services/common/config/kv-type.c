@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks names of KV types. */
-/* Whether @text is the name of a type. The engine checks whether the model supports it. */
+/* Checks names of KV types (see kv-type.h). */
 #include "common/config/kv-type.h"
 
 #include <string.h>

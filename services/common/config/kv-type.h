@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Names of the number formats that keys and values can be stored in */
+/* Checks names of the number formats in which keys and values can be stored. */
 
 #include "core/macros.h"
 
-/* A name for both, or "K:V". */
+/* A text is one name for keys and values, or "K:V" with a name for each. */
 #define KV_TYPE_RULE "auto, f32, f16, bf16, q8_0, q4_0 or fp8, or two of them as K:V"
 
+/* Whether @text has this form. The engine checks whether the model supports the formats. */
 bool kv_type_valid(const char *text);

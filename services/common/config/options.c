@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The command line of services: options override the configuration
+ * Reads the command line of a service. Its options override the configuration.
  *
- * Services that open models also accept model directories.
+ * Services that open models also take directories of models (--models).
  */
 #include "common/config/options.h"
 
@@ -22,7 +22,7 @@ enum {
     OPTION_DRAIN,
     OPTION_TCP_ACCESS,
     OPTION_VERSION,
-    OPTION_SOCKETS, /* plus the number of the service that has the socket */
+    OPTION_SOCKETS, /* plus the enum service_id of the service that has the socket */
     OPTIONS_MAX = N_SERVICES + 8,
 };
 
@@ -91,7 +91,8 @@ int options_set_wrong(struct options *options, const char *text)
     return options->wrong ? config_new(&options->config) : -ENOMEM;
 }
 
-/* Reads a number of seconds; false: it is none, or negative, or too large. */
+/* Reads a number of seconds. False: @text is not a number, or the number is negative or too
+ * large. */
 static bool options_drain(const char *text, uint64_t *ret_usec)
 {
     char *end;
@@ -175,7 +176,8 @@ int options_read(const char *service, int argc, char **argv, struct options *ret
         options_done(&o);
         return 1;
     }
-    /* The first one given is searched first, so they are inserted in reverse order. */
+    /* The first --models is searched first, so the directories are put to the front in reverse
+     * order. */
     while (n_dirs > 0)
         if (config_add_model_dir(o.config, dirs[--n_dirs]) < 0) {
             options_done(&o);

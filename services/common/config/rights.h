@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Rights: what a request may do
+ * Defines rights, which say what a request may do.
  *
  * Each route of the gateway needs one right. A request has the rights of the API key that it
  * presents, or those of the user at the other end of the unix socket.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows of services.ini, and what is read from them (see service-table.h). */
+/* Holds the rows of services.ini and looks them up (see service-table.h). */
 #include "common/config/service-table.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The table of configuration keys, for reading and printing configurations
+ * Declares the table of configuration keys, which is used to read and to print configurations.
  *
  * A new key needs a row in config_keys[] and a field in struct config.
  */
@@ -26,7 +26,8 @@ struct config_key {
     size_t offset, n_offset; /* n_offset: offset of the count, for KEY_STRINGS */
     uint64_t min, max;
     const char *const *choices; /* KEY_CHOICE: NULL-terminated */
-    /* KEY_STRING: returns NULL if @text is valid, else what it must be. May be NULL. */
+    /* For KEY_STRING; may be NULL. Returns NULL if @text is valid, else a phrase that says what the
+     * text must be. */
     const char *(*check)(const char *text);
 };
 
@@ -39,8 +40,8 @@ int config_set(const struct yaml_source *s, const struct config_key *key, yaml_n
 /* Sets @list to the API keys in @node. */
 int config_set_api_keys(const struct yaml_source *s, const struct config_key *key,
                         const yaml_node_t *node, struct key_list *list);
-/* Counts the entries of a list; 0 if the value is empty. Fails if @node is not a list, or if it is
- * too long. */
+/* Counts the entries of a list; 0 if the value is empty. Fails if @node is not a list, or if the
+ * list is too long. */
 int config_list_size(const struct yaml_source *s, const struct config_key *key,
                      const yaml_node_t *node, size_t *ret_n);
 void config_strings_free(char **list, size_t n);

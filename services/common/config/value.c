@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values of configuration keys: numbers with units, words, texts, lists
+ * Reads the values of configuration keys: numbers with units, words, texts and lists.
  *
- * A value replaces an earlier one completely: a list in a later file is not appended to an earlier
- * one.
+ * A value replaces an earlier value of its key completely: a list in a later file is not appended
+ * to the list of an earlier file.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -37,7 +37,7 @@ static char *expand_home(const char *text)
     return strdup(text);
 }
 
-/* "16MiB" or "60s": digits, then a unit. */
+/* A value such as "16MiB" or "60s" has digits and then the name of a unit. */
 struct unit {
     const char *name;
     uint64_t factor;

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * YAML documents read by libyaml: configuration files and policies
+ * Reads YAML documents with libyaml: configuration files and policies.
  *
  * A text is one document. Every message begins with file:line:column.
  */
@@ -12,7 +12,7 @@
 #include "core/err.h"
 #include "core/macros.h"
 
-/* One document while it is read; borrows all. */
+/* Struct yaml_source is a document while it is read. It borrows everything. */
 struct yaml_source {
     const char *name; /* of the file, for messages */
     yaml_document_t *doc;
@@ -20,8 +20,8 @@ struct yaml_source {
 };
 
 /*
- * Parses @text and calls @read with the root of its document, or NULL if the text is empty. The
- * result is that of @read; -EINVAL if the text is not YAML or has a second document; -ENOMEM.
+ * Parses @text and calls @read with the root of its document, or NULL if the text is empty. Returns
+ * what @read returns; -EINVAL: the text is not YAML or has a second document; -ENOMEM.
  */
 int yaml_source_read(const char *name, const char *text, size_t len,
                      int (*read)(const struct yaml_source *s, const yaml_node_t *root, void *data),
@@ -29,10 +29,10 @@ int yaml_source_read(const char *name, const char *text, size_t len,
 /* Returns -EINVAL with a message that begins with the place of @node. */
 int yaml_source_bad(const struct yaml_source *s, const yaml_node_t *node, const char *format, ...)
     PRINTF(3, 4);
-/* Returns the text of a scalar without NULs in it, else NULL. */
+/* Returns the text of a scalar; NULL: @node is not a scalar, or the text contains a NUL. */
 const char *yaml_source_scalar(const yaml_node_t *node);
-/* Whether a plain scalar is empty, "~" or "null". */
+/* Whether @node is a plain scalar that is empty, "~" or "null". */
 bool yaml_source_is_null(const yaml_node_t *node);
-/* Whether the key of @pair is already in the same mapping. */
+/* Whether an earlier pair of @map has the same key as @pair. */
 bool yaml_source_is_double(const struct yaml_source *s, const yaml_node_t *map,
                            const yaml_node_pair_t *pair);

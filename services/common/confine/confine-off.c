@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Confines nothing. Builds with sanitizers use this file, because they need what policies
- * forbid. */
+/* Confines nothing. Builds with sanitizers use this file, because sanitizers make system calls that
+ * policies forbid. */
 #include "common/confine/confine.h"
 #include "common/service/log.h"
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The steps of confinement (see confine.h)
+ * Carries out the two steps of confinement (see confine.h).
  *
- * Both filters are compiled in confine_start(), because the first one forbids what compiling needs.
- * Landlock is applied before it for the same reason, and before threads are started, because it
- * would not cover existing ones.
+ * confine_start() compiles the system call filters of both steps, because the first filter forbids
+ * calls that compiling needs. It applies Landlock before the first filter, which forbids Landlock's
+ * calls too. No other thread may run during confine_start(), because Landlock does not cover
+ * existing threads.
  */
 #include "common/confine/confine.h"
 
@@ -26,7 +27,7 @@
 #include "core/err.h"
 #include "core/text.h"
 
-/* Newer than the headers of distributions. */
+/* The headers of distributions may be too old to define these constants. */
 #define CONFINE_SET_MDWE         65
 #define CONFINE_MDWE_REFUSE_GAIN 1
 
@@ -34,17 +35,18 @@ static struct {
     bool started;
     struct sock_fprog serve; /* compiled; applied by confine_seal() */
     bool has_landlock;
-    char **missing; /* [n_missing] model directories */
+    char **missing; /* [n_missing] model directories that confine_start() did not find */
     size_t n_missing;
 } confine_state;
 
-/* The rule set being built, and the rights that are granted. */
+/* Struct confine_paths is the rule set being built, and the rights that it grants for one path. */
 struct confine_paths {
     int ruleset, abi;
     uint64_t rights;
 };
 
-/* A directory may only be listed. Its files need separate calls. */
+/* Allows the target of a link that leads out of a model directory. A file may be read. A directory
+ * may only be listed; each of its files needs a call of its own. */
 static int allow_outside(void *data, int fd, bool is_dir)
 {
     const struct confine_paths *paths = data;
@@ -74,8 +76,8 @@ static int allow_models(struct confine_paths *paths, const struct config *config
 
 static int allow_one(const struct confine_paths *paths, const char *path)
 {
-    /* The kernel recreates inodes of /proc after dropping them, and the rule would be lost. The
-     * descriptor is never closed and keeps the inode alive. */
+    /* A rule belongs to an inode. The kernel drops and recreates inodes of /proc, and the rule
+     * would be lost. Therefore the descriptor is never closed: it keeps the inode alive. */
     const bool keep = text_starts_with(path, "/proc/");
     int kept, r;
 
@@ -95,7 +97,7 @@ static int allow_pattern(const struct confine_paths *paths, const char *pattern)
     return r;
 }
 
-/* @dir is on the heap, or NULL. */
+/* Allows @dir and frees it. @dir may be NULL. */
 static int allow_found(const struct confine_paths *paths, char *dir)
 {
     const int r = dir ? allow_one(paths, dir) : 0;
@@ -104,7 +106,8 @@ static int allow_found(const struct confine_paths *paths, char *dir)
     return r;
 }
 
-/* A path that cannot be opened now is skipped and stays forbidden. */
+/* Allows the paths that an entry of the policy stands for. A path that cannot be opened now is
+ * skipped and stays forbidden. */
 static int allow_path(int ruleset, int abi, const struct policy_path *path,
                       const struct config *config)
 {
@@ -155,7 +158,8 @@ static int restrict_files(const struct policy *policy, const struct config *conf
 
 static int confine_install(const struct sock_fprog *program, struct inf_err *reterr)
 {
-    /* Fails without any effect if a thread has filters that the calling thread has not. */
+    /* The filter applies to all threads. If another thread has a filter that the calling thread
+     * lacks, the call fails without any effect. */
     const long r = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
                            SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_TSYNC_ESRCH, program);
 
@@ -169,7 +173,8 @@ static int give_up_privileges(const struct policy *policy, struct inf_err *reter
 {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
         return err_set(reterr, errno, "prctl: %s", strerror(errno));
-    /* Kernels before 6.3 do not have this call; the system call filters forbid the same. */
+    /* Kernels before 6.3 do not have this prctl; the system call filters forbid executable memory
+     * too. */
     if (!policy_executable(policy))
         prctl(CONFINE_SET_MDWE, CONFINE_MDWE_REFUSE_GAIN, 0, 0, 0);
     return 0;
@@ -183,7 +188,8 @@ int confine_start(const char *name, const struct config *config, struct inf_err 
     int r;
 
     assert(!confine_state.started);
-    /* Functions that print local time would otherwise read the time zone file later. */
+    /* Functions that print local time would otherwise read the time zone file later, when files are
+     * restricted. */
     tzset();
     if (policy_arch_native(&arch) < 0)
         return err_set(reterr, ENOTSUP, "there are no policies for this machine's architecture");

@@ -2,14 +2,14 @@
 #pragma once
 
 /*
- * Confinement: how a service drops the rights that it does not need
+ * Confines a service: drops the rights that it does not need.
  *
  * There are two steps. confine_start() follows options_read(), while there is one thread. From then
  * on the process gets no new privileges and writes no core dumps, no memory becomes executable
- * (unless the policy has a reason), Landlock applies, and only the system calls of the policy's
- * phase `start` are allowed. confine_seal() runs just before READY, when all threads run and
- * everything that requests need is prepared. It limits all threads to the system calls of the phase
- * `serve`. Neither step can be undone.
+ * (unless the policy gives a reason for it), Landlock applies, and only the system calls of the
+ * policy's phase `start` are allowed. confine_seal() runs just before READY, when all threads run
+ * and everything that requests need is prepared. It limits all threads to the system calls of the
+ * phase `serve`. Neither step can be undone.
  *
  * Policies are the files of policy/seccomp and policy/landlock, embedded at build. A call that the
  * policy does not allow kills the process; a call newer than the policy gets ENOSYS. If a step
@@ -22,13 +22,13 @@
 
 struct config;
 
-/* @policy: its name, such as "gateway". @config gives the model directories and whether Landlock
- * may be missing. NULL (it could not be read): no model directories, and Landlock is required.
- * Call once. -EINVAL: no such policy; otherwise the kernel's error. *reterr has a sentence for
- * the user. */
+/* Takes the first step. @policy is the name of a policy, such as "gateway". @config gives the model
+ * directories and says whether Landlock may be missing. If @config is NULL, because it could not be
+ * read, no model directory is allowed and Landlock is required. May be called only once. -ENOENT:
+ * there is no such policy; otherwise the kernel's error. *reterr has a sentence for the user. */
 int confine_start(const char *policy, const struct config *config, struct inf_err *reterr);
 
-/* Call once, after confine_start(). */
+/* Takes the second step. May be called only once, after confine_start(). */
 int confine_seal(struct inf_err *reterr);
 
 /* Whether a model directory that was missing at confine_start() exists now. This process cannot

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Landlock system calls
+ * Makes the system calls of Landlock (see landlock.h).
  *
  * The numbers are those of linux/landlock.h. Rights are bits, in the order in which the kernel
  * introduced them.
@@ -30,7 +30,7 @@ struct landlock_beneath {
     int32_t fd;
 } __attribute__((packed));
 
-/* In the order of bits. */
+/* Row i stands for bit i. */
 static const struct {
     const char *name;
     int abi;

@@ -2,12 +2,13 @@
 #pragma once
 
 /*
- * Landlock without its system headers, because those of distributions are older than the kernels in
- * use
+ * Makes the system calls of Landlock without the system headers, because the headers of
+ * distributions are older than the kernels in use.
  *
  * A rule set handles every right over files that both the running kernel and this file know. It
- * denies TCP (kernels with ABI 4), and signals and abstract sockets to other processes (ABI 6). An
- * action that is handled and that no rule allows fails with EACCES.
+ * denies TCP (kernels with ABI 4), and both signals to other processes and connections to their
+ * abstract sockets (ABI 6). Access to a file fails with EACCES if the rule set handles the right
+ * and no rule grants it.
  */
 
 #include "core/macros.h"
@@ -15,14 +16,16 @@
 /* The newest ABI that this code uses. */
 #define LANDLOCK_ABI_USED 6
 
-/* 0: the kernel has no Landlock, or it is switched off. */
+/* Returns the ABI to use, which is at most LANDLOCK_ABI_USED. 0: the kernel has no Landlock, or it
+ * is switched off. */
 int landlock_abi(void);
 /* Returns a right by name ("read_file"); 0: unknown. */
 uint64_t landlock_right(const char *name);
 /* Returns the descriptor of a rule set, which the caller closes, or -errno. */
 int landlock_new(int abi);
-/* Allows @rights below @path; for a file, those that apply to files. @ret_fd, which may be NULL,
- * gets a descriptor that keeps the inode of @path alive. -errno. */
+/* Allows @rights for the directory @path and everything below it. For a file, allows those of
+ * @rights that apply to files. @ret_fd, which may be NULL, gets a descriptor that keeps the inode
+ * of @path alive. -errno. */
 int landlock_allow(int ruleset, int abi, const char *path, uint64_t rights, int *ret_fd);
 /* Like landlock_allow(), for an open file or directory. */
 int landlock_allow_fd(int ruleset, int abi, int fd, uint64_t rights);

@@ -3,9 +3,9 @@
  * Compiles policy rules to seccomp filters.
  *
  * libseccomp compiles the rules; a call that they do not allow kills the process. libseccomp cannot
- * compare call numbers, so this file puts a prologue before its program. The prologue returns
- * ENOSYS for calls above policy_known(): a C library that tries a new call first must be able to
- * fall back to the old one.
+ * compare call numbers, so this file puts a prologue before libseccomp's program. The prologue
+ * returns ENOSYS for calls above policy_known(): a C library that tries a new call first must be
+ * able to fall back to the old one.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,8 @@
 #include "core/err.h"
 
 enum {
-    /* Numbers from here on are those of x32, which libseccomp's program kills. */
+    /* Call numbers from here on belong to the ABI x32; libseccomp's program kills a process that
+     * uses such a number. */
     FILTER_X32_BIT = 0x40000000,
 };
 
@@ -60,7 +61,7 @@ static int filter_fill(scmp_filter_ctx ctx, const struct policy *policy, enum po
     if (r == 0)
         r = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
     if (r == 0)
-        r = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2); /* a tree, not a list */
+        r = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2); /* a binary tree, not a list */
     if (r < 0)
         return err_set(reterr, -r, "libseccomp: %s", strerror(-r));
     rules = policy_rules(policy, phase, &n);
@@ -76,8 +77,9 @@ static int filter_fill(scmp_filter_ctx ctx, const struct policy *policy, enum po
 }
 
 /*
- * Exports libseccomp's program, which it writes only to a descriptor. A pipe is used because units
- * may forbid memory files. The pipe does not block, so a program that does not fit is an error.
+ * Exports libseccomp's program, which libseccomp writes only to a descriptor. The descriptor is a
+ * pipe, because units may forbid memfds. Writes to the pipe do not block, so a program that does
+ * not fit is an error.
  */
 static int filter_compile(scmp_filter_ctx ctx, struct sock_filter **ret_program, size_t *ret_n)
 {

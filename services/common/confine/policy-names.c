@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of constants, errors, phases, architectures and system calls in policies
+ * Translates the names of constants, errors, phases, architectures and system calls in policies.
  *
- * Only constants with the same value on all architectures of policies are listed, so O_DIRECTORY
- * and similar ones are missing. O_TMPFILE means only its own bit, as a mask needs it.
+ * Only constants with the same value on all architectures of policies are listed, so O_DIRECTORY,
+ * for example, is missing. O_TMPFILE stands here for the one bit that O_DIRECTORY does not contain,
+ * because masks need only that bit.
  */
 #include <errno.h>
 #include <fcntl.h>

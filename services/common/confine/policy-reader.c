@@ -16,7 +16,6 @@ int reader_no_memory(const struct reader *r)
     return err_set(r->source.reterr, ENOMEM, "out of memory");
 }
 
-/* Reads a non-empty text into the policy's arena. */
 int reader_text(struct reader *r, const yaml_node_t *node, void *out)
 {
     const char *text = yaml_source_scalar(node);
@@ -91,7 +90,7 @@ int reader_list(struct reader *r, const yaml_node_t *node,
     return 0;
 }
 
-/* A file while it is read. */
+/* Struct reader_call carries the arguments of reader_file() to reader_root(). */
 struct reader_call {
     struct reader reader;
     int (*read)(struct reader *r, const yaml_node_t *root, void *out);

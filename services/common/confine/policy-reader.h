@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Reads policy files. Only policy*.c uses it.
+ * Reads policy files. Only the files policy*.c use this header.
  *
- * Each file is one YAML document, read by libyaml. Every message carries file:line:column.
+ * Each file is one YAML document, read by libyaml. Every message begins with file:line:column.
  */
 
 #include "common/config/yaml-source.h"
@@ -45,7 +45,7 @@ int reader_no_memory(const struct reader *r);
 int reader_text(struct reader *r, const yaml_node_t *node, void *out);
 /* Like reader_text(), for a text that may be unused: @out may be NULL. */
 int reader_about(struct reader *r, const yaml_node_t *node, void *out);
-/* Reads a small number to *(unsigned *)@out. */
+/* Reads a number from 0 to 4095 to *(unsigned *)@out. */
 int reader_number(struct reader *r, const yaml_node_t *node, void *out);
 /* Reads a mapping. Each key must be one of @fields and must not be repeated. */
 int reader_mapping(struct reader *r, const yaml_node_t *node, const struct reader_field *fields,

@@ -2,8 +2,8 @@
 /*
  * Loads a policy from its files (see policy.h).
  *
- * A service may also do during the start what it may do while it serves. Filters accumulate, so if
- * the phase start allowed less, the phase serve would lose it too.
+ * The phase start also allows everything that the phase serve allows. Filters accumulate: a call
+ * that the filter of the phase start forbids stays forbidden in the phase serve.
  */
 #include "common/confine/policy.h"
 
@@ -140,7 +140,7 @@ static const struct policy_rule *rule_find(const struct policy_rules *rules, con
     return NULL;
 }
 
-/* Appends the rules that only the phase serve has to the phase start. */
+/* Appends to the phase start the rules that only the phase serve has. */
 static int merge_phases(struct policy *policy, struct inf_err *reterr)
 {
     struct policy_rules *start = &policy->phases[POLICY_START];

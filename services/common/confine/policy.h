@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Policies: which system calls and files a service may use, and when
+ * Loads policies, which say what system calls and files a service may use in which phase.
  *
  * seccomp/NAME.yaml lists calls by phase, most of them by including seccomp/fragments/NAME.yaml.
  * landlock/NAME.yaml lists paths, and includes landlock/fragments/NAME.yaml. A service has the
@@ -16,7 +16,7 @@
 
 #include "core/macros.h"
 
-/* Files by their names below policy/. */
+/* Struct policy_text is an embedded file. Its name is its path below policy/. */
 struct policy_text {
     const char *name, *text;
     size_t len;
@@ -42,7 +42,7 @@ enum {
     POLICY_MAX_CONDITIONS = 3,
 };
 
-/* (argument & mask) == value */
+/* Struct policy_condition demands that (argument & mask) == value. */
 struct policy_condition {
     unsigned arg;
     uint64_t mask, value;
@@ -50,8 +50,9 @@ struct policy_condition {
     const char *mask_text, *value_text; /* as written; mask_text is NULL without a mask */
 };
 
-/* A call that is allowed (or fails) if all conditions hold. Several rules may have the same name,
- * but if one of two rules allows the call, they must not match the same arguments. */
+/* Struct policy_rule allows a call, or makes it fail, if all conditions hold. Several rules may
+ * have the same name, but if one of two rules allows the call, they must not match the same
+ * arguments. */
 struct policy_rule {
     const char *name;
     int error; /* 0: allowed; else the errno value that it fails with */
@@ -74,25 +75,26 @@ struct policy_path {
 
 struct policy;
 
-/* @texts is borrowed during the call. -ENOENT: no policy of that name; -EINVAL; -ENOMEM. */
+/* Borrows @texts during the call. -ENOENT: there is no policy @name; -EINVAL; -ENOMEM. */
 int policy_load(const struct policy_text *texts, size_t n_texts, const char *name,
                 struct policy **ret_policy, struct inf_err *reterr);
 struct policy *policy_free(struct policy *policy);
 DEFINE_CLEANUP(struct policy *, policy_free);
 
-/* One sentence about the calls, and one about the files. */
+/* Return a sentence about what the policy allows: policy_about() about calls, and
+ * policy_about_files() about files. */
 const char *policy_about(const struct policy *policy);
 const char *policy_about_files(const struct policy *policy);
-/* Why memory may become executable; NULL: it may not. */
+/* Returns the reason why memory may become executable; NULL: it may not. */
 const char *policy_executable(const struct policy *policy);
-/* The policy's own limit for the number of different calls in the phase serve. */
+/* Returns the policy's own limit for the number of different calls in the phase serve. */
 unsigned policy_limit(const struct policy *policy);
-/* The highest call number that the policy's author knew; higher ones get ENOSYS. */
+/* Returns the highest call number that the policy's author knew; calls above it get ENOSYS. */
 unsigned policy_known(const struct policy *policy);
 const struct policy_rule *policy_rules(const struct policy *policy, enum policy_phase phase,
                                        size_t *ret_n);
 const struct policy_path *policy_paths(const struct policy *policy, size_t *ret_n);
-/* Number of different calls that are allowed. */
+/* Returns the number of different calls that @phase allows. */
 unsigned policy_count(const struct policy *policy, enum policy_phase phase, enum policy_arch arch);
 
 const char *policy_phase_name(enum policy_phase phase);
@@ -100,19 +102,19 @@ const char *policy_arch_name(enum policy_arch arch);
 /* -ENOTSUP: policies do not cover the architecture of this machine. */
 int policy_arch_native(enum policy_arch *ret_arch);
 uint32_t policy_arch_token(enum policy_arch arch); /* SCMP_ARCH_* */
-/* The number of a call; negative: it does not exist on @arch. */
+/* Returns the number of a call; negative: @arch does not have the call. */
 int policy_call_number(const char *name, enum policy_arch arch);
 
 /* Reads constants such as "O_RDONLY|O_CLOEXEC" or "0x3", which are the same on all
  * architectures. */
 bool policy_constant(const char *text, uint64_t *ret_value);
-/* An errno value by name; 0: unknown. */
+/* Returns the errno value with a name such as "EPERM"; 0: unknown. */
 int policy_errno(const char *name);
 
 /*
  * Compiles the filter of one phase for seccomp(2). Calls that no rule allows kill the process, and
- * calls above policy_known() get ENOSYS. Calls of the machine's other ABIs (32 bits, x32) are
- * therefore never allowed. The caller frees ret_program->filter.
+ * calls above policy_known() get ENOSYS. Calls through the machine's other ABIs (32 bits, x32) kill
+ * the process too. The caller frees ret_program->filter.
  */
 int policy_compile(const struct policy *policy, enum policy_phase phase, enum policy_arch arch,
                    struct sock_fprog *ret_program, struct inf_err *reterr);

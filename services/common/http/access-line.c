@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes the access line of a request. */
+/* Writes the access line of a request (see access-line.h). */
 #include "common/http/access-line.h"
 
 #include <stdio.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The access line: the line in the journal that each finished request gets */
+/* Writes access lines: each finished request gets one line in the journal. */
 
 #include "common/http/http.h"
 #include "common/service/log.h"
 
-/* Call it in the event `done` of @request. @line has the fields that the request does not know:
- * `id`, `key`, `note` (NULL: "client left" if the client left) and `is_inner`; the others are
- * filled in. */
+/* Writes the access line of @request; called in its event `done`. The caller sets the fields `id`,
+ * `key`, `note` and `is_inner` of @line, and the function sets the others. If `note` is NULL and
+ * the client left, the note is "client left". */
 void access_line(const struct http_request *request, struct log_access line);

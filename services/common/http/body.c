@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Request bodies, and the memory limit that they share
+ * Receives request bodies, and limits the memory that all of them use together.
  *
- * A body with a Content-Length reserves its memory at the beginning or is rejected, so an accepted
- * body can be received. A chunked body reserves memory as its chunks arrive.
+ * Memory for a body with a Content-Length is reserved before the body is read; without that memory
+ * the body is rejected at once. So an accepted body never fails for lack of memory. Memory for a
+ * chunked body is reserved as its chunks arrive.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,7 +13,8 @@
 #include "common/http/server.h"
 #include "core/array.h"
 
-/* An unwanted body up to this size is read and dropped, so that the connection can be kept. */
+/* If a request takes no body, a body of up to this many bytes is read and dropped, so that the
+ * connection can be kept. */
 #define BODY_MAX_DROPPED ((size_t)64 * 1024)
 
 static void body_give_back(struct http_request *request)
@@ -90,7 +92,8 @@ bool http_body_begin(struct http_request *request)
     if (body->dropped)
         return true;
     body->size = (size_t)body->left;
-    /* The kernel allocates pages only when they are written. */
+    /* A large Content-Length alone costs no memory, because the kernel allocates pages when they
+     * are written. */
     if (body_charge(request, body->size) && (body->data = malloc(body->size)))
         return true;
     body_refuse_room(request);

@@ -2,8 +2,8 @@
 /*
  * Parses chunked bodies with a state machine over bytes.
  *
- * Each state defines which byte may come next. Lines must end in CR LF; extensions and trailers
- * must be well-formed, are limited in size, and are dropped.
+ * Each state defines which byte may come next. Lines must end in CR LF. Extensions and trailers
+ * must be well-formed and small enough, and are dropped.
  */
 #include "common/http/chunks.h"
 
@@ -14,7 +14,7 @@
 #define CHUNKS_MAX_TRAILERS   ((size_t)16 * 1024)
 
 enum {
-    CHUNKS_SIZE_FIRST, /* zero: the initial state */
+    CHUNKS_SIZE_FIRST, /* 0: the initial state */
     CHUNKS_SIZE,
     CHUNKS_EXT_SPACE, /* before a semicolon */
     CHUNKS_EXT_NAME_FIRST,

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The HTTP client for unix sockets, on libh2o's sockets and socket pool
+ * Sends HTTP requests to unix sockets, with libh2o's sockets and socket pool.
  *
  * libh2o's own client is not used: it ends the process for some malformed heads, and treats a
  * service that dies between two chunks as a clean end. Answers are parsed with the same strict
- * parsers as requests (head.c, chunks.c), because the author of a model may have taken over a
- * service. A request on a pooled connection that turns out to be dead is sent once more.
+ * parsers as requests (head.c, chunks.c), because a malicious model file may have taken over a
+ * service. If a pooled connection turns out to be dead, its request is sent once more, on another
+ * connection.
  */
 #include <errno.h>
 #include <linux/sockios.h>
@@ -22,8 +23,8 @@
 #define CLIENT_MAX_HEADER ((size_t)32 * 1024)
 #define CLIENT_MAX_EARLY  8 /* informational answers before the final one */
 #define CLIENT_SCRATCH    ((size_t)64 * 1024)
-/* A pooled connection that was already dead fails at once. After this time the service crashed on
- * this request, and a retry would crash it again. */
+/* A pooled connection that was already dead fails at once. If it fails only after this time, the
+ * service has probably crashed because of the request, and a retry would crash it again. */
 #define CLIENT_RETRY_USEC (1000 * 1000u)
 
 struct http_upstream {
@@ -143,7 +144,7 @@ static void call_end(struct http_call *call, enum http_call_result result, int e
     events->end(user, result, error);
 }
 
-/* The answer is complete. @rest: unexpected bytes follow it. */
+/* Ends a call whose answer is complete. @rest: unexpected bytes follow the answer. */
 static void call_end_whole(struct http_call *call, bool rest)
 {
     if (!rest && !call->head.closes) {
@@ -154,7 +155,7 @@ static void call_end_whole(struct http_call *call, bool rest)
     call_end(call, HTTP_CALL_DONE, 0);
 }
 
-/* The connection or the answer is broken. */
+/* Ends or retries a call whose connection or answer is broken. */
 static void call_fail(struct http_call *call, enum http_call_result result)
 {
     const bool dead = call->pooled && !call->retried && result == HTTP_CALL_LOST &&
@@ -167,7 +168,7 @@ static void call_fail(struct http_call *call, enum http_call_result result)
     call_disconnect(call);
     str_clear(&call->answer);
     call->retried = true;
-    /* The retry must not get another dead connection. */
+    /* The retry must not use another dead connection of the pool. */
     http_upstream_flush(call->upstream);
     call_connect(call);
 }
@@ -184,7 +185,7 @@ static void call_wait(struct http_call *call)
 
 /* --- the answer --- */
 
-/* Called after a callback. False: the callback canceled the call, which is freed. */
+/* Called after each callback. False: the callback canceled the call, which is now freed. */
 static bool call_goes_on(struct http_call *call)
 {
     call->in_callback = false;
@@ -243,7 +244,7 @@ static void call_read_body(struct http_call *call, const char *data, size_t len)
         call_end_whole(call, n < len);
 }
 
-/* The final head is complete, in call->answer. */
+/* Handles the complete final head in call->answer. */
 static void call_begin_body(struct http_call *call)
 {
     struct str rest = {};
@@ -340,7 +341,8 @@ static void call_on_connect(h2o_socket_t *sock, const char *err, void *data)
         return;
     }
     (void)err;
-    /* A pooled connection is returned immediately, a new one after a turn of the loop. */
+    /* libh2o returns a pooled connection from inside h2o_socketpool_connect(), and a new one after
+     * a turn of the loop. */
     call->pooled = call->upstream->starting == call;
     call->sock = sock;
     call->state = CALL_WRITING;

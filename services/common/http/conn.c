@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections of the HTTP server, and reading from them
+ * Manages the connections of the HTTP server, and reads from them.
  *
- * All reading is done here: libh2o's reading is disabled and its read callback replaced. A head is
- * checked (head.c) and its request admitted before any of its body is read. libh2o gets the request
- * when it is complete, as a rewritten head without a body, so it cannot read the head differently.
- * Until then answers are written here, with a lingering close that lets them arrive. While a
- * request is processed, nothing is read.
+ * Only this file reads from connections: libh2o's reading is disabled and its read callback
+ * replaced. A head is checked (head.c) and its request admitted before any of its body is read.
+ * libh2o gets a request only when the request is complete, as a rewritten head without a body. So
+ * libh2o cannot understand the head differently. Answers before that point are written in this
+ * file. After such an answer the connection closes slowly: the server drops what the peer still
+ * sends, so that the answer arrives. While a request is processed, nothing is read.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,12 +15,12 @@
 #include "common/http/api-error.h"
 #include "common/http/server.h"
 
-/* Reads of one connection before other connections get their turn. */
+/* A connection is read at most this many times before other connections get their turn. */
 #define CONN_READS 4
 
 static void conn_on_read(h2o_socket_t *sock, const char *err);
 
-/* libh2o closes the connection on errors, and our state with it. */
+/* libh2o's callback closes the connection when it gets an error, and then calls conn_on_close(). */
 void http_conn_close(struct http_conn *conn)
 {
     conn->read(conn->sock, h2o_socket_error_closed);
@@ -48,7 +49,8 @@ static void conn_on_close(void *data)
         server->params.unused(server->params.unused_data);
 }
 
-/* Stops reading. A request that the peer has already sent is still read. */
+/* Shuts down the receiving side of the socket. A request that the peer has already sent is still
+ * read. */
 static void conn_deafen(struct http_conn *conn)
 {
     conn->deaf = true;
@@ -60,7 +62,8 @@ static void conn_wait(struct http_conn *conn, enum http_wait what)
     loop_wait_start(&conn->server->waits[what], &conn->wait);
 }
 
-/* A request is being read or answered, so the connection must not be closed for another. */
+/* Marks the connection as busy: a request is being read or answered, so a new connection must not
+ * replace it. */
 static void conn_engage(struct http_conn *conn, enum http_conn_state state)
 {
     conn->state = state;
@@ -68,7 +71,7 @@ static void conn_engage(struct http_conn *conn, enum http_conn_state state)
     loop_wait_stop(&conn->wait);
 }
 
-/* The connection waits for a head. */
+/* Makes the connection wait for a head. */
 static void conn_rest(struct http_conn *conn)
 {
     conn->state = HTTP_CONN_HEAD;
@@ -112,7 +115,7 @@ void http_conn_answer(struct http_conn *conn)
     h2o_socket_write(conn->sock, &buf, 1, conn_on_answered);
 }
 
-/* Answers before a complete head was read. */
+/* Refuses a request whose head is incomplete, malformed or not to be served. */
 static void conn_refuse(struct http_conn *conn, struct head *head, int status, const char *code,
                         const char *message)
 {
@@ -186,7 +189,8 @@ static void conn_send_continue(struct http_conn *conn)
         return;
 }
 
-/* False: the request was answered, or libh2o has it; the connection may be gone. */
+/* Admits the request and begins to read its body. False: the request was answered, or libh2o has
+ * it; the connection may be freed. */
 static bool conn_begin_body(struct http_conn *conn)
 {
     struct http_request *request = conn->request;
@@ -232,7 +236,7 @@ static bool conn_read_head(struct http_conn *conn, size_t more)
 
     if (conn->used && conn->in.len == more)
         conn_wait(conn, HTTP_WAIT_HEAD);
-    /* Without a new line end the result is the same as before. */
+    /* Parsing again is useless without a new line end. */
     if (conn->in.len < max_header && !memchr(data + conn->in.len - more, '\n', more))
         return true;
     switch (head_check(data, conn->in.len, max_header, &head)) {
@@ -249,7 +253,7 @@ static bool conn_read_head(struct http_conn *conn, size_t more)
     return false;
 }
 
-/* False: stop reading; the connection may be gone. */
+/* Handles bytes that were read. False: stop reading; the connection may be freed. */
 static bool conn_take(struct http_conn *conn, const char *data, size_t len)
 {
     switch (conn->state) {
@@ -299,7 +303,7 @@ static void conn_on_read(h2o_socket_t *sock, const char *err)
 
 /* --- libh2o --- */
 
-/* Installs our read callback instead of libh2o's, at the start and after each answer. */
+/* Installs conn_on_read() instead of libh2o's read callback, at the start and after each answer. */
 static void conn_arm(struct http_conn *conn)
 {
     if (!h2o_socket_is_reading(conn->sock) || conn->sock->_cb.read == conn_on_read)
@@ -328,7 +332,7 @@ static char *conn_put(char *out, struct http_text text, const char *end)
     return out + strlen(end);
 }
 
-/* Headers about the body, which libh2o does not get. */
+/* Whether libh2o must not get a header, because the header is about the body. */
 static bool conn_keeps(struct http_text name)
 {
     return http_text_is_nocase(name, "content-length") ||
@@ -338,7 +342,8 @@ static bool conn_keeps(struct http_text name)
 void http_conn_hand_over(struct http_conn *conn)
 {
     const struct head *head = &conn->request->head;
-    /* A rewritten line may grow by the spaces and line ends that its sender omitted. */
+    /* A rewritten line may be longer than the original: the client may have omitted spaces, or CR
+     * at the end. */
     h2o_iovec_t space =
         h2o_buffer_reserve(&conn->sock->input, head->size + 4 * head->n_headers + 16);
     char *out = space.base;

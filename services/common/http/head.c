@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Strict parsing of HTTP/1.x heads (RFC 9112)
+ * Parses HTTP/1.x heads strictly (RFC 9112).
  *
- * The functions are pure: nothing is kept between calls. libh2o parses the heads of requests again
- * afterwards, rewritten by conn.c in normal form.
+ * The functions are pure: nothing is kept between calls. conn.c then rewrites the heads of requests
+ * in a normal form, which libh2o parses again.
  */
 #include "common/http/head.h"
 
@@ -48,8 +48,8 @@ static bool head_is_clean(struct http_text text)
     return true;
 }
 
-/* Returns the size of the next line with its line end, and the line without it; 0: the line is
- * incomplete. */
+/* Sets *ret_line to the next line without its line end. Returns its size with the line end; 0: the
+ * line is incomplete. */
 static size_t head_next_line(const char *data, size_t len, struct http_text *ret_line)
 {
     const char *end = len ? memchr(data, '\n', len) : NULL;
@@ -235,7 +235,7 @@ static int head_parse(struct head_parser *p, const char *data, size_t len, size_
     bool first = true;
     int r = 0;
 
-    /* Not all of the structure is zeroed: the headers are many, and those beyond n_headers are
+    /* The array of headers is not zeroed, because it is large, and headers beyond n_headers are
      * never read. */
     p->head->size = p->head->n_headers = 0;
     p->head->method = p->head->target = (struct http_text){"", 0};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The poller on libh2o's evloop, and watches of other descriptors
+ * Polls with libh2o's event loop, and watches other descriptors in it.
  *
- * Buffering in temporary files is disabled, because a confined service cannot create any.
+ * libh2o's buffering in temporary files is disabled, because a confined service cannot create
+ * files.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,8 +30,8 @@ int http_base_new(struct http_base **ret_base)
 
 struct http_base *http_base_free(struct http_base *base)
 {
-    /* libh2o 2.2 cannot close the epoll descriptor of a loop. Processes end with their loop, so
-     * this does not matter. */
+    /* libh2o 2.2 cannot close the epoll descriptor of a loop. This does not matter, because a
+     * process ends when its loop does. */
     if (base) {
         h2o_evloop_run(base->loop, 0);
         free(base->loop);
@@ -60,7 +61,7 @@ int loop_watch_new(struct loop *loop, int fd, void (*readable)(void *data), void
 
     if (!watch)
         return -ENOMEM;
-    /* A socket of libh2o closes its descriptor; the caller keeps its own. */
+    /* A socket of libh2o closes its descriptor, so it gets a copy of the caller's descriptor. */
     copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     if (copy < 0) {
         free(watch);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Problems: errors of requests, from where they occur to the answer
+ * Describes why requests fail (see problem.h).
  *
- * Texts may contain pieces of a client's request. They are truncated, and the JSON writer escapes
- * them.
+ * The texts may contain pieces of a client's request. They are truncated to the size of their
+ * fields, and the JSON writer escapes them.
  */
 #include "common/http/problem.h"
 

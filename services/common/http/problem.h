@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Why a request cannot be answered: a status, a code for programs, a field, and a sentence */
+/* Describes why a request cannot be answered: with a status, a code for programs, a field, and a
+ * sentence. */
 
 #include "core/macros.h"
 
@@ -18,6 +19,6 @@ struct problem {
 /* Fills @problem and returns -EINVAL, for `return problem_set(…)`. @param may be NULL. */
 int problem_set(struct problem *problem, int status, const char *code, const char *param,
                 const char *format, ...) PRINTF(5, 6);
-/* 503: out of memory. Returns -EINVAL too. */
+/* Fills @problem for 503, out of memory. Returns -EINVAL too. */
 int problem_no_memory(struct problem *problem);
 void problem_send(const struct problem *problem, struct http_request *request);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Request ids: only plain characters of a client's id are accepted, because it appears in logs and
- * headers
+ * Takes or makes request ids. A client's id is accepted only if all its characters are plain,
+ * because it appears in logs and headers.
  */
 #include "common/http/request-id.h"
 

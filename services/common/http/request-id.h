@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Each request has an id, which appears in logs and answers. */
+/* Takes or makes the id of each request, which appears in logs and answers. */
 
 #include "common/http/http.h"
 
 #define REQUEST_ID_SIZE 72
 
-/* Returns the client's x-request-id if it is short and plain, else a new id: @prefix and 24 random
- * digits. Adds it to the answer too. */
+/* Writes the client's x-request-id to @out if it is short and plain, else a new id (see
+ * request_id_new()). Adds the id to the answer's headers. */
 void request_id_take(struct http_request *request, const char *prefix, char out[REQUEST_ID_SIZE]);
-/* @prefix and 24 random hexadecimal digits. */
+/* Writes @prefix and 24 random hexadecimal digits to @out. */
 void request_id_new(const char *prefix, char out[REQUEST_ID_SIZE]);

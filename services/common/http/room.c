@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which connections stay when the server is full
+ * Decides which connections stay when the server is full.
  *
- * Each kind of socket has room for max_connections, so TCP cannot use up the room of the unix
- * socket. When it is full, a new connection replaces the one that has been idle longest: first
- * among unauthenticated connections, then among trusted ones. A connection is idle if it has no
- * request, or only a part of a head; every client must expect such a connection to close. If all
- * are busy, new connections get 503 when their head has arrived; only HTTP_REFUSED_MAX of them are
- * kept, the newest.
+ * Each kind of socket has its own limit, max_connections, so clients over TCP cannot use up the
+ * connections of the unix socket. At the limit, a new connection replaces the connection that has
+ * been idle longest among those without an authorized request, or, if there are none, among the
+ * trusted connections, which had one. A connection is idle if it has no request, or only a part of
+ * a head; every client must expect such a connection to close. If all connections are busy, a new
+ * one gets 503 when its head has arrived. At most HTTP_REFUSED_MAX such connections wait for their
+ * head; the newest replaces the oldest.
  */
 #include "common/http/server.h"
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The HTTP/1.1 server on libh2o 2.2 (evloop)
+ * Runs the HTTP/1.1 server on libh2o 2.2 and its event loop.
  *
- * This file and those named in server.h add what libh2o 2.2 lacks:
+ * This file and the files that server.h names add what libh2o 2.2 lacks:
  * - heads and bodies of requests are checked, limited and answered before libh2o sees them;
- * - an idle connection is closed for a new one when the server is full;
- * - libh2o stops reading while a request is processed and would not notice that its peer left: a
+ * - when the server is full, it closes an idle connection to accept a new one;
+ * - libh2o stops reading while a request is processed, and would not notice that the peer leaves: a
  *   separate epoll set watches for EPOLLRDHUP;
- * - libh2o has no write timeout: requests whose last write is too old are shut down.
+ * - libh2o has no write timeout: the server ends requests whose last write has waited too long.
  *
- * HTTP/2 is disabled, because 2.2 has no fix for rapid reset.
+ * HTTP/2 is disabled, because libh2o 2.2 has no fix for the attack "rapid reset" (CVE-2023-44487).
  */
 #include <errno.h>
 #include <string.h>
@@ -63,8 +63,8 @@ static void server_on_accept(h2o_socket_t *listener_sock, const char *err)
         h2o_socket_t *sock = h2o_evloop_socket_accept(listener_sock);
 
         if (!sock) {
-            /* Without descriptors or memory the socket stays readable: free a connection, or
-             * wait. */
+            /* If descriptors or memory run out, the socket stays readable. So close a connection,
+             * or wait. */
             if ((errno == EMFILE || errno == ENFILE) && http_room_spare(server))
                 continue;
             if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
@@ -112,7 +112,7 @@ static int server_on_request(h2o_handler_t *self, h2o_req_t *req)
 
 /* --- the server --- */
 
-/* libh2o gets complete requests without bodies, so it needs no timeouts and limits. */
+/* libh2o gets only complete requests without bodies, so it needs no timeouts or limits. */
 static void server_configure(struct http_server *server)
 {
     h2o_hostconf_t *host;
@@ -189,7 +189,7 @@ void http_server_close(struct http_server *server)
 
 struct http_server *http_server_free(struct http_server *server)
 {
-    /* libh2o 2.2 does not free it. The static pointer keeps leak checkers quiet. */
+    /* libh2o 2.2 does not free this queue. The static pointer keeps leak checkers quiet. */
     static h2o_multithread_queue_t *volatile queue UNUSED;
 
     if (!server)

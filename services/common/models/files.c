@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks the files of models.
+ * Checks the files of models (see files.h).
  *
- * A file is checked through the descriptor that is passed on, so it cannot be replaced in between.
+ * A file is checked through a descriptor, and the visitor gets the same descriptor, so nobody can
+ * replace the file in between.
  */
 #include "common/models/files.h"
 
@@ -19,9 +20,9 @@
 #include "core/err.h"
 #include "core/file.h"
 
-/* Shortest hash that names a blob: SHA-1. */
+/* Hexadecimal digits of the shortest hash that names a blob, SHA-1. */
 #define BLOB_MIN_DIGITS 40
-/* Larger headers of safetensors files are refused. */
+/* In bytes. Safetensors files with larger headers are refused. */
 #define SAFETENSORS_MAX_HEADER ((uint64_t)32 << 20)
 #define REFUSALS_MAX           1024
 
@@ -33,7 +34,7 @@ struct model_files {
     bool remember;
 };
 
-/* The target of a link or manifest while it is checked. */
+/* Struct target is the target of a link or manifest while it is checked. */
 struct target {
     const char *path;
     char real[PATH_MAX];
@@ -41,13 +42,14 @@ struct target {
     const char *own_dir; /* MODEL_FILE_PART: the directory of the model; NULL: none */
 };
 
-/* Targets that this process refused before it was confined. Written only before threads start. */
+/* Targets that this process refused before it was confined. Entries are added only before threads
+ * start. */
 static struct {
     char *links[REFUSALS_MAX], *reasons[REFUSALS_MAX];
     size_t n;
 } refusals;
 
-/* Names of a model's files other than weights, as libinfer looks for them. */
+/* Patterns for the names of the files of a model, other than weights, that libinfer looks for. */
 static const char *const part_names[] = {
     "added_tokens.json",
     "adapter_config.json",
@@ -78,7 +80,7 @@ static bool is_part_name(const char *name)
     return false;
 }
 
-/* Returns the directory of @path, which is truncated. */
+/* Cuts the file name off @path and returns the rest, its directory. */
 static const char *cut_name(char *path)
 {
     char *slash = strrchr(path, '/');
@@ -146,7 +148,7 @@ bool model_files_is_above(const struct model_files *files, const char *path)
 
 /* --- refusals --- */
 
-/* The key of a refusal: the link, and its target at that time. */
+/* Returns the key of a refusal, which has the link and its present target. */
 static char *refusal_key(const struct target *t)
 {
     char *key;
@@ -179,7 +181,7 @@ static const char *find_refusal(const struct target *t)
 
 /* --- one file --- */
 
-/* Explains why a path cannot be followed to its end. */
+/* Explains why the links of a path cannot be followed to an existing file. */
 static int leads_nowhere(const char *path, int error, struct inf_err *reterr)
 {
     char to[PATH_MAX];
@@ -213,7 +215,7 @@ static uint64_t read_u64(const unsigned char *p)
     return v;
 }
 
-/* Whether a file begins like weights of that kind. */
+/* Whether a file begins like weights of the kind @what. */
 static bool begins_as(int fd, uint64_t size, enum model_file what)
 {
     unsigned char head[9];
@@ -234,8 +236,8 @@ static bool begins_as(int fd, uint64_t size, enum model_file what)
     return false;
 }
 
-/* Opens a regular file without following a link. A device is not opened, because opening it may
- * have effects. */
+/* Opens a regular file without following a link. It opens no device, because opening one may have
+ * effects. */
 static int open_regular(const char *path, struct stat *ret_st)
 {
     _cleanup_close_ int fd = -1;
@@ -250,7 +252,7 @@ static int open_regular(const char *path, struct stat *ret_st)
     return S_ISREG(ret_st->st_mode) ? STEAL_FD(fd) : -EINVAL;
 }
 
-/* Whether the directory itself contains weights. */
+/* Whether the directory contains weights; subdirectories do not count. */
 static bool holds_weights(const char *dir)
 {
     DIR *d = opendir(dir);
@@ -275,7 +277,8 @@ static bool holds_weights(const char *dir)
     return found;
 }
 
-/* Whether @real is ".../blobs/HASH", possibly with the name of the hash before it. */
+/* Whether @real is ".../blobs/HASH", possibly with the prefix "sha256-" or "sha256:" before the
+ * hash. */
 static bool is_blob(const char *real)
 {
     static const char dir[] = "/blobs";
@@ -365,20 +368,20 @@ int model_files_check(struct model_files *files, const char *path, enum model_fi
 
 /* --- directories --- */
 
-/* A walk over a model's directory. */
+/* Struct walk is a walk over a model's directory. */
 struct walk {
     struct model_files *files;
-    const char *dir;     /* as it was named */
-    const char *own_dir; /* the real directory; NULL: it is in a model directory */
-    uint64_t size;       /* sum of weights */
+    const char *dir;     /* as the caller named it */
+    const char *own_dir; /* its path without links; NULL: it is in a model directory */
+    uint64_t size;       /* bytes of all weights */
     size_t n_weights;
     bool has_config;
     int refused;         /* the first refusal; 0: none */
-    bool refused_itself; /* the refused file was in the directory itself */
+    bool refused_itself; /* the refused file was not in a subdirectory */
     struct inf_err why;
 };
 
-/* Checks the file @name, unless it is in a model directory and no link. */
+/* Checks the file @name if it is a link or outside of the model directories. */
 static int walk_file(struct walk *w, const char *name, bool is_link)
 {
     const bool weights = fnmatch("*.safetensors", path_base(name), FNM_PERIOD) == 0;
@@ -414,7 +417,8 @@ static int walk_file(struct walk *w, const char *name, bool is_link)
 
 static int walk_dir(struct walk *w, const char *sub);
 
-/* Handles one entry of @sub. Directories in @sub are ignored. */
+/* Handles one entry of the directory, or of its subdirectory @sub. Directories in @sub are
+ * ignored. */
 static int walk_entry(struct walk *w, int dirfd, const char *sub, const struct dirent *e)
 {
     char name[2 * NAME_MAX + 2];
@@ -431,7 +435,7 @@ static int walk_entry(struct walk *w, int dirfd, const char *sub, const struct d
     return *sub ? 0 : walk_dir(w, name);
 }
 
-/* Handles the files of @sub, a subdirectory; "": of the directory itself. */
+/* Handles the files of the subdirectory @sub; "": those of the directory itself. */
 static int walk_dir(struct walk *w, const char *sub)
 {
     _cleanup_free_ char *path = *sub ? path_join(w->dir, sub) : strdup(w->dir);
@@ -455,8 +459,8 @@ static int walk_all(struct walk *w)
     return walk_dir(w, "");
 }
 
-/* Whether this process may not look into the directory, while others may. Such a directory cannot
- * be checked. */
+/* Whether Landlock forbids this process to read the directory although the file permissions allow
+ * it. Such a directory cannot be checked. */
 static bool is_closed_to_us(const struct walk *w)
 {
     _cleanup_free_ char *config = path_join(w->dir, "config.json");
@@ -480,7 +484,8 @@ static int judge_dir(const struct walk *w, struct inf_err *reterr)
     return 0;
 }
 
-/* Passes the files of a directory outside and the right to list it to the visitor. */
+/* Passes the files of a directory outside of the model directories to the visitor, then the
+ * directory, so that the visitor can allow listing it. */
 static int visit_dir(struct walk *w)
 {
     _cleanup_close_ int fd = -1;
@@ -503,7 +508,7 @@ static int check_outside(struct walk *w, const struct target *t, struct inf_err 
         reason = find_refusal(t);
         return reason ? err_set(reterr, EACCES, "%s", reason) : 0;
     }
-    /* Nothing is passed to the visitor before the directory is known to be a model. */
+    /* The visitor gets nothing before the directory is known to be a model. */
     w->files->visit = NULL;
     r = walk_all(w);
     w->files->visit = visit;
@@ -538,7 +543,7 @@ int model_files_check_dir(struct model_files *files, const char *path, uint64_t 
     if (r < 0)
         return err_set(reterr, -r, "out of memory");
     is_model = w.has_config && w.n_weights > 0;
-    /* An error in a subdirectory may concern a model of its own. */
+    /* A refused file in a subdirectory may belong to another model. */
     if (w.refused < 0 && (is_model || w.refused_itself))
         return err_set(reterr, -w.refused, "%s", w.why.text);
     *ret_size = w.size;

@@ -2,19 +2,20 @@
 #pragma once
 
 /*
- * The files of a model, and which of them are outside of the model directories
+ * Checks the files of a model, and finds those that are outside of the model directories.
  *
- * Links and manifests may lead anywhere. A service reads their targets only if they belong to a
- * model, so that nobody can use it to read other files of the machine:
+ * Links and manifests may lead anywhere. A service reads a target only if the target belongs to a
+ * model, so that nobody can use the service to read other files of the machine. Three kinds of
+ * targets belong to a model:
  * - weights: a file that begins like GGUF, safetensors or ggml .bin files;
- * - another file of a model, such as tokenizer.json: if it has the name of one and is beside
- *   weights or in the model's own directory, or if it is a blob of a store (".../blobs/HASH", as in
- *   the stores of Hugging Face and Ollama);
- * - a directory: if it has config.json and weights. It may be listed, and those of its files may be
- *   read that belong to a model.
+ * - another file of a model: it is named like one, such as tokenizer.json, and is in a directory
+ *   with weights or in the model's own directory, or it is a blob of a store (".../blobs/HASH", as
+ *   in the stores of Hugging Face and Ollama);
+ * - a directory with config.json and weights: the service may list it, and may read those of its
+ *   files that belong to a model.
  *
- * A process that is already confined cannot check targets that it may not open. It trusts their
- * names, unless it refused them before.
+ * A process that is already confined cannot check targets that it may not open. It accepts them
+ * without a check, unless it refused them before it was confined.
  */
 
 #include <infer/types.h>
@@ -32,27 +33,28 @@ enum model_file {
     MODEL_FILE_PART, /* another file of a model */
 };
 
-/* Positive conditions. */
+/* Positive results of the functions below. */
 enum {
     MODEL_FILES_NONE = 1, /* there is no model */
 };
 
-/* Receives each file and directory outside of the model directories, open for reading. The
- * descriptor is borrowed. A negative result ends the walk and is returned. */
+/* Receives each file and directory outside of the model directories. @fd is open for reading and
+ * borrowed. A negative result ends the check, which returns this result. */
 typedef int (*model_files_fn)(void *data, int fd, bool is_dir);
 
-/* Prepares checks for the model directories of @config. @visit may be NULL. With @remember,
- * refusals are remembered for the life of the process. -ENOMEM. */
+/* Prepares checks for the model directories of @config. @visit may be NULL. With @remember, the
+ * process remembers refusals until it ends. -ENOMEM. */
 int model_files_new(const struct config *config, model_files_fn visit, void *data, bool remember,
                     struct model_files **ret_files);
 struct model_files *model_files_free(struct model_files *files);
 DEFINE_CLEANUP(struct model_files *, model_files_free);
 
-/* Whether @path, with all links followed, is a model directory or contains one. Walking into it
- * would never end. */
+/* Whether @path, with all links followed, is a model directory or contains one. Walking into such a
+ * directory would never end. */
 bool model_files_is_above(const struct model_files *files, const char *path);
 
-/* Explains why @path cannot be followed to its end, in the form below. MODEL_FILES_NONE: it can. */
+/* Explains why the links of @path cannot be followed to an existing file, in the form that
+ * model_files_check() uses. MODEL_FILES_NONE: they can be followed. */
 int model_files_follow(const char *path, struct inf_err *reterr);
 /* Checks one file. -errno with the reason, which continues a sentence that begins with @path:
  * "leads to /etc/passwd, which is not a GGUF file". */
@@ -60,8 +62,8 @@ int model_files_check(struct model_files *files, const char *path, enum model_fi
                       struct inf_err *reterr);
 /* Checks the directory @path and all files of a model in it. *ret_size gets the total size of the
  * weights. MODEL_FILES_NONE: it has no config.json or no weights, and nothing in it was refused.
- * -errno with a reason as above. */
+ * -errno with a reason as for model_files_check(). */
 int model_files_check_dir(struct model_files *files, const char *path, uint64_t *ret_size,
                           struct inf_err *reterr);
-/* Checks the files that a GGUF file of Whisper needs beside it. */
+/* Checks the files that a GGUF file of Whisper needs in its directory. */
 int model_files_check_beside(struct model_files *files, const char *path, struct inf_err *reterr);

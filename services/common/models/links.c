@@ -2,8 +2,8 @@
 /*
  * Visits the targets of links in the model directories.
  *
- * Refused and missing targets are skipped. The list of models, and opening a model, report the
- * reason.
+ * Refused and missing targets are skipped. The user sees the reason in the list of models, or when
+ * a model is opened.
  */
 #include "common/models/links.h"
 
@@ -21,8 +21,8 @@ static enum model_file kind_of(const char *name)
     return fnmatch("*.bin", name, FNM_CASEFOLD) == 0 ? MODEL_FILE_GGML : MODEL_FILE_SAFETENSORS;
 }
 
-/* Weights of voice activity detection are not models, and are in the model directories
- * themselves. */
+/* Whether an entry of a model directory has weights of voice activity detection. Such weights are
+ * not models, and are not looked for in subdirectories. */
 static bool is_vad(const char *name)
 {
     return fnmatch("silero*.safetensors", name, FNM_CASEFOLD) == 0 ||

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the manifests of models. */
+/* Reads the manifests of models (see manifest.h). */
 #include "common/models/manifest.h"
 
 #include <errno.h>
@@ -16,7 +16,8 @@ enum {
 
 static const char *const no_aliases[] = {NULL};
 
-/* Returns a text without NULs, else NULL. *ret_r distinguishes lack of memory from a wrong type. */
+/* Returns a copy of a text without NULs. NULL: *ret_r says whether memory is short or the type is
+ * wrong. */
 static const char *manifest_text(struct arena *arena, const yaml_node_t *node, int *ret_r)
 {
     const char *text, *copy;

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Manifests: small YAML files that give a model a name
+ * Reads manifests, small YAML files that give a model a name.
  *
  *     path: store/qwen3-0.6b.gguf   # a file or directory, relative to the manifest's directory
  *     name: small                   # default: the manifest's file name without .yaml
@@ -16,12 +16,11 @@
 #include "core/macros.h"
 
 struct model_manifest {
-    const char *path;           /* as it is written */
+    const char *path;           /* as the file has it */
     const char *name;           /* NULL: not given */
     const char *const *aliases; /* NULL-terminated; may be empty */
     bool matryoshka;            /* its vectors may be shortened */
-    size_t line,
-        column; /* from 1, of the path; after a failure: of the error, or 0: the whole file */
+    size_t line, column;        /* of the path, from 1; after a failure: of the error; 0: unknown */
 };
 
 /* Reads the manifest in @file. @arena owns its texts. -EBADMSG: it is not a manifest; -ENOMEM; or

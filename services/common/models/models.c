@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Installed models by name (see models.h)
+ * Finds installed models by name (see models.h).
  *
- * Directories are walked two levels deep, for "org/name" trees. One arena owns the entries and
- * their strings. The list is sorted once after the scan.
+ * Directories are walked two levels deep, because models may have names such as "org/name". One
+ * arena owns the entries and their strings. The list is sorted once after the scan.
  */
 #include "common/models/models.h"
 
@@ -38,7 +38,7 @@ struct models {
     size_t n_broken, broken_cap;
 };
 
-/* A directory entry while it is examined. */
+/* Struct candidate is a directory entry while it is examined. */
 struct candidate {
     const char *dir, *path;
     const char *name; /* name of the model, not terminated */
@@ -50,7 +50,7 @@ struct candidate {
     uint64_t size;
 };
 
-/* State of a scan. */
+/* Struct scan is the state of a scan. */
 struct scan {
     struct models *m;
     struct model_files *files;
@@ -58,16 +58,16 @@ struct scan {
 
 static const char *const no_aliases[] = {NULL};
 
-/* Whisper models in the format of whisper.cpp ("ggml-base.bin"), except those for voice activity
- * detection. */
+/* Whether @file is named like a Whisper model in the format of whisper.cpp ("ggml-base.bin").
+ * Models for voice activity detection are excluded. */
 static bool is_ggml(const char *file)
 {
     return strncasecmp(file, "ggml-", 5) == 0 && strncasecmp(file, "ggml-silero", 11) != 0 &&
            text_ends_with_nocase(file, ".bin");
 }
 
-/* Returns the part number of "-00002-of-00003" before ".gguf", and where that suffix starts; 0: it
- * is not a part. */
+/* Returns the number of the part if @stem ends like "-00002-of-00003", and sets *ret_len to the
+ * length before that suffix. 0: the file is not a part. */
 static unsigned split_part(const char *stem, size_t len, size_t *ret_len)
 {
     unsigned part, of;
@@ -79,7 +79,7 @@ static unsigned split_part(const char *stem, size_t len, size_t *ret_len)
     return part;
 }
 
-/* Records that @path should be a model and is none. @format gives the reason in a whole
+/* Records that @path should be a model but is none. @format gives the reason in a whole
  * sentence. */
 PRINTF(5, 6)
 static int add_broken(struct models *m, const char *path, const char *name, size_t name_len,
@@ -137,8 +137,8 @@ static int add_alias(struct models *m, struct models_entry *e, const char *name,
     return 0;
 }
 
-/* Returns the model that a manifest in the same directory made of this file or directory; NULL:
- * none. */
+/* Returns the model whose manifest is in the same directory as @c and names @c's file or directory;
+ * NULL: there is none. */
 static struct models_entry *find_named(const struct models *m, const struct candidate *c)
 {
     for (size_t i = 0; i < m->n; i++) {
@@ -262,7 +262,7 @@ static int check_candidate(struct scan *s, struct candidate *c, const char *base
 
 /* --- manifests --- */
 
-/* Records why a manifest names no model, with the line and column of the path. */
+/* Records why the manifest @c names no model, with the line and column from @manifest. */
 static int break_manifest(struct scan *s, const struct candidate *c,
                           const struct model_manifest *manifest, const char *why)
 {
@@ -333,7 +333,7 @@ static int entry_is_visible(const struct dirent *e)
 
 static int scan_dir(struct scan *s, const char *dir, const char *prefix, int depth);
 
-/* Scans a directory that is not a model but may contain some. */
+/* Scans a directory that is not a model but may contain models. */
 static int scan_below(struct scan *s, const struct candidate *c, int depth)
 {
     _cleanup_free_ char *prefix = NULL;
@@ -391,7 +391,7 @@ static int scan_dir(struct scan *s, const char *dir, const char *prefix, int dep
     const int n = scandir(dir, &names, entry_is_visible, by_name);
     int r = 0;
 
-    /* Manifests first, because their names take precedence over those of files. */
+    /* Manifests come first, because their names take precedence over those of files. */
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < n; i++)
             if (r == 0 && text_ends_with_nocase(names[i]->d_name, ".yaml") == (pass == 0))
@@ -517,7 +517,7 @@ const struct models_entry *models_only(const struct models *m, enum models_task 
     return found;
 }
 
-/* @tasks is a set of bits. */
+/* Returns the names of the models whose task is in @tasks, a set of 1u << enum models_task. */
 static char *names_of(const struct models *m, unsigned tasks)
 {
     struct str s = {0};

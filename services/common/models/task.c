@@ -27,7 +27,8 @@ static uint32_t read_u32(const char *p)
     return v;
 }
 
-/* Returns the value of a key that ends with @key, if @size bytes of it are in @data; else NULL. */
+/* Returns the value of a key that ends with @key. NULL: there is no such key, or @data does not
+ * have all @size bytes of its value. */
 static const char *gguf_value(const char *data, size_t len, const char *key, uint32_t type,
                               size_t size)
 {
@@ -39,7 +40,7 @@ static const char *gguf_value(const char *data, size_t len, const char *key, uin
     return at + n + sizeof(type);
 }
 
-/* Whether the architecture is an encoder. */
+/* Whether the file's architecture is an encoder. */
 static bool gguf_is_encoder(const char *data, size_t len)
 {
     static const char *const names[] = {"bert", "embedding", "t5encoder"};
@@ -51,7 +52,7 @@ static bool gguf_is_encoder(const char *data, size_t len)
     return false;
 }
 
-/* Whether the file has weights in the naming of Hugging Face's Whisper. Such files have no
+/* Whether the file has tensors with the names of Hugging Face's Whisper. Such files have no
  * architecture key. */
 static bool gguf_is_whisper(const char *data, size_t len)
 {
@@ -113,7 +114,8 @@ static enum models_task task_of_directory(const char *path, char *piece)
     _cleanup_free_ char *modules = path_join(path, "modules.json");
     _cleanup_free_ char *config = path_join(path, "config.json");
 
-    /* Embedding models based on decoders have the configuration of sentence-transformers. */
+    /* If an embedding model is based on a decoder, its config.json names only the decoder. Such a
+     * model is recognized by the file modules.json of sentence-transformers. */
     if (modules && path_exists(modules))
         return MODELS_EMBED;
     return config ? models_task_of_config(piece, read_piece(config, piece)) : MODELS_CHAT;
@@ -138,7 +140,8 @@ enum models_task models_task_find(const char *name, const char *path, const char
         return MODELS_CHAT;
     task = strcmp(kind, "gguf") == 0 ? models_task_of_gguf(piece, read_piece(path, piece))
                                      : task_of_directory(path, piece);
-    /* Decoders that rank with the words "yes" and "no" differ from others only in their name. */
+    /* Decoders that rank with the words "yes" and "no" differ from other decoders only in their
+     * name. */
     return says_rerank(name) ? MODELS_RERANK : task;
 }
 

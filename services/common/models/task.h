@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * The task of an installed model, derived from the first bytes of its files
+ * Derives the task of an installed model from the first bytes of its files.
  *
- * Listing must be cheap and must not load models, so one piece of one file is searched for a few
- * words. The task is used only for defaults and lists. A request that names a model may use it for
- * everything that its files support.
+ * Listing must be cheap and must not load models, so only the beginning of one file is searched for
+ * a few words. The task is used only for defaults and lists. A request that names a model may use
+ * that model for everything that the model's files support.
  */
 
 #include "core/macros.h"
@@ -18,10 +18,11 @@ enum models_task {
     MODELS_SPEECH, /* text of speech */
 };
 
-/* @kind: see models_entry. A file that cannot be read counts as MODELS_CHAT. */
+/* Returns the task of the model @name at @path. @kind: see models_entry. A file that cannot be read
+ * counts as MODELS_CHAT. */
 enum models_task models_task_find(const char *name, const char *path, const char *kind);
 /* Derive the task from the beginning of a GGUF file, or of a config.json. */
 enum models_task models_task_of_gguf(const char *data, size_t len);
 enum models_task models_task_of_config(const char *data, size_t len);
-/* "chat", "embedding", "rerank", "speech" */
+/* Returns "chat", "embedding", "rerank" or "speech". */
 const char *models_task_name(enum models_task task);

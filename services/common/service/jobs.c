@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs jobs. A mutex guards the lanes and the list of finished jobs, and an eventfd wakes the
- * loop. */
+/* Runs jobs on threads (see jobs.h). A mutex guards the lanes and the list of finished jobs, and an
+ * eventfd wakes the loop. */
 #include "common/service/jobs.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ struct jobs {
     struct loop_watch *watch;
 };
 
-/* Appends a lane to those that wait for their turn. */
+/* Appends a lane to the lanes that wait for their turn. */
 static void lane_wait(struct jobs *jobs, struct job_lane *lane)
 {
     lane->busy = true;
@@ -66,12 +66,13 @@ static void jobs_run_one(struct jobs *jobs)
     job->run(job);
     pthread_mutex_lock(&jobs->lock);
 
-    /* This comes first: once the job is on the ready list, the loop may free its lane. */
+    /* The lane must not be used after the job is on the ready list, because the loop may then free
+     * the lane. */
     if (lane->first)
         lane_wait(jobs, lane);
     else
         lane->busy = false;
-    wake = !jobs->ready; /* otherwise the loop has been woken already */
+    wake = !jobs->ready; /* otherwise the loop was already woken */
     *jobs->ready_end = job;
     jobs->ready_end = &job->next;
     if (wake && write(jobs->fd, &one, sizeof(one)) < 0)

@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * Jobs: work on threads beside the loop, with completions on the loop
+ * Runs jobs on threads of their own, and reports their ends on the loop.
  *
  * Jobs wait in lanes. Jobs of one lane run one after the other, in order; lanes take turns. A lane
- * with slow jobs therefore keeps only one thread busy, and with as many threads as lanes it delays
- * no other lane.
+ * with slow jobs therefore keeps only one thread busy. If there are as many threads as lanes, such
+ * a lane delays no other lane.
  *
- * Between jobs_queue() and `done`, a job belongs to the thread; nothing else may access it.
+ * From jobs_queue() until `done`, a job belongs to the threads; the loop must not access it.
  */
 
 #include "core/macros.h"
@@ -29,9 +29,9 @@ struct job_lane {
     struct job_lane *next;
 };
 
-/* @name is static, with at most 15 characters. */
+/* @name names the threads. It is static and has at most 15 characters. */
 int jobs_new(struct loop *loop, const char *name, unsigned n_threads, struct jobs **ret_jobs);
-/* Waits for running jobs. Waiting jobs are dropped without `done`. */
+/* Waits until running jobs end. Drops waiting jobs without calling `done`. */
 struct jobs *jobs_free(struct jobs *jobs);
-/* @lane NULL: a common lane. */
+/* Appends @job to @lane; NULL: to a lane that all callers without a lane share. */
 void jobs_queue(struct jobs *jobs, struct job_lane *lane, struct job *job);

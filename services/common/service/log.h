@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Log messages of a service: to the journal with fields, or as lines on stderr
+ * Logs messages of a service: to the journal with fields, or as lines to stderr.
  *
  * Prompts and answers are never logged. All functions may be called from any thread.
  */
@@ -11,8 +11,8 @@
 
 #include "core/macros.h"
 
-/* @name is static and becomes the field SCONCE_SERVICE. Reads
- * SCONCE_LOG=debug|info|warning|error. */
+/* Opens the log. @name is static and becomes the field SCONCE_SERVICE. The variable
+ * SCONCE_LOG=debug|info|warning|error sets the level. */
 void log_open(const char *name);
 void log_msg(int priority, const char *format, ...) PRINTF(2, 3);
 
@@ -29,12 +29,12 @@ void log_event(const char *id, int priority, const char *model, const char *form
 struct log_access {
     const char *id; /* x-request-id */
     const char *method, *path;
-    int status; /* 0: the client left before the answer began */
+    int status; /* 0: the client left before its request was complete */
     uint64_t bytes, duration_usec;
     const char *note; /* "client left", or NULL */
     const char *key;  /* name of the API key of the request, or NULL */
-    bool is_inner;    /* the gateway sent the request and logs it; here it is logged only at debug
-                         level */
+    bool is_inner;    /* the gateway sent the request and logs it, so this service logs it only at
+                         debug level */
 };
 
 /* Logs one line per request, at level info, or warning if the status is 500 or above. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The event loop: timers and tasks on top of the poller of http/loop.c
+ * Runs the event loop: timers and tasks on top of the poller of http/loop.c.
  *
  * The list of timers is sorted. A service has few timers at a time, and most are inserted at the
- * end. Tasks and timers run outside the poller's callbacks and may leave completed writes behind
- * that only the poller can report. After such work the loop polls without waiting.
+ * end. Tasks and timers run outside of the poller's callbacks. They may complete writes, which only
+ * the poller can report, so the loop then polls once without waiting.
  */
 #include "common/service/loop.h"
 
@@ -17,7 +17,7 @@ struct loop {
     struct http_base *base;
     struct loop_timer *first, *last;
     struct loop_task *tasks, **tasks_end;
-    struct loop_task *running; /* tasks of this round that have not run yet */
+    struct loop_task *running; /* the tasks of this round that have not run yet */
     bool stopping;
 };
 
@@ -62,7 +62,7 @@ static bool loop_run_tasks(struct loop *loop)
     struct loop_task *task;
     bool any = false;
 
-    /* Tasks that are queued meanwhile run in the next round. */
+    /* Tasks that are queued during this round run in the next one. */
     loop->running = loop->tasks;
     loop->tasks = NULL;
     loop->tasks_end = &loop->tasks;
@@ -192,8 +192,8 @@ void loop_wait_start(struct loop_queue *queue, struct loop_wait *wait)
     else
         queue->first = wait;
     queue->last = wait;
-    /* If the timer is set too early, because of a wait that ended before its time, it fires without
-     * effect and is set again. */
+    /* The timer may be set for an earlier wait that was stopped. It then fires without effect and
+     * is set again. */
     if (!loop_timer_is_set(&queue->timer))
         loop_timer_set(queue->loop, &queue->timer, queue->usec);
 }

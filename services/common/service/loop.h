@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * The event loop of a service: descriptors, timers, deferred work
+ * Runs the event loop of a service, with descriptors, timers and deferred work.
  *
- * One thread runs a loop and owns all objects of it. Timers use the monotonic clock. Watches,
- * timers and tasks are members of their owners' structures; an owner must remove them before it
- * frees itself.
+ * One thread runs a loop and owns all objects of the loop. Timers use the monotonic clock. Timers,
+ * tasks and waits are members of their owners' structures. An owner must remove them, and free its
+ * watches, before it is freed.
  */
 
 #include "core/macros.h"
@@ -22,7 +22,7 @@ struct loop_timer {
     struct loop_timer *prev, *next;
 };
 
-/* Runs once, soon, but not inside the present callback. */
+/* Struct loop_task runs once, soon, but not inside the present callback. */
 struct loop_task {
     void (*run)(struct loop_task *task);
     void *data;
@@ -30,8 +30,8 @@ struct loop_task {
     struct loop_task *next;
 };
 
-/* Waits of the same length, which end in the order in which they began. Each operation takes
- * constant time, however many there are. */
+/* Struct loop_queue holds waits of the same length, which end in the order in which they began.
+ * Each operation takes constant time, however many waits there are. */
 struct loop_queue {
     struct loop *loop;
     uint64_t usec; /* of each wait */
@@ -39,7 +39,7 @@ struct loop_queue {
     struct loop_timer timer;
 };
 
-/* A wait, in one queue at a time. */
+/* Struct loop_wait is in at most one queue at a time. */
 struct loop_wait {
     void (*fire)(struct loop_wait *wait);
     void *data;
@@ -56,7 +56,7 @@ DEFINE_CLEANUP(struct loop *, loop_free);
 int loop_run(struct loop *loop);
 void loop_stop(struct loop *loop);
 
-/* Calls @readable whenever @fd is readable, until the watch is freed. The caller keeps @fd. */
+/* Calls @readable whenever @fd is readable, until the watch is freed. The caller still owns @fd. */
 int loop_watch_new(struct loop *loop, int fd, void (*readable)(void *data), void *data,
                    struct loop_watch **ret_watch);
 struct loop_watch *loop_watch_free(struct loop_watch *watch);
@@ -70,12 +70,13 @@ static inline bool loop_timer_is_set(const struct loop_timer *timer)
 }
 
 void loop_queue_init(struct loop_queue *queue, struct loop *loop, uint64_t usec);
-/* Starts a wait at the end of @queue. A wait in any queue is removed from it first. */
+/* Starts a wait at the end of @queue. If the wait is already in a queue, it is removed from that
+ * queue first. */
 void loop_wait_start(struct loop_queue *queue, struct loop_wait *wait);
 void loop_wait_stop(struct loop_wait *wait);
 
 void loop_task_queue(struct loop *loop, struct loop_task *task);
 void loop_task_cancel(struct loop *loop, struct loop_task *task);
 
-/* For http/loop.c. */
+/* Returns the poller; only for the files of http/ that include h2o.h. */
 struct http_base *loop_base(struct loop *loop);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Metrics: writing counters, gauges and histograms
+ * Writes metrics: counters, gauges and histograms.
  *
  * If memory is short, the answer lacks some metrics; no error is reported.
  */
@@ -71,7 +71,7 @@ void metrics_write_histogram(struct str *out, const char *name, const char *help
                    (unsigned long long)histogram->count);
 }
 
-/* Opened before the service loses the right to open files. */
+/* These files are opened before the service loses the right to open files. */
 static struct {
     DIR *fds;
     int statm;

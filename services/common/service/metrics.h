@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Metrics in the text format of Prometheus, version 0.0.4 */
+/* Writes metrics in the text format of Prometheus, version 0.0.4. */
 
 #include "core/str.h"
 
@@ -10,7 +10,8 @@ struct http_server_stats;
 #define METRICS_TYPE    "text/plain; version=0.0.4; charset=utf-8"
 #define METRICS_BUCKETS 14
 
-/* In seconds. All histograms have the same bounds: 1 ms to 10 min. */
+/* Struct metrics_histogram counts times in seconds. All histograms have the same bounds, from 1 ms
+ * to 10 min. */
 struct metrics_histogram {
     uint64_t buckets[METRICS_BUCKETS];
     uint64_t count;
@@ -19,20 +20,21 @@ struct metrics_histogram {
 
 void metrics_observe(struct metrics_histogram *histogram, double seconds);
 
-/* Write the lines HELP and TYPE, once per name, and then samples. @labels such as `a="b"`, or
- * NULL. */
+/* metrics_head() writes the lines HELP and TYPE, once per name; metrics_sample() then writes a
+ * sample. @labels has the form `a="b"`, or is NULL. */
 void metrics_head(struct str *out, const char *name, const char *type, const char *help);
 void metrics_sample(struct str *out, const char *name, const char *labels, double value);
-/* metrics_head() and metrics_sample() in one call. */
+/* Call metrics_head() and metrics_sample(). */
 void metrics_counter(struct str *out, const char *name, const char *help, const char *labels,
                      double value);
 void metrics_gauge(struct str *out, const char *name, const char *help, const char *labels,
                    double value);
 void metrics_write_histogram(struct str *out, const char *name, const char *help,
                              const char *labels, const struct metrics_histogram *histogram);
-/* Opens the files that metrics_process() reads. Call it before confine_start(). */
+/* Opens the files that metrics_process() reads. Must be called before confine_start(). */
 void metrics_open(void);
-/* Writes resident memory and open descriptors of this process. Names begin with @prefix. */
+/* Writes the resident memory and the number of open descriptors of this process. The names of the
+ * metrics begin with @prefix. */
 void metrics_process(struct str *out, const char *prefix);
 /* Writes the counters of the HTTP server. */
 void metrics_server(struct str *out, const char *prefix, const struct http_server_stats *stats);

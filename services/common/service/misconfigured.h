@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * A service whose configuration is wrong
+ * Runs a service whose configuration is wrong.
  *
- * If it exited, systemd would start it again for each connection, and clients would see a dead
- * socket. Instead it answers every request with a 503 and the error text. It exits after two
- * seconds, no matter how many requests arrive, so that the next process reads the corrected file.
+ * If such a service exited at once, systemd would start it again for each connection, and clients
+ * would only see closed connections. Instead the service answers every request with a 503 and the
+ * error text. After two seconds it exits as soon as no connection is open, even if requests keep
+ * arriving, so that the next process reads the corrected file.
  */
 
 #include "core/macros.h"
@@ -19,6 +20,6 @@ struct options;
  * service is not confined and must end; the error was logged.
  */
 bool misconfigured_confine(const char *policy, struct options *options);
-/* Serves the sockets that @service was started with; @options->wrong is the error text. Returns the
- * exit status. */
+/* Serves the sockets with which @service was started. @options->wrong is the error text. Returns
+ * the exit status. */
 int misconfigured_serve(const char *service, const struct options *options);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of a service process, from its sockets to its exit
+ * Runs a service process, from taking its sockets to its exit.
  *
- * Timers: idle (armed while nothing happens), watchdog (half of WatchdogSec=), status (while there
- * is work), drain (after SIGTERM). A second SIGTERM ends the process at once.
+ * The timers are: idle (looks whether idle_timeout is over), watchdog (every half of WatchdogSec=),
+ * status (while there is work), retire (after service_retire()), and drain (after SIGTERM). A
+ * second SIGTERM ends the process at once.
  *
- * The status is sent at most once a second, and only if its text changed. Its timer goes on until
- * five seconds without activity have passed, so the last text is always sent, at most a second
- * late.
+ * The status is sent at most once a second, and only if its text changed. Its timer runs until
+ * there was no activity for five seconds, so the last text is always sent, at most a second late.
  */
 #include "common/service/service.h"
 
@@ -27,7 +27,7 @@
 
 #define SERVICE_STATUS_USEC (1000 * 1000u)
 #define SERVICE_RETIRE_USEC (100 * 1000u)
-/* After the drain timeout, time for the last messages to be sent. */
+/* The time in which the last messages may be sent after the drain timeout. */
 #define SERVICE_LAST_USEC (2000 * 1000u)
 
 struct service {
@@ -100,7 +100,8 @@ static void service_on_idle(struct loop_timer *timer)
     loop_stop(service->loop);
 }
 
-/* Open connections without requests do not count; their clients will open new ones. */
+/* Exits unless a request is running. Open connections without requests do not count, because their
+ * clients will open new ones. */
 static void service_on_retire(struct loop_timer *timer)
 {
     struct service *service = timer->data;

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * The parts that every service has: serving inherited sockets, notifying systemd, exiting when
- * idle, draining on SIGTERM
+ * Does what every service does: serves inherited sockets, notifies systemd, exits when idle, and
+ * finishes its work on SIGTERM.
  *
- * A service exits when there was no activity for idle_timeout, no connection is open, and its owner
- * has no work. It stops accepting before the final check, so a connection that arrives then stays
- * in the socket's backlog and starts the next process.
+ * A service exits when there was no activity for idle_timeout, no connection is open, and `busy`
+ * reports no work. It stops accepting before the final check, so a connection that arrives later
+ * stays in the socket's backlog and starts the next process.
  */
 
 #include "common/http/http.h"
@@ -15,9 +15,10 @@
 struct loop;
 struct service;
 
-/* Functions of a service that does not speak HTTP. */
+/* Struct service_door has the functions with which a service that does not speak HTTP accepts
+ * connections. */
 struct service_door {
-    /* Accepts connections from a listening socket, which it owns. */
+    /* Accepts connections from the listening socket @fd, and owns it. */
     int (*listen)(void *data, struct loop *loop, int fd);
     /* Stops accepting until resumed; connections wait in the backlog. */
     void (*pause)(void *data);
@@ -27,41 +28,42 @@ struct service_door {
 struct service_params {
     const char *name; /* "gateway"; static */
     struct http_server_params http;
-    /* Used instead of `http`, with sockets of this type; NULL: HTTP. Connections do not count as
-     * work; only params.busy does. A draining service must call service_drained() when no work is
-     * left. */
+    /* Used instead of `http`; NULL: the service speaks HTTP. Connections of a door do not count as
+     * work; only `busy` tells whether there is work. After SIGTERM the service must call
+     * service_drained() when no work is left. */
     const struct service_door *door;
-    int door_type;               /* SOCK_SEQPACKET */
+    int door_type;               /* the type of the sockets of `door`: SOCK_SEQPACKET */
     uint64_t idle_timeout_usec;  /* 0: never */
     uint64_t drain_timeout_usec; /* after SIGTERM: time for running answers to finish */
     const char *ready_status;    /* STATUS= of an idle service; NULL: "Ready" */
     /* Whether there is work other than connections; may be NULL. */
     bool (*busy)(void *data);
-    /* `draining`: SIGTERM arrived. `expired`: the drain timeout is over, so running work must end.
-     * May be NULL. */
+    /* Called when SIGTERM arrives (`draining`), and when the drain timeout is over, so that running
+     * work must end (`expired`). May be NULL. */
     void (*draining)(void *data);
     void (*expired)(void *data);
     /* Writes the text of STATUS=; may be NULL. Called once a second while there is work, and for
      * some seconds after it. */
     void (*status)(void *data, char *text, size_t size);
-    void *data; /* passed to these functions */
+    void *data; /* passed to the functions above */
 };
 
-/* Takes the sockets, and blocks SIGTERM and SIGINT, which it reads from a descriptor. Call it
- * before threads start. */
+/* Takes the sockets. Blocks SIGTERM and SIGINT and reads them from a descriptor, so it must be
+ * called before threads start. */
 int service_new(const struct service_params *params, struct service **ret_service,
                 struct inf_err *reterr);
 struct service *service_free(struct service *service);
 struct loop *service_loop(struct service *service);
-/* NULL: the service has its own service_door. */
+/* Returns the HTTP server; NULL: the service has a service_door of its own. */
 struct http_server *service_server(struct service *service);
-/* Sends READY and serves until it is idle or terminated. */
+/* Sends READY and serves until the service is idle or terminated. */
 int service_run(struct service *service);
-/* Exits as soon as no request is running, so that the next process can use what this one cannot.
- * @why is logged. */
+/* Makes the service exit as soon as no request is running, so that the next process can use what
+ * this process cannot. Logs @why. */
 void service_retire(struct service *service, const char *why);
 /* Restarts the idle timeout. */
 void service_touch(struct service *service);
-/* For a service with its own service_door: all work that was left at SIGTERM is done. */
+/* Called by a service with a service_door of its own when all work that was left at SIGTERM is
+ * done. */
 void service_drained(struct service *service);
 bool service_is_draining(const struct service *service);

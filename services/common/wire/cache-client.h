@@ -2,12 +2,13 @@
 #pragma once
 
 /*
- * The cache service as a tier of an engine (see <infer/tier.h>)
+ * Connects an engine to the cache service, which becomes the engine's tier 2 (see <infer/tier.h>).
  *
- * The client connects on first use, and again if the service has exited, which it does when idle.
- * Every call has a time limit. If the service does not answer in time, or is not running, the
- * client pauses: five seconds at first, doubling up to one minute; ten minutes if the service
- * speaks another protocol version. All these cases count as a miss.
+ * The client connects on first use, and again if the service has exited, which the service does
+ * when it is idle. Every call has a time limit. If the service does not answer in time or cannot be
+ * reached, the client makes no calls for five seconds; the pause doubles with each failure up to
+ * one minute. If the service speaks another version of the protocol, the pause is ten minutes. In
+ * all these cases the engine sees a cache miss.
  *
  * A client belongs to one engine, whose thread makes all calls.
  */
@@ -17,19 +18,20 @@
 #include "common/wire/cache-protocol.h"
 #include "core/str.h"
 
-/* Long enough for a service that must be started first. */
+/* Long enough even if the service must be started first. */
 #define CACHE_CLIENT_TIMEOUT_USEC (2 * 1000000u)
 
-/* @path: of the socket; copied. @name: name of this client in the service's log; copied. The caller
- * frees *ret_tier with cache_client_free(), after the engine. -ENOMEM, -ENAMETOOLONG. */
+/* Makes a client for the socket at @path. @name is the client's name in the service's log. Copies
+ * both texts. The caller frees *ret_tier with cache_client_free(), after the engine. -ENOMEM,
+ * -ENAMETOOLONG. */
 int cache_client_new(const char *path, const char *name, uint64_t timeout_usec,
                      struct inf_tier **ret_tier);
 /* NULL is allowed; returns NULL. */
 struct inf_tier *cache_client_free(struct inf_tier *tier);
 
-/* Writes the counters of all clients of this process, and the last status of the service, which is
- * at most some seconds old while the service is in use. Callable from any thread. */
+/* Writes the counters of all clients of this process, and the last status that the service sent,
+ * which is at most some seconds old while the service is in use. May be called from any thread. */
 void cache_client_metrics(struct str *out);
-/* Whether the service answered the last status request, and its status. Callable from any thread.
- * False: there was no status request yet. */
+/* Copies the last status that the service sent. False: the service has sent none yet. May be called
+ * from any thread. */
 bool cache_client_status(struct cache_status *ret_status);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes connections to the cache service, with time limits set on the socket. */
+/* Makes connections to the cache service (see cache-conn.h). The time limits are options of the
+ * socket. */
 #include "common/wire/cache-conn.h"
 
 #include <errno.h>
@@ -118,8 +119,8 @@ int cache_conn_send(struct cache_conn *conn, int fd)
     return (int)n;
 }
 
-/* Takes the descriptor of an answer. There is no room for more than one, so the kernel reports
- * further ones. */
+/* Takes the descriptor of an answer. The buffer holds one descriptor; if there are more, the kernel
+ * sets MSG_CTRUNC. */
 static void take_given(struct cache_conn *conn, struct msghdr *msg)
 {
     struct cmsghdr *h = CMSG_FIRSTHDR(msg);

@@ -2,9 +2,9 @@
 /*
  * Encodes and decodes packets of the cache service (see cache-protocol.h).
  *
- * Encoders append to a packet. A packet has room for the largest request and the largest answer,
- * which put_bytes() asserts. Decoders read from front to back. A decoder that fails moves the
- * reader to the end of the packet, so that all later decoders fail, too.
+ * Encoders append to a packet. A packet is large enough for the largest request and the largest
+ * answer, which put_bytes() asserts. Decoders read from front to back. A decoder that fails moves
+ * the reader to the end of the packet, so all later decoders fail too.
  */
 #include "common/wire/cache-protocol.h"
 
@@ -234,7 +234,7 @@ static bool read_u64(struct cache_reader *r, uint64_t *ret)
     return true;
 }
 
-/* Reads a number with 64 bits on the wire and 32 in memory. */
+/* Reads a number that has 64 bits in the packet and 32 bits in memory. */
 static bool read_small(struct cache_reader *r, uint32_t *ret)
 {
     uint64_t value;

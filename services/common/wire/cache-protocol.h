@@ -2,26 +2,26 @@
 #pragma once
 
 /*
- * The protocol between sconce-cache and its clients
+ * Defines the protocol between sconce-cache and its clients.
  *
- * Packets of a SOCK_SEQPACKET connection: a head of 24 bytes, then a body whose size follows from
- * the type and the count in the head. All numbers are little-endian. The client sends requests and
- * the service answers with one packet each, in order; USED and REJECT have no answer. The first
- * request is HELLO. A service that does not speak the client's version answers with the versions
- * that it speaks, and closes the connection. After a malformed packet the connection is closed
- * without an answer.
+ * Both sides send packets over a SOCK_SEQPACKET connection. A packet is a head of 24 bytes and a
+ * body, whose size follows from the type and the count in the head. All numbers are little-endian.
+ * The client sends requests and the service answers with one packet each, in order; USED and REJECT
+ * have no answer. The first request is HELLO. A service that does not speak the client's version
+ * answers with the versions that it speaks, and closes the connection. After a malformed packet the
+ * connection is closed without an answer.
  *
  * KV bytes never pass through the socket: PUT carries a sealed memfd, and the answer to READ
  * carries the read end of a pipe that delivers only the requested blocks.
  *
- * LIST, PURGE and VERIFY are for managers of the cache. They fail with -EPERM unless MANAGE came
- * before with a descriptor of the file `lock` in the cache's directory, open for reading and
- * writing. A user who can open that file can also read everything in the directory, so MANAGE gives
- * no additional rights. No service can open it.
+ * LIST, PURGE and VERIFY are for managers of the cache. They fail with -EPERM unless the client has
+ * sent MANAGE before, with a descriptor of the file `lock` in the cache's directory that is open
+ * for reading and writing. A user who can open that file can also read everything in the directory,
+ * so MANAGE gives no additional rights. No other service can open that file.
  *
  * Texts are UTF-8 without control characters, padded with at least one NUL. Encoders check nothing,
- * because their input is trusted. Decoders check everything and allocate nothing: results point
- * into the packet or into structs of the caller.
+ * because their input is trusted. Decoders check everything. They allocate nothing: results are in
+ * the packet or in structs of the caller.
  */
 
 #include <infer/tier.h>
@@ -62,24 +62,27 @@ struct cache_head {
     uint16_t version;
     uint16_t type;    /* enum cache_type */
     bool answer;      /* true: from the service */
-    uint32_t request; /* number of the request, repeated in the answer */
+    uint32_t request; /* number of the request; the answer has the same number */
     int32_t status;   /* of an answer: 0 or a negative errno; of a request: 0 */
     uint32_t n;       /* number of names, blocks, places or rows in the body */
 };
 
-/* The texts of struct inf_tier_origin; an empty text means none. */
+/* Struct cache_origin has the texts of struct inf_tier_origin; an empty text means that there is
+ * none. */
 struct cache_origin {
     char model[192], codec[64], tenant[64], session[128];
 };
 
-/* The range of versions that the sender speaks, and its name for the service's log. */
+/* Struct cache_hello has the range of versions that the sender speaks, and the sender's name for
+ * the service's log. */
 struct cache_hello {
     uint32_t least, most;
     char name[64];
 };
 
-/* Counters of the service, in the order of the wire. Newer services append further ones. Counters
- * with names in _total only grow, until the service ends. */
+/* Counters of the service, in the order in which STATUS sends them. Newer versions of the service
+ * append further counters. Counters whose names end in _total never decrease while the service
+ * runs. */
 #define CACHE_COUNTERS(X)                                                                          \
     X(blocks, "Stored blocks.")                                                                    \
     X(bytes, "Bytes of disk that stored blocks take.")                                             \
@@ -114,7 +117,7 @@ struct cache_status {
     char problem[256]; /* why nothing is cached; "": no problem */
 };
 
-/* The counters of struct cache_status: names and meanings. */
+/* Struct cache_counter has the name and the meaning of one counter of struct cache_status. */
 struct cache_counter {
     const char *name, *help;
     size_t offset; /* in struct cache_status */
@@ -128,35 +131,36 @@ static inline uint64_t *cache_counter_at(struct cache_status *status, size_t i)
 
 /* The groups in which LIST counts blocks. */
 enum cache_kind {
-    CACHE_MODELS, /* models and codecs */
+    CACHE_MODELS, /* pairs of a model and a codec */
     CACHE_TENANTS,
     CACHE_SESSIONS,
     CACHE_N_KINDS,
 };
 
-/* The blocks of a model, a tenant or a session; the other texts are empty. */
+/* Struct cache_row counts the blocks of a model, a tenant or a session. The other texts of `origin`
+ * are empty. */
 struct cache_row {
     struct cache_origin origin;
     uint64_t blocks, bytes;
     uint64_t age; /* seconds since the last use */
 };
 
-/* Which blocks to remove; an empty text matches all. */
+/* Struct cache_filter says which blocks to remove. An empty text matches all blocks. */
 struct cache_filter {
     char model[192], tenant[64], session[128];
     uint64_t older_than; /* seconds since the last use; 0: any */
 };
 
-/* LIST, PURGE and VERIFY run in steps. The first request has a zeroed step, each further one the
- * step of the previous answer. In the last answer @cursor is 0. */
+/* LIST, PURGE and VERIFY run in steps. The first request has a zeroed struct cache_step, and each
+ * further request has that of the previous answer. In the last answer `cursor` is 0. */
 struct cache_step {
     uint64_t cursor;
     uint64_t seen;          /* blocks examined since the beginning */
-    uint64_t blocks, bytes; /* those that were removed */
+    uint64_t blocks, bytes; /* removed blocks and their bytes */
     uint64_t total;         /* blocks to examine, approximately */
 };
 
-/* Begins a packet; the following calls append to it. */
+/* Begins a packet. The functions below append to it. */
 void cache_begin(struct cache_packet *p, const struct cache_head *head);
 void cache_put_hello(struct cache_packet *p, const struct cache_hello *hello);
 void cache_put_origin(struct cache_packet *p, const struct cache_origin *origin);
@@ -173,10 +177,10 @@ void cache_put_rows(struct cache_packet *p, const struct cache_row *rows, uint32
 void cache_put_filter(struct cache_packet *p, const struct cache_filter *filter);
 void cache_put_step(struct cache_packet *p, const struct cache_step *step);
 
-/* Copies the texts of @from and truncates long ones. -ENAMETOOLONG: the tenant is too long;
- * truncating it could make it another tenant. */
+/* Copies the texts of @from and truncates long ones. -ENAMETOOLONG: the tenant is too long. It is
+ * not truncated, because it could then be the name of another tenant. */
 int cache_origin_set(struct cache_origin *origin, const struct inf_tier_origin *from);
-/* Copies a text into a field, without characters that the wire does not allow. */
+/* Copies a text into a field, without characters that the protocol does not allow. */
 void cache_text_set(char *field, size_t size, const char *text);
 
 /* Reads a packet from front to back. After the first error, all calls fail with -EBADMSG. */
@@ -184,8 +188,8 @@ struct cache_reader {
     const uint8_t *at, *end;
 };
 
-/* Reads the head; the body follows. -EPROTONOSUPPORT: another version, whose head is nevertheless
- * read, for the answer. */
+/* Reads the head; the functions below then read the body. -EPROTONOSUPPORT: the packet has another
+ * version; *ret_head is set nevertheless, because the answer needs it. */
 int cache_read_head(struct cache_reader *r, const uint8_t *data, size_t len,
                     struct cache_head *ret_head);
 int cache_read_hello(struct cache_reader *r, struct cache_hello *ret_hello);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads typed fields of JSON objects. Booleans are not numbers, and 1.0 is an integer, as in JSON's
- * data model.
+ * Reads typed fields of JSON objects (see fields.h). A boolean is not a number, and 1.0 is an
+ * integer, because JSON does not distinguish 1.0 from 1.
  */
 #include "common/wire/fields.h"
 

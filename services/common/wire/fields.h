@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Typed reading of a JSON object's fields
+ * Reads the fields of a JSON object with checks of type and range.
  *
- * If the field is absent or null, functions leave the value unchanged and return 0. If they read
- * it, they return 1. If it has a wrong type or a value out of range, they return -EINVAL and fill
- * the problem.
+ * If the field is absent or null, the functions below leave *value unchanged and return 0. If they
+ * read the field, they return 1. If it has a wrong type or a value out of range, they return
+ * -EINVAL and fill *problem.
  */
 
 #include <jansson.h>
@@ -14,7 +14,7 @@
 #include "common/http/problem.h"
 #include "core/macros.h"
 
-/* Parses a request body, which must be an object. The caller owns it. */
+/* Parses a request body, which must be an object. The caller owns *ret_object. */
 int fields_parse(const char *body, size_t len, json_t **ret_object, struct problem *problem);
 
 /* Returns the field, or NULL if it is absent or null. */
@@ -25,19 +25,20 @@ int field_double(json_t *object, const char *name, double min, double max, doubl
                  struct problem *problem);
 int field_int(json_t *object, const char *name, int64_t min, int64_t max, int64_t *value,
               struct problem *problem);
-/* The string is borrowed from the object. */
+/* The object owns the string *value. */
 int field_string(json_t *object, const char *name, const char **value, size_t *len,
                  struct problem *problem);
 
-/* Like field_string(), for a string without NUL characters, for names and words. */
+/* Like field_string(), but refuses strings with NUL characters; for names and words. */
 int field_text(json_t *object, const char *name, const char **value, struct problem *problem);
 /* Whether @value is the string @text; @value may be NULL. */
 bool field_is(const json_t *value, const char *text);
 
-/* Returns "a string", "an object" and so on, for messages. */
+/* Fills @problem because @param has the type of @value. @expected is a phrase such as "a string".
+ * Returns -EINVAL. */
 int field_wrong_type(const char *param, const char *expected, const json_t *value,
                      struct problem *problem);
-/* Refuses the first field whose name is not in the NULL-terminated list. Messages put @prefix
- * ("messages[1].") before names. */
+/* Refuses the first field whose name is not in the NULL-terminated list @names. The message puts
+ * @prefix, such as "messages[1].", before the name. */
 int fields_known(json_t *object, const char *prefix, const char *const *names,
                  struct problem *problem);

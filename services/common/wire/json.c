@@ -3,8 +3,8 @@
  * Checks limits of JSON texts before they are parsed, and writes JSON.
  *
  * Before jansson parses a text, one pass measures its depth and the memory that its values will
- * take. jansson's own limit for the depth is fixed at 2048 levels. It has no limit for memory, and
- * an empty object is two bytes of text and 230 bytes of memory.
+ * take. jansson's own limit for the depth is fixed at 2048 levels. jansson has no limit for memory,
+ * and an empty object takes two bytes of text but 230 bytes of memory.
  */
 #include "common/wire/json.h"
 
@@ -16,7 +16,7 @@
 #include "core/err.h"
 #include "core/utf8.h"
 
-/* Least memory of values, without the characters of strings. */
+/* Bytes of memory that each value takes at least. The characters of strings are added. */
 enum {
     COST_OBJECT = 240, /* with its first eight places */
     COST_ARRAY = 144,  /* with its first eight places */
@@ -30,7 +30,7 @@ struct json_scan {
     size_t cost;
 };
 
-/* Returns the end of the string that begins at @p. */
+/* Returns the end of the string whose opening quote is at @p. */
 static const char *scan_string(const char *p, const char *end)
 {
     for (p++; p < end && *p != '"'; p++)
@@ -39,7 +39,8 @@ static const char *scan_string(const char *p, const char *end)
     return p < end ? p + 1 : end;
 }
 
-/* Stops when a limit is reached. Invalid JSON gets arbitrary counts, because parsing will fail. */
+/* Measures the depth and the memory of a text, and stops when a limit is exceeded. Invalid JSON
+ * gets arbitrary results, because parsing it will fail. */
 static struct json_scan json_scan(const char *p, size_t len, size_t max_cost)
 {
     struct json_scan s = {.cost = COST_ITEM};
@@ -76,8 +77,8 @@ static struct json_scan json_scan(const char *p, size_t len, size_t max_cost)
     return s;
 }
 
-/* Returns the bytes of memory that the values of a text of @len bytes may take: 32 times its size
- * and 1 MiB, or twice its size and 64 MiB, whichever is less. */
+/* Returns the limit for the bytes of memory that the values of a text of @len bytes may take: 32 *
+ * @len + 1 MiB, or 2 * @len + 64 MiB, whichever is less. */
 static size_t json_max_memory(size_t len)
 {
     return MIN(len * 32 + JSON_MEMORY_SMALL, len * 2 + JSON_MEMORY_LARGE);

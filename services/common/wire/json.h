@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * JSON of requests and answers: parsing with limits, and writing into a str
+ * Parses the JSON of requests with limits, and writes JSON into a struct str.
  *
- * jansson parses, after checks of UTF-8, depth, duplicate keys, and the memory that the values will
- * take. Writing is done by hand, because it happens once per token.
+ * jansson parses, after checks of UTF-8, of the depth, and of the memory that the values will take.
+ * It refuses duplicate keys. The functions for writing do not use jansson, because they run once
+ * per token and must be fast.
  */
 
 #include <infer/types.h>
@@ -18,11 +19,12 @@
 #define JSON_MEMORY_SMALL ((size_t)1 << 20)
 #define JSON_MEMORY_LARGE ((size_t)64 << 20)
 
-/* Parses one value. -EBADMSG with the reason; -E2BIG: its values need more than json_max_memory();
- * -ENOMEM. The caller owns the reference. */
+/* Parses one value. The caller owns *ret_json. -EBADMSG with the reason; -E2BIG: the values would
+ * take too much memory for the size of the text; -ENOMEM. */
 int json_parse(const char *data, size_t len, json_t **ret_json, struct inf_err *reterr);
 
-/* Like json_parse(), but the memory of the values must fit into @room and is subtracted from it. */
+/* Like json_parse(), but the values may take at most *room bytes of memory, and their bytes are
+ * subtracted from *room. */
 int json_parse_within(const char *data, size_t len, size_t *room, json_t **ret_json,
                       struct inf_err *reterr);
 
@@ -37,5 +39,5 @@ int json_put_string(struct str *out, const char *text, size_t len);
 /* Writes a quoted string, or null for NULL. */
 int json_put_text(struct str *out, const char *text);
 int json_put_uint(struct str *out, uint64_t value);
-/* Writes the shortest decimal form; null for NaN and infinities. */
+/* Writes the shortest decimal form of @value; null for NaN and infinities. */
 int json_put_double(struct str *out, double value);

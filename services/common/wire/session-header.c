@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the header x-session-id. */
+/* Reads the header x-session-id (see session-id.h). */
 #include <errno.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks session ids. */
+/* Checks session ids (see session-id.h). */
 #include "common/wire/session-id.h"
 
 #include <string.h>

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Session ids: names that clients give to conversations
+ * Reads session ids, which are names that clients give to conversations.
  *
- * KV blocks of a conversation with an id go to the cache service before others, and `sconce cache
- * ls` lists them under the id. An id gives no access to anything: blocks are found only by their
- * tokens.
+ * KV blocks of a conversation with an id go to the cache service before other blocks, and `sconce
+ * cache ls` lists them under the id. An id gives no access to blocks, because blocks are found only
+ * by their names.
  */
 
 #include <stdbool.h>
@@ -20,6 +20,6 @@ struct http_request;
 
 /* Whether @id has 1 to 64 letters, digits and "-_.:". */
 bool session_id_is_plain(const char *id, size_t len);
-/* Returns "" if the header is absent; else the id, which is added to the answer too. -EINVAL: it is
- * not plain. */
+/* Writes the id of the header to @out, and adds it to the answer's headers; writes "" if there is
+ * no such header. -EINVAL: the id is not plain. */
 int session_id_take(struct http_request *request, char out[SESSION_ID_SIZE]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the tenant header. */
+/* Reads the header with the tenant (see tenant.h). */
 #include "common/wire/tenant.h"
 
 #include <stdio.h>

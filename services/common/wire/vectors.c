@@ -2,9 +2,9 @@
 /*
  * Writes vectors in JSON.
  *
- * Nine digits distinguish every float from its neighbors. They are computed in double precision,
- * whose error is far below half the distance of two floats, and without printf, because an answer
- * has hundreds of thousands of them.
+ * Nine decimal digits distinguish any two floats. They are computed in double precision, whose
+ * error is far less than half the distance between two floats. printf() would be too slow, because
+ * an answer has hundreds of thousands of numbers.
  */
 #include "common/wire/vectors.h"
 
@@ -16,14 +16,14 @@ enum {
     FLOAT_TEXT = 32, /* large enough for any float */
 };
 
-/* Numbers in this range are written without an exponent: nine digits behind "0." and a few zeros,
- * or around a point. */
+/* Numbers in this range are written without an exponent: with nine digits after "0." and a few
+ * zeros, or with a point between the digits. */
 #define PLAIN_MIN 1e-5
 #define PLAIN_MAX 1e9
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "vectors are sent as they lie in memory");
 
-/* 10^@n, for n from 0 to 14: exact. */
+/* Returns 10^@n exactly, for @n from 0 to 14. */
 static double power_of_ten(int n)
 {
     static const double table[] = {1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6, 1e7,
@@ -44,7 +44,7 @@ static int exponent_of(double value)
     return n;
 }
 
-/* Writes @value, which is within the range, and returns the end of the text. */
+/* Writes @value, which is between PLAIN_MIN and PLAIN_MAX, and returns the end of the text. */
 static char *put_plain(char *at, double value)
 {
     int exponent = exponent_of(value);

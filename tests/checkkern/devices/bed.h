@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * A small graph that is compiled and run on a device, and its results
+ * Compiles and runs a small graph on a device, and checks its results.
  *
  * Checks of whole devices use backend_ops as the engine does: a graph is compiled, the rows of
  * several sequences are computed in steps, and the blocks of the KV store are scattered. Results
@@ -16,7 +16,7 @@
 
 enum { BED_SEQS = 8, BED_BLOCKS = 96, BED_BLOCK_TOKENS = 64 };
 
-/* A sequence: its inputs, its position, and its results. */
+/* Struct bed_seq holds a sequence: its inputs, its position, and its results. */
 struct bed_seq {
     uint32_t n;            /* rows */
     const int32_t *tokens; /* [n] or NULL */
@@ -50,14 +50,15 @@ void bed_done(struct bed *bed);
 void bed_seq_init(struct bed *bed, struct bed_seq *s, const int32_t *tokens, const float *input,
                   uint32_t n);
 void bed_seq_done(struct bed_seq *s);
-/* One step with @take[i] more rows of sequence i; the results are written to their `out`. */
+/* Runs one step with @take[i] more rows of sequence i, and writes the results to `out` of the
+ * sequences. */
 void bed_step(struct bed *bed, struct bed_seq *seqs, uint32_t n_seqs, const uint32_t *take);
 /* Computes a whole sequence from its start, in steps of at most @chunk rows. */
 void bed_run(struct bed *bed, struct bed_seq *s, uint32_t chunk);
 /* Computes the next @n rows as if they were at @pos, after the tokens in @blocks. */
 void bed_far_step(struct bed *bed, struct bed_seq *s, const uint32_t *blocks, uint32_t pos,
                   uint32_t n);
-/* The roundings of this device in steps of @n_rows. */
+/* Returns the roundings of this device in steps of @n_rows. */
 struct bound_rules bed_rules(const struct bed *bed, uint32_t n_rows);
 /* Compares the results of a whole sequence with the formulas; reports differences under the name
  * @what. Returns the root mean square of (error / bound). */
@@ -71,16 +72,17 @@ double bed_compare_row(struct bed *bed, const float *row, const double *expected
 void bed_same(struct bed *bed, const float *got, const float *expected, uint32_t n_rows,
               const char *what);
 
-/* Numbers that are freed at the end of a case. */
+/* Holds numbers until the end of a case, which frees them. */
 struct case_memory {
     struct guarded blocks[32];
     unsigned n;
 };
 
-/* @size bytes, @offset bytes after an address that is aligned to 64. */
+/* Returns @size bytes that start @offset bytes after an address that is aligned to 64. */
 void *case_bytes(struct case_memory *m, size_t size, size_t offset);
 float *case_floats(struct check *c, struct case_memory *m, enum fill fill, size_t n);
-/* A matrix whose numbers are so small that products with rows of K normal numbers stay near 1. */
+/* Makes a matrix whose numbers are so small that products with rows of K normal numbers stay near
+ * 1. */
 struct weight case_weight(struct check *c, struct case_memory *m, enum inf_dtype dtype,
                           uint32_t rows, uint32_t cols, size_t offset);
 void case_done(struct check *c, struct case_memory *m);

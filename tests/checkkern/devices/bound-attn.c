@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Error bounds of attention
+ * Derives the error bounds of attention.
  *
  * A weight of the softmax is exp(s - max) ÷ Σ. An error d of a score is a relative error d of its
  * weight. For weights p with the sum 1 the output is out = Σ p v. Relative errors r of the weights
@@ -41,7 +41,8 @@ static enum bound_rounding stored_as(enum codec kv)
                               : BOUND_EXACT;
 }
 
-/* Errors of stored keys or values. A head has blocks of 32; the scale of a block is a binary16. */
+/* Returns the errors of stored keys or values. A head has blocks of 32; the scale of a block is a
+ * binary16. */
 static double *stored(const double *x, const double *dx, size_t n_heads, size_t hd, enum codec kv)
 {
     double *d = copy_of(dx, n_heads * hd);
@@ -69,7 +70,8 @@ static double score(const struct attn *a, size_t q, size_t k, double *ret_error)
     return sum * (double)a->p->scale;
 }
 
-/* Scores become weights with the sum 1; errors of scores are relative errors of the weights. */
+/* Turns scores into weights with the sum 1, and errors of scores into relative errors of the
+ * weights. */
 static void soften(struct attn *a, size_t first, size_t pos)
 {
     double max = -INFINITY, worst = 0, sum = 0;

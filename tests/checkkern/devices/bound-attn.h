@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Error bounds of attention (a part of bound.c), and the functions that both files share. */
+/* Derives the error bounds of attention for bound.c, and declares the functions that both files
+ * share. */
 
 #include "checkkern/devices/bound.h"
 

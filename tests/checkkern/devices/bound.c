@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Error bounds, node by node
+ * Derives error bounds, node by node.
  *
  * u is the unit of float rounding. The bounds are of first order: products of two errors are left
  * out, since the constants are generous enough to include them. Vulkan allows devices to treat
@@ -32,7 +32,7 @@ static double *new_doubles(size_t n)
     return x;
 }
 
-/* The maximum of the block of 32 that contains element @i. */
+/* Returns the largest magnitude in the block of 32 that contains element @i. */
 static double block_max(const double *x, size_t i, size_t n)
 {
     double max = 0;
@@ -78,7 +78,7 @@ void bound_round(enum bound_rounding how, const double *x, double *error, size_t
     }
 }
 
-/* Decodes a row of a weight; also gives the sum of the magnitudes of the terms of each number. */
+/* Decodes a row of a weight, and sums up the magnitudes of the terms of each number. */
 static void weight_row(const struct weight *w, size_t i, float *row, float *magnitudes)
 {
     const struct dtype_info *info = dtype_info(w->dtype);
@@ -192,9 +192,9 @@ static void rope(const struct bound *b, const struct graph_node *node, const dou
     }
 }
 
-/* An activation and the error of its own arithmetic. The error of exp() is (3 + 2 |x|) ulp of 2 u
- * (Vulkan, "Precision and Operation of SPIR-V Instructions"). tanh() and erf() have an absolute
- * error of 2.5e-7, like the usual approximations by polynomials. */
+/* Returns an activation and the error of its own arithmetic. The error of exp() is (3 + 2 |x|) ulp
+ * of 2 u (Vulkan, "Precision and Operation of SPIR-V Instructions"). tanh() and erf() have an
+ * absolute error of 2.5e-7, like the usual approximations by polynomials. */
 static double act(enum graph_act kind, double x, double *ret_error)
 {
     double y = 0;
@@ -226,7 +226,7 @@ static double act(enum graph_act kind, double x, double *ret_error)
     return y;
 }
 
-/* The largest factor by which an activation increases errors near x. */
+/* Returns the largest factor by which an activation increases errors near x. */
 static double steepness(enum graph_act kind, double x, double dx)
 {
     return kind == GRAPH_ACT_RELU2 ? 2 * (fabs(x) + dx) : 1.2;

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Bounds of the differences between a device and the same graph in double precision
+ * Bounds the differences between a device and the same graph in double precision.
  *
  * The errors of float arithmetic are followed from node to node. Each value has its own bound,
  * which follows from the bounds of its operands and from the roundings of its own operation
@@ -40,6 +40,6 @@ struct bound {
 void bound_init(struct bound *b, const struct graph *g, const int32_t *tokens, size_t n,
                 const float *input, const struct bound_rules *rules);
 void bound_done(struct bound *b);
-/* The values of the output, and the bounds of their errors. */
+/* Returns the values of the output; bound_errors() returns the bounds of their errors. */
 const double *bound_values(const struct bound *b);
 const double *bound_errors(const struct bound *b);

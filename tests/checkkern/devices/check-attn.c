@@ -60,7 +60,8 @@ static graph_ref heads(struct check *c, struct attn_bed *b, const struct attn_ca
     return y;
 }
 
-/* Two layers with different heads, so that a mix-up shows; the result of the first is not used. */
+/* Builds two layers with different heads, so that a mix-up shows. The result of the first layer is
+ * not used. */
 static bool attn_init(struct check *c, struct attn_bed *b, const struct attn_case *a,
                       uint32_t max_rows, uint32_t max_ctx)
 {
@@ -133,7 +134,7 @@ static void random_steps(struct bed *bed, struct bed_seq *seqs, uint32_t n_seqs)
     }
 }
 
-/* Several sequences in steps of all kinds; then each of them alone in one step. */
+/* Computes several sequences in steps of all kinds, and then each sequence alone in one step. */
 static void attn_case(struct check *c, const struct attn_case *a)
 {
     static const uint32_t lengths[] = {1, 64, 65, 131};
@@ -194,7 +195,7 @@ void check_graph_attention(struct check *c)
                                          .norm = i % 2});
 }
 
-/* One sequence, divided into steps in all ways. */
+/* Computes one sequence, divided into steps in all ways. */
 static void steps_case(struct check *c, const struct attn_case *a)
 {
     static const uint32_t chunks[] = {1, 2, 5, 8, 9, 16, 31, 32, 33, 50, 63, 64, 65, 128, 140};
@@ -242,7 +243,7 @@ void check_graph_steps(struct check *c)
                                       .norm = true});
 }
 
-/* A long context: processed in large steps, its last rows in small ones. */
+/* Computes a long context in large steps, and its last rows in small steps. */
 static void long_case(struct check *c, const struct attn_case *a, uint32_t n)
 {
     struct attn_bed b;
@@ -265,7 +266,7 @@ static void long_case(struct check *c, const struct attn_case *a, uint32_t n)
 
 enum { UNIQUE = 512 };
 
-/* The attention of row UNIQUE + @r in which each of the first rows is seen @times times. */
+/* Computes the attention of row UNIQUE + @r, which sees each of the first rows @times times. */
 static void far_row(const struct attn_bed *b, const struct bound *bound, uint32_t r, double times,
                     double *scores, double *expected, double *errors)
 {
@@ -302,7 +303,7 @@ static void far_row(const struct attn_bed *b, const struct bound *bound, uint32_
     }
 }
 
-/* Rows at the end of a very long context, which repeats the same few blocks. */
+/* Computes rows at the end of a very long context, which repeats the same few blocks. */
 static void far_case(struct check *c, enum codec kv, uint32_t n_rows)
 {
     enum { MOST = 40 };
@@ -365,7 +366,7 @@ void check_graph_long(struct check *c)
               1100);
 }
 
-/* Old contents of blocks must not be read: NaN times a weight of 0 is NaN. */
+/* Checks that old contents of blocks are not read, because NaN times a weight of 0 is NaN. */
 static void stale_case(struct check *c, enum codec kv)
 {
     enum { N = 150 };
@@ -440,7 +441,7 @@ static void nan_case(struct check *c, uint32_t window, uint32_t chunk)
     attn_done(c, &b, opened);
 }
 
-/* A sequence continues from a copy of another's last block, and the original stays unchanged. */
+/* Continues a sequence from a copy of another's last block; the original must stay unchanged. */
 static void copy_case(struct check *c, enum codec kv)
 {
     enum { N = 100 };
@@ -485,7 +486,7 @@ void check_graph_blocks(struct check *c)
     }
 }
 
-/* Seconds of the fastest of several steps of @n rows after @pos others. */
+/* Returns the seconds of the fastest of several steps of @n rows after @pos earlier rows. */
 static double bench_steps(struct bed *bed, struct bed_seq *s, uint32_t pos, uint32_t n)
 {
     const uint64_t begin = clock_nsec();

@@ -191,7 +191,7 @@ static graph_ref rows_graph(struct graph *g, const struct weight *w, bool norm)
     return graph_scale(g, norm ? graph_rms_norm(g, y, w, 1e-6f, 0) : y, 2);
 }
 
-/* The rows with logits are the requested ones; there may be none. */
+/* Checks that the rows with logits are the requested rows. A step may have no such rows. */
 static void rows_case(struct check *c, uint32_t width, bool norm)
 {
     enum { N = 33 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Check of products on whole devices
+ * Checks products on whole devices.
  *
  * The cases have every format, with the operations that may be computed along with a product (bias,
  * a residual sum, gated units), every class of steps, and weights at any address.
@@ -20,14 +20,14 @@
 
 enum { ROWS_MOST = 70 };
 
-/* The computation under test: y = x · wᵀ, and the following operations. */
+/* Struct product_case holds the computation under test: y = x · wᵀ, and the operations after it. */
 struct product_case {
     enum inf_dtype dtype;
     uint32_t N, K;
     size_t offset; /* bytes from an aligned address to the weights */
     enum fill x;
     bool bias, add;
-    bool kept; /* whether rows are chosen before */
+    bool kept; /* whether rows are chosen before the product */
     int act;   /* the activation of a gated unit; -1: none */
 };
 
@@ -57,7 +57,8 @@ static graph_ref build(struct check *c, struct case_memory *m, const struct prod
     return p->kept ? y : graph_rows(g, y);
 }
 
-/* Some rows have the same bits alone, in small and larger groups, and among all rows. */
+/* Checks that some rows have the same bits alone, in small and larger groups, and among all
+ * rows. */
 static void check_company(struct bed *bed, const struct bed_seq *all, const char *what)
 {
     static const uint32_t Ms[] = {1, 1, 2, 3, 5, 8, 9, 16, 33, 64};
@@ -166,7 +167,7 @@ void check_graph_product(struct check *c)
         check_format(c, (enum inf_dtype)d);
 }
 
-/* Random and extreme bytes as weights. */
+/* Checks products with random and extreme bytes as weights. */
 static void bytes_case(struct check *c, enum inf_dtype dtype, enum weight_fill fill)
 {
     const uint32_t N = 40, K = 768;
@@ -195,7 +196,8 @@ static void bytes_case(struct check *c, enum inf_dtype dtype, enum weight_fill f
     case_done(c, &m);
 }
 
-/* Rows of numbers that grow along the row by 2^24, some of them beyond what 16 bits hold. */
+/* Checks rows whose numbers grow along the row by 2^24, some of them beyond the range of 16-bit
+ * floats. */
 static void range_case(struct check *c, enum inf_dtype dtype)
 {
     static const int scales[] = {0, -60, 40, 14};
@@ -224,7 +226,7 @@ static void range_case(struct check *c, enum inf_dtype dtype)
     case_done(c, &m);
 }
 
-/* NaN in x gives NaN in y, in the same row only; other rows keep their bits. */
+/* Checks that NaN in x gives NaN in y, in the same row only; other rows must keep their bits. */
 static void nan_case(struct check *c, enum inf_dtype dtype, float bad, uint32_t chunk)
 {
     const uint32_t N = 40, K = 512, row = 3;
@@ -278,7 +280,8 @@ void bench_graph_hostile(struct check *c)
     (void)c;
 }
 
-/* Seconds of a step with @M rows through a chain of products; one row is fetched. */
+/* Returns the seconds of a step with @M rows through a chain of products; the step fetches one
+ * row. */
 static double bench_step(struct check *c, const struct graph *g, const float *x, uint32_t M)
 {
     const struct kv_layout layout = {1, 1, 32, BED_BLOCK_TOKENS, CODEC_F16, CODEC_F16};

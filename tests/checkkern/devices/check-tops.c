@@ -65,7 +65,7 @@ static float look_at(struct check *c, enum look look, uint32_t i, uint32_t n)
     return x;
 }
 
-/* The definition: takes the largest value repeatedly. */
+/* Makes the expected list by its definition: takes the largest value repeatedly. */
 static void expect(const float *x, uint32_t n, uint32_t n_wanted, struct top_row *t)
 {
     double sum = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Checks of whole devices, in the form of those in harness.h. */
+/* Lists the checks of whole devices, in the form of the list in harness.h. */
 
 #include "checkkern/harness.h"
 

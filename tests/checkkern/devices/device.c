@@ -46,7 +46,7 @@ unsigned devices_names(struct device_name names[DEVICES_MOST], char *why, size_t
     return n;
 }
 
-/* Products with quantized weights also quantize the rows. */
+/* Sets the roundings of the CPU. Products with quantized weights also quantize the rows. */
 static void cpu_rules(const struct backend *b, struct bound_rules *rules)
 {
     unsigned flags = 0;

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Devices whose operations are all checked: the Vulkan devices of this machine, and the CPU if it
- * is requested by name
+ * Opens the devices whose operations are all checked: the Vulkan devices of this machine, and the
+ * CPU if it is requested by name.
  *
  * Software devices are also checked under other names. As "vulkan:0/gpu" such a device uses the
  * kernels for GPUs, and memory that the host cannot access. As "vulkan:0/dots" it uses the products
@@ -22,16 +22,16 @@ struct device_name {
     enum device_part part;
 };
 
-/* The usable devices; 0 and a reason if there is none. */
+/* Finds the usable devices. Returns their number, or 0 and a reason. */
 unsigned devices_names(struct device_name names[DEVICES_MOST], char *why, size_t why_size);
 int device_open(const struct device_name *device, unsigned n_threads, struct backend **ret_backend,
                 struct inf_err *reterr);
 struct backend *device_close(struct backend *b);
-/* The roundings of the device in steps of @n_rows; sets only its part of @rules. */
+/* Sets the roundings of the device in steps of @n_rows; other members of @rules stay unchanged. */
 void device_rules(const struct backend *b, uint32_t n_rows, struct bound_rules *rules);
-/* Whether a row must have the same bits whatever rows are computed with it. */
+/* Returns whether the bits of a row must not depend on the rows that are computed with it. */
 bool device_same_bits(const struct backend *b);
-/* Whether the device runs on the CPU, so that speed checks use small shapes. */
+/* Returns whether the device runs on the CPU, so that speed checks use small shapes. */
 bool device_is_slow(const struct backend *b);
-/* Whether the driver limits loop iterations, so that very long contexts are rejected. */
+/* Returns whether the driver limits loop iterations, so that very long contexts are rejected. */
 bool device_ends_loops(const struct backend *b);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The loop that runs each check on each device; the device is opened again for each check. */
+/* Runs each check on each device, and opens the device again for each check. */
 
 #include <stdio.h>
 #include <string.h>

@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         sprintf(vars, "{\"big\":\"%0*d\",\"too\":\"%0*d\",%s", LONG, 0, LONG, 0, small);
     start = clock();
     r = inf_chat_render_vars(tmpl, vars, 1753185600, &limits, &text, &len, &err);
-    /* A hundred times the time without sanitizers. */
+    /* The limit is a hundred times the time that a build without sanitizers takes. */
     assert(clock() - start < 3 * CLOCKS_PER_SEC);
     if (r == 0) {
         assert(utf8_valid(text, len));

@@ -17,7 +17,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A separate allocation, so that sanitizers detect reads beyond its end. */
+/* Copies the bytes to a separate allocation, so that sanitizers detect reads beyond its end. */
 static char *copy_of(const char *data, size_t size)
 {
     char *copy = malloc(size ? size : 1);
@@ -113,7 +113,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_head(copy, size, &head);
         begin = head.size;
     }
-    /* The result does not depend on how the bytes arrive. */
+    /* Checks that the result does not depend on how the bytes are cut. */
     for (size_t n = 0; n <= size && piece == HEAD_INCOMPLETE; n++)
         piece = head_check_answer(copy, n, MAX_HEADER, to_head, &head);
     if (piece != whole)

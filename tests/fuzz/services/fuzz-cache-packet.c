@@ -21,7 +21,8 @@ static void put_origin(const struct cache_origin *origin)
     cache_put_origin(&again, origin);
 }
 
-/* False: the packet is invalid, or its type has no body of this kind. */
+/* Reads the body of a request. Returns false if the packet is invalid, or if its type has no such
+ * body. */
 static bool read_question(struct cache_reader *r, const struct cache_head *head)
 {
     const uint8_t(*names)[INF_TIER_NAME_BYTES];

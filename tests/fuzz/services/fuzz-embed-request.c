@@ -12,7 +12,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { MAX_TEXTS = 16 };
 
-/* A rejected request has an error; an accepted one is within limits and names its model. */
+/* Checks that a rejected request has an error, and that an accepted request is within limits and
+ * names its model. */
 static void check(int r, struct inputs *inputs, const struct problem *problem)
 {
     if (r < 0 && (!problem->status || !problem->code || !problem->message[0]))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Runs a tokenizer that was made from untrusted bytes on difficult texts. */
+/* Encodes and decodes difficult texts with a tokenizer that was made from untrusted bytes. */
 
 #include <assert.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The size of a KV pool, computed from the requested size and the memory of the device. */
+/* Tests the size of a KV pool, which follows from the requested size and the memory of the
+ * device. */
 #include "lib/test.h"
 
 #include "api/handle.h"
@@ -86,7 +87,7 @@ TEST(a_runner_has_the_blocks_that_its_device_holds)
     inf_model_unref(model);
 }
 
-/* Layers are placed where memory is: the less the device has, the more go to the CPU. */
+/* The less memory the device has, the more layers are placed on the CPU. */
 TEST(a_device_with_little_memory_gets_some_layers)
 {
     static const char *const stages[] = {"null", "cpu+null", "cpu"};

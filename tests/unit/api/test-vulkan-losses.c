@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests on a Vulkan device that is lost at random: each gives the same result as without losses,
- * and memory use stays constant. There are 240 requests, with SCONCE_TEST_FULL 1,000. Without a
- * device the test skips.
+ * Tests requests on a Vulkan device that is lost at random: each gives the same result as without
+ * losses, and memory use stays constant. There are 240 requests, or 1,000 with SCONCE_TEST_FULL.
+ * Without a device the test is skipped.
  */
 #include <malloc.h>
 
@@ -63,7 +63,7 @@ static void take(struct job *j, const struct inf_event *e)
         j->tokens[j->n++] = e->tokens[i].token;
 }
 
-/* Private bytes in use, after the drivers have freed the memory that they compile with. */
+/* Returns the private bytes in use, after the drivers have freed the memory of their compilers. */
 static long anonymous_bytes(void)
 {
     FILE *f = fopen("/proc/self/status", "re");
@@ -80,7 +80,7 @@ static long anonymous_bytes(void)
     return kib << 10;
 }
 
-/* Submits @n of them, some tens at a time, until all are finished. */
+/* Submits @n requests, some tens at a time, and waits until all are finished. */
 static void ask_wave(struct inf_engine *engine, struct job *jobs, uint32_t n)
 {
     uint32_t n_in = 0, n_over = 0;
@@ -100,7 +100,7 @@ static void ask_wave(struct inf_engine *engine, struct job *jobs, uint32_t n)
     }
 }
 
-/* Runs all of them. *ret_early, *ret_late: memory use after the first wave and after the last. */
+/* Runs all requests. *ret_early, *ret_late: memory use after the first wave and after the last. */
 static void ask_all(struct inf_engine *engine, struct job *jobs, long *ret_early, long *ret_late)
 {
     const uint64_t begin = clock_usec();
@@ -129,7 +129,7 @@ static struct inf_engine *open_engine(struct inf_model *model, const struct test
     return engine;
 }
 
-/* From now on this share of all submissions loses the device. */
+/* Makes this share of all submissions lose the device from now on. */
 static void set_losses(struct inf_engine *engine, uint64_t seed, double rate)
 {
     struct backend *b = engine->sched->runner->backend;

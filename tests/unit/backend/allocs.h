@@ -4,8 +4,8 @@
 /*
  * Counts the allocations of our own code, without those inside the C library.
  *
- * For programs that are linked with --wrap of malloc, calloc, realloc and mmap.
+ * Programs that use it are linked with --wrap of malloc, calloc, realloc and mmap.
  */
 
-/* Calls so far, of all threads. */
+/* Returns the number of calls so far, of all threads. */
 unsigned allocs_count(void);

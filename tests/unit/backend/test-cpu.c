@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CPU backend, compared with the formulas, and with itself bit for bit.
+ * Compares the CPU backend with the formulas, and its variants with each other, bit for bit.
  */
 #include "backend/cpu/exec/device.h"
 
@@ -40,7 +40,7 @@ static const struct tiny_options halves = {.dtype = INF_DTYPE_F16,
                                            .rope = ROPE_HALF,
                                            .seed = 3};
 
-/* A model on a backend with a pool, and the buffers to run it. */
+/* Struct bench holds a model on a backend with a pool, and the buffers to run the model. */
 struct bench {
     struct tiny model;
     struct backend *backend;
@@ -84,13 +84,14 @@ static void bench_done(struct bench *b)
     free(b->logits);
 }
 
-/* Token @pos of sequence @seq. */
+/* Returns token @pos of sequence @seq. */
 static int32_t token_at(const struct bench *b, uint32_t seq, uint32_t pos)
 {
     return (int32_t)((pos * 7 + seq * 13 + pos * pos % 11 * (seq + 1)) % b->model.o.n_vocab);
 }
 
-/* One step with n[i] more tokens of sequence i, all logits. Rows in order of sequences. */
+/* Runs one step with n[i] more tokens of sequence i, in the order of sequences, and requests all
+ * logits. */
 static void step(struct bench *b, const uint32_t n[MAX_SEQS])
 {
     int32_t tokens[MAX_ROWS];
@@ -120,7 +121,8 @@ static void step(struct bench *b, const uint32_t n[MAX_SEQS])
         b->backend->ops->run(b->backend, b->plan, kv_pool_store(b->pool), &batch, b->logits, NULL));
 }
 
-/* Logits [n, n_vocab] of the first n tokens of sequence @seq, in steps of at most @chunk. */
+/* Computes the logits [n, n_vocab] of the first n tokens of sequence @seq, in steps of at most
+ * @chunk. */
 static float *alone(struct bench *b, uint32_t seq, uint32_t n, uint32_t chunk)
 {
     const uint32_t n_vocab = b->model.o.n_vocab;
@@ -189,7 +191,8 @@ static void check_fusing(const struct tiny_options *options, const char *rung)
 
     bench_init(&fused, options, rung, 2, CODEC_F16, CODEC_F16, true);
     bench_init(&plain, options, rung, 2, CODEC_F16, CODEC_F16, false);
-    /* Embedding and head; and in each layer q·k·v, attention, its output, gate·up and down. */
+    /* The stages are: embedding and head; in each layer q·k·v, attention, its output, gate·up, and
+     * down. */
     assert_int_equal(fused.plan->n_stages, 2 + 5 * options->n_layers);
     assert_true(plain.plan->n_stages > 2 + 12 * options->n_layers);
     a = alone(&fused, 0, 100, 60);
@@ -256,7 +259,8 @@ TEST(chunks_and_threads_change_no_bit)
     check_chunks(&llama, NULL, CODEC_FP8, CODEC_FP8, all_threads, all_chunks);
 }
 
-/* Random steps of all sequences together: every row is the same as if its sequence ran alone. */
+/* Runs random steps of all sequences together: every row must be the same as if its sequence ran
+ * alone. */
 static void check_batches(const struct tiny_options *options, uint32_t n_threads)
 {
     const uint32_t n = 120, n_vocab = options->n_vocab;
@@ -302,7 +306,7 @@ TEST(rows_do_not_depend_on_their_neighbors)
     check_batches(&halves, 2);
 }
 
-/* Rows of more than one attention tile, not all of which have to be computed in the last layer. */
+/* The rows fill more than one attention tile, and the last layer need not compute all tiles. */
 TEST(only_the_rows_asked_for_have_logits)
 {
     enum { N = MAX_ROWS };
@@ -408,7 +412,7 @@ TEST(threads_that_do_not_start_are_counted)
     params.n_threads = 3;
     ASSERT_ERROR(backend_new(&params, &backend, &err), EAGAIN);
     ASSERT_CONTAINS(err.text, " 3 threads");
-    /* 0 is one thread for each CPU; a single one is this thread. */
+    /* 0 means one thread for each CPU. A single thread is the calling thread. */
     snprintf(number, sizeof(number), " %u threads", cpu_count());
     if (cpu_count() > 1) {
         params.n_threads = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many layers fit on a device.
+ * Tests how many layers fit on a device.
  */
 #include "backend/layer-fit.h"
 
@@ -55,7 +55,7 @@ TEST(what_fits_nowhere_fits_no_device)
     assert_fit(&s, UINT64_MAX, 0, false);
 }
 
-/* The size of a Q8_0 matrix in bytes. */
+/* Returns the size of a Q8_0 matrix in bytes. */
 static uint64_t q8(uint64_t rows, uint64_t cols)
 {
     return rows * cols / 32 * 34;

@@ -22,7 +22,7 @@ static const struct tiny_options plain = {.dtype = INF_DTYPE_F32,
                                           .rope = ROPE_HALF,
                                           .seed = 3};
 
-/* A plan and a store for one sequence of LONG tokens. */
+/* Struct long_bench holds a plan and a store for one sequence of LONG tokens. */
 struct long_bench {
     struct backend *backend;
     struct plan *plan;
@@ -56,7 +56,7 @@ static void long_done(struct long_bench *b)
     backend_free(b->backend);
 }
 
-/* Logits of the last of tokens @pos … @pos + n - 1, over @store. */
+/* Computes the logits of the last of tokens @pos … @pos + n - 1, with the blocks in @store. */
 static void long_step(struct long_bench *b, struct kv_store *store, uint32_t pos, uint32_t n,
                       float *logits)
 {
@@ -85,7 +85,7 @@ static double nmse(const float *x, const float *expected, size_t n)
     return error / sum;
 }
 
-/* Logits of some rows of a short text with a store of type @kv. */
+/* Computes the logits of some rows of a short text with a store of types @k and @v. */
 static void short_text(const struct tiny *model, const char *rung, enum codec k, enum codec v,
                        float logits[SHORT_STEPS][N_VOCAB])
 {
@@ -99,7 +99,8 @@ static void short_text(const struct tiny *model, const char *rung, enum codec k,
 
 TEST(formats_of_the_kv_store_change_little)
 {
-    /* Rounding to 11 bits, to 8 bits, and to 8 bits relative to the largest of 32 values. */
+    /* The limits follow from how a format rounds: to 11 bits (F16), to 8 bits (BF16), or to fewer
+     * bits relative to the largest of several values. */
     static const struct {
         enum codec k, v;
         double limit;
@@ -125,7 +126,7 @@ TEST(formats_of_the_kv_store_change_little)
     tiny_done(&model);
 }
 
-/* All ISA levels read one store that the best one has filled. */
+/* All ISA levels read the same store, which the best level has filled. */
 TEST(long_contexts_are_exact)
 {
     float expected[N_VOCAB], got[N_VOCAB];
@@ -150,7 +151,8 @@ TEST(long_contexts_are_exact)
     tiny_done(&model);
 }
 
-/* With an eight times longer context, only the part of a step's memory for merging grows. */
+/* With a longer context, only that part of a step's memory grows in which partial results are
+ * merged. */
 TEST(memory_of_a_plan_is_linear_in_the_context)
 {
     struct long_bench b;

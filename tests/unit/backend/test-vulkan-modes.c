@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device properties that this machine's GPU may not have: separate memory, storage buffers only,
- * short submissions. A software device simulates them.
+ * Tests device properties that this machine's GPU may not have: separate memory, storage buffers
+ * only, short submissions. A software device simulates them.
  */
 #include <math.h>
 
@@ -26,7 +26,7 @@ static struct inf_model *open_model(void)
     return model;
 }
 
-/* Logits of a fixed text; NULL: no such device. */
+/* Returns the logits of a fixed text, or NULL if there is no such device. */
 static float *logits_on(struct inf_model *model, const char *device)
 {
     const struct inf_logits_params params = {.model = model, .device = device, .n_threads = 1};

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * A tiny random transformer for backend tests: graph and weights.
+ * Makes a tiny random transformer for backend tests: graph and weights.
  *
  * Shapes are odd on purpose. The same options and seed give the same model.
  */
@@ -21,7 +21,8 @@ struct tiny_options {
     uint64_t seed;
 };
 
-/* All options of a block: a window, norms of q and k, biases, rotation of a part of each head. */
+/* tiny_qwen has all options of a block: a window, norms of q and k, biases, rotation of a part of
+ * each head. */
 extern const struct tiny_options tiny_qwen;
 
 struct tiny {

@@ -17,7 +17,8 @@ enum { SECTOR = 512, FDS = 1024 };
 struct faults faults;
 const char faults_vfs[] = "faults";
 
-/* The file's contents before a write that is not synced, latest last. */
+/* Struct undo holds the file's contents before a write that is not synced. The list has the latest
+ * write last. */
 struct undo {
     char path[128];
     uint64_t offset, n, size; /* size: that of the file before the write */
@@ -33,7 +34,7 @@ static bool chance(uint32_t one_in)
     return one_in > 0 && rng_u32(&faults.rng) % one_in == 0;
 }
 
-/* Counts a call. Returns 0 if it may proceed, else the error that it returns. */
+/* Counts a call. Returns 0 if the call may proceed, else the error with which it must fail. */
 static int call(bool writes)
 {
     static const int errors[] = {EIO, ENOSPC, EIO, EINTR};
@@ -55,7 +56,7 @@ static int call(bool writes)
     return -errors[rng_u32(&faults.rng) % (writes ? 3 : 4)];
 }
 
-/* How many of @n bytes a call transfers. */
+/* Returns how many of @n bytes a call transfers. */
 static size_t part(size_t n)
 {
     if (n < 2 || !chance(faults.one_in))

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * A disk with injected faults: the function table of segments, and a VFS for SQLite.
+ * Simulates a disk with faults: a function table for segments, and a VFS for SQLite.
  *
  * Any call may return an error, transfer only a part, or be the last one before a power loss. After
  * that no call has an effect until faults_power_on() decides for each unsynced write whether it is

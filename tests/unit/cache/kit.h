@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A store in a temporary directory, and blocks whose names and bytes are made from two numbers. */
+/* Makes a store in a temporary directory, and blocks whose names and bytes follow from two
+ * numbers. */
 
 #include "cache/store.h"
 
@@ -21,16 +22,16 @@ void kit_close(struct kit *k);
 extern const struct store_origin kit_origin;
 
 void kit_name(uint32_t chain, uint32_t index, uint8_t ret_name[STORE_NAME_BYTES]);
-/* Bytes of a block, 1..@most of them. */
+/* Makes the bytes of a block, 1 to @most of them; returns how many. */
 uint64_t kit_bytes(uint32_t chain, uint32_t index, uint64_t most, uint8_t *ret_bytes);
 /* Describes @n blocks of a chain from @first on, in a memfd that the caller closes. */
 int kit_blocks(uint32_t chain, uint32_t first, uint32_t n, uint64_t most,
                struct store_block *ret_blocks);
-/* Puts them; returns the result of store_put(). */
+/* Puts these blocks; returns the result of store_put(). */
 int kit_put(struct kit *k, const struct store_origin *origin, uint32_t chain, uint32_t first,
             uint32_t n, uint64_t most);
 /* Returns how many of the first @n blocks of a chain are found. Blocks whose checksum is wrong are
  * rejected; *ret_wrong counts blocks with a valid checksum that differ from what was put. */
 int kit_find(struct kit *k, uint32_t chain, uint32_t n, uint64_t most, uint32_t *ret_wrong);
-/* The disk space of the files in a directory below the kit's, in bytes. */
+/* Returns the disk space in bytes of the files in a directory below the kit's directory. */
 uint64_t kit_disk(const struct kit *k, const char *name);

@@ -133,7 +133,7 @@ static void op_digest(struct life *l)
     store_recall(l->kit.store, &file, back);
 }
 
-/* Two writes at once; the first may never run. */
+/* Prepares two writes at once; the first of these writes may never run. */
 static void op_two_puts(struct life *l)
 {
     const uint32_t chain = below(l, CHAINS);
@@ -172,7 +172,7 @@ static void arm(struct life *l, enum kind kind)
     faults.flips = kind == BAD_READS ? 5 + below(l, 100) : 0;
 }
 
-/* The disk is full or read-only for a while. */
+/* Makes the disk full or read-only for a while. */
 static void toggle(struct life *l, enum kind kind)
 {
     if (below(l, 6) == 0) {
@@ -221,7 +221,7 @@ static void rot(struct life *l)
     }
 }
 
-/* A session with faults; even opening the store may fail. */
+/* Runs a session with faults; even opening the store may fail. */
 static void session(struct life *l, enum kind kind)
 {
     struct inf_err err;

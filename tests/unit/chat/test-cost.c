@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Steps limit the time of templates: no operation takes much longer than a microsecond per step,
- * even with large values. Each row is repeated until the steps are used up; then its processor
- * time is checked.
+ * Tests that steps limit the time of templates: no operation takes much longer than a microsecond
+ * per step, even with large values. Each row is repeated until the steps are used up; then its
+ * processor time is checked.
  */
 #include <infer/chat.h>
 #include <time.h>
@@ -299,7 +299,7 @@ static char *template_text(const struct row *row)
     return text;
 }
 
-/* Nanoseconds per step; 0: the row failed for another reason. */
+/* Returns the nanoseconds per step; 0 if the row failed for a reason other than the limit. */
 static double cost_of(const struct row *row)
 {
     const struct inf_chat_limits limits = {.max_steps = STEPS};

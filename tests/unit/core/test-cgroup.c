@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limits of control groups, read from directories in the kernel's layout, and the processors that
- * remain by these limits and the affinity.
+ * Tests how limits of control groups are read from directories in the kernel's layout, and how many
+ * processors these limits and the affinity leave.
  */
 #include "lib/test.h"
 
@@ -77,7 +77,8 @@ TEST(version_one_has_files_of_its_own)
     assert_true(cgroup_cpus(root) == 0);
     put("/sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_quota_us", "250000\n");
     assert_true(cgroup_cpus(root) == 2.5);
-    /* The host's path does not exist in the container: the mount is our group. */
+    /* In a container /proc/self/cgroup may name a path of the host that does not exist there. Then
+     * the root of the mount is the group of this process. */
     put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "50000\n");
     put("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
     assert_true(cgroup_cpus(root) == 0.5);

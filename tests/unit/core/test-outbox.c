@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads that work on requests, queues, and results that wait for their reader. */
+/* Tests queues, threads that take requests from a queue, and outboxes, which hold results until
+ * they are read. */
 #include "core/outbox.h"
 
 #include <poll.h>
@@ -20,7 +21,7 @@ struct item {
     unsigned value;
 };
 
-/* A thread that moves what is requested to the outbox. */
+/* Struct engine has a thread that moves each request to the outbox. */
 struct engine {
     struct loop_thread thread;
     struct fifo requests;

@@ -16,7 +16,7 @@ TEST(a_list_holds_whole_names)
             text_list_add(list, size, names[i]);
             text_list_add(whole, sizeof(whole), names[i]);
         }
-        /* Each list is the whole one, or "…" stands for its last names. */
+        /* Each list has all names, or "…" in place of the last names. */
         assert_true(strlen(list) < size);
         for (size_t i = size; i < sizeof(list); i++)
             assert_int_equal(list[i], 'x');

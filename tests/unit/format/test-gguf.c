@@ -71,7 +71,7 @@ TEST(values_and_tensors_are_found)
     free(file);
 }
 
-/* The bytes end at the end of their allocation, so that ASan finds any read beyond them. */
+/* Parses a copy that ends at the end of its allocation, so that ASan finds any read beyond it. */
 static int parse_copy(const char *file, size_t len, struct inf_err *err)
 {
     char *copy = malloc(len);
@@ -122,7 +122,7 @@ TEST(a_changed_byte_never_crashes)
     free(file);
 }
 
-/* One row: the fault, a function that makes the file, and a part of the message. */
+/* A row has the fault, a function that makes the file, and a part of the message. */
 struct bad {
     const char *what;
     void (*make)(struct gguf_writer *w);
@@ -383,7 +383,7 @@ TEST(sparse_files_do_not_eat_memory)
     free(path);
 }
 
-/* Writes a directory with parts i of n, each with one tensor; returns their paths in names[]. */
+/* Writes part @no of @count to the file @name in @dir. The part has one tensor. */
 static void write_part(const char *dir, const char *name, uint32_t no, uint32_t count,
                        const char *tensor)
 {

@@ -22,7 +22,7 @@ static graph_ref embed(struct graph *g, uint32_t width)
     return graph_embed(g, &table, 1);
 }
 
-/* The graph must have failed with a message that contains @part. */
+/* Checks that the graph has failed with a message that contains @part. */
 static void assert_wrong(struct graph *g, const char *part)
 {
     struct inf_err err = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A device whose blocks are arrays of token numbers, and a pool on it. */
+/* Provides a device whose blocks are arrays of token numbers, and a pool on it. */
 
 #include "kv/pool.h"
 

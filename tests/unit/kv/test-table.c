@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pools and tables of KV blocks, with a device whose blocks are arrays of token numbers.
+ * Tests pools and tables of KV blocks, with a device whose blocks are arrays of token numbers.
  */
 #include "store.h"
 
@@ -95,7 +95,7 @@ TEST(failures_leave_nothing_behind)
     kv_pool_free(NULL);
 }
 
-/* The expected contents of a table. */
+/* Struct model holds the expected contents of a table. */
 struct model {
     uint32_t n, values[MAX_TOKENS];
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Log-mel frames compared with the reference computed in double precision
- * (tests/golden/make_audio.py), and bit for bit between the instruction sets of this CPU, however
- * the signal is cut.
+ * Compares log-mel frames with a reference in double precision (tests/golden/make_audio.py). The
+ * frames must be the same bit for bit on all instruction sets of this CPU, however the signal is
+ * cut.
  */
 #include "lib/test.h"
 
@@ -28,7 +28,7 @@ static float *noise(size_t n)
 
         x = x * 1664525 + 1013904223;
         v = (int)(x >> 16) - 32768;
-        /* Rounds down, also below zero. */
+        /* The division rounds down, also below zero. */
         out[i] = gain == 0 ? 0 : (float)(v >= 0 ? v / gain : -((-v + gain - 1) / gain)) / 32768;
     }
     return out;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests of the network for voice activity detection (VAD). Its probabilities are compared with
- * those of a network in double precision with the same weights (tests/golden/make_audio.py). Its
- * products must have the same bits on all instruction sets of this CPU. Invalid weight files are
- * refused.
+ * Tests the network for voice activity detection (VAD). Its probabilities are compared with those
+ * of a network in double precision with the same weights (tests/golden/make_audio.py). Its products
+ * must have the same bits on all instruction sets of this CPU. Invalid weight files are refused.
  */
 #include "lib/test.h"
 
@@ -37,7 +36,8 @@ static float worst_error(const struct vad_model *m, const float *samples, size_t
     return worst;
 }
 
-/* @i_row selects the expected row: 0 for the safetensors file, 1 for the .bin file. */
+/* Compares probabilities. @i_row selects the expected row: 0 for the safetensors file, 1 for the
+ * .bin file. */
 static void check_signals(const struct vad_model *m, uint32_t i_row, float tolerance)
 {
     FILE *f = fopen(test_golden("audio/vad.bin"), "rb");

@@ -5,5 +5,5 @@
 
 #include <stddef.h>
 
-/* The samples from -1 to 1, on the heap; NULL if the file has another format. */
+/* Returns the samples from -1 to 1, on the heap, or NULL if the file has another format. */
 float *wav_read(const char *path, size_t *ret_n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Passes over a row, compared with plain loops at every length, and bit for bit between the
+ * Compares passes over a row with plain loops at every length, and, bit for bit, between the
  * instruction sets of this CPU.
  */
 #include "lib/test.h"
@@ -113,7 +113,7 @@ static void check_masses(const struct row_kernels *kernels, const float *x, uint
         assert_true(y[i] == 0);
     sum = row_total(sums, n_runs);
     assert_true(fabs(sum - want_sum) <= 1e-6 * want_sum);
-    /* Without an output for the masses, and in place. */
+    /* Also works without an output for the masses, and in place. */
     kernels->masses(x, n, max, scale, NULL, again);
     assert_memory_equal(again, sums, n_runs * sizeof(*sums));
     memcpy(first, x, n * sizeof(*x));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Partial selection compared with full sorting. */
+/* Compares partial selection with full sorting. */
 #include "lib/test.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ static int compare(const void *a, const void *b)
     return cand_before(a, b) ? -1 : 1;
 }
 
-/* Many equal keys, so that ties matter. */
+/* Makes many equal keys, so that ties matter. */
 static void fill(struct rng *rng, struct cand *c, uint32_t n, uint32_t n_levels)
 {
     for (uint32_t i = 0; i < n; i++)

@@ -95,7 +95,8 @@ static int stall(struct fake_tier *t)
     return ends[0];
 }
 
-/* Data that is complete from the start may also come from a file. */
+/* Returns the blocks in a file, which the contract allows if the data is complete from the
+ * start. */
 static int fake_read(struct inf_tier *base, const uint8_t (*names)[32], uint32_t n,
                      uint32_t n_ahead, int *ret_fd)
 {

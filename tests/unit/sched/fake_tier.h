@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * A tier in memory that can inject faults.
+ * Implements a tier in memory that can inject faults.
  *
- * Blocks are stored in one memfd. It checks what the engine passes to it: seals, checksums, and
- * that a block comes after its parent. One thread calls it, as the contract says; others read the
- * counts.
+ * Blocks are stored in one memfd. The tier checks what the engine passes to it: seals, checksums,
+ * and that a block comes after its parent. Only one thread calls it, as the contract demands; other
+ * threads read the counts.
  */
 
 #include <stdatomic.h>

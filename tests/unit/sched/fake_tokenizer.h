@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * A tokenizer for tests of the scheduler, so that they depend on no vocabulary.
+ * Implements a tokenizer for tests of the scheduler, so that the tests depend on no vocabulary.
  *
- * Tokens 0–255 are bytes; FAKE_EOS ends the text; FAKE_WORDS + i is the i-th word below. It
- * replaces the library's functions in the program that links it.
+ * Tokens 0–255 are bytes; FAKE_EOS ends the text; FAKE_WORDS + i is the i-th word below. This
+ * tokenizer replaces the library's functions in the program that links it.
  */
 
 #include <infer/tokenizer.h>

@@ -218,7 +218,7 @@ void outcomes_equal(const struct outcome *a, const struct outcome *b)
     outcomes_close(a, b, 0);
 }
 
-/* Sums may be -infinity, for an impossible token. */
+/* Compares two sums, which are -infinity for an impossible token. */
 static void assert_near(double a, double b, double tolerance)
 {
     assert_true(a == b || fabs(a - b) <= tolerance);

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * A scheduler on the null device, and the results of its requests.
+ * Runs a scheduler on the null device, and collects the results of its requests.
  *
- * Without a thread the test calls rig_tick() itself, and so decides between which steps requests
- * join, leave and end.
+ * The scheduler has no thread: the test calls rig_tick(), and so decides between which steps
+ * requests join, leave and end.
  */
 
 #include "lib/test.h"
@@ -26,7 +26,7 @@ struct rig_params {
     uint32_t n_padding; /* logits of a row that belong to no token */
     struct inf_tier *tier;
     const struct file_map *weights; /* for the tier's names; NULL: none */
-    double tier_margin;             /* 0: every block found is loaded, however slowly */
+    double tier_margin;             /* 0: the engine loads each block that it finds */
     bool takes_copies;              /* blocks must be copied to be read, three at a time */
 };
 
@@ -36,7 +36,7 @@ struct rig {
     struct rng rng; /* decides when the tier works, if it has no thread */
 };
 
-/* The result of one choice. */
+/* Struct choice holds the result of one choice. */
 struct choice {
     struct str text;
     struct str ids; /* its tokens as int32_t */
@@ -61,7 +61,7 @@ void rig_done(struct rig *rig);
 uint64_t rig_submit(struct rig *rig, const struct inf_request *q);
 /* Reads all pending events into the outcomes, and checks their order. */
 void rig_collect(struct rig *rig, struct outcome *outcomes, uint32_t n);
-/* One tick, and some work of the tier. Returns the result of sched_tick(). */
+/* Runs one tick, and some work of the tier. Returns the result of sched_tick(). */
 bool rig_tick(struct rig *rig);
 /* Ticks and collects events until all requests have ended. */
 void rig_finish(struct rig *rig, struct outcome *outcomes, uint32_t n);
@@ -73,7 +73,8 @@ void outcomes_equal(const struct outcome *a, const struct outcome *b);
 /* Compares outcomes; sums of log-probabilities may differ by this much. */
 void outcomes_close(const struct outcome *a, const struct outcome *b, double tolerance);
 
-/* A prompt of @n random bytes and random sampling options, made from @seed. */
+/* Struct random_request holds a prompt of random bytes and random sampling options, made from a
+ * seed. */
 struct random_request {
     int32_t tokens[64];
     struct inf_request q;
@@ -83,5 +84,5 @@ void random_request(struct random_request *r, uint64_t seed, uint32_t max_prompt
 /* Fills @tokens [n]: the first @n_common tokens depend on @family, the others on @seed. */
 struct inf_request family_prompt(int32_t *tokens, uint32_t n, uint64_t family, uint32_t n_common,
                                  uint64_t seed);
-/* A random request; its prompt belongs to one of a few families and one of some tenants. */
+/* Makes a random request. Its prompt belongs to one of a few families and one of some tenants. */
 void family_request(struct random_request *r, uint64_t seed);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A device that returns lists of the largest logits gives the same results as one that returns
- * whole rows. The null device fills a row with NaN if it returned a list for it.
+ * Tests that a device that returns lists of the largest logits gives the same results as a device
+ * that returns whole rows. The null device fills a row with NaN if it returned a list for it.
  */
 #include "rig.h"
 
@@ -12,7 +12,7 @@
 static struct outcome with[N_REQUESTS], without[N_REQUESTS];
 static struct random_request requests[N_REQUESTS];
 
-/* Many values are equal, and some are impossible (-infinity). */
+/* Makes logits of which many are equal and some are impossible (-infinity). */
 static void stepped(void *data, const struct null_row *row, float *logits, uint32_t n_vocab)
 {
     struct rng rng;
@@ -26,7 +26,7 @@ static void stepped(void *data, const struct null_row *row, float *logits, uint3
     }
 }
 
-/* Half of the requests can be answered from lists. */
+/* Makes requests, half of which can be answered from lists. */
 static void make_requests(uint64_t seed)
 {
     struct rng rng;
@@ -100,7 +100,7 @@ TEST(equal_and_impossible_logits_change_nothing)
     }
 }
 
-/* The largest logits include entries that are not tokens: then whole rows are fetched. */
+/* When the largest logits include entries that are not tokens, the engine fetches whole rows. */
 TEST(rows_may_be_wider_than_the_vocabulary)
 {
     for (uint64_t seed = 7; seed < 10; seed++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text output: whole code points, nothing of a stop string, each token once. */
+/* Tests text output: it has whole code points, no part of a stop string, and each token once. */
 #include "lib/test.h"
 
 #include "core/macros.h"
@@ -74,7 +74,7 @@ TEST(stop_strings_match_at_every_split)
     assert_int_equal(res.n_tokens, strlen(res.text.data));
     str_done(&res.text);
 
-    /* The same with "stop" as one token. */
+    /* Uses the same text, with "stop" as one token. */
     n = 0;
     for (const char *p = "xs"; *p; p++)
         tokens[n++] = *p;

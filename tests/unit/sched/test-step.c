@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A step allocates nothing: the linker routes malloc and related functions through the counters
- * below. Whole ticks do not allocate either, once the event logs have reached their size.
+ * Tests that a step allocates nothing: the linker routes malloc and related functions through the
+ * counters below. Whole ticks do not allocate either, once the event logs have reached their size.
  */
 #include "rig.h"
 

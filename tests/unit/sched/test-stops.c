@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stop strings compared with a search of the whole text. */
+/* Compares stop strings with a search of the whole text. */
 #include "lib/test.h"
 
 #include "core/macros.h"
@@ -12,7 +12,7 @@ struct want {
     uint32_t i_stop;
 };
 
-/* The match that ends first; the longest of those. */
+/* Returns the match that ends first; if several end there, the longest. */
 static struct want search(const struct inf_stop *stops, size_t n, const char *text, size_t len)
 {
     for (size_t end = 1; end <= len; end++) {

@@ -45,7 +45,7 @@ TEST(waits_end_in_the_order_of_their_beginning)
     loop_wait_start(&queue, &a);
     loop_wait_start(&queue, &b);
     loop_wait_start(&queue, &c);
-    /* A restarted one moves to the end, a stopped one never fires. */
+    /* A restarted timeout moves to the end; a stopped timeout never fires. */
     loop_wait_start(&queue, &a);
     loop_wait_stop(&b);
     loop_wait_stop(&b);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of services, as C sees it. */
+/* Tests the table of services that the C programs use. */
 #include <string.h>
 
 #include "common/config/config.h"

@@ -18,7 +18,8 @@ static json_t *load(const char *path)
     return j;
 }
 
-/* The tokenizer of @cases; NULL if it belongs to the data directory and is missing there. */
+/* Opens the tokenizer of @cases; returns NULL if it belongs to the data directory and is missing
+ * there. */
 static struct inf_tokenizer *open_for(const json_t *cases)
 {
     const char *data = json_string_value(json_object_get(cases, "data"));
@@ -74,7 +75,7 @@ static void check_ids(const char *file, size_t i, const struct inf_tokenizer *to
     free(ids);
 }
 
-/* Decodes all at once, and token by token. */
+/* Checks the decoded text, for all tokens at once and token by token. */
 static void check_text(const char *file, size_t i, const struct inf_tokenizer *tok,
                        const json_t *want_ids, const json_t *want, bool stream)
 {

@@ -178,7 +178,7 @@ TEST(long_texts_take_linear_time)
     assert_true(clock_usec() - start < 60 * 1000000u);
 }
 
-/* The token with the longest text. */
+/* Returns the token with the longest text. */
 static size_t longest_piece(const struct inf_tokenizer *tok, char *buf, size_t size)
 {
     int32_t longest = 0;
@@ -195,7 +195,7 @@ static size_t longest_piece(const struct inf_tokenizer *tok, char *buf, size_t s
     return inf_tokenizer_token_bytes(tok, longest, (unsigned char *)buf, size);
 }
 
-/* A text of @n tokens fits if @n tokens are allowed, and does not fit if one less is. */
+/* Checks that a text of n tokens fits if n tokens are allowed, and does not fit if n - 1 are. */
 static void check_limit(const struct inf_tokenizer *tok, const char *text, size_t len)
 {
     const struct inf_encode_text whole = {text, len};

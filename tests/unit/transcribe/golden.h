@@ -28,7 +28,7 @@ static inline int32_t golden_int(FILE *f)
     return v;
 }
 
-/* @n values of @size bytes on the heap. */
+/* Reads @n values of @size bytes to the heap. */
 static inline void *golden_array(FILE *f, size_t n, size_t size)
 {
     void *values = calloc(n + 1, size);
@@ -38,7 +38,7 @@ static inline void *golden_array(FILE *f, size_t n, size_t size)
     return values;
 }
 
-/* A count, then that many values, on the heap. */
+/* Reads a count, and then that many values to the heap. */
 static inline int32_t *golden_row(FILE *f, size_t *ret_n)
 {
     *ret_n = (size_t)golden_int(f);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prompts, temperatures and segments of whole recordings, with given results of each window,
- * compared with openai-whisper's transcribe() (tests/golden).
+ * Compares prompts, temperatures and segments of whole recordings, with given results of each
+ * window, with those of openai-whisper's transcribe() (tests/golden).
  */
 #include "unit/transcribe/golden.h"
 
@@ -79,7 +79,7 @@ static void keep(struct pieces *pieces, const struct longform_segment *s, const 
     memcpy(piece->tokens, tokens + s->first, piece->n_tokens * sizeof(int32_t));
 }
 
-/* One call of the decoder: its expected arguments, and its result. */
+/* Checks the arguments of one call of the decoder, and gives its result to @lf. */
 static void run_window(struct longform *lf, uint64_t n_frames, FILE *f, struct pieces *pieces)
 {
     const struct longform_segment *segments;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* All attention kernels and their table. Include it after a simd-<isa>.h and a simd-bf16….h. */
+/* Defines all attention kernels and their table. Include it after a simd-<isa>.h and a
+ * simd-bf16….h. */
 
 #include "backend/cpu/attn/attn-simd.h"
 
@@ -16,7 +17,7 @@
 
 #define ATTN_FNS(rung, flags) ATTN_FNS_WITH(rung, flags, scores_bf16, values_bf16)
 
-/* The table with other kernels for BF16. */
+/* Defines the table of an instruction set, with the given BF16 kernels for scores and values. */
 #define ATTN_FNS_WITH(rung, flags, scores_pairs, values_pairs)                                     \
     {                                                                                              \
         .name = rung, .cpu_flags = flags,                                                          \

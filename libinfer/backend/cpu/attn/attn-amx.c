@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Attention kernels for BF16 keys and values in AMX tiles
+ * Computes attention with BF16 keys and values in AMX tiles.
  *
- * A head of a block is stored as a tile of the second factor is loaded: pairs of elements (keys) or
- * of tokens (values), 16 columns side by side. matmul-amx.c describes the order of a tile's sums.
- * Missing rows, and weights of tokens that a row does not see, are zeros. Rows share a pass over
- * values only if they see the same tokens, so a row never multiplies tokens it does not see. Head
- * sizes that are not whole tiles, and all other formats, use vector kernels.
+ * The K or V of a head in a block is stored in the order in which a tile of the second factor is
+ * loaded: pairs of elements (keys) or of tokens (values), 16 columns side by side. matmul-amx.c
+ * describes the order of a tile's sums. If a tile has fewer than 16 rows, the missing rows count as
+ * zeros. Rows are multiplied by the values together only if they see the same range of tokens. If
+ * the range does not begin or end at the edge of a tile, the other tokens of the tile count as
+ * zeros, and so do their weights. Head sizes that are not whole tiles, and all other formats, use
+ * vector kernels.
  */
 #include "backend/cpu/simd/simd-avx512.h"
 
@@ -18,14 +20,14 @@
 #include "core/cpu.h"
 
 #define TILE_N     16u /* rows of a tile, and floats of a row */
-#define TILE_PAIRS 16u /* of a row: 32 numbers, 64 bytes */
+#define TILE_PAIRS 16u /* pairs in a row: 32 numbers, 64 bytes */
 
 static bool whole_tiles(const struct attn_args *args)
 {
     return args->head_dim % TILE_K == 0 && args->block_tokens % TILE_K == 0;
 }
 
-/* c = a × b or c += a × b. Strides are in bytes. */
+/* Describes a product c = a × b, or c += a × b if `adds` is set. Strides are in bytes. */
 struct step {
     float *c;
     size_t ldc;
@@ -42,7 +44,7 @@ ALWAYS_INLINE void *line_at(const void *p, size_t ld, uint32_t n)
     return (char *)p + n * ld;
 }
 
-/* The part of the product @all that begins at row @m and column @j. */
+/* Returns the part of the product @all that begins at row @m and column @j. */
 ALWAYS_INLINE struct step part_of(const struct step *all, uint32_t m, uint32_t j)
 {
     struct step s = *all;
@@ -53,7 +55,7 @@ ALWAYS_INLINE struct step part_of(const struct step *all, uint32_t m, uint32_t j
     return s;
 }
 
-/* 32 rows × 32 columns in tiles 0 … 3. */
+/* Computes 32 rows × 32 columns, with sums in tiles 0 … 3. */
 ALWAYS_INLINE void step_32_32(const struct step *s)
 {
     float *lower = line_at(s->c, s->ldc, TILE_N);
@@ -87,7 +89,7 @@ ALWAYS_INLINE void step_32_32(const struct step *s)
     _tile_stored(3, lower + TILE_N, s->ldc);
 }
 
-/* 16 rows × 16 columns in tile 0. */
+/* Computes 16 rows × 16 columns, with sums in tile 0. */
 ALWAYS_INLINE void step_16_16(const struct step *s)
 {
     if (s->adds)
@@ -102,7 +104,7 @@ ALWAYS_INLINE void step_16_16(const struct step *s)
     _tile_stored(0, s->c, s->ldc);
 }
 
-/* Fewer than 16 rows × 16 columns, by way of copies. */
+/* Computes fewer than 16 rows × 16 columns, with copies of a and c that are padded with zeros. */
 static void step_rest(const struct step *s, uint32_t n_rows)
 {
     uint32_t a[TILE_N][TILE_PAIRS] __attribute__((aligned(64))) = {0};
@@ -123,7 +125,7 @@ static void step_rest(const struct step *s, uint32_t n_rows)
         memcpy((float *)line_at(s->c, s->ldc, m), c[m], sizeof(c[m]));
 }
 
-/* Any number of rows, @n columns: a multiple of 16. */
+/* Computes @n_rows rows × @n columns; @n is a multiple of 16. */
 static void multiply_steps(const struct step *all, uint32_t n_rows, uint32_t n)
 {
     uint32_t m = 0;
@@ -168,12 +170,12 @@ static void scores_tiles(const struct attn_args *args)
         return;
     tiles_configure();
     multiply_steps(&s, args->n_rows, hi - lo);
-    /* Tiles in use make thread switches more expensive. */
+    /* While a thread has tiles in use, switching to another thread is more expensive. */
     _tile_release();
 }
 
-/* Tokens @t … @t + 31, of which @range are seen. The others may hold anything and count as
- * zeros. */
+/* Multiplies by the values of the tokens @t … @t + 31. Tokens outside @range may hold anything and
+ * count as zeros. */
 static void multiply_edge(const struct attn_args *args, struct step s, uint32_t n_rows,
                           const struct attn_range *range, uint32_t t)
 {
@@ -195,7 +197,7 @@ static void multiply_edge(const struct attn_args *args, struct step s, uint32_t 
 
 #define ROWS 32u /* rows whose weights are converted to BF16 together */
 
-/* At most ROWS rows from @m on, which all see the same tokens. */
+/* Adds weights × values for at most ROWS rows from @m on, which all see the same tokens. */
 static void value_tiles(const struct attn_args *args, uint32_t m, uint32_t n_rows)
 {
     uint32_t pairs[ROWS][ATTN_TOKENS_MAX / 2] __attribute__((aligned(64)));

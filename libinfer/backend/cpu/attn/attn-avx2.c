@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention kernels for AVX2. */
+/* Compiles the attention kernels for AVX2. */
 #include "backend/cpu/simd/simd-avx2.h"
 
 #include "backend/cpu/simd/simd-bf16.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention kernels for AVX-512. */
+/* Compiles the attention kernels for AVX-512. */
 #include "backend/cpu/simd/simd-avx512.h"
 
 #include "backend/cpu/simd/simd-bf16.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention kernels for AVX-512 with BF16 products. */
+/* Compiles the attention kernels for AVX-512 with BF16 products. */
 #include "backend/cpu/simd/simd-avx512.h"
 
 #include "backend/cpu/simd/simd-bf16-avx512.h"

@@ -3,11 +3,12 @@
 /*
  * Computes attention with keys and values that are stored as FP8. Include it after attn-simd.h.
  *
- * The products are those of F16. The bits of E4M3 are moved into F16, which makes the numbers 256
- * times too small. Scores and weights are multiplied by the tokens' scales.
+ * Products are computed as for F16. The bits of an E4M3 number are moved to the places that they
+ * have in an F16 number, so the number becomes 256 times too small. Scores and weights are
+ * multiplied by the tokens' scales, which correct this.
  */
 
-/* Multiplies scores or weights of each row by the scales of the tokens of its range. */
+/* Multiplies the scores or weights of each row by the scales of the tokens that the row sees. */
 static void fp8_scale(const struct attn_args *args)
 {
     const uint16_t *scales =

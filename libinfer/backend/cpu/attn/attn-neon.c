@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention kernels for NEON. */
+/* Compiles the attention kernels for NEON. */
 #include "backend/cpu/simd/simd-neon.h"
 
 #include "backend/cpu/simd/simd-bf16.h"

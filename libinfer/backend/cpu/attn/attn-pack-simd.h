@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Conversion of keys, values and queries to their stored formats: rotation, then quantization.
- * Include it after attn-row-simd.h.
+ * Converts keys, values and queries to their stored formats: rotates them where the format requires
+ * it, then quantizes them. Include it after attn-row-simd.h.
  */
 
-/* Clamped, so that no conversion is out of range; NaN becomes the lower limit. */
+/* Converts @n numbers x × factor to int8. Clamps them first, so that no conversion is out of range;
+ * NaN becomes the lower limit. */
 static void to_int8(int8_t *q, const float *x, float factor, uint32_t n)
 {
     float y[ATTN_Q8_BLOCK];
@@ -43,7 +44,8 @@ static void quantise(int8_t *q, float *scales, const float *x, bool half_scales,
     }
 }
 
-/* n / 2 pairs of elements @stride apart, in vectors: the sum and the difference. */
+/* Does one step of the rotation: replaces the elements of each of n / 2 pairs, which are @stride
+ * apart, by their sum and their difference. */
 ALWAYS_INLINE void rotate_far(float *x, uint32_t n, uint32_t stride)
 {
     for (uint32_t i = 0; i < n; i += 2 * stride)
@@ -55,8 +57,9 @@ ALWAYS_INLINE void rotate_far(float *x, uint32_t n, uint32_t stride)
         }
 }
 
-/* Two vectors of neighbors. Interleaving the results of pairs that were VF_N apart gives the pairs
- * that are half as far apart. */
+/* Does the steps of the rotation in which the elements of a pair are at most VF_N apart, for two
+ * neighboring vectors. Each step interleaves its sums and differences. This brings the elements of
+ * each pair of the next step, which are half as far apart, to equal places in the two vectors. */
 ALWAYS_INLINE void rotate_near(float *x, vf factor)
 {
     vf a = vf_load(x), b = vf_load(x + VF_N);
@@ -84,7 +87,7 @@ static void rotate(float *x, uint32_t n)
     }
 }
 
-/* The largest magnitude of x. *ret_rest is 0, or NaN if an element is NaN or infinite. */
+/* Returns the largest magnitude of x. *ret_rest is 0, or NaN if an element is NaN or infinite. */
 ALWAYS_INLINE float magnitude(const float *x, uint32_t n, float *ret_rest)
 {
     vf top = vf_set1(0), rest = top;
@@ -99,15 +102,17 @@ ALWAYS_INLINE float magnitude(const float *x, uint32_t n, float *ret_rest)
     return vf_top(top);
 }
 
-/* A scale as stored: NaN if it or @rest is not a number. */
+/* Returns @scale rounded to F16, as it is stored, or NaN if the rounded scale is not finite or
+ * @rest is NaN. */
 static float half_scale(float scale, float rest)
 {
     scale = f16_to_f32(f16_from_f32(scale + rest));
     return isfinite(scale) ? scale : NAN;
 }
 
-/* Index of the nearest level. Bits of magnitudes compare like the magnitudes, and compilers
- * vectorize integer comparisons. */
+/* Returns the index of the level of Q4_0 that is nearest to @x. The bits of magnitudes are compared
+ * as integers: they have the same order as the magnitudes, and compilers vectorize integer
+ * comparisons. */
 ALWAYS_INLINE int32_t nearest_level(float x)
 {
     const uint32_t u = half_bits_f32(x);

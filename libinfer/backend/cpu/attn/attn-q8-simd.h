@@ -5,15 +5,15 @@
  * after attn-pack-simd.h.
  *
  * The dot instructions multiply unsigned bytes by signed bytes. For scores the keys are the
- * unsigned factor: 128 is added to each element, and 128 × the sum of the query is subtracted from
- * the product. For results the weights are the unsigned factor: they are positive numbers of 16
- * bits, whose high and low bytes are multiplied one after the other. Sums over 32 elements of a
- * key, or over the tokens of a block, are exact. Q4_0 levels are converted to bytes when they are
- * loaded.
+ * unsigned factor: 128 is added to each element, and 128 × the sum of the query's elements is
+ * subtracted from the product. For results the weights of attention are the unsigned factor: they
+ * are positive numbers of 16 bits, whose high and low bytes are multiplied one after the other.
+ * Sums over 32 elements of a key, or over the tokens of a block, are exact. Q4_0 levels are
+ * converted to bytes when they are loaded.
  */
 
-/* Writes to @q the elements as int8 [head_dim], then a float scale for each block of 32 elements,
- * then the sum of each block times -128 as int32. */
+/* Writes the query x × scale to @q: first its elements as int8 [head_dim], then a float scale for
+ * each block of 32 elements, then for each block the sum of its elements × -128, as int32. */
 static void query_q8(float *q, const float *x, float scale, uint32_t head_dim)
 {
     const uint32_t n_blocks = head_dim / ATTN_Q8_BLOCK;
@@ -66,8 +66,8 @@ ALWAYS_INLINE void prefetch_vector(const void *p, size_t at)
     __builtin_prefetch((const char *)p + at, 0, 3);
 }
 
-/* Adds to @dot the products of the elements 4 @k … 4 @k + 3: those of nr vectors of keys, times
- * those of mr queries. */
+/* Adds to @dot the products of the elements 4 @k … 4 @k + 3 of nr vectors of keys and of mr
+ * queries. */
 ALWAYS_INLINE void q8_step(vi dot[8][4], const vi key[4], const float *q, uint32_t hd, uint32_t k,
                            const uint32_t mr, const uint32_t nr)
 {
@@ -87,7 +87,7 @@ ALWAYS_INLINE void q8_score_tile(const struct attn_args *args, uint32_t m, uint3
 {
     const uint32_t hd = args->head_dim, bt = args->block_tokens;
     const bool halves = codec == CODEC_Q4_0;
-    const uint32_t n_quads = halves ? 4 : 8; /* loads of four bytes for one token of a block */
+    const uint32_t n_quads = halves ? 4 : 8; /* groups of four bytes of one token in one block */
     const uint8_t *keys = args->kv;
     const size_t size = (size_t)hd * bt / (halves ? 2 : 1);
     const uint16_t *scales = (const uint16_t *)(keys + size);

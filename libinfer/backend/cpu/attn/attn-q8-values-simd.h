@@ -3,9 +3,10 @@
 /* Multiplies the weights of attention by values that are stored as Q8_0 or Q4_0. Include this file
  * after attn-q8-simd.h, which explains the arithmetic. */
 
-/* In a block of 32 elements of V each token has a scale. Its share is that scale, divided by @unit:
- * weight × share, rounded, is a whole number of at most 65535. Rows that see the same range of
- * tokens use the same shares. */
+/* Holds the shares of tokens. Each token has one scale for each block of 32 elements of V. The
+ * token's share is this scale divided by `unit`. `unit` is so large that weight × share is at most
+ * 65535; this product is rounded to a whole number. Rows that see the same range of tokens use the
+ * same shares. */
 struct q8_shares {
     struct attn_range range;
     float unit;
@@ -48,15 +49,15 @@ static void q8_shares_set(struct q8_shares *x, const struct attn_args *args, uin
         vf_store(x->share + t, vf_mul(vf_load(x->share + t), vf_set1(inverse)));
 }
 
-/* The weights of some rows: their high bytes are in bytes[row][0], their low bytes in
+/* Holds the weights of some rows: the high bytes in bytes[row][0], the low bytes in
  * bytes[row][1]. */
 struct q8_weights {
     uint8_t bytes[ATTN_Q8_VR][2][ATTN_TOKENS_MAX];
     float unit[ATTN_Q8_VR];
 };
 
-/* Stores the weights of row @m as row @i of @w. The tokens in @begin … @end - 1 that the row does
- * not see get 0. */
+/* Stores the weights of row @m as row @i of @w. Tokens in @begin … @end - 1 that the row does not
+ * see get the weight 0. */
 ALWAYS_INLINE void q8_weights_set(struct q8_weights *w, const struct attn_args *args,
                                   const struct q8_shares *x, uint32_t i, uint32_t m, uint32_t begin,
                                   uint32_t end)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attention kernels: the reference definition
+ * Defines the attention kernels in plain C. They are the reference for the fast kernels.
  *
- * Sums over a block are double and rounded to float once. attn.h describes the memory layout of
- * blocks and what is rounded before multiplication.
+ * Sums over a block are computed in double precision and rounded to float once. attn.h describes
+ * the memory layout of blocks and what is rounded before multiplication.
  */
 #include "backend/cpu/attn/attn.h"
 
@@ -15,7 +15,7 @@
 
 static const int8_t q4_levels[16] = CODEC_Q4_LEVELS;
 
-/* The scales that follow the int8 elements of a Q8_0 query. */
+/* Returns the scales that follow the int8 elements of a Q8_0 query. */
 static const float *query_scales(const float *q, uint32_t head_dim)
 {
     return q + head_dim / 4;
@@ -73,8 +73,8 @@ static void rotate_ref(float *x, uint32_t n)
     }
 }
 
-/* The binary16 scale that maps the largest magnitude to @most; NaN if an element is not a
- * number. */
+/* Returns the binary16 scale with which the largest magnitude becomes @most, or NaN if an element
+ * is NaN. */
 static float half_scale(const float *x, uint32_t n, float most)
 {
     float top = 0, rest = 0, scale;
@@ -87,7 +87,8 @@ static float half_scale(const float *x, uint32_t n, float most)
     return isfinite(scale) ? scale : NAN;
 }
 
-/* Half way between two levels, the level of smaller magnitude wins; 0 keeps its sign. */
+/* Returns the level that is nearest to @x. Half way between two levels, it is the level of smaller
+ * magnitude; 0 keeps its sign. */
 static uint8_t nearest_level(float x)
 {
     uint8_t i = 8;
@@ -151,7 +152,7 @@ static const float *row_of(const float *x, const struct attn_args *args, uint32_
     return x + (size_t)row * args->head_dim;
 }
 
-/* The scale of block @b of token @t. */
+/* Returns the scale of block @b of token @t. */
 static float scale_of(const struct attn_args *args, enum codec format, uint32_t b, uint32_t t)
 {
     const uint32_t n_bits = codec_info(format)->n_bits;
@@ -184,7 +185,7 @@ static double score_float(const struct attn_args *args, uint32_t row, uint32_t t
     return format == CODEC_FP8 ? sum * (double)scale_of(args, format, 0, t) : sum;
 }
 
-/* The level of the low or the high half of a Q4_0 byte. */
+/* Returns the level of the low (@half 0) or the high half of a Q4_0 byte. */
 static int32_t level_of(uint8_t byte, uint32_t half)
 {
     return q4_levels[half ? byte >> 4 : byte & 15];
@@ -277,7 +278,8 @@ static double value_q8(const struct attn_args *args, uint32_t row, uint32_t d, e
     }
     inverse = top > 0 && rest == 0 ? 65535 / top : 0;
     for (uint32_t t = lo; t < hi && inverse > 0; t++)
-        if (!isnan(p[t])) /* otherwise the sum of the row's weights is NaN already */
+        if (!isnan(p[t])) /* if p[t] is NaN, the sum of the row's weights is NaN, and so are its
+                             results */
             sum += (int32_t)rintf(p[t] * (scale_of(args, format, b, t) * inverse)) *
                    value_of(args, format, t, d);
     return (double)sum * (double)(top + rest) / 65535;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Attention kernels on single rows: queries, softmax, merging. Include it after attn-simd.h.
+ * Defines the attention kernels that work on single rows: they prepare queries, do the softmax, and
+ * merge results. Include it after attn-simd.h.
  */
 
 #include <math.h>
@@ -36,7 +37,7 @@ static float exp_of(float x)
     return y[0];
 }
 
-/* The largest of @max and s[0 … n-1]. NaN is ignored. */
+/* Returns the largest of @max and s[0 … n-1]. NaN is ignored. */
 ALWAYS_INLINE float row_max(const float *s, uint32_t n, float max)
 {
     const vf old = vf_set1(max);
@@ -81,7 +82,7 @@ static float softmax(float *s, uint32_t n, float *max, float *sum)
         const uint32_t at = i + j * VF_N, rest = at >= n ? 0 : n - at < VF_N ? n - at : VF_N;
 
         if (rest > 0) {
-            /* Absent elements must add 0, not exp(-max). */
+            /* Elements beyond the row must add 0 to the sum, not exp(-max). */
             vf_store_n(s + at, vf_exp(vf_sub(vf_load_n(s + at, rest), m)), rest);
             total[j] = vf_add(total[j], vf_load_n(s + at, rest));
         }

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Attention kernels, written with the vector operations of a simd-<isa>.h that is included before
+ * Defines attention kernels with the vector operations of a simd-<isa>.h, which must be included
+ * before this file.
  *
- * Scores and values are the same small product. A tile of mr rows × nr vectors of columns stays in
- * registers while it walks over units of k. For each unit it loads nr vectors of the block once and
- * broadcasts mr units of the rows. A unit is one number or a pair of BF16. Units that only some
- * rows of a tile see are masked one by one: the staircase of causal attention. There is no include
- * guard: each ISA file includes this once and names the table.
+ * One small matrix product computes the scores (q · K) as well as the results (weights · V). The
+ * sums of a tile of mr rows × nr vectors of columns stay in registers while a loop runs over units
+ * of k, the dimension that is summed. A unit is one number or a pair of BF16. For each unit the
+ * loop loads nr vectors of the block once and broadcasts mr units of the rows. In causal attention
+ * a row sees more tokens than the rows before it, so only some rows of a tile see the last units;
+ * these units are masked one by one. There is no include guard: each file of an instruction set
+ * includes this file once and names the table.
  */
 
 #include "backend/cpu/attn/attn.h"
@@ -17,21 +20,23 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* A product of some rows: c[mr, N] = a[mr, K] × b[K, N], or +=, in units. */
+/* Describes a product of some rows: c[mr, N] = a[mr, K] × b[K, N] for scores, += for values. K
+ * counts units. */
 struct tile_args {
     float *c;
     size_t ldc;
-    const uint32_t *a; /* bits of a float, or two BF16 */
+    const uint32_t *a; /* each is the bits of a float, or two BF16 */
     size_t lda;
     const void *b, *ahead;
     size_t ldb;
-    const struct attn_range *range; /* token ranges, tokens being the units of values; NULL:
-                                       scores */
+    const struct attn_range *range; /* for values, whose units are tokens: the tokens that each row
+                                       sees; for scores: NULL */
     uint32_t N;
     uint32_t k0, k1, k2, k3; /* all rows see units k1 … k2 - 1, some rows see the others */
 };
 
-/* Loads a vector of units from @n on: BF16 as bits of pairs, FP8 256 times too small. */
+/* Loads a vector of units of @b from unit @n on: BF16 as the bits of pairs, FP8 as numbers that are
+ * 256 times too small. */
 ALWAYS_INLINE vi b_load(const void *b, size_t n, enum codec format)
 {
     switch (format) {
@@ -73,7 +78,7 @@ ALWAYS_INLINE vf step(vf acc, uint32_t a, vi b, enum codec format)
     return vf_fma(vf_from_bits(vi_set1((int32_t)a)), vf_from_bits(b), acc);
 }
 
-/* Mask of the parts of unit @k that a row sees. */
+/* Returns a mask for the bits of those parts of unit @k that a row sees. */
 ALWAYS_INLINE uint32_t unit_mask(const struct attn_range *range, uint32_t k, enum codec format)
 {
     if (format != CODEC_BF16)
@@ -82,7 +87,7 @@ ALWAYS_INLINE uint32_t unit_mask(const struct attn_range *range, uint32_t k, enu
            (2 * k + 1 >= range->lo && 2 * k + 1 < range->hi ? 0xffff0000u : 0);
 }
 
-/* Units that only some rows see. */
+/* Adds the products of units that only some rows of the tile see. */
 ALWAYS_INLINE void partial_units(const struct tile_args *t, uint32_t n, uint32_t begin,
                                  uint32_t end, const uint32_t mr, const uint32_t nr, vf acc[8][8],
                                  enum codec format)
@@ -105,7 +110,8 @@ ALWAYS_INLINE void partial_units(const struct tile_args *t, uint32_t n, uint32_t
     }
 }
 
-/* A tile of mr rows and nr whole vectors of columns from @n on; mr and nr are constants. */
+/* Computes a tile of mr rows and nr whole vectors of columns from @n on, where mr and nr are
+ * constants. */
 ALWAYS_INLINE void tile(const struct tile_args *t, uint32_t n, const uint32_t mr, const uint32_t nr,
                         enum codec format)
 {
@@ -149,7 +155,7 @@ ALWAYS_INLINE void tile(const struct tile_args *t, uint32_t n, const uint32_t mr
             vf_store(t->c + i * t->ldc + n + j * VF_N, acc[i][j]);
 }
 
-/* The last @rest < VF_N columns of values, one row. */
+/* Computes the last @rest < VF_N columns of values for one row. */
 ALWAYS_INLINE void columns_rest(const struct tile_args *t, uint32_t i, uint32_t n, uint32_t rest,
                                 enum codec format)
 {
@@ -166,7 +172,7 @@ ALWAYS_INLINE void columns_rest(const struct tile_args *t, uint32_t i, uint32_t 
     vf_store_n(c, acc, rest);
 }
 
-/* All columns of mr rows, at most nr vectors at a time. */
+/* Computes all columns of mr rows, at most nr vectors at a time. */
 ALWAYS_INLINE void columns(const struct tile_args *t, const uint32_t mr, const uint32_t nr,
                            enum codec format)
 {
@@ -189,7 +195,7 @@ ALWAYS_INLINE void columns(const struct tile_args *t, const uint32_t mr, const u
             columns_rest(t, i, n, t->N - n, format);
 }
 
-/* Scores of mr rows from @m on. */
+/* Computes the scores of mr rows from row @m on. */
 ALWAYS_INLINE void score_rows(const struct attn_args *args, uint32_t m, const uint32_t mr,
                               const uint32_t nr, enum codec format)
 {
@@ -210,7 +216,8 @@ ALWAYS_INLINE void score_rows(const struct attn_args *args, uint32_t m, const ui
     columns(&t, mr, nr, format);
 }
 
-/* Weights of mr rows as pairs of BF16, the range of tokens rounded to whole pairs. */
+/* Converts the weights of mr rows to pairs of BF16. The range of tokens is widened to whole pairs
+ * first. */
 ALWAYS_INLINE void pair_weights(const struct attn_args *args, uint32_t m, const uint32_t mr,
                                 uint32_t begin, uint32_t end, uint32_t *pairs)
 {
@@ -219,7 +226,7 @@ ALWAYS_INLINE void pair_weights(const struct attn_args *args, uint32_t m, const 
                    args->s + (size_t)(m + i) * args->block_tokens + begin, end - begin);
 }
 
-/* Values of mr rows from @m on. */
+/* Adds weights × values for mr rows from row @m on. */
 ALWAYS_INLINE void value_rows(const struct attn_args *args, uint32_t m, const uint32_t mr,
                               const uint32_t nr, enum codec format)
 {
@@ -256,7 +263,8 @@ ALWAYS_INLINE void value_rows(const struct attn_args *args, uint32_t m, const ui
         columns(&t, mr, nr, format);
 }
 
-/* Splits the rows of a call into tiles. @rows is score_rows or value_rows. */
+/* Splits the rows of a call into tiles. @rows is the function for a tile: score_rows or
+ * value_rows. */
 #define FOR_ROWS(rows, args, format)                                                               \
     do {                                                                                           \
         uint32_t m = 0;                                                                            \

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Selection of attention kernels. */
+/* Selects the attention kernels for a CPU. */
 #include "backend/cpu/attn/attn.h"
 
-/* The first row whose flags the CPU supports wins. The reference needs none and comes last. */
+/* attn_pick() returns the first kernels whose flags the CPU supports. The reference needs no flags,
+ * so it comes last. */
 static const struct attn_fns *const table[] = {
 #if defined(__x86_64__)
     &attn_amx, &attn_avx512bf16, &attn_avx512, &attn_avx2,

@@ -2,15 +2,15 @@
 #pragma once
 
 /*
- * Attention kernels over one block of the KV store
+ * Declares the attention kernels, each of which processes one block of the KV store.
  *
- * The rows of a tile pass over a block together: scores() computes q · K, softmax() turns the
- * scores of a row into weights (the online softmax of Milakov and Gimelshein 2018), values() adds
- * weights · V. Each row sees a range of the block's tokens. Tokens outside it cost almost nothing,
- * and their bits are never used.
+ * A row is one query head of one token. A call processes the rows of a tile together: scores()
+ * computes q · K, softmax() turns the scores of a row into weights (the online softmax of Milakov
+ * and Gimelshein 2018), values() adds weights · V. Each row sees a range of the block's tokens.
+ * Tokens outside this range cost almost nothing, and their bits are never used.
  *
- * Memory layout of a head of a block, chosen so that a vector holds the neighboring tokens (keys)
- * or neighboring elements (values) that are added together; bt is block_tokens:
+ * The table shows how a block stores the K or V of one head. With this layout the lanes of a vector
+ * are neighboring tokens (keys) or neighboring elements (values). bt is block_tokens:
  *
  *   format   keys                                       values
  *   F32,F16  [head_dim][bt]                             [bt][head_dim]
@@ -21,14 +21,14 @@
  *            then F16 scales [head_dim / 32][bt]        then F16 scales [head_dim / 32][bt]
  *   FP8      [head_dim][bt]; then F16 scales [bt]       [bt][head_dim]; then F16 scales [bt]
  *
- * Byte i of the 16 bytes of a Q4_0 block has element i in its low bits and element i + 16 in its
- * high bits, so that no byte belongs to two tokens.
+ * A Q4_0 block is 32 elements of one token. Byte i of its 16 bytes has element i in its low bits
+ * and element i + 16 in its high bits, so that no byte belongs to two tokens.
  *
  * With BF16, queries and weights are rounded to BF16 too. With Q8_0 and Q4_0, queries are blocks of
- * 32 int8 with a float scale. Each weight is multiplied by the size of its token's scale, divided
- * by the largest that the row sees in the block, and rounded to 16 bits. Sums of a block are exact
- * integers. Queries of Q4_0 are rotated (quant/codec.h), and so are the sums of its values, until
- * rotate() is applied to them again.
+ * 32 int8 with a float scale. Each weight is multiplied by its token's scale, divided by the
+ * largest scale that the row sees in the block, and rounded to 16 bits. The sums over a block are
+ * exact integers. Queries for Q4_0 keys are rotated (quant/codec.h). Q4_0 values are stored
+ * rotated, so their weighted sums are rotated, too, until rotate() is applied to them.
  *
  * Invariance: the results of a row depend only on its query, its range and the block, not on the
  * other rows.
@@ -36,18 +36,18 @@
 
 #include "quant/codec.h"
 
-/* Number of partial sums of a row's weights: token t of its range is added to sum t %
+/* Number of partial sums of a row's weights: token t of the row's range is added to sum t %
  * ATTN_LANES. */
 #define ATTN_LANES 16u
 /* Elements of a Q8_0 block. */
 #define ATTN_Q8_BLOCK 32u
-/* Blocks with a smaller scale count as zero. */
+/* A Q8_0 block with a smaller scale counts as zero. */
 #define ATTN_Q8_TINY 0x1p-100f
 /* Limits of block_tokens and of head_dim. */
 #define ATTN_TOKENS_MAX 256u
 #define ATTN_HEAD_MAX   4096u
 
-/* Tokens lo … hi - 1 of a block; may be empty. */
+/* The tokens lo … hi - 1 of a block. A range may be empty. */
 struct attn_range {
     uint32_t lo, hi;
 };
@@ -55,9 +55,9 @@ struct attn_range {
 struct attn_args {
     uint32_t n_rows, head_dim;
     uint32_t block_tokens;          /* a multiple of 16 */
-    const struct attn_range *range; /* [n_rows]; neither end ever decreases from row to row */
+    const struct attn_range *range; /* [n_rows]; lo and hi never decrease from row to row */
     const float *q;                 /* [n_rows, head_dim] floats of memory, written by query() */
-    const void *kv;                 /* keys (scores) or values (values) of a head of the block */
+    const void *kv;                 /* keys for scores(), values for values(); of one head */
     const void *ahead;              /* equally large memory that is read next and is prefetched;
                                        or NULL */
     float *s;                       /* [n_rows, block_tokens]: scores, then weights */
@@ -67,35 +67,37 @@ struct attn_args {
 struct attn_fns {
     const char *name;
     unsigned cpu_flags;
-    /* Computes x × scale in the form that the format multiplies with, into head_dim floats of
-     * memory. */
+    /* Writes x × scale to @q, which has room for head_dim floats, in the form that scores() of the
+     * format multiplies. */
     void (*query[CODEC_N])(float *q, const float *x, float scale, uint32_t head_dim);
-    /* s[row][t] = q[row] · K[t] for the tokens of the row's range. May write other tokens, too. */
+    /* s[row][t] = q[row] · K[t] for the tokens of the row's range. May write s for other tokens,
+     * too. */
     void (*scores[CODEC_N])(const struct attn_args *args);
     /* o[row] += sum over the row's range of s[row][t] × V[t]. Afterwards the content of s is
      * undefined. */
     void (*values[CODEC_N])(const struct attn_args *args);
-    /* One softmax step of a row. s[0 … n-1] (n ≥ 1) holds scores, which become exp(s - max'), where
-     * max' is the new maximum. Updates *max and sum[ATTN_LANES]. Returns exp(max - max'), by which
-     * earlier results must be multiplied. Start with *max = -INFINITY, sum = {0}. */
+    /* Does one softmax step of a row. s[0 … n-1] (n ≥ 1) holds scores, which become exp(s - max'),
+     * where max' is the new maximum. Updates *max and sum[ATTN_LANES]. Returns exp(max - max'), by
+     * which earlier results must be multiplied. Start with *max = -INFINITY, sum = {0}. */
     float (*softmax)(float *s, uint32_t n, float *max, float *sum);
     /* o = o × a + p × b */
     void (*merge)(float *o, const float *p, float a, float b, uint32_t n);
     /* Quantizes n elements (a multiple of 32) to int8 with one scale per 32. With @half_scales,
-     * scales are rounded to F16 before use. A block with NaN, or whose scale overflows, gets zeros
-     * and the scale NaN. */
+     * scales are rounded to F16 before use. If a block contains NaN or its scale overflows, it gets
+     * zeros and the scale NaN. */
     void (*quantise)(int8_t *q, float *scales, const float *x, bool half_scales, uint32_t n);
-    /* Rotates and quantizes a head to Q4_0. Scales are rounded to F16 before use. NaN as of
-     * quantise(). */
+    /* Rotates and quantizes a head to Q4_0. Scales are rounded to F16 before use. NaN is
+     * treated as in quantise(). */
     void (*quantise_q4)(uint8_t *q, float *scales, const float *x, uint32_t n);
-    /* Quantizes a head to FP8 with one scale, which is rounded to F16 before use. NaN as of
-     * quantise(). */
+    /* Quantizes a head to FP8 with one scale, which is rounded to F16 before use. NaN is
+     * treated as in quantise(). */
     void (*quantise_fp8)(uint8_t *q, float *scale, const float *x, uint32_t n);
-    /* Rotates a head of a multiple of 32 elements, as codec.h defines. It is its own inverse. */
+    /* Rotates a head of a multiple of 32 elements, as codec.h defines. The rotation is its own
+     * inverse. */
     void (*rotate)(float *x, uint32_t n);
 };
 
 extern const struct attn_fns attn_ref, attn_avx2, attn_avx512, attn_avx512bf16, attn_amx, attn_neon;
 
-/* The best table for these CPU flags (core/cpu.h). */
+/* Returns the best table for these CPU flags (core/cpu.h). */
 const struct attn_fns *attn_pick(unsigned cpu_flags);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Element-wise and row kernels for AVX2. */
+/* Compiles the kernels on single rows for AVX2. */
 #include "backend/cpu/simd/simd-avx2.h"
 
 #include "backend/cpu/elem/elem-simd.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Element-wise and row kernels for AVX-512. */
+/* Compiles the kernels on single rows for AVX-512. */
 #include "backend/cpu/simd/simd-avx512.h"
 
 #include "backend/cpu/elem/elem-simd.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Element-wise and row kernels for NEON. */
+/* Compiles the kernels on single rows for NEON. */
 #include "backend/cpu/simd/simd-neon.h"
 
 #include "backend/cpu/elem/elem-simd.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels on single rows: the reference definition
+ * Defines the kernels on single rows in plain C. They are the reference for the fast kernels.
  *
  * Sums and functions are computed in double precision and rounded once at the end.
  */
@@ -62,7 +62,8 @@ static void layer_norm(float *y, const float *x, const float *w, const float *b,
                        (b ? (double)b[i] : 0));
 }
 
-/* Hendrycks and Gimpel 2016, exact and with the tanh approximation. */
+/* Computes GELU (Hendrycks and Gimpel 2016) exactly. gelu_tanh() below computes its approximation
+ * with tanh. */
 static void gelu_erf(float *y, const float *x, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Kernels on single rows, written with the vector operations of a simd-<isa>.h included before
+ * Defines kernels on single rows with the vector operations of a simd-<isa>.h, which must be
+ * included before this file.
  *
- * The order of additions depends only on the length. There is no include guard: each ISA file
- * includes this once and names the table.
+ * The order of additions depends only on the length of the row. There is no include guard: each
+ * file of an instruction set includes this file once and names the table.
  */
 
 #include "backend/cpu/elem/elem.h"
@@ -14,7 +15,7 @@
 #include "backend/cpu/simd/simd-exp.h"
 #include "core/half.h"
 
-/* The body of a loop over n: full vectors (k = VF_N), then the rest. */
+/* Loops over n elements: full vectors (k = VF_N) first, then the rest. */
 #define FOR_VECTORS(i, k, n)                                                                       \
     for (uint32_t i = 0, k; i < (n) && (k = (n)-i < VF_N ? (n)-i : VF_N); i += VF_N)
 
@@ -109,8 +110,8 @@ static void layer_norm(float *y, const float *x, const float *w, const float *b,
     }
 }
 
-/* Φ(-z) for z ≥ 0 is exp(-z²/2) t P(t) with t = 1 / (1 + 0.3 z). P is a polynomial of degree 7,
- * fitted for the least relative error up to z = 14.5, which is 1.7e-7. */
+/* Computes Φ(-z) for z ≥ 0 as exp(-z²/2) t P(t) with t = 1 / (1 + 0.3 z). P is a polynomial of
+ * degree 7, fitted for the least relative error up to z = 14.5. This error is 1.7e-7. */
 static inline vf normal_tail(vf z)
 {
     const vf t = vf_div(vf_set1(1), vf_fma(z, vf_set1(0.3f), vf_set1(1)));
@@ -125,7 +126,8 @@ static inline vf normal_tail(vf z)
     return vf_mul(vf_mul(p, t), vf_exp(vf_mul(vf_mul(z, z), vf_set1(-0.5f))));
 }
 
-/* x Φ(x) is max(x, 0) - |x| Φ(-|x|), in which nothing cancels. */
+/* Computes x Φ(x) as max(x, 0) - |x| Φ(-|x|), because this difference loses no precision by
+ * cancellation. */
 static void gelu_erf(float *y, const float *x, uint32_t n)
 {
     const vf zero = vf_set1(0), far = vf_set1(14);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Selection of kernels on single rows, and activations that need not be fast. */
+/* Selects the kernels on single rows for a CPU, and computes activations that need not be fast. */
 #include "backend/cpu/elem/elem.h"
 
 #include <math.h>
@@ -7,8 +7,8 @@
 #include "core/cpu.h"
 #include "core/macros.h"
 
-/* The first row whose flags the CPU supports is used. The reference requires no flags, so it comes
- * last. */
+/* elem_pick() returns the first kernels whose flags the CPU supports. The reference requires no
+ * flags, so it comes last. */
 static const struct elem_fns *const table[] = {
 #if defined(__x86_64__)
     &elem_avx512,
@@ -28,7 +28,7 @@ const struct elem_fns *elem_pick(unsigned cpu_flags)
     return table[i];
 }
 
-/* So et al. 2021. */
+/* Computes the squared ReLU (So et al. 2021). */
 static float relu2(float x)
 {
     return x > 0 ? x * x : isnan(x) ? x : 0;
@@ -58,7 +58,7 @@ void elem_act(const struct elem_fns *fns, enum graph_act act, float *y, const fl
     }
 }
 
-/* Elements per step, which stay in the first-level cache between two kernels. */
+/* Elements per step of elem_glu(). They stay in the first-level cache between two kernels. */
 #define GLU_STEP 256u
 
 void elem_glu(const struct elem_fns *fns, enum graph_act act, float *y, const float *gate,

@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * Kernels on single rows: norm, rope, gated units, sums, number formats of the KV store
+ * Declares the kernels on single rows: norms, rope, gated units, sums, number formats of the KV
+ * store.
  *
- * All take unaligned pointers and any length. An output may be one of the inputs, but must not
- * overlap them otherwise. elem-ref.c defines what they compute.
+ * All kernels take unaligned pointers and any length. An output may be the same memory as an input,
+ * but must not overlap an input otherwise. elem-ref.c defines what the kernels compute.
  */
 
 #include <infer/types.h>
@@ -14,11 +15,12 @@
 
 struct elem_fns {
     const char *name;   /* the instruction set, "avx512" */
-    unsigned cpu_flags; /* flags that it needs */
+    unsigned cpu_flags; /* CPU flags that the kernels need */
     /* y = x / sqrt(mean(x²) + eps) × w */
     void (*rms_norm)(float *y, const float *x, const float *w, float eps, uint32_t n);
-    /* x[i] = x[i] × c[i] + partner × s[i] over n (even). Partners are the two halves, or neighbors.
-     * s includes the sign; c (cos) and s (sin) are [n] each. */
+    /* x[i] = x[i] × c[i] + partner × s[i] over n (even). The partner of an element is the element
+     * at the same place in the other half (rope_half), or its neighbor (rope_pairs). s includes the
+     * sign; c (cos) and s (sin) are [n] each. */
     void (*rope_half)(float *x, const float *c, const float *s, uint32_t n);
     void (*rope_pairs)(float *x, const float *c, const float *s, uint32_t n);
     /* y = gate / (1 + exp(-gate)) × up */
@@ -41,10 +43,10 @@ struct elem_fns {
 
 extern const struct elem_fns elem_ref, elem_avx2, elem_avx512, elem_neon;
 
-/* The best table for these CPU flags (core/cpu.h). */
+/* Returns the best table for these CPU flags (core/cpu.h). */
 const struct elem_fns *elem_pick(unsigned cpu_flags);
-/* y = act(x) */
+/* Computes y = act(x). */
 void elem_act(const struct elem_fns *fns, enum graph_act act, float *y, const float *x, uint32_t n);
-/* y = act(gate) × up, also for activations without their own kernel. */
+/* Computes y = act(gate) × up, also for activations without a kernel of their own. */
 void elem_glu(const struct elem_fns *fns, enum graph_act act, float *y, const float *gate,
               const float *up, uint32_t n);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CPU backend
+ * Implements the CPU backend.
  *
- * It owns the worker threads and selects the kernels. A KV store is reserved address space: pages
- * are allocated when blocks are written. Within a block, all data of one layer are adjacent. attn.h
- * describes the layout of a head.
+ * The backend owns the worker threads and selects the kernels. A KV store is reserved address
+ * space: pages are allocated when blocks are written. Within a block, all data of one layer are
+ * adjacent. attn.h describes the layout of a head.
  */
 #include "backend/cpu/exec/device.h"
 
@@ -34,7 +34,7 @@ static int kv_new(struct backend *b UNUSED, const struct kv_layout *layout, uint
 
     if (!size_mul(kv_layout_block_bytes(layout), MAX(n_blocks, 1u), &size) || size > SIZE_MAX / 2)
         return -ENOMEM;
-    size = MAX(size, 1u); /* this device's part of a model may have no layers */
+    size = MAX(size, 1u); /* a device that has only a part of a model may have no layers */
     store = NEW(struct kv_store, 1);
     if (!store)
         return -ENOMEM;
@@ -133,11 +133,12 @@ static const char *cpu_isa(const struct backend *b)
 }
 
 /*
- * AMX tiles are faster than everything else, and more precise than int8 rows. Without them, int16
- * blocks come next: they are twice as fast as floats and more precise than bfloat16, which some
- * CPUs multiply slower than floats. With int8 rows, a third of the error comes from the matrices
- * that compute the values of attention, a twelfth of a layer's products. So these matrices do not
- * use int8 rows (@values).
+ * Chooses the format of the weights for products of many rows. AMX tiles are the fastest, and more
+ * precise than rows of x in int8. On CPUs without AMX, int16 blocks are the best: they are twice as
+ * fast as floats and more precise than bfloat16, which some CPUs multiply slower than floats. With
+ * rows of x in int8, a third of the error comes from the matrices that compute the values of
+ * attention, although these matrices are only a twelfth of a layer's products. Therefore these
+ * matrices (@values) do not use int8.
  */
 static struct product_format product_format(const struct backend *b, enum inf_dtype dtype,
                                             bool values)
@@ -155,7 +156,8 @@ static struct product_format product_format(const struct backend *b, enum inf_dt
     return (struct product_format){dtype, false};
 }
 
-/* Tiles multiply BF16. Vectors multiply it no faster than floats. */
+/* Chooses BF16 only on CPUs with AMX, whose tiles multiply BF16 faster than any other format.
+ * Vector instructions multiply BF16 no faster than floats. */
 static enum codec many_codec(const struct backend *b)
 {
     return ((const struct cpu_backend *)b)->flags_many & CPU_AMX_BF16 ? CODEC_BF16 : CODEC_F32;

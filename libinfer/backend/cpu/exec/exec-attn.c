@@ -1,53 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attention over the paged KV store
+ * Computes attention over the paged KV store.
  *
- * A task is one KV head and some rows of one sequence. All their query heads pass over the blocks
- * together, with an online softmax, so memory does not grow with the context. Only positions
- * determine the arithmetic: blocks are processed in order, ATTN_STRETCH_BLOCKS at a time starting
- * from zero sums, and the results of these stretches are merged in order. So rows may be tiled, and
- * threads may share stretches, without changing a bit.
+ * A task computes one or several KV heads for some rows (tokens) of one sequence, which form a
+ * tile. A query row is one query head of one row. All query rows of the task pass over the KV
+ * blocks together, with an online softmax, so memory does not grow with the context. Blocks are
+ * processed in order, in stretches of ATTN_STRETCH_BLOCKS blocks. Each stretch starts from sums of
+ * zero, and the results of the stretches are merged in order. So only positions determine the
+ * arithmetic: no bit of a result depends on which rows form a tile, or on which threads compute the
+ * stretches.
  */
 #include "backend/cpu/exec/program.h"
 
 #include <math.h>
 #include <string.h>
 
-/* With so few query rows a task waits for memory, so it prefetches what it reads next, because
- * hardware prefetchers do not follow from head to head. It prefetches into the first-level cache:
- * loads that miss that cache would wait for the same few buffers that the prefetches hold. */
+/* A task with at most this many query rows mostly waits for memory. Such a task prefetches what it
+ * will read next, because hardware prefetchers do not continue from one head to the next. It
+ * prefetches into the first-level cache: if the data were only in the second level, loading them
+ * would need the few line fill buffers that the prefetches occupy. */
 #define AHEAD_QUERIES 16u
 
-/* Heads of one block are adjacent. With few rows, a task takes several heads through each block, so
- * that it reads memory in long runs. This is done up to this many pieces per thread. */
+/* The heads of a block are adjacent in memory. If each sequence has one row, a task processes
+ * several heads of each block, so that it reads long contiguous pieces of memory. The number of
+ * heads per task is limited, so that there remain at least this many pieces of work per thread. */
 #define PIECES_PER_THREAD 8u
 
-/* One task. Query row i belongs to KV head i_head + i / n_q. Within its n_q rows, row j is row j /
- * group of the tile and head j % group of the group. */
+/* Describes one task. Query row i belongs to KV head i_head + i / n_q. Query row j < n_q of a KV
+ * head is row j / group of the tile, and head j % group of the KV head's query heads. */
 struct task {
     const struct exec *x;
     const struct attn_params *p;
     const struct attn_tile *tile;
     uint32_t i_head, n_heads; /* KV heads */
     uint32_t group, n_q, n_all, hd, bt;
-    float *q, *s; /* this thread's memory */
+    float *q, *s; /* memory of the thread that runs the task */
     struct attn_range *range;
 };
 
-/* State of the online softmax of all query rows. */
+/* Holds the state of the online softmax for all query rows. */
 struct sums {
     float *o; /* [n_all, hd] */
     float *max;
     float *sum; /* [n_all, ATTN_LANES] */
 };
 
-/* @stats: n_all × ATTN_STATS floats. */
+/* Returns sums whose memory is @o, [n_all, hd], and @stats, n_all × ATTN_STATS floats. */
 static struct sums sums_at(const struct task *t, float *o, float *stats)
 {
     return (struct sums){o, stats, stats + t->n_all};
 }
 
-/* The sums for the rows of head @i of a task. */
+/* Returns the part of @sums for the query rows of head @i of a task. */
 static struct sums sums_of_head(const struct task *t, const struct sums *sums, uint32_t i)
 {
     const size_t row = (size_t)i * t->n_q;
@@ -60,7 +64,7 @@ static uint32_t first_visible(const struct attn_params *p, uint32_t pos)
     return !p->memory && p->window > 0 && pos >= p->window ? pos - p->window + 1 : 0;
 }
 
-/* The position behind the last one that the row at @pos sees. */
+/* Returns the position after the last position that the row at @pos sees. */
 static uint32_t end_visible(const struct attn_params *p, const struct attn_tile *tile, uint32_t pos)
 {
     const struct batch_seq *seq = tile->seq;
@@ -73,7 +77,7 @@ static uint32_t end_visible(const struct attn_params *p, const struct attn_tile 
     return p->window > 0 ? MIN(end, pos + p->window) : end;
 }
 
-/* Blocks that the tile sees: *ret_begin … *ret_end - 1. */
+/* Finds the blocks that the tile sees: *ret_begin … *ret_end - 1. */
 static void visible_blocks(const struct task *t, uint32_t *ret_begin, uint32_t *ret_end)
 {
     *ret_begin = first_visible(t->p, t->tile->pos) / t->bt;
@@ -102,7 +106,7 @@ static void task_init(struct task *t, const struct exec *x, const struct attn_pa
     t->n_all = n_heads * t->n_q;
 }
 
-/* Query row @i of a task in the value @ref. */
+/* Returns the address of query row @i of a task in the value @ref. */
 static float *query_row(const struct task *t, graph_ref ref, uint32_t i)
 {
     const uint32_t head = t->i_head + i / t->n_q, j = i % t->n_q;
@@ -128,7 +132,7 @@ static void sums_clear(const struct task *t, struct sums *sums)
         sums->max[i] = -INFINITY;
 }
 
-/* The tokens of block @i_block that row @row of the tile sees. */
+/* Returns the tokens of block @i_block that row @row of the tile sees. */
 static struct attn_range visible_tokens(const struct task *t, uint32_t row, uint32_t i_block)
 {
     const uint32_t pos = t->tile->pos + row, base = i_block * t->bt;
@@ -144,7 +148,7 @@ static void softmax_rows(const struct task *t, const struct sums *sums)
 
     for (uint32_t i = 0; i < t->n_q; i++) {
         const struct attn_range r = t->range[i];
-        const bool first = sums->max[i] == -INFINITY; /* then o is 0 as well */
+        const bool first = sums->max[i] == -INFINITY; /* then the sums in o are 0 as well */
         float factor;
 
         if (r.lo >= r.hi)
@@ -157,7 +161,7 @@ static void softmax_rows(const struct task *t, const struct sums *sums)
     }
 }
 
-/* Keys or values of head @i of the task. */
+/* Returns the address of the keys or values of head @i of the task in block @i_block. */
 static const unsigned char *head_of(const struct task *t, enum kv_part part, uint32_t i,
                                     uint32_t i_block)
 {
@@ -167,9 +171,11 @@ static const unsigned char *head_of(const struct task *t, enum kv_part part, uin
                          (t->p->memory ? seq->memory : seq->blocks)[i_block]);
 }
 
-/* The memory at the same distance behind the values of head @i as values are behind keys, so that
- * nothing between is left out, whatever their sizes. After the last head: keys of the next block;
- * NULL after the last of @n_blocks. */
+/* Returns the memory to prefetch while the values of head @i are read. While the keys of the head
+ * were read, an equal number of bytes was prefetched, from the beginning of its values on. So
+ * prefetching continues that many bytes behind the beginning of the values, and leaves out no byte,
+ * even if keys and values have different sizes. After the last head the keys of the next block
+ * follow. Returns NULL after the last of @n_blocks blocks. */
 static const unsigned char *after_values(const struct task *t, uint32_t i, uint32_t i_block,
                                          uint32_t n_blocks)
 {
@@ -178,7 +184,8 @@ static const unsigned char *after_values(const struct task *t, uint32_t i, uint3
     return i_block + 1 < n_blocks ? head_of(t, KV_KEYS, 0, i_block + 1) : NULL;
 }
 
-/* Where the batch wants the scores of head @i_head; -1: it does not. */
+/* Returns the index of head @i_head among the heads whose scores the batch requests, or -1 if the
+ * batch does not request the scores of this head. */
 static int64_t kept_at(const struct task *t, uint32_t i_head)
 {
     const struct batch *b = t->x->batch;
@@ -190,8 +197,8 @@ static int64_t kept_at(const struct task *t, uint32_t i_head)
     return i >= b->i_kept && i - b->i_kept < b->n_kept ? (int64_t)i - b->i_kept : -1;
 }
 
-/* Copies the scores of head @i of the task for block @i_block to the batch, if the batch wants
- * them. */
+/* Copies the scores of head @i of the task for block @i_block to the memory that the batch gives
+ * for scores, if the batch requests them. */
 static void keep_scores(const struct task *t, uint32_t i, uint32_t i_block)
 {
     const struct batch *b = t->x->batch;
@@ -210,7 +217,7 @@ static void keep_scores(const struct task *t, uint32_t i, uint32_t i_block)
     }
 }
 
-/* Processes head @i of block @i_block, one of @n_blocks. */
+/* Processes head @i of the task in block @i_block. @n_blocks is passed to after_values(). */
 static void one_head(const struct task *t, const struct sums *sums, uint32_t i, uint32_t i_block,
                      uint32_t n_blocks)
 {
@@ -255,7 +262,7 @@ static void one_stretch(const struct task *t, uint32_t i_stretch, struct sums *s
     }
 }
 
-/* Merges @next, which comes later, into @total. */
+/* Merges @next, the sums of a later stretch, into @total. */
 static void sums_merge(const struct task *t, struct sums *total, const struct sums *next)
 {
     const struct attn_fns *fns = t->x->plan->attn;
@@ -264,7 +271,7 @@ static void sums_merge(const struct task *t, struct sums *total, const struct su
         float max, a, b;
 
         if (next->max[i] == -INFINITY && next->sum[(size_t)i * ATTN_LANES] == 0)
-            continue; /* the row saw none of it */
+            continue; /* the row sees no token of the later stretch */
         max = fmaxf(total->max[i], next->max[i]);
         a = total->max[i] == max ? 1 : expf(total->max[i] - max);
         b = next->max[i] == max ? 1 : expf(next->max[i] - max);
@@ -300,7 +307,7 @@ static void task_stretches(const struct task *t, uint32_t *ret_begin, uint32_t *
     *ret_end = DIV_UP(end, ATTN_STRETCH_BLOCKS);
 }
 
-/* Runs a whole task on one thread. */
+/* Computes all stretches of a task on one thread. */
 static void whole_task(const struct task *t, unsigned i_thread, graph_ref dst)
 {
     unsigned char *mine = exec_memory(t->x, i_thread);
@@ -319,8 +326,8 @@ static void whole_task(const struct task *t, unsigned i_thread, graph_ref dst)
     write_result(t, &total, dst);
 }
 
-/* Results of stretch @i_part of a task. The task belongs to group @i_group of n_heads heads,
- * counted over all tiles. */
+/* Returns the memory for the sums of stretch @i_part of a task. The task computes a group of
+ * n_heads heads; @i_group is the number of this group, counted over all tiles. */
 static struct sums part_sums(const struct task *t, uint32_t i_group, uint32_t i_part)
 {
     const struct plan *plan = t->x->plan;
@@ -330,11 +337,12 @@ static struct sums part_sums(const struct task *t, uint32_t i_group, uint32_t i_
     return sums_at(t, p, p + (size_t)t->n_all * t->hd);
 }
 
-/* How the work of a step is split into tasks. */
+/* Describes how the work of a step is split into tasks. */
 struct cut {
     uint32_t n_heads; /* heads per task */
     uint32_t n_tasks;
-    uint32_t n_parts; /* most stretches of a sequence if threads share sequences, else 1 */
+    uint32_t n_parts; /* if threads share sequences: the number of stretches of the longest
+                         sequence; else 1 */
 };
 
 /* Merges the stretches of head @i_head of tile @i_tile. */
@@ -363,7 +371,7 @@ static void merge_head(const struct exec *x, const struct stage *s, const struct
     write_result(&one, &total, s->dst);
 }
 
-/* For few long sequences: a stretch of a task is one piece of work. */
+/* Computes few long sequences, which threads share: each stretch of a task is one piece of work. */
 static void shared_tasks(const struct exec *x, uint32_t i_stage, unsigned i_thread,
                          const struct cut *cut)
 {
@@ -391,7 +399,8 @@ static void shared_tasks(const struct exec *x, uint32_t i_stage, unsigned i_thre
         merge_head(x, s, cut, i / n_heads, i % n_heads, i_thread);
 }
 
-/* The maximum number of stretches of any sequence if threads should share sequences, else 1. */
+/* Returns the number of stretches of the longest sequence if threads should share sequences, else
+ * 1. */
 static uint32_t shared_parts(const struct exec *x, const struct attn_params *p)
 {
     const struct plan *plan = x->plan;
@@ -412,8 +421,9 @@ static uint32_t shared_parts(const struct exec *x, const struct attn_params *p)
     return most;
 }
 
-/* Gives each task as many heads as leave enough pieces of work, or an even share of one
- * sequence. */
+/* Splits the work into tasks with as many heads as possible. The limit is that enough pieces of
+ * work remain for all threads; with only one tile, it is that all threads get equally many
+ * tasks. */
 static struct cut cut_work(const struct exec *x, const struct attn_params *p)
 {
     const uint32_t n_threads = x->plan->n_threads;
@@ -445,8 +455,8 @@ void exec_attention(const struct exec *x, uint32_t i_stage, unsigned i_thread)
         shared_tasks(x, i_stage, i_thread, &cut);
         return;
     }
-    /* In order of heads, and from the back: later rows of a prompt see more tokens and take
-     * longer. */
+    /* Tasks are claimed head by head, and within a head from the last tile to the first: later rows
+     * of a prompt see more tokens, so their tasks take longer and should start early. */
     while (exec_claim(x, i_stage, i_thread, cut.n_tasks, &i)) {
         const struct attn_tile *tile = &x->plan->tiles[x->n_tiles - 1 - i % x->n_tiles];
         struct task t;

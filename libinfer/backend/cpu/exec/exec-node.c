@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Single operations on rows: unfused ones, and helpers that fused stages share
+ * Computes those operations on single rows that are stages of their own. Fused stages use some of
+ * the functions, too.
  *
- * Rows are split evenly among the threads.
+ * The rows of a step are split evenly among the threads.
  */
 #include "backend/cpu/exec/program.h"
 
@@ -51,7 +52,7 @@ void exec_rope(const struct exec *x, int i_rope, uint32_t row, float *head)
         x->cpu->elem->rope_half(head, c, c + n, n);
 }
 
-/* The mean of the rows of a sequence. */
+/* Writes the mean of the rows of a sequence to @y. */
 static void pool_rows(const struct exec *x, const struct stage *s, const struct batch_seq *seq,
                       float *y)
 {

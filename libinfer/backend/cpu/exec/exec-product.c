@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Products: prepare the input rows, then compute pieces of columns and finish each at once
+ * Computes matrix products: prepares the input rows, then computes the columns in pieces. The
+ * operations that follow the product are done on each piece while it is in the cache.
  *
- * Preparation is split by rows, which costs a barrier; with few rows each thread instead prepares
- * all rows for itself. A piece is a range of columns of one matrix (of two, for gated units) for
- * all rows. Packed weights need no decoding that rows could share. With many rows, each thread
- * therefore computes all columns of its own rows. It prepares and normalizes these rows itself, so
- * they are in its own cache.
+ * To prepare rows is to convert them to the format that the kernels multiply. Threads divide this
+ * work by rows and then wait at a barrier; if there are few rows, each thread instead prepares all
+ * rows for itself. A piece is a range of columns of one matrix (of two matrices, for gated units).
+ * A piece usually has all rows, because the weights are then decoded once for all of them. Packed
+ * weights need no decoding. Therefore, with packed weights and many rows, each thread computes all
+ * columns of its own rows. It prepares and normalizes these rows itself, so they are in its own
+ * cache.
  */
 #include "backend/cpu/exec/program.h"
 
-/* The prepared input, one for each kind of preparation. */
+/* Holds the prepared input, once for each kind of preparation. */
 struct input {
     const void *act[MATMUL_ACT_N];
     size_t stride[MATMUL_ACT_N];
@@ -34,7 +37,7 @@ static void prepare_rows(const struct exec *x, const struct stage *s, const stru
     }
 }
 
-/* Whether the kernels read the rows of the input as they are. */
+/* Returns whether the kernels read the rows of the input as they are. */
 static bool only_floats(const struct stage *s)
 {
     for (int k = 0; k < MATMUL_ACT_N; k++)
@@ -71,13 +74,13 @@ static void prepare_input(const struct exec *x, const struct stage *s, unsigned 
     workers_barrier(x->cpu->workers);
 }
 
-/* Rows r0 … r1 - 1 and columns n0 … n1 - 1. */
+/* Describes a part of a product: rows r0 … r1 - 1 and columns n0 … n1 - 1. */
 struct block {
     uint32_t r0, r1, n0, n1;
 };
 
 /* Computes a block of the product with matrix @m. @y is the address of row 0, column n0, of the
- * result. @next is the memory that is read next. */
+ * result. @next is the memory that is read after this block; it is prefetched. */
 static void multiply_block(const struct exec *x, const struct stage *s, const struct matrix *m,
                            const struct input *in, const struct block *b, float *y, size_t ldy,
                            const unsigned char *next)
@@ -101,7 +104,7 @@ static void multiply_block(const struct exec *x, const struct stage *s, const st
     matmul_rows(x->plan->matmul, &args, 0, b->n1 - b->n0);
 }
 
-/* Norm, rope and storing for the heads in a piece. */
+/* Normalizes, rotates and stores the heads in the piece @b of product @p. */
 static void finish_heads(const struct exec *x, const struct product *p, const struct block *b,
                          float *y, size_t ldy, void *half)
 {
@@ -152,7 +155,7 @@ static void run_piece(const struct exec *x, const struct stage *s, const struct 
             x->cpu->elem->add(y + row * ldy, exec_row(x, p->add, row) + n0, y + row * ldy, n);
 }
 
-/* Number of row ranges that are computed separately. */
+/* Returns the number of ranges into which the rows are divided among threads. */
 static uint32_t row_parts(const struct exec *x, const struct stage *s)
 {
     const uint32_t n = x->plan->n_threads;
@@ -160,7 +163,7 @@ static uint32_t row_parts(const struct exec *x, const struct stage *s)
     return s->packed && exec_rows(x, s->rows_kept) >= n * PART_ROWS ? n : 1;
 }
 
-/* First row of range @i of @n. */
+/* Returns the first row of range @i of @n. */
 static uint32_t part_begin(const struct exec *x, const struct stage *s, uint32_t i, uint32_t n)
 {
     const uint32_t n_rows = exec_rows(x, s->rows_kept);

@@ -2,21 +2,22 @@
 /*
  * Stores keys and values.
  *
- * Stores one head of one token at a time at its place in a block (attn.h has the layout). Two
- * threads may store neighboring tokens at once, so no thread writes a byte that belongs to another
- * token.
+ * Each call stores one head of one token at its place in a block (attn.h shows the layout). Two
+ * threads may store neighboring tokens at the same time. Therefore a thread writes only bytes that
+ * belong to its own token.
  */
 #include "backend/cpu/exec/program.h"
 
 #include <string.h>
 
-/* The place of one head of one token. */
+/* Describes the place of one head of one token in the KV store. */
 struct slot {
-    unsigned char *block; /* of the head */
+    unsigned char *block; /* the keys or values of the head in this block */
     uint32_t t, bt, hd;
 };
 
-/* Writes elements in groups of @unit neighbors; the groups are @stride groups apart. */
+/* Writes @n elements in groups of @unit adjacent elements. A group starts @stride × @unit elements
+ * after the group before it. */
 static void scatter16(uint16_t *dst, const uint16_t *src, uint32_t n, size_t stride, uint32_t unit)
 {
     for (uint32_t i = 0; i < n; i += unit)
@@ -60,8 +61,10 @@ static void store_bf16(const struct slot *s, enum kv_part part, const float *hea
         scatter16(to + (size_t)s->t * 2, half, s->hd, s->bt, 2);
 }
 
-/* Writes the @n_bytes of a token, interleaved in units of four tokens or four bytes, and its
- * @n_scales behind the bytes of all tokens. */
+/* Writes the @n_bytes bytes of a token, and its @n_scales scales, which are stored behind the bytes
+ * of all tokens of the block. In values, byte i of a token is stored next to byte i of three other
+ * tokens. In keys, four bytes of a token are stored together, next to the corresponding four bytes
+ * of the next token. */
 static void scatter8(const struct slot *s, enum kv_part part, const uint8_t *bytes,
                      uint32_t n_bytes, const float *scale, uint32_t n_scales,
                      const struct elem_fns *elem)
@@ -88,7 +91,7 @@ static void store_q8(const struct slot *s, enum kv_part part, const float *head,
 
     x->plan->attn->quantise((int8_t *)bytes, scales, head, true, s->hd);
     for (uint32_t d = 0; part == KV_KEYS && d < s->hd; d++)
-        bytes[d] ^= 128; /* + 128, as unsigned */
+        bytes[d] ^= 128; /* adds 128; the result is unsigned */
     scatter8(s, part, bytes, s->hd, scales, s->hd / ATTN_Q8_BLOCK, x->cpu->elem);
 }
 

@@ -2,8 +2,9 @@
 /*
  * Runs one step of a program.
  *
- * The calling thread records where the rows are stored, then all threads walk through the stages.
- * Nothing here allocates, locks or makes a system call, except that threads sleep at a barrier.
+ * A program (program.h) is a list of stages. The calling thread determines where the rows are
+ * stored in the KV store, then all threads go through the stages in order. Nothing here allocates,
+ * locks or makes a system call, except that threads sleep at a barrier.
  */
 #include "backend/cpu/exec/program.h"
 
@@ -38,8 +39,9 @@ void exec_share(const struct exec *x, unsigned i_thread, uint32_t n, uint32_t *r
     *ret_end = (uint32_t)((uint64_t)n * (i_thread + 1) / n_threads);
 }
 
-/* Stages take turns with three sets of counters. While stage i uses one set, the next one is
- * cleared: stage i - 2 used it last, and every thread has left that stage. */
+/* Returns the counters of claimed pieces for a stage. Stages use three sets of counters in turn.
+ * While stage i uses one set, the set of stage i + 1 is cleared: stage i - 2 used it last, and
+ * every thread has left that stage. */
 static struct claim *claims_of(const struct exec *x, uint32_t i_stage)
 {
     return x->plan->claims + (size_t)(i_stage % 3) * x->plan->n_threads;
@@ -72,8 +74,8 @@ unsigned char *exec_memory(const struct exec *x, unsigned i_thread)
     return x->plan->threads + i_thread * x->plan->mem.size;
 }
 
-/* Computes sin and cos for this thread's rows. Angles are single precision products, because models
- * were trained with them. */
+/* Fills the rope table @t with sin and cos for this thread's share of the rows. Angles are computed
+ * in single precision, because models were trained with such angles. */
 static void fill_rope(const struct exec *x, const struct rope_table *t, unsigned i_thread)
 {
     const uint32_t n = t->params.n_dims, half = n / 2;
@@ -96,7 +98,8 @@ static void fill_rope(const struct exec *x, const struct rope_table *t, unsigned
     }
 }
 
-/* Finds the product after stage @i_stage, and the beginning of this thread's share of it. */
+/* Finds the next product after stage @i_stage, and the beginning of this thread's share of its
+ * weights. */
 static void find_ahead(const struct exec *x, uint32_t i_stage, unsigned i_thread)
 {
     const struct plan *plan = x->plan;
@@ -137,7 +140,7 @@ static bool prefetch_ahead(const struct exec *x, unsigned i_thread)
     return false;
 }
 
-/* State of a thread that waits at the end of a stage. */
+/* Holds the state of a thread that waits at the end of a stage. */
 struct waiting {
     const struct exec *x;
     unsigned i_thread;
@@ -178,15 +181,17 @@ static void run_thread(void *arg, unsigned i_thread, unsigned n_threads UNUSED)
 
     for (uint32_t i = 0; x->begin == 0 && i < x->plan->n_ropes; i++)
         fill_rope(x, &x->plan->ropes[i], i_thread);
-    /* If the first stage is an embedding, it needs no rotation, so threads can fill the tables
-     * meanwhile. Otherwise the first stage may need rows that other threads filled. */
+    /* If the first stage is an embedding, it does not read the rope tables, and the barrier at its
+     * end is sufficient. Any other first stage may read rows of the tables that other threads fill,
+     * so a barrier is needed before it. */
     if (x->begin == 0 && x->plan->n_ropes > 0 && x->plan->stages[0].kind != STAGE_EMBED)
         workers_barrier(x->cpu->workers);
     for (uint32_t i = x->begin; i < x->end; i++) {
         const uint64_t begin = nsec && i_thread == 0 ? clock_nsec() : 0;
 
         atomic_store_explicit(&claims_of(x, i + 1)[i_thread].n, 0, memory_order_relaxed);
-        /* The first weights of a product are prefetched while its input is prepared. */
+        /* Prefetch the first weights of a product, so that they arrive while its input is
+         * prepared. */
         if (x->plan->stages[i].kind == STAGE_PRODUCT)
             for (unsigned j = 0; j < 32 && prefetch_ahead(x, i_thread); j++)
                 ;
@@ -208,7 +213,7 @@ static bool has_logits(const struct batch *batch, uint32_t begin, uint32_t end)
     return false;
 }
 
-/* Finds the place of each row in the KV store, and groups the rows that pass through attention
+/* Finds the place of each row in the KV store, and groups rows into tiles, which attention computes
  * together. */
 static void place_rows(struct exec *x)
 {

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fusing: from graph nodes to stages
+ * Fuses graph nodes into stages.
  *
- * Nodes are visited in order. Each becomes a stage or part of one:
- * - A norm over the whole width, and the selection of rows before it, becomes part of the
- *   preparation of the products that read it. Products with the same input share one stage.
- * - Operations on single columns or heads that follow a product are done on each piece while it is
- *   in the cache: gate × up, norm of heads, rope, storing k and v, adding the residual.
- * A node joins a stage only if nothing else reads the values in between. Stages use the same
- * kernels on the same rows as unfused nodes, so fusing never changes a bit.
+ * A stage is the work that threads do between two barriers. Nodes are visited in order. Each node
+ * becomes a stage or a part of a stage:
+ * - A norm over the whole width, and a selection of rows before the norm, are done when the
+ *   products that read the result prepare their input. Products with the same input share one
+ *   stage.
+ * - Operations on single columns or heads that follow a product are done on each piece of the
+ *   product's result while the piece is in the cache: gate × up, norm of heads, rope, storing k and
+ *   v, adding the residual.
+ * A node joins a stage only if no other node reads the values in between. Stages use the same
+ * kernels on the same rows as unfused nodes, so fusing never changes a bit of the results.
  */
 #include "backend/cpu/exec/program.h"
 
@@ -27,7 +30,7 @@ struct fuser {
     uint32_t n;
     struct graph_users users;
     bool *done;   /* [n]: a stage computes it */
-    bool *late;   /* [n]: norm or row selection that the products prepare */
+    bool *late;   /* [n]: a norm or selection of rows, done when products prepare their input */
     bool *stored; /* [n]: k or v that a product stores in the KV store */
 };
 
@@ -36,13 +39,13 @@ static const struct graph_node *node_at(const struct fuser *f, graph_ref ref)
     return graph_node(f->g, ref);
 }
 
-/* The only reader of @ref if it is a node of kind @op; else none. */
+/* Returns the only reader of @ref if its operation is @op, else GRAPH_NONE. */
 static graph_ref only_user(const struct fuser *f, graph_ref ref, enum graph_op op)
 {
     return f->cpu->fuse ? graph_only_user(&f->users, f->g, ref, op) : GRAPH_NONE;
 }
 
-/* Converts a small vector to floats once. NULL if memory is short. */
+/* Converts a small vector to floats, in memory of the plan. Returns NULL if memory is short. */
 static const float *vector_floats(struct fuser *f, const struct weight *w)
 {
     float *v;
@@ -73,7 +76,8 @@ static void value_made(struct fuser *f, graph_ref ref)
     v->first = v->last = f->plan->n_stages - 1;
 }
 
-/* Index of the rope table for these parameters; equal parameters share one. */
+/* Returns the index of the rope table for these parameters. Nodes with equal parameters share a
+ * table. */
 static int rope_find(struct fuser *f, const struct rope_params *p)
 {
     struct plan *plan = f->plan;
@@ -119,13 +123,14 @@ static int matrix_set(struct fuser *f, const struct graph_node *n, struct matrix
     return 0;
 }
 
-/* Keys and values are the last two inputs of the nodes that store them. */
+/* Returns the input of node @n that has its keys or values. They are the last two inputs of the
+ * nodes that store them. */
 static graph_ref source_of(const struct graph_node *n, enum kv_part part)
 {
     return n->src[(n->op == GRAPH_STORE ? 0 : 1) + (part == KV_VALUES)];
 }
 
-/* The role of @ref as an input of node @n: key or value. */
+/* Returns whether @ref is the keys or the values among the inputs of node @n. */
 static enum kv_part part_of(const struct graph_node *n, graph_ref ref)
 {
     return source_of(n, KV_KEYS) == ref     ? KV_KEYS
@@ -133,7 +138,8 @@ static enum kv_part part_of(const struct graph_node *n, graph_ref ref)
                                             : KV_NONE;
 }
 
-/* Fuses the norm and rope per head that follow product @p, whose value is *cur. */
+/* Fuses the norm and rope of heads that follow product @p into @p. *@cur is the node whose value @p
+ * computes; it becomes the last fused node. */
 static int fuse_heads(struct fuser *f, struct product *p, graph_ref *cur)
 {
     graph_ref next = only_user(f, *cur, GRAPH_RMS_NORM);
@@ -166,7 +172,7 @@ static int fuse_heads(struct fuser *f, struct product *p, graph_ref *cur)
     return 0;
 }
 
-/* Fuses the storing of k or v that follows product @p, whose value is @cur. */
+/* Fuses the storing of k or v, which follows product @p, into @p. The value of @p is @cur. */
 static void fuse_store(struct fuser *f, struct product *p, graph_ref cur)
 {
     const graph_ref attention = only_user(f, cur, GRAPH_ATTENTION);
@@ -205,8 +211,8 @@ static int fuse_gate(struct fuser *f, struct product *p, graph_ref glu, graph_re
     return r;
 }
 
-/* Whether @ref is computed before the newest stage. Pieces of that stage are computed in any
- * order. */
+/* Returns whether a stage before the newest stage computes @ref. If the newest stage itself
+ * computes @ref, its pieces must not read @ref, because they are computed in any order. */
 static bool made_before(const struct fuser *f, graph_ref ref)
 {
     const struct value *v = &f->plan->values[ref];
@@ -241,7 +247,8 @@ static void fuse_sum(struct fuser *f, struct product *p, graph_ref *cur)
     *cur = sum;
 }
 
-/* Columns of a piece: fewer for narrow matrices, whose few pieces could not be shared evenly. */
+/* Returns the number of columns of a piece. It is smaller for narrow matrices, because a few large
+ * pieces could not be divided evenly among threads. */
 static uint32_t piece_columns(const struct fuser *f, uint32_t width)
 {
     const uint32_t n_threads = f->plan->n_threads;
@@ -253,7 +260,7 @@ static uint32_t piece_columns(const struct fuser *f, uint32_t width)
     return n;
 }
 
-/* Creates the product of node @ref and fuses what follows. */
+/* Adds the product of node @ref to stage @s, and fuses the nodes that follow it. */
 static int product_add(struct fuser *f, struct stage *s, graph_ref ref)
 {
     struct product *p = &s->products[s->n_products++];
@@ -338,7 +345,7 @@ static int stage_products(struct fuser *f, graph_ref ref)
     return r;
 }
 
-/* Creates a stage for k or v that no product stores. */
+/* Creates a stage that stores those k or v that no product stores. */
 static void stage_store(struct fuser *f, const struct graph_node *n, enum kv_part part)
 {
     const graph_ref src = source_of(n, part);
@@ -405,7 +412,8 @@ static int stage_plain(struct fuser *f, graph_ref ref)
     return 0;
 }
 
-/* Whether every reader of @ref is a product, so that its stage can do the work of @ref. */
+/* Returns whether every reader of @ref is a product, so that the stage of these products can do the
+ * work of @ref. */
 static bool products_can_prepare(const struct fuser *f, graph_ref ref)
 {
     const struct graph_node *n = node_at(f, ref);
@@ -421,8 +429,8 @@ static bool products_can_prepare(const struct fuser *f, graph_ref ref)
 
         if (!reads)
             continue;
-        /* Such a norm may include the selection of rows before it, if the norm is its only
-         * reader. */
+        /* @ref may also be a selection of rows whose only reader is a norm, if products can do the
+         * work of this norm. */
         if (u->op != GRAPH_MATMUL &&
             !(n->op == GRAPH_ROWS && u->op == GRAPH_RMS_NORM && f->users.n[ref] == 1 &&
               products_can_prepare(f, (graph_ref)i)))
@@ -465,7 +473,7 @@ static int fuse_node(struct fuser *f, graph_ref ref)
     case GRAPH_OUTPUT: {
         const struct graph_node *src = node_at(f, n->src[0]);
 
-        /* Products and copies of rows can write directly to the caller's memory. */
+        /* Products and selections of rows can write the output directly to the caller's memory. */
         if (f->users.n[n->src[0]] == 1 && !f->late[n->src[0]] &&
             (src->op == GRAPH_MATMUL || src->op == GRAPH_ROWS)) {
             f->plan->values[n->src[0]].is_output = true;
@@ -496,7 +504,7 @@ int fuse_graph(struct plan *plan, const struct graph *g, const struct cpu_backen
                       .stored = stored};
     int r = 0;
 
-    /* Attention may need two additional stages, to store k and v. */
+    /* An attention node may need two additional stages, to store k and v. */
     plan->stages = arena_zalloc(&plan->arena, 3 * n * sizeof(struct stage));
     plan->values = arena_zalloc(&plan->arena, n * sizeof(struct value));
     plan->ropes = arena_zalloc(&plan->arena, n * sizeof(struct rope_table));

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs: memory
+ * Allocates the memory of programs.
  *
- * This file allocates everything a step needs, for the largest batch that the limits allow. Values
- * share one scratch buffer by their lifetimes, and each thread has its own buffer. Pages that only
- * large batches need are not touched by small ones.
+ * This file allocates all memory that a step needs, for the largest batch that the limits allow.
+ * Values are in one scratch buffer. Two values may share memory in it if no stage needs both. Each
+ * thread also has its own buffer. Small batches do not touch pages that only large batches need.
  */
 #include "backend/cpu/exec/program.h"
 
@@ -16,11 +16,11 @@
 #include "core/pages.h"
 #include "graph/plan.h"
 
-/* Zeroed pages that use memory only once touched; NULL if memory is short. */
+/* Returns zeroed pages, which use memory only once they are touched; NULL if memory is short. */
 static unsigned char *pages_new(uint64_t size)
 {
-    /* No huge pages: every value has its own region, small batches touch only its beginning, and
-     * large batches are no faster with huge pages. */
+    /* Huge pages are not requested: every value has its own region, of which small batches touch
+     * only the beginning, and large batches are no faster with huge pages. */
     void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
                    -1, 0);
 
@@ -38,8 +38,8 @@ static void value_used(struct plan *plan, graph_ref ref, uint32_t i_stage)
         plan->values[ref].last = MAX(plan->values[ref].last, i_stage);
 }
 
-/* In the last layer, rows without logits need only their keys and values stored, and end at
- * attention. */
+/* Marks attention whose result is read only for rows with logits, as in the last layer. The other
+ * rows there need only their keys and values stored, so their attention is not computed. */
 static void mark_wanted_only(struct plan *plan, struct stage *attention)
 {
     for (uint32_t i = 0; i < plan->n_stages; i++) {
@@ -69,7 +69,7 @@ static void find_lifetimes(struct plan *plan)
     }
 }
 
-/* Places values and prepared rows by the stages that need them. */
+/* Places values and prepared rows in the scratch buffer, according to the stages that need them. */
 static int place_values(struct plan *plan)
 {
     const size_t max = plan->n_values + (size_t)plan->n_stages * MATMUL_ACT_N;
@@ -111,7 +111,7 @@ static int place_values(struct plan *plan)
     return 0;
 }
 
-/* The offset of the next @size bytes. */
+/* Returns the offset of the next @size bytes, and moves *@at behind them. */
 static uint64_t place_part(uint64_t *at, uint64_t size)
 {
     const uint64_t offset = *at;
@@ -142,7 +142,8 @@ static struct thread_layout program_thread_layout(const struct plan *plan)
     return m;
 }
 
-/* Places the per-thread preparations of few rows: one stage at a time. */
+/* Places the few rows that each thread prepares for itself in the thread's buffer. All stages use
+ * the same place. */
 static void place_private(struct plan *plan)
 {
     for (uint32_t i = 0; i < plan->n_stages; i++) {
@@ -167,7 +168,7 @@ static int alloc_step(struct plan *plan)
     plan->tiles = arena_alloc(&plan->arena, plan->max_tiles * sizeof(struct attn_tile));
     if (!rows || !plan->claims || !plan->aheads || !plan->tiles)
         return -ENOMEM;
-    /* If the first stage is a product, it finds nothing to prefetch. */
+    /* Before the first stage runs, no weights have been chosen to be prefetched. */
     memset(plan->aheads, 0, plan->n_threads * sizeof(*plan->aheads));
     plan->row_pos = rows;
     plan->row_block = rows + max_rows;
@@ -183,7 +184,8 @@ static int alloc_step(struct plan *plan)
     return 0;
 }
 
-/* Allocates results of stretches, for the few tasks that threads share. */
+/* Allocates memory for the results of stretches (see exec-attn.c). It is used when a step has so
+ * few tasks of attention that threads share them. */
 static int alloc_parts(struct plan *plan)
 {
     const uint64_t stretch = ATTN_STRETCH_BLOCKS * (uint64_t)KV_BLOCK_MIN;

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * A graph compiled for the CPU
+ * Declares programs: graphs compiled for the CPU.
  *
- * A program is a list of stages. All threads walk through it together, with a barrier after each
- * stage. Within a stage they claim pieces of work from a counter. The bits of a piece do not depend
- * on the thread that computes it. fuse.c makes stages, program.c places values, exec.c runs them.
+ * A program is a list of stages. All threads go through the list together, with a barrier after
+ * each stage. Within a stage they claim pieces of work from a counter. No bit of a result depends
+ * on the thread that computes it. fuse.c makes stages, program.c places values, exec.c runs stages.
  */
 
 #include <stdatomic.h>
@@ -18,41 +18,41 @@
 #include "core/arena.h"
 #include "core/workers.h"
 
-/* KV blocks that one run of the online softmax covers: a stretch. Merging stretches affects
- * results. As the number is constant, threads that share a long sequence do not change a bit of
- * them. */
+/* KV blocks in a stretch: the online softmax starts anew for each stretch, and the results of the
+ * stretches are merged. Their bits depend on where stretches begin. This number is constant, so the
+ * bits are the same whether or not threads share a long sequence. */
 #define ATTN_STRETCH_BLOCKS 16u
-/* Floats that an online softmax keeps per row besides its result: the maximum and the sums. */
+/* Floats that a softmax keeps per query row besides its result: the maximum and the sums. */
 #define ATTN_STATS (1 + ATTN_LANES)
 /* Query rows (tokens × heads of a group) that share one pass over a KV block. */
 #define ATTN_TILE_ROWS 64u
 /* Columns of a piece of a product, unless heads need more. */
 #define PRODUCT_COLUMNS 128u
-/* Least rows per thread when threads share the rows of a product. */
+/* Threads divide the rows of a product with packed weights if each gets at least this many. */
 #define PART_ROWS 64u
-/* With this many pieces per thread, an uneven split does not matter. */
+/* With this many pieces per thread, it does not matter if some threads compute one more. */
 #define EVEN_PIECES 8u
 /* Wider heads are not fused into products. */
 #define FUSED_HEAD_MAX 512u
-/* Up to this many rows and elements, each thread prepares all rows itself instead of waiting for
- * other threads. */
+/* With at most this many rows, which have at most this many elements together, each thread prepares
+ * all rows itself instead of waiting for other threads. */
 #define PRIVATE_ROWS  4u
 #define PRIVATE_ELEMS 8192u
-/* Least tokens of a KV block. */
+/* The fewest and the most tokens of a KV block. */
 #define KV_BLOCK_MIN 16u
 #define KV_BLOCK_MAX ATTN_TOKENS_MAX
-/* Up to this many rows, a product waits for memory. A thread that is idle then prefetches up to
- * this many bytes of its next weights; they fit in a second-level cache. */
+/* A product with at most AHEAD_ROWS rows mostly waits for memory. Therefore a thread that waits for
+ * others prefetches up to AHEAD_BYTES of its next weights; they fit in a second-level cache. */
 #define AHEAD_ROWS  4u
 #define AHEAD_BYTES (192u << 10)
-/* With fewer attention tasks than this per thread, threads share sequences. */
+/* If there are fewer attention tasks than this per thread, threads share sequences. */
 #define SHARED_TASKS 16u
 
 enum stage_kind {
     STAGE_EMBED,
     STAGE_PRODUCT, /* one or more matrix products with one input */
     STAGE_ATTENTION,
-    STAGE_NODE, /* one operation, unfused, by rows */
+    STAGE_NODE, /* one operation that is not fused, computed by rows */
 };
 
 enum kv_part {
@@ -71,7 +71,8 @@ struct matrix {
     const float *bias; /* or NULL */
 };
 
-/* Operations on a piece of a product while it is in the cache, in this order. */
+/* Describes a product, and the operations that are done on each piece of it while the piece is in
+ * the cache. The members are in the order of the operations. */
 struct product {
     struct matrix m[2]; /* m[1] only for gated units: then m[0] is the gate and m[1] up */
     uint32_t n_matrices;
@@ -96,7 +97,7 @@ struct stage {
     graph_ref src[3];
 
     /* Products: input rows → gathered → norm → prepared. */
-    bool gather;         /* src has all rows; select those of the logits */
+    bool gather;         /* src has all rows; select the rows with logits */
     bool rows_kept;      /* works on n_logits rows */
     const float *norm_w; /* over the whole width, or NULL */
     float norm_eps;
@@ -110,9 +111,9 @@ struct stage {
     bool packed; /* all weights are packed */
 
     struct attn_params attn;
-    bool wanted_only; /* attention: only rows of the logits are read */
+    bool wanted_only; /* attention: only rows with logits are read */
     enum graph_op op; /* STAGE_NODE */
-    enum kv_part kv;  /* part that a STAGE_NODE with GRAPH_ATTENTION stores */
+    enum kv_part kv;  /* what a STAGE_NODE with GRAPH_ATTENTION stores: keys or values */
     uint32_t width, group;
     enum graph_act act;
     enum graph_key key; /* STAGE_EMBED */
@@ -122,14 +123,14 @@ struct stage {
     struct weight table; /* STAGE_EMBED */
 };
 
-/* Address of row @n of a matrix. */
+/* Returns the address of row @n of a matrix. */
 static inline const unsigned char *matrix_row(const struct matrix *m, uint32_t n)
 {
     return (const unsigned char *)m->data + n * (uint64_t)m->row_bytes;
 }
 
-/* The product that piece *@i_piece of a stage belongs to. *@i_piece becomes the index of the piece
- * within the product. */
+/* Returns the product that piece *@i_piece of a stage belongs to. *@i_piece becomes the index of
+ * the piece within the product. */
 static inline const struct product *stage_product(const struct stage *s, uint32_t *i_piece)
 {
     const struct product *p = s->products;
@@ -143,38 +144,38 @@ struct value {
     uint32_t width;
     uint32_t ld; /* floats from one row to the next */
     bool rows_kept;
-    bool made;            /* a stage computes it; fused values in between are never stored */
-    bool is_output;       /* stored in the caller's logits */
-    bool is_input;        /* stored in the batch */
-    uint32_t first, last; /* lifetime in stages */
+    bool made;            /* a stage stores it; values between fused nodes are never stored */
+    bool is_output;       /* its memory is the caller's logits */
+    bool is_input;        /* its memory is the `input` of the batch */
+    uint32_t first, last; /* first and last stage that needs the value */
     uint64_t offset;      /* in scratch */
 };
 
-/* sin and cos for each row of a step: [max_rows][2][n_dims], see elem.h. */
+/* Holds sin and cos for each row of a step: [max_rows][2][n_dims], see elem.h. */
 struct rope_table {
-    struct rope_params params; /* inv_freq is our own copy */
+    struct rope_params params; /* inv_freq points to a copy that the plan owns */
     float *data;
 };
 
-/* Claimed pieces of a thread's share; on its own cache line. */
+/* Counts the claimed pieces of a thread's share, on a cache line of its own. */
 struct claim {
     _Alignas(64) _Atomic uint32_t n;
 };
 
-/* Weights that a thread reads next and prefetches while it waits; on its own cache line. */
+/* Holds the addresses of the weights that a thread reads next and prefetches while it waits. */
 struct ahead {
     _Alignas(64) const unsigned char *at[2];
     const unsigned char *end[2];
 };
 
-/* Rows of one sequence that pass through attention together. */
+/* Describes rows of one sequence that attention computes together. */
 struct attn_tile {
     const struct batch_seq *seq;
     uint32_t i_row, n_rows, pos;
-    bool wanted; /* has rows of the logits */
+    bool wanted; /* the tile has rows with logits, or has only one row */
 };
 
-/* Layout of a thread's own memory: offsets of its parts, all multiples of 64. */
+/* Describes a thread's own memory by the offsets of its parts, which are multiples of 64. */
 struct thread_layout {
     uint64_t row;         /* [max_width]: one row after its norm */
     uint64_t tile[2];     /* [max_rows, max_chunk]: pieces of products */
@@ -215,21 +216,21 @@ struct plan {
 
     struct claim *claims; /* [3 sets, n_threads], see exec_claim() */
     struct ahead *aheads; /* [n_threads] */
-    /* The thread that runs a step writes these before the others start. */
+    /* The thread that calls run() writes the next members before the other threads start. */
     uint32_t *row_pos, *row_block, *row_offset; /* [max_rows]: position, block, place in it */
     struct attn_tile *tiles;
     uint32_t max_tiles;
     uint64_t *stage_nsec; /* [n_stages] sums of time, by the running thread; NULL: off */
 };
 
-/* K and V: [block][layer][kv_head][K, V], see attn.h. */
+/* Holds K and V: [block][layer][kv_head][K, V]. attn.h shows the layout of one head. */
 struct kv_store {
     unsigned char *data;
     uint64_t size;
     struct kv_layout layout;
     uint32_t n_blocks;
     uint64_t block_bytes;
-    /* Bytes of one head of one layer of a block, by enum kv_part. */
+    /* Bytes of the keys or values of one head in one layer of a block, by enum kv_part. */
     uint64_t head_bytes[KV_PART_N];
     enum codec codec[KV_PART_N];
 };
@@ -243,7 +244,7 @@ struct cpu_backend {
     struct workers *workers;
 };
 
-/* fuse.c: makes plan->stages. -ENOMEM, -EOPNOTSUPP with the reason. */
+/* fuse.c: makes plan->stages. Returns 0, -ENOMEM, or -EOPNOTSUPP with the reason. */
 int fuse_graph(struct plan *plan, const struct graph *g, const struct cpu_backend *cpu,
                struct inf_err *reterr);
 /* program.c */
@@ -252,7 +253,7 @@ int program_compile(struct backend *b, const struct graph *g, const struct plan_
 void program_free(struct backend *b, struct plan *plan);
 void program_rest(struct backend *b, struct plan *plan);
 
-/* State of one step, shared by all threads. */
+/* Holds the state of one step, which all threads share. */
 struct exec {
     const struct cpu_backend *cpu;
     struct plan *plan;
@@ -261,28 +262,28 @@ struct exec {
     float *logits;
     uint32_t n_tiles;
     bool one_row_each;   /* every sequence has one row, as in decoding */
-    uint32_t begin, end; /* range of stages */
+    uint32_t begin, end; /* the stages begin … end - 1 are run */
 };
 
 /* exec.c */
 int exec_run(struct backend *b, struct plan *plan, struct kv_store *store,
              const struct batch *batch, float *logits, struct top_row *tops);
-/* Runs to the end of the next product. When it returns, no thread uses the plan. */
+/* Runs the stages up to the end of the next product. Then no thread uses the plan any more. */
 int exec_run_part(struct backend *b, struct plan *plan, struct kv_store *store,
                   const struct batch *batch, float *logits, uint32_t *i_stage);
-/* Row @row of a value. Rows of the input must only be read. */
+/* Returns row @row of a value. The caller must not write to rows of the graph's input. */
 float *exec_row(const struct exec *x, graph_ref ref, uint32_t row);
-/* This thread's share of @n rows. */
+/* Computes thread @i_thread's share of @n rows. */
 void exec_share(const struct exec *x, unsigned i_thread, uint32_t n, uint32_t *ret_begin,
                 uint32_t *ret_end);
-/* Claims one of the @n pieces of a stage: the next piece of this thread's share, or of another
- * thread's share if none is left in its own. Neighboring pieces are adjacent in memory. Returns
- * false if all pieces are claimed. */
+/* Claims one of the @n pieces of a stage: the next piece of thread @i_thread's share, or of another
+ * thread's share if its own share has no piece left. Neighboring pieces are adjacent in memory.
+ * Returns false if all are claimed. */
 bool exec_claim(const struct exec *x, uint32_t i_stage, unsigned i_thread, uint32_t n,
                 uint32_t *ret_piece);
 unsigned char *exec_memory(const struct exec *x, unsigned i_thread);
 uint32_t exec_rows(const struct exec *x, bool rows_kept);
-/* exec-node.c: one operation on this thread's rows */
+/* exec-node.c: computes one operation on the rows of one thread */
 void exec_embed(const struct exec *x, const struct stage *s, unsigned i_thread);
 void exec_node(const struct exec *x, const struct stage *s, unsigned i_thread);
 /* Rotates one head of row @row in place. */
@@ -292,7 +293,7 @@ void exec_store(const struct exec *x, enum kv_part part, uint32_t i_layer, uint3
                 uint32_t row, const float *head, void *half);
 /* exec-product.c */
 void exec_product(const struct exec *x, uint32_t i_stage, unsigned i_thread);
-/* device.c: K or V of one head in one block. */
+/* device.c: returns the address of K or V of one head in one block. */
 void *kv_store_head(const struct kv_store *store, enum kv_part part, uint32_t i_layer,
                     uint32_t i_head, uint32_t block);
 /* exec-attn.c */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Benchmark loops for AVX2: loads of 32 bytes; vpmaddubsw on 32 pairs and a sum of 16 bits. */
+/* Defines the loops of limits.h for AVX2: loads of 32 bytes, and vpmaddubsw on 32 pairs, whose
+ * results are added up in 16 bits. */
 
 #include <immintrin.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Benchmark loops for AVX-512: loads of 64 bytes; vpdpbusd on 64 pairs. */
+/* Defines the loops of limits.h for AVX-512: loads of 64 bytes, and vpdpbusd on 64 pairs. */
 
 #include <immintrin.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Benchmark loops for AVX-VNNI: loads of 32 bytes; vpdpbusd on 32 pairs. */
+/* Defines the loops of limits.h for AVX-VNNI: loads of 32 bytes, and vpdpbusd on 32 pairs. */
 
 #include <immintrin.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Benchmark loops for DotProd: loads of 16 bytes; sdot on 16 pairs. */
+/* Defines the loops of limits.h for DotProd: loads of 16 bytes, and sdot on 16 pairs. */
 
 #include <arm_neon.h>
 

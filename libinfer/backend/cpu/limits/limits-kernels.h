@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The loops of limits.h for one instruction set
+ * Defines the loops of limits.h for one instruction set.
  *
- * The including file defines LIMIT_BYTES (the size of one load) and LIMIT_NAME(op). DOT(s) of
- * LIMIT_DOTS is one instruction that adds to register s, and is executed n times for each of twelve
- * registers. Twelve independent sums keep every pipeline busy, and inline assembly prevents the
- * compiler from computing the result in advance.
+ * The including file defines LIMIT_BYTES (the size of one load) and LIMIT_NAME(op). It passes
+ * DOT(s) to LIMIT_DOTS: assembly that adds one dot product to register s. LIMIT_DOTS executes this
+ * assembly n times for each of twelve registers. Twelve independent sums keep every pipeline busy,
+ * and inline assembly prevents the compiler from computing the result in advance.
  */
 
 #include <string.h>
@@ -15,7 +15,7 @@
 
 enum {
     LIMIT_LINE = 64,
-    LIMIT_PIECE = 256, /* bytes read from one stream before the next stream's turn */
+    LIMIT_PIECE = 256, /* bytes that are read from one stream before the next stream is read */
     LIMIT_LOADS = LIMIT_PIECE / LIMIT_BYTES,
     LIMIT_SUMS = LIMIT_LOADS < 8 ? LIMIT_LOADS : 8,
 };

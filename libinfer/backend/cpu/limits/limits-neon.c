@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Benchmark loops for NEON: loads of 16 bytes; smull and smlal2 on 16 pairs and a pairwise sum. */
+/* Defines the loops of limits.h for NEON: loads of 16 bytes, and smull and smlal2 on 16 pairs with
+ * a pairwise sum. */
 
 #include <arm_neon.h>
 

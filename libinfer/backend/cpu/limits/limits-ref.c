@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Benchmark loops without any instruction set: plain loads, no dot instruction. */
+/* Defines the loops of limits.h in plain C: loads, and no dot instruction. */
 
 #define LIMIT_BYTES    16
 #define LIMIT_NAME(op) op##_ref

@@ -2,11 +2,11 @@
 /*
  * Measures the memory bandwidth, and how fast the CPU computes dot products of int8.
  *
- * The fastest way of reading differs from machine to machine, so several are tried. A thread reads
- * one stream or several, because hardware prefetchers follow each stream separately. Software
- * prefetch is on or off. Threads read shares of their own, or all read neighboring pieces. The
- * memory is mapped in huge pages if the kernel has them, and each page is first touched by the
- * thread that reads it.
+ * The fastest way of reading differs from machine to machine, so several ways are tried. A thread
+ * reads one stream or several, because hardware prefetchers follow each stream separately. Software
+ * prefetch is on or off. Each thread reads one contiguous share of the memory, or all threads read
+ * neighboring pieces in turn. The memory is mapped in huge pages if the kernel has them, and each
+ * page is first touched by the thread that reads it.
  */
 #include "backend/cpu/limits/limits.h"
 
@@ -19,7 +19,7 @@
 #include "core/cpu.h"
 
 #define READ_BYTES   (512u << 20)
-#define READ_UNIT    4096u /* shares of threads are multiples of it: 16 streams of 256 bytes */
+#define READ_UNIT    4096u /* threads' shares are multiples of this: 16 streams of 256 bytes */
 #define SHARED_PIECE (64u << 10)
 #define DOT_ROUNDS   200000u
 
@@ -39,7 +39,7 @@ static const struct read_way {
     const char *name;
     unsigned n_streams;
     size_t ahead;
-    bool shared; /* threads take neighboring pieces */
+    bool shared; /* threads read neighboring pieces in turn, instead of one share each */
 } read_ways[] = {
     {"1 stream per thread", 1, 0, false},
     {"1 stream per thread, prefetched 1 KiB ahead", 1, 1024, false},
@@ -58,7 +58,7 @@ struct limits {
     uint8_t *data; /* [size]; mapped by the first limits_read() */
     size_t size;
     const struct read_way *way; /* way of reading in the current run */
-    uint64_t *sums;             /* [threads] results, so that the compiler cannot drop the reads */
+    uint64_t *sums;             /* [threads] results, stored so that the compiler keeps the reads */
 };
 
 const struct limits_ops *limits_ops_get(unsigned flags)
@@ -115,7 +115,7 @@ double limits_time(struct workers *w, double min_seconds, workers_fn fn, void *a
     return (double)best * 1e-9;
 }
 
-/* The part of the memory that thread @i reads: [*ret_begin, *ret_begin + *ret_size). */
+/* Computes the part of the memory that thread @i reads: [*ret_begin, *ret_begin + *ret_size). */
 static void share_get(const struct limits *l, unsigned i, unsigned n, size_t *ret_begin,
                       size_t *ret_size)
 {

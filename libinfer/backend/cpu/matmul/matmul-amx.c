@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Products of unpacked BF16 weights with AMX: tiles of 16 rows, 32 k at a time
+ * Multiplies unpacked BF16 weights with AMX: tiles of 16 rows, 32 k at a time.
  *
- * The panel already has the layout of a tile of weights: pairs of k, 16 columns side by side. For
- * each 32 k, a tile sums the even and the odd k in chains of 16 fused multiply-adds from 0, adds
- * both chains, and adds that to its sum (Intel SDM vol. 2B, TDPBF16PS; subnormal numbers count as
- * zero). Missing rows and k are zeros, which change no bit, so an element does not depend on how
- * many rows are multiplied together.
+ * k is an index of the dimension that is summed. The panel (matmul-kernels.h) already has the
+ * layout of a tile of weights: pairs of k, 16 columns side by side. For each 32 k, a tile adds the
+ * products with even k and those with odd k in two chains of 16 fused multiply-adds that start at
+ * 0, then adds both chains, and adds the result to its sum (Intel SDM vol. 2B, TDPBF16PS; subnormal
+ * numbers count as zero). Missing rows and k are filled with zeros, which change no bit, so an
+ * element does not depend on how many rows are multiplied together.
  *
- * A tile needs 16 rows to be worth its loads. Single rows are multiplied in tiles only to give the
- * same bits; to decode mostly single rows, use another instruction set.
+ * Tiles are fast only with many rows: loading a tile takes as long for one row as for 16. Single
+ * rows are multiplied in tiles, too, so that a row has the same bits as among many rows. Plans that
+ * mostly have single rows use another instruction set.
  */
 
 #include <string.h>
@@ -19,10 +21,12 @@
 #include "backend/cpu/matmul/tiles.h"
 #include "core/cpu.h"
 
-/* Lines of k that a tile of weights is loaded from, two columns of tiles side by side. */
+/* Bytes of a line of the panel: a pair of k for all columns. The columns are two tiles side by
+ * side. */
 #define PANEL_LINE (PANEL_N * 4)
 
-/* 32 rows times 32 columns, in tiles 0 … 3. @a: 32 rows, @a_stride bytes apart. */
+/* Multiplies 32 rows by 32 columns, with sums in tiles 0 … 3. The rows at @a are @a_stride bytes
+ * apart. */
 INLINE void multiply_32(const struct matmul_panel *p, uint32_t kc, const uint8_t *a,
                         size_t a_stride)
 {
@@ -44,7 +48,7 @@ INLINE void multiply_32(const struct matmul_panel *p, uint32_t kc, const uint8_t
     }
 }
 
-/* 16 rows. */
+/* Multiplies 16 rows by 32 columns, with sums in tiles 0 and 1. */
 INLINE void multiply_16(const struct matmul_panel *p, uint32_t kc, const uint8_t *a,
                         size_t a_stride)
 {
@@ -61,7 +65,7 @@ INLINE void multiply_16(const struct matmul_panel *p, uint32_t kc, const uint8_t
     }
 }
 
-/* Adds @n rows of sums to those of y from row @m0 on. */
+/* Writes the initial values + @sums to @n rows of y from row @m0 on. */
 static void put_rows(const struct matmul_tile *t, uint32_t m0, uint32_t n,
                      const float sums[][PANEL_N])
 {
@@ -92,7 +96,8 @@ static void whole_rows(const struct matmul_tile *t, uint32_t m0, uint32_t n)
     put_rows(t, m0, n, sums);
 }
 
-/* Fewer than 16 rows, or a k that is not a multiple of 32: uses a copy padded with zeros. */
+/* Multiplies fewer than 16 rows, or rows with a kc that is not a multiple of 32, with a copy that
+ * is padded with zeros. */
 static void part_rows(const struct matmul_tile *t, uint32_t m0, uint32_t n)
 {
     uint16_t copy[TILE_ROWS][PANEL_K_PAIRS] __attribute__((aligned(64)));
@@ -124,7 +129,7 @@ static void multiply_amx(const struct matmul_tile *t)
         whole_rows(t, m, TILE_ROWS);
     for (; m < t->M; m += TILE_ROWS)
         part_rows(t, m, MIN(t->M - m, TILE_ROWS));
-    /* Tiles in use make thread switches more expensive. */
+    /* While a thread has tiles in use, switching to another thread is more expensive. */
     _tile_release();
 }
 

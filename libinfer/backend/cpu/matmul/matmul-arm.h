@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The operations of matmul-vec.h on 128-bit vectors of AArch64
+ * Defines the operations of matmul-vec.h on 128-bit vectors of AArch64.
  *
- * Each of the two instruction sets defines its own v_dot. Both use signed weights.
+ * matmul-neon.c and matmul-dotprod.c each define their own v_dot. Both use signed weights.
  */
 
 #include <arm_neon.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Matrix products with AVX2: 8 lanes, 16 registers
+ * Computes matrix products with AVX2: 8 lanes, 16 registers.
  *
- * vpmaddubsw sums two products in 16 bits with saturation. Weights w ≤ 63 and |a| ≤ 127 stay far
- * below the limit. Signed weights are passed as |w| × sign(w) a, at most 128 × 127 × 2 = 32512.
+ * vpmaddubsw adds two products w × a of an unsigned and a signed byte in 16 bits with saturation.
+ * With w ≤ 63 and |a| ≤ 127 the sums stay far below the limit of 32767. Signed weights w are
+ * multiplied as |w| × (sign(w) a); their sums are at most 128 × 127 × 2 = 32512.
  */
 
 #include "backend/cpu/matmul/matmul-ymm.h"

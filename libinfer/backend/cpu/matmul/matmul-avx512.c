@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Matrix products with AVX-512 VNNI: 16 lanes, 32 registers
+ * Computes matrix products with AVX-512 VNNI: 16 lanes, 32 registers.
  *
  * An int8 tile of 6 rows × 2 vectors keeps 12 integer and 12 float sums in registers.
  */
@@ -51,7 +51,7 @@ typedef __m512 v_flt;
 #define v_bcastf(p)         _mm512_set1_ps(*(p))
 #define v_dot_s8(sum, w, a) (sum)
 
-/* The intrinsic makes gcc 12 copy sums back and forth. */
+/* Uses assembly because gcc 12 copies sums back and forth with the intrinsic. */
 static inline v_int v_dot(v_int sum, v_int w, v_int a)
 {
     __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(w), "v"(a));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Products of BF16 weights with AVX-512 BF16: pairs of products per lane
+ * Multiplies BF16 weights with AVX-512 BF16: pairs of products per lane.
  *
- * Rows of x are rounded to bfloat16 too. Each lane adds the product of the odd k of a pair to its
- * float sum, then that of the even k; subnormal numbers count as zero (Intel SDM vol. 2C,
- * VDPBF16PS). Everything else comes from matmul-avx512.c.
+ * Rows of x are rounded to bfloat16, too. Each lane adds the product with the odd k of a pair to
+ * its float sum, then the product with the even k; subnormal numbers count as zero (Intel SDM vol.
+ * 2C, VDPBF16PS). Other formats use the kernels of matmul-avx512.c.
  */
 
 #include <immintrin.h>

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Products of F16 weights with AVX-512 FP16: pairs of products per lane, F16 sums
+ * Multiplies F16 weights with AVX-512 FP16: pairs of products per lane, F16 sums.
  *
- * The halves of a lane sum the even and the odd k of a block of 32: chains of 16 multiply-adds,
- * which are then added and continue as a float. Such a sum rounds 17 times by at most 2^-11 of a
- * part. With random signs the mean square error is 1.7 × 2^-22 of that of the sums, a seventh of
- * the error of rounding x to bfloat16.
+ * A lane of 32 bits holds two F16 sums of a block of 32 k: one adds the products with even k, the
+ * other adds the products with odd k. Each sum is a chain of 16 multiply-adds. Both sums are then
+ * added, and the result is added to a float. The sum of a block is rounded 17 times, each time by
+ * at most 2^-11 of a partial sum. With random signs the mean square error is 1.7 × 2^-22 of the
+ * mean square of the sums. This is a seventh of the error of rounding x to bfloat16.
  *
- * Both factors of a block are scaled to a common size by powers of two, so that no sum overflows or
- * loses precision among the smallest numbers. The rows of x are scaled when they are prepared, to
- * less than 2^-6. The weights are scaled when they are loaded, to less than 2^16; this never scales
- * down, so it is exact. The sum of 32 such products stays below half of the largest F16 number.
+ * In each block, x and the weights are multiplied by powers of two, so that no sum overflows or
+ * loses precision as a subnormal number. The rows of x are scaled to less than 2^-6 when they are
+ * prepared. The weights are scaled to less than 2^16 when they are loaded; they are never scaled
+ * down, so their scaling is exact. The sum of 32 products of such numbers stays below 2^15, about
+ * half of the largest F16 number.
  */
 
 #include <immintrin.h>
@@ -49,9 +51,9 @@ static void prepare_f16(const float *x, uint32_t K, struct matmul_f16 *dst)
     }
 }
 
-/* Multiplies the weights of each lane by the power of two that brings the largest to 2^15 … 2^16
- * (if it is subnormal, at least to 2^5). Returns the factor by which the products must be
- * multiplied. */
+/* Multiplies the weights of each lane by the power of two that brings the largest of them to 2^15 …
+ * 2^16 (at least to 2^5 if it is subnormal). Returns for each lane the factor by which the products
+ * must be multiplied. */
 INLINE __m512 scale_up(__m512i v[16])
 {
     const __m512i magnitude = _mm512_set1_epi16(0x7fff);
@@ -69,7 +71,8 @@ INLINE __m512 scale_up(__m512i v[16])
     return _mm512_castsi512_ps(_mm512_slli_epi32(exp, 23));
 }
 
-/* sum + (the halves of each lane of @acc) × scale × the scale of the prepared block @act */
+/* Adds the two F16 sums in each lane of @acc. Returns @sum + the result × @scale × the scale of the
+ * prepared block @act. */
 INLINE __m512 add_block(__m512 sum, __m512h acc, __m512 scale, const uint8_t *act)
 {
     const __m512i lanes = _mm512_castph_si512(acc);

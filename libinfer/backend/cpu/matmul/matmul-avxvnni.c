@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Matrix products with AVX2 and AVX-VNNI: 8 lanes, 16 registers, four int8 products per lane. */
+/* Computes matrix products with AVX2 and AVX-VNNI: 8 lanes, 16 registers, four int8 products per
+ * lane. */
 
 #include "backend/cpu/matmul/matmul-ymm.h"
 #include "core/cpu.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of packed int16 with AVX2: 16 pairs in two instructions. */
+/* Multiplies packed int16 weights with AVX2: 16 pairs in two instructions. */
 #define TILE_M 4u
 
 #include "backend/cpu/matmul/matmul-ymm-blocks.h"

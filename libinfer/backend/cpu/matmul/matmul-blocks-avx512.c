@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of packed int16 with AVX-512 VNNI: 32 pairs per instruction. */
+/* Multiplies packed int16 weights with AVX-512 VNNI: 32 pairs per instruction. */
 #include <immintrin.h>
 
 #include "backend/cpu/matmul/matmul-kernels.h"
@@ -28,7 +28,8 @@ INLINE v_int v_all(const void *pair)
     return _mm512_set1_epi32(v);
 }
 
-/* The intrinsic makes gcc 12 copy sums, for which there are not enough registers. */
+/* Uses assembly because with the intrinsic gcc 12 copies sums, for which there are not enough
+ * registers. */
 INLINE v_int v_dot(v_int acc, v_int w, v_int x)
 {
     __asm__("vpdpwssd %2, %1, %0" : "+v"(acc) : "v"(w), "v"(x));
@@ -63,7 +64,8 @@ INLINE void v_put(float *y, const float *bias, v_float sum, uint32_t n)
     _mm512_mask_storeu_ps(y, some, _mm512_add_ps(first, sum));
 }
 
-/* The bits of the largest magnitude; NaN is above all numbers. */
+/* Returns the bits of the largest magnitude of 128 floats. NaN counts as larger than all
+ * numbers. */
 INLINE uint32_t v_largest128(const float *x)
 {
     const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of packed int16 with AVX-VNNI: 16 pairs per instruction. */
+/* Multiplies packed int16 weights with AVX-VNNI: 16 pairs per instruction. */
 #define TILE_M 6u
 
 #include "backend/cpu/matmul/matmul-ymm-blocks.h"
 
-/* The intrinsic makes gcc 12 copy sums, for which there are not enough registers. */
+/* Uses assembly because with the intrinsic gcc 12 copies sums, for which there are not enough
+ * registers. */
 INLINE v_int v_dot(v_int acc, v_int w, v_int x)
 {
     __asm__("%{vex%} vpdpwssd %2, %1, %0" : "+x"(acc) : "x"(w), "x"(x));

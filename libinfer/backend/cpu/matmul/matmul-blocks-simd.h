@@ -2,30 +2,33 @@
 #pragma once
 
 /*
- * Products of weights packed as int16 blocks, for any vectors that multiply pairs of int16
+ * Multiplies weights packed as int16 blocks, with any vectors that multiply pairs of int16.
  *
- * A CPU without tiles multiplies pairs of int16 twice as fast as floats. 128 numbers share a scale
- * and are rounded to ±4095, so that no sum of 128 products overflows an int32. For normally
- * distributed numbers this loses 4e-8 of their energy, as F16 does; for a block with one large
- * number at worst 6e-7. bfloat16 would lose 2.8e-6.
+ * A CPU without tiles multiplies pairs of int16 twice as fast as floats. A block is 128 numbers
+ * that share a scale. They are rounded to integers within ±4095, so that no sum of 128 products
+ * overflows an int32. For normally distributed numbers the rounding loses 4e-8 of their energy, as
+ * much as F16 loses. For a block with one large number it loses at most 6e-7. bfloat16 would lose
+ * 2.8e-6.
  *
- * The sum of an element is acc = fma(float(isum), w.d × x.d, acc) from 0, block by block, where
- * isum is exact, and then bias + acc. So an element does not depend on how many rows and columns
- * are multiplied together, and all files that include this give the same bits.
+ * For an element of the result, acc starts at 0, and each block updates it: acc = fma(float(isum),
+ * w.d × x.d, acc), where isum is the exact sum of the block's products. The element is bias + acc.
+ * So an element does not depend on how many rows and columns are multiplied together, and all files
+ * that include this file compute the same bits.
  *
- * Needs: v_n lanes; vector types v_int and v_float; v_zero(), v_load() of aligned pairs, v_all() of
- * one pair; v_dot(acc, w, x), which adds products of pairs; v_float_load(), v_float_all(),
- * v_scale(acc, d, sum) = fma(float(acc), d, sum), v_mul(); v_put(y, bias or NULL, sums, n), which
- * writes n of bias + sums; v_round128(x, n, dst), see prepare_blocks(). TILE_M rows are multiplied
- * at once.
+ * The including file defines: v_n, the number of lanes; vector types v_int and v_float; v_zero(),
+ * v_load() of aligned pairs, v_all() of one pair; v_dot(acc, w, x), which adds products of pairs;
+ * v_float_load(), v_float_all(), v_scale(acc, d, sum) = fma(float(acc), d, sum), v_mul(); v_put(y,
+ * bias or NULL, sums, n), which writes n of bias + sums; v_round128(x, n, dst), see
+ * prepare_blocks(); and TILE_M, the number of rows that are multiplied at once.
  */
 
 #include <string.h>
 
 #include "backend/cpu/matmul/matmul-kernels.h"
 
-#define PASS (2 * v_n) /* columns whose sums are in registers at the same time */
-/* Rows that each group of columns is multiplied with while they are in the second-level cache. */
+#define PASS (2 * v_n) /* number of columns whose sums are in registers at the same time */
+/* Number of rows of x that stay in the second-level cache while all groups of columns are
+ * multiplied by them. */
 #define ROWS_M 96u
 
 INLINE void dot_rows(const struct matmul_args *args, uint32_t m0, uint32_t n, uint32_t n_cols,

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Decoding of the formats with super-blocks of 256 weights; include it after matmul-decode.h
+ * Decodes the formats with super-blocks of 256 weights. Include it after matmul-decode.h.
  *
- * quant/block.h shows the layouts. Block headers are transposed like weights, so that the scales of
- * all columns are unpacked together.
+ * quant/block.h shows the layouts. The headers of blocks are transposed as the weights are, so that
+ * the scales of all columns are unpacked together.
  */
 
-/* Scales and offsets of 8 groups, from the 16 bytes that Q4_K and Q5_K begin with: unit j of each
- * row in v[j]. */
+/* Unpacks the scales and offsets of 8 groups of weights from the first 16 bytes of Q4_K or Q5_K
+ * super-blocks. Each lane of v[j] has 4-byte unit j of its row. */
 INLINE void decode_k_scales(float *scale, float *offset, size_t stride, const v_int v[4])
 {
     const v_int six = v_set(63), four = v_set(15), two = v_set(0x30);
@@ -38,7 +38,8 @@ INLINE void decode_k_head(float *scale, float *offset, size_t stride, const uint
 }
 
 #if VEC_N == 16
-/* Reads a cache line of each row at a time, which gains nothing for Q5_K and Q6_K. */
+/* Decodes Q4_K, reading a whole cache line of each row at a time. For Q5_K and Q6_K this way of
+ * reading would gain nothing. */
 static void TILE_NAME(decode_q4_k)(struct matmul_panel *p, unsigned half, const uint8_t *w,
                                    size_t row_bytes, uint32_t kc, const uint8_t **ahead)
 {
@@ -130,7 +131,7 @@ static void TILE_NAME(decode_q5_k)(struct matmul_panel *p, unsigned half, const 
     }
 }
 
-/* Multiplies the 16 scales by @d. Each v[j] has 4 of them. */
+/* Multiplies the 16 scales of a super-block by @d. Each lane of v[j] has 4 scales of its row. */
 INLINE void decode_q6_k_scales(float *scale, size_t stride, v_flt d, const v_int v[4])
 {
     UNROLL for (unsigned j = 0; j < 4; j++)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Decoding of 16 rows of W into a panel, for matmul-vec.h
+ * Decodes 16 rows of W into a panel, for matmul-vec.h. matmul-kernels.h describes the panel.
  *
- * Rows are loaded 16 bytes at a time and transposed while still packed. So the columns of the panel
- * are side by side, and every further step works on one column per lane.
+ * Rows are loaded 16 bytes at a time and transposed before they are decoded. So the columns of the
+ * panel are side by side, and every further step works on one column per lane.
  */
 
-/* Transposes 4 × VEC_N / 4 rows of 16 bytes: afterwards each lane of v[j] has 4-byte unit j of its
- * row. */
+/* Transposes VEC_N rows of 16 bytes. Before, each vector has VEC_N / 4 rows; afterwards each lane
+ * of v[j] has 4-byte unit j of its row. */
 INLINE void transpose(v_int v[4])
 {
     const v_int a = v_low32(v[0], v[1]), b = v_high32(v[0], v[1]);
@@ -26,7 +26,7 @@ INLINE void load_rows16(const uint8_t *p, size_t stride, v_int v[4])
     transpose(v);
 }
 
-/* Like load_rows16(), with prefetch steps @i to @i + 3. */
+/* Does what load_rows16() does, and prefetch steps @i to @i + 3. */
 INLINE void load_rows16_ahead(const uint8_t *p, size_t stride, v_int v[4], const uint8_t *ahead,
                               const unsigned i, const unsigned n_bytes)
 {
@@ -38,7 +38,8 @@ INLINE void load_rows16_ahead(const uint8_t *p, size_t stride, v_int v[4], const
     transpose(v);
 }
 
-/* Gathers a 2-byte field of each block of 16 rows, block by block. */
+/* Gathers the 2-byte field at @p from each block of 16 rows: for block b, @dst[b] gets the fields
+ * of all rows. */
 INLINE void gather16(const uint8_t *p, size_t stride, uint32_t n_blocks, uint32_t block_bytes,
                      uint16_t (*dst)[16])
 {
@@ -55,7 +56,7 @@ INLINE void gather32(const uint8_t *p, size_t stride, uint32_t n_blocks, uint32_
             memcpy(&dst[b][i], p + i * stride, 4);
 }
 
-/* Decodes the 2-byte fields at @p into rows of @dst, which are PANEL_N apart. */
+/* Decodes the 2-byte fields at @p into rows of @dst, which are PANEL_N floats apart. */
 INLINE void decode_f16_fields(const uint8_t *p, size_t stride, uint32_t n_blocks,
                               uint32_t block_bytes, float (*dst)[PANEL_N])
 {
@@ -96,7 +97,8 @@ static void TILE_NAME(decode_q8_0)(struct matmul_panel *p, unsigned half, const 
     }
 }
 
-/* Decodes the four formats of 32 weights, which may have high bits and an offset. */
+/* Decodes Q4_0, Q4_1, Q5_0 or Q5_1. These formats have blocks of 32 weights, with or without high
+ * bits and offsets. */
 INLINE void decode_32(struct matmul_panel *p, unsigned half, const uint8_t *w, size_t row_bytes,
                       uint32_t kc, const uint8_t **ahead, bool has_offset, bool has_high)
 {
@@ -120,7 +122,7 @@ INLINE void decode_32(struct matmul_panel *p, unsigned half, const uint8_t *w, s
             {
                 v_int q = j < 4 ? LOW_NIBBLES(v[j % 4]) : HIGH_NIBBLES(v[j % 4]);
 
-                /* The multiplication moves bit i of 4 to bit 4 of byte i. */
+                /* The multiplication moves bit i of the four bits to bit 4 of byte i. */
                 if (has_high) {
                     const v_int four = v_and(v_shr(bits, 4 * j), v_set(15));
                     const v_int spread = v_mul(four, v_set(0x00204081 << 4));
@@ -158,9 +160,9 @@ static void TILE_NAME(decode_q5_1)(struct matmul_panel *p, unsigned half, const 
 }
 
 /*
- * Loads 64 bytes of each of VEC_N rows; v[q][j] has unit 4q + j of them. Distances between rows of
- * floats are often powers of two, so their lines compete for few places in the cache. So a line is
- * read at once.
+ * Loads 64 bytes of each of VEC_N rows; v[q][j] has 4-byte unit 4q + j of each row. Distances
+ * between rows of floats are often powers of two, so the lines of the rows compete for few places
+ * in the cache. Therefore each line is read completely before another line replaces it.
  */
 INLINE void load_rows64(const uint8_t *p, size_t row_bytes, const uint8_t **ahead, v_int v[4][4])
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Formats with blocks of 32 weights, for matmul-direct-avx512.h. */
+/* Multiplies formats with blocks of 32 weights, for matmul-direct-avx512.h. */
 
-/* Sets lane @i of @v to the 4 bytes at @p. Compilers would choose an insertion, which needs a
- * shuffle. */
+/* Sets lane @i of @v to the 4 bytes at @p. Without assembly, compilers choose the instruction
+ * vpinsrd, which also occupies the port for shuffles. */
 INLINE __m128i direct_word(__m128i v, const unsigned i, const uint8_t *p)
 {
     __asm__("vpbroadcastd %1, %0%{%2%}"
@@ -12,7 +12,7 @@ INLINE __m128i direct_word(__m128i v, const unsigned i, const uint8_t *p)
     return v;
 }
 
-/* 4 bytes at @at of rows @i … @i + 3. */
+/* Loads the 4 bytes at offset @at of rows @i … @i + 3. */
 INLINE __m128i direct_words4(const struct direct_rows *r, const unsigned i, const size_t at)
 {
     __m128i v = _mm_loadu_si32(direct_row(r, i) + at);
@@ -22,7 +22,8 @@ INLINE __m128i direct_words4(const struct direct_rows *r, const unsigned i, cons
     return direct_word(v, 3, direct_row(r, i + 3) + at);
 }
 
-/* 4 bytes at @at0 of the 8 rows, then those at @at1. */
+/* Loads the 4 bytes at offset @at0 of the 8 rows into the first 8 lanes, and the 4 bytes at offset
+ * @at1 into the other lanes. */
 INLINE __m512i direct_words(const struct direct_rows *r, const size_t at0, const size_t at1)
 {
     const __m256i a = _mm256_set_m128i(direct_words4(r, 4, at0), direct_words4(r, 0, at0));
@@ -34,7 +35,8 @@ INLINE __m512i direct_words(const struct direct_rows *r, const size_t at0, const
 /*
  * Two blocks of a row are 68 bytes: scale, 32 weights, scale, 32 weights. Bytes 4 … 67 make a
  * vector: the last 30 weights of the first block and the second scale, then the second block. The
- * first two weights come as lanes of rows, with their scale.
+ * first two weights and their scale are loaded separately, with one lane for each row. The first 4
+ * bytes of the second block are loaded in the same way, but only their scale is used.
  */
 INLINE void direct_q8_0(struct matmul_direct *d, const unsigned m_n, const bool once)
 {
@@ -77,7 +79,8 @@ INLINE void direct_q8_0(struct matmul_direct *d, const unsigned m_n, const bool 
     direct_end(d, m_n, &acc);
 }
 
-/* The 16 bytes of nibble pairs, or the 4 of high bits, of two blocks of two rows. */
+/* Picks 16 bytes of nibble pairs, or 4 bytes of high bits, from each of four blocks: two of one row
+ * in @a, and two of another row in @b. */
 INLINE __m512i direct_pick(__m512i a, __m512i b, const unsigned at, const unsigned step,
                            const unsigned n)
 {
@@ -90,7 +93,8 @@ INLINE __m512i direct_pick(__m512i a, __m512i b, const unsigned at, const unsign
     return _mm512_permutex2var_epi16(a, index, b);
 }
 
-/* Bit 4 of byte i of each 16 is bit i + 16 × @half of the first 4 bytes. */
+/* Returns a vector of zeros, except that in each group of 16 bytes, bit 4 of byte i is a copy of
+ * bit i + 16 × @half of the same group of @bits. */
 INLINE __m512i direct_spread(__m512i bits, const unsigned half)
 {
     const __m512i bytes = _mm512_add_epi8(_mm512_set4_epi32(0x01010101, 0x01010101, 0, 0),
@@ -101,7 +105,8 @@ INLINE __m512i direct_spread(__m512i bits, const unsigned half)
                                   0x10);
 }
 
-/* Q4_0, Q4_1, Q5_0, Q5_1: 16 bytes of nibble pairs, with or without high bits and an offset. */
+/* Multiplies Q4_0, Q4_1, Q5_0 or Q5_1. Blocks of these formats have 16 bytes of nibble pairs, with
+ * or without high bits and an offset. */
 INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool has_offset,
                       const bool has_high, const bool once)
 {

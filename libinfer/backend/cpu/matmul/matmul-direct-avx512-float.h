@@ -2,28 +2,28 @@
 #pragma once
 
 /*
- * 16 rows of W times one or two prepared rows of floats, with AVX-512
+ * Multiplies 16 rows of W by one or two prepared rows of floats, with AVX-512.
  *
- * A cache line of each row is loaded and transposed in registers, so that lanes are rows, as in
- * tiles: the sums are the same chains. A chain waits for its last addition, but chains of different
- * chunks of k are independent, so several chunks are computed side by side. While one block is
- * added, the lines of the next block are loaded one by one, and those of a later block are
- * prefetched.
+ * A cache line of each row is loaded and transposed in registers. Then a lane has only numbers of
+ * one row, and its sum is the same chain of additions as in the tiles of matmul-tile.h. Each
+ * addition of a chain waits for the addition before it, but chains of different chunks of k are
+ * independent, so several chunks are computed side by side. While one block is added, the lines of
+ * the next block are loaded one by one, and the lines of a later block are prefetched.
  */
 
 #include "backend/cpu/matmul/matmul-lines-avx512.h"
 
 #define DIRECT_FLOAT_M 2
 
-/* The most recently loaded lines of 16 rows, and the place of the next ones. */
+/* Holds the lines of 16 rows that were loaded last, and the place of the lines to load next. */
 struct direct_lines {
     __m512i v[16];
     const uint8_t *next;
 };
 
-/* Loads line @i of the next block and prefetches that of a later one; i = 0 … 15 in turn. The empty
- * assembly prevents the compiler from computing 16 addresses in advance, too many for the
- * registers. */
+/* Loads line @i of the next block and prefetches line @i of a later block. The caller passes i = 0
+ * … 15 in turn. The empty assembly prevents the compiler from computing 16 addresses in advance,
+ * for which there are not enough registers. */
 INLINE void direct_next(struct matmul_direct *d, struct direct_lines *lines, const unsigned i)
 {
     prefetch_line(d->ahead + 64 * i, false);
@@ -34,7 +34,8 @@ INLINE void direct_next(struct matmul_direct *d, struct direct_lines *lines, con
         d->ahead += 16 * 64;
 }
 
-/* Offset in k of the block of @step elements that follows the one at @k1 of chunk @j. */
+/* Returns the k at which the block begins that is loaded after the block of @step elements at @k1
+ * of chunk @j. */
 INLINE uint32_t direct_after(uint32_t K, uint32_t k0, uint32_t k1, const unsigned j,
                              const unsigned chunk, const unsigned side, const unsigned step)
 {
@@ -46,7 +47,8 @@ INLINE uint32_t direct_after(uint32_t K, uint32_t k0, uint32_t k1, const unsigne
 /*
  * Defines a function with the loop over k. The loop works on @side chunks at the same time. A chunk
  * has @chunk elements, and consists of blocks of @step elements, which are one cache line of a row.
- * block(d, lines, act, m_n, sums) adds one block; act_at(k) is its offset in a prepared row.
+ * block(d, lines, act, m_n, sums) adds one block; act_at(k) is the offset of the block at k in a
+ * prepared row.
  */
 #define DIRECT_FLOAT(name, block, elem_bytes, act_at, chunk, side, step)                           \
     INLINE void name##_m(struct matmul_direct *d, const unsigned m_n)                              \

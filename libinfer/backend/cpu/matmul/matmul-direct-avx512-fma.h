@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* F32, F16 and BF16 by float arithmetic, for matmul-direct-avx512.h. */
+/* Multiplies F32, F16 and BF16 with float arithmetic, for matmul-direct-avx512.h. */
 
 #include "backend/cpu/matmul/matmul-direct-avx512-float.h"
 
@@ -42,7 +42,8 @@ INLINE void direct_block_bf16(struct matmul_direct *d, struct direct_lines *line
     }
 }
 
-/* 8 rows of 32 units of 2 bytes: on return 16-byte lane q of v[j] is unit 8 q + j of each row. */
+/* Transposes 8 rows of 32 units of 2 bytes: on return 16-byte lane q of v[j] is unit 8 q + j of
+ * each row. */
 INLINE void transpose8_16(__m512i v[8])
 {
     __m512i a[8], b[8];

@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Formats with super-blocks of 256 weights, for matmul-direct-avx512.h. */
+/* Multiplies formats with super-blocks of 256 weights, for matmul-direct-avx512.h. */
 
 /*
- * Super-blocks are processed in pairs, so that the headers of both are unpacked together as [8 rows
- * of the first, 8 of the second]; if there is no second one, the first takes its place. Unpacked,
- * the scales of a group are next to those of the group whose sums share a vector with its sums.
+ * Holds the unpacked headers of a pair of super-blocks. Super-blocks are processed in pairs, so
+ * that the headers of both are unpacked together as [8 rows of the first super-block, 8 rows of the
+ * second]. If there is no second super-block, the first takes its place. If the sums of two groups
+ * share a vector, the unpacked scales of these groups are adjacent, too.
  */
 struct direct_pair {
     float scale[2][16][8];
     float offset[2][8][8];
 } __attribute__((aligned(64)));
 
-/* Stores [8 of the first, 8 of the second] of two groups that are side by side. */
+/* Stores @a and @b for two adjacent groups. Each has 8 rows of the first, then 8 rows of the second
+ * super-block. */
 INLINE void direct_put(float (*first)[8], float (*second)[8], __m512 a, __m512 b)
 {
     _mm512_store_ps(*first, _mm512_shuffle_f32x4(a, b, 0x44));
     _mm512_store_ps(*second, _mm512_shuffle_f32x4(a, b, 0xee));
 }
 
-/* Loads 16 bytes at @at of 8 rows, and at @at + @next: v[j] has unit j of the lane's row. */
+/* Loads the 16 bytes at offset @at and at offset @at + @next of 8 rows. Each lane of v[j] has
+ * 4-byte unit j of one of these 16 pieces. */
 INLINE void direct_heads(const struct direct_rows *r, size_t at, size_t next, __m512i v[4])
 {
     UNROLL for (unsigned i = 0; i < 4; i++)
@@ -34,7 +37,7 @@ INLINE void direct_heads(const struct direct_rows *r, size_t at, size_t next, __
     transpose(v);
 }
 
-/* Decodes the first 16 bytes of Q4_K and Q5_K, like decode_k_head(). */
+/* Unpacks the first 16 bytes of Q4_K and Q5_K super-blocks, as decode_k_scales() does. */
 INLINE void direct_k_heads(struct direct_pair *p, const struct direct_rows *r, size_t next)
 {
     const __m512i six = _mm512_set1_epi32(63), four = _mm512_set1_epi32(15);
@@ -100,7 +103,7 @@ INLINE void direct_k_add(const struct matmul_direct *d, const unsigned m_n, stru
     }
 }
 
-/* Q4_K and Q5_K. */
+/* Multiplies Q4_K or Q5_K. */
 INLINE void direct_k(struct matmul_direct *d, const unsigned m_n, const bool has_high,
                      const bool once)
 {
@@ -118,7 +121,8 @@ INLINE void direct_k(struct matmul_direct *d, const unsigned m_n, const bool has
             direct_k_heads(&pair, &r, b + 8 < d->K / 32 ? size : 0);
         UNROLL for (unsigned g = 0; g < 8; g += 4)
         {
-            /* For half of the groups: rotations that bring bit g of each byte to its bit 4. */
+            /* These are rotations for half of the groups: they bring bit g of each byte to bit 4 of
+             * the byte. */
             const __m512i to0 = direct_two((4 - (int32_t)g) & 31, (4 - (int32_t)g - 2) & 31);
             const __m512i to1 = direct_two((3 - (int32_t)g) & 31, (1 - (int32_t)g) & 31);
             __m512i v[2][8];
@@ -148,7 +152,7 @@ INLINE void direct_k(struct matmul_direct *d, const unsigned m_n, const bool has
     direct_end(d, m_n, &acc);
 }
 
-/* The scales of Q6_K. */
+/* Unpacks the scales of Q6_K. */
 INLINE void direct_q6_k_heads(struct direct_pair *pair, const struct direct_rows *r, size_t next)
 {
     uint64_t d[4] = {0};

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * 8 rows of W times one or two prepared rows, directly from the stored blocks, with AVX-512
+ * Multiplies 8 rows of W by one or two prepared rows, directly from the stored blocks, with
+ * AVX-512.
  *
- * The sums are the same as in matmul-direct.h. A vector holds 64 bytes of one row, which are two or
- * four blocks; 8 rows are as many streams as caches follow well. The vectors of the 8 rows are
- * reduced to a vector of exact sums: 8 lanes of one block, then 8 lanes of the next. These two go
- * through the float arithmetic of the tiles one after the other, in 256 bits.
+ * The sums have the same bits as in matmul-direct.h. A vector holds 64 bytes of one row, which are
+ * two or four blocks. Each row is a stream of memory, and prefetchers do not follow more than 8
+ * streams well. The vectors of the 8 rows are reduced to a vector of exact sums: 8 lanes for one
+ * block, then 8 lanes for the next block. The two halves go through the float arithmetic of the
+ * tiles one after the other, in 256 bits.
  */
 
 #define DIRECT_M 2
 
-/* A place in 8 rows. Instructions compute the addresses as sums; the empty assembly prevents the
- * compiler from keeping a pointer per row, too many for the registers. */
+/* Describes a place in 8 rows. The addresses are computed as sums in the instructions that load;
+ * the empty assembly prevents the compiler from keeping a pointer per row, for which there are not
+ * enough registers. */
 struct direct_rows {
     const uint8_t *a, *e; /* rows 0 and 4 */
     size_t stride, stride3;
@@ -38,13 +41,13 @@ INLINE const uint8_t *direct_row(const struct direct_rows *r, const unsigned i)
     return (i < 4 ? r->a : r->e) + (i % 4 == 3 ? r->stride3 : i % 4 * r->stride);
 }
 
-/* Sums of 8 rows, and sums of offsets in the current chunk of k. */
+/* Holds the sums of 8 rows, and the sums of offsets in the current chunk of k. */
 struct direct_acc {
     __m256 v[DIRECT_M], offset[DIRECT_M];
 };
 
-/* Whether partial sums fit in 16 bits in the two steps that add lanes of 16 bytes: in none, one or
- * both. */
+/* Two steps add the 32-bit lanes within 16 bytes. The value says in how many of these steps the
+ * partial sums fit in 16 bits: in none, in one or in both. */
 enum direct_size { DIRECT_WIDE, DIRECT_ONE, DIRECT_BOTH };
 
 INLINE __m512i direct_pairs(__m512i a, __m512i b)
@@ -55,8 +58,8 @@ INLINE __m512i direct_pairs(__m512i a, __m512i b)
 #define direct_shuffle(a, b, how)                                                                  \
     _mm512_castps_si512(_mm512_shuffle_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), how))
 
-/* Returns [a, b, c, d] in each 16 bytes: the sums of the 4 lanes there of v[0], v[1], v[2],
- * v[3]. */
+/* Returns [a, b, c, d] in each 16 bytes: the sums of the 4 lanes that v[0], v[1], v[2] and v[3]
+ * have in these bytes. */
 INLINE __m512i direct_add4(const __m512i v[4], const enum direct_size size)
 {
     __m512i a, b;
@@ -73,7 +76,7 @@ INLINE __m512i direct_add4(const __m512i v[4], const enum direct_size size)
     return _mm512_add_epi32(direct_shuffle(a, b, 0x88), direct_shuffle(a, b, 0xdd));
 }
 
-/* The 16-byte lanes i, j of @a and @b, in the order a.i b.i a.j b.j. */
+/* Returns the 16-byte lanes @i and @j of @a and @b, in the order a.i b.i a.j b.j. */
 INLINE __m512i direct_lanes(__m512i a, __m512i b, const int i, const int j)
 {
     return _mm512_permutex2var_epi64(a,
@@ -82,7 +85,8 @@ INLINE __m512i direct_lanes(__m512i a, __m512i b, const int i, const int j)
                                      b);
 }
 
-/* The initial value for sums of products with q, for weights that are q - @zero. */
+/* Returns the initial value for sums of products of q and x, for weights that are q - @zero: minus
+ * @zero times the sum of x. */
 INLINE __m512i direct_first(__m512i x, const unsigned zero)
 {
     const __m512i none = _mm512_setzero_si512();
@@ -92,7 +96,8 @@ INLINE __m512i direct_first(__m512i x, const unsigned zero)
     return _mm512_sub_epi32(none, _mm512_dpbusd_epi32(none, _mm512_set1_epi8((char)zero), x));
 }
 
-/* Sums of 32 products: of the first half of the vectors of 8 rows, then of the second half. */
+/* Returns sums of 32 products for 8 rows: those of the first half of the vectors, then those of the
+ * second half. */
 INLINE __m512i direct_sum32(const __m512i w[8], __m512i x, const unsigned zero,
                             const enum direct_size size)
 {
@@ -105,7 +110,8 @@ INLINE __m512i direct_sum32(const __m512i w[8], __m512i x, const unsigned zero,
     return _mm512_add_epi32(direct_lanes(a, b, 0, 2), direct_lanes(a, b, 1, 3));
 }
 
-/* For Q6_K, sums of 16 products for the four quarters: sum[0] has the first two. */
+/* Computes what direct_sum32() computes, but with sums of 16 products, for Q6_K: sum[0] has the
+ * sums of the first two quarters of the vectors, sum[1] those of the last two. */
 INLINE void direct_sum16(const __m512i w[8], __m512i x, __m512i sum[2])
 {
     const __m512i first = direct_first(x, 32);
@@ -124,7 +130,7 @@ INLINE __m512i direct_halves(const void *a, const void *b)
                               1);
 }
 
-/* @a in the first 8 lanes, @b in the others. */
+/* Returns a vector with @a in the first 8 lanes and @b in the other 8. */
 INLINE __m512i direct_two(int32_t a, int32_t b)
 {
     return _mm512_mask_set1_epi32(_mm512_set1_epi32(a), 0xff00, b);
@@ -159,7 +165,8 @@ INLINE void direct_begin(const struct matmul_direct *d, const unsigned m_n, stru
     }
 }
 
-/* Called when blocks up to @b were added: at the end of a chunk, adds the sums of offsets too. */
+/* Adds the sums of offsets to the other sums if the blocks before block @b, which are all added,
+ * end with a whole chunk or with the row. */
 INLINE void direct_chunk(const struct matmul_direct *d, const unsigned m_n, struct direct_acc *acc,
                          uint32_t b)
 {
@@ -179,8 +186,9 @@ INLINE void direct_end(const struct matmul_direct *d, const unsigned m_n,
 }
 
 /*
- * The 2-byte units @at and @at + @step of 8 vectors as floats: unit @at of vectors 0 … 7, then the
- * others. Taking them from vectors that are loaded anyway is better than one by one from memory.
+ * Returns 2-byte units of 8 vectors as floats: unit @at of vectors 0 … 7, then unit @at + @step of
+ * vectors 0 … 7. The vectors are loaded anyway, so this is faster than loading the units one by
+ * one.
  */
 INLINE __m512 direct_fields(const __m512i v[8], const unsigned at, const unsigned step)
 {
@@ -197,14 +205,14 @@ INLINE __m512 direct_fields(const __m512i v[8], const unsigned at, const unsigne
     return _mm512_cvtph_ps(_mm512_castsi512_si256(_mm512_permutex2var_epi64(b[0], join4, b[1])));
 }
 
-/* 16 floats of binary16. */
+/* Converts 16 numbers of binary16 to floats. */
 INLINE __m512 direct_halfs(const uint64_t d[4])
 {
     return _mm512_cvtph_ps(
         _mm256_setr_epi64x((int64_t)d[0], (int64_t)d[1], (int64_t)d[2], (int64_t)d[3]));
 }
 
-/* One function for each number of prepared rows. */
+/* Defines functions for each number of prepared rows and each way to prefetch. */
 #define DIRECT_FN(name, how, call)                                                                 \
     static __attribute__((noinline)) void name(struct matmul_direct *d)                            \
     {                                                                                              \

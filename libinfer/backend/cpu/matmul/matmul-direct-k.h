@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Formats with super-blocks of 256 weights, for matmul-direct.h. */
+/* Multiplies formats with super-blocks of 256 weights, for matmul-direct.h. */
 
-/* Bit g of each byte, at bit 4. */
+/* Moves bit g of each byte to bit 4. */
 INLINE v_int direct_bit4(v_int v, const unsigned g)
 {
     return v_and(g < 4 ? v_shl(v, g < 4 ? 4 - g : 0) : v_shr(v, g < 4 ? 0 : g - 4),
                  v_set(0x10101010));
 }
 
-/* Q4_K and Q5_K. */
+/* Multiplies Q4_K or Q5_K. */
 INLINE void direct_k(struct matmul_direct *d, const unsigned m_n, const bool has_high,
                      const bool once)
 {

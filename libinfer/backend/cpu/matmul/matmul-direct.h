@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * 8 rows of W times one or two prepared rows, directly from the stored blocks, for matmul-vec.h
+ * Multiplies 8 rows of W by one or two prepared rows, directly from the stored blocks, for
+ * matmul-vec.h.
  *
- * With few prepared rows a panel costs more than it saves. Here blocks of several rows are loaded
- * as they are stored, unpacked in registers and multiplied. The partial sums of a row, in 4 or 8
- * lanes, are then added across lanes as integers, so that a vector holds the exact sum of one block
- * of each row. The rest is the float arithmetic of the tiles.
+ * With few prepared rows, decoding into a panel (matmul-kernels.h) costs more time than it saves.
+ * Therefore the functions of this file load blocks of several rows as they are stored, unpack them
+ * in registers and multiply them. Then they add the partial sums of a row, which are in 4 or 8
+ * lanes, across lanes as integers, so that a vector holds the exact sum of one block of each row.
+ * From there on they do the float arithmetic of the tiles.
  *
- * Needed in addition to matmul-vec.h:
+ * The including file defines, besides the operations of matmul-vec.h:
  *   v_rows32(p, stride)  32 bytes of VEC_N / 8 rows that are 4 × stride apart
  *   v_x32(p), v_x16(p)   32 or 16 bytes, repeated
- *   v_pack16(a, b)       16-bit lanes of a and b, per 16 bytes
+ *   v_pack16(a, b)       lanes of a and b, narrowed to 16 bits, per 16 bytes
  *   v_pair16(a)          sums of pairs of 16-bit lanes
  *   v_even(a, b), v_odd(a, b)   32-bit lanes 0, 2 or 1, 3 of a and b, per 16 bytes
  *   v_firsts(a, b), v_seconds(a, b)   16-byte lanes 0, 2, … or 1, 3, … of a, then of b
@@ -21,12 +23,12 @@
 #define DIRECT_M      2
 #define DIRECT_BLOCKS 16u /* blocks whose scales are converted at once */
 
-/* Whether partial sums fit in 16 bits in the two steps that add lanes of 16 bytes: in none, one or
- * both. */
+/* Two steps add the 32-bit lanes within 16 bytes. The value says in how many of these steps the
+ * partial sums fit in 16 bits: in none, in one or in both. */
 enum direct_size { DIRECT_WIDE, DIRECT_ONE, DIRECT_BOTH };
 
-/* Returns [a, b, c, d] in each 16 bytes: the sums of the 4 lanes there of v[0], v[1], v[2],
- * v[3]. */
+/* Returns [a, b, c, d] in each 16 bytes: the sums of the 4 lanes that v[0], v[1], v[2] and v[3]
+ * have in these bytes. */
 INLINE v_int direct_add4(const v_int v[4], const enum direct_size size)
 {
     v_int a, b;
@@ -43,7 +45,7 @@ INLINE v_int direct_add4(const v_int v[4], const enum direct_size size)
     return v_add(v_even(a, b), v_odd(a, b));
 }
 
-/* The first row of vector i of 8. */
+/* The number of the first row in vector i of 8. */
 #define DIRECT_ROW(i) ((i) % 4 + (i) / 4 * (VEC_N / 2))
 
 INLINE v_int direct_dot(v_int w, v_int x, const bool is_s8)
@@ -51,7 +53,7 @@ INLINE v_int direct_dot(v_int w, v_int x, const bool is_s8)
     return is_s8 ? v_dot_s8(v_zero(), w, x) : v_dot(v_zero(), w, x);
 }
 
-/* Sums of 32 products of VEC_N rows. */
+/* Returns for each of VEC_N rows the sum of 32 products. */
 INLINE v_int direct_sum32(const v_int w[8], v_int x, const enum direct_size size, const bool is_s8)
 {
     v_int v[8], a, b;
@@ -62,7 +64,8 @@ INLINE v_int direct_sum32(const v_int w[8], v_int x, const enum direct_size size
     return v_add(v_firsts(a, b), v_seconds(a, b));
 }
 
-/* Like direct_sum32(), but with one sum for the first and one for the second 16 products. */
+/* Computes what direct_sum32() computes, but with two sums: of the first and of the second 16
+ * products. */
 INLINE void direct_sum16(const v_int w[8], v_int x, const enum direct_size size, v_int sum[2])
 {
     v_int v[8], a, b;
@@ -74,7 +77,8 @@ INLINE void direct_sum16(const v_int w[8], v_int x, const enum direct_size size,
     sum[1] = v_seconds(a, b);
 }
 
-/* Adds the sums of one scale to acc. @n is the excess of the stored q, times minus x. */
+/* Adds the sums for one scale to acc. If weights are stored with a constant added to them, @n
+ * corrects the sums: it is minus this constant times the sum of x. */
 INLINE v_flt direct_add(v_flt acc, v_int sum, int32_t n, v_flt scale, const struct matmul_q8 *x)
 {
     const v_flt scaled = v_mulf(v_to_float(v_add(sum, v_set(n))), scale);
@@ -87,7 +91,7 @@ INLINE const struct matmul_q8 *direct_x(const struct matmul_direct *d, unsigned 
     return (const struct matmul_q8 *)(d->act + m * d->act_stride) + block;
 }
 
-/* Sums of 8 rows, and sums of offsets in the current chunk of k. */
+/* Holds the sums of 8 rows, and the sums of offsets in the current chunk of k. */
 struct direct_acc {
     v_flt v[DIRECT_M], offset[DIRECT_M];
 };
@@ -101,7 +105,8 @@ INLINE void direct_begin(const struct matmul_direct *d, const unsigned m_n, stru
     }
 }
 
-/* Called when blocks up to @b were added: at the end of a chunk, adds the sums of offsets too. */
+/* Adds the sums of offsets to the other sums if the blocks before block @b, which are all added,
+ * end with a whole chunk or with the row. */
 INLINE void direct_chunk(const struct matmul_direct *d, const unsigned m_n, struct direct_acc *acc,
                          uint32_t b)
 {
@@ -120,7 +125,7 @@ INLINE void direct_end(const struct matmul_direct *d, const unsigned m_n,
     UNROLL for (unsigned m = 0; m < m_n; m++) v_storef(d->y + m * d->ldy, acc->v[m]);
 }
 
-/* The 2-byte fields at @p of up to DIRECT_BLOCKS blocks of VEC_N rows, as floats. */
+/* Converts the 2-byte fields at @p, of up to DIRECT_BLOCKS blocks of VEC_N rows, to floats. */
 INLINE void direct_fields(const uint8_t *p, size_t row_bytes, uint32_t n_blocks,
                           const unsigned block_bytes, float dst[][VEC_N])
 {
@@ -166,7 +171,8 @@ INLINE void direct_q8_0(struct matmul_direct *d, const unsigned m_n, const bool 
     direct_end(d, m_n, &acc);
 }
 
-/* Q4_0, Q4_1, Q5_0, Q5_1: 16 bytes of nibble pairs, with or without high bits and an offset. */
+/* Multiplies Q4_0, Q4_1, Q5_0 or Q5_1. Blocks of these formats have 16 bytes of nibble pairs, with
+ * or without high bits and an offset. */
 INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool has_offset,
                       const bool has_high, const bool once)
 {
@@ -222,7 +228,7 @@ INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool ha
     direct_end(d, m_n, &acc);
 }
 
-/* One function for each number of prepared rows. */
+/* Defines functions for each number of prepared rows and each way to prefetch. */
 #define DIRECT_FN(name, how, call)                                                                 \
     static __attribute__((noinline)) void name(struct matmul_direct *d)                            \
     {                                                                                              \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Matrix products with NEON and sdot (Armv8.2 DotProd): 4 lanes, 32 registers. */
+/* Computes matrix products with NEON and sdot (Armv8.2 DotProd): 4 lanes, 32 registers. */
 
 #include "backend/cpu/matmul/matmul-arm.h"
 #include "core/cpu.h"

@@ -2,24 +2,29 @@
 #pragma once
 
 /*
- * Interface between matmul.c and the kernels of each instruction set
+ * Declares the interface between matmul.c and the kernels of each instruction set.
  *
- * One or two prepared rows are multiplied directly from the stored blocks of 8 or 16 rows of W
- * (direct). Otherwise a product is computed in groups of 32 columns of y, which are rows of W. For
- * a group, chunks of K are decoded one after another into a panel that stays in the first-level
- * cache. The panel is then multiplied with all prepared rows, a few at a time, whose sums stay in
- * registers. So stored weights are read once for any M, and nothing is repacked in advance.
+ * y, x, W, M, N and K are those of matmul.h; k is an index of the dimension K. Prepared rows are
+ * rows of x in the form that the kernels multiply. If there are only one or two of them, the
+ * kernels multiply them directly with the stored blocks of 8 or 16 rows of W (`direct`). Otherwise
+ * a product is computed in groups of 32 columns of y, which are 32 rows of W. For each group,
+ * chunks of its weights along K are decoded one after another into a panel that stays in the
+ * first-level cache. The panel is then multiplied by all prepared rows, a few at a time, so that
+ * their sums stay in registers. So stored weights are read once for any M, and nothing is repacked
+ * in advance.
  *
  * The panel interleaves the weights of the group: for each 4 consecutive k, the 4 bytes of column
- * 0, of column 1, and so on. Each lane of a vector belongs to one column, the int8 dot instructions
- * sum 4 k in it, and no sum ever crosses lanes.
+ * 0, of column 1, and so on. Each lane of a vector belongs to one column. The int8 dot instructions
+ * add 4 products, with 4 consecutive k, in each lane, and no sum ever crosses lanes.
  *
- * The float sum of an element is acc = bias; for each scale in the order of k:
+ * The float sum of an element of y is computed as follows. acc = bias; then, for each scale in the
+ * order of k:
  *     acc = fma(float(isum) × scale, d, acc),
  * where isum is the exact integer sum of the scale's 16 or 32 products. Formats with offsets have a
  * second sum, off = fma(offset, s, off) from 0, which is added to acc after each chunk of k. For
- * float formats it is a chain of fma over the 128 k of a chunk, added to acc chunk by chunk; with
- * prepared rows of BF16 or F16 it is over the pairs or the blocks of the 256 k of a chunk.
+ * float formats the sum of a chunk is a chain of fma over its 128 k, and is then added to acc. With
+ * prepared rows of BF16 the chain is over the pairs, with prepared rows of F16 over the blocks, of
+ * the 256 k of a chunk.
  */
 
 #include <math.h>
@@ -37,11 +42,11 @@
 #define PANEL_N       32u  /* columns */
 #define PANEL_K       512u /* elements per chunk for quantized formats */
 #define PANEL_K_F32   128u /* for float formats */
-#define PANEL_K_PAIRS 256u /* for BF16 and F16 with prepared rows of the same format */
+#define PANEL_K_PAIRS 256u /* for BF16 and F16 weights with prepared rows of the same format */
 
-#define MATMUL_DIRECT_M 2u /* most prepared rows that are multiplied without a panel */
+#define MATMUL_DIRECT_M 2u /* the most prepared rows that are multiplied without a panel */
 
-/* 32 elements of a prepared row: x ≈ d × q. */
+/* Holds 32 elements of a prepared row: x ≈ d × q. */
 struct matmul_q8 {
     int8_t q[32]; /* -127 … 127 */
     float d;
@@ -50,22 +55,24 @@ struct matmul_q8 {
 };
 static_assert(sizeof(struct matmul_q8) == 48, "layout");
 
-/* 32 elements of a prepared row in F16: x ≈ 128 × d × h, the last block padded with 0. */
+/* Holds 32 elements of a prepared row in F16: x ≈ 128 × d × h. The last block is padded with 0. */
 struct matmul_f16 {
-    uint16_t h[32]; /* the largest is in 2^-7 … 2^-6 */
+    uint16_t h[32]; /* the largest magnitude is in 2^-7 … 2^-6 */
     float d;        /* a power of two; 0: the block counts as zero; NaN: the block has a NaN */
 };
 static_assert(sizeof(struct matmul_f16) == 68, "layout");
 
-/* 32 elements of a prepared row in two bfloat16: x ≈ hi + lo, the last block padded with 0. */
+/* Holds 32 elements of a prepared row, each as two bfloat16: x ≈ hi + lo. The last block is padded
+ * with 0. */
 struct matmul_two {
     uint16_t hi[32], lo[32];
 };
 static_assert(sizeof(struct matmul_two) == 128, "layout");
 
-/* 128 elements of a prepared row: x ≈ d × q, the last block padded with 0. */
+/* Struct matmul_i16 holds 128 elements of a prepared row: x ≈ d × q. The last block is padded with
+ * 0. */
 #define MATMUL_BLOCK     128u
-#define MATMUL_BLOCK_MAX 4095 /* 128 × its square is below 2^31 */
+#define MATMUL_BLOCK_MAX 4095 /* 128 × 4095² is below 2^31 */
 struct matmul_i16 {
     int16_t q[MATMUL_BLOCK]; /* ±MATMUL_BLOCK_MAX */
     float d;
@@ -73,14 +80,15 @@ struct matmul_i16 {
 };
 static_assert(sizeof(struct matmul_i16) == 272, "layout");
 
-/* 128 elements of each of PANEL_N packed rows of W, in the same form. */
+/* Holds 128 elements of each of PANEL_N packed rows of W, rounded as in struct matmul_i16. */
 struct matmul_blocks {
     int16_t q[MATMUL_BLOCK / 2][PANEL_N][2];
     float d[PANEL_N];
 } __attribute__((aligned(64)));
 
-/* Returns d of a block whose largest magnitude has the bits @bits, and the factor for its elements
- * before rounding. NaN and 0 if the block has NaN or infinity. */
+/* Returns d of a block whose largest magnitude has the bits @bits. Sets *ret_inverse to the factor
+ * by which its elements are multiplied before rounding. If the block has NaN or infinity, returns
+ * NaN, and the factor is 0. */
 static inline float matmul_block_scale(uint32_t bits, float *ret_inverse)
 {
     const float most = half_from_bits_f32(bits);
@@ -88,7 +96,7 @@ static inline float matmul_block_scale(uint32_t bits, float *ret_inverse)
     *ret_inverse = 0;
     if (bits >= 0x7f800000)
         return NAN;
-    /* For smaller values the inverse would overflow. */
+    /* If the largest magnitude is smaller, the inverse would overflow. */
     if (most < 0x1p-100f)
         return 0;
     *ret_inverse = MATMUL_BLOCK_MAX / most;
@@ -99,13 +107,13 @@ struct matmul_panel {
     union {
         uint8_t q[PANEL_K / 4][PANEL_N][4];
         float f[PANEL_K_F32][PANEL_N];
-        uint32_t pairs[PANEL_K_PAIRS / 2][PANEL_N]; /* halves of k and, the higher, k + 1 */
+        uint32_t pairs[PANEL_K_PAIRS / 2][PANEL_N]; /* lower half: k; higher half: k + 1 */
     };
     float scale[PANEL_K / 16][PANEL_N];  /* per 16 or 32 elements */
     float offset[PANEL_K / 32][PANEL_N]; /* per 32 elements, added after scaling */
 } __attribute__((aligned(64)));
 
-/* A panel times prepared rows. */
+/* Describes the multiplication of a panel by prepared rows. */
 struct matmul_tile {
     const struct matmul_panel *panel;
     uint32_t kc;        /* elements of k in the panel */
@@ -116,11 +124,12 @@ struct matmul_tile {
     size_t init_stride;
     float *y; /* results: y[m × ldy + n], PANEL_N columns */
     size_t ldy;
-    const uint8_t *ahead; /* memory to prefetch meanwhile into the second-level cache: */
-    uint32_t ahead_lines; /* number of lines; may be 0 */
+    const uint8_t *ahead; /* memory to prefetch into the second-level cache during the
+                             multiplication */
+    uint32_t ahead_lines; /* cache lines of that memory; may be 0 */
 };
 
-/* 8 or 16 rows of W times prepared rows. */
+/* Describes the multiplication of 8 or 16 rows of W by prepared rows, without a panel. */
 struct matmul_direct {
     const uint8_t *w; /* row 0, at k = 0 */
     size_t row_bytes;
@@ -131,14 +140,14 @@ struct matmul_direct {
     const float *init; /* per row of W: the initial values of the sums */
     float *y;
     size_t ldy;
-    const uint8_t *ahead; /* memory of the same size to prefetch; or NULL */
+    const uint8_t *ahead; /* memory of the size of these rows of W to prefetch; or NULL */
     bool once;            /* prefetch past the second-level cache, see prefetch_line() */
 };
 
 struct matmul_kernel {
-    /* Fills columns 16 × half … + 15 of the panel with @kc elements of 16 rows of W. @kc is a whole
-     * number of blocks; for float formats a multiple of 32. Prefetches as many lines at *@ahead as
-     * it reads, and advances *@ahead. */
+    /* Fills the columns 16 × half … 16 × half + 15 of the panel with @kc elements of 16 rows of W.
+     * @kc is a whole number of blocks; for float formats a multiple of 32. Prefetches as many cache
+     * lines at *@ahead as it reads from @w, and advances *@ahead. */
     void (*decode)(struct matmul_panel *panel, unsigned half, const uint8_t *w, size_t row_bytes,
                    uint32_t kc, const uint8_t **ahead);
     void (*multiply)(const struct matmul_tile *tile);
@@ -150,17 +159,21 @@ struct matmul_kernel {
 struct matmul_ops {
     const char *name;
     unsigned flags;                /* CPU flags that it needs */
-    const struct matmul_ops *base; /* provides the kernels that are missing here; or NULL */
+    const struct matmul_ops *base; /* instruction set whose kernels are used for those that are
+                                      missing here; or NULL */
     void (*prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *dst);
-    /* Pads with 0 to a multiple of 32. If not NULL, the BF16 kernel multiplies such rows. */
+    /* Pads the row with 0 to a multiple of 32. If this function is not NULL, the BF16 kernel
+     * multiplies rows that it prepared. */
     void (*prepare_bf16)(const float *x, uint32_t K, uint16_t *dst);
-    /* Pads with 0 to whole blocks. If not NULL, the F16 kernel multiplies such rows. */
+    /* Pads the row with 0 to whole blocks. If this function is not NULL, the F16 kernel multiplies
+     * rows that it prepared. */
     void (*prepare_f16)(const float *x, uint32_t K, struct matmul_f16 *dst);
-    /* Computes columns n0 … n1-1 with weights packed for tiles; NULL: not supported. */
+    /* Computes the columns n0 … n1-1 with weights packed for tiles; NULL: not supported. */
     void (*tiles)(const struct matmul_args *args, uint32_t n0, uint32_t n1);
-    /* Pads with 0 to whole blocks; set if tiles is. */
+    /* Prepares rows for tiles(), padded with 0 to whole blocks. Not NULL if tiles() is not NULL. */
     void (*prepare_two)(const float *x, uint32_t K, struct matmul_two *dst);
-    /* Like tiles() and prepare_two(), for weights in int16 blocks. */
+    /* blocks() and prepare_blocks() do the same as tiles() and prepare_two() for weights in int16
+     * blocks. */
     void (*blocks)(const struct matmul_args *args, uint32_t n0, uint32_t n1);
     void (*prepare_blocks)(const float *x, uint32_t K, struct matmul_i16 *dst);
     struct matmul_kernel kernels[INF_DTYPE_N]; /* decode is NULL: use the reference */
@@ -176,7 +189,7 @@ extern const struct matmul_ops matmul_dotprod;
 extern const struct matmul_ops matmul_neon;
 extern const struct matmul_ops matmul_ref;
 
-/* matmul-avx512bf16.c: tiles use the same BF16 panel. */
+/* matmul-avx512bf16.c: decodes BF16 into a panel, also for the kernel with AMX tiles. */
 void matmul_decode_bf16_avx512(struct matmul_panel *panel, unsigned half, const uint8_t *w,
                                size_t row_bytes, uint32_t kc, const uint8_t **ahead);
 
@@ -191,5 +204,5 @@ void matmul_blocks_avxvnni(const struct matmul_args *args, uint32_t n0, uint32_t
 void matmul_blocks_avx2(const struct matmul_args *args, uint32_t n0, uint32_t n1);
 void matmul_prepare_blocks_avx2(const float *x, uint32_t K, struct matmul_i16 *dst);
 
-/* matmul-ref.c: the reference definition, in doubles. */
+/* matmul-ref.c: computes products in double precision, as the reference. */
 void matmul_rows_ref(const struct matmul_args *args, uint32_t n0, uint32_t n1);

@@ -24,7 +24,7 @@ INLINE void transpose16(__m512i v[16])
         t[i + 2] = _mm512_unpacklo_epi64(b, d);
         t[i + 3] = _mm512_unpackhi_epi64(b, d);
     }
-    /* t[4 r + c] holds, for each quarter q, unit 4 q + c of rows 4 r … 4 r + 3. */
+    /* t[4 r + c] holds in each of its quarters q unit 4 q + c of rows 4 r … 4 r + 3. */
     UNROLL for (unsigned c = 0; c < 4; c++)
     {
         const __m512i a = _mm512_shuffle_i32x4(t[c], t[4 + c], 0x88);
@@ -39,8 +39,8 @@ INLINE void transpose16(__m512i v[16])
     }
 }
 
-/* Loads unit j of the 64 bytes at @p of 16 rows into v[j], with 16 prefetch steps of @n_ahead bytes
- * each. */
+/* Loads the 64 bytes at @p of each of 16 rows, so that lane i of v[j] is 4-byte unit j of row i.
+ * Also does 16 prefetch steps of @n_ahead bytes each. */
 INLINE void load_lines(const uint8_t *p, size_t row_bytes, const uint8_t **ahead,
                        const unsigned n_ahead, __m512i v[16])
 {

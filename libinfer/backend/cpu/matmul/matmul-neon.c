@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Matrix products with plain NEON: 4 lanes, 32 registers, int8 products through 16 bits. */
+/* Computes matrix products with plain NEON: 4 lanes, 32 registers; int8 products have 16 bits. */
 
 #include "backend/cpu/matmul/matmul-arm.h"
 #include "core/cpu.h"

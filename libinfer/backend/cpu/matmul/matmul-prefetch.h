@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The kernels of matrix products prefetch with these functions. */
+/* Defines the functions with which the kernels of matrix products prefetch. */
 
 #include "backend/cpu/matmul/matmul-kernels.h"
 
-/* Prefetches a line that is read soon. With @once it is read only once and bypasses the
- * second-level cache. On Intel CPUs it then does not enter the third level either, which is filled
- * by lines that leave the second, so the next step would not find it there. The compiler keeps the
- * instruction in its place. */
+/* Prefetches a cache line that is read soon. With @once the line bypasses the second-level cache.
+ * Intel CPUs fill the third level with lines that leave the second level. On such CPUs a line that
+ * was prefetched with @once enters neither level, and the next step must read it from memory;
+ * therefore callers do not set @once there. The assembly keeps the compiler from moving the
+ * prefetch. */
 INLINE void prefetch_line(const uint8_t *p, const bool once)
 {
 #if defined(__x86_64__)
@@ -22,11 +23,12 @@ INLINE void prefetch_line(const uint8_t *p, const bool once)
 }
 
 /*
- * Step @i of several, each of which prefetches the next @n_bytes of memory that is read later. 8 to
- * 32 rows at once are more streams than hardware prefetchers follow. These prefetches are in order
- * of addresses, which memory serves best and which hardware prefetchers join. They are spread
- * between loads and arithmetic: a burst of prefetches would occupy all line fill buffers and stall
- * everything else.
+ * Does prefetch step @i: prefetches the @n_bytes bytes from @ahead + @i × @n_bytes on, which are
+ * read later. Kernels read 8 to 32 rows at the same time, which are more streams than hardware
+ * prefetchers follow. The prefetches of successive steps are in order of addresses. Memory serves
+ * this order best, and hardware prefetchers follow it. The steps are spread between loads and
+ * arithmetic, because a burst of prefetches would occupy all line fill buffers and stall everything
+ * else.
  */
 INLINE void prefetch_step(const uint8_t *ahead, const unsigned i, const unsigned n_bytes,
                           const bool once)

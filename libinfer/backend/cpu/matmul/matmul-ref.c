@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Matrix products: the reference definition
+ * Defines matrix products in plain C, as the reference for the fast kernels.
  *
- * Weights as quant/ decodes them, prepared rows unchanged, double sums. Never optimized.
+ * The functions of quant/ decode the weights, prepared rows are used unchanged, and sums have
+ * double precision. This code stays simple and is never tuned for speed.
  */
 
 #include <math.h>
@@ -15,9 +16,10 @@
 #include "quant/dtype.h"
 
 /*
- * x ≈ d × q with d = amax / 127. The largest magnitude is found by comparing bits, where infinity
- * is above all numbers and NaN above infinity: blocks with either get d = NaN and q = 0. Blocks
- * whose values are all below 2^-100 become zero, because the inverse of the scale would overflow.
+ * Quantizes x ≈ d × q with d = amax / 127, where amax is the largest magnitude of a block.
+ * Magnitudes are compared as bits, so that infinity is above all numbers and NaN is above infinity.
+ * Blocks with infinity or NaN get d = NaN and q = 0. Blocks whose values are all below 2^-100
+ * become zero, because the inverse of the scale would overflow.
  */
 static void prepare_q8_ref(const float *x, uint32_t K, struct matmul_q8 *dst)
 {

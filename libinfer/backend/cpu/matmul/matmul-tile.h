@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A panel times prepared rows, for matmul-vec.h
+ * Multiplies a panel (matmul-kernels.h) by prepared rows, for matmul-vec.h.
  *
- * Tiles of a few rows and vectors of columns run over the panel's k with all their sums in
- * registers. The tile of one row performs the same operations in the same order as the largest
- * tile.
+ * A tile is a few rows times a few vectors of columns. A loop runs over the k of the panel while
+ * all sums of a tile stay in registers. A tile of one row performs the same operations in the same
+ * order as the largest tile.
  */
 
-/* Differences between formats once they are in the panel. */
+/* Describes those differences between formats that remain in the panel. */
 struct tile_kind {
-    unsigned steps;  /* 4-element units of one scale: 4 or 8 */
-    unsigned zero;   /* weights are q - 2^zero; 0: q */
-    bool has_offset; /* offset × sum of x is added for each 32 */
+    unsigned steps;  /* number of 4-element units that share a scale: 4 or 8 */
+    unsigned zero;   /* weights are q - 2^zero; if zero is 0, they are q */
+    bool has_offset; /* offset × sum of x is added for each 32 elements */
     bool is_s8;      /* q is signed */
-    unsigned narrow; /* units whose pairs of products fit in 16 bits: 8 for 15 × 127 */
+    unsigned narrow; /* number of units whose pairs of products are added up in 16 bits: 8 if q ≤
+                        15 */
 };
 
-/* Initial value of sums: minus 2^zero times the sum of the row's numbers. */
+/* Returns the initial value of the integer sums: minus 2^zero times the sum of the row's
+ * numbers. */
 INLINE v_int tile_first(const struct matmul_q8 *x, unsigned part, const struct tile_kind kind)
 {
     if (!kind.zero)
@@ -27,7 +29,7 @@ INLINE v_int tile_first(const struct matmul_q8 *x, unsigned part, const struct t
     return v_shl(v_add(v_bcast(&x->nsum[0]), v_bcast(&x->nsum[1])), kind.zero);
 }
 
-/* Integer sums of one scale for @m_n rows at @act; @q is the panel's first unit. */
+/* Adds up the integer sums of one scale for the @m_n rows at @act; @q is the panel's first unit. */
 INLINE void tile_dots(v_int sum[TILE_M][TILE_V], const uint8_t *act, size_t stride,
                       const unsigned m_n, const uint8_t (*q)[PANEL_N][4],
                       const struct tile_kind kind)
@@ -61,7 +63,7 @@ INLINE void tile_dots(v_int sum[TILE_M][TILE_V], const uint8_t *act, size_t stri
     }
 }
 
-/* Adds the contribution of the offsets, in a separate sum. */
+/* Computes the contribution of the offsets in a sum of its own, and adds this sum to @acc. */
 INLINE void tile_offsets(const struct matmul_tile *t, const uint8_t *act, const unsigned m_n,
                          unsigned col, v_flt acc[TILE_M][TILE_V])
 {
@@ -86,13 +88,13 @@ INLINE void tile_offsets(const struct matmul_tile *t, const uint8_t *act, const 
         acc[m][v] = v_addf(acc[m][v], sum[m][v]);
 }
 
-/* Prefetches, evenly distributed over @n_steps steps. */
+/* Describes prefetches that are distributed evenly over n_steps steps. */
 struct tile_ahead {
     const uint8_t *p;
     uint32_t lines, n_steps, due;
 };
 
-/* The share of @m_n rows from row @m0 on. */
+/* Returns the prefetches that are to be done while the @m_n rows from row @m0 on are multiplied. */
 INLINE struct tile_ahead tile_ahead(const struct matmul_tile *t, uint32_t m0, const unsigned m_n,
                                     uint32_t n_steps)
 {
@@ -107,7 +109,7 @@ INLINE void tile_prefetch(struct tile_ahead *a)
         __builtin_prefetch(a->p, 0, 2);
 }
 
-/* @m_n rows (≤ TILE_M) times TILE_V vectors of columns from @col on. */
+/* Multiplies @m_n rows (≤ TILE_M) by TILE_V vectors of columns from @col on. */
 INLINE void tile_q8(const struct matmul_tile *t, uint32_t m0, const unsigned m_n, unsigned col,
                     const struct tile_kind kind)
 {
@@ -160,7 +162,8 @@ INLINE void multiply_q8(const struct matmul_tile *t, const struct tile_kind kind
     uint32_t m = 0;
 
     while (m < t->M) {
-        /* Use tiles of similar heights, because small tiles stall on their sums. */
+        /* Divide the rows into tiles of similar heights, because in a small tile each addition must
+         * wait for the addition before it. */
         const uint32_t n_left = t->M - m, n_tiles = (n_left + TILE_M - 1) / TILE_M;
         const uint32_t m_n = (n_left + n_tiles - 1) / n_tiles;
 

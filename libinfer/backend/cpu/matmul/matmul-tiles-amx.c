@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Products of packed weights with AMX: tiles of 16 rows, 32 k at a time
+ * Multiplies packed weights with AMX: tiles of 16 rows, 32 k at a time.
  *
- * 32 rows of x times 32 rows of W are four tiles of sums, which stay in their registers over all of
- * k. The weights of a piece of columns are read from the second-level cache for every 32 rows of x.
- * The first columns bring the lines of x into that cache. Tiles of the last rows are only as high
- * as needed.
+ * k is an index of the dimension that is summed. 32 rows of x times 32 rows of W are four tiles of
+ * sums, which stay in their registers over all of k. For each 32 rows of x, the weights of a piece
+ * of columns are read again, from the second-level cache. While the first columns are multiplied,
+ * the 32 rows of x enter this cache, too. Tiles of the last rows of x have only as many rows as
+ * needed.
  *
- * For each 32 k, a tile sums the even and the odd k in chains of 16 fused multiply-adds from 0,
- * adds both chains, and adds that to its sum (Intel SDM vol. 2B, TDPBF16PS; subnormal numbers count
- * as zero). An element does not depend on how many rows and columns are multiplied together.
+ * For each 32 k, a tile adds the products with even k and those with odd k in two chains of 16
+ * fused multiply-adds that start at 0, then adds both chains, and adds the result to its sum (Intel
+ * SDM vol. 2B, TDPBF16PS; subnormal numbers count as zero). An element does not depend on how many
+ * rows and columns are multiplied together.
  *
- * F32 is split into a bfloat16, hi, and the remainder as another, lo. The kernel leaves
- * out lo × lo of the products of two such sums. So a product of x and w has an error of at most 3 ×
- * 2^-16 of it, and with random signs a tenth of that as root mean square: sums have an NMSE of
- * 2e-11. This takes three instructions instead of one, and a fifth of the time of floats.
+ * For F32 weights, each float of x and W is split into two bfloat16: hi, and the rounded remainder,
+ * lo. A product of x and w then consists of four products of the parts; the kernel leaves out lo ×
+ * lo. So the relative error of a product of x and w is at most 3 × 2^-16. With random signs the
+ * root mean square of the relative errors is a tenth of this limit, and sums have a normalized mean
+ * square error of 2e-11. A product then takes three instructions instead of one, but only a fifth
+ * of the time of float arithmetic.
  */
 
 #include <immintrin.h>
@@ -24,13 +28,14 @@
 #include "backend/cpu/matmul/matmul-kernels.h"
 #include "backend/cpu/matmul/tiles.h"
 
-#define LINE    (PANEL_N * 4) /* a pair of k of all columns of a group */
-#define GROUP_K (16 * LINE)   /* bytes of 32 k of one part of a group */
+#define LINE    (PANEL_N * 4) /* bytes of a pair of k for all columns of a group */
+#define GROUP_K (16 * LINE)   /* bytes of 32 k of one part, hi or lo, for all columns of a group */
 
 /*
- * Configures the tiles. 0 … 3 are sums. With more than 16 rows, 0 and 1 are sums of the first 16
- * rows, 2 and 3 of the rest, 4 and 5 the rows of x, 6 and 7 the weights. With fewer rows, 0 … 3 are
- * sums of that many groups of 16 columns, 4 the rows, 6 and 7 weights.
+ * Configures the eight tiles. With more than 16 rows, tiles 0 and 1 are the sums of the first 16
+ * rows, tiles 2 and 3 the sums of the other rows, tiles 4 and 5 the rows of x, and tiles 6 and 7
+ * the weights. With at most 16 rows, tiles 0 … 3 are the sums of four times 16 columns, tile 4 the
+ * rows of x, and tiles 6 and 7 the weights.
  */
 static void configure_tiles(uint32_t n_rows)
 {
@@ -73,7 +78,7 @@ INLINE void add_products(void)
     _tile_dpbf16ps(3, 5, 7);
 }
 
-/* 17 … 32 rows at @a times one group of columns at @b. */
+/* Multiplies the 17 … 32 rows at @a by the group of columns at @b. */
 INLINE void multiply_high(const struct matmul_args *args, const uint8_t *a, const uint8_t *b,
                           const bool two)
 {
@@ -96,7 +101,8 @@ INLINE void multiply_high(const struct matmul_args *args, const uint8_t *a, cons
     }
 }
 
-/* Tile 4 times the columns at @b and, if @n = 2, at @c. */
+/* Adds the products of tile 4 and the columns at @b to the sums and, if @n = 2, also those of tile
+ * 4 and the columns at @c. */
 INLINE void add_low(const uint8_t *b, const uint8_t *c, const unsigned n)
 {
     load_columns(b);
@@ -109,7 +115,7 @@ INLINE void add_low(const uint8_t *b, const uint8_t *c, const unsigned n)
     _tile_dpbf16ps(3, 4, 7);
 }
 
-/* Up to 16 rows times @n = 1 or 2 groups of columns at @b, which are @group bytes each. */
+/* Multiplies up to 16 rows by @n = 1 or 2 groups of columns at @b, of @group bytes each. */
 INLINE void multiply_low(const struct matmul_args *args, const uint8_t *a, const uint8_t *b,
                          size_t group, const unsigned n, const bool two)
 {
@@ -130,7 +136,7 @@ INLINE void multiply_low(const struct matmul_args *args, const uint8_t *a, const
     }
 }
 
-/* y = bias + sums, for @n_rows rows and up to 32 existing columns from @n on. */
+/* Writes bias + @sums to y, for @n_rows rows and at most 32 columns from @n on. */
 static void put_sums(const struct matmul_args *args, const float sums[][PANEL_N], uint32_t m0,
                      uint32_t n_rows, uint32_t n, uint32_t n_cols)
 {
@@ -147,7 +153,7 @@ static void put_sums(const struct matmul_args *args, const float sums[][PANEL_N]
     }
 }
 
-/* Multiplies 17 to 32 rows from m0 on with all columns. */
+/* Multiplies @n_rows rows from row @m0 on, 17 to 32, by the columns @n0 … @n1 - 1. */
 INLINE void high_rows(const struct matmul_args *args, uint32_t m0, uint32_t n_rows, uint32_t n0,
                       uint32_t n1, const bool two)
 {
@@ -164,7 +170,7 @@ INLINE void high_rows(const struct matmul_args *args, uint32_t m0, uint32_t n_ro
     }
 }
 
-/* Multiplies up to 16 rows from m0 on with all columns. */
+/* Multiplies @n_rows rows from row @m0 on, at most 16, by the columns @n0 … @n1 - 1. */
 INLINE void low_rows(const struct matmul_args *args, uint32_t m0, uint32_t n_rows, uint32_t n0,
                      uint32_t n1, const bool two)
 {
@@ -205,7 +211,7 @@ INLINE void all_rows(const struct matmul_args *args, uint32_t n0, uint32_t n1, c
         high_rows(args, m, n, n0, n1, two);
     else if (n > 0)
         low_rows(args, m, n, n0, n1, two);
-    /* Tiles in use make thread switches more expensive. */
+    /* While a thread has tiles in use, switching to another thread is more expensive. */
     _tile_release();
 }
 
@@ -217,7 +223,7 @@ void matmul_tiles_amx(const struct matmul_args *args, uint32_t n0, uint32_t n1)
         all_rows(args, n0, n1, false);
 }
 
-/* 16 bfloat16 as floats. */
+/* Converts 16 bfloat16 to floats. */
 INLINE __m512 widen(__m256i h)
 {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));

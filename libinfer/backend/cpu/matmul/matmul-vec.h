@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Kernels of matrix products for vectors of VEC_N 32-bit lanes
+ * Defines the kernels of matrix products for vectors of VEC_N 32-bit lanes.
  *
- * One file per instruction set includes this. Before, it defines the types v_int and v_flt, the few
- * operations on them that are used here (v_…), and the shape of the tiles:
+ * One file per instruction set includes this header. Before it does so, the file defines the types
+ * v_int and v_flt, the operations on these types that this header uses (v_…), and the following
+ * macros and functions, some of which give the shape of the tiles:
  *   VEC_N               lanes: 4, 8 or 16
  *   TILE_M, TILE_V      rows and vectors of columns that int8 tiles hold in registers
  *   TILE_FM, TILE_FV    rows and vectors of columns that float tiles hold in registers
  *   TILE_NAME(op)       name of a kernel with the suffix of the instruction set
- *   VEC_S8              v_dot_s8(sum, w, a) multiplies signed w; else w is stored as w + 128
- *   VEC_PAIRS           products are first summed in pairs of 16 bits: v_pairs(w, a), added up by
- *                       v_add16, then widened and added to sums by v_widen(sum, pairs)
- *   VEC_PREPARE         v_top32(x) is the largest magnitude of 32 floats, as bits without the sign;
- *                       v_quant32(x, f, q, nsum) rounds 32 floats × f, and sums them negatively
+ *   VEC_S8              if 1: v_dot_s8(sum, w, a) multiplies signed w; if 0: signed w
+ *                       are stored as w + 128
+ *   VEC_PAIRS           if 1: products are first added in pairs in 16 bits: v_pairs(w, a)
+ *                       makes the pairs, v_add16 adds them up, and v_widen(sum, pairs) widens the
+ *                       results and adds them to sums
+ *   VEC_PREPARE         if 1: v_top32(x) is the largest magnitude of 32 floats, as bits
+ *                       without the sign; v_quant32(x, f, q, nsum) rounds 32 floats × f, and sets
+ *                       nsum to minus their sums
  * v_rows16(p, stride) loads 16 bytes from each of VEC_N / 4 rows that are 4 × stride apart.
- * v_dot(sum, w, a) adds 4 products of w, 0 … 63 (or 0 … 255 without VEC_S8), and signed a to each
- * lane.
+ * v_dot(sum, w, a) adds to each lane 4 products of signed a and w, where w is 0 … 63, or 0 … 255 if
+ * VEC_S8 is 0.
  */
 
 #include <math.h>
@@ -33,9 +37,9 @@
 #define v_widen(sum, pairs) (sum)
 #endif
 
-/* ---- preparation of x; matmul-ref.c is its definition ---- */
+/* ---- preparation of x, as matmul-ref.c defines it ---- */
 
-/* For a block whose largest magnitude has these bits: zero, or not finite. */
+/* Prepares a block whose largest magnitude, with the bits @amax, is almost 0 or not finite. */
 static inline void prepare_odd(struct matmul_q8 *dst, uint32_t amax)
 {
     memset(dst, 0, sizeof(*dst));

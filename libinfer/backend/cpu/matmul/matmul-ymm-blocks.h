@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Products of packed int16 with vectors of 32 bytes. The including file defines TILE_M and
+/* Multiplies packed int16 weights with vectors of 32 bytes. The including file defines TILE_M and
  * v_dot(). */
 
 #include <immintrin.h>
@@ -70,7 +70,8 @@ INLINE void v_put(float *y, const float *bias, v_float sum, uint32_t n)
     memcpy(y, buffer, n * sizeof(float));
 }
 
-/* The bits of the largest magnitude; NaN is above all numbers. */
+/* Returns the bits of the largest magnitude of 128 floats. NaN counts as larger than all
+ * numbers. */
 INLINE uint32_t v_largest128(const float *x)
 {
     const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
@@ -94,7 +95,8 @@ INLINE void v_round128(const float *x, float inverse, int16_t *q)
         const __m256i a = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + i), factor));
         const __m256i b = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + i + 8), factor));
 
-        /* The packing instruction works within 128-bit halves. */
+        /* The packing instruction works within 128-bit halves, so the permutation restores the
+         * order of the numbers. */
         _mm256_storeu_si256((__m256i *)(void *)(q + i),
                             _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8));
     }

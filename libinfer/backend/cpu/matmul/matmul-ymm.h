@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The operations of matmul-vec.h on 256-bit vectors, for AVX2 and AVX-VNNI
+ * Defines the operations of matmul-vec.h on 256-bit vectors, for AVX2 and AVX-VNNI.
  *
- * Each instruction set defines its own v_dot and v_dot_s8.
+ * matmul-avx2.c and matmul-avxvnni.c each define their own v_dot and v_dot_s8.
  */
 
 #include <immintrin.h>

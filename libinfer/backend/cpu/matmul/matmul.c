@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Matrix products: selection of kernels, and the loop over groups of columns and chunks of k
+ * Selects the kernels of matrix products, and loops over groups of columns and chunks of k
+ * (matmul-kernels.h).
  *
- * The loop is the same for every instruction set; matmul-kernels.h describes what is decoded and in
- * which order floats are summed. Columns beyond n1, and rows of W whose length is not a multiple of
- * 32, are handled here by copies of at most 16 rows of a chunk, so kernels need not handle them.
+ * The loop is the same for every instruction set. matmul-kernels.h describes what is decoded and in
+ * which order floats are added. Kernels always process whole groups of columns and multiples of 32
+ * elements. For a last group with fewer columns, and for rows of W whose length is not a multiple
+ * of 32, this file passes them padded copies of at most 16 rows of a chunk.
  */
 
 #include "backend/cpu/matmul/matmul.h"
@@ -17,8 +19,8 @@
 #include "core/half.h"
 #include "quant/dtype.h"
 
-/* One row per instruction set. The first row whose flags the CPU supports wins. The reference needs
- * none and comes last. */
+/* The kernels of each instruction set. matmul_ops_get() returns the first kernels whose flags the
+ * CPU supports. The reference needs no flags, so it comes last. */
 static const struct matmul_ops *const rungs[] = {
 #if defined(__x86_64__)
     &matmul_amx,    &matmul_avx512fp16, &matmul_avx512bf16,
@@ -74,7 +76,8 @@ static bool can_prepare(const struct matmul_ops *ops, enum matmul_act kind)
     }
 }
 
-/* @ops or the first of its bases that can prepare @kind; NULL: none. */
+/* Returns the first of @ops, its base, the base of its base and so on that can prepare @kind, or
+ * NULL if none can. */
 static const struct matmul_ops *find_preparer(const struct matmul_ops *ops, enum matmul_act kind)
 {
     while (ops && !can_prepare(ops, kind))
@@ -91,8 +94,8 @@ enum matmul_act matmul_act_kind(const struct matmul_ops *ops, enum inf_dtype dty
     return is_float(dtype) ? MATMUL_ACT_F32 : MATMUL_ACT_Q8;
 }
 
-/* Bytes of the first @K elements of a prepared row. @K is even, or whole blocks except at the
- * end. */
+/* Returns the bytes of the first @K elements of a prepared row. Unless @K is the whole row, it is
+ * even, and a whole number of blocks for kinds that have blocks. */
 static size_t act_offset(enum matmul_act kind, uint32_t K)
 {
     switch (kind) {
@@ -111,7 +114,7 @@ static size_t act_offset(enum matmul_act kind, uint32_t K)
     }
 }
 
-/* Elements of a chunk of k. */
+/* Returns the number of elements in a chunk of k. */
 static uint32_t chunk_elems(enum matmul_act kind)
 {
     if (kind == MATMUL_ACT_BF16 || kind == MATMUL_ACT_F16)
@@ -124,8 +127,8 @@ size_t matmul_act_bytes(enum matmul_act kind, uint32_t K)
     const size_t bytes = ALIGN_UP(act_offset(kind, ALIGN_UP(K, 2u)), MATMUL_ALIGN);
     const bool many = kind == MATMUL_ACT_BF16 || kind == MATMUL_ACT_TWO || kind == MATMUL_ACT_I16;
 
-    /* Lines of many rows are loaded at once. With an odd distance they do not compete for the same
-     * cache sets. */
+    /* Kernels load a cache line from each of many rows at the same time. If rows are an odd number
+     * of lines apart, these lines do not compete for the same cache sets. */
     return many && bytes / MATMUL_ALIGN % 2 == 0 ? bytes + MATMUL_ALIGN : bytes;
 }
 
@@ -155,7 +158,8 @@ void matmul_prepare(const struct matmul_ops *ops, enum matmul_act kind, const fl
 
 /* ---- packed weights ---- */
 
-/* @ops or the first of its bases that multiplies weights packed as @dtype; NULL: none. */
+/* Returns the first of @ops, its base, the base of its base and so on that multiplies weights
+ * packed as @dtype, or NULL if none does. */
 static const struct matmul_ops *find_packer(const struct matmul_ops *ops, enum inf_dtype dtype)
 {
     while (ops && (dtype == INF_DTYPE_F16 ? !ops->blocks : !ops->tiles))
@@ -182,7 +186,7 @@ size_t matmul_packed_bytes(enum inf_dtype dtype, uint32_t K)
     return ALIGN_UP((size_t)K, 32u) * (dtype == INF_DTYPE_F32 ? 2 : 1) * sizeof(uint16_t);
 }
 
-/* [group][32 k][hi, lo][pair of k][row of the group][2] */
+/* Packs a row of W for tiles: [group][32 k][hi, lo][pair of k][row of the group][2]. */
 static void pack_tiles(unsigned n_parts, const float *row, uint32_t n, uint32_t K,
                        uint16_t (*to)[16][MATMUL_N_STEP][2])
 {
@@ -224,7 +228,7 @@ void matmul_pack(enum inf_dtype dtype, const float *row, uint32_t n, uint32_t K,
 
 /* ---- the loop ---- */
 
-/* A group of columns, and the position of the loop over k. */
+/* Holds a group of columns, and the position in the loop over k. */
 struct group {
     const struct matmul_args *args;
     const struct matmul_kernel *kernel;
@@ -234,17 +238,19 @@ struct group {
     float bias[PANEL_N];
 };
 
-/* Distance of prefetches beyond the next group of rows, so that its last rows have arrived when it
- * begins. */
+/* Prefetches are this many bytes ahead of the beginning of the next group of rows, so that the last
+ * rows of a group have arrived when its computation begins. */
 #define AHEAD (4u << 10)
-/* Without a panel, whole groups of rows are prefetched, at least this many bytes: the amount that
- * memory sends between a request and its answer. */
+/* Without a panel, prefetches are whole groups of rows ahead, and at least this many bytes: as many
+ * as memory delivers in the time between a request to memory and its answer. */
 #define AHEAD_MIN        (12u << 10)
 #define PANEL_AHEAD_ROWS 64u
-/* For a chunk of one row: at most 2 × 210 + …, 16 × 34, 128 × 4. */
+/* The most bytes that a chunk of one row can have: 2 × 210 (Q6_K), 16 × 34 (Q8_0) or 128 × 4 (F32),
+ * rounded up. */
 #define COPY_BYTES 640u
 
-/* Decodes fewer than 16 rows, or rows that end within 32 elements. */
+/* Decodes fewer than 16 rows, or rows whose last 32 elements are not complete, from a padded
+ * copy. */
 static void decode_copy(const struct group *g, struct matmul_panel *panel, unsigned half,
                         const uint8_t *w, uint32_t n_rows, size_t n_bytes)
 {
@@ -261,7 +267,7 @@ static void decode_copy(const struct group *g, struct matmul_panel *panel, unsig
     g->kernel->decode(panel, half, copy[0], COPY_BYTES, ALIGN_UP(g->kc, 32), &none);
 }
 
-/* Bytes of a chunk of one row of W. */
+/* Returns the bytes of a chunk of one row of W. */
 static size_t chunk_bytes(const struct group *g)
 {
     const struct dtype_info *info = dtype_info(g->args->dtype);
@@ -288,7 +294,8 @@ static void decode_chunk(struct group *g, struct matmul_panel *panel)
     }
 }
 
-/* Multiplies into y, which has fewer than PANEL_N columns left, through a copy. */
+/* Computes fewer than PANEL_N columns of y: computes PANEL_N columns in a buffer, and copies those
+ * that exist to @y. */
 static void multiply_copy(const struct group *g, struct matmul_tile *tile, float *y)
 {
     float copy[16][PANEL_N];
@@ -311,7 +318,7 @@ static void multiply_copy(const struct group *g, struct matmul_tile *tile, float
         for (uint32_t m = 0; m < rows; m++)
             memcpy(y + (m0 + m) * g->args->ldy, copy[m], g->n_cols * sizeof(float));
         tile->act += 16 * tile->act_stride;
-        tile->ahead_lines = 0; /* already prefetched */
+        tile->ahead_lines = 0; /* the tile of the first 16 rows has prefetched this memory */
     }
 }
 
@@ -332,7 +339,8 @@ static void multiply_chunk(const struct group *g, const struct matmul_panel *pan
         .ahead = g->ahead,
     };
 
-    /* Limits the prefetches of the next chunk. With more rows there is enough time for all. */
+    /* With few rows, the next chunk is prefetched. With many rows, reading a chunk takes little of
+     * the time. */
     if (a->M <= PANEL_AHEAD_ROWS)
         tile.ahead_lines = (uint32_t)(g->n_cols * chunk_bytes(g) / 64);
     if (g->n_cols == PANEL_N)
@@ -341,7 +349,8 @@ static void multiply_chunk(const struct group *g, const struct matmul_panel *pan
         multiply_copy(g, &tile, y);
 }
 
-/* Computes columns n0 … n1 - 1, except for a remainder, whose first column it returns. */
+/* Computes the columns n0 … n1 - 1 without a panel, except for a remainder at the end. Returns the
+ * first column of the remainder. */
 static uint32_t direct_rows(struct group *g, uint32_t n0, uint32_t n1)
 {
     const struct matmul_args *a = g->args;

@@ -2,31 +2,33 @@
 #pragma once
 
 /*
- * Matrix products of the CPU backend: y = x · Wᵀ + bias
+ * Declares the matrix products of the CPU backend: y = x · Wᵀ + bias.
  *
- * x is M rows of K floats. W is N rows of K weights in one of the stored formats, used in place. A
- * product has two steps. matmul_prepare() converts rows of x to the form that the kernels of that
- * format multiply. Matrices with the same input and the same matmul_act_kind() share one
- * preparation. matmul_rows() then computes columns n0 … n1 of y for all M rows. Both may be split
- * among threads in any way: the first by rows, the second by columns.
+ * x is M rows of K floats. W is N rows of K weights in one of the formats of model files, and is
+ * used in place. A product has two steps. matmul_prepare() converts rows of x to the form that the
+ * kernels for the format of W multiply. Matrices with the same input and the same matmul_act_kind()
+ * share the prepared rows. matmul_rows() then computes the columns n0 … n1 - 1 of y for all M rows.
+ * Both steps may be split among threads in any way: the first step by rows, the second step by
+ * columns.
  *
  * Invariance: the bits of y[m][n] depend only on row m of x, row n of W, bias[n] and K, not on M,
  * n0, n1 or threads. Each format defines one order of its float sums, and kernels for one row and
  * for many rows keep it; sums of integers inside a block are exact in any order. All instruction
- * sets except the reference keep the same order, and give the same bits if their prepared rows are
- * of the same kind. The kind can differ because CPUs that multiply bfloat16 or binary16 round x to
- * this format if the weights have it, and other CPUs do not.
+ * sets except the reference keep this order, and give the same bits if their prepared rows are of
+ * the same kind. The kind can differ: for weights in bfloat16 or binary16, CPUs that can multiply
+ * this format round x to it, and other CPUs do not.
  *
- * Nothing here allocates or fails. Functions may be called from any thread.
+ * The functions below do not allocate and cannot fail. Any thread may call them.
  */
 
 #include <infer/types.h>
 
 #include "core/macros.h"
 
-/* Best granularity of n0 and n1. Other borders are correct too, but waste some work. */
+/* n0 and n1 should be multiples of this number. With other values the results are correct, too, but
+ * some work is wasted. */
 #define MATMUL_N_STEP 32u
-/* Best granularity of rows of x with packed weights. */
+/* With packed weights, ranges of rows of x should begin at multiples of this number. */
 #define MATMUL_TILE_STEP 32u
 /* Alignment of prepared rows. */
 #define MATMUL_ALIGN 64u
@@ -35,7 +37,7 @@
 enum matmul_act {
     MATMUL_ACT_F32,  /* unchanged floats: for F32, F16, BF16 */
     MATMUL_ACT_BF16, /* rounded to bfloat16: for BF16 on CPUs that multiply it */
-    MATMUL_ACT_TWO,  /* sums of two bfloat16: for F32 in tiles */
+    MATMUL_ACT_TWO,  /* each element is a sum of two bfloat16: for F32 packed for tiles */
     MATMUL_ACT_I16,  /* blocks of 128 int16 with a scale: for F16 packed in such blocks */
     MATMUL_ACT_F16,  /* blocks of 32 halves with a scale: for F16 on CPUs that multiply it */
     MATMUL_ACT_Q8,   /* blocks of 32 int8 with a scale and sums: for all quantized formats */
@@ -56,16 +58,17 @@ struct matmul_args {
     size_t ldy;           /* floats */
     const float *bias;    /* per row of W, or NULL */
     bool packed;          /* W is packed, see below; n0 and n1 are multiples of MATMUL_N_STEP */
-    const void *next;     /* memory that the caller reads next, to be prefetched; or NULL */
+    const void *next;     /* memory that the caller will read next, and that is prefetched; or
+                             NULL */
 };
 
-/* The kernels for a CPU with these flags (core/cpu.h). Never NULL; static. */
+/* Returns the kernels for a CPU with these flags (core/cpu.h). Never returns NULL. */
 const struct matmul_ops *matmul_ops_get(unsigned flags);
-/* "ref", "avx2", …; static. */
+/* Returns the name of the instruction set, a string constant: "ref", "avx2", … */
 const char *matmul_ops_name(const struct matmul_ops *ops);
 
 enum matmul_act matmul_act_kind(const struct matmul_ops *ops, enum inf_dtype dtype);
-/* Bytes of one prepared row of K elements; a multiple of MATMUL_ALIGN. */
+/* Returns the bytes of one prepared row of K elements, a multiple of MATMUL_ALIGN. */
 size_t matmul_act_bytes(enum matmul_act kind, uint32_t K);
 
 /*
@@ -79,23 +82,27 @@ void matmul_prepare(const struct matmul_ops *ops, enum matmul_act kind, const fl
                     uint32_t K, uint32_t row0, uint32_t row1, void *dst);
 
 /*
- * Packed weights are a copy in the order in which kernels for many rows load them. These kernels
- * are several times as fast as those that decode:
+ * Returns whether @ops can multiply packed weights of @dtype. Packed weights are a copy in the
+ * order in which the kernels for many rows load them. These kernels are several times as fast as
+ * the kernels that decode weights. Weights are packed in three ways:
  *
  *     BF16  for tiles (matmul-tiles-amx.c)
  *     F32   for tiles, as two bfloat16, hi + lo
  *     F16   as blocks of int16 (matmul-blocks-simd.h), of nearly the same precision
  *
- * Groups of MATMUL_N_STEP rows are interleaved: rows from n0 on begin at n0 × the bytes of a row.
+ * Groups of MATMUL_N_STEP rows are interleaved: the group of rows from n0 on begins at n0 ×
+ * matmul_packed_bytes().
  */
 bool matmul_packs(const struct matmul_ops *ops, enum inf_dtype dtype);
-/* The form of prepared rows for weights packed as @dtype. */
+/* Returns the form of prepared rows for weights packed as @dtype. */
 enum matmul_act matmul_packed_kind(enum inf_dtype dtype);
-/* Bytes of one packed row of K elements. The last group is padded to a whole one. */
+/* Returns the bytes of one packed row of K elements. The last rows of a matrix are padded to a
+ * whole group. */
 size_t matmul_packed_bytes(enum inf_dtype dtype, uint32_t K);
-/* Writes row @n of W, which is @row, to its places in @dst, which must have been zeroed. */
+/* Writes @row, which is row @n of W, to its places in @dst. The caller zeroes @dst before the first
+ * row. */
 void matmul_pack(enum inf_dtype dtype, const float *row, uint32_t n, uint32_t K, void *dst);
 
-/* Columns n0 … n1-1 of y for all rows. Uses about 48 KiB of stack. */
+/* Computes the columns n0 … n1-1 of y for all rows. Uses about 48 KiB of stack. */
 void matmul_rows(const struct matmul_ops *ops, const struct matmul_args *args, uint32_t n0,
                  uint32_t n1);

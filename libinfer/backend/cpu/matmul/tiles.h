@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* AMX tiles, for files that are compiled with AMX. */
+/* Defines the shape of AMX tiles and configures them, for files that are compiled with AMX. */
 
 #include <immintrin.h>
 #include <stdint.h>

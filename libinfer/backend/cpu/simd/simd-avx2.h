@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The vector operations that elem-simd.h and attn-simd.h use: 8 floats, AVX2 + FMA. */
+/* Defines the vector operations that elem-simd.h and attn-simd.h use: vectors of 8 floats,
+ * implemented with AVX2 and FMA. */
 
 #include <immintrin.h>
 #include <stdbool.h>
@@ -9,16 +10,16 @@
 #include <string.h>
 
 typedef __m256 vf;
-typedef __m256i vi; /* as many int32, or four times as many bytes */
+typedef __m256i vi; /* 8 int32, or 32 bytes */
 
 #define VF_N     8u /* floats per vector */
 #define ATTN_MR  6u /* rows × vectors of a register tile: 12 of 16 registers */
 #define ATTN_NR  2u
-#define ATTN_NR2 4u /* vectors of a tile of two rows */
+#define ATTN_NR2 4u /* vectors per row in a tile of two rows */
 
-#define ATTN_Q8_MR 2u /* scores of Q8_0: rows × vectors, as ints and as floats */
+#define ATTN_Q8_MR 2u /* scores of Q8_0: rows × vectors of sums, as ints and as floats */
 #define ATTN_Q8_NR 2u
-#define ATTN_Q8_VR 2u /* rows × 2 vectors of values of Q8_0, in two halves */
+#define ATTN_Q8_VR 2u /* values of Q8_0: rows × 2 vectors of sums, for high and for low bytes */
 
 static inline __m256i vf_mask(uint32_t n)
 {
@@ -46,7 +47,7 @@ static inline void vf_store_n(float *p, vf v, uint32_t n)
     _mm256_maskstore_ps(p, vf_mask(n), v);
 }
 
-/* n ≤ 8 halves; the rest is 0 */
+/* Loads n ≤ 8 F16 numbers; the rest is 0. */
 static inline __m128i load_halves(const uint16_t *p, uint32_t n)
 {
     uint16_t h[8] = {0};
@@ -65,7 +66,7 @@ static inline vf vf_load_f16_n(const uint16_t *p, uint32_t n)
     return _mm256_cvtph_ps(load_halves(p, n));
 }
 
-/* Moves the bits of E4M3 to their places in F16. */
+/* Moves the bits of E4M3 numbers to their places in F16 numbers, and converts these to floats. */
 static inline vf fp8_widen(__m128i x)
 {
     const __m128i h = _mm_slli_epi16(_mm_cvtepi8_epi16(x), 7);
@@ -73,7 +74,7 @@ static inline vf fp8_widen(__m128i x)
     return _mm256_cvtph_ps(_mm_and_si128(h, _mm_set1_epi16((short)0xbf80)));
 }
 
-/* VF_N of E4M3 / 256; NaN is 480 / 256. */
+/* Loads VF_N numbers in E4M3 and divides them by 256. NaN becomes 480 / 256. */
 static inline vf vf_load_fp8(const uint8_t *p)
 {
     return fp8_widen(_mm_loadl_epi64((const __m128i *)p));
@@ -135,13 +136,14 @@ static inline vf vf_div(vf a, vf b)
     return _mm256_div_ps(a, b);
 }
 
-/* a × b + c, rounded once */
+/* Returns a × b + c, rounded once. */
 static inline vf vf_fma(vf a, vf b, vf c)
 {
     return _mm256_fmadd_ps(a, b, c);
 }
 
-/* If an operand is NaN, returns the second: clamps keep NaN. */
+/* Returns the larger operand, or @b if one of them is NaN. So a clamp whose variable is @b keeps
+ * NaN. */
 static inline vf vf_max(vf a, vf b)
 {
     return _mm256_max_ps(a, b);
@@ -157,7 +159,8 @@ static inline vf vf_round(vf a)
     return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
-/* a × 2^n for whole n in -151 … 129, in two steps: neither factor leaves the normal range */
+/* Returns a × 2^n for whole n in -151 … 129. Multiplies in two steps, so that both factors are
+ * normal numbers. */
 static inline vf vf_scale2(vf a, vf n)
 {
     const __m256i i = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(i, 1);
@@ -168,13 +171,13 @@ static inline vf vf_scale2(vf a, vf n)
     return _mm256_mul_ps(_mm256_mul_ps(a, f), g);
 }
 
-/* Swaps neighbors: 1, 0, 3, 2, … */
+/* Swaps neighboring elements: 1, 0, 3, 2, … */
 static inline vf vf_swap(vf a)
 {
     return _mm256_permute_ps(a, 0xb1);
 }
 
-/* a0, b0, a1, b1, … in two vectors */
+/* Interleaves the elements: a0, b0, a1, b1, … in two vectors. */
 static inline void vf_zip(vf a, vf b, vf *ret_first, vf *ret_second)
 {
     const vf low = _mm256_unpacklo_ps(a, b), high = _mm256_unpackhi_ps(a, b);
@@ -234,13 +237,13 @@ static inline vi vi_add(vi a, vi b)
     return _mm256_add_epi32(a, b);
 }
 
-/* a × 2^8 */
+/* Returns a × 2^8 in each lane. */
 static inline vi vi_shift8(vi a)
 {
     return _mm256_slli_epi32(a, 8);
 }
 
-/* The low and the high 4 bits of each byte. */
+/* These functions return the low and the high 4 bits of each byte. */
 static inline vi vi_low4(vi a)
 {
     return _mm256_and_si256(a, _mm256_set1_epi8(15));
@@ -251,7 +254,7 @@ static inline vi vi_high4(vi a)
     return vi_low4(_mm256_srli_epi16(a, 4));
 }
 
-/* A table of 16 bytes, for vi_lookup() of bytes below 16. */
+/* Returns a table of 16 bytes, in which vi_lookup() looks up bytes below 16. */
 static inline vi vi_table(const int8_t *bytes)
 {
     return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)bytes));
@@ -267,8 +270,8 @@ static inline vf vi_to_float(vi a)
     return _mm256_cvtepi32_ps(a);
 }
 
-/* acc + the four products of unsigned bytes of u and signed bytes of s in each lane. Even and odd
- * bytes are multiplied separately, because sums of two products do not fit in 16 bits. */
+/* Adds to each lane of acc the four products of unsigned bytes of u and signed bytes of s. Even and
+ * odd bytes are multiplied separately, because sums of two products do not fit in 16 bits. */
 static inline vi vi_dot_us(vi acc, vi u, vi s)
 {
     const vi u_even = _mm256_and_si256(u, _mm256_set1_epi16(255)), u_odd = _mm256_srli_epi16(u, 8);
@@ -279,10 +282,11 @@ static inline vi vi_dot_us(vi acc, vi u, vi s)
     return _mm256_add_epi32(acc, _mm256_madd_epi16(u_odd, s_odd));
 }
 
-/* The high and low bytes of x, rounded to whole numbers 0 … 65535; VF_N of each. */
+/* Rounds x to whole numbers 0 … 65535. Writes their VF_N high bytes to @hi, their low bytes to
+ * @lo. */
 static inline void vf_to_bytes(uint8_t *hi, uint8_t *lo, vf x)
 {
-    /* In each half: 4 low bytes, 4 high bytes. */
+    /* The order within each half: 4 low bytes, 4 high bytes. */
     const vi order = _mm256_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, -1, -1, -1, -1, -1, -1, -1, -1, 0,
                                       4, 8, 12, 1, 5, 9, 13, -1, -1, -1, -1, -1, -1, -1, -1);
     const vi bytes = _mm256_shuffle_epi8(_mm256_cvtps_epi32(x), order);

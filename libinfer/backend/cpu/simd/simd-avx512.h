@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The vector operations that elem-simd.h and attn-simd.h use: 16 floats, AVX-512. */
+/* Defines the vector operations that elem-simd.h and attn-simd.h use: vectors of 16 floats,
+ * implemented with AVX-512. */
 
 #include <immintrin.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 typedef __m512 vf;
-typedef __m512i vi; /* as many int32, or four times as many bytes */
+typedef __m512i vi; /* 16 int32, or 64 bytes */
 
 #define VF_N     16u /* floats per vector */
 #define ATTN_MR  6u  /* rows × vectors of a register tile: 24 of 32 registers */
 #define ATTN_NR  4u
-#define ATTN_NR2 8u /* vectors of a tile of two rows */
+#define ATTN_NR2 8u /* vectors per row in a tile of two rows */
 
-#define ATTN_Q8_MR 6u /* scores of Q8_0: rows × vectors, as ints and as floats */
+#define ATTN_Q8_MR 6u /* scores of Q8_0: rows × vectors of sums, as ints and as floats */
 #define ATTN_Q8_NR 2u
-#define ATTN_Q8_VR 4u /* rows × 2 vectors of values of Q8_0, in two halves */
+#define ATTN_Q8_VR 4u /* values of Q8_0: rows × 2 vectors of sums, for high and for low bytes */
 
 static inline __mmask16 vf_mask(uint32_t n)
 {
@@ -55,7 +56,7 @@ static inline vf vf_load_f16_n(const uint16_t *p, uint32_t n)
     return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(vf_mask(n), p));
 }
 
-/* Moves the bits of E4M3 to their places in F16. */
+/* Moves the bits of E4M3 numbers to their places in F16 numbers, and converts these to floats. */
 static inline vf fp8_widen(__m128i x)
 {
     const __m256i h = _mm256_slli_epi16(_mm256_cvtepi8_epi16(x), 7);
@@ -63,7 +64,7 @@ static inline vf fp8_widen(__m128i x)
     return _mm512_cvtph_ps(_mm256_and_si256(h, _mm256_set1_epi16((short)0xbf80)));
 }
 
-/* VF_N of E4M3 / 256; NaN is 480 / 256. */
+/* Loads VF_N numbers in E4M3 and divides them by 256. NaN becomes 480 / 256. */
 static inline vf vf_load_fp8(const uint8_t *p)
 {
     return fp8_widen(_mm_loadu_si128((const __m128i *)p));
@@ -118,13 +119,14 @@ static inline vf vf_div(vf a, vf b)
     return _mm512_div_ps(a, b);
 }
 
-/* a × b + c, rounded once */
+/* Returns a × b + c, rounded once. */
 static inline vf vf_fma(vf a, vf b, vf c)
 {
     return _mm512_fmadd_ps(a, b, c);
 }
 
-/* If an operand is NaN, returns the second: clamps keep NaN. */
+/* Returns the larger operand, or @b if one of them is NaN. So a clamp whose variable is @b keeps
+ * NaN. */
 static inline vf vf_max(vf a, vf b)
 {
     return _mm512_max_ps(a, b);
@@ -140,19 +142,19 @@ static inline vf vf_round(vf a)
     return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
-/* a × 2^n for whole n in -151 … 129 */
+/* Returns a × 2^n for whole n in -151 … 129. */
 static inline vf vf_scale2(vf a, vf n)
 {
     return _mm512_scalef_ps(a, n);
 }
 
-/* Swaps neighbors: 1, 0, 3, 2, … */
+/* Swaps neighboring elements: 1, 0, 3, 2, … */
 static inline vf vf_swap(vf a)
 {
     return _mm512_permute_ps(a, 0xb1);
 }
 
-/* a0, b0, a1, b1, … in two vectors */
+/* Interleaves the elements: a0, b0, a1, b1, … in two vectors. */
 static inline void vf_zip(vf a, vf b, vf *ret_first, vf *ret_second)
 {
     const vi first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
@@ -206,13 +208,13 @@ static inline vi vi_add(vi a, vi b)
     return _mm512_add_epi32(a, b);
 }
 
-/* a × 2^8 */
+/* Returns a × 2^8 in each lane. */
 static inline vi vi_shift8(vi a)
 {
     return _mm512_slli_epi32(a, 8);
 }
 
-/* The low and the high 4 bits of each byte. */
+/* These functions return the low and the high 4 bits of each byte. */
 static inline vi vi_low4(vi a)
 {
     return _mm512_and_si512(a, _mm512_set1_epi8(15));
@@ -223,7 +225,7 @@ static inline vi vi_high4(vi a)
     return vi_low4(_mm512_srli_epi16(a, 4));
 }
 
-/* A table of 16 bytes, for vi_lookup() of bytes below 16. */
+/* Returns a table of 16 bytes, in which vi_lookup() looks up bytes below 16. */
 static inline vi vi_table(const int8_t *bytes)
 {
     return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)bytes));
@@ -239,15 +241,16 @@ static inline vf vi_to_float(vi a)
     return _mm512_cvtepi32_ps(a);
 }
 
-/* acc + the four products of unsigned bytes of u and signed bytes of s in each lane */
+/* Adds to each lane of acc the four products of unsigned bytes of u and signed bytes of s. */
 static inline vi vi_dot_us(vi acc, vi u, vi s)
 {
-    /* The intrinsic makes gcc 12 copy each sum of a tile back and forth. */
+    /* Assembly, because with the intrinsic gcc 12 copies each sum of a tile back and forth. */
     __asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(u), "v"(s));
     return acc;
 }
 
-/* The high and low bytes of x, rounded to whole numbers 0 … 65535; VF_N of each. */
+/* Rounds x to whole numbers 0 … 65535. Writes their VF_N high bytes to @hi, their low bytes to
+ * @lo. */
 static inline void vf_to_bytes(uint8_t *hi, uint8_t *lo, vf x)
 {
     const __m512i i = _mm512_cvtps_epi32(x);

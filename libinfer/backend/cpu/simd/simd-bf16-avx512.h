@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Pairs of BF16 in each lane, for CPUs with AVX512_BF16. Include it after simd-avx512.h. Subnormal
- * numbers count as zero. */
+/* Multiplies pairs of BF16 in each lane, on CPUs with AVX512_BF16. Include it after simd-avx512.h.
+ * Subnormal numbers count as zero. */
 
-/* acc + a[0] × b[0] + a[1] × b[1] in each lane */
+/* Returns acc + a[0] × b[0] + a[1] × b[1] in each lane. */
 static inline vf vf_dot_bf16(vf acc, vi a, vi b)
 {
     return _mm512_dpbf16_ps(acc, (__m512bh)a, (__m512bh)b);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Pairs of BF16 in each lane, for instruction sets without BF16 products: computed as floats with
- * the operations of the simd-<isa>.h that is included before. */
+/* Multiplies pairs of BF16 in each lane, for instruction sets without BF16 products. Converts the
+ * pairs to floats, and uses the operations of a simd-<isa>.h that must be included before this
+ * file. */
 
 #include "core/half.h"
 
-/* acc + a[0] × b[0] + a[1] × b[1] in each lane */
+/* Returns acc + a[0] × b[0] + a[1] × b[1] in each lane. */
 static inline vf vf_dot_bf16(vf acc, vi a, vi b)
 {
     const vi high = vi_set1((int32_t)0xffff0000u);

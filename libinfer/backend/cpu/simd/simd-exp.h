@@ -2,11 +2,13 @@
 #pragma once
 
 /*
- * exp of a vector, written with the operations of the simd-<isa>.h that is included before
+ * Computes exp of a vector with the operations of a simd-<isa>.h that must be included before this
+ * file.
  *
- * x = n ln 2 + r with |r| ≤ ln 2 / 2. exp(r) is the Taylor polynomial of degree 7, whose error is
- * below 6e-9 there; 2^n is exact. The error is below 1.5 ulp if the result is normal. The result is
- * 0 below -104 and infinite above 88.73; NaN stays NaN.
+ * x is split into n ln 2 + r with |r| ≤ ln 2 / 2. exp(r) is computed by the Taylor polynomial of
+ * degree 7, whose error is below 6e-9 for these r, and is multiplied by 2^n, which is exact. The
+ * error of the result is below 1.5 ulp if the result is a normal number. The result is 0 below -104
+ * and infinite above 88.73; NaN stays NaN.
  */
 
 static inline vf vf_exp(vf x)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The vector operations that elem-simd.h and attn-simd.h use: 4 floats, NEON. */
+/* Defines the vector operations that elem-simd.h and attn-simd.h use: vectors of 4 floats,
+ * implemented with NEON. */
 
 #include <arm_neon.h>
 #include <stdbool.h>
@@ -9,16 +10,16 @@
 #include <string.h>
 
 typedef float32x4_t vf;
-typedef int32x4_t vi; /* as many int32, or four times as many bytes */
+typedef int32x4_t vi; /* 4 int32, or 16 bytes */
 
 #define VF_N     4u /* floats per vector */
 #define ATTN_MR  6u /* rows × vectors of a register tile: 24 of 32 registers */
 #define ATTN_NR  4u
-#define ATTN_NR2 8u /* vectors of a tile of two rows */
+#define ATTN_NR2 8u /* vectors per row in a tile of two rows */
 
-#define ATTN_Q8_MR 4u /* scores of Q8_0: rows × vectors, as ints and as floats */
+#define ATTN_Q8_MR 4u /* scores of Q8_0: rows × vectors of sums, as ints and as floats */
 #define ATTN_Q8_NR 2u
-#define ATTN_Q8_VR 4u /* rows × 2 vectors of values of Q8_0, in two halves */
+#define ATTN_Q8_VR 4u /* values of Q8_0: rows × 2 vectors of sums, for high and for low bytes */
 
 static inline vf vf_load(const float *p)
 {
@@ -47,7 +48,7 @@ static inline void vf_store_n(float *p, vf v, uint32_t n)
     memcpy(p, f, n * sizeof(f[0]));
 }
 
-/* n ≤ 4 halves; the rest is 0 */
+/* Loads n ≤ 4 F16 numbers; the rest is 0. */
 static inline uint16x4_t load_halves(const uint16_t *p, uint32_t n)
 {
     uint16_t h[4] = {0};
@@ -66,7 +67,8 @@ static inline vf vf_load_f16_n(const uint16_t *p, uint32_t n)
     return vcvt_f32_f16(vreinterpret_f16_u16(load_halves(p, n)));
 }
 
-/* n ≤ 4 of E4M3 / 256, whose bits are moved to where F16 has them; NaN is 480 / 256. */
+/* Loads n ≤ 4 numbers in E4M3 and divides them by 256, by moving their bits to the places in F16
+ * numbers. NaN becomes 480 / 256. */
 static inline vf vf_load_fp8_n(const uint8_t *p, uint32_t n)
 {
     int8_t x[8] = {0};
@@ -125,13 +127,13 @@ static inline vf vf_div(vf a, vf b)
     return vdivq_f32(a, b);
 }
 
-/* a × b + c, rounded once */
+/* Returns a × b + c, rounded once. */
 static inline vf vf_fma(vf a, vf b, vf c)
 {
     return vfmaq_f32(c, a, b);
 }
 
-/* NaN if an operand is NaN: clamps keep NaN. */
+/* Returns the larger operand, or NaN if one of them is NaN. So clamps keep NaN. */
 static inline vf vf_max(vf a, vf b)
 {
     return vmaxq_f32(a, b);
@@ -147,7 +149,8 @@ static inline vf vf_round(vf a)
     return vrndnq_f32(a);
 }
 
-/* a × 2^n for whole n in -151 … 129, in two steps: neither factor leaves the normal range */
+/* Returns a × 2^n for whole n in -151 … 129. Multiplies in two steps, so that both factors are
+ * normal numbers. */
 static inline vf vf_scale2(vf a, vf n)
 {
     const int32x4_t i = vcvtq_s32_f32(n), half = vshrq_n_s32(i, 1);
@@ -158,13 +161,13 @@ static inline vf vf_scale2(vf a, vf n)
     return vmulq_f32(vmulq_f32(a, f), g);
 }
 
-/* Swaps neighbors: 1, 0, 3, 2 */
+/* Swaps neighboring elements: 1, 0, 3, 2. */
 static inline vf vf_swap(vf a)
 {
     return vrev64q_f32(a);
 }
 
-/* a0, b0, a1, b1, … in two vectors */
+/* Interleaves the elements: a0, b0, a1, b1, … in two vectors. */
 static inline void vf_zip(vf a, vf b, vf *ret_first, vf *ret_second)
 {
     *ret_first = vzip1q_f32(a, b);
@@ -216,13 +219,13 @@ static inline vi vi_add(vi a, vi b)
     return vaddq_s32(a, b);
 }
 
-/* a × 2^8 */
+/* Returns a × 2^8 in each lane. */
 static inline vi vi_shift8(vi a)
 {
     return vshlq_n_s32(a, 8);
 }
 
-/* The low and the high 4 bits of each byte. */
+/* These functions return the low and the high 4 bits of each byte. */
 static inline vi vi_low4(vi a)
 {
     return vandq_s32(a, vdupq_n_s32(0x0f0f0f0f));
@@ -233,7 +236,7 @@ static inline vi vi_high4(vi a)
     return vi_low4(vreinterpretq_s32_u32(vshrq_n_u32(vreinterpretq_u32_s32(a), 4)));
 }
 
-/* A table of 16 bytes, for vi_lookup() of bytes below 16. */
+/* Returns a table of 16 bytes, in which vi_lookup() looks up bytes below 16. */
 static inline vi vi_table(const int8_t *bytes)
 {
     return vreinterpretq_s32_s8(vld1q_s8(bytes));
@@ -249,8 +252,8 @@ static inline vf vi_to_float(vi a)
     return vcvtq_f32_s32(a);
 }
 
-/* acc + the four products of unsigned bytes of u and signed bytes of s in each lane. Even and odd
- * bytes are multiplied separately in 16 bits, where each product fits. */
+/* Adds to each lane of acc the four products of unsigned bytes of u and signed bytes of s. Even and
+ * odd bytes are multiplied separately in 16 bits, which are enough for each product. */
 static inline vi vi_dot_us(vi acc, vi u, vi s)
 {
     const uint16x8_t u16 = vreinterpretq_u16_s32(u);
@@ -262,7 +265,8 @@ static inline vi vi_dot_us(vi acc, vi u, vi s)
     return vpadalq_s16(acc, vmulq_s16(u_odd, vshrq_n_s16(s16, 8)));
 }
 
-/* The high and low bytes of x, rounded to whole numbers 0 … 65535; VF_N of each. */
+/* Rounds x to whole numbers 0 … 65535. Writes their VF_N high bytes to @hi, their low bytes to
+ * @lo. */
 static inline void vf_to_bytes(uint8_t *hi, uint8_t *lo, vf x)
 {
     const uint16x4_t i = vmovn_u32(vcvtnq_u32_f32(x));

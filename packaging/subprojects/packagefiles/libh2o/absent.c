@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stubs for functions that the used parts of libh2o reference but sconce does not build
+ * Contains stubs for functions that the used parts of libh2o reference but sconce does not build.
  *
- * HTTP/2 (2.2 has no protection against rapid resets), the reverse proxy, TLS sessions in memcached
- * and configuration files are not in this library. These functions are never called: HTTP/2 is not
- * offered, each request has a handler, and connections do not use TLS. If one were called, it would
- * abort the process.
+ * HTTP/2 (libh2o 2.2 has no protection against rapid resets), the reverse proxy, TLS sessions in
+ * memcached and configuration files are not in this library. The stubs of configuration files do
+ * nothing, and an upgrade to HTTP/2 fails. The other stubs are never called, because HTTP/2 is not
+ * offered, each request has a handler, and connections do not use TLS; they abort the process.
  */
 #include <stdlib.h>
 
