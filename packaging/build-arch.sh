@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Builds the Arch package of the last commit outside of the tree. makepkg refuses to run as root; root runs it as
-# nobody.
+# Builds the Arch package of the last commit outside of the tree. makepkg refuses to run as root, so for
+# root this script runs it as the user nobody.
 set -eu
 
 case ${1-} in
@@ -28,7 +28,7 @@ cp packaging/arch/* "$work"
 python3 services/table.py fill packaging/arch/sconce.install.in >"$work/sconce.install"
 cp packaging/subprojects/packagecache/* "$work" 2>/dev/null || true
 if ! command -v pacman >/dev/null 2>&1 || ! pacman -Q glibc >/dev/null 2>&1; then
-    # Not on Arch, where the packages have other names: do not check dependencies.
+    # This system is not Arch, so the dependencies have other names here: do not check them.
     set -- --nodeps "$@"
 fi
 cd "$work"

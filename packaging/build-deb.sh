@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Builds the Debian packages of this tree outside of it: installs the build dependencies, makes the source package,
-# builds it, and copies the packages to OUTDIR. The same tree gives the same packages, byte for byte;
+# Builds the Debian packages in a directory outside of the tree: installs the build dependencies, makes the source
+# package, builds it, and copies the packages to OUTDIR. The same tree gives the same packages, byte for byte;
 # packaging/check-reproducible.sh verifies this.
 set -eu
 
@@ -13,8 +13,8 @@ them into OUTDIR (debs).
 
 DEB_BUILD_OPTIONS   nocheck runs no tests, noautodbgsym makes no debug packages
 DEB_BUILD_PROFILES  nocheck builds no tests, nodoc makes no sconce-doc
-DEB_VERSION         the version of the packages, where it is not the changelog's
-TMPDIR              where the build directory goes
+DEB_VERSION         the version of the packages, instead of the one in the changelog
+TMPDIR              the directory in which the build directory is created
 EOF
 }
 
@@ -54,7 +54,7 @@ fail() {
     exit 1
 }
 
-# The upstream source without build directories; its files have the time of the last commit.
+# Make the upstream source, without build directories. Its files get the time of the last commit.
 git="git -c safe.directory=*"
 if command -v git >/dev/null 2>&1 && $git rev-parse --verify -q HEAD >/dev/null 2>&1; then
     $git archive --format=tar HEAD | tar -x -C "$source"
@@ -88,7 +88,8 @@ has_libh2o() {
     apt-cache policy libh2o-evloop-dev 2>/dev/null | grep -Eq '(Candidate|Installed): [0-9]'
 }
 
-# If the distribution has no libh2o, its source becomes a second tarball of the source package.
+# If the distribution has no libh2o, the source of libh2o becomes a second tarball of the source
+# package.
 if ! has_libh2o && { update_lists && ! has_libh2o; }; then
     export DEB_BUILD_PROFILES="${DEB_BUILD_PROFILES-} pkg.sconce.bundled-h2o"
     wrap() {
@@ -100,7 +101,7 @@ if ! has_libh2o && { update_lists && ! has_libh2o; }; then
     else
         install_packages ca-certificates curl
         curl -fsSL --retry 2 -o "$work/libh2o" "$(wrap source_url)" || {
-            echo "build-deb.sh: $(wrap source_url) cannot be downloaded; put that file into" \
+            echo "build-deb.sh: $(wrap source_url) cannot be downloaded; get it in another way, and put it into" \
                 "packaging/subprojects/packagecache/" >&2
             exit 1
         }

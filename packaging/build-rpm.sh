@@ -28,7 +28,7 @@ git -c safe.directory='*' archive --prefix="sconce-$version/" HEAD |
 python3 services/table.py fill packaging/rpm/sconce.spec.in >"$work/sconce.spec"
 cp packaging/subprojects/packagecache/* "$work/SOURCES/" 2>/dev/null || true
 if [ -z "$(rpm --eval '%{?_unitdir}')" ]; then
-    # Not on a distribution with RPM packages: package names differ, and rpmbuild has fewer macros.
+    # This distribution does not use RPM packages: names of packages differ, and rpmbuild has fewer macros.
     set -- --nodeps --load packaging/rpm/macros "$@"
 fi
 rpmbuild -bb --define "_topdir $work" --define "_rpmdir $out" "$@" "$work/sconce.spec" \

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Builds the packages twice in different environments (path, umask, time, time zone, locale, host name, number of
-# processors) and compares them byte by byte. Differences are shown, with diffoscope if it is installed.
+# processors), compares them byte by byte, and shows the packages that differ, with diffoscope if it is installed.
 set -eu
 
 tree=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
@@ -10,7 +10,7 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-# A copy of the last commit, or of the working tree, for both builds.
+# Copy the last commit, or without git the working tree, for both builds.
 mkdir "$work/tree"
 git="git -c safe.directory=* -C $tree"
 if $git rev-parse --verify -q HEAD >/dev/null 2>&1; then
@@ -20,7 +20,8 @@ else
         tar -x -C "$work/tree"
 fi
 
-# build NAME UMASK COMMAND...: COMMAND is env with assignments, or a command that runs env.
+# build NAME UMASK COMMAND...: builds the packages in the directory NAME. COMMAND is env with assignments, or a
+# command that runs env.
 build() {
     name=$1
     umask "$2"
@@ -37,7 +38,7 @@ build() {
 
 options=${DEB_BUILD_OPTIONS-nocheck}
 other='' without=''
-# A clock that is half a year ahead, and another host name.
+# The second build has a clock that is 200 days ahead, and another host name, if this system permits both.
 if command -v faketime >/dev/null 2>&1; then
     other="env NO_FAKE_STAT=1 faketime -f +200d"
 else

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The optimizer Muon (K. Jordan et al., 2024), which trains both models of the tree."""
+"""The optimizer Muon (K. Jordan et al., 2024), which trains the models in packaging/guide and packaging/ears."""
 import torch
 
 
 def muon_direction(g, n_steps=5):
-    """The nearest orthogonal matrix, approximately: Newton-Schulz with the usual quintic. In 32 bits: most
-    CPUs emulate products of bfloat16, which takes longer than the rest of a step."""
+    """Approximates the orthogonal matrix that is nearest to @g, with Newton-Schulz iterations of the usual
+    quintic polynomial. Computes in 32 bits, because most CPUs emulate products of bfloat16, which would take
+    longer than the rest of a training step."""
     x = g.float()
     tall = x.shape[0] > x.shape[1]
     x = x.T if tall else x
@@ -17,7 +18,7 @@ def muon_direction(g, n_steps=5):
 
 
 class Muon(torch.optim.Optimizer):
-    """Momentum with orthogonalized steps, for the matrices inside the layers."""
+    """Updates matrices with momentum and orthogonalized steps; it is for the matrices inside the layers."""
 
     def __init__(self, params, lr, momentum=0.95, weight_decay=0.01):
         super().__init__(params, dict(lr=lr, momentum=momentum, weight_decay=weight_decay))

@@ -1,29 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 # Lists of packages for Debian 12 and newer. This file is sourced in the top directory of the tree by
-# packaging/build-needs.sh, packaging/try.sh, packaging/build-deb.sh and tests/run.sh. NAME~ is installed only
-# if the distribution has it.
+# packaging/build-needs.sh, packaging/try.sh, packaging/build-deb.sh and tests/run.sh. The package of an entry
+# NAME~ is installed only if the distribution has it.
 # shellcheck shell=sh
 
 # dpkg-dev gives Meson the library directories; ca-certificates is for downloads by Meson.
 BUILD_PACKAGES="gcc libc6-dev dpkg-dev ca-certificates meson ninja-build pkg-config libh2o-evloop-dev~ libssl-dev libyaml-dev
     libsystemd-dev libjansson-dev libpcre2-dev libutf8proc-dev libedit-dev libseccomp-dev zlib1g-dev
     libsqlite3-dev libxxhash-dev libavformat-dev libavcodec-dev libavutil-dev libswresample-dev"
-# For the Vulkan backend, which is not built without them.
+# The Vulkan backend needs these packages; without them it is not built.
 VULKAN_PACKAGES="libvulkan-dev glslang-tools"
 TRY_PACKAGES="curl ca-certificates"
 TEST_PACKAGES="g++ clang clang-format libclang-rt-dev llvm libcmocka-dev python3 python3-venv
     python3-pytest python3-pytest-xdist python3-httpx python3-yaml git curl ca-certificates procps
     strace systemd systemd-dev~ bash-completion zsh fish mandoc man-db ffmpeg"
-# Vulkan without a GPU, and its validation layers.
+# With these packages the tests run Vulkan without a GPU, and with its validation layers.
 VULKAN_TEST_PACKAGES="mesa-vulkan-drivers vulkan-validationlayers spirv-tools"
-# For the tests under a real systemd, in containers.
+# The tests that run a real systemd in containers need these packages.
 MACHINE_PACKAGES="mmdebstrap systemd-container util-linux iproute2 lintian~ blhc~"
-# Needed by packaging/build-deb.sh before it installs the build dependencies in packaging/debian/control.
+# packaging/build-deb.sh needs these packages before it installs the build dependencies in packaging/debian/control.
 DEB_PACKAGES="dpkg-dev git"
-# For the kernels of the other architecture, if the machine can install them.
+# With these packages, tests on other machines build and run the kernels of ARM.
 ARM_PACKAGES="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 
-# missing_packages NAME...: prints the packages that are not installed but available, without the mark ~.
+# missing_packages NAME...: prints the packages that are not installed, without the mark ~. It leaves out packages
+# with this mark that the distribution does not have.
 missing_packages() {
     for p in "$@"; do
         case $(dpkg-query -W -f '${Status}' "${p%\~}" 2>/dev/null) in
@@ -37,7 +38,7 @@ missing_packages() {
 }
 
 # apt_progress: reads the progress of apt-get (APT::Status-Fd) and shows it: at a terminal in one line that
-# is updated, elsewhere in one line for each tenth.
+# is updated, elsewhere in a new line after every 10 percent.
 apt_progress() {
     shown=-1
     while IFS= read -r line; do
@@ -61,16 +62,16 @@ apt_progress() {
     if [ -t 1 ]; then printf '\r\033[K'; fi
 }
 
-# apt_get NAME...: installs packages with apt-get. Prints its progress; all other output goes to $log.
-# The progress has a descriptor of its own, because apt-get closes it in its children: scripts of packages
-# that find their standard output closed may fail.
+# apt_get NAME...: installs packages with apt-get. Prints its progress; all other output goes to
+# $log. apt-get closes the descriptor of the progress in its children. This descriptor is not the
+# standard output, because scripts of packages may fail if their standard output is closed.
 apt_get() {
     # shellcheck disable=SC2016
     $as_root env LC_ALL=C DEBIAN_FRONTEND=noninteractive sh -c 'exec 3>&1 >&2 && exec apt-get "$@"' sh -q -y \
         --no-install-recommends -o APT::Status-Fd=3 -o Dpkg::Use-Pty=0 install "$@" 2>>"$log" </dev/null
 }
 
-# apt_install NAME...: installs packages, and shows how much is downloaded and the progress.
+# apt_install NAME...: installs packages, and shows the size of the download and the progress.
 apt_install() {
     LC_ALL=C $as_root apt-get -q --assume-no --no-install-recommends install "$@" 2>/dev/null |
         sed -nE 's/^(Need to get|After this operation)/  &/p'
@@ -83,7 +84,7 @@ apt_install() {
     return "$status"
 }
 
-# install_packages NAME...: installs missing packages; if it cannot, prints what to do.
+# install_packages NAME...: installs those packages that are missing; if it cannot, prints what to do.
 install_packages() {
     missing=$(missing_packages "$@" | tr '\n' ' ')
     [ -z "$missing" ] && return 0
@@ -98,7 +99,7 @@ install_packages() {
     fi
     log=$(mktemp)
     echo "Installing with apt-get, without recommended packages:"
-    # Check again after the update, because only now the available packages are known.
+    # Search for missing packages again after the update, because only now the available packages are known.
     if $as_root apt-get update -qq >"$log" 2>&1; then
         missing=$(missing_packages "$@" | tr '\n' ' ')
         echo "$missing" | fold -s -w 96 | sed 's/^/  /'
@@ -114,13 +115,14 @@ install_packages() {
     return 1
 }
 
-# Whether the build uses libh2o from packaging/subprojects, because the system has no suitable one.
+# libh2o_is_bundled: succeeds if the build uses libh2o from packaging/subprojects, because the system has no
+# suitable version.
 libh2o_is_bundled() {
     ! pkg-config --exists 'libh2o-evloop >= 0.13' 'libh2o-evloop < 0.14' 2>/dev/null
 }
 
-# libh2o_source: if the build uses libh2o from source, downloads the source once and verifies it; if it cannot,
-# prints what to do.
+# libh2o_source: if the build uses libh2o from packaging/subprojects, downloads its source, unless it is there
+# already, and verifies it; if it cannot, prints what to do.
 libh2o_source() {
     libh2o_is_bundled || return 0
     wrap=packaging/subprojects/libh2o.wrap

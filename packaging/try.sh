@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Tries sconce from a source tree: installs missing packages, builds, starts sconce, and asks one question
-# through the HTTP API. Needs Debian 12 or newer (with root or sudo), or the packages of packages.sh.
+# Tries sconce from a source tree: installs missing packages, builds and starts sconce, and asks one question
+# through the HTTP API. To install packages, it needs Debian 12 or newer, and root or sudo; elsewhere the libraries
+# that packages.sh lists must be installed.
 set -u
 
 usage() {
@@ -66,7 +67,7 @@ models=$(dirname -- "$model")
 name=$(basename -- "$model" .gguf)
 case $name in *-00001-of-[0-9][0-9][0-9][0-9][0-9]) name=${name%-*-of-*} ;; esac
 
-# The path of the build directory as the user would type it.
+# Messages show the path of the build directory relative to the tree, as a user in the tree would type it.
 cd "$tree" || exit 1
 build=${SCONCE_BUILD:-build-try}
 work=$(mktemp -d) || exit 1
@@ -92,11 +93,11 @@ trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-now() { # milliseconds
+now() { # prints the time in milliseconds
     n=$(date +%s%N)
     echo "${n%??????}"
 }
-seconds() { # converts milliseconds
+seconds() { # prints milliseconds as seconds
     printf '%d.%02d' $(($1 / 1000)) $(($1 % 1000 / 10))
 }
 begin=$(now)
@@ -118,7 +119,7 @@ fail() {
 }
 
 . packaging/packages.sh
-# The shader packages take long to install and to build, so they are skipped without a GPU.
+# Installing the Vulkan packages and compiling the shaders takes long, so both are skipped without a GPU.
 if ls /dev/dri/renderD* /dev/nvidiactl >/dev/null 2>&1; then
     TRY_PACKAGES="$TRY_PACKAGES $VULKAN_PACKAGES"
 fi
@@ -175,7 +176,7 @@ for try in "$choice" 0; do
             --listen "127.0.0.1:$try" --models "$models" >"$work/log" 2>&1 || unit=''
     fi
     if [ -z "$unit" ]; then
-        # A session of its own, so that closing the terminal does not end the server with --keep.
+        # With --keep, closing the terminal must not end the server; therefore it gets a session of its own.
         setsid "$sconce" serve --listen "127.0.0.1:$try" --models "$models" >"$work/serve" 2>&1 &
         server=$!
     fi
@@ -194,7 +195,7 @@ for try in "$choice" 0; do
         sleep 0.1
     done
     stop_server
-    # Only the default port may be replaced by another one.
+    # If the default port is in use, try a free port; a port that the user named is not replaced.
     if [ -n "$port" ] || ! grep -q "in use" "$work/serve"; then
         break
     fi
@@ -203,10 +204,11 @@ done
 choose another with --port" "$work/serve"
 done_step "$url"
 
-quote() { # as a JSON string
+quote() { # prints a text as a JSON string
     printf '%s' "$1" | tr '\n\t' '  ' | sed 's/\\/\\\\/g; s/"/\\"/g; s/^/"/; s/$/"/'
 }
-# Reads lines: T and a piece of the answer, N and the number of tokens, or E and an error.
+# Prints the answer from lines that begin with T and have a piece of the answer. Lines that begin
+# with N have the number of tokens, lines that begin with E an error.
 read_stream() {
     first='' last='' tokens=''
     while IFS= read -r line || [ -n "$line" ]; do
@@ -224,8 +226,8 @@ read_stream() {
 }
 json_text='\(\([^"\\]\|\\.\)*\)'
 unescape='s/\\"/"/g; s/\\u001b//g'
-# ask_api PATH FIELD PIECE: sends the question and prints the streamed answer. FIELD is the question as JSON, PIECE
-# the name of the text in the events.
+# ask_api PATH FIELD PIECE: sends the question and prints the streamed answer. FIELD is the JSON member
+# with the question, PIECE the name of the member with the text in the events.
 ask_api() {
     sent=$(now)
     curl -sSN -m 600 "$url$1" -H 'Content-Type: application/json' -d "{
@@ -248,7 +250,7 @@ printf '\n> %s\n\n' "$ask"
 ask_api /v1/chat/completions "\"messages\": [{\"role\": \"user\", \"content\": $(quote "$ask")}]" content
 path=/v1/chat/completions
 if grep -q '"no_chat_template"' "$work/stream"; then
-    printf '(This model has no chat template: it continues the text.)\n\n%s' "$ask"
+    printf '(This model has no chat template, so it continues the text.)\n\n%s' "$ask"
     rm -f "$work/error"
     ask_api /v1/completions "\"prompt\": $(quote "$ask")" text
     path=/v1/completions
@@ -257,14 +259,14 @@ echo
 if [ -s "$work/error" ] || [ "$first" = 0 ]; then
     cat "$work/curl" "$work/error" 2>/dev/null >&2
     head -c 2000 "$work/stream" >&2
-    fail "no answer came; the server's messages are above" "$work/serve"
+    fail "the model gave no answer; the server's messages are above" "$work/serve"
 fi
 rate=''
 [ "$tokens" -gt 1 ] && [ "$last" -gt "$first" ] &&
     rate=", $((tokens * 1000 / (last - first))) tokens/s"
 cat <<EOF
 
-First token after $(seconds $((first - sent))) s (the service start and the model's opening are in it)$rate;
+First token after $(seconds $((first - sent))) s (including the start of the service and the opening of the model)$rate;
 $(seconds $((last - begin))) s since this script began.
 
 EOF

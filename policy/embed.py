@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes policy files as a C table: embed.py TOP FILE..."""
+"""Prints policy files as a C table, under their paths relative to TOP: embed.py TOP FILE..."""
 import os
 import sys
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Reads services.ini, the list of services, for all that is not written in C.
+"""Reads services.ini, the list of services, and prints parts of it for the build, the packages and the tests.
 
-    table.py words KIND [PACKAGE]  the words of one kind, of all services or of one package
-    table.py fill FILE             the text of FILE, with @KIND@ and @KIND:PACKAGE@ replaced by words
-    table.py rows                  service-rows.h: the rows of services/common/config/service-table.c
-    table.py routes                service-routes.h: the lists of routes that the gateway includes
+    table.py words KIND [PACKAGE]  prints the words of one kind, of all services or of one package
+    table.py fill FILE             prints FILE, with @KIND@ and @KIND:PACKAGE@ replaced by words
+    table.py rows                  prints service-rows.h: the rows of common/config/service-table.c
+    table.py routes                prints service-routes.h: the lists of routes for the gateway
 
 The kinds are the keys of KINDS below.
 """
@@ -18,7 +18,7 @@ import sys
 FILE = pathlib.Path(__file__).with_name("services.ini")
 OPTIONS = ("models", "device", "tcp-access")
 SOCKETS = ("stream", "packets")
-# The package that is always there.
+# The package that is always installed.
 MAIN_PACKAGE = "sconce"
 
 
@@ -28,7 +28,7 @@ class Service:
     package: str
     socket: str
     sockets: tuple  # socket units that sconce.target opens, without "sconce-" and ".socket"
-    extra_sockets: tuple  # those that it does not open
+    extra_sockets: tuple  # socket units that sconce.target does not open
     routes: bool
     own_body: bool
     connects: tuple
@@ -58,7 +58,7 @@ class Service:
 
     @property
     def units(self):
-        """In the order in which they are shown."""
+        """Returns all units of the service, in the order in which programs show them."""
         return (*self.socket_units, *self.extra_socket_units, self.unit)
 
 
@@ -78,28 +78,28 @@ def one_of(section, key, allowed):
 
 def flag(section, key):
     if section.get(key, "yes") != "yes":
-        fail(section.name, f"{key} is yes or is not there")
+        fail(section.name, f"{key} is yes or is absent")
     return key in section
 
 
 def check(section, later):
-    """@later: the sections below this one."""
+    """Stops with a message if the section is wrong. @later: the names of the sections below it."""
     name = section.name
     for key in section:
         if key not in KEYS:
             fail(name, f"there is no key {key}")
     if not re.fullmatch("[a-z]{1,8}", name):
-        fail(name, "the name is 1 to 8 small letters: the kernel cuts names of processes")
+        fail(name, "the name must be 1 to 8 small letters: the kernel cuts longer names of processes")
     one_of(section, "socket", SOCKETS)
     one_of(section, "body", ("own",))
     one_of(section, "options", OPTIONS)
     one_of(section, "connects", later)
     if section.get("package", MAIN_PACKAGE) == MAIN_PACKAGE and name.startswith("a"):
-        fail(name, "the package sconce takes the files sconce-[!a]*: choose another name")
+        fail(name, "the package sconce has the files sconce-[!a]*, so the name cannot begin with a")
 
 
 def load(path=FILE):
-    """All services, in the order of the file."""
+    """Returns all services, in the order of the file."""
     parser = configparser.ConfigParser(interpolation=None, delimiters="=", comment_prefixes="#")
     with open(path, encoding="utf-8") as file:
         parser.read_file(file)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Replaces the types of cooperative matrices in SPIR-V, given as one hexadecimal word per line
+# Replaces the types of cooperative matrices in SPIR-V, which is given as one hexadecimal word per line.
 #
 # shaders/matmul/coopmat.glsl specifies the floats of a cooperative matrix by their width, because parameters
-# of spirv_type are numbers. This script replaces the width with the type, and moves the types of floats
-# before all others, so that they are defined where they are used. Modules without such matrices keep their
-# meaning.
+# of spirv_type are numbers. This script replaces the width with the type. It also moves the types of floats
+# before all other types, so that they are defined before they are used. A module without cooperative
+# matrices keeps its meaning.
 
 function value(hex,    i, v)
 {
@@ -14,7 +14,7 @@ function value(hex,    i, v)
     return v
 }
 
-# An instruction's first word is its number of words and its opcode.
+# The first word of an instruction contains its number of words and its opcode.
 function size_of(hex)
 {
     return value(substr(hex, 1, 4))

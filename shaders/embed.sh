@@ -13,7 +13,7 @@ compiler=$1 root=$2 file=$3 out=$4 stem=$5 access=$6
 shift 6
 family=${file%.comp}
 
-# Prints a mask of the slots that the preprocessed shader reads as views of kind $1.
+# Prints a mask of the slots that the preprocessed shader reads through views of kind $1 (u4 or f4).
 view_mask()
 {
     mask=0
@@ -32,8 +32,8 @@ compile()
     shift
     defines=$*
     symbol=$(echo "${family}_$name" | tr -c 'a-z0-9\n' _)
-    # The tools of the compiler reject modules that coopmat.awk has not processed, so these are not
-    # stripped.
+    # Debug information is not stripped from modules with cooperative matrices: the compiler's tools reject
+    # them before coopmat.awk has processed them.
     module=$out/$symbol.spv strip=-g0
     if grep -q coopmat.glsl "$root/$file"; then
         module=$out/$symbol.raw strip=

@@ -11,9 +11,9 @@
 #   debs   the Debian packages of the last commit, in debs-RELEASE, and root file systems to install
 #          them in
 #
-# --idle builds at idle priority. Errors and the seconds of processor time that the build took are
-# printed and written to NAME.out. NAME.status contains the exit status; it appears when NAME is
-# done.
+# --idle builds at idle priority. The script prints errors and the processor time of each build in
+# seconds, and also writes them to NAME.out. NAME.status contains the exit status; it appears when
+# NAME is done.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 BUILD_ROOT=${BUILD_ROOT:-$PWD/build-tests}
@@ -23,8 +23,8 @@ if [ "${1-}" = --idle ]; then
     shift
     idle="chrt --idle 0"
     $idle true 2>/dev/null || idle="nice -n 19"
-    # With autogroup the kernel shares the processors between sessions first, and only then between
-    # the processes in each: so the session needs a low priority too.
+    # With autogroup the kernel first shares the processors between sessions, and then between the
+    # processes of each session. Therefore the session needs a low priority, too.
     exec setsid sh -c 'echo 19 2>/dev/null >/proc/self/autogroup; exec "$@"' sh \
         $idle sh tests/build.sh "$@"
 fi
@@ -54,7 +54,7 @@ compile() {
 
 build() {
     case $1 in
-    gcc) compile gcc gcc "" -Dtests=enabled ;;
+    gcc) compile gcc gcc "" -Dtests=enabled -Dall_kernels=false ;;
     asan)
         compile asan clang "--suite unit --suite golden --suite checkkern --folder services
             --folder tests/audio --folder tests/fuzz" \

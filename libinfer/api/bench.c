@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * inf_bench()
+ * Implements inf_bench().
  *
  * Prefill computes a prompt of random tokens in steps of n_batch rows, with logits of only its last
  * token. Decode computes token by token, for one or several sequences at once. Both start after
- * n_depth tokens that are not counted. This is how llama-bench measures, so figures can be
- * compared. One round of each is a warm-up.
+ * n_depth tokens that are not counted. llama-bench measures in this way too, so the figures of both
+ * can be compared. The first round of prefill and the first of decode are a warm-up.
  *
- * A bound is measured between all rounds of the part that it bounds. The memory bandwidth of shared
- * machines changes from second to second, so each round is compared with the measurements right
- * before and right after it. The int8 peak does not change: a low value was disturbed, so all
- * rounds are compared with the highest.
+ * A bound is measured before and after each round of the part (prefill or decode) that it bounds.
+ * The memory bandwidth of shared machines changes from second to second, so each round is compared
+ * with the measurements right before and right after it. The int8 peak of a machine does not
+ * change, and a low value means that something disturbed the measurement. So all rounds are
+ * compared with the highest value.
  */
 #include <errno.h>
 #include <math.h>
@@ -34,7 +35,7 @@
 
 struct bench {
     struct runner *runner;
-    struct kv_table *tables; /* [n_streams]; the first one gets the prompts */
+    struct kv_table *tables; /* [n_streams]; the first one holds the prompts */
     uint32_t n_streams;
     struct limits *limits; /* NULL: no bound is requested */
     struct rng rng;
@@ -46,16 +47,19 @@ struct bench {
     uint32_t n_done, n_total; /* rounds, for progress */
 };
 
-/* A benchmark to repeat: @round does @work, which @bound (may be NULL) limits. */
+/* A benchmark to repeat. @round computes @n_tokens tokens. For this, @work bytes are read, or @work
+ * operations are done. @bound measures the limit of work per second; @bound may be NULL. */
 struct part {
     int (*round)(struct bench *b);
     int (*bound)(struct bench *b, double *ret_per_second);
-    const double *peak; /* compare with this value instead of the bound around the rounds */
+    const double *peak; /* compare all rounds with this value; NULL: compare each with the bounds
+                           measured around it */
     uint32_t n_tokens;
     double work;
 };
 
-/* One step of stream @i at @pos, with logits of the last row only if @last. */
+/* Computes one step of stream @i from position @pos on. With @last it returns logits, of the last
+ * row only. */
 static int forward_stream(struct bench *b, uint32_t i, const int32_t *tokens, uint32_t pos,
                           uint32_t n_rows, bool last)
 {
@@ -92,7 +96,7 @@ static int run_prefill(struct bench *b)
     return read_tokens(b, 0, b->params->n_depth, b->params->n_prompt);
 }
 
-/* One token of each stream at @pos. */
+/* Computes one token of each stream, at position @pos. */
 static int step_streams(struct bench *b, uint32_t pos)
 {
     struct batch_seq seqs[MAX_STREAMS];
@@ -171,8 +175,8 @@ static void tell_progress(struct bench *b)
         b->params->progress(b->params->progress_data, (double)b->n_done / b->n_total);
 }
 
-/* Mean and standard deviation of the speed over the repetitions, and the median fraction of the
- * bound. */
+/* Computes the mean and the standard deviation of the speed over the repetitions, and the median of
+ * the fractions of the bound. */
 static int measure_part(struct bench *b, const struct part *part, double *ret_mean,
                         double *ret_stddev, double *ret_fraction)
 {
@@ -192,7 +196,7 @@ static int measure_part(struct bench *b, const struct part *part, double *ret_me
         tell_progress(b);
         if (i > 0) {
             speed = part->n_tokens * 1e9 / (double)nsec;
-            /* Welford's update. */
+            /* Welford's algorithm for the mean and the sum of squared differences. */
             diff = speed - mean;
             mean += diff / i;
             squares += diff * (speed - mean);
@@ -215,7 +219,7 @@ static int measure_model(struct bench *b)
     const struct inf_model_info *info = inf_model_info(p->model);
     const uint64_t madds = (info->n_madds_token - info->n_madds_head) * p->n_prompt;
     struct inf_bench_result *res = &b->result;
-    /* The bounds of the CPU only apply to the CPU. */
+    /* The bounds are measured on the CPU, so they do not apply to another device. */
     const bool cpu = strcmp(b->runner->backend->device, "cpu") == 0;
     const struct part pp = {
         run_prefill, cpu && p->peak && limits_dot_name(b->limits) ? bound_int8 : NULL,
@@ -234,7 +238,7 @@ static int measure_model(struct bench *b)
     return r;
 }
 
-/* Measures bounds that no part of the model needed. */
+/* Measures the requested bounds that the benchmarks of the model did not measure. */
 static int measure_bounds(struct bench *b)
 {
     const bool read = b->params->membw && b->result.read_bytes_s == 0;
@@ -270,7 +274,7 @@ static int check_params(const struct inf_bench_params *p, struct inf_err *reterr
     return 0;
 }
 
-/* Makes a table for each stream, with room for all its tokens. */
+/* Makes a KV table for each stream, with room for all tokens of the stream. */
 static int make_tables(struct bench *b, uint32_t n_ctx)
 {
     int r;
@@ -290,7 +294,7 @@ static int run_on(struct bench *b, struct runner *runner, uint32_t n_ctx)
     int r;
 
     b->runner = runner;
-    /* Requests what greedy decoding requests. */
+    /* Requests one largest logit per row, as greedy decoding does. */
     for (uint32_t i = 0; runner->tops && i < b->n_streams; i++)
         runner->tops[i].n_wanted = 1;
     r = make_tables(b, n_ctx);
@@ -385,7 +389,7 @@ int inf_bench(const struct inf_bench_params *params, struct inf_bench_result *re
         return r;
     r = measure_bounds(&b);
     if (r < 0)
-        return err_set(reterr, -r, "too little memory to measure its speed");
+        return err_set(reterr, -r, "there is too little memory to measure the speed of memory");
     *ret_result = b.result;
     return 0;
 }

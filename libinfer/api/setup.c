@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From an open model to a runner: the one place that combines model, backend and KV pool.
+ * Makes a runner from an open model. Only this file combines a model, a backend and a KV pool.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,9 +11,9 @@
 #include "quant/codec.h"
 
 #define BLOCK_TOKENS    64
-#define DEFAULT_KV_SEQS 4u /* sequences of full length that fit, unless more is requested */
+#define DEFAULT_KV_SEQS 4u /* sequences of full length in a KV cache of the default size */
 
-/* The format that @name [len] means, for keys or for values. */
+/* Finds the number format that @name, a text of @len bytes, means for keys or for values. */
 static int find_codec(const struct inf_model *model, const char *name, size_t len,
                       enum codec *ret_codec, struct inf_err *reterr)
 {
@@ -26,13 +26,13 @@ static int find_codec(const struct inf_model *model, const char *name, size_t le
     }
     if (!codec_find(name, len, &codec))
         return err_set(reterr, EINVAL,
-                       "unknown type of the KV cache: %.*s; there are auto, f32, f16, bf16, q8_0, "
-                       "q4_0, fp8, and two of them as K:V",
+                       "unknown type of the KV cache: %.*s; the types are auto, f32, f16, bf16, "
+                       "q8_0, q4_0 and fp8, or two of them as K:V",
                        (int)MIN(len, 32u), name);
     if (head_dim % codec_info(codec)->head_unit != 0)
         return err_set(reterr, EOPNOTSUPP,
-                       "a KV cache of %s needs heads of a multiple of %u elements, not %u; "
-                       "fp8 takes heads of any size",
+                       "a KV cache of %s needs a head size that is a multiple of %u, not %u; "
+                       "fp8 works with any head size",
                        codec_info(codec)->name, codec_info(codec)->head_unit, head_dim);
     *ret_codec = codec;
     return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list of devices, and the meaning of device names.
+ * Lists the devices, and finds the device with a given name.
  */
 #include "backend/devices.h"
 
@@ -42,7 +42,8 @@ void devices_set_text(char *out, size_t size, const char *text)
     out[n] = 0;
 }
 
-/* Reads the value of the first line "@key : VALUE" of a file in /proc; "" if there is none. */
+/* Reads VALUE from the first line "@key : VALUE" of a file in /proc; sets @value to "" if there is
+ * no such line. */
 static void read_value(const char *path, const char *key, char *value, size_t size)
 {
     FILE *f = fopen(path, "re");
@@ -90,39 +91,42 @@ void devices_add_vulkan(struct inf_device_list *list)
         snprintf(list->why, sizeof(list->why), "%s", err.text);
 }
 
-/* Finds the first render node. Returns false if there is none. */
-static bool find_render_node(char *path, size_t size)
+/* Finds a render node that this process may open, and else any render node. Returns 0 if the node
+ * at @path can be opened, -ENOENT if there is no render node, or another error that says why the
+ * node at @path cannot be opened. */
+static int find_render_node(char *path, size_t size)
 {
     DIR *d = opendir("/dev/dri");
     const struct dirent *e;
-    bool found = false;
+    int r = -ENOENT;
 
-    while (d && !found && (e = readdir(d))) {
-        found = text_starts_with(e->d_name, "renderD");
-        if (found)
-            snprintf(path, size, "/dev/dri/%.32s", e->d_name);
+    while (d && r < 0 && (e = readdir(d))) {
+        if (!text_starts_with(e->d_name, "renderD"))
+            continue;
+        snprintf(path, size, "/dev/dri/%.32s", e->d_name);
+        r = access(path, R_OK | W_OK) < 0 ? -errno : 0;
     }
     if (d)
         closedir(d);
-    return found;
+    return r;
 }
 
 bool devices_has_gpu(struct inf_err *reterr)
 {
     static const char *const nodes[] = {"/dev/nvidiactl", "/dev/dxg"};
     char path[64];
+    int r;
 
     for (size_t i = 0; i < ARRAY_SIZE(nodes); i++)
         if (access(nodes[i], R_OK | W_OK) == 0)
             return true;
-    if (!find_render_node(path, sizeof(path))) {
-        err_set(reterr, ENODEV, "there is no GPU: neither /dev/dri/renderD* nor /dev/nvidiactl");
-        return false;
-    }
-    if (access(path, R_OK | W_OK) == 0)
-        return true;
-    err_set(reterr, errno, "%s cannot be opened: %s", path, strerror(errno));
-    return false;
+    r = find_render_node(path, sizeof(path));
+    if (r == -ENOENT)
+        err_set(reterr, ENODEV,
+                "there is no GPU: neither /dev/dri/renderD* nor /dev/nvidiactl nor /dev/dxg");
+    else if (r < 0)
+        err_set(reterr, -r, "%s cannot be opened: %s", path, strerror(-r));
+    return r == 0;
 }
 
 void devices_add_gpus(struct inf_device_list *list)
@@ -135,7 +139,7 @@ void devices_add_gpus(struct inf_device_list *list)
         snprintf(list->why, sizeof(list->why), "%s", err.text);
 }
 
-/* Lists the usable devices, for messages. */
+/* Writes the names of the usable devices to @text, for messages. */
 static void put_names(const struct inf_device_list *list, char *text, size_t size)
 {
     size_t len = 0;
@@ -159,7 +163,8 @@ static int not_here(const struct inf_device_list *list, const char *name, struct
                    list->why, list->why[0] ? "; " : "", names);
 }
 
-/* The first usable device, as the list is ordered from best to worst; never a software device. */
+/* Returns the first usable Vulkan device, which is the best because the list is sorted, or the CPU
+ * if there is no usable Vulkan device. Never returns a software device. */
 static const struct inf_device_info *pick_device(const struct inf_device_list *list)
 {
     for (size_t i = 1; i < list->n; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of all callable values: binding arguments to names, finding methods by type, globals. */
+/* Calls values: binds arguments to names, finds methods by type, and defines the globals. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -27,7 +27,8 @@ struct jstr *arg_str(struct jinja *j, struct value v)
     return v.u.s;
 }
 
-/* One word of a spec. Returns its length; *ret_next is the word behind it or NULL. */
+/* Returns the length of the parameter's name at the beginning of @spec (see struct builtin).
+ * *ret_next is the next word, or NULL. */
 static size_t spec_word(const char *spec, bool *ret_optional, const char **ret_next)
 {
     size_t len = strcspn(spec, " ");
@@ -105,7 +106,7 @@ static struct value joiner_call(struct jinja *j, struct jcycler *c)
 static void no_arguments(struct jinja *j, const struct args *args)
 {
     if (args->n || args->kw)
-        raise_type(j, "this takes no arguments");
+        raise_type(j, "this object takes no arguments");
 }
 
 struct value call_value(struct jinja *j, struct value callee, const struct args *args)
@@ -171,7 +172,7 @@ static const struct builtin *by_name(struct jinja *j, struct value name, bool te
 {
     const struct builtin *b = NULL;
 
-    jinja_step(j, 4); /* all tables are searched */
+    jinja_step(j, 4); /* the cost of the search in all tables */
     if (name.kind == V_STR)
         b = test ? test_find(name.u.s) : filter_find(name.u.s);
     if (!b)
@@ -364,7 +365,8 @@ static struct value fn_raise(struct jinja *j, struct value self UNUSED, struct v
 {
     const struct value s = val_to_str(j, a[0]);
 
-    j->line = 0; /* this message is for the end user, who does not see the template */
+    j->line = 0; /* no line number: the message is for the end user, who does not see the
+                    template */
     jinja_raise(j, EPROTO, "%.*s", (int)MIN(s.u.s->len, (size_t)200), s.u.s->data);
 }
 
@@ -379,8 +381,8 @@ static struct value fn_strftime(struct jinja *j, struct value self UNUSED, struc
 
     if (!localtime_r(&now, &tm))
         raise_value(j, "the time is out of range");
-    /* One directive at a time, because strftime() returns 0 both for an empty result and for a lack
-     * of room. */
+    /* Each directive is formatted alone, because strftime() returns 0 both for an empty result and
+     * for a buffer that is too small. */
     for (size_t i = 0; i < format->len; i++) {
         size_t n = 1;
 

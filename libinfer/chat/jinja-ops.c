@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operators, undefined values, and lookup of attributes and items. Integers have 64 bits: if a
- * Python integer would grow beyond that, rendering fails instead of giving a wrong number.
+ * Implements operators, undefined values, and the lookup of attributes and items. Integers have 64
+ * bits. If an integer would be larger in Python, rendering fails instead of giving a wrong number.
  */
 #include <math.h>
 #include <stdio.h>
@@ -77,6 +77,20 @@ static struct value op_repeat(struct jinja *j, struct value v, int64_t n)
     for (int64_t i = 0; v.u.l->n && i < n; i++)
         memcpy(r.u.l->v + v.u.l->n * (size_t)i, v.u.l->v, v.u.l->n * sizeof(v));
     return r;
+}
+
+/* Returns the exact quotient, rounded once, as Python does. To round to the 53 bits of a double, 55
+ * bits of the quotient are enough, with the information whether any later bit is set. */
+static double int_quotient(int64_t a, int64_t b)
+{
+    const uint64_t n = a < 0 ? -(uint64_t)a : (uint64_t)a, d = b < 0 ? -(uint64_t)b : (uint64_t)b;
+    const int bits = __builtin_clzll(d) - __builtin_clzll(n | 1) + 1; /* the quotient has this many
+                                                                         bits, or one less */
+    const int shift = bits < 56 ? 56 - bits : 0;
+    const unsigned __int128 scaled = (unsigned __int128)n << shift;
+    const uint64_t quotient = (uint64_t)(scaled / d) | (scaled % d != 0);
+
+    return ldexp((double)quotient, -shift) * ((a < 0) != (b < 0) ? -1.0 : 1.0);
 }
 
 static struct value int_floordiv(struct jinja *j, int64_t a, int64_t b, bool mod)
@@ -177,9 +191,7 @@ static struct value op_arithmetic(struct jinja *j, enum binop op, struct value a
     case OP_DIV:
         if (y == 0)
             jinja_raise(j, EPROTO, "ZeroDivisionError: division by zero");
-        /* Python rounds the exact quotient of integers once. */
-        return val_float(ints ? (double)((long double)val_as_int(a) / (long double)val_as_int(b))
-                              : x / y);
+        return val_float(ints ? int_quotient(val_as_int(a), val_as_int(b)) : x / y);
     case OP_FLOORDIV:
     case OP_MOD:
         return ints ? int_floordiv(j, val_as_int(a), val_as_int(b), op == OP_MOD)
@@ -245,13 +257,13 @@ struct value op_negate(struct jinja *j, struct value a, bool negative)
 
 /* ---- attributes and items ---- */
 
-/* Whether the object has no items. */
+/* Returns whether the object has no items. */
 static bool no_items(struct value obj)
 {
     return obj.kind != V_STR && !val_is_seq(obj) && obj.kind != V_DICT && obj.kind != V_RANGE;
 }
 
-/* obj[arg]. Returns false if Python raises TypeError or LookupError. */
+/* Evaluates obj[arg]. Returns false if Python would raise TypeError or LookupError. */
 static bool find_item(struct jinja *j, struct value obj, struct value arg, struct value *ret)
 {
     int64_t i, n;
@@ -291,7 +303,8 @@ static bool find_item(struct jinja *j, struct value obj, struct value arg, struc
     return true;
 }
 
-/* Attributes that every Python object has; jinja2's sandbox hides them. */
+/* Returns whether @name is an internal attribute of Python objects, which jinja2's sandbox
+ * hides. */
 static bool is_internal(const struct jstr *name)
 {
     static const char *const all[] = {
@@ -361,7 +374,8 @@ static int64_t slice_index(struct jinja *j, struct value v)
     return val_as_int(v);
 }
 
-/* Converts None or an integer to an index, clamped like in slices; raises for other types. */
+/* Converts the bounds of a slice, None or integers, to indices within the sequence. Raises a
+ * TypeError for other types. */
 static void slice_bounds(struct jinja *j, struct value start, struct value stop, int64_t step,
                          int64_t n, int64_t *ret_start, int64_t *ret_stop)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gives every name its slot and every scope its list of loads. Refuses what jinja2's compiler
- * refuses: unknown filters and tests outside of conditions, break outside of loops, assignments to
- * `loop`.
+ * Gives every name a slot and every scope a list of loads (jinja-ast.h). Like jinja2's compiler,
+ * this file refuses unknown filters and tests outside of conditions, `break` outside of loops, and
+ * assignments to `loop`.
  */
 #include <string.h>
 
@@ -41,7 +41,7 @@ static struct ref name_ref(struct resolver *r, const struct jstr *name, uint32_t
     const struct sym_ref *ref = symbols_find(r->frame.s, name);
 
     if (!ref)
-        fail_at(r->j, line, "a name has no place here:", name);
+        fail_at(r->j, line, "a name cannot be used here:", name);
     return ref_from(r->frame.s->fn, ref);
 }
 
@@ -68,7 +68,7 @@ static void resolve_all(struct resolver *r, const struct nodes *list)
         resolve_node(list->v[i], r);
 }
 
-/* Resolves @list in a separate frame. */
+/* Resolves the names in @list in a separate frame. */
 static void resolve_in(struct resolver *r, struct frame frame, const struct nodes *list)
 {
     struct resolver inner = {.j = r->j, .frame = frame};
@@ -89,7 +89,7 @@ static uint32_t declare_name(struct resolver *r, struct symbols *s, const char *
     return symbols_param(s, jstr_wrap(r->j, name, strlen(name)));
 }
 
-/* Macros and the bodies of call blocks. */
+/* Resolves the names in a macro or in the body of a call block. */
 static void resolve_macro(struct resolver *r, struct node *n)
 {
     static const char *const special[] = {"caller", "kwargs", "varargs", NULL};
@@ -116,7 +116,7 @@ static void resolve_macro(struct resolver *r, struct node *n)
     n->has_varargs = (used & 4) && !named[2];
     if (n->has_varargs)
         n->varargs_ref.slot = declare_name(r, s, "varargs");
-    n->flag = named[0]; /* an explicit caller parameter */
+    n->flag = named[0]; /* the macro has an explicit parameter `caller` */
     symbols_analyze(s, n);
     n->scope = scope_of(r->j, s);
     n->func = fn->out;
@@ -204,7 +204,8 @@ static void resolve_if(struct resolver *r, struct node *n)
     resolve_all(&soft, &n->els);
 }
 
-/* filter, with, autoescape and set blocks: a scope in the same function. */
+/* Resolves a block of {% filter %}, {% with %}, {% autoescape %} or {% set %}. The block has a
+ * scope of its own, in the function around the block. */
 static void resolve_block_scope(struct resolver *r, struct node *n)
 {
     struct resolver inner = {.j = r->j, .frame = inner_frame(r, r->frame.s->fn)};
@@ -225,7 +226,8 @@ static void resolve_block_scope(struct resolver *r, struct node *n)
     }
 }
 
-/* The place of a block in the text. The block runs in its own function. */
+/* Resolves the place where a block stands in the template: a scoped block gets the names that are
+ * set at this place. The body of the block has its own function. */
 static void resolve_block_place(struct resolver *r, struct node *n)
 {
     uint32_t total = 0, k = 0;
@@ -290,7 +292,7 @@ static bool resolve_node(struct node *n, void *data)
     case N_CONTINUE:
         if (!r->frame.in_loop) {
             r->j->line = n->line;
-            jinja_raise(r->j, EBADMSG, "break and continue work in loops only");
+            jinja_raise(r->j, EBADMSG, "break and continue only work in loops");
         }
         return true;
     case N_FILTER:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits of hyperparameters. They are far above those of all models, and low enough that the
- * product of two of them and the size of a float cannot overflow. */
+/* Checks hyperparameters against limits. The limits are far above the values of all models, and so
+ * low that the product of any two values, multiplied by the size of a float, cannot overflow. */
 #include "format/hparams.h"
 
 #include <errno.h>
@@ -79,7 +79,7 @@ static int check_rope(const struct hparams *hp, struct inf_err *reterr)
         return err_set(reterr, EBADMSG, "the yarn attention factors are %g, %g and %g",
                        (double)hp->yarn_attn_factor, (double)hp->yarn_mscale,
                        (double)hp->yarn_mscale_all_dim);
-    return hp->rope_theta > 1.0f ? 0 : err_set(reterr, EBADMSG, "yarn with a rotary base of 1");
+    return hp->rope_theta > 1.0f ? 0 : err_set(reterr, EBADMSG, "yarn needs a rotary base above 1");
 }
 
 int hparams_check(const struct hparams *hp, struct inf_err *reterr)

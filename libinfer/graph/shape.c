@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shapes and types of graph nodes
+ * Checks shapes and types of graph nodes.
  *
- * This is the only place where they are checked: backends rely on it and at most assert. Sizes come
- * from model files, so products are computed in 64 bits.
+ * Only this file checks them; backends rely on these checks and use at most assertions. Sizes come
+ * from model files, which may be hostile, so products of sizes are computed in 64 bits.
  */
 #include "graph/shape.h"
 
@@ -13,7 +13,9 @@
 #include "core/err.h"
 #include "quant/dtype.h"
 
-/* The limit lets backends pad rows and count their bytes in 32 bits. */
+/* The largest width of a value. With it, backends can pad rows and count the bytes of a row in 32
+ * bits.
+ */
 #define MAX_WIDTH (1u << 28)
 
 static const char *const op_names[] = {
@@ -29,7 +31,7 @@ const char *graph_op_name(enum graph_op op)
     return op_names[op];
 }
 
-/* Number of inputs of an operation. */
+/* Returns the number of inputs of a node. */
 static unsigned n_inputs(const struct graph_node *node)
 {
     switch (node->op) {
@@ -141,7 +143,7 @@ static int check_rope(const struct graph_node *node, const struct graph_node *x,
     if (!p->inv_freq)
         return err_set(reterr, EINVAL, "rope: no frequencies");
     if (x->rows_kept)
-        return err_set(reterr, EINVAL, "rope: its input has lost rows");
+        return err_set(reterr, EINVAL, "rope: its input has only the requested rows");
     return check_factor(node, p->mscale, reterr);
 }
 
@@ -156,7 +158,7 @@ static int check_keys(const struct graph_node *node, const struct graph_node *k,
         return err_set(reterr, EINVAL, "%s: keys and values have %u and %u columns, not %u x %u",
                        op, k->width, v->width, p->n_kv_heads, p->head_dim);
     if (k->rows_kept || v->rows_kept)
-        return err_set(reterr, EINVAL, "%s: its input has lost rows", op);
+        return err_set(reterr, EINVAL, "%s: its input has only the requested rows", op);
     return 0;
 }
 
@@ -174,7 +176,7 @@ static int check_attention(const struct graph_node *node, const struct graph_nod
         return err_set(reterr, EINVAL, "attention: queries have %u columns, not %u x %u", q->width,
                        p->n_heads, p->head_dim);
     if (q->rows_kept)
-        return err_set(reterr, EINVAL, "attention: its input has lost rows");
+        return err_set(reterr, EINVAL, "attention: its input has only the requested rows");
     if (!p->memory && check_keys(node, k, v, reterr) < 0)
         return -EINVAL;
     return check_factor(node, p->scale, reterr);

@@ -4,8 +4,8 @@
 /*
  * Internals of model.h, for adding an architecture
  *
- * An architecture is one file with one table row: how its weights are bound and how its graph is
- * built. Weights have their GGUF names; format/ has converted other names.
+ * An architecture is one file with one struct arch: the functions that bind its weights and build
+ * its graph. Weights have their GGUF names; format/ has converted other names.
  */
 
 #include "core/arena.h"
@@ -13,7 +13,7 @@
 #include "graph/graph.h"
 #include "model/model.h"
 
-/* Weights of one transformer block. Weights that a model does not have are zeroed. */
+/* The weights of one transformer block. Weights that a model does not have are zeroed. */
 struct model_layer {
     struct weight attn_norm; /* [n_embd] */
     struct weight q, k, v;   /* [heads × head_dim, n_embd] */
@@ -48,8 +48,11 @@ struct model {
 
     struct weight embd;                    /* [n_vocab, n_embd] */
     struct weight out_norm, out_norm_bias; /* [n_embd] */
-    struct weight head;                    /* [n_vocab, n_embd]; the embedding if they are tied */
+    struct weight head;                    /* [n_vocab, n_embd]; the embedding if embedding and head
+                                              are tied */
     bool tied;
+    struct weight head_pair; /* [2, n_embd] the last copy of two rows of `head`, for scores */
+    int32_t head_pair_tokens[2];
     struct weight pos_embd, type_embd;       /* [n_pos, n_embd], [n_types, n_embd] */
     struct weight embd_norm, embd_norm_bias; /* [n_embd] */
     struct weight pooler, pooler_bias;       /* [n_embd, n_embd], before the classifier */
@@ -60,7 +63,8 @@ struct model {
                                         tokens */
     struct model_layer *layers;      /* [n_layers] */
     struct model_lora *loras; /* [n_tasks, MODEL_LORAS], in the order of the layers' weights */
-    /* While a graph is built: the pairs of its task, set in a copy of the model. */
+    /* While a graph is built: the low-rank pairs of the graph's task, set in a copy of the
+     * model. */
     const struct model_lora *task_loras;
     float *inv_freq;        /* [rope_dims / 2] */
     float *inv_freq_window; /* for layers with a window, if their frequencies differ */
@@ -74,12 +78,12 @@ struct arch {
     int (*bind)(struct model *m, struct inf_err *reterr);
     /* Errors are kept in the graph. */
     void (*build)(const struct model *m, struct graph *g);
-    /* Builds only up to the last norm, whose rows are pooled. NULL: use that of the plain
-     * decoder. */
+    /* Builds the graph only up to the last norm; the caller adds the pooling. NULL: use
+     * layer_decoder_rows(). */
     graph_ref (*build_rows)(const struct model *m, struct graph *g, enum pooling pooling);
 };
 
-/* archs.c; NULL: unknown. */
+/* archs.c: finds an architecture by its name; NULL: unknown. */
 const struct arch *arch_find(const char *name);
 extern const struct arch arch_llama, arch_qwen2, arch_qwen3, arch_bert, arch_modern_bert,
     arch_gemma_embedding, arch_jina_v4;
@@ -92,15 +96,15 @@ enum weights_need {
 };
 
 /* Binds all weights of a dense decoder. -EBADMSG: a tensor is missing, has another shape, or is not
- * part of the architecture; -EOPNOTSUPP: stored in a format that nothing here computes with;
- * -ENOMEM. */
+ * part of the architecture; -EOPNOTSUPP: a tensor is stored in a number format that this library
+ * cannot compute with; -ENOMEM. */
 int weights_bind(struct model *m, unsigned need, struct inf_err *reterr);
 /* Like weights_bind(), for architectures with more weights, which then call bind_all_used(). */
 struct binder;
 int weights_bind_decoder(struct binder *b, unsigned need);
 
-/* weights.c, for architectures with other blocks: binds one tensor after another, then checks that
- * all tensors of the file were bound. */
+/* weights.c, for architectures with other blocks: the state of binding one tensor after another. At
+ * the end, bind_all_used() checks that all tensors of the file were bound. */
 struct binder {
     struct model *m;
     size_t n_bound;
@@ -120,8 +124,8 @@ struct bind_slot {
         name, offsetof(struct model_layer, field), rows, cols, needed                              \
     }
 
-/* Rows from @first on of a packed matrix, or elements of a vector; a zeroed weight if @w is
- * zeroed. */
+/* Returns @rows rows from @first on of a matrix that joins several matrices, or that many elements
+ * of a vector; a zeroed weight if @w is zeroed. */
 struct weight bind_rows(const struct weight *w, uint32_t first, uint32_t rows);
 int bind_weight(struct binder *b, const char *name, bool needed, uint32_t rows, uint32_t cols,
                 struct weight *ret);
@@ -132,8 +136,8 @@ int bind_dense(struct binder *b);
 int bind_qkv(struct binder *b, uint32_t i_layer);
 int bind_layers_new(struct binder *b);
 /* Encoders: binds the layers and everything after them, and checks that all tensors were bound.
- * @slots are the weights outside the blocks, with offsets in struct model; slots without rows are
- * absent. */
+ * @slots are the weights outside the blocks, with offsets in struct model; slots with 0 rows are
+ * skipped. */
 #define BIND_END(name, field, rows, cols, needed)                                                  \
     {                                                                                              \
         name, offsetof(struct model, field), rows, cols, needed                                    \
@@ -145,27 +149,28 @@ int bind_all_used(struct binder *b);
 /* rope.c: computes inverse frequencies, with all scaling applied, into m->inv_freq and
  * m->rope_mscale. */
 int rope_bind(struct model *m, struct inf_err *reterr);
-/* Parameters of the rotation in a layer. */
+/* Returns the parameters of the rotation in a layer. */
 struct rope_params rope_of_layer(const struct model *m, uint32_t i_layer);
 
 /* layers.c: parts of graphs. @x is the residual stream, [rows, n_embd]. */
-/* x · wᵀ + bias, plus the product of the task's matrices; @w is one of the model's layers, or
- * m->multi. */
+/* Computes x · wᵀ + bias, plus the product of x with the matrices of the task. @w is a weight of
+ * the model's layers, or m->multi. */
 graph_ref layer_product(const struct model *m, struct graph *g, graph_ref x, const struct weight *w,
                         const struct weight *bias);
 graph_ref layer_embed(const struct model *m, struct graph *g);
-/* Attention of layer @i_layer over layer @i_store of the KV store, for q, k and v of the rows @h,
- * with norms of heads and rotation if the model has them; @both_ways as in attn_params. */
+/* Builds the attention of layer @i_layer: computes q, k and v from the rows @h, applies norms of
+ * heads and rotation if the model has them, and keeps k and v in layer @i_store of the KV store.
+ * @both_ways as in attn_params. */
 graph_ref layer_attend(const struct model *m, struct graph *g, uint32_t i_layer, uint32_t i_store,
                        graph_ref h, bool both_ways);
-/* Whether only the pooled rows are needed after this layer's attention: after the model's last
- * attention, if the pooling names rows. */
+/* Returns whether only the pooled rows are needed after this layer's attention. This is the case in
+ * the last layer, if the pooling takes the first or the last row. */
 static inline bool layer_rows_end(const struct model *m, uint32_t i_layer, enum pooling pooling)
 {
     return i_layer == m->hp->n_layers - 1 && (pooling == POOLING_CLS || pooling == POOLING_LAST);
 }
-/* arch.build_rows of a plain decoder. In the KV store, each layer's keys and values overwrite those
- * of the layer before it. */
+/* Implements the function build_rows of a plain decoder. In the KV store, each layer's keys and
+ * values overwrite those of the layer before it. */
 graph_ref layer_decoder_rows(const struct model *m, struct graph *g, enum pooling pooling);
 /* Builds a complete plain decoder: embedding, layers in order, head. */
 void layer_decoder(const struct model *m, struct graph *g);

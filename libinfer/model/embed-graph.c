@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs that compute vectors and scores of texts: a model's rows, pooling, and the layers after
- * it. */
+/* Builds graphs that compute vectors and scores of texts: a model's rows, pooling, and the layers
+ * after the pooling. */
 #include <errno.h>
 #include <string.h>
 
@@ -39,29 +39,34 @@ uint32_t model_embed_width(const struct model *m, const struct model_embed *how)
     return m->hp->n_embd;
 }
 
-/* The rows of the head for two tokens. They are copied, because they are not adjacent. */
+/* Makes a weight of the rows of the head for two tokens. The rows are copied, because they are not
+ * adjacent; the model keeps the last copy, so that asking again takes no more memory. */
 static int head_rows(struct model *m, const int32_t tokens[2], struct weight *ret,
                      struct inf_err *reterr)
 {
-    unsigned char *copy;
     uint64_t row = 0;
 
     for (unsigned i = 0; i < 2; i++)
         if (tokens[i] < 0 || (uint32_t)tokens[i] >= m->head.rows)
             return err_set(reterr, EOPNOTSUPP,
-                           "the vocabulary has no tokens for \"no\" and \"yes\": this model does "
-                           "not rank");
+                           "the vocabulary has no tokens for \"no\" and \"yes\", so this model "
+                           "cannot rank texts");
     if (!dtype_row_bytes(m->head.dtype, m->head.cols, &row))
         return -EINVAL;
-    copy = arena_alloc(&m->arena, 2 * row);
-    if (!copy)
-        return err_set(reterr, ENOMEM, "out of memory");
-    for (unsigned i = 0; i < 2; i++)
-        memcpy(copy + i * row, (const unsigned char *)m->head.data + (uint64_t)tokens[i] * row,
-               row);
-    *ret = m->head;
-    ret->data = copy;
-    ret->rows = 2;
+    if (!m->head_pair.data || memcmp(m->head_pair_tokens, tokens, 2 * sizeof(tokens[0])) != 0) {
+        unsigned char *copy = arena_alloc(&m->arena, 2 * row);
+
+        if (!copy)
+            return err_set(reterr, ENOMEM, "out of memory");
+        for (unsigned i = 0; i < 2; i++)
+            memcpy(copy + i * row, (const unsigned char *)m->head.data + (uint64_t)tokens[i] * row,
+                   row);
+        m->head_pair = m->head;
+        m->head_pair.data = copy;
+        m->head_pair.rows = 2;
+        memcpy(m->head_pair_tokens, tokens, 2 * sizeof(tokens[0]));
+    }
+    *ret = m->head_pair;
     return 0;
 }
 
@@ -86,7 +91,8 @@ static graph_ref dense_layers(const struct model *m, struct graph *g, graph_ref 
     return x;
 }
 
-/* Pooling that names rows selects them in the last layer already. */
+/* Builds the rows of a text. If the pooling takes single rows, the result has only these rows,
+ * because the last layer drops all other rows. */
 static graph_ref all_rows(const struct model *m, struct graph *g, enum pooling pooling)
 {
     return m->arch->build_rows ? m->arch->build_rows(m, g, pooling)
@@ -100,7 +106,7 @@ static graph_ref pool_rows(const struct model *m, struct graph *g, enum pooling 
     return pooling == POOLING_MEAN ? graph_pool(g, x) : x;
 }
 
-/* One vector per row. */
+/* Computes one vector per row. */
 static graph_ref single_rows(const struct model *m, struct graph *g)
 {
     const graph_ref x = graph_rows(g, all_rows(m, g, POOLING_NONE));
@@ -110,7 +116,7 @@ static graph_ref single_rows(const struct model *m, struct graph *g)
     return m->multi.data ? layer_product(m, g, x, &m->multi, &m->multi_bias) : x;
 }
 
-/* @head: rows of the head for two tokens, or none. */
+/* Builds the graph for @how. @head: rows of the head for two tokens, or none. */
 static graph_ref build_embed(const struct model *m, const struct model_embed *how,
                              const struct weight *head, struct graph *g)
 {
@@ -139,7 +145,8 @@ int model_build_embed(struct model *m, const struct model_embed *how, struct gra
         view.task_loras = m->loras + how->i_task * MODEL_LORAS(m->hp->n_layers);
     if (how->make == MODEL_MAKE_SCORE && m->hp->embed.n_labels == 0) {
         if (!m->head.data)
-            return err_set(reterr, EOPNOTSUPP, "this model has no classifier: it does not rank");
+            return err_set(reterr, EOPNOTSUPP,
+                           "this model has no classifier, so it cannot rank texts");
         r = head_rows(m, how->tokens, &head, reterr);
     }
     if (r == 0 && graph_new(&g) < 0)

@@ -6,8 +6,8 @@
  * and keeps the high ones, with a ramp between them. "yarn" (Peng et al. 2023) also does this, but
  * its ramp is given in rotations over the original context, and it multiplies sin and cos by a
  * factor. "ntk" uses another base. If there is a tensor rope_freqs.weight, the frequencies are also
- * divided by its elements. All is computed in double, so that only the last rounding affects the
- * result.
+ * divided by its elements. Frequencies are computed in double and rounded once; only the division
+ * by the tensor's elements is in float.
  */
 #include <errno.h>
 #include <math.h>
@@ -33,7 +33,8 @@ static double llama3(const struct hparams *hp, double freq)
     return (1 - smooth) * freq / factor + smooth * freq;
 }
 
-/* The dimension that rotates @n_rot times over the original context. */
+/* Returns the index, with a fraction, of the pair that rotates @n_rot times over the original
+ * context. */
 static double yarn_dim(const struct hparams *hp, double n_rot)
 {
     return hp->rope_dims * log(hp->rope_ctx_orig / (n_rot * 2 * PI)) /
@@ -95,8 +96,9 @@ static double rope_scaled(const struct hparams *hp, double freq, uint32_t i)
     return freq;
 }
 
-/* NTK-aware (Su 2023, "mixed" without an exponent): the base is multiplied by the factor, and all
- * frequencies are divided by the stretching that then still lacks at the highest frequency. */
+/* Returns the number by which the base is multiplied: with "NTK-aware" scaling (Su 2023, "mixed"
+ * without an exponent) the factor, otherwise 1. rope_scaled() then divides all frequencies by
+ * factor^(2/rope_dims), so that the lowest frequency is divided by exactly the factor. */
 static double ntk_base(const struct hparams *hp)
 {
     return hp->rope_scaling == ROPE_SCALING_NTK ? (double)hp->rope_factor : 1;
@@ -111,11 +113,12 @@ static int divide_freqs(struct model *m, const struct format_tensor *t, struct i
         return err_set(reterr, EBADMSG, "tensor %s is %s of %llu, expected F32 of %u", t->name,
                        t->type_name, (unsigned long long)t->dims[0], n);
     for (uint32_t i = 0; i < n; i++) {
-        /* Read once: the file may change. */
+        /* The element is read only once, because the file may change. */
         const float d = *(volatile const float *)&divisors[i];
 
         if (!isfinite(d) || d <= 0)
-            return err_set(reterr, EBADMSG, "tensor %s: element %u is not a divisor", t->name, i);
+            return err_set(reterr, EBADMSG, "tensor %s: element %u is not a positive number",
+                           t->name, i);
         m->inv_freq[i] /= d;
     }
     return 0;

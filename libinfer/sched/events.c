@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Event log records
+ * Writes and reads the records of the event logs.
  *
- * A record is a struct record followed by the tokens, their alternatives and the text (for the end
- * of a choice, the error). Pointers are set when the record is read, because a growing log moves in
- * memory.
+ * A record is a struct record followed by the tokens, their alternatives, and the text. In the
+ * record that ends a choice, the error takes the place of the text. The pointers of an event are
+ * set when its record is read, because a growing log moves in memory.
  */
 #include "sched/events.h"
 
@@ -13,13 +13,15 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-/* A log that a slow reader made larger than this frees its memory. */
+/* If the reader is slow, a log may grow larger than this; then its memory is freed when all its
+ * records have been read. */
 #define KEEP_BYTES (1u << 20)
-/* Initial size of a log; the tokens of one step fit. */
+/* Initial size of a log; it has room for the tokens of one step. */
 #define USUAL_BYTES (32u * 1024 - 1)
 
 struct record {
-    uint32_t size; /* including all that follows; a multiple of 8 */
+    uint32_t size; /* bytes of the record with everything that follows the struct; a multiple of
+                      8 */
     bool dropped;
     struct inf_event event;
 };
@@ -187,7 +189,8 @@ void events_forget(struct events *e, uint64_t id)
     pthread_mutex_unlock(&e->lock);
 }
 
-/* Makes the log of pending records the one to read. Returns false if there are none. */
+/* Makes the log of pending records the log that is read. Returns false if there are no pending
+ * records. */
 static bool swap_logs(struct events *e)
 {
     struct str old = e->reading;
@@ -196,7 +199,7 @@ static bool swap_logs(struct events *e)
 
     if (old.cap > KEEP_BYTES) {
         str_done(&old);
-        /* If there is no memory, the log starts empty. */
+        /* If this fails, the log starts empty and allocates when it first grows. */
         str_reserve(&old, USUAL_BYTES);
     }
     str_clear(&old);
@@ -205,12 +208,13 @@ static bool swap_logs(struct events *e)
     if (some) {
         e->reading = e->pending;
         e->pending = old;
-    } else if (e->signalled) {
-        e->signalled = read(e->fd, &count, sizeof(count)) != sizeof(count);
+    } else {
+        e->reading = old;
+        if (e->signalled)
+            e->signalled = read(e->fd, &count, sizeof(count)) != sizeof(count);
     }
     pthread_mutex_unlock(&e->lock);
-    if (some)
-        e->i_read = 0;
+    e->i_read = 0;
     return some;
 }
 

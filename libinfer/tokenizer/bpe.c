@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Byte-pair encoding of words: merges by id or by text, with a heap for long words. The header
- * describes both.
+ * Encodes words with byte-pair encoding: merges by id or by text, with a heap for long words. bpe.h
+ * describes both kinds of merges.
  */
 #include "tokenizer/bpe.h"
 
@@ -13,30 +13,32 @@
 #include "core/hash.h"
 #include "core/utf8.h"
 
-/* Up to this length comparing all pairs for each merge is faster than a heap. */
+/* For words of up to this many symbols, comparing all pairs for each merge is faster than a
+ * heap. */
 #define SHORT_WORD 24
 
 #define NO_MERGE UINT32_MAX
 
 struct bpe_symbol {
-    const char *text; /* merges by text: the symbol within the word; its hash is kept, too */
+    const char *text; /* merges by text: the text of the symbol within the word, and its hash */
     uint32_t hash;
-    uint32_t len; /* bytes; grows with each merge, so it identifies the state of a symbol */
-    int32_t id;   /* merges by id; -1: none */
+    uint32_t len; /* in bytes; grows with each merge, so a heap entry with another length is out of
+                     date */
+    int32_t id;   /* for merges by id; -1: none */
     int32_t prev, next;
     bool gone;
 };
 
-/* The result of merging two neighbors. */
+/* The merge of two symbols that follow each other. */
 struct bpe_hit {
-    uint32_t rank; /* or NO_MERGE */
+    uint32_t rank; /* NO_MERGE: there is no such merge */
     int32_t id;    /* merges by id */
 };
 
 struct bpe_pair {
     struct bpe_hit hit;
     int32_t pos;
-    uint32_t left, right; /* lengths */
+    uint32_t left, right; /* lengths of both symbols when the entry was made */
 };
 
 static uint64_t pair_of(int32_t left, int32_t right)
@@ -68,7 +70,7 @@ static uint32_t hash_pair(uint64_t seed, uint32_t left, uint32_t right)
     return (uint32_t)(hash_fold(((uint64_t)left << 32 | right) ^ seed, 0x9e3779b97f4a7c15u) >> 16);
 }
 
-/* Length of the left part of a line, or 0 if the line is invalid. */
+/* Returns the length of the left part of a line, or 0 if the line is invalid. */
 static size_t line_left(struct gguf_str line)
 {
     const char *space = line.len > 1 ? memchr(line.data + 1, ' ', line.len - 1) : NULL;
@@ -101,7 +103,7 @@ static struct bpe_hit find_merge(const struct bpe *b, const struct bpe_symbol *l
     return (struct bpe_hit){NO_MERGE, -1};
 }
 
-/* Merges both symbols into the left one. */
+/* Merges both symbols into @left. */
 static void join_symbols(const struct bpe *b, struct bpe_symbol *left,
                          const struct bpe_symbol *right, struct bpe_hit hit)
 {
@@ -156,7 +158,7 @@ static int piece_of(const struct bpe *b, const char *text, size_t len, int32_t *
     const int32_t id = vocab_find(b->vocab, text, len);
 
     if (id < 0)
-        return err_set(reterr, EINVAL, "merges name '%.*s', which is not a token",
+        return err_set(reterr, EINVAL, "the merges name '%.*s', which is not a token",
                        (int)MIN(len, 60u), text);
     *ret_id = id;
     return 0;
@@ -171,7 +173,8 @@ int bpe_add_merge(struct bpe *b, const char *left, size_t left_len, const char *
     int r;
 
     if (right_len < b->prefix_len)
-        return err_set(reterr, EINVAL, "merge %u is shorter than the subword prefix", rank);
+        return err_set(reterr, EINVAL,
+                       "the right part of merge %u is shorter than the subword prefix", rank);
     r = str_append(&whole, left, left_len);
     if (r == 0)
         r = str_append(&whole, right + b->prefix_len, right_len - b->prefix_len);
@@ -185,7 +188,7 @@ int bpe_add_merge(struct bpe *b, const char *left, size_t left_len, const char *
         return r;
     m = probe_merge(b, pair_of(l, r_id));
     if (m->pair == UINT64_MAX && ++b->n_merges >= b->cap)
-        return err_set(reterr, EINVAL, "more merges than announced");
+        return err_set(reterr, EINVAL, "there are more merges than announced");
     *m = (struct bpe_merge){pair_of(l, r_id), rank, id};
     return 0;
 }
@@ -207,7 +210,7 @@ int bpe_add_lines(struct bpe *b, const struct gguf_value *lines)
             continue;
         hash = hash_pair(b->seed, hash_text(b->seed, line.data, left),
                          hash_text(b->seed, line.data + left + 1, line.len - left - 1));
-        /* Behind equal lines, so that the first of them is found first. */
+        /* Insert the line behind equal lines, so that the first of them is found first. */
         at = index_start(&b->line_ids, hash);
         while (index_match(&b->line_ids, hash, &at, &other))
             at++;
@@ -216,7 +219,8 @@ int bpe_add_lines(struct bpe *b, const struct gguf_value *lines)
     return 0;
 }
 
-/* Finds the id of a character, with prefix and suffix if it is not the first or is the last. */
+/* Finds the id of a character of a word. A character that is not the first gets the prefix, and the
+ * last character gets the suffix. */
 static int character_id(const struct bpe *b, struct bpe_work *w, const char *s, size_t n,
                         bool first, bool last, const char **ret_text, size_t *ret_len,
                         int32_t *ret_id)
@@ -251,9 +255,9 @@ static void push_id(struct bpe_work *w, size_t *n, int32_t id, size_t len)
 }
 
 /*
- * Splits a word into symbols for merges by id. Unknown characters become bytes, or the unknown
- * token. With fuse_unk a run of them becomes one token, which is emitted late, after bytes that
- * follow it, like in the reference.
+ * Splits a word into symbols for merges by id. Unknown characters become bytes or the unknown
+ * token. With fuse_unknown a run of unknown characters becomes one unknown token. As in Hugging
+ * Face's tokenizers, that token is emitted only after the bytes of characters that follow the run.
  */
 static int split_pieces(const struct bpe *b, struct bpe_work *w, const char *s, size_t len,
                         size_t *ret_n)
@@ -319,8 +323,8 @@ static int split_text(const struct bpe *b, struct bpe_work *w, const char *s, si
     return 0;
 }
 
-/* For few symbols: repeatedly merges the best pair of neighbors. Returns how many symbols are
- * left. */
+/* Merges the best pair of symbols again and again; used for few symbols. Returns how many symbols
+ * are left. */
 static size_t merge_short(const struct bpe *b, struct bpe_symbol *s, size_t n)
 {
     struct bpe_hit hits[SHORT_WORD];
@@ -435,7 +439,7 @@ static int merge_long(const struct bpe *b, struct bpe_work *w, size_t *n)
     return 0;
 }
 
-/* A text that is not a piece is emitted as those of its bytes that are pieces. */
+/* Emits a text that is not a piece, as those of its bytes that are pieces. */
 static int put_bytes(const struct bpe *b, const char *text, size_t len, struct ids *out)
 {
     int r = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bounds-checked lookups in SentencePiece's double-array trie.
+ * Looks up rules in SentencePiece's double-array trie, and checks all bounds.
  */
 #include "tokenizer/charsmap.h"
 
@@ -23,11 +23,11 @@ int charsmap_init(struct charsmap *m, const void *blob, size_t size, struct inf_
     if (size == 0)
         return 0;
     if (size < 4)
-        return err_set(reterr, EINVAL, "charsmap is truncated");
+        return err_set(reterr, EINVAL, "the charsmap is truncated");
     trie_size = get_u32(blob);
     if (trie_size >= size - 4 || trie_size % 4 != 0)
-        return err_set(reterr, EINVAL, "charsmap says its trie has %u bytes of %zu", trie_size,
-                       size);
+        return err_set(reterr, EINVAL, "the charsmap says that its trie has %u of its %zu bytes",
+                       trie_size, size);
     m->data = malloc(size);
     if (!m->data)
         return -ENOMEM;
@@ -86,7 +86,7 @@ size_t charsmap_match(const struct charsmap *m, const char *s, size_t len, bool 
             end = memchr(text, 0, m->replacements_size - u);
             if (!end)
                 break;
-            /* Rules that end within a code point, and replacements that do, are ignored. */
+            /* Rules whose prefix or replacement ends within a code point are ignored. */
             if (!utf8_valid(text, (size_t)(end - text)) ||
                 (i + 1 < len && ((unsigned char)s[i + 1] & 0xc0) == 0x80))
                 continue;

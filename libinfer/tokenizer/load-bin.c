@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Vocabularies of Whisper's .bin files
+ * Loads the vocabularies of Whisper's .bin files.
  *
- * Such a file lists the bytes of all text tokens. Their order is that of merges, which are found
- * again by merging each token's bytes with the tokens before it. Control tokens follow from the
- * size of the vocabulary alone: Whisper's, in their order, as many languages as fit, and times to
- * the end.
+ * Such a file lists the bytes of all text tokens, in the order of the merges that made them. The
+ * merges are reconstructed: the bytes of each token are merged by the merges of all tokens before
+ * it until two parts are left. The control tokens follow from the size of the vocabulary alone:
+ * they have Whisper's order, as many languages as fit, and the tokens of times at the end.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@
 #define END "<|endoftext|>"
 
 enum {
-    MAX_PARTS = 256, /* longer tokens are never merged from others */
+    MAX_PARTS = 256, /* limit of the characters of a token; no merge makes a longer token */
     N_TIMES = 1501,
 };
 
@@ -45,7 +45,7 @@ static bool is_end(const struct ggml_bin_token *token)
     return token->len == strlen(END) && memcmp(token->text, END, token->len) == 0;
 }
 
-/* Converts bytes to the characters that represent them. */
+/* Converts the bytes of token @id to the characters that represent them. */
 static int put_text(struct load *l, uint32_t id)
 {
     const struct ggml_bin_token *token = &l->tokens[id];
@@ -85,7 +85,7 @@ static int put_controls(struct load *l)
     int r = 0;
 
     if (l->n_vocab - l->n_text < n_other || l->n_vocab - l->n_text - n_other > WHISPER_N_LANGUAGES)
-        return err_set(l->reterr, EBADMSG, "%u tokens, %u of them text: not a Whisper vocabulary",
+        return err_set(l->reterr, EBADMSG, "not a Whisper vocabulary: %u tokens, %u of them text",
                        l->n_vocab, l->n_text);
     n_languages = l->n_vocab - l->n_text - n_other;
     for (size_t i = 0; r == 0 && i < ARRAY_SIZE(before_languages); i++)
@@ -103,8 +103,8 @@ static int put_controls(struct load *l)
     return r;
 }
 
-/* Finds where the characters of a piece begin, and its end; each has one or two bytes. Returns 0 if
- * there are too many. */
+/* Finds the offsets at which the characters of a piece begin, and its end. Returns the number of
+ * characters, or 0 if there are more than MAX_PARTS. */
 static uint32_t find_parts(const struct piece *p, uint32_t starts[MAX_PARTS + 1])
 {
     uint32_t n = 0;
@@ -120,8 +120,9 @@ static uint32_t find_parts(const struct piece *p, uint32_t starts[MAX_PARTS + 1]
     return n;
 }
 
-/* Finds the two parts with which the merging of token @id ends. Returns where the second one
- * begins; 0: it does not end with two. */
+/* Merges two adjacent parts of token @id (at first its characters) into an earlier token, again and
+ * again, until two parts are left or no merge gives an earlier token. Returns where the second of
+ * two parts begins, else 0. */
 static uint32_t find_border(const struct vocab *v, uint32_t id)
 {
     const struct piece *p = &v->pieces[id];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Special tokens and flags from the configuration files beside a tokenizer.
+ * Reads special tokens and flags from the configuration files beside a tokenizer.
  */
 #include "tokenizer/load-config.h"
 
@@ -64,7 +64,7 @@ const char *config_token(const struct config *c, const char *key, size_t *ret_le
     for (unsigned i = CONFIG_TOKENIZER; c && i <= CONFIG_SPECIAL_MAP; i++) {
         const json_t *j = json_object_get(c->files[i], key);
 
-        /* "…", or {"content": "…"}. */
+        /* The value is "…" or {"content": "…"}. */
         if (json_is_object(j))
             j = json_object_get(j, "content");
         if (json_is_string(j)) {
@@ -83,7 +83,7 @@ static int32_t find_token(const struct config *c, const struct inf_tokenizer *to
     return text ? vocab_find(&tok->vocab, text, len) : -1;
 }
 
-/* 1 or 0; -1 if the file does not say. */
+/* Returns a flag of tokenizer_config.json, 1 or 0; -1: the file does not contain it. */
 static int config_flag(const struct config *c, const char *key)
 {
     const json_t *j = config_get(c, key);
@@ -91,7 +91,8 @@ static int config_flag(const struct config *c, const char *key)
     return json_is_boolean(j) ? json_is_true(j) : -1;
 }
 
-/* Guesses the end token by its usual names if no file names it. */
+/* Guesses the end token by the usual names. This function is called if no file names the end
+ * token. */
 static int32_t guess_eos(const struct inf_tokenizer *tok)
 {
     static const char *const names[] = {
@@ -136,7 +137,8 @@ static int apply_eos(struct inf_tokenizer *tok, int add)
     return 0;
 }
 
-/* transformers passes token types to a model only if its tokenizer lists them. */
+/* Returns true if the configuration has a list of the model's inputs that does not contain token
+ * types. In that case transformers does not pass token types to the model. */
 static bool lists_no_types(const struct config *c)
 {
     const json_t *names = config_get(c, "model_input_names");
@@ -169,7 +171,7 @@ int config_apply(const struct config *c, struct inf_tokenizer *tok, struct inf_e
     r = apply_bos(tok, config_flag(c, "add_bos_token"));
     if (r == 0)
         r = apply_eos(tok, config_flag(c, "add_eos_token"));
-    return r < 0 ? err_set(reterr, EINVAL, "too many tokens around a text") : 0;
+    return r < 0 ? err_set(reterr, EINVAL, "the tokenizer adds too many tokens to a text") : 0;
 }
 
 static void mark_eog(struct inf_tokenizer *tok, const json_t *j)

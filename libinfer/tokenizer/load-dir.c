@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Selection of the tokenizer files in a directory, and of the type of a single file. */
+/* Finds the tokenizer files in a directory, and the type of a single file. */
 #include <dirent.h>
 #include <errno.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 int tokenizer_open(const struct format *f, struct inf_tokenizer **ret_tok, struct inf_err *reterr)
 {
-    /* If there is a directory too, the GGUF contains only weights. */
+    /* If the model also has a directory, its GGUF file contains only weights of Whisper. */
     if (format_gguf(f) && !format_dir(f))
         return tokenizer_open_gguf(format_gguf(f), ret_tok, reterr);
     if (format_bin(f))
@@ -25,7 +25,7 @@ int tokenizer_open(const struct format *f, struct inf_tokenizer **ret_tok, struc
     return err_set(reterr, EINVAL, "the model has no tokenizer");
 }
 
-/* Reads @name in @dir. If it is missing, *ret_data stays NULL. */
+/* Reads the file @name in @dir. If it is missing, *ret_data stays NULL. */
 static int read_in(const char *dir, const char *name, char **ret_data, size_t *ret_size,
                    struct inf_err *reterr)
 {
@@ -36,8 +36,8 @@ static int read_in(const char *dir, const char *name, char **ret_data, size_t *r
     return path_exists(path) ? file_read(path, MAX_SIZE, ret_data, ret_size, reterr) : 0;
 }
 
-/* Finds the file @usual, or else the one file whose name contains @part. *ret_name is NULL if there
- * is none. */
+/* Finds the file @usual, or else the only file whose name contains @part. *ret_name is NULL if
+ * there is no such file. */
 static int find_named(const char *dir, const char *usual, const char *part, char **ret_name,
                       struct inf_err *reterr)
 {
@@ -65,7 +65,7 @@ static int find_named(const char *dir, const char *usual, const char *part, char
     }
     closedir(d);
     if (n > 1)
-        return err_set(reterr, EINVAL, "several files *%s*; name one of them", part);
+        return err_set(reterr, EINVAL, "several files match *%s*; name one of them", part);
     if (n == 1 && !name)
         return -ENOMEM;
     *ret_name = STEAL(name);
@@ -174,7 +174,7 @@ int tokenizer_open_file(const char *path, struct inf_tokenizer **ret_tok, struct
     if (start < len && data[start] == '{')
         r = tokenizer_load_json(data, len, &config, ret_tok, reterr);
     else if (len > 0 && data[0] == '\n' && strcmp(path + MAX(strlen(path), 4u) - 4, ".txt") != 0)
-        /* Field 1, a message: a SentencePiece model starts with its first piece. */
+        /* A SentencePiece model starts with its first piece: field 1, a message. */
         r = tokenizer_load_spm(data, len, &config, ret_tok, reterr);
     else
         r = tokenizer_load_vocab(data, len, &config, ret_tok, reterr);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tokenizers in the metadata of GGUF files (tokenizer.ggml.*)
+ * Loads tokenizers from the metadata of GGUF files (tokenizer.ggml.*).
  *
- * Kinds "llama" (SentencePiece BPE), "gpt2" (byte-level BPE; also "gemma4" and "whitespace"),
- * "bert" (WordPiece) and "t5" (unigram). Missing keys have llama.cpp's defaults, and ids outside
- * the vocabulary are ignored, as in llama.cpp.
+ * The kinds of tokenizers are "llama" (SentencePiece BPE), "gpt2" (byte-level BPE; also "gemma4"
+ * and "whitespace"), "bert" (WordPiece) and "t5" (unigram). As in llama.cpp, missing keys have
+ * llama.cpp's defaults, and ids outside the vocabulary are ignored.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -62,7 +62,7 @@ static int load_pieces(struct load *l)
     kinds = find_array(l->g, KEY("token_type"), v->n);
     if ((gguf_find(l->g, KEY("scores")) && !scores) ||
         (gguf_find(l->g, KEY("token_type")) && !kinds))
-        return err_set(l->reterr, EINVAL, "scores or types do not fit the %llu tokens",
+        return err_set(l->reterr, EINVAL, "the lists of scores or types do not fit the %llu tokens",
                        (unsigned long long)v->n);
     r = vocab_reserve(&l->tok->vocab, (uint32_t)v->n, (uint32_t)v->n);
     for (uint64_t i = 0; r == 0 && i < v->n; i++) {
@@ -83,7 +83,8 @@ static int load_pieces(struct load *l)
     return r;
 }
 
-/* Overwrites *id if the key exists and names a token. Drops defaults that name none. */
+/* Overwrites *id if the key exists and its value is the id of a token. If the default in *id is not
+ * the id of a token, sets *id to -1. */
 static void load_id(const struct load *l, const char *key, int32_t *id)
 {
     uint64_t value;
@@ -176,7 +177,8 @@ static int load_added(struct load *l)
 
         if (p->kind != PIECE_CONTROL && p->kind != PIECE_UNKNOWN && p->kind != PIECE_USER)
             continue;
-        /* Splitting the text at such a token would break a code point. */
+        /* If the text of a token is not valid UTF-8, cutting the token out would break a code
+         * point. */
         if (!utf8_valid(p->text, p->len))
             continue;
         flags = strip_flags(l, p) | (p->kind == PIECE_USER ? 0 : ADDED_SPECIAL);
@@ -197,7 +199,7 @@ static struct norm_step *spm_step(struct load *l)
     return st;
 }
 
-/* Do not show the text's first space, which the prefix added. */
+/* Makes the decoder remove the first space of a text, which encoding added. */
 static int strip_first(struct inf_tokenizer *tok)
 {
     return decoder_add(&tok->dec, DEC_FIRST_SPACE) ? 0 : -ENOMEM;
@@ -248,11 +250,11 @@ static int load_unigram(struct load *l)
     return r == 0 && l->add_prefix ? strip_first(tok) : r;
 }
 
-/* Longest word that BERT looks up, including the mark before it. */
+/* Characters of the longest word that BERT looks up, including U+2581 before the word. */
 #define WORDPIECE_MAX_CHARS 101
 
-/* Words as BERT defines them, not as llama.cpp does. The two differ for letters of several code
- * points and for very long words. The vectors are then those of the original model. */
+/* Splits words as BERT does, not as llama.cpp does, so that the vectors are those of the original
+ * model. BERT and llama.cpp differ for letters of several code points and for very long words. */
 static int load_wordpiece(struct load *l)
 {
     struct inf_tokenizer *tok = l->tok;
@@ -296,7 +298,7 @@ static int load_merges(struct load *l)
     int r;
 
     r = bpe_init(&l->tok->bpe, &l->tok->vocab, 0);
-    /* Files of Kimi K2 may lack the key. */
+    /* Files of Kimi K2 may lack the key "merges". */
     gguf_string(l->g, KEY("pre"), &pre);
     if (r < 0 || (!v && is_string(pre, "kimi-k2")))
         return r;
@@ -318,7 +320,8 @@ static int load_pre(struct load *l, const char *model)
     return pre_find(name.data, name.len, &l->tok->split, &l->pre, l->reterr);
 }
 
-/* "whitespace": white space is removed; the rest may be lower-cased. */
+/* Loads the steps of the kind "whitespace": white space is removed, and the text may be
+ * lower-cased. */
 static int load_words(struct load *l)
 {
     struct split_step *split;
@@ -376,7 +379,7 @@ static int load_kind(struct load *l, const char *model)
                      strcmp(model, "whitespace") == 0;
     int r;
 
-    /* Defaults of ids and flags for each kind. */
+    /* Set the defaults of ids and flags for each kind. */
     if (strcmp(model, "llama") == 0) {
         l->tok->bos = 1;
         l->tok->eos = 2;

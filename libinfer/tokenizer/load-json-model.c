@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* "model" of tokenizer.json: BPE, Unigram, WordPiece, WordLevel. */
+/* Loads the "model" of tokenizer.json: BPE, Unigram, WordPiece or WordLevel. */
 #include <errno.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ static int32_t find_text(const struct json_load *l, const json_t *j)
                : -1;
 }
 
-/* {"piece": id, …} */
+/* Loads a vocabulary {"piece": id, …}. */
 static int load_vocab(struct json_load *l, const json_t *j)
 {
     const char *key;
@@ -30,7 +30,7 @@ static int load_vocab(struct json_load *l, const json_t *j)
         const int64_t id = json_load_uint(value, VOCAB_MAX_PIECES - 1);
 
         if (id < 0 || id / 16 > (int64_t)json_object_size(j) + 65536)
-            return err_set(l->reterr, EINVAL, "model.vocab: '%.40s' has no proper id", key);
+            return err_set(l->reterr, EINVAL, "model.vocab: '%.40s' has no valid id", key);
         n_ids = MAX(n_ids, (uint32_t)id + 1);
     }
     r = json_object_size(j) <= VOCAB_MAX_PIECES
@@ -48,7 +48,7 @@ static int load_vocab(struct json_load *l, const json_t *j)
     return 0;
 }
 
-/* "a b", or ["a", "b"]. 1: a comment. */
+/* Loads a merge, "a b" or ["a", "b"]. Returns 1 for a comment. */
 static int load_merge(struct json_load *l, const json_t *j, uint32_t rank)
 {
     const char *a, *b;
@@ -201,8 +201,8 @@ int json_load_model(struct json_load *l, const json_t *j)
     const char *type = json_load_type(j);
 
     if (!json_is_object(j))
-        return err_set(l->reterr, EINVAL, "model is missing or not an object");
-    /* Files of the first versions state no type. */
+        return err_set(l->reterr, EINVAL, "\"model\" is missing or not an object");
+    /* Files of the first versions of the library have no type. */
     if (!*type)
         type = json_object_get(j, "merges")                     ? "BPE"
                : json_is_array(json_object_get(j, "vocab"))     ? "Unigram"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* "normalizer", "pre_tokenizer" and "decoder" of tokenizer.json. */
+/* Loads "normalizer", "pre_tokenizer" and "decoder" of tokenizer.json. */
 #include <errno.h>
 #include <string.h>
 
@@ -14,9 +14,9 @@ static int load_sequence(struct json_load *l, const json_t *list, load_fn fn)
     int r = 0;
 
     if (!json_is_array(list))
-        return err_set(l->reterr, EINVAL, "a Sequence without a list");
+        return err_set(l->reterr, EINVAL, "a \"Sequence\" has no list");
     if (++l->depth > JSON_LOAD_DEPTH)
-        return err_set(l->reterr, EINVAL, "Sequences are nested too deeply");
+        return err_set(l->reterr, EINVAL, "\"Sequence\" is nested too deeply");
     for (size_t i = 0; r == 0 && i < json_array_size(list); i++)
         r = fn(l, json_array_get(list, i));
     l->depth--;
@@ -55,7 +55,7 @@ static int load_charsmap(struct json_load *l, const json_t *j)
     if (!st)
         return -ENOMEM;
     if (!json_is_string(map))
-        return err_set(l->reterr, EINVAL, "Precompiled without its charsmap");
+        return err_set(l->reterr, EINVAL, "\"Precompiled\" has no charsmap");
     r = decode_base64(json_string_value(map), json_string_length(map), &blob);
     if (r == -EINVAL)
         return err_set(l->reterr, EINVAL, "the charsmap is not base64");
@@ -83,7 +83,7 @@ static int load_replace(struct json_load *l, const json_t *j)
         return -ENOMEM;
     st->content = json_load_text(l, json_object_get(j, "content"), &st->content_len);
     if (!st->content)
-        return err_set(l->reterr, EINVAL, "Replace without content");
+        return err_set(l->reterr, EINVAL, "\"Replace\" has no \"content\"");
     return json_load_pattern(l, json_object_get(j, "pattern"), &st->needle, &st->needle_len,
                              &st->regex);
 }
@@ -127,7 +127,7 @@ int json_load_normalizer(struct json_load *l, const json_t *j)
     if (st->kind == NORM_STRIP)
         return 0;
     st->content = json_load_text(l, json_object_get(j, "prepend"), &st->content_len);
-    return st->content ? 0 : err_set(l->reterr, EINVAL, "Prepend without text");
+    return st->content ? 0 : err_set(l->reterr, EINVAL, "\"Prepend\" has no \"prepend\"");
 }
 
 static int load_behavior(struct json_load *l, const json_t *j, enum split_behavior *ret)
@@ -149,7 +149,7 @@ static int load_behavior(struct json_load *l, const json_t *j, enum split_behavi
             return 0;
         }
     }
-    return err_set(l->reterr, EINVAL, "unknown behavior of a splitter");
+    return err_set(l->reterr, EINVAL, "unknown \"behavior\" of a splitter");
 }
 
 static int load_split(struct json_load *l, const json_t *j)
@@ -165,7 +165,9 @@ static int load_split(struct json_load *l, const json_t *j)
     r = load_behavior(l, j, &st->behavior);
     if (r < 0)
         return r;
-    /* These expressions match all of a text. */
+    /* There are hand-written splitters for some regular expressions. The matches of such an
+     * expression cover all of a text without gaps, so "Isolated" and inverted "Removed" give the
+     * same words. */
     isolated = (st->behavior == SPLIT_ISOLATED) || (st->behavior == SPLIT_REMOVED && st->invert);
     regex = json_object_get(pattern, "Regex");
     if (isolated && json_is_string(regex) &&
@@ -212,7 +214,7 @@ static int load_metaspace(struct json_load *l, const json_t *j)
         return -ENOMEM;
     st->text = json_load_text(l, json_object_get(j, "replacement"), &st->text_len);
     if (!st->text || st->text_len == 0)
-        return err_set(l->reterr, EINVAL, "Metaspace without replacement");
+        return err_set(l->reterr, EINVAL, "\"Metaspace\" has no \"replacement\"");
     st->split = json_load_bool(j, "split", true);
     return load_metaspace_scheme(l, j, &st->prepend);
 }
@@ -238,7 +240,7 @@ static int load_byte_level(struct json_load *l, const json_t *j)
     return splitter_add(&l->tok->split, SPLIT_BYTES) ? 0 : -ENOMEM;
 }
 
-/* Removes white space, then isolates punctuation. */
+/* Loads BERT's splitter, which removes white space, then isolates punctuation. */
 static int load_bert_splitter(struct json_load *l)
 {
     struct split_step *st = splitter_add(&l->tok->split, SPLIT_SPACES);
@@ -297,7 +299,7 @@ int json_load_splitter(struct json_load *l, const json_t *j)
     st->text = json_load_text(l, json_object_get(j, "delimiter"), &st->text_len);
     return st->text && st->text_len
                ? 0
-               : err_set(l->reterr, EINVAL, "CharDelimiterSplit without delimiter");
+               : err_set(l->reterr, EINVAL, "\"CharDelimiterSplit\" has no \"delimiter\"");
 }
 
 static int load_dec_text(struct json_load *l, const json_t *j, const char *key,
@@ -311,7 +313,7 @@ static int load_dec_text(struct json_load *l, const json_t *j, const char *key,
         return 0;
     }
     *ret = json_load_text(l, text, ret_len);
-    return *ret ? 0 : err_set(l->reterr, EINVAL, "decoder without %s", key);
+    return *ret ? 0 : err_set(l->reterr, EINVAL, "a decoder has no \"%s\"", key);
 }
 
 static int load_dec_metaspace(struct json_load *l, const json_t *j, struct dec_step *st)
@@ -332,7 +334,7 @@ static int load_dec_strip(struct json_load *l, const json_t *j, struct dec_step 
     int r = load_dec_text(l, j, "content", NULL, &st->text, &st->text_len);
 
     if (r == 0 && (st->text_len == 0 || start < 0 || stop < 0))
-        r = err_set(l->reterr, EINVAL, "Strip without content, start or stop");
+        r = err_set(l->reterr, EINVAL, "\"Strip\" has no \"content\", \"start\" or \"stop\"");
     st->start = (size_t)start;
     st->stop = (size_t)stop;
     return r;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tokenizer.json of Hugging Face's tokenizers 0.2x
+ * Loads the tokenizer.json of Hugging Face's library tokenizers 0.2x.
  *
- * Truncation and padding are left to callers. Unknown components are refused by name. Added tokens
- * get the same ids as in the reference: that of the piece with the same text, else the next free
- * one.
+ * The settings of truncation and padding are ignored. Unknown components are refused by name. As in
+ * this library, an added token gets the id of the piece with its text, or else the next free id.
  */
 #include "tokenizer/load-json.h"
 
@@ -56,17 +55,19 @@ int json_load_pattern(struct json_load *l, const json_t *j, const char **ret_tex
 {
     const json_t *regex = json_object_get(j, "Regex"), *text = json_object_get(j, "String");
 
-    /* The first versions wrote a plain string. */
+    /* The first versions of the library wrote a plain string. */
     if (json_is_string(j))
         text = j;
     if (json_is_string(regex))
         return pattern_compile(json_string_value(regex), json_string_length(regex), UNI_16,
                                ret_pattern, l->reterr);
     *ret_text = json_load_text(l, text, ret_len);
-    return *ret_text ? 0 : err_set(l->reterr, EINVAL, "a pattern that is neither String nor Regex");
+    return *ret_text
+               ? 0
+               : err_set(l->reterr, EINVAL, "a pattern is neither a \"String\" nor a \"Regex\"");
 }
 
-/* [token, id] */
+/* Returns the id of a pair [token, id]. */
 static int32_t pair_id(const json_t *j)
 {
     return (int32_t)json_load_uint(json_array_get(j, 1), INT32_MAX);
@@ -86,8 +87,8 @@ static int put_around(struct json_load *l, const int32_t *prefix, unsigned n_pre
 
     if (tok->n_prefix + n_prefix > PIPELINE_MAX_AROUND ||
         tok->n_suffix + n_suffix > PIPELINE_MAX_AROUND)
-        return err_set(l->reterr, EINVAL, "too many tokens around a text");
-    /* A later processor adds its tokens outside of those of earlier ones. */
+        return err_set(l->reterr, EINVAL, "the tokenizer adds too many tokens to a text");
+    /* A later processor puts its tokens around the tokens of earlier processors. */
     memmove(tok->prefix + n_prefix, tok->prefix, tok->n_prefix * sizeof(*prefix));
     if (n_prefix)
         memcpy(tok->prefix, prefix, n_prefix * sizeof(*prefix));
@@ -117,21 +118,21 @@ static int load_template(struct json_load *l, const json_t *j)
                    ? json_object_get(json_object_get(special, json_string_value(name)), "ids")
                    : NULL;
         if (!json_is_array(list) || side > 1)
-            return err_set(l->reterr, EINVAL, "a template that is not tokens around one text");
+            return err_set(l->reterr, EINVAL, "a template is not a list of tokens around one text");
         for (size_t k = 0; k < json_array_size(list); k++) {
             const int64_t id = json_load_uint(json_array_get(list, k), VOCAB_MAX_PIECES);
 
             if (id < 0 || n[side] == PIPELINE_MAX_AROUND)
-                return err_set(l->reterr, EINVAL, "a template with a bad or with too many ids");
+                return err_set(l->reterr, EINVAL, "a template has an invalid id or too many ids");
             ids[side][n[side]++] = (int32_t)id;
         }
     }
     if (side != 1)
-        return err_set(l->reterr, EINVAL, "a template without a text");
+        return err_set(l->reterr, EINVAL, "a template has no text");
     return put_around(l, ids[0], n[0], ids[1], n[1]);
 }
 
-/* The ids of a special token in a template; NULL for other parts. */
+/* Returns the ids of a special token in a template; NULL for other parts of a template. */
 static const json_t *piece_ids(const json_t *root, const json_t *special)
 {
     const json_t *name = json_object_get(special, "id");
@@ -150,8 +151,8 @@ static uint8_t piece_type(const json_t *j)
     return type > 0 ? (uint8_t)type : 0;
 }
 
-/* A template for pairs that is not "tokens, A, tokens, B, tokens" is ignored: pairs then have the
- * default form. */
+/* Loads the template for pairs. A template that is not "tokens, A, tokens, B, tokens" is ignored:
+ * pairs then have the default form. */
 static int load_pair(struct json_load *l, const json_t *j)
 {
     const json_t *pair = json_object_get(j, "pair");
@@ -175,14 +176,15 @@ static int load_pair(struct json_load *l, const json_t *j)
         p->text_types[part++] = piece_type(sequence);
     }
     if (r < 0)
-        return err_set(l->reterr, EINVAL, "a template of pairs with too many ids");
+        return err_set(l->reterr, EINVAL, "a template of pairs has too many ids");
     p->there = part == 2;
     if (!p->there)
         *p = (struct around_pair){0};
     return 0;
 }
 
-/* Bert: "cls A sep B sep", the second half of another type; Roberta: "cls A sep sep B sep". */
+/* Sets the tokens around pairs. BERT: "cls A sep B sep", where "B sep" has type 1. RoBERTa: "cls A
+ * sep sep B sep". */
 static int put_pair(struct inf_tokenizer *tok, int32_t cls, int32_t sep, bool bert)
 {
     int r = pipeline_add_pair(tok, 0, cls, 0);
@@ -213,7 +215,7 @@ static int json_load_post(struct json_load *l, const json_t *j)
         const int32_t sep = pair_id(json_object_get(j, "sep"));
 
         if (cls < 0 || sep < 0)
-            return err_set(l->reterr, EINVAL, "%s without cls or sep", type);
+            return err_set(l->reterr, EINVAL, "%s has no \"cls\" or no \"sep\"", type);
         r = put_around(l, &cls, 1, &sep, 1);
         if (r == 0 && !l->tok->pair.there)
             r = put_pair(l->tok, cls, sep, type[0] == 'B');
@@ -222,14 +224,14 @@ static int json_load_post(struct json_load *l, const json_t *j)
     if (strcmp(type, "Sequence") != 0 || !json_is_array(list))
         return json_load_unsupported(l, "post_processor", j);
     if (++l->depth > JSON_LOAD_DEPTH)
-        return err_set(l->reterr, EINVAL, "Sequences are nested too deeply");
+        return err_set(l->reterr, EINVAL, "\"Sequence\" is nested too deeply");
     for (size_t i = 0; r == 0 && i < json_array_size(list); i++)
         r = json_load_post(l, json_array_get(list, i));
     l->depth--;
     return r;
 }
 
-/* The next free id as the reference counts it: the number of pieces. */
+/* Returns the next free id. In Hugging Face's library that is the number of pieces. */
 static uint32_t count_pieces(const struct vocab *v)
 {
     uint32_t n = 0;
@@ -277,7 +279,7 @@ static int load_added(struct json_load *l, const json_t *j, uint32_t *next_id)
     int r;
 
     if (!json_is_string(content))
-        return err_set(l->reterr, EINVAL, "an added token without content");
+        return err_set(l->reterr, EINVAL, "an added token has no \"content\"");
     len = json_string_length(content);
     if (len == 0)
         return 0;
@@ -293,7 +295,8 @@ static int load_added(struct json_load *l, const json_t *j, uint32_t *next_id)
     flags |= json_load_bool(j, "lstrip", false) ? ADDED_LSTRIP : 0;
     flags |= json_load_bool(j, "rstrip", false) ? ADDED_RSTRIP : 0;
     flags |= json_load_bool(j, "single_word", false) ? ADDED_SINGLE_WORD : 0;
-    /* Two pieces may claim one id; the id's text may then be that of the other piece. */
+    /* Two pieces may have the same id. The text stored for the id may then be that of the other
+     * piece. */
     text = arena_strndup(&l->tok->arena, json_string_value(content), len);
     if (!text)
         return -ENOMEM;

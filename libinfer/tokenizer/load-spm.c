@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SentencePiece models (sentencepiece_model.proto), read by a small parser
+ * Loads SentencePiece models (sentencepiece_model.proto) with a small parser.
  *
- * It reads only the fields that encoding needs, checks lengths against the file, and accepts only
- * the nesting of the schema. Control tokens in a text are cut out by callers that request it; the
- * text between them is encoded separately.
+ * The parser reads only the fields that encoding needs, checks lengths against the size of the
+ * file, and accepts messages only where the schema has them. Encoding with a loaded model cuts
+ * control tokens out of a text, if a caller asks for it, and encodes the text between them
+ * separately.
  */
 #include <errno.h>
 #include <string.h>
@@ -56,7 +57,8 @@ static uint64_t read_fixed(struct reader *r, size_t n)
     return value;
 }
 
-/* Returns false at the end, and sets r->bad if the bytes are not a message. */
+/* Reads the next field of a message. Returns false at the end. Sets r->bad if the bytes are not a
+ * message. */
 static bool read_field(struct reader *r, struct field *f)
 {
     uint64_t tag;
@@ -139,7 +141,7 @@ static int load_piece(struct spm_file *s, const struct field *whole)
     if (kind == PIECE_UNKNOWN)
         s->unknown = (int32_t)s->n;
     if (kind == PIECE_BYTE && piece_byte((const char *)text, len) < 0)
-        return err_set(s->reterr, EINVAL, "piece %u is not a byte", s->n);
+        return err_set(s->reterr, EINVAL, "the text of byte piece %u names no byte", s->n);
     r = vocab_put(&s->tok->vocab, s->n, (const char *)text, len, (enum piece_kind)kind, s->reterr);
     return r < 0 ? r : vocab_set_score(&s->tok->vocab, s->n++, score);
 }
@@ -206,9 +208,9 @@ static int load_message(struct spm_file *s, const void *data, size_t size)
     }
     if (r == 0 && (reader.bad || reader.p != reader.end))
         r = err_set_at(s->reterr, EINVAL, (uint64_t)(reader.p - (const unsigned char *)data),
-                       "no SentencePiece model");
+                       "this is not a SentencePiece model");
     if (r == 0 && s->n == 0)
-        r = err_set(s->reterr, EINVAL, "a SentencePiece model without pieces");
+        r = err_set(s->reterr, EINVAL, "the SentencePiece model has no pieces");
     return r;
 }
 
@@ -253,8 +255,8 @@ static int load_steps(struct spm_file *s, const struct config *config)
     return 0;
 }
 
-/* Sets the tokens around texts as the configuration says. Without a configuration that is BOS, or
- * EOS for models without BOS. */
+/* Sets the tokens around texts as the configuration says. If the configuration says nothing, BOS is
+ * put before texts, or EOS behind texts if the model has no BOS. */
 static int load_around(struct spm_file *s, const struct config *config)
 {
     struct inf_tokenizer *tok = s->tok;

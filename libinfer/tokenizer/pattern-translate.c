@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Translation from Oniguruma (Ruby syntax, doc/RE of 6.9) to PCRE2
+ * Translates expressions of Oniguruma (Ruby syntax, doc/RE of 6.9) for PCRE2.
  *
- * One pass over the pattern. A class becomes text in brackets if possible; classes that intersect
- * or contain negated classes become a group with a lookahead. Constructs that neither engine knows
- * are left for PCRE2 to refuse.
+ * The translation is one pass over the pattern. A character class becomes text in brackets if
+ * possible. Classes that intersect or contain negated classes become a group with a lookahead.
+ * Other constructs are copied, so PCRE2 refuses those that it does not know.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -35,7 +35,8 @@ static int put_range(struct str *out, uint32_t first, uint32_t last)
     return str_printf(out, "\\x{%x}-\\x{%x}", first, last);
 }
 
-/* Writes a property, plus the code points that Unicode added to it after PCRE2's tables. */
+/* Writes a property, and the code points that Unicode added to it after the version of PCRE2's
+ * tables. */
 static int put_property(const struct translation *t, struct str *out, const char *name)
 {
     uint32_t first, last;
@@ -64,7 +65,8 @@ static int put_word(const struct translation *t, struct str *out)
     return r;
 }
 
-/* Writes the content of a class for one of s w d h. Returns 1 if @c is none of them. */
+/* Writes the set of \s, \w, \d or \h as the content of a class. Returns 1 if @c is none of these
+ * letters. */
 static int put_set(const struct translation *t, struct str *out, char c)
 {
     switch (c) {
@@ -81,7 +83,8 @@ static int put_set(const struct translation *t, struct str *out, char c)
     }
 }
 
-/* PCRE2 10.42 only knows the short names of general categories. */
+/* Returns the name that PCRE2 uses for a property: PCRE2 10.42 only knows the short names of
+ * general categories. */
 static const char *property_name(const char *name)
 {
     static const char *const table[][2] = {
@@ -128,7 +131,7 @@ static const char *property_name(const char *name)
     return name;
 }
 
-/* Reads a property after "\p" or "\P": its name, and whether it is negated. */
+/* Reads a property behind "\p" or "\P": its name, and whether it is negated. */
 static int read_property(struct translation *t, bool *negated, char name[40])
 {
     size_t n = 0;
@@ -155,10 +158,10 @@ static int read_property(struct translation *t, bool *negated, char name[40])
     return 0;
 }
 
-/* A set of single code points: either the content of a class, or a separate expression. */
+/* A set of code points: the content of a class, and alternatives that cannot be in a class. */
 struct set {
-    struct str inside; /* items for [ ] */
-    struct str others; /* "|(…)|(…)": alternatives that cannot be in a class */
+    struct str inside; /* items that can be in [ ] */
+    struct str others; /* the alternatives, as "|(…)|(…)" */
 };
 
 static void set_done(struct set *s)
@@ -167,7 +170,7 @@ static void set_done(struct set *s)
     str_done(&s->others);
 }
 
-/* Writes @s as one expression. */
+/* Writes the set @s as one expression. */
 static int put_as_expression(struct str *out, const struct set *s, bool negated)
 {
     int r;
@@ -188,7 +191,7 @@ static int put_as_expression(struct str *out, const struct set *s, bool negated)
         if (r == 0)
             r = str_puts(out, "]|");
     }
-    /* Skip the first bar. */
+    /* Skip the first "|". */
     if (r == 0)
         r = str_append(out, s->others.data + 1, s->others.len - 1);
     return r < 0 ? r : str_puts(out, negated ? ")(?s:.))" : ")");
@@ -196,7 +199,7 @@ static int put_as_expression(struct str *out, const struct set *s, bool negated)
 
 static int parse_class(struct translation *t, struct str *out);
 
-/* Parses [:name:] inside a class. Returns 1 if there is none. */
+/* Parses [:name:] inside a class. Returns 1 if there is no [:name:] at this place. */
 static int parse_posix(struct translation *t, struct set *s)
 {
     static const struct {
@@ -244,7 +247,7 @@ static int parse_hex_escape(struct translation *t, struct str *out)
         n++;
     }
     if (n != 4)
-        return refuse_pattern(t, "\\u wants four digits");
+        return refuse_pattern(t, "\\u needs four digits");
     return str_printf(out, "\\x{%x}", cp);
 }
 
@@ -283,7 +286,7 @@ static int parse_class_escape(struct translation *t, struct set *s)
     return r < 0 ? r : str_putc(&s->inside, c);
 }
 
-/* Parses the items up to "]" or "&&". */
+/* Parses the items of a class up to "]" or "&&". */
 static int parse_class_items(struct translation *t, struct set *s)
 {
     bool first = true;
@@ -343,7 +346,8 @@ static int parse_class(struct translation *t, struct str *out)
             return r;
         more = t->p < t->end && *t->p == '&';
         t->p += more ? 2 : 1;
-        /* Every operand of && except the last is a condition on what the last one matches. */
+        /* Each operand of && except the last becomes a lookahead, a condition on what the last
+         * operand matches. */
         if (more || intersects) {
             intersects = true;
             r = more ? str_puts(&whole, "(?=") : 0;
@@ -412,7 +416,7 @@ static int parse_escape(struct translation *t, struct str *out)
     return r < 0 ? r : str_putc(out, c);
 }
 
-/* "(?m…" is PCRE2's "(?s…". t->p is at "(". */
+/* Writes the start of a group. Oniguruma's "(?m…" is PCRE2's "(?s…". t->p is at "(". */
 static int parse_group(struct translation *t, struct str *out)
 {
     const char *p = t->p + 1;
@@ -452,10 +456,10 @@ int pattern_translate(const char *pattern, size_t len, enum uni_version version,
     int r = 0;
 
     if (len > MAX_PATTERN || memchr(pattern, 0, len))
-        return err_set(reterr, EINVAL, "regular expression too long or with a NUL");
+        return err_set(reterr, EINVAL, "a regular expression is too long or contains a NUL");
     while (r == 0 && t.p < t.end) {
         const char c = *t.p;
-        /* A quantifier belongs to the atom before it. */
+        /* A quantifier applies to the atom before it. */
         const bool quantifier = c == '*' || c == '+' || c == '?' || c == '{';
 
         if (c == ')' && depth > 0)
@@ -478,7 +482,8 @@ int pattern_translate(const char *pattern, size_t len, enum uni_version version,
 
             r = str_append(out, t.p, n);
             t.p += n;
-            /* "{n,m}+" repeats the repetition; in PCRE2 it would be possessive. */
+            /* In Oniguruma "{n,m}+" repeats the repetition; in PCRE2 it would be a possessive
+             * quantifier. */
             if (r == 0 && close && t.p < t.end && *t.p == '+')
                 r = wrap_atom(out, atom);
         } else {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes windows: the encoder, language detection, the text. */
+/* Processes windows: runs the encoder, detects the language, and decodes the text. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -10,8 +10,9 @@
 /* Time slice of the encoder: while the decoder has work, and while it has none. */
 #define SLICE_NSEC      UINT64_C(20000000)
 #define SLICE_LONG_NSEC UINT64_C(100000000)
-/* All windows in the encoder wait for the last one. If one window takes this long, the device is
- * limited by arithmetic, and further windows beside it gain nothing. */
+/* All windows in the encoder wait until the last of them is computed. If one window takes this
+ * long, the device is limited by arithmetic, and computing several windows together gains
+ * nothing. */
 #define TOGETHER_NSEC UINT64_C(1000000000)
 
 static void fail_request(struct hearing *h, int error)
@@ -46,7 +47,8 @@ bool transcriber_listen(struct transcriber *t, struct hearing *h)
     return true;
 }
 
-/* Decided by the time of earlier windows; until one was measured, one at a time. */
+/* Returns how many windows to encode together, by the time that earlier windows took; 1 until a
+ * time was measured. */
 static uint32_t windows_together(const struct transcriber *t)
 {
     const uint64_t n = t->window_nsec > 0 ? TOGETHER_NSEC / t->window_nsec : 1;
@@ -54,7 +56,7 @@ static uint32_t windows_together(const struct transcriber *t)
     return (uint32_t)MAX(1, MIN(n, t->max_windows));
 }
 
-/* Requests take turns; waiting windows are encoded together. */
+/* Begins to encode waiting windows together. Requests take turns. */
 static void begin_windows(struct transcriber *t)
 {
     const uint32_t n_running = t->n_running, first = t->turn, most = windows_together(t);
@@ -76,7 +78,7 @@ static void begin_windows(struct transcriber *t)
         encode_begin(t->encode, t->window, t->n_encoding);
 }
 
-/* Windows of canceled requests need no rows. */
+/* Returns whether a window in the encoder is still wanted: windows of canceled requests are not. */
 static bool is_encoding(const struct transcriber *t)
 {
     for (uint32_t i = 0; i < t->n_encoding; i++)
@@ -93,7 +95,7 @@ static bool is_writing(const struct transcriber *t)
     return false;
 }
 
-/* @rows: the encoder's output. @r: its result. */
+/* Takes the encoder's output for one window, @rows, or its error @r. */
 static void end_window(struct transcriber *t, struct hearing *h, const float *rows, int r)
 {
     if (r >= 0)
@@ -119,9 +121,10 @@ static void end_windows(struct transcriber *t, int r)
         if (t->encoding[i] && t->encoding[i]->state == HEARING_ENCODE)
             end_window(t, t->encoding[i], t->rows + (size_t)i * c->n_audio_ctx * c->n_embd, r);
     loop_thread_lock(&t->thread);
-    t->stats.n_passes++;
+    t->stats.n_passes += r > 0;
     loop_thread_unlock(&t->thread);
-    t->window_nsec = t->encode_nsec / t->n_encoding;
+    if (r > 0)
+        t->window_nsec = t->encode_nsec / t->n_encoding;
     t->n_encoding = 0;
 }
 
@@ -167,7 +170,8 @@ struct part {
     uint32_t n_logits;
 };
 
-/* Adds the items of one request; 0: none, or no room in this step. */
+/* Adds the items of one request to a step, and returns how many; 0: it has none, or the step has no
+ * room for them. */
 static uint32_t add_items(struct transcriber *t, struct hearing *h, struct decode_item *items,
                           uint32_t *n_rows)
 {

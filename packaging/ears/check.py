@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Transcribes speech that is not in the training data with transformers and sconce-ears, and counts correct words.
+"""Transcribes speech that is not in the training data with sconce-ears in transformers, and counts correct words.
 
 Needs: torch, transformers, numpy, scipy; libespeak-ng 1.51, ffmpeg.
 Usage: check.py [--model sconce-ears] [--n 100] [--threads 1] [--at-least 98] [--long 95] [--show 5]
 
-Exit status: 0; 1 if for any kind of speech fewer than --at-least percent of the words of sentences are
-correct, or fewer than --long percent of the words of recordings, or if silence or noise gives text.
+The exit status is 1 if, for any kind of speech, fewer than --at-least percent of the words of sentences are
+correct; if fewer than --long percent of the words of recordings are correct; or if silence or noise gives a
+text. Otherwise it is 0.
 """
 import argparse
 import pathlib
@@ -31,7 +32,7 @@ class Listener:
 
     @torch.no_grad()
     def texts(self, clips, **how):
-        """Texts of clips of at most 30 seconds, and the times of their segments."""
+        """Returns the texts of clips of at most 30 seconds, and the times of their segments."""
         out = []
         for i in range(0, len(clips), 10):
             x = self.processor(clips[i:i + 10], sampling_rate=RATE, return_tensors="pt").input_features
@@ -51,7 +52,7 @@ class Listener:
 
     @torch.no_grad()
     def first_of_start(self, clip):
-        """The probability of no speech, and that of English among all languages."""
+        """Returns the probability of no speech, and that of English among all languages."""
         x = self.processor(clip, sampling_rate=RATE, return_tensors="pt").input_features
         config = self.model.generation_config
         logits = self.model(x, decoder_input_ids=torch.tensor([[config.decoder_start_token_id]]))
@@ -97,7 +98,7 @@ def check_sentences(listener, speaker, args):
     pause = np.zeros(RATE // 4, np.float32)
     kinds = [
         ("held-out sentences", texts, clips),
-        ("of strange voices", few, [say(speaker, rng, t, speak.STRANGERS) for t in few]),
+        ("other voices", few, [say(speaker, rng, t, speak.STRANGERS) for t in few]),
         ("with noise, 10 dB", few, [noisy(x, noise_rng, 10).astype(np.float32) for x in clips[:len(few)]]),
         ("by telephone", few, [speak.telephone(x) for x in clips[:len(few)]]),
         ("by Opus at 16 kbit/s", few, speak.through_codec(clips[:len(few)], "libopus", ".ogg", "16k")),
@@ -122,7 +123,7 @@ def check_sentences(listener, speaker, args):
 
 def check_long(listener, speaker, args):
     rng = random.Random(9)
-    alone, told = Score("90 seconds and more", args.show), Score("told what was said before", args.show)
+    alone, told = Score("recordings of 90 seconds", args.show), Score("recordings with the previous text", args.show)
     for _ in range(3):
         parts, texts, n = [], corpus.sentences(40, rng.randrange(10 ** 6), held_out=True), 0
         for i, text in enumerate(texts):

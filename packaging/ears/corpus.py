@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sentences of sconce-ears: a small grammar (corpus.txt), sampled with a seeded generator.
+"""Generates the sentences of sconce-ears from a small grammar (corpus.txt), with a seeded random generator.
 
-A tenth of all sentences, selected by a checksum of the text, is held out: not used in training, only in tests.
+A tenth of all sentences is held out: these sentences are not used in training, only in tests. A checksum of the
+text selects them.
 """
 import pathlib
 import random
@@ -27,12 +28,12 @@ class Grammar:
                 self.macros[name] = options.split(" | ")
 
     def words(self):
-        """All words of all sentences, in lower case."""
+        """Returns all words of all sentences, in lower case."""
         texts = self.sentences + [o for options in self.macros.values() for o in options]
         return sorted({w for t in texts for w in plain(FIELD.sub(" ", t))})
 
     def first_words(self):
-        """The first words of all sentences, as in the grammar."""
+        """Returns the first words of all sentences, with the case that they have in the grammar."""
         out, todo = set(), [t.split()[0] for t in self.sentences]
         while todo:
             m = FIELD.match(word := todo.pop())
@@ -51,7 +52,7 @@ class Grammar:
 
 
 def plain(text):
-    """The words of a text for comparisons: lower case, without punctuation except apostrophes."""
+    """Returns the words of a text for comparisons: in lower case, without punctuation except apostrophes."""
     return re.sub(r"[^a-z' ]", " ", text.lower()).split()
 
 
@@ -60,8 +61,8 @@ def is_held_out(text):
 
 
 def sentences(n, seed, held_out=False):
-    """@n different sentences, from the held-out ones or from the others. Short sentences ("Stop the
-    timer.") have no variants: they are always among the others, and repeat."""
+    """Returns @n sentences, all different: held-out ones, or sentences that are not held out. Sentences of fewer
+    than five words ("Stop the timer.") have few variants, so they are never held out, and may repeat."""
     grammar, rng, seen, out = Grammar(), random.Random(seed), set(), []
     while len(out) < n:
         text = grammar.draw(rng)
@@ -75,7 +76,7 @@ def sentences(n, seed, held_out=False):
 
 
 def distance(a, b):
-    """The number of words to change, insert or remove to convert one list to the other."""
+    """Returns how many words must be changed, inserted or removed to convert one list to the other."""
     row = list(range(len(b) + 1))
     for i, x in enumerate(a, 1):
         last, row[0] = row[0], i

@@ -5,7 +5,8 @@
 Usage: export.py --tokens multilingual.tiktoken CHECKPOINT DIRECTORY [--whisper-cpp FILE]
 
 DIRECTORY gets the layout of Hugging Face, with weights in 16 bits. FILE is for whisper.cpp, which has
-fixed positions for Whisper's tokens: it contains all of them, and those that the model lacks are never selected.
+fixed positions for Whisper's tokens: the file contains all of these tokens, but the tokens that the model
+lacks are never selected.
 """
 import argparse
 import base64
@@ -118,8 +119,8 @@ def read_directory(model, v, path):
 
 
 def widened(table, v, path):
-    """The table of all tokens of Whisper, and their bytes in order. Tokens that the model lacks have
-    rows whose product with any output is -30."""
+    """Returns a table with rows for all tokens of Whisper, and the bytes of these tokens in order. Tokens that
+    the model lacks have rows whose product with any output is -30."""
     lines = (l.split() for l in path.read_bytes().splitlines())
     ranks = {base64.b64decode(l[0]): int(l[1]) for l in lines if len(l) == 2}
     n_text, n_all = len(v.tokens), max(ranks.values()) + 1

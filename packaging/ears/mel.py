@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log mel spectrogram of Whisper: a frame of 25 ms every 10 ms, 80 bins on the scale of
-Slaney. The logarithm is cut off 80 dB below the maximum and scaled to about -1 … 1."""
+"""Computes the log mel spectrogram of Whisper: a frame of 25 ms every 10 ms, with 80 bins on the mel scale of
+Slaney. Values more than 80 dB below the maximum are raised to this limit, and all are scaled to about -1 … 1."""
 import numpy as np
 import torch
 
@@ -8,7 +8,8 @@ RATE, N_FFT, HOP, N_MELS = 16000, 400, 160, 80
 
 
 def filters(n_mels=N_MELS):
-    """float32 [n_mels, 201]: triangles of equal area. The scale is linear up to 1 kHz, then logarithmic."""
+    """Returns the filters, float32 [n_mels, 201]: triangles of equal area. The mel scale is linear up to 1 kHz, then
+    logarithmic."""
     step, knee, log_step = 200 / 3, 1000.0, np.log(6.4) / 27
     to_mel = lambda f: np.where(f < knee, f / step,
                                 knee / step + np.log(np.maximum(f, knee) / knee) / log_step)

@@ -22,7 +22,7 @@ class Config:
     n_text_layers: int = 3
     n_special: int = 107  # the end, the start, 99 languages, six others
     n_times: int = 1501
-    # Heads of the decoder, (layer, head), that are trained to attend to the word that is being written.
+    # The heads of the decoder, as (layer, head), that are trained to attend to the word that is being written.
     alignment_heads: tuple = ((1, 0), (2, 1))
 
     @property
@@ -31,7 +31,7 @@ class Config:
 
 
 def sinusoids(n, width):
-    """float32 [n, width]: sines of falling frequency, then their cosines."""
+    """Returns float32 [n, width]: sines of falling frequency, then cosines of the same frequencies."""
     rates = torch.exp(-torch.log(torch.tensor(10000.0)) / (width // 2 - 1) *
                       torch.arange(width // 2))
     angles = torch.arange(n)[:, None] * rates
@@ -48,7 +48,7 @@ class Attention(nn.Module):
         self.out = nn.Linear(c.width, c.width)
 
     def forward(self, x, other=None, causal=False, look=False):
-        """The output, and the weights [B, heads, T, S] if @look is true, else None."""
+        """Returns the output, and the weights [B, heads, T, S] if @look is true, else None."""
         split = lambda y: y.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
         other = x if other is None else other
         q, k, v = split(self.query(x)), split(self.key(other)), split(self.value(other))
@@ -92,7 +92,7 @@ class Encoder(nn.Module):
         self.ln_post = nn.LayerNorm(c.width)
 
     def forward(self, mel, at):
-        """@mel [B, 80, 2 T]; @at [B]: the position of the first of the T rows."""
+        """Returns [B, T, width]. @mel: [B, 80, 2 T]; @at: [B], the position of the first of the T rows."""
         x = F.gelu(self.conv2(F.gelu(self.conv1(mel)))).transpose(1, 2)
         rows = at[:, None] + torch.arange(x.shape[1])
         x = x + self.positional_embedding[rows]
@@ -105,16 +105,17 @@ class Decoder(nn.Module):
     def __init__(self, c):
         super().__init__()
         self.token_embedding = nn.Embedding(c.n_text + c.n_special, c.width)
-        # In the files times are rows like all others. Here they share a few parameters, so that a time
-        # that is rare in the training data is learned from its neighbors.
+        # In the files, the tokens of times have rows like all other tokens. Here these rows are
+        # computed from a few shared parameters, so that times that are rare in the training data
+        # are learned from neighboring times.
         self.times = nn.Linear(c.width, c.width, bias=False)
         self.register_buffer("clock", sinusoids(c.n_times, c.width), persistent=False)
         self.positional_embedding = nn.Parameter(0.1 * sinusoids(c.n_text_ctx, c.width))
         self.blocks = nn.ModuleList(Block(c, True) for _ in range(c.n_text_layers))
         self.ln = nn.LayerNorm(c.width)
         self.looking = {layer for layer, _ in c.alignment_heads}
-        # The first value of every output is CONSTANT and that of every token is 0, so that a token
-        # whose row has a negative number there is never selected: see export.py.
+        # The first value of every output is CONSTANT, and the first value of every token's row is 0. export.py
+        # adds rows whose first value is negative, for tokens that are then never selected.
         self.register_buffer("used", (torch.arange(c.width) > 0).float(), persistent=False)
         with torch.no_grad():
             self.ln.weight[0], self.ln.bias[0] = 0, CONSTANT
@@ -123,8 +124,8 @@ class Decoder(nn.Module):
         return torch.cat((self.token_embedding.weight, self.times(self.clock))) * self.used
 
     def forward(self, ids, encoded, picked=None):
-        """Logits [B, T, n_vocab], or only those of the @picked positions (a mask), and the cross
-        attention of each layer: None for layers without heads for alignment."""
+        """Returns the logits [B, T, n_vocab], or only those of the positions in the mask @picked; and for each
+        layer the weights of its cross attention, or None for layers without heads for alignment."""
         T, table = ids.shape[1], self.table()
         x = table[ids] + self.positional_embedding[:T]
         looked = []
@@ -136,8 +137,9 @@ class Decoder(nn.Module):
 
 @torch.no_grad()
 def look_beside(attention, reach):
-    """Makes the first head attend @reach rows back and the second @reach rows ahead, with the positions in
-    the input. Sounds are recognized by their neighbors, and learning this takes longer than the rest."""
+    """Initializes the attention so that the first head attends to the row @reach rows before, and the second to the
+    row @reach rows after, by the positions in the input. Neighboring sounds help to recognize a sound, and to
+    learn this takes longer than all else."""
     width = attention.query.weight.shape[0]
     d, half = width // attention.n_heads, width // 2
     rates = torch.exp(-torch.log(torch.tensor(10000.0)) / (half - 1) * torch.arange(half))[:d // 2]
@@ -176,7 +178,7 @@ class Ears(nn.Module):
             look_beside(block.attn, reach)
 
     def tensors(self):
-        """name → float32 tensor, as in the files, with the times among the tokens."""
+        """Returns float32 tensors by name, as in the files, where the rows of times are among those of the tokens."""
         out = {k: v.detach().float().clone() for k, v in self.state_dict().items()}
         del out["decoder.times.weight"]
         out["decoder.token_embedding.weight"] = self.decoder.table().detach().float().clone()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Speech of sentences from libespeak-ng with the times of words, and distortions of speech.
+"""Generates speech with libespeak-ng, with the times of words, and distorts speech.
 
 Samples are mono, 16 kHz, float32 in -1 … 1.
 """
@@ -15,7 +15,7 @@ RATE = 16000
 ESPEAK_RATE = 22050
 DIALECTS = ["en-us", "en-us", "en"]
 VARIANTS = ["", "m3", "f2"]
-# Voices that are not in the training data: other voice variants, and another dialect.
+# These voices are not in the training data: other voice variants, and another dialect.
 STRANGERS = ["en-us+m1", "en+f3", "en-gb-x-rp"]
 
 SYNCHRONOUS, EVENT_WORD, CHARS_UTF8, POS_CHARACTER = 2, 1, 1, 1
@@ -33,12 +33,12 @@ CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes
 
 
 class Speaker:
-    """Only one instance per process, since the library has one voice at a time."""
+    """Speaks with libespeak-ng. Only one instance may exist, since the library has one voice at a time."""
 
     def __init__(self):
         self.lib = ctypes.CDLL("libespeak-ng.so.1")
         if self.lib.espeak_Initialize(SYNCHRONOUS, 0, None, 0) != ESPEAK_RATE:
-            raise RuntimeError("libespeak-ng speaks at another rate than 22,050 Hz")
+            raise RuntimeError("libespeak-ng has a sampling rate other than 22,050 Hz")
         self.pieces, self.events = [], []
         self.callback = CALLBACK(self.take)
         self.lib.espeak_SetSynthCallback(self.callback)
@@ -54,7 +54,7 @@ class Speaker:
         return 0
 
     def say(self, text, voice="en-us", speed=165, pitch=50, span=50):
-        """The samples, and the second of each character at which a word begins.
+        """Returns the samples and a list of words: (index of the first character, time in seconds).
         @speed: words per minute; @pitch and @span (range of the pitch): 0 … 100."""
         self.pieces, self.events = [], []
         if self.lib.espeak_SetVoiceByName(voice.encode()) != 0:
@@ -70,7 +70,7 @@ class Speaker:
 
 
 def word_spans(text, events, end):
-    """[first second, last] of each word between spaces; words that espeak joins share a span."""
+    """Returns [begin, end] in seconds for each word between spaces; words that espeak-ng joins share a span."""
     starts = dict(reversed(events))
     spans, at = [], 0
     for word in text.split(" "):
@@ -87,7 +87,7 @@ def word_spans(text, events, end):
 
 
 def trimmed(x, threshold=0.003):
-    """Samples without the silence at both ends, and how many were removed at the beginning."""
+    """Returns the samples without the silence at both ends, and how many were removed at the beginning."""
     loud = np.flatnonzero(np.abs(x) > threshold)
     a, b = max(0, loud[0] - 160), min(len(x), loud[-1] + 320)
     return x[a:b], a
@@ -100,7 +100,7 @@ def draw_voice(rng):
 
 
 def spoken(speaker, text, **how):
-    """Samples without silence around them, and the spans of the words in them."""
+    """Speaks a text. Returns the samples without silence at both ends, and the spans of the words in them."""
     x, events = speaker.say(text, **how)
     x, cut = trimmed(x)
     end = len(x) / RATE
@@ -109,7 +109,7 @@ def spoken(speaker, text, **how):
 
 
 def telephone(x):
-    """Telephone quality: 8 kHz, about 300 … 3,400 Hz, 8-bit mu-law."""
+    """Reduces samples to telephone quality: sampled at 8 kHz, about 300 … 3,400 Hz, 8-bit mu-law."""
     y = resample_poly(x, 1, 2)
     y = y - lfilter([0.15], [1, -0.85], y)
     y = np.sign(y) * np.log1p(255 * np.clip(np.abs(y), 0, 1)) / np.log(256)
@@ -134,7 +134,7 @@ def through_codec(clips, codec, suffix, bitrate):
 
 
 def noise(n, rng):
-    """@n samples of colored noise with unit power. @rng is a generator of numpy."""
+    """Returns @n samples of colored noise with a power of 1. @rng is a random generator of numpy."""
     kind = rng.integers(4)
     x = rng.standard_normal(n).astype(np.float32)
     if kind == 1:

@@ -5,8 +5,8 @@
 Needs: torch (a CPU build will do), numpy, scipy; libespeak-ng 1.51, ffmpeg.
 Usage: train.py --tokens multilingual.tiktoken [--minutes 60] [--threads 1] [--bf16] [--out ears.pt]
 
-The seed is fixed; runs differ only by how many steps fit into the time, unless --steps is given. It
-writes a checkpoint; export.py converts it to files.
+The seed is fixed. Runs differ only in how many steps fit into the time, unless --steps is given. The script
+writes a checkpoint, which export.py converts to files.
 """
 import argparse
 import copy
@@ -27,7 +27,8 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 from muon import Muon  # noqa: E402
 
 HERE = pathlib.Path(__file__).parent
-# For each share of the time: the seconds of a window and the windows of a batch, sampled in turn.
+# (END, [(SECONDS, WINDOWS), …]): until the share END of the time, windows of SECONDS seconds are sampled, WINDOWS in
+# a batch; several kinds of batches take turns.
 PHASES = [(0.82, [(6, 16)]), (1.00, [(30, 4), (8, 14)])]
 
 
@@ -47,7 +48,7 @@ def collate(windows, pad, bf16):
 
 
 def surprise(logits, targets, first_time):
-    """The mean of -log p of the targets; times share their probability with neighboring times."""
+    """Returns the loss: the mean of -log p of the targets. For a time, neighboring times count as partly correct."""
     p = logits.log_softmax(-1)
     timed = targets >= first_time
     near = torch.zeros(int(timed.sum()))
@@ -75,7 +76,7 @@ def losses(model, head, batch, vocabulary):
 
 @torch.no_grad()
 def listen(model, vocabulary, windows, n_max=150):
-    """Greedy decoding without Whisper's rules: the model's own output. Lists of ids."""
+    """Decodes greedily, without Whisper's rules for tokens. Returns a list of ids for each window."""
     v = vocabulary
     frames = mel.log_mel(torch.stack([torch.from_numpy(w.samples) for w in windows]))
     encoded = model.encoder(frames, torch.zeros(len(windows), dtype=torch.long))
@@ -117,13 +118,13 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     p.add_argument("--tokens", type=pathlib.Path, required=True, help="Whisper's multilingual.tiktoken")
     p.add_argument("--minutes", type=float, default=60)
-    p.add_argument("--steps", type=int, default=0, help="exactly so many, however long it takes")
+    p.add_argument("--steps", type=int, default=0, help="number of steps, however long they take")
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--bf16", action="store_true", help="for CPUs that multiply bfloat16")
-    p.add_argument("--from", dest="begin", type=pathlib.Path, help="a checkpoint to go on with")
-    p.add_argument("--part", default="", help="only what is called so of it: decoder, encoder")
-    p.add_argument("--skip", type=float, default=0, help="that share of the schedule is behind")
+    p.add_argument("--from", dest="begin", type=pathlib.Path, help="continue with this checkpoint")
+    p.add_argument("--part", default="", help="load only this part of the checkpoint: decoder or encoder")
+    p.add_argument("--skip", type=float, default=0, help="share of the schedule to skip")
     p.add_argument("--out", type=pathlib.Path, default=pathlib.Path("ears.pt"))
     args = p.parse_args()
 
@@ -141,7 +142,7 @@ def main():
         model.load_state_dict(kept, strict=not args.part)
         if not args.part:
             head.load_state_dict(saved["head"])
-    # The optimizer updates weights in 32 bits; the passes may use a rounded copy.
+    # The optimizer updates weights in 32 bits; the forward and backward passes may use a rounded copy.
     both = torch.nn.ModuleList([model, head])
     work = copy.deepcopy(both).to(torch.bfloat16 if args.bf16 else torch.float32)
     blocks = [*model.encoder.blocks.parameters(), *model.decoder.blocks.parameters()]

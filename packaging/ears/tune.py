@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The second part of the training of sconce-ears: only the decoder learns windows with many sentences, and
-prompts with the previous text. A separate process generates speech and encodes it with the unchanged encoder.
+"""Runs the second part of the training of sconce-ears: trains only the decoder, on windows with many sentences and
+on prompts with the previous text. A separate process generates speech and encodes it with the unchanged encoder.
 
 Needs the same packages as train.py.
 Usage: tune.py --tokens multilingual.tiktoken [--minutes 40] [--bf16] --out ears.pt CHECKPOINT|DIRECTORY
 
-It writes a checkpoint, the mean of the weights of some hundred steps; export.py converts it to files.
+The script writes a checkpoint, with the mean of the weights of some hundred steps; export.py converts it to files.
 """
 import argparse
 import copy
@@ -39,7 +39,7 @@ class Heard:
 
 
 def hear(given, encoder, vocabulary, seed, dtype):
-    """The process that puts one window after another into the queue @given."""
+    """Is the main function of the process that generates and encodes windows, and puts them into the queue @given."""
     torch.set_num_threads(1)
     composer = Composer(vocabulary, Pool(vocabulary, seed * 1000), seed)
     encoder = copy.deepcopy(encoder).to(dtype)
@@ -53,7 +53,7 @@ def hear(given, encoder, vocabulary, seed, dtype):
 
 
 class Lessons:
-    """Encoded windows, and a text for each time that a window is sampled."""
+    """Stores encoded windows, and samples batches from them, with a new text each time."""
 
     def __init__(self, given, vocabulary, seed, dtype):
         self.given, self.v, self.dtype = given, vocabulary, dtype
@@ -61,8 +61,8 @@ class Lessons:
         self.kept, self.n_heard, self.n_drawn = [], 0, 0
 
     def listen(self):
-        """Receives windows; waits for some at the beginning, and when all present ones have been
-        sampled often."""
+        """Receives windows. Waits for windows at the beginning, and when the stored windows have been sampled
+        too often."""
         while self.n_heard < 256 or self.n_drawn > N_USES * self.n_heard or not self.given.empty():
             rows, placed, cut = self.given.get()
             heard = Heard(torch.from_numpy(rows).to(self.dtype), placed, cut)
@@ -75,8 +75,8 @@ class Lessons:
                 break
 
     def said_before(self):
-        """The text of previous windows, with times as in the loop over windows, or without times, as a caller
-        would give it."""
+        """Returns ids of a text of previous windows: with times, as Whisper's loop over windows gives it, or without
+        times, as a client would give it in a prompt."""
         rng, ids = self.rng, []
         for heard in rng.choices(self.kept, k=rng.choice((1, 1, 2, 3))):
             placed = heard.placed[:len(heard.placed) - heard.cut]
@@ -87,7 +87,7 @@ class Lessons:
         return ids
 
     def batch(self):
-        """rows, ids, targets, and for each target the rows that it may attend to."""
+        """Returns rows, ids, targets, and for each target a mask of the rows to attend to."""
         rng, items = self.rng, []
         told = rng.random() < 0.45
         for heard in rng.sample(self.kept, N_BATCH):
@@ -110,10 +110,10 @@ class Lessons:
 
 
 class Learner:
-    """The optimizer updates weights in 32 bits; the passes may use a rounded copy."""
+    """Updates the weights of the decoder in 32 bits; the forward and backward passes may use a rounded copy."""
 
     def __init__(self, decoder, heads, share, dtype):
-        """@heads: the heads for alignment, (layer, head). @share: a factor of the learning rates."""
+        """@heads: the heads for alignment, (layer, head). @share: factor of the learning rates."""
         self.heads = heads
         self.decoder, self.work = decoder, copy.deepcopy(decoder).to(dtype)
         self.mean = copy.deepcopy(decoder)
@@ -136,7 +136,8 @@ class Learner:
         return text, -torch.log(torch.cat(seen) + 1e-4).mean() if spoken.any() else torch.zeros(())
 
     def step(self, batch, first_time, done, n_done):
-        """@done: the share of the time that is over. Rates rise for 100 steps, then fall like a cosine."""
+        """Trains on @batch. @done: the share of the time that is over. The learning rates rise for 100 steps, and
+        then fall like a cosine."""
         pace = min(1, (n_done + 1) / 100) * (1 + math.cos(math.pi * done)) / 2
         for o, lr in zip(self.optimizers, self.base):
             o.param_groups[0]["lr"] = lr * max(pace, 1e-3)
@@ -157,7 +158,7 @@ class Learner:
 
 
 def save(model, learner, path):
-    """Writes the model with the mean decoder, and returns it."""
+    """Writes the model with the mean weights of the decoder, and returns it."""
     model = copy.deepcopy(model)
     model.decoder = learner.mean
     torch.save({"model": model.state_dict()}, path)
@@ -166,10 +167,10 @@ def save(model, learner, path):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    p.add_argument("begin", type=pathlib.Path, help="what train.py wrote, or a directory of export.py")
+    p.add_argument("begin", type=pathlib.Path, help="a checkpoint of train.py, or a directory that export.py wrote")
     p.add_argument("--tokens", type=pathlib.Path, required=True, help="Whisper's multilingual.tiktoken")
     p.add_argument("--minutes", type=float, default=40)
-    p.add_argument("--rate", type=float, default=1, help="a share of the rates, to go on once more")
+    p.add_argument("--rate", type=float, default=1, help="factor of the learning rates, for continued training")
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--seed", type=int, default=2)
     p.add_argument("--bf16", action="store_true", help="for CPUs that multiply bfloat16")

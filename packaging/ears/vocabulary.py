@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tokens of sconce-ears: those of Whisper's tokens, in their order, that the sentences need, all bytes,
-and the intermediate tokens of byte pair encoding. Then the special tokens, in Whisper's order."""
+"""Selects the tokens of sconce-ears. From Whisper's tokens, and in their order, these are the tokens that the
+sentences need, those of all bytes, and the intermediate tokens of byte pair encoding. The special tokens come after
+them, in Whisper's order."""
 import base64
 import re
 
@@ -17,7 +18,7 @@ EOT, SOT = "<|endoftext|>", "<|startoftranscript|>"
 
 
 def merge(parts, ranks, into=None):
-    """Byte pair encoding of one word, which is split into @parts. The pairs that it joins are added to @into."""
+    """Encodes one word, which is split into @parts, with byte pair encoding. Adds the pairs that it joins to @into."""
     parts = list(parts)
     while len(parts) > 1:
         pairs = [(ranks.get(a + b, 1 << 30), i) for i, (a, b) in enumerate(zip(parts, parts[1:]))]
@@ -31,13 +32,13 @@ def merge(parts, ranks, into=None):
 
 
 def pieces(text):
-    """A text of the grammar as the pre-tokenizer of GPT-2 cuts it: words with the space before them, and
+    """Cuts a text of the grammar as the pre-tokenizer of GPT-2 does: into words with the space before them, and
     punctuation."""
     return re.findall(r"'s|'t|'re|'ve|'m|'ll|'d| ?[A-Za-z]+| ?[0-9]+| ?[^\sA-Za-z0-9]+|\s+", text)
 
 
 def byte_letters():
-    """The character that GPT-2's vocabulary uses for each byte."""
+    """Returns the character that GPT-2's vocabulary uses for each byte."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     rest = [b for b in range(256) if b not in plain]
     return {b: chr(b) for b in plain} | {b: chr(256 + i) for i, b in enumerate(rest)}
@@ -45,7 +46,7 @@ def byte_letters():
 
 class Vocabulary:
     def __init__(self, tokens, merges):
-        """@tokens: bytes in order; @merges: pairs of bytes in order."""
+        """@tokens: the bytes of the tokens, in order; @merges: the pairs of bytes that are joined, in order."""
         self.tokens, self.merges = tokens, merges
         self.ranks = {t: i for i, t in enumerate(tokens)}
         self.special = [EOT, SOT] + [f"<|{l}|>" for l in LANGUAGES] + OTHERS
@@ -55,7 +56,8 @@ class Vocabulary:
 
     @classmethod
     def from_tiktoken(cls, path):
-        """@path: multilingual.tiktoken, one token per line: its bytes in base 64, and its position."""
+        """Makes the vocabulary. @path: multilingual.tiktoken, which has a token per line: its bytes in base64,
+        and its position."""
         lines = (l.split() for l in path.read_bytes().splitlines())
         ranks = {base64.b64decode(l[0]): int(l[1]) for l in lines if len(l) == 2}
         used, grammar = {}, Grammar()
@@ -68,7 +70,7 @@ class Vocabulary:
         return cls(keep, [used[t] for t in keep if t in used])
 
     def encode(self, text):
-        """Ids of plain text; special tokens are not recognized."""
+        """Returns the ids of plain text; special tokens are not recognized in it."""
         out = []
         for word in pieces(text):
             if word not in self.cache:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training data of sconce-ears: windows of sentences with pauses, noise and other distortions, and the
+"""Makes the training data of sconce-ears: windows of sentences with pauses, noise and other distortions, and the
 tokens that Whisper would write for them."""
 import dataclasses
 import random
@@ -19,9 +19,9 @@ SPEAKER = speak.Speaker()
 class Clip:
     text: str
     samples: np.ndarray
-    spans: list  # of each word: its first and last second
-    words: list  # of each word: its token ids
-    labels: list  # of each word: its place among all words, from 1
+    spans: list  # for each word: the seconds of its beginning and end
+    words: list  # for each word: its token ids
+    labels: list  # for each word: its number among all words of the grammar, from 1
 
 
 @dataclasses.dataclass
@@ -29,15 +29,15 @@ class Window:
     samples: np.ndarray
     at: int  # the row of the encoder at which the window begins
     ids: list
-    targets: list  # the token after each of ids, or IGNORED
-    spans: list  # of each target: the rows to attend to, or None
-    labels: np.ndarray  # of each row: the spoken word, 0 for none, or IGNORED
-    placed: list  # [(second, Clip)]
+    targets: list  # for each id: the id after it, or IGNORED
+    spans: list  # for each target: the first and the last row to attend to, or None
+    labels: np.ndarray  # for each row: the number of the spoken word, 0 for none, or IGNORED
+    placed: list  # (second, Clip) pairs
     cut: bool  # whether the end of the window cuts the last clip
 
 
 class Pool:
-    """Spoken sentences, which are continuously replaced: each is used about @n_uses times."""
+    """Holds spoken sentences. All are replaced after each has been used about @n_uses times."""
 
     def __init__(self, vocabulary, seed, n=384, n_uses=4, held_out=False, voices=None, codecs=0.25):
         self.vocabulary, self.rng, self.speaker = vocabulary, random.Random(seed), SPEAKER
@@ -89,7 +89,7 @@ class Composer:
         return rng.choice((rng.uniform(0.05, 0.4), rng.uniform(0.2, 0.9), rng.uniform(0.5, 2.5)))
 
     def place(self, seconds, n_max, may_cut):
-        """[(second, clip)], and whether the end of the window cuts the last clip."""
+        """Returns (second, clip) pairs, and whether the end of the window cuts the last clip."""
         placed, t = [], self.gap(True)
         for _ in range(n_max):
             clip = self.pool.draw()
@@ -108,8 +108,8 @@ class Composer:
         return placed, False
 
     def window(self, seconds, whole=False):
-        """A window for training. With @whole it has the 30 seconds of Whisper, else only a part of them,
-        for the start of the training."""
+        """Returns a window for training. With @whole it has the 30 seconds of Whisper's windows, else only @seconds of
+        them, for the start of the training."""
         rng, n = self.rng, int(seconds * RATE)
         if rng.random() < 0.06:
             return self.nothing(n, seconds)
@@ -164,7 +164,7 @@ class Composer:
                       [], False)
 
     def silence(self, before):
-        """ids, targets and spans of a window without speech, like those of tokens()."""
+        """Returns what tokens() returns, for a window without speech."""
         v, rng = self.v, self.rng
         before = self.prompt(before)
         start = [v.ids["<|startoftranscript|>"], v.ids["<|en|>"], v.ids["<|transcribe|>"]]
@@ -181,11 +181,11 @@ class Composer:
         return before + start + ids, ignored + targets, [None] * (len(before) + 4)
 
     def prompt(self, before):
-        """@before, the ids of the previous text, limited to half of the context."""
+        """Returns the ids of a prompt with the previous text @before, limited to half of the context."""
         return [self.v.ids["<|startofprev|>"]] + before[-223:] if before else []
 
     def tokens(self, placed, cut, at, plain, before):
-        """ids, targets and spans of a window that begins at row @at. @plain: without times. @before: ids of
+        """Returns ids, targets and spans of a window that begins at row @at. @plain: without times. @before: ids of
         the previous text."""
         v, rng, seq, spans = self.v, self.rng, [], []
         for i, (t, clip) in enumerate(placed):
@@ -205,7 +205,7 @@ class Composer:
                 spans.append((end - 8, end))
         task = "<|translate|>" if rng.random() < 0.05 else "<|transcribe|>"
         before = self.prompt(before)
-        bare = rng.random() < 0.12  # as for English-only models
+        bare = rng.random() < 0.12  # no tokens of language and task, as for English-only models
         start = before + [v.ids["<|startoftranscript|>"]]
         start += [] if bare else [v.ids["<|en|>"], v.ids[task]]
         start += [v.ids["<|notimestamps|>"]] if plain else []

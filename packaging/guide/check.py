@@ -33,7 +33,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     p.add_argument("--url", default="http://127.0.0.1:7266")
     p.add_argument("--model", default="sconce-guide")
-    p.add_argument("--n", type=int, default=0, help="so many, drawn at random; 0: all")
+    p.add_argument("--n", type=int, default=0, help="number of questions, drawn at random; 0: all")
     p.add_argument("--at-least", type=float, default=90)
     p.add_argument("--temperature", type=float, default=0)
     p.add_argument("--key", default="")
@@ -54,7 +54,7 @@ def main():
         else:
             print(f"{name}: {question!r} -> {said!r}")
     share = 100 * right / len(cases)
-    print(f"{right} of {len(cases)} right ({share:.1f} %)")
+    print(f"{right} of {len(cases)} correct ({share:.1f} %)")
     return 0 if share >= args.at_least else 1
 
 

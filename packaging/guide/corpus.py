@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The corpus of sconce-guide: facts, patterns of questions for them, and conversations.
+"""Reads the corpus of sconce-guide: facts and patterns of questions for them. Samples conversations from it.
 
 A corpus file is a list of facts:
 
@@ -9,10 +9,10 @@ A corpus file is a list of facts:
     T: claim                    a claim of the answer that something exists, which tables.py can check
     D: claim                    a claim that something does not exist
     Q: pattern                  a question: [a|b] is a choice, {name} a macro of 00-macros.txt
-    F: pattern                  a question that follows this fact's answer …
-    A2: id                      … and the fact that answers it
+    F: pattern                  a question that may follow this fact's answer
+    A2: id                      the fact that answers the question of the previous line
 
-About a tenth of the patterns is held out: not used in training, only in tests.
+About a tenth of the patterns is held out: these patterns are not used in training, only in tests.
 
 trained.json holds the answers that the weights in sconce-guide.gguf were trained to give; a test
 compares it with the current corpus and tables.
@@ -127,8 +127,9 @@ def expand(pattern, rng):
 
 
 def hold_out(fact):
-    """Removes a tenth of the patterns, at least one; by hash, so the same ones on every run.
-    Lists of catchwords stay, since their words may occur nowhere else."""
+    """Moves a tenth of the patterns, but at least one, from the training data to the held-out patterns. Hashes
+    of the patterns select them, so that every run selects the same ones. Patterns that are only a list of
+    alternatives stay, since their words may occur in no other pattern."""
     whole = [p for p in fact.train if not re.fullmatch(r"\[[^\[\]]*\]", p[0])]
     whole.sort(key=lambda p: hashlib.sha256(p[0].encode()).digest())
     held = whole[:max(1, round(len(fact.train) / 10))]
@@ -137,7 +138,7 @@ def hold_out(fact):
 
 
 def load(folder=HERE / "corpus"):
-    """All facts by name."""
+    """Returns all facts by name."""
     macros, facts = {}, {}
     for line in (folder / "00-macros.txt").read_text().splitlines():
         if line and not line.startswith("#"):
@@ -152,7 +153,7 @@ def load(folder=HERE / "corpus"):
             if not line:
                 continue
             if tag == "=":
-                assert raw not in facts, f"{path.name}:{n}: {raw} is there twice"
+                assert raw not in facts, f"{path.name}:{n}: the fact {raw} is there twice"
                 fact = facts[raw] = Fact(raw)
             elif tag == "A:":
                 fact.answer = tables.fill(raw)
@@ -169,7 +170,7 @@ def load(folder=HERE / "corpus"):
             elif tag == "A2:":
                 fact.follow[-1][1] = raw
             else:
-                raise ValueError(f"{path.name}:{n}: what is {tag!r}?")
+                raise ValueError(f"{path.name}:{n}: unknown tag {tag!r}")
     for fact in facts.values():
         hold_out(fact)
         assert fact.key in fact.answer, f"{fact.name}: the key is not in the answer"
@@ -178,7 +179,7 @@ def load(folder=HERE / "corpus"):
 
 
 def untrue(facts):
-    """The claims of answers that contradict the tree's tables, one sentence each."""
+    """Returns the claims of answers that contradict the tables of the tree, as one line each."""
     out = []
     for fact in facts.values():
         out += [f"{fact.name}: there is no {c}" for c in fact.claims if not tables.holds(c)]
@@ -213,7 +214,7 @@ def typo(word, rng):
 
 
 def vary(text, rng, level=1.0):
-    """A random style of writing a question: case, courtesy, typos, telegraphic style."""
+    """Writes the question @text in a random style: case, courtesy, typos, missing words."""
     chance = lambda p: rng.random() < p * level
     words = text.split(" ")
     if chance(0.25):
@@ -253,7 +254,7 @@ class Sampler:
     """Draws conversations: lists of (role, text)."""
 
     def __init__(self, facts, seed, known=None):
-        """@known: answers that the weights already give, by name; the others are sampled more often."""
+        """@known: answers that the weights already give, by name. Facts with other answers are sampled more often."""
         self.facts, self.rng = facts, random.Random(seed)
         self.names = sorted(facts)
         # Facts with many patterns are sampled more often, but not in proportion.
@@ -276,34 +277,34 @@ class Sampler:
                 fact, ask = self.facts[name], vary(expand(pattern, rng), rng, 0.5)
             else:
                 fact = self.facts[rng.choices(self.names, self.weights)[0]]
-                # A follow-up needs its first question, so facts with follow-ups get a minimum probability.
+                # A follow-up question needs the question before it, so facts with follow-ups get a minimum probability.
                 ask = self.question(fact)
             out += [(ROLE_USER, ask), (ROLE_ASSISTANT, fact.answer)]
         return out
 
 
 def held_out(facts, seed=7, per_pattern=2):
-    """(fact name, question) pairs of patterns that training never sees."""
+    """Returns (fact name, question) pairs for the held-out patterns."""
     rng = random.Random(seed)
     return [(name, vary(expand(p, rng), rng, 0.3))
             for name in sorted(facts) for p in facts[name].held for _ in range(per_pattern)]
 
 
 def as_regex(pattern):
-    """A regular expression of the texts of a pattern, without spaces and punctuation."""
+    """Returns a regular expression for the texts of a pattern, in which spaces and punctuation do not matter."""
     return "".join("".join(" *" if c in " ,:!" else re.escape(c) for c in p) if isinstance(p, str)
                    else "(?:" + "|".join(map(as_regex, p)) + ")" for p in pattern)
 
 
 def free_questions(facts, path=HERE / "questions.txt"):
-    """(fact name, question) pairs that were written independently of the patterns. A question that a
-    pattern can produce is an error, since it would test nothing."""
+    """Returns the (fact name, question) pairs of questions.txt, which were written independently of the patterns.
+    A question that a pattern can produce is an error, since it would test nothing."""
     out, patterns = [], [re.compile(as_regex(p)) for f in facts.values() for p in f.train + f.held]
     for line in path.read_text().splitlines():
         if line and not line.startswith("#"):
             name, text = line.split(": ", 1)
             plain = re.sub(r"\s+", " ", re.sub(r"[?.!,:]+", " ", text.lower())).strip()
             assert name in facts, f"{path.name}: no fact {name}"
-            assert not any(p.fullmatch(plain) for p in patterns), f"not new: {text}"
+            assert not any(p.fullmatch(plain) for p in patterns), f"a pattern can produce: {text}"
             out.append((name, text))
     return out

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exam of sconce-guide: questions of fact, whose correct answers are in the tables of the tree."""
+"""Reads the exam of sconce-guide: questions of fact, whose correct answers follow from the tables of the tree."""
 import dataclasses
 import pathlib
 
@@ -11,7 +11,7 @@ HERE = pathlib.Path(__file__).parent
 @dataclasses.dataclass
 class Question:
     text: str
-    right: list  # a correct answer contains one of these
+    right: list  # texts, one of which every correct answer contains
 
     def is_right(self, answer):
         return any(r in answer for r in self.right)
@@ -21,7 +21,7 @@ def read_line(line):
     claim, rest = line.split(": ", 1)
     text, *answers = [part.strip() for part in rest.split(" | ")]
     at = 0 if tables.holds(claim) else 1
-    assert at < len(answers), f"{text} what is right when there is no {claim}?"
+    assert at < len(answers), f"{text}: no answer is given for the case that there is no {claim}"
     return Question(text, [tables.fill(a) for a in answers[at].split(" // ")])
 
 

@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-# Three turns are enough for a follow-up; dropping earlier turns keeps every
-# conversation within the lengths of the training data.
+# Three turns are enough for a follow-up question. Earlier turns are dropped, so
+# that no prompt is longer than those of the training data.
 TEMPLATE = (
     "{%- for message in messages[-5:] %}"
     "{{- '<|turn|>' + message.role + '\\n' }}"
@@ -70,8 +70,9 @@ class Layer(nn.Module):
 
 
 def attend(q, k, v):
-    """q [B, heads, T, d], k and v [B, kv heads, T, d]. Implemented here because on CPUs the gradient of
-    torch's own function is several times slower for short rows."""
+    """Computes causal attention. q has the shape [B, heads, T, d], k and v have [B, kv heads, T,
+    d]. The function exists because on CPUs the gradient of torch's own function is several times
+    slower for short rows."""
     B, H, T, d = q.shape
     n_kv = k.shape[1]
     q = q.reshape(B, n_kv, H // n_kv * T, d)
@@ -82,8 +83,8 @@ def attend(q, k, v):
 
 
 def rotate(x, cos, sin):
-    """Rotary positions that pair the halves of a head, as in Qwen3: x [B, T, heads, d], cos and sin
-    [T, 1, d/2]."""
+    """Applies the rotary embedding, which pairs the halves of a head as in Qwen3. x has the shape
+    [B, T, heads, d], cos and sin have [T, 1, d/2]."""
     a, b = x.chunk(2, -1)
     return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
 
@@ -105,7 +106,7 @@ class Guide(nn.Module):
                 nn.init.normal_(p, 0, 0.02 / (2 * c.n_layers) ** 0.5 if deep else 0.02)
 
     def forward(self, ids, picked=None):
-        """Logits of all positions, or only of the @picked ones (a mask)."""
+        """Returns the logits of all positions, or only of the positions in the mask @picked."""
         T = ids.shape[1]
         x = self.token_embd(ids)
         for layer in self.blk:
@@ -114,7 +115,7 @@ class Guide(nn.Module):
 
 
 def write_gguf(model, tokenizer, path, version):
-    """@tokenizer is a tokenizers.Tokenizer: byte-level BPE with Qwen2's pre-tokenizer."""
+    """Writes a GGUF file. @tokenizer is a tokenizers.Tokenizer: byte-level BPE with Qwen2's pre-tokenizer."""
     import json
 
     import gguf
@@ -165,7 +166,7 @@ def write_gguf(model, tokenizer, path, version):
 
 
 def read_gguf(path):
-    """(model, tokens, merges) of a file that write_gguf() wrote."""
+    """Returns (model, tokens, merges) of a file that write_gguf() wrote."""
     import gguf
 
     r = gguf.GGUFReader(path)
@@ -183,7 +184,7 @@ def read_gguf(path):
 
 
 def q8_0(model):
-    """Rounds the matrices as in the file."""
+    """Rounds the matrices to the values that they have in the file."""
     with torch.no_grad():
         for p in model.parameters():
             if p.dim() > 1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of the tree, from which the answers of sconce-guide take their facts.
+"""Reads the tables of the tree, from which the answers of sconce-guide take their facts.
 
 Each table is read from the sources of the programs, so that an answer cannot state what the tree does
 not do. `fill()` puts values into an answer; `holds()` checks a claim.
@@ -34,7 +34,7 @@ def source(path):
 
 
 def table(path, head):
-    """The lines of an array in a C file, from the line that contains @head to its end."""
+    """Returns the lines of the array in a C file that begins in the line with @head."""
     return re.search(re.escape(head) + r".*?\n(.*?)^\s*\}?;", source(path), re.M | re.S)[1]
 
 
@@ -44,13 +44,13 @@ def strings(text):
 
 @functools.cache
 def verbs():
-    """Verbs of the command line, in the order of its help."""
+    """Returns the verbs of the command line, in the order of its help."""
     return re.findall(r'^\s*\{"(\w+)", verb_', table("services/cli/sconce.c", "cli_verb verbs[]"), re.M)
 
 
 @functools.cache
 def options(verb):
-    """The long options in the help of a verb."""
+    """Returns the long options in the help of a verb."""
     texts = [source(f"services/cli/verbs/{verb}.c"), source("services/cli/cli.h")]
     return set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", "\n".join(
         line for text in texts for line in text.split("\n") if '"' in line)))
@@ -58,13 +58,13 @@ def options(verb):
 
 @functools.cache
 def nouns():
-    """The nouns of `sconce setup`."""
+    """Returns the nouns (subcommands) of `sconce setup`."""
     return re.findall(r'\{"(\w+)", setup_\w+\}', source("services/cli/verbs/setup.c"))
 
 
 @functools.cache
 def routes():
-    """(path, method) pairs of the gateway; path prefixes are left out."""
+    """Returns the (path, method) pairs of the gateway; path prefixes are left out."""
     rows = []
     for section in source("services/services.ini").split("\n[")[1:]:
         if re.search(r"^routes = yes$", section, re.M):
@@ -78,8 +78,8 @@ def routes():
 
 @functools.cache
 def keys():
-    """Defaults of the configuration's keys, by "section.key". The file is compared with the table
-    of the programs by tests/docs."""
+    """Returns the defaults of the configuration's keys, by "section.key", from packaging/sconce.yaml. Tests in
+    tests/docs compare this file with the table of the programs."""
     out, section = {}, None
     for line in source("packaging/sconce.yaml").split("\n"):
         if m := re.fullmatch(r"#(\w+):", line):
@@ -96,21 +96,21 @@ def formats():
 
 @functools.cache
 def classes():
-    """Classes of transformers that are read from config.json."""
+    """Returns the classes of transformers that sconce accepts in config.json."""
     return {name for path in (TREE / "libinfer/format/hf").glob("config*.c")
             for name in strings(path.read_text()) if re.fullmatch(r"[A-Z]\w*[a-z]\w*", name)}
 
 
 @functools.cache
 def fields():
-    """Fields of text requests."""
-    return {name for path in ("params.c", "chat-completions.c", "completions.c")
+    """Returns the fields of text requests."""
+    return {name for path in ("openai-params.c", "openai-chat.c", "openai-completions.c")
             for name in strings(re.search(r"_names\[\] = \{(.*?)\};|_fields\[\] = \{(.*?)\};",
-                                          source(f"services/chat/{path}"), re.S)[0])}
+                                          source(f"services/chat/api/{path}"), re.S)[0])}
 
 
 def is_refused(field):
-    """Whether docs/http-api.md says that some or all values of a field are refused."""
+    """Returns whether docs/http-api.md says that some or all values of a field are refused."""
     row = re.search(rf"^\| `{field}` \|.*$", source("docs/http-api.md"), re.M)
     return row is not None and "refused" in row[0]
 
@@ -149,7 +149,7 @@ def words(items, last):
 
 
 def route_words():
-    """The public routes as text: "POST /v1/embeddings, … and GET /health"."""
+    """Returns the public routes as text: "POST /v1/embeddings, … and GET /health"."""
     known = [(p, m) for p, m in routes() if p.startswith("/v1/") or p in ("/health", "/metrics")]
     out = []
     for method in ("POST", "GET"):
@@ -159,7 +159,7 @@ def route_words():
 
 
 def value(name):
-    """The value of <<name>>."""
+    """Returns the value of <<name>>."""
     kind, *rest = name.split()
     if kind == "key":
         return keys()[rest[0]]

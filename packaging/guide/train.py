@@ -5,11 +5,11 @@
 Needs: torch (a CPU build will do), tokenizers, gguf, numpy.
 Usage: train.py [--minutes 20] [--threads 1] [--from sconce-guide.gguf] [--out sconce-guide.gguf]
 
-The seed is fixed; runs differ only by how many steps fit into the time, unless --steps is given.
-With --from, training starts with the tokenizer and the weights of a file: for a change of a few answers
-this takes a third of the time.
-Afterwards the held-out patterns and the free questions (questions.txt) are tested: an answer counts
-if greedy decoding of the rounded weights gives exactly this answer.
+The seed is fixed. Runs differ only in how many steps fit into the time, unless --steps is given.
+With --from, training starts with the tokenizer and the weights of a file. To change a few answers, this takes
+a third of the time.
+After training, the held-out patterns and the questions of questions.txt are tested: an answer is correct if
+greedy decoding with the rounded weights gives exactly the answer of the fact.
 """
 import argparse
 import copy
@@ -28,8 +28,9 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 from muon import Muon  # noqa: E402
 
 HERE = pathlib.Path(__file__).parent
-# Logits in the file are larger than in training, so that sampling at temperature 1, the API's default,
-# selects as if at a third of it: there is one correct answer. Greedy decoding does not change.
+# Logits in the file are three times as large as in training. So sampling at temperature 1, the
+# API's default, selects tokens as sampling at a temperature of a third would: each question has one
+# correct answer, so answers should vary little. Greedy decoding does not change.
 SHARPER = 3.0
 # Qwen2's pre-tokenizer, which is called "qwen2" in GGUF.
 QWEN2 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
@@ -45,7 +46,7 @@ def cut_as_qwen2(tok):
 
 
 def file_tokenizer(tokens, merges):
-    """The tokenizer of an existing file."""
+    """Makes the tokenizer of an existing file from its tokens and merges."""
     vocab = {t: i for i, t in enumerate(tokens)}
     tok = cut_as_qwen2(Tokenizer(models.BPE(vocab, [tuple(m.split(" ")) for m in merges])))
     tok.add_special_tokens([END, TURN, PAD])
@@ -66,7 +67,7 @@ def train_tokenizer(facts, n_vocab):
 
 
 class Encoder:
-    """Conversations as token ids and the weight of each id in the loss."""
+    """Converts conversations to token ids, with the weight of each id in the loss."""
 
     def __init__(self, tok, weight_ask=0.1):
         self.tok, self.weight_ask, self.cache = tok, weight_ask, {}
@@ -87,8 +88,8 @@ class Encoder:
         return ids + [self.turn] + self.plain("assistant\n")
 
     def conversation(self, messages, cut=None):
-        """@cut keeps this number of tokens of the last answer: the first ones determine the answer,
-        and a short sample leaves time for another question."""
+        """Returns ids and weights. @cut: the number of tokens of the last answer to keep; the first tokens
+        determine the answer, and short samples leave time for other questions."""
         ids, weights = [], []
         for i, (role, text) in enumerate(messages):
             head = [self.turn] + self.plain(f"{role}\n")
@@ -104,7 +105,7 @@ class Encoder:
 
 
 def batches(encoder, facts, seed, n_tokens, n_ctx, pool=2048, known=None):
-    """An endless sequence of batches of conversations of similar length."""
+    """Yields batches of conversations of similar length, without end."""
     sampler, pad = corpus.Sampler(facts, seed, known), encoder.tok.token_to_id(PAD)
     while True:
         drawn = []
@@ -133,7 +134,7 @@ def batches(encoder, facts, seed, n_tokens, n_ctx, pool=2048, known=None):
 
 @torch.no_grad()
 def ask(model, encoder, questions, n_max=200):
-    """Greedy answers, a batch at a time, without a cache: slow but short."""
+    """Generates greedy answers to a batch of questions. It uses no KV cache, which is slow but needs little code."""
     out = []
     for messages in questions:
         ids = encoder.prompt(messages)
@@ -149,7 +150,7 @@ def ask(model, encoder, questions, n_max=200):
 
 @torch.no_grad()
 def exact(model, encoder, messages, answer):
-    """True if greedy decoding gives @answer: every token of it is the most likely one."""
+    """Returns whether greedy decoding gives @answer, because each of its tokens is the most likely one."""
     prompt, rest = encoder.prompt(messages), encoder.plain(answer) + [encoder.end]
     best = model(torch.tensor([prompt + rest]))[0, len(prompt) - 1:-1].argmax(-1)
     return best.tolist() == rest
@@ -157,7 +158,7 @@ def exact(model, encoder, messages, answer):
 
 def report(model, encoder, facts, cases, label, show=True):
     wrong = [(n, m) for n, m in cases if not exact(model, encoder, m, facts[n].answer)]
-    print(f"{label}: {len(cases) - len(wrong)} of {len(cases)} to the letter "
+    print(f"{label}: {len(cases) - len(wrong)} of {len(cases)} exact "
           f"({100 * (1 - len(wrong) / len(cases)):.1f} %)", flush=True)
     for name, messages in wrong if show else []:
         said = ask(model, encoder, [messages])[0]
@@ -168,12 +169,12 @@ def report(model, encoder, facts, cases, label, show=True):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     p.add_argument("--minutes", type=float, default=20)
-    p.add_argument("--steps", type=int, default=0, help="exactly so many, however long it takes")
+    p.add_argument("--steps", type=int, default=0, help="number of steps, however long they take")
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--layers", type=int, default=4)
     p.add_argument("--from", dest="begin", type=pathlib.Path, metavar="FILE",
-                   help="go on with the weights of this file")
-    p.add_argument("--lr", type=float, default=1.0, help="learning rates, as a part of the usual")
+                   help="continue with the weights of this file")
+    p.add_argument("--lr", type=float, default=1.0, help="factor of the usual learning rates")
     p.add_argument("--batch", type=int, default=3072, help="tokens of a batch")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--version", default="0.1.0")
@@ -202,7 +203,7 @@ def main():
         tok = train_tokenizer(facts, 1536)
         model = Guide(Config(n_vocab=tok.get_vocab_size(), n_layers=args.layers))
     encoder = Encoder(tok)
-    # The optimizer updates weights in 32 bits; the passes may use a rounded copy.
+    # The optimizer updates weights in 32 bits; the forward and backward passes may use a rounded copy.
     work = copy.deepcopy(model).to(torch.bfloat16 if args.bf16 else torch.float32)
     matrices = [p for p in model.blk.parameters() if p.dim() > 1]
     others = [p for p in model.parameters() if not any(p is m for m in matrices)]

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections: reading request packets and sending answer packets
+ * Manages connections: reads request packets and sends answer packets.
  *
- * A client sends one request at a time, so its answer fits into the socket buffer. A client that
- * does not read its answers is disconnected.
+ * A client sends one request at a time, so the answer fits into the socket buffer. The server
+ * disconnects a client that does not read its answers.
  */
 #include <errno.h>
 #include <string.h>
@@ -42,7 +42,8 @@ static pid_t peer_of(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 ? 0 : peer.pid;
 }
 
-/* Closes a connection if there are too many for another one of @client. */
+/* Makes room for one more connection: if @client, or all clients together, already have the most
+ * connections that are allowed, closes one of these connections. */
 static void make_room(struct server *server, pid_t client)
 {
     struct session *oldest = NULL, *own = NULL;
@@ -60,9 +61,9 @@ static void make_room(struct server *server, pid_t client)
     else if (server->n_sessions < SERVER_MAX_SESSIONS)
         return;
     if (server_may_complain(server, SERVER_CROWDED))
-        log_warn(
-            "there are too many connections; the one of %s that has been silent longest is closed",
-            oldest == own ? "the same process" : "all");
+        log_warn("there are too many connections from %s; the one that has been silent longest is "
+                 "closed",
+                 oldest == own ? "the same process" : "all processes");
     session_free(oldest);
 }
 
@@ -88,13 +89,14 @@ static void take_fds(struct server *server, struct msghdr *msg)
     }
 }
 
-/* Returns 1: a packet; 0: no packet now; negative: the connection has ended. */
+/* Receives a packet. Returns 1: server->in has the packet; 0: there is none now; negative: the
+ * connection has ended. */
 static int connection_receive(struct session *session)
 {
     struct server *server = session->server;
     struct iovec iov = {server->in.data, sizeof(server->in.data)};
-    /* One slot more than a client may send. The kernel drops further descriptors and sets
-     * MSG_CTRUNC. */
+    /* A client may send one descriptor, and there is space for two. The kernel drops further
+     * descriptors and sets MSG_CTRUNC. */
     union {
         struct cmsghdr align;
         char space[CMSG_SPACE(sizeof(server->in_fds))];
@@ -143,7 +145,7 @@ static int send_answer(struct session *session)
     return r;
 }
 
-/* Answers a client of another protocol version with our version. */
+/* Tells a client that speaks another version of the protocol which version this service speaks. */
 static void answer_alien(struct server *server, const struct cache_head *head)
 {
     const struct cache_hello hello = {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The write queue: blocks of PUT requests on their way to the disk
+ * Queues the blocks of PUT requests until they are on disk.
  *
  * The store plans places when a request arrives, the writer thread writes and syncs, and the loop
- * then adds the rows to the store. Until then the client's memory stays mapped, so the queue is
- * limited in bytes and in number.
+ * then adds the rows to the store. Until the rows are added, this process holds the client's memfd,
+ * so the queue is limited in bytes and in number.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,7 @@ static void put_run(struct job *job)
 {
     struct put *put = put_of(job);
 
-    /* The result is kept in the write. */
+    /* put->write stores the result. */
     store_write_run(put->write, put->fd);
 }
 
@@ -64,8 +64,9 @@ void put_abandon(struct server *server)
         put_finish(server->puts);
 }
 
-/* Whether the first @end bytes of @fd can no longer change and are all allocated. Pages that are
- * allocated on first read would be charged to this process for as long as the client keeps them. */
+/* Whether the first @end bytes of @fd can no longer change and are all allocated. Reading a page
+ * that is not allocated would allocate it, and charge it to this process for as long as the client
+ * keeps it. */
 static bool is_fit(int fd, uint64_t end)
 {
     const int seals = fcntl(fd, F_GET_SEALS);
@@ -87,7 +88,7 @@ static bool has_room(const struct server *server, pid_t client)
     return n < SERVER_MAX_PUTS && n_own < SERVER_MAX_PUTS_OF_ONE;
 }
 
-/* Returns how many of the first @blocks may wait, and their size in *ret_bytes. */
+/* Returns how many of the first @blocks may wait, and sets *ret_bytes to their size. */
 static uint32_t count_that_fit(const struct server *server, const struct inf_tier_block *blocks,
                                uint32_t n, uint64_t *ret_bytes)
 {
@@ -129,8 +130,11 @@ int put_start(struct session *session, const struct cache_origin *origin, int fd
     struct put *put;
     int r;
 
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
+        if (blocks[i].offset > UINT64_MAX - blocks[i].size)
+            return -EPERM;
         end = MAX(end, blocks[i].offset + blocks[i].size);
+    }
     if (!is_fit(fd, end))
         return -EPERM;
     if (server->draining || !has_room(server, session->client))

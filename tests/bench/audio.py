@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints each figure by which transcription is judged, its target, and whether it is reached.
+"""Prints each figure by which transcription is judged, its target, and whether the target is
+reached.
 
 Programs take turns within one run. Figures are medians over rounds; ratios are medians of ratios.
 Exit status: 0 when all targets are reached, 1 when one falls short, 2 when something could not be
@@ -30,13 +31,13 @@ FORMATS = ["F16", "Q8_0", "Q5_0"]
 
 
 class Options(argparse.Namespace):
-    """The command line, and the values derived from it."""
+    """Holds the command line, and the values derived from it."""
 
     tree = TREE
 
     def model(self, shape, kind):
-        """A model of random weights that writes 100 tokens per window. The file is made if
-        needed."""
+        """Returns the file of a model of random weights that writes 100 tokens per window; makes it
+        if needed."""
         path = self.models / ("whisper-%s-%s.bin" % (shape, kind))
         if not path.exists():
             print("making %s" % path, file=sys.stderr, flush=True)
@@ -48,7 +49,7 @@ class Options(argparse.Namespace):
         return path
 
     def peer(self, name):
-        """The path of a program of whisper.cpp, or None if it was not given."""
+        """Returns the path of a program of whisper.cpp, or None if it was not given."""
         path = self.whisper and self.whisper / name
         return path if path and os.access(path, os.X_OK) else None
 
@@ -61,7 +62,7 @@ def parse(argv):
     add("--whisper", type=pathlib.Path, metavar="DIR", help="programs of whisper.cpp, built natively")
     add("--python", metavar="PATH", help="one with numpy, openai-whisper, torch, transformers")
     add("--pytest", metavar="PATH", default=sys.executable,
-        help="the Python of the tests, with pytest (this one)")
+        help="the Python of the tests, with pytest (the one that runs this script)")
     add("--part", action="append", dest="parts", choices=list(PARTS), help="only this one")
     add("--shape", action="append", dest="shapes", choices=SHAPES, help="of speed (all)")
     add("--format", action="append", dest="formats", choices=FORMATS, help="of speed (all)")
@@ -76,7 +77,8 @@ def parse(argv):
     add("--rounds", type=int, default=3, metavar="N", help="turns of all programs (3)")
     add("--clients", type=int, default=4, metavar="N", help="at once (4)")
     add("--client-shape", default="base", choices=SHAPES, help="model of clients, F16 (base)")
-    add("--hours", type=float, default=3, metavar="N", help="the file of memory (3)")
+    add("--hours", type=float, default=3, metavar="N",
+        help="length of the file of the part memory (3)")
     add("--large", action="store_true", help="parity of large-v3 as well: 14 GB, half an hour")
     add("--sentences", type=int, default=100, metavar="N", help="of words (100)")
     add("--lock", metavar="FILE", help="locked (flock) while something is timed")

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Compares transcription with whisper.cpp and the whisper package, prints each figure with its
-# target, and exits non-zero when one falls short.
+# Compares transcription with whisper.cpp and the whisper package. Prints each figure with its
+# target, and exits non-zero when a figure misses its target.
 #
 #   audio.sh [--build DIR] [--whisper DIR] [--python PYTHON] [--part PART]... [OPTION]...
 #

@@ -70,7 +70,8 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The best time is reported, too: other load makes times longer, never shorter. */
+/* Prints the median and also the best time, because other load makes times longer, never
+ * shorter. */
 static void report(struct bench *b, const char *what)
 {
     qsort(b->laps, b->n_laps, sizeof(b->laps[0]), by_value);
@@ -154,7 +155,7 @@ static void encode_windows(struct bench *b, uint32_t n, unsigned n_times)
     }
     for (unsigned i = 0; i < b->n_laps; i++)
         b->laps[i] /= n;
-    report(b, n > 1 ? "a window of several there" : "a window in the encoder");
+    report(b, n > 1 ? "one of several windows in the encoder" : "a window in the encoder");
 }
 
 static void measure(struct bench *b, unsigned n_windows, unsigned n_tokens)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Simulates caches: replays traces of requests in a store of a given size, with the policy of the
- * cache service and with other policies.
+ * Simulates caches: replays traces of requests in a store of a given size, once with the policy of
+ * the cache service and once with each other policy.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -16,15 +16,14 @@
 
 static const char usage[] =
     "usage: cache-sim [OPTION]… TRACE…\n"
-    "Replays traces (Mooncake's or Qwen-Bailian's format) and prints which part of the blocks "
-    "that\n"
-    "were asked for was kept, for plain LRU, the service's policy and others, at sizes that are a\n"
-    "part of the trace's different blocks.\n"
-    "  --store N   also by the service's own store, N blocks in a PUT; the gain is that of it\n"
-    "  --halves    also each half of a trace by itself\n"
-    "  --partial   also blocks that a prompt does not fill, which the service never keeps\n"
-    "  --sizes     2,5,10,20\n"
-    "  --need      how much better than LRU it must be (8)\n";
+    "Replays traces (in the format of Mooncake or Qwen-Bailian). Prints which part of the\n"
+    "requested blocks was in the cache, for plain LRU, the service's policy and other policies,\n"
+    "with caches of some percent of the trace's different blocks.\n"
+    "  --store N   also replay in the service's own store, with N blocks in a PUT; print its gain\n"
+    "  --halves    also replay each half of a trace alone\n"
+    "  --partial   also count blocks that a prompt does not fill, which the service never stores\n"
+    "  --sizes     the sizes of the caches in percent (2,5,10,20)\n"
+    "  --need      the gain over LRU in percent that the policy must reach (8)\n";
 
 struct options {
     bool partial, halves;

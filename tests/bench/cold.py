@@ -6,10 +6,10 @@ text.
     cold.py [--build DIR] [--rounds N] [--max-ms N] [--max-mb N] [--copied] [--json] MODEL.gguf...
 
 Holds the sockets of gateway and chat, as systemd does, and starts each service on its first
-connection. The model is in the page cache: the first start, which does not count, reads it. With
---copied, the whole file is read beforehand, which leaves it in the page cache in smaller pages.
-After each answer the program reads the private memory of both services, that is, the pages that
-belong to no file. Exits non-zero when the median time or the memory is above a limit.
+connection. The first start does not count; it reads the model, which is then in the page cache.
+With --copied, the whole file is read beforehand, which leaves it in the page cache in smaller
+pages. After each answer the program reads the private memory of both services, that is, the pages
+that belong to no file. Exits non-zero when the median time or the memory is above a limit.
 """
 import argparse
 import json
@@ -33,7 +33,7 @@ def listen(path):
 
 
 def start_on_connection(sock, name, argv, log):
-    """Forks a process that becomes the service when a client connects; returns its id."""
+    """Forks a process that becomes the service when a client connects; returns its PID."""
     pid = os.fork()
     if pid:
         return pid
@@ -67,7 +67,7 @@ def read(path):
 
 
 def first_text(sock, body):
-    """Seconds from connect() to the first event that has text. Reads the whole answer."""
+    """Returns the seconds from connect() to the first event with text. Reads the whole answer."""
     data = json.dumps(body).encode()
     request = (b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
                b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(data)) + data
@@ -96,7 +96,8 @@ def has_text(answer):
 
 
 def private_bytes(pid):
-    """Memory of the process without pages of files; None without the permission to read it."""
+    """Returns the memory of the process without pages of files; None without the permission to read
+    it."""
     try:
         with open("/proc/%d/smaps_rollup" % pid) as f:
             rows = dict(line.split(":", 1) for line in f if ":" in line and "kB" in line)
@@ -174,7 +175,7 @@ def main():
     p.add_argument("--max-mb", type=float, help="limit of private memory, both services together")
     p.add_argument("--copied", action="store_true", help="read the whole model beforehand")
     p.add_argument("--json", action="store_true")
-    p.add_argument("--log", action="store_true", help="show what the services say")
+    p.add_argument("--log", action="store_true", help="show the messages of the services")
     p.add_argument("models", nargs="+", metavar="MODEL.gguf")
     args = p.parse_args()
     bad = False

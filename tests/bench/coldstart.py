@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The time from two services that do not run to the first token, and their private memory then.
+"""Measures the time from a connection, while gateway and chat do not run, to the first token, and
+the private memory of both services then.
 
-The figures of cold.py are compared with llama-server, which must start and load the model before it
-can take a request."""
+The figures of cold.py are compared with those of llama-server, which must start and load the model
+before it can take a request."""
 import time
 
 import cold
@@ -16,7 +17,7 @@ CONTEXT = 4096
 
 
 def llama_start(options, model):
-    """(seconds, private bytes) of one start of llama-server."""
+    """Returns (seconds, private bytes) of one start of llama-server."""
     with options.lock:
         begin = time.perf_counter()
         with LlamaServer(options.llama_server, model, options.threads, 1, CONTEXT,
@@ -39,7 +40,7 @@ def one_model(options, figures, name, model):
                        most=PRIVATE)
         row[2] = "%.0f MB" % ours["mb"]
     else:
-        figures.skipped("%s: private memory" % name, "it may only be read by root")
+        figures.skipped("%s: private memory" % name, "only root may read it")
     if not options.llama_server:
         return row + ["–", "–"]
     theirs = [llama_start(options, model) for _ in range(max(1, options.cold_rounds // 3))]
@@ -50,7 +51,7 @@ def one_model(options, figures, name, model):
 
 
 def cold_starts(options, figures):
-    figures.title("Both services asleep; medians of %d starts" % options.cold_rounds)
+    figures.title("Neither service runs; medians of %d starts" % options.cold_rounds)
     rows = []
     stories = options.data / "models/stories260K/stories260K.gguf"
     for name, model in (("stories260K", stories), ("0.6B", options.model(options.preset))):

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints each figure by which the CPU engine is judged, its target, and whether it is reached.
+"""Prints each figure by which the CPU engine is judged, its target, and whether the target is
+reached.
 
-Programs are only compared within one run, in which they take turns: machines are shared, and their
-memory may be half as fast a minute later. Figures are medians over rounds; ratios are medians of
-ratios. Exit status: 0 when all targets are reached, 1 when one falls short, 2 when something could
-not be run.
+Programs are only compared within one run, in which they take turns, because other users may halve
+the speed of a machine's memory a minute later. Figures are medians over rounds; ratios are medians
+of ratios. Exit status: 0 when all targets are reached, 1 when one falls short, 2 when something
+could not be run.
 """
 import argparse
 import datetime
@@ -30,12 +31,12 @@ PARTS = {"decode": engine.decode, "prefill": engine.prefill, "clients": serving.
 
 
 class Options(argparse.Namespace):
-    """The command line, and the values derived from it."""
+    """Holds the command line, and the values derived from it."""
 
     forgotten = set()
 
     def model(self, preset):
-        """The model of random weights stored as @preset. The file is made if needed."""
+        """Returns the file of the model of random weights stored as @preset; makes it if needed."""
         path = self.models / ("%s-%s.gguf" % (self.shape, preset))
         if not path.exists():
             print("making %s" % path, file=sys.stderr, flush=True)
@@ -49,8 +50,8 @@ class Options(argparse.Namespace):
 
     def forget(self, path):
         """Drops a model from the page cache before its first use, so that all programs read pages
-        of the same size. A file that was just written has small pages. A file that is read through
-        a mapping has huge pages if the file system supports them."""
+        of the same size. A file that was just written has small pages in the cache. A file that is
+        read through a mapping has huge pages if the file system supports them."""
         if path not in self.forgotten:
             self.forgotten.add(path)
             with open(path, "rb") as f:
@@ -125,7 +126,7 @@ def machine(threads):
 
 
 def provenance(options):
-    """A line for the documentation: the machine, the instruction set, and the date."""
+    """Returns a line for the documentation: the machine, the instruction set, and the date."""
     isa = engine.run_json([options.sconce, "bench", "--peak", "-r", 1, "--json"])["isa"]
     return "%s, %s, %d rounds, %s:" % (machine(options.threads), isa, options.rounds,
                                        datetime.date.today().isoformat())

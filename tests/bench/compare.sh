@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Compares this build with the limits of the machine, with llama.cpp and with ik_llama.cpp, prints
-# each figure with its target, and exits non-zero when one falls short.
+# Compares this build with the limits of the machine, with llama.cpp and with ik_llama.cpp. Prints
+# each figure with its target, and exits non-zero when a figure misses its target.
 #
 #   compare.sh [--sconce PATH] [--llama-bench PATH] [--ik-bench PATH] [--llama-server PATH]
 #              [--part decode|prefill|clients|cold|growth]... [OPTION]...

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the throughput of an embedder with that of others: llama-server on the same GGUF file,
-and torch.
+"""Compares the throughput of an embedder with that of llama-server on the same GGUF file, and with
+that of torch.
 
 Each program gets sentences of 4 to 60 words in requests of 1, 8, 64 and 512, on two threads; the
 programs take turns. Exits non-zero when a ratio is below its goal: 3 to llama-server, 2 to torch.
@@ -27,7 +27,7 @@ GOALS = {"llama-server": 3.0, "torch": 2.0}
 
 
 def sentences(n=1024):
-    """Lines of words from the documents of this project."""
+    """Returns lines of words from the documents of this project."""
     docs = pathlib.Path(__file__).resolve().parents[2] / "docs"
     words = " ".join(p.read_text() for p in sorted(docs.rglob("*.md"))).split()
     rng = random.Random(7)
@@ -94,7 +94,7 @@ class Llama:
 
 
 class Torch:
-    """Like sentence-transformers, sorts texts by length and pads each to the longest of its
+    """Sorts texts by length, as sentence-transformers does, and pads each to the longest of its
     batch."""
 
     def __init__(self, directory):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Python embedder for embed_service.py, run as a process of the Python that has its packages.
+"""Is a Python embedder for embed_service.py, which runs it with the Python that has its packages.
 
     embed_peer.py sentence-transformers|onnxruntime MODEL_DIR
 

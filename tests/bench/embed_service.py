@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares the embed service with llama-server, sentence-transformers and onnxruntime.
 
-Each program computes vectors of sentences of 4 to 60 words on two threads. They take turns. The
-embed service and llama-server answer HTTP; the Python libraries run in processes of their own.
+Each program computes vectors of sentences of 4 to 60 words on two threads. The programs take turns.
+The embed service and llama-server answer HTTP; the Python libraries run in processes of their own.
 Exits non-zero when a goal is missed.
 """
 import argparse
@@ -43,7 +43,8 @@ def sentences(n=1200):
 
 
 class Http:
-    """A server of POST /v1/embeddings; `resume` begins its turn and `rest` ends it."""
+    """Represents a server of POST /v1/embeddings; `resume` begins its turn and `rest` ends the
+    turn."""
 
     def __init__(self, port):
         self.port = port
@@ -288,11 +289,12 @@ def main():
     p = argparse.ArgumentParser(prog="embed.sh", description=__doc__.split("\n\n")[0])
     p.add_argument("--model", required=True, help="a directory in Hugging Face layout, or a GGUF file")
     p.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
-    p.add_argument("--llama-server", help="its program")
-    p.add_argument("--gguf", help="the same model for it, where --model is a directory")
-    p.add_argument("--hf", help="the same model for PYTHON, where --model is a file")
-    p.add_argument("--python", help="one with sentence-transformers and onnxruntime")
-    p.add_argument("--pytest", default=sys.executable, help="the Python of the tests (this one)")
+    p.add_argument("--llama-server", help="the program of llama-server")
+    p.add_argument("--gguf", help="the model for llama-server, if --model is a directory")
+    p.add_argument("--hf", help="the model for PYTHON, if --model is a file")
+    p.add_argument("--python", help="a Python with sentence-transformers and onnxruntime")
+    p.add_argument("--pytest", default=sys.executable,
+                   help="the Python of the tests (that of this script)")
     p.add_argument("--q8", action="store_true", help="weights of Q8_0: cosines from %g on are good" %
                    GOAL_COSINE_Q8)
     p.add_argument("--part", action="append", choices=list(PARTS))

@@ -6,7 +6,7 @@ import subprocess
 
 from figures import median
 
-# Formats with targets, and formats that are measured for information.
+# Formats with targets, and formats that are measured only for information.
 TARGETED = ("Q4_K_M", "Q8_0", "Q4_0", "Q5_K", "Q6_K")
 INFORMATION = ("F16", "BF16")
 
@@ -30,14 +30,14 @@ def sconce_bench(sconce, model, threads, *args):
 
 
 def peer_bench(path, model, threads, *args):
-    """Tokens per second of one test of llama-bench, from llama.cpp or ik_llama.cpp."""
+    """Returns the tokens per second of one test of llama-bench, from llama.cpp or ik_llama.cpp."""
     rows = run_json([path, "-m", model, "-t", threads, "-ngl", "0", "-o", "json", *args])
     return rows[-1]["avg_ts"]
 
 
 class Turns:
-    """Rounds in which each program measures once, one right after the other. Every second round
-    has the reverse order, so that no program always comes first."""
+    """Runs rounds in which each program measures once, one right after the other. Every second
+    round has the reverse order, so that no program always comes first."""
 
     def __init__(self, options, programs):
         self.options = options
@@ -57,7 +57,7 @@ def ratio(ours, theirs):
 
 
 def peers(options, *args):
-    """Functions that measure the peers whose programs were given, by name."""
+    """Returns functions that measure the peers whose programs were given, by name."""
     found = {}
     for name, path in (("llama.cpp", options.llama_bench), ("ik_llama.cpp", options.ik_bench)):
         if path:
@@ -71,16 +71,16 @@ def cells(results, name):
 
 
 def fractions(measured, steady):
-    """Part of the bound that each run reached: its own bound, or with @steady the highest of
-    all."""
+    """Returns which part of the bound each run reached: of its own bound, or with @steady of the
+    highest bound of all runs."""
     highest = max(bound for _, _, bound in measured)
     return [part * (bound / highest if steady else 1) for _, part, bound in measured]
 
 
 def compare(options, figures, part, title, measure, extra, targets):
-    """Measures one part for all formats. @measure: model → (tok/s, fraction of the bound, bound);
-    @targets: (percent of the bound, its name, {peer: ratio}, unit of the bound, whether the
-    machine always reaches that bound)."""
+    """Measures one part ("decode" or "prefill") for all formats. @measure: model → (tok/s, fraction
+    of the bound, bound); @targets: (percent of the bound, its name, {peer: ratio}, unit of the
+    bound, whether the machine always reaches that bound)."""
     percent, bound, ratios, unit, steady = targets
     figures.title(title)
     rows, bounds = [], []
@@ -95,7 +95,8 @@ def compare(options, figures, part, title, measure, extra, targets):
         of_bound = 100 * median(fractions(results["sconce"], steady))
         results["sconce"] = ours
         figures.figure("%s %s" % (part, preset), median(ours), "tok/s")
-        known = not (info and part == "prefill")  # products of floats have a different peak
+        # The measured peak is that of integers; products of floats have a different peak.
+        known = not (info and part == "prefill")
         if known:
             figures.figure("%s %s, of the %s" % (part, preset, bound), of_bound, "%",
                            least=None if info else percent)

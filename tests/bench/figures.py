@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measured figures and their targets: lines for people, and tables for the documentation."""
+"""Reports measured figures and their targets: lines for people, tables for the documentation."""
 import json
 import math
 import os
@@ -15,19 +15,20 @@ def median(values):
 
 
 def percentile(values, part):
-    """The smallest of the values that is not exceeded by at least @part of them."""
+    """Returns the smallest of the values that is not exceeded by at least @part of them."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(part * len(ordered)) - 1)] if ordered else 0.0
 
 
 def cpu_clock():
-    """Sums of the times of all CPUs, as in proc_stat(5): user, nice, system, idle, …, steal."""
+    """Returns the times of all CPUs together, as in proc_stat(5): user, nice, system, idle, …,
+    steal."""
     with open("/proc/stat") as f:
         return [int(x) for x in f.readline().split()[1:9]]
 
 
 class Figures:
-    """All figures of a run; `n_short` is how many missed their target."""
+    """Collects all figures of a run; `n_short` is how many missed their target."""
 
     def __init__(self):
         self.n_ok = self.n_short = self.n_skipped = 0
@@ -39,8 +40,8 @@ class Figures:
         self.clock = cpu_clock()
 
     def tell_machine(self):
-        """Prints the part of the CPU time that the host took since the title, and the idle part. A
-        run in which the host took much is not reliable."""
+        """Prints which part of the CPU time since the title the host of this virtual machine took,
+        and which part was idle. A run from which the host took much time is not reliable."""
         before, now = self.clock, cpu_clock()
         total = max(1, sum(now) - sum(before))
         self.note("of the CPUs' time the host took %.1f %%, idle were %.1f %%; load %.1f"
@@ -71,13 +72,14 @@ class Figures:
         self.rows.append({"name": name, "skipped": why})
 
     def failed(self, name, why):
-        """Reports a figure that could not be measured, which counts as short."""
+        """Reports a figure that could not be measured; such a figure counts as one that missed its
+        target."""
         self.n_short += 1
         print("  %-58s failed: %s" % (name, why), flush=True)
         self.rows.append({"name": name, "failed": why, "verdict": "short"})
 
     def table(self, section, header, rows, note=""):
-        """A Markdown table for a section of docs/benchmarks.md, and a sentence below it."""
+        """Adds a Markdown table for a section of docs/benchmarks.md, and a sentence below it."""
         lines = ["| %s |" % " | ".join(header), "|%s" % ("---|" * len(header))]
         lines += ["| %s |" % " | ".join(str(cell) for cell in row) for row in rows]
         self.tables[section] = "\n".join(lines + (["", note] if note else []))
@@ -108,7 +110,7 @@ class Figures:
 
 
 def run(name, measure):
-    """Runs the program @name, whose work measure(figures) does. Exits with 0 when all targets are
+    """Runs the program @name: measure(figures) does its work. Exits with 0 when all targets are
     reached, 1 when one falls short, 2 when something could not be run."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # the exit stops the servers
     figures = Figures()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes GGUF files with only the standard library of Python, as fast as the disk can write."""
+"""Writes GGUF files with Python's standard library alone, as fast as the disk can write."""
 import struct
 
 ALIGNMENT = 32
@@ -25,8 +25,8 @@ def text(s):
 
 
 class GgufWriter:
-    """Collects keys and tensors, then writes them in one pass. A function for each tensor writes
-    its bytes during this pass."""
+    """Collects keys and tensors, then writes them in one pass. During this pass, a function for
+    each tensor writes the bytes of the tensor."""
 
     def __init__(self):
         self.keys = []
@@ -54,7 +54,8 @@ class GgufWriter:
         self.add(key, ARRAY, struct.pack("<IQ%di" % len(values), INT32, len(values), *values))
 
     def add_tensor(self, name, kind, rows, cols, write):
-        """@write(file): writes rows × row_bytes(kind, cols) bytes. Vectors have one row."""
+        """Adds a tensor. @write(file) writes its rows × row_bytes(kind, cols) bytes. Vectors have
+        one row."""
         self.tensors.append((name, kind, rows, cols, write))
 
     def head(self):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints each figure by which the Vulkan backend is judged, its target, and whether it is reached.
+"""Prints each figure by which the Vulkan backend is judged, its target, and whether the target is
+reached.
 
 Exit status: 0 when all targets are reached, 1 when one falls short or there was no time for it, 2
 when something could not be run.
@@ -36,10 +37,10 @@ WARM_START = 500  # ms
 
 
 class Options(argparse.Namespace):
-    """The command line, and the values derived from it."""
+    """Holds the command line, and the values derived from it."""
 
     def model(self, shape, preset):
-        """The model of random weights. The file is made if needed."""
+        """Returns the file of a model of random weights; makes it if needed."""
         path = self.models / ("%s-%s.gguf" % (shape, preset))
         if not path.exists():
             begin = time.monotonic()
@@ -108,8 +109,9 @@ def parse(argv):
 
 
 def environment(options):
-    """sconce caches compiled kernels in a directory of this run. With --lavapipe, only the software
-    driver is visible; llama.cpp uses it only if GGML_VK_VISIBLE_DEVICES names it."""
+    """Returns the environment of all programs. sconce caches compiled kernels in a directory of
+    this run. With --lavapipe, only the software driver is visible; llama.cpp uses this driver only
+    if GGML_VK_VISIBLE_DEVICES names it."""
     env = dict(os.environ, XDG_CACHE_HOME=options.cache)
     if options.lavapipe:
         drivers = glob.glob("/usr/share/vulkan/icd.d/lvp_icd*.json")
@@ -125,7 +127,7 @@ def sconce_bench(options, model, *args):
 
 
 def ours(options, model, streams):
-    """{test: tok/s} of sconce, and the bytes of weights that a token reads."""
+    """Returns {test: tok/s} of sconce, and the bytes of weights that a token reads."""
     found = {}
     for i, n in enumerate(options.prompts):
         decode = options.generate if i == 0 else 0
@@ -141,7 +143,7 @@ def ours(options, model, streams):
 
 
 def theirs(options, model):
-    """{test: tok/s} of llama.cpp, for the programs that were given."""
+    """Returns {test: tok/s} of llama.cpp, for the programs that were given."""
     found = {}
     if options.llama_bench:
         repeat = 1 if options.lavapipe else options.repeat
@@ -194,7 +196,7 @@ def one_model(options, figures, copy, shape, preset):
         others = theirs(options, model)
     cells = compare(options, figures, name, mine, others)
     part = 100 * bytes_token * mine["tg%d" % options.generate] / copy
-    figures.figure("%s, decoding, of the speed of copies" % name, part, "%",
+    figures.figure("%s, decoding, relative to the speed of copies" % name, part, "%",
                    least=OF_COPY if shape == SHAPES[-1] else None)
     # starts() needs the first model again.
     if (shape, preset) != (options.shapes[0], options.presets[0]):
@@ -219,11 +221,11 @@ def speeds(options, figures, copy):
     header = ["shape", "weights"]
     for test in tests:
         header += [test, "llama.cpp", "ratio"]
-    figures.table("lavapipe" if options.lavapipe else "gpu", header + ["of copies"], rows)
+    figures.table("lavapipe" if options.lavapipe else "gpu", header + ["share of copy speed"], rows)
 
 
 def first_token(options, model):
-    """Milliseconds from the start of a new process to the first text."""
+    """Returns the milliseconds from the start of a new process to the first text."""
     begin = time.perf_counter()
     with subprocess.Popen([str(a) for a in (options.sconce, "run", model, "--device",
                                             options.device, "-n", 1, "--temperature", 0, "Hello")],
@@ -278,7 +280,7 @@ def measure(figures):
         for path in list(options.made):
             options.drop(path)
         figures.save(options.docs, options.json)
-    figures.note("all of it took %.0f s" % (time.monotonic() - options.begin))
+    figures.note("the whole run took %.0f s" % (time.monotonic() - options.begin))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Compares the Vulkan backend on a GPU with that of llama.cpp, prints each figure with its target,
-# and exits non-zero when one falls short. One call measures everything in at most 9 minutes.
+# Compares the Vulkan backend on a GPU with that of llama.cpp. Prints each figure with its target,
+# and exits non-zero when a figure misses its target. One call measures everything in at most 9
+# minutes.
 #
 #   gpu.sh [--build DIR] [--llama-bench PATH] [--llama-batched-bench PATH] [OPTION]...
 #   gpu.sh --lavapipe --llama-bench PATH     uses the software driver, and few tokens

@@ -15,7 +15,7 @@ GENERATE = 32
 
 
 def contexts(options, figures, model):
-    """{(program, "read" or "write"): {context: tok/s}}"""
+    """Measures contexts; returns {(program, "read" or "write"): {context: tok/s}}."""
     found = {}
     rows = []
     for n in CONTEXTS:
@@ -48,7 +48,7 @@ def contexts(options, figures, model):
 
 
 def clients(options, figures, model):
-    """{program: {clients: tok/s}}"""
+    """Measures clients; returns {program: {clients: tok/s}}."""
     most = max(CLIENTS)
     found = {}
     waves = []

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Correctness of transcription: frames compared with those of the whisper package, tests that
-compare with other implementations, and the words that the model of this tree gets right."""
+"""Checks the correctness of transcription: frames compared with those of the whisper package, tests
+that compare with other implementations, and the words that the model of this tree gets right."""
 import os
 import pathlib
 import re
@@ -16,7 +16,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def run(argv, **more):
-    """(exit status, standard output and standard error)"""
+    """Returns (exit status, standard output and standard error)"""
     done = subprocess.run([str(a) for a in argv], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True, errors="replace", **more)
     return done.returncode, done.stdout
@@ -27,7 +27,7 @@ def last_line(text):
 
 
 def recordings(options):
-    """Paths of the recordings with 16 kHz, one channel, and 16 bits."""
+    """Returns the paths of the recordings with 16 kHz, one channel, and 16 bits."""
     for path in sorted((options.data / "speech").glob("*.wav")):
         with wave.open(str(path)) as f:
             if (f.getframerate(), f.getnchannels(), f.getsampwidth()) == (16000, 1, 2):
@@ -63,11 +63,12 @@ def front(options, figures):
         figures.failed("samples of all containers", last_line(said))
 
 
-# Name of a test of the build, its subject, and a pattern of the figures that it prints.
+# Each row has the name of a test of the build, its subject, and a pattern of the figures that it
+# prints.
 TESTS = [
     ("transcribe-encode-window", "the encoder's rows beside transformers", r"NMSE (\S+)"),
     ("transcribe-decode-texts", "the decoder's logits beside transformers", r"NMSE (\S+)"),
-    ("transcribe-rules", "what may be said next, on fixed logits", None),
+    ("transcribe-rules", "which tokens may follow, with fixed logits", None),
     ("transcribe-longform", "windows and times of long recordings beside whisper", None),
     ("transcribe-words", "times of words beside whisper", None),
     ("transcribe-transcriber", "requests alone and together", None),
@@ -106,7 +107,7 @@ def full_shapes(options, figures):
 
 
 def words(options, figures):
-    figures.title("Words of speech that the own model was not trained on")
+    figures.title("Words of speech that sconce-ears was not trained on")
     if not options.python:
         figures.skipped("held-out sentences", "no --python")
         return

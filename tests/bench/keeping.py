@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of the cache service that need no server: faults, hit rates, the size and speed of its
-index, and texts of all kinds of models."""
+"""Measures figures of the cache service that need no server: faults, hit rates, the size and speed
+of its index, and texts of all kinds of models."""
 import pathlib
 import random
 import re
@@ -11,7 +11,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 HIT_GAIN = 8  # %, over plain LRU
-MADE_GAIN = 0  # %, in generated traces, where LRU is near the optimum
+MADE_GAIN = 0  # %, over plain LRU in generated traces, where LRU is near the optimum
 AT_ONCE = 8  # blocks in a PUT
 MADE_REQUESTS = 4000
 INDEX_BYTES = 2500  # MB
@@ -19,7 +19,7 @@ LOOKUP = {100000: 1, 10000000: 3}  # number of blocks → ms to look up 512 of t
 
 
 def run(argv, seconds):
-    """(exit status, standard output and standard error)"""
+    """Returns (exit status, standard output and standard error)"""
     done = subprocess.run([str(a) for a in argv], stdout=subprocess.PIPE, timeout=seconds,
                           stderr=subprocess.STDOUT, text=True, errors="replace")
     return done.returncode, done.stdout
@@ -51,8 +51,8 @@ def models(options, figures):
 
 
 def made_traces(options):
-    """Generated traces of a consumer and of a business service, used when no real ones are
-    given."""
+    """Generates the traces of a consumer and of a business service, for runs without real
+    traces."""
     for kind in ("consumer", "business"):
         path = options.directory / ("made-%s.jsonl" % kind)
         with open(path, "wb") as f:
@@ -87,12 +87,13 @@ def traces(options, figures):
     rows = []
     for path in options.traces or made_traces(options):
         rows += trace_of(options, figures, path, HIT_GAIN if options.traces else MADE_GAIN)
-    figures.table("prefix-traces", ["trace", "room, of its blocks", "LRU", "sconce", "gain",
-                                    "optimum", "written, of LRU's"], rows)
+    figures.table("prefix-traces", ["trace", "cache size relative to all blocks", "LRU", "sconce", "gain",
+                                    "optimum", "bytes written relative to LRU"], rows)
 
 
 def index_of(options, n_blocks):
-    """MB of index on disk, peak memory in MB, and the worst median of looking up a chain in ms."""
+    """Returns the size of the index on disk in MB, peak memory in MB, and the worst median time of
+    looking up a chain in ms."""
     directory = options.directory / "index"
     try:
         status, said = run([options.build / "tests/bench/bench-cache-index", n_blocks, directory],

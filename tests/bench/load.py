@@ -2,8 +2,8 @@
 """Generates load with little work of its own: many streamed completions at once over raw HTTP/1.1,
 on one thread.
 
-It shares the machine with the servers that it measures. Therefore it does little work per event,
-and it reports how much of a CPU it used.
+The generator shares the machine with the servers that it measures. Therefore it does little work
+per event, and it reports how much of a CPU it used.
 """
 import asyncio
 import json
@@ -15,8 +15,8 @@ from figures import median, percentile
 
 
 def words(seed, n):
-    """Text of n short words that no other seed gives. Like usual words, each has one or two
-    tokens."""
+    """Returns a text of n short words that no other seed gives. Each has one or two tokens, as
+    usual words do."""
     rng = random.Random(seed)
     return " ".join("".join(rng.choices("etaoinshrdlu", k=2)) for _ in range(n))
 
@@ -35,14 +35,15 @@ def chat_request(model, text, n_tokens):
 
 
 def completion_request(model, text, n_tokens):
-    """@text is a string or a list of tokens."""
+    """Returns the bytes of a request. @text is a string or a list of tokens."""
     return request("/v1/completions", {
         "model": model, "prompt": text, "stream": True, "max_tokens": n_tokens, "temperature": 0,
         "ignore_eos": True, "stream_options": {"include_usage": True}})
 
 
 class Stream(asyncio.Protocol):
-    """One request and its streamed answer; `times` has the time at which each piece arrived."""
+    """Represents one request and its streamed answer; `times` has the time at which each piece
+    arrived."""
 
     def __init__(self, data):
         self.data = data
@@ -70,7 +71,7 @@ class Stream(asyncio.Protocol):
                 return
             self.head, self.buffer = head, rest
         if b" 200 " not in self.head.split(b"\r\n")[0] + b" ":
-            return  # this answer is evaluated when the connection ends
+            return  # such an answer is evaluated when the connection ends
         self.take_chunks()
 
     def take_chunks(self):
@@ -130,7 +131,7 @@ class Stream(asyncio.Protocol):
 
     @property
     def first(self):
-        """Seconds from before the connection to the first piece of text."""
+        """Returns the seconds from before the connection to the first piece of text."""
         return self.times[0] - self.begin
 
     def gaps(self, begin=0.0, end=float("inf")):
@@ -160,7 +161,7 @@ def one(address, data):
 
 
 class Wave:
-    """The results of clients that sent their requests at the same time."""
+    """Holds the results of clients that sent their requests at the same time."""
 
     def __init__(self, streams, cpu):
         self.seconds = max(s.end for s in streams) - min(s.begin for s in streams)
@@ -190,8 +191,8 @@ def wave(address, requests):
 
 
 class Gaps:
-    """Gaps between the pieces of one stream, alone and during the prefill of other prompts; and the
-    speed of this prefill."""
+    """Holds the gaps between the pieces of one stream, alone and during the prefill of other
+    prompts; and the speed of this prefill."""
 
     def __init__(self, alone, disturbed, others):
         self.n = len(disturbed)
@@ -204,8 +205,8 @@ class Gaps:
 
 
 def gaps(address, streaming, others, n_alone, seconds):
-    """One client streams. Once it has n_alone pieces, the other requests are sent, one after
-    another, for this number of seconds."""
+    """Measures gaps while one client streams. Once it has @n_alone pieces, sends the other
+    requests, one after another, for @seconds."""
 
     async def run():
         stream = await start(address, streaming)

@@ -7,8 +7,8 @@
 Quantized blocks are random bits, not the result of quantizing. Every block is valid, and the
 weights have the magnitude of a trained model's. Weights repeat after 65,521 blocks; this number is
 prime, so that the rows of a matrix begin at different blocks. The vocabulary is byte-level BPE of
-full size, because the time to open a model depends on it. Its words are made up, or read from the
-directory --tokenizer, which has vocab.json and merges.txt.
+full size, because the time to open a model depends on it. The words of the vocabulary are made up,
+or read from the directory --tokenizer, which has vocab.json and merges.txt.
 """
 import argparse
 import array
@@ -48,7 +48,8 @@ N_BLOCKS = 65521
 
 
 class Weights:
-    """Random weights of one kind with a standard deviation of about @std, repeated endlessly."""
+    """Holds random weights of one kind with a standard deviation of about @std, repeated
+    endlessly."""
 
     def __init__(self, rng, kind, std):
         self.size = KINDS[kind][2]
@@ -56,7 +57,8 @@ class Weights:
             data = self.blocks(rng, kind, std)
         else:
             data = self.floats(rng, kind, std)
-        # The data is repeated, so that a stretch past its end is one slice, and so are long ones.
+        # The data is repeated, so that long stretches, and stretches past the end of the data, are
+        # one slice.
         self.data = memoryview(data * 8)
         self.period = N_BLOCKS * self.size
         self.at = 0
@@ -92,7 +94,7 @@ class Weights:
 
 
 def tensor_type(preset, name, layer, n_layers):
-    """The format that llama-quantize would choose for this tensor."""
+    """Returns the format that llama-quantize would choose for this tensor."""
     if not preset.endswith("_M"):
         return preset
     base = preset[:-2]
@@ -103,7 +105,7 @@ def tensor_type(preset, name, layer, n_layers):
 
 
 def byte_tokens():
-    """The 256 characters that stand for bytes in byte-level BPE."""
+    """Returns the 256 characters that stand for bytes in byte-level BPE."""
     good = [*range(33, 127), *range(161, 173), *range(174, 256)]
     out, extra = {}, 0
     for b in range(256):
@@ -116,8 +118,8 @@ def byte_tokens():
 
 
 def made_up_merges(n):
-    """The tokens of the 256 bytes and of @n merges, and the merges. Each merge joins two earlier
-    tokens of ASCII; earlier tokens are chosen more often."""
+    """Returns the tokens of the 256 bytes and of @n merges, and the merges. Each merge joins two
+    earlier tokens of ASCII; earlier tokens are chosen more often."""
     rng = random.Random(7)
     tokens, merges = byte_tokens(), []
     space = chr(288)
@@ -158,7 +160,7 @@ BYTE = {c: b for b, c in enumerate(byte_tokens())}
 
 
 def is_text(token):
-    """Whether the token's bytes are UTF-8 by themselves."""
+    """Returns whether the token's bytes are UTF-8 by themselves."""
     try:
         bytes(BYTE[c] for c in token).decode()
     except UnicodeDecodeError:
@@ -191,7 +193,7 @@ def add_tokenizer(w, vocab, directory):
 
 
 class Model:
-    """A model file that is being built."""
+    """Represents a model file that is being built."""
 
     def __init__(self, shape, preset, seed, tokenizer):
         self.shape = SHAPES[shape]

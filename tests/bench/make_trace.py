@@ -8,9 +8,9 @@ Writes a synthetic trace of requests in the format of the Qwen-Bailian traces.
 It follows the description of a large provider's traffic in "KVCache Cache in the Wild" (Wang et
 al., USENIX ATC 2025). Programs send their own system prompt and one question; a few programs send
 most of these requests. People chat for a few turns, with exponentially distributed times between
-turns. A cache without limit could provide about 62 % of the blocks of consumers' traffic and 54 %
-of those of businesses' traffic. A tenth of the blocks makes about three quarters of the reuses. The
-program prints these figures of its trace on stderr.
+turns. A cache without limit could provide about 62 % of the blocks in the traffic of consumers and
+54 % of those in the traffic of businesses. A tenth of the blocks makes up about three quarters of
+the reuses. The program prints these figures for its own trace on stderr.
 """
 
 import argparse
@@ -23,10 +23,11 @@ import sys
 
 BLOCK = 16  # tokens
 
-# chats is the share of chats among new conversations. programs is the number of different programs,
-# which are chosen by Zipf's law, and system is the median number of tokens of their system prompts.
-# turns is the mean number of turns of a chat, and pause the mean time between turns in seconds.
-# asked and answered are the median numbers of tokens of a question and of an answer.
+# "chats" is the share of chats among new conversations. "programs" is the number of different
+# programs, which are chosen by Zipf's law, and "system" is the median number of tokens of their
+# system prompts. "turns" is the mean number of turns of a chat, and "pause" the mean time between
+# turns in seconds. "asked" and "answered" are the median numbers of tokens of a question and of an
+# answer.
 KINDS = {
     "consumer": dict(chats=0.7, programs=60, system=400, turns=2.1, pause=100, asked=170, answered=330),
     "business": dict(chats=0.12, programs=250, system=800, turns=2.5, pause=45, asked=620, answered=160),
@@ -50,7 +51,7 @@ def tokens(rng, median, sigma=1.0, least=8, most=24000):
 
 
 class Chat:
-    """One conversation: the blocks of its text so far, and its next turn."""
+    """Represents one conversation: the blocks of its text so far, and its next turn."""
 
     def __init__(self, rng, names, kind, programs, weights):
         self.rng, self.names, self.kind = rng, names, kind

@@ -23,7 +23,7 @@ SHAPES = {
     "large-v3": (1280, 20, 32, 32, 128, 51866),
     "turbo": (1280, 20, 32, 4, 128, 51866),
 }
-# number in a tensor's head, and in the file's
+# number in the head of a tensor, and in that of the file
 FORMATS = {"F32": (0, 0), "F16": (1, 1), "Q5_0": (6, 2008), "Q8_0": (8, 2007)}
 N_TEXT = 50257
 N_POSITIONS = 448
@@ -33,7 +33,8 @@ LOUD = 30  # the factor by which the weights of positions exceed all others
 
 
 def vocabulary():
-    """The bytes, then pairs of bytes, in order. They are not words, but all are different."""
+    """Returns the single bytes, and then pairs of bytes. The pairs are not words, but all are
+    different."""
     return [bytes([i]) if i < 256 else bytes([i >> 8, i & 255]) for i in range(N_TEXT)]
 
 
@@ -58,8 +59,8 @@ def encoded(x, kind):
 
 
 def what_comes_next(n_vocab):
-    """The token that each position selects. The prompt of the second window has all tokens of the
-    first one; prompts of later windows have the last 223 tokens."""
+    """Returns the token that each position selects. The prompt of the second window has all tokens
+    of the first window; prompts of later windows have the last 223 tokens."""
     begin = n_vocab - 1501
     letters = [a << 8 | b for a in range(ord("a"), ord("z") + 1) for b in range(ord("a"), ord("z") + 1)]
     out = [int(token) for token in np.random.default_rng(5).permutation(letters)[:N_POSITIONS]]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws small line plots as SVG, without a library. They follow the light or dark mode of the
+"""Draws small line plots as SVG, without a library. The plots follow the light or dark mode of the
 reader."""
 import math
 
@@ -21,7 +21,7 @@ svg { font: 11px system-ui, sans-serif; }
 
 
 def ticks(top):
-    """A few round numbers from 0 to at least @top."""
+    """Returns a few round numbers from 0 to at least @top."""
     unit = 10 ** math.floor(math.log10(top / 4))
     step = next(unit * m for m in (1, 2, 2.5, 5, 10) if unit * m * 4 >= top)
     return [step * i for i in range(int(math.ceil(top / step)) + 1)]
@@ -32,7 +32,8 @@ def short(x):
 
 
 def panel(x0, title, x_label, lines):
-    """@lines: name → {x: y}. The x axis is logarithmic (powers of two); the y axis starts at 0."""
+    """Draws a panel. @lines: name → {x: y}. The x axis is logarithmic (powers of two); the y axis
+    starts at 0."""
     xs = sorted({x for line in lines.values() for x in line})
     ys = ticks(max(y for line in lines.values() for y in line.values()))
     low, high = math.log2(xs[0]), math.log2(xs[-1])
@@ -65,7 +66,8 @@ def panel(x0, title, x_label, lines):
 
 
 def svg(panels):
-    """@panels: (title, label of x, {name: {x: y}}). Panels without a line are left out."""
+    """Returns an SVG. @panels: (title, label of x, {name: {x: y}}). It leaves out panels without a
+    line."""
     panels = [p for p in panels if any(p[2].values())]
     width = WIDTH * len(panels)
     out = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d">'

@@ -14,7 +14,7 @@ import time
 
 
 class Lock(contextlib.AbstractContextManager):
-    """A lock that is held during a measurement, for machines on which others measure too."""
+    """Holds a lock during a measurement, for machines on which other people measure, too."""
 
     def __init__(self, path):
         self.file = open(path, "w") if path else None
@@ -35,7 +35,7 @@ def free_port():
 
 
 class Program:
-    """A process with a log; `tell` returns the end of the log for error messages."""
+    """Represents a process with a log; `tell` returns the end of the log for error messages."""
 
     def __init__(self, argv, env=None):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="sconce-bench-"))
@@ -50,7 +50,7 @@ class Program:
         text = (self.dir / "log").read_text(errors="replace")
         return "%s\n%s" % (" ".join(self.argv), text[-3000:])
 
-    patience = 10  # seconds that it may take to exit
+    patience = 10  # seconds that the process may take to exit
 
     def close(self):
         self.process.send_signal(signal.SIGTERM)
@@ -70,7 +70,8 @@ class Program:
 
 
 def config_text(model, threads, context=0, sequences=0, blocks=None, more=()):
-    """@blocks: the directory of the cache service, or None without it. @more: lines for chat."""
+    """Returns a configuration. @blocks: the directory of the cache service, or None without it.
+    @more: lines for chat."""
     lines = ["models:", "  directories: [%s]" % model.parent, "  default: %s" % model.stem,
              "gateway:", "  tcp_access: open", "chat:", "  threads: %d" % threads]
     if context:
@@ -83,7 +84,7 @@ def config_text(model, threads, context=0, sequences=0, blocks=None, more=()):
 
 
 class Suite(Program):
-    """All services, started by `sconce serve` on a free port."""
+    """Runs all services, which `sconce serve` starts on a free port."""
 
     name = "sconce"
 
@@ -104,7 +105,7 @@ class Suite(Program):
 
 
 class LlamaServer(Program):
-    """llama-server with a slot and a context for each client, and without its prompt cache."""
+    """Runs llama-server with a slot and a context for each client, and without its prompt cache."""
 
     name = "llama-server"
 
@@ -119,7 +120,7 @@ class LlamaServer(Program):
 
 
 def wait_ready(program, path, seconds=120, pause=0.05):
-    """Waits until a GET of @path is answered with 200."""
+    """Waits until the server answers a GET of @path with 200."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if program.process.poll() is not None:

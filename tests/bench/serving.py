@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many clients at once through gateway and chat, compared with llama-server; and how evenly a
-stream of text arrives during the prefill of other prompts."""
+"""Measures many clients at once through gateway and chat, compared with llama-server, and how
+evenly a stream of text arrives during the prefill of other prompts."""
 import contextlib
 
 import load
@@ -16,7 +16,7 @@ LONG_CONTEXT = 8192
 
 
 def requests(name, model, seed, n_clients, n_words, n_tokens):
-    # No prompt is sent twice, since llama-server would have it cached.
+    # No prompt is sent twice, since llama-server would find a repeated prompt in its cache.
     return [load.chat_request(model, load.words("%s %s %d of %d" % (name, seed, i, n_clients),
                                                 n_words), n_tokens)
             for i in range(n_clients)]
@@ -110,9 +110,9 @@ def tell_gaps(figures, name, results):
     figures.figure("%s: p99 ÷ the median gap alone" % name, value, "×", most=GAP if ours else None)
     n_others = sum(g.n_others for g in results)
     if n_others > 0:
-        figures.figure("%s: meanwhile prompts are read at" % name,
+        figures.figure("%s: speed of reading these prompts" % name,
                        median([g.others_tok_s for g in results if g.n_others]), "tok/s")
-    figures.note("%d gaps in all, %d prompts to their end" % (sum(g.n for g in results), n_others))
+    figures.note("%d gaps, %d prompts that were read to their end" % (sum(g.n for g in results), n_others))
     cells = [1000 * median([f(g) for g in results])
              for f in (lambda g: g.median_alone, lambda g: g.median, lambda g: g.p99,
                        lambda g: g.longest)]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The speed of transcription compared with whisper.cpp: encoder, tokens, and several clients at
-once; and the memory that hours of speech take."""
+"""Measures the speed of transcription compared with whisper.cpp (encoder, tokens, and several
+clients at once), and the memory that hours of speech take."""
 import array
 import contextlib
 import http.client
@@ -27,7 +27,7 @@ BOUNDARY = "sconce-bench"
 
 
 def wav(seconds, rate=16000, width=2):
-    """A tone with noise: it has neither silence nor speech."""
+    """Makes a WAV file of a tone with noise, which has neither silence nor speech."""
     rng = random.Random(1)
     one = [round(6000 * math.sin(i * 0.05) + rng.uniform(-3000, 3000)) for i in range(rate)]
     second = (array.array("h", one).tobytes() if width == 2
@@ -41,8 +41,8 @@ def wav(seconds, rate=16000, width=2):
 # Models, measured one after the other
 
 def ours(options, model):
-    """(ms of a window, ms of a token, ms of a token of five texts each). The time of a window
-    includes the encoder and the keys and values of its memory, as in whisper.cpp."""
+    """Returns (ms of a window, ms of a token, ms of a token of five texts each). The time of a
+    window includes the encoder and the keys and values of its memory, as in whisper.cpp."""
     argv = [options.bench / "bench-whisper", model, "--threads", str(options.threads), "--windows",
             "3", "--tokens", "100"]
     if options.isa:
@@ -55,8 +55,8 @@ def ours(options, model):
 
 
 def theirs(options, program, model, path):
-    """(ms of a window, ms of a token) as whisper.cpp reports them with greedy decoding; or a
-    sentence that tells how it ended."""
+    """Returns (ms of a window, ms of a token) as whisper.cpp reports them with greedy decoding, or
+    a sentence that tells how whisper.cpp failed."""
     done = subprocess.run([program, "-m", model, "-f", path, "-t", str(options.threads), "-l", "en",
                            "-bs", "1", "-bo", "1", "-nf"], capture_output=True, text=True,
                           errors="replace")
@@ -66,7 +66,7 @@ def theirs(options, program, model, path):
     encode = re.search(r"encode time = +[\d.]+ ms / +(\d+) runs \( +([\d.]+) ms", said)
     decode = re.search(r"decode time = +[\d.]+ ms / +(\d+) runs \( +([\d.]+) ms", said)
     if not encode or not decode or int(decode[1]) < 50:
-        raise RuntimeError("whisper-cli tells no times, or few tokens: " + said[-500:])
+        raise RuntimeError("whisper-cli prints no times, or too few tokens: " + said[-500:])
     return float(encode[2]), float(decode[2])
 
 
@@ -81,7 +81,7 @@ def speed(options, figures):
             for kind in options.formats:
                 rows.append(one_model(options, figures, cli, shape, kind, f.name))
     figures.table("audio-speed", ["model", "weights", "window", "whisper.cpp", "ratio", "token",
-                                  "whisper.cpp", "ratio", "of five texts"], rows)
+                                  "whisper.cpp", "ratio", "token, five texts at once"], rows)
 
 
 def one_model(options, figures, cli, shape, kind, path):
@@ -116,7 +116,7 @@ def one_model(options, figures, cli, shape, kind, path):
 # Services
 
 class Ours(Program):
-    """All services, with one model for transcription."""
+    """Runs all services, with one model for transcription."""
 
     name, path = "sconce", "/v1/audio/transcriptions"
 
@@ -174,8 +174,8 @@ def post(server, body, timeout=600):
 
 
 def wave_of_clients(server, body, n):
-    """Seconds until n clients that start together all have their answers, and one of the
-    answers."""
+    """Returns the seconds until n clients that start together all have their answers, and one
+    answer."""
     texts = []
     threads = [threading.Thread(target=lambda: texts.append(post(server, body))) for _ in range(n)]
     begin = time.perf_counter()
@@ -211,7 +211,7 @@ def clients(options, figures):
     for k in (1, n):
         name, mine = "%d client%s" % (k, "s" if k > 1 else ""), seconds["sconce", k]
         speed_of = k * WINDOW / median(mine)
-        figures.figure(name + ", seconds of sound in one", speed_of, "×")
+        figures.figure(name + ", seconds of sound per second", speed_of, "×")
         row = [k, "%.4g ms" % (1000 * median(mine)), "%.4g" % speed_of, "–", "–"]
         if program:
             peer = seconds["whisper-server", k]
@@ -232,7 +232,7 @@ def clients(options, figures):
 # Memory
 
 def parents():
-    """{process: (its parent, its name)}"""
+    """Returns {process: (its parent, its name)}"""
     out = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError), open("/proc/%s/stat" % name) as f:
@@ -242,7 +242,7 @@ def parents():
 
 
 def process_of(root, name):
-    """The process of this name below @root; None if it does not exist yet."""
+    """Returns the process of this name below @root; None if it does not exist yet."""
     known = parents()
     for pid, (parent, comm) in known.items():
         while parent in known and parent != root:
@@ -283,18 +283,18 @@ def memory(options, figures):
         seconds = time.monotonic() - begin
         highest = status(pid, "VmHWM")
     if failed or len(samples) < 16:
-        figures.failed("memory", failed[0][:200] if failed else "it was over too soon")
+        figures.failed("memory", failed[0][:200] if failed else "the transcription ended too soon")
         return
     quarter = len(samples) // 4
-    # The form arrives during the first samples; it stays in memory until it is decoded.
+    # The form arrives while the first samples are taken, and stays in memory until it is decoded.
     first, last = median(samples[quarter // 2:quarter * 3 // 2]), max(samples[-quarter:])
-    figures.figure("seconds of sound in one", 3600 * hours / seconds, "×")
-    figures.figure("shared and private memory, in its first part", first, "MiB")
-    figures.figure("at its highest in the last quarter", last, "MiB")
-    figures.figure("of that, the form with its file", len(body) / 2**20, "MiB")
-    figures.figure("highest after 30 s, and after all", before, "MiB")
-    figures.figure("of the process, ever", highest, "MiB")
-    figures.figure("last quarter, in the first part", last / first, "×", most=FLAT)
+    figures.figure("seconds of sound per second", 3600 * hours / seconds, "×")
+    figures.figure("shared and private memory, in the first part", first, "MiB")
+    figures.figure("highest memory in the last quarter", last, "MiB")
+    figures.figure("the form with the file, a part of this memory", len(body) / 2**20, "MiB")
+    figures.figure("highest memory after the first 30 s", before, "MiB")
+    figures.figure("highest memory of the process at any time", highest, "MiB")
+    figures.figure("last quarter ÷ first part", last / first, "×", most=FLAT)
     figures.table("audio-memory", ["file", "form", "first part", "last quarter", "ratio"],
                   [["%g hours" % hours, "%.0f MiB" % (len(body) / 2**20), "%.0f MiB" % first,
                     "%.0f MiB" % last, "%.2f" % (last / first)]])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of the cache service with a model: prompts that are cached from before a restart, prompts
-that never repeat, and texts, which must be the same with and without the service."""
+"""Measures figures of the cache service with a model: prompts that were cached before a restart,
+prompts that never repeat, and texts, which must be the same with and without the service."""
 import http.client
 import mmap
 import os
@@ -27,7 +27,8 @@ TYPES = ["f16", "bf16", "q8_0", "q4_0", "fp8"]
 
 
 class Tiers(Suite):
-    """All services, with blocks in a directory. Their exit may take time for the last writes."""
+    """Runs all services, with blocks in a directory. The exit of the services may take time,
+    because they write the last blocks."""
 
     patience = 60
 
@@ -37,7 +38,7 @@ class Tiers(Suite):
         self.blocks = blocks
 
     def metric(self, name):
-        """The sum of a metric of the chat service; 0 if the service does not report it."""
+        """Returns the sum of a metric of the chat service; 0 if the service does not report it."""
         path = next(pathlib.Path(self.config_dir).rglob("chat.sock"))
         connection = http.client.HTTPConnection("localhost")
         connection.sock = socket.socket(socket.AF_UNIX)
@@ -66,7 +67,7 @@ class Tiers(Suite):
 
 
 def prompt(seed, n):
-    """A prompt of @n tokens that no other seed gives."""
+    """Returns a prompt of @n tokens that no other seed gives."""
     rng = random.Random(seed)
     return [rng.randrange(1000, 100000) for _ in range(n)]
 
@@ -94,7 +95,7 @@ def have_memory(n_bytes):
 
 
 def raw_bandwidth(path, n_times=3):
-    """Bytes/s of reading a file without the page cache: the fastest of @n_times runs."""
+    """Returns bytes/s of reading a file without the page cache: the fastest of @n_times runs."""
     return max(raw_bandwidth_once(path) for _ in range(n_times))
 
 
@@ -119,7 +120,7 @@ def raw_bandwidth_once(path, chunk=4 << 20, n_threads=8):
 
 
 class Known:
-    """A prompt that is computed once and requested again after restarts."""
+    """Represents a prompt that is computed once and requested again after restarts."""
 
     def __init__(self, options):
         self.options = options
@@ -131,7 +132,7 @@ class Known:
         return Tiers(self.options, self.blocks, len(self.tokens) + 256)
 
     def compute(self):
-        """Seconds to the first token with an empty cache."""
+        """Returns the seconds to the first token with an empty cache."""
         with self.suite() as s:
             s.ask(prompt(0, 128))  # reads the model's pages and computes its digest
             have_memory(MEMORY)
@@ -144,7 +145,7 @@ class Known:
         return answer.first
 
     def compute_another(self, seed):
-        """Seconds to the first token of a new prompt of the same length."""
+        """Returns the seconds to the first token of a new prompt of the same length."""
         with self.suite() as s:
             s.ask(prompt(0, 128))
             have_memory(MEMORY)
@@ -162,9 +163,9 @@ class Known:
             raise RuntimeError("%s: the text is another: %r, not %r" % (what, answer.text, self.text))
 
     def after_restart(self, what, prepare, is_running=False):
-        """Seconds to the first token, the same again with the blocks in memory, and the bytes
-        loaded by the first request. @is_running: another prompt starts the services and loads the
-        model before."""
+        """Returns the seconds to the first token, the seconds of a second request with the blocks
+        in memory, and the bytes that the first request loaded. @is_running: another prompt starts
+        the services and loads the model before."""
         prepare()
         with self.suite() as s:
             if is_running:
@@ -183,9 +184,9 @@ class Known:
 
 
 def disk_share(known):
-    """The percentage of the disk's bandwidth at which blocks are read, and that bandwidth. The same
-    prompt is sent a second time to measure the computation of the other tokens, which is
-    subtracted. Another prompt before it starts the services, so that the start is not measured."""
+    """Returns the percentage of the disk's bandwidth at which blocks are read, and this bandwidth.
+    A second request with the same prompt measures the computation of the other tokens, which is
+    subtracted. Another prompt starts the services before, so that their start is not measured."""
 
     def blocks_alone():
         os.sync()
@@ -222,14 +223,14 @@ def restart(options, figures):
         figures.figure("%s: times faster" % what, times_faster, "", least=OF_COLD[key])
         rows.append([what, "%.3f s" % median(times), "%.0f ×" % times_faster])
     figures.figure("the disk reads", 1e-6 * median(raws), "MB/s")
-    figures.figure("blocks are read at, of that", median(shares), "%", least=OF_DISK)
+    figures.figure("blocks are read at this share of it", median(shares), "%", least=OF_DISK)
     figures.table("prefix-restart", ["prefix of %d tokens" % known.n_known, "first token", "faster"],
-                  rows, "Blocks were read at %.0f %% of what the disk gives (%.0f MB/s)."
+                  rows, "Blocks were read at %.0f %% of the speed of the disk (%.0f MB/s)."
                   % (median(shares), 1e-6 * median(raws)))
 
 
 def turn(suite, seeds, options):
-    """Seconds for one new prompt after another."""
+    """Returns the seconds that new prompts take, one after another."""
     with options.lock:
         begin = time.perf_counter()
         for seed in seeds:
@@ -238,7 +239,7 @@ def turn(suite, seeds, options):
 
 
 def fresh(options, figures):
-    figures.title("Prompts of %d tokens that never come again; %d turns"
+    figures.title("Prompts of %d tokens, none of which is repeated; %d turns"
                   % (options.fresh_prompt, options.fresh_rounds))
     ratios, seed = [], 1000
     context = options.fresh_prompt + 512
@@ -255,11 +256,11 @@ def fresh(options, figures):
                 seed += 4
             ratios.append(times[on] / times[off])
         kept = on.metric("sconce_chat_kept_blocks_total")
-    figures.figure("time with tiers, of that without", median(ratios), "", most=FRESH)
+    figures.figure("time with tiers ÷ time without tiers", median(ratios), "", most=FRESH)
     figures.note("%.3f to %.3f; %d blocks were kept meanwhile" % (min(ratios), max(ratios), kept))
     figures.table("prefix-fresh", ["prompts of %d tokens" % options.fresh_prompt,
-                                   "time, of that without tiers"],
-                  [["that never come again", "%.3f (%.3f to %.3f)"
+                                   "time relative to no tiers"],
+                  [["not repeated", "%.3f (%.3f to %.3f)"
                     % (median(ratios), min(ratios), max(ratios))]])
 
 
@@ -275,7 +276,7 @@ def text_of(options, blocks, more, tokens):
 
 
 def texts(options, figures):
-    figures.title("The same text with and without, greedy")
+    figures.title("Greedy texts with and without the cache service")
     tokens = prompt(7, 10 * BLOCK + TAIL)
     for kv_type in TYPES:
         more = ["kv_type: %s" % kv_type]

@@ -137,7 +137,7 @@ static int add_request(struct reader *r, const json_t *line, struct inf_err *ret
     if (!r->partial)
         n = MIN(n, full);
     if (n > UINT32_MAX || t->n_blocks > UINT32_MAX - 2 - n)
-        return bad(r, reterr, "this is more blocks than can be counted");
+        return bad(r, reterr, "the trace has more blocks than can be counted");
     e = ARRAY_GROW(t->requests, r->cap_requests, t->n_requests + 1);
     if (e == 0)
         e = add_blocks(r, ids, n, reterr);
@@ -167,7 +167,7 @@ static int add_line(struct reader *r, const char *text, size_t n, struct inf_err
         return err_set(reterr, EINVAL, "line %" PRIu64 ", column %d: %s", r->line, why.column,
                        why.text);
     if (!json_is_object(line)) {
-        e = bad(r, reterr, "an object of a trace was expected");
+        e = bad(r, reterr, "an object was expected");
     } else {
         if (!r->format) {
             r->format = format_of(line);
@@ -200,9 +200,9 @@ static int read_lines(struct reader *r, FILE *f, struct inf_err *reterr)
             return e;
     }
     if (ferror(f))
-        return err_set(reterr, EIO, "line %" PRIu64 ": it cannot be read", r->line + 1);
+        return err_set(reterr, EIO, "line %" PRIu64 ": the file cannot be read", r->line + 1);
     if (r->t->n_requests == 0)
-        return err_set(reterr, EINVAL, "there are no requests in it");
+        return err_set(reterr, EINVAL, "the trace has no requests");
     return 0;
 }
 

@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Builds checkkern with the kernels of AArch64 and runs it under qemu-user, on a CPU without and on
-# one with the dot product instructions. Exits 77 (skipped) without a cross compiler or qemu.
-# ARM64_CC and ARM64_RUN name other ones. The arguments are passed to checkkern.
+# Builds checkkern with the kernels of AArch64 and runs it under qemu-user, once on a CPU without
+# the dot product instructions and once on a CPU with them. Exits 77 (skipped) without a cross
+# compiler or qemu. ARM64_CC and ARM64_RUN name another compiler and another emulator. The script
+# passes its arguments to checkkern.
 set -eu
 
 cc=${ARM64_CC:-aarch64-linux-gnu-gcc}
@@ -23,7 +24,7 @@ flags="-std=gnu17 -O3 -D_GNU_SOURCE -fno-math-errno -fno-strict-aliasing -ffp-co
 flags="$flags -fno-tree-reassoc -fno-tree-ter -Wall -Wextra -Werror"
 flags="$flags -Wno-missing-field-initializers"
 
-# A family of kernels has a reference, a file that selects a variant, and one file per rung.
+# A family of kernels has a reference, a file that selects a variant, and one file per ISA level.
 base=
 for ref in "$kernels"/*/*-ref.c; do
     base="$base $ref ${ref%-ref.c}.c"

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Check of the attention kernels
+ * Checks the attention kernels.
  *
- * Scores and values of a block are compared with the reference, and must be the same bit for bit
- * whichever rows share a call. Quantising and the steps of the softmax are checked, too.
+ * The check compares scores and values of a block with the reference. The bits of scores and values
+ * must not depend on the rows that share a call. The check also covers quantising and the steps of
+ * the softmax.
  */
 
 #include <math.h>
@@ -17,7 +18,7 @@
 #include "core/cpu.h"
 #include "harness.h"
 
-/* A tile of rows and a block, with their memory. */
+/* Struct block_case holds a tile of rows and a block, with their memory. */
 struct block_case {
     const struct attn_fns *fns;
     enum codec format;
@@ -38,8 +39,8 @@ static void put(enum codec format, void *to, size_t i, float x)
         elem_ref.bf16_store((uint16_t *)to + i, &x, 1);
 }
 
-/* Fills a head with noise. Formats with scales get random bytes, since any bytes are a valid block,
- * except the NaN of FP8, which is never stored. Numbers are at most about 3. */
+/* Fills a head with noise. Formats with scales get random bytes, because all bytes are valid in a
+ * block except the NaN of FP8, which is never stored. Numbers are at most about 3. */
 static void fill_head(struct check *ck, const struct block_case *c, void *head)
 {
     const size_t n = (size_t)c->hd * c->bt, n_bytes = n * codec_info(c->format)->n_bits / 8;
@@ -101,7 +102,8 @@ static void block_done(struct check *ck, struct block_case *c)
     ck->n_cases++;
 }
 
-/* Token ranges that rows can see: all of the block, causal attention's staircase, a window. */
+/* Sets the token ranges that rows can see: all of the block, the staircase of causal attention, a
+ * window. */
 static void fill_ranges(struct check *ck, struct block_case *c)
 {
     const uint32_t group = 1 + rng_u32(&ck->rng) % 3, kind = rng_u32(&ck->rng) % 3;
@@ -166,11 +168,12 @@ static void check_scores(struct check *ck, const struct block_case *c)
         for (uint32_t t = c->range[i].lo; t < c->range[i].hi; t++) {
             const size_t at = (size_t)i * c->bt + t;
 
-            /* Terms are normal: 6 of them bound the mean magnitude generously. */
+            /* Terms are normally distributed, so 6 per term is a generous bound of their
+             * magnitudes. */
             compare(ck, c, "score", i, t, args.s[at], expected[at],
                     tolerance_sum(c->hd + 1, 4, 6.0 * (c->hd + 1)));
             if (memcmp(&alone[at], &args.s[at], sizeof(float)) != 0)
-                check_fail(ck, "%s M %u head_dim %u: neighbors change a score",
+                check_fail(ck, "%s M %u head_dim %u: other rows change a score",
                            codec_info(c->format)->name, c->M, c->hd);
         }
 }
@@ -202,8 +205,8 @@ static void check_values(struct check *ck, const struct block_case *c)
                     tolerance_sum(c->bt + 1, 4, 6.0 * (c->bt + 1)));
         }
     if (memcmp(alone, args.o, n * sizeof(float)) != 0)
-        check_fail(ck, "%s M %u head_dim %u: neighbors change a value", codec_info(c->format)->name,
-                   c->M, c->hd);
+        check_fail(ck, "%s M %u head_dim %u: other rows change a value",
+                   codec_info(c->format)->name, c->M, c->hd);
 }
 
 static void one_block(struct check *ck, const struct attn_fns *fns, enum codec format, uint32_t M,
@@ -227,7 +230,7 @@ static void one_block(struct check *ck, const struct attn_fns *fns, enum codec f
     block_done(ck, &c);
 }
 
-/* Tables that this ISA level can use: some need an additional CPU flag. */
+/* Finds the tables that this ISA level can use; some tables need an additional CPU flag. */
 static size_t tables(const struct check *c, const struct attn_fns *ret[2])
 {
     ret[0] = attn_pick(c->flags);
@@ -252,8 +255,8 @@ void check_attention(struct check *c)
                                   tokens[rng_u32(&c->rng) % ARRAY_SIZE(tokens)]);
 }
 
-/* Quantized numbers and their scales equal those of the reference, except where a quotient lies
- * half way between two integers and the scale was rounded differently. */
+/* Checks that quantized numbers and their scales equal those of the reference, except where a
+ * quotient lies half way between two integers and the scale was rounded differently. */
 void check_quantise(struct check *c)
 {
     enum { N = 96 };
@@ -282,7 +285,8 @@ void check_quantise(struct check *c)
     }
 }
 
-/* Error of e = exp(x): x is a difference rounded to float, which changes e by |x| roundings. */
+/* Returns the error of e = exp(x). x is a difference rounded to float, which changes e by |x|
+ * roundings. */
 static double exp_tolerance(float e)
 {
     const double x = e > 0 ? -log((double)e) : 104;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Check of the loops that measure the machine: each variant must read every word exactly once. */
+/* Checks the loops that measure the machine: each variant must read every word exactly once. */
 
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +26,7 @@ void check_limits(struct check *c)
     for (size_t i = 0; i < ARRAY_SIZE(streams); i++) {
         for (size_t j = 0; j < ARRAY_SIZE(aheads); j++) {
             if (ops->read(g.data, size, streams[i], aheads[j]) != expected)
-                check_fail(c, "%u streams, %zu bytes ahead: not the words of the memory",
+                check_fail(c, "%u streams, %zu bytes ahead: the words are not those in memory",
                            streams[i], aheads[j]);
             c->n_cases++;
         }

@@ -20,7 +20,7 @@
 #include "quant/dtype.h"
 #include "weights.h"
 
-/* One product with its buffers. */
+/* Struct product holds one product with its buffers. */
 struct product {
     enum inf_dtype dtype;
     uint32_t M, N, K;
@@ -84,7 +84,7 @@ static void product_done(struct check *c, struct product *p)
                    p->N, p->K);
 }
 
-/* Element k of a prepared row. */
+/* Returns element k of a prepared row. */
 static double act_value(const struct product *p, uint32_t m, uint32_t k)
 {
     const uint8_t *row = (const uint8_t *)p->args.act + m * p->args.act_stride;
@@ -106,8 +106,8 @@ static double act_value(const struct product *p, uint32_t m, uint32_t k)
     return (double)d * (int8_t)row[k % 32];
 }
 
-/* The sum of the magnitudes of the terms of element (m, n), and the root of the sum of squares of
- * the sums of blocks of 32. @mags: the magnitudes of the weights of row n. */
+/* Computes the sum of the magnitudes of the terms of element (m, n), and the root of the sum of
+ * squares of the sums of blocks of 32. @mags: the magnitudes of the weights of row n. */
 static double magnitude(const struct product *p, uint32_t m, uint32_t n, const float *mags,
                         double *ret_root)
 {
@@ -173,7 +173,7 @@ static void compare_with_ref(struct check *c, struct product *p, const char *wha
                    sqrt(squares / (double)n_squares) * 0x1p24);
 }
 
-/* The lowest ISA level that is not the reference. */
+/* Returns the operations of the lowest ISA level that is not the reference. */
 static const struct matmul_ops *lowest_ops(void)
 {
     unsigned flags;
@@ -208,8 +208,8 @@ static void check_case(struct check *c, enum inf_dtype dtype, uint32_t M, uint32
         args.y = y;
         matmul_rows(lowest_ops(), &args, 0, N);
         if (memcmp(y, p.y.data, (size_t)M * N * sizeof(float)) != 0)
-            check_fail(c, "%s %s M %u N %u K %u: not the bits of %s", dtype_info(dtype)->name, what,
-                       M, N, K, matmul_ops_name(lowest_ops()));
+            check_fail(c, "%s %s M %u N %u K %u: the bits differ from those of %s",
+                       dtype_info(dtype)->name, what, M, N, K, matmul_ops_name(lowest_ops()));
     }
     product_done(c, &p);
     c->n_cases++;
@@ -236,7 +236,7 @@ void check_matmul(struct check *c)
     }
 }
 
-/* NaN in x gives NaN in y, in the same row only. */
+/* Checks that NaN in x gives NaN in y, in the same row only. */
 static void check_nan(struct check *c, enum inf_dtype dtype, float bad)
 {
     const struct matmul_ops *ops = matmul_ops_get(c->flags);
@@ -316,7 +316,7 @@ void check_matmul_invariance(struct check *c)
     check_batches(c, INF_DTYPE_F32, 40, 301);
 }
 
-/* Prepared rows have the same bits as the reference's. */
+/* Checks that prepared rows have the same bits as those of the reference. */
 void check_prepare(struct check *c)
 {
     const uint32_t K = 32 * 37;
@@ -362,7 +362,7 @@ static void bench_part(void *arg, unsigned i, unsigned n)
                 MIN(steps * (i + 1) / n * MATMUL_N_STEP, job->N));
 }
 
-/* Seconds of one product of M rows with weights of about @bytes. */
+/* Returns the seconds of one product of M rows with weights of about @bytes. */
 static double bench_product(struct check *c, enum inf_dtype dtype, uint32_t M, uint32_t K,
                             uint64_t bytes, uint32_t *ret_N, uint64_t *ret_bytes)
 {

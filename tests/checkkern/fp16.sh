@@ -43,7 +43,8 @@ done
 (cd "$work/first" && find . | cpio -o -H newc --quiet) >"$work/cd/isolinux/initrd"
 cp "$kernel" "$work/cd/isolinux/vmlinuz"
 cp "$loader" "$menu" "$work/cd/isolinux/"
-# Linux and Bochs disagree on how the state of some CPU units is saved. These options turn them off.
+# Linux and Bochs disagree on how the state of some CPU units is saved. These options turn the units
+# off.
 without="mitigations=off no5lvl nopku clearcpuid=lass,uintr,ibt,user_shstk,xsaves,xsavec,xsaveopt"
 cat >"$work/cd/isolinux/isolinux.cfg" <<EOF
 default linux
@@ -68,7 +69,7 @@ panic: action=fatal
 EOF
 # Bochs ends at a triple fault, by which Linux reboots here.
 $alone "$bochs" -q -f "$work/bochsrc" >"$work/screen" 2>&1 </dev/null || true
-# Linux panics when its first process ends. Its message may cut the last line.
+# Linux panics when its first process ends. The message of this panic may cut the last line.
 sed -n 's/\[.*Kernel panic.*//; /^\(seed\|ok\|not ok\|checkkern\)/p' "$work/out"
 grep -aq 'exitcode=0x00000000' "$work/out" || {
     echo "checkkern failed, or did not run"

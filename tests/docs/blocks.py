@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples in the documents: fenced blocks of Markdown, .EX blocks of manual pages.
+"""Finds the examples in the documents: fenced blocks of Markdown, .EX blocks of manual pages.
 
 The first word of a fence is the language, the rest says how the tests treat the block:
 
@@ -39,7 +39,7 @@ class Block:
         return "%s:%d" % (self.path.relative_to(TREE), self.line)
 
     def problem(self):
-        """The problem of a block that is neither run nor excused; None if it has no problem."""
+        """Tells why a block is neither run nor marked `norun`; None if the block has no problem."""
         if self.language not in MODES:
             return "the language \"%s\" is not one of %s" % (self.language, ", ".join(MODES))
         if self.mode not in MODES[self.language]:
@@ -66,7 +66,7 @@ def markdown_blocks(path):
 
 
 def manual_text(line):
-    """A line of roff as the reader sees it."""
+    """Returns a line of roff as the reader sees it."""
     line = re.sub(r"\\f(\[\w*\]|.)", "", line)
     return line.replace("\\-", "-").replace("\\(aq", "'").replace("\\&", "").replace("\\e", "\\")
 

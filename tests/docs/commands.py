@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parses `sconce --help`: verbs, and the options of each. Reads the values of options in the
-sources."""
+"""Parses `sconce --help`: the verbs, and the options of each verb. Reads the values of options in
+the sources."""
 import re
 import shutil
 
@@ -17,7 +17,7 @@ def verbs(user):
 
 
 def options(user, verb):
-    """Options as they are typed, "-m" and "--model"; -h and --help left out."""
+    """Returns the options as they are typed ("-m" and "--model"), without -h and --help."""
     out = user.run(["sconce", verb, "--help"]).stdout
     found = set()
     for line in out.split("\n"):
@@ -30,13 +30,14 @@ def options(user, verb):
 
 
 def table(path, name):
-    """The strings of an array in a C file, or the first string of each of its rows."""
+    """Returns the strings of an array in a C file, or the first string of each of its rows."""
     text = re.search(r"\b%s\[\w*\] = \{(.*?)\};" % name, (TREE / path).read_text(), re.S)[1]
     return set(re.findall(r'\{[^{}"]*"([^"]+)"', text) or re.findall(r'"([^"]+)"', text))
 
 
 def option_values():
-    """The values of each option with a fixed set of them, and the verbs that have the option."""
+    """Returns, for each option with a fixed set of values, its values and the verbs that have
+    it."""
     return {
         "--isa": (["run", "bench"], table("libinfer/core/cpu.c", "rungs")),
         "--kv-type": (["run", "bench"],

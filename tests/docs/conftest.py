@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A user who has installed sconce, and that user's `sconce serve`."""
+"""Fixtures for a user who has installed sconce, and for that user's `sconce serve`."""
 import json
 import os
 import pathlib
@@ -28,7 +28,8 @@ def build():
 
 
 class User:
-    """A home with the bundled model, `sconce` on PATH, and no configuration."""
+    """Represents a user who has a home with the bundled model, `sconce` on PATH, and no
+    configuration."""
 
     def __init__(self, home, build):
         self.home = home
@@ -48,7 +49,8 @@ class User:
                         PATH="%s:/usr/bin:/bin:/usr/sbin:/sbin" % (home / "bin"))
 
     def text(self, block):
-        """The text of the block, with the default port replaced by that of this server."""
+        """Returns the text of the block, with the default port replaced by the port of this
+        server."""
         return re.sub(r"\b7266\b", str(self.port), block.text)
 
     def run(self, argv, timeout=180, **kw):
@@ -63,7 +65,7 @@ class User:
 
 
 def wait_listening(process, seconds=20):
-    """The port that `sconce serve` prints."""
+    """Waits until `sconce serve` prints its port, and returns the port."""
     end = time.monotonic() + seconds
     seen = ""
     while time.monotonic() < end:
@@ -95,15 +97,15 @@ def user(tmp_path_factory, build):
 
 @pytest.fixture(scope="session")
 def served(user):
-    """The user, while `sconce serve` runs on user.port."""
+    """Provides the user while `sconce serve` runs on user.port."""
     process = user.start(["sconce", "serve", "--listen", "127.0.0.1:0"])
     user.port = wait_listening(process)
-    # The examples show a loaded model.
+    # Loads the model, because the examples show a loaded one.
     question = {"model": "sconce-guide", "messages": [{"role": "user", "content": "Hello"}]}
     request = urllib.request.Request("http://127.0.0.1:%d/v1/chat/completions" % user.port,
                                      json.dumps(question).encode())
     urllib.request.urlopen(request, timeout=60).close()
-    # Reads its further log messages, so that the pipe does not fill up.
+    # Reads the further log messages of `sconce serve`, so that the pipe does not fill up.
     drain = subprocess.Popen(["cat"], stdin=process.stderr, stdout=subprocess.DEVNULL)
     yield user
     stop(process)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every example of the documents is run, or says why not."""
+"""Runs every example of the documents; an example that cannot be run says why."""
 import json
 import sys
 
@@ -26,8 +26,8 @@ def run_shell(user, block):
 
 
 def marked(block):
-    """The block as a parameter. `sconce bench` uses all processors, and takes minutes if it has to
-    share them, so it runs alone."""
+    """Returns the block as a parameter. A block with `sconce bench` runs alone: the command uses
+    all processors, and takes minutes if it has to share them."""
     alone = "sconce bench" in block.text
     return pytest.param(block, marks=pytest.mark.alone if alone else ())
 
@@ -89,7 +89,7 @@ def test_policy(user, block, tmp_path):
 
 
 def shape(value):
-    """Types and names of a JSON value; of an array, the shape of its first element."""
+    """Returns the types and names in a JSON value; for an array, the shape of its first element."""
     if isinstance(value, dict):
         return {k: shape(v) for k, v in value.items()}
     if isinstance(value, list):

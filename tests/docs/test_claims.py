@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims of the documents name the tests that prove them, as FILE::TEST, and these tests exist."""
+"""Checks that claims in the documents name existing tests, as FILE::TEST, that prove them."""
 import re
 import sys
 
@@ -31,7 +31,7 @@ def test_exists(path, name):
     assert has_test(path, name)
 
 
-def test_what_does_not_exist_is_found():
+def test_missing_tests_are_found():
     assert len(claims()) > 50
     assert not has_test("tests/docs/test_claims.py", "test_that_nobody_wrote")
     assert not has_test("tests/docs/nothing.py", "test_exists")
@@ -39,13 +39,13 @@ def test_what_does_not_exist_is_found():
 
 
 def sections(text):
-    """(title, text) of each section of a document."""
+    """Returns (title, text) of each section of a document."""
     parts = re.split(r"(?m)^## (.*)$", text)
     return list(zip(parts[1::2], parts[2::2]))
 
 
 def rows(text):
-    """Rows of tables as dictionaries, with the column headings as keys."""
+    """Yields the rows of tables as dictionaries, with the column headings as keys."""
     head = None
     for line in text.split("\n"):
         cells = [c.strip() for c in line.strip().strip("|").split("|")] if line[:1] == "|" else None
@@ -70,7 +70,7 @@ def test_no_row_is_without_its_test(document):
     assert len(found) > 20 or document != "security.md"
 
 
-def test_the_attempts_are_those_that_are_made():
+def test_the_tables_name_the_attacks_that_are_made():
     """The tables name the attacks of tests/attack, and the promises of tests/lib/walls.py."""
     promised, fewer = set(), set()
     for row in rows(SECURITY):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Completions offer the verbs and options that `--help` lists, in each shell that is installed."""
+"""Checks that completions offer what `--help` lists: verbs and options, in each installed shell."""
 import fcntl
 import os
 import pathlib

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The documents describe configuration keys as in the key table of services/common."""
+"""Checks that the documents describe the configuration keys as the table in services/common
+does."""
 import re
 import subprocess
 
@@ -14,13 +15,13 @@ TIMES = {"": 10**6, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**
 
 
 class Key:
-    """One row of the table, as `config-keys` prints it."""
+    """Holds one row of the key table, as `config-keys` prints it."""
 
     def __init__(self, row):
         self.name, self.type, self.least, self.most, self.default = row.split("\t")
 
     def number(self, text):
-        """A value of this key, as a number in the unit of the table."""
+        """Converts a value of this key to a number in the unit of the table."""
         units = {"size": SIZES, "time": TIMES, "number": {"": 1}}[self.type]
         digits, unit = re.fullmatch(r"([\d,]+) ?(\w*)", str(text)).groups()
         return int(digits.replace(",", "")) * units[unit]
@@ -37,14 +38,15 @@ def keys(build, user):
 
 
 def data_directories(text):
-    """Model directories, with the directory of this installation replaced by that of packages."""
+    """Returns the model directories, with the directory of packages in place of that of this
+    build."""
     return [re.sub(r".*/share/sconce/models$", "/usr/share/sconce/models", d)
             if not d.startswith("~") else d for d in text]
 
 
 def check_default(key, words):
     if key.type == "list" and key.name == "models.directories":
-        # HOME is not an absolute path here, so the table leaves out the user's own directory.
+        # The user's own directory is not in the table, because HOME is not an absolute path here.
         assert [w for w in words if not w.startswith("~")] == data_directories(key.default.split())
         assert words[0] == "~/.local/share/sconce/models"
     elif key.is_number():
@@ -73,7 +75,7 @@ def document_rows():
     for line in (TREE / "docs/configuration.md").read_text().split("\n"):
         if re.match(r"\| `\w+\.\w+` \|", line):
             cells = [c.strip() for c in line.strip().strip("|").split("|")]
-            assert cells[0].strip("`") not in rows, "%s stands there twice" % cells[0]
+            assert cells[0].strip("`") not in rows, "%s is described twice" % cells[0]
             rows[cells[0].strip("`")] = cells[1:]
     return rows
 
@@ -116,7 +118,8 @@ def test_the_shipped_file_sets_nothing():
 
 
 def uncommented():
-    """The shipped file with every key enabled; in a comment a space follows the #."""
+    """Returns the shipped file with every key enabled. A line with one space after the # is a
+    comment."""
     return re.sub(r"^#(?=\w|  )", "", shipped(), flags=re.M)
 
 
@@ -144,7 +147,7 @@ def test_the_shipped_file_is_accepted_with_every_key_in_force(user, tmp_path):
 
 
 def tries(key):
-    """Values at and beyond the limits of a key: (text, whether it is valid)."""
+    """Returns values at and beyond the limits of a key, each as (text, whether it is valid)."""
     if key.type == "choice":
         return [(w, True) for w in key.least.split()] + [("other", False)]
     if not key.is_number():

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The training corpus of sconce-guide agrees with the tables of the tree; no model is run."""
+"""Checks that the training corpus of sconce-guide agrees with the tables of the tree. No model
+runs."""
 import re
 import sys
 
@@ -38,8 +39,8 @@ def test_nothing_is_claimed_or_denied_against_the_tables(facts):
 
 
 def test_a_table_that_changes_is_noticed(monkeypatch, facts):
-    """Tests the check itself: new verbs and defaults change answers, and false denials are
-    found."""
+    """Tests the check itself: new verbs and defaults must change answers, and it must find false
+    denials."""
     verbs, keys = [*tables.verbs(), "pull"], {**tables.keys(), "chat.max_queue": "17"}
     monkeypatch.setattr(tables, "verbs", lambda: verbs)
     monkeypatch.setattr(tables, "keys", lambda: keys)
@@ -49,7 +50,7 @@ def test_a_table_that_changes_is_noticed(monkeypatch, facts):
     assert corpus.untrue(now) == ["pull: there is a verb pull"]
 
 
-def test_all_of_the_tables_is_told(said):
+def test_the_corpus_covers_all_tables(said):
     for verb in tables.verbs():
         assert f"`{verb}`" in said or f"sconce {verb}" in said, verb
     for path, _ in tables.routes():
@@ -82,7 +83,7 @@ def test_routes_in_answers_exist(facts):
 
 
 def test_keys_in_answers_exist(facts):
-    """`key: value` under `section:` is a key of that section."""
+    """Checks that each `key: value` under a `section:` is a key of that section."""
     for fact in facts.values():
         for names, section in re.findall(
                 r"((?:`?[a-z_]+(?:: [^`]*)?`(?:, | and | or )?)+) under `([a-z]+):`", fact.answer):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Manual pages: well formed, one per command, unit and file, with all existing options."""
+"""Checks manual pages: well formed, one per command, unit and file, with all existing options."""
 import re
 import subprocess
 
@@ -17,7 +17,7 @@ def text(page):
 
 
 def aliases():
-    """Other names of pages, as docs/meson.build installs them."""
+    """Returns the other names of pages, as docs/meson.build installs them."""
     names = dict(re.findall(r"\['([\w.-]+\.\d)', '([\w.-]+\.\d)'\]",
                             (TREE / "docs/meson.build").read_text()))
     for row in SERVICES:
@@ -60,7 +60,7 @@ def test_aliases_have_pages():
 
 
 def option_names(page):
-    """Options that have an entry in the section OPTIONS."""
+    """Returns the options that have an entry in the section OPTIONS."""
     part = re.search(r"^\.SH OPTIONS\n(.*?)(?=^\.SH |\Z)", text(page), re.M | re.S)
     heads = re.findall(r"^\.TP\n((?:\.(?:B|I|BR|BI|RB|IR) .*\n)+?)", part.group(1), re.M) if part else []
     return set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", " ".join(heads))) - {"-h", "--help"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links in the documents have targets, and files of the tree that they name exist."""
+"""Checks that links in the documents have targets, and that the files that they name exist."""
 import re
 
 import pytest
@@ -30,8 +30,7 @@ def test_links(page):
 
 
 def candidates(page):
-    """Words in backticks that are paths below a folder of the tree; words in capitals are
-    placeholders."""
+    """Yields words in backticks that are paths in the tree. Words in capitals are placeholders."""
     for word in re.findall(r"`([\w./-]+/[\w./-]*)`", prose(page)):
         if word.split("/")[0] in FOLDERS and not re.search("[A-Z]{4}", word):
             yield word

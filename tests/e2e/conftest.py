@@ -32,7 +32,7 @@ def guide():
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """A user without configuration, models or history."""
+    """Provides the home of a user without configuration, models or history."""
     for name in ("config", "data", "state"):
         (tmp_path / name).mkdir()
         monkeypatch.setenv(f"XDG_{name.upper()}_HOME", str(tmp_path / name))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line, as people and programs use it."""
+"""Tests the command line, as people and programs use it."""
 
 import json
 import os
@@ -86,7 +86,7 @@ def devices(sconce):
     return json.loads(run(sconce, "info", "--devices", "--json").stdout)
 
 
-def test_devices_are_told(sconce, home):
+def test_devices_are_listed(sconce, home):
     told = devices(sconce)
     cpu = told["devices"][0]
     assert cpu["name"] == "cpu" and cpu["memory_total"] > 0 and cpu["api"] is None
@@ -269,7 +269,7 @@ def test_bench_measures_the_machine(sconce, installed):
     assert run(sconce, "bench", "-m", "sconce-guide", "-p", "0", "-n", "0").returncode == 1
 
 
-def test_bad_configuration_is_told_with_line_and_column(sconce, installed):
+def test_bad_configuration_is_reported_with_line_and_column(sconce, installed):
     path = installed / "config/sconce"
     path.mkdir()
     (path / "sconce.yaml").write_text("chat:\n  thread: 2\n")
@@ -278,7 +278,7 @@ def test_bad_configuration_is_told_with_line_and_column(sconce, installed):
 
 
 class Serve:
-    """`sconce serve` on a port of its own."""
+    """Runs `sconce serve` on a port of its own."""
 
     def __init__(self, sconce, *args):
         self.process = subprocess.Popen(
@@ -318,7 +318,7 @@ def test_serve_starts_services_on_their_first_connection(sconce, installed):
         assert len(s.children()) == 1
         answer = s.ask("What is sconce?", temperature=0)
         assert len(answer["choices"][0]["message"]["content"]) > 10
-        # The gateway, the chat service, and the cache service that chat uses.
+        # The children are the gateway, the chat service, and the cache service that chat uses.
         assert len(s.children()) == 3
         other = Serve(sconce)
         assert other.ask("What is sconce?", temperature=0)["choices"] == answer["choices"]
@@ -345,7 +345,7 @@ def test_status_knows_services_that_this_gateway_never_asked(sconce, installed):
         assert told["chat_running"] and [m["name"] for m in told["models"]] == ["sconce-guide"]
         text = run(sconce, "status").stdout
         assert "chat     runs\n" in text and "embed    sleeps" in text and " wrote " in text
-        # Over TCP the gateway does not say, and there is no other source.
+        # Over TCP the gateway does not tell the states, and there is no other source.
         told = json.loads(run(sconce, "status", "--json", "--address", s.base + "/v1").stdout)
         assert told["services"]["chat"] == "unknown" and told["chat_running"] is None
     finally:

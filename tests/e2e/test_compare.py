@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tests/bench/compare.sh and gpu.sh run to their end, whatever the figures are, and write their
-results."""
+"""Tests that tests/bench/compare.sh and gpu.sh run to their end, whatever the figures are, and
+write their results."""
 import json
 import shutil
 import subprocess
@@ -43,7 +43,7 @@ def test_every_part_prints_its_figures(build, guide, tmp_path):
 @pytest.mark.full
 @pytest.mark.parametrize("software", [False, True])
 def test_the_gpu_is_judged(build, tmp_path, software):
-    """Runs on any Vulkan device that exists."""
+    """Runs gpu.sh on any Vulkan device that exists."""
     copy = build / "tests/bench/bench-copy"
     if not copy.exists() or subprocess.run([copy], capture_output=True).returncode:
         pytest.skip("no Vulkan device")

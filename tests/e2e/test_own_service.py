@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`sconce embed` and `sconce transcribe` without a gateway: they start a service of their own."""
+"""Tests `sconce embed` and `sconce transcribe` without a gateway: they start a service of their
+own."""
 
 import json
 import pathlib
@@ -70,15 +71,15 @@ def test_without_a_gateway_the_answer_is_the_same_as_with_one(sconce, installed)
         s.stop()
 
 
-def test_what_is_no_model_is_told(sconce, home):
+def test_paths_that_are_no_models_are_reported(sconce, home):
     out = run(sconce, "embed", "-m", str(home), "hello")
     assert out.returncode == 1 and f"{home} is not a model" in out.stderr
     out = run(sconce, "embed", "-m", "nothing", "hello")
     assert out.returncode == 1 and "'nothing'" in out.stderr
 
 
-def test_a_refusal_is_told_once(sconce, installed, guide):
-    """The service does not log what its answer says too."""
+def test_a_refusal_is_reported_once(sconce, installed, guide):
+    """The service does not log what its answer also says."""
     for words, told in ((("transcribe", "-m", guide, str(SOUND)), "is not a speech model"),
                         (("transcribe", "-m", "vectors", str(SOUND)), "is not a speech model"),
                         (("embed", "-m", str(SPEECH), "hello"), "makes no vectors")):
@@ -109,7 +110,7 @@ def test_a_signal_ends_the_service_too(sconce, installed, sent, status):
     p.stdin.write("one\ntwo\nthree\n")
     p.stdin.flush()
     assert json.loads(p.stdout.readline())["embedding"]
-    # The worker and the service.
+    # The children are the worker and the service.
     children = children_of(p.pid)
     assert len(children) == 2
     p.send_signal(sent)
@@ -118,7 +119,7 @@ def test_a_signal_ends_the_service_too(sconce, installed, sent, status):
     assert left_in_tmp() <= before
 
 
-def test_a_service_that_does_not_start_is_told(build, home, monkeypatch):
+def test_a_service_that_does_not_start_is_reported(build, home, monkeypatch):
     root = home / "programs"
     for name, text in (("cli/sconce", None), ("embed/sconce-embed", "#!/bin/sh\nexit 1\n")):
         (root / name).parent.mkdir(parents=True)
@@ -134,7 +135,7 @@ def test_a_service_that_does_not_start_is_told(build, home, monkeypatch):
     assert time.monotonic() - begin < 10
 
 
-def test_addresses_that_are_none(sconce, home):
+def test_invalid_and_dead_addresses(sconce, home):
     for address in ("http://127.0.0.1/v1", "127.0.0.1", "https://127.0.0.1:7266/v1", "unix:", ":",
                     "127.0.0.1:http", "http://127.0.0.1:7266/v2"):
         for verb in ("embed", "transcribe", "status"):

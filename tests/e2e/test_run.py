@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`sconce run` in a terminal: interrupts, a full context, unknown commands."""
+"""Tests `sconce run` in a terminal: interrupts, a full context, unknown commands."""
 
 import os
 import pty
@@ -31,7 +31,7 @@ def installed(home, guide):
 
 
 class Terminal:
-    """A conversation at a terminal."""
+    """Runs a conversation at a terminal."""
 
     def __init__(self, *argv):
         here, there = pty.openpty()
@@ -75,7 +75,7 @@ def talk(sconce, installed):
 
 
 def interrupted(sconce, seed):
-    """Exit status of an answer that is interrupted after its first byte."""
+    """Returns the exit status of an answer that is interrupted after its first byte."""
     p = subprocess.Popen([sconce, "run", "--device", "cpu", "--temperature", "2", "--repetition-penalty",
                           "1.5", "-c", "100000", "--seed", str(seed), "--raw", "sconce-guide",
                           "What is sconce?"], stdout=subprocess.PIPE)
@@ -107,7 +107,7 @@ def test_a_full_context_is_told_and_the_kept_beginning_is_in_the_cache(talk):
         assert i + 2 >= len(known) or known[i + 2] > known[i], known
 
 
-def test_an_answer_that_the_context_cuts_is_told(sconce, installed):
+def test_an_answer_that_the_context_cuts_is_reported(sconce, installed):
     out = run(sconce, "run", "--device", "cpu", "-c", "40", "sconce-guide", "How do I add a model?")
     assert out.returncode == 0 and "context of 40 tokens is full" in out.stderr
     out = run(sconce, "run", "--device", "cpu", "-n", "5", "sconce-guide", "How do I add a model?")
@@ -127,7 +127,7 @@ def test_a_saved_conversation_keeps_what_the_model_is_not_told(sconce, installed
     assert re.search(r"\b14\b", rows), rows
 
 
-def test_words_that_are_unknown_are_said_to_be(talk):
+def test_unknown_commands_are_reported(talk):
     t = talk("-n", "8")
     os.write(t.fd, b"/foo\n")
     assert 'no command "/foo"' in t.read_until("stops an answer")
@@ -137,7 +137,7 @@ def test_words_that_are_unknown_are_said_to_be(talk):
     assert "command" not in t.say("/usr/bin/sconce is what?")
 
 
-def test_speeds_of_few_tokens_are_not_told(sconce, installed):
+def test_speeds_of_few_tokens_are_not_shown(sconce, installed):
     out = run(sconce, "run", "--device", "cpu", "-v", "-n", "3", "sconce-guide", "What is sconce?")
     assert "tokens written]" in out.stderr and "tokens/s" not in out.stderr
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the files that `sconce run` writes to the user's disk."""
+"""Tests the files that `sconce run` writes to the user's disk."""
 
 import os
 import pty
@@ -22,7 +22,7 @@ def installed(home, guide):
 
 
 def files(home):
-    """The files that were created in the home beside the model: {path: mode}."""
+    """Returns the files in the home except the model: {path: mode}."""
     found = {}
     for path in home.rglob("*"):
         if "data" not in path.relative_to(home).parts and path.is_file():

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The list of services: what services/table.py refuses, and the options that follow from a row."""
+"""Tests the list of services: what services/table.py refuses, and the options that follow from a
+row."""
 import os
 import pathlib
 import re

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`sconce doctor` and `sconce setup` without systemd: with `sconce serve`, in images, and with
-every mistake that a user can make in files."""
+"""Tests `sconce doctor` and `sconce setup` without systemd: with `sconce serve`, in images, and
+with every mistake that a user can make in files."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from test_cli import Serve, run
 
 @pytest.fixture
 def alone(home, guide, monkeypatch):
-    """A user with one model and no service manager."""
+    """Provides a user with one model and no service manager."""
     monkeypatch.setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nonexistent")
     store = home / "data/sconce/models"
     store.mkdir(parents=True)
@@ -37,7 +37,7 @@ def of(findings, check, kind="broken"):
     return [f for f in findings if f["check"] == check and f["kind"] == kind]
 
 
-def test_no_door_is_found_and_serve_is_one(sconce, alone):
+def test_doctor_finds_no_endpoint_until_serve_runs(sconce, alone):
     findings = doctor(sconce)
     found = of(findings, "doors")
     # Several things are missing without systemd, but the command that repairs them appears once.
@@ -144,7 +144,7 @@ def test_a_service_that_its_policy_ended_is_told_by_serve(sconce, alone):
         s.stop()
 
 
-def test_wrong_words_are_usage(sconce, home):
+def test_wrong_arguments_print_the_usage(sconce, home):
     for words in (("doctor", "x"), ("doctor", "--nope"), ("setup", "everything"),
                   ("setup", "access"), ("setup", "access", "all"), ("setup", "--port", "0"),
                   ("setup", "key", "a", "b"), ("setup", "--user", "--root", "/tmp")):
@@ -160,7 +160,7 @@ def test_root_writes_nothing_into_the_home_of_another(sconce, home):
     assert files(home) == before
 
 
-# Setup in an image: it writes files only, and does not call systemd.
+# In an image, setup only writes files and does not call systemd.
 
 UNITS = {
     "sconce.target": "[Unit]\n[Install]\nWantedBy=multi-user.target\n",
@@ -187,7 +187,7 @@ def files(root):
             if not p.is_dir() or p.is_symlink()}
 
 
-def test_an_image_gets_its_doors(sconce, image):
+def test_an_image_gets_its_endpoints(sconce, image):
     out = run_setup(sconce, image, "access", "keys")
     assert out.returncode == 0, out.stderr
     system = image / "etc/systemd/system"

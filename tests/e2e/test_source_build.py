@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`meson setup` on systems without the optional dependencies, and the messages of the scripts that
-install packages. Nothing is compiled here."""
+"""Tests `meson setup` on systems without the optional dependencies, and the messages of the scripts
+that install packages. These tests compile nothing."""
 
 import os
 import pathlib
@@ -39,7 +39,7 @@ def test_tests_are_left_out_and_units_are_not(setup, tmp_path):
     assert "/usr/lib/systemd/system/sconce-chat.service" in plan
     assert "/usr/lib/systemd/user/sconce-chat.service" in plan
     if subprocess.run(["cc", "-print-multiarch"], capture_output=True).stdout.strip():
-        assert "does not look into /usr/lib64" in out.stdout
+        assert "does not search /usr/lib64" in out.stdout
 
 
 def test_a_prefix_where_systemd_finds_no_units_is_refused(setup):

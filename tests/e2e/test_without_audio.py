@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An installation without the package sconce-audio: audio requests get an error, and all else
-works."""
+"""Tests an installation without the package sconce-audio: audio requests get an error, and
+everything else works."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from test_cli import Serve, run
 
 @pytest.fixture
 def parts(build, home, guide, monkeypatch):
-    """The programs of a build directory without those of the audio service."""
+    """Provides the programs of a build directory without those of the audio service."""
     root = home / "programs"
     programs = ["services/cli/sconce"] + [row.build_path for row in SERVICES if row.name != "audio"]
     for path in programs:
@@ -34,7 +34,7 @@ def parts(build, home, guide, monkeypatch):
 
 
 def get_as_owner(path, target):
-    """The body of a GET over a unix socket, as its owner, who has all rights."""
+    """Returns the body of a GET over a unix socket, as its owner, who has all rights."""
     with socket.socket(socket.AF_UNIX) as s:
         s.settimeout(60)
         s.connect(str(path))

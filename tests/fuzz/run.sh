@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# tests/fuzz/run.sh BUILD [OUT]: runs each fuzzer of a build with -Dfuzz=true on a copy of its corpus,
-# as many at once as there are processors. OUT (fuzz-work) gets their findings, their logs (NAME.log), and
-# their exit statuses (NAME.status).
+# tests/fuzz/run.sh BUILD [OUT]: runs each fuzzer of a build with -Dfuzz=true on a copy of its
+# corpus, as many at once as there are processors. OUT (fuzz-work) gets the findings of the fuzzers,
+# their logs (NAME.log), and their exit statuses (NAME.status).
 #
 # FUZZ_SECONDS   how long each runs (10)
 set -u
@@ -25,7 +25,7 @@ sources() {
     hf-config) echo ../../libinfer/format/hf/config*.c ../../libinfer/format/hf/reader.c ;;
     hf-modules) echo ../../libinfer/format/hf/modules.c ../../libinfer/format/hf/adapters.c ;;
     models-task) echo ../../libinfer/format/hf/*.c ../../libinfer/format/gguf/*.c ;;
-    request) echo ../../services/chat/params.c ../../services/chat/messages.c ;;
+    request) echo ../../services/chat/api/*.c ;;
     safetensors) echo ../../libinfer/format/hf/safetensors.c ;;
     tokenizer-gguf) echo ../../libinfer/tokenizer/load-gguf.c ../../libinfer/tokenizer/pre-names.c ;;
     tokenizer-json) echo ../../libinfer/tokenizer/load-*.c ;;

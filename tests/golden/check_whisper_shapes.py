@@ -10,16 +10,16 @@ for the next tokens of the text, once with the rules for times and once without 
                    tokens must be the same.
     F16 Q8_0 Q5_0  These are .bin files; whisper-quantize makes the last two. The NMSE to the logits
                    of transformers in F32, with the same weights, must be at most 1e-4 (1e-3 for
-                   formats that are multiplied as whole numbers), or at most that of whisper.cpp. The
-                   tokens must be those of both programs, up to the first place where two tokens are
-                   so nearly equally likely that logits with such errors cannot decide.
+                   formats that are multiplied as whole numbers), or at most that of whisper.cpp.
+                   The tokens must be those of both programs, up to the first place where the most
+                   likely two tokens differ by less than the errors of the logits.
 
 If whisper.cpp crashes, the script reports it, but does not fail. It prints a line for each
 comparison, and exits with 1 if one of them fails.
 
-Needs: torch 2.x, transformers 5.x, safetensors, gguf, numpy, openai-whisper for its tokens; large-v3
-takes 14 GB of memory and of disk. Models are made one at a time in $BENCH_DIR, or the folder for
-temporary files, and removed.
+Needs: torch 2.x, transformers 5.x, safetensors, gguf, numpy, and openai-whisper for its tokens;
+large-v3 takes 14 GB of memory and of disk. The script makes one model at a time in $BENCH_DIR, or
+in the folder for temporary files, and removes it again.
 
     check_whisper_shapes.py --build BUILD [--whisper DIR] [--formats F32,F16] [--speech jfk.wav] [tiny ...]
 """
@@ -111,7 +111,8 @@ class Shape:
             decoder_start_token_id=self.ids["<|startoftranscript|>"], attn_implementation="eager")
 
     def tensors(self):
-        """(name of OpenAI, tensor) of all weights: numbers of one long row, read from other places."""
+        """Yields (OpenAI's name, tensor) of all weights. Each tensor has other numbers of one long
+        random row."""
         rng = np.random.default_rng(3)
         row = torch.from_numpy(rng.standard_normal(1 << 24, np.float32))
         at = 0
@@ -163,7 +164,7 @@ def read_tokens(path):
 
 
 def merges(tokens):
-    """The pair that each token was joined of."""
+    """Returns, for each token, the pair of tokens from which BPE made it."""
     ranks, out = {t: i for i, t in enumerate(tokens)}, []
     for token in tokens:
         parts = [bytes([b]) for b in token]
@@ -203,7 +204,7 @@ def write_directory(shape, tokens, out):
 
 
 def suppressed(shape):
-    """A few words, and all special tokens that are not text."""
+    """Returns the suppressed tokens: a few words, and all special tokens that are not text."""
     return [1, 7, 9, 50, 359, 3467] + [shape.ids[t] for t in (
         "<|startoftranscript|>", "<|translate|>", "<|transcribe|>", "<|startoflm|>",
         "<|startofprev|>", "<|nospeech|>")]
@@ -230,7 +231,7 @@ def write_bin(shape, tokens, out):
 
 
 def read_bin(path):
-    """(name of OpenAI, float32 tensor) of all weights of a .bin file."""
+    """Yields (OpenAI's name, float32 tensor) of all weights of a .bin file."""
     with open(path, "rb") as f:
         f.seek(48)
         n_mels, n_fft = struct.unpack("<2I", f.read(8))
@@ -266,8 +267,8 @@ def load_reference(shape, tensors):
 
 @torch.no_grad()
 def ask_reference(shape, model, frames, text, forced=None):
-    """Logits of @text, and the tokens of go-on with no rules and with those of times. @forced: the
-    logits of the tokens that follow as well."""
+    """Returns the logits of @text, and the next tokens, without rules and with the rules for times.
+    With @forced, also returns the logits along these tokens after @text."""
     model.generation_config.no_timestamps_token_id = shape.ids["<|notimestamps|>"]
     model.generation_config.eos_token_id = shape.ids["<|endoftext|>"]
     model.generation_config.bos_token_id = shape.ids["<|endoftext|>"]
@@ -316,8 +317,8 @@ def ask_ours(args, path, frames, text, *options):
 
 
 def peer(library, path, frames, text, n, threads, out):
-    """In a process of its own: whisper.cpp's logits of @text and what it goes on with."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # it tells much
+    """Computes whisper.cpp's logits of @text and its next @n tokens, in a process of its own."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # whisper.cpp prints many messages
     lib = ctypes.CDLL(str(library))
     lib.whisper_init_from_file.restype = ctypes.c_void_p
     lib.whisper_init_from_file.argtypes = [ctypes.c_char_p]
@@ -343,7 +344,7 @@ def peer(library, path, frames, text, n, threads, out):
 
 
 def ask_peer(args, path, frames, text):
-    """None: it crashed."""
+    """Returns what peer() computes, or None if whisper.cpp crashed."""
     out = multiprocessing.Queue()
     p = multiprocessing.Process(target=peer, args=(args.whisper / "libwhisper.so", path, frames,
                                                    text, N_GOES_ON, args.threads, out))
@@ -366,8 +367,9 @@ def same_until_end(a, b, end):
 
 
 def compare(ours, theirs, along, error, end):
-    """(whether it is good, words): tokens that are the same, or so until two are as likely as far as
-    logits with such an error can tell. @along: exact logits behind each of @ours."""
+    """Compares tokens; returns (whether they pass, a text about it). The tokens pass if they are
+    the same up to a place where the errors of the logits may have decided. @along: the exact logits
+    that precede each of @ours."""
     if same_until_end(ours, theirs, end):
         return True, "the same"
     i = next(i for i, (a, b) in enumerate(zip(ours, theirs)) if a != b)
@@ -387,7 +389,8 @@ def check_exact(args, shape, model, directory, frames, text):
 
 
 def check_bin(args, shape, model, path, kind, frames, text):
-    """@model: transformers with the weights of the file."""
+    """Compares a .bin file with @model, which is transformers' model with the weights of the
+    file."""
     ours, our_said = ask_ours(args, path, frames, text)
     want, said, along = ask_reference(shape, model, frames, text, our_said["greedy"])
     error, end = nmse(ours, want), shape.ids["<|endoftext|>"]
@@ -417,7 +420,7 @@ def read_speech(path):
 
 
 def noise():
-    """Ten seconds, louder and softer."""
+    """Makes ten seconds of noise, alternately louder and softer."""
     rng = np.random.default_rng(5)
     loud = np.repeat(rng.random(40, np.float32), 4000)
     return 0.3 * loud * rng.standard_normal(160000, np.float32)

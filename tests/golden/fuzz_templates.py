@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Random templates from a grammar, rendered by jinja2 and by us; prints what differs.
+"""Renders random templates from a grammar with jinja2 and with our renderer; prints what differs.
 
 usage: RENDER_CLI=build/tests/unit/chat/render-cli fuzz_templates.py [--seed S] [--n N]
 
@@ -144,7 +144,8 @@ class Gen:
             a = e(depth - 1, kind)
             return "(%s %s %s)" % (a, self.pick(CMPOPS), e(depth - 1, kind if self.r.random() < .7 else "list"))
         if r < .5:
-            # jinja2 folds slices of constants by other rules than it runs them, so only names here.
+            # jinja2 evaluates slices of constants by other rules when it compiles than when it
+            # runs, so this slices only names.
             if self.r.random() < .5:
                 return "%s[%s]" % (self.pick(ANY_VARS), self.pick(
                     ["1:", ":2", "::-1", "-2:", "1:3", "::2", ":-1", "5:1:-1", "-5::2", "i:", ":neg"]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Python's jinja2 makes of a chat template, set up as transformers does it, and our renderer.
+"""Renders chat templates with Python's jinja2, set up as in transformers, and with our renderer.
 
 Needs the packages jinja2 and transformers.
 """
@@ -19,7 +19,7 @@ class TooSlow(Exception):
 
 
 def oracle(template, variables, now=NOW):
-    """The text, or None where jinja2 raises anything at all."""
+    """Returns the rendered text, or None if jinja2 raises any exception."""
     def stop(*_):
         raise TooSlow
     signal.signal(signal.SIGALRM, stop)
@@ -40,7 +40,7 @@ def oracle(template, variables, now=NOW):
 
 
 class Ours:
-    """Our renderer behind a pipe; program: the build's tests/unit/chat/render-cli."""
+    """Runs our renderer behind a pipe. @program: tests/unit/chat/render-cli of the build."""
 
     def __init__(self, program):
         self.program = program
@@ -51,7 +51,7 @@ class Ours:
                                         stdout=subprocess.PIPE)
 
     def __call__(self, template, variables, now=NOW):
-        """(text or None, error or None)"""
+        """Returns (text or None, error or None)."""
         line = json.dumps({"template": template, "vars": variables, "now": now}) + "\n"
         self.process.stdin.write(line.encode())
         self.process.stdin.flush()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what the unit tests of libinfer/media compare with. All words are little-endian and have
-32 bits.
+"""Writes the expected results for the unit tests of libinfer/media. All words are little-endian and
+have 32 bits.
 
 audio/mel.bin has log-mel frames of some signals, computed by the math of Whisper's reference in
 double precision. For each signal and each number of bins it has a name in 16 bytes, the number of
@@ -43,7 +43,8 @@ N_FFT, HOP, PAD = 400, 160, 480000
 
 
 def noise(n):
-    """Noise of a linear congruential generator: silent, loud and quiet again."""
+    """Makes noise with a linear congruential generator: first silent, then loud, then quiet
+    again."""
     x, out = 1, np.empty(n)
     for i in range(n):
         x = (x * 1664525 + 1013904223) % 2**32
@@ -85,7 +86,8 @@ def write_mel(data):
 
 
 def vad_network(w, x, state):
-    """One step of Silero's network for 64 + 512 samples; the next state and a probability."""
+    """Computes one step of Silero's network for 64 + 512 samples; returns the next state and a
+    probability."""
     x = F.pad(x[None, None], (0, 64), mode="reflect")
     x = F.conv1d(x, w["stft_conv.weight"], stride=128)
     x = (x[:, :129] ** 2 + x[:, 129:] ** 2).sqrt()
@@ -119,7 +121,7 @@ def write_vad(data, silero):
 
 
 class Recorded:
-    """A model that says what it was told to say."""
+    """Stands in for a model: each call returns the next of the given values."""
 
     def __init__(self, values):
         self.values = iter(values)
@@ -132,7 +134,7 @@ class Recorded:
 
 
 def write_speech(silero):
-    # What utils_vad.py imports to read files is not needed here.
+    # utils_vad.py imports torchaudio to read files, which this script does not need.
     sys.modules.setdefault("torchaudio", types.ModuleType("torchaudio"))
     sys.path.insert(0, str(silero))
     from utils_vad import get_speech_timestamps

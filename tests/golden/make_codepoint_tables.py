@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes libinfer/tokenizer/codepoint-tables.h.
 
-The tokenizers that models were trained with carry Unicode tables of several ages. The system's
-libraries have Unicode 14 (PCRE2 10.42) and 15 (utf8proc 2.8). This script asks the `tokenizers`
-package (0.23) about every code point, and writes down where the package differs from these
-libraries. So texts are split in the same way everywhere. Needs: tokenizers==0.23.*, libutf8proc
-2.8, Python 3.11 (unicodedata 14.0).
+The tokenizers with which models were trained contain tables of several Unicode versions. The
+system's libraries have Unicode 14 (PCRE2 10.42) and 15 (utf8proc 2.8). This script asks the
+`tokenizers` package (0.23) about every code point, and writes down where the package differs from
+these libraries. With these tables we split texts exactly as the package does. Needs:
+tokenizers==0.23.*, libutf8proc 2.8, Python 3.11 (unicodedata 14.0).
 """
 import ctypes
 import sys
@@ -24,7 +24,7 @@ category = {c: CATEGORIES[u8.utf8proc_category(c)] for c in range(0x110000)}
 
 
 def matched(pre_tokenizer):
-    """The code points that a splitter that removes its matches takes away."""
+    """Returns the code points that a splitter removes when it removes its matches."""
     out = set()
     for i in range(0, len(CPS), 20000):
         block = CPS[i:i + 20000]
@@ -73,7 +73,8 @@ def decomposed(ch, options):
 
 
 def new_categories():
-    """Code points that got a category after Unicode 14, as (category, version)."""
+    """Returns {code point: (category, version)} of the code points that got a category after
+    Unicode 14."""
     full = {}
     for name in "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No P S Z Cf".split():
         for c in prop(name):
@@ -142,45 +143,45 @@ def main():
         "/* Made by tests/golden/make_codepoint_tables.py: how the tables of the reference",
         " * implementations differ from those of the system's libraries. */",
         "/* clang-format off */",
-        emit("uni_new", "uni_row", ranges(new, new), "Categories given after Unicode 14."),
+        emit("uni_new", "uni_row", ranges(new, new), "Categories assigned after Unicode 14."),
         emit("bert_punct_new", "codepoint_range", ranges(
             c for c in CPS if category[c][0] == "P" and c not in punct and c not in ascii_punct),
-            "Punctuation that the Unicode 8 table of BERT's splitter does not know."),
+            "Punctuation that is missing in the Unicode 8 table of BERT's splitter."),
         emit("bert_punct_old", "codepoint_range", ranges(
             c for c in punct if category[c][0] != "P" and c not in ascii_punct),
-            "What was punctuation then and is not now."),
+            "Punctuation in that table that is no longer punctuation."),
         emit("bert_control_new", "codepoint_range", ranges(
             c for c in CPS if category[c] in ("CC", "CF", "CO") and c not in (9, 10, 13)
             and bert.normalize_str("a" + chr(c) + "a") != "aa"),
-            "Cc, Cf and Co that BERT's clean-up keeps."),
+            "Characters of the categories Cc, Cf and Co that BERT's clean-up keeps."),
         emit("bert_accent_new", "codepoint_range", ranges(
             c for c in CPS if category[c] == "MN" and strip.normalize_str("a" + chr(c)) != "a"
             and nfd.normalize_str(chr(c)) == chr(c)),
-            "Mn that BERT's accent removal keeps."),
+            "Characters of the category Mn that BERT's accent removal keeps."),
         emit("bert_accent_old", "codepoint_range", ranges(
             c for c in CPS if category[c] != "MN" and strip.normalize_str("a" + chr(c)) == "a"),
-            "What BERT's accent removal takes for Mn though it is none."),
+            "Code points that BERT's accent removal treats as Mn although they are not."),
         emit("mark_new", "codepoint_range", ranges(
             c for c in CPS if category[c][0] == "M" and accents.normalize_str(chr(c)) != ""),
-            "M that StripAccents keeps; they have no combining class either (Unicode 9)."),
+            "Characters of the category M that StripAccents keeps. They have no combining class in Unicode 9."),
         emit("mark_old", "codepoint_range", ranges(
             c for c in CPS if category[c][0] != "M" and accents.normalize_str(chr(c)) == ""),
-            "What StripAccents takes for marks though it is none."),
+            "Code points that StripAccents treats as marks although they are not."),
         emit("numeric_new", "codepoint_range", ranges(c for c in numeric if category[c][0] != "N"),
-             "N of Unicode 16 and 17."),
+             "Characters of the category N that Unicode 16 and 17 added."),
         emit("word_more", "codepoint_range", ranges(
             c for c in words if not known(c, ("L", "M", "ND", "NL", "PC"))),
-            "Letters, marks, decimal digits and connectors apart: what else \\w takes."),
+            "Code points that \\w matches besides letters, marks, decimal digits and connectors."),
         emit("compat_new", "codepoint_range", ranges(
             c for c in CPS if nfkd.normalize_str(chr(c)) != decomposed(chr(c), 2 | 4 | 16)),
-            "Decompositions that came after the reference's tables."),
+            "Decompositions newer than the tables of the reference."),
         emit("lower_new", "uni_pair", [
             (c, ord(lower.normalize_str(chr(c)))) for c in CPS
             if len(lower.normalize_str(chr(c))) == 1
             and lower.normalize_str(chr(c)) != chr(u8.utf8proc_tolower(c))],
-            "Lower case of letters that utf8proc does not know."),
+            "Lower case of letters that utf8proc does not have."),
         emit("scripts", "uni_script", ranges(script, {c: "%d" % v for c, v in script.items()}),
-             "Scripts by number; ranges that are not here go with any script."),
+             "Scripts by number; ranges that are not listed match any script."),
         "/* clang-format on */",
         "",
     ]

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings for tests of the audio service: sentences that packaging/ears/sconce-ears was not trained
-on, spoken by libespeak-ng in voices that it knows, as Ogg Opus, and their texts.
+"""Makes recordings, as Ogg Opus, and their texts for tests of the audio service. libespeak-ng
+speaks sentences that packaging/ears/sconce-ears was not trained on, in voices that it was trained
+on.
 
 Needs: numpy, scipy; libespeak-ng 1.51, ffmpeg.
 Usage: make_ears.py [DIRECTORY]        (audio/ears beside this file)

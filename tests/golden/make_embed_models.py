@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the tiny random encoders of tests/golden/embed and what they make of a few texts.
+"""Makes the tiny random encoders of tests/golden/embed, and their results for a few texts.
 
-Each model is a directory in Hugging Face layout, with the modules of sentence-transformers if it
-has any. case.json has texts as ids and types, and the vectors or scores that transformers computes
-in double precision.
+Each model is a directory in Hugging Face layout, with modules of sentence-transformers for models
+that have them. case.json has texts as ids and types, and the vectors or scores that transformers
+computes from them in double precision.
 
 Needs: torch 2.x, transformers 5.x, sentence-transformers 6.x, safetensors, numpy. Run it in this directory:
 
@@ -82,12 +82,13 @@ MODELS = {
         **BERT, type_vocab_size=1, num_labels=1, rope_parameters=rope("default")), "score", []),
 }
 
-# Tokens that rankers of decoders are asked for.
+# The tokens whose logits are the score of a ranker that is a decoder.
 NO, YES = 7, 40
 
 
 def write_modules(out, width, pooling, dense, seed):
-    """The steps behind the model; returns them as functions."""
+    """Writes the modules that follow the model, and returns (weights, bias, activation) of the
+    dense ones."""
     gen = torch.Generator().manual_seed(seed + 500)
     modules = [("", "Transformer"), ("1_Pooling", "Pooling")]
     (out / "1_Pooling").mkdir()
@@ -118,7 +119,7 @@ def write_modules(out, width, pooling, dense, seed):
 
 
 def use_new_names(out):
-    """As Alibaba's own code has it, with a rotary base that is stretched."""
+    """Gives keys and tensors the names of Alibaba's own code, and stretches the rotary base."""
     path = out / "config.json"
     config = json.loads(path.read_text())
     config.pop("rope_parameters")
@@ -131,7 +132,7 @@ def use_new_names(out):
 
 
 def stretch(model):
-    """The rotation of such a config: rope type "ntk" is not among those of transformers."""
+    """Gives the model the rope type "ntk" of use_new_names(), which transformers does not have."""
     dim = model.config.hidden_size // model.config.num_attention_heads
     base, factor = 500.0, 2.0
     freq = 1.0 / (base * factor) ** (torch.arange(0, dim, 2).double() / dim)
@@ -140,7 +141,8 @@ def stretch(model):
 
 
 def use_old_gemma(path):
-    """As released, before transformers 5: both bases beside each other, a pattern for layers."""
+    """Writes the configuration as before transformers 5: both bases at the top level, a window
+    pattern."""
     config = json.loads(path.read_text())
     bases = config.pop("rope_parameters")
     config["rope_theta"] = bases["full_attention"]["rope_theta"]
@@ -151,7 +153,7 @@ def use_old_gemma(path):
 
 
 def fill_from_zero(model):
-    """Gemma's norms add 1 to what is stored."""
+    """Subtracts 1 from the weights of norms, because Gemma's norms add 1 to what is stored."""
     with torch.no_grad():
         for name, p in model.named_parameters():
             if name.endswith("norm.weight"):
@@ -219,11 +221,12 @@ def make(name, seed):
             ids = torch.randint(2, config.vocab_size, (1, n), generator=gen)
             types = torch.randint(0, n_types, (1, n), generator=gen)
             if len(texts) == len(LENGTHS):
-                # Padding inside a text: RoBERTa does not count it as a position.
+                # This text contains padding, which RoBERTa does not count as a position.
                 ids[0, [0, 3, 4]] = padding
             y = vector(model, ids, types, pooling, steps)
             if n_types == 1:
-                # What a tokenizer says of the second text of a pair; the model does not read it.
+                # A tokenizer gives type 1 to the second text of a pair; this model does not read
+                # types.
                 types[0, n // 2:] = 1
             texts.append({"ids": ids[0].tolist(), "types": types[0].tolist(),
                           "want": [float(f"{v:.9g}") for v in y.tolist()]})
@@ -232,7 +235,7 @@ def make(name, seed):
     print(f"{name}: {sum(f.stat().st_size for f in out.rglob('*') if f.is_file())} bytes")
 
 
-# What sentence-transformers saves of a model itself: name: (class, config, pooling).
+# Models that sentence-transformers saves itself: name: (class, config, pooling).
 SAVED = {
     "qwen3-saved": (Qwen3Model, Qwen3Config(
         **SMALL | dict(tie_word_embeddings=True), head_dim=8,
@@ -244,8 +247,9 @@ SAVED_LENGTH = 20
 
 
 def make_saved(name, seed):
-    """Directories as sentence-transformers writes them: a class without a head, and the length at
-    which texts are cut beside the tokenizer alone. Texts are cut and computed by it, too."""
+    """Lets sentence-transformers write a directory: the class has no head, and only the tokenizer's
+    configuration has the length at which texts are cut. sentence-transformers also cuts the texts
+    and computes the vectors."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import (Normalize, Pooling,
                                                                    Transformer)
@@ -285,8 +289,9 @@ ADAPTED = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down
 
 
 def make_jina(name, seed):
-    """jina-embeddings-v4 as it is stored: the language model, a projector, adapters of all tasks in
-    one file, and things of images. A task's model has its matrices added to the others."""
+    """Makes a model in the form of jina-embeddings-v4: the language model, a projector, adapters of
+    all tasks in one file, and tensors for images. The model of a task is the language model plus
+    the matrices of the task's adapter."""
     out = OUT / name
     shutil.rmtree(out, ignore_errors=True)
     (out / "adapters").mkdir(parents=True)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes tiny random models for late interaction of tests/golden/embed: "colbert" as ColBERT's own code
-stores them, "colbert-modern" as sentence-transformers does.
+"""Makes the tiny random late-interaction models of tests/golden/embed: "colbert" in the format of
+ColBERT's own code, and "colbert-modern" in that of sentence-transformers.
 
 case-late.json has queries and documents with their vectors of tokens, and the score of each query
 and document: the sum of the best cosines. sentence-transformers computes them in double precision.
@@ -135,7 +135,8 @@ def write_case(out):
     case = {"query": texts_of(model, "query", QUERIES),
             "document": texts_of(model, "document", DOCUMENTS)}
     vectors = {"query": model.encode_query(QUERIES), "document": model.encode_document(DOCUMENTS)}
-    # The same without the tokens being seen, which fill the text up: layers have windows.
+    # The encoder does not attend to the tokens that fill these texts up. Layers with windows need
+    # this case.
     model[0].query_expansion = {"strategy": "min", "attend": False, "length": 14}
     case["unseen"] = texts_of(model, "query", ["b", "abc x"])
     case["scores"] = [[float((torch.as_tensor(q) @ torch.as_tensor(d).T).max(1).values.sum())

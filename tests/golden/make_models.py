@@ -4,8 +4,8 @@
 
 Each model is a directory in Hugging Face layout. The weights are in F32, except those of one model
 in BF16. Each directory has two more files: tokens.bin (int32), and logits.bin (float32, [tokens,
-vocabulary]), which transformers computes in double precision. Weights are random, by a seed per
-model, and wide enough that every part of the model shows in the logits.
+vocabulary]), which transformers computes in double precision. Weights are random, with a seed for
+each model, and large enough that every part of the model affects the logits.
 
 Needs: torch 2.x, transformers 5.x, safetensors, numpy. Run it in this directory:
 
@@ -68,13 +68,13 @@ MODELS = {
             "sliding_attention", "full_attention", "sliding_attention"],
         rope_parameters=rope("yarn", 10000.0, factor=2.0, attention_factor=1.25,
                              original_max_position_embeddings=24)), {"dtype": torch.bfloat16}),
-    # A Mistral with layer_types, which transformers reads as a Ministral.
+    # transformers loads a Mistral with layer_types as a Ministral.
     "mistral-mix": (MinistralForCausalLM, MinistralConfig(
         **SMALL | dict(num_hidden_layers=3), head_dim=8, sliding_window=6, layer_types=[
             "sliding_attention", "full_attention", "sliding_attention"],
         rope_parameters=rope("default")), {"keys": {
             "architectures": ["MistralForCausalLM"], "model_type": "mistral"}}),
-    # Said to be tied, with a head of its own in the file.
+    # The configuration says that the head is tied, but the file has a separate head.
     "llama-own-head": (LlamaForCausalLM, LlamaConfig(
         **SMALL, rope_parameters=rope("default")), {"keys": {"tie_word_embeddings": True}}),
 }
@@ -94,7 +94,7 @@ def fill(model, seed):
 
 
 def use_old_rope(path):
-    """Before transformers 5 the base stood beside "rope_scaling"."""
+    """Writes the configuration as before transformers 5: the base is beside "rope_scaling"."""
     config = json.loads(path.read_text())
     scaling = config.pop("rope_parameters")
     config["rope_theta"] = scaling.pop("rope_theta")
@@ -106,7 +106,7 @@ def use_old_rope(path):
 
 
 def write_tokenizer(path, n_vocab):
-    """One character per token, from "!" on: models are opened with a tokenizer."""
+    """Writes the tokenizer that a model needs: one character per token, from "!" on."""
     vocab = {chr(33 + i): i for i in range(n_vocab)}
     model = {"type": "BPE", "dropout": None, "unk_token": None,
              "continuing_subword_prefix": None, "end_of_word_suffix": None, "fuse_unk": False,
@@ -128,7 +128,7 @@ def make(name, seed):
     with torch.no_grad():
         for p in model.parameters():
             p.copy_(p.to(dtype))
-    # A copy is cast: casting the model itself would round the rotary tables as well.
+    # Casts a copy, because casting the model itself would also round the rotary tables.
     copy.deepcopy(model).to(dtype).save_pretrained(out, max_shard_size=how.get("sharded", "5GB"))
     (out / "generation_config.json").unlink(missing_ok=True)
     if how.get("old_rope"):
@@ -137,7 +137,8 @@ def make(name, seed):
         path = out / "config.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | how["keys"], indent=2,
                                    sort_keys=True) + "\n")
-        # It is what transformers makes of the files, not what they were made from.
+        # The logits must come from the files as transformers reads them, not from the original
+        # model.
         model = AutoModelForCausalLM.from_pretrained(out, attn_implementation="eager").eval()
     write_tokenizer(out / "tokenizer.json", config.vocab_size)
     tokens = torch.randint(0, config.vocab_size, (1, N_TOKENS),

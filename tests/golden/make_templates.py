@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Renders templates/expressions.txt (an expression in each line) and the templates below with
-jinja2 and writes templates/micro.json, which tests/unit/chat/test-micro-templates.c replays.
+jinja2. It writes the results to templates/micro.json, which tests/unit/chat/test-micro-templates.c
+replays.
 
 usage: make_templates.py        Needs the packages jinja2 and transformers.
 """

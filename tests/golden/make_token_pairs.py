@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/golden/pairs.json: texts and pairs of texts with the tokens around them, and cut.
+"""Writes tests/golden/pairs.json: texts and pairs of texts with special tokens, whole and
+truncated.
 
-Each entry names a tokenizer of tests/golden/tokenizers and a post-processor, which replaces the one
-of the tokenizer. Its cases are [text, pair or null, limit of tokens or 0, side that is cut, ids,
-types], as the reference implementation gives them.
+Each entry names a tokenizer of tests/golden/tokenizers and a post-processor that replaces the
+tokenizer's own. Its cases are [text, pair or null, limit of tokens or 0, side that is cut, ids,
+types]; ids and types are those of the reference implementation.
 
 Needs: tokenizers 0.23. Usage: make_token_pairs.py
 """
@@ -28,7 +29,7 @@ def token(name, kind):
 
 
 def processors(tok):
-    """Ids 0 and 1 stand for the classifier's token and the separator."""
+    """Returns post-processors, in which ids 0 and 1 stand for [CLS] and [SEP]."""
     a, b = tok.id_to_token(0), tok.id_to_token(1)
     special = {t: {"id": t, "ids": [i], "tokens": [t]} for i, t in enumerate((a, b))}
     yield {"type": "BertProcessing", "sep": [b, 1], "cls": [a, 0]}

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/golden/tokenizers: small tokenizers of every kind and what they make of hard texts.
+"""Writes tests/golden/tokenizers: small tokenizers of every kind, and the ids of difficult texts.
 
 NAME.json or NAME.model is a tokenizer, which this script trains on the text below. NAME.cases.json
 has a list for each case: the text, its ids with special tokens, its ids if special tokens in the
-text are read as letters, and the decoded text. They are those of the reference implementation.
-Cases with "parts" are for a tokenizer with some of its parts replaced. real-*.cases.json are for
-tokenizers of the data directory, the second argument.
+text are read as letters, and the decoded text. Ids and decoded texts come from the reference
+implementation. Cases with "parts" are for a tokenizer with some of its parts replaced.
+real-*.cases.json are for tokenizers of the data directory, which is the second argument.
 
 Needs: tokenizers 0.23, sentencepiece 0.2, transformers 5 (for real-qwen2 alone).
 Usage: make_tokenizers.py OUT_DIR [DATA_DIR]
@@ -86,14 +86,14 @@ AD\t
 
 
 def rules():
-    """A file of normalisation rules: the precompiled ones are 240 kB."""
+    """Writes a small file of normalisation rules, because the precompiled rules take 240 kB."""
     with tempfile.NamedTemporaryFile("w", suffix=".tsv", delete=False) as f:
         f.write(RULES)
     return f.name
 
 
 def charsmap():
-    """A precompiled charsmap: that of a SentencePiece model trained here."""
+    """Returns the precompiled charsmap of a SentencePiece model that this function trains."""
     buf = sp_train(model_type="unigram", vocab_size=400, normalization_rule_tsv=rules())
     i = buf.index(b"user_defined\x12") + 13
     size, shift = 0, 0
@@ -139,7 +139,7 @@ def unigram(pre, norm=None, **kw):
 
 
 def splits():
-    """Splitters over one small model: every behaviour and kind."""
+    """Returns splitters of every kind, with every behaviour."""
     S = pre_tokenizers
     out = {}
     for b in "removed isolated merged_with_previous merged_with_next contiguous".split():
@@ -225,7 +225,7 @@ def decs():
 
 
 def build():
-    """Name → tokenizer."""
+    """Returns {name: tokenizer}."""
     out = {}
     out["bytes"] = add_tokens(byte_level())
     out["bytes-prefix"] = add_tokens(byte_level(prefix=True))
@@ -273,7 +273,7 @@ def build():
 
 
 def components(base):
-    """Name → (tokenizer, the names of its parts that differ from the base)."""
+    """Returns {name: (tokenizer, the names of its parts that differ from the base)}."""
     out = {}
     for name, pre in splits().items():
         tok = Tokenizer.from_str(base)
@@ -314,8 +314,9 @@ def build_sp():
 
 
 def without_control(tok):
-    """Unigram finds "</s>" in a text even when special tokens are not looked for; SentencePiece never
-    does, and nor do we. These pieces get names that no text has."""
+    """Gives special pieces names that no text contains. Unigram of `tokenizers` finds "</s>" in a
+    text even when it must not look for special tokens. SentencePiece never finds it, and neither do
+    we."""
     root = json.loads(tok.to_str())
     if root["model"]["type"] != "Unigram":
         return tok
@@ -342,7 +343,7 @@ def cases(tok, texts):
 
 
 def sp_cases(model, texts):
-    """SentencePiece never finds control tokens in a text."""
+    """Returns cases of a SentencePiece model, which never finds control tokens in a text."""
     m = spm.SentencePieceProcessor(model_proto=model)
     rows = []
     for text in texts:

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what the unit tests of libinfer/transcribe compare with: what OpenAI's whisper makes of
-given logits, results of windows, and scores of attention.
+"""Writes the expected results for the unit tests of libinfer/transcribe: what OpenAI's whisper
+computes from given logits, from given results of windows, and from attention scores.
 
-audio/rules.bin, audio/longform.bin and audio/words.bin hold little-endian 32-bit words, float32 and
-float64; the tests say in which order. Needs the packages openai-whisper, tiktoken, numpy and torch
-(numba is replaced: it only makes the same code faster).
+audio/rules.bin, audio/longform.bin and audio/words.bin contain little-endian 32-bit words, float32
+and float64, in the order in which the tests read them. Needs the packages openai-whisper, tiktoken,
+numpy and torch (numba is replaced: it only makes the same code faster).
 
     python3 make_whisper.py
 """
@@ -52,7 +52,7 @@ def write_rules():
     for i in range(60):
         tokens = said[i % len(said)]
         logits = torch.tensor([[rng.gauss(0, 3) for _ in range(n_vocab)]])
-        if i % 3 == 0:  # times together outweigh each word
+        if i % 3 == 0:  # makes all times together more likely than each word
             logits[:, begin:] += 3
         before = logits.clone()
         for f in filters:
@@ -63,7 +63,7 @@ def write_rules():
 
 
 class Heard:
-    """A model that hears at random, and remembers what it was asked and what it said."""
+    """Stands in for a model: it returns random texts, and remembers its arguments and results."""
 
     device = torch.device("cpu")
     is_multilingual = False
@@ -138,7 +138,7 @@ def write_longform():
 
 
 class Attentive(torch.nn.Module):
-    """A model of two layers whose attention follows a path with noise."""
+    """Stands in for a model of two layers whose attention follows a path with noise."""
 
     class Block(torch.nn.Module):
         class Attention(torch.nn.Module):

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes audio/whisper-encoder/. It contains the encoder of a tiny random model of Whisper, as
-Hugging Face stores it (model.safetensors), and frames (mel.bin, float32 [40, 10]). encoded.bin
-(float32 [20, 32]) is the output of the encoder for these frames, which transformers computes in
-double precision.
+"""Writes audio/whisper-encoder/. This directory contains the encoder of a tiny random Whisper
+model, as Hugging Face stores it (model.safetensors), and frames (mel.bin, float32 [40, 10]).
+encoded.bin (float32 [20, 32]) is the output of the encoder for these frames, which transformers
+computes in double precision.
 
-If the arguments are a directory and one of "tiny", "base" and "large-v3", it writes an encoder of
-that shape into the directory. Such encoders are too large for the tree.
+If the arguments are a directory and one of "tiny", "base" and "large-v3", the script writes an
+encoder of that shape into the directory. Such encoders are too large for the tree.
 
 Needs: torch 2.x, transformers 5.x, safetensors, numpy.
 

@@ -57,7 +57,8 @@ def read_ranks(path):
 
 
 def sound(n, seed):
-    """Noise in louder and softer stretches of a quarter of a second. C can make the same."""
+    """Makes noise that is louder or softer in each quarter of a second. The C tests make the same
+    noise."""
     state, out = seed, np.zeros(n, np.float32)
     for i in range(n):
         if i % 4000 == 0:
@@ -79,7 +80,7 @@ def fill(model, ranks):
                 p.copy_(noise * 0.5)
             elif "embed_tokens" in key:
                 p.copy_(noise * 0.6)
-                p[N_RANKS] *= 1.6  # the end of a text is likely at times, and words are
+                p[N_RANKS] *= 1.6  # makes the end of a text likely sometimes, and words likely
                 for token, rank in ranks.items():
                     p[rank] *= 1.5 if token.strip().isalpha() and len(token) > 1 else 0.8
             elif p.dim() > 1:
@@ -200,7 +201,8 @@ class Small(whisper.model.Whisper):
 
 
 class SmallEnglish(Small):
-    """What a .bin file is, whose vocabulary is small."""
+    """Describes an English-only model, which is what a .bin file with a small vocabulary
+    contains."""
 
     is_multilingual = False
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What files beside the weights change of the tiny models in embed/, and which of it is refused. */
+/* Tests how the files beside the weights change what the tiny models in embed/ compute, and which
+ * files are refused. */
 #include <infer/embed.h>
 #include <infer/engine.h>
 
@@ -31,7 +32,7 @@ static void make_folder(const char *dir, const char *name)
     free(path);
 }
 
-/* Some of a directory's files. */
+/* Makes links in @to to some files of @from. */
 static void link_files(const char *from, const char *to, const char *const *files)
 {
     for (size_t i = 0; files[i]; i++) {
@@ -53,7 +54,7 @@ static void remove_in(const char *dir, const char *name)
     free(path);
 }
 
-TEST(adapters_that_add_otherwise_are_refused)
+TEST(unsupported_adapters_are_refused)
 {
     static const struct {
         const char *config, *message;
@@ -92,8 +93,8 @@ TEST(adapters_that_add_otherwise_are_refused)
     rmdir(dir);
 }
 
-/* Where texts are cut: what a module says counts before what the tokenizer says, and neither when
- * the model has fewer positions (80 here). */
+/* Texts are cut at the length in the module's configuration, else at that in the tokenizer's, but
+ * never beyond the positions of the model (80 here). */
 TEST(texts_have_the_length_that_sentence_transformers_gives_them)
 {
     static const char *const files[] = {"config.json",  "model.safetensors",     "tokenizer.json",
@@ -153,7 +154,8 @@ static int engine_open(const char *name, struct inf_err *reterr)
     return r;
 }
 
-/* A class without a head generates when its embedding is the head, as transformers has it. */
+/* Like transformers, we generate with a class that has no head if the embedding serves as the
+ * head. */
 TEST(models_without_a_head_generate_when_they_are_tied)
 {
     struct inf_err err = {0};
@@ -163,6 +165,6 @@ TEST(models_without_a_head_generate_when_they_are_tied)
     assert_non_null(strstr(err.text, "without its head"));
 }
 
-RUN_TESTS(cmocka_unit_test(adapters_that_add_otherwise_are_refused),
+RUN_TESTS(cmocka_unit_test(unsupported_adapters_are_refused),
           cmocka_unit_test(texts_have_the_length_that_sentence_transformers_gives_them),
           cmocka_unit_test(models_without_a_head_generate_when_they_are_tied))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tiny random encoders against transformers (make_embed_models.py), on every rung of the CPU:
- * alone, in one batch, and as a large request that a small one interrupts.
+ * Compares tiny random encoders with transformers (make_embed_models.py), on every ISA level of the
+ * CPU: texts alone, texts in one batch, and a large request that a small one interrupts.
  */
 #include <infer/embed.h>
 #include <infer/engine.h>
@@ -59,8 +59,8 @@ static void check_rung(const char *name, const struct embed_case *g, struct inf_
         inf_embed_result_free(r);
     }
     print_message("%-16s %-8s NMSE %.2g\n", name, isa, worst);
-    /* Rows and weights rounded to BF16, or rows to F16 with sums in it: 2^-9 of each. F32 is split
-     * into two BF16. */
+    /* Rows and weights may be rounded to BF16, or rows and sums to F16: each error is at most 2^-9.
+     * F32 is split into two BF16. */
     assert_true(worst < (exact                                           ? 1e-9
                          : inf_model_info(model)->dtype == INF_DTYPE_F32 ? 1e-8
                                                                          : 1e-4));
@@ -91,7 +91,7 @@ TEST(vectors_and_scores_are_those_of_transformers)
     }
 }
 
-/* As converters write them; llama.cpp's names and keys. */
+/* Converted files have the tensor names and keys of llama.cpp. */
 TEST(gguf_files_make_the_same_vectors)
 {
     static const char *const converted[] = {"bert-mean",      "bert-rank", "nomic",
@@ -128,7 +128,7 @@ static uint64_t submit_task(struct inf_embedder *e, const struct embed_case *g, 
     return id;
 }
 
-/* Of each text the vector, or that of its last token. */
+/* Compares the vector of each text, or the vector of its last token. */
 static void check_tasks(const struct embed_case *g, struct inf_model *model, const char *isa)
 {
     struct inf_embedder *e = embed_case_embedder(g, model, isa, 2, 0, true);
@@ -148,7 +148,7 @@ static void check_tasks(const struct embed_case *g, struct inf_model *model, con
     print_message("%-16s %-8s NMSE %.2g\n", "tasks", isa, worst);
     assert_true(worst < 1e-9);
 
-    /* Of several tasks at once none is in a batch of another. */
+    /* Texts of different tasks are never in one batch. */
     for (size_t i = 0; i < g->n; i++)
         ids[i] = submit_task(e, g, i);
     for (size_t i = 0; i < g->n; i++) {
@@ -162,7 +162,7 @@ static void check_tasks(const struct embed_case *g, struct inf_model *model, con
     inf_embedder_free(e);
 }
 
-TEST(tasks_add_to_what_a_model_computes)
+TEST(adapters_of_tasks_give_the_expected_vectors)
 {
     static const char *const files[] = {"case.json", "case-rows.json"};
     struct test_target on;
@@ -209,7 +209,8 @@ TEST(tasks_have_names)
     inf_model_unref(model);
 }
 
-/* Bits do not depend on threads, on the size of batches, nor on what goes between two layers. */
+/* The bits do not depend on threads, on the size of batches, or on requests that run between two
+ * matrix products. */
 TEST(an_interrupted_request_has_the_same_bits)
 {
     struct inf_embed_text many[256];
@@ -364,7 +365,8 @@ TEST(encoders_do_not_generate)
 
 RUN_TESTS(cmocka_unit_test(vectors_and_scores_are_those_of_transformers),
           cmocka_unit_test(gguf_files_make_the_same_vectors),
-          cmocka_unit_test(tasks_add_to_what_a_model_computes), cmocka_unit_test(tasks_have_names),
+          cmocka_unit_test(adapters_of_tasks_give_the_expected_vectors),
+          cmocka_unit_test(tasks_have_names),
           cmocka_unit_test(an_interrupted_request_has_the_same_bits),
           cmocka_unit_test(rows_are_pooled_to_the_vector),
           cmocka_unit_test(bad_requests_are_refused_with_a_reason),

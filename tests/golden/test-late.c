@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tiny random models for late interaction against sentence-transformers (make_late_models.py), on
- * every rung of the CPU: the vectors of all tokens, also where some are seen by none.
+ * Compares tiny random late-interaction models with sentence-transformers (make_late_models.py), on
+ * every ISA level of the CPU: the vectors of all tokens, also in texts with tokens to which no
+ * token attends (unseen tokens).
  */
 #include <infer/embed.h>
 
@@ -13,7 +14,7 @@
 #include "lib/device.h"
 
 static const char *const names[] = {"colbert", "colbert-modern"};
-/* Lists of which the vectors of all tokens are told. */
+/* The lists of texts for which the file has the vectors of all tokens. */
 static const char *const lists[] = {"query", "unseen"};
 
 enum { MAX_TEXTS = 8, MAX_TOKENS = 80 };
@@ -102,7 +103,8 @@ static struct inf_embed_result *compute(struct inf_embedder *e, const struct inf
     return r;
 }
 
-/* The largest difference from what is wanted of text @i, whose vectors have length 1. */
+/* Returns the largest difference between @vectors and the expected vectors of text @i. Vectors have
+ * length 1. */
 static double worst_of(const struct late *l, size_t i, const float *vectors, size_t width)
 {
     double worst = 0;
@@ -157,7 +159,7 @@ TEST(vectors_of_tokens_are_those_of_sentence_transformers)
     }
 }
 
-/* What is not seen has no part in what the others become. */
+/* Unseen tokens do not change the vectors of the other tokens. */
 TEST(unseen_tokens_change_nothing_else)
 {
     struct inf_embed_result *with, *without;
@@ -204,16 +206,16 @@ static void check_refused(const char *name, enum inf_embed_kind kind, size_t n, 
     inf_model_unref(model);
 }
 
-TEST(tokens_cannot_always_be_left_unseen)
+TEST(unseen_tokens_are_refused_where_they_cannot_work)
 {
     check_refused("colbert", INF_EMBED_ROWS, 5, 6);
     check_refused("bert-mean", INF_EMBED_VECTORS, 5, 3);
     check_refused("jina-v4", INF_EMBED_ROWS, 5, 3);
-    /* From the last one a window reaches none that is seen. */
+    /* The window of the last token contains no seen token. */
     check_refused("colbert-modern", INF_EMBED_ROWS, 40, 4);
 }
 
-TEST(they_make_nothing_else)
+TEST(late_models_make_no_other_results)
 {
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         struct inf_embedder_params p = {.device = "cpu", .kind = INF_EMBED_VECTORS};
@@ -233,5 +235,5 @@ TEST(they_make_nothing_else)
 
 RUN_TESTS(cmocka_unit_test(vectors_of_tokens_are_those_of_sentence_transformers),
           cmocka_unit_test(unseen_tokens_change_nothing_else),
-          cmocka_unit_test(tokens_cannot_always_be_left_unseen),
-          cmocka_unit_test(they_make_nothing_else))
+          cmocka_unit_test(unseen_tokens_are_refused_where_they_cannot_work),
+          cmocka_unit_test(late_models_make_no_other_results))

@@ -8,7 +8,7 @@
 #include "lib/draw.h"
 #include "lib/test.h"
 
-/* NULL: there is no Vulkan device. */
+/* Makes a split backend; returns NULL if there is no Vulkan device. */
 static struct backend *split_make(uint32_t i_layer, bool upper)
 {
     struct backend *gpu = subject_device("vulkan"), *cpu, *b;
@@ -42,7 +42,8 @@ static void answers_init(struct answers *a, const struct subject *s)
     assert_non_null(a->logits);
 }
 
-/* Answers of the CPU alone, and of both; false: there is no Vulkan device. */
+/* Computes the answers of the CPU alone, and of both devices. Returns false without a Vulkan
+ * device. */
 static bool ask(const struct subject *s, uint32_t i_layer, bool upper, struct answers *cpu,
                 struct answers *both)
 {
@@ -57,10 +58,12 @@ static bool ask(const struct subject *s, uint32_t i_layer, bool upper, struct an
     return true;
 }
 
-/* The prompt's logits: behind it, what is nearly a draw may go on in another way. */
+/* Compares the logits of the prompt. The generated text may differ where two tokens are almost
+ * equally likely. */
 static bool check_logits(const struct subject *s, const char *name, uint32_t i_layer, bool upper)
 {
-    /* CPUs that multiply bfloat16 round rows to its 8 bits, devices may round to the 11 of half. */
+    /* CPUs that multiply bfloat16 round rows to its 8 bits; devices may round to the 11 bits of
+     * F16. */
     const bool short_rows = graph_node(s->graph, 0)->w.dtype == INF_DTYPE_BF16;
     struct answers cpu, both;
     double e;
@@ -82,7 +85,7 @@ TEST(tiny_models_of_every_architecture_give_the_same_logits)
         struct subject s;
         bool there;
 
-        /* The first shows whether there is a device. */
+        /* The first model always runs, because it shows whether there is a device. */
         if (i > 0 && !test_drawn(2))
             continue;
         subject_open_golden(&s, subject_names[i]);
@@ -110,7 +113,7 @@ static void check_text(const struct subject *s, uint32_t i_layer, bool upper)
     free(both.logits);
 }
 
-TEST(real_models_tell_the_same)
+TEST(real_models_write_the_same_text)
 {
     static const char *const files[] = {"models/stories260K/stories260K.gguf",
                                         "models/TinyStories-656K"};
@@ -130,4 +133,4 @@ TEST(real_models_tell_the_same)
 }
 
 RUN_TESTS(cmocka_unit_test(tiny_models_of_every_architecture_give_the_same_logits),
-          cmocka_unit_test(real_models_tell_the_same))
+          cmocka_unit_test(real_models_write_the_same_text))

@@ -7,7 +7,7 @@ import subprocess
 
 @contextlib.contextmanager
 def paused():
-    """A context manager that stops the background builds, for tests that measure time."""
+    """Pauses the background builds, as a context manager for tests that measure time."""
     session = os.environ.get("SCONCE_BEHIND")
 
     def tell(signal):

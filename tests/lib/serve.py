@@ -64,10 +64,10 @@ class Serve:
         return int(r.stdout.split()[0]) if r.stdout.strip() else None
 
     def pid(self, service):
-        """The PID of a service, which this starts if it is not running."""
+        """Returns the PID of a service; starts the service if it is not running."""
         if service == "cache":
-            # Whether chat asks the cache depends on what chat has in memory; so ask the cache
-            # directly.
+            # Asks the cache service directly, because chat asks it only for blocks that chat does
+            # not have in memory.
             self.run([self.sconce, "cache", "status", "--socket", self.runtime + "/cache.sock"])
         elif not self.find(service) and service not in ("gateway", "chat"):
             self.run(["curl", "-sS", "--max-time", "30", "--unix-socket",

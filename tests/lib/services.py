@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of the services under test, one row per service, made of services/services.ini.
+"""Provides the table of the services under test, with a row for each section of
+services/services.ini.
 
 The tests of policies (system calls of a service), of attacks (actions it must not be able to take)
 and of units (its life under systemd) all use this table, so one section of that file adds a new
@@ -49,12 +50,12 @@ class ServiceRow:
         return (self.unit, *self.socket_units)
 
     def exposure(self, user):
-        """The highest `systemd-analyze security` exposure that is allowed, in tenths, for its unit
-        in the user or the system manager."""
+        """Returns the highest allowed exposure by `systemd-analyze security`, in tenths, of the
+        service's unit in the user's or the system's manager."""
         return 7 if user else 4 if self.sees_users else 2
 
     def namespaces(self, user):
-        """The kinds of its private namespaces, by their names in /proc/PID/ns."""
+        """Returns the kinds of the service's private namespaces, by their names in /proc/PID/ns."""
         return ("net", "mnt", "ipc") + (() if self.sees_users and not user else ("user",))
 
     @property
@@ -63,17 +64,18 @@ class ServiceRow:
 
     @property
     def build_path(self):
-        """The path of its program in a build directory."""
+        """Returns the path of the service's program in a build directory."""
         return "services/%s/sconce-%s" % (self.name, self.name)
 
     @property
     def socket_file(self):
-        """The name of its unix socket in /run/sconce, or in the user's %t/sconce."""
+        """Returns the name of the service's unix socket in /run/sconce, or in the user's
+        %t/sconce."""
         return "%s.sock" % self.name
 
 
 def row(service):
-    """The row of a section of services.ini."""
+    """Returns the row of a section of services.ini."""
     return ServiceRow(
         service.name, service.sockets + service.extra_sockets,
         needs_models="models" in service.options, may_connect=service.connects,

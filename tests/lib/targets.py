@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """targets.py BUILD [--suite NAME]... [--folder PATH]...: prints the ninja targets that the tests of
-these suites need, and the programs of these folders of the tree."""
+these suites need, and the targets of all programs in these folders of the tree."""
 import argparse
 import json
 import os

@@ -8,7 +8,7 @@ A wall is a mechanism that confines a service. Each attack is tried in several w
   unit      only the seccomp filters of its unit
   landlock  only the other walls that the service raises itself: Landlock, and memory that never
             becomes executable (MDWE). Measured in a service that runs as root without a unit, with
-            seccomp suspended, because there these are the only walls
+            seccomp suspended; such a service has no other walls
   spaces    only the namespaces, mounts, user and capabilities that its unit sets
   all       the service with all its walls
 
@@ -22,7 +22,8 @@ import subprocess
 
 COLUMNS = ("own", "unit", "landlock", "spaces", "all")
 
-# The outcomes of attacks without any wall on machines that lack a feature. Such attacks get no row.
+# On machines that lack a feature, attacks have these outcomes without any wall. Such attacks get no
+# row in the table.
 NATURAL = {
     "module": ("ENOSYS",),  # a kernel without modules
     "bpf": ("ENOSYS",),  # without BPF
@@ -38,8 +39,8 @@ NATURAL = {
     "listener": ("EINVAL",),  # no connection leaves the machine from a loopback address
 }
 
-# Attacks that only seccomp denies, but with two filters: the service's own and its unit's. No other
-# part of Linux denies them to a process without privileges. The texts give the reasons.
+# Only seccomp denies these attacks, but with two filters: the service's own and its unit's. No
+# other part of Linux denies them to a process without privileges, for the reasons given here.
 TWO_FILTERS = {
     "exec-memfd": "a file without a path passes Landlock and noexec mounts",
     "map-memfd": "MDWE checks addresses, and this maps the same memory a second time",
@@ -48,14 +49,14 @@ TWO_FILTERS = {
     "keyring": "each process has a keyring of its own",
 }
 
-# Attacks that only one wall denies, with the reason why no second one does.
+# Only one wall denies these attacks. The texts say why no second wall does.
 ONE_WALL = {
     "fork": "the same call starts threads; TasksMax= limits their number",
     "listener-local": "only Landlock distinguishes listening at a port from connecting to it",
 }
 
-# Additions to ONE_WALL for services that connect to others: seccomp cannot distinguish the allowed
-# connections from others.
+# Additions to ONE_WALL for services that connect to others: seccomp cannot distinguish allowed
+# connections from forbidden ones.
 CONNECTING = {"bus": "Landlock has no rules for unix sockets; the unit hides the forbidden ones",
               "neighbor-socket": "a user's sockets are in one directory; chat opens no streams"}
 # Additions for services that pass memory to others: their unit allows memfd_create.
@@ -64,13 +65,13 @@ HANDING = {"exec-memfd": "only the service's own filter forbids execve",
 # Additions for services that write files: their filters allow it.
 KEEPING = {"write": "only Landlock distinguishes the service's directory from others"}
 
-# Attacks that older kernels cannot deny, and the Landlock version that is needed.
+# Older kernels cannot deny these attacks. The number is the Landlock version that is needed.
 LANDLOCK = {"store-truncate": 3, "tcp4": 4, "tcp6": 4, "tcp-bind": 4, "listener-local": 4,
             "abstract": 6, "kill": 6}
-# Attacks that only the two filters deny on kernels without MDWE.
+# On kernels without MDWE, only the two filters deny these attacks.
 MDWE = ("map-rwx", "protect-rx", "pkey-rx", "read-implies-exec")
 
-# Attacks that the project promises to deny twice, by two different parts of the kernel.
+# The project promises that two different parts of the kernel deny each of these attacks.
 PROMISED = (
     "other-file", "home-file", "root-file", "shadow", "cache", "state", "tcp4", "udp", "exec",
     "ptrace", "vm-read", "proc-mem", "map-rwx", "protect-rx", "read-implies-exec", "store-create",
@@ -124,7 +125,8 @@ def attack(program, pid=None, runner=None, **options):
 
 
 def state(program, pid, runner=None):
-    """The facts that a process reports about itself: {"interfaces": "lo", "mdwe": "1", …}."""
+    """Returns the facts that a process reports about itself: {"interfaces": "lo", "mdwe": "1",
+    …}."""
     text = run(program, pid, runner, state=True)
     return {line.split(" ")[0]: line.partition(" ")[2].strip() for line in text.splitlines()}
 
@@ -137,10 +139,11 @@ def check_without_walls(result):
 
 
 class Table:
-    """The results for one service in one mode."""
+    """Holds the results for one service in one mode."""
 
     def __init__(self, title, result, alone=None):
-        """@alone: results for the service without a unit; None if @result itself is that."""
+        """Makes the table. @alone: the results of the service without a unit; None if @result has
+        these."""
         self.title = title
         self.notes = result.notes
         self.rows = {}
@@ -184,7 +187,8 @@ class Table:
             print("\n" + self.text())
 
     def problems(self, one_wall=None, with_unit=True):
-        """Problems as sentences; empty if all promises hold. @one_wall: additions to ONE_WALL."""
+        """Returns the problems as sentences; none if all promises hold. @one_wall: additions to
+        ONE_WALL."""
         found = list(self.unproven)
         for name, row in self.rows.items():
             walls = self.walls(name)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Checks that the C files are formatted as clang-format 14 does it, since other versions differ.
-# Without clang-format 14 it prints why and exits with 77 (skipped).
+# Checks that the C files are formatted as clang-format 14 formats them; other versions format
+# differently. Without clang-format 14 the script prints why and exits with 77 (skipped).
 set -u
 cd "${1:-.}" || exit 2
 format=clang-format-14

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks every #include of libinfer and services against the LAYERS file of each.
+"""Checks every #include in libinfer and services against libinfer/LAYERS and services/LAYERS.
 
 services/LAYERS explains the rows. The words in libinfer/LAYERS have the same meaning.
 """
@@ -9,9 +9,9 @@ import re
 import sys
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.M)
-# Public headers without model code, which all folders may include.
+# All folders may include these public headers, because they contain no model code.
 PLAIN = ("infer/types.h", "infer/tier.h")
-# The libraries whose headers a row of services must name.
+# A row of services/LAYERS must name these libraries if its folder may include their headers.
 NAMED = ("infer", "h2o")
 
 bad = 0
@@ -24,7 +24,7 @@ def tell(path, text):
 
 
 def read(path):
-    """The rows by name, each with the words for headers and those for .c files."""
+    """Returns the rows by name, each with its words for headers and its words for .c files."""
     rows = {}
     for line in path.read_text().splitlines():
         line = line.split("#")[0].strip()
@@ -36,7 +36,7 @@ def read(path):
 
 
 def row_of(rows, path):
-    """The longest row name that is a prefix of a path below the root, or None."""
+    """Returns the longest row name that is a prefix of the path below the root, or None."""
     fits = [name for name in rows if path.startswith((name + "/", name + "."))]
     return max(fits, key=len, default=None)
 

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Checks that files have at most 600 lines (headers 300), and that no line of documents, build files and
-# sources has more than 512 characters, which lintian refuses. The file size-exempt lists exceptions as
-# "path lines reason"; an exception has at most 1,000 lines, and is removed when its file needs it no
-# more.
+# sources has more than 512 characters, which lintian refuses. The file size-exempt lists exceptions
+# as "path lines reason". A file with an exception has at most 1,000 lines. An exception that its
+# file no longer needs is an error.
 set -u
 cd "${1:-.}" || exit 2
 status=0

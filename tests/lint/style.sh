@@ -1,5 +1,6 @@
 #!/bin/sh
-# Checks that grep can do: tabs, trailing blanks, missing license lines, forbidden words and calls.
+# Does the checks that need only grep: tabs, trailing blanks, missing license lines, forbidden words
+# and calls.
 set -u
 cd "${1:-.}" || exit 2
 status=0

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Checks that sentences of comments, docs and manual pages begin with their subject. Lists openings
-# such as "Of all blocks", "Those that wait", "Who asks" and "What is kept is", which must be read
-# twice.
+# such as "Of all blocks", "Those that wait", "Who asks" and "What is kept is": a reader must read
+# such sentences twice.
 set -u
 cd "${1:-.}" || exit 2
 python3 - <<'PY'
@@ -17,7 +17,7 @@ CODE = (".c", ".h", ".comp", ".glsl")
 SHELL = (".sh", ".py", ".build", ".yaml", ".options", ".service", ".socket", ".conf")
 
 def comments(path, text):
-    """Pairs of a line's number and a paragraph of plain text."""
+    """Yields pairs of a line number and a paragraph of plain text."""
     if path.endswith(CODE):
         for m in re.finditer(r"/\*(.*?)\*/", text, re.S):
             line = text.count("\n", 0, m.start()) + 1

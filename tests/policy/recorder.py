@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records the system calls of a service with strace, split where each filter is installed.
+"""Records the system calls of a service with strace, and splits the record where the service
+installs a filter.
 
 Calls before the first filter are not covered by any policy. strace runs beside the service (-D), so
 that the service keeps the PID that LISTEN_PID names. All processes of the service are recorded in
@@ -12,19 +13,19 @@ import subprocess
 CALL = re.compile(r"^(\d+) +(\w+)\((.*)$")
 NUMBER = re.compile(r"-?(?:0x[0-9a-f]+|\d+)|NULL|\?")
 PHASES = ("before", "start", "serve")
-FILTER_SIZE_LEAST = 0x1000  # a pointer: libseccomp's probes of the kernel pass NULL
+FILTER_SIZE_LEAST = 0x1000  # a pointer to a filter; libseccomp probes the kernel with NULL
 
 
 def available():
-    """Whether strace is installed and may trace processes."""
+    """Returns whether strace is installed and may trace processes."""
     strace = shutil.which("strace")
     return bool(strace) and subprocess.run([strace, "-D", "-f", "-o", "/dev/null", "true"],
                                            stderr=subprocess.DEVNULL).returncode == 0
 
 
 def wrap(argv, output):
-    """The command that runs @argv and records its calls with arguments as plain numbers. It omits
-    programs that the service starts, which have policies of their own."""
+    """Returns the command that runs @argv and records its calls with arguments as plain numbers.
+    The record omits programs that the service starts, which have policies of their own."""
     return [shutil.which("strace"), "-D", "-f", "-b", "execve", "-A", "-qq", "-s", "0", "-e", "raw=all",
             "-o", str(output), *argv]
 
@@ -41,7 +42,7 @@ def arguments(text):
 
 
 class Life:
-    """One process of a service, from its start to its end."""
+    """Holds one process of a service, from its start to its end."""
 
     def __init__(self, pid):
         self.pid = pid
@@ -51,7 +52,7 @@ class Life:
 
     def add(self, name, args, line):
         if name == "seccomp" and args[0] == 1 and args[2] >= FILTER_SIZE_LEAST:
-            # The call itself belongs to the phase that it ends.
+            # The call that installs a filter belongs to the phase that it ends.
             if self.phase:
                 self.calls.setdefault((PHASES[self.phase], name, args[:3]), line)
             self.phase += 1
@@ -60,7 +61,7 @@ class Life:
 
 
 def read(path):
-    """The lives of a service, in order."""
+    """Returns the lives of a service, in order."""
     lives, owner = [], {}  # owner: the process of each thread
     with open(path, errors="replace") as lines:
         for line in lines:
@@ -80,7 +81,7 @@ def read(path):
 
 
 class Policy:
-    """The rules of one phase, from `sconce policy explain --json`."""
+    """Holds the rules of one phase, from `sconce policy explain --json`."""
 
     def __init__(self, explained):
         self.rules = explained["calls"]
@@ -88,7 +89,7 @@ class Policy:
         self.used = [False] * len(self.rules)
 
     def allows(self, name, args, pid):
-        """Whether a rule allows this call; marks the rule as used."""
+        """Returns whether a rule allows this call; marks the rule as used."""
         found = False
         for i, rule in enumerate(self.rules):
             if rule["name"] == name and all(self._holds(c, args, pid) for c in rule["conditions"]):

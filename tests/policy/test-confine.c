@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Confinement from inside: each attempt runs in its own process, which confines itself and tries
- * it.
+ * Tests confinement from inside: for each attempt, a process confines itself and makes the attempt.
  *
  * Every system call that a policy does not allow is tried by number, with harmless arguments.
  */
@@ -47,13 +46,14 @@ static bool is_mentioned(const struct policy *policy, enum policy_phase phase,
     return false;
 }
 
-/* Calls that probe the kernel: it lets them pass every filter, and they fail elsewhere. */
+/* Returns whether a call probes the kernel, which lets such a call pass every filter; the call
+ * fails later. */
 static bool is_probe(enum policy_arch arch, int number)
 {
     return arch == POLICY_X86_64 && (number == 335 || number == 336);
 }
 
-TEST(every_call_that_no_rule_names_kills)
+TEST(each_call_without_a_rule_kills_the_process)
 {
     enum policy_arch arch;
 
@@ -75,7 +75,7 @@ TEST(every_call_that_no_rule_names_kills)
     }
 }
 
-TEST(newer_calls_do_not_exist)
+TEST(newer_calls_fail_with_enosys)
 {
     for (long nr = 451; nr < 1000; nr += 61) {
         const long call[7] = {nr};
@@ -126,7 +126,7 @@ TEST(conditions_hold)
         killed(service, SYS_setsockopt, 0, IPPROTO_IP, 64 /* IPT_SO_SET_REPLACE */);
         killed(service, SYS_ioctl, 0, 0x5412 /* TIOCSTI */, 0);
     }
-    /* Each service can make sockets of one type only, or none. */
+    /* Each service can make sockets of only one type, or no sockets. */
     killed("cache", SYS_socket, AF_UNIX, SOCK_SEQPACKET, 0);
     killed("cache", SYS_socket, AF_UNIX, SOCK_STREAM, 0);
     killed("cache", SYS_connect, -1, 0, 0);
@@ -235,7 +235,7 @@ static int try_other_abi(const void *arg)
     return 0;
 }
 
-TEST(other_abis_of_the_machine_kill)
+TEST(calls_of_other_abis_kill_the_process)
 {
     const long x32[7] = {0x40000000 | 39};
 
@@ -244,7 +244,7 @@ TEST(other_abis_of_the_machine_kill)
     assert_true(was_killed(confined("chat", STARTED, try_other_abi, NULL)));
 }
 #else
-TEST(other_abis_of_the_machine_kill)
+TEST(calls_of_other_abis_kill_the_process)
 {
     skip();
 }
@@ -252,7 +252,7 @@ TEST(other_abis_of_the_machine_kill)
 
 static char decoded[3 << 20];
 
-/* The actions of a decoder: it allocates, reads a file that is already in memory, and writes. */
+/* Acts as a decoder does: allocates, reads a file that is already in memory, and writes. */
 static int decode(const void *arg)
 {
     const int *out = arg;
@@ -292,7 +292,8 @@ static int try_read(const void *arg)
     return read(*(const int *)arg, &c, 1) == 1 ? 0 : 1;
 }
 
-/* The file is in memory before the process is sealed; the parent of the children reads orders. */
+/* A decoder's child must not read: its file is in memory before it is sealed. Only its parent
+ * reads. */
 TEST(decoder_reads_nothing)
 {
     int in[2];
@@ -368,7 +369,7 @@ static int alone(int (*attempt)(const void *arg), const void *arg)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-TEST(what_cannot_be_applied_stops_the_service)
+TEST(a_policy_that_cannot_be_applied_stops_the_service)
 {
     static const char optional[] = "confinement:\n  landlock: optional\n";
     const struct walled no_landlock = {"landlock_create_ruleset", ENOSYS, "", "no Landlock"};
@@ -384,7 +385,7 @@ TEST(what_cannot_be_applied_stops_the_service)
     assert_int_equal(alone(try_start, &no_restriction), 50);
 }
 
-TEST(older_kernels_are_asked_for_what_they_know)
+TEST(older_kernels_get_only_rights_that_they_know)
 {
     for (int abi = 1; abi <= landlock_abi(); abi++) {
         const int fd = landlock_new(abi);
@@ -400,18 +401,18 @@ TEST(older_kernels_are_asked_for_what_they_know)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_call_that_no_rule_names_kills),
-        cmocka_unit_test(newer_calls_do_not_exist),
+        cmocka_unit_test(each_call_without_a_rule_kills_the_process),
+        cmocka_unit_test(newer_calls_fail_with_enosys),
         cmocka_unit_test(conditions_hold),
         cmocka_unit_test(conditions_of_drivers_hold),
         cmocka_unit_test(conditions_of_the_cache_service_hold),
         cmocka_unit_test(compiled_kernels_are_written_before_the_end_of_the_start),
-        cmocka_unit_test(other_abis_of_the_machine_kill),
+        cmocka_unit_test(calls_of_other_abis_kill_the_process),
         cmocka_unit_test(decoder_allocates_writes_and_ends),
         cmocka_unit_test(decoder_reads_nothing),
         cmocka_unit_test(a_broken_invariant_still_aborts),
-        cmocka_unit_test(what_cannot_be_applied_stops_the_service),
-        cmocka_unit_test(older_kernels_are_asked_for_what_they_know),
+        cmocka_unit_test(a_policy_that_cannot_be_applied_stops_the_service),
+        cmocka_unit_test(older_kernels_get_only_rights_that_they_know),
     };
 
     return cmocka_run_group_tests(tests, setup_dir, remove_dir);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of the files that a confined service can read through links and manifests. */
+/* Tests which files a confined service can read through links and manifests. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -38,7 +38,8 @@ static void put_text(const char *name, const char *text, size_t len)
     close(fd);
 }
 
-/* Writes a file that starts like a model, as far as link resolution looks at it. */
+/* Writes a file whose first bytes are those of a model; the resolution of links reads only
+ * these. */
 static void put(const char *name)
 {
     put_text(name, "GGUF\3 and more", 14);
@@ -73,7 +74,7 @@ static int link_then_open(const void *arg)
     return try_open(path);
 }
 
-TEST(chat_opens_models_and_what_links_there_lead_to)
+TEST(chat_opens_models_and_the_targets_of_their_links)
 {
     int to[2], from[2], status;
     pid_t helper;
@@ -132,7 +133,7 @@ static void put_safetensors(const char *name)
     put_text(name, "\2\0\0\0\0\0\0\0{}", 10);
 }
 
-TEST(of_a_model_directory_that_is_a_link_only_the_model_is_opened)
+TEST(only_the_model_in_a_linked_directory_is_opened)
 {
     put_dir("disk");
     put_dir("disk/hf");
@@ -157,7 +158,7 @@ TEST(of_a_model_directory_that_is_a_link_only_the_model_is_opened)
     assert_int_equal(open_status("models/hf/deep/er/config.json"), 50);
 }
 
-TEST(links_to_anything_else_open_nothing)
+TEST(links_to_other_files_open_nothing)
 {
     put_dir("docker");
     put_dir("models/m");
@@ -178,10 +179,10 @@ TEST(links_to_anything_else_open_nothing)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chat_opens_models_and_what_links_there_lead_to),
+        cmocka_unit_test(chat_opens_models_and_the_targets_of_their_links),
         cmocka_unit_test(manifests_lead_to_all_parts_of_a_model),
-        cmocka_unit_test(of_a_model_directory_that_is_a_link_only_the_model_is_opened),
-        cmocka_unit_test(links_to_anything_else_open_nothing),
+        cmocka_unit_test(only_the_model_in_a_linked_directory_is_opened),
+        cmocka_unit_test(links_to_other_files_open_nothing),
     };
 
     return cmocka_run_group_tests(tests, setup_dir, remove_dir);

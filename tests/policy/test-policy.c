@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Policies: what the parser rejects, and what none of our policies may allow.
+ * Tests policies: what the parser rejects, and what none of our policies may allow.
  */
 #include "common/confine/policy.h"
 
@@ -14,7 +14,8 @@ static bool is_chat(const char *service)
     return strncmp(service, "chat", 4) == 0;
 }
 
-/* Whether drivers are loaded and their compiled code cached, which is only allowed before READY. */
+/* Returns whether a service loads drivers and caches their compiled code. A service may do so only
+ * before READY. */
 static bool has_drivers(const char *service)
 {
     return strncmp(service, "chat-", 5) == 0;
@@ -61,7 +62,7 @@ static struct policy *loaded(const char *calls, const char *fragment, const char
     return policy;
 }
 
-TEST(mistakes_are_told_with_line_and_column)
+TEST(mistakes_are_reported_with_line_and_column)
 {
     static const struct {
         const char *rules, *text;
@@ -74,14 +75,16 @@ TEST(mistakes_are_told_with_line_and_column)
         {"[read, {name: read, error: EPERM}]", "\"read\" is already given"},
         {"[{name: read, error: EOOPS}]", "6:33: unknown error \"EOOPS\""},
         {"[{name: read, arch: mips}]", "6:32: unknown architecture \"mips\""},
-        {"[epoll_wait]", "6:13: arm64 has no system call \"epoll_wait\"; name its arch"},
+        {"[epoll_wait]",
+         "6:13: arm64 has no system call \"epoll_wait\"; give the rule an \"arch\""},
         {"[{name: epoll_wait, arch: arm64}]", "arm64 has no system call \"epoll_wait\""},
         {"[{name: read, args: [{arg: 6, eq: 0}]}]", "6:39: the argument must be from 0 to 5"},
         {"[{name: read, args: [{arg: 0, eq: O_WHAT}]}]", "\"O_WHAT\" has unknown constants"},
         {"[{name: read, args: [{arg: 0, mask: 1|Q, eq: 0}]}]", "\"1|Q\" has unknown"},
-        {"[{name: read, args: [{arg: 0}]}]", "a condition has arg, and either eq or in"},
-        {"[{name: read, args: [{eq: 0}]}]", "a condition has arg, and either eq or in"},
-        {"[{name: read, args: [{arg: 0, eq: 1, in: [2]}]}]", "either eq or in"},
+        {"[{name: read, args: [{arg: 0}]}]",
+         "a condition has \"arg\", and either \"eq\" or \"in\""},
+        {"[{name: read, args: [{eq: 0}]}]", "a condition has \"arg\", and either \"eq\" or \"in\""},
+        {"[{name: read, args: [{arg: 0, eq: 1, in: [2]}]}]", "either \"eq\" or \"in\""},
         {"[{name: read, args: [{arg: 0, in: []}]}]", "this must be a list of values"},
         {"[{name: read, args: [{arg: 0, eq: 1}, {arg: 0, eq: 2}]}]", "argument 0 has a condition"},
         {"[{name: read, error: EPERM}, {name: read, args: [{arg: 0, eq: 1}]}]", "is already given"},
@@ -99,7 +102,7 @@ TEST(mistakes_are_told_with_line_and_column)
     refused("about: [", NOTHING, NOTHING, "seccomp/t.yaml:2:1: ");
     refused("", NOTHING, NOTHING, "the file is empty");
     refused("- x\n", NOTHING, NOTHING, "t.yaml:1:1: this must be a mapping");
-    refused("about: x\n", NOTHING, NOTHING, "a policy needs known, limit and phases");
+    refused("about: x\n", NOTHING, NOTHING, "a policy needs \"known\", \"limit\" and \"phases\"");
     refused("known: many\n", NOTHING, NOTHING, "1:8: \"many\" is not a number");
     refused(HEAD "  idle:\n    allow: [read]\n", NOTHING, NOTHING, "5:3: unknown key \"idle\"");
     refused(HEAD "  start:\n    allow: [read]\n", NOTHING, NOTHING, "the phase serve is missing");
@@ -109,7 +112,7 @@ TEST(mistakes_are_told_with_line_and_column)
             "seccomp/fragments/f.yaml:1:9: unknown system call");
 }
 
-TEST(mistakes_in_paths_are_told)
+TEST(mistakes_in_paths_are_reported)
 {
     static const char calls[] = HEAD "  serve:\n    allow: [read]\n";
 
@@ -123,7 +126,7 @@ TEST(mistakes_in_paths_are_told)
             "landlock/fragments/p.yaml:1:16: \"there\" is neither an absolute path");
 }
 
-TEST(an_unknown_service_is_no_broken_one)
+TEST(an_unknown_service_has_no_policy)
 {
     struct policy *policy = NULL;
     struct inf_err err;
@@ -131,7 +134,7 @@ TEST(an_unknown_service_is_no_broken_one)
     assert_int_equal(policy_load(policy_texts, n_policy_texts, "nobody", &policy, &err), -ENOENT);
 }
 
-TEST(start_has_all_that_serve_has)
+TEST(the_start_phase_allows_all_calls_of_the_serve_phase)
 {
     struct policy *p = loaded(HEAD "  serve:\n    allow: [read, write]\n"
                                    "  start:\n    allow: [seccomp]\n",
@@ -242,8 +245,8 @@ static const struct policy_condition *condition_of(const struct policy_rule *rul
     return NULL;
 }
 
-/* Calls that are the task of a service: the cache service changes its files, and receives blocks in
- * sealed memory over a connection. */
+/* Returns whether a forbidden call is the task of a service: the cache service changes its files,
+ * and receives blocks in sealed memory over a connection. */
 static bool is_its_task(const char *service, const char *name)
 {
     static const struct {
@@ -263,8 +266,8 @@ static bool is_its_task(const char *service, const char *name)
     return false;
 }
 
-/* Rules that only policies with drivers have: opening device nodes, mapping machine code from
- * files, generating it (lavapipe only), and writing the cache before READY. */
+/* Returns whether only policies with drivers have a rule: opening device nodes, mapping machine
+ * code from files, generating machine code (lavapipe only), and writing the cache before READY. */
 static bool is_of_drivers(const char *service, enum policy_phase phase,
                           const struct policy_rule *rule)
 {
@@ -282,7 +285,8 @@ static bool is_of_drivers(const char *service, enum policy_phase phase,
            flags->mask == 0x20 /* MAP_ANONYMOUS */ && flags->value == 0;
 }
 
-/* Calls of the decoder's parent process, each for one purpose. */
+/* Returns whether a rule allows the decoder's parent process a call that it needs for one
+ * purpose. */
 static bool is_of_children(const char *service, enum policy_phase phase,
                            const struct policy_rule *rule)
 {
@@ -346,7 +350,7 @@ static void check_rule(const char *service, const struct policy_rule *rule)
         fail_msg("%s: %s without a command", service, rule->name);
 }
 
-TEST(no_own_policy_allows_what_confinement_is_against)
+TEST(no_policy_of_ours_allows_forbidden_calls)
 {
     static const char *const never[] = {
         "execve",
@@ -419,8 +423,8 @@ TEST(no_own_policy_allows_what_confinement_is_against)
     }
 }
 
-/* A service with GPU drivers may write device nodes of GPUs and its cache of compiled kernels. The
- * cache service may write its blocks. */
+/* Returns whether a service may write a path. A service with GPU drivers may write device nodes of
+ * GPUs and its cache of compiled kernels. The cache service may write its blocks. */
 static bool may_write(const char *service, const struct policy_path *path)
 {
     static const uint64_t node = 2 /* write_file */ | 4 | 1 << 15 /* ioctl_dev */;
@@ -450,13 +454,13 @@ TEST(files_are_read_only)
     }
 }
 
-RUN_TESTS(cmocka_unit_test(mistakes_are_told_with_line_and_column),
-          cmocka_unit_test(mistakes_in_paths_are_told),
-          cmocka_unit_test(an_unknown_service_is_no_broken_one),
-          cmocka_unit_test(start_has_all_that_serve_has),
+RUN_TESTS(cmocka_unit_test(mistakes_are_reported_with_line_and_column),
+          cmocka_unit_test(mistakes_in_paths_are_reported),
+          cmocka_unit_test(an_unknown_service_has_no_policy),
+          cmocka_unit_test(the_start_phase_allows_all_calls_of_the_serve_phase),
           cmocka_unit_test(a_call_may_fail_with_some_arguments_and_pass_with_others),
           cmocka_unit_test(paths_of_fragments_come_first),
           cmocka_unit_test(several_values_become_several_rules),
           cmocka_unit_test(own_policies_compile_and_keep_their_limits),
-          cmocka_unit_test(no_own_policy_allows_what_confinement_is_against),
+          cmocka_unit_test(no_policy_of_ours_allows_forbidden_calls),
           cmocka_unit_test(files_are_read_only))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decoder's policy matches the calls that the decoder makes; see test_drift.py.
+"""Checks that the decoder's policy matches the calls that the decoder makes; see test_drift.py.
 
 The phase `start` applies to the process that makes children, the phase `serve` to the children.
 """
@@ -22,7 +22,7 @@ FILES = BUILD / "tests/audio/decode-files"
 
 
 def sound(path, rate, seconds):
-    """A WAV file of float samples, which the decoder resamples unless its rate is 16 kHz."""
+    """Makes a WAV file of float samples, which the decoder resamples unless the rate is 16 kHz."""
     n = int(rate * seconds)
     data = struct.pack("<%df" % n, *(0.5 * math.sin(i / 9) for i in range(n)))
     path.write_bytes(b"RIFF" + struct.pack("<I", 36 + len(data)) + b"WAVEfmt " +
@@ -33,15 +33,15 @@ def sound(path, rate, seconds):
 
 @pytest.fixture(scope="module")
 def calls(tmp_path_factory):
-    """{phase: {(name, arguments): line}}"""
+    """Provides {phase: {(name, arguments): line}}"""
     if not FILES.exists():
         pytest.skip("a build without libav")
     if not recorder.available():
-        pytest.skip("strace may not look at processes here")
+        pytest.skip("strace may not trace processes here")
     path = tmp_path_factory.mktemp("decoder")
     trace = path / "trace"
     traced = path / "decoder"
-    # With -D, strace runs beside the program, and nothing would wait for strace to end.
+    # With -D, strace runs beside the program, and subprocess would not wait until strace ends.
     words = recorder.wrap([str(DECODER)], trace)
     words.remove("-D")
     traced.write_text("#!/bin/sh\nexec %s \"$@\"\n" % " ".join(words))
@@ -85,7 +85,7 @@ def split(trace):
 
 @pytest.mark.parametrize("phase", ("start", "serve"))
 def test_policy_and_use_are_the_same(calls, phase):
-    """Only the decoder's own rules must be needed; the others apply to all processes."""
+    """Only the decoder's own rules must be needed; all processes share the other rules."""
     policy = recorder.Policy(explain("decoder", phase))
     denied = {name: line for (name, args), line in calls[phase].items()
               if not policy.allows(name, args, 0)}

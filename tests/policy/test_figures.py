@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures in docs/security.md match the policies."""
+"""Checks that the figures in docs/security.md match the policies."""
 import json
 import os
 import pathlib

@@ -5,12 +5,15 @@
  * An open device: its queue, its one pipeline layout, its memory and its pipelines
  *
  * Everything that belongs to a VkDevice is reached from here, so that a lost device can be
- * discarded and opened again. All calls come from one thread.
+ * discarded and opened again. All calls come from one thread, except that another thread may call
+ * vkb_pipeline_get() while weights are loaded.
  *
- * All kernels share one pipeline layout. Set 0 has VKB_SLOTS storage buffers (bindings 0 …), and as
- * many uniform texel buffers (bindings VKB_SLOTS …), which are views of the same slots. Push
- * constants have VKB_PUSH_MAX bytes.
+ * All kernels share one pipeline layout. Descriptor set 0 has VKB_SLOTS storage buffers (bindings 0
+ * …), and as many uniform texel buffers (bindings VKB_SLOTS …), which are views of the same slots.
+ * Push constants have VKB_PUSH_MAX bytes.
  */
+
+#include <stdatomic.h>
 
 #include "backend/vulkan/instance.h"
 
@@ -23,12 +26,12 @@ struct vkb_pipelines; /* pipelines.h */
 /* Makes submissions fail on purpose, for tests of recovery. */
 struct vkb_fault {
     uint64_t rng;
-    double rate; /* rate of submissions that lose the device */
+    double rate; /* share of submissions that lose the device */
 };
 
 struct vkb_device {
     struct vkb_instance *in;            /* borrowed */
-    const struct vkb_device_info *info; /* inside it */
+    const struct vkb_device_info *info; /* inside in */
     VkDevice handle;
     struct vkb_device_fns fn;
     VkQueue queue;
@@ -37,8 +40,8 @@ struct vkb_device {
     VkPipelineLayout layout;
     VkCommandPool commands;
     VkSemaphore timeline;
-    uint64_t submitted; /* the last value that the timeline will reach */
-    bool lost;
+    uint64_t submitted;   /* the last value that the timeline will reach */
+    atomic_bool lost;     /* set by any thread that uses the device */
     bool cache_read_only; /* do not write compiled pipelines to the cache */
     struct vkb_heap *heaps[VK_MAX_MEMORY_TYPES];
     struct vkb_pipelines *pipelines;
@@ -48,9 +51,10 @@ struct vkb_device {
 /* @cache_dir: directory for compiled pipelines; NULL: none. -EOPNOTSUPP, -ENOMEM, -EIO. */
 int vkb_device_new(struct vkb_instance *in, const struct vkb_device_info *info,
                    const char *cache_dir, struct vkb_device **ret_device, struct inf_err *reterr);
-/* Everything created from the device must be gone, or the device must be lost. */
+/* The caller has destroyed everything that was created from the device, or the device is lost. */
 struct vkb_device *vkb_device_free(struct vkb_device *dev);
 DEFINE_CLEANUP(struct vkb_device *, vkb_device_free);
 
-/* Converts a result to a negative errno with a sentence, and records the loss of the device. */
+/* Converts a result to a negative errno with a sentence. If the result says that the device is
+ * lost, marks it as lost. */
 int vkb_fail(struct vkb_device *dev, VkResult result, const char *what, struct inf_err *reterr);

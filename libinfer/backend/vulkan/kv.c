@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks of K and V, two buffers for each layer:
+ * Stores blocks of K and V in two buffers for each layer:
  *
  *   F32, F16, BF16   [block][kv_head][token][head_dim]
  *   Q8_0             [block][kv_head]: int8 [token][head_dim], then F16 scales
@@ -49,8 +49,8 @@ int vkb_kv_check(struct backend *b, const struct kv_layout *layout, struct inf_e
         return 0;
     return err_set(
         reterr, EOPNOTSUPP,
-        "a KV cache of %s:%s is kept by the CPU alone; on Vulkan devices keys and values "
-        "are both f32, f16, bf16 or q8_0",
+        "only the CPU supports a KV cache of %s:%s; on Vulkan devices keys and values are "
+        "both f32, f16, bf16 or q8_0",
         codec_info(layout->k)->name, codec_info(layout->v)->name);
 }
 
@@ -60,7 +60,7 @@ uint64_t vkb_kv_max_blocks(struct backend *b, const struct kv_layout *layout)
     const uint64_t all = kv_layout_block_bytes(layout);
     const uint64_t one = MAX(all / 2 / MAX(layout->n_layers, 1u), 1u);
 
-    /* K of a layer must fit into one binding, and the store is not the only data on a device. */
+    /* K of a layer must fit into one binding. A tenth of the memory is left for other data. */
     return MIN(MIN(caps->max_range, caps->max_alloc) / one,
                caps->heap_size / 10 * 9 / MAX(all, 1u));
 }
@@ -150,7 +150,7 @@ void vkb_kv_copy(struct backend *b, struct kv_store *store, uint32_t dst, uint32
         dev->lost = true;
 }
 
-/* Device memory cannot be returned page by page. */
+/* Does nothing: device memory cannot be returned page by page. */
 void vkb_kv_drop(struct backend *b, struct kv_store *store, uint32_t first, uint32_t n)
 {
     (void)b;
@@ -203,7 +203,7 @@ static void copy_staging(struct vkb_device *dev, VkCommandBuffer c, struct kv_st
     }
 }
 
-/* A failed copy means that the device is lost; the next step notices that, too. */
+/* If a copy fails, the device is lost; the next step notices that, too. */
 static int move_block(struct vkb_device *dev, struct kv_store *store, uint32_t block, bool out)
 {
     const VkPipelineStageFlags compute = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,

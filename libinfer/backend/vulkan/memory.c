@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The suballocator: chunks of a memory type, each with its list of spans in order of offset.
+ * Divides large allocations: each memory type has chunks, and each chunk a list of spans in order
+ * of offset.
  */
 #include "backend/vulkan/memory.h"
 
@@ -30,7 +31,8 @@ struct vkb_heap {
     struct vkb_chunk *chunks;
 };
 
-/* Combinations of flags in order of preference; the first one that a memory type has wins. */
+/* Combinations of flags in order of preference. The first combination that a memory type has is
+ * used. */
 static const VkMemoryPropertyFlags wishes[][3] = {
     [VKB_ON_DEVICE] = {VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0, 0},
     [VKB_UPLOAD] = {VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
@@ -143,7 +145,7 @@ static bool chunk_take(struct vkb_chunk *chunk, uint64_t size, uint64_t align, u
     return false;
 }
 
-/* Merges the free neighbors behind @s into it. */
+/* Merges the free spans that follow @s into @s, if it is free. */
 static void span_merge(struct vkb_span *s)
 {
     while (s && !s->used && s->next && !s->next->used) {
@@ -236,7 +238,7 @@ int vkb_buffer_new(struct vkb_device *dev, enum vkb_place place, uint64_t size,
         if (result == VK_ERROR_OUT_OF_DEVICE_MEMORY)
             return err_set(reterr, ENOMEM, "%s has no room for %llu MiB more", dev->info->name,
                            (unsigned long long)(size >> 20));
-        return vkb_fail(dev, result, "no buffer", reterr);
+        return vkb_fail(dev, result, "a buffer cannot be created", reterr);
     }
     *ret_buffer = b;
     return 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pipelines in a short list (a model needs a few dozen), and their cache file
+ * Keeps pipelines in a short list (a model needs a few dozen), and their cache in a file
  *
  * The file is written under a temporary name and renamed, with a hash of its data in front: a
- * reader sees a complete file or none. The driver checks the rest: its data begin with its own
+ * reader sees a complete file or none. The driver checks the data, which begin with the driver's
  * identity.
  */
 #include "backend/vulkan/pipelines.h"
@@ -57,7 +57,7 @@ static uint64_t pipelines_identity(const struct vkb_device_info *info)
     return h;
 }
 
-/* Reads the driver's data from the file, or nothing. */
+/* Reads the driver's data from the file. Returns none if the file is missing or damaged. */
 static void read_file(struct vkb_pipelines *p, char **ret_data, size_t *ret_size)
 {
     struct file_head head;
@@ -101,7 +101,7 @@ int vkb_pipelines_new(struct vkb_device *dev, const char *cache_dir,
     free(data);
     if (result != VK_SUCCESS) {
         vkb_pipelines_free(dev, p);
-        return vkb_fail(dev, result, "no pipeline cache", reterr);
+        return vkb_fail(dev, result, "the pipeline cache cannot be created", reterr);
     }
     *ret_pipelines = p;
     return 0;
@@ -201,7 +201,8 @@ int vkb_pipeline_get(struct vkb_device *dev, const struct vkb_kernel *kernel, co
     return 0;
 }
 
-/* Writes all or nothing. The file is never opened for writing again; a new file replaces it. */
+/* Writes the whole file or nothing. A file is never opened for writing again; a new file replaces
+ * it. */
 static bool write_file(const char *path, const struct file_head *head, const void *data,
                        size_t size)
 {

@@ -2,7 +2,7 @@
 /*
  * Makes a plan on a device: memory, pipelines, descriptors, recorded commands
  *
- * Pipelines compile on their own thread while weights are loaded.
+ * A second thread compiles pipelines while the first loads weights.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -80,7 +80,7 @@ static struct range range_of(const struct builder *b, const struct vkb_bind *bin
                               value_bytes(plan, &plan->values[bind->index])};
     case VKB_BIND_PACKED:
         return (struct range){plan->packed[bind->index].handle, 0, plan->packed[bind->index].size};
-    case VKB_BIND_NONE: /* every slot that a kernel declares is bound, used or not */
+    case VKB_BIND_NONE: /* a slot that a kernel declares must be bound even if it is not used */
     case VKB_BIND_STEP:
         return (struct range){plan->step_buffer.handle, 0, plan->rope_offset};
     case VKB_BIND_ROPE:
@@ -145,7 +145,8 @@ static VkResult bind_dispatch(const struct builder *b, struct vkb_dispatch *d)
                 .pTexelBufferView = &d->views[i],
             };
         }
-        /* A slot that is read as texels may exceed the limit of a storage buffer. */
+        /* A slot that is read as texels may exceed the limit of storage buffers; then it is bound
+         * only as texels. */
         if (texel && r.size > b->dev->info->caps.max_range)
             continue;
         buffers[i] = (VkDescriptorBufferInfo){r.buffer, r.offset, r.size};
@@ -201,7 +202,9 @@ static int make_sets(const struct builder *b)
             if (result == VK_SUCCESS)
                 result = bind_dispatch(b, d);
         }
-    return result == VK_SUCCESS ? 0 : vkb_fail(b->dev, result, "no descriptors", b->reterr);
+    return result == VK_SUCCESS
+               ? 0
+               : vkb_fail(b->dev, result, "descriptors cannot be created", b->reterr);
 }
 
 static void record_barrier(const struct builder *b, VkCommandBuffer c, VkPipelineStageFlags to,
@@ -320,7 +323,9 @@ static int record_lists(const struct builder *b)
             result = record_segment(b, &plan->lists[c], &plan->lists[c].segments[i], i_query);
             i_query += 2;
         }
-    return result == VK_SUCCESS ? 0 : vkb_fail(b->dev, result, "recording", b->reterr);
+    return result == VK_SUCCESS
+               ? 0
+               : vkb_fail(b->dev, result, "commands cannot be recorded", b->reterr);
 }
 
 struct compile_job {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The staging ring for uploads.
+ * Copies data to the device through a ring of staging buffers.
  */
 #include "backend/vulkan/upload.h"
 
@@ -34,7 +34,7 @@ int vkb_ring_init(struct vkb_device *dev, struct vkb_ring *ring, struct inf_err 
     result = dev->fn.AllocateCommandBuffers(dev->handle, &allocate, ring->commands);
     if (result != VK_SUCCESS) {
         vkb_ring_done(dev, ring);
-        return vkb_fail(dev, result, "no command buffers", reterr);
+        return vkb_fail(dev, result, "command buffers cannot be created", reterr);
     }
     return 0;
 }

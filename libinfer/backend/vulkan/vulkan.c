@@ -29,7 +29,7 @@ static int vkb_plan_new(struct backend *b, const struct graph *g, const struct p
     plan->vkb = vkb;
     plan->limits = *limits;
     plan->store = store;
-    /* Until times are measured. */
+    /* This limit holds until times are measured. */
     plan->rows_now = vkb->submit_usec > 0 ? MIN(limits->max_rows, FIRST_ROWS) : limits->max_rows;
     r = vkb->dev ? vkb_compile(plan, g, reterr) : -ENODEV;
     if (r == 0)
@@ -59,7 +59,7 @@ static void vkb_plan_free(struct backend *b, struct plan *plan)
     free(plan);
 }
 
-/* Device memory cannot be returned page by page. */
+/* Does nothing: device memory cannot be returned page by page. */
 static void vkb_plan_rest(struct backend *b, struct plan *plan)
 {
     (void)b;
@@ -124,7 +124,7 @@ static void vkb_parallel(struct backend *b, workers_fn fn, void *arg)
     workers_run(CONTAINER_OF(b, struct vkb_backend, base)->workers, fn, arg);
 }
 
-/* Leaves a tenth to other users: a display, or a driver that counts differently. */
+/* Leaves a tenth of the free memory to others: a display, or a driver that counts differently. */
 static uint64_t vkb_free_memory(struct backend *b)
 {
     const struct vkb_backend *vkb = CONTAINER_OF(b, struct vkb_backend, base);
@@ -177,10 +177,19 @@ static const struct backend_ops vkb_ops = {
     .isa = vkb_isa,
 };
 
-/* "vulkan" is the best device, "vulkan:N" the N-th. */
+/* Returns the first usable device; if there is none, 0, whose opening tells the reason. */
+static unsigned long first_usable(const struct vkb_instance *in)
+{
+    for (uint32_t i = 0; i < in->n_devices; i++)
+        if (!in->devices[i].unusable)
+            return i;
+    return 0;
+}
+
+/* Finds the device "vulkan", the first usable one, or "vulkan:N", number N from 0. */
 static int find_device(struct vkb_backend *vkb, const char *name, struct inf_err *reterr)
 {
-    unsigned long i = 0;
+    unsigned long i = first_usable(vkb->in);
     char *end;
 
     if (name[strlen("vulkan")] == ':') {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parser of GGUF v2 and v3, little-endian (ggml docs/gguf.md)
+ * Parses little-endian GGUF v2 and v3 (ggml docs/gguf.md).
  *
- * One pass over header, metadata pairs and tensor directory. Every number is checked against the
- * remaining bytes before it is used: a count must not exceed what its smallest elements would need,
- * so the file's size bounds all allocations. The data are first read into private memory, which the
- * file's owner can no longer change. Strings and numbers stay there; only keys and names are
- * copied, to end with a NUL.
+ * The parser makes one pass over header, metadata pairs and tensor directory. Every number is
+ * checked before it is used: a count is refused if its elements, at their smallest size, would not
+ * fit into the remaining bytes. So the size of the file bounds all allocations. Header, metadata
+ * and directory are first read into private memory, which the owner of the file cannot change.
+ * Strings and numbers stay there; only keys and names are copied, so that they end with a NUL.
  */
 #include "format/gguf/gguf.h"
 
@@ -18,25 +18,26 @@
 #include "core/err.h"
 #include "format/gguf/types.h"
 
-#define GGUF_MAX_NAME   65535 /* limit of the format for keys; also applied to tensor names */
+#define GGUF_MAX_NAME   65535 /* the format's limit for keys; here also for tensor names */
 #define GGUF_MAX_VALUES ((uint64_t)1 << 20)
 #define GGUF_MAX_ALIGN  ((uint64_t)1 << 20)
-/* Limits that the file's size does not imply, because sparse files cost nothing. */
-#define GGUF_MAX_STRINGS ((uint64_t)1 << 22) /* over all values */
+/* These limits are necessary besides the size of the file, because sparse files can be huge and
+ * take no disk space. */
+#define GGUF_MAX_STRINGS ((uint64_t)1 << 22) /* in all values together */
 #define GGUF_MAX_SCALARS ((uint64_t)1 << 28) /* per array */
 
 struct reader {
     const struct file_map *map;
-    struct file_start *start; /* the private copy */
-    uint64_t size, pos;       /* within the file */
-    uint64_t n_strings;       /* total so far */
+    struct file_start *start; /* private copy of the file's start */
+    uint64_t size, pos;       /* size of the file, and the position in it */
+    uint64_t n_strings;       /* number of strings read so far */
     struct inf_err *err;
 };
 
-/* A tensor of the directory before the place of its data is known. */
+/* An entry of the tensor directory, before the place of the tensor's data is known. */
 struct entry {
-    uint64_t offset; /* in the data section */
-    uint64_t at;     /* offset of the directory's entry, for messages */
+    uint64_t offset; /* of the tensor's data in the data section */
+    uint64_t at;     /* offset of this entry in the file, for messages */
     uint32_t elem_align;
 };
 
@@ -113,7 +114,7 @@ static int read_name(struct reader *r, struct arena *arena, const char **ret, co
     return *ret ? 0 : err_set(r->err, ENOMEM, "out of memory");
 }
 
-/* Bytes of one value; 0 for types of variable length. */
+/* Returns the bytes of one value; 0 for types of variable length. */
 static uint32_t scalar_size(enum gguf_type type)
 {
     static const uint8_t sizes[] = {
@@ -159,7 +160,7 @@ static int read_strings(struct reader *r, struct arena *arena, struct gguf_value
         return err_set(r->err, ENOMEM, "out of memory");
     for (uint64_t i = 0; i < v->n; i++) {
         if (r->pos - begin > UINT32_MAX)
-            return err_set_at(r->err, EBADMSG, r->pos, "key %.64s: more than 4 GiB of strings",
+            return err_set_at(r->err, EBADMSG, r->pos, "key %.64s has more than 4 GiB of strings",
                               v->key);
         offsets[i] = (uint32_t)(r->pos - begin);
         rc = read_string(r, &text, v->key);
@@ -221,7 +222,7 @@ static int read_values(struct reader *r, struct gguf *g, uint64_t n)
 {
     int rc;
 
-    /* The smallest pair has an empty string: 8 + 1 bytes of key, 4 of type, 1 of value. */
+    /* The smallest pair has 14 bytes: 8 + 1 for the key, 4 for the type, 1 for the value. */
     if (n > reader_left(r) / 14 || n > GGUF_MAX_VALUES)
         return err_set_at(r->err, EBADMSG, 16, "%llu metadata pairs do not fit the file",
                           (unsigned long long)n);
@@ -257,8 +258,8 @@ static int set_type(struct reader *r, struct gguf *g, struct format_tensor *t, s
     if (!type) {
         char name[32];
 
-        /* A type newer than this table: its size is unknown, which matters only if the tensor is
-         * used. */
+        /* The type is newer than the table of types. Its size is unknown, which matters only if the
+         * tensor is used. */
         snprintf(name, sizeof(name), "ggml type %u", id);
         t->type_name = arena_strndup(&g->arena, name, strlen(name));
         t->dtype = INF_DTYPE_INVALID;
@@ -341,7 +342,7 @@ static int by_address(const void *a, const void *b)
     return p < q ? -1 : p > q;
 }
 
-/* Refuses files whose tensors overlap; only malicious files do. */
+/* Refuses files in which tensors overlap: only malicious files have such tensors. */
 static int check_overlap(struct reader *r, const struct gguf *g)
 {
     _cleanup_free_ const struct format_tensor **order = NULL;
@@ -397,8 +398,8 @@ static int read_tensors(struct reader *r, struct gguf *g, uint64_t n)
     _cleanup_free_ struct entry *entries = NULL;
     int rc;
 
-    /* The smallest entry: 8 + 1 bytes of name, 4 of rank, 8 of dimension, 4 of type, 8 of
-     * offset. */
+    /* The smallest entry has 33 bytes: 8 + 1 for the name, 4 for the rank, 8 for a dimension, 4 for
+     * the type, 8 for the offset. */
     if (n > reader_left(r) / 33 || n > GGUF_MAX_VALUES)
         return err_set_at(r->err, EBADMSG, 8, "%llu tensors do not fit the file",
                           (unsigned long long)n);
@@ -437,10 +438,10 @@ static int read_header(struct reader *r, uint64_t *ret_n_tensors, uint64_t *ret_
     if (rc < 0)
         return rc;
     if (version > 0xffff && (version & 0xffff) == 0)
-        return err_set_at(r->err, EOPNOTSUPP, 4, "a big-endian GGUF file");
+        return err_set_at(r->err, EOPNOTSUPP, 4, "big-endian GGUF files are not supported");
     if (version != 2 && version != 3)
         return err_set_at(r->err, version == 1 ? EOPNOTSUPP : EBADMSG, 4,
-                          "GGUF version %u; versions 2 and 3 are read", version);
+                          "GGUF version %u is not supported; versions 2 and 3 are", version);
     rc = read_bytes(r, ret_n_tensors, sizeof(*ret_n_tensors), "the header");
     if (rc < 0)
         return rc;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From GGUF keys to hyperparameters (ggml docs/gguf.md, "LLM")
+ * Reads hyperparameters from GGUF keys (ggml docs/gguf.md, "LLM").
  *
- * Unknown keys that change the results are refused by name: a model that gives wrong answers is
- * worse than one that does not load.
+ * Keys of unsupported features that change the results are refused by name: a model that gives
+ * wrong answers is worse than one that does not load.
  */
 #include "format/gguf/hparams.h"
 
@@ -16,13 +16,14 @@
 #include "core/text.h"
 #include "format/gguf/types.h"
 
-/* Files of the family "llama" have q and k rows interleaved; those of the family "qwen" do not. */
+/* Files of the family "llama" store the rows of q and k interleaved; files of the family "qwen" do
+ * not. */
 static const struct gguf_arch {
     const char *file_name, *arch;
     enum rope_style rope_style;
     bool encoder, gated;
-    bool rms;       /* encoders: norms without mean */
-    uint32_t every; /* encoders: layers per group, of which one has no window */
+    bool rms;       /* encoders: norms do not subtract the mean */
+    uint32_t every; /* encoders: layers per group; one layer of each group has no window */
 } archs[] = {
     {"llama", "llama", ROPE_PAIRS},
     {"mistral3", "llama", ROPE_PAIRS},
@@ -34,7 +35,7 @@ static const struct gguf_arch {
     {"gemma-embedding", "gemma-embedding", ROPE_HALF, .encoder = true, .rms = true, .every = 6},
 };
 
-/* Keys after "<arch>." that must be missing or 0. */
+/* Keys, without "<arch>." before them, that must be missing or 0. */
 static const char *const refused[] = {
     "expert_count",
     "attn_logit_softcapping",
@@ -69,7 +70,7 @@ static int get_u32(struct keys *k, const char *name, bool required, uint32_t *re
 
     if (!v)
         return required ? err_set(k->err, EBADMSG, "the key %s is missing", k->key) : 0;
-    /* Some counts are stored per layer. That is accepted as long as all are equal. */
+    /* Some counts are stored per layer. They are accepted if they are equal for all layers. */
     if (v->type == GGUF_ARRAY && v->elem != GGUF_STRING && v->n > 0) {
         const int64_t first = gguf_elem_i64(v, 0);
 
@@ -98,7 +99,8 @@ static int get_f32(struct keys *k, const char *name, bool required, float *ret)
     return 0;
 }
 
-/* Refuses decoders with bidirectional attention, which were converted from embedding models. */
+/* Refuses decoders with bidirectional attention, because such files are converted embedding
+ * models. */
 static int check_causal(struct keys *k)
 {
     bool causal = true;
@@ -144,7 +146,7 @@ static int get_counts(struct keys *k, struct hparams *hp)
     if (r == 0)
         r = get_u32(k, "attention.value_length", false, &value_dim);
     if (r == 0 && value_dim != hp->head_dim)
-        return err_set(k->err, EOPNOTSUPP, "%s differs from the key's length", k->key);
+        return err_set(k->err, EOPNOTSUPP, "%s differs from attention.key_length", k->key);
     hp->rope_dims = hp->head_dim;
     if (r == 0)
         r = get_u32(k, "rope.dimension_count", false, &hp->rope_dims);
@@ -198,7 +200,8 @@ static int get_yarn(struct keys *k, struct hparams *hp)
     return r;
 }
 
-/* The scaling of Llama 3 is stored as the tensor rope_freqs.weight, which the model applies. */
+/* Reads the settings of rotary positions. The scaling of Llama 3 is not among these settings: it is
+ * stored as the tensor rope_freqs.weight, which the model applies. */
 static int get_rope(struct keys *k, struct hparams *hp)
 {
     int r;
@@ -222,8 +225,8 @@ static int get_rope(struct keys *k, struct hparams *hp)
     return hp->rope_scaling == ROPE_SCALING_YARN ? get_yarn(k, hp) : 0;
 }
 
-/* The pattern says per layer whether the window applies. A number n means all layers but each
- * n-th. */
+/* Reads a list that says for each layer whether the window applies. If the value is a number n, the
+ * window applies to all layers except each n-th. */
 static int get_pattern(struct keys *k, const struct gguf_value *v, struct hparams *hp)
 {
     if (v->elem == GGUF_STRING || (v->type == GGUF_ARRAY && v->n < hp->n_layers))
@@ -237,8 +240,9 @@ static int get_pattern(struct keys *k, const struct gguf_value *v, struct hparam
     return 0;
 }
 
-/* For encoders the window counts the tokens on both sides together. A number n as the pattern means
- * all layers but one of each n: the first for ModernBERT, else the last. */
+/* Reads the window of an encoder, which counts the tokens on both sides together. If the pattern is
+ * a number n, one layer of each n has no window: the first in ModernBERT, the last in other
+ * models. */
 static int get_encoder_window(struct keys *k, struct hparams *hp)
 {
     const uint32_t first = strcmp(hp->arch, "modern-bert") == 0 ? 0 : 1;
@@ -286,7 +290,7 @@ static int get_vocab(struct keys *k, struct hparams *hp)
     r = get_u32(k, "vocab_size", false, &hp->n_vocab);
     if (r < 0)
         return r;
-    /* The rows of the embedding decide, because each token needs one. */
+    /* The number of rows of the embedding decides, because each token needs a row. */
     if (map_find(&k->g->tensor_map, "token_embd.weight", 17, &i)) {
         const struct format_tensor *t = &k->g->tensors[i];
 
@@ -311,7 +315,7 @@ static uint32_t tensor_rows(const struct gguf *g, const char *name)
     return (uint32_t)g->tensors[i].dims[1];
 }
 
-/* Numbered as in llama.cpp; 4 is a classifier's. */
+/* Reads the pooling. The values of its key are those of llama.cpp; 4 stands for a classifier. */
 static int get_pooling(struct keys *k, struct hparams *hp)
 {
     static const enum pooling poolings[] = {POOLING_NONE, POOLING_MEAN, POOLING_CLS, POOLING_LAST,
@@ -328,7 +332,7 @@ static int get_pooling(struct keys *k, struct hparams *hp)
     return 0;
 }
 
-/* Activation of ModernBERT's gated units. */
+/* Reads the activation of ModernBERT's gated units. */
 static int get_act(struct keys *k, enum graph_act *ret)
 {
     struct gguf_str name;
@@ -344,7 +348,8 @@ static int get_act(struct keys *k, enum graph_act *ret)
     return 0;
 }
 
-/* The tensors give what the keys do not. Tables of positions begin with the first used row. */
+/* Reads settings of an encoder. Settings that no key gives are taken from the shapes of tensors. In
+ * GGUF files, position tables begin with the first row that is used. */
 static int get_encoder(struct keys *k, struct hparams *hp)
 {
     struct hparams_embed *e = &hp->embed;
@@ -386,7 +391,7 @@ static int get_encoder(struct keys *k, struct hparams *hp)
         return err_set(k->err, EOPNOTSUPP, "%s is true, which is not supported", k->key);
     if (e->n_pos > 0) {
         hp->n_ctx_train = MIN(hp->n_ctx_train, e->n_pos);
-        /* The rotation is not used but must be valid. */
+        /* The number of rotated dimensions is not used, but must be valid. */
         hp->rope_dims &= ~1u;
     }
     return 0;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Models with task adapters: jina-embeddings-v4
+ * Reads models with task adapters: jina-embeddings-v4.
  *
- * Its config.json names the tasks and says how a text's rows are processed. adapters/ has low-rank
- * matrices (Hu et al. 2021) as PEFT stores them, those of all tasks in one file.
+ * The model's config.json names the tasks and says how the rows of a text are processed. The folder
+ * adapters/ has the low-rank matrices (LoRA, Hu et al. 2021) of all tasks in one file, as PEFT
+ * stores them.
  */
 #include <errno.h>
 #include <math.h>
@@ -67,7 +68,7 @@ int hf_config_adapted(const json_t *config, struct hf_config *c, struct inf_err 
     return rc == 0 ? get_tasks(&r, e) : rc;
 }
 
-/* Refuses settings that would change results and are not supported. */
+/* Refuses settings that would change the results and are not supported. */
 static int check_refused(const struct hf_reader *r)
 {
     static const char *const flags[] = {"use_dora", "lora_bias", "fan_in_fan_out"};
@@ -75,11 +76,9 @@ static int check_refused(const struct hf_reader *r)
     const json_t *type = hf_get(r, "peft_type", NULL), *bias = hf_get(r, "bias", NULL);
 
     if (type && (!json_is_string(type) || strcmp(json_string_value(type), "LORA") != 0))
-        return err_set(r->err, EOPNOTSUPP,
-                       "adapter_config.json: peft_type must be LORA"
-                       "supported");
+        return err_set(r->err, EOPNOTSUPP, "adapter_config.json: \"peft_type\" must be \"LORA\"");
     if (bias && (!json_is_string(bias) || strcmp(json_string_value(bias), "none") != 0))
-        return err_set(r->err, EOPNOTSUPP, "adapter_config.json: bias is not supported");
+        return err_set(r->err, EOPNOTSUPP, "adapter_config.json: \"bias\" must be \"none\"");
     for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
         if (json_is_true(hf_get(r, flags[i], NULL)))
             return err_set(r->err, EOPNOTSUPP, "adapter_config.json: %s is not supported",
@@ -108,8 +107,8 @@ static int parse_adapters(const json_t *config, struct hparams_embed *e, struct 
     if (rc < 0)
         return rc;
     if (e->lora_rank == 0 || e->lora_rank > RANK_MAX || !isfinite(alpha))
-        return err_set(reterr, EBADMSG, "adapter_config.json: r is %u, lora_alpha %g", e->lora_rank,
-                       (double)alpha);
+        return err_set(reterr, EBADMSG, "adapter_config.json: r is %u and lora_alpha is %g",
+                       e->lora_rank, (double)alpha);
     e->lora_scale = json_is_true(hf_get(&r, "use_rslora", NULL))
                         ? alpha / sqrtf((float)e->lora_rank)
                         : alpha / (float)e->lora_rank;
@@ -124,7 +123,7 @@ int format_read_adapters(struct format *f, struct inf_err *reterr)
 
     if (f->hp.embed.n_tasks == 0)
         return 0;
-    /* The model's own code normalizes, whatever modules.json lists after it. */
+    /* The model's own code normalizes vectors, even if modules.json lists no normalization. */
     f->hp.embed.raw = false;
     if (!path)
         return err_set(reterr, ENOMEM, "out of memory");

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * config.json of encoders, as transformers reads it
+ * Reads the config.json of encoders, as transformers does.
  *
- * The classes differ in how they encode positions, in the feed-forward layers and in the layers
- * that follow. Classes with windows are in config-window.c. Nomic's own code uses other names than
- * transformers for most settings.
+ * The classes differ in how they encode positions, in the feed-forward layers, and in the layers
+ * behind the last transformer layer. config-window.c has the classes with windows. Nomic's own code
+ * uses other names than transformers for most settings.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ enum kind {
     KIND_BERT,
     KIND_ROBERTA, /* position numbers start after the id of the padding token */
     KIND_NOMIC,
-    KIND_GTE, /* Alibaba's "new" code, and its port in transformers */
+    KIND_GTE, /* Alibaba's own class "New", and its port in transformers */
 };
 
 static const struct encoder_class {
@@ -49,7 +49,7 @@ static const struct encoder_class {
 struct reader {
     struct hf_reader in;
     const struct encoder_class *class;
-    struct inf_err *err; /* the one passed to in */
+    struct inf_err *err; /* the same as in.err */
 };
 
 /* Refuses settings that change the results, unless they have their neutral value. */
@@ -101,14 +101,16 @@ static int get_counts(const struct reader *r, struct hparams *hp)
     if (rc < 0)
         return rc;
     if (hp->n_heads == 0 || hp->n_embd % hp->n_heads != 0)
-        return err_set(r->err, EBADMSG, "config.json: %u columns for %u heads", hp->n_embd,
-                       hp->n_heads);
+        return err_set(r->err, EBADMSG,
+                       "config.json: a width of %u cannot be divided evenly among %u heads",
+                       hp->n_embd, hp->n_heads);
     hp->n_kv_heads = hp->n_heads;
     hp->head_dim = hp->rope_dims = hp->n_embd / hp->n_heads;
     return 0;
 }
 
-/* "rope_parameters" since transformers 5; "rope_scaling" before, with the base beside it. */
+/* Reads the settings of rotary positions. Since transformers 5 they are in "rope_parameters".
+ * Before transformers 5, they were in "rope_scaling", with the base beside this key. */
 static int get_rope(const struct reader *r, float theta, struct hparams *hp)
 {
     const struct hf_reader inner = {.config = hf_get(&r->in, "rope_parameters", "rope_scaling"),
@@ -138,11 +140,12 @@ static int get_positions(const struct reader *r, struct hparams *hp)
     hp->rope_factor = 1;
     if (r->class->kind == KIND_NOMIC)
         return get_rope(r, 1000, hp);
-    /* Only transformers' own class has a default for the base. */
+    /* The default of the base is 160000 in transformers' own classes (Gte…), and 10000 in
+     * Alibaba's. */
     if (r->class->kind == KIND_GTE)
         return get_rope(r, r->class->name[0] == 'G' ? 160000 : 10000, hp);
     hp->embed.n_pos = hp->n_ctx_train;
-    /* The rotation is not used but must be valid. */
+    /* The number of rotated dimensions is not used, but must be valid. */
     hp->rope_dims = hp->head_dim & ~1u;
     if (r->class->kind == KIND_BERT)
         return 0;
@@ -150,7 +153,7 @@ static int get_positions(const struct reader *r, struct hparams *hp)
     if (rc < 0)
         return rc;
     if (padding + 1 >= hp->embed.n_pos)
-        return err_set(r->err, EBADMSG, "config.json: pad_token_id leaves no positions");
+        return err_set(r->err, EBADMSG, "config.json: no position is left behind pad_token_id");
     hp->embed.pos_first = padding + 1;
     hp->embed.pos_skips = true;
     hp->n_ctx_train = hp->embed.n_pos - hp->embed.pos_first;
@@ -229,7 +232,7 @@ int hf_config_encoder(const json_t *config, struct hf_config *ret_config, struct
     if (rc < 0)
         return rc;
     if (r.class->late) {
-        /* ColBERT's own code: a projection without bias, whose width is that of the tensor. */
+        /* ColBERT has one dense layer without bias. The shape of its tensor gives its width. */
         c.hp.embed.late = true;
         c.hp.embed.n_dense = 1;
         c.hp.embed.dense_linear[0] = true;

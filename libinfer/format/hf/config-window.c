@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * config.json of encoders in which most layers see only a window: ModernBERT, EmbeddingGemma
+ * Reads the config.json of encoders in which most layers see only a window: ModernBERT and
+ * EmbeddingGemma.
  *
  * Layers with a window have their own rotary base. The file gives the window as the number of
- * tokens on both sides together; a row sees half of them on each side, and itself.
+ * tokens on both sides together. A row attends to half of these tokens on each side, and to its own
+ * token.
  */
 #include <errno.h>
 #include <math.h>
@@ -69,14 +71,15 @@ static int get_counts(const struct hf_reader *r, const struct window_class *clas
     if (rc == 0 && class->gemma)
         rc = hf_get_count(r, "head_dim", NULL, 256, &hp->head_dim);
     else if (rc == 0 && hp->n_embd % hp->n_heads != 0)
-        return err_set(r->err, EBADMSG, "config.json: %u columns for %u heads", hp->n_embd,
-                       hp->n_heads);
+        return err_set(r->err, EBADMSG,
+                       "config.json: a width of %u cannot be divided evenly among %u heads",
+                       hp->n_embd, hp->n_heads);
     hp->rope_dims = hp->head_dim;
     return rc;
 }
 
-/* The base of one kind of layer: in its own object since transformers 5, before beside the others
- * under the key @old. */
+/* Reads the rotary base of one kind of layer. Since transformers 5, the base is in an object @kind
+ * of "rope_parameters"; before, it was the key @old at the top level of the file. */
 static int get_theta(const struct hf_reader *r, const char *kind, const char *old, float absent,
                      float *ret)
 {
@@ -111,7 +114,8 @@ static int get_rope(const struct hf_reader *r, const struct window_class *class,
     return rc;
 }
 
-/* By a list, or each @every-th layer is full: the last of its group for Gemma, else the first. */
+/* Finds the layers without a window: those that the list layer_types says, or one of each group of
+ * @every layers, which is the last of its group for Gemma, and the first for ModernBERT. */
 static int get_layers(const struct hf_reader *r, const struct window_class *class,
                       struct hparams *hp)
 {
@@ -221,7 +225,7 @@ int hf_config_windowed(const json_t *config, struct hf_config *ret_config, struc
         rc = get_rope(&r, class, &c.hp);
     if (rc == 0)
         rc = class->gemma ? get_gemma(&r, &c) : get_modern(&r, class, &c);
-    /* The number of layers must be valid before the loop over them. */
+    /* The number of layers must be checked before the loop over the layers. */
     if (rc == 0)
         rc = hparams_check(&c.hp, reterr);
     if (rc == 0)

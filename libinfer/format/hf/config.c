@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From config.json to hyperparameters, as transformers 4 and 5 read it
+ * Reads hyperparameters from config.json, as transformers 4 and 5 do.
  *
- * A missing key has the default of its class. Unknown keys that change the results are refused by
- * name.
+ * A missing key has the default of the model's class. Keys of unsupported features that change the
+ * results are refused by name.
  */
 #include "format/hf/config.h"
 
@@ -23,13 +23,14 @@ static const struct hf_class {
     uint32_t head_dim;   /* default; 0: hidden_size / heads */
     uint32_t n_ctx;      /* default */
     uint32_t window;     /* default */
-    bool has_window;     /* sliding_window and layer_types apply */
-    bool has_switch;     /* … if use_sliding_window is set; without layer_types max_window_layers
-                            applies */
-    bool bias_qkv;       /* always */
-    bool has_biases;     /* attention_bias applies */
-    bool has_mlp_bias;   /* mlp_bias applies */
-    bool adapted;        /* has task adapters; the language model's keys are in text_config */
+    bool has_window;     /* the keys sliding_window and layer_types apply */
+    bool has_switch;     /* these two keys apply only if use_sliding_window is set; if layer_types
+                            is missing, max_window_layers applies */
+    bool bias_qkv;       /* q, k and v always have biases */
+    bool has_biases;     /* the key attention_bias applies */
+    bool has_mlp_bias;   /* the key mlp_bias applies */
+    bool adapted;        /* the class has task adapters; the keys of its language model are in
+                            text_config */
 } classes[] = {
     {.name = "LlamaForCausalLM",
      .model_type = "llama",
@@ -82,7 +83,7 @@ static const struct hf_class {
      .adapted = true},
 };
 
-/* Keys that must be missing, null, false, or the neutral number. */
+/* Keys that must be missing, null, false, or have the neutral number. */
 static const struct hf_refused refused[] = {
     {"attn_logit_softcapping", 0},
     {"final_logit_softcapping", 0},
@@ -107,10 +108,11 @@ static const struct hf_refused refused[] = {
 struct reader {
     struct hf_reader in;
     const struct hf_class *class;
-    struct inf_err *err; /* the one passed to in */
+    struct inf_err *err; /* the same as in.err */
 };
 
-/* "LlamaModel" is "LlamaForCausalLM" without its head, as sentence-transformers saves it. */
+/* Returns whether @name is the class without its head: "LlamaModel" for "LlamaForCausalLM".
+ * sentence-transformers saves such models. */
 static bool is_base_of(const struct hf_class *class, const char *name)
 {
     static const char causal[] = "ForCausalLM";
@@ -141,7 +143,7 @@ static int check_refused(const struct reader *r)
     const int rc = hf_check_refused(&r->in, refused, ARRAY_SIZE(refused));
 
     if (rc == 0 && json_is_false(hf_get(&r->in, "is_causal", NULL)))
-        return err_set(r->err, EOPNOTSUPP, "config.json: is_causal false is not supported");
+        return err_set(r->err, EOPNOTSUPP, "config.json: \"is_causal\": false is not supported");
     return rc;
 }
 
@@ -162,7 +164,7 @@ static int get_counts(const struct reader *r, struct hparams *hp)
         return rc;
     if (hp->n_heads == 0)
         return err_set(r->err, EBADMSG, "config.json: num_attention_heads is 0");
-    /* Null means the number of heads. Only a missing key has the default of the class. */
+    /* The value null means the number of heads. Only a missing key has the default of the class. */
     absent = json_object_get(r->in.config, "num_key_value_heads") ? 0 : r->class->n_kv_heads;
     rc = hf_get_count(&r->in, "num_key_value_heads", NULL, absent ? absent : hp->n_heads,
                       &hp->n_kv_heads);
@@ -233,7 +235,8 @@ static int get_yarn(const struct reader *r, const struct hf_reader *rope, struct
     return rc;
 }
 
-/* "rope_parameters" since transformers 5; "rope_scaling" before, with the base beside it. */
+/* Reads the settings of rotary positions. Since transformers 5 they are in "rope_parameters".
+ * Before transformers 5, they were in "rope_scaling", with the base beside this key. */
 static int get_rope(const struct reader *r, struct hparams *hp)
 {
     const struct hf_reader rope = {.config = hf_get(&r->in, "rope_parameters", "rope_scaling"),
@@ -259,7 +262,7 @@ static int get_rope(const struct reader *r, struct hparams *hp)
     if (!type && hf_get(&rope, "full_attention", "sliding_attention"))
         return err_set(r->err, EOPNOTSUPP,
                        "config.json: rope parameters per kind of layer are not supported");
-    /* For text alone, all three positions of "mrope" are equal. */
+    /* In a text without images, all three positions of "mrope" are equal. */
     if (!type || strcmp(type, "default") == 0 || strcmp(type, "mrope") == 0)
         return 0;
     if (strcmp(type, "linear") == 0)
@@ -304,13 +307,14 @@ static int get_window(const struct reader *r, struct hparams *hp)
         if (rc < 0)
             return rc;
     }
-    /* Null means no window. Only a missing key has the default of the class. */
+    /* The value null means no window. Only a missing key has the default of the class. */
     if (!on || json_is_null(json_object_get(r->in.config, "sliding_window")))
         return 0;
     rc = hf_get_count(&r->in, "sliding_window", NULL, r->class->window, &hp->window);
     if (rc < 0 || hp->window == 0)
         return rc;
-    /* transformers loads a Mistral that has layer_types as a Ministral. */
+    /* A model of the class Mistral can have layer_types too, because transformers loads it as a
+     * Ministral. */
     if (types)
         return set_layer_types(r, types, hp);
     if (!r->class->has_switch)
@@ -383,7 +387,7 @@ int hf_config_parse(const json_t *config, struct hf_config *ret_config, struct i
         rc = get_counts(&r, &c.hp);
     if (rc == 0)
         rc = get_rope(&r, &c.hp);
-    /* The number of layers must be valid before the loop over them. */
+    /* The number of layers must be checked before the loop over the layers. */
     if (rc == 0)
         rc = hparams_check(&c.hp, reterr);
     if (rc == 0)

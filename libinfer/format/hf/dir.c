@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A Hugging Face directory as a model: config.json, *.safetensors, and the index of the shards
+ * Reads a Hugging Face directory as a model: config.json, *.safetensors, and the index of the
+ * shards.
  *
- * Names of shards come from a file, so they must be plain file names in this directory. Every
- * tensor of the index must be where the index says, and the biases and the head that config.json
- * declares must match the tensors.
+ * Names of shards come from an untrusted file, so they must be plain names of files in this
+ * directory. Every tensor of the index must be where the index says, and a decoder must have
+ * exactly the biases, and the head, that config.json declares.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -39,7 +40,7 @@ static int open_shard(struct format *f, const char *name, struct inf_err *reterr
     return r;
 }
 
-/* Handles one entry of the index; @seen maps names of shards to their index. */
+/* Handles one entry of the index; @seen maps the name of a shard to its number. */
 static int open_indexed(struct format *f, struct map *seen, const char *tensor, const json_t *value,
                         struct inf_err *reterr)
 {
@@ -90,7 +91,8 @@ static int open_index(struct format *f, const char *path, struct inf_err *reterr
     return r;
 }
 
-/* Without model.safetensors and without an index: opens the only *.safetensors file. */
+/* Opens the only *.safetensors file. This function is called if there is neither model.safetensors
+ * nor an index. */
 static int open_only(struct format *f, struct inf_err *reterr)
 {
     _cleanup_free_ char *name = NULL;
@@ -109,8 +111,8 @@ static int open_only(struct format *f, struct inf_err *reterr)
         n++;
     }
     closedir(d);
-    if (n == 1 && name)
-        return open_shard(f, name, reterr);
+    if (n == 1)
+        return name ? open_shard(f, name, reterr) : err_set(reterr, ENOMEM, "out of memory");
     if (n > 1)
         return err_set(reterr, ENOENT,
                        "%.120s: has %zu *.safetensors files, but no model.safetensors.index.json",
@@ -162,8 +164,8 @@ static int add_tensor(struct format *f, const struct hf_config *c, const struct 
 
     if (!c->tensor_name(raw->name, name))
         return err_set(reterr, EOPNOTSUPP, "tensor %.96s is not part of the model", raw->name);
-    /* Either tensor of a tied pair may be stored. If both are, both are used, as in
-     * transformers. */
+    /* If embedding and head are tied, either of the two tensors may be stored. If both are stored,
+     * both are used, as in transformers. */
     if (c->tied && strcmp(name, "output.weight") == 0 && !has_embedding(f))
         snprintf(name, sizeof(name), "token_embd.weight");
     return name[0] ? add_named(f, raw, name, reterr) : 0;
@@ -182,14 +184,15 @@ static int set_dense_out(struct format *f, uint32_t i, struct inf_err *reterr)
     return 0;
 }
 
-/* "linear.weight" in the file of dense layer @i is "dense.0.weight". */
+/* Adds the tensors of dense layer @i. "linear.weight" in the file of dense layer 0 gets the name
+ * "dense.0.weight". */
 static int add_dense(struct format *f, uint32_t i, struct inf_err *reterr)
 {
     const struct safetensors *shard;
     char name[HF_NAME_MAX];
     int r;
 
-    /* ColBERT's layer is stored among the other tensors. */
+    /* The dense layer of ColBERT is stored among the other tensors. */
     if (!f->dense[i][0])
         return set_dense_out(f, i, reterr);
     r = open_shard(f, f->dense[i], reterr);
@@ -217,11 +220,13 @@ static int check_presence(const struct format *f, const char *name, bool wanted,
 
     if (there == wanted)
         return 0;
-    return err_set(reterr, EBADMSG, "config.json says that there is %s %s, the tensors disagree",
+    return err_set(reterr, EBADMSG,
+                   "config.json says that there is %s %s, but the tensors disagree",
                    wanted ? "a" : "no", name);
 }
 
-/* Without a declared bias the model would run and give wrong results. */
+/* Checks biases and head. A model without a bias that config.json declares would run, but give
+ * wrong results. */
 static int check_biases(const struct format *f, const struct hf_config *c, struct inf_err *reterr)
 {
     const struct {
@@ -264,7 +269,7 @@ static int read_tensors(struct format *f, const struct hf_config *c, struct inf_
     for (uint32_t i = 0; r == 0 && i < f->hp.embed.n_dense; i++)
         r = add_dense(f, i, reterr);
     f->hp.no_head = c->base && !c->tied && !format_find(f, "output.weight");
-    /* For encoders only the tensors decide. */
+    /* For encoders the tensors alone decide which biases there are. */
     return r == 0 && !c->hp.embed.encoder ? check_biases(f, c, reterr) : r;
 }
 
@@ -288,7 +293,8 @@ static int read_meta(struct format *f, json_t *config, struct inf_err *reterr)
     return 0;
 }
 
-/* Directories rarely state a name; then the directory's own name is used. */
+/* Sets the model's name to that of the directory, unless config.json gives a name, which is
+ * rare. */
 static void set_name(struct format *f)
 {
     size_t len = strlen(f->dir);
@@ -316,7 +322,8 @@ static int read_whisper(struct format *f, json_t *config, unsigned flags, struct
     return r == 0 ? format_add_whisper_tensors(f, reterr) : r;
 }
 
-/* Reads config and tensors. The config may be missing if only the vocabulary is needed. */
+/* Reads config.json and the tensors. config.json may be missing if only the vocabulary is
+ * needed. */
 static int read_config(struct format *f, unsigned flags, struct inf_err *reterr)
 {
     _cleanup_free_ char *path = path_join(f->dir, "config.json");

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * modules.json of sentence-transformers: the steps after the model
+ * Reads modules.json of sentence-transformers, which lists the steps after the model.
  *
- * A list of steps, each with its own folder: pooling of rows, dense layers, and normalization of
- * vectors. An unsupported step is refused by name.
+ * Each step has its own folder. Steps are the pooling of rows, dense layers, and the normalization
+ * of vectors. An unsupported step is refused by name.
  *
- * Late-interaction models have no pooling. Their dense layers say so, or are PyLate's.
- * "MultiVectorMask", which selects the tokens that count, is left to the caller that compares
- * vectors.
+ * Late-interaction models have no pooling. Their dense layers either say that they apply to token
+ * vectors, or have a class of PyLate. The step "MultiVectorMask", which selects the tokens that
+ * count, is left to the caller that compares vectors.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,15 +19,16 @@
 #include "format/impl.h"
 #include "format/json.h"
 
-#define MODULES_MAX ((size_t)16 << 20) /* a tokenizer's configuration lists its added tokens */
+#define MODULES_MAX ((size_t)16 << 20) /* tokenizer_config.json lists added tokens */
 
-/* Whether @path is the name of a folder directly in the directory. */
+/* Returns whether @path is the name of a folder directly in the model's directory. */
 static bool is_plain(const char *path)
 {
     return path[0] && path[0] != '.' && !strchr(path, '/') && strlen(path) < 64;
 }
 
-/* Reads the object in @file of folder @folder. *ret stays NULL if there is no such file. */
+/* Reads the JSON object in the file @file of the folder @folder. *ret stays NULL if there is no
+ * such file. */
 static int read_object(const struct format *f, const char *folder, const char *file, unsigned flags,
                        json_t **ret, struct inf_err *reterr)
 {
@@ -98,7 +99,7 @@ static int read_act(struct hparams_embed *e, uint32_t i, const char *name, struc
                    name ? name : "?");
 }
 
-/* Whether a dense layer applies to token vectors. */
+/* Returns whether a dense layer applies to token vectors. */
 static bool is_of_tokens(const char *type, const json_t *config)
 {
     const char *input = json_string_value(json_object_get(config, "module_input_name"));
@@ -116,7 +117,7 @@ static int read_dense(struct format *f, const char *type, const char *folder,
     int r;
 
     if (i == HPARAMS_MAX_DENSE)
-        return err_set(reterr, EOPNOTSUPP, "modules.json: more than %u dense layers",
+        return err_set(reterr, EOPNOTSUPP, "modules.json has more than %u dense layers",
                        HPARAMS_MAX_DENSE);
     r = read_object(f, folder, "config.json", 0, &config, reterr);
     if (r < 0)
@@ -141,7 +142,7 @@ static int read_module(struct format *f, const json_t *module, struct inf_err *r
     const char *path = json_string_value(json_object_get(module, "path"));
 
     if (!type || !path || (path[0] && !is_plain(path)))
-        return err_set(reterr, EBADMSG, "modules.json: a module without type, or with a bad path");
+        return err_set(reterr, EBADMSG, "modules.json: a module has no type, or an invalid path");
     if (text_ends_with(type, ".Transformer"))
         return path[0] ? err_set(reterr, EOPNOTSUPP,
                                  "modules.json: the model is in %.64s: open that folder, with "
@@ -163,7 +164,8 @@ static int read_module(struct format *f, const json_t *module, struct inf_err *r
     return err_set(reterr, EOPNOTSUPP, "modules.json: the module %.64s is not supported", type);
 }
 
-/* The parser accepts only objects, so the list becomes a member of one. */
+/* Reads modules.json. The parser accepts only objects, so the list becomes a member of an
+ * object. */
 static int read_list(const struct format *f, json_t **ret, struct inf_err *reterr)
 {
     _cleanup_free_ char *path = path_join(f->dir, "modules.json"), *data = NULL, *text = NULL;
@@ -185,8 +187,8 @@ static int read_list(const struct format *f, json_t **ret, struct inf_err *reter
     return json_text_parse(text, (size_t)n, 0, "modules.json", ret, reterr);
 }
 
-/* Uses a given length if the model has that many positions. "No limit" is stored as a number far
- * above all limits. */
+/* Uses the length @length if the model has that many positions. Files store "no limit" as a number
+ * far above all lengths. */
 static void set_max_tokens(struct format *f, const json_t *length)
 {
     const double n = json_number_value(length);
@@ -195,7 +197,8 @@ static void set_max_tokens(struct format *f, const json_t *length)
         f->hp.embed.max_tokens = (uint32_t)n;
 }
 
-/* "max_seq_length" of sentence_bert_config.json, which versions before 6 wrote. */
+/* Reads "max_seq_length" of sentence_bert_config.json, which sentence-transformers wrote before
+ * version 6. */
 static int read_seq_length(struct format *f, struct inf_err *reterr)
 {
     _cleanup_json_ json_t *config = NULL;
@@ -206,7 +209,7 @@ static int read_seq_length(struct format *f, struct inf_err *reterr)
     return r;
 }
 
-/* If no module gives a limit, the tokenizer's configuration does. */
+/* Reads the limit of the tokenizer's configuration. read_seq_length() may replace it later. */
 static int read_tokenizer_length(struct format *f, struct inf_err *reterr)
 {
     _cleanup_json_ json_t *config = NULL;
@@ -232,7 +235,7 @@ int format_read_modules(struct format *f, struct inf_err *reterr)
     list = json_object_get(root, "modules");
     if (!json_is_array(list))
         return err_set(reterr, EBADMSG, "modules.json is not a list");
-    f->hp.embed.raw = true; /* unless a module normalizes */
+    f->hp.embed.raw = true; /* true unless a module normalizes */
     for (size_t i = 0; r == 0 && i < json_array_size(list); i++)
         r = read_module(f, json_array_get(list, i), reterr);
     if (r == 0 && f->hp.embed.late && f->hp.embed.pooling != POOLING_NONE)

@@ -130,7 +130,7 @@ int hf_get_labels(const struct hf_reader *r, uint32_t *ret_n)
     rc =
         hf_get_count(r, "num_labels", NULL, labels ? (uint32_t)json_object_size(labels) : 2, ret_n);
     if (rc == 0 && (*ret_n == 0 || *ret_n > LABELS_MAX))
-        return err_set(r->err, EBADMSG, "config.json: %u labels", *ret_n);
+        return err_set(r->err, EBADMSG, "config.json: the number of labels is %u", *ret_n);
     return rc;
 }
 

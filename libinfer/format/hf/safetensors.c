@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parser of safetensors (github.com/huggingface/safetensors, README "Format")
+ * Parses safetensors files (github.com/huggingface/safetensors, README "Format").
  *
- * 8 bytes of header length, little-endian; a JSON object {name: {dtype, shape, data_offsets}} with
- * an optional "__metadata__"; data. The tensors must cover the data exactly, without overlap or
- * gap, so that the file has no hidden bytes. The header is parsed in private memory.
+ * A file has 8 bytes with the length of the header, little-endian; the header, a JSON object {name:
+ * {dtype, shape, data_offsets}} with an optional "__metadata__"; and the data. The tensors must
+ * cover the data exactly, without overlap or gap, so that the file has no hidden bytes. The header
+ * is parsed in private memory.
  */
 #include "format/hf/safetensors.h"
 
@@ -24,7 +25,7 @@ struct safetensors {
     struct arena arena; /* names */
     struct format_tensor *tensors;
     size_t n_tensors;
-    struct map map; /* name → index */
+    struct map map; /* maps a name to an index into the tensors */
     struct file_map file;
 };
 
@@ -65,8 +66,8 @@ static bool get_offset(const json_t *array, size_t i, uint64_t *ret)
     return true;
 }
 
-/* Files list the slowest dimension first. If there are too many dimensions, the slowest ones are
- * multiplied together. */
+/* Sets the dimensions of @t. Files list the dimension that varies slowest first. If there are more
+ * than FORMAT_MAX_DIMS dimensions, the slowest of them become one dimension, their product. */
 static int set_shape(struct format_tensor *t, const json_t *shape, uint64_t *ret_n,
                      struct inf_err *reterr)
 {
@@ -194,7 +195,7 @@ static int read_entries(struct safetensors *st, json_t *header, const unsigned c
         r = map_put(&st->map, t->name, len, st->n_tensors);
         if (r < 0)
             return err_set(reterr, ENOMEM, "out of memory");
-        assert(r == 0); /* the parser has refused duplicates */
+        assert(r == 0); /* the JSON parser has refused duplicate names */
         st->n_tensors++;
     }
     return check_cover(st, data, size, reterr);
@@ -215,7 +216,7 @@ static int read_header(const struct file_map *map, json_t **ret_header, uint64_t
         return r;
     memcpy(&len, start.data, 8);
     if (len > ST_MAX_HEADER)
-        return err_set_at(reterr, EBADMSG, 0, "a header of %llu bytes; at most %llu are read",
+        return err_set_at(reterr, EBADMSG, 0, "the header has %llu bytes; at most %llu are read",
                           (unsigned long long)len, (unsigned long long)ST_MAX_HEADER);
     if (len > map->size - 8)
         return err_set_at(reterr, EBADMSG, map->size, "truncated file: its header has %llu bytes",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parser of Whisper's config.json and generation_config.json.
+ * Parses Whisper's config.json and generation_config.json.
  */
 #include "format/whisper/config.h"
 
@@ -14,7 +14,7 @@ enum {
     MAX_COUNT = 1 << 20,
     MAX_MELS = 128,
     MIN_TEXT_CTX = 16,
-    /* English-only models have a smaller vocabulary than this. */
+    /* Vocabulary size of multilingual models; English-only models have fewer tokens. */
     MULTILINGUAL_VOCAB = 51865,
 };
 
@@ -60,7 +60,7 @@ static int get_counts(const json_t *config, struct whisper_config *c, struct inf
     return r;
 }
 
-/* Refuses settings that change the results and that no model uses. */
+/* Refuses settings that change the results and are not supported; no known model uses them. */
 static int check_variant(const json_t *config, struct inf_err *reterr)
 {
     const json_t *act = json_object_get(config, "activation_function");
@@ -80,7 +80,7 @@ static int check_counts(const struct whisper_config *c, struct inf_err *reterr)
     if (c->n_embd % c->n_audio_heads || c->n_embd % c->n_text_heads)
         return err_set(reterr, EBADMSG, "the width %u is not a multiple of its heads", c->n_embd);
     if (c->n_text_heads > WHISPER_MAX_HEADS)
-        return err_set(reterr, EOPNOTSUPP, "%u heads of a layer are more than %d", c->n_text_heads,
+        return err_set(reterr, EOPNOTSUPP, "a layer has %u heads, more than %d", c->n_text_heads,
                        WHISPER_MAX_HEADS);
     if (c->n_audio_layers > HPARAMS_MAX_LAYERS || c->n_text_layers > HPARAMS_MAX_LAYERS)
         return err_set(reterr, EBADMSG, "more than %d layers", HPARAMS_MAX_LAYERS);
@@ -151,7 +151,7 @@ int whisper_config_parse(const json_t *config, const json_t *generation, struct 
 {
     struct whisper_config c = {.hugging_face = true};
     const json_t *multilingual = json_object_get(generation, "is_multilingual");
-    /* Older files have these lists in config.json. */
+    /* Models without generation_config.json have these lists in config.json. */
     const json_t *lists = generation ? generation : config;
     int r;
 
@@ -195,7 +195,7 @@ int whisper_config_from_bin(const struct ggml_bin_whisper *bin, struct whisper_c
     int r;
 
     if (bin->n_text_embd != bin->n_audio_embd)
-        return err_set(reterr, EBADMSG, "the widths %u and %u of both parts differ",
+        return err_set(reterr, EBADMSG, "the widths of encoder and decoder, %u and %u, differ",
                        bin->n_audio_embd, bin->n_text_embd);
     r = check_counts(&c, reterr);
     if (r == 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whisper's files as a model. Tensors keep the names of their file. */
+/* Reads Whisper's files as a model. Tensors keep the names that they have in the file. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -54,7 +54,7 @@ int format_add_whisper_tensors(struct format *f, struct inf_err *reterr)
     return r;
 }
 
-/* The file's name without its suffix. */
+/* Sets the model's name to the name of the file without its suffix. */
 static void set_name(struct format *f, const char *path)
 {
     const char *name = path_base(path);
@@ -99,7 +99,7 @@ bool format_is_whisper_gguf(const struct format *f)
     return false;
 }
 
-/* Reads the configuration in the directory of the file. */
+/* Reads the configuration files in the directory of the file @path. */
 static int read_config_beside(struct format *f, const char *path, struct inf_err *reterr)
 {
     const char *slash = strrchr(path, '/');
@@ -114,14 +114,14 @@ static int read_config_beside(struct format *f, const char *path, struct inf_err
     if (!path_exists(config_path))
         return err_set(
             reterr, EOPNOTSUPP,
-            "%.160s: weights of Whisper, which say nothing of the model; config.json and "
-            "tokenizer.json must lie beside them",
+            "%.160s: weights of Whisper without a description of the model; config.json and "
+            "tokenizer.json must be in the same directory",
             path_base(path));
     r = json_text_read(config_path, CONFIG_MAX, 0, &config, reterr);
     if (r < 0)
         return r;
     if (!whisper_config_is(config))
-        return err_set(reterr, EOPNOTSUPP, "%.160s belongs to another model than the weights",
+        return err_set(reterr, EOPNOTSUPP, "%.160s describes a model that is not Whisper",
                        config_path);
     return format_read_whisper_config(f, config, reterr);
 }

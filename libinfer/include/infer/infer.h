@@ -4,6 +4,7 @@
 
 /* libinfer: local inference for Linux services. This header includes all other public headers. */
 
+#include <infer/audio.h>
 #include <infer/bench.h>
 #include <infer/chat.h>
 #include <infer/device.h>

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=sh
-# ask CURL-OPTION...: asks the guide a question through the socket given by the options; fails unless the answer
-# has text.
+# ask CURL-OPTION...: asks the model sconce-guide a question through the socket that the options name; fails unless
+# the answer has text.
 ask() {
     answer=$(curl -sS -m 60 "$@" -H 'Content-Type: application/json' -d '{"model": "sconce-guide",
         "messages": [{"role": "user", "content": "What is sconce?"}], "temperature": 0}')

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Report of a policy as text or JSON (see report.h)
+ * Reports a policy as text or JSON (see report.h).
  *
- * The text lists each allowed system call with its conditions and reason, then what happens on all
- * other calls.
+ * The text lists each allowed system call with its conditions and reason, and then says what
+ * happens at all other calls.
  */
 #include "cli/policy/report.h"
 
@@ -16,8 +16,8 @@ enum {
     NAME_WIDTH = 18,
 };
 
-/* Whether two rules come from the same entry of a file and differ only in one value; they share a
- * line. */
+/* Returns whether two rules come from the same entry of a file, and so differ only in one value.
+ * The report prints such rules in one line. */
 static bool same_entry(const struct policy_rule *a, const struct policy_rule *b)
 {
     return a->file == b->file && a->line == b->line && strcmp(a->name, b->name) == 0;
@@ -98,7 +98,7 @@ void policy_print(const struct policy_view *view)
     print_rules(view, true);
     printf("  %-*s ENOSYS, if its number is above %u\n", NAME_WIDTH, "any newer one",
            policy_known(policy));
-    printf("  %-*s kills the process; so does one of another ABI (32 bits, x32)\n", NAME_WIDTH,
+    printf("  %-*s kills the process; so does a call of another ABI (32 bits, x32)\n", NAME_WIDTH,
            "any other");
     print_files(policy);
     if (policy_executable(policy))

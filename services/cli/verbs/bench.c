@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce bench: prefill and decoding speed of a model on this machine, and the machine's bounds
+ * sconce bench: measures the prefill and decoding speed of a model on this machine, and the upper
+ * bounds that the machine sets
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -18,16 +19,16 @@ static const char help[] =
     "  -m, --model MODEL    the model to measure\n"
     "  -p N                 prompt tokens (512; 0: skip)\n"
     "  -n N                 tokens to generate (128; 0: skip)\n"
-    "  -d, --depth N        tokens in the context before those (0)\n"
+    "  -d, --depth N        tokens in the context before the measured ones (0)\n"
     "  -t, --threads N      compute threads (all available CPUs)\n"
-    "  -r, --repeat N       runs of each, after a warm-up run (5)\n"
-    "  -b, --batch N        rows of one step (512)\n"
+    "  -r, --repeat N       runs of each measurement, after a warm-up run (5)\n"
+    "  -b, --batch N        most tokens of one step (512)\n"
     "  --streams N          answers that are generated at the same time (1)\n" CLI_DEVICE_HELP
     "  --isa ISA            highest instruction set: ref, avx2, avxvnni, avx512, neon…\n"
     "  --kv-type TYPE       number format of the KV cache: f32, f16, bf16, q8_0, q4_0, fp8, or K:V "
     "(f16)\n"
-    "  --membw              memory bandwidth, and the share of it that decoding reaches\n"
-    "  --peak               peak of int8 products, and the share of it that a prompt reaches\n"
+    "  --membw              measure memory bandwidth, and the share of it that decoding reaches\n"
+    "  --peak               measure peak int8 speed, and the share of it that prefill reaches\n"
     "  --json               print one line of JSON\n" CLI_MODELS_HELP;
 
 enum {
@@ -164,8 +165,8 @@ static bool bench_number(const char *option, const char *text, uint32_t *ret)
     return true;
 }
 
-/* Parses the command line. Returns CLI_OK, BENCH_HELP, or the exit status. @m: the model
- * options. */
+/* Parses the command line into @b and the model options @m. Returns CLI_OK, BENCH_HELP, or the exit
+ * status of an error. */
 static int bench_parse(int argc, char **argv, struct bench *b, struct cli_models *m)
 {
     static const struct option options[] = {

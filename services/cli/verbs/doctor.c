@@ -21,9 +21,9 @@ static const char help[] =
     "Finds out why sconce does not work, and prints the commands that repair it. It changes "
     "nothing.\n"
     "The exit status is 0 if nothing is broken, 1 if something is.\n\n"
-    "  --user, --system     check only these services (default: yours, or the machine's if you "
-    "have\n"
-    "                       none; for root always the machine's)\n"
+    "  --user               check only your services (default, if you have any)\n"
+    "  --system             check only the machine's services (default for root and for users\n"
+    "                       without services of their own)\n"
     "  --deep               also send a request to a model, which starts the services\n"
     "  --json               print a JSON object\n";
 
@@ -80,7 +80,8 @@ const char *doctor_whose(const struct doctor_side *side)
 }
 
 /* Copies @text and replaces control characters and invalid UTF-8, which could control the terminal
- * or make the JSON invalid. Text from others may also have been cut within a character. */
+ * or make the JSON invalid. Invalid UTF-8 appears, for example, where a text was cut within a
+ * character. */
 static char *doctor_clean(const char *text)
 {
     char *copy = text ? strdup(text) : NULL;
@@ -141,8 +142,9 @@ static void drop_side(struct doctor *d)
     last->units = units_close(last->units);
 }
 
-/* Selects the sides to check. For a user: the user's own services, or the machine's if the user has
- * none. For root: the machine's; without systemd, root is treated like any user. */
+/* Selects the sides to check. A user's own services are checked, or the machine's if the user has
+ * none. For root the machine's services are checked; without systemd, root is treated like any
+ * other user. */
 static void find_sides(struct doctor *d, int only)
 {
     const bool as_user = only ? only == 'u' : geteuid() != 0;

@@ -2,8 +2,8 @@
 /*
  * sconce embed: converts the lines of a file to vectors, with the embed service
  *
- * Two batches are in flight at a time. The output always consists of complete lines in order, so
- * that the same command can continue an interrupted run.
+ * Two batches are sent at a time. The output always has the results of the first lines, complete
+ * and in order, so that the same command can continue an interrupted run.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -24,11 +24,11 @@ static const char help[] =
     "Converts each line of a file, or one text, to a vector, with the embed service.\n\n"
     "  -m, --model MODEL    the model, a name or a path (as configured)\n"
     "  -o, --output FILE    FILE.npy: a NumPy array; FILE.jsonl: lines of JSON (standard output).\n"
-    "                       The command continues an interrupted run\n"
+    "                       If FILE is not complete, the command continues it\n"
     "  --anew               start the output from the beginning, replacing an existing file\n"
     "  -b, --batch N        texts in one request (64)\n"
     "  --task NAME          the task adapter, for models with several adapters\n"
-    "  --token-vectors      one vector for each token instead of each text; not for .npy\n"
+    "  --token-vectors      one vector for each token, not for each text; not for .npy\n"
     "  --prompt-name NAME   the model's own prompt for the texts, such as query or document\n"
     "  --dimensions N       only the first N numbers of each vector\n"
     "  --truncate           cut texts that are too long instead of refusing them\n"
@@ -37,9 +37,8 @@ static const char help[] =
     "  --address WHERE      " HTTP_ADDRESS_FORMS " of the gateway\n"
     "                       (the user's, else the system's)\n"
     "  --key KEY            API key ($SCONCE_API_KEY)\n" CLI_MODELS_HELP
-    "\nIf no gateway answers, if MODEL is a path, and with --models or --config, the service "
-    "is\n"
-    "started only for this command.\n";
+    "\nThe service is started for this command alone if no gateway answers, if MODEL\n"
+    "is a path, or if --models or --config is given.\n";
 
 enum {
     OPTION_ANEW = 256,
@@ -56,7 +55,7 @@ enum {
 
 enum {
     MAX_BATCH = 512,
-    N_BATCHES = 2, /* in flight */
+    N_BATCHES = 2, /* batches that are sent at a time */
 };
 
 struct request {
@@ -152,7 +151,7 @@ static int embed_batches(struct request *q, struct embed_lines *lines, struct em
                          struct embed_batch *batches)
 {
     struct cli_progress progress = {.label = "embedding"};
-    size_t first = 0, n = 0; /* batches in flight, in a ring */
+    size_t first = 0, n = 0; /* the batches in use: @n from index @first on, in a ring */
     int r = 1, status = CLI_OK;
 
     while (status == CLI_OK && (r > 0 || n > 0)) {
@@ -178,7 +177,7 @@ static int embed_batches(struct request *q, struct embed_lines *lines, struct em
     return status;
 }
 
-/* Describes the input and options, for an output that is not complete. */
+/* Makes the description of the input and options that is stored beside an incomplete output. */
 static int put_work(const struct request *q, struct str *out)
 {
     const struct embed_ask *ask = &q->ask;
@@ -200,8 +199,10 @@ static int with_store(struct request *q, struct embed_lines *lines, struct embed
                 lines->name);
         r = embed_lines_skip(lines, store->n_rows);
     }
-    if (r < 0)
+    if (r == -ESPIPE)
         return cli_error("embed", "%s has fewer lines than %s", lines->name, q->output);
+    if (r < 0)
+        return cli_error("embed", "cannot read %s: %s", lines->name, strerror(-r));
     for (size_t i = 0; i < N_BATCHES && r == 0; i++)
         r = embed_batch_init(&batches[i], &q->ask, q->batch);
     status = r < 0 ? cli_error("embed", "out of memory") : embed_batches(q, lines, store, batches);
@@ -286,7 +287,7 @@ static bool take_option(struct request *q, int c, const char *arg)
     }
 }
 
-/* An argument that is not a file is itself the text. */
+/* Returns whether the argument names the input file; else the argument is itself the text. */
 static bool is_file(const struct request *q)
 {
     return text_ends_with(q->input, ".txt") || text_ends_with(q->input, ".jsonl") ||

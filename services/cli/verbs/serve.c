@@ -2,8 +2,8 @@
 /*
  * sconce serve: runs all services in the foreground
  *
- * It opens the same sockets as the units and starts the same services on their first connection. If
- * another instance uses the usual sockets, it creates a directory of its own.
+ * The command opens the same sockets as the units, and starts each service when a client first
+ * connects. If the usual sockets are in use, the command creates a new directory for its sockets.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -30,7 +30,7 @@ static const char help[] =
     "Runs the services in the foreground, without systemd: each starts on its first connection.\n\n"
     "  --listen ADDR:PORT   address for clients (127.0.0.1:7266); port 0 selects a free one;\n"
     "                       or unix:PATH\n"
-    "  --runtime-dir DIR    directory for the sockets of the services "
+    "  --runtime-dir DIR    directory for the services' sockets "
     "($XDG_RUNTIME_DIR/sconce)\n" CLI_DEVICE_HELP CLI_MODELS_HELP;
 
 enum {
@@ -56,8 +56,8 @@ struct serve {
     unsigned port;                 /* port of the first address; 0: unix */
 };
 
-/* Removes the sockets that this process created; also closes their descriptors, unless the
- * supervisor owns them. */
+/* Removes the sockets that this process created. @close_too: also closes their descriptors, which
+ * the supervisor does not own yet. */
 static void drop_sockets(struct serve *s, bool close_too)
 {
     for (size_t i = 0; i < N_SERVICES; i++) {
@@ -138,7 +138,8 @@ static int open_in_dir(struct serve *s, struct inf_err *reterr)
     return r;
 }
 
-/* Opens the sockets of the services in the usual directory, or in a new one if that is in use. */
+/* Opens the services' sockets in the usual directory, or in a new one if those sockets are in
+ * use. */
 static int open_sockets(struct serve *s, const char *runtime_dir, struct inf_err *reterr)
 {
     char template[] = "/tmp/sconce-XXXXXX";
@@ -164,7 +165,7 @@ static void add_arg(struct part *part, const char *arg)
 
     while (part->service.argv[n])
         n++;
-    /* The last element stays NULL. */
+    /* The last element of argv stays NULL. */
     if (n + 1 < SUPERVISOR_MAX_ARGS)
         part->service.argv[n] = arg;
 }
@@ -175,13 +176,14 @@ static void add_option(struct part *part, const char *option, const char *value)
     add_arg(part, value);
 }
 
-/* The sockets of the services that @row connects to. */
+/* Adds options with the paths of the sockets to which the service @row connects. */
 static void add_sockets(struct serve *s, struct part *part, const struct service_row *row)
 {
     for (size_t i = 0; i < N_SERVICES; i++) {
         if (!service_row_connects(row, i))
             continue;
-        /* Where a service is not installed, nobody listens, and its client says what to install. */
+        /* If a service is not installed, nobody listens at its path, and the service that connects
+         * there says what to install. */
         add_option(part, s->socket_options[i],
                    s->parts[i].socket ? s->parts[i].socket : s->no_socket);
     }
@@ -190,7 +192,7 @@ static void add_sockets(struct serve *s, struct part *part, const struct service
 /* Fills the arguments of the services; @open: TCP requires no key. */
 static void fill_args(struct serve *s, bool open)
 {
-    /* More do not fit into a command line. */
+    /* More directories do not fit into SUPERVISOR_MAX_ARGS. */
     const size_t n_dirs = MIN(s->models.n_dirs, (size_t)SUPERVISOR_MAX_ARGS / 2 - 5);
 
     for (size_t i = 0; i < N_SERVICES; i++)
@@ -227,7 +229,7 @@ static int find_programs(struct serve *s)
     return CLI_OK;
 }
 
-/* Whether other machines can reach the address. */
+/* Returns whether other machines can reach the address. */
 static bool is_remote(const char *address)
 {
     static const char *const local[] = {"unix:", "127.", "localhost:", "[::1]:"};
@@ -324,7 +326,7 @@ static int serve_run(struct serve *s, const char *runtime_dir)
     }
     if (open_sockets(s, runtime_dir, &err) < 0)
         return cli_error("serve", "%s", err.text);
-    /* A suite that was started by hand serves all local users, unless keys are configured. */
+    /* Services that a user starts by hand serve all local users, unless API keys exist. */
     open =
         config->gateway.api_keys.n + keys.n == 0 || config->gateway.tcp_access == CONFIG_TCP_OPEN;
     fill_args(s, open);

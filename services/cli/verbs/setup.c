@@ -2,8 +2,8 @@
 /*
  * sconce setup: sets up the sockets of one service manager, and what its services may access
  *
- * All changes are files (drop-ins, keys, one configuration file) and requests to systemd. Running a
- * command twice changes nothing more.
+ * A command writes files (drop-ins, keys, one configuration file) and sends requests to systemd.
+ * Running it a second time changes nothing more, except that `setup key` adds another key.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -27,14 +27,13 @@ static const char help[] =
     "  key [NAME] [--rights LIST]  adds an API key and prints it; LIST: infer (the default), "
     "manage,\n"
     "                              observe, separated by commas\n"
-    "  access keys|open|group      who may send requests: the group sconce, and clients with a "
-    "key\n"
-    "                              by TCP; every program of the machine; or only the group\n"
+    "  access keys|open|group      who may send requests. group: the group sconce; keys: also\n"
+    "                              clients with a key, by TCP; open: every program of the machine\n"
     "  gpu [--off]                 gives the chat service access to this machine's GPUs\n"
     "  models [DIR]...             adds model directories, and gives the services access to all\n"
     "                              configured ones\n\n"
-    "  --user, --system            whose services (the machine's for root, else yours)\n"
-    "  --dry-run                   only print what would be written and called\n"
+    "  --user, --system            your services, or the machine's (the default for root)\n"
+    "  --dry-run                   print what would be written and called, and change nothing\n"
     "  --no-start                  only change files\n"
     "  --root DIR                  change the system in DIR instead of this one\n";
 
@@ -86,7 +85,8 @@ static void tell_linger(const struct setup *s)
         puts("Your services stop when you log out; `loginctl enable-linger` keeps them running.");
 }
 
-/* Whether the unix socket requires a key; only the configuration can set this. */
+/* Returns whether the unix socket requires a key. No subcommand sets this, only the
+ * configuration. */
 static bool needs_key(const struct setup *s)
 {
     _cleanup_(config_freep) struct config *config = NULL;
@@ -96,7 +96,7 @@ static bool needs_key(const struct setup *s)
            config->gateway.unix_access == CONFIG_UNIX_KEY;
 }
 
-/* The option that selects these services in another command. */
+/* Returns the option, after a blank, that another command needs to select the same services. */
 static const char *option_text(const struct setup *s)
 {
     if (s->places.user == (geteuid() != 0))
@@ -146,8 +146,8 @@ static int setup_doors(struct setup *s, int argc __attribute__((unused)),
     return CLI_OK;
 }
 
-/* Root would follow links that another user created, and leave files that this user cannot
- * change. */
+/* Returns true if root runs with the home directory of another user. Root would follow links of
+ * that user there, and leave files that the user cannot change. */
 static bool is_home_of_another(const char *home)
 {
     struct stat st;
@@ -155,7 +155,7 @@ static bool is_home_of_another(const char *home)
     return geteuid() == 0 && home && stat(home, &st) == 0 && st.st_uid != 0;
 }
 
-/* Runs a subcommand; negative: there is none of this name. */
+/* Runs the subcommand argv[0]; returns an exit status. */
 static int run_noun(struct setup *s, int argc, char **argv)
 {
     struct inf_err err;

@@ -2,9 +2,9 @@
 /*
  * sconce status: shows what runs and how fast, without starting anything
  *
- * The state of units comes from systemd. The gateway's metrics list the models in memory and their
- * speed. They are read only from a gateway that runs already, as an active unit or under `sconce
- * serve`.
+ * systemd knows the states of units. The gateway's metrics list the models in memory and their
+ * speed. The metrics are read only from a gateway that already runs, as an active unit or under
+ * `sconce serve`.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -24,7 +24,8 @@
 static const char help[] = "Usage: sconce status [--json] [--address WHERE] [--key KEY]\n"
                            "Shows what runs and how fast, without starting any service.\n\n"
                            "  --address WHERE      use the gateway at " HTTP_ADDRESS_FORMS "\n"
-                           "                       (default: the user's, the system's, port 7266)\n"
+                           "                       (default: the user's, else the system's,\n"
+                           "                       else the one at port 7266)\n"
                            "  --key KEY            API key ($SCONCE_API_KEY)\n"
                            "  --json               print a JSON object\n";
 
@@ -38,7 +39,7 @@ struct model_line {
 };
 
 enum state {
-    STATE_UNKNOWN, /* the gateway has not connected to it, and there is no other source */
+    STATE_UNKNOWN, /* the gateway has not connected to the service, and no other source knows it */
     STATE_SLEEPS,
     STATE_RUNS,
     STATE_ABSENT, /* not installed */
@@ -56,7 +57,7 @@ struct report {
     json_t *units;       /* array of objects */
     char address[512];   /* address of the gateway that answered; "": none */
     char closed[512];    /* address of a gateway that this process may not use; "": none */
-    const char *manager; /* the manager of that gateway, "user" or "system"; NULL: neither */
+    const char *manager; /* manager of the gateway that answered: "user", "system", or NULL */
     int status;          /* status of /metrics; 0: no listener */
     enum state states[N_BACKENDS];
     char device[32], description[256]; /* device of the chat service; "" if it does not run */
@@ -194,7 +195,7 @@ static const json_t *find_unit(const struct report *r, const char *manager, cons
     return NULL;
 }
 
-/* The state "active", "masked"…; "" if @manager has no such unit. */
+/* Returns the state of a unit: "active", "masked"…; "" if @manager has no unit of this name. */
 static const char *unit_state(const struct report *r, const char *manager, const char *name)
 {
     const char *state = json_string_value(json_object_get(find_unit(r, manager, name), "state"));
@@ -202,7 +203,7 @@ static const char *unit_state(const struct report *r, const char *manager, const
     return state ? state : "";
 }
 
-/* The state of a service according to the systemd of @manager; STATE_UNKNOWN: not known. */
+/* Returns the state of a service according to @manager; STATE_UNKNOWN: not known. */
 static enum state state_of_unit(const struct report *r, const char *manager, const char *name)
 {
     const json_t *unit;
@@ -220,7 +221,7 @@ static enum state state_of_unit(const struct report *r, const char *manager, con
                                                                           : STATE_RUNS;
 }
 
-/* Whether an optional service is not installed. */
+/* Returns whether the service is optional and not installed. */
 static bool is_missing(const struct service_row *row)
 {
     _cleanup_free_ char *program = row->package ? serve_program(row) : NULL;
@@ -228,7 +229,8 @@ static bool is_missing(const struct service_row *row)
     return row->package && !program;
 }
 
-/* If no gateway answered: whether the service runs under any manager. */
+/* Returns the state of a service for the case that no gateway answered: running if it runs under
+ * either manager. */
 static enum state state_of_any_unit(const struct report *r, const char *name)
 {
     const enum state user = state_of_unit(r, "user", name);
@@ -237,8 +239,9 @@ static enum state state_of_any_unit(const struct report *r, const char *name)
     return user == STATE_RUNS || system == STATE_UNKNOWN ? user : system;
 }
 
-/* Finds the states of services. The gateway only knows services that it connected to, and does not
- * report them to everybody; the program that starts services knows all. */
+/* Finds the states of services. The gateway knows only services to which it has connected, and does
+ * not report them to every client. The program that starts services, systemd or `sconce serve`,
+ * knows all of them. */
 static void find_states(struct report *r)
 {
     const pid_t supervisor =
@@ -279,7 +282,8 @@ static void ask_chat(struct report *r)
         take_metrics(r, &body);
 }
 
-/* The addresses of a socket unit, and whether the gateway requires a key there. */
+/* Makes a list of the addresses of a socket unit. Each entry says whether the gateway requires a
+ * key at its address. */
 static json_t *status_doors(const struct unit_state *s, bool user, bool is_gateway)
 {
     _cleanup_(config_freep) struct config *config = NULL;
@@ -331,7 +335,8 @@ static void add_unit(struct report *r, bool user, const char *name, const struct
                             status_doors(s, user, strstr(name, "gateway") != NULL)));
 }
 
-/* Reads the units of one manager; true if its gateway runs, so that a request does not start it. */
+/* Reads the units of one manager. Returns true if its gateway runs: then a request to it starts
+ * nothing. */
 static bool take_units(struct report *r, bool user)
 {
     _cleanup_(units_closep) struct units *u = NULL;
@@ -356,7 +361,8 @@ static bool take_units(struct report *r, bool user)
     return active;
 }
 
-/* Tries the gateway of a manager that has units, or of a `sconce serve` if there are none. */
+/* Tries the gateway at @address. This gateway belongs to @manager if @manager has units, else to a
+ * `sconce serve`. */
 static bool ask_at(struct report *r, const char *manager, const char *address)
 {
     r->manager = has_units(r, manager) ? manager : NULL;
@@ -371,7 +377,7 @@ static void ask_all(struct report *r)
     _cleanup_free_ char *dir = NULL;
     char address[512];
 
-    /* Without a runtime directory of the user, this is the system's. */
+    /* If the user has no runtime directory, config_socket_dir() returns the system's. */
     if (config_socket_dir(&dir) == 0 && strcmp(dir, "/run/sconce") != 0 &&
         (user_active || !has_units(r, "user"))) {
         snprintf(address, sizeof(address), "unix:%s/gateway.sock", dir);
@@ -434,7 +440,7 @@ static void print_unit(const json_t *unit)
     putchar('\n');
 }
 
-/* Whether a connection would start a gateway. */
+/* Returns whether a connection to a socket of @manager would start the gateway. */
 static bool door_is_open(const struct report *r, const char *manager)
 {
     return strcmp(unit_state(r, manager, "sconce-gateway.service"), "masked") != 0 &&
@@ -455,7 +461,7 @@ static void print_nobody(const struct report *r)
         puts("No socket of sconce is open; `sconce doctor` finds out why.");
 }
 
-/* Prints the states of services that have no units, which have lines of their own. */
+/* Prints the states of services if no manager has units; else each unit has a line of its own. */
 static void print_services(const struct report *r)
 {
     for (size_t i = 0; i < N_BACKENDS && !r->manager; i++) {
@@ -473,7 +479,8 @@ static void print_services(const struct report *r)
     }
 }
 
-/* Prints a model. Its speeds are from the last seconds of work, which may be over. */
+/* Prints a model. Its speeds are those of its last seconds of work, which may have been long
+ * ago. */
 static void print_model(const struct model_line *m)
 {
     const bool runs = m->running > 0;

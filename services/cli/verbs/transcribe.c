@@ -32,9 +32,8 @@ static const char help[] =
     "  --address WHERE      " HTTP_ADDRESS_FORMS " of the gateway\n"
     "                       (the user's, else the system's)\n"
     "  --key KEY            API key ($SCONCE_API_KEY)\n" CLI_MODELS_HELP
-    "\nIf no gateway answers, if MODEL is a path, and with --models or --config, the service "
-    "is\n"
-    "started only for this command.\n";
+    "\nThe service is started for this command alone if no gateway answers, if MODEL\n"
+    "is a path, or if --models or --config is given.\n";
 
 enum {
     OPTION_LANGUAGE = 256,
@@ -49,7 +48,7 @@ enum {
     OPTION_KEY,
 };
 
-enum { MAX_SECONDS = 43200 }; /* longest recording */
+enum { MAX_SECONDS = 43200 }; /* length of the longest recording */
 
 struct request {
     struct speech_ask ask;
@@ -98,7 +97,7 @@ static int transcribe_files(const struct request *q)
     return status;
 }
 
-/* Requests all text in one answer when the recording ends. */
+/* Waits until the recording ends, and requests all its text in one answer. */
 static int ask_at_end(const struct request *q, struct microphone *mic, struct inf_err *reterr)
 {
     _cleanup_close_ int fd = -1;
@@ -128,7 +127,7 @@ static int transcribe_microphone(const struct request *q)
     return r < 0 ? transcribe_failed(q, "microphone", r, &err) : CLI_OK;
 }
 
-/* The API's name of a format; NULL: unknown format. */
+/* Returns the API's name of the format @name; NULL: unknown format. */
 static const char *format_of(const char *name)
 {
     static const struct {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rules about system calls, from seccomp/SERVICE.yaml and its fragments
+ * Reads the rules about system calls from seccomp/SERVICE.yaml and its fragments.
  *
- * Rules are appended to their phase in the order of the files, and the rules of a fragment at the
- * place where it is included. A condition with several values becomes several rules.
+ * Rules are appended to their phase in the order of the file. The rules of a fragment take the
+ * place where the file includes the fragment. A rule with a condition that has several values
+ * becomes several rules, one for each value.
  */
 #include "common/confine/policy-reader.h"
 
@@ -19,7 +20,8 @@ enum {
 
 /* --- conditions --- */
 
-/* One entry of `args`. `in` has several values, and each of them becomes a rule. */
+/* Struct condition_entry is one entry of `args`. `in` is a list of values, each of which becomes a
+ * rule; NULL: the entry has one value. */
 struct condition_entry {
     struct policy_condition condition;
     bool has_arg, has_value;
@@ -103,7 +105,8 @@ static int rule_condition(struct reader *r, const yaml_node_t *node, void *out)
     if (e < 0)
         return e;
     if (!c.has_arg || c.has_value == (c.in != NULL))
-        return yaml_source_bad(&r->source, node, "a condition has arg, and either eq or in");
+        return yaml_source_bad(&r->source, node,
+                               "a condition has \"arg\", and either \"eq\" or \"in\"");
     if (rule->n_conditions == POLICY_MAX_CONDITIONS)
         return yaml_source_bad(&r->source, node, "a rule has at most %d conditions",
                                POLICY_MAX_CONDITIONS);
@@ -113,7 +116,7 @@ static int rule_condition(struct reader *r, const yaml_node_t *node, void *out)
             return yaml_source_bad(&r->source, node, "argument %u has a condition already",
                                    c.condition.arg);
     if (c.in && entry->in)
-        return yaml_source_bad(&r->source, node, "a rule has at most one condition with in");
+        return yaml_source_bad(&r->source, node, "a rule has at most one condition with \"in\"");
     if (c.in) {
         entry->in = c.in;
         entry->i_in = rule->n_conditions;
@@ -187,7 +190,8 @@ static int rule_append(struct reader *r, const struct policy_rule *rule)
     return 0;
 }
 
-/* Checks what the reader of one entry cannot: numbers on each architecture, and earlier rules. */
+/* Checks that the rule's architectures have the call, and that no earlier rule conflicts with
+ * it. */
 static int rule_check(struct reader *r, const struct rule_entry *entry)
 {
     const struct policy_rule *rule = &entry->rule;
@@ -201,7 +205,7 @@ static int rule_check(struct reader *r, const struct rule_entry *entry)
     for (enum policy_arch a = 0; a < POLICY_N_ARCHES; a++)
         if (rule->arches[a] && policy_call_number(rule->name, a) < 0)
             return yaml_source_bad(&r->source, entry->name_node,
-                                   "%s has no system call \"%s\"; name its arch",
+                                   "%s has no system call \"%s\"; give the rule an \"arch\"",
                                    policy_arch_name(a), rule->name);
     for (size_t i = 0; i < r->rules->n; i++) {
         const struct policy_rule *other = &r->rules->rules[i];
@@ -346,6 +350,7 @@ int policy_read_seccomp(struct reader *r, const yaml_node_t *root, void *out)
     const int e = reader_mapping(r, root, fields, ARRAY_SIZE(fields), out);
 
     if (e == 0 && (!r->policy->known || !r->policy->limit || !r->policy->phases[POLICY_SERVE].n))
-        return yaml_source_bad(&r->source, root, "a policy needs known, limit and phases");
+        return yaml_source_bad(&r->source, root,
+                               "a policy needs \"known\", \"limit\" and \"phases\"");
     return e;
 }

@@ -29,7 +29,7 @@ struct cache_client {
     uint64_t status_usec;
 };
 
-/* Counters of all clients of the process. */
+/* The counters of all clients of this process. */
 static struct {
     atomic_uint_fast64_t calls, failures, timeouts, connects, resting;
     atomic_uint_fast64_t found_blocks, found_bytes, missed_blocks, put_blocks, refused_blocks;
@@ -51,7 +51,7 @@ static struct cache_client *client_of(struct inf_tier *tier)
     return CONTAINER_OF(tier, struct cache_client, tier);
 }
 
-/* Starts a pause after an error. */
+/* Starts a pause after an error, and counts the error. */
 static void client_pause(struct cache_client *c, int error)
 {
     const bool alien = error == -EPROTONOSUPPORT;
@@ -77,11 +77,11 @@ static int client_connect(struct cache_client *c)
     return cache_conn_open(&c->conn, c->path, c->name, c->timeout_usec);
 }
 
-/* The parameters of a request. */
+/* Struct question has the parameters of a request. */
 struct question {
     enum cache_type type;
     uint32_t n;
-    int fd; /* descriptor to send with it; -1: none */
+    int fd; /* descriptor to send with the request; -1: none */
     bool silent;
     const uint32_t *count;
     const struct cache_origin *origin;
@@ -118,7 +118,7 @@ static int try_question(struct cache_client *c, const struct question *q)
     return q->silent ? cache_conn_send(&c->conn, q->fd) : cache_conn_call(&c->conn, q->fd);
 }
 
-/* Sends a request. Returns 0 and the answer in c->conn, unless @q is silent; else the error. */
+/* Sends a request. On success returns 0, and c->conn has the answer unless @q is silent. */
 static int client_ask(struct cache_client *c, const struct question *q)
 {
     const bool kept = c->conn.fd >= 0;
@@ -130,7 +130,7 @@ static int client_ask(struct cache_client *c, const struct question *q)
     }
     counter_add(&counts.calls, 1);
     r = try_question(c, q);
-    /* The service exited, when it was idle or otherwise. The next process answers. */
+    /* The service has exited, for example because it was idle. The next process answers. */
     if (r == -ECONNRESET && kept)
         r = try_question(c, q);
     if (r == 0 && !q->silent)
@@ -159,7 +159,7 @@ static void ask_status(struct cache_client *c)
     pthread_mutex_unlock(&last.lock);
 }
 
-/* Reads the answer to FIND. Returns how many blocks were found. */
+/* Reads the answer to FIND. Returns the number of blocks that were found. */
 static int read_found(struct cache_client *c, uint32_t n, struct inf_tier_found *ret_found)
 {
     const uint32_t n_found = c->conn.head.n;
@@ -208,7 +208,7 @@ static int client_read(struct inf_tier *t, const uint8_t (*names)[INF_TIER_NAME_
 
     if (r < 0)
         return r;
-    /* The reader of this pipe must never block, because it may hold a lock. */
+    /* The engine must never block when it reads from this pipe, because it may hold a lock. */
     if (cache_read_end(&c->conn.body) < 0 || c->conn.given < 0 ||
         !(fcntl(c->conn.given, F_GETFL) & O_NONBLOCK)) {
         cache_conn_close(&c->conn);
@@ -352,11 +352,13 @@ void cache_client_metrics(struct str *out)
         {"timeouts", "Requests that timed out.", &counts.timeouts},
         {"connects", "Connection attempts.", &counts.connects},
         {"skipped_calls", "Requests that were skipped after a failure.", &counts.resting},
-        {"found_blocks", "Requested blocks that it had.", &counts.found_blocks},
-        {"found_bytes", "Bytes of requested blocks that it had.", &counts.found_bytes},
-        {"missed_blocks", "Requested blocks that it did not have.", &counts.missed_blocks},
-        {"put_blocks", "Blocks that it accepted.", &counts.put_blocks},
-        {"refused_blocks", "Blocks that it refused.", &counts.refused_blocks},
+        {"found_blocks", "Requested blocks that the cache service had.", &counts.found_blocks},
+        {"found_bytes", "Bytes of requested blocks that the cache service had.",
+         &counts.found_bytes},
+        {"missed_blocks", "Requested blocks that the cache service did not have.",
+         &counts.missed_blocks},
+        {"put_blocks", "Blocks that the cache service accepted.", &counts.put_blocks},
+        {"refused_blocks", "Blocks that were not accepted.", &counts.refused_blocks},
     };
     struct cache_status status;
     char name[96];

@@ -76,7 +76,7 @@ def unpacked(debs, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def controls(debs, tmp_path_factory):
-    """The control files of each package."""
+    """Provides the control files of each package."""
     path = tmp_path_factory.mktemp("control")
     for name in NAMES:
         subprocess.run(["dpkg-deb", "-e", str(find(debs, name)), str(path / name)], check=True)
@@ -166,7 +166,8 @@ class Chroot:
         return self.path / name.lstrip("/")
 
     def snapshot(self):
-        """Paths whose name contains sconce, except logs and the files of apt and dpkg."""
+        """Returns the paths with sconce in their name, except logs and the files of apt and
+        dpkg."""
         out = self.run("find / -xdev ( -path /proc -o -path /root -o -path /var/log "
                        "-o -path /var/cache/apt -o -path /tmp ) -prune -o -print"
                        .replace("(", "\\(").replace(")", "\\)"))
@@ -183,7 +184,7 @@ def chroot(ready):  # noqa: F811
 
 @pytest.fixture(scope="session")
 def installed_base(base, debs):  # noqa: F811
-    """A base in which the packages and their dependencies are installed."""
+    """Provides a base in which the packages and their dependencies are installed."""
     root = roots.Root(base)
     layer = root.place.with_name(root.name + "-installed")
     try:

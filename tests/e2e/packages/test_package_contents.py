@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contents of the packages, how they were built, and the results of the checkers of Debian."""
+"""Tests the contents of the packages, how they were built, and the results of Debian's checkers."""
 import os
 import pathlib
 import re
@@ -221,7 +221,8 @@ def test_the_compiler_was_told_to_harden(debs):
 
 
 def test_lintian_has_nothing_to_say(debs):
-    """With the lintian of Debian 12: later versions have checks that these packages do not meet."""
+    """Runs the lintian of Debian 12, because later versions have checks that these packages do not
+    meet."""
     if not shutil.which("lintian") or suite() != "bookworm":
         pytest.skip("no lintian of Debian 12")
     changes = next(debs.glob("sconce_*.changes"))

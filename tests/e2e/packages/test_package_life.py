@@ -18,7 +18,7 @@ def enabled(chroot, unit):
     return chroot.run("systemctl is-enabled " + unit, check=False).strip()
 
 
-def test_installation_opens_the_doors_that_are_the_default(installed_chroot):
+def test_installation_opens_the_default_endpoints(installed_chroot):
     root = installed_chroot
     assert enabled(root, "sconce.target") == "enabled"
     for row in SERVICES:
@@ -131,7 +131,7 @@ def test_the_audio_service_moves_to_a_package_of_its_own(chroot, single, debs):
     assert chroot.file("/usr/libexec/sconce/sconce-chat").exists()
 
 
-def test_who_does_not_want_the_audio_service_gets_none(chroot, single, debs):
+def test_the_audio_service_can_be_left_out(chroot, single, debs):
     chroot.install(single)
     chroot.install([find(debs, "libinfer0"), find(debs, "sconce")])
     assert not chroot.file("/usr/libexec/sconce/sconce-audio").exists()

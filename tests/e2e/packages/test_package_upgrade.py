@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Upgrade, removal and purge under a running systemd, with clients connected."""
+"""Tests upgrade, removal and purge under a running systemd, with clients connected."""
 import threading
 
 import pytest
@@ -99,7 +99,7 @@ def test_removal_stops_everything_and_purge_leaves_nothing(own):
     assert machine.systemctl("--failed", "--no-legend").stdout == ""
 
 
-def test_doors_open_again_after_a_new_installation(own, debs):
+def test_endpoints_open_again_after_a_new_installation(own, debs):
     machine = own
     apt(machine, "remove sconce")
     apt(machine, "install " + " ".join("./" + deb.name for deb in packages.runtime(debs)))

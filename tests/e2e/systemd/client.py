@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTTP requests to the endpoints of a machine, and many clients at once."""
+"""Sends HTTP requests to the endpoints of a machine, also from many clients at once."""
 import http.client
 import json
 import threading
@@ -21,7 +21,7 @@ class Answer:
 
     @property
     def whole_stream(self):
-        """Whether a streamed answer ended properly."""
+        """Returns whether a streamed answer ended properly."""
         return self.status == 200 and self.data.rstrip().endswith(b"data: [DONE]")
 
     def __repr__(self):
@@ -35,7 +35,7 @@ class Connection(http.client.HTTPConnection):
 
 
 def request(sock, path, body=None, key=None, headers=None):
-    """One request on a new connection, which is closed afterwards."""
+    """Sends one request on a new connection, which is closed afterwards."""
     connection = Connection(sock)
     try:
         head = {"Connection": "close", **(headers or {})}
@@ -63,7 +63,8 @@ def long_body(tokens=400, **more):
 
 def ask(machine, body=None, user=None, port=None, key=None, path="/v1/chat/completions",
         timeout=60, headers=None):
-    """One chat request through a machine's gateway: its unix socket, or @port of its loopback."""
+    """Sends one chat request through a machine's gateway: its unix socket, or @port of its
+    loopback."""
     sock = machine.connect_tcp(port, timeout) if port else \
         machine.connect(user=user, timeout=timeout)
     return request(sock, path, chat_body() if body is None else body, key, headers)
@@ -91,7 +92,7 @@ def wake(machine, row, user=None):
 
 
 class Stream:
-    """A streamed answer that is read in pieces."""
+    """Reads a streamed answer in pieces."""
 
     def __init__(self, machine, body, user=None, timeout=60):
         self.connection = Connection(machine.connect(user=user, timeout=timeout))
@@ -128,8 +129,8 @@ class Stream:
 
 
 class Crowd:
-    """Threads that call work() repeatedly until stop(). work returns None or what went wrong; an
-    exception also counts as wrong."""
+    """Runs threads that call work() repeatedly until stop(). work returns None or what went wrong;
+    an exception also counts as wrong."""
 
     def __init__(self, work, threads=4, pause=None):
         self.work = work
@@ -157,7 +158,7 @@ class Crowd:
                 self.ended.wait(self.pause())
 
     def stop(self):
-        """(number of calls, list of (seconds, what went wrong))"""
+        """Returns (number of calls, list of (seconds, what went wrong))"""
         self.ended.set()
         for t in self.threads:
             t.join(120)

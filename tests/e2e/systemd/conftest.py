@@ -30,7 +30,7 @@ def possible():
 
 @pytest.fixture(scope="session")
 def debs():
-    """The directory of the packages; None when a build directory is installed instead."""
+    """Provides the directory of the packages; None when a build directory is installed instead."""
     if os.environ.get("SCONCE_BUILD_USR"):
         return None
     return packages.built()
@@ -38,13 +38,13 @@ def debs():
 
 @pytest.fixture(scope="session")
 def base(debs):
-    """A root without the packages; their dependencies are in apt's cache."""
+    """Provides a root without the packages; their dependencies are in apt's cache."""
     return packages.layers(roots.make_base(), debs)
 
 
 @pytest.fixture(scope="session")
 def ready(base, debs):
-    """A root in which the dependencies of the packages are installed."""
+    """Provides a root in which the dependencies of the packages are installed."""
     return packages.ready(base) if debs else base
 
 
@@ -91,7 +91,7 @@ def machine(installed):
 
 @pytest.fixture(scope="module")
 def own_machine(ready, debs):
-    """A machine for one file of tests, which may change anything in it."""
+    """Provides a machine for one file of tests, which may change anything in it."""
     with Machine(roots.Root(ready)) as machine:
         machine.boot()
         install(machine, debs)
@@ -116,8 +116,8 @@ def make_machine(base, ready, debs):
 
 @pytest.fixture
 def configure(machine):
-    """configure(YAML): writes a file to /etc/sconce/sconce.d, and stops the services so that the
-    next request reads it; "" removes the file, as the end of the test does."""
+    """Provides configure(YAML), which writes a file to /etc/sconce/sconce.d, and stops the services
+    so that the next request reads it. "" removes the file, as the end of the test does."""
     name = "/etc/sconce/sconce.d/90-test.yaml"
 
     def put(text, restart=True):
@@ -149,7 +149,7 @@ class DropIn:
 
 @pytest.fixture
 def drop_in(machine):
-    """drop_in(UNIT, TEXT, user=None): adds a drop-in to a unit until the test ends or calls
+    """Provides drop_in(UNIT, TEXT, user=None), which adds a drop-in until the test ends or calls
     remove()."""
     made = []
 
@@ -164,7 +164,7 @@ def drop_in(machine):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Prints the figures that the tests which passed have reported."""
+    """Prints the figures that passed tests have reported."""
     lines = [line for report in terminalreporter.getreports("passed")
              for name, text in report.sections if name == "Captured stdout call"
              for line in text.splitlines() if line]

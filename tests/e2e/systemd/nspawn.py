@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machines: a booted systemd in a container of systemd-nspawn, with a network of its own.
+"""Boots machines: each is a systemd in a container of systemd-nspawn, with a network of its own.
 
     with Machine(Root(make_base())) as machine:
         machine.boot()
@@ -14,10 +14,10 @@
         with machine.connect_tcp(7266) as s: ...       # a port on its loopback address, from here
 
 Programs run in the machine through nsenter: in all namespaces of its PID 1, with the groups of the
-user. They do not belong to a unit of the machine; `systemd-run` makes one where that matters.
-Several machines may run at the same time: each has its own root, cgroup, network and names. In any
-case stop() ends all processes of the machine and removes its root; leaving the `with` block calls
-it.
+user. Such programs do not belong to a unit of the machine; `systemd-run` makes a unit where that
+matters.
+Several machines may run at the same time: each has its own root, cgroup, network and names. stop()
+ends all processes of the machine and removes its root; leaving the `with` block always calls it.
 """
 import ctypes
 import errno
@@ -44,7 +44,7 @@ class MachineError(RuntimeError):
 
 
 class Machine:
-    """One machine with a Root, which it frees. See the docstring of the module."""
+    """Represents one machine with a Root, which it frees. See the docstring of the module."""
 
     def __init__(self, root):
         self.root = root
@@ -107,7 +107,7 @@ class Machine:
     # Programs
 
     def argv(self, argv, user=None, env=None):
-        """The command that runs @argv in the machine, for subprocess on this system."""
+        """Returns the command that runs @argv in the machine, for subprocess on this system."""
         command = ["nsenter", "-t", str(self.leader), "-m", "-u", "-i", "-n", "-p", "-C", "-r",
                    "-w", "--", "/usr/bin/env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
                    "LC_ALL=C.UTF-8", "TERM=dumb"]
@@ -141,7 +141,7 @@ class Machine:
     # Files
 
     def path(self, name):
-        """The path on this system of a file of the machine, as its PID 1 sees it."""
+        """Returns the path on this system of a file of the machine, as its PID 1 sees it."""
         root = "/proc/%d/root" % self.leader if self.leader else str(self.root.path)
         return pathlib.Path(root + "/" + str(name).lstrip("/"))
 
@@ -187,14 +187,14 @@ class Machine:
         return self.run(["systemctl", *(["--user"] if user else []), *args], user, check)
 
     def show(self, unit, name, user=None):
-        """One property of a unit, as text."""
+        """Returns one property of a unit, as text."""
         return self.systemctl("show", "-P", name, unit, user=user).stdout.strip()
 
     def is_active(self, unit, user=None):
         return self.show(unit, "ActiveState", user) == "active"
 
     def host_pid(self, unit, user=None):
-        """The PID on this system of a service's main process; None if it does not run."""
+        """Returns the PID on this system of a service's main process; None if it does not run."""
         pid = int(self.show(unit, "MainPID", user) or 0)
         return self.to_host(pid) if pid else None
 
@@ -202,7 +202,7 @@ class Machine:
         return next((p for p, inner in self.processes() if inner == pid), None)
 
     def processes(self):
-        """(PID in the machine, PID on this system) of all processes of the machine."""
+        """Returns (PID in the machine, PID on this system) of all processes of the machine."""
         own = os.readlink("/proc/%d/ns/pid" % self.leader)
         found = []
         for entry in os.listdir("/proc"):
@@ -216,7 +216,7 @@ class Machine:
         return found
 
     def programs(self, prefix="sconce", but=()):
-        """Names of running programs with this prefix; those in @but are ignored."""
+        """Returns names of running programs with this prefix; those in @but are ignored."""
         names = []
         for pid, _ in self.processes():
             try:
@@ -246,8 +246,8 @@ class Machine:
     # Journal
 
     def journal(self, after=None, **match):
-        """Journal entries as dictionaries, oldest first, that match these fields, such as
-        SCONCE_SERVICE="chat"; @after is a result of cursor()."""
+        """Returns the journal entries that match these fields, such as SCONCE_SERVICE="chat", as
+        dictionaries, oldest first. @after is a result of cursor()."""
         self.run(["journalctl", "--sync"])
         # journalctl skips one entry too many when it gets both a cursor and a match.
         args = ["--after-cursor=" + after] if after else []
@@ -256,7 +256,7 @@ class Machine:
         return [e for e in entries if all(e.get(name) == match[name] for name in match)]
 
     def cursor(self):
-        """The current end of the journal, for journal(after=…)."""
+        """Returns the current end of the journal, for journal(after=…)."""
         self.run(["journalctl", "--sync"])
         out = self.run(["journalctl", "-n0", "--show-cursor", "--no-pager", "-q"]).stdout
         return out.partition("cursor: ")[2].strip()
@@ -271,7 +271,7 @@ class Machine:
         return "%s/%s.sock" % (directory, service)
 
     def connect(self, service="gateway", user=None, timeout=60):
-        """A connection to a service's unix socket, made by root of this system."""
+        """Connects to a service's unix socket, as root of this system."""
         s = socket.socket(socket.AF_UNIX)
         s.settimeout(timeout)
         try:
@@ -282,7 +282,7 @@ class Machine:
         return s
 
     def connect_tcp(self, port=7266, timeout=60):
-        """A connection to a port of the machine's loopback address."""
+        """Connects to a port of the machine's loopback address."""
         with self.network():
             s = socket.socket()
         s.settimeout(timeout)
@@ -298,7 +298,7 @@ class Machine:
 
 
 class Network:
-    """A context manager in which this thread's new sockets belong to the machine's network."""
+    """Lets new sockets of this thread belong to the machine's network, as a context manager."""
 
     def __init__(self, pid):
         self.pid = pid
@@ -320,7 +320,7 @@ def set_network(fd):
 
 
 def inner_pid(pid):
-    """The PID of a process in its own PID namespace."""
+    """Returns the PID of a process in its own PID namespace."""
     for line in pathlib.Path("/proc/%d/status" % pid).read_text().splitlines():
         if line.startswith("NSpid:"):
             return int(line.split()[-1])
@@ -335,7 +335,7 @@ def children(pid):
 
 
 def container(name, root):
-    """The arguments and environment of systemd-nspawn for a program in @root."""
+    """Returns the arguments and environment of systemd-nspawn for a program in @root."""
     argv = ["systemd-nspawn", "-q", "-D", str(root), "--console=pipe", "--machine=" + name,
             "--register=no", "--link-journal=no", "--private-network", "--resolv-conf=off",
             "--timezone=off", "--kill-signal=SIGKILL",
@@ -349,7 +349,7 @@ def container(name, root):
 
 
 def find_leader(pid):
-    """PID 1 of the container below an nspawn process, once it is systemd itself."""
+    """Returns PID 1 of the container below an nspawn process, once it is systemd itself."""
     for child in children(pid):
         try:
             if inner_pid(child) == 1 and \
@@ -368,8 +368,9 @@ def kill(pid):
 
 
 def make_cgroups(name):
-    """Makes a cgroup for this machine below our own, in each hierarchy that systemd uses: two
-    machines in one cgroup would confuse each other's units. None where systemd gives us a scope."""
+    """Makes a cgroup for this machine below our own, in each hierarchy that systemd uses, because
+    two machines in one cgroup would confuse each other's units. Makes no cgroup where systemd gives
+    us a scope."""
     made = []
     if not systemd_runs():
         for path in cgroup_paths(name):

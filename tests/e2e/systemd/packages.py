@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The packages under test: built from the last commit, unless they exist already.
+"""Builds the packages under test from the last commit, unless they exist already.
 
 SCONCE_DEBS       a directory with packages that are already built
 SCONCE_BUILD_USR  a build directory with the prefix /usr: `meson install` of it replaces the
@@ -22,7 +22,7 @@ RUNTIME = {
 
 
 def state():
-    """A hash of the source of the packages: the last commit without its tests."""
+    """Returns a hash of the source of the packages: the last commit without its tests."""
     git = ["git", "-c", "safe.directory=*", "ls-tree", "HEAD"]
     try:
         lines = subprocess.run(git, cwd=TREE, capture_output=True, text=True,
@@ -34,7 +34,7 @@ def state():
 
 
 def built():
-    """The directory with the packages, which are rebuilt if the source has changed."""
+    """Returns the directory with the packages, which are rebuilt if the source has changed."""
     if os.environ.get("SCONCE_DEBS"):
         return pathlib.Path(os.environ["SCONCE_DEBS"])
     out = BUILD_ROOT / ("debs-" + suite())
@@ -62,7 +62,7 @@ def build(tree, out):
 
 
 def runtime(directory):
-    """The packages of a complete installation."""
+    """Returns the packages of a complete installation."""
     return [next(iter(sorted(directory.glob(name + "_*.deb"))))
             for name in ("libinfer0", "sconce", "sconce-audio")]
 
@@ -77,8 +77,9 @@ def install_build(machine, build):
 
 
 def layers(base, debs):
-    """@base with the archives of the packages' dependencies in apt's cache, not installed. Without
-    packages: with the libraries that an installation by `meson install` needs."""
+    """Returns @base with the archives of the packages' dependencies in apt's cache, not installed.
+    If there are no packages, the result has the libraries that an installation by `meson install`
+    needs."""
     if not debs:
         return make_layer(base, "", "install", *RUNTIME[suite()])
     files = runtime(debs)
@@ -92,7 +93,8 @@ def dependencies(deb):
 
 
 def ready(layer):
-    """@layer of layers() with the dependencies installed, so that only the packages are missing."""
+    """Returns @layer, a result of layers(), with the dependencies installed: only the packages are
+    missing."""
     archives = (layer[0] / "var/cache/apt/archives").glob("*.deb")
     return make_layer(layer, "", "install", *sorted({a.name.partition("_")[0] for a in archives}))
 

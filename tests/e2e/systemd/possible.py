@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds out whether machines can run on this system, by starting a small one.
 
-As a program it prints the reason and exits with 1 if they cannot; otherwise it prints nothing and
-exits with 0.
+As a program, this file prints the reason and exits with 1 if they cannot run; otherwise it prints
+nothing and exits with 0.
 """
 import functools
 import os
@@ -17,13 +17,14 @@ from nspawn import container, enter, make_cgroups, remove_cgroup
 from roots import own_suite, suite
 
 PROGRAMS = ("systemd-nspawn", "mmdebstrap", "nsenter", "unshare", "dpkg-deb")
-# The first actions of systemd in a machine; a chroot inside a chroot may not be allowed to do them.
+# systemd's first actions in a machine. A system that is itself a chroot may not be allowed to do
+# them.
 TRIAL = "mount -t tmpfs tmpfs /mnt && mkdir /sys/fs/cgroup/trial && rmdir /sys/fs/cgroup/trial"
 
 
 @functools.cache
 def missing():
-    """The reason why no machine can run here; None if one can."""
+    """Returns the reason why no machine can run here; None if one can."""
     if os.geteuid() != 0:
         return "needs root"
     for program in PROGRAMS:
@@ -37,9 +38,9 @@ def missing():
 
 
 def refusal():
-    """The error of systemd-nspawn if it cannot run a program; None if it can. The program is one of
-    this system, whose /usr is visible in the container."""
-    name = "trial" + uuid.uuid4().hex[:8]  # a machine cannot have a name of tempfile
+    """Returns the error of systemd-nspawn if it cannot run a program; None if it can. The program
+    is one of this system, whose /usr is visible in the container."""
+    name = "trial" + uuid.uuid4().hex[:8]  # tempfile makes names that a machine cannot have
     with tempfile.TemporaryDirectory(prefix="sconce-trial-") as root:
         skeleton(pathlib.Path(root))
         cgroups = make_cgroups(name)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Root directories for machines: made once, kept, and stacked below each machine as layers.
+"""Makes root directories for machines. They are made once, kept, and stacked below each machine as
+layers.
 
 A base is a minimal Debian with systemd and apt's lists, made by mmdebstrap. A layer is the result
 of one apt command on top of it, above all the archives of the packages' dependencies, so that a
@@ -27,12 +28,12 @@ MASKED = ("console-getty.service", "getty.target", "systemd-networkd-wait-online
 
 
 def suite():
-    """The Debian release of the machines: SCONCE_SUITE, or that of this system."""
+    """Returns the Debian release of the machines: SCONCE_SUITE, or that of this system."""
     return os.environ.get("SCONCE_SUITE") or own_suite()
 
 
 def own_suite():
-    """The Debian release of this system; Debian 12 if it is not Debian."""
+    """Returns the Debian release of this system; Debian 12 if it is not Debian."""
     release = {}
     for line in pathlib.Path("/etc/os-release").read_text().splitlines():
         name, _, value = line.partition("=")
@@ -47,7 +48,8 @@ def say(text):
 
 
 def apt_options():
-    """The apt configuration of this system (proxies, limits), for a root of the same kind."""
+    """Returns the apt configuration of this system (proxies, limits), for a root of the same
+    kind."""
     r = subprocess.run(["apt-config", "dump"], capture_output=True, text=True)
     return "".join(line + "\n" for line in r.stdout.splitlines()
                    if line.startswith("Acquire::") and not line.endswith('"";'))
@@ -71,7 +73,8 @@ def systemd_runs():
 
 
 def make_base(name=None):
-    """A base, made if it does not exist, as a tuple of one directory that is never written to."""
+    """Returns a base, made if it does not exist, as a tuple of one directory, which nothing writes
+    to."""
     name = name or suite()
     key = hashlib.sha256(" ".join((name, *PACKAGES, *MASKED, "1")).encode()).hexdigest()[:12]
     base = STORE / ("base-%s-%s" % (name, key))
@@ -108,9 +111,9 @@ def make_base(name=None):
 
 
 def make_layer(base, key, *args, files=()):
-    """Returns @base, a tuple of directories, with the result of `apt-get @args` in front. @files
-    are copied to /var/cache/sconce while it runs. @key names everything that the result depends
-    on."""
+    """Returns @base, a tuple of directories, preceded by a directory with the result of `apt-get
+    @args`. @files are copied to /var/cache/sconce while it runs. @key stands for everything on
+    which the result depends."""
     digest = hashlib.sha256(" ".join((*(str(b) for b in base), key, *args)).encode())
     layer = STORE / ("layer-%s" % digest.hexdigest()[:12])
     if not layer.exists():
@@ -130,8 +133,8 @@ def make_layer(base, key, *args, files=()):
 
 
 class Root:
-    """A writable root over @base, a tuple of directories with the topmost first. free() unmounts
-    and removes it. With @copy it is a single directory on a plain file system."""
+    """Represents a writable root over @base, a tuple of directories with the topmost first. free()
+    unmounts and removes it. With @copy the root is a single directory on a plain file system."""
 
     def __init__(self, base, copy=False):
         self.name = "m" + uuid.uuid4().hex[:8]

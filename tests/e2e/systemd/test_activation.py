@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long the first client waits: from connect() to the first byte of text, when no process of
-sconce runs. The files are in the page cache and on a plain file system, because systemd reads the
-mount table dozens of times per start, and an overlay makes that table several times as long. If
+"""Tests how long the first client waits, from connect() to the first byte of text, when no process
+of sconce runs. The files are in the page cache and on a plain file system, because systemd reads
+the mount table dozens of times per start, and an overlay makes that table several times as long. If
 this system does other work at the same time, the unit managers and the services that they start get
-a higher priority, and the limit is half as high again.
+a higher priority, and the limit is 1.5 times as high.
 
 Most of the time belongs to systemd, which sets up the sandboxes of two services, and kernels differ
-in the time that mounts take. So a yardstick is started first: /bin/true in the sandbox of the
-gateway. The limit is for machines that start it in USUAL milliseconds, and in proportion on others."""
+in the time that mounts take. So the test first starts a yardstick: /bin/true in the sandbox of the
+gateway. The limit holds for machines that start the yardstick in USUAL milliseconds; on other
+machines it changes in proportion."""
 import os
 import re
 import statistics
@@ -49,14 +50,14 @@ def user(request, machine):
 
 
 def starting(machine, unit, user):
-    """Milliseconds from the start of a service until it reported that it is ready."""
+    """Returns the milliseconds from the start of a service until it reported that it is ready."""
     begin, end = (int(machine.show(unit, name + "TimestampMonotonic", user))
                   for name in ("InactiveExit", "ActiveEnter"))
     return (end - begin) / 1e3
 
 
 def yardstick(machine, user):
-    """Median of the milliseconds in which /bin/true starts in the gateway's sandbox."""
+    """Returns the median of the milliseconds in which /bin/true starts in the gateway's sandbox."""
     unit = machine.run(["systemctl", *(["--user"] if user else []), "cat", "sconce-gateway.service"],
                        user=user).stdout
     kept = [line for line in unit.splitlines() if not OWN.match(line)]
@@ -105,7 +106,7 @@ def one_start(machine, user):
 
 @pytest.fixture
 def limit(machine, user):
-    """The waiting time in seconds."""
+    """Provides the limit of the waiting time in seconds."""
     busy = os.getloadavg()[0] >= os.cpu_count() / 2
     undo = hurry(machine) if busy else lambda: None
     took = yardstick(machine, user)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An attacker who has taken over a service can do no harm, and each attack fails for two reasons.
+"""Tests that an attacker who has taken over a service can do no harm: two walls deny each attack.
 
 tests/attack makes the running service itself try the attacks; tests/lib/walls.py judges the results
 and prints a table per service, in system and user mode. The state is read from the process and not
@@ -21,7 +21,7 @@ USER = "bob"
 PROGRAM = "/usr/lib/sconce-attack"
 TCP = "sconce-gateway-tcp.socket"
 MODES = ("system", "user")
-# A service that exits because it is idle would look like one that an attack ended.
+# A service that exits because it is idle would look like a service that an attack ended.
 STAY_FILE = "/etc/sconce/sconce.d/90-stay.yaml"
 STAY = "".join("%s:\n  idle_timeout: 0\n" % row.name for row in SERVICES)
 EACH = [pytest.param(mode, row, id="%s-%s" % (mode, row.name))
@@ -34,7 +34,8 @@ def excuses(row):
             **(walls.HANDING if row.makes_memory else {})}
 
 
-# A peer at the other end of a virtual cable. It first prints its PID, for attaching the cable.
+# This program is the peer at the other end of a virtual cable. It first prints its PID, for
+# attaching the cable.
 OUTSIDE = """
 import os, socket
 print(os.getpid(), flush=True)
@@ -47,7 +48,7 @@ while True:
 
 
 class Field:
-    """A machine with files to attack, and running services."""
+    """Represents a machine with files to attack, and running services."""
 
     def __init__(self, machine):
         self.machine = machine
@@ -56,7 +57,8 @@ class Field:
         return USER if mode == "user" else None
 
     def pid(self, mode, row):
-        """The PID of the service in the machine; starts the service if it is not running."""
+        """Returns the PID of the service in the machine; starts the service if it is not
+        running."""
         return wake(self.machine, row, self.user(mode))
 
     def socket(self, mode, row):
@@ -86,7 +88,7 @@ class Field:
         return walls.attack(PROGRAM, self.pid(mode, row), self.machine.run, **options)
 
     def alone(self, mode, row, **more):
-        """The same attacks on the service without a unit, as root."""
+        """Runs the same attacks on the service without a unit, as root."""
         directory = "/run/attack"
         self.machine.run(["mkdir", "-p", directory])
         options = self.options(mode, row)
@@ -97,7 +99,7 @@ class Field:
             return walls.attack(PROGRAM, serve.pid(row.name), self.machine.run, **options)
 
     def status(self, mode, row):
-        """/proc/PID/status of the service as a dictionary."""
+        """Returns /proc/PID/status of the service as a dictionary."""
         text = self.machine.path("/proc/%d/status" % self.pid(mode, row)).read_text()
         return {line.partition(":")[0]: line.partition(":")[2].split()
                 for line in text.splitlines()}
@@ -123,7 +125,8 @@ def field(installed, program):
     machine.write("/var/lib/sconce/other/entry", "secret\n")
     machine.write("/home/%s/.local/state/other/entry" % USER, "secret\n", 0o600, USER)
     machine.write(PROGRAM, program.read_bytes(), 0o755)
-    # A graphics device, as far as permissions and namespaces matter: there is no driver.
+    # Makes the node of a graphics device without a driver, which suffices for permissions and
+    # namespaces.
     machine.run("mkdir /dev/dri && mknod -m 666 /dev/dri/renderD128 c 226 128")
     machine.write(STAY_FILE, STAY)
     stop_services(machine)  # the next processes read the configuration
@@ -200,7 +203,7 @@ def test_every_thread_is_sealed(field, mode, row):
         lines = dict(line.split(":\t") for line in (task / "status").read_text().splitlines()
                      if line.startswith(("Seccomp", "NoNewPrivs")))
         assert lines["Seccomp"] == "2" and lines["NoNewPrivs"] == "1", task
-        # The unit's filter, and two of the service's own.
+        # The unit has one filter, and the service two.
         assert int(lines["Seccomp_filters"]) > len(row.phases), task
 
 
@@ -259,7 +262,7 @@ def test_inherited_tcp_listener_leads_nowhere(field, mode, capsys):
 
 
 @pytest.mark.parametrize("mode, row", EACH)
-def test_a_forbidden_call_ends_the_service_and_not_the_door(field, mode, row):
+def test_a_forbidden_call_ends_the_service_and_not_the_socket(field, mode, row):
     machine, user = field.machine, field.user(mode)
     pid = field.pid(mode, row)
     assert walls.run(PROGRAM, pid, machine.run, kill_self=True).strip() == "SIGSYS"

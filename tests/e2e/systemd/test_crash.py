@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services that crash, hang or cannot start: one request fails, the next one succeeds."""
+"""Tests services that crash, hang or cannot start: one request fails, and the next request
+succeeds."""
 import os
 import signal
 import time
@@ -50,7 +51,8 @@ def test_an_unanswered_request_fails_alone(machine, row):
             got.append(e)
     thread = threading.Thread(target=client)
     thread.start()
-    # Earlier, the gateway would take this for a stale kept-alive connection and retry.
+    # If chat crashed earlier, the gateway would take this for a stale kept-alive connection and
+    # retry.
     time.sleep(1.3)
     assert got == [], "the request was answered too soon for this test"
     os.kill(machine.host_pid(row.unit), signal.SIGKILL)
@@ -91,7 +93,7 @@ def test_a_service_that_is_well_keeps_its_watchdog_quiet(machine, row, drop_in):
 CRASH = "[Service]\nExecStart=\nExecStart=/usr/libexec/sconce/sconce-chat --no-such-option\n"
 
 
-def test_a_service_that_never_starts_is_told_and_mended(machine, drop_in):
+def test_a_service_that_never_starts_is_reported_and_mended(machine, drop_in):
     """Chat crashes at each start: clients get 503, the gateway stays up, and no socket unit
     fails."""
     crash = drop_in("sconce-chat.service", CRASH)
@@ -106,7 +108,7 @@ def test_a_service_that_never_starts_is_told_and_mended(machine, drop_in):
     machine.wait(lambda: ask(machine, timeout=90).status == 200, "an answer", 60)
 
 
-def test_a_crash_loop_spends_little(machine, drop_in):
+def test_a_crash_loop_costs_little_processor_time(machine, drop_in):
     drop_in("sconce-chat.service", CRASH)
     cursor = machine.cursor()
     with machine.connect("chat", timeout=10) as s:

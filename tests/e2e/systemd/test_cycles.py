@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services that exit when idle, under load: no request is lost, and no socket unit fails."""
+"""Tests services that exit when idle, under load: no request is lost, and no socket unit fails."""
 import random
 import time
 
@@ -11,7 +11,7 @@ IDLE = "".join("%s:\n  idle_timeout: %%s\n" % row.name for row in SERVICES)
 
 
 def starts(machine, cursor):
-    """How often each service on the path of chat requests was started since."""
+    """Returns how often each service on the path of chat requests was started since @cursor."""
     entries = machine.journal(cursor)
     return {unit: sum(e.get("UNIT") == unit and e["MESSAGE"].startswith("Started ")
                       for e in entries) for unit in UNITS}
@@ -37,8 +37,8 @@ def test_fifty_idle_exits_under_load_lose_no_request(machine, configure):
     n, wrong, n_rounds = 0, [], 0
     end = time.monotonic() + 150
     while time.monotonic() < end:
-        # A burst of four clients, then silence of about the idle timeout: the next connection comes
-        # shortly before, during or after the exit.
+        # A burst of four clients is followed by silence of about the idle timeout. So the next
+        # connection comes shortly before, during or after the exit.
         crowd = Crowd(lambda: one_request(machine, rng), 4, lambda: rng.random() * 0.05)
         time.sleep(rng.random() * 0.1)
         done, bad = crowd.stop()
@@ -55,7 +55,7 @@ def test_fifty_idle_exits_under_load_lose_no_request(machine, configure):
 
 
 def test_heavy_idle_cycling_trips_no_limit(machine, configure):
-    """Far more starts than systemd's own limits allow: the sockets stay usable, and no client
+    """Causes far more starts than systemd's own limits allow; sockets stay usable, and no client
     fails."""
     configure(IDLE % (("10ms",) * len(SERVICES)))
     rng = random.Random(5)

@@ -14,7 +14,7 @@ KEYS = "/etc/sconce/api-keys"
 
 @pytest.fixture(scope="module")
 def reader(installed):
-    """An ordinary user with a running user manager."""
+    """Provides an ordinary user with a running user manager."""
     installed.machine.add_user("reader")
     installed.machine.run(["mkdir", "-p", "/srv/models"])
     installed.machine.run("mkdir -p ~/ai/models", user="reader")
@@ -23,8 +23,8 @@ def reader(installed):
 
 @pytest.fixture
 def kept(machine, reader):
-    """The machine; afterwards its sockets and keys are restored, and the reader's port is
-    closed."""
+    """Provides the machine; afterwards restores its sockets and keys, and closes the reader's
+    port."""
     keys = machine.path(KEYS).read_bytes() if machine.path(KEYS).exists() else None
     yield machine
     if keys is None:

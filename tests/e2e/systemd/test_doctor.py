@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`sconce doctor` under a real systemd: it finds each fault, and the command it prints repairs it.
+"""Tests `sconce doctor` under a real systemd: it finds each fault, and the command that it prints
+repairs the fault.
 
 Each test breaks one thing, checks the finding, runs the command unchanged, and checks that nothing
 is found any more.
@@ -37,7 +38,7 @@ def broken(m, *words, user=None):
 
 
 def only_one(m, part, user=None, kind="broken"):
-    """The only finding of its kind, whose text must contain this."""
+    """Returns the only finding of this kind, whose text must contain @part."""
     found = [f for f in doctor(m, user=user)["findings"] if f["kind"] == kind]
     assert len(found) == 1 and part in found[0]["what"], found
     return found[0]
@@ -75,7 +76,7 @@ def test_a_test_question_is_asked_only_when_wanted(m, user):
 
 
 @pytest.mark.parametrize("user,port,next_port", [(None, 7266, 7268), ("alice", 7267, 7268)])
-def test_a_taken_port_is_told_with_its_owner(m, user, port, next_port):
+def test_a_taken_port_is_reported_with_its_owner(m, user, port, next_port):
     m.systemctl("stop", "sconce-gateway.service", "sconce-gateway-tcp.socket", user=user)
     other = m.popen(["python3", "-c", "import os, socket, time\n"
                      "s = socket.create_server(('127.0.0.1', %d))\n"
@@ -127,12 +128,12 @@ def test_keys_that_others_may_read(m, user, path):
 
 @pytest.mark.parametrize("user,path", [(None, "/etc/sconce/api-keys"),
                                        ("alice", "/home/alice/.config/sconce/api-keys")])
-def test_a_door_that_asks_for_keys_without_any(m, user, path):
+def test_an_endpoint_that_requires_keys_without_any(m, user, path):
     m.path(path).write_text("# none\n")
     assert_mends(m, "requires an API key, but there is no key", user)
 
 
-def test_a_unix_socket_that_asks_for_keys_without_any(m):
+def test_a_unix_socket_that_requires_keys_without_any(m):
     name = "/home/alice/.config/sconce/sconce.d/90-keys.yaml"
     m.path("/home/alice/.config/sconce/api-keys").write_text("")
     m.write(name, "gateway:\n  unix_access: key\n", user="alice")
@@ -189,7 +190,7 @@ def test_a_socket_file_that_somebody_removed(m):
 
 
 def test_a_socket_behind_the_gateway_that_the_group_opens(m):
-    """The state that an older version left: doctor also reports what an upgrade would fix."""
+    """Makes the state that an older version left; doctor also reports what an upgrade would fix."""
     m.run("chgrp sconce /run/sconce/chat.sock")
     found = assert_mends(m, "the group sconce may use /run/sconce/chat.sock")
     assert found["command"] == "systemd-tmpfiles --create sconce.conf"
@@ -211,7 +212,7 @@ def test_a_group_that_is_missing(m):
 
 @pytest.fixture
 def store(m):
-    """/var/lib/sconce/models, which is emptied afterwards."""
+    """Provides /var/lib/sconce/models, and empties it afterwards."""
     yield "/var/lib/sconce/models"
     m.run("rm -rf /var/lib/sconce/models/*")
 
@@ -347,13 +348,14 @@ def test_lingering_that_is_off(m):
     m.wait(lambda: m.is_active("sconce.target", "alice"), "alice's sockets")
     found = only_one(m, "lingering is off", "alice", "advice")
     assert found["command"] == "loginctl enable-linger"
-    # Run as a unit: newer versions of logind need to know to which unit the caller belongs.
+    # Runs the command as a unit, because newer versions of logind need to know the unit of the
+    # caller.
     m.run(["systemd-run", "-q", "--wait", *found["command"].split(), "alice"])
     assert not any("lingering" in f["what"] for f in doctor(m, user="alice")["findings"])
     m.wait(lambda: m.is_active("sconce.target", "alice"), "alice's sockets")
 
 
-def test_who_is_not_in_the_group_is_told(m):
+def test_a_user_outside_the_group_is_reported(m):
     found = next(f for f in doctor(m, user="eve")["findings"] if f["check"] == "doors")
     assert found["command"] == "sudo usermod -aG sconce eve"
     assert "services of your own: sconce setup" in found["what"]
@@ -366,7 +368,7 @@ def test_who_is_not_in_the_group_is_told(m):
     m.run(["gpasswd", "-d", "eve", "sconce"])
 
 
-def test_what_needs_root_is_told_as_unseen(m):
+def test_checks_that_need_root_are_reported_as_not_done(m):
     findings = doctor(m, user="eve")["findings"]
     assert {f["check"] for f in findings if f["kind"] == "unseen"} == {"keys", "journal"}
 
@@ -380,7 +382,7 @@ def test_a_session_without_a_runtime_directory(m):
     assert broken(m, user="alice") == []
 
 
-def test_no_door_at_all(m):
+def test_no_open_endpoint_at_all(m):
     m.systemctl("disable", "--now", "sconce.target")
     # systemctl waits only for the target; its parts stop in the meantime.
     m.systemctl("stop", "sconce-gateway.service", "sconce-gateway.socket",
@@ -423,13 +425,13 @@ def test_the_state_of_a_service_does_not_depend_on_what_the_gateway_knows(m, use
     m.systemctl("stop", "sconce-chat.service", user=user)
     told = status(m, user=user)
     assert told["services"]["chat"] == "sleeps"
-    # Its status from the time when it ran no longer applies.
+    # The status text from the time when chat ran no longer applies.
     unit = next(u for u in told["units"] if u["unit"] == "sconce-chat.service" and
                 u["manager"] == ("user" if user else "system"))
     assert (unit["state"], unit["status"]) == ("inactive", "")
 
 
-def test_states_are_told_to_whom_the_gateway_does_not_tell_them(m):
+def test_states_are_shown_to_users_whom_the_gateway_does_not_tell_them(m):
     assert client.ask(m).status == 200
     for member in (False, True):
         if member:
@@ -443,7 +445,7 @@ def test_states_are_told_to_whom_the_gateway_does_not_tell_them(m):
     assert told["gateway"] is None and told["chat_running"] is True
     m.systemctl("stop", "sconce-chat.service")
     assert status(m, user="eve")["chat_running"] is False
-    # Over TCP this is unknown, and the status does not guess.
+    # Over TCP the states are unknown, and `sconce status` does not guess.
     told = status(m, "--address", "http://127.0.0.1:7266/v1", user="eve")
     assert told["services"]["chat"] == "unknown" and told["chat_running"] is None
     m.run(["gpasswd", "-d", "eve", "sconce"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Crashes, idle exits and broken programs for a long time: no socket unit fails, clients get
+"""Tests crashes, idle exits and broken programs for a long time: no socket unit fails, clients get
 errors, and a crash loop costs little CPU time.
 
 SCONCE_ENDURANCE  seconds per scenario (8), and the number of kills
@@ -26,7 +26,8 @@ def sockets_live(machine):
 
 
 def cpu_seconds(machine):
-    """Processor time of the machine's systemd, including its ended children, and of its journal."""
+    """Returns the processor time of the machine's systemd, including its ended children, and of its
+    journal."""
     used = 0
     for pid, _ in machine.processes():
         try:
@@ -42,7 +43,7 @@ def cpu_seconds(machine):
 
 
 def test_kill_after_kill(machine):
-    """Each request that begins after a kill is answered, by a new process."""
+    """A new process answers each request that begins after a kill."""
     pids = set()
     for i in range(int(SECONDS)):
         row = SERVICES[i % len(SERVICES)]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a system without sconce to a first answer; in between, no process runs."""
+"""Tests the way from a system without sconce to a first answer. Until the first request, no process
+runs."""
 import re
 import shlex
 
@@ -18,11 +19,12 @@ def packaged(debs):
 def test_apt_installs_without_a_complaint(installed, packaged):
     for word in ("warning", "error", "cannot", "failed", "not found"):
         lines = [line for line in installed.output.splitlines() if word in line.lower()]
-        # Here apt itself prints messages about its sandbox user and debconf's frontends.
+        # In these machines apt itself prints messages about its sandbox user and debconf's
+        # frontends.
         assert [line for line in lines if "_apt" not in line and "debconf" not in line] == []
 
 
-def test_doors_are_enabled_and_users_are_asked_first(installed):
+def test_endpoints_are_enabled_and_users_are_asked_first(installed):
     machine = installed.machine
 
     def state(unit, *options):
@@ -84,7 +86,7 @@ def test_the_group_opens_the_unix_socket(machine):
 @pytest.mark.parametrize("row", [row for row in SERVICES if row.name != "gateway"],
                          ids=lambda row: row.name)
 def test_members_of_the_group_reach_no_service_behind_the_gateway(machine, row):
-    """Members of the group could otherwise learn there whose caches are in use."""
+    """Otherwise members of the group could learn from these services whose caches are in use."""
     machine.run("id member || useradd -m -G sconce member")
     refused = machine.run(["python3", "-c", CONNECT, "/run/sconce/" + row.socket_file,
                            str(int(row.socket_type))], user="member").stdout
@@ -124,7 +126,7 @@ def test_tcp_asks_for_the_key_of_the_installation(machine, packaged):
 
 
 def test_three_commands_from_a_bare_system_to_the_first_token(make_machine, debs, packaged):
-    """apt install, adding oneself to the group, a first question: the steps of a new user."""
+    """Takes the steps of a new user: apt install, joining the group, a first question."""
     import packages
     machine = make_machine(packages=False)
     machine.run("useradd -m ada")
@@ -140,7 +142,7 @@ def test_three_commands_from_a_bare_system_to_the_first_token(make_machine, debs
     for command in commands:
         out = machine.run("cd /root && " + command, env={"DEBIAN_FRONTEND": "noninteractive"})
     assert len(out.stdout.split()) > 3, out
-    # And over HTTP, as any client would.
+    # Sends a question over HTTP, as any client does.
     body = '{"model":"%s","messages":[{"role":"user","content":"Hello"}]}' % MODEL
     out = machine.run(["curl", "-sS", "--unix-socket", "/run/sconce/gateway.sock", "-d", body,
                        "http://localhost/v1/chat/completions"], user="ada")

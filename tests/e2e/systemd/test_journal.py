@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The journal: it has fields for programs, and never contains text of users."""
+"""Tests the journal: it has fields for programs, and never contains text of users."""
 from client import ask, chat_body, get
 from roots import TREE
 from services import SERVICES
@@ -88,7 +88,7 @@ def test_keys_are_named_and_never_shown(machine):
 
 
 def test_libraries_write_nothing_into_the_journal(machine):
-    """libav contains a function that warns if it cannot lock memory."""
+    """libav, for example, contains a function that writes a warning if it cannot lock memory."""
     models = "/var/lib/sconce/models/speech"
     machine.run(["mkdir", "-p", models])
     for file in (AUDIO / "whisper").iterdir():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resource limits, and the exposure that systemd computes for the running units."""
+"""Tests resource limits, and the exposure that systemd computes for the running units."""
 import os
 import re
 
@@ -57,7 +57,7 @@ def test_limits_stand_in_the_cgroup_where_it_has_them(running, row, user):
     files = {"pids.max": "TasksMax", "memory.max": "MemoryMax"}
     present = {name: unit for name, unit in files.items() if (group / name).exists()}
     if not present:
-        pytest.skip("this system gives its machines no controllers of cgroups")
+        pytest.skip("containers on this system have no cgroup controllers")
     for name, unit in present.items():
         value = (group / name).read_text().strip()
         assert value == running.show(row.unit, unit, user) and value != "max", name
@@ -67,12 +67,12 @@ def test_limits_stand_in_the_cgroup_where_it_has_them(running, row, user):
 @MANAGERS
 def test_descriptors_and_core_files_are_limited(running, row, user):
     wake(running, row, user)
-    running.wait(lambda: running.is_active(row.unit, user), "the end of its start", 20)
+    running.wait(lambda: running.is_active(row.unit, user), "the end of the service's start", 20)
     pid = running.host_pid(row.unit, user)
     limits = open("/proc/%d/limits" % pid).read()
     files = re.search(r"Max open files\s+(\d+)\s+(\d+)", limits)
     assert 1024 <= int(files.group(1)) <= 65536
-    # A core dump would contain users' text: none is made of a process whose memory only root may
-    # read.
+    # A core dump would contain users' text. If only root may read the memory of a process, the
+    # kernel writes no core dump of it.
     assert os.stat("/proc/%d/mem" % pid).st_uid == 0
     assert open("/proc/%d/oom_score_adj" % pid).read().strip() != "0"

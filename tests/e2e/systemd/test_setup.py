@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`sconce setup` under a real systemd: endpoints, keys, access, GPUs, model directories.
+"""Tests `sconce setup` under a real systemd: endpoints, keys, access, GPUs, model directories.
 
-The tests share one machine and build on each other in this order. There are the system's instance
-and two users with instances of their own.
+The tests share one machine and build on each other in this order. The machine has the system's
+instance, and two users with instances of their own.
 """
 import json
 import re
@@ -40,13 +40,13 @@ def status(m, path="/v1/models", port=None, key=None, user=None):
 
 
 def can_connect(m, user):
-    """Whether this user of the machine gets an answer on the system's unix socket."""
+    """Returns whether this user of the machine gets an answer on the system's unix socket."""
     r = m.run(["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--unix-socket",
                "/run/sconce/gateway.sock", "http://x/health"], user=user, check=False)
     return r.stdout == "200"
 
 
-def test_two_users_and_the_system_have_tcp_doors_at_once(m):
+def test_two_users_and_the_system_have_tcp_endpoints_at_once(m):
     keys = {7266: key_of(run_setup(m, "tcp").stdout)}
     for port, user in ((7267, "alice"), (7268, "bob")):
         taken = run_setup(m, "tcp", user=user, check=False)
@@ -72,7 +72,7 @@ def test_each_answers_questions_with_its_own_key(m):
         assert answer.status == 200, answer
 
 
-def test_status_shows_the_doors(m):
+def test_status_shows_the_endpoints(m):
     text = m.run(["sconce", "status"], user="alice").stdout
     assert re.search(r"^user +sconce-gateway.socket +active +unix:/run/user/\d+/sconce/gateway.sock$",
                      text, re.M)
@@ -94,8 +94,8 @@ def test_running_it_again_changes_nothing(m):
 
 def test_a_dry_run_tells_and_changes_nothing(m):
     def files():
-        """The files that changed since; blocks of prompts are written whenever a service has
-        time."""
+        """Lists the files that changed since the stamp, without blocks, which a service may write
+        any time."""
         return m.run("find /etc /home -newer /tmp/stamp -not -type d "
                      "-not -path '*/sconce-cache/*' | sort").stdout
 
@@ -142,13 +142,13 @@ def test_a_new_key_works_at_once_and_its_name_once(m):
     assert status(m, "/metrics", 7266, graphs) == 200 and status(m, port=7266, key=graphs) == 403
     out = run_setup(m, "tcp").stdout
     assert key_of(out) == old
-    # Removed by hand, as the file explains.
+    # Removes a key by hand, as the file explains.
     m.run("sed -i \"/bob's laptop/d\" /etc/sconce/api-keys && systemctl restart sconce-gateway")
     assert status(m, port=7266, key=new) == 401
     assert status(m, port=7266, key=old) == 200
 
 
-def test_access_is_what_its_name_says(m):
+def test_each_access_mode_does_what_its_name_says(m):
     key = key_of(run_setup(m, "tcp").stdout)
     assert not can_connect(m, "eve")
     out = run_setup(m, "access", "open").stdout
@@ -171,7 +171,7 @@ def test_access_is_what_its_name_says(m):
     assert run_setup(m, "access", "all", check=False).returncode == 2
 
 
-def test_doors_that_were_opened_alone_close_too(m):
+def test_endpoints_that_were_opened_alone_close_too(m):
     run_setup(m, "access", "open")
     m.systemctl("stop", "sconce.target")
     m.systemctl("start", "sconce-gateway-tcp.socket", "sconce-gateway.socket")
@@ -195,7 +195,7 @@ def test_tcp_goes_off_and_the_unix_socket_stays(m):
     assert not m.is_active("sconce-gateway-tcp.socket", "bob")
 
 
-def test_what_a_person_edited_is_kept_and_told(m):
+def test_files_edited_by_hand_are_kept_and_reported(m):
     name = "/home/alice/.config/systemd/user/sconce-gateway-tcp.socket.d/50-port.conf"
     text = m.run(["cat", name]).stdout + "# and mine\n"
     m.write(name, text, user="alice")
@@ -205,7 +205,7 @@ def test_what_a_person_edited_is_kept_and_told(m):
     run_setup(m, "tcp", "--port", "7267", user="alice")
 
 
-def test_of_two_who_want_a_port_at_the_same_time_one_gets_it(m):
+def test_one_of_two_users_who_want_a_port_at_the_same_time_gets_it(m):
     both = [m.popen(["sconce", "setup", "tcp", "--port", "7500"], user=user,
                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for user in USERS]
     out = [p.communicate(timeout=60) for p in both]
@@ -226,7 +226,7 @@ def test_rights_that_are_missing_are_named(m):
     assert r.returncode == 1 and "only root can use port 80" in r.stderr
 
 
-def test_a_user_may_open_the_own_door_to_all(m):
+def test_a_user_may_open_an_endpoint_to_all(m):
     out = run_setup(m, "access", "open", user="bob").stdout
     assert "http://127.0.0.1:7268/v1" in out and status(m, port=7268) == 200
     assert "No key is required" in run_setup(m, "tcp", user="bob").stdout
@@ -255,14 +255,14 @@ def test_an_image_is_set_up_from_outside(m):
 # Devices and directories
 
 def fake_gpu(m):
-    """A device node with a GPU's name that is /dev/null."""
+    """Makes a device node with a GPU's name that is /dev/null."""
     m.run("mkdir -p /dev/dri && mknod /dev/dri/renderD128 c 1 3 && "
           "mknod /dev/dri/card0 c 1 3 && groupadd -f render && chgrp render /dev/dri/* && "
           "chmod 660 /dev/dri/*")
 
 
 def seen_by_chat(m, path, user=None):
-    """The names in this directory as the running chat service sees it."""
+    """Returns the names in this directory as the running chat service sees it."""
     assert status(m, "/v1/models", user=user) == 200
     pid = m.show("sconce-chat.service", "MainPID", user)
     return m.run("ls /proc/%s/root%s" % (pid, path), check=False).stdout.split()
@@ -273,7 +273,7 @@ def test_without_a_gpu_it_says_so(m):
     assert r.returncode == 1 and "there is no GPU here" in r.stderr
 
 
-def test_the_chat_service_gets_the_gpu_and_nothing_beside(m):
+def test_the_chat_service_gets_the_gpu_and_nothing_else(m):
     fake_gpu(m)
     try:
         for user in (None, "alice"):

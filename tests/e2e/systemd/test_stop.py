@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stopping and restarting while requests run: answers complete, and no request fails."""
+"""Tests stopping and restarting while requests run: answers complete, and no request fails."""
 import concurrent.futures
 import json
 import random
@@ -32,7 +32,7 @@ def test_stop_lets_streams_finish(machine, units):
     assert ask(machine).status == 200
 
 
-def test_stopped_doors_are_closed_and_started_doors_open(machine):
+def test_stopped_endpoints_are_closed_and_started_endpoints_open(machine):
     assert ask(machine).status == 200
     machine.systemctl("stop", "sconce.target")
     machine.wait_inactive(*UNITS)
@@ -45,12 +45,12 @@ def test_stopped_doors_are_closed_and_started_doors_open(machine):
     assert ask(machine).status == 200
 
 
-def test_the_limit_ends_what_takes_too_long(machine, drop_in):
+def test_the_limit_ends_requests_that_take_too_long(machine, drop_in):
     row = SERVICES[1]
     drop_in(row.unit, "[Service]\nExecStart=\nExecStart=%s --drain-timeout 0.5\n" % row.binary)
     assert ask(machine).status == 200
     stream = Stream(machine, long_body(2000, n=8, temperature=1, stream=True)).first()
-    # A client that reads: the last tokens fit into the socket buffers.
+    # The client must read, because the last tokens would fit into the socket buffers.
     with concurrent.futures.ThreadPoolExecutor(1) as reader:
         rest = reader.submit(stream.rest)
         began = time.monotonic()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The system's instance and those of two users run at the same time, and none reaches another's
-sockets, files or processes."""
+"""Tests the system's instance and those of two users at the same time: none of them reaches
+another's sockets, files or processes."""
 import concurrent.futures
 import json
 import os
@@ -16,7 +16,7 @@ UNITS = [row.unit for row in SERVICES]
 
 
 class Instance:
-    """One instance of sconce: the system's if it has no user."""
+    """Represents one instance of sconce: the system's if it has no user."""
 
     def __init__(self, machine, user, port):
         self.machine = machine
@@ -88,7 +88,7 @@ STORY = "Once upon a time there was a lamp that nobody had lit for a hundred yea
 
 @pytest.fixture(scope="module")
 def members(instances):
-    """Two users who are in the group of the machine's unix socket."""
+    """Provides two users who are in the group of the machine's unix socket."""
     machine = instances[None].machine
     names = ("mia", "max")
     for name in names:
@@ -98,7 +98,7 @@ def members(instances):
 
 
 def ask_as(machine, user, path, body=None):
-    """(status, answer) of a request by that user over the machine's unix socket."""
+    """Returns (status, answer) of a request by that user over the machine's unix socket."""
     post = ["--data-binary", "@-"] if body else []
     r = machine.run(["curl", "-sS", "-m", "60", "-w", "\n%{http_code}", "--unix-socket",
                      "/run/sconce/gateway.sock", "http://localhost" + path, *post], user=user,
@@ -108,14 +108,15 @@ def ask_as(machine, user, path, body=None):
 
 
 def cached_for(machine, user, prompt=STORY):
-    """How many tokens of a prompt came from the cache, by the answer that this user gets."""
+    """Returns how many tokens of a prompt came from the cache, by the answer that this user
+    gets."""
     status, answer = ask_as(machine, user, "/v1/completions",
                             {"model": MODEL, "prompt": prompt, "max_tokens": 1})
     assert status == 200, answer
     return answer["usage"]["prompt_tokens_details"]["cached_tokens"]
 
 
-def test_no_user_finds_out_what_another_asked(instances, members):
+def test_no_user_learns_what_another_user_asked(instances, members):
     machine = instances[None].machine
     one, other = members
     assert cached_for(machine, one) == 0
@@ -198,7 +199,7 @@ def test_services_of_users_have_namespaces_of_their_own(instances):
             assert [d.split(":")[0].strip() for d in devices] == ["lo"]
 
 
-def test_services_run_as_nobody_of_importance(instances):
+def test_services_run_as_users_without_privileges(instances):
     machine = instances[None].machine
     for user, instance in instances.items():
         assert instance.ask().status == 200
@@ -241,7 +242,7 @@ def test_an_instance_lives_as_long_as_its_users_manager(instances):
     assert instances["bob"].ask(tcp=True).status == 200
 
 
-def test_without_setup_a_user_has_no_door(instances):
+def test_without_setup_a_user_has_no_tcp_endpoint(instances):
     machine = instances[None].machine
     if machine.run(["id", "-u", "carl"], check=False).returncode:
         machine.add_user("carl")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services leave KV blocks in the cache directory, and nothing else on the disk."""
+"""Tests that services leave KV blocks in the cache directory, and nothing else on the disk."""
 import json
 
 import pytest
@@ -15,7 +15,7 @@ MANAGERS = ("/run/systemd/", "/run/log/", "/run/udev/", "/run/user/", "/var/log/
 
 
 def changed(machine):
-    """Files that were made or changed since the stamp, with their modes."""
+    """Returns files that were made or changed since the stamp, with their modes."""
     out = machine.run("find / /tmp /var/tmp /dev/shm /run -xdev -type f -cnewer /var/stamp "
                       "-printf '%m %p\\n' | sort -u").stdout
     rows = [line.split(" ", 1) for line in out.splitlines()]
@@ -28,16 +28,16 @@ def stamp(machine):
 
 
 def post(machine, user, path, command):
-    """Posts the output of a command and returns the HTTP status. Runs as the user, because a user's
-    gateway does not know root and shares no cache with it."""
+    """Posts the output of a command and returns the HTTP status. The command runs as the user,
+    because a user's gateway does not know root and shares no cache with root."""
     return machine.run("%s | curl -sS -m 60 -o /dev/null -w '%%{http_code}' --data-binary @- "
                        "-H 'Content-Type: application/json' --unix-socket %s http://localhost%s"
                        % (command, machine.socket_path("gateway", user), path), user=user).stdout
 
 
 def work(machine, user):
-    """Requests of every kind, long enough that blocks are stored, and large enough to use much
-    memory."""
+    """Sends requests of every kind, long enough that blocks are stored, and large enough to use
+    much memory."""
     text = "Hello there, this is a story about a lamp. " * 60
     for stream in (False, True):
         body = json.dumps(chat_body(8, stream=stream, prompt=text))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Model files that change while they are opened and used: bytes that flip during parsing, files
- * that are truncated or overwritten while requests run. Only requests that use the changed file
- * fail, with a reason.
+ * Tests model files that change while they are opened and used: bytes that flip during parsing,
+ * files that are truncated or overwritten while requests run. Only requests that use the changed
+ * file fail, with a reason.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -35,14 +35,14 @@ static const char *const bert_files[] = {"config.json",           "modules.json"
 
 static char path[256];
 
-/* The path of the test's file @name, valid until the next call. */
+/* Returns the path of the test's file @name, valid until the next call. */
 static const char *file_of(const char *name)
 {
     snprintf(path, sizeof(path), "%s/%s", dir, name);
     return path;
 }
 
-/* Sets its mtime back, so that any write changes it. */
+/* Copies a file and sets the copy's mtime back, so that any write changes the mtime. */
 static const char *copy(const char *from, const char *to)
 {
     const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = 1000}};
@@ -96,7 +96,7 @@ struct flipper {
     pthread_t thread;
 };
 
-/* Flips a byte and restores it, one at a time; both states last equally long. */
+/* Flips one byte after another and restores it; both states last equally long. */
 static void *flip(void *arg)
 {
     struct flipper *f = arg;
@@ -328,7 +328,7 @@ static void read_all(struct inf_engine *engine, struct answer *a)
         ;
 }
 
-/* The request is rejected with a reason. */
+/* Checks that a request is rejected with a reason. */
 static void assert_refused(struct inf_engine *engine, const char *why)
 {
     const int32_t token = 5;
@@ -393,7 +393,7 @@ TEST(a_file_that_is_written_to_ends_requests_at_their_end_at_the_latest)
 
     ask(engine, N_SOME);
     assert_false(read_event(engine, &a));
-    /* The same byte is written: only the mtime shows it. */
+    /* Writes the same byte, so that only the mtime shows the write. */
     assert_int_equal(pread(fd, &byte, 1, 1000000), 1);
     assert_int_equal(pwrite(fd, &byte, 1, 1000000), 1);
     close(fd);
@@ -406,7 +406,7 @@ TEST(a_file_that_is_written_to_ends_requests_at_their_end_at_the_latest)
     inf_model_unref(model);
 }
 
-TEST(whoever_looks_at_the_files_ends_requests_that_run)
+TEST(any_check_of_a_changed_file_ends_running_requests)
 {
     struct answer a = {0};
     struct inf_model *model = open_model(copy(GUIDE, "a.gguf"));
@@ -425,7 +425,7 @@ TEST(whoever_looks_at_the_files_ends_requests_that_run)
     inf_model_unref(model);
 }
 
-TEST(a_file_that_another_takes_the_place_of_goes_on)
+TEST(a_model_whose_file_is_replaced_by_renaming_continues)
 {
     struct answer a = {0};
     struct inf_model *model = open_model(copy(GUIDE, "a.gguf"));
@@ -444,7 +444,7 @@ TEST(a_file_that_another_takes_the_place_of_goes_on)
 
 /* --- vectors and speech --- */
 
-TEST(vectors_are_not_told_when_the_file_changed)
+TEST(vectors_are_not_returned_when_the_file_changed)
 {
     static const int32_t tokens[] = {2, 5, 6, 3};
     const struct inf_embed_text text = {.tokens = tokens, .n_tokens = ARRAY_SIZE(tokens)};
@@ -503,7 +503,7 @@ static void hear(struct inf_transcriber *t, uint64_t *ret_id)
     free(samples);
 }
 
-/* The error of the last event of one request. */
+/* Waits until one request ends; returns the error of its last event. */
 static int heard(struct inf_transcriber *t)
 {
     struct inf_audio_event *e;
@@ -519,7 +519,7 @@ static int heard(struct inf_transcriber *t)
     return error;
 }
 
-TEST(speech_is_not_told_when_the_file_changed)
+TEST(speech_is_not_returned_when_the_file_changed)
 {
     struct inf_transcriber_params params = {.n_threads = 2, .max_requests = 1};
     struct inf_audio_request q = {.language = "en"};
@@ -534,7 +534,7 @@ TEST(speech_is_not_told_when_the_file_changed)
     hear(t, &first);
     inf_transcriber_finish(t, first);
     assert_int_equal(heard(t), 0);
-    /* One request runs and waits for sound, another waits for the first. */
+    /* One request runs and waits for sound; another request waits for the first one. */
     hear(t, &first);
     hear(t, &second);
     ASSERT_OK(truncate(file_of("whisper/model.safetensors"), 8192));
@@ -555,7 +555,7 @@ RUN_TESTS(CASE(lengths_of_tokens_may_flip_while_they_are_read),
           CASE(a_file_may_be_cut_at_any_time_while_it_is_opened),
           CASE(a_file_that_is_cut_ends_the_requests_of_its_model_alone),
           CASE(a_file_that_is_written_to_ends_requests_at_their_end_at_the_latest),
-          CASE(whoever_looks_at_the_files_ends_requests_that_run),
-          CASE(a_file_that_another_takes_the_place_of_goes_on),
-          CASE(vectors_are_not_told_when_the_file_changed),
-          CASE(speech_is_not_told_when_the_file_changed))
+          CASE(any_check_of_a_changed_file_ends_running_requests),
+          CASE(a_model_whose_file_is_replaced_by_renaming_continues),
+          CASE(vectors_are_not_returned_when_the_file_changed),
+          CASE(speech_is_not_returned_when_the_file_changed))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The same request gives the same tokens and log-probabilities, bit for bit, for any number of
- * threads, size of steps and set of concurrent requests. This holds for greedy choices, and for
+ * Tests that equal requests give the same tokens and log-probabilities, bit for bit, for any number
+ * of threads, size of steps and set of concurrent requests. This holds for greedy choices, and for
  * each kind of sampling with a seed. It also holds for prompts that are computed at once, are
  * computed in pieces, or are found in the prefix cache. The tests run on the CPU or on
  * $SCONCE_DEVICE.
@@ -47,7 +47,7 @@ static const struct inf_sampling kinds[N_ASKED] = {
     {.temperature = 0.7f, .top_p = 0.5f, .presence_penalty = 0.5f},
 };
 
-/* A prompt of random tokens; its length also follows from the seed. */
+/* Makes a prompt of random tokens; its length also follows from the seed. */
 static void make_question(struct question *w, uint64_t seed, uint32_t n_vocab)
 {
     struct rng rng;
@@ -100,7 +100,8 @@ static void submit(struct inf_engine *engine, struct question *w, struct answer 
     ASSERT_OK_ERR(inf_engine_submit(engine, &w->q, &id, &err), err);
 }
 
-/* Sends all prompts beside other requests; returns whether some of their tokens were cached. */
+/* Sends all prompts; if @company is set, other requests run at the same time. @known: whether some
+ * tokens must be cached. */
 static void ask_all(struct inf_engine *engine, uint32_t n_vocab, bool company, bool known,
                     struct answer *answers)
 {
@@ -176,8 +177,8 @@ static void compare(const struct way *way, const struct answer *a, const struct 
     }
 }
 
-/* Whether a variant runs: on the CPU all do, or one of four under sanitizers; on a device one of
- * eight, because lavapipe takes seconds for each. */
+/* Returns whether a variant runs. On the CPU all variants run, or one of four under sanitizers; on
+ * a device one of eight runs, because lavapipe takes seconds for each. */
 static bool way_is_drawn(const struct test_target *on)
 {
     const bool is_cpu = strcmp(on->device, "cpu") == 0;
@@ -185,7 +186,7 @@ static bool way_is_drawn(const struct test_target *on)
     return is_cpu && test_slowness() <= 1 ? true : test_drawn(is_cpu ? 4 : 8);
 }
 
-/* The results of the first variant are the reference for the others. */
+/* Compares all variants with the first one. */
 static void check_ways(struct inf_model *model, const struct test_target *on,
                        const struct way *ways, size_t n_ways)
 {
@@ -238,7 +239,7 @@ static void check(const char *path)
     for (size_t i = 1; i < ARRAY_SIZE(ways); i++)
         if (way_is_drawn(&on))
             drawn[n_drawn++] = ways[i];
-    /* One is compared in any case; the time selects it. */
+    /* At least one variant is compared; the time selects it. */
     if (n_drawn == 1)
         drawn[n_drawn++] = ways[1 + clock_nsec() / 1000 % (ARRAY_SIZE(ways) - 1)];
     check_ways(model, &on, drawn, n_drawn);
@@ -249,7 +250,7 @@ static void check(const char *path)
     inf_model_unref(model);
 }
 
-TEST(a_model_of_floats_answers_alike)
+TEST(float_models_give_the_same_answers)
 {
     const char *path = test_data("models/stories260K/stories260K.gguf");
 
@@ -259,7 +260,7 @@ TEST(a_model_of_floats_answers_alike)
 }
 
 /* SCONCE_MODEL names another model, for runs by hand. */
-TEST(a_model_of_blocks_answers_alike)
+TEST(quantized_models_give_the_same_answers)
 {
     const char *src = getenv("SCONCE_SRC"), *other = getenv("SCONCE_MODEL");
     char path[4096];
@@ -268,5 +269,5 @@ TEST(a_model_of_blocks_answers_alike)
     check(other ? other : path);
 }
 
-RUN_TESTS(cmocka_unit_test(a_model_of_floats_answers_alike),
-          cmocka_unit_test(a_model_of_blocks_answers_alike))
+RUN_TESTS(cmocka_unit_test(float_models_give_the_same_answers),
+          cmocka_unit_test(quantized_models_give_the_same_answers))

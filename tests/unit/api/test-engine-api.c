@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The public engine with a real model: requests alone and in parallel, choices, ends,
- * log-probabilities compared with plain forward passes, and rejected requests.
+ * Tests the public engine with a real model: requests alone and in parallel, choices, reasons for
+ * the end, log-probabilities compared with plain forward passes, and rejected requests.
  */
 #include "lib/test.h"
 
@@ -120,7 +120,7 @@ static const char *const prompts[] = {
     "It was raining and the little girl wanted to play outside with her new red ball.",
 };
 
-TEST(text_is_the_same_alone_and_in_company)
+TEST(text_is_the_same_alone_and_beside_other_requests)
 {
     struct inf_model *model = open_model();
     struct inf_engine *alone = new_engine(model, 1), *together = new_engine(model, 16);
@@ -308,7 +308,7 @@ TEST(bad_requests_are_refused_with_reasons)
     inf_model_unref(model);
 }
 
-TEST(engines_refuse_what_they_cannot_be)
+TEST(engines_refuse_impossible_parameters)
 {
     struct inf_model *model = open_model();
     struct inf_engine_params p = {.model = model, .device = "abacus"};
@@ -352,8 +352,8 @@ TEST(engines_refuse_what_they_cannot_be)
     inf_model_unref(model);
 }
 
-RUN_TESTS(cmocka_unit_test(text_is_the_same_alone_and_in_company),
+RUN_TESTS(cmocka_unit_test(text_is_the_same_alone_and_beside_other_requests),
           cmocka_unit_test(choices_have_seeds_of_their_own),
           cmocka_unit_test(log_probabilities_are_those_of_plain_forward_passes),
           cmocka_unit_test(bad_requests_are_refused_with_reasons),
-          cmocka_unit_test(engines_refuse_what_they_cannot_be))
+          cmocka_unit_test(engines_refuse_impossible_parameters))

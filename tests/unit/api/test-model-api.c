@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests opening models through the public API, benchmarks and logits. */
+/* Tests the opening of models through the public API, and its benchmarks and logits. */
 #include "lib/test.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ static struct inf_model *open_model(const struct inf_model_params *params)
     return model;
 }
 
-TEST(a_gguf_tells_what_it_is)
+TEST(the_api_describes_a_gguf_file)
 {
     const struct inf_model_params params = {.path = test_data(GGUF)};
     struct inf_model *model = open_model(&params);
@@ -93,7 +93,7 @@ TEST(a_chat_template_may_be_given)
     assert_true(inf_model_open(&params, &model, &err) < 0);
 }
 
-TEST(what_is_not_there_is_told)
+TEST(missing_files_are_reported)
 {
     struct inf_model *model;
     struct inf_err err = {0};
@@ -209,10 +209,10 @@ TEST(the_library_has_a_version)
     assert_null(inf_dtype_name(INF_DTYPE_INVALID));
 }
 
-RUN_TESTS(cmocka_unit_test(a_gguf_tells_what_it_is),
+RUN_TESTS(cmocka_unit_test(the_api_describes_a_gguf_file),
           cmocka_unit_test(a_directory_and_its_tokenizer_alone),
           cmocka_unit_test(a_chat_template_may_be_given),
-          cmocka_unit_test(what_is_not_there_is_told), cmocka_unit_test(benchmarks_measure),
+          cmocka_unit_test(missing_files_are_reported), cmocka_unit_test(benchmarks_measure),
           cmocka_unit_test(the_bounds_of_the_machine_are_measured),
           cmocka_unit_test(logits_do_not_depend_on_the_length),
           cmocka_unit_test(the_library_has_a_version))

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Steps of a real model on the CPU allocate nothing, and make no system calls but sleep and
- * wake-up. The linker routes malloc and related functions through a counter; a seccomp filter on
- * all threads of a child kills it at any other system call. A step includes sampling, text,
- * log-probabilities and events.
+ * Tests that steps of a real model on the CPU allocate nothing, and make no system calls except for
+ * sleeping and waking. The linker routes malloc and related functions through a counter. A seccomp
+ * filter on all threads of a child kills the child at any other system call. A step includes
+ * sampling, text, log-probabilities and events.
  */
 #include "lib/test.h"
 
@@ -49,7 +49,7 @@ void __wrap_free(void *p)
     __real_free(p);
 }
 
-/* From here on only futexes, the eventfd and process exit are allowed. */
+/* Forbids all system calls from now on, except futexes, the eventfd and process exit. */
 static void allow_nothing(int event_fd)
 {
     const struct sock_filter code[] = {
@@ -72,7 +72,7 @@ static void allow_nothing(int event_fd)
         _exit(77);
 }
 
-/* The scheduler of an engine without a thread of its own: this thread calls the ticks. */
+/* Makes the scheduler of an engine that has no thread; the calling thread runs the ticks. */
 static struct sched *new_sched(struct inf_model *model, uint32_t n_threads)
 {
     const struct setup setup = {
@@ -126,7 +126,7 @@ static void submit_all(struct sched *sched)
     }
 }
 
-/* One step and its events, read as a service does. */
+/* Runs one step, and reads its events as a service does. */
 static void step(struct sched *sched)
 {
     struct inf_event event;
@@ -181,15 +181,15 @@ static void check(uint32_t n_threads)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-TEST(steps_on_one_thread_call_nothing)
+TEST(steps_on_one_thread_make_no_system_calls)
 {
     check(1);
 }
 
-TEST(steps_on_three_threads_only_meet)
+TEST(steps_on_three_threads_only_synchronize)
 {
     check(3);
 }
 
-RUN_TESTS(cmocka_unit_test(steps_on_one_thread_call_nothing),
-          cmocka_unit_test(steps_on_three_threads_only_meet))
+RUN_TESTS(cmocka_unit_test(steps_on_one_thread_make_no_system_calls),
+          cmocka_unit_test(steps_on_three_threads_only_synchronize))

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tests tiers with tiny models of every architecture and with every number type of keys and values.
- * An engine reads the blocks that another engine computed. Its tokens and log-probabilities must be
- * those of an engine without a tier, bit for bit. On a Vulkan device also with some of the layers
- * on the CPU.
+ * A second engine reads the blocks that a first engine computed. The tokens and log-probabilities
+ * of the second engine must be those of an engine without a tier, bit for bit. On a Vulkan device
+ * the test also runs with some of the layers on the CPU.
  */
 #include "../sched/fake_tier.h"
 #include "lib/test.h"
@@ -18,7 +18,7 @@
 #define BLOCK    64
 #define N_PROMPT 200
 #define N_TOKENS 80
-/* These models fit into it. */
+/* These models fit into this much memory. */
 #define DEVICE_BYTES (256u << 20)
 
 static const char *const names[] = {
@@ -60,14 +60,15 @@ static void ask(struct inf_engine *engine, const int32_t *prompt, struct answer 
     a->n_cached = e.n_cached;
 }
 
-/* The parameters of an engine. */
+/* Struct subject holds the parameters of an engine. */
 struct subject {
     struct inf_model *model;
     const char *device, *kv_type;
     uint64_t device_bytes;
 };
 
-/* On a new engine; false: the model or the device does not support the KV number type. */
+/* Runs a prompt on a new engine. Returns false if the model or device does not support the KV
+ * type. */
 static bool run(const struct subject *s, struct fake_tier *tier, const int32_t *prompt,
                 struct answer *a)
 {
@@ -89,8 +90,7 @@ static bool run(const struct subject *s, struct fake_tier *tier, const int32_t *
     if (r == -EOPNOTSUPP)
         return false;
     ASSERT_OK_ERR(r, err);
-    /* Computing such small models is faster than reading blocks, and faster than asking for
-     * them. */
+    /* The engine must load blocks, although it would compute them faster with such small models. */
     engine->sched->fetching.margin = 0;
     engine->sched->fetching.first_tok_s = 1;
     ask(engine, prompt, a);
@@ -123,7 +123,7 @@ static void check(const struct subject *s)
     fake_tier_done(&tier);
 }
 
-/* An amount of GPU memory that holds some of the layers, and not all. */
+/* Returns an amount of GPU memory that holds some of the layers, but not all. */
 static uint64_t part_of_it(const struct subject *s)
 {
     uint64_t least = 0, most = DEVICE_BYTES;
@@ -168,7 +168,7 @@ static void open_model(struct subject *s, const char *name)
     ASSERT_OK_ERR(inf_model_open(&params, &s->model, &err), err);
 }
 
-TEST(every_model_reads_what_it_left)
+TEST(every_model_reads_its_stored_blocks)
 {
     for (unsigned i = 0; i < ARRAY_SIZE(names); i++) {
         struct subject s = {.device = "cpu"};
@@ -182,7 +182,7 @@ TEST(every_model_reads_what_it_left)
     }
 }
 
-TEST(a_device_with_memory_of_its_own_does_so_too)
+TEST(a_device_with_separate_memory_reads_its_stored_blocks)
 {
     static const char *const own_numbers[] = {"f16", "q8_0"};
     struct subject s = {0};
@@ -199,7 +199,7 @@ TEST(a_device_with_memory_of_its_own_does_so_too)
     inf_model_unref(s.model);
 }
 
-TEST(so_does_one_on_two_devices)
+TEST(a_model_on_two_devices_reads_its_stored_blocks)
 {
     struct subject s = {.kv_type = "f16"};
     struct test_target on = {0};
@@ -215,10 +215,10 @@ TEST(so_does_one_on_two_devices)
 
 int main(void)
 {
-    const struct CMUnitTest cpu[] = {cmocka_unit_test(every_model_reads_what_it_left)};
+    const struct CMUnitTest cpu[] = {cmocka_unit_test(every_model_reads_its_stored_blocks)};
     const struct CMUnitTest other[] = {
-        cmocka_unit_test(a_device_with_memory_of_its_own_does_so_too),
-        cmocka_unit_test(so_does_one_on_two_devices),
+        cmocka_unit_test(a_device_with_separate_memory_reads_its_stored_blocks),
+        cmocka_unit_test(a_model_on_two_devices_reads_its_stored_blocks),
     };
 
     return getenv("SCONCE_DEVICE") ? cmocka_run_group_tests(other, NULL, NULL)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How device names are resolved, in made-up device lists and in that of this machine.
+ * Tests how device names are resolved, in made-up lists of devices and in the list of this machine.
  */
 #include "backend/devices.h"
 
@@ -56,7 +56,7 @@ TEST(auto_is_the_first_gpu_that_can_be_used)
     fails(&list, "vulkan:3", EOPNOTSUPP, "there is cpu, vulkan:1 (card of vulkan:1), vulkan:2");
 }
 
-TEST(software_is_taken_by_name_alone)
+TEST(software_devices_are_used_only_by_name)
 {
     static struct inf_device_list list;
 
@@ -66,7 +66,7 @@ TEST(software_is_taken_by_name_alone)
     meets(&list, "vulkan", "vulkan:0");
 }
 
-TEST(without_vulkan_the_reason_is_told)
+TEST(without_vulkan_the_reason_is_reported)
 {
     static struct inf_device_list list;
 
@@ -162,8 +162,8 @@ TEST(a_backend_knows_its_device)
 }
 
 RUN_TESTS(cmocka_unit_test(auto_is_the_first_gpu_that_can_be_used),
-          cmocka_unit_test(software_is_taken_by_name_alone),
-          cmocka_unit_test(without_vulkan_the_reason_is_told),
+          cmocka_unit_test(software_devices_are_used_only_by_name),
+          cmocka_unit_test(without_vulkan_the_reason_is_reported),
           cmocka_unit_test(other_names_are_unknown),
           cmocka_unit_test(texts_of_drivers_are_made_plain), cmocka_unit_test(a_list_has_an_end),
           cmocka_unit_test(this_machine_has_a_cpu_and_tells_of_vulkan),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Models split between two devices give the same bits as on one, after any operation.
+ * Tests that models split between two devices give the same bits as on one device, after any
+ * operation.
  */
 #include "backend/layer-split.h"
 
@@ -54,7 +55,7 @@ static struct backend *split_make(struct backend *low, struct backend *high, uin
     return b;
 }
 
-/* A model on a device, which this struct owns, with some sequences. */
+/* Struct bench holds a model on a device, which the struct owns, and some sequences. */
 struct bench {
     struct tiny model;
     struct runner *runner;
@@ -125,8 +126,8 @@ static void table_change(struct bench *b, uint32_t i, struct rng *rng)
 }
 
 /*
- * Steps with chunks of prompts and single tokens of all sequences. Between the steps sequences are
- * truncated and shared, so that blocks are copied, and memory is released. *ret_logits: all
+ * Runs steps with chunks of prompts and single tokens of all sequences. Between the steps it
+ * truncates and shares sequences, so that blocks are copied, and releases memory. *ret_logits: all
  * resulting logits, @return rows.
  */
 static size_t play(struct bench *b, uint64_t seed, float **ret_logits)
@@ -220,7 +221,8 @@ TEST(both_parts_see_the_batch)
     free(got);
     bench_done(&b);
 
-    /* The lower part computes nonsense here, but as many numbers as the upper part needs. */
+    /* In this test the lower part computes nonsense, but as many numbers as the upper part
+     * needs. */
     bench_init(&b, &tiny_qwen, CODEC_F16, split_make(null_make(0), cpu_make(2), 1));
     assert_int_equal(play(&b, 1, &got), n);
     for (size_t i = 0; i < n * tiny_qwen.n_vocab; i++)
@@ -247,14 +249,14 @@ static void check_failure(struct backend *backend)
     bench_done(&b);
 }
 
-TEST(the_failure_of_a_part_is_that_of_the_whole)
+TEST(a_failed_part_fails_the_whole)
 {
     check_failure(split_make(null_make(2), cpu_make(1), 1));
     check_failure(split_make(cpu_make(1), null_make(2), 1));
     check_failure(split_make(null_make(2), null_make(0), 1));
 }
 
-/* Three tokens of sequence 0. */
+/* Runs a step with three tokens of sequence 0. */
 static int run_some(struct bench *b, struct rng *rng)
 {
     struct rows r = {.batch = {.tokens = r.tokens, .seqs = r.seqs, .logit_rows = r.wanted}};
@@ -298,7 +300,7 @@ TEST(a_lost_part_is_opened_again)
     check_loss(lost, split_make(lost, null_make(0), 1));
 }
 
-TEST(what_no_part_can_do_the_whole_cannot)
+TEST(the_whole_refuses_what_a_part_refuses)
 {
     const struct null_options options = {.lose_step = 1};
     struct backend *b = split_make(cpu_make(1), cpu_make(1), 1), *final = null_make(0);
@@ -323,7 +325,8 @@ TEST(what_no_part_can_do_the_whole_cannot)
     bench_done(&bench);
 }
 
-/* One row with @n_wanted requested logits, with the lists of the null device. */
+/* Computes one row, for which @lister makes a list of the @n_wanted largest logits, and the whole
+ * row. */
 static void list_some(struct backend *backend, struct backend *lister, uint32_t n_wanted,
                       struct top_row *ret_top, float *ret_row)
 {
@@ -384,8 +387,8 @@ TEST(the_smaller_part_bounds_the_blocks)
     }
 }
 
-/* Steps into the blocks of one engine, which another one takes over. */
-TEST(blocks_go_from_one_to_the_next)
+/* Runs steps with the blocks of one engine, and then hands the blocks to another engine. */
+TEST(blocks_move_from_one_engine_to_another)
 {
     const uint32_t last = N_BLOCKS - 1;
     struct bench from, to;
@@ -499,12 +502,12 @@ TEST(a_model_without_that_border_is_refused)
 
 RUN_TESTS(cmocka_unit_test(a_split_at_any_border_changes_no_bit),
           cmocka_unit_test(both_parts_see_the_batch),
-          cmocka_unit_test(the_failure_of_a_part_is_that_of_the_whole),
+          cmocka_unit_test(a_failed_part_fails_the_whole),
           cmocka_unit_test(a_lost_part_is_opened_again),
-          cmocka_unit_test(what_no_part_can_do_the_whole_cannot),
+          cmocka_unit_test(the_whole_refuses_what_a_part_refuses),
           cmocka_unit_test(lists_are_those_of_the_upper_part),
           cmocka_unit_test(the_smaller_part_bounds_the_blocks),
-          cmocka_unit_test(blocks_go_from_one_to_the_next),
+          cmocka_unit_test(blocks_move_from_one_engine_to_another),
           cmocka_unit_test(a_step_allocates_nothing),
           cmocka_unit_test(threads_and_names_are_those_of_the_parts),
           cmocka_unit_test(a_model_without_that_border_is_refused))

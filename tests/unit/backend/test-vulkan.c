@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parts of the Vulkan backend on the first device of this machine: memory, uploads, weight regions,
- * the pipeline cache file, and device losses. Without a device these tests skip.
+ * Tests parts of the Vulkan backend on the first device of this machine: memory, uploads, weight
+ * regions, the pipeline cache file, and device losses. Without a device these tests are skipped.
  */
 #include <dirent.h>
 #include <sys/mman.h>
@@ -21,7 +21,7 @@
 
 static struct vkb_instance *instance;
 
-/* The first usable device; skips without one. */
+/* Opens the first usable device; skips the test without a device. */
 static struct vkb_device *open_device(const char *cache_dir)
 {
     struct vkb_device *dev = NULL;
@@ -70,7 +70,7 @@ static VKAPI_ATTR void VKAPI_CALL give_back(VkDevice device, VkDeviceMemory memo
     real.FreeMemory(device, memory, callbacks);
 }
 
-/* No two buffers overlap, and all are aligned. */
+/* Checks that no two buffers overlap, and that all are aligned. */
 static void check_apart(const struct vkb_buffer *buffers, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -81,7 +81,7 @@ static void check_apart(const struct vkb_buffer *buffers, uint32_t n)
                             buffers[j].offset >= buffers[i].offset + buffers[i].size);
 }
 
-/* Each buffer keeps its own pattern as long as it exists. */
+/* Fills a buffer with a pattern of its own, which it must keep as long as it exists. */
 static void fill(const struct vkb_buffer *b, uint32_t i)
 {
     if (b->map)
@@ -165,7 +165,7 @@ static uint8_t *random_bytes(size_t n)
     return p;
 }
 
-/* More than the ring holds, so that each of its buffers is reused. */
+/* Uploads more than the ring holds, so that each of its buffers is reused. */
 TEST(uploads_go_through_the_ring)
 {
     enum { SIZE = (100 << 20) + 12 };
@@ -227,8 +227,8 @@ TEST(weights_are_joined_without_pages_of_others)
     for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
         ASSERT_OK(vkb_weights_add(&w, base + parts[i].at, parts[i].size));
     vkb_weights_join(&w, 0x5000);
-    /* The first two share a page; 0x3000 is not the page after theirs; the last exceeds the maximum
-     * size of a region. */
+    /* The parts at 0 and 0x1810 share a page, and 0x3000 is not the page after it. With the part at
+     * 0x25000 the region at 0x20000 would exceed the maximum size. */
     assert_int_equal(w.n, 5);
     assert_ptr_equal(w.regions[0].host, base);
     assert_int_equal(w.regions[0].size, 0x1a10);
@@ -264,7 +264,7 @@ static void compile_some(struct vkb_device *dev)
     vkb_pipelines_save(dev);
 }
 
-/* The only file of a directory; NULL if there is none. */
+/* Returns the path of the only file of a directory, or NULL if the directory is empty. */
 static char *only_file(const char *dir)
 {
     char *path = NULL;
@@ -373,7 +373,7 @@ TEST(a_held_device_fills_the_cache_once)
     free(path);
 }
 
-TEST(a_lost_device_says_so_until_it_is_opened_again)
+TEST(a_lost_device_reports_the_loss_until_it_is_reopened)
 {
     struct vkb_device *dev = open_device(NULL);
     struct vkb_fault fault = {.rng = 1, .rate = 1};
@@ -403,7 +403,7 @@ int main(void)
         cmocka_unit_test(weights_are_joined_without_pages_of_others),
         cmocka_unit_test(pipelines_are_kept_in_a_file_that_may_be_torn),
         cmocka_unit_test(a_held_device_fills_the_cache_once),
-        cmocka_unit_test(a_lost_device_says_so_until_it_is_opened_again),
+        cmocka_unit_test(a_lost_device_reports_the_loss_until_it_is_reopened),
     };
 
     return cmocka_run_group_tests(tests, open_instance, close_instance);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compaction while memory is short, and while the disk frees no space
+ * Tests compaction while memory is short, and while the disk frees no space.
  *
  * Linked with --wrap=realloc.
  */
@@ -59,7 +59,7 @@ static off_t first_data(const struct kit *k)
     return at;
 }
 
-TEST(space_that_no_memory_could_name_is_freed_later)
+TEST(space_is_freed_later_when_memory_is_short)
 {
     struct store_io io = store_io_system;
     uint8_t name[STORE_NAME_BYTES];
@@ -95,7 +95,7 @@ TEST(space_that_no_memory_could_name_is_freed_later)
     kit_done(&k);
 }
 
-TEST(space_that_the_disk_does_not_free_is_not_tried_at_once)
+TEST(freeing_is_not_retried_at_once_when_the_disk_refuses)
 {
     struct store_io io = store_io_system;
     uint8_t name[STORE_NAME_BYTES];
@@ -118,5 +118,5 @@ TEST(space_that_the_disk_does_not_free_is_not_tried_at_once)
     kit_done(&k);
 }
 
-RUN_TESTS(cmocka_unit_test(space_that_no_memory_could_name_is_freed_later),
-          cmocka_unit_test(space_that_the_disk_does_not_free_is_not_tried_at_once))
+RUN_TESTS(cmocka_unit_test(space_is_freed_later_when_memory_is_short),
+          cmocka_unit_test(freeing_is_not_retried_at_once_when_the_disk_refuses))

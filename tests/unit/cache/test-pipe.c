@@ -60,8 +60,8 @@ TEST(a_part_of_a_file_comes_out)
     close(fd);
 }
 
-/* A file of /proc that can be read at an offset, and has no pages to share. */
-TEST(what_cannot_be_shared_is_copied)
+/* Uses a file of /proc that can be read at an offset, but has no pages to share. */
+TEST(pages_that_cannot_be_shared_are_copied)
 {
     const int fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
     int ends[2];
@@ -77,7 +77,7 @@ TEST(what_cannot_be_shared_is_copied)
     close(fd);
 }
 
-TEST(what_keeps_bytes_from_going_is_said)
+TEST(errors_of_sending_are_returned)
 {
     const int fd = make_file();
     int ends[2];
@@ -118,6 +118,6 @@ TEST(the_reading_end_shows_nothing_of_the_file)
 }
 
 RUN_TESTS(cmocka_unit_test(a_part_of_a_file_comes_out),
-          cmocka_unit_test(what_cannot_be_shared_is_copied),
-          cmocka_unit_test(what_keeps_bytes_from_going_is_said),
+          cmocka_unit_test(pages_that_cannot_be_shared_are_copied),
+          cmocka_unit_test(errors_of_sending_are_returned),
           cmocka_unit_test(the_reading_end_shows_nothing_of_the_file))

@@ -130,7 +130,7 @@ TEST(a_tenant_keeps_to_its_limit)
     assert_true(stats().bytes <= 2 * MIB);
 }
 
-TEST(bytes_that_do_not_have_their_sum_are_not_taken)
+TEST(bytes_with_a_wrong_checksum_are_rejected)
 {
     struct store_block blocks[4];
     const int fd = kit_blocks(1, 0, 4, 5000, blocks);
@@ -220,7 +220,7 @@ static void purge(const struct store_filter *filter, uint64_t blocks)
     assert_int_equal(cursor.blocks, blocks);
 }
 
-TEST(what_is_there_is_listed_and_purged)
+TEST(stored_blocks_are_listed_and_purged)
 {
     const struct store_origin a = {"m", "c", "a", NULL}, b = {"m", "c", "b", "s"},
                               c = {"n", "c", "b", "t"};
@@ -291,7 +291,7 @@ static void sql(const char *text)
         skip();
 }
 
-TEST(an_index_of_an_older_version_is_made_again)
+TEST(an_index_of_an_older_version_is_rebuilt)
 {
     kit_open(&kit);
     assert_int_equal(put(1, 0, 30), 30);
@@ -335,7 +335,7 @@ static void scribble(const char *name, off_t offset, size_t n)
     close(fd);
 }
 
-TEST(a_damaged_index_is_set_aside_and_made_again)
+TEST(a_damaged_index_is_set_aside_and_rebuilt)
 {
     char path[128];
 
@@ -354,7 +354,7 @@ TEST(a_damaged_index_is_set_aside_and_made_again)
     assert_int_equal(access(path, F_OK), 0);
 }
 
-TEST(without_its_index_a_store_is_made_again)
+TEST(a_store_without_an_index_is_rebuilt)
 {
     char command[128];
     uint8_t name[STORE_NAME_BYTES];
@@ -373,7 +373,7 @@ TEST(without_its_index_a_store_is_made_again)
     assert_int_equal(stats().blocks, 59);
 }
 
-TEST(verify_removes_what_changed)
+TEST(verify_removes_changed_blocks)
 {
     struct store_cursor cursor = {0};
     struct store_place place;
@@ -395,7 +395,7 @@ TEST(verify_removes_what_changed)
     assert_int_equal(stats().blocks, 29);
 }
 
-TEST(what_is_under_way_counts_and_others_go_on)
+TEST(pending_writes_count_and_others_continue)
 {
     struct store_block blocks[20];
     struct store_write *a, *b;
@@ -418,7 +418,7 @@ TEST(what_is_under_way_counts_and_others_go_on)
     close(fd);
 }
 
-TEST(a_scan_does_not_drive_out_what_comes_back)
+TEST(a_scan_does_not_evict_blocks_that_are_reused)
 {
     kit.params.limits.max_bytes = 2 * MIB;
     kit_open(&kit);
@@ -438,13 +438,13 @@ TEST(a_scan_does_not_drive_out_what_comes_back)
     assert_true(stats().evictions + stats().declined > 1000);
 }
 
-TEST(what_nobody_would_find_is_declined_where_room_is_short)
+TEST(blocks_without_parents_are_declined_when_space_is_short)
 {
     struct store_stats before;
 
     kit.params.limits.max_bytes = 2 * MIB;
     kit_open(&kit);
-    /* Its parent may still arrive. */
+    /* The parent of the block may still arrive. */
     assert_int_equal(put(500, 5, 5), 5);
     assert_int_equal(put(500, 0, 5), 5);
     assert_int_equal(find(500, 10), 10);
@@ -468,7 +468,7 @@ TEST(blocks_are_weighed_one_by_one)
         for (uint32_t chain = 17; chain < 20; chain++)
             assert_int_equal(find(chain, 20), 20);
     declined = stats().declined;
-    /* There is room for some blocks beside those that are restored. */
+    /* There is room for some blocks in addition to those that are restored. */
     assert_int_equal(put(500, 0, 120), 120);
     for (uint32_t chain = 17; chain < 20; chain++)
         assert_int_equal(find(chain, 20), 20);
@@ -492,7 +492,7 @@ static struct store_io io_with_punch(int error)
     return io;
 }
 
-TEST(without_holes_blocks_move_together)
+TEST(blocks_are_moved_together_on_disks_without_holes)
 {
     const struct store_io io = io_with_punch(-EOPNOTSUPP);
     int found = 0;
@@ -515,7 +515,7 @@ TEST(without_holes_blocks_move_together)
     assert_int_equal(find(0, 20), 20);
 }
 
-TEST(space_that_could_not_be_given_back_is_later)
+TEST(space_that_could_not_be_freed_is_freed_later)
 {
     const struct store_io io = io_with_punch(0);
     uint8_t name[STORE_NAME_BYTES];
@@ -542,7 +542,7 @@ TEST(space_that_could_not_be_given_back_is_later)
         assert_int_equal(find(chain, 20), 10);
 }
 
-TEST(blocks_of_a_segment_that_is_gone_are_gone)
+TEST(blocks_of_a_missing_segment_are_not_found)
 {
     char path[128];
 
@@ -571,23 +571,23 @@ int main(void)
         STORE_TEST(two_processes_do_not_share_a_directory),
         STORE_TEST(the_limit_holds_and_tails_go_first),
         STORE_TEST(a_tenant_keeps_to_its_limit),
-        STORE_TEST(bytes_that_do_not_have_their_sum_are_not_taken),
+        STORE_TEST(bytes_with_a_wrong_checksum_are_rejected),
         STORE_TEST(a_block_that_was_rejected_is_gone),
         STORE_TEST(digests_are_remembered_for_exactly_one_file),
-        STORE_TEST(what_is_there_is_listed_and_purged),
+        STORE_TEST(stored_blocks_are_listed_and_purged),
         STORE_TEST(a_clock_that_jumps_does_no_harm),
-        STORE_TEST(an_index_of_an_older_version_is_made_again),
+        STORE_TEST(an_index_of_an_older_version_is_rebuilt),
         STORE_TEST(an_index_of_a_newer_version_is_left_alone),
-        STORE_TEST(a_damaged_index_is_set_aside_and_made_again),
-        STORE_TEST(without_its_index_a_store_is_made_again),
-        STORE_TEST(verify_removes_what_changed),
-        STORE_TEST(what_is_under_way_counts_and_others_go_on),
-        STORE_TEST(a_scan_does_not_drive_out_what_comes_back),
-        STORE_TEST(what_nobody_would_find_is_declined_where_room_is_short),
+        STORE_TEST(a_damaged_index_is_set_aside_and_rebuilt),
+        STORE_TEST(a_store_without_an_index_is_rebuilt),
+        STORE_TEST(verify_removes_changed_blocks),
+        STORE_TEST(pending_writes_count_and_others_continue),
+        STORE_TEST(a_scan_does_not_evict_blocks_that_are_reused),
+        STORE_TEST(blocks_without_parents_are_declined_when_space_is_short),
         STORE_TEST(blocks_are_weighed_one_by_one),
-        STORE_TEST(without_holes_blocks_move_together),
-        STORE_TEST(space_that_could_not_be_given_back_is_later),
-        STORE_TEST(blocks_of_a_segment_that_is_gone_are_gone),
+        STORE_TEST(blocks_are_moved_together_on_disks_without_holes),
+        STORE_TEST(space_that_could_not_be_freed_is_freed_later),
+        STORE_TEST(blocks_of_a_missing_segment_are_not_found),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

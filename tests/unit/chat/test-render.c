@@ -97,7 +97,7 @@ TEST(an_exception_carries_the_words_of_the_template)
     assert_fails("\n\n{{ nothing.at_all }}", &in, EPROTO, "line 3: 'nothing' is undefined");
 }
 
-TEST(a_bad_template_says_where)
+TEST(a_bad_template_is_reported_with_its_position)
 {
     struct inf_chat_template *tmpl;
     struct inf_err err;
@@ -275,8 +275,8 @@ RUN_TESTS(cmocka_unit_test(variables_are_those_that_transformers_passes),
           cmocka_unit_test(reasoning_is_found_under_its_other_names),
           cmocka_unit_test(keys_keep_their_order),
           cmocka_unit_test(an_exception_carries_the_words_of_the_template),
-          cmocka_unit_test(a_bad_template_says_where), cmocka_unit_test(bad_json_is_refused),
-          cmocka_unit_test(work_and_output_are_bounded),
+          cmocka_unit_test(a_bad_template_is_reported_with_its_position),
+          cmocka_unit_test(bad_json_is_refused), cmocka_unit_test(work_and_output_are_bounded),
           cmocka_unit_test(deep_nesting_is_refused_not_followed),
           cmocka_unit_test(deep_values_are_refused_not_followed),
           cmocka_unit_test(time_is_bounded_when_asked), cmocka_unit_test(parsing_is_bounded),

@@ -27,7 +27,7 @@ static void put(const char *name, size_t size, unsigned char byte)
     free(data);
 }
 
-/* Sets the file's mtime back, so that any write changes it. */
+/* Maps a file after setting its mtime back, so that any write changes the mtime. */
 static struct file_map map_file(const char *name)
 {
     const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = 1000}};
@@ -42,7 +42,7 @@ static struct file_map map_file(const char *name)
     return map;
 }
 
-/* The change is remembered from then on, even if the file is restored. */
+/* Checks that the change is remembered from now on, even if the file is restored. */
 static void assert_stale(struct file_map *map, const char *why)
 {
     struct inf_err err;
@@ -74,7 +74,7 @@ TEST(a_file_that_is_cut_is_stale)
     assert_stale(&map, "cut was cut short while it was in use");
 }
 
-TEST(a_file_that_another_takes_the_place_of_is_what_it_was)
+TEST(a_file_that_is_replaced_by_renaming_stays_mapped)
 {
     struct file_map map = map_file("old");
     struct inf_err err;
@@ -140,7 +140,7 @@ TEST(a_beginning_is_read_once_and_stays)
     file_start_trim(&start, 280000);
     assert_int_equal(data[279999], 279999 % 251);
     file_start_done(&start);
-    /* It is shorter than it was when it was mapped. */
+    /* The file is now shorter than when it was mapped. */
     ASSERT_OK(ftruncate(fd, 1000));
     ASSERT_ERROR(file_start_read(&start, &map, 2000, &err), EBADMSG);
     ASSERT_CONTAINS(err.text, "the file became shorter while it was read");
@@ -162,7 +162,7 @@ TEST(a_beginning_of_memory_is_that_memory)
     file_start_done(&start);
 }
 
-TEST(files_are_told_by_their_first_bytes)
+TEST(files_are_recognized_by_their_first_bytes)
 {
     put("gguf", 3, 'a');
     assert_true(file_begins_with(path, "abc"));
@@ -173,7 +173,7 @@ TEST(files_are_told_by_their_first_bytes)
     assert_false(file_begins_with("/nowhere", ""));
 }
 
-TEST(paths_below_a_directory_are_told_by_whole_names)
+TEST(paths_below_a_directory_are_recognized_by_whole_names)
 {
     static const char *const dirs[] = {"/srv/models", "/srv/models/", "/srv/models//"};
 
@@ -192,7 +192,8 @@ TEST(paths_below_a_directory_are_told_by_whole_names)
 #define CASE(f) cmocka_unit_test_setup_teardown(f, tempdir_make, tempdir_remove)
 
 RUN_TESTS(CASE(a_file_that_is_written_to_is_stale), CASE(a_file_that_is_cut_is_stale),
-          CASE(a_file_that_another_takes_the_place_of_is_what_it_was),
+          CASE(a_file_that_is_replaced_by_renaming_stays_mapped),
           CASE(a_set_is_lost_with_one_of_its_files), CASE(a_beginning_is_read_once_and_stays),
-          CASE(a_beginning_of_memory_is_that_memory), CASE(files_are_told_by_their_first_bytes),
-          cmocka_unit_test(paths_below_a_directory_are_told_by_whole_names))
+          CASE(a_beginning_of_memory_is_that_memory),
+          CASE(files_are_recognized_by_their_first_bytes),
+          cmocka_unit_test(paths_below_a_directory_are_recognized_by_whole_names))

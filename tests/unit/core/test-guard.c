@@ -11,12 +11,11 @@
 #include "core/workers.h"
 #include "lib/tempdir.h"
 
-/* cmocka has a signal handler of its own in each test: ours is installed after it. */
 #define N_PAGES 64
 
 static size_t page;
 
-/* A mapping of a file of ones; *ret_fd is the file. */
+/* Returns a mapping of a file of ones; *ret_fd is the file. */
 static unsigned char *map_ones(int *ret_fd)
 {
     char path[128];
@@ -50,13 +49,14 @@ static void unmap(unsigned char *p, int fd)
     close(fd);
 }
 
-TEST(pages_that_went_are_zeros_and_their_guard_is_lost)
+TEST(truncated_pages_become_zeros_and_their_guard_is_lost)
 {
     int fds[2];
     unsigned char *a = map_ones(&fds[0]), *b = map_ones(&fds[1]);
     struct guard *of_a = guard_new(a, N_PAGES * page), *of_b = guard_new(b, N_PAGES * page);
     const unsigned before = guard_n_lost();
 
+    /* cmocka installs its own signal handler before each test, so each test installs ours. */
     ASSERT_OK(guard_install());
     ASSERT_OK(guard_install());
     assert_int_equal(sum(a), N_PAGES);
@@ -86,7 +86,7 @@ TEST(pages_that_went_are_zeros_and_their_guard_is_lost)
     unmap(b, fds[1]);
 }
 
-TEST(there_may_be_many)
+TEST(there_may_be_many_guards)
 {
     enum { N = 200 };
     struct guard *guards[N];
@@ -118,7 +118,7 @@ static void read_all(void *arg, unsigned i_thread, unsigned n_threads)
 }
 
 /* Threads block other signals, and read the same pages at the same time. */
-TEST(worker_threads_survive_it)
+TEST(worker_threads_survive_truncation)
 {
     struct workers *w;
     sigset_t old, now;
@@ -147,7 +147,7 @@ static void exit_three(int sig)
     _exit(3);
 }
 
-/* The status of a child that reads a truncated page outside of any guard. */
+/* Returns the wait status of a child that reads a truncated page outside of any guard. */
 static int child_status(void (*handler)(int sig), bool sent)
 {
     const struct rlimit none = {0, 0};
@@ -171,7 +171,7 @@ static int child_status(void (*handler)(int sig), bool sent)
     return status;
 }
 
-TEST(what_is_not_ours_is_as_before)
+TEST(other_signals_keep_their_former_handling)
 {
     assert_int_equal(WTERMSIG(child_status(SIG_DFL, false)), SIGBUS);
     assert_int_equal(WTERMSIG(child_status(SIG_IGN, false)), SIGBUS);
@@ -183,5 +183,6 @@ TEST(what_is_not_ours_is_as_before)
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, tempdir_make, tempdir_remove)
 
-RUN_TESTS(CASE(pages_that_went_are_zeros_and_their_guard_is_lost), CASE(there_may_be_many),
-          CASE(worker_threads_survive_it), CASE(what_is_not_ours_is_as_before))
+RUN_TESTS(CASE(truncated_pages_become_zeros_and_their_guard_is_lost),
+          CASE(there_may_be_many_guards), CASE(worker_threads_survive_truncation),
+          CASE(other_signals_keep_their_former_handling))

@@ -19,7 +19,7 @@ static bool find(const struct index *ix, const uint32_t *keys, uint32_t key, uin
     return false;
 }
 
-TEST(equal_hashes_are_told_apart_while_it_grows)
+TEST(keys_with_equal_hashes_are_distinguished_while_an_index_grows)
 {
     enum { N = 5000 };
     static uint32_t keys[N];
@@ -55,5 +55,5 @@ TEST(too_many_are_refused)
     index_done(&ix);
 }
 
-RUN_TESTS(cmocka_unit_test(equal_hashes_are_told_apart_while_it_grows),
+RUN_TESTS(cmocka_unit_test(keys_with_equal_hashes_are_distinguished_while_an_index_grows),
           cmocka_unit_test(too_many_are_refused))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole models on disk: directories, shards, templates, metadata. */
+/* Tests whole models on disk: directories, shards, templates, metadata. */
 #include "format/format.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "lib/gguf_writer.h"
 #include "lib/test.h"
 
-/* A directory whose files are removed at the end. */
+/* Struct dir is a directory whose files are removed at the end. */
 struct dir {
     char path[64];
     char names[8][64];
@@ -55,7 +55,7 @@ static void dir_done(struct dir *d)
     rmdir(d->path);
 }
 
-/* safetensors with F32 tensors of two elements each. */
+/* Writes a safetensors file with F32 tensors of two elements each. */
 static void put_shard(struct dir *d, const char *file, const char *const *tensors, size_t n)
 {
     char header[1024] = "{", buf[1024 + 8 + 64] = {0};
@@ -113,7 +113,7 @@ TEST(names_become_canonical)
     assert_false(hf_name(longest, name));
 }
 
-TEST(adapters_are_named_by_what_they_add_to)
+TEST(adapters_are_named_after_the_tensors_that_they_change)
 {
     static const char *const pairs[][2] = {
         {"model.language_model.layers.3.mlp.up_proj.weight", "blk.3.ffn_up.weight"},
@@ -430,7 +430,7 @@ TEST(paths_that_are_no_model_say_what_to_do)
 }
 
 RUN_TESTS(cmocka_unit_test(names_become_canonical),
-          cmocka_unit_test(adapters_are_named_by_what_they_add_to),
+          cmocka_unit_test(adapters_are_named_after_the_tensors_that_they_change),
           cmocka_unit_test(models_have_an_identity),
           cmocka_unit_test(shards_are_found_by_their_index),
           cmocka_unit_test(bad_indices_are_refused_by_name),

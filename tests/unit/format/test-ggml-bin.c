@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* whisper.cpp files: a valid one, the same truncated at every byte, and invalid values. */
+/* Tests whisper.cpp files: a valid file, this file truncated at every byte, and invalid values. */
 #include "format/whisper/ggml-bin.h"
 
 #include <errno.h>
@@ -87,7 +87,7 @@ static void assert_refused(const struct file *f, size_t size, const char *why)
     assert_null(bin);
 }
 
-TEST(a_file_tells_all_it_has)
+TEST(all_contents_of_a_file_are_read)
 {
     _cleanup_(ggml_bin_closep) struct ggml_bin *bin = NULL;
     _cleanup_free_ void *copy = NULL;
@@ -118,7 +118,7 @@ TEST(a_file_tells_all_it_has)
     assert_null(ggml_bin_find(bin, "W"));
 }
 
-TEST(no_cut_is_read_beyond)
+TEST(truncated_files_are_not_read_beyond_their_end)
 {
     const struct file f = build();
     const struct file head = build_head(good_head);
@@ -137,7 +137,7 @@ TEST(no_cut_is_read_beyond)
     }
 }
 
-TEST(words_that_may_not_be_are_named)
+TEST(invalid_words_are_named)
 {
     static const struct {
         int at;
@@ -161,7 +161,7 @@ TEST(words_that_may_not_be_are_named)
     }
 }
 
-TEST(tensors_that_may_not_be_are_named)
+TEST(invalid_tensors_are_named)
 {
     static const uint32_t three[] = {3}, huge[] = {0x7fffffff, 0x7fffffff, 0x7fffffff};
     struct file f = build();
@@ -201,7 +201,7 @@ TEST(a_real_vocabulary_is_read)
     assert_int_equal(ggml_bin_n(bin), 0);
 }
 
-RUN_TESTS(cmocka_unit_test(a_file_tells_all_it_has), cmocka_unit_test(no_cut_is_read_beyond),
-          cmocka_unit_test(words_that_may_not_be_are_named),
-          cmocka_unit_test(tensors_that_may_not_be_are_named),
+RUN_TESTS(cmocka_unit_test(all_contents_of_a_file_are_read),
+          cmocka_unit_test(truncated_files_are_not_read_beyond_their_end),
+          cmocka_unit_test(invalid_words_are_named), cmocka_unit_test(invalid_tensors_are_named),
           cmocka_unit_test(a_real_vocabulary_is_read))

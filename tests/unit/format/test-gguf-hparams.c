@@ -136,7 +136,7 @@ TEST(counts_per_layer_must_agree)
     ASSERT_CONTAINS(err.text, "differs between layers");
 }
 
-TEST(what_is_not_understood_is_refused_by_name)
+TEST(unsupported_features_are_refused_by_name)
 {
     static const struct {
         const char *key;
@@ -185,7 +185,7 @@ TEST(what_is_not_understood_is_refused_by_name)
     }
 }
 
-/* Decoders that were converted from models with bidirectional attention. */
+/* These decoders were converted from models with bidirectional attention. */
 TEST(decoders_that_see_both_sides_are_refused)
 {
     struct gguf_writer w = {0};
@@ -255,6 +255,6 @@ RUN_TESTS(cmocka_unit_test(llama_has_defaults),
           cmocka_unit_test(qwen_rotates_halves_and_windows_have_patterns),
           cmocka_unit_test(scaling_has_old_and_new_keys),
           cmocka_unit_test(counts_per_layer_must_agree),
-          cmocka_unit_test(what_is_not_understood_is_refused_by_name),
+          cmocka_unit_test(unsupported_features_are_refused_by_name),
           cmocka_unit_test(decoders_that_see_both_sides_are_refused),
           cmocka_unit_test(unknown_architectures_and_missing_keys_are_named))

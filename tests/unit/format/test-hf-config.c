@@ -140,7 +140,7 @@ TEST(rotary_scaling_is_read_in_both_spellings)
     assert_int_equal(c.hp.rope_scaling, ROPE_SCALING_NONE);
 }
 
-TEST(what_is_not_understood_is_refused_by_name)
+TEST(unsupported_features_are_refused_by_name)
 {
     static const struct {
         const char *text, *message;
@@ -268,7 +268,7 @@ TEST(a_base_may_be_stretched)
     assert_true(c.hp.rope_theta == 160000.0f && c.hp.rope_scaling == ROPE_SCALING_NONE);
 }
 
-TEST(encoders_that_compute_otherwise_are_refused)
+TEST(encoders_with_other_computations_are_refused)
 {
     static const char *const bad[] = {
         BERT("BertModel", ",\"position_embedding_type\":\"relative_key\""),
@@ -312,10 +312,10 @@ TEST(encoders_that_compute_otherwise_are_refused)
 RUN_TESTS(cmocka_unit_test(encoders_are_read_as_transformers_reads_them),
           cmocka_unit_test(encoders_with_windows_have_two_bases),
           cmocka_unit_test(a_base_may_be_stretched),
-          cmocka_unit_test(encoders_that_compute_otherwise_are_refused),
+          cmocka_unit_test(encoders_with_other_computations_are_refused),
           cmocka_unit_test(missing_keys_have_the_defaults_of_their_class),
           cmocka_unit_test(windows_count_from_a_layer_or_by_a_list),
           cmocka_unit_test(layers_of_mistral_may_differ),
           cmocka_unit_test(classes_without_a_head_are_read_like_those_with_one),
           cmocka_unit_test(rotary_scaling_is_read_in_both_spellings),
-          cmocka_unit_test(what_is_not_understood_is_refused_by_name))
+          cmocka_unit_test(unsupported_features_are_refused_by_name))

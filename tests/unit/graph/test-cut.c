@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs cut between layers: the contents of the parts, and that they compute the same.
+ * Tests graphs that are cut between layers: the contents of the parts, and that they compute the
+ * same.
  */
 #include "graph/graph.h"
 
@@ -32,7 +33,7 @@ static struct weight weight(uint32_t rows, uint32_t cols)
         .data = floats, .dtype = INF_DTYPE_F32, .rows = rows, .cols = cols, .name = "w"};
 }
 
-/* Self-attention of x, as layer @i_layer. */
+/* Adds the self-attention of x as layer @i_layer. */
 static graph_ref attend(struct graph *g, graph_ref x, uint32_t i_layer)
 {
     const struct attn_params attn = {i_layer, 1, 1, 8, 1, 0};
@@ -110,7 +111,8 @@ TEST(the_parts_of_a_graph_are_whole_graphs)
     graph_free(g);
 }
 
-/* Logits of @g. The upper part is cut again at each layer until @n_cuts cuts are made. */
+/* Returns the logits of @g. The function cuts the upper part again at each layer until it has made
+ * @n_cuts cuts. */
 static double *eval_cut(const struct graph *g, const int32_t *tokens, const double *input,
                         uint32_t i_layer, unsigned n_cuts)
 {
@@ -150,7 +152,7 @@ TEST(parts_compute_what_the_whole_computes)
     tiny_done(&model);
 }
 
-TEST(what_has_no_border_is_not_cut)
+TEST(graphs_without_a_border_are_not_cut)
 {
     const struct attn_params attn = {0, 1, 1, 8, 1, 0};
     struct graph *g;
@@ -179,4 +181,4 @@ TEST(what_has_no_border_is_not_cut)
 
 RUN_TESTS(cmocka_unit_test(the_parts_of_a_graph_are_whole_graphs),
           cmocka_unit_test(parts_compute_what_the_whole_computes),
-          cmocka_unit_test(what_has_no_border_is_not_cut))
+          cmocka_unit_test(graphs_without_a_border_are_not_cut))

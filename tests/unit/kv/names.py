@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Computes names of KV blocks by the definition in libinfer/kv/prefix.h; prints those for
+"""Computes names of KV blocks by the definition in libinfer/kv/prefix.h; prints the names for
 test-prefix.c."""
 import hashlib
 import struct

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of blocks: how they are computed, which requests find a block by its name, and which block
- * is evicted.
+ * Tests the names of blocks: how they are computed, which requests find a block by its name, and
+ * which block is evicted.
  */
 #include "store.h"
 
@@ -13,7 +13,7 @@ enum { N_TABLES = 6, MAX_TOKENS = 40, MAX_NAMES = MAX_TOKENS / BLOCK };
 
 static const struct kv_name root = {{1, 2, 3}};
 
-/* A sequence: its tokens, the names of its blocks, and its table. */
+/* Struct chain holds a sequence: its tokens, the names of its blocks, and its table. */
 struct chain {
     int32_t tokens[MAX_TOKENS];
     uint32_t n;
@@ -80,7 +80,7 @@ static void assert_name(const struct kv_name *name, const char *hex)
 
 /* Other processes and machines must compute the same names. The expected names come from another
  * implementation: python3 tests/unit/kv/names.py */
-TEST(names_are_what_they_always_were)
+TEST(names_have_their_defined_values)
 {
     static const int32_t tokens[] = {1, 2, 3, 4, 5, 6, 7, 151643};
     const struct kv_origin origin = {
@@ -98,7 +98,7 @@ TEST(names_are_what_they_always_were)
     assert_name(&top, "5baf26f53e4fc86dcad32562b9a585b1b7e010f6b295aa6d4a5f970f6601c0b2");
 }
 
-TEST(names_differ_by_all_that_makes_them)
+TEST(names_depend_on_all_their_inputs)
 {
     struct kv_origin origin = {.numbers = "f16", .device = "cpu", .isa = "ref", .block_tokens = 64};
     struct kv_name names[9];
@@ -149,7 +149,7 @@ TEST(blocks_are_found_while_they_are_used_and_after)
     kv_pool_free(pool);
 }
 
-TEST(the_oldest_go_first_and_ends_before_beginnings)
+TEST(the_oldest_blocks_are_evicted_first_and_ends_before_beginnings)
 {
     struct kv_pool *pool = pool_make(6);
     struct chain a, b, c;
@@ -212,7 +212,7 @@ TEST(a_named_block_is_copied_before_it_is_written)
     kv_pool_free(pool);
 }
 
-TEST(of_two_blocks_of_one_name_the_first_stays)
+TEST(the_first_of_two_blocks_with_equal_names_is_kept)
 {
     struct kv_pool *pool = pool_make(8);
     struct chain a, b;
@@ -234,7 +234,7 @@ TEST(of_two_blocks_of_one_name_the_first_stays)
     kv_pool_free(pool);
 }
 
-TEST(what_is_forgotten_is_not_found_and_not_named_again)
+TEST(forgotten_blocks_are_not_found_and_not_named_again)
 {
     struct kv_pool *pool = pool_make(8);
     struct chain a, b;
@@ -314,12 +314,12 @@ TEST(random_chains_hold_their_tokens)
     kv_pool_free(pool);
 }
 
-RUN_TESTS(cmocka_unit_test(names_are_what_they_always_were),
-          cmocka_unit_test(names_differ_by_all_that_makes_them),
+RUN_TESTS(cmocka_unit_test(names_have_their_defined_values),
+          cmocka_unit_test(names_depend_on_all_their_inputs),
           cmocka_unit_test(blocks_are_found_while_they_are_used_and_after),
-          cmocka_unit_test(the_oldest_go_first_and_ends_before_beginnings),
+          cmocka_unit_test(the_oldest_blocks_are_evicted_first_and_ends_before_beginnings),
           cmocka_unit_test(a_named_block_is_copied_before_it_is_written),
-          cmocka_unit_test(of_two_blocks_of_one_name_the_first_stays),
-          cmocka_unit_test(what_is_forgotten_is_not_found_and_not_named_again),
+          cmocka_unit_test(the_first_of_two_blocks_with_equal_names_is_kept),
+          cmocka_unit_test(forgotten_blocks_are_not_found_and_not_named_again),
           cmocka_unit_test(idle_blocks_keep_their_memory),
           cmocka_unit_test(random_chains_hold_their_tokens))

@@ -59,7 +59,7 @@ TEST(spans_are_those_of_the_reference)
     fclose(f);
 }
 
-TEST(a_span_is_told_once_nothing_can_change_it)
+TEST(a_span_is_reported_once_it_is_final)
 {
     struct speech_finder finder;
     struct speech_span span;
@@ -78,7 +78,7 @@ TEST(a_span_is_told_once_nothing_can_change_it)
     assert_false(speech_finder_end(&finder, 25 * 512, &span));
 }
 
-TEST(no_sound_no_span)
+TEST(no_sound_gives_no_span)
 {
     struct speech_finder finder;
     struct speech_span span;
@@ -90,5 +90,5 @@ TEST(no_sound_no_span)
 }
 
 RUN_TESTS(cmocka_unit_test(spans_are_those_of_the_reference),
-          cmocka_unit_test(a_span_is_told_once_nothing_can_change_it),
-          cmocka_unit_test(no_sound_no_span))
+          cmocka_unit_test(a_span_is_reported_once_it_is_final),
+          cmocka_unit_test(no_sound_gives_no_span))

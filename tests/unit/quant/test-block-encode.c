@@ -24,7 +24,7 @@ static void fill_normal(float scale, float shift)
     }
 }
 
-/* Squared error of a round trip relative to the signal. */
+/* Returns the squared error of a round trip, relative to the signal. */
 static double round_trip(enum inf_dtype dtype)
 {
     double error = 0, signal = 0;
@@ -88,7 +88,7 @@ TEST(odd_numbers_do_no_harm)
         assert_true(round_trip((enum inf_dtype)d) < 1.5);
 }
 
-TEST(what_was_decoded_encodes_to_nearly_the_same)
+TEST(decoded_blocks_encode_to_nearly_the_same_numbers)
 {
     fill_normal(1, 0);
     for (int d = 0; d < INF_DTYPE_N; d++) {
@@ -102,4 +102,4 @@ TEST(what_was_decoded_encodes_to_nearly_the_same)
 RUN_TESTS(cmocka_unit_test(normal_numbers_come_back_within_the_error_of_the_format),
           cmocka_unit_test(numbers_far_from_zero_come_back),
           cmocka_unit_test(zeros_come_back_as_zeros), cmocka_unit_test(odd_numbers_do_no_harm),
-          cmocka_unit_test(what_was_decoded_encodes_to_nearly_the_same))
+          cmocka_unit_test(decoded_blocks_encode_to_nearly_the_same_numbers))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists of the largest logits compared with the whole row: the same draws give the same tokens, and
+ * Compares lists of the largest logits with whole rows: equal draws give the same tokens, and
  * log-probabilities differ only by the rounding of the sum.
  */
 #include "lib/test.h"
@@ -22,7 +22,7 @@ static int by_value(const void *a, const void *b)
     return x != y ? (x > y ? -1 : 1) : i - k;
 }
 
-/* Checks the contract of a list in core/top.h. */
+/* Makes a list and checks it against the contract in core/top.h. */
 static struct top_row list_of(const float *row, uint32_t n_row, uint32_t n_wanted)
 {
     struct top_row list = {.n_wanted = n_wanted};
@@ -48,7 +48,7 @@ static struct top_row list_of(const float *row, uint32_t n_row, uint32_t n_wante
     return list;
 }
 
-/* Values are multiples of 1/16, so that some are equal; some rows are nearly empty. */
+/* Fills a row with multiples of 1/16, so that some values are equal; some rows are nearly empty. */
 static void fill_row(struct rng *rng, float *row, uint32_t n)
 {
     const bool stepped = rng_u32(rng) % 2, sparse = rng_u32(rng) % 4 == 0;
@@ -171,7 +171,7 @@ static uint32_t need(const struct inf_sampling *in, uint32_t n_top)
     return n;
 }
 
-TEST(what_needs_the_whole_row_says_so)
+TEST(choices_that_need_the_whole_row_say_so)
 {
     const struct inf_logit_bias bias = {3, 1};
 
@@ -200,7 +200,7 @@ static bool suffices(uint32_t n_vocab, const float *row, uint32_t n_row, uint32_
     return enough;
 }
 
-TEST(lists_that_do_not_suffice_are_told)
+TEST(insufficient_lists_are_reported)
 {
     assert_true(suffices(3, (const float[]){1, 3, 2}, 3, 2));
     assert_true(suffices(3, (const float[]){1, -INFINITY, -INFINITY}, 3, 2));
@@ -217,5 +217,5 @@ TEST(lists_that_do_not_suffice_are_told)
 }
 
 RUN_TESTS(cmocka_unit_test(a_list_picks_what_the_row_picks),
-          cmocka_unit_test(what_needs_the_whole_row_says_so),
-          cmocka_unit_test(lists_that_do_not_suffice_are_told))
+          cmocka_unit_test(choices_that_need_the_whole_row_say_so),
+          cmocka_unit_test(insufficient_lists_are_reported))

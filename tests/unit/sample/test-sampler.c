@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sampler chain compared with a reference that sorts everything and computes in double: the
- * same support, and frequencies that pass a chi-square test. Seeds are fixed, so results do not
- * vary.
+ * Compares the sampler chain with a reference that sorts everything and computes in double: both
+ * have the same support, and the frequencies pass a chi-square test. Seeds are fixed, so results do
+ * not vary.
  */
 #include "lib/test.h"
 
@@ -59,7 +59,7 @@ static void sort_by_p(struct ref *r, uint32_t n)
     qsort(r, n, sizeof(*r), by_key);
 }
 
-/* The distribution as the header defines it, written to @probs [n]. */
+/* Writes the distribution that the header defines to @probs [n]. */
 static void reference(const struct inf_sampling *s, const float *logits, uint32_t n, double *probs)
 {
     static struct ref r[MAX_V];
@@ -108,8 +108,8 @@ static void fill_logits(struct rng *rng, float *logits, uint32_t n, float spread
         logits[i] = (float)(rng_double(rng) + rng_double(rng) + rng_double(rng) - 1.5) * spread;
 }
 
-/* Draws and compares: nothing outside of the support, and chi-square within 5 sigma, or more if
- * there are few bins. */
+/* Draws tokens and compares: none may lie outside the support, and chi-square must be within 5
+ * sigma, or more if there are few bins. */
 static void check_distribution(const struct inf_sampling *s, uint32_t n_vocab, float spread,
                                uint64_t seed)
 {
@@ -236,7 +236,7 @@ TEST(repetition_penalty_sees_signs_window_and_prompt)
     const int32_t tokens[] = {0, 0, 2, 3};
     struct inf_sampling s = {.repetition_penalty = 1.5f};
 
-    /* Once per token, however often it occurs: 2 / 1.5 < 1.9. */
+    /* The penalty applies once per token, however often the token occurs: 2 / 1.5 < 1.9. */
     assert_int_equal(pick(&s, logits, 4, tokens, 4, 4, NULL), 1);
     /* Outside of the window. */
     s.penalty_last_n = 2;
@@ -295,7 +295,7 @@ TEST(logit_bias_adds_and_forbids)
     assert_int_equal(status, SAMPLE_BAD_ROW);
 }
 
-TEST(rows_that_are_no_numbers_are_told)
+TEST(rows_of_nan_are_reported)
 {
     const int32_t tokens[] = {0};
     int status;
@@ -359,7 +359,6 @@ RUN_TESTS(cmocka_unit_test(each_stage_has_the_reference_distribution),
           cmocka_unit_test(greedy_takes_the_lowest_of_equals),
           cmocka_unit_test(repetition_penalty_sees_signs_window_and_prompt),
           cmocka_unit_test(presence_and_frequency_see_generated_tokens_alone),
-          cmocka_unit_test(logit_bias_adds_and_forbids),
-          cmocka_unit_test(rows_that_are_no_numbers_are_told),
+          cmocka_unit_test(logit_bias_adds_and_forbids), cmocka_unit_test(rows_of_nan_are_reported),
           cmocka_unit_test(tiny_and_huge_temperatures_are_fine),
           cmocka_unit_test(logprobs_are_those_of_raw_logits))

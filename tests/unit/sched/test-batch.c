@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The batch policy: a table of cases, then properties with random demands. */
+/* Tests the batch policy with a table of cases, and its properties with random demands. */
 #include "lib/test.h"
 
 #include "core/macros.h"
@@ -48,7 +48,7 @@ TEST(cases)
 }
 
 /* Limits hold, decoding never waits, and every prompt finishes within a bounded number of turns. */
-TEST(random_wants_keep_the_limits_and_none_starves)
+TEST(random_demands_keep_the_limits_and_none_starves)
 {
     struct rng rng;
 
@@ -105,22 +105,22 @@ TEST(chunks_of_prompts_alone_follow_the_speed)
 {
     struct batch_pace pace = {0};
 
-    /* 10 us a row: up to the limit. */
+    /* With 10 us a row, the chunk has the maximum size. */
     assert_int_equal(chunk_after(&pace, 512, 10, 10), 512);
-    /* 2 ms a row: 100 rows, rounded to whole tiles. */
+    /* With 2 ms a row, the chunk has 100 rows, rounded to whole tiles. */
     assert_int_equal(chunk_after(&pace, 512, 2000, 10), 96);
     /* Steps with a small last chunk change nothing, however long a row of them took. */
     batch_pace_note(&pace, 0, 3, 512, 1);
     batch_pace_note(&pace, 0, 3, 512, 100000);
     assert_int_equal(batch_pace_chunk(&pace, 0, 1, 512), 96);
-    /* A second a row: not below the minimum. */
+    /* With a second a row, the chunk has the minimum size. */
     assert_int_equal(chunk_after(&pace, 512, 1000000, 1), BATCH_MIN_CHUNK);
     assert_int_equal(chunk_after(&pace, 16, 1000000, 1), 16);
 }
 
 /*
- * A simple model of a machine: a step takes a fixed time, plus a time per row, plus a time per
- * position that a row attends to. In nanoseconds.
+ * Struct machine is a simple model of a machine, in nanoseconds: a step takes a fixed time, plus a
+ * time per row, plus a time per position that a row attends to.
  */
 struct machine {
     uint64_t step, row, look;
@@ -191,11 +191,12 @@ TEST(streams_flow_evenly_beside_prompts)
         }
 }
 
-TEST(what_decoding_takes_is_measured_first_and_again)
+TEST(the_time_of_decoding_is_measured_first_and_again)
 {
     struct batch_pace pace = {0};
 
-    /* First because nothing is known, then for another number of streams. */
+    /* Decoding is measured first because nothing is known, and then for another number of
+     * streams. */
     for (uint32_t n = 1; n <= 2; n++) {
         for (unsigned i = 0; i < BATCH_MEASURE; i++) {
             assert_int_equal(batch_pace_chunk(&pace, n, 1, 512), 0);
@@ -226,7 +227,7 @@ TEST(what_decoding_takes_is_measured_first_and_again)
     assert_true(pace.classes[1].usec == 50000);
 }
 
-TEST(a_crowd_that_waits_gets_more_than_a_single_prompt)
+TEST(many_waiting_prompts_get_more_rows_than_one)
 {
     struct batch_pace pace = {.row_usec = 500};
     uint32_t last = 0;
@@ -242,8 +243,9 @@ TEST(a_crowd_that_waits_gets_more_than_a_single_prompt)
     assert_int_equal(batch_pace_chunk(&pace, 1, 100, 512), last); /* streams continue smoothly */
 }
 
-RUN_TESTS(cmocka_unit_test(cases), cmocka_unit_test(random_wants_keep_the_limits_and_none_starves),
+RUN_TESTS(cmocka_unit_test(cases),
+          cmocka_unit_test(random_demands_keep_the_limits_and_none_starves),
           cmocka_unit_test(chunks_of_prompts_alone_follow_the_speed),
           cmocka_unit_test(streams_flow_evenly_beside_prompts),
-          cmocka_unit_test(what_decoding_takes_is_measured_first_and_again),
-          cmocka_unit_test(a_crowd_that_waits_gets_more_than_a_single_prompt))
+          cmocka_unit_test(the_time_of_decoding_is_measured_first_and_again),
+          cmocka_unit_test(many_waiting_prompts_get_more_rows_than_one))

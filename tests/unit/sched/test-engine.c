@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The scheduler step by step on the null device, whose logits reveal every error in blocks and
- * positions: a request gives the same result as alone, whatever else runs.
+ * Tests the scheduler step by step on the null device, whose logits reveal every error in blocks
+ * and positions: a request gives the same result as alone, whatever other requests run.
  */
 #include "rig.h"
 
@@ -11,7 +11,8 @@
 
 static const struct null_options plain_null = {.seed = 7};
 
-/* Requests join at random times; the result of each is the same as if it had run alone. */
+/* Checks requests that join at random times: the result of each is the same as if it had run
+ * alone. */
 static void check_joining(const struct rig_params *params, uint64_t seed, uint32_t max_prompt,
                           uint32_t max_tokens, uint64_t *ret_rows)
 {
@@ -48,7 +49,7 @@ static void check_joining(const struct rig_params *params, uint64_t seed, uint32
     rig_done(&rig);
 }
 
-TEST(a_request_in_company_gives_what_it_gives_alone)
+TEST(a_request_gives_the_same_result_alone_and_beside_others)
 {
     for (uint64_t seed = 1; seed < 6; seed++) {
         const struct rig_params params = {.null = plain_null, .n_ctx = 100};
@@ -106,7 +107,7 @@ TEST(choices_share_the_prompt_and_have_seeds_of_their_own)
         many.id = rig_submit(&rig, &r.q);
         rig_finish(&rig, &many, 1);
         rows = rig.sched->stats.n_prompt_tokens;
-        /* The prompt once, and its last token once for each other choice. */
+        /* The prompt is computed once, and its last token once for each other choice. */
         if (max_seqs >= 5)
             assert_int_equal(rows, 61 + 4);
         rig_done(&rig);
@@ -147,7 +148,7 @@ static void run_script(const char *script, const struct inf_request *q, struct o
     rig_alone(&null, 64, &copy, o);
 }
 
-TEST(ends_are_told_for_what_they_are)
+TEST(each_end_is_reported_with_its_reason)
 {
     static const char script[] = "Hello STOP there";
     const struct inf_stop stops[] = {{"xyz", 3}, {"STOP", 4}};
@@ -183,7 +184,7 @@ TEST(ends_are_told_for_what_they_are)
     outcome_done(&o);
 }
 
-TEST(split_code_points_leave_whole)
+TEST(split_code_points_are_emitted_whole)
 {
     struct outcome o;
 
@@ -227,7 +228,7 @@ TEST(a_bad_row_ends_its_request_alone)
     rig_done(&rig);
 }
 
-TEST(a_device_that_fails_ends_what_runs_and_the_next_is_fine)
+TEST(a_failed_device_ends_running_requests_and_the_next_one_succeeds)
 {
     const struct rig_params params = {.null = {.seed = 1, .fail_step = 4}};
     static const int32_t prompt[] = {1, 2, 3};
@@ -316,6 +317,37 @@ TEST(the_eventfd_is_readable_while_events_wait)
     rig_done(&rig);
 }
 
+/* A log of events that has grown large is given back when all of it was read. */
+TEST(many_unread_events_are_read_and_their_memory_is_freed)
+{
+    enum { N = 3000 };
+    const struct rig_params params = {.null = plain_null, .n_ctx = N + 10};
+    static const int32_t prompt[] = {1, 2, 3};
+    static struct outcome o = {.n_choices = 4};
+    const struct inf_request q = {.tokens = prompt,
+                                  .n_tokens = 3,
+                                  .max_tokens = N,
+                                  .n_choices = 4,
+                                  .n_logprobs = 20,
+                                  .ignore_eos = true,
+                                  .user = &o};
+    struct inf_event event;
+    struct rig rig;
+    unsigned n = 0;
+
+    rig_init(&rig, &params);
+    o.id = rig_submit(&rig, &q);
+    while (sched_tick(rig.sched))
+        ;
+    assert_true(rig.sched->events.pending.len > 1u << 20);
+    while (events_next(&rig.sched->events, &event))
+        n++;
+    assert_true(n > N);
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(events_next(&rig.sched->events, &event), 0);
+    rig_done(&rig);
+}
+
 static bool is_live(const struct outcome *o)
 {
     return o->id != 0 && o->n_finished < o->n_choices;
@@ -396,8 +428,8 @@ TEST(a_cancelled_request_says_nothing_more)
     rig_done(&rig);
 }
 
-/* A device whose rows take a tenth of a step: about a dozen rows slow a stream down as much as is
- * allowed. Sleeping takes longer on a busy machine, hence the margins. */
+/* On this device a row takes a tenth of the time of a step, so about a dozen rows slow a stream
+ * down as much as is allowed. Sleeping takes longer on a busy machine, hence the margins. */
 TEST(a_stream_goes_on_while_a_long_prompt_is_read)
 {
     enum { N = 600 };
@@ -441,16 +473,17 @@ TEST(a_stream_goes_on_while_a_long_prompt_is_read)
     rig_done(&rig);
 }
 
-RUN_TESTS(cmocka_unit_test(a_request_in_company_gives_what_it_gives_alone),
+RUN_TESTS(cmocka_unit_test(a_request_gives_the_same_result_alone_and_beside_others),
           cmocka_unit_test(cut_prompts_and_few_rows_change_nothing),
           cmocka_unit_test(preemption_changes_nothing),
           cmocka_unit_test(choices_share_the_prompt_and_have_seeds_of_their_own),
-          cmocka_unit_test(ends_are_told_for_what_they_are),
-          cmocka_unit_test(split_code_points_leave_whole),
+          cmocka_unit_test(each_end_is_reported_with_its_reason),
+          cmocka_unit_test(split_code_points_are_emitted_whole),
           cmocka_unit_test(a_bad_row_ends_its_request_alone),
-          cmocka_unit_test(a_device_that_fails_ends_what_runs_and_the_next_is_fine),
+          cmocka_unit_test(a_failed_device_ends_running_requests_and_the_next_one_succeeds),
           cmocka_unit_test(the_queue_has_a_limit),
           cmocka_unit_test(the_eventfd_is_readable_while_events_wait),
+          cmocka_unit_test(many_unread_events_are_read_and_their_memory_is_freed),
           cmocka_unit_test(ten_thousand_cancellations_leave_nothing_behind),
           cmocka_unit_test(a_cancelled_request_says_nothing_more),
           cmocka_unit_test(a_stream_goes_on_while_a_long_prompt_is_read))

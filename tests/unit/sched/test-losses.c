@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The device is lost, at every step and at random: all requests give the same result as without
- * losses, or end with a reason if the device does not come back.
+ * Tests a device that is lost, at every step and at random: all requests give the same result as
+ * without losses, or end with a reason if the device does not come back.
  */
 #include "rig.h"
 
 #define REOPEN "the device was lost and could not be reopened: "
 
-/* Linked with --wrap: the number of live allocations. */
+/* The number of live allocations, which the functions below count (linked with --wrap). */
 static long n_in_use;
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);
@@ -60,7 +60,7 @@ static void run_all(struct rig *rig, struct random_request *requests, struct out
     rig_finish(rig, outcomes, n);
 }
 
-/* A thousand requests in rounds; between rounds the memory in use is the same. */
+/* Runs a thousand requests in rounds; between rounds the memory in use must be the same. */
 static void check_thousand(const struct rig_params *params)
 {
     enum { N = 100, N_ROUNDS = 10 };
@@ -106,7 +106,7 @@ TEST(a_thousand_requests_survive_random_losses)
 }
 
 /* Some losses happen while whole rows are fetched. */
-TEST(and_so_they_do_with_lists)
+TEST(a_thousand_requests_with_lists_survive_random_losses)
 {
     const struct rig_params params = {.null = {.seed = 2, .lose_one_in = 60, .makes_lists = true},
                                       .n_ctx = 100,
@@ -116,7 +116,8 @@ TEST(and_so_they_do_with_lists)
     check_thousand(&params);
 }
 
-/* One loss, at each step in turn: in the prompt, as choices join, and while all decode. */
+/* The device is lost once, at each step in turn: in the prompt, when choices join, and while all
+ * decode. */
 TEST(a_loss_at_any_step_changes_nothing)
 {
     enum { N = 3 };
@@ -231,7 +232,7 @@ TEST(opening_is_tried_again)
 }
 
 /* All running and waiting requests end; a later one makes the engine try the device again. */
-TEST(a_device_that_stays_away_ends_all)
+TEST(a_device_that_stays_lost_ends_all_requests)
 {
     static struct random_request requests[12];
     static struct outcome outcomes[12];
@@ -277,7 +278,7 @@ static uint64_t losses_until_error(const struct rig_params *params, uint32_t n_p
     return n;
 }
 
-TEST(a_device_that_is_lost_at_every_step_ends_what_runs)
+TEST(a_device_that_is_lost_at_every_step_ends_running_requests)
 {
     const struct rig_params params = {.null = {.lose_one_in = 1}};
 
@@ -285,7 +286,7 @@ TEST(a_device_that_is_lost_at_every_step_ends_what_runs)
 }
 
 /* Some steps succeed between the losses, but never enough of them. */
-TEST(a_prompt_that_never_comes_to_its_end_is_given_up)
+TEST(a_prompt_that_never_completes_is_given_up)
 {
     const struct rig_params params = {
         .null = {.seed = 1, .lose_one_in = 8}, .max_seqs = 1, .max_rows = 1};
@@ -294,10 +295,10 @@ TEST(a_prompt_that_never_comes_to_its_end_is_given_up)
 }
 
 RUN_TESTS(cmocka_unit_test(a_thousand_requests_survive_random_losses),
-          cmocka_unit_test(and_so_they_do_with_lists),
+          cmocka_unit_test(a_thousand_requests_with_lists_survive_random_losses),
           cmocka_unit_test(a_loss_at_any_step_changes_nothing),
           cmocka_unit_test(cancelled_requests_and_losses_leave_nothing_behind),
           cmocka_unit_test(opening_is_tried_again),
-          cmocka_unit_test(a_device_that_stays_away_ends_all),
-          cmocka_unit_test(a_device_that_is_lost_at_every_step_ends_what_runs),
-          cmocka_unit_test(a_prompt_that_never_comes_to_its_end_is_given_up))
+          cmocka_unit_test(a_device_that_stays_lost_ends_all_requests),
+          cmocka_unit_test(a_device_that_is_lost_at_every_step_ends_running_requests),
+          cmocka_unit_test(a_prompt_that_never_completes_is_given_up))

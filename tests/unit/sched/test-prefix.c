@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prompts with a common prefix: known blocks are not computed again, and only the number of rows
- * shows it. The null device's logits reveal every block whose contents do not match its name.
+ * Tests prompts with a common prefix: known blocks are not computed again, which only the number of
+ * rows shows. The null device's logits reveal every block whose contents do not match its name.
  */
 #include "rig.h"
 
-/* A prompt of @n tokens: the first @n_common are the same for all prompts of @family. */
 /* Runs one request to its end; returns the number of rows that it took. */
 static uint64_t run(struct rig *rig, const struct inf_request *q, struct outcome *o)
 {
@@ -42,7 +41,7 @@ TEST(a_prompt_is_computed_once)
     rig_init(&rig, &params);
     check(&rig, &q, 61, 0);
     check(&rig, &q, 1, 60);
-    /* All of it is known; its last token is still computed, into a copy of its block. */
+    /* The whole prompt is known. Its last token is still computed, into a copy of its block. */
     q.n_tokens = 60;
     check(&rig, &q, 1, 59);
     q.n_tokens = 30;
@@ -76,7 +75,7 @@ TEST(the_next_turn_finds_the_answer)
     rig_done(&rig);
 }
 
-TEST(who_comes_together_computes_once)
+TEST(simultaneous_requests_compute_a_prefix_once)
 {
     enum { N = 5 };
     static int32_t tokens[N][60];
@@ -104,8 +103,9 @@ TEST(who_comes_together_computes_once)
     rig_done(&rig);
 }
 
-/* A request that waited for the blocks of another computes them itself when the other leaves. */
-TEST(nobody_waits_for_who_has_left)
+/* A request that waits for blocks of another request computes them itself when the other is
+ * canceled. */
+TEST(no_request_waits_for_a_canceled_one)
 {
     static int32_t tokens[60];
     const struct rig_params params = {.max_rows = 8};
@@ -131,7 +131,7 @@ TEST(nobody_waits_for_who_has_left)
     rig_done(&rig);
 }
 
-TEST(strangers_share_nothing)
+TEST(salts_and_tenants_separate_caches)
 {
     const struct rig_params params = {0};
     int32_t tokens[41];
@@ -159,7 +159,7 @@ TEST(strangers_share_nothing)
     rig_done(&rig);
 }
 
-TEST(an_engine_may_keep_nothing)
+TEST(the_prefix_cache_can_be_switched_off)
 {
     const struct rig_params params = {.no_prefix_cache = true};
     int32_t tokens[41];
@@ -173,8 +173,8 @@ TEST(an_engine_may_keep_nothing)
     rig_done(&rig);
 }
 
-/* Each token of a prompt needs its log-probability, so each row is computed; others may reuse
- * them. */
+/* Each token of a prompt needs its log-probability, so each row is computed. Other requests may
+ * reuse the computed blocks. */
 TEST(log_probabilities_of_a_prompt_take_all_rows)
 {
     const struct rig_params params = {0};
@@ -195,7 +195,7 @@ TEST(log_probabilities_of_a_prompt_take_all_rows)
     rig_done(&rig);
 }
 
-TEST(choices_take_what_is_known_too)
+TEST(choices_also_use_known_blocks)
 {
     const struct rig_params params = {.max_seqs = 2};
     int32_t tokens[41];
@@ -299,7 +299,7 @@ TEST(doubtful_blocks_are_forgotten)
 
 enum { N_AT_ONCE = 40 };
 
-/* Requests of few families, so that prefixes repeat; some opt out of sharing. */
+/* Returns whether a choice of the request was canceled. */
 static bool was_cancelled(const struct outcome *o)
 {
     for (uint32_t i = 0; i < o->n_choices; i++)
@@ -308,7 +308,9 @@ static bool was_cancelled(const struct outcome *o)
     return false;
 }
 
-/* Requests come and are canceled at random; all others give the same result as without a cache. */
+/* Runs requests of few families, so that prefixes repeat; some requests opt out of sharing.
+ * Requests come and are canceled at random; all others must give the same result as without a
+ * cache. */
 static void check_random(const struct rig_params *params, uint32_t n_rounds)
 {
     static struct outcome outcomes[N_AT_ONCE], expected[N_AT_ONCE];
@@ -386,11 +388,12 @@ TEST(twenty_thousand_requests_with_lists_and_losses)
 
 RUN_TESTS(cmocka_unit_test(a_prompt_is_computed_once),
           cmocka_unit_test(the_next_turn_finds_the_answer),
-          cmocka_unit_test(who_comes_together_computes_once),
-          cmocka_unit_test(nobody_waits_for_who_has_left),
-          cmocka_unit_test(strangers_share_nothing), cmocka_unit_test(an_engine_may_keep_nothing),
+          cmocka_unit_test(simultaneous_requests_compute_a_prefix_once),
+          cmocka_unit_test(no_request_waits_for_a_canceled_one),
+          cmocka_unit_test(salts_and_tenants_separate_caches),
+          cmocka_unit_test(the_prefix_cache_can_be_switched_off),
           cmocka_unit_test(log_probabilities_of_a_prompt_take_all_rows),
-          cmocka_unit_test(choices_take_what_is_known_too),
+          cmocka_unit_test(choices_also_use_known_blocks),
           cmocka_unit_test(a_pool_of_one_sequence_is_enough),
           cmocka_unit_test(preempted_sequences_come_back_cheaply),
           cmocka_unit_test(doubtful_blocks_are_forgotten),

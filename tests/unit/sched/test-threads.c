@@ -157,7 +157,7 @@ TEST(an_engine_may_be_freed_while_blocks_travel)
 }
 
 /* Without work all blocks are stored in the tier, and their memory is released. */
-TEST(an_idle_engine_keeps_what_it_has)
+TEST(an_idle_engine_stores_its_blocks)
 {
     static int32_t tokens[61];
     struct inf_request q = {
@@ -177,7 +177,7 @@ TEST(an_idle_engine_keeps_what_it_has)
     fake_tier_done(&tier);
 }
 
-/* A slow device: a long prompt is cut into chunks so that canceling it takes effect soon. */
+/* On a slow device a long prompt is cut into chunks, so that canceling it takes effect soon. */
 TEST(a_long_prompt_is_cancelled_soon)
 {
     enum { N = 4000 };
@@ -205,7 +205,7 @@ TEST(a_long_prompt_is_cancelled_soon)
 }
 
 /* Between two attempts to open a lost device, canceling and freeing do not block. */
-TEST(nobody_waits_for_a_lost_device)
+TEST(callers_do_not_wait_for_a_lost_device)
 {
     const struct rig_params params = {.null = {.lose_step = 3, .n_bad_recovers = 1000}};
     static const int32_t prompt[] = {1, 2, 3};
@@ -261,7 +261,7 @@ RUN_TESTS(cmocka_unit_test(callers_and_the_engine_agree),
           cmocka_unit_test(an_engine_may_be_freed_while_it_works),
           cmocka_unit_test(an_engine_and_its_tier_agree),
           cmocka_unit_test(an_engine_may_be_freed_while_blocks_travel),
-          cmocka_unit_test(an_idle_engine_keeps_what_it_has),
+          cmocka_unit_test(an_idle_engine_stores_its_blocks),
           cmocka_unit_test(a_long_prompt_is_cancelled_soon),
-          cmocka_unit_test(nobody_waits_for_a_lost_device),
+          cmocka_unit_test(callers_do_not_wait_for_a_lost_device),
           cmocka_unit_test(callers_and_the_engine_agree_on_losses))

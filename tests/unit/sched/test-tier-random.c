@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Thousands of random requests on successive engines over one tier, whose pools are so small that
- * most blocks are in the tier: each request gives the same result as without.
+ * Runs thousands of random requests on successive engines that share one tier. The pools of the
+ * engines are so small that most blocks are in the tier. Each request gives the same result as
+ * without a tier.
  */
 #include "fake_tier.h"
 #include "rig.h"
@@ -50,7 +51,7 @@ static uint64_t run_round(struct rig *rig, struct rig *without, struct rng *rng,
     return n_cached;
 }
 
-/* Successive engines over one tier; the pool is so small that most blocks are in the tier. */
+/* Runs random requests on successive engines over one tier. */
 static void check_random(const struct rig_params *params, struct fake_tier *tier, uint32_t n_rounds)
 {
     struct rig_params plain = {
@@ -99,7 +100,7 @@ TEST(ten_thousand_requests_over_a_tier)
     }
 }
 
-TEST(a_device_that_takes_copies_has_them_a_part_at_a_time)
+TEST(blocks_that_must_be_copied_are_copied_in_parts)
 {
     for (uint32_t i = 0; i < 4; i++) {
         struct fake_tier tier;
@@ -120,7 +121,7 @@ TEST(a_device_that_takes_copies_has_them_a_part_at_a_time)
     }
 }
 
-TEST(ten_thousand_requests_over_a_tier_that_lies)
+TEST(ten_thousand_requests_over_a_faulty_tier)
 {
     for (uint32_t i = 0; i < 5; i++) {
         struct fake_tier tier;
@@ -151,5 +152,5 @@ TEST(ten_thousand_requests_over_a_tier_that_lies)
 }
 
 RUN_TESTS(cmocka_unit_test(ten_thousand_requests_over_a_tier),
-          cmocka_unit_test(ten_thousand_requests_over_a_tier_that_lies),
-          cmocka_unit_test(a_device_that_takes_copies_has_them_a_part_at_a_time))
+          cmocka_unit_test(ten_thousand_requests_over_a_faulty_tier),
+          cmocka_unit_test(blocks_that_must_be_copied_are_copied_in_parts))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks outlive an engine: a new engine reads the blocks of the last one. The text is
+ * Tests that blocks outlive an engine: a new engine reads the blocks of the last one. The text is
  * the same as without a tier, whatever the tier does.
  */
 #include <fcntl.h>
@@ -57,7 +57,7 @@ static void run_fresh(struct fake_tier *tier, const struct inf_request *q)
     rig_done(&rig);
 }
 
-/* Runs on a new engine. */
+/* Runs a request on a new engine. */
 static void check_fresh(struct fake_tier *tier, const struct inf_request *q, uint32_t n_rows,
                         uint32_t n_cached)
 {
@@ -82,7 +82,7 @@ TEST(the_next_engine_reads_what_this_one_computed)
     assert_int_equal(tier.n_put_blocks, 17);
     q.n_tokens = 60; /* the last token is computed, and nothing else */
     check_fresh(&tier, &q, 1, 59);
-    assert_int_equal(tier.n_put_blocks, 19); /* the new ones belong to another answer */
+    assert_int_equal(tier.n_put_blocks, 19); /* the two new blocks belong to another answer */
     q.n_tokens = 30;
     check_fresh(&tier, &q, 2, 28);
     q.n_tokens = 4;
@@ -95,7 +95,7 @@ TEST(the_next_engine_reads_what_this_one_computed)
     fake_tier_done(&tier);
 }
 
-TEST(strangers_share_nothing_there_either)
+TEST(salts_and_tenants_separate_blocks_in_the_tier)
 {
     struct fake_tier tier;
     int32_t tokens[41];
@@ -119,12 +119,12 @@ TEST(strangers_share_nothing_there_either)
     check_fresh(&tier, &q, 41, 0);
     assert_string_equal(tier.tenant, "somebody");
     assert_string_equal(tier.session, "talk-1");
-    q.session = NULL; /* it names a conversation, and does not restrict access */
+    q.session = NULL; /* a session names a conversation, and does not restrict access */
     check_fresh(&tier, &q, 1, 40);
     fake_tier_done(&tier);
 }
 
-TEST(what_is_wrong_is_rejected_and_computed)
+TEST(wrong_blocks_are_rejected_and_computed)
 {
     const struct fake_lies lies[] = {
         {.wrong_byte = 1}, {.wrong_sum = 1}, {.short_stream = 1}, {.wrong_size = 1},
@@ -150,7 +150,7 @@ TEST(what_is_wrong_is_rejected_and_computed)
     }
 }
 
-TEST(what_is_found_here_is_told_there)
+TEST(blocks_found_in_memory_are_reported_to_the_tier)
 {
     struct fake_tier tier;
     const struct rig_params params = {.tier = &tier.base};
@@ -172,7 +172,7 @@ TEST(what_is_found_here_is_told_there)
 }
 
 /* Blocks of named sessions, and blocks that were found twice, are stored first. */
-TEST(the_most_valuable_goes_first)
+TEST(the_most_valuable_blocks_are_stored_first)
 {
     struct fake_tier tier;
     const struct rig_params params = {.tier = &tier.base};
@@ -234,7 +234,7 @@ TEST(late_answers_are_taken_too)
     fake_tier_done(&tier);
 }
 
-TEST(what_is_computed_faster_is_not_loaded)
+TEST(blocks_that_are_computed_faster_are_not_loaded)
 {
     struct fake_tier tier;
     const struct rig_params params = {.tier = &tier.base, .tier_margin = 1e12};
@@ -316,7 +316,7 @@ TEST(a_stream_that_stalls_is_given_up)
     fake_tier_done(&tier);
 }
 
-TEST(who_leaves_while_blocks_come_leaves_nothing_behind)
+TEST(requests_canceled_during_a_load_leave_nothing_behind)
 {
     struct fake_tier tier;
     const struct rig_params params = {.tier = &tier.base};
@@ -348,7 +348,7 @@ TEST(who_leaves_while_blocks_come_leaves_nothing_behind)
     fake_tier_done(&tier);
 }
 
-/* Weights with the same bytes are one model, in any file; they are read once. */
+/* Weights with the same bytes are one model, in any file, and are read only once. */
 TEST(weights_are_known_by_their_content)
 {
     static uint8_t weights[3][9 << 20];
@@ -443,7 +443,7 @@ TEST(a_tier_that_was_away_is_found_later)
     fake_tier_done(&tier);
 }
 
-/* A file of weights with an old mtime, so that any write shows. */
+/* Makes a file of weights with an old mtime, so that any write changes the mtime. */
 static void put_weights(char *path)
 {
     const struct timespec times[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
@@ -507,15 +507,15 @@ TEST(nothing_is_kept_when_the_weights_changed)
 }
 
 RUN_TESTS(cmocka_unit_test(the_next_engine_reads_what_this_one_computed),
-          cmocka_unit_test(strangers_share_nothing_there_either),
-          cmocka_unit_test(what_is_wrong_is_rejected_and_computed),
-          cmocka_unit_test(what_is_found_here_is_told_there),
-          cmocka_unit_test(the_most_valuable_goes_first),
+          cmocka_unit_test(salts_and_tenants_separate_blocks_in_the_tier),
+          cmocka_unit_test(wrong_blocks_are_rejected_and_computed),
+          cmocka_unit_test(blocks_found_in_memory_are_reported_to_the_tier),
+          cmocka_unit_test(the_most_valuable_blocks_are_stored_first),
           cmocka_unit_test(late_answers_are_taken_too),
-          cmocka_unit_test(what_is_computed_faster_is_not_loaded),
+          cmocka_unit_test(blocks_that_are_computed_faster_are_not_loaded),
           cmocka_unit_test(a_load_that_hangs_is_given_up),
           cmocka_unit_test(a_stream_that_stalls_is_given_up),
-          cmocka_unit_test(who_leaves_while_blocks_come_leaves_nothing_behind),
+          cmocka_unit_test(requests_canceled_during_a_load_leave_nothing_behind),
           cmocka_unit_test(weights_are_known_by_their_content),
           cmocka_unit_test(nothing_is_found_or_kept_until_weights_are_known),
           cmocka_unit_test(nothing_is_kept_when_the_weights_changed),

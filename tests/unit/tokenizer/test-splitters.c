@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hand-written splitters compared with the regular expressions that define them, on random
+/* Compares the hand-written splitters with the regular expressions that define them, on random
  * texts. */
 #include "lib/test.h"
 
@@ -62,7 +62,7 @@ static bool same(const struct segs *a, const struct segs *b)
     return a->n == b->n;
 }
 
-TEST(hand_written_splitters_are_what_their_expressions_say)
+TEST(hand_written_splitters_match_their_expressions)
 {
     struct pattern_work *work;
     struct rng r;
@@ -177,7 +177,7 @@ TEST(unknown_names_are_refused_by_name)
     splitter_done(&s);
 }
 
-RUN_TESTS(cmocka_unit_test(hand_written_splitters_are_what_their_expressions_say),
+RUN_TESTS(cmocka_unit_test(hand_written_splitters_match_their_expressions),
           cmocka_unit_test(patterns_are_translated),
           cmocka_unit_test(runaway_patterns_end_with_an_error),
           cmocka_unit_test(unknown_names_are_refused_by_name))

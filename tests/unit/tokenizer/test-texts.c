@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Texts and pairs with their special tokens, compared with the reference implementation
- * (make_token_pairs.py), and truncated long texts compared with the whole.
+ * Compares texts and pairs with their special tokens with the reference implementation
+ * (make_token_pairs.py), and truncated long texts with whole ones.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -12,7 +12,7 @@
 #include "tokenizer/pipeline.h"
 #include "tokenizer/tokenizer.h"
 
-/* @config: tokenizer_config.json, or NULL. */
+/* Opens a tokenizer. @config: the text of tokenizer_config.json, or NULL. */
 static struct inf_tokenizer *open_with(const json_t *entry, const char *config)
 {
     const char *name = json_string_value(json_object_get(entry, "tokenizer"));
@@ -80,7 +80,7 @@ TEST(pairs_are_those_of_the_reference)
 }
 
 /* The last template of the golden file gives A the type 1 and B the type 2. */
-TEST(types_are_told_where_the_tokenizer_lists_them)
+TEST(types_are_returned_where_the_tokenizer_lists_them)
 {
     static const struct {
         const char *config;
@@ -109,7 +109,7 @@ TEST(types_are_told_where_the_tokenizer_lists_them)
     json_decref(list);
 }
 
-TEST(what_does_not_fit_and_may_not_be_cut_is_refused)
+TEST(texts_that_do_not_fit_and_may_not_be_cut_are_refused)
 {
     json_t *list = json_load_file(test_golden("pairs.json"), 0, NULL);
     struct inf_tokenizer *tok = open_with(json_array_get(list, 0), NULL);
@@ -164,7 +164,7 @@ TEST(no_letters_become_a_control_token)
     }
 }
 
-/* Random words, numbers, punctuation, spaces and letters of several bytes. */
+/* Makes a text of random words, numbers, punctuation, spaces and letters of several bytes. */
 static char *random_text(struct rng *rng, size_t len)
 {
     static const char *const parts[] = {" ",   " ",  " ",  " ",    "the", "wall",   "Bracket",
@@ -239,7 +239,7 @@ TEST(a_cut_is_the_beginning_of_the_whole)
 }
 
 RUN_TESTS(cmocka_unit_test(pairs_are_those_of_the_reference),
-          cmocka_unit_test(types_are_told_where_the_tokenizer_lists_them),
+          cmocka_unit_test(types_are_returned_where_the_tokenizer_lists_them),
           cmocka_unit_test(no_letters_become_a_control_token),
-          cmocka_unit_test(what_does_not_fit_and_may_not_be_cut_is_refused),
+          cmocka_unit_test(texts_that_do_not_fit_and_may_not_be_cut_are_refused),
           cmocka_unit_test(a_cut_is_the_beginning_of_the_whole))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tiny random Whisper model compared with transformers in double precision
+ * Compares a tiny random Whisper model with transformers in double precision
  * (tests/golden/make_whisper_text.py): texts alone, in batches, in pieces, and attention scores.
  */
 #include "transcribe/decode-texts.h"
@@ -36,7 +36,7 @@ static const struct format_tensor *find(const void *file, const char *name)
     return safetensors_find(file, name);
 }
 
-/* As in make_whisper_text.py. */
+/* Makes the same sound as make_whisper_text.py. */
 static float *sound(size_t n, uint32_t state)
 {
     float *x = NEW(float, n), loud = 0;
@@ -130,7 +130,7 @@ static double nmse(const float *got, const float *want, size_t n)
     return error / power;
 }
 
-/* Block tables of the encoder's output, which is cached, and of texts. */
+/* Makes block tables of the encoder's output, whose keys and values are cached, and of texts. */
 static void tables_init(struct subject *s, struct kv_table *memory, struct kv_table *text, int n)
 {
     ASSERT_OK(decode_memory_init(&s->decode, memory));
@@ -187,7 +187,7 @@ TEST(pieces_and_shared_beginnings_change_no_bit)
     tables_done(&memory, text, 3);
 }
 
-TEST(scores_are_kept_of_the_heads_that_are_asked_for)
+TEST(scores_of_the_requested_heads_are_kept)
 {
     struct subject *s = *state;
     enum { N_FRAMES = 70 };
@@ -233,7 +233,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(logits_are_those_of_transformers),
         cmocka_unit_test(pieces_and_shared_beginnings_change_no_bit),
-        cmocka_unit_test(scores_are_kept_of_the_heads_that_are_asked_for),
+        cmocka_unit_test(scores_of_the_requested_heads_are_kept),
         cmocka_unit_test(other_shapes_are_refused_by_name),
     };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tiny random Whisper encoder compared with transformers in double precision
- * (tests/golden/make_whisper_model.py), and invalid tensors.
+ * Compares a tiny random Whisper encoder with transformers in double precision
+ * (tests/golden/make_whisper_model.py), and tests invalid tensors.
  */
 #include "transcribe/encode-window.h"
 
@@ -78,9 +78,9 @@ TEST(rows_are_those_of_transformers)
     assert_memory_equal(got[0], got[1], sizeof(got[0]));
 }
 
-/* The results are also the same when some windows leave in between, and on each ISA level, although
- * the products of ISA levels group rows differently. */
-TEST(windows_together_are_what_each_is_alone)
+/* The results are also the same when some windows leave early, and on each ISA level, although the
+ * products of ISA levels group rows differently. */
+TEST(windows_give_the_same_rows_together_and_alone)
 {
     enum { N = 3, IN = 2 * N_CTX * N_MELS, OUT = N_CTX * N_EMBD };
     _cleanup_(safetensors_closep) struct safetensors *st = NULL;
@@ -142,5 +142,5 @@ TEST(other_shapes_are_refused_by_name)
 }
 
 RUN_TESTS(cmocka_unit_test(rows_are_those_of_transformers),
-          cmocka_unit_test(windows_together_are_what_each_is_alone),
+          cmocka_unit_test(windows_give_the_same_rows_together_and_alone),
           cmocka_unit_test(other_shapes_are_refused_by_name))

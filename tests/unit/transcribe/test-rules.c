@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tokens that the rules forbid, compared with openai-whisper's logit filters (tests/golden). */
+/* Compares the tokens that the rules forbid with openai-whisper's logit filters (tests/golden). */
 #include "unit/transcribe/golden.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@ static void check_case(const struct rules *r, FILE *f)
         assert_int_equal(isinf(logits[i]) != 0, forbidden[i]);
 }
 
-TEST(what_is_forbidden_is_what_the_reference_forbids)
+TEST(forbidden_tokens_are_those_of_the_reference)
 {
     FILE *f = golden_open("audio/rules.bin");
     size_t n_head, n_forbidden, n_first, n_cases = 0;
@@ -75,6 +75,6 @@ TEST(the_likeliest_of_some_is_found)
     assert_int_equal(rules_likeliest(logits, NULL, 0), -1);
 }
 
-RUN_TESTS(cmocka_unit_test(what_is_forbidden_is_what_the_reference_forbids),
+RUN_TESTS(cmocka_unit_test(forbidden_tokens_are_those_of_the_reference),
           cmocka_unit_test(without_times_only_lists_count),
           cmocka_unit_test(the_likeliest_of_some_is_found))

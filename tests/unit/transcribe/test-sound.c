@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sound that arrives in pieces: the frames do not depend on the pieces, and with voice activity
- * detection only speech remains, with its original times.
+ * Tests sound that arrives in pieces: the frames do not depend on the pieces, and with voice
+ * activity detection only speech remains, with its original times.
  */
 #include "transcribe/sound.h"
 
@@ -70,7 +70,7 @@ TEST(pieces_change_no_frame)
 }
 
 /* The buffered amount does not grow with the recording. */
-TEST(what_was_heard_leaves)
+TEST(processed_sound_is_freed)
 {
     _cleanup_free_ float *x = noise(N);
     struct mel *mel = NULL;
@@ -119,7 +119,7 @@ TEST(silence_is_skipped)
     mel_free(mel);
 }
 
-/* The number of frames of the speech that @rules keep. */
+/* Returns the number of frames of the speech that @rules keep. */
 static uint64_t n_heard(const struct vad_model *vad, const struct mel *mel,
                         const struct inf_audio_vad *rules)
 {
@@ -138,7 +138,8 @@ static uint64_t n_heard(const struct vad_model *vad, const struct mel *mel,
     return n_frames;
 }
 
-/* With silence before and after: a word that extends beyond the speech is clamped to it. */
+/* With silence before and after the speech, a word that extends beyond the speech is clamped to
+ * it. */
 TEST(words_lie_in_speech)
 {
     enum { SILENCE = 30 * MEL_RATE };
@@ -203,6 +204,6 @@ TEST(rules_of_silence_are_kept)
     mel_free(mel);
 }
 
-RUN_TESTS(cmocka_unit_test(pieces_change_no_frame), cmocka_unit_test(what_was_heard_leaves),
+RUN_TESTS(cmocka_unit_test(pieces_change_no_frame), cmocka_unit_test(processed_sound_is_freed),
           cmocka_unit_test(silence_is_skipped), cmocka_unit_test(words_lie_in_speech),
           cmocka_unit_test(rules_of_silence_are_kept))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The two file formats of one small model (tests/golden/make_whisper_text.py): the same vocabulary,
- * tokens and weights; and invalid files.
+ * Compares the two file formats of one small model (tests/golden/make_whisper_text.py), which have
+ * the same vocabulary, tokens and weights; and tests invalid files.
  */
 #include "transcribe/tokens.h"
 
@@ -136,7 +136,7 @@ TEST(files_tell_what_they_are)
     inf_model_unref(b);
 }
 
-/* A configuration with one key changed. */
+/* Checks that a configuration with one key changed is refused. */
 static void assert_refused(const char *key, const char *value, int error, const char *why)
 {
     _cleanup_(json_decrefpp) json_t *config =
@@ -156,7 +156,7 @@ static void assert_refused(const char *key, const char *value, int error, const 
     arena_done(&arena);
 }
 
-TEST(configurations_that_lie_are_refused)
+TEST(inconsistent_configurations_are_refused)
 {
     assert_refused("d_model", "0", EBADMSG, "d_model is not a count");
     assert_refused("d_model", "\"32\"", EBADMSG, "d_model is not a count");
@@ -176,4 +176,4 @@ TEST(configurations_that_lie_are_refused)
 RUN_TESTS(cmocka_unit_test(controls_are_found_in_both_files),
           cmocka_unit_test(symbols_are_forbidden), cmocka_unit_test(both_files_encode_alike),
           cmocka_unit_test(files_tell_what_they_are),
-          cmocka_unit_test(configurations_that_lie_are_refused))
+          cmocka_unit_test(inconsistent_configurations_are_refused))

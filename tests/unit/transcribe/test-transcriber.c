@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Synthetic sound through the whole transcriber, compared with OpenAI's whisper
- * (tests/golden/make_whisper_text.py): the same windows, tokens, times and words. Also requests
- * that wait, leave, and exceed limits.
+ * Compares the whole transcriber with OpenAI's whisper on synthetic sound
+ * (tests/golden/make_whisper_text.py): windows, tokens, times and words must be the same. Also
+ * tests requests that wait, are canceled, or exceed limits.
  */
 #include <infer/audio.h>
 
@@ -45,7 +45,7 @@ static struct inf_transcriber *open_transcriber(struct inf_model *m, uint32_t n_
     return t;
 }
 
-/* As in make_whisper_text.py. */
+/* Makes the same sound as make_whisper_text.py. */
 static float *sound(size_t n, uint32_t state)
 {
     float *x = NEW(float, n), loud = 0;
@@ -128,7 +128,7 @@ static void assert_segment(const struct inf_audio_event *e, const json_t *want)
     assert_words(e, json_object_get(want, "words"));
 }
 
-/* The next segment of the reference that is not empty. */
+/* Returns the next segment of the reference that is not empty. */
 static const json_t *next_want(const json_t *segments, size_t *i)
 {
     const json_t *s;
@@ -297,7 +297,7 @@ TEST(bin_files_are_heard_alike)
     inf_model_unref(m);
 }
 
-TEST(requests_that_cannot_be_are_refused)
+TEST(impossible_requests_are_refused)
 {
     struct inf_model *m = open_model(DIR), *english = open_model(DIR "/ggml.bin");
     struct inf_transcriber *t = open_transcriber(m, 1, 1), *e = open_transcriber(english, 1, 1);
@@ -338,7 +338,7 @@ TEST(requests_that_cannot_be_are_refused)
     inf_model_unref(english);
 }
 
-/* With one running and one waiting request the queue is full; one that leaves makes room. */
+/* With one running and one waiting request the queue is full; a canceled request makes room. */
 TEST(requests_wait_and_leave)
 {
     struct inf_model *m = open_model(DIR);
@@ -354,7 +354,7 @@ TEST(requests_wait_and_leave)
         q.user = &p[i];
         p[i].samples = sound(p[i].n, 7);
         ASSERT_OK_ERR(inf_transcriber_submit(t, &q, &p[i].id, &err), err);
-        do /* until the first one runs */
+        do /* until the first request runs */
             inf_transcriber_stats(t, &stats);
         while (i == 0 && stats.n_running == 0);
     }
@@ -401,8 +401,8 @@ TEST(long_sound_comes_piece_by_piece)
     inf_model_unref(m);
 }
 
-/* A request without sound, and one that is freed while it runs. */
-TEST(nothing_is_heard_in_nothing)
+/* Runs a request without sound, and a request that is freed while it runs. */
+TEST(requests_without_sound_give_no_text)
 {
     struct inf_model *m = open_model(DIR);
     struct inf_transcriber *t = open_transcriber(m, 1, 4);
@@ -429,7 +429,7 @@ TEST(nothing_is_heard_in_nothing)
 
 RUN_TESTS(cmocka_unit_test(texts_are_those_of_the_reference),
           cmocka_unit_test(bin_files_are_heard_alike),
-          cmocka_unit_test(requests_that_cannot_be_are_refused),
+          cmocka_unit_test(impossible_requests_are_refused),
           cmocka_unit_test(requests_wait_and_leave),
           cmocka_unit_test(long_sound_comes_piece_by_piece),
-          cmocka_unit_test(nothing_is_heard_in_nothing))
+          cmocka_unit_test(requests_without_sound_give_no_text))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Words and their times, computed from attention scores, compared with openai-whisper's
+ * Compares words and their times, computed from attention scores, with those of openai-whisper's
  * add_word_timestamps() (tests/golden).
  */
 #include "unit/transcribe/golden.h"
@@ -49,7 +49,7 @@ static void spoken_done(struct spoken *s)
     free(s->probabilities);
 }
 
-/* All words of a window, joined. */
+/* Makes all words of a window, and joins them. */
 static size_t make_words(struct spoken *s, struct word *words, struct words_lengths *ret_lengths)
 {
     const struct words_text text = {s->text, s->ends, (size_t)s->head.n_text};
@@ -124,9 +124,10 @@ TEST(words_are_those_of_the_reference)
     fclose(f);
 }
 
-TEST(broken_text_is_cut_all_the_same)
+TEST(broken_text_is_still_split_into_words)
 {
-    /* A code point in two tokens, an unfinished one, and a byte that starts none. */
+    /* A code point in two tokens, an unfinished code point, and a byte that starts no code
+     * point. */
     static const char bytes[] = "\xc3\xa9 \xe3\x81 \xff";
     static const size_t ends[] = {1, 2, 3, 4, 5, 6, 7};
     const struct words_text text = {bytes, ends, ARRAY_SIZE(ends)};
@@ -157,5 +158,5 @@ TEST(scores_without_a_difference_give_some_path)
 }
 
 RUN_TESTS(cmocka_unit_test(words_are_those_of_the_reference),
-          cmocka_unit_test(broken_text_is_cut_all_the_same),
+          cmocka_unit_test(broken_text_is_still_split_into_words),
           cmocka_unit_test(scores_without_a_difference_give_some_path))
