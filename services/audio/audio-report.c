@@ -61,11 +61,12 @@ void audio_health(struct model_host *host, struct http_request *request)
 static const struct model_metric model_metrics[] = {
     {"sconce_audio_model_requests_running", "gauge", "Requests that are being computed.",
      STAT(n_running)},
-    {"sconce_audio_model_requests_waiting", "gauge", "Requests that wait.", STAT(n_waiting)},
+    {"sconce_audio_model_requests_waiting", "gauge", "Requests that wait to be computed.",
+     STAT(n_waiting)},
     {"sconce_audio_windows_total", "counter", "Windows of sound that were computed.",
      STAT(n_windows)},
     {"sconce_audio_encoder_passes_total", "counter",
-     "Passes of the encoder, of one or several windows.", STAT(n_passes)},
+     "Passes of the encoder, each over one or several windows.", STAT(n_passes)},
     {"sconce_audio_tokens_total", "counter", "Tokens that were generated.", STAT(n_tokens)},
     {"sconce_audio_fallbacks_total", "counter", "Windows that were tried at another temperature.",
      STAT(n_fallbacks)},
@@ -83,7 +84,7 @@ void audio_metrics(struct model_host *host, struct http_request *request)
         double value;
     } counters[] = {
         {"sconce_audio_answered_total", "Requests that were answered.", (double)s->n_answered},
-        {"sconce_audio_seconds_total", "Seconds of sound that were answered.", s->seconds},
+        {"sconce_audio_seconds_total", "Seconds of sound in answered requests.", s->seconds},
         {"sconce_audio_undecodable_total", "Files that the decoder refused.",
          (double)s->n_undecodable},
         {"sconce_audio_decoder_crashes_total", "Decoders that crashed or took too long.",

@@ -75,7 +75,7 @@ static void resident_failed(const struct resident *resident, const char *why,
 }
 
 _Static_assert(sizeof(struct inf_transcriber_stats) <= MODEL_STATS_MAX,
-               "they are told in a buffer of that size");
+               "model_host_put_metrics() has a buffer of MODEL_STATS_MAX bytes for them");
 
 static void resident_stats(struct resident *resident, void *ret_stats)
 {

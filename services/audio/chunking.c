@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parses chunking_strategy. 0 means the default of libinfer, as for a member that is not given. */
+/* Parses chunking_strategy. In struct inf_audio_vad, 0 stands for the default of libinfer, and a
+ * member that the client does not give stays 0. A client's 0 ms becomes 1 ms, because 0 would
+ * select the default. */
 #include "audio/chunking.h"
 
 #include <errno.h>
@@ -35,8 +37,8 @@ static int set_number(struct inf_audio_vad *vad, const char *name, double value,
         return set_msec(&vad->silence_ms, name, value, INF_AUDIO_MAX_SILENCE_MS, reterr);
     if (strcmp(name, "threshold") != 0)
         return err_set(reterr, EINVAL,
-                       "unknown member '%.50s'; there are type, threshold, prefix_padding_ms and "
-                       "silence_duration_ms",
+                       "unknown member '%.50s'; the members are type, threshold, "
+                       "prefix_padding_ms and silence_duration_ms",
                        name);
     if (!((float)value > 0 && (float)value < 1))
         return err_set(reterr, EINVAL, "threshold must be above 0 and below 1");

@@ -172,7 +172,8 @@ static int field_chunking(struct form *form, const char *value, size_t len)
     return r < 0 ? form_bad(form, "invalid_value", "%s", err.text) : 0;
 }
 
-/* "chunking_strategy[threshold]" */
+/* Reads a member of chunking_strategy that was sent as a field of its own, such as
+ * "chunking_strategy[threshold]". */
 static int field_chunking_part(struct form *form, const char *value, size_t len)
 {
     const char *part = strchr(form->field->name, '[') + 1;
@@ -330,7 +331,7 @@ static int check_silence(struct form *form)
         return 0;
     if (!form->vad_filter && p->silence != AUDIO_SILENCE_USUAL)
         return problem_set(form->problem, 400, "invalid_value", "vad_filter",
-                           "Invalid value for 'vad_filter': false does not go with "
+                           "Invalid value for 'vad_filter': false cannot be combined with "
                            "'chunking_strategy'.");
     p->silence = form->vad_filter ? AUDIO_SILENCE_SKIPPED : AUDIO_SILENCE_KEPT;
     return 0;
@@ -348,12 +349,12 @@ static int check_form(struct form *form)
         return problem_set(problem, 400, "audio_empty", "file", "The audio file is empty.");
     if (p->has_granularity && p->format != AUDIO_VERBOSE)
         return problem_set(problem, 400, "invalid_value", "timestamp_granularities[]",
-                           "Invalid value for 'timestamp_granularities[]': it goes with "
-                           "only response_format verbose_json.");
+                           "Invalid value for 'timestamp_granularities[]': it is possible only "
+                           "with response_format verbose_json.");
     if (p->stream && p->format != AUDIO_JSON && p->format != AUDIO_TEXT)
         return problem_set(problem, 400, "invalid_value", "stream",
-                           "Invalid value for 'stream': it goes with response_format json and "
-                           "text alone.");
+                           "Invalid value for 'stream': it is possible only with response_format "
+                           "json or text.");
     if (!p->has_granularity)
         p->segments = true;
     return check_silence(form);

@@ -86,7 +86,8 @@ int transcript_add(struct transcript *t, const struct inf_audio_event *event,
                    struct http_text *ret_delta)
 {
     const struct http_text text = text_trimmed(event->text);
-    /* Segments are separated by a space if the model began the text with one. */
+    /* A space separates the segment from the text before it if the model began the segment with a
+     * space. */
     const bool apart = t->text.len && text.len && is_space(event->text[0]);
     const size_t before = t->text.len;
     struct transcript_segment s;
@@ -234,8 +235,9 @@ static int put_cue_text(struct str *out, const char *text)
     for (size_t i = 0; r == 0 && i < t.len; i++) {
         const char c = t.data[i];
 
-        if (c == '-' && i + 2 < t.len && t.data[i + 1] == '-' && t.data[i + 2] == '>')
-            continue; /* keeps "->" */
+        /* If several dashes are before ">", only one of them stays. */
+        while (c == '>' && out->len > 1 && memcmp(out->data + out->len - 2, "--", 2) == 0)
+            out->len--;
         if (c != '\r' && !(c == '\n' && out->data[out->len - 1] == '\n'))
             r = str_putc(out, c);
     }

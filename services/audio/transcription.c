@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transcription requests
+ * Serves requests to transcribe or translate speech.
  *
- * The state of a request follows from what it holds: a waiter, a decoding, or a submitted request.
+ * No field stores the state of a request. A request with a waiter waits for its model, a request
+ * with a decoding receives samples, and a request with an audio_id is in the transcriber.
  */
 #include "audio/transcription.h"
 
@@ -17,10 +18,10 @@
 #include "common/service/log.h"
 #include "common/wire/json.h"
 
-/* Memory that a decoder may use in addition to the file. */
+/* Bytes of memory that a decoder may use in addition to the file. */
 #define DECODER_MEMORY_BYTES (512u << 20)
-/* Processor time that a decoder may use: DECODER_CPU_SEC, and one second for each DECODER_CPU_SHARE
- * seconds of audio. */
+/* Processor time that a decoder may use: DECODER_CPU_SEC seconds, and one more second for each
+ * DECODER_CPU_SHARE seconds of audio that audio.max_seconds allows. */
 #define DECODER_CPU_SEC   30
 #define DECODER_CPU_SHARE 50
 
@@ -68,7 +69,7 @@ static int stream_event(struct transcription *t, const char *type, const char *f
 static void begin_stream(struct transcription *t)
 {
     if (!t->request.streaming)
-        sse_begin(t->request.http);
+        stream_begin(t->request.http, SSE_TYPE);
     t->request.streaming = true;
 }
 
@@ -209,7 +210,7 @@ static bool on_samples(void *user, const float *samples, size_t n)
            INF_AUDIO_FULL;
 }
 
-/* Refuses the file with a sentence for the decoder's result. */
+/* Refuses the file with a sentence that explains the decoder's result. */
 static void refuse_file(struct transcription *t, const struct decoder_end *end)
 {
     const unsigned long long max_seconds = t->request.host->config->audio.max_seconds;
@@ -345,7 +346,7 @@ static const struct models_entry *find_model(struct transcription *t, struct pro
                     names);
     else
         problem_set(problem, 404, "no_speech_model", "model",
-                    "No model for speech is installed here. Put one of Whisper's into a model "
+                    "No model for speech is installed here. Put a Whisper model into a model "
                     "directory (`sconce list` shows what is there), and name it in the request or "
                     "as audio.default_model in the configuration.");
     return NULL;

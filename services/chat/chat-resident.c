@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Resident models of the chat service
+ * Opens, closes and reports the resident models of the chat service.
  *
  * A model that is used with two KV types becomes two residents.
  */
@@ -128,9 +128,9 @@ static void resident_failed(const struct resident *resident, const char *why,
         resident_load_problem(resident, why, problem);
 }
 
-/* Whether @resident uses the KV type @key. Before it is loaded, types are compared by name;
- * afterwards its engine reports what the model or device does not support, so that no other model
- * is unloaded for a request that would fail. */
+/* Returns whether @resident uses the KV type @key. Compares the names of the types first. If they
+ * differ, asks the engine of a loaded resident whether its model and device support @key: a request
+ * with an unsupported type is refused here, before another model is unloaded for it. */
 static int resident_serves(const struct resident *resident, const void *key,
                            struct problem *problem)
 {
@@ -145,7 +145,7 @@ static int resident_serves(const struct resident *resident, const void *key,
     if (resident->state != RESIDENT_READY)
         return false;
     r = inf_engine_kv_type(own->engine, wanted, &err);
-    /* An unsupported configured type is reported when the model is loaded. */
+    /* If the configured type is unsupported, loading the model reports it. */
     return r < 0 && key ? bad_kv_type(problem, err.text) : r == 0;
 }
 
@@ -155,7 +155,7 @@ static const char *resident_purpose(const struct resident *resident)
 }
 
 _Static_assert(sizeof(struct chat_resident_stats) <= MODEL_STATS_MAX,
-               "they are told in a buffer of that size");
+               "model_host_put_metrics() has a buffer of MODEL_STATS_MAX bytes for them");
 
 static void resident_stats(struct resident *resident, void *ret_stats)
 {

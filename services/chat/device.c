@@ -2,9 +2,10 @@
 /*
  * Chooses and opens the device of the chat service, according to chat.device.
  *
- * "auto" uses a GPU if one of its device nodes is accessible; under systemd these are only those
- * that `sconce setup gpu` opened. Without a GPU, the only Vulkan driver is one that generates
- * machine code for the CPU, which units do not allow; tests run it outside of units.
+ * "auto" uses a GPU if one of its device nodes is accessible. Under systemd, only the device nodes
+ * that `sconce setup gpu` opened are accessible. Without a GPU, the only Vulkan driver is lavapipe,
+ * which generates machine code for the CPU. Units forbid generated code, so only tests outside of
+ * units use lavapipe.
  */
 #include "chat/device.h"
 
@@ -19,8 +20,8 @@
 #include "common/config/options.h"
 #include "common/service/log.h"
 
-/* Disables features of drivers and layers that are not needed for computing: windows, and cache
- * files, which radv looks for in XDG_CACHE_HOME. */
+/* Disables features of Vulkan drivers and layers that computing does not need: layers for displays,
+ * and the drivers' own cache files. The driver radv looks for cache files in XDG_CACHE_HOME. */
 static void set_environment(const char *cache_dir)
 {
     const struct {
@@ -86,9 +87,9 @@ int chat_device_choose(struct chat_device *d, struct options *options)
     if (!gpu && !may_make_executable())
         return set_wrong(
             options,
-            "chat.device is %s, and %s; Vulkan without a GPU needs memory that becomes "
-            "executable, which the unit forbids. `sconce setup gpu` opens GPUs; "
-            "\"auto\" uses the CPU if there is none",
+            "chat.device is %s, and %s; without a GPU, Vulkan makes memory executable, which "
+            "the unit forbids. `sconce setup gpu` gives the service access to GPUs; "
+            "\"auto\" uses the CPU if there is no GPU",
             name, err.text);
     d->policy = gpu ? "chat-gpu" : "chat-lavapipe";
     d->cache_dir = config_cache_dir();
@@ -97,7 +98,8 @@ int chat_device_choose(struct chat_device *d, struct options *options)
     return 0;
 }
 
-/* SIGTERM is for the loop; without this, threads of drivers could receive it. */
+/* The loop reads SIGTERM and SIGINT from a signalfd. Threads of drivers inherit the mask that this
+ * function sets; without it they could receive the signals. */
 static void block_signals(void)
 {
     sigset_t set;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Serves requests that generate text, from the body to the last byte of the answer.
+ * Serves requests that need a model, from the body to the last byte of the answer.
  *
- * The state of a request follows from what it holds: a waiter, a job, or submitted prompts.
+ * No field stores the state of a request. A request with a waiter waits for its model, a request
+ * with a job is being read or prepared, and a request with submitted prompts is in the engine.
  */
 #include "chat/generation.h"
 
@@ -15,7 +16,7 @@
 #include "common/http/sse.h"
 #include "common/models/models.h"
 #include "common/wire/fields.h"
-#include "common/wire/json.h"
+#include "core/array.h"
 
 static struct generation *generation_of(struct model_request *request)
 {
@@ -28,23 +29,37 @@ static void prompt_done(struct prompt *prompt)
     free(prompt->text);
 }
 
+static void choice_done(const struct chat_api *api, struct choice *c)
+{
+    if (c->own && api->choice_done)
+        api->choice_done(c);
+    for (size_t i = 0; i < c->n_calls; i++) {
+        free(c->calls[i].id);
+        str_done(&c->calls[i].name);
+        str_done(&c->calls[i].arguments);
+    }
+    free(c->calls);
+    free(c->own);
+    str_done(&c->text);
+    str_done(&c->reasoning);
+}
+
 static void generation_done(struct model_request *request)
 {
     struct generation *g = generation_of(request);
 
     for (size_t i = 0; i < g->n_prompts; i++)
         prompt_done(&g->prompts[i]);
-    for (size_t i = 0; i < g->n_choices; i++) {
-        str_done(&g->choices[i].text);
-        str_done(&g->choices[i].logprobs);
-        for (size_t k = 0; k < ARRAY_SIZE(g->choices[i].logprobs_more); k++)
-            str_done(&g->choices[i].logprobs_more[k]);
-    }
+    for (size_t i = 0; i < g->n_choices; i++)
+        choice_done(g->api, &g->choices[i]);
+    if (g->own && g->api->done)
+        g->api->done(g);
+    free(g->own);
     free(g->prompts);
     free(g->choices);
     params_done(&g->params);
+    conversation_done(&g->conversation);
     json_decref(g->body);
-    str_done(&g->head);
     str_done(&g->out);
 }
 
@@ -62,12 +77,15 @@ static void generation_no_memory(struct generation *g)
     model_request_fail(&g->request, 503, "out_of_memory", "Out of memory.");
 }
 
-/* Before the first token, a comment is sent now and then, because idle connections may be
- * closed. */
+/* Before the first token, sends what the API sends in a pause every few seconds, because clients or
+ * proxies may close idle connections. */
 static void generation_tick(struct model_request *request)
 {
-    if (request->streaming && !generation_of(request)->first_token)
-        sse_comment(request->http);
+    const struct generation *g = generation_of(request);
+    const char *pause = g->api->stream_pause;
+
+    if (request->streaming && !g->first_token && pause)
+        http_response_write(request->http, pause, strlen(pause));
 }
 
 static int generation_reserve_choices(struct generation *g)
@@ -81,11 +99,15 @@ static int generation_reserve_choices(struct generation *g)
     for (size_t i = 0; i < g->n_choices; i++) {
         g->choices[i].index = (uint32_t)i;
         g->choices[i].prompt = &g->prompts[i / g->params.n];
+        g->choices[i].own = calloc(1, MAX(g->api->choice_size, (size_t)1));
+        if (!g->choices[i].own)
+            return -ENOMEM;
     }
     return 0;
 }
 
-/* If the answer is a stream, sends what the endpoint wrote into g->out. */
+/* Sends g->out if the answer is a stream. @r is the result of the function that wrote g->out; the
+ * request fails if @r is negative. */
 static void generation_send(struct generation *g, int r)
 {
     if (r == 0 && g->request.streaming && g->out.len)
@@ -99,8 +121,11 @@ static void generation_send(struct generation *g, int r)
 static void generation_end(struct generation *g)
 {
     struct http_request *http = g->request.http;
-    const int r = g->endpoint->end(g);
+    const char *end = g->api->stream_end;
+    int r = g->api->end(g);
 
+    if (r == 0 && g->request.streaming && end)
+        r = str_puts(&g->out, end);
     if (r < 0) {
         generation_no_memory(g);
         return;
@@ -111,17 +136,18 @@ static void generation_end(struct generation *g)
         return;
     }
     model_request_ref(&g->request);
-    generation_send(g, 0);
-    sse_done(http);
+    if (http_response_write(http, g->out.data, g->out.len) < 0)
+        http_response_abort(http, NULL, 0);
+    else
+        http_response_end(http);
     model_request_unref(&g->request);
 }
 
-/* @more: the prompt has even more tokens. */
+/* @more: the prompt has more than @n_tokens tokens. */
 static int generation_context_problem(const struct generation *g, size_t n_tokens, bool more,
                                       struct problem *problem)
 {
-    return problem_set(problem, 400, "context_length_exceeded",
-                       g->endpoint == &endpoint_chat ? "messages" : "prompt",
+    return problem_set(problem, 400, "context_length_exceeded", g->api->prompt_field,
                        "This model's maximum context length is %u tokens. However, your prompt has "
                        "%s%zu tokens. Please reduce its length.",
                        inf_engine_n_ctx(g->resident->engine), more ? "more than " : "", n_tokens);
@@ -131,24 +157,25 @@ static int generation_submit_one(struct generation *g, struct prompt *prompt)
 {
     struct inf_err err = {};
     struct problem problem;
+    const struct params *p = &g->params;
     const struct inf_request request = {
         .tokens = prompt->tokens,
         .n_tokens = prompt->n_tokens,
-        .max_tokens = g->score_only   ? 1
-                      : g->max_tokens ? g->max_tokens
+        .max_tokens = p->score_only   ? 1
+                      : p->max_tokens ? p->max_tokens
                                       : g->request.host->config->chat.max_tokens,
-        .n_choices = g->params.n,
-        .sampling = g->params.sampling,
-        .stops = g->params.stops,
-        .n_stops = g->params.n_stops,
-        .ignore_eos = g->params.ignore_eos,
-        .show_special = g->params.show_special,
-        .n_logprobs = g->n_logprobs,
-        .prompt_logprobs = g->echo && g->n_logprobs >= 0,
-        .no_cache = g->params.no_cache || tenant_is_alone(g->tenant),
+        .n_choices = p->n,
+        .sampling = p->sampling,
+        .stops = p->stops,
+        .n_stops = p->n_stops,
+        .ignore_eos = p->ignore_eos,
+        .show_special = p->show_special,
+        .n_logprobs = p->n_logprobs,
+        .prompt_logprobs = p->prompt_logprobs,
+        .no_cache = p->no_cache || tenant_is_alone(g->tenant),
         .cache_tenant = g->tenant,
-        .cache_salt = g->params.cache_salt,
-        .cache_salt_len = g->params.cache_salt_len,
+        .cache_salt = json_string_value(p->cache_salt),
+        .cache_salt_len = json_string_length(p->cache_salt),
         .session = g->session[0] ? g->session : NULL,
         .user = g,
     };
@@ -193,45 +220,38 @@ static void generation_submit(struct generation *g)
         g->chat->stats.n_prompt_tokens += g->prompts[i].n_tokens;
     }
     if (g->params.stream) {
-        sse_begin(g->request.http);
+        stream_begin(g->request.http, g->api->stream_type);
         g->request.streaming = true;
-        generation_send(g, g->endpoint->begin(g));
+        generation_send(g, g->api->begin(g));
     }
 }
 
-/* Answers may take long, so most of the body is freed early, on a thread. Only fields that are
- * borrowed until the request is submitted are kept. */
+/* Frees what only prompts are made of before the answer is generated, which may take long. */
 static void generation_drop_body(struct generation *g)
 {
-    const char *key;
-    json_t *value;
-    void *next;
-
-    json_object_foreach_safe(g->body, next, key, value)
-    {
-        if (strcmp(key, "stop") != 0 && strcmp(key, "cache_salt") != 0)
-            json_object_del(g->body, key);
-    }
-    g->messages = g->documents = g->kwargs = NULL;
+    json_decref(g->body);
+    g->body = NULL;
     g->params.model = g->params.kv_type = NULL;
+    conversation_done(&g->conversation);
 }
 
 static void generation_prepare(struct model_request *request)
 {
     struct generation *g = generation_of(request);
 
-    g->status = g->endpoint->prepare(g, &g->problem);
+    g->status = g->api->prepare(g, &g->problem);
     generation_drop_body(g);
 }
 
-/* Continues with the prompts or a problem. */
+/* Runs on the loop after generation_prepare(). Submits the prompts, or sends the answer or the
+ * problem. */
 static void generation_prepared(struct model_request *request)
 {
     struct generation *g = generation_of(request);
 
     if (g->status < 0) {
         model_request_refuse(&g->request, &g->problem);
-    } else if (!g->endpoint->generates) {
+    } else if (g->api->computes_only) {
         g->request.ended = true;
         http_respond(g->request.http, 200, "application/json", g->out.data, g->out.len);
     } else {
@@ -250,28 +270,6 @@ static void generation_ready(struct model_request *request)
     } else {
         model_request_work(request, request->lane, generation_prepare, generation_prepared);
     }
-}
-
-static int generation_read_fields(struct generation *g, struct http_text body,
-                                  struct problem *problem)
-{
-    const char *const *lists[] = {params_names, g->endpoint->fields};
-    const char *names[96];
-    size_t n = 0;
-    int r;
-
-    r = fields_parse(body.data, body.len, &g->body, problem);
-    if (r < 0)
-        return r;
-    for (size_t i = g->endpoint->generates ? 0 : 1; i < ARRAY_SIZE(lists); i++)
-        for (const char *const *name = lists[i]; *name; name++)
-            names[n++] = *name;
-    assert(n < ARRAY_SIZE(names));
-    names[n] = NULL;
-    r = fields_known(g->body, "", names, problem);
-    if (r == 0)
-        r = params_read(&g->params, g->body, problem);
-    return r < 0 ? r : g->endpoint->read(g, problem);
 }
 
 static const struct models_entry *generation_find_model(struct generation *g,
@@ -306,7 +304,9 @@ static void generation_read(struct model_request *request, struct http_text body
 {
     struct generation *g = generation_of(request);
 
-    g->status = generation_read_fields(g, body, &g->problem);
+    g->status = fields_parse(body.data, body.len, &g->body, &g->problem);
+    if (g->status == 0)
+        g->status = g->api->read(g, &g->problem);
     if (g->status < 0) {
         json_decref(g->body);
         g->body = NULL;
@@ -321,10 +321,10 @@ static void generation_was_read(struct model_request *request)
     if (g->status < 0 || !(entry = generation_find_model(g, &g->problem)))
         model_request_refuse(request, &g->problem);
     else
-        model_request_want(request, entry, g->endpoint->generates ? g->params.kv_type : "any");
+        model_request_want(request, entry, g->api->computes_only ? "any" : g->params.kv_type);
 }
 
-void generation_new(struct model_host *host, const void *endpoint, struct http_request *http)
+void generation_new(struct model_host *host, const void *api, struct http_request *http)
 {
     static const struct model_request_ops ops = {
         .size = sizeof(struct generation),
@@ -339,12 +339,15 @@ void generation_new(struct model_host *host, const void *endpoint, struct http_r
     if (!request)
         return;
     g->chat = CONTAINER_OF(host, struct chat, host);
-    g->endpoint = endpoint;
+    g->api = api;
     g->created = time(NULL);
-    g->n_logprobs = -1;
+    params_init(&g->params);
     tenant_take(http, g->tenant);
-    request_id_new(g->endpoint->id_prefix, g->id);
-    if (session_id_take(http, g->session) < 0) {
+    request_id_new(g->api->id_prefix, g->id);
+    g->own = calloc(1, MAX(g->api->own_size, (size_t)1));
+    if (!g->own) {
+        generation_no_memory(g);
+    } else if (session_id_take(http, g->session) < 0) {
         problem_set(&g->problem, 400, "invalid_value", "X-Session-Id", "%s", SESSION_ID_RULE);
         model_request_refuse(request, &g->problem);
     } else if (model_request_admit(request)) {
@@ -356,12 +359,16 @@ static void generation_finish(struct generation *g, struct choice *c, const stru
 {
     switch (event->finish) {
     case INF_FINISH_STOP:
+        c->finish = FINISH_STOP;
+        g->chat->stats.n_finished_stop++;
+        break;
     case INF_FINISH_STOP_TEXT:
-        c->finish = "stop";
+        c->finish = FINISH_STOP_TEXT;
+        c->stop_text = json_string_value(g->params.stop_texts[event->stop_index]);
         g->chat->stats.n_finished_stop++;
         break;
     case INF_FINISH_LENGTH:
-        c->finish = "length";
+        c->finish = FINISH_LENGTH;
         g->chat->stats.n_finished_length++;
         break;
     case INF_FINISH_CANCELLED:
@@ -376,9 +383,9 @@ static void generation_finish(struct generation *g, struct choice *c, const stru
                            event->error ? event->error : "no reason was given");
         return;
     }
-    c->n_generated = g->score_only ? 0 : event->n_generated;
+    c->n_generated = g->params.score_only ? 0 : event->n_generated;
     g->n_finished++;
-    generation_send(g, g->endpoint->finish(g, c));
+    generation_send(g, g->api->finish(g, c));
 }
 
 static void generation_first_token(struct generation *g)
@@ -395,6 +402,48 @@ static struct prompt *generation_prompt_of(struct generation *g, uint64_t engine
         if (g->prompts[i].engine_id == engine_id)
             return &g->prompts[i];
     return NULL;
+}
+
+static int choice_add_call(struct choice *c, const struct piece *piece)
+{
+    struct made_call *call;
+
+    if (ARRAY_GROW_ZEROED(c->calls, c->calls_cap, c->n_calls + 1) < 0)
+        return -ENOMEM;
+    call = &c->calls[c->n_calls++];
+    call->id = strdup(piece->id);
+    return call->id ? str_append(&call->name, piece->text, piece->len) : -ENOMEM;
+}
+
+/* Collects a piece of an answer that is not streamed. */
+static int choice_add(struct choice *c, const struct piece *piece)
+{
+    switch (piece->kind) {
+    case PIECE_CALL:
+        return choice_add_call(c, piece);
+    case PIECE_ARGUMENTS:
+        return str_append(&c->calls[c->n_calls - 1].arguments, piece->text, piece->len);
+    case PIECE_REASONING:
+        return str_append(&c->reasoning, piece->text, piece->len);
+    case PIECE_TEXT:
+        break;
+    }
+    return str_append(&c->text, piece->text, piece->len);
+}
+
+/* Gives the API the tokens, and the text as events of a stream or to be collected in the choice. */
+static int generation_write(struct generation *g, struct choice *c, const struct inf_event *event)
+{
+    const struct piece piece = {.kind = PIECE_TEXT, .text = event->text, .len = event->text_len};
+    int r = 0;
+
+    if (event->kind == INF_EVENT_TOKENS && g->params.score_only)
+        return 0;
+    if (g->api->tokens)
+        r = g->api->tokens(g, c, event);
+    if (r < 0 || event->kind != INF_EVENT_TOKENS || piece.len == 0)
+        return r;
+    return g->request.streaming ? g->api->piece(g, c, &piece) : choice_add(c, &piece);
 }
 
 void generation_on_event(struct generation *g, const struct inf_event *event)
@@ -415,8 +464,7 @@ void generation_on_event(struct generation *g, const struct inf_event *event)
             generation_finish(g, c, event);
         } else {
             generation_first_token(g);
-            if (event->kind == INF_EVENT_PROMPT || !g->score_only)
-                generation_send(g, g->endpoint->tokens(g, c, event));
+            generation_send(g, generation_write(g, c, event));
         }
     }
     if (event->kind != INF_EVENT_FINISH || !event->last)
@@ -444,8 +492,8 @@ int generation_add_tokens(struct generation *g, int32_t *tokens, size_t n_tokens
     return 0;
 }
 
-int generation_add_prompt(struct generation *g, const char *param, const char *text, size_t len,
-                          unsigned flags, struct problem *problem)
+int generation_add_prompt(struct generation *g, const char *text, size_t len, unsigned flags,
+                          struct problem *problem)
 {
     const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->base.model);
     const size_t max = inf_engine_n_ctx(g->resident->engine) - 1;
@@ -459,13 +507,13 @@ int generation_add_prompt(struct generation *g, const char *param, const char *t
         return problem_no_memory(problem);
     if (!e.n) {
         free(e.ids);
-        return problem_set(problem, 400, "empty_prompt", param, "'%s' is empty: it has no tokens.",
-                           param);
+        return problem_set(problem, 400, "empty_prompt", g->api->prompt_field,
+                           "'%s' is empty: it has no tokens.", g->api->prompt_field);
     }
     return generation_add_tokens(g, e.ids, e.n, problem);
 }
 
-static struct usage generation_usage(const struct generation *g)
+struct usage generation_usage(const struct generation *g)
 {
     struct usage usage = {};
 
@@ -478,36 +526,7 @@ static struct usage generation_usage(const struct generation *g)
     return usage;
 }
 
-static int generation_word_head(const struct generation *g, const char *object, struct str *out)
+const char *generation_finish_word(const struct generation *g, const struct choice *c)
 {
-    int r = str_printf(out, "{\"id\":\"%s\",\"object\":\"%s\",\"created\":%lld,\"model\":", g->id,
-                       object, (long long)g->created);
-
-    r = r < 0 ? r : json_put_text(out, g->resident->base.name);
-    return r < 0 ? r
-                 : str_printf(out, ",\"system_fingerprint\":\"%s\",\"choices\":[",
-                              g->resident->fingerprint);
-}
-
-int generation_put_head(struct generation *g, const char *object)
-{
-    int r = g->head.len ? 0 : generation_word_head(g, object, &g->head);
-
-    if (r < 0)
-        str_clear(&g->head);
-    return r < 0 ? r : str_append(&g->out, g->head.data, g->head.len);
-}
-
-int generation_put_usage(const struct generation *g, struct str *out)
-{
-    const struct usage u = generation_usage(g);
-
-    return str_printf(out,
-                      "{\"prompt_tokens\":%llu,\"completion_tokens\":%llu,\"total_tokens\":%llu,"
-                      "\"prompt_tokens_details\":{\"cached_tokens\":%llu,\"audio_tokens\":0},"
-                      "\"completion_tokens_details\":{\"reasoning_tokens\":0,\"audio_tokens\":0,"
-                      "\"accepted_prediction_tokens\":0,\"rejected_prediction_tokens\":0}}",
-                      (unsigned long long)u.n_prompt, (unsigned long long)u.n_generated,
-                      (unsigned long long)(u.n_prompt + u.n_generated),
-                      (unsigned long long)u.n_cached);
+    return g->api->finishes[c->finish];
 }

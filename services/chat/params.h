@@ -2,10 +2,8 @@
 #pragma once
 
 /*
- * Parameters that both generating endpoints share: lengths, sampling, stops, streaming
- *
- * Every field is obeyed or refused by name. docs/http-api.md lists fields that are accepted
- * without effect.
+ * What a request for text asks for, whichever API it came through: the model, lengths, sampling,
+ * stop strings, streaming and the cache
  */
 
 #include <infer/engine.h>
@@ -21,19 +19,23 @@ struct params {
     const char *model;            /* borrowed from the body; NULL: the default */
     struct inf_sampling sampling; /* logit_bias points to bias */
     struct inf_logit_bias *bias;
-    struct inf_stop stops[PARAMS_MAX_STOPS]; /* borrowed from the body */
+    struct inf_stop stops[PARAMS_MAX_STOPS]; /* point into stop_texts */
+    json_t *stop_texts[PARAMS_MAX_STOPS];
     size_t n_stops;
-    uint32_t n;
+    uint32_t n;          /* choices per prompt */
+    uint32_t max_tokens; /* per choice; 0: the default of the configuration */
+    int n_logprobs;      /* as in struct inf_request */
+    bool prompt_logprobs,
+        score_only; /* score_only: the prompt is computed, and nothing is written */
     bool stream, include_usage, ignore_eos, show_special, no_cache;
-    const char *cache_salt; /* borrowed from the body; NULL: none */
-    size_t cache_salt_len;
-    const char *kv_type; /* like chat.kv_type; borrowed from the body; NULL: chat.kv_type */
+    json_t *cache_salt;  /* string; NULL: none */
+    const char *kv_type; /* type of the KV cache; borrowed from the body; NULL: chat.kv_type */
 };
 
-/* Names of the fields that params_read() knows, NULL-terminated. */
-extern const char *const params_names[];
-
-int params_read(struct params *params, json_t *body, struct problem *problem);
-/* Checks what depends on the model: ids must be within its vocabulary. */
+/* Sets the defaults. */
+void params_init(struct params *params);
+/* Adds a stop string, and keeps a reference to @text. False: there is no room, or it is empty. */
+bool params_add_stop(struct params *params, json_t *text);
+/* Checks that the token ids in logit_bias are in the model's vocabulary. */
 int params_check_vocab(const struct params *params, uint32_t n_vocab, struct problem *problem);
 void params_done(struct params *params);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * /health, /metrics and the status line for systemd
+ * Writes /health, /metrics and the status line for systemd.
  *
- * Names that begin with vllm: are those of vLLM, so that its dashboards can be used.
+ * Metrics whose names begin with vllm: have the names of vLLM's metrics, so that
+ * dashboards for vLLM can show them.
  */
 #include <stdio.h>
 
@@ -83,10 +84,10 @@ static const struct model_metric model_metrics[] = {
      STAT(engine.n_running)},
     {"vllm:num_requests_waiting", "gauge", "Sequences that wait.", STAT(engine.n_waiting)},
     {"vllm:kv_cache_usage_perc", "gauge", "Share of the KV cache in use; 1 is all.", STAT(kv_use)},
-    {"sconce_chat_prefill_tokens_per_second", "gauge", "Speed over the last seconds of work.",
-     STAT(engine.prefill_tok_s)},
-    {"sconce_chat_decode_tokens_per_second", "gauge", "Speed over the last seconds of work.",
-     STAT(engine.decode_tok_s)},
+    {"sconce_chat_prefill_tokens_per_second", "gauge",
+     "Speed of computing prompts, over the last seconds of work.", STAT(engine.prefill_tok_s)},
+    {"sconce_chat_decode_tokens_per_second", "gauge",
+     "Speed of generating tokens, over the last seconds of work.", STAT(engine.decode_tok_s)},
     {"sconce_chat_device_losses_total", "counter", "How often the device was lost.",
      STAT(engine.n_device_losses)},
     {"sconce_chat_loaded_blocks_total", "counter",
@@ -98,9 +99,11 @@ static const struct model_metric model_metrics[] = {
     {"sconce_chat_kept_bytes_total", "counter", "Bytes of blocks that the cache service accepted.",
      STAT(engine.tier_kept_bytes)},
     {"sconce_chat_bad_blocks_total", "counter",
-     "Blocks that were read, were damaged, and were computed instead.", STAT(engine.n_tier_bad)},
+     "Blocks from the cache service that were damaged and had to be computed.",
+     STAT(engine.n_tier_bad)},
     {"sconce_chat_unread_prompts_total", "counter",
-     "How often computing blocks seemed faster than reading them.", STAT(engine.n_tier_refused)},
+     "How often blocks were not read from the cache service because computing them seemed faster.",
+     STAT(engine.n_tier_refused)},
     {"sconce_chat_threads", "gauge", "Threads that compute.", STAT(n_threads)},
 };
 #undef STAT
@@ -113,7 +116,8 @@ static void metrics_device(const struct chat *chat, struct str *out)
     /* Names of devices are printable and contain neither quotes nor backslashes. */
     snprintf(labels, sizeof(labels), "device=\"%s\",description=\"%s\"", info->name,
              info->description);
-    metrics_head(out, "sconce_chat_device_info", "gauge", "What computes; always 1.");
+    metrics_head(out, "sconce_chat_device_info", "gauge",
+                 "The device that computes, named by the labels; always 1.");
     metrics_sample(out, "sconce_chat_device_info", labels, 1);
 }
 

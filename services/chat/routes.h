@@ -2,19 +2,20 @@
 #pragma once
 
 /*
- * The routes of the chat service
+ * Lists the routes of the chat service that the gateway forwards.
  *
- * The service and the gateway both make their tables of this list. Each row is ROUTE(METHOD, PATH,
- * RIGHT, MATCH, HANDLER). RIGHT is the right that an API key must have. MATCH is EXACT or PREFIX,
- * which stands for ROUTE_EXACT or ROUTE_PREFIX. HANDLER is the end of a struct model_route; the
- * gateway does not use it.
+ * The service and the gateway both make their tables from this list. Each row is ROUTE(METHOD,
+ * PATH, RIGHT, MATCH, ERRORS, HANDLER). RIGHT is the right that an API key must have. MATCH is
+ * EXACT or PREFIX, which stands for ROUTE_EXACT or ROUTE_PREFIX. ERRORS is the format of errors:
+ * `openai` stands for errors_openai (common/http/error-shape.h). HANDLER initializes the last field
+ * of a struct model_route; the gateway does not use it.
  */
 
 #define CHAT_ROUTES(ROUTE)                                                                         \
-    ROUTE(POST, "/v1/chat/completions", INFER, EXACT, .endpoint = &endpoint_chat)                  \
-    ROUTE(POST, "/v1/completions", INFER, EXACT, .endpoint = &endpoint_completions)                \
-    ROUTE(GET, "/v1/models", INFER, EXACT, .answer = chat_list_models)                             \
-    ROUTE(GET, "/v1/models/", INFER, PREFIX, .answer = chat_show_model)                            \
-    ROUTE(POST, "/tokenize", INFER, EXACT, .endpoint = &endpoint_tokenize)                         \
-    ROUTE(POST, "/detokenize", INFER, EXACT, .endpoint = &endpoint_detokenize)                     \
-    ROUTE(POST, "/apply-template", INFER, EXACT, .endpoint = &endpoint_apply_template)
+    ROUTE(POST, "/v1/chat/completions", INFER, EXACT, openai, .endpoint = &api_openai_chat)        \
+    ROUTE(POST, "/v1/completions", INFER, EXACT, openai, .endpoint = &api_openai_completions)      \
+    ROUTE(GET, "/v1/models", INFER, EXACT, openai, .answer = chat_list_models)                     \
+    ROUTE(GET, "/v1/models/", INFER, PREFIX, openai, .answer = chat_show_model)                    \
+    ROUTE(POST, "/tokenize", INFER, EXACT, openai, .endpoint = &api_tokenize)                      \
+    ROUTE(POST, "/detokenize", INFER, EXACT, openai, .endpoint = &api_detokenize)                  \
+    ROUTE(POST, "/apply-template", INFER, EXACT, openai, .endpoint = &api_apply_template)

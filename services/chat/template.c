@@ -2,8 +2,8 @@
 /*
  * Renders chat templates.
  *
- * A request sets template variables in chat_template_kwargs or in separate fields. A separate field
- * is refused if the template does not read it, because it would have no effect.
+ * A request may set variables of the template. One that it sets in a field of its own is refused if
+ * the template does not read it, because it would have no effect.
  */
 #include "chat/template.h"
 
@@ -14,65 +14,44 @@
 #include <string.h>
 
 #include "chat/generation.h"
-#include "chat/messages.h"
 #include "common/config/config.h"
-#include "common/wire/fields.h"
+#include "common/wire/json.h"
 #include "host/model-host.h"
 
-static const char *const reserved[] = {"messages",  "tools",     "documents",
-                                       "bos_token", "eos_token", "add_generation_prompt"};
-
-int template_read(struct generation *g, struct problem *problem)
+/* Sets *ret_text to the template variables as JSON text, or to NULL if there are none. */
+static int template_variables(const struct conversation *c, const char *source, char **ret_text,
+                              struct problem *problem)
 {
-    json_t *body = g->body;
-    int r;
-
-    g->messages = json_object_get(body, "messages");
-    r = messages_normalize(g->messages, problem);
-    if (r < 0)
-        return r;
-    g->documents = field_find(body, "documents");
-    if (g->documents && !json_is_array(g->documents))
-        return field_wrong_type("documents", "an array", g->documents, problem);
-    g->kwargs = field_find(body, "chat_template_kwargs");
-    if (!g->kwargs)
-        return 0;
-    if (!json_is_object(g->kwargs))
-        return field_wrong_type("chat_template_kwargs", "an object", g->kwargs, problem);
-    for (size_t i = 0; i < ARRAY_SIZE(reserved); i++)
-        if (json_object_get(g->kwargs, reserved[i]))
-            return problem_set(problem, 400, "invalid_value", "chat_template_kwargs",
-                               "'chat_template_kwargs' must not set \"%s\".", reserved[i]);
-    return 0;
-}
-
-/* Returns the variables of the request as JSON text; NULL: none. */
-static int template_kwargs(struct generation *g, const char *source, char **ret_text,
-                           struct problem *problem)
-{
-    static const char *const own[] = {"enable_thinking", "reasoning_effort"};
-    json_t *kwargs = g->kwargs ? json_copy(g->kwargs) : json_object();
-    int r = kwargs ? 0 : -ENOMEM;
+    _cleanup_json_ json_t *all = c->variables ? json_copy(c->variables) : json_object();
+    const char *name;
+    json_t *value;
+    int r = all ? 0 : -ENOMEM;
 
     *ret_text = NULL;
-    for (size_t i = 0; i < ARRAY_SIZE(own) && r == 0; i++) {
-        json_t *value = field_find(g->body, own[i]);
-
-        if (!value)
-            continue;
-        if (!strstr(source, own[i])) {
-            json_decref(kwargs);
-            return problem_set(problem, 400, "unsupported_parameter", own[i],
-                               "Unsupported parameter: '%s' has no effect on this model.", own[i]);
-        }
-        r = json_object_set(kwargs, own[i], value) < 0 ? -ENOMEM : 0;
+    json_object_foreach(c->settings, name, value)
+    {
+        if (!strstr(source, name))
+            return problem_set(problem, 400, "unsupported_parameter", name,
+                               "Unsupported parameter: '%s' has no effect on this model.", name);
+        if (r == 0)
+            r = json_object_set(all, name, value);
     }
-    if (r == 0 && json_object_size(kwargs)) {
-        *ret_text = json_dumps(kwargs, JSON_COMPACT);
+    if (r == 0 && json_object_size(all)) {
+        *ret_text = json_dumps(all, JSON_COMPACT);
         r = *ret_text ? 0 : -ENOMEM;
     }
-    json_decref(kwargs);
     return r < 0 ? problem_no_memory(problem) : 0;
+}
+
+/* Returns the name by which a template reads what the assistant thought before an answer. */
+static const char *template_reasoning(const char *source)
+{
+    static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        if (strstr(source, names[i]))
+            return names[i];
+    return names[0];
 }
 
 static char *token_text(const struct inf_tokenizer *tok, int32_t id)
@@ -84,47 +63,48 @@ static char *token_text(const struct inf_tokenizer *tok, int32_t id)
 }
 
 static int template_run(struct generation *g, const struct inf_chat_template *tmpl,
-                        const char *kwargs, char **ret_text, size_t *ret_len,
+                        const char *variables, char **ret_text, size_t *ret_len,
                         struct problem *problem)
 {
+    const struct conversation *c = &g->conversation;
     const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->base.model);
-    _cleanup_free_ char *messages = json_dumps(g->messages, JSON_COMPACT);
-    _cleanup_free_ char *documents = g->documents ? json_dumps(g->documents, JSON_COMPACT) : NULL;
+    _cleanup_str_ struct str messages = {};
+    _cleanup_free_ char *tools = c->tools ? json_dumps(c->tools, JSON_COMPACT) : NULL;
+    _cleanup_free_ char *documents = c->documents ? json_dumps(c->documents, JSON_COMPACT) : NULL;
     _cleanup_free_ char *bos = token_text(tok, inf_tokenizer_bos(tok));
     _cleanup_free_ char *eos = token_text(tok, inf_tokenizer_eos(tok));
     _cleanup_free_ char *pad = token_text(tok, inf_tokenizer_pad(tok));
     struct inf_chat_input input = {
-        .messages = messages,
+        .tools = tools,
         .documents = documents,
-        .kwargs = kwargs,
+        .kwargs = variables,
         .bos_token = bos,
         .eos_token = eos,
         .pad_token = pad,
-        .add_generation_prompt = true,
+        .add_generation_prompt = !c->adds_no_prompt,
         .limits.max_usec = g->request.host->config->chat.template_timeout_usec,
     };
     struct inf_err err = {};
     int r;
 
-    if (!messages || (g->documents && !documents))
+    r = conversation_put_messages(c, template_reasoning(inf_chat_template_text(tmpl)), &messages);
+    if (r < 0 || (c->tools && !tools) || (c->documents && !documents))
         return problem_no_memory(problem);
-    r = field_bool(g->body, "add_generation_prompt", &input.add_generation_prompt, problem);
-    if (r < 0)
-        return r;
+    input.messages = messages.data;
     r = inf_chat_render(tmpl, &input, ret_text, ret_len, &err);
     if (r == -ENOMEM)
         return problem_no_memory(problem);
     if (r < 0)
         return problem_set(
             problem, 400, r == -E2BIG || r == -ETIME ? "template_limit" : "template_error",
-            "messages", "The model's chat template refused the messages: %s.", err.text);
+            g->api->prompt_field, "The model's chat template refused the messages: %s.", err.text);
     return 0;
 }
 
 int template_render(struct generation *g, char **ret_text, size_t *ret_len, struct problem *problem)
 {
     const struct inf_chat_template *tmpl = inf_model_chat_template(g->resident->base.model);
-    _cleanup_free_ char *kwargs = NULL;
+    _cleanup_free_ char *variables = NULL;
     const char *source;
     int r;
 
@@ -138,9 +118,32 @@ int template_render(struct generation *g, char **ret_text, size_t *ret_len, stru
                            "The model '%s' has no chat template; use /v1/completions.",
                            g->resident->base.name);
     source = inf_chat_template_text(tmpl);
-    if (g->documents && !strstr(source, "documents"))
+    if (g->conversation.documents && !strstr(source, "documents"))
         return problem_set(problem, 400, "unsupported_parameter", "documents",
                            "Unsupported parameter: 'documents' has no effect on this model.");
-    r = template_kwargs(g, source, &kwargs, problem);
-    return r < 0 ? r : template_run(g, tmpl, kwargs, ret_text, ret_len, problem);
+    r = template_variables(&g->conversation, source, &variables, problem);
+    return r < 0 ? r : template_run(g, tmpl, variables, ret_text, ret_len, problem);
+}
+
+int conversation_prepare(struct generation *g, struct problem *problem)
+{
+    const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->base.model);
+    const int32_t bos = inf_tokenizer_bos(tok);
+    _cleanup_free_ char *text = NULL;
+    size_t len = 0;
+    int r;
+
+    r = template_render(g, &text, &len, problem);
+    if (r == 0)
+        r = generation_add_prompt(g, text, len, INF_ENCODE_PARSE_SPECIAL, problem);
+    if (r < 0 || !inf_tokenizer_adds_bos(tok) || bos < 0 || g->prompts[0].tokens[0] == bos ||
+        strstr(inf_chat_template_text(inf_model_chat_template(g->resident->base.model)),
+               "bos_token"))
+        return r;
+    /* The model was trained with a BOS token at the beginning of each text. The template does not
+     * write this token, so the tokenizer must add it. */
+    free(g->prompts[0].tokens);
+    g->n_prompts = 0;
+    return generation_add_prompt(g, text, len, INF_ENCODE_PARSE_SPECIAL | INF_ENCODE_ADD_SPECIAL,
+                                 problem);
 }

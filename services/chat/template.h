@@ -7,8 +7,8 @@
 
 struct generation;
 
-/* Reads and checks messages, documents and template variables. */
-int template_read(struct generation *g, struct problem *problem);
-/* Renders the prompt. The caller frees *ret_text. */
+/* Renders g->conversation. The caller frees *ret_text. */
 int template_render(struct generation *g, char **ret_text, size_t *ret_len,
                     struct problem *problem);
+/* Renders g->conversation and makes the prompt; for chat_api.prepare. */
+int conversation_prepare(struct generation *g, struct problem *problem);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * /health, /metrics and the status line for systemd
+ * Writes /health, /metrics and the status line for systemd.
  *
- * Names that begin with te_ are those of text-embeddings-inference, so that its dashboards can be
- * used.
+ * Metrics whose names begin with te_ have the names of the metrics of text-embeddings-inference, so
+ * that dashboards made for text-embeddings-inference can show them.
  */
 #include <stdio.h>
 
@@ -63,13 +63,14 @@ static const struct model_metric model_metrics[] = {
      STAT(embedder.n_interrupted)},
     {"sconce_embed_busy_seconds_total", "counter", "Time spent computing.",
      STAT(embedder.busy_seconds)},
-    {"sconce_embed_tokens_per_second", "gauge", "Speed over the last moments of work.",
-     STAT(tok_s)},
+    {"sconce_embed_tokens_per_second", "gauge",
+     "Speed of computing tokens, over the last moments of work.", STAT(tok_s)},
     {"sconce_embed_threads", "gauge", "Threads that compute.", STAT(n_threads)},
 };
 #undef STAT
 
-/* Requests that wait or run; text-embeddings-inference has only one metric for both. */
+/* Writes the metrics of text-embeddings-inference. te_queue_size counts requests that wait and
+ * requests that run, because text-embeddings-inference has only one metric for both. */
 static void metrics_tei(const struct model_host *host, uint64_t n_answered, struct str *out)
 {
     metrics_counter(out, "te_request_count", "API requests.", NULL, (double)host->stats.n_requests);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests of the embed service, from the body to the answer
+ * Serves the requests of the embed service, from the body to the answer.
  *
- * The state of a request follows from what it holds: a waiter, a job, or a submitted request.
+ * No field stores the state of a request. A request with a waiter waits for its model, a request
+ * with a job is at one of its stages, and a request with an embed_id is in the embedder.
  */
 #include "embed/embed-request.h"
 
@@ -16,7 +17,7 @@
 #include "common/wire/fields.h"
 #include "embed/embed.h"
 
-/* Answers with more floats are written on a thread beside the loop. */
+/* Answers with more floats are written by a preparer thread. */
 #define CALL_INLINE_FLOATS 8192u
 
 static void call_free_texts(struct call *c)
@@ -53,41 +54,6 @@ static void call_cancel(struct model_request *request)
 
     if (c->embed_id)
         inf_embedder_cancel(c->resident->embedder, c->embed_id);
-}
-
-/* Sends an error in the format of text-embeddings-inference, with our codes beside its types. */
-static void send_tei_problem(const struct problem *problem, struct http_request *http)
-{
-    const char *type = problem->status == 429                      ? "Overloaded"
-                       : problem->status >= 500                    ? "Backend"
-                       : strcmp(problem->code, "empty_input") == 0 ? "Empty"
-                                                                   : "Validation";
-    _cleanup_str_ struct str out = {};
-    char retry[16];
-    int r;
-
-    if (problem->retry_sec) {
-        const int n = snprintf(retry, sizeof(retry), "%u", problem->retry_sec);
-
-        http_response_header(http, "retry-after", retry, (size_t)n);
-    }
-    r = str_puts(&out, "{\"error\":");
-    r = r < 0 ? r : json_put_text(&out, problem->message);
-    r = r < 0 ? r
-              : str_printf(&out, ",\"error_type\":\"%s\",\"code\":\"%s\",\"param\":", type,
-                           problem->code);
-    r = r < 0 ? r : json_put_text(&out, problem->param[0] ? problem->param : NULL);
-    r = r < 0 ? r : str_putc(&out, '}');
-    http_respond(http, problem->status, r < 0 ? NULL : "application/json", out.data,
-                 r < 0 ? 0 : out.len);
-}
-
-static void call_refuse(struct model_request *request, const struct problem *problem)
-{
-    if (call_of(request)->tei)
-        send_tei_problem(problem, request->http);
-    else
-        problem_send(problem, request->http);
 }
 
 /* --- the answer --- */
@@ -193,7 +159,8 @@ static void call_submit(struct call *c)
 
     if (r == 0) {
         model_request_ref(&c->request);
-        /* The texts have been copied, so they are freed: requests may wait for a long time. */
+        /* The embedder has copied the texts. The request may wait for a long time, so its own texts
+         * are freed. */
         call_free_texts(c);
         return;
     }
@@ -239,7 +206,9 @@ static int check_dimensions(const struct call *c, struct problem *problem)
 
     if (c->params.dimensions > width)
         return problem_set(problem, 400, "invalid_value", "dimensions",
-                           "Invalid value for 'dimensions': vectors of this model have %u.", width);
+                           "Invalid value for 'dimensions': vectors of this model have only %u "
+                           "numbers.",
+                           width);
     if (c->params.dimensions == 0 || c->params.dimensions == width || c->may_be_shortened ||
         c->resident->matryoshka)
         return 0;
@@ -336,6 +305,8 @@ static void call_was_read(struct model_request *request)
     struct call *c = call_of(request);
     const struct models_entry *entry;
 
+    if (c->tei)
+        http_request_set_errors(request->http, &errors_tei);
     if (c->status < 0 || !(entry = find_model(c, &c->problem))) {
         model_request_refuse(request, &c->problem);
         return;
@@ -350,7 +321,6 @@ void call_new(struct model_host *host, const void *endpoint, struct http_request
         .size = sizeof(struct call),
         .ready = call_ready,
         .cancel = call_cancel,
-        .refuse = call_refuse,
         .done = call_done,
     };
     struct model_request *request = model_request_new(host, &ops, http);
@@ -360,7 +330,6 @@ void call_new(struct model_host *host, const void *endpoint, struct http_request
         return;
     c->embed = CONTAINER_OF(host, struct embed, host);
     c->endpoint = endpoint;
-    c->tei = c->endpoint->tei;
     c->kind = c->endpoint->kind;
     if (model_request_admit(request))
         model_request_read(request, call_read, call_was_read);

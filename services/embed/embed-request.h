@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * A request of the embed service, from its body to its answer (see model-request.h)
+ * Struct call is a request of the embed service (see model-request.h).
  *
- * It has three stages: the body is read, its texts become tokens, and the result is written. Tokens
- * are made on a thread beside the loop; large requests do the other two stages there too.
+ * A request has three stages: the body is read, its texts become tokens, and the answer is written.
+ * A preparer thread makes the tokens. If the body or the answer is large, a preparer thread also
+ * reads or writes it; otherwise the loop does.
  */
 
 #include <infer/embed.h>
@@ -26,15 +27,14 @@ struct embed;
 struct http_request;
 struct model_host;
 
-/* The differences between endpoints. All three functions may run on a thread beside the loop, and
- * none accesses c->request.http. */
+/* Describes one endpoint: its fields, and the functions that process its requests. All three
+ * functions may run on a preparer thread, so they do not access c->request.http. */
 struct endpoint {
     const char *const *fields; /* all fields that the body may have */
     enum inf_embed_kind kind;  /* unless `read` sets another */
-    bool tei;                  /* errors have the format of text-embeddings-inference */
     /* Reads and checks the body. */
     int (*read)(struct call *c, struct problem *problem);
-    /* Makes c->texts, with the loaded model. */
+    /* Makes c->texts with the tokenizer of the loaded model. */
     int (*prepare)(struct call *c, struct problem *problem);
     /* Writes c->result to c->out. -ENOMEM. */
     int (*answer)(struct call *c);
@@ -44,23 +44,23 @@ struct call {
     struct model_request request;
     struct embed *embed;
     const struct endpoint *endpoint;
-    bool tei;
+    bool tei; /* a ranking in the format of text-embeddings-inference */
     enum inf_embed_kind kind;
     json_t *body;
     struct params params;
     struct inputs inputs; /* texts, documents, or sentences */
-    struct inputs more;   /* the texts that `inputs` are compared with */
+    struct inputs more;   /* for similarity: the texts with which `inputs` are compared */
     struct input query;   /* the query of a ranking */
 
-    /* Fields of single endpoints. */
+    /* Fields that only some endpoints use. */
     bool base64, raw_scores, with_texts, is_matrix;
     uint32_t top_n; /* 0: all */
 
     bool may_be_shortened; /* a manifest says that vectors of the model may be shortened */
     struct embed_resident *resident;
-    int status;             /* result of a stage */
-    struct problem problem; /* error of a stage */
-    uint32_t i_task;        /* index of params.task among the tasks of the model */
+    int status; /* result of the last stage; negative: `problem` has the error */
+    struct problem problem;
+    uint32_t i_task; /* index of params.task among the tasks of the model */
     struct inf_embed_text *texts;
     struct inf_encoding *encodings; /* [n_texts]; texts point into them */
     size_t n_texts;
@@ -72,9 +72,9 @@ struct call {
     struct str out;
 };
 
-/* For params.begin of the host. @endpoint: a struct endpoint. */
+/* The callback params.begin of the host. @endpoint is a struct endpoint. */
 void call_new(struct model_host *host, const void *endpoint, struct http_request *http);
-/* Called when an embedder has a result, which this takes over. */
+/* Handles a result of the embedder and takes ownership of it. */
 void call_on_result(struct call *c, struct inf_embed_result *result);
 
 /* tokens.c: implementations of `prepare` that make tokens of texts. */
@@ -85,12 +85,12 @@ int tokens_of_ranking(struct call *c, struct problem *problem);
  * end with a dot and the name of a prompt, "retrieval.query"; the name goes to params.prompt. */
 int adapter_find_task(struct call *c, struct problem *problem);
 
-/* token-vectors.c: whether the result has a vector for each token. */
+/* token-vectors.c: returns whether the result has a vector for each token. */
 bool token_vectors_are_made(const struct call *c);
-/* Refuses a request that needs too much memory; otherwise marks in c->kept the tokens that
- * count. */
+/* Refuses a request that needs too much memory; otherwise marks in c->kept the tokens whose vectors
+ * are needed. */
 int token_vectors_prepare(struct call *c, struct problem *problem);
-/* Removes the other vectors from c->result. */
+/* Removes the vectors of tokens that are not marked in c->kept from c->result. */
 void token_vectors_drop(struct call *c);
 /* Appends the vectors of text @i to c->out, [[0.1,0.2],[0.3,0.4]]. -ENOMEM. */
 int token_vectors_put(struct call *c, size_t i);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Resident models of the embed service
+ * Opens, closes and reports the resident models of the embed service.
  *
  * A model that is used for vectors and for ranking becomes two residents.
  */
@@ -43,13 +43,13 @@ bool embed_resident_ranks_by_rows(const struct embed_resident *resident)
 
 bool embed_resident_is_asked(const struct embed_resident *resident)
 {
-    /* Encoders read the pair as one input; decoders get a question as a prompt. */
+    /* Encoders read query and document as one input; decoders get a question about them. */
     return resident->kind == INF_EMBED_SCORES && !embed_resident_ranks_by_rows(resident) &&
            !strstr(inf_model_info(resident->base.model)->arch, "bert");
 }
 
-/* Whether the model knows the tokens of the question; other tokens would make its scores
- * meaningless. */
+/* Returns whether the vocabulary has the special tokens of the question. Without them the scores
+ * would be meaningless. */
 static bool knows_question(const struct inf_model *model)
 {
     static const char mark[] = "<|im_start|>";
@@ -174,7 +174,7 @@ double embed_resident_speed(struct embed_resident *resident)
 }
 
 _Static_assert(sizeof(struct embed_resident_stats) <= MODEL_STATS_MAX,
-               "they are told in a buffer of that size");
+               "model_host_put_metrics() has a buffer of MODEL_STATS_MAX bytes for them");
 
 static void resident_stats(struct resident *resident, void *ret_stats)
 {

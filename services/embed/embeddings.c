@@ -93,7 +93,7 @@ static int put_vector(struct call *c, size_t i)
                      : vectors_put_array(&c->out, vector, result->width);
 }
 
-/* Vectors of single tokens have the field name of Jina's API. */
+/* Vectors of single tokens are put into a field with the name that Jina's API uses. */
 static int put_item(struct call *c, size_t i)
 {
     const char *name = c->kind == INF_EMBED_ROWS ? "embeddings" : "embedding";
@@ -148,7 +148,6 @@ const struct endpoint endpoint_embeddings = {
 const struct endpoint endpoint_embed = {
     .fields = embed_fields,
     .kind = INF_EMBED_VECTORS,
-    .tei = true,
     .read = embed_read,
     .prepare = tokens_of_inputs,
     .answer = embed_answer,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * POST /v1/rerank and /rerank: ranking documents by a query
+ * Answers POST /v1/rerank and /rerank: ranks documents by a query.
  *
- * There are two formats, distinguished by the field with the documents: `documents` is that of Jina
- * and Cohere, `texts` that of text-embeddings-inference.
+ * There are two formats. Requests with the field `documents` have the format of Jina and Cohere,
+ * and requests with the field `texts` have that of text-embeddings-inference.
  *
- * Models for late interaction rank too: the score adds up, over the tokens of the query, the
+ * Models for late interaction can rank too. For each token of the query, the score adds up the
  * similarity to the most similar token of the document (ColBERT, Khattab and Zaharia 2020).
  */
 #include <errno.h>
@@ -42,14 +42,14 @@ static int read_query(struct call *c, struct problem *problem)
     return inputs_check_text("query", c->query.len, problem);
 }
 
-/* Fields of the other format are refused. */
+/* Refuses the fields @names, which belong to the other format. */
 static int refuse_fields(struct call *c, const char *const *names, struct problem *problem)
 {
     for (; *names; names++)
         if (json_object_get(c->body, *names))
             return problem_set(problem, 400, "unknown_field", *names,
-                               "Unrecognized request argument supplied: %s, beside '%s'.", *names,
-                               c->tei ? "texts" : "documents");
+                               "Unrecognized request argument supplied: %s, together with '%s'.",
+                               *names, c->tei ? "texts" : "documents");
     return 0;
 }
 
@@ -99,7 +99,7 @@ struct rank {
     size_t index;
 };
 
-/* Best first; equal scores in the order of the documents. */
+/* Puts the best documents first, and documents with equal scores in their order in the request. */
 static int rank_compare(const void *a, const void *b)
 {
     const struct rank *x = a, *y = b;
@@ -109,20 +109,20 @@ static int rank_compare(const void *a, const void *b)
     return x->index < y->index ? -1 : 1;
 }
 
-/* The score of a classifier. */
+/* Returns the score that a classifier gives to document @i. */
 static float score_of(const struct call *c, size_t i)
 {
     const struct inf_embed_result *result = c->result;
     const float *s = result->vectors + i * result->width;
-    /* For a classifier with the classes "no" and "yes", the difference corresponds to the logit of
-     * one with a single class. */
+    /* The difference between the logits of the classes "yes" and "no" corresponds to the logit of a
+     * classifier with a single class. */
     const float logit = result->width == 2 ? s[1] - s[0] : s[0];
 
     return c->raw_scores ? logit : (float)(1 / (1 + exp(-(double)logit)));
 }
 
-/* The score of late interaction; the query is the first text. The raw score is the sum over the
- * query's tokens, otherwise the mean. */
+/* Returns the score that late interaction gives to document @i. The query is the first text of the
+ * result. The raw score is the sum over the query's tokens; the normal score is the mean. */
 static float score_of_rows(const struct call *c, size_t i)
 {
     const struct inf_embed_result *r = c->result;

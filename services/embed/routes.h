@@ -2,19 +2,20 @@
 #pragma once
 
 /*
- * The routes of the embed service
+ * Lists the routes of the embed service that the gateway forwards.
  *
- * The service and the gateway both make their tables of this list. Each row is ROUTE(METHOD, PATH,
- * RIGHT, MATCH, HANDLER). RIGHT is the right that an API key must have. MATCH is EXACT or PREFIX,
- * which stands for ROUTE_EXACT or ROUTE_PREFIX. HANDLER is the end of a struct model_route; the
- * gateway does not use it.
+ * The service and the gateway both make their tables from this list. Each row is ROUTE(METHOD,
+ * PATH, RIGHT, MATCH, ERRORS, HANDLER). RIGHT is the right that an API key must have. MATCH is
+ * EXACT or PREFIX, which stands for ROUTE_EXACT or ROUTE_PREFIX. ERRORS is the format of errors:
+ * `openai` stands for errors_openai (common/http/error-shape.h). HANDLER initializes the last field
+ * of a struct model_route; the gateway does not use it.
  */
 
 #define EMBED_ROUTES(ROUTE)                                                                        \
-    ROUTE(POST, "/v1/embeddings", INFER, EXACT, .endpoint = &endpoint_embeddings)                  \
-    ROUTE(POST, "/v1/rerank", INFER, EXACT, .endpoint = &endpoint_rerank)                          \
-    ROUTE(POST, "/v1/similarity", INFER, EXACT, .endpoint = &endpoint_v1_similarity)               \
-    ROUTE(POST, "/embed", INFER, EXACT, .endpoint = &endpoint_embed)                               \
-    ROUTE(POST, "/embed_all", INFER, EXACT, .endpoint = &endpoint_embed_all)                       \
-    ROUTE(POST, "/rerank", INFER, EXACT, .endpoint = &endpoint_rerank)                             \
-    ROUTE(POST, "/similarity", INFER, EXACT, .endpoint = &endpoint_similarity)
+    ROUTE(POST, "/v1/embeddings", INFER, EXACT, openai, .endpoint = &endpoint_embeddings)          \
+    ROUTE(POST, "/v1/rerank", INFER, EXACT, openai, .endpoint = &endpoint_rerank)                  \
+    ROUTE(POST, "/v1/similarity", INFER, EXACT, openai, .endpoint = &endpoint_v1_similarity)       \
+    ROUTE(POST, "/embed", INFER, EXACT, tei, .endpoint = &endpoint_embed)                          \
+    ROUTE(POST, "/embed_all", INFER, EXACT, tei, .endpoint = &endpoint_embed_all)                  \
+    ROUTE(POST, "/rerank", INFER, EXACT, openai, .endpoint = &endpoint_rerank)                     \
+    ROUTE(POST, "/similarity", INFER, EXACT, tei, .endpoint = &endpoint_similarity)

@@ -18,7 +18,7 @@ static const char *const v1_fields[] = {
     "prompt_name", "prompt", "instruction", "dimensions", NULL,
 };
 
-/* Reads the format of text-embeddings-inference: one sentence against several. */
+/* Reads the format of text-embeddings-inference, which compares one sentence with several. */
 static int read_inputs(struct call *c, struct problem *problem)
 {
     const size_t max = c->request.host->config->embed.max_texts;
@@ -60,7 +60,8 @@ static int read_lists(struct call *c, struct problem *problem)
 
     if (json_object_get(c->body, "parameters"))
         return problem_set(problem, 400, "unknown_field", "parameters",
-                           "Unrecognized request argument supplied: parameters, beside 'a'.");
+                           "Unrecognized request argument supplied: parameters, together with "
+                           "'a'.");
     if (inputs_read_texts(&c->inputs, json_object_get(c->body, "a"), "a", max, false, problem) <
             0 ||
         inputs_read_texts(&c->more, json_object_get(c->body, "b"), "b", max, false, problem) < 0 ||
@@ -79,12 +80,13 @@ static int v1_read(struct call *c, struct problem *problem)
     for (const char *const *name = v1_fields + 3; *name; name++)
         if (json_object_get(c->body, *name))
             return problem_set(problem, 400, "unknown_field", *name,
-                               "Unrecognized request argument supplied: %s, beside 'inputs'.",
+                               "Unrecognized request argument supplied: %s, together with "
+                               "'inputs'.",
                                *name);
     return read_inputs(c, problem);
 }
 
-/* Writes the cosines of text @a of the first list and all of the second. */
+/* Writes the cosines between text @a of the first list and all texts of the second list. */
 static int put_row(struct call *c, size_t a)
 {
     const struct inf_embed_result *result = c->result;
@@ -123,7 +125,6 @@ static int v1_answer(struct call *c)
 const struct endpoint endpoint_similarity = {
     .fields = similarity_fields,
     .kind = INF_EMBED_VECTORS,
-    .tei = true,
     .read = similarity_read,
     .prepare = tokens_of_inputs,
     .answer = similarity_answer,

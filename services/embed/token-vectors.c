@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Vectors of single tokens, and POST /embed_all, as in text-embeddings-inference
+ * Handles vectors of single tokens, and answers POST /embed_all, as in text-embeddings-inference.
  *
- * A text has one vector for each token, including those that the model puts around it. Models for
- * late interaction are trained to make such vectors; for other models they are the input of the
- * pooling.
+ * A text has one vector for each of its tokens and for each token that the tokenizer puts around
+ * it. Models for late interaction are trained to make vectors of tokens; other models pool them
+ * into the vector of the text.
  */
 #include <string.h>
 
@@ -32,18 +32,20 @@ static int check_size(const struct call *c, struct problem *problem)
     if (c->n_tokens <= max / (width * sizeof(float)))
         return 0;
     return problem_set(problem, 400, "too_many_vectors", c->inputs.param,
-                       "The texts have %llu tokens, whose vectors of %u numbers are more than the "
-                       "%llu bytes that one request may take here. Please send fewer at once.",
+                       "The texts have %llu tokens. Their vectors, of %u numbers each, need more "
+                       "than the %llu bytes that one request may take here. Please send fewer at "
+                       "once.",
                        (unsigned long long)c->n_tokens, width, (unsigned long long)max);
 }
 
-/* Whether all tokens of a text count: those that a client sent as ids do. */
+/* Returns whether the vectors of all tokens of a text are kept, because the client sent the text as
+ * token ids. */
 static bool is_whole(const struct call *c, size_t i_text)
 {
     return c->kind != INF_EMBED_SCORES && c->inputs.items[i_text].tokens;
 }
 
-/* The first text of a ranking is the query. */
+/* Returns the role of a text. The first text of a ranking is the query. */
 static enum interaction_role role_of(const struct call *c, size_t i_text)
 {
     if (c->kind != INF_EMBED_SCORES)
@@ -72,7 +74,7 @@ int token_vectors_prepare(struct call *c, struct problem *problem)
     return 0;
 }
 
-/* The caller owns the memory of the result, so rows are moved within it. */
+/* The service owns the memory of the result, so it may move the vectors within it. */
 void token_vectors_drop(struct call *c)
 {
     struct inf_embed_result *result = c->result;
@@ -114,8 +116,8 @@ static int embed_all_read(struct call *c, struct problem *problem)
     return embeddings_read_common(c, "inputs", problem);
 }
 
-/* By default vectors are raw, as in text-embeddings-inference, except those of models that were
- * trained for comparing them. */
+/* By default vectors are not normalized, as in text-embeddings-inference. Models that were trained
+ * to compare vectors of tokens keep their own default. */
 static int embed_all_prepare(struct call *c, struct problem *problem)
 {
     if (c->params.normalize == INF_NORMALIZE_MODEL &&
@@ -138,7 +140,6 @@ static int embed_all_answer(struct call *c)
 const struct endpoint endpoint_embed_all = {
     .fields = embed_all_fields,
     .kind = INF_EMBED_ROWS,
-    .tei = true,
     .read = embed_all_read,
     .prepare = embed_all_prepare,
     .answer = embed_all_answer,

@@ -2,10 +2,10 @@
 /*
  * Forwards requests to services, and their answers to clients.
  *
- * Answers with status 200 are streamed, no faster than the client reads; others are short and
- * forwarded in one piece. A stream of events must end with [DONE]. If it does not, because of a
- * crash or an error, the client gets an error event (unless the service sent one) and a broken
- * transfer.
+ * Answers with status 200 are streamed, no faster than the client reads; other answers are short
+ * and forwarded in one piece. Whether an answer is complete follows from HTTP alone. If a stream of
+ * events is incomplete, because of a crash or an error, the client gets an error event in the
+ * format of its API (unless the service sent one) and a broken transfer.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +13,6 @@
 
 #include "common/config/config.h"
 #include "common/http/api-error.h"
-#include "common/http/sse.h"
 #include "common/service/service.h"
 #include "common/wire/session-id.h"
 #include "core/clock.h"
@@ -22,9 +21,9 @@
 
 #define FORWARD_WINDOW   ((size_t)256 * 1024)
 #define FORWARD_MAX_BODY ((size_t)4 * 1024 * 1024)
-/* A service that answered runs at least for its idle timeout, less this margin. */
+/* After an answer, a service keeps running for at least its idle timeout minus this margin. */
 #define FORWARD_MARGIN_USEC (2 * 1000000u)
-/* Services answer status requests at once; after this time they count as failed. */
+/* Services answer /health and /metrics at once; a call that takes longer than this has failed. */
 #define FORWARD_ASK_USEC (10 * 1000000u)
 
 static void forward_mark_awake(struct gw_request *r)
@@ -52,7 +51,7 @@ static void forward_head(void *user, int status, const struct http_header *heade
     uint64_t length = UINT64_MAX;
 
     gw_liveness_leave(r);
-    /* The service has the body, and there will be no retry. */
+    /* The call does not need the body any more: it is not retried after the head of an answer. */
     if (!r->answered)
         http_request_drop_body(r->http);
     r->status = status;
@@ -74,36 +73,10 @@ static void forward_head(void *user, int status, const struct http_header *heade
     if (r->answered || status != 200 || http_text_is(http_request_method(r->http), "HEAD"))
         return;
     r->streaming = true;
-    r->is_sse = text_starts_with(r->type, "text/event-stream");
+    if (text_starts_with(r->type, "text/event-stream") ||
+        text_starts_with(r->type, "application/x-ndjson"))
+        r->watch.shape = http_request_errors(r->http);
     http_response_begin(r->http, r->type[0] ? r->type : NULL, length);
-}
-
-static void forward_keep_tail(struct gw_request *r, const char *data, size_t len)
-{
-    static const char error[] = "data: {\"error\":";
-
-    if (memmem(data, len, error, sizeof(error) - 1))
-        r->sse_failed = true;
-    if (len >= sizeof(r->tail)) {
-        memcpy(r->tail, data + len - sizeof(r->tail), sizeof(r->tail));
-        r->n_tail = sizeof(r->tail);
-        return;
-    }
-    if (r->n_tail + len > sizeof(r->tail)) {
-        const size_t drop = r->n_tail + len - sizeof(r->tail);
-
-        memmove(r->tail, r->tail + drop, r->n_tail - drop);
-        r->n_tail -= drop;
-    }
-    memcpy(r->tail + r->n_tail, data, len);
-    r->n_tail += len;
-}
-
-static bool forward_tail_is(const struct gw_request *r, const char *end)
-{
-    const size_t len = strlen(end);
-
-    return r->n_tail >= len && memcmp(r->tail + r->n_tail - len, end, len) == 0;
 }
 
 static void forward_body(void *user, const char *data, size_t len)
@@ -115,10 +88,9 @@ static void forward_body(void *user, const char *data, size_t len)
             str_append(&r->body, data, len);
         return;
     }
-    if (r->is_sse)
-        forward_keep_tail(r, data, len);
+    stream_watch_feed(&r->watch, data, len);
     if (http_response_write(r->http, data, len) < 0) {
-        /* This may end the request, and with it this call. */
+        /* http_response_abort() may end the request, and with it this call. */
         http_response_abort(r->http, NULL, 0);
         return;
     }
@@ -126,11 +98,14 @@ static void forward_body(void *user, const char *data, size_t len)
         http_call_pause(r->call);
 }
 
-static void forward_break(struct gw_request *r, const char *message)
+static void forward_break(struct gw_request *r)
 {
+    static const struct api_error error = {502, "service_failed", NULL,
+                                           "The service ended in the middle of its answer."};
+
     r->note = "answer broken off";
-    if (r->is_sse && !r->sse_failed && (!r->n_tail || forward_tail_is(r, "\n\n")))
-        sse_fail(r->http, 502, "service_failed", message);
+    if (stream_watch_takes_error(&r->watch))
+        api_error_break(r->http, &error);
     else
         http_response_abort(r->http, NULL, 0);
 }
@@ -159,9 +134,9 @@ static void forward_refuse(struct gw_request *r, enum http_call_result result, i
     } else if (error == ENOENT && row->package) {
         r->note = "service not installed";
         api_error_send(r->http, 501, "service_not_installed", NULL, 0,
-                       "The %s service is not installed here: it is in the package %s. If that is "
-                       "installed, `sconce doctor` on the server tells why the service has no "
-                       "socket.",
+                       "The %s service is not installed here: it is in the package %s. If this "
+                       "package is installed, `sconce doctor` on the server tells why the service "
+                       "has no socket.",
                        name, row->package);
     } else {
         r->note = "service unreachable";
@@ -202,9 +177,7 @@ static void forward_end(void *user, enum http_call_result result, int error)
         r->answered(r);
     } else if (r->streaming) {
         if (result != HTTP_CALL_DONE)
-            forward_break(r, "The service ended in the middle of its answer.");
-        else if (r->is_sse && !forward_tail_is(r, "data: [DONE]\n\n"))
-            forward_break(r, "The answer ended early.");
+            forward_break(r);
         else
             http_response_end(r->http);
     } else if (result == HTTP_CALL_DONE) {

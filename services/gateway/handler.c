@@ -3,7 +3,7 @@
  * Handles requests: checks CORS, key, route, method and right, in this order.
  *
  * All checks run when the head is complete, so the body of a refused request is not read.
- * The routes of a service are in its routes.h, which the service reads too.
+ * The routes of each service are in its routes.h, from which the service also makes its table.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -27,6 +27,7 @@ struct gw_route {
     unsigned methods;
     unsigned right;                       /* enum right; 0: none, so no key is needed */
     bool is_prefix;                       /* a longer path is required */
+    const struct error_shape *errors;     /* NULL: OpenAI's */
     void (*handle)(struct gw_request *r); /* NULL: forwarded to the service */
 };
 
@@ -35,8 +36,8 @@ static const struct gw_route own_routes[] = {
     {"/metrics", METHOD_GET, RIGHT_OBSERVE, .handle = gw_metrics},
 };
 
-#define ROUTE_ROW(method, path, right, match, handler)                                             \
-    {path, METHOD_##method, RIGHT_##right, .is_prefix = ROUTE_##match},
+#define ROUTE_ROW(method, path, right, match, api, handler)                                        \
+    {path, METHOD_##method, RIGHT_##right, .is_prefix = ROUTE_##match, .errors = &errors_##api},
 #define ROUTE_ROWS(name, NAME, ROUTES)                                                             \
     static const struct gw_route name##_routes[] = {ROUTES(ROUTE_ROW)};
 SERVICE_ROUTES(ROUTE_ROWS)
@@ -61,7 +62,8 @@ static const struct gw_route *route_find_in(const struct gw_route *rows, size_t 
     return NULL;
 }
 
-/* *ret_target is the service of the route, where the gateway does not answer itself. */
+/* Finds the route of @path, or NULL. *ret_target is set to the service of the route, unless the
+ * gateway itself answers. */
 static const struct gw_route *route_find(struct http_text path, enum service_backend *ret_target)
 {
     for (unsigned i = 0; i < N_BACKENDS; i++) {
@@ -137,8 +139,8 @@ static void request_refuse(struct gw_request *r, enum gw_auth auth)
     r->gateway->n_unauthorized++;
     if (auth == GW_AUTH_FOREIGN) {
         api_error_send(r->http, 403, "origin_not_allowed", NULL, 0,
-                       "Pages of this origin are not allowed; gateway.cors_origins lists those "
-                       "that may.");
+                       "Pages of this origin are not allowed; gateway.cors_origins lists the "
+                       "allowed origins.");
         return;
     }
     http_response_header(r->http, "www-authenticate", "Bearer", 6);
@@ -191,6 +193,8 @@ static void request_check(struct gw_request *r)
     const struct gw_route *route = route_find(path, &r->target);
     const unsigned right = route ? route_right(route, r) : 0;
 
+    if (route)
+        http_request_set_errors(r->http, route->errors);
     if (!route || right) {
         const enum gw_auth auth = gw_auth_check(r->gateway, r->http, &r->access);
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * /health and /metrics
+ * Answers /health and /metrics.
  *
- * Neither starts a service: /health covers only the gateway unless the query has ?deep=1, and
- * metrics of a service are included only while it is known to be running.
+ * /health reports only the gateway, unless the query has deep=1, which asks all services and
+ * thereby starts them. /metrics starts no service: it has the metrics of the gateway and of
+ * services that are known to be running.
  */
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +39,7 @@ static void health_end(struct gw_request *r)
 
 static void health_ask(struct gw_request *r, enum service_backend target);
 
-/* Adds the result of one service; then requests the next. */
+/* Adds the answer of one service to the report; then asks the next service. */
 static void health_answer(struct gw_request *r)
 {
     const bool missing = r->is_absent && service_backends[r->target]->package;
@@ -90,7 +91,7 @@ static void metrics_services(const struct gw_request *r, struct str *out)
     char labels[64];
 
     metrics_head(out, "sconce_gateway_service_failures_total", "counter",
-                 "Failed calls of services, by kind of failure.");
+                 "Failed calls to services, by kind of failure.");
     for (unsigned i = 0; i < N_BACKENDS; i++)
         for (unsigned k = 0; k < GW_N_FAILURES; k++) {
             snprintf(labels, sizeof(labels), "service=\"%s\",kind=\"%s\"",
@@ -98,7 +99,8 @@ static void metrics_services(const struct gw_request *r, struct str *out)
             metrics_sample(out, "sconce_gateway_service_failures_total", labels,
                            (double)gateway->n_failures[i][k]);
         }
-    metrics_head(out, "sconce_gateway_service_calls_active", "gauge", "Running calls of services.");
+    metrics_head(out, "sconce_gateway_service_calls_active", "gauge",
+                 "Calls to services in progress.");
     for (unsigned i = 0; i < N_BACKENDS; i++) {
         snprintf(labels, sizeof(labels), "service=\"%s\"", service_backends[i]->name);
         metrics_sample(out, "sconce_gateway_service_calls_active", labels, gateway->n_forwarded[i]);
@@ -136,8 +138,8 @@ static void metrics_write(const struct gw_request *r, struct str *out)
     metrics_process(out, "sconce_gateway");
 }
 
-/* Requests the metrics of running services, from @target on. At the end they are appended to the
- * gateway's. */
+/* Requests the metrics of running services one after the other, from @target on. When all services
+ * have answered, answers the client with the gateway's metrics and those of the services. */
 static void metrics_ask(struct gw_request *r, unsigned target);
 
 static void metrics_answer(struct gw_request *r)

@@ -141,6 +141,8 @@ static void host_handle(void *data, struct http_request *request)
 
     while (route < end && !path_matches(path, route))
         route++;
+    if (route < end)
+        http_request_set_errors(request, route->errors);
     if (route == end) {
         api_error_send(request, 404, "unknown_url", NULL, 0, "Unknown request URL: %.*s %.*s.",
                        (int)MIN(method.len, 16u), method.data, (int)MIN(path.len, 200u), path.data);
@@ -158,7 +160,7 @@ static void host_handle(void *data, struct http_request *request)
 
 /* --- the process --- */
 
-/* Without a seed, jansson would open /dev/urandom. */
+/* Returns a seed for jansson's hash tables. Without a seed, jansson would open /dev/urandom. */
 static size_t random_seed(void)
 {
     size_t seed = 0;
@@ -245,8 +247,8 @@ static void host_stop(struct model_host *host)
 {
     residents_stop(&host->residents);
     host->preparers = jobs_free(host->preparers);
-    /* Connections end first, and their requests with them. Then no request refers to a model any
-     * more, and the models end. */
+    /* Closing the connections ends their requests. After that no request refers to a model, so the
+     * models can be freed. */
     if (host->service)
         http_server_close(service_server(host->service));
     if (host->params.stop)
@@ -268,7 +270,7 @@ int model_host_run(struct model_host *host, const struct model_host_params *para
     /* If the file of one model is truncated, requests to other models must go on. */
     r = inf_files_guard();
     if (r < 0)
-        err_set(&err, -r, "no handler for lost files: %s", strerror(-r));
+        err_set(&err, -r, "cannot handle model files that are cut short: %s", strerror(-r));
     else
         r = host_open(host, options, &err);
     if (r < 0)

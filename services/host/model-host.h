@@ -2,17 +2,19 @@
 #pragma once
 
 /*
- * The host: the parts that services with models share, whatever their models are for
+ * The host is the part that all services with models share, whatever the models do.
  *
- * One loop thread owns all objects. Other threads: the one that loads models (residents.h), several
- * that prepare requests, and those of the models. The structure of a service begins with a struct
- * model_host, so functions that get the host can convert it.
+ * The thread of the event loop owns all objects. Other threads open and load models (residents.h),
+ * prepare requests, and compute. The structure of a service begins with a struct model_host, so
+ * functions that get the host can convert the pointer to that structure.
  *
- * Work whose duration depends on a request, such as templates and tokenizing, is done by preparers.
- * Each model has separate lanes there, so slow requests to one model delay no other model.
+ * Work whose duration depends on a request, such as rendering templates and tokenizing, is done by
+ * threads, the preparers. Each model has its own lanes in the queue of the preparers, so slow
+ * requests to one model delay no other model.
  */
 
 #include "common/config/service-table.h"
+#include "common/http/error-shape.h"
 #include "common/service/metrics.h"
 #include "host/residents.h"
 
@@ -23,18 +25,20 @@ struct model_request;
 struct models;
 struct options;
 
-/* An endpoint: a path that needs a model, or a function that answers at once. */
+/* Maps a path to an endpoint, which needs a model, or to a function that answers at once. */
 struct model_route {
     const char *method, *path;
     bool is_prefix;
-    const void *endpoint; /* for params.begin; NULL: `answer` */
-    /* Such requests do not restart the idle timeout: monitoring must not keep models in memory. */
+    const struct error_shape *errors; /* NULL: OpenAI's */
+    const void *endpoint;             /* for params.begin; NULL: `answer` */
+    /* Answers at once. Such requests do not restart the idle timeout: monitoring must not keep
+     * models in memory. */
     void (*answer)(struct model_host *host, struct http_request *request);
 };
 
-/* A row of such a table, of a row of a service's routes.h. */
-#define MODEL_ROUTE(method, path, right, match, handler)                                           \
-    {#method, path, .is_prefix = ROUTE_##match, handler},
+/* Makes a struct model_route from a row of a service's routes.h. */
+#define MODEL_ROUTE(method, path, right, match, api, handler)                                      \
+    {#method, path, .is_prefix = ROUTE_##match, .errors = &errors_##api, handler},
 
 struct model_host_params {
     const char *name; /* "chat"; static, like everything that this structure points to */
@@ -51,8 +55,8 @@ struct model_host_params {
     void (*status)(void *host, char *text, size_t size);
     /* Begins a request to @endpoint. */
     void (*begin)(struct model_host *host, const void *endpoint, struct http_request *request);
-    /* `start` starts further parts, after the loop exists. `stop` ends them, after all requests and
-     * before models are freed. May be NULL. */
+    /* `start` starts further parts of the service when the loop exists. `stop` ends these parts
+     * when all requests have ended, before models are freed. Both may be NULL. */
     int (*start)(struct model_host *host);
     void (*stop)(struct model_host *host);
 };
@@ -63,8 +67,8 @@ struct model_host {
     struct service *service;
     struct loop *loop;
     struct jobs *preparers;           /* NULL: there are none */
-    struct job_lane reading;          /* their lane for bodies that are too large for the loop */
-    struct models *models;            /* the last scan */
+    struct job_lane reading;          /* the preparers' lane for reading large bodies */
+    struct models *models;            /* the list of the last scan */
     uint64_t scanned_usec, scan_usec; /* when the list was read, and how long that took */
     struct residents residents;
     struct model_request *requests;
@@ -76,7 +80,8 @@ struct model_host {
     bool expired; /* the drain timeout after SIGTERM is over */
 };
 
-/* Serves until idle or terminated; call it after confine_start(). Returns the exit status. */
+/* Serves until the service is idle or terminated; call it after confine_start(). Returns the exit
+ * status. */
 int model_host_run(struct model_host *host, const struct model_host_params *params,
                    const struct options *options);
 
@@ -89,26 +94,28 @@ const struct models *model_host_look(struct model_host *host, const char *name);
 const struct models *model_host_list(struct model_host *host, const char *name,
                                      struct problem *problem);
 
-/* Whether @name is a model that cannot be used (models_find_broken()); if so, fills the problem. */
+/* Returns whether @name is a model that cannot be used (models_find_broken()), and fills in the
+ * problem if so. */
 bool model_host_is_broken(const struct models *models, const char *name, struct problem *problem);
 
 /* model-report.c */
 
-/* Writes the answer of /health without its end. The caller appends more, beginning with a comma,
- * and model_host_send_health() sends it. */
+/* Writes the answer of /health without the closing brace. The caller appends further fields,
+ * beginning with a comma, and the brace; then model_host_send_health() sends the answer. */
 void model_host_put_health(struct model_host *host, struct str *out);
 void model_host_send_health(struct model_host *host, struct http_request *request,
                             const struct str *out);
 
-/* Largest size of the structure that `stats` of the residents writes. */
+/* Largest size in bytes of the structure that residents_ops.stats fills. */
 #define MODEL_STATS_MAX 512
-/* A metric of each model: a field of that structure. */
+/* Describes a metric of each loaded model. Its value is a field of the structure that
+ * residents_ops.stats fills. */
 struct model_metric {
     const char *name, *type, *help;
     size_t offset;
     enum { MODEL_METRIC_U64, MODEL_METRIC_U32, MODEL_METRIC_DOUBLE } kind;
 };
-/* Offset and kind of a field of `struct s`. */
+/* Makes the initializers of offset and kind for a field of `struct s`. */
 #define MODEL_METRIC(s, field)                                                                     \
     offsetof(struct s, field), _Generic(((struct s *)NULL)->field, uint64_t                        \
                                         : MODEL_METRIC_U64, uint32_t                               \
@@ -116,6 +123,6 @@ struct model_metric {
                                         : MODEL_METRIC_DOUBLE)
 void model_host_put_metrics(const struct model_host *host, const struct model_metric *metrics,
                             size_t n, struct str *out);
-/* Writes counters that all services have: requests, models, connections, memory. Names begin with
- * @prefix. */
+/* Writes the metrics that all services with models have: requests, models, connections, memory.
+ * Their names begin with @prefix. */
 void model_host_put_counters(const struct model_host *host, const char *prefix, struct str *out);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests that need a model
+ * Leads requests that need a model from their arrival to their end.
  *
- * The state of a request follows from what it holds: a waiter, a resident, and what the service
- * adds.
+ * No field stores the state of a request. A request with a waiter waits for its model, and a
+ * request with a resident uses it; the service's structure may show more.
  */
 #include "host/model-request.h"
 
@@ -11,16 +11,16 @@
 #include <stdio.h>
 
 #include "common/http/access-line.h"
+#include "common/http/api-error.h"
 #include "common/http/http.h"
-#include "common/http/sse.h"
 #include "common/service/service.h"
 #include "core/clock.h"
 #include "host/model-host.h"
 
-/* If loading a model takes longer, waiting requests are refused. */
+/* If loading a model takes longer than this, waiting requests are refused. */
 #define REQUEST_LOAD_USEC (120 * 1000000u)
 #define REQUEST_TICK_USEC (5 * 1000000u)
-/* Larger bodies are read on a thread beside the loop. */
+/* Larger bodies, in bytes, are read by a preparer thread, so that they do not delay the loop. */
 #define REQUEST_SMALL_BODY 16384u
 
 static void request_link(struct model_request *request)
@@ -101,12 +101,14 @@ void model_request_refuse(struct model_request *request, const struct problem *p
     request->ops->cancel(request);
     if (!request->http)
         return;
-    /* `done` may be called at once and must not free what the caller still uses. */
+    /* Sending the error may call request_on_done() at once, which must not free the request while
+     * the caller uses it. */
     model_request_ref(request);
-    if (request->ops->refuse)
-        request->ops->refuse(request, problem);
-    else if (request->streaming)
-        sse_fail(request->http, problem->status, problem->code, problem->message);
+    if (request->streaming)
+        api_error_break(request->http,
+                        &(struct api_error){problem->status, problem->code,
+                                            problem->param[0] ? problem->param : NULL,
+                                            problem->message});
     else
         problem_send(problem, request->http);
     model_request_unref(request);
@@ -139,7 +141,7 @@ void model_request_stale(struct model_request *request)
     resident_drop(resident, err.text);
     model_request_fail(
         request, 503, "model_changed",
-        "The model '%s' changed while it was in use: %s. It is being loaded again; try "
+        "The model '%s' changed while it was in use: %s. The next request loads it again; try "
         "again.",
         resident->name, err.text);
 }
@@ -183,7 +185,7 @@ static void request_on_ready(struct resident_waiter *waiter, struct resident *re
     request->ops->ready(request);
 }
 
-/* --- work beside the loop --- */
+/* --- work on preparer threads --- */
 
 static struct model_request *request_of(struct job *job)
 {
@@ -236,12 +238,12 @@ void model_request_read(struct model_request *request,
     const struct http_text body = http_request_body(request->http);
 
     request->lane = body.len > REQUEST_SMALL_BODY ? RESIDENT_LARGE : RESIDENT_SMALL;
-    if (request->lane == RESIDENT_SMALL) {
+    if (request->lane == RESIDENT_SMALL || !request->host->preparers) {
         read(request, body);
         then(request);
         return;
     }
-    /* The request body is freed when its client leaves, so it is copied. */
+    /* The HTTP request frees the body when the client leaves, so the job gets a copy. */
     if (str_append(&request->body, body.data, body.len) < 0) {
         model_request_fail(request, 503, "out_of_memory", "Out of memory.");
         return;

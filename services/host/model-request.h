@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * An API request that needs a model, from its arrival to its last byte
+ * Struct model_request is an API request that needs a model, from its arrival to its last byte.
  *
- * The structure of a service begins with a struct model_request. Everything that may still call it
- * holds a reference: the HTTP request, the engine, a job. When the client leaves, all work for it
- * is canceled at once. A request ends once: with an answer (`ended`) or an error (`failed`).
+ * Each service has its own structure for requests, which begins with a struct model_request. The
+ * HTTP request, the engine and a job each hold a reference to the request while they may call its
+ * functions. When the client leaves, all work for the request is canceled at once. A request ends
+ * once, either with an answer (`ended`) or with an error (`failed`).
  */
 
 #include <stdatomic.h>
@@ -21,12 +22,10 @@ struct model_request;
 
 struct model_request_ops {
     size_t size; /* of the service's structure; the additional part is zeroed */
-    /* request->resident is held until the request is freed. */
+    /* Called when the model is loaded; request->resident is held until the request is freed. */
     void (*ready)(struct model_request *request);
     /* Cancels the computation for the request; may be called more than once. */
     void (*cancel)(struct model_request *request);
-    /* Sends an error; NULL: in OpenAI's format, within or before a stream. */
-    void (*refuse)(struct model_request *request, const struct problem *problem);
     /* Called every few seconds; may be NULL. */
     void (*tick)(struct model_request *request);
     /* Frees the contents of the service's structure. */
@@ -43,9 +42,9 @@ struct model_request {
     struct resident *resident;
     struct loop_timer timer;
     uint64_t start_usec, deadline_usec;
-    bool streaming; /* sse_begin() was called */
+    bool streaming; /* the answer has begun, and is a stream of events */
     bool ended, failed;
-    enum resident_lane lane; /* depends on the size of its body */
+    enum resident_lane lane; /* chosen by the size of the body */
     struct str body;         /* a copy, while a large body is read */
     struct job job;
     void (*work)(struct model_request *request);
@@ -70,23 +69,25 @@ static inline void model_request_ref(struct model_request *request)
     request->n_refs++;
 }
 void model_request_unref(struct model_request *request);
-/* Reads the body with @read, on the loop or, if it is large, on a thread. Then @then is called on
- * the loop if the client still waits for the answer. @read must not use request->http. */
+/* Reads the body with @read, on the loop or, if the body is large, on a preparer thread. Then @then
+ * is called on the loop if the client still waits for the answer. @read must not use
+ * request->http. */
 void model_request_read(struct model_request *request,
                         void (*read)(struct model_request *request, struct http_text body),
                         void (*then)(struct model_request *request));
-/* Runs @work on a thread, in a lane of the held resident; then as above. Only one at a time. */
+/* Runs @work on a preparer thread, in a lane of the held resident. Then @then is called as by
+ * model_request_read(). A request can have only one job at a time. */
 void model_request_work(struct model_request *request, enum resident_lane lane,
                         void (*work)(struct model_request *request),
                         void (*then)(struct model_request *request));
-/* Whether the client still waits for the answer. */
+/* Returns whether the client still waits for the answer. */
 static inline bool model_request_is_wanted(const struct model_request *request)
 {
     return request->http && !request->failed && !request->ended;
 }
-/* Seconds since it arrived. */
+/* Returns the seconds since the request arrived. */
 double model_request_seconds(const struct model_request *request);
-/* Answers with an error and ends the HTTP request; that cancels everything else. */
+/* Answers with an error, ends the HTTP request and cancels the computation. */
 void model_request_refuse(struct model_request *request, const struct problem *problem);
 void model_request_fail(struct model_request *request, int status, const char *code,
                         const char *format, ...) PRINTF(4, 5);

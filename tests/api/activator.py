@@ -15,7 +15,7 @@ import time
 
 
 class Service:
-    """One service with its sockets; `starts` counts how often it was started."""
+    """Represents one service with its sockets; `starts` counts how often it was started."""
 
     def __init__(self, argv, sockets, env=None, log=None):
         self.argv = argv
@@ -70,7 +70,8 @@ class Service:
         return process.pid if process else None
 
     def wait_pid(self, timeout=10):
-        """The process ID, once the service itself runs instead of the script that starts it."""
+        """Waits until the service itself runs instead of the script that starts it; returns its
+        process ID."""
         end = time.monotonic() + timeout
         while time.monotonic() < end:
             pid = self.pid or 0

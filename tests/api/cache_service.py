@@ -53,7 +53,7 @@ class Cache:
             time.sleep(0.01)
 
     def wait_starts(self, n):
-        """Waits until the activator has counted the starts, which it does with a short delay."""
+        """Waits until the activator has counted the starts; it counts them with a short delay."""
         end = time.monotonic() + 10 * SLOW
         while self.service.starts != n:
             assert time.monotonic() < end

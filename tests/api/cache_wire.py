@@ -15,7 +15,7 @@ HEAD = struct.Struct("<IHHIiII")
 ANSWER = 0x8000
 FOUND = struct.Struct("<2Q")
 STEP = struct.Struct("<5Q")
-# F_ADD_SEALS; seals against shrinking, growing and writing.
+# F_ADD_SEALS, and the seals against shrinking, growing and writing.
 ADD_SEALS, SEALS = 1033, 2 | 4 | 8
 COUNTERS = ("blocks bytes max_bytes free_bytes index_bytes segments clients pending_blocks "
             "pending_bytes found_blocks_total missed_blocks_total found_bytes_total "
@@ -62,7 +62,7 @@ class Answer:
 
 
 class Client:
-    """One connection. `greet=False` sends no hello packet."""
+    """Represents one connection. With `greet=False` the client sends no hello packet."""
 
     def __init__(self, path, greet=True, timeout=20):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -91,7 +91,7 @@ class Client:
                                       array.array("i", fds).tobytes())] if fds else [])
 
     def receive(self):
-        """Receives one packet; None at the end of the connection."""
+        """Receives one packet; returns None at the end of the connection."""
         try:
             data, extra, flags, _ = self.socket.recvmsg(1 << 16, socket.CMSG_SPACE(64 * 4))
         except ConnectionResetError:
@@ -110,7 +110,8 @@ class Client:
         return answer
 
     def put(self, blocks, parent=None, first=0, **where):
-        """@blocks: pairs of a name and bytes. Returns how many were stored, or a negative errno."""
+        """Sends PUT with @blocks, pairs of a name and bytes. Returns how many were stored, or a
+        negative errno."""
         body, offset = b"", 0
         parent = parent or bytes(32)
         for i, (name, data) in enumerate(blocks):
@@ -125,7 +126,8 @@ class Client:
         return answer.status or answer.n
 
     def find(self, wanted, **where):
-        """Returns (size, sum) of the leading blocks of @wanted that exist, or a negative errno."""
+        """Returns (size, checksum) of the leading blocks of @wanted that exist, or a negative
+        errno."""
         answer = self.call(FIND, origin(**where) + b"".join(wanted), len(wanted))
         if answer.status:
             return answer.status

@@ -27,19 +27,19 @@ GATEWAY = BUILD / "services/gateway/sconce-gateway"
 CHAT = BUILD / "services/chat/sconce-chat"
 EMBED = BUILD / "services/embed/sconce-embed"
 AUDIO = BUILD / "services/audio/sconce-audio"
-# Sanitizers slow everything down; time limits are multiplied by this.
+# The tests multiply time limits by this factor, because sanitizers slow everything down.
 SLOW = float(os.environ.get("SCONCE_TEST_SLOW", "1"))
 
 
 def taken(name, args):
-    """The options of @args, each with its value, that the service takes."""
+    """Returns the options of @args, each with its value, that the service takes."""
     pairs = zip(args[::2], args[1::2])
     return [word for pair in pairs if service(name).takes(pair[0]) for word in pair]
 
 
 @pytest.fixture(scope="session")
 def model_dir(tmp_path_factory):
-    """A directory with one model under two names: `tiny` (with a chat template), `plain`
+    """Provides a directory with one model under two names: `tiny` (with a chat template), `plain`
     (without)."""
     if not GATEWAY.exists() or not CHAT.exists():
         pytest.skip("no build in %s (set SCONCE_BUILD)" % BUILD)
@@ -56,7 +56,8 @@ def model_dir(tmp_path_factory):
 
 
 class Suite:
-    """All services together. `url` is the gateway's, `chat_sock` the chat service's own socket."""
+    """Runs all services together. `url` is the gateway's; `chat_sock` is the chat service's own
+    socket."""
 
     def __init__(self, models, gateway="", chat="", args=(), gateway_idle="60s", embed="",
                  audio="", audio_program=None):
@@ -66,7 +67,7 @@ class Suite:
         config = os.path.join(self.dir, "sconce.yaml")
         with open(config, "w") as f:
             f.write("models:\n  directories: [%s]\n  default: tiny\n" % models)
-            # TCP needs no key, as with `sconce serve`, except in tests of endpoints and keys.
+            # As with `sconce serve`, TCP needs no key, except in tests of endpoints and keys.
             if "api_keys" not in gateway and "access" not in gateway:
                 gateway += "  tcp_access: open\n"
             f.write("gateway:\n  idle_timeout: %s\n%s" % (gateway_idle, gateway))
@@ -114,11 +115,13 @@ class Suite:
             return read_all(s)
 
     def observe(self, path):
-        """The body of a GET over the unix socket, where the gateway's own user has all rights."""
+        """Returns the body of a GET over the unix socket, where the gateway's own user has all
+        rights."""
         return get_unix(self.gateway_sock, path)
 
     def metrics(self):
-        """All samples, by name with labels; those of chat come from its own socket."""
+        """Returns all samples, by name with labels. The samples of chat come from chat's own
+        socket."""
         return {**own_metrics(self.gateway_sock), **self.chat_metrics()}
 
     def chat_metrics(self):
@@ -131,7 +134,7 @@ class Suite:
         return own_metrics(self.audio_sock)
 
     def wait_metric(self, name, value, timeout=10):
-        """The seconds until a metric of chat has a value."""
+        """Waits until a metric of chat has a value; returns the seconds that it took."""
         start = time.monotonic()
         while True:
             now = self.chat_metrics().get(name)
@@ -154,7 +157,7 @@ def read_all(s):
 
 
 def get_unix(sock, path):
-    """The body of a GET over a unix socket."""
+    """Returns the body of a GET over a unix socket."""
     with socket.socket(socket.AF_UNIX) as s:
         s.settimeout(60 * SLOW)
         s.connect(sock)
@@ -163,7 +166,7 @@ def get_unix(sock, path):
 
 
 def own_metrics(sock):
-    """The metrics of the service at a unix socket."""
+    """Returns the metrics of the service at a unix socket."""
     return parse_metrics(get_unix(sock, "/metrics"))
 
 

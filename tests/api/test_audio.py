@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transcriptions over HTTP, with the official client where it is installed.
+"""Tests transcriptions over HTTP, with the official client where it is installed.
 
 The transcriber is a stand-in that reports the length of the sound (tests/audio/fake-transcriber.c),
 so tests know the exact text of each segment. The decoder is the real one.
@@ -64,7 +64,7 @@ def form(fields, boundary="XyZ"):
 
 
 def post(suite, fields, path=PATH, timeout=60, headers=None, unix=False):
-    """(status, content type, body)"""
+    """Returns (status, content type, body)."""
     body = fields if isinstance(fields, bytes) else form(fields)
     c = http.client.HTTPConnection("127.0.0.1", suite.port, timeout=timeout * SLOW)
     if unix:
@@ -149,7 +149,7 @@ def test_formats(audio_suite):
                             "00:00:05.000 --> 00:00:07.400\nSegment 1.\n\n")
 
 
-def test_every_container_is_taken(audio_suite):
+def test_every_container_is_accepted(audio_suite):
     for path in sorted(CORPUS.iterdir()):
         answer = post(audio_suite, [("file", (path.name, path.read_bytes()))])
         if path.name == "text":
@@ -201,7 +201,8 @@ def test_fields_are_honoured_or_refused_by_name(audio_suite):
 
 
 def test_silence_is_skipped_where_that_can_be_done(audio_suite, model_dir, tmp_path):
-    """A request for server VAD gets it or an error; chunking "auto" uses it if it is available."""
+    """A request for server VAD gets VAD or an error. Chunking "auto" uses VAD if it is
+    available."""
     server_vad = ("chunking_strategy", '{"type": "server_vad", "prefix_padding_ms": 0}')
     openai_fields = [("chunking_strategy[type]", "server_vad"), ("chunking_strategy[threshold]", "0.6"),
                      ("chunking_strategy[silence_duration_ms]", "500")]
@@ -243,7 +244,7 @@ def test_silence_is_skipped_where_that_can_be_done(audio_suite, model_dir, tmp_p
             suite.close()
 
 
-def test_what_is_wrong_is_named(audio_suite):
+def test_mistakes_in_requests_are_named(audio_suite):
     assert "tiny" not in error(post(audio_suite, [file(1), ("model", "whisper-9")]), 404,
                                "model_not_found", "model").split("Installed")[0]
     error(post(audio_suite, [("model", "tiny")]), 400, "missing_field", "file")
@@ -276,7 +277,7 @@ def test_a_stream_that_fails_has_no_end(audio_suite):
     assert body.endswith(b"data: [DONE]\n\n")
 
 
-def test_a_full_queue_is_told(audio_suite):
+def test_a_full_queue_is_reported(audio_suite):
     def ask(_):
         c = http.client.HTTPConnection("127.0.0.1", audio_suite.port, timeout=60 * SLOW)
         c.request("POST", PATH, form([file(1), ("prompt", "wait 300")]),
@@ -329,7 +330,7 @@ def test_health_and_metrics(audio_suite):
 
 
 def test_a_thousand_broken_files(audio_suite, capsys):
-    """Every random body gets an answer, rejected ones with an error code, and the service
+    """Every random body gets an answer, a rejected body gets an error code, and the service
     survives."""
     import random
     rng = random.Random(3)
@@ -370,7 +371,7 @@ def test_a_thousand_broken_files(audio_suite, capsys):
 
 
 def test_with_a_model(tmp_path):
-    """The real service with a tiny random Whisper model in both of its file formats."""
+    """Tests the real service with a tiny random Whisper model, in both file formats of Whisper."""
     golden = ROOT / "tests/golden/audio/whisper"
     shutil.copytree(golden, tmp_path / "models/random")
     shutil.copy(golden / "ggml.bin", tmp_path / "models/ggml-random.bin")
@@ -454,7 +455,7 @@ def test_without_a_model_it_says_what_to_do(tmp_path):
         check_log(suite.close())
 
 
-def test_draining_answers_what_runs(model_dir):
+def test_draining_answers_running_requests(model_dir):
     suite = Suite(model_dir, audio_program=FAKE)
     try:
         assert post(suite, [file(1), ("model", "tiny")])[0] == 200
@@ -465,7 +466,7 @@ def test_draining_answers_what_runs(model_dir):
         time.sleep(0.4)
         pid = suite.audio.pid
         [decoder] = open("/proc/%d/task/%d/children" % (pid, pid)).read().split()
-        os.kill(int(decoder), 15)  # systemd sends SIGTERM to all processes of a unit
+        os.kill(int(decoder), 15)  # as systemd does to all processes of a unit
         os.kill(pid, 15)
         thread.join()
         assert answers[0][0] == 200

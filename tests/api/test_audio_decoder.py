@@ -2,8 +2,8 @@
 """Tests the decoder process of the audio service, confined as in production, through the service's
 code.
 
-Its samples are compared with ffmpeg's output in the format that Whisper's reference implementation
-uses: 16 kHz, mono, 16 bits.
+The decoder's samples are compared with ffmpeg's output in the format that Whisper's reference
+implementation uses: 16 kHz, mono, 16 bits.
 """
 import array
 import concurrent.futures
@@ -66,7 +66,7 @@ def ffmpeg(*args):
 
 @pytest.fixture(scope="module")
 def speech(tmp_path_factory):
-    """A few seconds of speech, or a synthetic signal if there is no recording."""
+    """Provides a few seconds of speech, or a synthetic signal if there is no recording."""
     source = DATA / "speech/jfk.wav"
     path = tmp_path_factory.mktemp("speech") / "speech.wav"
     if source.exists():
@@ -90,7 +90,8 @@ def containers(speech, tmp_path_factory):
 
 
 def decode(files, *options, limit=60):
-    """The results of decode-files for each file: outcome, result, format, codec, samples."""
+    """Returns the results of decode-files for each file: outcome, result, format, codec,
+    samples."""
     out = subprocess.run([str(FILES), *map(str, options), str(DECODER), *map(str, files)],
                          capture_output=True, text=True, timeout=limit * SLOW)
     assert out.returncode == 0, out.stderr
@@ -116,7 +117,7 @@ def test_every_container_sounds_as_ffmpeg_has_it(containers, tmp_path, capsys):
     assert {k: v for k, v in worst.items() if v > TOLERANCE} == {}
 
 
-def test_pictures_and_films_beside_the_sound_are_left_alone(speech, tmp_path):
+def test_pictures_and_films_beside_the_sound_are_ignored(speech, tmp_path):
     film = tmp_path / "film.mkv"
     ffmpeg("-f", "lavfi", "-i", "testsrc=d=1:s=64x64:r=5", "-i", speech, "-c:v", "mpeg4", "-c:a",
            "flac", film)
@@ -133,7 +134,7 @@ def test_pictures_and_films_beside_the_sound_are_left_alone(speech, tmp_path):
     assert said[2] == ("told", "no-audio", "mov", "-", 0)
 
 
-def test_what_is_no_sound_is_named(speech, tmp_path):
+def test_files_without_sound_are_named(speech, tmp_path):
     files = {"empty": b"", "text": b"Hello, this is not sound at all.\n" * 99,
              "playlist": b"#EXTM3U\n#EXTINF:1\nfile:///etc/passwd\n",
              "concat": b"ffconcat version 1.0\nfile /etc/passwd\n",
@@ -144,7 +145,7 @@ def test_what_is_no_sound_is_named(speech, tmp_path):
     codec = tmp_path / "tta.mka"
     ffmpeg("-i", speech, "-c:a", "tta", codec)
     said = decode([tmp_path / name for name in files] + [codec])
-    # An empty file cannot be mapped, so the service rejects it without the decoder.
+    # An empty file cannot be mapped. The service itself rejects empty files, without the decoder.
     assert said[0][0] == "crashed"
     for name, result in list(zip(files, said))[1:6]:
         assert result == ("told", "unknown", "-", "-", 0), name
@@ -159,7 +160,7 @@ def test_a_limit_of_seconds(containers):
         assert (outcome, result) == ("told", "too-long") and samples <= 3 * 16000
 
 
-def test_a_stream_that_is_cut_is_heard_as_far_as_it_goes(containers, tmp_path):
+def test_a_truncated_stream_is_decoded_as_far_as_it_goes(containers, tmp_path):
     whole = [containers / name for name in ("opus.ogg", "mp3.mp3", "aac.aac", "flac.flac", "pcm.wav")]
     cut = []
     for path in whole:
@@ -172,14 +173,15 @@ def test_a_stream_that_is_cut_is_heard_as_far_as_it_goes(containers, tmp_path):
 
 
 def ffmpeg_takes(path):
-    """Whether ffmpeg decodes a file to sound and reports success."""
+    """Returns whether ffmpeg decodes a file to sound and reports success."""
     done = subprocess.run(["ffmpeg", "-v", "quiet", "-nostdin", "-i", str(path), "-f", "s16le",
                            "-ac", "1", "-ar", "16000", "-"], capture_output=True)
     return done.returncode == 0 and len(done.stdout) > 0
 
 
 def test_a_file_is_broken_when_more_than_two_packets_in_three_are(speech, tmp_path):
-    """Compared with ffmpeg. The packets are FLAC's, each of which begins with its own sync mark."""
+    """Compares the decoder's decision with ffmpeg's. The files are FLAC, whose packets each begin
+    with a sync mark."""
     whole = tmp_path / "whole.mka"
     ffmpeg("-i", speech, "-c:a", "flac", "-frame_size", 576, "-f", "matroska", whole)
     data = whole.read_bytes()
@@ -245,13 +247,13 @@ def test_a_thousand_broken_files(containers, speech, tmp_path, capsys):
     with capsys.disabled():
         print("\n%s in %.1f s" % (counts, took), end=" ")
     assert "lost" not in counts and "slow" not in counts
-    # Every seventh file is compared with ffmpeg, which searches further for the start of a stream
-    # and demands more of its headers.
+    # Every seventh file is compared with ffmpeg. ffmpeg searches further for the start of a stream
+    # and is stricter about headers, so a few results differ.
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         theirs = list(pool.map(ffmpeg_takes, files[::7]))
     differ = sum((s[:2] == ("told", "ok")) != t for s, t in zip(said[:-1:7], theirs))
     with capsys.disabled():
-        print("%d of %d otherwise than ffmpeg" % (differ, len(theirs)), end=" ")
+        print("%d of %d results differ from ffmpeg's" % (differ, len(theirs)), end=" ")
     assert differ <= 0.03 * len(theirs)
     assert said[-1] == ("told", "ok", "wav", "pcm_s16le", 16000)
 
@@ -262,7 +264,7 @@ def children(pid):
 
 @pytest.fixture
 def resting(containers):
-    """A decoder whose child waits for a reader of its samples: (tool, decoder, child)."""
+    """Provides a decoder whose child waits for a reader of its samples: (tool, decoder, child)."""
     tool = subprocess.Popen([str(FILES), "-w", str(DECODER), str(containers / "mp3.mp3"),
                              str(containers / "pcm.wav")], stdout=subprocess.PIPE, text=True)
     try:
@@ -275,7 +277,7 @@ def resting(containers):
                 break
             time.sleep(0.02)
         else:
-            pytest.skip("what children wait for is not shown here")
+            pytest.skip("this system does not show what a process waits for")
         yield tool, decoders[0], child[0]
     finally:
         tool.kill()
@@ -300,11 +302,12 @@ def test_a_child_has_nothing_but_its_pipe(resting):
     try:
         links = os.listdir("/proc/%d/fd" % child)
     except PermissionError:
-        pytest.skip("the descriptors of confined processes may be seen by root alone")
+        pytest.skip("only root may see the descriptors of confined processes")
     targets = [os.readlink("/proc/%d/fd/%s" % (child, fd)) for fd in links]
     assert [t for t in targets if t != "/dev/null"] == [t for t in targets if "pipe:" in t]
     assert sum("pipe:" in t for t in targets) == 1
-    # Builds with sanitizers are not confined; tests/policy checks the system calls of the others.
+    # Builds with sanitizers are not confined. For other builds, tests/policy checks the system
+    # calls.
     filters = n_filters(child) - n_filters(os.getpid())
     assert filters in (0, 2)
     if filters:
@@ -323,7 +326,8 @@ def test_a_child_that_is_killed_is_one_failed_file(resting):
 
 def test_children_and_decoder_end_with_the_service(resting):
     tool, decoder, child = resting
-    os.kill(decoder, signal.SIGTERM)  # systemd signals a whole unit; the decoder ignores it
+    # systemd sends SIGTERM to a whole unit, but the decoder ignores it.
+    os.kill(decoder, signal.SIGTERM)
     time.sleep(0.1)
     assert os.path.exists("/proc/%d" % decoder)
     tool.kill()
@@ -331,7 +335,7 @@ def test_children_and_decoder_end_with_the_service(resting):
     assert gone(child) and gone(decoder)
 
 
-def test_a_decoder_that_dies_is_told(resting):
+def test_a_decoder_that_dies_is_reported(resting):
     tool, decoder, _ = resting
     os.kill(decoder, signal.SIGKILL)
     assert tool.stdout.readline().split()[:2] == ["0", "lost"]

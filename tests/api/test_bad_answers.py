@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A backend that answers with invalid HTTP: the client gets an error, and the gateway goes on."""
+"""Tests a backend that answers with invalid HTTP: the client gets an error, and the gateway goes
+on."""
 import http.client
 import json
 import os
@@ -22,8 +23,8 @@ HEALTH = b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
 
 class Liar:
-    """A chat service that sends the same bytes on each connection after it has read a request head.
-    It then closes the connection, unless told to keep it open."""
+    """A fake chat service: on each connection it reads a request head and sends the same bytes. It
+    then closes the connection, unless the test tells it to keep the connection open."""
 
     def __init__(self, path):
         self.listener = listen_unix(path)
@@ -113,7 +114,7 @@ def check_alive(suite):
     b"\r\n\r\n" + OK + b"Content-Length: 2\r\n\r\n{}",
     b"\x00\x01\x02\x03\r\n\r\n",
 ])
-def test_a_bad_head_is_told_and_survived(lying, answer):
+def test_a_bad_head_is_reported_and_survived(lying, answer):
     suite, liar = lying
     liar.answer = answer
     before = failures(suite, "malformed")
@@ -162,7 +163,7 @@ def test_odd_answers_pass(lying, answer, status, body):
     check_alive(suite)
 
 
-def test_what_comes_behind_an_answer_is_nobodys(lying):
+def test_bytes_after_an_answer_reach_no_client(lying):
     """A kept-alive connection with an unread second answer is not reused."""
     suite, liar = lying
     liar.keep = True

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Large and odd bodies: their memory use is bounded, and a NUL character does not end a name."""
+"""Tests large and odd bodies: their memory use is bounded, and a NUL character does not end a
+name."""
 import http.client
 import json
 import threading
@@ -10,7 +11,7 @@ import pytest
 from conftest import ROOT, SLOW, Suite, check_log, own_metrics
 
 MIB = 1 << 20
-BODY = 16 * MIB - 400  # the largest body that the gateway passes, less the text around the content
+BODY = 16 * MIB - 400  # the largest body that passes the gateway, minus the text around the content
 PEAK = 256 * MIB       # the most memory for one request, as docs/security.md says
 CHAT = b'{"model":"tiny","messages":[{"role":"user","content":"%s"%s}]%s}'
 VALUES = b"{}," * (BODY // 3) + b"{}"
@@ -35,7 +36,7 @@ BODIES = {
                   arguments(BODY), "too_many_values"),
     "ids": ("/v1/completions", b'{"model":"tiny","prompt":[%s1]}' % (b"1," * (BODY // 2)),
             "too_many_values"),
-    # Text that cannot fit the context is not tokenized.
+    # The service does not tokenize text that cannot fit the context.
     "text": ("/v1/chat/completions", CHAT % (b"some words " * (BODY // 11), b"", b""),
              "context_length_exceeded"),
     "digits": ("/v1/chat/completions", CHAT % (b"1" * BODY, b"", b""), "context_length_exceeded"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""sconce-cache alone: what it stores and finds again, what it rejects, and that neither a client
+"""Tests sconce-cache alone: what it stores and finds again, and what it rejects. Neither a client
 nor a signal makes it lose more than the data that was not yet written."""
 import errno
 import json
@@ -21,7 +21,7 @@ from conftest import BUILD, SLOW
 
 pytestmark = pytest.mark.sanitize
 
-def test_what_was_put_is_found(cache):
+def test_stored_blocks_are_found(cache):
     blocks = chain(5)
     with cache.client() as c:
         assert c.find(names(5)) == []
@@ -60,7 +60,7 @@ def test_kill_loses_nothing_that_was_written(cache):
             assert c.put(blocks[:10]) == 10
             cache.wait_written(c, before + 10)
             kept.update(blocks[:10])
-            # These blocks are still being transferred.
+            # The service may not have written these blocks yet.
             assert c.put(blocks[10:], parent=blocks[9][0], first=10) == 20
             time.sleep(random.random() * 0.05)
         cache.service.kill(signal.SIGKILL)
@@ -72,7 +72,7 @@ def test_kill_loses_nothing_that_was_written(cache):
                 assert found == [data_of(n, 200000) for n in names(30, salt=k)[:len(found)]]
 
 
-def test_an_index_damaged_while_it_runs_is_made_again(cache):
+def test_an_index_damaged_at_run_time_is_rebuilt(cache):
     blocks = chain(5)
     with cache.client() as c:
         assert c.put(blocks) == 5
@@ -93,7 +93,7 @@ def test_an_index_damaged_while_it_runs_is_made_again(cache):
         assert "index.db.damaged" in os.listdir(cache.blocks)
 
 
-def test_what_it_keeps_is_for_its_owner_alone(make_cache):
+def test_cache_files_are_private_to_their_owner(make_cache):
     """Files that others could read become private at the start, and no new file is readable by
     others."""
     old_mask = os.umask(0)
@@ -156,7 +156,7 @@ def test_the_same_blocks_from_two_clients_are_kept_once(cache):
         assert a.status()["blocks"] == 10
 
 
-def test_memory_that_can_change_is_not_taken(cache):
+def test_memory_that_can_change_is_rejected(cache):
     data = data_of(b"x")
     block = names(1)[0] + bytes(32) + struct.pack("<4Q", 0, 0, len(data), wire.xxh3(data))
     with cache.client() as c:
@@ -223,7 +223,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_is_no_question_ends_the_connection_alone(cache, name):
+def test_an_invalid_packet_ends_only_its_connection(cache, name):
     with cache.client() as other, cache.client() as c:
         pid = cache.service.wait_pid()
         fds = len(os.listdir("/proc/%d/fd" % pid))
@@ -239,7 +239,7 @@ def test_hello_comes_first(cache):
         assert c.receive() is None
 
 
-def test_other_versions_are_told_ours(cache):
+def test_other_versions_are_answered_with_ours(cache):
     with cache.client(greet=False) as c:
         c.send(c.head(wire.HELLO, version=1) + b"anything")
         answer = c.receive()
@@ -260,11 +260,11 @@ def test_a_client_that_does_not_read_is_cut(cache):
         except OSError:
             pass
         else:
-            pytest.fail("it is never cut")
+            pytest.fail("the service never disconnects the client")
         assert other.status()["clients"] >= 1
 
 
-def test_rejected_blocks_go(cache):
+def test_rejected_blocks_are_removed(cache):
     with cache.client() as c:
         c.put(chain(4))
         cache.wait_written(c, 4)
@@ -285,7 +285,7 @@ def test_digests_are_remembered(cache):
     cache.service.wait_gone(10 * SLOW)
     with cache.client() as c:
         assert c.call(wire.RECALL, file).n == 1
-    # A compromised chat service may have stored wrong records; only a full purge removes them.
+    # A compromised chat service may have stored wrong digests; only a full purge removes them.
     assert cache.run("purge", "--older-than", "1d").returncode == 0
     with cache.client() as c:
         assert c.call(wire.RECALL, file).n == 1
@@ -309,7 +309,7 @@ def test_limits_hold_while_it_runs(make_cache):
                    for f in files) < 16 * MIB
 
 
-def test_it_leaves_when_idle_and_clients_find_the_next_one(make_cache):
+def test_it_exits_when_idle_and_clients_find_the_next_process(make_cache):
     cache = make_cache(idle="300ms")
     with cache.client() as c:
         c.put(chain(2))
@@ -373,13 +373,13 @@ def test_the_command_line_shows_checks_and_removes(cache):
 
 
 def on_disk(cache, blocks):
-    """How many of these blocks occur in the files of the cache."""
+    """Returns how many of these blocks occur in the files of the cache."""
     files = [open(os.path.join(at, name), "rb").read()
              for at, _, names in os.walk(cache.blocks) for name in names]
     return sum(any(data[1000:1064] in file for file in files) for _, data in blocks)
 
 
-def test_what_was_purged_is_not_on_the_disk(cache):
+def test_purged_blocks_are_not_on_the_disk(cache):
     gone, kept = chain(4), chain(3, salt=1)
     with cache.client() as c:
         c.put(gone, model="one", tenant="key-a", session="s1")
@@ -401,7 +401,7 @@ def test_long_lists_come_in_pages(cache):
     assert sorted(s["session"] for s in sessions) == ["session-%02d" % i for i in range(70)]
 
 
-def test_verify_finds_what_changed_on_the_disk(cache):
+def test_verify_finds_blocks_that_changed_on_the_disk(cache):
     with cache.client() as c:
         c.put(chain(6))
         cache.wait_written(c, 6)

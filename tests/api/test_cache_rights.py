@@ -20,7 +20,7 @@ pytestmark = pytest.mark.sanitize
 
 
 def read_all(fd):
-    """All bytes from a pipe until its end."""
+    """Reads all bytes of a pipe, to its end."""
     os.set_blocking(fd, True)
     with open(fd, "rb") as pipe:
         return pipe.read()
@@ -33,8 +33,8 @@ def wait(condition, seconds=10):
         time.sleep(0.02)
 
 
-def test_a_reader_gets_what_it_named_and_nothing_else(cache):
-    """Blocks of two tenants are adjacent in one file. The service sends no descriptor of that
+def test_a_reader_gets_only_the_blocks_that_it_names(cache):
+    """Blocks of two tenants are adjacent in one file, and the service sends no descriptor of this
     file."""
     alice, bob = chain(3, salt=1), chain(3, salt=2)
     with cache.client() as c:
@@ -68,9 +68,9 @@ ADMIN = {"list": (wire.LIST, struct.pack("<Q", 2) + bytes(40)),
          "purge": (wire.PURGE, bytes(192 + 64 + 128 + 8 + 40)), "verify": (wire.VERIFY, bytes(40))}
 
 
-def test_only_who_can_open_the_directory_manages_it(cache):
-    """The chat service cannot list or purge: it would learn tenants and sessions, and could delete
-    all."""
+def test_only_clients_that_can_open_the_directory_manage_it(cache):
+    """The chat service cannot list or purge: otherwise it could learn tenants and sessions, and
+    delete all."""
     with cache.client() as c:
         c.put(chain(3), tenant="alice", session="secret-talk")
         cache.wait_written(c, 3)
@@ -95,7 +95,7 @@ def test_only_who_can_open_the_directory_manages_it(cache):
         answer = c.call(*ADMIN["list"])
         assert answer.status == 0 and b"secret-talk" in answer.body
         assert c.steps(wire.VERIFY)[0] == 3
-        # The right is for this connection alone, and a wrong descriptor does not give it.
+        # Only this connection has the right, and a wrong descriptor does not give the right.
         with cache.client() as another:
             assert another.call(*ADMIN["list"]).status == -errno.EPERM
         fd = os.open(lock, os.O_RDONLY)
@@ -106,7 +106,7 @@ def test_only_who_can_open_the_directory_manages_it(cache):
     assert cache.run("ls", "--sessions").returncode == 0
 
 
-def test_a_block_that_cannot_be_read_goes(cache):
+def test_an_unreadable_block_is_removed(cache):
     """The pipe ends early for the reader of a damaged block, and the next reader does not find
     it."""
     with cache.client() as c:
@@ -125,8 +125,9 @@ def test_a_block_that_cannot_be_read_goes(cache):
         assert len(c.find(names(4))) == 2
 
 
-def test_who_does_not_read_keeps_nobody_waiting(cache):
-    """It loses its reads: the oldest when it starts more, and all of them after a timeout."""
+def test_a_client_that_does_not_read_delays_no_other(cache):
+    """A client that does not read loses its reads: the oldest when it starts more, all after a
+    timeout."""
     size = 4 * MIB
     with cache.client() as c, cache.client() as other:
         c.put(chain(2, size=size))
@@ -168,8 +169,9 @@ def test_many_readers_are_limited(cache):
             os.close(fd)
 
 
-def test_memory_that_is_not_there_yet_is_not_taken(cache):
-    """The pages of a hole are allocated when the service reads them, and charged to the service."""
+def test_memory_with_holes_is_rejected(cache):
+    """A memfd may have holes. The pages of a hole are allocated when the service reads them, and
+    are charged to the service."""
     fd = os.memfd_create("holes", os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, 64 * MIB)
     fcntl.fcntl(fd, wire.ADD_SEALS, wire.SEALS)
@@ -207,7 +209,7 @@ def test_puts_that_wait_are_limited_in_number(cache):
                                        [small_fd]).n for name in names(10, 3))
             finally:
                 os._exit(n)
-        assert c.status()["pending_blocks"] > 100, "they were written before all had been put"
+        assert c.status()["pending_blocks"] > 100, "blocks were written before all had been put"
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 10
         assert 100 < sum(taken) < 128 and taken[-1] == 0
         assert c.status()["refused_blocks_total"] == 300 - sum(taken)
@@ -218,7 +220,8 @@ def test_puts_that_wait_are_limited_in_number(cache):
 
 
 def test_one_process_cannot_take_all_connections(cache):
-    """A process that opens too many connections loses its own, silent ones first."""
+    """A process that opens too many connections loses connections of its own, the silent ones
+    first."""
     with cache.client() as other:
         assert other.status()["clients"] == 1
         child = os.fork()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Model files that are truncated or overwritten while services use them. Requests to that model
-fail with a reason, others continue, and the service stays up. The next request gets the new
-file."""
+"""Tests model files that are truncated or overwritten while services use them. Requests to such a
+model fail with a reason, other requests continue, and the service stays up. The next request gets
+the new file."""
 import http.client
 import json
 import os
@@ -22,7 +22,7 @@ SOUND = ROOT / "tests/golden/audio/ears"
 
 @pytest.fixture
 def suite(tmp_path, model_dir):
-    """A copy of the models, which tests may damage."""
+    """Provides a copy of the models, which tests may damage."""
     models = tmp_path / "models"
     shutil.copytree(model_dir, models)
     shutil.copytree(GOLDEN / "bert-mean", models / "bert")
@@ -38,7 +38,8 @@ def suite(tmp_path, model_dir):
 
 
 class Stream:
-    """One streamed completion: `text` and `error` as received, `over` whether it ended properly."""
+    """Represents one streamed completion: `text` and `error` as received, `over` whether the stream
+    ended properly."""
 
     def __init__(self, suite, body):
         self.http = http.client.HTTPConnection("127.0.0.1", suite.port, timeout=60 * SLOW)
@@ -75,7 +76,7 @@ def complete(suite, **body):
 
 
 def spoil(path, size=40000):
-    """The start of `cp` onto an existing file: the same inode, but shorter."""
+    """Does what `cp` does first with an existing file: makes it shorter, with the same inode."""
     whole = path.read_bytes()
     os.truncate(path, size)
     return whole
@@ -129,8 +130,9 @@ def test_a_request_that_is_no_stream_is_told_to_try_again(suite):
     assert suite.chat.starts == 1
 
 
-def test_a_file_that_was_written_to_is_loaded_anew(suite):
-    """Overwritten in place with weights of the same size: no answer uses the old weights."""
+def test_a_file_that_was_written_to_is_loaded_again(suite):
+    """The file is overwritten in place with weights of the same size: no answer uses the old
+    weights."""
     tiny, plain = suite.models / "tiny.gguf", suite.models / "plain.gguf"
     expected = complete(suite, model="tiny")[1]["choices"][0]["text"]
     data = bytearray(tiny.read_bytes())

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chat service on devices: its error when there is none, and that Vulkan answers match the
-CPU's.
+"""Tests the chat service on devices: its error when a device is missing, and that answers computed
+with Vulkan match those of the CPU.
 
 Without a GPU these tests use lavapipe, for which the service has a policy of its own.
 """
@@ -34,7 +34,7 @@ def refusal(suite):
 
 @pytest.fixture(scope="module")
 def vulkan():
-    """The devices of this machine from `sconce info --devices`, if Vulkan is among them."""
+    """Provides the devices that `sconce info --devices` lists, if Vulkan is among them."""
     if SLOW > 1:
         pytest.skip("drivers are not built for sanitizers")
     sconce = BUILD / "services/cli/sconce"
@@ -48,15 +48,15 @@ def vulkan():
     return found
 
 
-def test_the_cpu_is_told_as_the_device(make_suite):
+def test_the_cpu_is_reported_as_the_device(make_suite):
     suite = make_suite(chat="  device: cpu\n")
     ask(suite)
     info = [name for name in suite.chat_metrics() if name.startswith("sconce_chat_device_info")]
     assert len(info) == 1 and 'device="cpu"' in info[0]
 
 
-@pytest.mark.skipif(SLOW > 1, reason="drivers, which it loads to look, are not built for sanitizers")
-def test_a_device_that_is_not_here_is_told(make_suite):
+@pytest.mark.skipif(SLOW > 1, reason="the command loads drivers that are not built for sanitizers")
+def test_a_missing_device_is_reported(make_suite):
     suite = make_suite(chat="  device: vulkan:99\n")
     status, code, message = refusal(suite)
     assert (status, code) == (503, "misconfigured")
@@ -93,9 +93,9 @@ def test_two_models_share_a_device(make_suite, vulkan):
 
 
 def test_without_executable_memory_software_is_refused(make_suite, vulkan, tmp_path):
-    """The environment that our units set."""
+    """Runs without executable memory, as our units do."""
     if vulkan[0]["kind"] != "software":
-        pytest.skip("there is a GPU, which is taken")
+        pytest.skip("the service uses the GPU of this machine")
     walled = tmp_path / "sconce-chat"
     walled.write_text("#!/usr/bin/env python3\nimport ctypes, os, sys\n"
                       "ctypes.CDLL(None).prctl(%d, 1, 0, 0, 0)\n"

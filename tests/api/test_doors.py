@@ -20,7 +20,7 @@ pytestmark = pytest.mark.sanitize
 
 
 def ask(suite, door, key=None, path=MODELS, scheme="Bearer"):
-    """(status, decoded body) of a GET over one of the endpoints."""
+    """Returns (status, decoded body) of a GET over one of the endpoints."""
     c = http.client.HTTPConnection("127.0.0.1", suite.port, timeout=30 * SLOW)
     if door == "unix":
         c.sock = socket.socket(socket.AF_UNIX)
@@ -38,7 +38,8 @@ def ask(suite, door, key=None, path=MODELS, scheme="Bearer"):
 
 @pytest.fixture
 def make_keyed(model_dir):
-    """A suite whose gateway finds a key file in systemd's credentials directory or in the home."""
+    """Provides a suite whose gateway finds a key file in systemd's credentials directory or in the
+    home."""
     suites = []
 
     def make(keys=None, credentials=False, gateway="  tcp_access: key\n", args=()):
@@ -94,14 +95,14 @@ def test_keys_of_file_and_configuration_stand_together(make_keyed):
 
 
 def lacks(answer, right):
-    """Whether a request was refused because this right is missing."""
+    """Returns whether a request was refused because this right is missing."""
     status, body = answer
     return status == 403 and body["error"]["code"] == "insufficient_rights" and \
         body["error"]["type"] == "permission_error" and \
         'needs the right "%s"' % right in body["error"]["message"]
 
 
-def test_a_key_may_do_what_its_line_says(make_keyed):
+def test_a_key_has_the_rights_of_its_line(make_keyed):
     suite = make_keyed(b"old\nask rights=infer laptop\ngraphs rights=observe prometheus\n"
                        b"nothing rights=manage\n",
                        gateway="  api_keys: [of-yaml, {key: few, rights: [infer]}]\n")
@@ -114,7 +115,7 @@ def test_a_key_may_do_what_its_line_says(make_keyed):
         for path in (MODELS, "/v1/models/tiny"):
             answer = ask(suite, "tcp", key, path)
             assert answer[0] == 200 if infers else lacks(answer, "infer"), (key, path, answer)
-        # A route that does not exist needs no right, nor does a public one.
+        # Neither a route that does not exist nor a public route needs a right.
         assert ask(suite, "tcp", key, "/nothing")[0] == 404
         assert ask(suite, "tcp", key, "/health")[0] == 200
     # An unknown key gets no more than a request without a key.
@@ -134,7 +135,7 @@ def test_without_a_key_a_port_lets_nobody_observe(make_keyed):
     assert suite.embed.starts == 1
 
 
-def test_what_is_missing_is_told_as_rfc_6750_does(make_keyed):
+def test_missing_rights_are_reported_as_in_rfc_6750(make_keyed):
     suite = make_keyed(b"ask rights=infer\n")
     with suite.connect() as s:
         s.sendall(b"GET /metrics HTTP/1.0\r\nHost: x\r\nAuthorization: Bearer ask\r\n\r\n")
@@ -143,7 +144,7 @@ def test_what_is_missing_is_told_as_rfc_6750_does(make_keyed):
 
 
 def connect_as(suite, uid):
-    """A connection to the unix socket made by another user of this machine."""
+    """Returns a connection to the unix socket that another user of this machine has made."""
     os.chmod(suite.dir, 0o711)
     os.chmod(suite.gateway_sock, 0o666)
     s = socket.socket(socket.AF_UNIX)
@@ -163,7 +164,7 @@ def connect_as(suite, uid):
 
 
 def ask_as(suite, uid, path, body=None):
-    """(status, body) of a request over the unix socket by another user of this machine."""
+    """Returns (status, body) of a request over the unix socket by another user of this machine."""
     c = http.client.HTTPConnection("localhost")
     c.sock = connect_as(suite, uid)
     c.request("POST" if body else "GET", path, json.dumps(body) if body else None)
@@ -177,7 +178,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be oth
 
 
 def in_user_namespace(suite, option):
-    """A suite whose gateway runs in a user namespace with the map that this option of unshare
+    """Makes a suite whose gateway runs in a user namespace with the map that this option of unshare
     makes."""
     words = [shutil.which("unshare"), "--user", option]
     if not words[0] or subprocess.run([*words, "true"]).returncode:
@@ -186,7 +187,7 @@ def in_user_namespace(suite, option):
 
 
 @needs_root
-def test_by_the_unix_socket_root_and_the_owner_observe_and_others_ask(make_keyed):
+def test_at_the_unix_socket_root_and_the_owner_observe_and_others_only_infer(make_keyed):
     for owner in (None, 4321):
         suite = make_keyed()
         if owner:  # root outside the namespace is this user inside
@@ -217,7 +218,7 @@ def test_users_at_the_unix_socket_find_their_own_prompts_alone(make_keyed):
 
 
 @needs_root
-def test_users_who_cannot_be_told_apart_find_nothing(make_keyed):
+def test_users_who_cannot_be_distinguished_share_no_cache(make_keyed):
     """In a user namespace that maps only root, all other users have the same UID."""
     suite = make_keyed()
     in_user_namespace(suite, "--map-root-user")
@@ -229,7 +230,8 @@ def test_users_who_cannot_be_told_apart_find_nothing(make_keyed):
 
 
 def test_services_see_no_key_and_few_fields_of_a_head(make_keyed):
-    """The head that a backend receives; a client cannot forge the fields that the gateway adds."""
+    """Checks the head that a backend receives; a client cannot forge the fields that the gateway
+    adds."""
     suite = make_keyed(b"secret-key\n")
     suite.chat.close()
     os.unlink(suite.chat_sock)
@@ -272,7 +274,7 @@ def test_logs_have_no_key_at_any_level(make_keyed):
     assert "GET /v1/models 200" in text and "secret" not in text
 
 
-def test_the_unix_door_may_ask_too(make_keyed):
+def test_the_unix_socket_may_require_a_key(make_keyed):
     suite = make_keyed(b"k1\n", gateway="  unix_access: key\n  tcp_access: open\n")
     assert ask(suite, "unix")[0] == 401
     assert ask(suite, "unix", "k1")[0] == 200
@@ -289,7 +291,7 @@ def test_the_option_opens_tcp(make_keyed):
     (b"x" * 600, "at most 512"),
     (b"k\n" * 1025, "more than 1024"),
 ])
-def test_bad_key_files_are_told_and_let_nobody_in(make_keyed, keys, word):
+def test_bad_key_files_are_reported_and_let_nobody_in(make_keyed, keys, word):
     suite = make_keyed(keys)
     for door in ("tcp", "unix"):
         status, body = ask(suite, door, "ok")
@@ -321,7 +323,7 @@ def write_config(suite, text):
         f.write(text)
 
 
-def test_a_wrong_configuration_is_told_and_mended_without_a_restart(make_suite):
+def test_a_wrong_configuration_is_reported_and_mended_without_a_restart(make_suite):
     suite = make_suite()
     path = os.path.join(suite.dir, "sconce.yaml")
     good = open(path).read()
@@ -357,7 +359,7 @@ def test_each_request_is_one_line_of_the_log(make_suite):
         s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nx-request-id: first\r\n"
                   b"Connection: close\r\nContent-Length: 2\r\n\r\n{}")
         assert b" 400 " in read_all(s)
-    # A request to a misconfigured backend is logged too, by the gateway only.
+    # The gateway, and only the gateway, also logs a request to a misconfigured backend.
     write_config(suite, good + "gatewy: {}\n")
     suite.chat.kill()
     suite.chat.wait_gone(10 * SLOW)
@@ -376,7 +378,7 @@ def test_each_request_is_one_line_of_the_log(make_suite):
         ["sconce-gateway:", "POST", "/v1/completions", "400"]]
 
 
-def test_chat_tells_its_own_mistakes_by_the_gateway(make_suite):
+def test_chat_reports_its_configuration_errors_through_the_gateway(make_suite):
     suite = make_suite()
     good = open(os.path.join(suite.dir, "sconce.yaml")).read()
     assert ask(suite, "tcp", path="/health")[0] == 200  # the gateway started with the valid file
@@ -389,7 +391,7 @@ def test_chat_tells_its_own_mistakes_by_the_gateway(make_suite):
     assert status == 200, body
 
 
-# Makes landlock_create_ruleset() fail as in some containers, then executes the service.
+# Makes landlock_create_ruleset() fail as it does in some containers, then executes the service.
 NO_LANDLOCK = """
 import ctypes, os, struct, sys
 code = [(0x20, 0, 0, 0), (0x15, 0, 1, 444), (0x06, 0, 0, 0x50000 | 1), (0x06, 0, 0, 0x7fff0000)]
@@ -404,9 +406,9 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
-def test_without_landlock_clients_are_told(make_suite):
-    """A policy that cannot be applied gives an error, not a crash loop and an endpoint without
-    answers."""
+def test_without_landlock_clients_get_an_error(make_suite):
+    """When a policy cannot be applied, clients get an error. The service does not crash in a
+    loop."""
     suite = make_suite()
     if not confined(suite):
         pytest.skip("this build does not confine its services")
@@ -428,7 +430,7 @@ def test_without_landlock_clients_are_told(make_suite):
 
 
 def confined(suite):
-    """Whether the gateway runs under a seccomp filter."""
+    """Returns whether the gateway runs under a seccomp filter."""
     assert ask(suite, "tcp", path="/health")[0] == 200
     return "Seccomp:\t2" in open("/proc/%d/status" % suite.gateway.wait_pid()).read()
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Vectors, rankings and similarities over HTTP, with the official client where it is installed.
+"""Tests vectors, rankings and similarities over HTTP, with the official client if it is installed.
 
-The models are the tiny ones in tests/golden/embed, and one with real weights where it is installed.
+The models are the tiny ones in tests/golden/embed, and a model with real weights if it is
+installed.
 """
 import base64
 import importlib.util
@@ -39,7 +40,8 @@ def add_separators(directory):
 
 
 def make_questioner(directory):
-    """A copy of qwen3-rank with chat markers, under a name that tells its purpose."""
+    """Makes a copy of qwen3-rank with chat markers, under a name from which the service knows its
+    task."""
     shutil.copytree(GOLDEN / "qwen3-rank", directory / "questioner-reranker")
     path = directory / "questioner-reranker/tokenizer.json"
     tok = json.loads(path.read_text())
@@ -272,7 +274,7 @@ RETRIEVE = "Given a web search query, retrieve relevant passages that answer the
 
 
 def test_a_decoder_is_asked_for_yes_and_no(embed_suite, tmp_path):
-    """Prompts as the model card of Qwen3-Reranker defines them."""
+    """The expected prompts are those that the model card of Qwen3-Reranker defines."""
     make_questioner(tmp_path)
     suite = Suite(tmp_path, embed="  context: 2048\n")
     try:
@@ -388,7 +390,7 @@ BAD = [
 
 @pytest.mark.parametrize("path, body, code, param", BAD,
                          ids=["%s-%d" % (row[2], i) for i, row in enumerate(BAD)])
-def test_what_is_wrong_is_named(embed_suite, path, body, code, param):
+def test_mistakes_in_requests_are_named(embed_suite, path, body, code, param):
     status, answer, _ = post(embed_suite, path, body)
     error = answer["error"]
     assert (status, error["code"], error["param"]) == (404 if code == "model_not_found" else 400,
@@ -403,7 +405,7 @@ def test_what_is_wrong_is_named(embed_suite, path, body, code, param):
     ("/similarity", {"inputs": {"source_sentence": "a", "sentences": ["b"]},
                      "parameters": {"x": 1}}, "parameters.x"),
 ])
-def test_what_is_wrong_is_named_in_the_other_shape(embed_suite, path, body, param):
+def test_mistakes_in_requests_are_named_in_the_other_shape(embed_suite, path, body, param):
     status, answer, _ = post(embed_suite, path, body)
     assert status == 400 and answer["error_type"] == "Validation" and answer["param"] == param
     assert param in answer["error"]
@@ -441,7 +443,7 @@ def test_defaults(make_suite, models, tmp_path):
         check_log(suite.close())
 
 
-def test_models_are_told_apart(embed_suite):
+def test_models_are_distinguished(embed_suite):
     answer = json.load(urllib.request.urlopen(embed_suite.url + "/v1/models", timeout=30))
     tasks = {model["id"]: model["task"] for model in answer["data"]}
     assert tasks == {"tiny": "chat", "bert-mean": "embedding", "bert-cls-dense": "embedding",
@@ -462,7 +464,7 @@ def crowd(n, work):
     return answers
 
 
-def test_a_full_queue_is_told(models):
+def test_a_full_queue_is_reported(models):
     suite = Suite(models, embed="  default_model: bert-mean\n  max_queue_tokens: 1024\n")
     try:
         vectors(suite, input="abc")
@@ -480,7 +482,7 @@ def test_a_full_queue_is_told(models):
         check_log(suite.close())
 
 
-def test_too_many_requests_are_told(models):
+def test_too_many_requests_are_reported(models):
     suite = Suite(models, embed="  default_model: bert-mean\n  max_queue: 2\n")
     try:
         body = {"input": ["abc def ghi jkl mno pqr stu"] * 1000}

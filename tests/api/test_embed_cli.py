@@ -97,7 +97,7 @@ def test_numpy_reads_it(suite, tmp_path):
     assert array.shape == (2, 32) and array.dtype == numpy.float32
 
 
-def test_errors_are_told_by_line(suite, tmp_path):
+def test_errors_are_reported_by_line(suite, tmp_path):
     lines = ['"abc"', "{", "", '{"body": 1}', '"%s"' % ("y" * 200), '"def"', '""']
     (tmp_path / "in.jsonl").write_text("\n".join(lines) + "\n")
     r = run(suite, tmp_path / "in.jsonl", "-o", tmp_path / "out.jsonl")

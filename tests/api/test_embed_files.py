@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The service obeys what the files of a model say about its vectors: lengths of texts, shorter
-vectors, token types of text pairs."""
+"""Tests that the service obeys what the files of a model say about its vectors: lengths of texts,
+shorter vectors, token types of text pairs."""
 import json
 import shutil
 
@@ -11,7 +11,8 @@ from test_embed import GOLDEN, add_config, copy_models, post, vectors
 
 
 def mark_pairs(directory, kind):
-    """The template of a text pair; its second text and last separator have the token type @kind."""
+    """Gives the second text and the last separator of a text pair's template the token type
+    @kind."""
     path = directory / "tokenizer.json"
     tok = json.loads(path.read_text())
     special = lambda name, k: {"SpecialToken": {"id": name, "type_id": k}}
@@ -57,7 +58,7 @@ def test_dimensions_are_for_models_that_were_trained_for_them(suite):
         assert status == 400, path
         error = answer["error"] if isinstance(answer["error"], dict) else answer
         assert error["code"] == "unsupported_parameter" and error["param"] == "dimensions"
-    # The full dimension is allowed for every model: nothing is cut off.
+    # A request may ask any model for all dimensions, because then nothing is cut off.
     assert len(vectors(suite, input="abc", model="bert-cls-dense", dimensions=16)[0]) == 16
 
 
@@ -71,7 +72,7 @@ def test_texts_are_cut_where_sentence_transformers_cuts_them(suite):
 
 
 def test_rerankers_without_types_read_marked_pairs(suite):
-    """The token type of the second text, which the template uses but the model has no table for."""
+    """The template gives the second text a token type for which the model has no table."""
     plain, marked = (post(suite, "/v1/rerank", {
         "model": "marked-%d-reranker" % kind, "query": "abc", "documents": ["first", "other"]})
         for kind in (0, 1))

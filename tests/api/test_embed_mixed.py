@@ -2,8 +2,9 @@
 """Sends ten thousand requests for vectors, valid and invalid ones mixed: each gets the right
 answer.
 
-They use many connections at the same time, and some of the invalid ones are not HTTP or not JSON. A
-valid request gets the same vector each time; an invalid one gets a 4xx status and an error code.
+The requests use many connections at the same time, and some invalid requests are not HTTP or not
+JSON. A valid request gets the same vector each time; an invalid one gets a 4xx status and an error
+code.
 """
 import asyncio
 import json
@@ -19,7 +20,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def good(rng):
-    """A random request, and what its answer must contain."""
+    """Makes a random valid request; returns it and what its answer must contain."""
     text = "".join(rng.choice(LETTERS) for _ in range(rng.randint(1, 12)))
     kind = rng.randrange(6)
     if kind == 0:

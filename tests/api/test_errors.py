@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Error answers: status, code, the field's name, and a sentence that says what is wrong."""
+"""Tests error answers: status, code, the field's name, and a sentence that says what is wrong."""
 import time
 import json
 import urllib.error
@@ -185,7 +185,8 @@ def test_broken_models_are_named(suite, model_dir):
     broken = model_dir / "broken.gguf"
     broken.write_bytes(b"GGUF" + b"\xff" * 100)
     try:
-        time.sleep(0.3)  # an unknown name makes the service rescan, unless its list is very recent
+        # An unknown name makes the service scan again, unless its list of models is very recent.
+        time.sleep(0.3)
         error = refused(suite, "/v1/completions", {"model": "broken", "prompt": "a"}, 400,
                         "model_unusable", "model")
         assert "broken" in error["message"]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bundled model: its answers arrive through both services, are correct, and agree with the
-tables of the tree."""
+"""Tests the bundled model: its answers arrive through gateway and chat service, are correct, and
+agree with the tables of the tree."""
 import concurrent.futures
 import json
 import random
@@ -43,7 +43,7 @@ def ask(suite, messages, **fields):
 
 
 def ask_all(suite, questions):
-    """Answers to single questions, requested in parallel."""
+    """Sends single questions in parallel, and returns the answers."""
     with concurrent.futures.ThreadPoolExecutor(16) as threads:
         return list(threads.map(lambda q: ask(suite, [user(q)]), questions))
 

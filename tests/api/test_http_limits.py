@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits on what clients can take from the gateway before they authenticate, and on what all of
-them can take together."""
+"""Tests the limits on the resources that a client can take from the gateway before it
+authenticates, and on the resources that all clients can take together."""
 import contextlib
 import re
 import select
@@ -46,7 +46,7 @@ def rss(pid):
 
 
 def ask(suite, data, unix=False):
-    """(answer, seconds) of one request."""
+    """Sends one request; returns (answer, seconds)."""
     start = time.monotonic()
     with contextlib.closing(socket.socket(socket.AF_UNIX) if unix else suite.connect()) as s:
         s.settimeout(15 * SLOW)
@@ -93,7 +93,7 @@ def send_what_fits(s, data):
     (KEY + b"Expect: 100-continue\r\n" + length(25 * MIB), b"/v1/completions",
      (413, "request_too_large")),
 ])
-def test_what_is_not_let_in_is_told_before_its_body(make_suite, headers, path, expected):
+def test_rejected_requests_get_their_error_before_the_body(make_suite, headers, path, expected):
     suite = make_suite(gateway=KEYED)
     answer, seconds = ask(suite, head(path, headers))
     assert (status_of(answer), code_of(answer)) == expected
@@ -112,7 +112,7 @@ def test_routes_without_a_body_take_none(make_suite):
     assert metric(suite, "body_bytes") == 0
 
 
-def test_a_page_is_told_before_its_body_too(make_suite):
+def test_web_pages_also_get_their_error_before_the_body(make_suite):
     suite = make_suite(gateway=KEYED + "  cors_origins: [\"https://a.example\"]\n")
     answer, _ = ask(suite, head(headers=b"Origin: https://a.example\r\n" + length(MIB)))
     assert status_of(answer) == 401
@@ -170,7 +170,8 @@ def test_bodies_share_their_memory(make_suite):
         answer, seconds = ask(suite, head(headers=length(10 * MIB)))
         assert (status_of(answer), code_of(answer)) == (503, "overloaded")
         assert b"retry-after: 1" in answer.lower() and seconds < 5 * SLOW
-        # A body that fits beside them is read; a chunked one fails when the budget is used up.
+        # The gateway reads another body if it fits. A chunked body fails when the budget is used
+        # up.
         data = head(headers=b"Connection: close\r\n" + length(2)) + b"{}"
         assert status_of(ask(suite, data)[0]) == 400
         data = head(headers=CHUNKED) + (b"80000\r\n" + b"x" * 0x80000 + b"\r\n") * 6
@@ -215,7 +216,8 @@ def test_idle_connections_make_room(make_suite):
         for unix in (False, True):
             answer, seconds = ask(suite, HEALTH, unix)
             assert status_of(answer) == 200 and seconds < 2 * SLOW
-        # The oldest connection was closed; the one that had sent a valid key was not.
+        # The gateway closed the oldest connection, but not the connection that had sent a valid
+        # key.
         assert idle[0].recv(1) == b""
         owner.sendall(head(b"/v1/none", KEY, b"GET"))
         assert status_of(owner.recv(1000)) == 404
@@ -233,7 +235,7 @@ def test_parts_of_heads_make_room_too(make_suite):
         assert status_of(answer) == 200 and seconds < 2 * SLOW
 
 
-def test_who_says_nothing_is_not_kept(make_suite):
+def test_silent_connections_are_closed(make_suite):
     suite = make_suite(gateway="  header_timeout: 1s\n  keepalive_timeout: 4s\n")
     with suite.connect() as silent, suite.connect() as kept:
         kept.sendall(HEALTH.replace(b"Connection: close\r\n", b""))
@@ -246,7 +248,7 @@ def test_who_says_nothing_is_not_kept(make_suite):
 
 
 def test_busy_connections_stay(make_suite):
-    """If no connection can be closed a new one is rejected at once; each endpoint has its own
+    """If the gateway can close no connection, it rejects a new one at once. Each endpoint has a
     limit."""
     suite = make_suite(gateway="  max_connections: 3\n")
     body = b'{"model":"tiny","prompt":"Once","max_tokens":1500,"n":4,"ignore_eos":true,"stream":true}'

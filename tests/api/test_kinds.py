@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models of the wrong kind and unusable models: the error comes at once, and no model is
+"""Tests models of the wrong kind and unusable models: the error comes at once, no model is
 unloaded."""
 import http.client
 import json
@@ -27,7 +27,7 @@ def wav():
 
 @pytest.fixture(scope="module")
 def models(model_dir, tmp_path_factory):
-    """Valid models of each kind, and some that no build of this tree supports."""
+    """Provides valid models of each kind, and some that no build of this tree supports."""
     path = tmp_path_factory.mktemp("kinds")
     for name in ("bert-mean", "bert-rank"):
         shutil.copytree(ROOT / "tests/golden/embed" / name, path / name)
@@ -96,7 +96,7 @@ def hear(suite, model):
                 "multipart/form-data; boundary=x")
 
 
-# Per kind of request: the function that sends it, the service, and a model that can answer.
+# For each kind of request: the function that sends it, the service, and a model that can answer it.
 ASKS = {"chat": (chat, CHAT, "tiny"), "tokenize": (tokenize, CHAT, "tiny"),
         "vectors": (vectors, EMBED, "bert-mean"), "rank": (rank, EMBED, "bert-rank"),
         "hear": (hear, AUDIO, "ears")}
@@ -152,7 +152,7 @@ def test_a_model_that_cannot_be_used_is_refused(suite, ask, model):
 
 
 def test_what_a_decoder_can_do_it_may(suite):
-    """It makes vectors when a request names it, though it is listed as a chat model."""
+    """A decoder makes vectors when a request names it, although the list calls it a chat model."""
     status, answer = vectors(suite, "tiny")
     assert status == 200 and answer["data"][0]["embedding"]
 
@@ -169,7 +169,8 @@ def test_clients_do_not_try_again(suite):
 
 @pytest.mark.parametrize("ask", ("chat", "vectors", "hear"))
 def test_a_model_that_was_just_installed_is_found(suite, models, ask):
-    """A name that is missing from the list, which is valid for a second, causes a rescan."""
+    """A list of models is valid for a second, but a name that is not in it makes the service scan
+    again."""
     run, _, good = ASKS[ask]
     name = "new-" + ask
     assert run(suite, good)[0] == 200

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests number types of the KV cache, set in the configuration or per request."""
+"""Tests the number types of the KV cache, which the configuration or a request sets."""
 import concurrent.futures
 import shutil
 
@@ -19,7 +19,8 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture
 def guide(tmp_path):
-    """Suites with the bundled model, whose heads have 32 elements, and a function to query them."""
+    """Provides suites with the bundled model, whose heads have 32 elements, and a function to query
+    them."""
     shutil.copy(GUIDE, tmp_path / "guide.gguf")
     suites = []
 
@@ -58,8 +59,8 @@ def test_the_text_is_the_same_with_the_cache_and_without(guide, kv_type):
 @pytest.mark.skipif(not CACHE.exists(), reason="no cache service in this build")
 def test_blocks_of_all_types_outlive_the_service(tmp_path):
     shutil.copy(GUIDE, tmp_path / "plain.gguf")
-    # The reference kernels in plain C are slow enough that reading blocks is faster than computing
-    # them.
+    # With the reference kernels in plain C, computing blocks is slower than reading them from the
+    # cache.
     suite = Suite(tmp_path, chat="  context: 1024\n  isa: ref\n")
     kept = Kept(suite, tmp_path)
     try:
@@ -73,7 +74,7 @@ def test_blocks_of_all_types_outlive_the_service(tmp_path):
         check_log(suite.close())
 
 
-def test_a_request_has_what_the_configuration_would_give_it(guide):
+def test_a_type_in_a_request_works_like_one_in_the_configuration(guide):
     by_request = guide()
     for kv_type in TYPES:
         assert by_request(WORDS, kv_type) == guide("  kv_type: %s\n" % kv_type)(WORDS)
@@ -100,7 +101,7 @@ def test_names_of_one_meaning_share_an_engine(guide):
     assert loads(complete) == 1
 
 
-def test_one_makes_room_for_another(guide):
+def test_engines_with_different_types_make_room_for_each_other(guide):
     complete = guide("  max_models: 1\n")
     texts = {t: complete(WORDS, t)[0] for t in TYPES}
     for t in reversed(TYPES):
@@ -111,7 +112,7 @@ def test_one_makes_room_for_another(guide):
             assert job.result()[0] == texts[t]
 
 
-def test_what_is_no_type_is_refused_by_name(guide):
+def test_unknown_types_are_refused_by_name(guide):
     complete = guide()
     for bad in ("q9", "f16:", ":f16", "f16:f16:f16", "", "any", "F16", "f16\0", 7):
         with pytest.raises(openai.BadRequestError) as e:
@@ -119,7 +120,7 @@ def test_what_is_no_type_is_refused_by_name(guide):
         assert e.value.param == "kv_type"
 
 
-def test_what_does_not_fit_the_model_is_refused_and_nothing_makes_room(make_suite):
+def test_types_that_do_not_fit_the_model_are_refused_and_unload_nothing(make_suite):
     suite = make_suite(chat="  context: 512\n")
     client = openai.OpenAI(base_url=suite.url + "/v1", api_key="none", max_retries=0, timeout=60)
     ask = lambda **body: client.completions.create(model="plain", prompt="Once", max_tokens=4,

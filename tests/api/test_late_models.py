@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Late-interaction models as stored by ColBERT's own code, PyLate and sentence-transformers:
+"""Tests late-interaction models as ColBERT's own code, PyLate and sentence-transformers store them:
 markers, padded queries, tokens that do not count. The expected values come from
 sentence-transformers.
 """
@@ -27,7 +27,7 @@ def edit(path, **values):
 
 
 def read_tensors(path):
-    """The tensors of a safetensors file: {name: (description, bytes)}."""
+    """Returns the tensors of a safetensors file: {name: (description, bytes)}."""
     data = path.read_bytes()
     n, = struct.unpack("<Q", data[:8])
     head = json.loads(data[8:8 + n])
@@ -47,7 +47,7 @@ def write_tensors(path, tensors):
 
 
 def make_pylate(path):
-    """colbert in PyLate's format: the configuration has the markers, a folder has the
+    """Stores colbert in PyLate's format: the configuration has the markers, a folder the
     projection."""
     shutil.copytree(GOLDEN / "colbert", path)
     tensors = read_tensors(path / "model.safetensors")
@@ -127,7 +127,7 @@ def test_rankings_are_those_of_sentence_transformers(suite, model):
             assert abs(item["relevance_score"] * len(query["want"]) - scores[item["index"]]) < 2e-4
 
 
-def test_what_is_too_long_is_cut_when_asked(suite):
+def test_long_texts_are_cut_on_request(suite):
     for body, n in (({"prompt_name": "query"}, 24), ({}, 40)):
         status, answer, _ = post(suite, "/v1/embeddings", {
             "model": "colbert", "input": "a" * 60, "return_multivector": True, **body})
@@ -142,7 +142,7 @@ def test_they_are_listed_among_those_of_vectors(suite):
     assert tasks["colbert"] == tasks["colbert-modern"] == "embedding"
 
 
-def test_they_make_nothing_else(suite):
+def test_late_models_make_no_other_results(suite):
     for model in ("colbert", "colbert-modern"):
         status, answer, _ = post(suite, "/v1/embeddings", {"model": model, "input": "a"})
         assert status == 400 and answer["error"]["code"] == "unsupported_model"
@@ -177,7 +177,7 @@ def test_all_token_ids_of_a_client_count(suite):
     ("colbert-modern", "2_MultiVectorMask/config.json", {"skiplist_words": 5}, "skiplist_words"),
     ("colbert-modern", "1_Dense/config.json", {"use_residual": True}, "use_residual"),
 ])
-def test_files_that_say_what_is_not_done_are_refused(tmp_path, name, file, values, told):
+def test_files_with_unsupported_features_are_refused(tmp_path, name, file, values, told):
     copy_models(tmp_path, name)
     edit(tmp_path / name / file, **values)
     suite = Suite(tmp_path)

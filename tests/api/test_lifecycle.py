@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients that disconnect, and services that exit or crash: no data is lost, no resource leaks."""
+"""Tests clients that disconnect, and services that exit or crash: no data is lost, no resource
+leaks."""
 import concurrent.futures
 import http.client
 import json
@@ -105,7 +106,8 @@ def test_crowd_that_drops_at_random_leaves_nothing(make_suite):
         s.close()
 
     def settled():
-        """Descriptors and memory, after the gateway's kept-alive connections have expired."""
+        """Waits until the gateway's kept-alive connections expired; returns descriptors and
+        memory."""
         time.sleep(7)  # requests in this time would keep connections from expiring
         return (*fds(), rss(suite.gateway), rss(suite.chat))
 
@@ -154,7 +156,8 @@ def test_crash_in_mid_stream_is_no_clean_end(make_suite):
 
 
 def test_crash_in_mid_stream_is_no_clean_end_before_http_1_1(make_suite):
-    """Its answer has no length and ends with the connection, so an error resets the connection."""
+    """An HTTP/1.0 answer has no length and ends with the connection, so an error resets the
+    connection."""
     suite = make_suite()
     post(suite, SHORT)
     body = json.dumps({**ONE_LONG, "stream": True}).encode()
@@ -188,7 +191,8 @@ def test_crash_before_the_answer_is_502_and_harms_no_other(make_suite):
             post(suite, SHORT)
         with start(suite, LONG) as s:
             wait_running(suite)
-            # Late enough that the gateway does not take it for a stale connection and retry.
+            # Waits so long that the gateway does not take the crash for a stale connection and
+            # retry.
             time.sleep(1.2)
             suite.chat.kill(signal.SIGKILL)
             answer = s.recv(65536)
@@ -212,7 +216,7 @@ def test_sigterm_lets_streams_finish(make_suite):
     assert post(suite, SHORT)[0] == 200
 
 
-def test_sigterm_ends_what_takes_too_long(make_suite):
+def test_sigterm_ends_requests_that_take_too_long(make_suite):
     suite = make_suite(args=["--drain-timeout", "0.3"])
     post(suite, SHORT)
     s = start(suite, {**LONG, "stream": True})
@@ -320,7 +324,7 @@ def test_stalled_readers_are_cut(make_suite):
     s.sendall(request_bytes(body))
     s.recv(100)
     suite.wait_metric("sconce_chat_requests_active", 0, 60)
-    # Chat may have been the first to cut, because the gateway had stopped reading.
+    # Chat may have been the first to cut its connection, because the gateway had stopped reading.
     end = time.monotonic() + 10 * SLOW
     while suite.metrics()["sconce_gateway_clients_stalled_total"] != 1:
         assert time.monotonic() < end
@@ -364,7 +368,7 @@ def test_status_tells_the_model(make_suite, tmp_path):
 
 
 def test_the_status_of_a_service_that_ends_stays(make_suite, tmp_path, monkeypatch):
-    """Work that goes on after SIGTERM does not replace "Finishing running requests"."""
+    """Work that goes on after SIGTERM does not change the status "Finishing running requests"."""
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
         notify.bind(str(tmp_path / "notify"))
@@ -398,7 +402,7 @@ def test_without_sockets_it_says_what_to_do():
         assert r.returncode == 78 and "/nonexistent" in r.stderr
 
 
-def test_model_directory_that_comes_late_is_found(make_suite, model_dir, tmp_path):
+def test_a_model_directory_that_is_created_late_is_found(make_suite, model_dir, tmp_path):
     """A confined service cannot open files that did not exist at its start, so it restarts."""
     late = tmp_path / "late"
     suite = make_suite(args=("--models", str(late)))

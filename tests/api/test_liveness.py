@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A backend that hangs: waiting clients get an error, and a slow backend is not interrupted."""
+"""Tests a backend that hangs: waiting clients get an error. A slow backend is not interrupted."""
 import http.client
 import json
 import os
@@ -125,8 +125,8 @@ def test_a_slow_answer_is_awaited_while_the_service_lives(make_fake):
     assert len(fake.paths) == n
 
 
-def test_what_a_leaving_service_has_read_may_finish(make_fake):
-    """After SIGTERM it accepts no new connection, and answers the requests that it has."""
+def test_requests_that_an_ending_service_has_read_may_finish(make_fake):
+    """After SIGTERM a service accepts no new connection, and answers the requests that it has."""
     slow = 6 * PROBE * SLOW
     suite, fake = make_fake(lambda path: slow, max_accepted=1)
     results = []
@@ -134,7 +134,7 @@ def test_what_a_leaving_service_has_read_may_finish(make_fake):
     first.start()
     while not fake.paths:
         time.sleep(0.01)
-    assert post(suite)[0] == 503  # the backend does not read this one
+    assert post(suite)[0] == 503  # the backend does not read this request
     first.join()
     assert results == [200]
 

@@ -16,14 +16,14 @@ pytestmark = pytest.mark.skipif(SLOW > 1, reason="sanitizers keep memory of thei
 
 
 def private(*services):
-    """Bytes of memory that are not file pages, summed over these services."""
+    """Returns the bytes of memory that are not file pages, summed over these services."""
     total = 0
     for service in services:
         try:
             with open("/proc/%d/smaps_rollup" % service.wait_pid()) as f:
                 total += next(int(line.split()[1]) for line in f if line.startswith("Anonymous:"))
         except PermissionError:
-            pytest.skip("the memory of confined processes may be read by root alone")
+            pytest.skip("only root may read the memory of confined processes")
     return 1024 * total
 
 
@@ -46,7 +46,7 @@ def test_a_small_model_takes_little(make_suite):
 
 @pytest.mark.parametrize("off", ["service", "request"])
 def test_memory_goes_back_when_nothing_runs(make_suite, off):
-    """Except for KV blocks that later prompts may share."""
+    """The service frees all memory except KV blocks that later prompts may share."""
     suite = make_suite(chat="  context: 512\n  kv_memory: 64M\n  prefix_cache: %s\n" %
                        ("false" if off == "service" else "true"))
     first = text_of(post(suite, SHORT))
@@ -67,7 +67,7 @@ def test_a_model_of_half_a_gigabyte_keeps_to_its_file():
         status, data = post(suite, body)
         assert status == 200 and json.loads(data)["usage"]["completion_tokens"] == 32
         assert private(suite.gateway, suite.chat) < 60 * MB
-        # The rest is the vocabulary's memory.
+        # The remaining memory belongs to the vocabulary.
         assert wait_below(20 * MB, suite.chat) < 20 * MB
     finally:
         check_log(suite.close())

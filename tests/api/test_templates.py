@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chat templates come from models: a slow template delays only requests to its own model."""
+"""Tests that a slow chat template, which comes with a model, delays only requests to its own
+model."""
 import http.client
 import json
 import shutil
@@ -11,7 +12,7 @@ import pytest
 from conftest import SLOW, check_log, own_metrics, Suite
 from gguf_template import set_chat_template
 
-# Comparing megabytes takes few template steps, so it is repeated until a limit ends it.
+# Comparing megabytes takes few template steps. The template repeats it until a limit ends it.
 COMPARES = ("{% set s = 'a' * 1000000 %}{% set t = 'a' * 1000000 %}{% for a in range(99999) %}"
             "{% for b in range(99999) %}{% set x = s == t %}{% endfor %}{% endfor %}")
 LOOPS = ("{% for a in range(99999) %}{% for b in range(99999) %}{% set x = a + b %}"
@@ -28,7 +29,7 @@ def models(model_dir, tmp_path_factory):
 
 
 def post(suite, path, body, timeout=60):
-    """A request to the chat service itself, so that nothing else is measured."""
+    """Sends a request to the chat service itself, so that the test measures nothing else."""
     c = http.client.HTTPConnection("127.0.0.1", suite.port, timeout=timeout * SLOW)
     start = time.monotonic()
     c.request("POST", path, json.dumps(body))
@@ -48,7 +49,7 @@ def ask(suite, model, text="Hi", path="/v1/chat/completions"):
 @pytest.fixture(scope="module")
 def suite(models):
     suite = Suite(models, chat="  max_models: 3\n  template_timeout: 2s\n")
-    for model in ("tiny", "compares", "loops"):  # loads them into memory
+    for model in ("tiny", "compares", "loops"):  # loads the models
         assert post(suite, "/tokenize", {"model": model, "content": "x"})[0] == 200
     yield suite
     check_log(suite.close())
@@ -74,7 +75,7 @@ def slowly(suite, model, text, n, results):
 
 @pytest.mark.parametrize("size", [2, 100000])
 def test_slow_templates_delay_no_others(suite, size):
-    """Neither the service's own routes nor requests to another model wait for them."""
+    """Neither the service's own routes nor requests to another model wait for slow templates."""
     results, worst = [], {}
     threads = slowly(suite, "compares", "a" * size, 4, results)
     threads += slowly(suite, "loops", "a" * size, 4, results)
@@ -118,7 +119,7 @@ def test_time_is_limited_as_configured(models):
 
 
 def test_requests_that_were_left_are_not_rendered(suite):
-    """Requests of clients that disconnected before their turn take no time of the preparers."""
+    """A request whose client disconnected before the request's turn takes no time of a preparer."""
     body = json.dumps({"model": "loops", "messages": [{"role": "user", "content": "x"}]})
     for _ in range(30):
         c = http.client.HTTPConnection("127.0.0.1", suite.port, timeout=10)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""KV blocks outlive the chat service: a new process reads the blocks of the last one from the cache
-service."""
+"""Tests that KV blocks outlive the chat service: a new process reads the blocks of the last process
+from the cache service."""
 import concurrent.futures
 import http.client
 import json
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.long
 
 
 class Kept:
-    """A suite with a cache service."""
+    """Runs a suite with a cache service."""
 
     def __init__(self, suite, models):
         self.suite = suite
@@ -39,7 +39,7 @@ class Kept:
         config = os.path.join(suite.dir, "cache.yaml")
         with open(config, "w") as f:
             f.write("cache:\n  min_free: 0\n")
-        # A file that changed a moment ago may change again within its mtime, so it gets no
+        # A file that changed a moment ago may change again without a new mtime, so it gets no
         # fingerprint.
         time.sleep(max(0, os.stat(os.path.join(models, "plain.gguf")).st_ctime + 3.1 - time.time()))
         self.cache = Service([str(CACHE), "--config", config], [door], env, self.log)
@@ -57,8 +57,8 @@ class Kept:
             self.wait_written()
 
     def wait_written(self):
-        """Waits until the cache service has written the accepted blocks, which it does in the
-        background. Before that they cannot be found, and are not in its files."""
+        """Waits until the cache service has written the accepted blocks in the background. Until
+        then clients cannot find these blocks, and its files do not contain them."""
         end = time.monotonic() + 20 * SLOW
         with Client(self.door, timeout=20 * SLOW) as c:
             while c.status()["pending_blocks"] > 0:
@@ -78,8 +78,8 @@ def make_kept(make_suite, model_dir):
     all_kept = []
 
     def make(chat=""):
-        # The reference kernels in plain C are slow enough that reading blocks pays even for a model
-        # this small.
+        # With the reference kernels in plain C, reading blocks is faster than computing them even
+        # for a model as small as this one.
         all_kept.append(Kept(make_suite(chat="  context: 1024\n  isa: ref\n" + chat), model_dir))
         return all_kept[-1]
 
@@ -105,7 +105,7 @@ def test_a_new_process_reads_what_the_last_one_computed(make_kept):
     assert kept.ask(WORDS * 12)[0] == first
 
 
-def test_what_is_idle_is_kept_without_an_end(make_kept):
+def test_idle_blocks_are_stored_before_the_process_ends(make_kept):
     kept = make_kept()
     first, _ = kept.ask(WORDS * 12)
     kept.suite.wait_metric('sconce_chat_kept_blocks_total{model_name="plain"}', 5, 20)
@@ -115,7 +115,7 @@ def test_what_is_idle_is_kept_without_an_end(make_kept):
     assert again == first and n >= 2 * BLOCK
 
 
-def test_salt_and_cache_prompt_hold_there_too(make_kept):
+def test_salt_and_cache_prompt_also_hold_in_the_tier(make_kept):
     kept = make_kept()
     assert kept.ask(WORDS * 12, cache_prompt=False)[1] == 0
     kept.restart_chat()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults of stored blocks and of the processes at both ends: texts are the same as without a
+"""Tests faults of stored blocks and of chat and cache service: texts are the same as without a
 cache."""
 import concurrent.futures
 import os
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.long
 
 
 def texts_without(kept):
-    """The texts of the prompts without a cache."""
+    """Returns the texts of the prompts without a cache."""
     return [kept.ask(p, cache_prompt=False)[0] for p in PROMPTS]
 
 
@@ -73,13 +73,13 @@ def test_damaged_files_are_misses(make_kept, seed):  # noqa: F811
     ask_all(kept, expected)
     for round_ in range(3):
         kept.restart_chat()
-        if round_ % 2:  # the service finds the damage at its start, or it happens while it runs
+        if round_ % 2:  # the service finds the damage at its next start
             kept.cache.kill(signal.SIGKILL)
             kept.cache.wait_gone(20 * SLOW)
         damage(kept, rng)
         ask_all(kept, expected)
     kept.restart_chat()
-    assert ask_all(kept, expected) > 0  # and the cache works again
+    assert ask_all(kept, expected) > 0  # the cache works again
 
 
 def test_either_side_may_end_at_any_time(make_kept):  # noqa: F811
@@ -102,7 +102,7 @@ def test_damage_is_counted_and_mended(make_kept):  # noqa: F811
     expected = texts_without(kept)
     ask_all(kept, expected)
     kept.restart_chat()
-    for path in segments(kept):  # each block has some
+    for path in segments(kept):  # changes some bytes of each block
         with open(path, "r+b") as f:
             for at in range(0, path.stat().st_size, 4096):
                 f.seek(at + 2048)

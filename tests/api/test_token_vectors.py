@@ -2,8 +2,8 @@
 """Tests multivectors (one vector per token), tasks with their prompts, and rankings by late
 interaction.
 
-The model trained for this is the tiny jina-v4 of tests/golden/embed. Its expected vectors come from
-another implementation.
+The model with this ability is the tiny jina-v4 of tests/golden/embed. The expected vectors come
+from another implementation.
 """
 import base64
 import json
@@ -75,7 +75,7 @@ def test_usage_counts_tokens(suite):
     assert answer["usage"]["total_tokens"] == sum(len(d["embeddings"]) for d in answer["data"])
 
 
-def test_of_other_models_they_are_what_is_pooled(suite):
+def test_other_models_return_the_rows_before_pooling(suite):
     text = "a text of letters"
     whole, = vectors(suite, model="bert-mean", input=text, normalize=False)
     raw = post(suite, "/embed_all", {"model": "bert-mean", "inputs": text})[1][0]
@@ -135,7 +135,7 @@ def test_tasks_name_their_prompts(suite):
     ("/v1/rerank", {"model": "jina-v4", "query": "a", "documents": ["b" * 90] * 64},
      "too_many_vectors", "documents"),
 ])
-def test_what_is_wrong_is_named(suite, path, body, code, param):
+def test_mistakes_in_requests_are_named(suite, path, body, code, param):
     status, answer, _ = post(suite, path, body)
     assert status == 400, answer
     if path == "/embed_all":
@@ -177,7 +177,7 @@ def test_rankings_by_late_interaction(suite):
     assert abs(best["results"][0]["relevance_score"] - max(want)) < 1e-5
 
 
-def test_what_models_make_is_told(suite):
+def test_health_and_metrics_say_what_models_make(suite):
     rows(suite, input="a")
     vectors(suite, input="a")
     deep = json.loads(suite.observe("/health?deep=1"))

@@ -77,7 +77,7 @@ def test_wrong_command_lines(suite, sound):
 
 
 def recorder(path, script):
-    """A fake recorder, which sconce runs as arecord."""
+    """Returns a fake recorder, which sconce runs as arecord."""
     program = path / "arecord"
     program.write_text("#!/bin/sh\n" + script)
     program.chmod(0o755)

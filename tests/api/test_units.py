@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests the unit files: systemd parses them without warnings, and they confine the services.
 
-The exposure figures come from `systemd-analyze security`: for each unit as built, with the drop-in
-that opens a GPU, and for user units, which that tool treats as units of root.
+The exposure figures come from `systemd-analyze security`. The tests check them for each unit as
+built, with the drop-in that opens a GPU, and for user units, which that tool treats as units of
+root.
 """
 import re
 import shutil
@@ -33,7 +34,7 @@ def units(request, tmp_path):
         source = BUILD / "units" / request.param / name
         if not source.exists():
             pytest.skip("no units in %s" % BUILD)
-        # The programs are not installed yet.
+        # Replaces the programs, because they are not installed yet.
         text = re.sub(r"(?m)^ExecStart=.*", "ExecStart=/bin/true", source.read_text())
         (tmp_path / name).write_text(text)
     return request.param, tmp_path
@@ -75,14 +76,14 @@ def test_units_are_confined(units, gpu):
         assert r.returncode == 0, r.stdout[-400:] + r.stderr
 
 
-def test_only_what_tells_users_apart_has_no_user_namespace(units):
+def test_only_services_that_distinguish_users_have_no_user_namespace(units):
     kind, path = units
     for row in SERVICES:
         last = re.findall(r"(?m)^PrivateUsers=(\w+)$", (path / row.unit).read_text())[-1]
         assert last == ("no" if kind == "system" and row.sees_users else "yes"), row.unit
 
 
-def test_each_socket_has_the_group_of_those_who_may_connect(units):
+def test_each_socket_has_the_group_of_its_clients(units):
     """Only the gateway connects to the backends, and only chat connects to the cache."""
     kind, path = units
     if kind == "user":
@@ -98,7 +99,7 @@ def test_each_socket_has_the_group_of_those_who_may_connect(units):
     assert set(named) == {"sconce", "sconce-services", "sconce-kv"}
 
 
-def test_no_limit_gives_a_socket_up(units):
+def test_no_limit_closes_a_socket(units):
     kind, path = units
     for name in UNITS:
         text = (path / name).read_text()

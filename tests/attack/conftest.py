@@ -23,7 +23,8 @@ def build():
 
 @pytest.fixture(scope="session")
 def program(build):
-    """The path of tests/attack; skips unless we are root and ptrace can suspend seccomp."""
+    """Provides the path of tests/attack; skips unless we are root and ptrace can suspend
+    seccomp."""
     path = build / "tests/attack/attack"
     if os.geteuid() != 0:
         pytest.skip("attacks on processes need root")
@@ -44,7 +45,7 @@ def neighbor():
 
 @pytest.fixture(scope="session")
 def scene(tmp_path_factory):
-    """Files to attack, below one directory, as options of the program."""
+    """Provides files to attack, below one directory, as options of the program."""
     top = tmp_path_factory.mktemp("scene")
 
     def write(name, mode=0o644):
@@ -67,7 +68,7 @@ def scene(tmp_path_factory):
 
 
 def put_bad_links(models, scene):
-    """A hostile model archive: its links must not open anything but models."""
+    """Unpacks a hostile model archive, whose links must not open anything but models."""
     whole = models / "whole"
     whole.mkdir()
     (whole / "model.safetensors").write_bytes(b"\2\0\0\0\0\0\0\0{}")
@@ -84,7 +85,7 @@ def put_bad_links(models, scene):
 
 @pytest.fixture(scope="session")
 def serve(build, tmp_path_factory, scene):
-    """The services without systemd, with only the walls that they raise themselves."""
+    """Provides the services without systemd, with only the walls that they raise themselves."""
     here = tmp_path_factory.mktemp("serve")
     models = here / "models"
     models.mkdir()

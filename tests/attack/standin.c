@@ -29,7 +29,7 @@ struct standin {
     struct victim *victim;
 };
 
-/* The credentials of a process, from /proc/PID/status. */
+/* Struct identity holds the credentials of a process, from /proc/PID/status. */
 struct identity {
     unsigned uid, gid;
     gid_t groups[GROUPS_MAX];
@@ -37,7 +37,8 @@ struct identity {
     uint64_t capabilities, bounding;
 };
 
-/* Memory for the strings, structs and filters of calls; it has the same address in the children. */
+/* Memory for the arguments of calls (strings, structs, filters); its address is the same in
+ * children. */
 static unsigned char standin_yard[1 << 20];
 
 static int identity_read(pid_t pid, struct identity *ret)
@@ -76,7 +77,7 @@ static int namespace_open(pid_t pid, const char *name)
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* Entering a user namespace fails if we are in it already; then it is not needed either. */
+/* Returns whether we are already in this namespace. Entering our own user namespace would fail. */
 static bool same_namespace(pid_t pid, const char *name)
 {
     char path[64], ours[64] = "", theirs[64] = "";
@@ -115,10 +116,18 @@ static int put_on_capabilities(const struct identity *id)
     return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
 }
 
+/* Entering a mount namespace leads to its root directory, which is not that of a service that runs
+ * in a chroot. */
+static int root_enter(int root)
+{
+    return fchdir(root) < 0 || chroot(".") < 0 || chdir("/") < 0 ? -errno : 0;
+}
+
 static int put_on_walls(pid_t pid, int fd)
 {
     static const char *const names[] = {"mnt", "net", "ipc", "uts", "cgroup"};
-    _cleanup_close_ int user = -1;
+    _cleanup_close_ int user = -1, root = -1;
+    char path[64];
     struct identity id;
     int fds[ARRAY_SIZE(names)];
     int r;
@@ -128,6 +137,8 @@ static int put_on_walls(pid_t pid, int fd)
         return r;
     if (fd >= 0 && (r = take_descriptor(pid, fd)) < 0)
         return r;
+    snprintf(path, sizeof(path), "/proc/%d/root", pid);
+    root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     user = same_namespace(pid, "user") ? -1 : namespace_open(pid, "user");
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)
         fds[i] = namespace_open(pid, names[i]);
@@ -136,6 +147,9 @@ static int put_on_walls(pid_t pid, int fd)
             return -errno;
         close(fds[i]);
     }
+    r = root_enter(root);
+    if (r < 0)
+        return r;
     if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP) < 0 ||
         setgroups(id.n_groups, id.groups) < 0 || setresgid(id.gid, id.gid, id.gid) < 0 ||
         setresuid(id.uid, id.uid, id.uid) < 0)
@@ -145,7 +159,7 @@ static int put_on_walls(pid_t pid, int fd)
     return put_on_capabilities(&id);
 }
 
-/* The child reports its result through the pipe, and waits until it is stopped. */
+/* Starts a child, which reports its result through a pipe and waits until it is stopped. */
 static int standin_start(pid_t pid, int fd, struct standin **ret_standin)
 {
     _cleanup_(standin_freep) struct standin *s = NEW(struct standin, 1);
@@ -159,7 +173,7 @@ static int standin_start(pid_t pid, int fd, struct standin **ret_standin)
     if (s->pid < 0)
         return -errno;
     if (s->pid == 0) {
-        /* Moved away from the numbers of the service's descriptors. */
+        /* Moves the pipe away from the numbers of the service's descriptors. */
         pipes[1] = fcntl(pipes[1], F_DUPFD_CLOEXEC, 512);
         r = pid ? put_on_walls(pid, fd) : 0;
         prctl(PR_SET_PDEATHSIG, SIGKILL);

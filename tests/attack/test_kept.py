@@ -22,7 +22,8 @@ SECRET = b"sconce-attack-secret"
 
 @pytest.fixture(scope="module")
 def kept(serve):
-    """Options of the program: the socket of the cache service, and the lock of its directory."""
+    """Provides the options of the attack program: the socket of the cache service, and the lock of
+    its directory."""
     serve.pid("cache")
     socket = os.path.join(serve.runtime, "cache.sock")
     with cache_wire.Client(socket) as c:
@@ -43,13 +44,13 @@ def outcomes(program, serve, service, kept):
     return result.outcomes["kept-list"], result.outcomes["kept-read"]
 
 
-def test_who_owns_chat_reads_what_it_names_and_nothing_else(program, serve, kept):
+def test_an_attacker_in_chat_reads_only_blocks_that_it_can_name(program, serve, kept):
     lists, reads = outcomes(program, serve, "chat", kept)
     # Without walls the directory can be opened, which gives the right to manage the cache.
     assert lists["none"] == "done"
     for way in ("own", "unfiltered", "all"):
         assert walls.denied(lists[way]), lists
-    # The requested block came, and no data of another tenant: this needs no wall.
+    # The requested block came, and no data of another tenant. This must hold even without walls.
     assert set(reads.values()) == {"ENODATA"}
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The walls that services raise themselves, without systemd: seccomp, Landlock, MDWE.
+"""Tests the walls that services raise themselves, without systemd: seccomp, Landlock, MDWE.
 
-The services run as root here, with all capabilities, so only these walls can deny anything.
-tests/e2e/systemd/test_attacks.py tests the walls that units add.
+The services run as root in these tests, with all capabilities, so only these walls can deny
+anything. tests/e2e/systemd/test_attacks.py tests the walls that units add.
 """
 import subprocess
 

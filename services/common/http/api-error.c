@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Answers with errors. All errors of the API have one shape, so that clients can rely on
- * `error.code` and `error.param`.
- */
+/* Answers with errors. All errors of one API have one shape, so that clients can rely on it. */
 #include "common/http/api-error.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "common/http/http.h"
-#include "common/wire/json.h"
 
 static const struct {
     int status;
@@ -50,30 +44,6 @@ const char *api_status_text(int status)
     return "Unknown";
 }
 
-static const char *api_error_type(int status)
-{
-    if (status == 429)
-        return "rate_limit_error";
-    if (status == 403)
-        return "permission_error";
-    return status >= 500 ? "server_error" : "invalid_request_error";
-}
-
-int api_error_write(struct str *out, int status, const char *code, const char *param,
-                    const char *message)
-{
-    const size_t len = out->len;
-    int r;
-
-    if ((r = str_puts(out, "{\"error\":{\"message\":")) < 0 ||
-        (r = json_put_string(out, message, strlen(message))) < 0 ||
-        (r = str_printf(out, ",\"type\":\"%s\",\"param\":", api_error_type(status))) < 0 ||
-        (r = json_put_text(out, param)) < 0 || (r = str_puts(out, ",\"code\":")) < 0 ||
-        (r = json_put_text(out, code)) < 0 || (r = str_puts(out, "}}")) < 0)
-        out->len = len;
-    return r;
-}
-
 void api_error_send(struct http_request *request, int status, const char *code, const char *param,
                     unsigned retry_sec, const char *format, ...)
 {
@@ -90,8 +60,18 @@ void api_error_send(struct http_request *request, int status, const char *code, 
 
         http_response_header(request, "retry-after", text, (size_t)n);
     }
-    if (api_error_write(&body, status, code, param, message) < 0)
+    if (http_request_errors(request)->put(&body,
+                                          &(struct api_error){status, code, param, message}) < 0)
         http_respond(request, status, NULL, NULL, 0);
     else
         http_respond(request, status, "application/json", body.data, body.len);
+}
+
+void api_error_break(struct http_request *request, const struct api_error *error)
+{
+    _cleanup_str_ struct str event = {};
+
+    /* Without memory, the answer is broken off without an event. */
+    error_shape_put_event(http_request_errors(request), &event, error);
+    http_response_abort(request, event.data, event.len);
 }

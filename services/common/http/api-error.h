@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Errors in the format of OpenAI's API: {"error":{"message","type","param","code"}} */
+/* Answers with errors, in the format of the request's API (error-shape.h). */
 
 #include <infer/types.h>
 
+#include "common/http/error-shape.h"
 #include "core/macros.h"
-#include "core/str.h"
 
 struct http_request;
 
 /* Returns the reason phrase of a status; never NULL. */
 const char *api_status_text(int status);
-/* Appends the JSON object; @code and @param may be NULL. -ENOMEM. */
-int api_error_write(struct str *out, int status, const char *code, const char *param,
-                    const char *message);
-/* Answers a request with an error. 429 and 503 get a Retry-After header unless @retry_sec is 0. */
+/* Answers a request with an error; @code and @param may be NULL. @retry_sec is the value of the
+ * Retry-After header; 0: the answer has none. */
 void api_error_send(struct http_request *request, int status, const char *code, const char *param,
                     unsigned retry_sec, const char *format, ...) PRINTF(6, 7);
+/* Sends an error as the last event of a stream, and breaks the transfer off, so that no client
+ * takes the stream for a complete answer. */
+void api_error_break(struct http_request *request, const struct api_error *error);

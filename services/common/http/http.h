@@ -2,16 +2,16 @@
 #pragma once
 
 /*
- * HTTP/1.1 for services: a server on inherited sockets, and a client for unix sockets
+ * Declares HTTP/1.1 for services: a server on inherited sockets, and a client for unix sockets.
  *
- * Only the files of this folder that include h2o.h use libh2o, so replacing it changes only them.
- * All objects belong to the thread of their loop. HTTP/2 is disabled.
+ * Only the files of this folder that include h2o.h use libh2o, so only these files change if libh2o
+ * is replaced. All objects belong to the thread of their loop. HTTP/2 is disabled.
  *
  * When the head of a request is complete, the server calls `admit`, before it reads any of the
  * body. If `admit` does not answer the request, the server calls `handle` with the complete body.
- * The request is answered at once with http_respond(), or later, or as a stream: begin, write…,
- * end. In every case, whether it was answered or its peer left or stalled, `done` is called once,
- * and the request is freed afterwards.
+ * `handle` answers the request with http_respond(), at once or later, or sends a stream with
+ * http_response_begin(), http_response_write() and http_response_end(). Whether the request is
+ * answered or its peer leaves or stalls, the server calls `done` once and then frees the request.
  */
 
 #include <infer/types.h>
@@ -21,13 +21,14 @@
 #include "core/macros.h"
 
 struct loop;
+struct error_shape;
 struct http_base;
 struct http_server;
 struct http_request;
 struct http_upstream;
 struct http_call;
 
-/* Bytes that another object owns; not NUL-terminated. */
+/* Struct http_text is bytes that another object owns. They are not NUL-terminated. */
 struct http_text {
     const char *data;
     size_t len;
@@ -47,7 +48,7 @@ static inline bool http_text_is_nocase(struct http_text text, const char *other)
     return text.len == strlen(other) && strncasecmp(text.data, other, text.len) == 0;
 }
 
-/* The kind of listening socket that a request arrived at. It determines the access check. */
+/* The kind of listening socket at which a request arrived. It determines how access is checked. */
 enum http_door {
     HTTP_DOOR_UNIX, /* the permissions of the socket file restrict access */
     HTTP_DOOR_TCP,  /* every program that reaches the address can connect */
@@ -63,12 +64,12 @@ int http_base_poll(struct http_base *base, int timeout_msec);
 
 struct http_server_params {
     size_t max_header;           /* bytes of a request's head */
-    size_t max_body;             /* bytes; `admit` may change it */
-    size_t max_bodies;           /* bytes of all bodies in memory; beyond that, requests get 503 */
-    uint32_t max_connections;    /* of each kind of socket; beyond that, connections get 503 */
-    uint64_t head_timeout_usec;  /* for receiving a head, from when a connection may send one */
+    size_t max_body;             /* bytes; `admit` may set another limit for its request */
+    size_t max_bodies;           /* bytes of all bodies in memory; requests beyond that get 503 */
+    uint32_t max_connections;    /* for each kind of socket; connections beyond that get 503 */
+    uint64_t head_timeout_usec;  /* from when a connection may send a head until it is complete */
     uint64_t body_timeout_usec;  /* for receiving a body */
-    uint64_t keep_timeout_usec;  /* idle time between two requests */
+    uint64_t keep_timeout_usec;  /* for a connection between two requests */
     uint64_t stall_timeout_usec; /* for a client that does not read */
     /* Called when a head is complete, or when the server refuses it (http_request_is_refused()). It
      * may answer with http_respond(), set the limit of the body, and set events. The server answers
@@ -83,11 +84,11 @@ struct http_server_params {
 
 struct http_server_stats {
     uint32_t n_connections; /* open now */
-    uint32_t n_requests;    /* whose head was read, and that are not done */
+    uint32_t n_requests;    /* requests whose head was read and that are not over */
     size_t n_body_bytes;    /* bytes of bodies in memory, including reserved bytes */
     uint64_t n_accepted;
     uint64_t n_evicted;   /* idle connections closed for new ones */
-    uint64_t n_refused;   /* connections above max_connections */
+    uint64_t n_refused;   /* connections above max_connections that got 503 */
     uint64_t n_crowded;   /* requests refused because of max_bodies */
     uint64_t n_malformed; /* not HTTP, beyond the limits, or too slow */
     uint64_t n_stalled;
@@ -102,11 +103,11 @@ DEFINE_CLEANUP(struct http_server *, http_server_free);
 void http_server_close(struct http_server *server);
 /* Accepts connections from a listening socket. The server owns @fd from here on. */
 int http_server_listen(struct http_server *server, int fd, enum http_door door);
-/* Pause and resume accepting. Connections that arrive meanwhile wait in the socket's backlog. */
+/* Pause and resume accepting. Connections that arrive in between wait in the socket's backlog. */
 void http_server_pause(struct http_server *server);
 void http_server_resume(struct http_server *server);
-/* Stops permanently: no new connections; idle ones are closed, others after their present
- * answer. */
+/* Stops permanently: accepts no new connections, closes idle ones, and closes each other connection
+ * after its present answer. */
 void http_server_drain(struct http_server *server);
 const struct http_server_stats *http_server_stats(const struct http_server *server);
 
@@ -116,9 +117,9 @@ const struct http_server_stats *http_server_stats(const struct http_server *serv
 bool http_request_peer_uid(const struct http_request *request, uid_t *ret_uid);
 
 struct http_request_events {
-    /* All written data has left the process; more can be written. May be NULL. */
+    /* Called when all written data has left the process and more can be written. May be NULL. */
     void (*writable)(void *user);
-    /* The request is over and must not be used afterwards. */
+    /* Called when the request is over. The request must not be used afterwards. */
     void (*done)(void *user);
 };
 
@@ -132,28 +133,31 @@ void http_request_drop_body(struct http_request *request);
 /* Finds a header, ignoring case. False: absent. */
 bool http_request_header(const struct http_request *request, const char *name,
                          struct http_text *ret_value);
-/* For `admit`: the server refuses the request, whose head may be known only in part. */
+/* For `admit`: whether the server refuses the request, whose head may be known only in part. */
 bool http_request_is_refused(const struct http_request *request);
-/* For `admit`: sets the largest accepted body, instead of max_body. 0: none; a small body is read
- * and dropped. */
+/* For `admit`: sets the limit of the body in bytes, in place of max_body. 0: the request takes no
+ * body; a small body is read and dropped. */
 void http_request_limit_body(struct http_request *request, size_t max_body);
 /* Marks the sender as authorized. When the server is full, connections of unauthorized clients are
  * closed first. */
 void http_request_trust(struct http_request *request);
-/* Monotonic time when the head was complete. */
+/* Returns the monotonic time at which the head was complete. */
 uint64_t http_request_start_usec(const struct http_request *request);
-/* The status of the answer (0 before it), and the bytes of content sent so far. */
+/* Return the status of the answer (0 before the answer), and the bytes of content sent so far. */
 int http_request_status(const struct http_request *request);
 uint64_t http_request_bytes(const struct http_request *request);
-/* The peer left or stalled, or the answer was aborted. */
+/* Whether the peer left or stalled, or the answer was aborted. */
 bool http_request_failed(const struct http_request *request);
 
 void http_request_set_events(struct http_request *request, const struct http_request_events *events,
                              void *user);
-/* The pointer that was set with the events, or NULL. */
+/* Sets the format of errors, which is OpenAI's otherwise. @shape must be static. */
+void http_request_set_errors(struct http_request *request, const struct error_shape *shape);
+const struct error_shape *http_request_errors(const struct http_request *request);
+/* Returns the pointer that was set with the events, or NULL. */
 void *http_request_user(const struct http_request *request);
 
-/* Adds a header to the answer. Call it before respond or begin. Copies both texts. */
+/* Adds a header to the answer; has no effect once the answer has begun. Copies both texts. */
 void http_response_header(struct http_request *request, const char *name, const char *value,
                           size_t len);
 /* Closes the connection after this answer. */
@@ -161,17 +165,17 @@ void http_response_close(struct http_request *request);
 /* Sends a complete answer. @type NULL: none. The body is copied. */
 void http_respond(struct http_request *request, int status, const char *type, const void *body,
                   size_t len);
-/* Starts a stream. libh2o cannot frame streams with statuses other than 200, so streams are 200.
- * @length is the size of the following content, or UINT64_MAX. */
+/* Starts a stream. libh2o cannot frame streams with other statuses than 200, so the status of a
+ * stream is 200. @length is the size of the following content in bytes, or UINT64_MAX. */
 void http_response_begin(struct http_request *request, const char *type, uint64_t length);
-/* Copies the data and sends it soon. -ENOMEM. Does nothing after the peer left. */
+/* Copies @data and sends it soon. Does nothing after the peer left. -ENOMEM. */
 int http_response_write(struct http_request *request, const void *data, size_t len);
-/* Bytes that the kernel has not taken yet. A writer that is faster than its peer must wait for
- * `writable`. */
+/* Returns the number of bytes that the kernel has not taken yet. A writer that is faster than its
+ * peer must wait for `writable`. */
 size_t http_response_pending(const struct http_request *request);
 void http_response_end(struct http_request *request);
 /* Sends pending data and then @last, and ends the answer so that the peer sees a broken transfer.
- * `done` may be called before this returns, as with http_response_end(). */
+ * `done` may be called before this function returns, as in http_response_end(). */
 void http_response_abort(struct http_request *request, const void *last, size_t len);
 
 /* --- client --- */
@@ -186,10 +190,10 @@ enum http_call_result {
 };
 
 struct http_call_events {
-    /* The head of the answer arrived; the body of the request is no longer read. */
+    /* Called when the head of the answer arrived. The body of the request is not read any more. */
     void (*head)(void *user, int status, const struct http_header *headers, size_t n_headers);
     void (*body)(void *user, const char *data, size_t len);
-    /* The last event; the call is freed afterwards. @error is an errno value or 0. */
+    /* The last event; the call is freed before it. @error is an errno value or 0. */
     void (*end)(void *user, enum http_call_result result, int error);
 };
 
@@ -202,14 +206,15 @@ struct http_call_params {
     bool has_body;
 };
 
-/* Makes a pool of keep-alive connections to the unix socket at @path. @timeout_usec: longest time
- * between two reads; @keep_usec: how long a connection stays in the pool. */
+/* Makes a pool of keep-alive connections to the unix socket at @path. @timeout_usec is the longest
+ * time between two reads, and @keep_usec how long a connection stays in the pool. */
 int http_upstream_new(struct loop *loop, const char *path, uint64_t timeout_usec,
                       uint64_t keep_usec, struct http_upstream **ret_upstream);
 struct http_upstream *http_upstream_free(struct http_upstream *upstream);
 DEFINE_CLEANUP(struct http_upstream *, http_upstream_free);
 
-/* Events may come before this returns. *ret_call is set first, and NULL once `end` was called. */
+/* Starts a call. Events may come before this function returns. The function sets *ret_call first,
+ * and *ret_call becomes NULL before `end` is called. */
 int http_call_start(struct http_upstream *upstream, const struct http_call_params *params,
                     const struct http_call_events *events, void *user, struct http_call **ret_call);
 /* Cancels the call; no event follows. */

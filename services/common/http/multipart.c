@@ -2,9 +2,10 @@
 /*
  * Parses multipart bodies (RFC 2046 §5.1.1) with a state machine over bytes.
  *
- * A delimiter is CR LF "--" boundary. CR occurs only at its beginning, so after a mismatch the
- * matched bytes are emitted and the present byte is examined again; no other overlap is possible.
- * The first delimiter needs no line before it, as if CR LF had been read.
+ * A delimiter is CR LF "--" boundary. CR occurs only at its beginning, so no delimiter can begin
+ * within the matched bytes: after a mismatch the matched bytes are emitted, and the present byte is
+ * examined again. The first delimiter needs no CR LF before it; the parser starts as if it had read
+ * one.
  */
 #include "common/http/multipart.h"
 
@@ -24,7 +25,7 @@ enum {
 
 enum multipart_state {
     MULTIPART_PREAMBLE,
-    MULTIPART_MARK, /* after a delimiter: "--", or the end of the line */
+    MULTIPART_MARK, /* after a delimiter: "--" or CR LF, the mark, follows */
     MULTIPART_LINES,
     MULTIPART_BODY,
     MULTIPART_EPILOGUE,
@@ -37,7 +38,7 @@ struct multipart {
     char delimiter[MULTIPART_DELIMITER + 1];
     size_t n_delimiter, matched;
     unsigned n_parts;
-    size_t n_mark; /* bytes of the mark */
+    size_t n_mark; /* bytes of the mark that were read */
     char mark;     /* its first byte */
     size_t n_head;
     char head[MULTIPART_HEAD + 1];
@@ -80,8 +81,9 @@ static struct multipart_text text_until(struct multipart_text *text, char c)
     return text_trim(found);
 }
 
-/* Parses the next `name=value` of @text, without quotes. False: there is none, or it is malformed;
- * in that case @text is not empty. @value must have room for all of @text. */
+/* Parses the next `name=value` of @text, and removes quotes from the value. False: there is none,
+ * or it is malformed; @text is empty only in the first case. @value must have space for all of
+ * @text. */
 static bool next_parameter(struct multipart_text *text, struct multipart_text *name, char *value)
 {
     size_t n = 0, i = 0;
@@ -99,7 +101,7 @@ static bool next_parameter(struct multipart_text *text, struct multipart_text *n
         return true;
     }
     for (i = 1; i < text->len && text->s[i] != '"'; i++) {
-        /* Other backslashes belong to Windows paths, which some clients send unescaped. */
+        /* Any other backslash belongs to a Windows path, which some clients send unescaped. */
         if (text->s[i] == '\\' && i + 1 < text->len && strchr("\"\\", text->s[i + 1]))
             i++;
         value[n++] = text->s[i];
@@ -261,7 +263,7 @@ static int read_field(struct multipart_head *head, struct multipart_text line,
     return 0;
 }
 
-/* The head is complete: m->head has its lines with their ends. */
+/* Reads a complete head. m->head has its lines with their line ends. */
 static int read_head(struct multipart *m, struct inf_err *reterr)
 {
     _cleanup_free_ struct multipart_head *head = NEW(struct multipart_head, 1);
@@ -295,7 +297,7 @@ static int multipart_emit(const struct multipart *m, const char *data, size_t le
     return m->state == MULTIPART_BODY && len ? m->events->data(m->user, data, len) : 0;
 }
 
-/* Searches for the delimiter in the preamble or in the body of a part. *pos moves behind the bytes
+/* Searches for the delimiter in the preamble or in the body of a part. Moves *pos behind the bytes
  * that were read. */
 static int find_delimiter(struct multipart *m, const char *data, size_t len, size_t *pos)
 {
@@ -329,21 +331,21 @@ static int find_delimiter(struct multipart *m, const char *data, size_t len, siz
     return r;
 }
 
-/* Handles a byte after a delimiter: "--" ends the body, CR LF begins a part; spaces before it are
- * padding. */
+/* Handles a byte after a delimiter: "--" ends the body, and CR LF begins a part. Spaces before
+ * either are padding. */
 static int read_mark(struct multipart *m, char c, struct inf_err *reterr)
 {
     if (m->n_mark == 0) {
         if (is_space(c))
             return 0;
         if (c != '-' && c != '\r')
-            return err_set(reterr, EINVAL, "a boundary is followed by something else");
+            return err_set(reterr, EINVAL, "a boundary must be followed by \"--\" or a line end");
         m->mark = c;
         m->n_mark = 1;
         return 0;
     }
     if (c != (m->mark == '-' ? '-' : '\n'))
-        return err_set(reterr, EINVAL, "a boundary is followed by something else");
+        return err_set(reterr, EINVAL, "a boundary must be followed by \"--\" or a line end");
     if (m->mark == '-') {
         m->state = MULTIPART_EPILOGUE;
         return 0;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests of the HTTP server, and their answers
+ * Manages the requests of the HTTP server, and writes their answers.
  *
- * A request begins with its head and ends with its answer or its connection. libh2o gets it when
- * its body is complete, and writes the answer; conn.c writes answers before that. While a request
- * is processed, a separate epoll set waits for its peer to leave, which libh2o would not notice.
+ * A request begins when its head was read, and ends with its answer or its connection. libh2o gets
+ * the request when its body is complete, and then writes the answer; conn.c writes earlier answers.
+ * While a request is processed, libh2o would not notice that the client leaves, so a separate epoll
+ * set watches for this.
  */
 #include <stdio.h>
 #include <string.h>
@@ -109,7 +110,7 @@ void http_request_over(struct http_request *request)
     free(request);
 }
 
-/* libh2o has finished with the request. */
+/* Called when libh2o has finished with the request. */
 static void request_on_disposed(void *tie)
 {
     struct http_request *request = *(struct http_request **)tie;
@@ -119,7 +120,7 @@ static void request_on_disposed(void *tie)
 }
 
 /* Sends the next slice if nothing is in flight. False: there was nothing to send. True: the request
- * may already be freed, because libh2o completes some ends immediately. */
+ * may already be freed, because libh2o completes the end of some answers at once. */
 static bool request_pump(struct http_request *request)
 {
     h2o_send_state_t state = H2O_SEND_STATE_IN_PROGRESS;
@@ -183,7 +184,8 @@ void http_request_kill(struct http_request *request)
         request->ending = true;
         h2o_start_response(request->req, &request->generator);
     }
-    /* Data in flight fails by itself. Otherwise a write is attempted so that libh2o notices. */
+    /* A write in flight fails by itself. Otherwise request_pump() attempts a write, so that libh2o
+     * notices the closed connection. */
     str_clear(&request->filling);
     request->sent = request->sending.len;
     request_pump(request);
@@ -327,6 +329,16 @@ bool http_request_failed(const struct http_request *request)
     return request->failed || request->aborting;
 }
 
+void http_request_set_errors(struct http_request *request, const struct error_shape *shape)
+{
+    request->errors = shape;
+}
+
+const struct error_shape *http_request_errors(const struct http_request *request)
+{
+    return request->errors ? request->errors : &errors_openai;
+}
+
 void http_request_set_events(struct http_request *request, const struct http_request_events *events,
                              void *user)
 {
@@ -346,10 +358,10 @@ void http_response_header(struct http_request *request, const char *name, const 
 {
     const size_t before = request->headers.len;
 
-    /* An answer that has begun may belong to a peer that left. */
+    /* If the peer left, the answer has already begun with the status REQUEST_LEFT. */
     if (request->started)
         return;
-    /* Without memory for a header, the answer is sent without it. */
+    /* If there is no memory for a header, the answer lacks the header. */
     if (!before && str_reserve(&request->headers, RESPONSE_HEADERS) < 0)
         return;
     if (str_append(&request->headers, name, strlen(name) + 1) < 0 ||
@@ -362,7 +374,7 @@ void http_response_close(struct http_request *request)
     request->closing = true;
 }
 
-/* False: the answer has already begun. Headers cannot change after this. */
+/* Begins an answer. Its headers cannot change afterwards. False: the answer has already begun. */
 static bool response_begin(struct http_request *request, int status, const char *type)
 {
     if (request->started)
@@ -374,7 +386,8 @@ static bool response_begin(struct http_request *request, int status, const char 
     return true;
 }
 
-/* Returns the header of the answer at @at, which moves on. False: there is none. */
+/* Returns the header at *at in the answer's headers, and moves *at behind it. False: there are no
+ * more. */
 static bool response_next_header(const struct http_request *request, size_t *at, const char **name,
                                  const char **value)
 {
@@ -436,7 +449,7 @@ static void response_start(struct http_request *request, uint64_t length)
 
     req->res.status = request->status;
     req->res.reason = api_status_text(request->status);
-    /* No Content (204) has no length either. */
+    /* An answer with the status 204 (No Content) must not have a length. */
     req->res.content_length =
         length == UINT64_MAX || request->status == 204 ? SIZE_MAX : (size_t)length;
     while (response_next_header(request, &at, &name, &value)) {
@@ -507,7 +520,7 @@ void http_response_abort(struct http_request *request, const void *last, size_t 
     if (request->ended || request->aborting)
         return;
     request->aborting = true;
-    /* @last is sent together with the broken chunk, whose first part is still well-formed. */
+    /* @last goes into the chunk that is broken at its end, so the client can still read @last. */
     if (len && !request->failed && !request->ending)
         str_append(&request->filling, last, len);
     /* Before HTTP/1.1, closing the connection ends the answer normally, so the connection is reset

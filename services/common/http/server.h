@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Declarations that the files of the HTTP server share
+ * Declares what the files of the HTTP server share.
  *
- * server.c: listeners, and the server as a whole. room.c: which connections stay when it is full.
- * conn.c: connections, between requests. body.c: request bodies. request.c: requests and answers.
- * No other file includes this header.
+ * server.c has the listeners and the server as a whole, room.c decides which connections stay when
+ * the server is full, conn.c has connections and reading, body.c request bodies, and request.c
+ * requests and answers. No other file includes this header.
  */
 
 #include "common/http/chunks.h"
@@ -14,7 +14,8 @@
 #include "common/http/head.h"
 #include "core/str.h"
 
-/* When no connection can be closed, this many more are accepted to get a 503. */
+/* When the server is full and no connection can be closed, this many more connections of each kind
+ * of socket are accepted, to get a 503. */
 #define HTTP_REFUSED_MAX   64
 #define HTTP_TICK_USEC     (1000 * 1000u)
 #define HTTP_SLICE         ((size_t)64 * 1024) /* limit of bytes of one write */
@@ -25,11 +26,11 @@ enum http_conn_state {
     HTTP_CONN_HEAD,   /* between two requests, or reading a head */
     HTTP_CONN_BODY,   /* reading a body */
     HTTP_CONN_BUSY,   /* libh2o has a request */
-    HTTP_CONN_ANSWER, /* writing an answer to a request that libh2o does not get */
+    HTTP_CONN_ANSWER, /* writing an answer without libh2o */
     HTTP_CONN_LINGER, /* reading and dropping what the peer still sends */
 };
 
-/* Events that a connection waits for; each has its own timeout. */
+/* The events that a connection can wait for. Each event has its own timeout. */
 enum http_wait {
     HTTP_WAIT_HEAD,
     HTTP_WAIT_BODY,
@@ -45,7 +46,7 @@ struct http_listener {
     enum http_door door;
 };
 
-/* The connections of one kind of socket. */
+/* Struct http_room holds the connections of one kind of socket. */
 struct http_room {
     uint32_t n;             /* accepted connections, without the refused ones */
     h2o_linklist_t idle[2]; /* idle connections, oldest first; [1]: trusted ones */
@@ -59,23 +60,23 @@ struct http_conn {
     h2o_socket_t *sock;
     h2o_socket_cb read; /* libh2o's callback */
     enum http_conn_state state;
-    bool refused;  /* above the limit of connections */
+    bool refused;  /* it is above the limit of connections */
     bool trusted;  /* a request on it was authorized */
     bool used;     /* it had a request before */
     bool deaf;     /* this side has shut down reading; bytes sent before are still read */
     struct str in; /* the beginning of a head, or bytes after the present request */
     size_t linger; /* bytes that are still to be read and dropped */
-    struct http_request *request; /* the present one */
+    struct http_request *request; /* the present request */
     struct loop_wait wait;
     struct loop_task rearm;
-    h2o_linklist_t link; /* in a list of its room */
+    h2o_linklist_t link; /* in a list of the struct http_room */
     struct http_conn *prev, *next;
 };
 
 struct http_body {
     char *data;
-    size_t len, size; /* of data: received, allocated */
-    size_t charged;   /* bytes charged to the server */
+    size_t len, size; /* bytes of `data`: received, allocated */
+    size_t charged;   /* bytes counted against the server's max_bodies */
     size_t max;
     bool dropped;  /* read without storing */
     uint64_t left; /* remaining bytes of a body with a length */
@@ -94,10 +95,11 @@ struct http_request {
     h2o_generator_t generator;
     const struct http_request_events *events;
     void *user;
+    const struct error_shape *errors; /* NULL: OpenAI's */
     uint64_t start_usec, sent_usec;
     int status;
     struct str filling, sending;
-    size_t sent; /* of sending */
+    size_t sent; /* bytes of `sending` that libh2o has */
     bool admitted, started, in_flight, ending, aborting, ended, failed, watched, closing;
     struct http_request *prev, *next;
     struct head head; /* points into text; the last member, because it is large and rarely full */
@@ -131,56 +133,60 @@ struct http_server {
 /* Adds a connection, closing an idle one if necessary, or marks it as refused. */
 void http_room_enter(struct http_conn *conn);
 void http_room_leave(struct http_conn *conn);
-/* The connection may be closed for another from now on, or no longer. */
+/* http_room_idle(): from now on a new connection may replace @conn. http_room_busy(): it may no
+ * longer. */
 void http_room_idle(struct http_conn *conn);
 void http_room_busy(struct http_conn *conn);
-/* Closes the best connection to close, of any kind of socket. False: there is none. */
+/* Closes the idle connection that can best be spared, of any kind of socket. False: there is
+ * none. */
 bool http_room_spare(struct http_server *server);
 
 /* --- conn.c --- */
 
-/* Serves @sock, which it owns from here on. */
+/* Makes a connection that serves @sock and owns it. */
 void http_conn_open(struct http_server *server, h2o_socket_t *sock, enum http_door door);
-/* Closes and frees a connection; its request is over. */
+/* Closes and frees a connection, and ends its request. */
 void http_conn_close(struct http_conn *conn);
 /* Closes an idle connection. A request that was already sent is still served. */
 void http_conn_drain(struct http_conn *conn);
-/* Passes the present request to libh2o, which calls http_request_handle(). The request may be over,
- * and the connection freed, when this returns. */
+/* Passes the present request to libh2o, which calls http_request_handle(). When this function
+ * returns, the request may be over and the connection freed. */
 void http_conn_hand_over(struct http_conn *conn);
-/* Writes conn->request->early, then closes the connection in a way that the peer can still read
- * it. */
+/* Writes the answer conn->request->early, then closes the connection in such a way that the peer
+ * can still read the answer. */
 void http_conn_answer(struct http_conn *conn);
 
 /* --- body.c --- */
 
-/* Whether the announced body will be read. If not, the request was answered. */
+/* Prepares for reading the announced body. False: the body will not be read, and the request was
+ * answered. */
 bool http_body_begin(struct http_request *request);
-/* Returns memory for the next bytes, at most *ret_size, which are then given to http_body_take().
- * NULL: any buffer may be used. */
+/* Returns memory for the next *ret_size bytes or fewer, which the caller then passes to
+ * http_body_take(). NULL: the caller may use any buffer. */
 char *http_body_space(const struct http_request *request, size_t *ret_size);
 enum http_body_result {
     HTTP_BODY_MORE,
     HTTP_BODY_WHOLE,
-    HTTP_BODY_ANSWERED, /* it was invalid, and the request was answered */
+    HTTP_BODY_ANSWERED, /* the body was invalid, and the request was answered */
 };
-/* Takes the bytes that were read. *ret_used is set with HTTP_BODY_WHOLE; later bytes do not belong
- * to the body. */
+/* Takes bytes that were read. With HTTP_BODY_WHOLE, *ret_used says how many bytes belong to the
+ * body. */
 enum http_body_result http_body_take(struct http_request *request, const char *data, size_t len,
                                      size_t *ret_used);
-/* Frees its memory. */
+/* Frees the memory of the body. */
 void http_body_done(struct http_request *request);
 
 /* --- request.c --- */
 
-/* Begins a request whose head is complete or refused. Takes over the @size bytes of conn->in that
- * @head points into. NULL: out of memory. */
+/* Begins a request whose head is complete or refused. Takes the @size bytes of conn->in into which
+ * @head points. NULL: out of memory. */
 struct http_request *http_request_new(struct http_conn *conn, const struct head *head, size_t size);
-/* Calls the server's `admit`. */
+/* Calls the server's `admit`, and answers a refused request that `admit` did not answer. */
 void http_request_admit(struct http_request *request);
 /* Called when libh2o hands a request over; calls the server's handler. */
 void http_request_handle(struct http_server *server, h2o_req_t *req);
-/* Ends a request whose peer left or stalls. `done` follows, here or from the poller. */
+/* Ends a request whose peer left or stalls. `done` is called before this function returns, or later
+ * from the event loop. */
 void http_request_kill(struct http_request *request);
 /* Ends the request: calls `done` and frees it. */
 void http_request_over(struct http_request *request);

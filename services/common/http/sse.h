@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Server-sent events in an answer: each is one `data:` line with JSON */
+/* Writes streams in answers, and server-sent events in these streams. An event is one `data:` line
+ * with JSON. */
 
 #include "common/http/http.h"
 #include "core/str.h"
 
 #define SSE_TYPE "text/event-stream; charset=utf-8"
+/* Clients ignore a comment; it keeps an idle connection open. */
+#define SSE_COMMENT ": keep-alive\n\n"
+/* The last event of OpenAI's streams. */
+#define SSE_DONE "data: [DONE]\n\n"
 
-/* Starts the stream, with headers that keep proxies from buffering it. */
-void sse_begin(struct http_request *request);
-/* An event is built in a str: sse_open(), append JSON without newlines, sse_close(), then
- * sse_send(). */
+/* Starts a stream of the content type @type, with headers that keep proxies from buffering it. */
+void stream_begin(struct http_request *request, const char *type);
+/* Functions that build an event in a str: call sse_open(), append JSON without newlines, call
+ * sse_close(), then sse_send(). */
 int sse_open(struct str *event);
 int sse_close(struct str *event);
-/* Sends the event and empties the str. */
+/* Sends the event and empties @event. */
 int sse_send(struct http_request *request, struct str *event);
-/* Sends a comment, which clients ignore, to keep an idle connection open. */
-int sse_comment(struct http_request *request);
-/* Sends `data: [DONE]` and ends the stream. */
+/* Sends SSE_DONE and ends the stream. */
 void sse_done(struct http_request *request);
-/* Sends an error event and ends the stream in a way that no client takes for a clean end. */
-void sse_fail(struct http_request *request, int status, const char *code, const char *message);

@@ -17,6 +17,8 @@
 #define SD_JOURNAL_SUPPRESS_LOCATION
 #include <systemd/sd-journal.h>
 
+#include "core/macros.h"
+#include "core/utf8.h"
 static struct {
     const char *name;
     bool journal;
@@ -49,13 +51,20 @@ void log_open(const char *name)
             log_state.level = levels[i].level;
 }
 
-/* Text from clients must not forge lines or control the terminal, not even with the controls U+0080
- * to U+009F. */
+/* Replaces control characters, also U+0080 to U+009F, and bytes that are not UTF-8, so that text
+ * from clients can neither forge lines nor control the terminal. */
 static void log_clean(char *text)
 {
-    for (unsigned char *c = (unsigned char *)text; *c; c++)
-        if (*c < 0x20 || *c == 0x7f || (*c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0))
-            *c = '?';
+    const size_t len = strlen(text);
+    uint32_t cp = 0;
+
+    for (size_t i = 0, n; i < len; i += n) {
+        n = utf8_decode(text + i, len - i, &cp);
+        if (n == 0 || cp < 0x20 || (cp >= 0x7f && cp < 0xa0)) {
+            n = MAX(n, (size_t)1);
+            memset(text + i, '?', n);
+        }
+    }
 }
 
 PRINTF(4, 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Serves errors instead of answers while the configuration is wrong. */
+/* Answers requests with errors while the configuration is wrong (see misconfigured.h). */
 #include "common/service/misconfigured.h"
 
 #include <errno.h>
@@ -15,7 +15,6 @@
 #include "common/http/request-id.h"
 #include "common/service/log.h"
 #include "common/service/service.h"
-#include "common/wire/json.h"
 #include "core/utf8.h"
 
 #define MISCONFIGURED_LIFE_USEC (2 * 1000000u)
@@ -35,7 +34,7 @@ static bool wants_anthropic(const struct http_request *request)
     return path.len >= sizeof(prefix) - 1 && memcmp(path.data, prefix, sizeof(prefix) - 1) == 0;
 }
 
-/* The part of a request that its access line needs. */
+/* Struct misconfigured_request has what the access line of a request needs. */
 struct misconfigured_request {
     const struct misconfigured *m;
     struct http_request *http;
@@ -53,7 +52,7 @@ static void misconfigured_done(void *user)
 
 static const struct http_request_events misconfigured_events = {.done = misconfigured_done};
 
-/* Without memory the request gets no access line. */
+/* If there is no memory, the request gets no access line. */
 static void misconfigured_admit(void *data, struct http_request *request)
 {
     struct misconfigured_request *r = NEW(struct misconfigured_request, 1);
@@ -69,22 +68,15 @@ static void misconfigured_admit(void *data, struct http_request *request)
 static void misconfigured_handle(void *data, struct http_request *request)
 {
     const struct misconfigured *m = data;
-    _cleanup_str_ struct str body = {};
     char message[400];
 
     /* No service_touch(): repeated requests must not keep the process running. */
     http_response_close(request);
     snprintf(message, sizeof(message), "The configuration of the %s service is wrong: %s", m->name,
              m->text);
-    if (!wants_anthropic(request)) {
-        api_error_send(request, 503, "misconfigured", NULL, 5, "%s", message);
-        return;
-    }
-    http_response_header(request, "retry-after", "5", 1);
-    str_puts(&body, "{\"type\":\"error\",\"error\":{\"type\":\"api_error\",\"message\":");
-    json_put_string(&body, message, strlen(message));
-    str_puts(&body, "}}");
-    http_respond(request, 503, "application/json", body.data, body.len);
+    if (wants_anthropic(request))
+        http_request_set_errors(request, &errors_anthropic);
+    api_error_send(request, 503, "misconfigured", NULL, 5, "%s", message);
 }
 
 bool misconfigured_confine(const char *policy, struct options *options)
@@ -112,7 +104,7 @@ int misconfigured_serve(const char *service, const struct options *options)
     int r;
 
     log_event(LOG_ID_MISCONFIGURED, LOG_ERR, NULL,
-              "the configuration is wrong, every request gets this error: %s", m.text);
+              "the configuration is wrong; every request gets this error: %s", m.text);
     snprintf(status, sizeof(status), "The configuration is wrong: %s", m.text);
     /* systemd rejects text that was cut within a character. */
     status[utf8_valid_prefix(status, strlen(status))] = 0;

@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chat/messages.h"
-#include "chat/params.h"
+#include "chat/api/openai-body.h"
 #include "common/http/head.h"
 #include "common/wire/fields.h"
 #include "common/wire/json.h"
@@ -21,23 +20,24 @@ static void fuzz_body(const char *data, size_t len)
 {
     _cleanup_json_ json_t *body = NULL;
     struct problem problem = {};
-    struct params params = {};
+    struct conversation conversation = {};
+    struct params params;
     struct inf_err err;
 
     if (json_parse(data, len, &body, &err) < 0 || !json_is_object(body))
         return;
-    if (fields_known(body, "", params_names, &problem) < 0)
+    if (fields_known(body, "", openai_params_names, &problem) < 0)
         problem.status = 0;
-    if (params_read(&params, body, &problem) < 0 && !problem.status)
+    if (openai_params_read(&params, body, &problem) < 0 && !problem.status)
         abort();
     params_done(&params);
-    if (messages_normalize(json_object_get(body, "messages"), &problem) == 0) {
-        char *text = json_dumps(json_object_get(body, "messages"), JSON_COMPACT);
+    if (openai_conversation_read(body, &conversation, &problem) == 0) {
+        _cleanup_str_ struct str text = {};
 
-        if (!text)
+        if (conversation_put_messages(&conversation, "reasoning_content", &text) < 0)
             abort();
-        free(text);
     }
+    conversation_done(&conversation);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     memcpy(copy, data, size);
     whole = head_check(copy, size, MAX_HEADER, &head);
-    /* The result does not depend on how the bytes arrive. */
+    /* Checks that the result does not depend on how the bytes are cut. */
     for (size_t n = 0; n <= size && piece == HEAD_INCOMPLETE; n++)
         piece = head_check(copy, n, MAX_HEADER, &head);
     if (piece != whole)

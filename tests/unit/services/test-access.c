@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Access per endpoint: which requests pass, with which rights, and whose cache they use. */
+/* Tests the access to each endpoint: which requests pass, with which rights, and whose cache they
+ * use. */
 #include <stdio.h>
 #include <time.h>
 
@@ -129,7 +130,7 @@ TEST(a_key_that_stands_twice_has_all_its_rights)
     allowed(by_tcp("ask"), RIGHT_INFER | RIGHT_OBSERVE);
 }
 
-TEST(without_a_key_a_stranger_may_infer_alone)
+TEST(without_a_key_other_users_may_only_infer)
 {
     config->gateway.tcp_access = CONFIG_TCP_OPEN;
     allowed(by_tcp(NULL), RIGHT_INFER);
@@ -148,9 +149,9 @@ TEST(root_and_the_owner_may_do_all_by_the_unix_socket)
     allowed(by_unix(OWN, "ask"), RIGHTS_ALL);
 }
 
-/* A gateway in a user namespace sees all users that are not mapped as one user, who must not count
- * as its owner. */
-TEST(who_cannot_be_told_apart_is_no_owner)
+/* To a gateway in a user namespace, all users that the namespace does not map look like one user.
+ * This user must not count as the owner of the gateway. */
+TEST(users_who_cannot_be_distinguished_are_not_the_owner)
 {
     gateway.own_uid = UNMAPPED;
     allowed(by_unix(UNMAPPED, NULL), RIGHT_INFER);
@@ -158,7 +159,7 @@ TEST(who_cannot_be_told_apart_is_no_owner)
     allowed((struct http_request){.door = HTTP_DOOR_UNIX, .uid = OWN}, RIGHT_INFER);
 }
 
-TEST(a_door_that_asks_for_a_key_takes_no_other_proof)
+TEST(an_endpoint_that_requires_a_key_accepts_nothing_else)
 {
     config->gateway.unix_access = CONFIG_UNIX_KEY;
     assert_int_equal(refused(by_tcp(NULL)), GW_AUTH_WRONG);
@@ -174,7 +175,7 @@ TEST(a_door_that_asks_for_a_key_takes_no_other_proof)
     assert_int_equal(refused(by_tcp("plain")), GW_AUTH_NO_KEYS);
 }
 
-/* The minimum processor time of some thousand checks, in nanoseconds. */
+/* Returns the minimum processor time of some thousand checks, in nanoseconds. */
 static int64_t time_of(const char *key)
 {
     int64_t best = INT64_MAX;
@@ -191,8 +192,9 @@ static int64_t time_of(const char *key)
     return best;
 }
 
-/* A comparison that stops at the first wrong byte needs a tenth for a key that starts wrong. */
-TEST(comparing_takes_as_long_wherever_a_key_is_wrong)
+/* A comparison that stops at the first wrong byte needs a tenth of the time for a key that starts
+ * wrong. */
+TEST(comparing_keys_takes_equal_time_wherever_they_differ)
 {
     char key[513], early[513], late[513];
     int64_t a, b;
@@ -210,7 +212,7 @@ TEST(comparing_takes_as_long_wherever_a_key_is_wrong)
         fail_msg("%lld and %lld ns", (long long)a, (long long)b);
 }
 
-TEST(pages_of_the_web_need_a_key_at_an_open_port)
+TEST(web_pages_need_a_key_at_an_open_port)
 {
     struct http_request page = by_tcp(NULL);
 
@@ -240,7 +242,7 @@ TEST(keys_and_users_have_caches_of_their_own)
     ASSERT_STREQ(allowed(by_tcp(NULL), RIGHT_INFER).tenant, "tcp");
 }
 
-TEST(who_cannot_be_told_apart_shares_with_nobody)
+TEST(users_who_cannot_be_distinguished_share_no_cache)
 {
     ASSERT_STREQ(allowed(by_unix(UNMAPPED, NULL), RIGHT_INFER).tenant, TENANT_ALONE);
     ASSERT_STREQ(allowed((struct http_request){.door = HTTP_DOOR_UNIX}, RIGHT_INFER).tenant,
@@ -251,11 +253,11 @@ TEST(who_cannot_be_told_apart_shares_with_nobody)
 
 RUN_TESTS(ACCESS_TEST(a_key_has_its_rights_and_no_others),
           ACCESS_TEST(a_key_that_stands_twice_has_all_its_rights),
-          ACCESS_TEST(without_a_key_a_stranger_may_infer_alone),
+          ACCESS_TEST(without_a_key_other_users_may_only_infer),
           ACCESS_TEST(root_and_the_owner_may_do_all_by_the_unix_socket),
-          ACCESS_TEST(who_cannot_be_told_apart_is_no_owner),
-          ACCESS_TEST(a_door_that_asks_for_a_key_takes_no_other_proof),
-          ACCESS_TEST(comparing_takes_as_long_wherever_a_key_is_wrong),
-          ACCESS_TEST(pages_of_the_web_need_a_key_at_an_open_port),
+          ACCESS_TEST(users_who_cannot_be_distinguished_are_not_the_owner),
+          ACCESS_TEST(an_endpoint_that_requires_a_key_accepts_nothing_else),
+          ACCESS_TEST(comparing_keys_takes_equal_time_wherever_they_differ),
+          ACCESS_TEST(web_pages_need_a_key_at_an_open_port),
           ACCESS_TEST(keys_and_users_have_caches_of_their_own),
-          ACCESS_TEST(who_cannot_be_told_apart_shares_with_nobody))
+          ACCESS_TEST(users_who_cannot_be_distinguished_share_no_cache))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tier that uses a cache service which answers, exits, hangs, has another protocol version, or
+ * Tests the client of a cache service that answers, exits, hangs, has another protocol version, or
  * sends invalid answers. The service is a thread of the test.
  */
 #include "common/wire/cache-client.h"
@@ -19,8 +19,8 @@
 
 static char dir[64], path[96];
 
-/* A cache service. Its thread calls serve() with the descriptor and the number of each connection,
- * and closes the connection when serve() returns. */
+/* Struct service is a cache service. Its thread calls serve() with the descriptor and the number of
+ * each connection, and closes the connection when serve() returns. */
 struct service {
     pthread_t thread;
     int fd;
@@ -30,7 +30,7 @@ struct service {
 
 static struct cache_packet packet;
 
-/* Receives the head of the next request; false: the end. */
+/* Receives the head of the next request; returns false at the end of the connection. */
 static bool hear(int fd, struct cache_head *head)
 {
     struct cache_reader r;
@@ -143,7 +143,7 @@ static uint64_t now_msec(void)
     return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-/* One block of two bytes, sent through a pipe. */
+/* Serves one block of two bytes, through a pipe. */
 static void serve_blocks(int fd, int n)
 {
     struct cache_head head;
@@ -224,7 +224,7 @@ static void serve_no_pipe(int fd, int n)
     hear(fd, &head);
 }
 
-TEST(what_cannot_be_read_is_a_miss)
+TEST(unreadable_blocks_are_misses)
 {
     const int errors[] = {EBADMSG, EBADMSG, ENOENT};
     struct service service;
@@ -241,7 +241,7 @@ TEST(what_cannot_be_read_is_a_miss)
     assert_int_equal(service_end(&service), 3);
 }
 
-/* The first connection ends after one answer, as if the service was idle or killed. */
+/* Ends the first connection after one answer, as if the service was idle or killed. */
 static void serve_once(int fd, int n)
 {
     struct cache_head head;
@@ -256,7 +256,7 @@ static void serve_once(int fd, int n)
     }
 }
 
-TEST(a_service_that_left_is_asked_anew)
+TEST(a_service_that_exited_is_asked_again)
 {
     struct inf_tier_found found[2];
     struct service service;
@@ -345,7 +345,7 @@ TEST(another_version_is_a_miss)
     assert_int_equal(service_end(&service), 1);
 }
 
-/* Inconsistent answers. */
+/* Sends inconsistent answers. */
 static void serve_nonsense(int fd, int n)
 {
     const struct inf_tier_found found[3] = {{n > 0 ? 8 : 0, 1}, {8, 1}, {8, 1}};
@@ -404,8 +404,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_come_by_a_pipe),
-        cmocka_unit_test(what_cannot_be_read_is_a_miss),
-        cmocka_unit_test(a_service_that_left_is_asked_anew),
+        cmocka_unit_test(unreadable_blocks_are_misses),
+        cmocka_unit_test(a_service_that_exited_is_asked_again),
         cmocka_unit_test(a_service_that_hangs_is_a_miss_and_left_alone),
         cmocka_unit_test(no_service_is_a_miss),
         cmocka_unit_test(another_version_is_a_miss),

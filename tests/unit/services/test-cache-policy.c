@@ -13,7 +13,7 @@ static struct cache_policy *new_policy(const void *saved, size_t size)
     return p;
 }
 
-/* Puts a chain of @n blocks named from @name on; returns the rank of the last. */
+/* Puts a chain of @n blocks named from @name on; returns the rank of the last block. */
 static uint64_t put_chain(struct cache_policy *p, uint64_t *seq, uint64_t name, uint32_t n)
 {
     uint64_t rank = 0;
@@ -50,7 +50,7 @@ TEST(ranks_rise_with_uses_and_never_fall)
     cache_policy_free(p);
 }
 
-TEST(what_came_back_outranks_what_is_new)
+TEST(reused_blocks_outrank_new_ones)
 {
     struct cache_policy *p = new_policy(NULL, 0);
     uint64_t seq = 0;
@@ -67,7 +67,7 @@ TEST(what_came_back_outranks_what_is_new)
     cache_policy_free(p);
 }
 
-TEST(what_was_evicted_is_recognized)
+TEST(evicted_blocks_are_recognized)
 {
     struct cache_policy *p = new_policy(NULL, 0);
     uint64_t seq = 0, again, other;
@@ -111,7 +111,7 @@ TEST(the_rule_follows_the_workload)
     cache_policy_free(p);
 }
 
-TEST(what_was_learned_outlives_the_process)
+TEST(learned_state_outlives_the_process)
 {
     struct cache_policy *p = new_policy(NULL, 0);
     uint64_t seq = 0, known, other;
@@ -137,7 +137,7 @@ TEST(what_was_learned_outlives_the_process)
     free(again);
 }
 
-TEST(what_was_not_saved_by_it_is_as_nothing)
+TEST(invalid_saved_state_is_ignored)
 {
     struct cache_policy *p = new_policy(NULL, 0);
     uint64_t seq = 0;
@@ -183,7 +183,7 @@ TEST(any_size_of_store_will_do)
     cache_policy_free(p);
 }
 
-/* Like put_chain(), @pieces blocks at a time, of a chain that was requested before. */
+/* Works like put_chain(), with @pieces blocks at a time of a chain that was requested before. */
 static uint64_t put_pieces(struct cache_policy *p, uint64_t *seq, uint64_t name, uint32_t n,
                            uint32_t pieces)
 {
@@ -201,7 +201,7 @@ static uint64_t put_pieces(struct cache_policy *p, uint64_t *seq, uint64_t name,
     return rank;
 }
 
-TEST(a_chain_that_was_asked_for_is_as_long_when_it_comes_in_pieces)
+TEST(a_requested_chain_keeps_its_length_when_put_in_pieces)
 {
     struct cache_policy *whole = new_policy(NULL, 0), *parts = new_policy(NULL, 0);
     uint64_t a = 0, b = 0, name = 1;
@@ -219,11 +219,11 @@ TEST(a_chain_that_was_asked_for_is_as_long_when_it_comes_in_pieces)
 }
 
 RUN_TESTS(cmocka_unit_test(ranks_rise_with_uses_and_never_fall),
-          cmocka_unit_test(what_came_back_outranks_what_is_new),
-          cmocka_unit_test(what_was_evicted_is_recognized),
+          cmocka_unit_test(reused_blocks_outrank_new_ones),
+          cmocka_unit_test(evicted_blocks_are_recognized),
           cmocka_unit_test(all_blocks_of_a_chain_have_one_rank),
           cmocka_unit_test(the_rule_follows_the_workload),
-          cmocka_unit_test(what_was_learned_outlives_the_process),
-          cmocka_unit_test(what_was_not_saved_by_it_is_as_nothing),
+          cmocka_unit_test(learned_state_outlives_the_process),
+          cmocka_unit_test(invalid_saved_state_is_ignored),
           cmocka_unit_test(any_size_of_store_will_do),
-          cmocka_unit_test(a_chain_that_was_asked_for_is_as_long_when_it_comes_in_pieces))
+          cmocka_unit_test(a_requested_chain_keeps_its_length_when_put_in_pieces))

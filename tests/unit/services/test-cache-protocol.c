@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packets of the cache service: written packets can be read, and invalid ones are rejected. */
+/* Tests packets of the cache service: written packets can be read, and invalid packets are
+ * rejected. */
 #include "common/wire/cache-protocol.h"
 
 #include "lib/test.h"
@@ -96,7 +97,7 @@ TEST(blocks_that_no_file_can_hold_are_refused)
     }
 }
 
-TEST(another_version_is_told_from_rubbish)
+TEST(another_version_is_distinguished_from_invalid_bytes)
 {
     struct cache_head head = put_head, got;
     struct cache_reader r;
@@ -177,7 +178,7 @@ TEST(a_newer_service_may_count_more)
     ASSERT_STREQ(got.directory, "/x");
 }
 
-TEST(what_was_found_is_read)
+TEST(found_blocks_are_read)
 {
     const struct inf_tier_found found[2] = {{4096, 99}, {1, UINT64_MAX}};
     const uint64_t wrong[] = {0, UINT64_MAX};
@@ -207,8 +208,7 @@ TEST(what_was_found_is_read)
 RUN_TESTS(cmocka_unit_test(a_put_is_read_as_it_was_written),
           cmocka_unit_test(each_packet_that_is_cut_is_refused),
           cmocka_unit_test(blocks_that_no_file_can_hold_are_refused),
-          cmocka_unit_test(another_version_is_told_from_rubbish),
+          cmocka_unit_test(another_version_is_distinguished_from_invalid_bytes),
           cmocka_unit_test(texts_are_whole_characters_and_tenants_whole),
           cmocka_unit_test(texts_with_other_bytes_are_refused),
-          cmocka_unit_test(a_newer_service_may_count_more),
-          cmocka_unit_test(what_was_found_is_read))
+          cmocka_unit_test(a_newer_service_may_count_more), cmocka_unit_test(found_blocks_are_read))

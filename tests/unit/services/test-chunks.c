@@ -54,7 +54,7 @@ TEST(bodies_are_put_together)
     expect("5\r\nhel", CHUNKS_MORE, "hel");
 }
 
-TEST(what_follows_is_left)
+TEST(bytes_after_the_body_are_not_read)
 {
     static const char text[] = "1\r\na\r\n0\r\n\r\nGET / HTTP/1.1";
     _cleanup_str_ struct str out = {};
@@ -99,7 +99,7 @@ TEST(sizes_beyond_the_limit_are_known_at_once)
     expect("1\r\na\r\n3e7\r\n", CHUNKS_MORE, "a");
 }
 
-TEST(what_is_dropped_has_limits)
+TEST(dropped_extensions_and_trailers_have_limits)
 {
     _cleanup_str_ struct str text = {}, out = {};
     size_t used;
@@ -119,8 +119,9 @@ TEST(what_is_dropped_has_limits)
     assert_int_equal(read_all(text.data, text.len, SIZE_MAX / 2, &out, &used), CHUNKS_TRAILERS);
 }
 
-RUN_TESTS(cmocka_unit_test(bodies_are_put_together), cmocka_unit_test(what_follows_is_left),
+RUN_TESTS(cmocka_unit_test(bodies_are_put_together),
+          cmocka_unit_test(bytes_after_the_body_are_not_read),
           cmocka_unit_test(extensions_and_trailers_are_dropped),
           cmocka_unit_test(other_framing_is_refused),
           cmocka_unit_test(sizes_beyond_the_limit_are_known_at_once),
-          cmocka_unit_test(what_is_dropped_has_limits))
+          cmocka_unit_test(dropped_extensions_and_trailers_have_limits))

@@ -105,7 +105,7 @@ TEST(the_directory_of_kernels_is_the_managers_or_the_users)
     unsetenv("XDG_CACHE_HOME");
 }
 
-TEST(every_mistake_is_told_with_line_and_column)
+TEST(every_mistake_is_reported_with_line_and_column)
 {
     static const struct {
         const char *text, *want;
@@ -215,6 +215,6 @@ TEST(later_files_win_and_a_named_file_stands_alone)
 RUN_TESTS(cmocka_unit_test(values_replace_defaults),
           cmocka_unit_test(api_keys_have_names_and_rights), cmocka_unit_test(devices_have_names),
           cmocka_unit_test(the_directory_of_kernels_is_the_managers_or_the_users),
-          cmocka_unit_test(every_mistake_is_told_with_line_and_column),
+          cmocka_unit_test(every_mistake_is_reported_with_line_and_column),
           cmocka_unit_test(empty_files_and_sections_change_nothing),
           cmocka_unit_test(later_files_win_and_a_named_file_stands_alone))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Output of a decoder, cut at every byte, and invalid output. */
+/* Tests output of a decoder that is cut at every byte, and invalid output. */
 #include "audio/frames.h"
 
 #include <math.h>
@@ -23,7 +23,7 @@ static void put_end(struct str *s, const struct decoder_end *end)
     ASSERT_OK(str_append(s, end, sizeof(*end)));
 }
 
-/* Reads @s in pieces of at most @step: the number of samples, and the last result. */
+/* Reads @s in pieces of at most @step bytes; gives the number of samples, and the last result. */
 static int read_all(const struct str *s, size_t step, size_t *ret_n, struct decoder_end *ret_end)
 {
     struct frames frames = {0};
@@ -78,7 +78,7 @@ static void check_broken(struct str *s)
     str_clear(s);
 }
 
-TEST(what_no_decoder_writes_ends_the_stream)
+TEST(invalid_frames_end_the_stream)
 {
     const float bad[] = {NAN, INFINITY, -INFINITY, 1.001f, -2};
     const struct decoder_frame heads[] = {{0, 1},
@@ -111,4 +111,4 @@ TEST(what_no_decoder_writes_ends_the_stream)
 }
 
 RUN_TESTS(cmocka_unit_test(frames_arrive_however_they_are_cut),
-          cmocka_unit_test(what_no_decoder_writes_ends_the_stream))
+          cmocka_unit_test(invalid_frames_end_the_stream))

@@ -37,7 +37,7 @@ TEST(whole_heads_pass)
     assert_true(head.chunked);
 }
 
-TEST(what_was_read_is_told)
+TEST(fields_that_were_read_are_available)
 {
     struct head head, copy;
 
@@ -173,7 +173,7 @@ TEST(answers_that_are_not_http_are_refused)
     }
 }
 
-RUN_TESTS(cmocka_unit_test(whole_heads_pass), cmocka_unit_test(what_was_read_is_told),
+RUN_TESTS(cmocka_unit_test(whole_heads_pass), cmocka_unit_test(fields_that_were_read_are_available),
           cmocka_unit_test(answers_pass), cmocka_unit_test(answers_that_are_not_http_are_refused),
           cmocka_unit_test(parts_of_heads_wait), cmocka_unit_test(malformed_heads_are_refused),
           cmocka_unit_test(lengths_that_could_be_read_twice_are_refused),

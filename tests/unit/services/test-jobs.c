@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lanes of jobs: which job waits for which. A job with a capital letter waits for the test. */
+/* Tests lanes of jobs: which job waits for which other job. A job whose name is a capital letter
+ * waits for the test. */
 #include "common/service/jobs.h"
 
 #include <pthread.h>
@@ -116,7 +117,7 @@ TEST(lanes_take_turns)
     struct jobs *jobs = start(1);
     struct job_lane first = {}, second = {}, third = {};
 
-    queue(jobs, NULL, "A"); /* the others are queued while it waits */
+    queue(jobs, NULL, "A"); /* the other jobs are queued while this job waits */
     queue(jobs, &first, "aaaa");
     queue(jobs, &second, "bb");
     queue(jobs, &third, "c");
@@ -126,7 +127,7 @@ TEST(lanes_take_turns)
     end(jobs);
 }
 
-TEST(what_waits_at_the_end_is_dropped)
+TEST(jobs_that_wait_at_the_end_are_dropped)
 {
     struct jobs *jobs = start(2);
     struct job_lane lanes[2] = {};
@@ -152,5 +153,6 @@ TEST(no_job_of_many_is_lost)
 }
 
 RUN_TESTS(cmocka_unit_test(a_lane_keeps_its_order), cmocka_unit_test(a_slow_lane_delays_no_other),
-          cmocka_unit_test(lanes_take_turns), cmocka_unit_test(what_waits_at_the_end_is_dropped),
+          cmocka_unit_test(lanes_take_turns),
+          cmocka_unit_test(jobs_that_wait_at_the_end_are_dropped),
           cmocka_unit_test(no_job_of_many_is_lost))

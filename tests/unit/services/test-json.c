@@ -16,7 +16,7 @@ static int parse(const char *text, struct inf_err *err)
     return r;
 }
 
-TEST(what_clients_must_not_send_is_refused)
+TEST(invalid_json_is_refused)
 {
     char deep[256];
     struct inf_err err;
@@ -35,7 +35,7 @@ TEST(what_clients_must_not_send_is_refused)
     ASSERT_CONTAINS(err.text, "deeper");
 }
 
-/* Bytes of the heap in use; 0 if the C library does not report it. */
+/* Returns the bytes of the heap in use; 0 if the C library does not report them. */
 static size_t heap(void)
 {
     const struct mallinfo2 m = mallinfo2();
@@ -43,7 +43,7 @@ static size_t heap(void)
     return m.uordblks + m.hblkhd;
 }
 
-/* An array of @n times @item; the caller frees it. */
+/* Returns the text of an array with @n times @item; the caller frees it. */
 static char *many(const char *item, size_t n)
 {
     const size_t len = strlen(item);
@@ -60,7 +60,7 @@ static char *many(const char *item, size_t n)
     return text;
 }
 
-TEST(memory_is_foreseen)
+TEST(memory_is_predicted)
 {
     static const char *const items[] = {
         "{}",
@@ -96,7 +96,7 @@ TEST(memory_is_foreseen)
     }
 }
 
-TEST(many_keys_are_foreseen)
+TEST(memory_of_many_keys_is_predicted)
 {
     enum { N = 70000 };
     char *text = malloc(N * 24), *p = text;
@@ -181,8 +181,8 @@ TEST(numbers_are_short_and_exact)
     ASSERT_STREQ(out.data, "0 1203 18446744073709551615");
 }
 
-RUN_TESTS(cmocka_unit_test(what_clients_must_not_send_is_refused),
-          cmocka_unit_test(memory_is_foreseen), cmocka_unit_test(many_keys_are_foreseen),
+RUN_TESTS(cmocka_unit_test(invalid_json_is_refused), cmocka_unit_test(memory_is_predicted),
+          cmocka_unit_test(memory_of_many_keys_is_predicted),
           cmocka_unit_test(values_that_take_too_much_are_refused_before_they_are_made),
           cmocka_unit_test(room_is_shared),
           cmocka_unit_test(strings_are_quoted_so_that_any_parser_reads_them),

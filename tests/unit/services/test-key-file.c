@@ -31,7 +31,7 @@ TEST(lines_are_keys_with_names)
     assert_int_equal(list.n, 0);
 }
 
-TEST(a_line_may_tell_the_rights_of_its_key)
+TEST(a_line_may_list_the_rights_of_its_key)
 {
     static const struct {
         const char *line, *name;
@@ -44,7 +44,7 @@ TEST(a_line_may_tell_the_rights_of_its_key)
         {"k\trights=manage,infer \t Ada # x", "Ada # x", RIGHT_INFER | RIGHT_MANAGE},
         {"k rights=infer # laptop", "", RIGHT_INFER},
         {"k rights=observe,observe\r", "", RIGHT_OBSERVE},
-        /* After a name it is part of the name. */
+        /* After a name, "rights=" is part of the name. */
         {"k my rights=manage", "my rights=manage", RIGHTS_UNSTATED},
         {"k rights", "rights", RIGHTS_UNSTATED},
     };
@@ -62,7 +62,7 @@ TEST(a_line_may_tell_the_rights_of_its_key)
     }
 }
 
-TEST(a_right_that_does_not_exist_is_told)
+TEST(an_unknown_right_is_reported)
 {
     static const char *const lines[] = {
         "secret rights=",       "secret rights= name",          "secret rights=,",
@@ -81,7 +81,7 @@ TEST(a_right_that_does_not_exist_is_told)
     }
 }
 
-TEST(a_key_is_found_by_what_it_may_do)
+TEST(a_key_is_found_by_its_rights)
 {
     struct inf_err err;
     struct key_list list;
@@ -163,9 +163,9 @@ TEST(files_are_found_by_credential_then_home)
 }
 
 RUN_TESTS(cmocka_unit_test(lines_are_keys_with_names),
-          cmocka_unit_test(a_line_may_tell_the_rights_of_its_key),
-          cmocka_unit_test(a_right_that_does_not_exist_is_told),
-          cmocka_unit_test(a_key_is_found_by_what_it_may_do),
+          cmocka_unit_test(a_line_may_list_the_rights_of_its_key),
+          cmocka_unit_test(an_unknown_right_is_reported),
+          cmocka_unit_test(a_key_is_found_by_its_rights),
           cmocka_unit_test(rights_are_written_as_they_are_read),
           cmocka_unit_test(mistakes_name_the_line_and_not_the_key),
           cmocka_unit_test(files_are_found_by_credential_then_home))

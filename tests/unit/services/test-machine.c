@@ -168,7 +168,7 @@ TEST(the_drop_in_opens_exactly_the_nodes)
     assert_false(gpu_drop_in_node("", 0, path, sizeof(path)));
 }
 
-TEST(of_two_rules_the_longer_one_wins)
+TEST(the_longer_of_two_rules_wins)
 {
     struct sandbox s = {0};
 
@@ -200,7 +200,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(gpus_are_their_nodes_and_nothing_else, tempdir_make,
                                         tempdir_remove),
         cmocka_unit_test(the_drop_in_opens_exactly_the_nodes),
-        cmocka_unit_test(of_two_rules_the_longer_one_wins),
+        cmocka_unit_test(the_longer_of_two_rules_wins),
     };
 
     return cmocka_run_group_tests_name("machine", tests, NULL, NULL);

@@ -72,7 +72,7 @@ TEST(keys_of_gguf_files_tell_the_task)
     assert_int_equal(gguf("gemma-embedding", 100), MODELS_EMBED);
 }
 
-TEST(what_cannot_be_read_is_for_chat_unless_its_name_says_more)
+TEST(unreadable_models_are_for_chat_unless_their_name_says_otherwise)
 {
     assert_int_equal(models_task_find("a", "/nowhere", "gguf"), MODELS_CHAT);
     assert_int_equal(models_task_find("a", "/nowhere", "safetensors"), MODELS_CHAT);
@@ -83,4 +83,4 @@ TEST(what_cannot_be_read_is_for_chat_unless_its_name_says_more)
 
 RUN_TESTS(cmocka_unit_test(architectures_tell_the_task),
           cmocka_unit_test(keys_of_gguf_files_tell_the_task),
-          cmocka_unit_test(what_cannot_be_read_is_for_chat_unless_its_name_says_more))
+          cmocka_unit_test(unreadable_models_are_for_chat_unless_their_name_says_otherwise))

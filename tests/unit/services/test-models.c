@@ -24,7 +24,7 @@ static void put(const char *name, const char *text)
     fclose(f);
 }
 
-/* A link to @target, which is relative to the test's directory unless absolute. */
+/* Makes a link to @target, which is relative to the test's directory unless absolute. */
 static void put_link(const char *name, const char *target)
 {
     char path[512], to[512];
@@ -65,7 +65,7 @@ static struct config *config_here(void)
     return config_of("");
 }
 
-/* The reason why a model with this name cannot be used. */
+/* Returns the reason why a model with this name cannot be used. */
 static const char *why(const struct models *m, const char *name)
 {
     const struct models_broken *b = models_find_broken(m, name);
@@ -234,7 +234,7 @@ TEST(links_to_models_are_models)
     config_free(c);
 }
 
-TEST(links_to_anything_else_are_told)
+TEST(links_to_other_files_are_reported)
 {
     static const struct {
         const char *name, *target, *why;
@@ -337,5 +337,5 @@ TEST(the_only_model_is_the_default)
 RUN_TESTS(CASE(files_directories_and_splits_have_names), CASE(a_manifest_names_and_aliases),
           CASE(a_manifest_with_a_mistake_concerns_itself_alone),
           CASE(a_manifest_beside_its_own_file_is_one_model), CASE(links_to_models_are_models),
-          CASE(links_to_anything_else_are_told),
+          CASE(links_to_other_files_are_reported),
           CASE(files_of_a_model_do_not_lead_to_anything_else), CASE(the_only_model_is_the_default))

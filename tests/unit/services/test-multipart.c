@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Multipart forms as clients write them, cut at every byte, and invalid forms. */
+/* Tests multipart forms as clients write them, cut at every byte, and invalid forms. */
 #include "common/http/multipart.h"
 
 #include "core/str.h"
@@ -95,7 +95,7 @@ TEST(fields_and_files_arrive_however_the_body_is_cut)
           "a|-|x;");
 }
 
-TEST(what_looks_like_a_delimiter_is_data)
+TEST(text_like_a_delimiter_is_data)
 {
     check(TYPE, PART("name=a", "\r\n--XyY\r\r\n--Xy\r\n-\r\n\r") END,
           "a|-|\r\n--XyY\r\r\n--Xy\r\n-\r\n\r;");
@@ -174,7 +174,7 @@ TEST(broken_forms_are_refused)
     check_refused(TYPE, body, "larger than 4096 bytes");
 }
 
-TEST(a_form_has_so_many_parts)
+TEST(the_number_of_parts_is_limited)
 {
     static const char part[] = PART("name=a", "x");
     char body[300 * sizeof(part)] = "";
@@ -186,7 +186,7 @@ TEST(a_form_has_so_many_parts)
     check_refused(TYPE, body, "more than 256 parts");
 }
 
-TEST(what_an_event_returns_ends_the_parsing)
+TEST(an_error_of_a_callback_ends_the_parsing)
 {
     static const char body[] = PART("name=a", "x") END;
     struct form form = {.refuse = -EFBIG};
@@ -197,9 +197,10 @@ TEST(what_an_event_returns_ends_the_parsing)
 }
 
 RUN_TESTS(cmocka_unit_test(fields_and_files_arrive_however_the_body_is_cut),
-          cmocka_unit_test(what_looks_like_a_delimiter_is_data), cmocka_unit_test(zero_bytes_pass),
+          cmocka_unit_test(text_like_a_delimiter_is_data), cmocka_unit_test(zero_bytes_pass),
           cmocka_unit_test(names_are_decoded_as_clients_write_them),
           cmocka_unit_test(boundaries_may_be_quoted),
           cmocka_unit_test(types_without_a_sound_boundary_are_refused),
-          cmocka_unit_test(broken_forms_are_refused), cmocka_unit_test(a_form_has_so_many_parts),
-          cmocka_unit_test(what_an_event_returns_ends_the_parsing))
+          cmocka_unit_test(broken_forms_are_refused),
+          cmocka_unit_test(the_number_of_parts_is_limited),
+          cmocka_unit_test(an_error_of_a_callback_ends_the_parsing))

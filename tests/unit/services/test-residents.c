@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pool of models, with fake models.
+ * Tests the pool of models, with fake models.
  *
- * Loading a path that starts with "slow" waits for the test, and so does opening one that starts
+ * Loading a path that starts with "slow" waits for the test; so does opening a path that starts
  * with "held". "bad" cannot be opened, "none" opens but cannot compute, "weak" fails to load.
  * Events are logged: "+a" when model a is loaded, "-a" when it is unloaded.
  */
@@ -183,7 +183,7 @@ static struct waiter waiter(void)
     return (struct waiter){.base.ready = on_ready};
 }
 
-/* The model @name, whose file @path has @mtime. */
+/* Requests the model @name, whose file @path has @mtime. */
 static void want_file(struct waiter *w, const char *name, const char *path, int64_t mtime,
                       const char *kind)
 {
@@ -288,7 +288,7 @@ TEST(a_model_for_two_purposes_counts_as_two)
     assert_int_equal(pool.n_loads, 2);
 }
 
-TEST(what_was_used_longest_ago_makes_room)
+TEST(the_least_recently_used_model_makes_room)
 {
     begin(2);
     resident_release(take("a", NULL));
@@ -304,7 +304,7 @@ TEST(what_was_used_longest_ago_makes_room)
     finish();
 }
 
-TEST(while_all_have_users_the_next_one_waits)
+TEST(a_model_waits_while_all_others_have_users)
 {
     struct waiter first = waiter(), second = waiter();
     struct resident *a;
@@ -326,7 +326,7 @@ TEST(while_all_have_users_the_next_one_waits)
     finish();
 }
 
-TEST(who_waits_for_what_cannot_be_loaded_is_told)
+TEST(waiting_requests_get_the_error_of_a_failed_load)
 {
     struct waiter first = waiter(), second = waiter(), third = waiter(), fourth = waiter();
 
@@ -361,7 +361,7 @@ TEST(who_waits_for_what_cannot_be_loaded_is_told)
     finish();
 }
 
-TEST(what_a_loaded_model_cannot_do_makes_no_room_for_it)
+TEST(a_purpose_that_a_loaded_model_lacks_unloads_nothing)
 {
     struct waiter w = waiter();
 
@@ -376,7 +376,7 @@ TEST(what_a_loaded_model_cannot_do_makes_no_room_for_it)
     finish();
 }
 
-TEST(what_cannot_be_used_makes_nothing_go)
+TEST(an_unusable_model_unloads_nothing)
 {
     static const char *const names[] = {"bad", "none", "huge"};
     struct waiter w;
@@ -396,7 +396,7 @@ TEST(what_cannot_be_used_makes_nothing_go)
     finish();
 }
 
-TEST(what_cannot_be_used_is_told_while_others_are_loaded)
+TEST(an_unusable_model_is_reported_during_other_loads)
 {
     struct waiter slow = waiter(), bad = waiter(), next = waiter();
 
@@ -417,7 +417,7 @@ TEST(what_cannot_be_used_is_told_while_others_are_loaded)
     finish();
 }
 
-TEST(what_is_opened_for_nobody_goes_again)
+TEST(a_model_that_was_opened_for_nobody_is_closed)
 {
     struct waiter w = waiter();
 
@@ -434,7 +434,7 @@ TEST(what_is_opened_for_nobody_goes_again)
     finish();
 }
 
-TEST(what_nobody_waits_for_any_more_is_not_loaded)
+TEST(a_model_without_waiting_requests_is_not_loaded)
 {
     struct waiter first = waiter(), second = waiter(), third = waiter();
     struct resident *a;
@@ -463,7 +463,7 @@ TEST(what_nobody_waits_for_any_more_is_not_loaded)
     assert_int_equal(first.n_answers + second.n_answers + third.n_answers, 0);
 }
 
-TEST(a_file_that_was_replaced_is_loaded_anew_once_nobody_uses_it)
+TEST(a_replaced_file_is_loaded_again_once_nobody_uses_it)
 {
     struct waiter first = waiter(), second = waiter(), third = waiter();
 
@@ -487,7 +487,7 @@ TEST(a_file_that_was_replaced_is_loaded_anew_once_nobody_uses_it)
     finish();
 }
 
-TEST(a_file_that_changed_is_loaded_anew_at_once_and_goes_with_its_users)
+TEST(a_changed_file_is_loaded_again_at_once_and_unloaded_with_its_users)
 {
     struct waiter second = waiter(), third = waiter();
     struct resident *a, *b;
@@ -502,7 +502,7 @@ TEST(a_file_that_changed_is_loaded_anew_at_once_and_goes_with_its_users)
     ASSERT_STREQ(story, "+a+b+a");
     assert_true(a->dropped);
     resident_check(a);
-    /* Its results are still delivered, but no new request finds it. */
+    /* The results of the stale model are still delivered, but no new request finds the model. */
     assert_int_equal(eventfd_write(fake_of(a)->fd, 1), 0);
     settle();
     assert_int_equal(n_read, 1);
@@ -514,7 +514,7 @@ TEST(a_file_that_changed_is_loaded_anew_at_once_and_goes_with_its_users)
     ASSERT_STREQ(story, "+a+b+a-a");
     resident_release(second.got);
     resident_release(third.got);
-    /* Without users it is unloaded at the next lookup. */
+    /* Without users the model is unloaded at the next lookup. */
     b->model->is_stale = true;
     resident_check(b);
     resident_release(b);
@@ -535,7 +535,7 @@ TEST(results_are_taken_where_they_come)
     finish();
 }
 
-TEST(the_end_frees_what_waits_and_what_is_loaded)
+TEST(the_end_frees_waiting_requests_and_loaded_models)
 {
     struct waiter first = waiter(), second = waiter();
 
@@ -553,15 +553,15 @@ TEST(the_end_frees_what_waits_and_what_is_loaded)
 
 RUN_TESTS(cmocka_unit_test(one_load_serves_all_who_wait_for_it),
           cmocka_unit_test(a_model_for_two_purposes_counts_as_two),
-          cmocka_unit_test(what_was_used_longest_ago_makes_room),
-          cmocka_unit_test(while_all_have_users_the_next_one_waits),
-          cmocka_unit_test(who_waits_for_what_cannot_be_loaded_is_told),
-          cmocka_unit_test(what_a_loaded_model_cannot_do_makes_no_room_for_it),
-          cmocka_unit_test(what_cannot_be_used_makes_nothing_go),
-          cmocka_unit_test(what_cannot_be_used_is_told_while_others_are_loaded),
-          cmocka_unit_test(what_is_opened_for_nobody_goes_again),
-          cmocka_unit_test(what_nobody_waits_for_any_more_is_not_loaded),
-          cmocka_unit_test(a_file_that_was_replaced_is_loaded_anew_once_nobody_uses_it),
-          cmocka_unit_test(a_file_that_changed_is_loaded_anew_at_once_and_goes_with_its_users),
+          cmocka_unit_test(the_least_recently_used_model_makes_room),
+          cmocka_unit_test(a_model_waits_while_all_others_have_users),
+          cmocka_unit_test(waiting_requests_get_the_error_of_a_failed_load),
+          cmocka_unit_test(a_purpose_that_a_loaded_model_lacks_unloads_nothing),
+          cmocka_unit_test(an_unusable_model_unloads_nothing),
+          cmocka_unit_test(an_unusable_model_is_reported_during_other_loads),
+          cmocka_unit_test(a_model_that_was_opened_for_nobody_is_closed),
+          cmocka_unit_test(a_model_without_waiting_requests_is_not_loaded),
+          cmocka_unit_test(a_replaced_file_is_loaded_again_once_nobody_uses_it),
+          cmocka_unit_test(a_changed_file_is_loaded_again_at_once_and_unloaded_with_its_users),
           cmocka_unit_test(results_are_taken_where_they_come),
-          cmocka_unit_test(the_end_frees_what_waits_and_what_is_loaded))
+          cmocka_unit_test(the_end_frees_waiting_requests_and_loaded_models))

@@ -64,7 +64,7 @@ TEST(a_generated_file_is_written_once)
     assert_false(path_exists(in_dir("a/b/50-x.conf.old")));
 }
 
-TEST(what_a_person_changed_is_kept_beside)
+TEST(files_edited_by_hand_are_kept_beside)
 {
     struct edits e = {.quiet = true};
     const char *path = in_dir("50-x.conf"), *old = in_dir("50-x.conf.old");
@@ -85,7 +85,7 @@ TEST(what_a_person_changed_is_kept_beside)
     ASSERT_STREQ(kept, "made by hand\n");
 }
 
-TEST(removal_takes_only_what_is_ours)
+TEST(removal_deletes_only_generated_files)
 {
     struct edits e = {.quiet = true};
     const char *path = in_dir("50-x.conf");
@@ -245,9 +245,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_generated_file_is_written_once, tempdir_make,
                                         tempdir_remove),
-        cmocka_unit_test_setup_teardown(what_a_person_changed_is_kept_beside, tempdir_make,
+        cmocka_unit_test_setup_teardown(files_edited_by_hand_are_kept_beside, tempdir_make,
                                         tempdir_remove),
-        cmocka_unit_test_setup_teardown(removal_takes_only_what_is_ours, tempdir_make,
+        cmocka_unit_test_setup_teardown(removal_deletes_only_generated_files, tempdir_make,
                                         tempdir_remove),
         cmocka_unit_test_setup_teardown(a_dry_run_changes_nothing, tempdir_make, tempdir_remove),
         cmocka_unit_test(keys_are_long_and_differ),

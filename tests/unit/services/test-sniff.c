@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Detection of containers by their first bytes. */
+/* Tests the detection of containers by their first bytes. */
 #include "audio/sniff.h"
 
 #include "lib/test.h"
@@ -27,7 +27,7 @@ TEST(signatures_are_known)
     check(SNIFF("#!AMR\n"), "amr");
 }
 
-TEST(what_is_like_them_is_not)
+TEST(similar_bytes_are_not_recognized)
 {
     check(SNIFF("RIFF\1\2\3\4AVI "), NULL);
     check(SNIFF("RIFF\1\2\3\4"), NULL);
@@ -39,7 +39,7 @@ TEST(what_is_like_them_is_not)
     check(SNIFF("#EXTM3U\nfile:///etc/passwd\n"), NULL);
 }
 
-TEST(frames_of_mpeg_are_told_apart)
+TEST(frames_of_mpeg_are_distinguished)
 {
     check(SNIFF("\xff\xfb\x90\x00"), "mp3");
     check(SNIFF("\xff\xf3\x40\xc0"), "mp3"); /* MPEG 2 */
@@ -64,5 +64,7 @@ TEST(tags_are_passed_over)
     check(SNIFF("ID3\4\0"), NULL);
 }
 
-RUN_TESTS(cmocka_unit_test(signatures_are_known), cmocka_unit_test(what_is_like_them_is_not),
-          cmocka_unit_test(frames_of_mpeg_are_told_apart), cmocka_unit_test(tags_are_passed_over))
+RUN_TESTS(cmocka_unit_test(signatures_are_known),
+          cmocka_unit_test(similar_bytes_are_not_recognized),
+          cmocka_unit_test(frames_of_mpeg_are_distinguished),
+          cmocka_unit_test(tags_are_passed_over))

@@ -22,7 +22,7 @@ static int read_text(const char *text, bool partial, struct trace **ret, struct 
     return r;
 }
 
-TEST(both_formats_are_told_by_their_first_line)
+TEST(both_formats_are_recognized_by_their_first_line)
 {
     struct inf_err err;
     struct trace *t = NULL;
@@ -68,7 +68,7 @@ TEST(one_hash_behind_two_prefixes_is_two_blocks)
     trace_free(t);
 }
 
-TEST(bad_lines_are_told_by_number)
+TEST(bad_lines_are_reported_by_number)
 {
     static const struct {
         const char *text, *want;
@@ -135,9 +135,9 @@ TEST(only_whole_prefixes_hit)
     trace_free(t);
 }
 
-RUN_TESTS(cmocka_unit_test(both_formats_are_told_by_their_first_line),
+RUN_TESTS(cmocka_unit_test(both_formats_are_recognized_by_their_first_line),
           cmocka_unit_test(blocks_that_are_not_full_are_left_out_unless_asked_for),
           cmocka_unit_test(one_hash_behind_two_prefixes_is_two_blocks),
-          cmocka_unit_test(bad_lines_are_told_by_number),
+          cmocka_unit_test(bad_lines_are_reported_by_number),
           cmocka_unit_test(a_slice_has_numbers_of_its_own),
           cmocka_unit_test(only_whole_prefixes_hit))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transcripts in every output format, and texts that need escaping in them. */
+/* Tests transcripts in every output format, and texts that need escaping. */
 #include "audio/transcript.h"
 
 #include "lib/test.h"
@@ -55,7 +55,7 @@ TEST(subtitles_keep_their_shape)
 {
     struct transcript t = {0};
 
-    hear(&t, 0.0004, 59.9996, " a --> b\r\n\n\nc ");
+    hear(&t, 0.0004, 59.9996, " a -\r---> b\r\n\n\nc ");
     hear(&t, 3599.9999, 36000.5, " -- d");
     check(&t, (struct audio_params){.format = AUDIO_SRT},
           "1\n00:00:00,000 --> 00:01:00,000\na -> b\nc\n\n"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Log-probabilities of tokens as JSON
+ * Writes log-probabilities of tokens as JSON.
  *
- * Tokens are bytes. A token that is not a complete text is shown with U+FFFD and its bytes (chat),
- * or as "bytes:\xe2\x80" (legacy), as in OpenAI's API.
+ * The bytes of a token may be incomplete UTF-8. As in OpenAI's API, /v1/chat/completions then has
+ * U+FFFD in the text of the token, next to its bytes, and /v1/completions has "bytes:\xe2\x80".
  */
-#include "chat/logprobs.h"
+#include "chat/api/logprobs.h"
 
 #include <infer/tokenizer.h>
 #include <math.h>
@@ -96,7 +96,7 @@ static int put_legacy_top(struct str *out, const struct inf_tokenizer *tok,
         _cleanup_str_ struct str name = {};
 
         r = put_legacy_token(&name, tok, token->top[i].token);
-        /* Two ids may have the same text: only the likelier one, which comes first, is shown. */
+        /* Two ids may have the same text. Only the likelier id, which comes first, is written. */
         if (r < 0 || (names.len && memmem(names.data, names.len, name.data, name.len)))
             continue;
         if ((r = str_append(&names, name.data, name.len)) < 0 ||

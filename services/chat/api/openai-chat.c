@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * POST /v1/chat/completions
+ * Answers POST /v1/chat/completions.
  *
- * A stream begins with a chunk with the role for each choice. Chunks with content follow, then for
- * each choice a chunk with the finish reason. If the client requests the usage, it is the last
- * chunk.
+ * A stream begins with one chunk per choice, which has the role. Chunks with content follow. Each
+ * choice ends with a chunk that has the finish reason. If the client requests the usage, one more
+ * chunk at the end of the stream has it.
  */
 #include <errno.h>
-#include <infer/chat.h>
 #include <infer/tokenizer.h>
 #include <string.h>
 
-#include "chat/generation.h"
-#include "chat/logprobs.h"
+#include "chat/api/logprobs.h"
+#include "chat/api/openai-answer.h"
+#include "chat/api/openai-body.h"
 #include "chat/template.h"
 #include "common/http/sse.h"
 #include "common/wire/fields.h"
@@ -42,7 +42,7 @@ static const char *const chat_fields[] = {
     NULL,
 };
 
-/* Refuses parameters of unsupported features by name. */
+/* Refuses parameters of unsupported features. The error names the parameter. */
 static int chat_read_unsupported(struct generation *g, struct problem *problem)
 {
     static const char *const refused[] = {"audio", "prediction", "web_search_options"};
@@ -89,57 +89,52 @@ static int chat_read(struct generation *g, struct problem *problem)
     bool logprobs = false;
     int r;
 
-    if ((r = field_int(g->body, "max_tokens", 1, INT32_MAX, &max_tokens, problem)) < 0 ||
+    if ((r = openai_fields_known(g->body, chat_fields, problem)) < 0 ||
+        (r = openai_params_read(&g->params, g->body, problem)) < 0 ||
+        (r = field_int(g->body, "max_tokens", 1, INT32_MAX, &max_tokens, problem)) < 0 ||
         (r = field_int(g->body, "max_completion_tokens", 1, INT32_MAX, &max_tokens, problem)) < 0 ||
         (r = field_bool(g->body, "logprobs", &logprobs, problem)) < 0)
         return r;
-    g->max_tokens = (uint32_t)max_tokens;
+    g->params.max_tokens = (uint32_t)max_tokens;
     r = field_int(g->body, "top_logprobs", 0, 20, &top, problem);
     if (r < 0)
         return r;
     if (r > 0 && top && !logprobs)
         return problem_set(problem, 400, "invalid_value", "top_logprobs",
                            "'top_logprobs' is only possible with 'logprobs': true.");
-    g->n_logprobs = logprobs ? (int)top : -1;
+    g->params.n_logprobs = logprobs ? (int)top : -1;
     r = chat_read_unsupported(g, problem);
-    return r < 0 ? r : template_read(g, problem);
+    return r < 0 ? r : openai_conversation_read(g->body, &g->conversation, problem);
 }
 
-static int chat_prepare(struct generation *g, struct problem *problem)
+/* c->own: the probabilities of tokens that were not sent yet, as elements of a JSON array. */
+struct chat_choice {
+    struct str logprobs;
+};
+
+static struct str *chat_logprobs(const struct choice *c)
 {
-    const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->base.model);
-    const int32_t bos = inf_tokenizer_bos(tok);
-    _cleanup_free_ char *text = NULL;
-    size_t len = 0;
-    int r;
-
-    r = template_render(g, &text, &len, problem);
-    if (r == 0)
-        r = generation_add_prompt(g, "messages", text, len, INF_ENCODE_PARSE_SPECIAL, problem);
-    if (r < 0 || !inf_tokenizer_adds_bos(tok) || bos < 0 || g->prompts[0].tokens[0] == bos ||
-        strstr(inf_chat_template_text(inf_model_chat_template(g->resident->base.model)),
-               "bos_token"))
-        return r;
-    /* The model was trained with a token at the beginning. The template does not write it, so the
-     * tokenizer must add it. */
-    free(g->prompts[0].tokens);
-    g->n_prompts = 0;
-    return generation_add_prompt(g, "messages", text, len,
-                                 INF_ENCODE_PARSE_SPECIAL | INF_ENCODE_ADD_SPECIAL, problem);
+    return &((struct chat_choice *)c->own)->logprobs;
 }
 
-/* Opens a chunk of one choice, up to "delta":. */
+static void chat_choice_done(struct choice *c)
+{
+    str_done(chat_logprobs(c));
+}
+
+/* Writes the start of a chunk of one choice, up to "delta":. */
 static int chunk_open(struct generation *g, uint32_t index)
 {
     int r = sse_open(&g->out);
 
-    r = r < 0 ? r : generation_put_head(g, "chat.completion.chunk");
+    r = r < 0 ? r : openai_put_head(g, "chat.completion.chunk");
     r = r < 0 ? r : str_puts(&g->out, "{\"index\":");
     r = r < 0 ? r : json_put_uint(&g->out, index);
     return r < 0 ? r : str_puts(&g->out, ",\"delta\":");
 }
 
-/* Closes a chunk after the delta. @logprobs and the reason @finish may be NULL. */
+/* Writes the end of a chunk, after the delta. @logprobs and @finish, the finish reason, may be
+ * NULL. */
 static int chunk_close(struct generation *g, const struct str *logprobs, const char *finish)
 {
     int r = str_puts(&g->out, ",\"logprobs\":");
@@ -170,26 +165,29 @@ static int chat_begin(struct generation *g)
 static int chat_tokens(struct generation *g, struct choice *c, const struct inf_event *event)
 {
     const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->base.model);
+    struct str *logprobs = chat_logprobs(c);
     int r = 0;
 
-    if (event->kind != INF_EVENT_TOKENS)
+    if (event->kind != INF_EVENT_TOKENS || g->params.n_logprobs < 0)
         return 0;
-    for (size_t i = 0; g->n_logprobs >= 0 && i < event->n_tokens && r == 0; i++) {
-        if (c->logprobs.len)
-            r = str_putc(&c->logprobs, ',');
-        r = r < 0 ? r : logprobs_put_chat(&c->logprobs, tok, &event->tokens[i]);
+    for (size_t i = 0; i < event->n_tokens && r == 0; i++) {
+        r = logprobs->len ? str_putc(logprobs, ',') : 0;
+        r = r < 0 ? r : logprobs_put_chat(logprobs, tok, &event->tokens[i]);
     }
-    if (r < 0 || !g->request.streaming)
-        return r < 0 ? r : str_append(&c->text, event->text, event->text_len);
-    /* Text may be held back; its probabilities are sent together with it. */
-    if (!event->text_len)
-        return 0;
-    r = chunk_open(g, c->index);
+    return r;
+}
+
+/* Text may be held back; its probabilities are sent together with it. */
+static int chat_piece(struct generation *g, struct choice *c, const struct piece *piece)
+{
+    struct str *logprobs = chat_logprobs(c);
+    int r = chunk_open(g, c->index);
+
     r = r < 0 ? r : str_puts(&g->out, "{\"content\":");
-    r = r < 0 ? r : json_put_string(&g->out, event->text, event->text_len);
+    r = r < 0 ? r : json_put_string(&g->out, piece->text, piece->len);
     r = r < 0 ? r : str_putc(&g->out, '}');
-    r = r < 0 ? r : chunk_close(g, &c->logprobs, NULL);
-    str_clear(&c->logprobs);
+    r = r < 0 ? r : chunk_close(g, logprobs, NULL);
+    str_clear(logprobs);
     return r;
 }
 
@@ -201,55 +199,56 @@ static int chat_finish(struct generation *g, struct choice *c)
         return 0;
     r = chunk_open(g, c->index);
     r = r < 0 ? r : str_puts(&g->out, "{}");
-    return r < 0 ? r : chunk_close(g, &c->logprobs, c->finish);
+    return r < 0 ? r : chunk_close(g, chat_logprobs(c), generation_finish_word(g, c));
 }
 
 static int chat_put_choice(struct generation *g, const struct choice *c)
 {
+    const struct str *logprobs = chat_logprobs(c);
     struct str *out = &g->out;
     int r = str_printf(out, "%s{\"index\":%u,\"message\":{\"role\":\"assistant\",\"content\":",
                        c->index ? "," : "", c->index);
 
     r = r < 0 ? r : json_put_string(out, c->text.data ? c->text.data : "", c->text.len);
     r = r < 0 ? r : str_puts(out, ",\"refusal\":null},\"logprobs\":");
-    if (r == 0 && g->n_logprobs >= 0)
+    if (r == 0 && g->params.n_logprobs >= 0)
         r = str_printf(out, "{\"content\":[%s],\"refusal\":null}",
-                       c->logprobs.data ? c->logprobs.data : "");
+                       logprobs->data ? logprobs->data : "");
     else if (r == 0)
         r = str_puts(out, "null");
-    return r < 0 ? r : str_printf(out, ",\"finish_reason\":\"%s\"}", c->finish);
+    return r < 0 ? r : str_printf(out, ",\"finish_reason\":\"%s\"}", generation_finish_word(g, c));
 }
 
 static int chat_end(struct generation *g)
 {
     int r;
 
-    if (g->request.streaming) {
-        if (!g->params.include_usage)
-            return 0;
-        r = sse_open(&g->out);
-        r = r < 0 ? r : generation_put_head(g, "chat.completion.chunk");
-        r = r < 0 ? r : str_puts(&g->out, "],\"usage\":");
-        r = r < 0 ? r : generation_put_usage(g, &g->out);
-        r = r < 0 ? r : str_putc(&g->out, '}');
-        return r < 0 ? r : sse_close(&g->out);
-    }
-    r = generation_put_head(g, "chat.completion");
+    if (g->request.streaming)
+        return openai_put_usage_event(g, "chat.completion.chunk");
+    r = openai_put_head(g, "chat.completion");
     for (size_t i = 0; i < g->n_choices && r == 0; i++)
         r = chat_put_choice(g, &g->choices[i]);
     r = r < 0 ? r : str_puts(&g->out, "],\"usage\":");
-    r = r < 0 ? r : generation_put_usage(g, &g->out);
+    r = r < 0 ? r : openai_put_usage(g, &g->out);
     return r < 0 ? r : str_putc(&g->out, '}');
 }
 
-const struct endpoint endpoint_chat = {
+const struct chat_api api_openai_chat = {
     .id_prefix = "chatcmpl-",
-    .fields = chat_fields,
-    .generates = true,
+    .prompt_field = "messages",
+    .finishes = {[FINISH_STOP] = "stop", [FINISH_STOP_TEXT] = "stop", [FINISH_LENGTH] = "length"},
+    .own_size = sizeof(struct openai_own),
+    .choice_size = sizeof(struct chat_choice),
     .read = chat_read,
-    .prepare = chat_prepare,
+    .prepare = conversation_prepare,
+    .stream_type = SSE_TYPE,
+    .stream_pause = SSE_COMMENT,
+    .stream_end = SSE_DONE,
     .begin = chat_begin,
     .tokens = chat_tokens,
+    .piece = chat_piece,
     .finish = chat_finish,
     .end = chat_end,
+    .choice_done = chat_choice_done,
+    .done = openai_own_done,
 };

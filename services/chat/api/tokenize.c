@@ -4,6 +4,7 @@
 #include <infer/tokenizer.h>
 #include <string.h>
 
+#include "chat/api/openai-body.h"
 #include "chat/generation.h"
 #include "chat/template.h"
 #include "common/wire/fields.h"
@@ -40,10 +41,21 @@ static json_t *tokenize_text(const struct generation *g)
     return text ? text : field_find(g->body, "prompt");
 }
 
+/* Refuses unknown fields, and reads the name of the model. */
+static int tokenize_read_model(struct generation *g, const char *const *fields,
+                               struct problem *problem)
+{
+    const int r = fields_known(g->body, "", fields, problem);
+
+    return r < 0 ? r : MIN(field_text(g->body, "model", &g->params.model, problem), 0);
+}
+
 static int tokenize_read(struct generation *g, struct problem *problem)
 {
     json_t *text = tokenize_text(g);
 
+    if (tokenize_read_model(g, tokenize_fields, problem) < 0)
+        return -EINVAL;
     if (!text)
         return problem_set(problem, 400, "missing_field", "content",
                            "Missing required parameter: 'content'.");
@@ -106,6 +118,8 @@ static int detokenize_read(struct generation *g, struct problem *problem)
 {
     json_t *tokens = field_find(g->body, "tokens");
 
+    if (tokenize_read_model(g, detokenize_fields, problem) < 0)
+        return -EINVAL;
     if (!tokens)
         return problem_set(problem, 400, "missing_field", "tokens",
                            "Missing required parameter: 'tokens'.");
@@ -141,6 +155,13 @@ static int detokenize_prepare(struct generation *g, struct problem *problem)
     return out_of_memory(r < 0 ? r : str_putc(&g->out, '}'), problem);
 }
 
+static int apply_template_read(struct generation *g, struct problem *problem)
+{
+    const int r = tokenize_read_model(g, apply_template_fields, problem);
+
+    return r < 0 ? r : openai_conversation_read(g->body, &g->conversation, problem);
+}
+
 static int apply_template_prepare(struct generation *g, struct problem *problem)
 {
     _cleanup_free_ char *text = NULL;
@@ -155,23 +176,24 @@ static int apply_template_prepare(struct generation *g, struct problem *problem)
     return out_of_memory(r < 0 ? r : str_putc(&g->out, '}'), problem);
 }
 
-const struct endpoint endpoint_tokenize = {
+const struct chat_api api_tokenize = {
     .id_prefix = "tok-",
-    .fields = tokenize_fields,
+    .computes_only = true,
     .read = tokenize_read,
     .prepare = tokenize_prepare,
 };
 
-const struct endpoint endpoint_detokenize = {
+const struct chat_api api_detokenize = {
     .id_prefix = "detok-",
-    .fields = detokenize_fields,
+    .computes_only = true,
     .read = detokenize_read,
     .prepare = detokenize_prepare,
 };
 
-const struct endpoint endpoint_apply_template = {
+const struct chat_api api_apply_template = {
     .id_prefix = "tmpl-",
-    .fields = apply_template_fields,
-    .read = template_read,
+    .prompt_field = "messages",
+    .computes_only = true,
+    .read = apply_template_read,
     .prepare = apply_template_prepare,
 };

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * POST /v1/completions
+ * Answers POST /v1/completions.
  *
- * A prompt is a string, an array of strings, an array of token ids, or an array of such arrays.
- * Choices are numbered prompt by prompt, n for each.
+ * The field `prompt` is a string, an array of strings, an array of token ids, or an array of arrays
+ * of token ids. Choices 0 to n - 1 belong to the first prompt, the next n to the second, and so on.
  */
 #include <errno.h>
 #include <infer/tokenizer.h>
 #include <string.h>
 
-#include "chat/generation.h"
-#include "chat/logprobs.h"
+#include "chat/api/logprobs.h"
+#include "chat/api/openai-answer.h"
+#include "chat/api/openai-body.h"
 #include "common/http/sse.h"
 #include "common/wire/fields.h"
 #include "common/wire/json.h"
@@ -24,12 +25,17 @@ static const char *const completions_fields[] = {
 
 static int completions_read(struct generation *g, struct problem *problem)
 {
-    int64_t max_tokens = COMPLETIONS_MAX_TOKENS, best_of = g->params.n, top = 0;
+    int64_t max_tokens = COMPLETIONS_MAX_TOKENS, best_of, top = 0;
     json_t *suffix = field_find(g->body, "suffix");
+    struct openai_own *own = g->own;
     int r;
 
+    if ((r = openai_fields_known(g->body, completions_fields, problem)) < 0 ||
+        (r = openai_params_read(&g->params, g->body, problem)) < 0)
+        return r;
+    best_of = g->params.n;
     if ((r = field_int(g->body, "max_tokens", 0, INT32_MAX, &max_tokens, problem)) < 0 ||
-        (r = field_bool(g->body, "echo", &g->echo, problem)) < 0 ||
+        (r = field_bool(g->body, "echo", &own->echo, problem)) < 0 ||
         (r = field_int(g->body, "best_of", 1, PARAMS_MAX_CHOICES, &best_of, problem)) < 0)
         return r;
     if (suffix && !(json_is_string(suffix) && !json_string_length(suffix)))
@@ -41,9 +47,10 @@ static int completions_read(struct generation *g, struct problem *problem)
     r = field_int(g->body, "logprobs", 0, 20, &top, problem);
     if (r < 0)
         return r;
-    g->n_logprobs = r > 0 ? (int)top : -1;
-    g->max_tokens = (uint32_t)max_tokens;
-    g->score_only = max_tokens == 0;
+    g->params.n_logprobs = r > 0 ? (int)top : -1;
+    g->params.max_tokens = (uint32_t)max_tokens;
+    g->params.score_only = max_tokens == 0;
+    g->params.prompt_logprobs = own->echo && g->params.n_logprobs >= 0;
     if (!field_find(g->body, "prompt"))
         return problem_set(problem, 400, "missing_field", "prompt",
                            "Missing required parameter: 'prompt'.");
@@ -75,7 +82,7 @@ static int add_ids(struct generation *g, json_t *ids, struct problem *problem)
 
             free(tokens);
             return problem_set(problem, 400, "invalid_value", "prompt",
-                               "Invalid value for 'prompt': %lldis not a token id of this model "
+                               "Invalid value for 'prompt': %lld is not a token id of this model "
                                "(0 to %lld).",
                                bad, (long long)n_vocab - 1);
         }
@@ -90,7 +97,7 @@ static int add_one(struct generation *g, json_t *prompt, struct problem *problem
         return add_ids(g, prompt, problem);
     if (!json_is_string(prompt))
         return field_wrong_type("prompt", "a string or an array", prompt, problem);
-    return generation_add_prompt(g, "prompt", json_string_value(prompt), json_string_length(prompt),
+    return generation_add_prompt(g, json_string_value(prompt), json_string_length(prompt),
                                  INF_ENCODE_ADD_SPECIAL | INF_ENCODE_PARSE_SPECIAL, problem);
 }
 
@@ -106,7 +113,7 @@ static int add_prompts(struct generation *g, struct problem *problem)
         return problem_set(problem, 400, "empty_prompt", "prompt", "'prompt' is an empty array.");
     if (json_array_size(prompt) * g->params.n > PARAMS_MAX_CHOICES)
         return problem_set(problem, 400, "invalid_value", "prompt",
-                           "'prompt' and 'n' ask for %zu answers, at most %d are possible.",
+                           "'prompt' and 'n' ask for %zu answers; at most %d are possible.",
                            json_array_size(prompt) * g->params.n, PARAMS_MAX_CHOICES);
     json_array_foreach(prompt, i, item)
     {
@@ -120,9 +127,10 @@ static int add_prompts(struct generation *g, struct problem *problem)
 static int completions_prepare(struct generation *g, struct problem *problem)
 {
     const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->base.model);
+    const struct openai_own *own = g->own;
     int r = add_prompts(g, problem);
 
-    for (size_t i = 0; g->echo && i < g->n_prompts && r == 0; i++) {
+    for (size_t i = 0; own->echo && i < g->n_prompts && r == 0; i++) {
         struct prompt *p = &g->prompts[i];
 
         if (inf_tokenizer_decode(tok, p->tokens, p->n_tokens, g->params.show_special, &p->text,
@@ -132,10 +140,28 @@ static int completions_prepare(struct generation *g, struct problem *problem)
     return r;
 }
 
-static struct logprobs_legacy logprobs_of(const struct generation *g, struct choice *c)
+/* c->own */
+struct completions_choice {
+    struct str
+        logprobs[4]; /* elements of the four arrays of struct logprobs_legacy, not sent yet */
+    int32_t offset;  /* where the next token begins in the text, in code points */
+    bool echoed;     /* the prompt was written */
+};
+
+static struct logprobs_legacy logprobs_of(const struct generation *g, const struct choice *c)
 {
-    return (struct logprobs_legacy){&c->logprobs_more[0], &c->logprobs, &c->logprobs_more[1],
-                                    &c->logprobs_more[2], &c->offset,   g->params.show_special};
+    struct completions_choice *own = c->own;
+
+    return (struct logprobs_legacy){&own->logprobs[0], &own->logprobs[1], &own->logprobs[2],
+                                    &own->logprobs[3], &own->offset,      g->params.show_special};
+}
+
+static void completions_choice_done(struct choice *c)
+{
+    struct completions_choice *own = c->own;
+
+    for (size_t i = 0; i < ARRAY_SIZE(own->logprobs); i++)
+        str_done(&own->logprobs[i]);
 }
 
 static int put_choice(struct generation *g, struct choice *c, const char *text, size_t len,
@@ -149,7 +175,7 @@ static int put_choice(struct generation *g, struct choice *c, const char *text, 
     r = r < 0 ? r : str_puts(out, ",\"index\":");
     r = r < 0 ? r : json_put_uint(out, c->index);
     r = r < 0 ? r : str_puts(out, ",\"logprobs\":");
-    if (r == 0 && g->n_logprobs >= 0)
+    if (r == 0 && g->params.n_logprobs >= 0)
         r = logprobs_put_legacy(out, &logprobs);
     else if (r == 0)
         r = str_puts(out, "null");
@@ -161,14 +187,14 @@ static int put_choice(struct generation *g, struct choice *c, const char *text, 
 static int put_chunk(struct generation *g, struct choice *c, const char *text, size_t len,
                      const char *finish)
 {
+    struct completions_choice *own = c->own;
     int r = sse_open(&g->out);
 
-    r = r < 0 ? r : generation_put_head(g, "text_completion");
+    r = r < 0 ? r : openai_put_head(g, "text_completion");
     r = r < 0 ? r : put_choice(g, c, text, len, finish);
     r = r < 0 ? r : str_puts(&g->out, g->params.include_usage ? "],\"usage\":null}" : "]}");
-    str_clear(&c->logprobs);
-    for (size_t i = 0; i < ARRAY_SIZE(c->logprobs_more); i++)
-        str_clear(&c->logprobs_more[i]);
+    for (size_t i = 0; i < ARRAY_SIZE(own->logprobs); i++)
+        str_clear(&own->logprobs[i]);
     return r < 0 ? r : sse_close(&g->out);
 }
 
@@ -179,16 +205,20 @@ static int put_text(struct generation *g, struct choice *c, const char *text, si
     return len ? put_chunk(g, c, text, len, NULL) : 0;
 }
 
-/* With `echo`, a choice begins with its prompt. */
+/* Writes the prompt at the beginning of the choice, once, if the request has `echo`. */
 static int echo_prompt(struct generation *g, struct choice *c)
 {
-    if (c->started || !g->echo)
+    const struct openai_own *own = g->own;
+    struct completions_choice *of_choice = c->own;
+
+    if (of_choice->echoed || !own->echo)
         return 0;
-    c->started = true;
+    of_choice->echoed = true;
     return put_text(g, c, c->prompt->text, c->prompt->text_len);
 }
 
-/* Many tokenizers begin each text with a space that does not belong to the text. */
+/* Returns whether @text lacks the space at the beginning of its first token. Many tokenizers add
+ * this space before each text, and decoding removes it. */
 static bool text_lost_space(const struct inf_tokenizer *tok, const struct inf_event *event,
                             const char *text)
 {
@@ -201,22 +231,23 @@ static bool text_lost_space(const struct inf_tokenizer *tok, const struct inf_ev
     return false;
 }
 
-/* The engine reports the prompt's probabilities once; they are added to all choices of the
- * prompt. */
+/* Handles the probabilities of a prompt. The engine reports them once per prompt, and this function
+ * adds them to all choices of the prompt. */
 static int prompt_tokens(struct generation *g, const struct prompt *prompt,
                          const struct inf_event *event)
 {
     const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->base.model);
+    const struct openai_own *own = g->own;
     int r = 0;
 
-    if (!g->echo)
+    if (!own->echo)
         return 0;
     for (uint32_t k = 0; k < g->params.n && r == 0; k++) {
         struct choice *c = &g->choices[(size_t)(prompt - g->prompts) * g->params.n + k];
         struct logprobs_legacy l = logprobs_of(g, c);
 
-        c->offset = text_lost_space(tok, event, prompt->text) ? -1 : 0;
-        for (size_t i = 0; g->n_logprobs >= 0 && i < event->n_tokens && r == 0; i++)
+        *l.offset = text_lost_space(tok, event, prompt->text) ? -1 : 0;
+        for (size_t i = 0; g->params.n_logprobs >= 0 && i < event->n_tokens && r == 0; i++)
             r = logprobs_add_legacy(&l, tok, &event->tokens[i]);
         r = r < 0 ? r : echo_prompt(g, c);
     }
@@ -231,23 +262,30 @@ static int completions_tokens(struct generation *g, struct choice *c, const stru
 
     if (event->kind == INF_EVENT_PROMPT)
         return prompt_tokens(g, c->prompt, event);
-    for (size_t i = 0; g->n_logprobs >= 0 && i < event->n_tokens && r == 0; i++)
+    for (size_t i = 0; g->params.n_logprobs >= 0 && i < event->n_tokens && r == 0; i++)
         r = logprobs_add_legacy(&logprobs, tok, &event->tokens[i]);
-    return r < 0 ? r : put_text(g, c, event->text, event->text_len);
+    return r;
+}
+
+static int completions_piece(struct generation *g, struct choice *c, const struct piece *piece)
+{
+    return put_chunk(g, c, piece->text, piece->len, NULL);
 }
 
 static int completions_finish(struct generation *g, struct choice *c)
 {
     const int r = echo_prompt(g, c);
 
-    if (g->score_only)
-        c->finish = "length";
-    return r < 0 || !g->request.streaming ? r : put_chunk(g, c, "", 0, c->finish);
+    if (g->params.score_only)
+        c->finish = FINISH_LENGTH;
+    return r < 0 || !g->request.streaming ? r
+                                          : put_chunk(g, c, "", 0, generation_finish_word(g, c));
 }
 
 static int completions_begin(struct generation *g)
 {
-    /* Headers are sent together with the first bytes; a comment is enough. */
+    /* The HTTP headers are sent with the first bytes of the body. This SSE comment sends them at
+     * once. */
     return str_puts(&g->out, ": accepted\n\n");
 }
 
@@ -255,36 +293,38 @@ static int completions_end(struct generation *g)
 {
     int r;
 
-    if (g->request.streaming) {
-        if (!g->params.include_usage)
-            return 0;
-        r = sse_open(&g->out);
-        r = r < 0 ? r : generation_put_head(g, "text_completion");
-        r = r < 0 ? r : str_puts(&g->out, "],\"usage\":");
-        r = r < 0 ? r : generation_put_usage(g, &g->out);
-        r = r < 0 ? r : str_putc(&g->out, '}');
-        return r < 0 ? r : sse_close(&g->out);
-    }
-    r = generation_put_head(g, "text_completion");
+    if (g->request.streaming)
+        return openai_put_usage_event(g, "text_completion");
+    r = openai_put_head(g, "text_completion");
     for (size_t i = 0; i < g->n_choices && r == 0; i++) {
         struct choice *c = &g->choices[i];
 
         r = i ? str_putc(&g->out, ',') : 0;
-        r = r < 0 ? r : put_choice(g, c, c->text.data ? c->text.data : "", c->text.len, c->finish);
+        r = r < 0 ? r
+                  : put_choice(g, c, c->text.data ? c->text.data : "", c->text.len,
+                               generation_finish_word(g, c));
     }
     r = r < 0 ? r : str_puts(&g->out, "],\"usage\":");
-    r = r < 0 ? r : generation_put_usage(g, &g->out);
+    r = r < 0 ? r : openai_put_usage(g, &g->out);
     return r < 0 ? r : str_putc(&g->out, '}');
 }
 
-const struct endpoint endpoint_completions = {
+const struct chat_api api_openai_completions = {
     .id_prefix = "cmpl-",
-    .fields = completions_fields,
-    .generates = true,
+    .prompt_field = "prompt",
+    .finishes = {[FINISH_STOP] = "stop", [FINISH_STOP_TEXT] = "stop", [FINISH_LENGTH] = "length"},
+    .own_size = sizeof(struct openai_own),
+    .choice_size = sizeof(struct completions_choice),
     .read = completions_read,
     .prepare = completions_prepare,
+    .stream_type = SSE_TYPE,
+    .stream_pause = SSE_COMMENT,
+    .stream_end = SSE_DONE,
     .begin = completions_begin,
     .tokens = completions_tokens,
+    .piece = completions_piece,
     .finish = completions_finish,
     .end = completions_end,
+    .choice_done = completions_choice_done,
+    .done = openai_own_done,
 };

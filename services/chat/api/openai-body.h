@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Reads bodies of OpenAI's API: the parameters that several endpoints share, and messages
+ *
+ * A field that is not supported is refused by an error that names it, except for a few fields that
+ * are accepted without effect. docs/http-api.md lists them.
+ */
+
+#include <jansson.h>
+
+#include "chat/conversation.h"
+#include "chat/params.h"
+#include "common/http/problem.h"
+
+/* Names of the fields that openai_params_read() knows, NULL-terminated. */
+extern const char *const openai_params_names[];
+
+/* Reads the shared parameters, with OpenAI's ranges and defaults, and those that servers of open
+ * models add. Strings are borrowed from the body. */
+int openai_params_read(struct params *params, json_t *body, struct problem *problem);
+/* Refuses the first field that is neither in openai_params_names nor in @more (NULL-terminated). */
+int openai_fields_known(json_t *body, const char *const *more, struct problem *problem);
+/* Reads the messages, and the fields that set variables of the chat template. */
+int openai_conversation_read(json_t *body, struct conversation *conversation,
+                             struct problem *problem);

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The APIs of the chat service
+ *
+ * An endpoint of an API is one struct chat_api and one row in routes.h. It reads a body into a
+ * request in the service's own terms (params.h, conversation.h), and writes the answer. The row in
+ * routes.h also names the format of errors. Everything else is the same for all APIs.
+ */
+
+#include <infer/engine.h>
+
+#include "common/http/problem.h"
+#include "core/macros.h"
+
+struct choice;
+struct generation;
+
+/* Why a choice ended. */
+enum finish {
+    FINISH_NONE, /* it has not */
+    FINISH_STOP,
+    FINISH_STOP_TEXT, /* at a stop string of the request */
+    FINISH_LENGTH,
+    FINISH_CALLS, /* the answer ends with calls of tools */
+    N_FINISHES,
+};
+
+enum piece_kind {
+    PIECE_TEXT,
+    PIECE_REASONING, /* what the model thinks before its answer */
+    PIECE_CALL,      /* a call of a tool begins */
+    PIECE_ARGUMENTS, /* text of the JSON object of the last call's arguments */
+};
+
+/* A piece of an answer, in the order in which the model wrote it. */
+struct piece {
+    enum piece_kind kind;
+    const char *text; /* whole code points; PIECE_CALL: the name of the tool */
+    size_t len;
+    const char *id; /* PIECE_CALL: the id of the call */
+};
+
+/* All strings are static. Functions may be NULL where their comment says so. */
+struct chat_api {
+    const char *id_prefix;            /* of the ids of its answers */
+    const char *prompt_field;         /* the field of the prompt, for errors */
+    const char *finishes[N_FINISHES]; /* how the API names the reasons of the end */
+    size_t own_size, choice_size;     /* of g->own and of c->own, which are zeroed at first */
+    bool computes_only;               /* no text is generated: `prepare` writes the answer */
+
+    /* Reads and checks g->body, an object. May run on a thread beside the loop. */
+    int (*read)(struct generation *g, struct problem *problem);
+    /* Makes g->prompts, with the loaded model, or writes the answer. Runs on a thread beside the
+     * loop. */
+    int (*prepare)(struct generation *g, struct problem *problem);
+
+    /* The following functions write into g->out: events of a stream, or the answer. -ENOMEM. */
+    const char *stream_type;  /* content type of streams */
+    const char *stream_pause; /* sent while nothing else is to be sent; NULL: nothing */
+    const char *stream_end;   /* the last bytes of a stream; NULL: none */
+    /* Streams only: the first events. */
+    int (*begin)(struct generation *g);
+    /* Called for an event with the probabilities of tokens, if they were requested, before
+     * `piece`. A prompt's come with INF_EVENT_PROMPT. May be NULL. */
+    int (*tokens)(struct generation *g, struct choice *c, const struct inf_event *event);
+    /* Streams only: a piece of a choice. */
+    int (*piece)(struct generation *g, struct choice *c, const struct piece *piece);
+    /* A choice ended, for the reason in c->finish, which may be changed. */
+    int (*finish)(struct generation *g, struct choice *c);
+    /* All choices ended: the last events of a stream, or the whole answer. */
+    int (*end)(struct generation *g);
+    /* Free what c->own and g->own hold. May be NULL. */
+    void (*choice_done)(struct choice *c);
+    void (*done)(struct generation *g);
+};
+
+extern const struct chat_api api_openai_chat;        /* api/openai-chat.c */
+extern const struct chat_api api_openai_completions; /* api/openai-completions.c */
+extern const struct chat_api api_tokenize;           /* api/tokenize.c */
+extern const struct chat_api api_detokenize;
+extern const struct chat_api api_apply_template;

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A conversation: the messages of a request, whichever API they came through
+ *
+ * An API reads its body into a conversation once. Chat templates are fed from it. Strings are JSON
+ * strings, which the conversation owns references to, so that long texts are not copied.
+ */
+
+#include <jansson.h>
+
+#include "core/macros.h"
+#include "core/str.h"
+
+enum message_role {
+    ROLE_SYSTEM,
+    ROLE_DEVELOPER,
+    ROLE_USER,
+    ROLE_ASSISTANT,
+    ROLE_TOOL,
+    ROLE_FUNCTION,
+    N_ROLES,
+};
+
+/* A call of a tool, in a message of the assistant. */
+struct tool_call {
+    json_t *id;        /* string, or NULL */
+    json_t *name;      /* string */
+    json_t *arguments; /* an object, or a string that is not the text of an object; NULL: none */
+};
+
+struct message {
+    enum message_role role;
+    json_t *text;      /* string; NULL: the message has none */
+    json_t *name;      /* string: of the speaker, or of the tool; or NULL */
+    json_t *call_id;   /* string: the call that this result of a tool answers; or NULL */
+    json_t *reasoning; /* string: what the assistant thought before its answer; or NULL */
+    struct tool_call *calls;
+    size_t n_calls;
+};
+
+struct conversation {
+    struct message *messages;
+    size_t n_messages, messages_cap;
+    json_t *tools;     /* array in OpenAI's format; NULL: none */
+    json_t *documents; /* array; NULL: none */
+    json_t *variables; /* object: further variables of the template; NULL: none */
+    json_t *settings;  /* object: variables that must have an effect on the template; NULL: none */
+    bool adds_no_prompt; /* the text ends after the last message */
+};
+
+/* Returns the name of a role in OpenAI's API and in templates. */
+const char *message_role_name(enum message_role role);
+/* Appends an empty message, which belongs to the conversation. NULL: out of memory. */
+struct message *conversation_add(struct conversation *c);
+/* Appends a call; the arguments are references that the call takes over, also on failure.
+ * -ENOMEM. */
+int message_add_call(struct message *m, json_t *id, json_t *name, json_t *arguments);
+/* Sets a variable that must have an effect. Keeps its own reference to @value. -ENOMEM. */
+int conversation_set(struct conversation *c, const char *name, json_t *value);
+/* Appends the messages as a JSON array in OpenAI's format. @reasoning is the field in which the
+ * template expects what the assistant thought. -ENOMEM. */
+int conversation_put_messages(const struct conversation *c, const char *reasoning, struct str *out);
+void conversation_done(struct conversation *c);

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Declares how the APIs write errors: as the body of an answer, and within a stream.
+ *
+ * A shape is the format of one API's errors. Each route names its shape (routes.h). A request gets
+ * the shape of its route as soon as the route is known, so that every part that refuses the request
+ * answers in the format of its API.
+ */
+
+#include "core/str.h"
+
+struct api_error {
+    int status;
+    const char *code;  /* for programs; NULL: none */
+    const char *param; /* the field of the request; NULL: none */
+    const char *message;
+};
+
+/* All strings are static. */
+struct error_shape {
+    /* Appends the JSON object. -ENOMEM. */
+    int (*put)(struct str *out, const struct api_error *error);
+    /* In a stream, an error is one event: @head, the JSON object, @tail. Every event of a stream
+     * ends with @tail. */
+    const char *head, *tail;
+    const char *start; /* the bytes that begin an error event, and no other event */
+};
+
+extern const struct error_shape errors_openai;    /* {"error":{"message","type","param","code"}} */
+extern const struct error_shape errors_anthropic; /* {"type":"error","error":{"type","message"}} */
+extern const struct error_shape errors_ollama;    /* {"error":"message"}, one line per event */
+extern const struct error_shape errors_tei;       /* {"error":"message","error_type"} */
+
+/* Appends the event of an error. -ENOMEM. */
+int error_shape_put_event(const struct error_shape *shape, struct str *out,
+                          const struct api_error *error);

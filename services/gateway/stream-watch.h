@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Follows a streamed answer from event to event, without knowing what the events mean.
+ *
+ * If the transfer from a service breaks, the gateway may add an error event only between two
+ * events, and only if the service did not send one.
+ */
+
+#include "common/http/error-shape.h"
+#include "core/macros.h"
+
+struct stream_watch {
+    const struct error_shape *shape; /* of the route; NULL: the answer is not a stream of events */
+    size_t at;                       /* bytes of the present event; 0: between two events */
+    size_t n_start;                  /* how many of them equal the beginning of an error event */
+    size_t n_tail;                   /* how many bytes at its end equal the end of an event */
+    bool failed;                     /* an error event began */
+};
+
+void stream_watch_feed(struct stream_watch *watch, const char *data, size_t len);
+/* Whether an error event may be added now. */
+bool stream_watch_takes_error(const struct stream_watch *watch);
