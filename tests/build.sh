@@ -58,7 +58,8 @@ build() {
     asan)
         compile asan clang "--suite unit --suite golden --suite checkkern --folder services
             --folder tests/audio --folder tests/fuzz" \
-            -Dtests=enabled -Dfuzz=true -Dconfinement=off -Db_sanitize=address,undefined -Db_lundef=false
+            -Dtests=enabled -Dfuzz=true -Dconfinement=off -Db_sanitize=address,undefined -Db_lundef=false \
+            -Dc_args=-gline-tables-only
         ;;
     tsan)
         compile tsan clang "--suite threads" \

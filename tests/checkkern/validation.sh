@@ -47,6 +47,6 @@ grep -q "Insert instance layer \"$layer\"" "$work/output" || {
     exit 77
 }
 for test in hostile embed norm rope act rows steps blocks tops; do
-    run "$test" "$1" --only devices --test "graph_$test" --share 24
+    run "$test" "$1" --only devices --test "graph_$test" --share 64
 done
 run "whole models" "$2"

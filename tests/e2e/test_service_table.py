@@ -21,7 +21,7 @@ EACH = pytest.mark.parametrize("row", SERVICES, ids=lambda row: row.name)
     ("[gateway]\ncolour = red\n", "no key colour"),
     ("[chat]\n", "the gateway comes first"),
     ("[gateway]\n[cache]\n[chat]\nconnects = cache\n", "connects: cache is not one of"),
-    ("[gateway]\n[agent]\n", "choose another name"),
+    ("[gateway]\n[agent]\n", "cannot begin with a"),
     ("[gateway]\n[Chat]\n", "small letters"),
     ("[gateway]\n[transcripts]\n", "1 to 8"),
     ("[gateway]\n[chat]\nroutes = no\n", "routes is yes"),
