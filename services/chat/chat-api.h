@@ -32,6 +32,7 @@ enum piece_kind {
     PIECE_REASONING, /* what the model thinks before its answer */
     PIECE_CALL,      /* a call of a tool begins */
     PIECE_ARGUMENTS, /* text of the JSON object of the last call's arguments */
+    PIECE_INPUT,     /* text of the input of the last call, whose tool takes a text ("custom") */
 };
 
 /* A piece of an answer, in the order in which the model wrote it. */
@@ -40,6 +41,8 @@ struct piece {
     const char *text; /* whole code points; PIECE_CALL: the name of the tool */
     size_t len;
     const char *id; /* PIECE_CALL: the id of the call */
+    bool is_custom; /* PIECE_CALL: the tool takes a text; PIECE_INPUT follows, not
+                       PIECE_ARGUMENTS */
 };
 
 /* All strings are static. Functions may be NULL where their comment says so. */

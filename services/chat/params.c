@@ -6,8 +6,10 @@
 
 void params_init(struct params *p)
 {
-    *p =
-        (struct params){.sampling = {.temperature = 1.0f, .top_p = 1.0f}, .n = 1, .n_logprobs = -1};
+    *p = (struct params){.sampling = {.temperature = 1.0f, .top_p = 1.0f},
+                         .n = 1,
+                         .n_logprobs = -1,
+                         .reasoning = {.enabled = -1, .budget = -1}};
 }
 
 bool params_add_stop(struct params *p, json_t *text)
@@ -35,7 +37,14 @@ void params_done(struct params *p)
     for (size_t i = 0; i < p->n_stops; i++)
         json_decref(p->stop_texts[i]);
     json_decref(p->cache_salt);
+    json_decref(p->tools.name);
+    json_decref(p->tools.allowed);
+    json_decref(p->constraint.value);
+    json_decref(p->reasoning.effort);
     free(p->bias);
+    p->tools = (struct tool_rules){0};
+    p->constraint = (struct constraint){0};
+    p->reasoning = (struct reasoning_rules){0};
     p->n_stops = 0;
     p->cache_salt = NULL;
     p->bias = NULL;

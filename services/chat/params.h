@@ -15,6 +15,46 @@
 #define PARAMS_MAX_CHOICES 128
 #define PARAMS_MAX_BIAS    1024
 
+/* Which tools the model may or must call. */
+enum tool_choice {
+    TOOLS_AUTO,
+    TOOLS_NONE,
+    TOOLS_REQUIRED, /* at least one call */
+    TOOLS_NAMED,    /* the one tool of tool_rules.name */
+};
+
+struct tool_rules {
+    enum tool_choice choice;
+    json_t *name;    /* TOOLS_NAMED: string */
+    json_t *allowed; /* array of names, to which calls are restricted; NULL: all tools */
+    bool single;     /* at most one call in an answer */
+};
+
+enum constraint_kind {
+    CONSTRAINT_NONE,
+    CONSTRAINT_JSON,   /* any JSON object */
+    CONSTRAINT_SCHEMA, /* a JSON Schema */
+    CONSTRAINT_GBNF,   /* the others: string */
+    CONSTRAINT_REGEX,
+    CONSTRAINT_LARK,
+    CONSTRAINT_CHOICE, /* array of strings, of which the answer is one */
+};
+
+/* What the answer has to be. */
+struct constraint {
+    enum constraint_kind kind;
+    json_t *value;     /* owned reference; CONSTRAINT_JSON: NULL */
+    const char *field; /* path of the field in the body, for errors; static */
+};
+
+/* How much the model thinks before it answers. */
+struct reasoning_rules {
+    int enabled;        /* 1, 0; -1: as the template does by itself */
+    json_t *effort;     /* string for the template, for example "high"; NULL: not set */
+    int64_t budget;     /* limit of tokens; -1: none. The smallest budget of a request wins. */
+    bool beside_length; /* tokens of reasoning do not count as max_tokens */
+};
+
 struct params {
     const char *model;            /* borrowed from the body; NULL: the default */
     struct inf_sampling sampling; /* logit_bias points to bias */
@@ -28,6 +68,9 @@ struct params {
     bool prompt_logprobs,
         score_only; /* score_only: the prompt is computed, and nothing is written */
     bool stream, include_usage, ignore_eos, show_special, no_cache;
+    struct tool_rules tools; /* the tools themselves belong to the conversation */
+    struct constraint constraint;
+    struct reasoning_rules reasoning;
     json_t *cache_salt;  /* string; NULL: none */
     const char *kv_type; /* type of the KV cache; borrowed from the body; NULL: chat.kv_type */
 };

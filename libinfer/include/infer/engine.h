@@ -16,6 +16,7 @@
  * thread at a time may call inf_engine_next_event() and inf_engine_wait_event().
  */
 
+#include <infer/grammar.h>
 #include <infer/model.h>
 #include <infer/tier.h>
 #include <infer/types.h>
@@ -91,6 +92,22 @@ struct inf_stop {
     size_t len;
 };
 
+/*
+ * A part of a text in which the model thinks before it answers. It begins with the tokens @open, or
+ * with the text if the prompt ends inside of it, and ends with the tokens @close. A text has at
+ * most one such part, at its beginning. Stop strings are not searched in it.
+ */
+struct inf_channel {
+    const int32_t *open, *close; /* n_close 0: there is no such part */
+    size_t n_open, n_close;
+    bool is_open;          /* the prompt ends inside of it */
+    uint32_t budget;       /* tokens after which the engine itself writes @forced; UINT32_MAX:
+                              no limit. 0: it does so at once if the part begins */
+    const int32_t *forced; /* what the engine writes to end the part; n_forced 0: @close */
+    size_t n_forced;
+    bool beside_length; /* max_tokens counts only the tokens behind it */
+};
+
 /* inf_engine_submit() copies a request and everything that it points to, except @user. */
 struct inf_request {
     const int32_t *tokens; /* the prompt; at least one token */
@@ -102,7 +119,16 @@ struct inf_request {
                                      tokens; they are not part of the output */
     size_t n_stops;
     bool ignore_eos;
-    bool show_special;    /* the text includes special tokens */
+    uint32_t min_tokens; /* until then no token that ends the generation is chosen, and stop strings
+                            are not searched */
+    const int32_t *stop_tokens; /* further tokens that end the generation as EOS does */
+    size_t n_stop_tokens;
+    struct inf_grammar *grammar; /* what the text may be, see infer/grammar.h; the engine takes a
+                                    reference of its own; NULL: any text */
+    struct inf_channel channel;
+    bool show_special;           /* the text includes special tokens */
+    const int32_t *shown_tokens; /* special tokens that the text includes in any case */
+    size_t n_shown_tokens;
     int n_logprobs;       /* log-probabilities to report; -1: none; 0: of the chosen token; n: also
                              of the n most likely tokens */
     bool prompt_logprobs; /* INF_EVENT_PROMPT reports the logprobs of the prompt's tokens, which

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Builds the rules of a grammar, for the readers of all notations.
+ *
+ * A grammar is a set of rules over bytes. A node is an expression; nodes are numbers and belong to
+ * their builder. A node may be used in any number of places. The function that fails first (out of
+ * memory, or a limit of the builder) leaves an error in the builder, returns BUILDER_NONE, and all
+ * later functions return BUILDER_NONE at once, so readers check only the result of
+ * grammar_builder_finish() and may test the builder for an error in long loops.
+ *
+ * A node is *regular* if no rule is reachable from it that contains itself. Only regular nodes may
+ * be operands of grammar_and() and grammar_not().
+ */
+
+#include <infer/types.h>
+
+#include "core/macros.h"
+
+struct grammar_builder;
+typedef uint32_t grammar_node;
+
+#define BUILDER_NONE    UINT32_MAX
+#define GRAMMAR_FOREVER UINT32_MAX /* no upper limit of grammar_repeat() */
+
+/* A range of code points, both ends included. Surrogates are left out. */
+struct grammar_range {
+    uint32_t first, last;
+};
+
+/* -ENOMEM. */
+int grammar_builder_new(struct grammar_builder **ret_builder);
+struct grammar_builder *grammar_builder_free(struct grammar_builder *b);
+DEFINE_CLEANUP(struct grammar_builder *, grammar_builder_free);
+/* 0, -ENOMEM, or -E2BIG. */
+int grammar_builder_error(const struct grammar_builder *b);
+
+grammar_node grammar_empty(struct grammar_builder *b);   /* the empty text */
+grammar_node grammar_nothing(struct grammar_builder *b); /* no text at all */
+grammar_node grammar_bytes(struct grammar_builder *b, const char *text, size_t len);
+/* One code point of the ranges, or with @inverted one code point outside of them, in UTF-8. */
+grammar_node grammar_class(struct grammar_builder *b, const struct grammar_range *ranges, size_t n,
+                           bool inverted);
+/* The token whose piece is @text. If the tokenizer has no such token, or the token is a plain one,
+ * the bytes of @text as well. */
+grammar_node grammar_token(struct grammar_builder *b, const char *text, size_t len);
+grammar_node grammar_seq(struct grammar_builder *b, const grammar_node *nodes, size_t n);
+grammar_node grammar_alt(struct grammar_builder *b, const grammar_node *nodes, size_t n);
+/* @min to @max times @node; @max may be GRAMMAR_FOREVER. */
+grammar_node grammar_repeat(struct grammar_builder *b, grammar_node node, uint32_t min,
+                            uint32_t max);
+/* Creates a rule, which may be used before it has a body. @name is for messages; may be NULL. */
+grammar_node grammar_rule_new(struct grammar_builder *b, const char *name);
+void grammar_rule_set(struct grammar_builder *b, grammar_node rule, grammar_node body);
+
+/* Texts that both regular nodes have; texts that the regular node does not have. The complement
+ * contains only valid UTF-8. */
+grammar_node grammar_and(struct grammar_builder *b, grammar_node x, grammar_node y);
+grammar_node grammar_not(struct grammar_builder *b, grammar_node x);
+/* The texts of a regular @x, written inside a JSON string: quotes, backslashes and control
+ * characters are escaped, each in every way that JSON permits; the quotes around the string are not
+ * included. */
+grammar_node grammar_json_escaped(struct grammar_builder *b, grammar_node x);
+/* All text up to the first occurrence of @end, and @end; @end is not empty. */
+grammar_node grammar_until(struct grammar_builder *b, const char *end, size_t len);
+
+/*
+ * Reads a regular expression of ECMA-262 with the flag u (what JSON Schema uses; Lark and Rust
+ * write the common part in the same way). The node stands for the whole text: ^ and $ at its ends
+ * are permitted and change nothing, and @unanchored puts any text around it where ^ or $ is
+ * missing. Look-around and back references are refused. -EINVAL with the position in *reterr;
+ * -E2BIG; -ENOMEM.
+ */
+int grammar_regex(struct grammar_builder *b, const char *pattern, size_t len, bool unanchored,
+                  grammar_node *ret_node, struct inf_err *reterr);
+
+/* The readers of the notations. Each adds its rules to @b and gives the node of the whole text. A
+ * reader of one notation may call the reader of another (%json in Lark). Errors as
+ * inf_grammar_new(). */
+int grammar_read_schema(struct grammar_builder *b, const char *text, size_t len,
+                        grammar_node *ret_node, struct inf_err *reterr);
+int grammar_read_gbnf(struct grammar_builder *b, const char *text, size_t len,
+                      grammar_node *ret_node, struct inf_err *reterr);
+int grammar_read_lark(struct grammar_builder *b, const char *text, size_t len,
+                      grammar_node *ret_node, struct inf_err *reterr);
+/* Any JSON value, or only objects. */
+grammar_node grammar_json(struct grammar_builder *b, bool only_objects);

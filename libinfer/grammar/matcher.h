@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Follows one text through a grammar, token by token.
+ *
+ * A matcher belongs to one thread at a time. Several matchers of one grammar may be used by several
+ * threads at once. It holds a reference to its grammar.
+ */
+
+#include <infer/grammar.h>
+
+#include "core/macros.h"
+
+struct grammar_matcher;
+
+/* Positive conditions. */
+enum {
+    MATCHER_REFUSED = 1, /* the token does not continue a text of the grammar */
+};
+
+/* -ENOMEM. */
+int grammar_matcher_new(struct inf_grammar *grammar, struct grammar_matcher **ret_matcher);
+/* NULL is allowed; returns NULL. */
+struct grammar_matcher *grammar_matcher_free(struct grammar_matcher *m);
+DEFINE_CLEANUP(struct grammar_matcher *, grammar_matcher_free);
+/* Makes a matcher that is where @m is. -ENOMEM. */
+int grammar_matcher_clone(const struct grammar_matcher *m, struct grammar_matcher **ret_matcher);
+
+/*
+ * Sets bit t % 32 of ret_mask[t / 32] for each token t that may come next, and clears all other
+ * bits, [DIV_UP(n_vocab, 32)] words. Tokens that end the generation are permitted if the text is
+ * complete. -E2BIG: a limit of the grammar's automaton was reached; -ENOMEM.
+ */
+int grammar_matcher_mask(struct grammar_matcher *m, uint32_t *ret_mask);
+/* Appends a token. A token that ends the generation is accepted behind a complete text. Returns 0;
+ * MATCHER_REFUSED, and the matcher is unchanged; -E2BIG; -ENOMEM. */
+int grammar_matcher_accept(struct grammar_matcher *m, int32_t token);
+/* Tells whether the text so far is a text of the grammar. */
+bool grammar_matcher_is_complete(const struct grammar_matcher *m);
+/* Tells whether nothing but the end of the generation may follow. */
+bool grammar_matcher_must_end(struct grammar_matcher *m);

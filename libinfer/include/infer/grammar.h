@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef INFER_GRAMMAR_H
+#define INFER_GRAMMAR_H
+
+/*
+ * Grammars: what a generated text may be
+ *
+ * A grammar is compiled from a JSON Schema or from a text in one of several notations, for one
+ * tokenizer. The engine excludes at each step all tokens after which the text could not be
+ * completed to a text of the grammar, and permits the end of the generation only behind a complete
+ * text. The automaton behind a grammar is built while it is used, and all requests that use the
+ * grammar share it, so callers should keep a grammar that they may need again.
+ *
+ * All functions may be called from any thread.
+ */
+
+#include <infer/tokenizer.h>
+#include <infer/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The tokens of a tokenizer, sorted by their bytes. It is made once per model. */
+struct inf_grammar_vocab;
+struct inf_grammar;
+
+enum inf_grammar_kind {
+    INF_GRAMMAR_JSON,        /* any JSON object; the text is ignored */
+    INF_GRAMMAR_JSON_SCHEMA, /* the text is a JSON Schema (drafts 4 to 2020-12) */
+    INF_GRAMMAR_GBNF,        /* the notation of llama.cpp */
+    INF_GRAMMAR_REGEX,       /* a regular expression that the whole text matches */
+    INF_GRAMMAR_LARK,        /* Lark with the extensions of llguidance, see docs/grammars.md */
+};
+
+/* @tok is borrowed, and must outlive the object and all grammars made with it. -ENOMEM. */
+INF_PUBLIC int inf_grammar_vocab_new(const struct inf_tokenizer *tok,
+                                     struct inf_grammar_vocab **ret_vocab);
+/* Grammars hold references of their own. NULL is allowed; returns NULL. */
+INF_PUBLIC struct inf_grammar_vocab *inf_grammar_vocab_unref(struct inf_grammar_vocab *vocab);
+
+/*
+ * Compiles a grammar. Time and memory are bounded. -EINVAL: the text is invalid, uses something
+ * that is not supported, or permits no text at all; *reterr says what and where (a JSON pointer for
+ * schemas, the line for the other notations). -E2BIG: the grammar exceeds a limit; -ENOMEM.
+ */
+INF_PUBLIC int inf_grammar_new(struct inf_grammar_vocab *vocab, enum inf_grammar_kind kind,
+                               const char *text, size_t len, struct inf_grammar **ret_grammar,
+                               struct inf_err *reterr);
+INF_PUBLIC struct inf_grammar *inf_grammar_ref(struct inf_grammar *grammar);
+INF_PUBLIC struct inf_grammar *inf_grammar_unref(struct inf_grammar *grammar);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
