@@ -12,15 +12,6 @@ int grammar_regex(struct grammar_builder *b, const char *p, size_t len, bool u, 
     (void)n;
     return err_set(reterr, EINVAL, "no regex yet");
 }
-int grammar_read_schema(struct grammar_builder *b, const char *p, size_t len, grammar_node *n,
-                        struct inf_err *reterr)
-{
-    (void)b;
-    (void)p;
-    (void)len;
-    (void)n;
-    return err_set(reterr, EINVAL, "no schemas yet");
-}
 int grammar_read_gbnf(struct grammar_builder *b, const char *p, size_t len, grammar_node *n,
                       struct inf_err *reterr)
 {

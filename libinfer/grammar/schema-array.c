@@ -257,7 +257,8 @@ static bool array_kinds(struct array *a, uint32_t i, struct kinds *ret_kinds)
             return false;
     }
     ret_kinds->with = array_element(a, i, a->contains);
-    ret_kinds->without = ret_kinds->with == BUILDER_NONE ? BUILDER_NONE : array_element(a, i, other);
+    ret_kinds->without =
+        ret_kinds->with == BUILDER_NONE ? BUILDER_NONE : array_element(a, i, other);
     return ret_kinds->without != BUILDER_NONE;
 }
 
@@ -359,8 +360,8 @@ static bool unique_set_values(struct schema *s, const struct facts *f, void *dat
     struct schema_values *all = data, values;
     bool has;
 
-    if (!schema_enum_values(s, f, &values, &has) || !has || all->v ||
-        values.n > MAX_UNIQUE || schema_leaf_types(s, f) & (TYPE_ARRAY | TYPE_OBJECT))
+    if (!schema_enum_values(s, f, &values, &has) || !has || all->v || values.n > MAX_UNIQUE ||
+        schema_leaf_types(s, f) & (TYPE_ARRAY | TYPE_OBJECT))
         all->n = UINT32_MAX;
     else
         *all = values;
@@ -436,8 +437,9 @@ static grammar_node array_unique(struct array *a)
 
 static bool array_has_keywords(const struct facts *f)
 {
-    static const char *const names[] = {"items", "prefixItems", "additionalItems", "minItems",
-                                        "maxItems", "uniqueItems", "contains", "unevaluatedItems"};
+    static const char *const names[] = {"items",    "prefixItems",     "additionalItems",
+                                        "minItems", "maxItems",        "uniqueItems",
+                                        "contains", "unevaluatedItems"};
 
     for (uint32_t i = 0; i < f->n; i++)
         for (size_t k = 0; k < ARRAY_SIZE(names); k++)

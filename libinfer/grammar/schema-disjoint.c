@@ -66,14 +66,16 @@ static bool disjoint_requires(const struct schema_value *v, const char *name, si
 static bool disjoint_properties(struct schema *s, const struct schema_value *a,
                                 const struct schema_value *b, unsigned depth)
 {
-    const struct schema_value *m = schema_get(a, "properties"), *others = schema_get(b, "properties");
+    const struct schema_value *m = schema_get(a, "properties"),
+                              *others = schema_get(b, "properties");
 
     for (m = m && m->type == VALUE_OBJECT ? m->first : NULL; m; m = m->next) {
         const struct schema_value *other = schema_get_n(others, m->key, m->key_len);
 
         if (!other || !schema_step(s, a, 1))
             continue;
-        if ((disjoint_requires(a, m->key, m->key_len) || disjoint_requires(b, m->key, m->key_len)) &&
+        if ((disjoint_requires(a, m->key, m->key_len) ||
+             disjoint_requires(b, m->key, m->key_len)) &&
             disjoint(s, m, other, depth - 1))
             return true;
     }

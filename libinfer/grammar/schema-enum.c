@@ -51,7 +51,8 @@ struct filter {
 };
 
 /* Takes over the values of the first enum. */
-static bool filter_start(struct filter *f, const struct schema_value *list, bool is_const, bool null)
+static bool filter_start(struct filter *f, const struct schema_value *list, bool is_const,
+                         bool null)
 {
     const uint32_t n = is_const ? 1 : list->n;
     const struct schema_value **v = arena_alloc(&f->s->arena, (n + (size_t)1) * sizeof(*v));

@@ -102,9 +102,9 @@ static const struct {
     const char *name;
     unsigned types;
 } types[] = {
-    {"null", TYPE_NULL},       {"boolean", TYPE_BOOLEAN}, {"integer", TYPE_INTEGER},
-    {"number", TYPE_NUMBER},   {"string", TYPE_STRING},   {"array", TYPE_ARRAY},
-    {"object", TYPE_OBJECT},   {" fraction", TYPE_FRACTION},
+    {"null", TYPE_NULL},     {"boolean", TYPE_BOOLEAN},    {"integer", TYPE_INTEGER},
+    {"number", TYPE_NUMBER}, {"string", TYPE_STRING},      {"array", TYPE_ARRAY},
+    {"object", TYPE_OBJECT}, {" fraction", TYPE_FRACTION},
 };
 
 static unsigned keyword_type(const struct schema_value *name)
@@ -198,7 +198,7 @@ static const char *shape_problem(enum shape shape, const struct schema_value *v)
                    : "must be an array of schemas";
     case SHAPE_SCHEMA_OBJECT:
         return v->type == VALUE_OBJECT && shape_is_schemas(v) ? NULL
-                                                               : "must be an object of schemas";
+                                                              : "must be an object of schemas";
     case SHAPE_ITEMS:
         return shape_is_schema(v) || (v->type == VALUE_ARRAY && shape_is_schemas(v))
                    ? NULL

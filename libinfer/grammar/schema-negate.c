@@ -61,9 +61,8 @@ static bool negation_types(struct negation *g, const struct schema_value *v,
     static const struct {
         unsigned type;
         const char *name;
-    } names[] = {{TYPE_NULL, "null"},           {TYPE_BOOLEAN, "boolean"},
-                 {TYPE_INTEGER, "integer"},     {TYPE_FRACTION, " fraction"},
-                 {TYPE_STRING, "string"},       {TYPE_ARRAY, "array"},
+    } names[] = {{TYPE_NULL, "null"},          {TYPE_BOOLEAN, "boolean"}, {TYPE_INTEGER, "integer"},
+                 {TYPE_FRACTION, " fraction"}, {TYPE_STRING, "string"},   {TYPE_ARRAY, "array"},
                  {TYPE_OBJECT, "object"}};
     const unsigned types = TYPE_ANY & ~schema_types(v);
     struct schema_value *list = schema_make(g->s, VALUE_ARRAY, m);
@@ -147,9 +146,12 @@ static const struct count_pair {
     const char *name, *type, *opposite;
     int step;
 } count_pairs[] = {
-    {"minLength", "string", "maxLength", -1},         {"maxLength", "string", "minLength", 1},
-    {"minItems", "array", "maxItems", -1},            {"maxItems", "array", "minItems", 1},
-    {"minProperties", "object", "maxProperties", -1}, {"maxProperties", "object", "minProperties", 1},
+    {"minLength", "string", "maxLength", -1},
+    {"maxLength", "string", "minLength", 1},
+    {"minItems", "array", "maxItems", -1},
+    {"maxItems", "array", "minItems", 1},
+    {"minProperties", "object", "maxProperties", -1},
+    {"maxProperties", "object", "minProperties", 1},
 };
 
 static const struct bound_pair {
@@ -173,10 +175,10 @@ static bool negation_count(struct negation *g, const struct schema_value *m,
         text[--len] = (char)('0' + n % 10);
         n /= 10;
     } while (n > 0);
-    return negation_push(g, negation_typed(g, pair->type, pair->opposite,
-                                           schema_make_text(g->s, VALUE_NUMBER, text + len,
-                                                            sizeof(text) - len, m),
-                                           m));
+    return negation_push(
+        g,
+        negation_typed(g, pair->type, pair->opposite,
+                       schema_make_text(g->s, VALUE_NUMBER, text + len, sizeof(text) - len, m), m));
 }
 
 static bool negation_bound(struct negation *g, const struct schema_value *v,
@@ -280,8 +282,8 @@ static bool negation_keyword(struct negation *g, const struct schema_value *v,
     if (key_is(m, "properties"))
         return negation_properties(g, m);
     if (key_is(m, "pattern"))
-        return negation_push(
-            g, negation_typed(g, "string", " notPattern", schema_copy(g->s, m), m));
+        return negation_push(g,
+                             negation_typed(g, "string", " notPattern", schema_copy(g->s, m), m));
     if (key_is(m, "format"))
         return negation_format(g, m);
     if (key_is(m, "items"))
@@ -294,10 +296,13 @@ static bool negation_keyword(struct negation *g, const struct schema_value *v,
         return negation_push(g, schema_make_alias(g->s, m));
     if (key_is(m, "$ref"))
         return negation_ref(g, v, m);
-    if ((key_is(m, "additionalProperties") || key_is(m, "additionalItems")) && schema_is_everything(m))
+    if ((key_is(m, "additionalProperties") || key_is(m, "additionalItems")) &&
+        schema_is_everything(m))
         return true;
-    schema_fail(g->s, EINVAL, m, "the keyword '%.40s' is not supported inside of 'not', 'if' or "
-                "'oneOf'", m->key);
+    schema_fail(g->s, EINVAL, m,
+                "the keyword '%.40s' is not supported inside of 'not', 'if' or "
+                "'oneOf'",
+                m->key);
     return false;
 }
 
@@ -344,8 +349,8 @@ static bool can_negate_members(struct schema *s, const struct schema_value *v, u
 static bool can_negate_keyword(struct schema *s, const struct schema_value *v,
                                const struct schema_value *m, unsigned *budget)
 {
-    static const char *const simple[] = {"type", "nullable", "enum", "const", "required", "pattern",
-                                         "format"};
+    static const char *const simple[] = {"type",     "nullable", "enum",  "const",
+                                         "required", "pattern",  "format"};
     const struct schema_value *to;
 
     for (size_t i = 0; i < ARRAY_SIZE(simple); i++)
@@ -367,7 +372,8 @@ static bool can_negate_keyword(struct schema *s, const struct schema_value *v,
         return true;
     if (key_is(m, "$ref"))
         return (to = schema_ref_resolve(s, v, m)) != NULL && can_negate(s, to, budget);
-    return (key_is(m, "additionalProperties") || key_is(m, "additionalItems")) && schema_is_everything(m);
+    return (key_is(m, "additionalProperties") || key_is(m, "additionalItems")) &&
+           schema_is_everything(m);
 }
 
 static bool can_negate(struct schema *s, const struct schema_value *v, unsigned *budget)

@@ -89,7 +89,7 @@ static bool bounds_apply(struct schema *s, struct bounds *b, const struct schema
         schema_fail(s, EINVAL, v, "the number has more than %d digits", DECIMAL_DIGITS);
         return false;
     }
-    order = low && r->has_low    ? decimal_compare(&d, &r->low)
+    order = low && r->has_low     ? decimal_compare(&d, &r->low)
             : !low && r->has_high ? decimal_compare(&r->high, &d)
                                   : 1;
     if (order < 0)
@@ -203,7 +203,8 @@ static grammar_node number_multiple(struct schema *s, const struct schema_value 
         return schema_fail(s, EINVAL, v, "the number is too large for multipleOf");
     if (!(types & TYPE_FRACTION) && n_frac > 0) {
         /* Of integers, a multiple of a/10^n is a multiple of 10^n. */
-        grammar_node ways[] = {multiple_node(s, factor, n_int, n_frac), schema_number_any(s, types)};
+        grammar_node ways[] = {multiple_node(s, factor, n_int, n_frac),
+                               schema_number_any(s, types)};
 
         return grammar_and(s->b, ways[0], ways[1]);
     }

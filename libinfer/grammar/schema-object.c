@@ -327,8 +327,7 @@ static grammar_node object_undeclared_keys(struct object *o)
         return object_fail_memory(o), BUILDER_NONE;
     for (uint32_t i = 0; i < o->n; i++)
         names[i] = grammar_bytes(o->s->b, o->properties[i].name, o->properties[i].len);
-    return o->n == 0 ? o->s->any_text
-                     : grammar_not(o->s->b, schema_alt(o->s, names, o->n));
+    return o->n == 0 ? o->s->any_text : grammar_not(o->s->b, schema_alt(o->s, names, o->n));
 }
 
 /* Members whose keys are not declared. */
@@ -490,9 +489,9 @@ static grammar_node object_node(struct object *o)
 
 static bool object_has_keywords(const struct facts *f)
 {
-    static const char *const names[] = {"properties", "patternProperties", "additionalProperties",
-                                        "unevaluatedProperties", "propertyNames", "required",
-                                        "minProperties", "maxProperties"};
+    static const char *const names[] = {
+        "properties",    "patternProperties", "additionalProperties", "unevaluatedProperties",
+        "propertyNames", "required",          "minProperties",        "maxProperties"};
 
     for (uint32_t i = 0; i < f->n; i++)
         for (size_t k = 0; k < ARRAY_SIZE(names); k++)

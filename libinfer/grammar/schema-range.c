@@ -208,9 +208,11 @@ static grammar_node range_negative(struct schema *s, const struct range *r, bool
     const bool above = !r->has_high || decimal_compare(&r->high, &zero) > 0;
     const bool zero_ok = above || (decimal_compare(&r->high, &zero) == 0 && !r->high_open);
     const bool to_zero = above || decimal_compare(&r->high, &zero) == 0;
-    struct span m = {.low = to_zero ? &zero : &low, .high = r->has_low ? &high : NULL,
+    struct span m = {.low = to_zero ? &zero : &low,
+                     .high = r->has_low ? &high : NULL,
                      .low_open = to_zero ? !zero_ok || !fraction : r->high_open,
-                     .high_open = r->low_open, .fraction = fraction};
+                     .high_open = r->low_open,
+                     .fraction = fraction};
     const struct decimal one = {.n_int = 1, .digits = "1"};
     grammar_node parts[2];
 
@@ -231,7 +233,8 @@ static grammar_node range_positive(struct schema *s, const struct range *r, bool
     const bool from_zero = !r->has_low || r->low.negative;
     const struct span m = {.low = from_zero ? &zero : &r->low,
                            .high = r->has_high ? &r->high : NULL,
-                           .low_open = !from_zero && r->low_open, .high_open = r->high_open,
+                           .low_open = !from_zero && r->low_open,
+                           .high_open = r->high_open,
                            .fraction = fraction};
 
     if (r->has_high && (r->high.negative || (r->high_open && !decimal_compare(&r->high, &zero))))

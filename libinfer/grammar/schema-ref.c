@@ -179,8 +179,8 @@ static bool ref_walk_members(struct schema *s, struct schema_value *v, struct sc
         bool is_data = false;
 
         for (size_t i = 0; v->type == VALUE_OBJECT && i < ARRAY_SIZE(data); i++)
-            is_data = is_data || (strlen(data[i]) == m->key_len &&
-                                  memcmp(data[i], m->key, m->key_len) == 0);
+            is_data = is_data ||
+                      (strlen(data[i]) == m->key_len && memcmp(data[i], m->key, m->key_len) == 0);
         if (!is_data && !ref_walk(s, m, base, uri))
             return false;
     }
@@ -214,9 +214,9 @@ bool schema_ref_index(struct schema *s)
 
     s->draft4 = version && version->type == VALUE_STRING &&
                 (strstr(version->text, "draft-04") || strstr(version->text, "draft-03"));
-    s->old_refs = s->draft4 || (version && version->type == VALUE_STRING &&
-                                (strstr(version->text, "draft-06") ||
-                                 strstr(version->text, "draft-07")));
+    s->old_refs =
+        s->draft4 || (version && version->type == VALUE_STRING &&
+                      (strstr(version->text, "draft-06") || strstr(version->text, "draft-07")));
     return ref_put(s, &none, s->root) && ref_walk(s, s->root, s->root, &none);
 }
 
@@ -351,7 +351,9 @@ const struct schema_value *schema_ref_resolve(struct schema *s, const struct sch
     if (map_find(&s->ids, uri.data ? uri.data : "", uri.len, &found))
         schema_fail(s, EINVAL, ref, "the reference '%.80s' leads nowhere", ref->text);
     else
-        schema_fail(s, EINVAL, ref, "the reference '%.80s' leads to another document, and none is "
-                    "loaded", ref->text);
+        schema_fail(s, EINVAL, ref,
+                    "the reference '%.80s' leads to another document, and none is "
+                    "loaded",
+                    ref->text);
     return NULL;
 }

@@ -58,8 +58,9 @@ static struct schema_value *rewrite_number(struct schema *s, uint32_t n,
 
 static struct schema_value *constant_array(struct schema *s, const struct schema_value *v)
 {
-    struct schema_value *list = rewrite_list(s, v), *out = rewrite_with(
-        s, "type", schema_make_text(s, VALUE_STRING, "array", 5, v), v);
+    struct schema_value *list = rewrite_list(s, v),
+                        *out = rewrite_with(s, "type",
+                                            schema_make_text(s, VALUE_STRING, "array", 5, v), v);
 
     for (const struct schema_value *m = v->first; m; m = m->next)
         if (!rewrite_push(s, list, (struct schema_value *)schema_constant(s, m)))
@@ -73,8 +74,9 @@ static struct schema_value *constant_array(struct schema *s, const struct schema
 static struct schema_value *constant_object(struct schema *s, const struct schema_value *v)
 {
     struct schema_value *properties = schema_make(s, VALUE_OBJECT, v);
-    struct schema_value *required = rewrite_list(s, v), *out = rewrite_with(
-        s, "type", schema_make_text(s, VALUE_STRING, "object", 6, v), v);
+    struct schema_value *required = rewrite_list(s, v),
+                        *out = rewrite_with(s, "type",
+                                            schema_make_text(s, VALUE_STRING, "object", 6, v), v);
 
     for (const struct schema_value *m = v->first; m; m = m->next) {
         struct schema_value *value = (struct schema_value *)schema_constant(s, m);
@@ -174,8 +176,8 @@ static bool choices_one(struct schema *s, struct schema_value *choices,
 
 /* -- conditions -- */
 
-static bool choices_if(struct schema *s, struct schema_value *choices,
-                       const struct schema_value *v, const struct schema_value *condition)
+static bool choices_if(struct schema *s, struct schema_value *choices, const struct schema_value *v,
+                       const struct schema_value *condition)
 {
     const struct schema_value *then = schema_get(v, "then"), *otherwise = schema_get(v, "else");
     struct schema_value *ways = rewrite_list(s, condition), *no;
@@ -198,8 +200,8 @@ static struct schema_value *rewrite_absent(struct schema *s, const char *name, s
 {
     struct schema_value *properties = schema_make(s, VALUE_OBJECT, at);
 
-    return rewrite_with(
-        s, "properties", schema_add(s, properties, name, len, schema_make_bool(s, false, at)), at);
+    return rewrite_with(s, "properties",
+                        schema_add(s, properties, name, len, schema_make_bool(s, false, at)), at);
 }
 
 static struct schema_value *rewrite_required(struct schema *s, const char *name, size_t len,

@@ -137,8 +137,8 @@ static grammar_node string_values(struct schema *s, const struct schema_values *
         const struct schema_value *v = values->v[i];
 
         if (v->type == VALUE_STRING && schema_step(s, v, 1))
-            ways[n++] = raw ? grammar_bytes(s->b, v->text, v->len)
-                            : schema_literal(s, v->text, v->len);
+            ways[n++] =
+                raw ? grammar_bytes(s->b, v->text, v->len) : schema_literal(s, v->text, v->len);
     }
     return s->r < 0 ? BUILDER_NONE : schema_alt(s, ways, n);
 }

@@ -313,7 +313,8 @@ static struct schema_value *read_word(struct cursor *c)
     struct schema_value *v = NULL;
 
     for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
-        if ((size_t)(c->end - c->p) < words[i].len || memcmp(c->p, words[i].word, words[i].len) != 0)
+        if ((size_t)(c->end - c->p) < words[i].len ||
+            memcmp(c->p, words[i].word, words[i].len) != 0)
             continue;
         v = value_new(c->s, words[i].type);
         if (v)

@@ -24,9 +24,9 @@ static grammar_node schema_rule(struct schema *s, const char *name, grammar_node
 static void schema_init_gap(struct schema *s)
 {
     static const struct grammar_range blanks[] = {{'\t', '\t'}, {' ', ' '}};
-    const grammar_node line[] = {schema_chars(s, "\n"),
-                                 grammar_repeat(s->b, grammar_class(s->b, blanks, 2, false), 0,
-                                                INDENT_MAX)};
+    const grammar_node line[] = {
+        schema_chars(s, "\n"),
+        grammar_repeat(s->b, grammar_class(s->b, blanks, 2, false), 0, INDENT_MAX)};
     const grammar_node ways[] = {grammar_empty(s->b), schema_chars(s, " "),
                                  grammar_seq(s->b, line, 2)};
     grammar_node parts[2];
@@ -62,9 +62,9 @@ static grammar_node schema_list(struct schema *s, const char *open, grammar_node
     const grammar_node more[] = {s->comma, element};
     const grammar_node some[] = {
         element, grammar_repeat(s->b, grammar_seq(s->b, more, 2), 0, GRAMMAR_FOREVER), s->gap};
-    const grammar_node all[] = {
-        schema_chars(s, open), s->gap,
-        grammar_repeat(s->b, grammar_seq(s->b, some, 3), 0, 1), schema_chars(s, close)};
+    const grammar_node all[] = {schema_chars(s, open), s->gap,
+                                grammar_repeat(s->b, grammar_seq(s->b, some, 3), 0, 1),
+                                schema_chars(s, close)};
 
     return grammar_seq(s->b, all, 4);
 }
@@ -75,8 +75,8 @@ static void schema_init_values(struct schema *s)
     const grammar_node member[] = {s->string, s->colon, any};
     grammar_node ways[7];
 
-    s->any_object = schema_rule(s, "object",
-                                schema_list(s, "{", grammar_seq(s->b, member, 3), "}"));
+    s->any_object =
+        schema_rule(s, "object", schema_list(s, "{", grammar_seq(s->b, member, 3), "}"));
     s->any_array = schema_rule(s, "array", schema_list(s, "[", any, "]"));
     ways[0] = s->any_object;
     ways[1] = s->any_array;

@@ -36,13 +36,13 @@ struct schema_value {
     bool truth;
     bool is_base;          /* it has an $id */
     bool checked, asserts; /* see schema_keyword_check() */
-    uint32_t id;          /* in the order of reading */
-    uint32_t n;           /* elements or members */
-    uint32_t index;       /* in the parent array */
-    const char *text;     /* decoded string, or digits of the number; NUL-terminated */
-    size_t len;           /* of text */
-    const char *key;      /* of a member; NULL for an element */
-    size_t key_len;       /* of key */
+    uint32_t id;           /* in the order of reading */
+    uint32_t n;            /* elements or members */
+    uint32_t index;        /* in the parent array */
+    const char *text;      /* decoded string, or digits of the number; NUL-terminated */
+    size_t len;            /* of text */
+    const char *key;       /* of a member; NULL for an element */
+    size_t key_len;        /* of key */
     struct schema_value *parent, *first, *last, *next;
     struct schema_value *base;     /* innermost schema around this one that has an $id */
     struct schema_value *alias;    /* of VALUE_ALIAS */
@@ -98,16 +98,16 @@ struct schema {
     struct inf_err *reterr;
     struct arena arena;
     struct schema_value *root;
-    struct map ids;     /* URI → struct schema_value *, see schema-ref.c */
-    struct map sets;    /* set → node */
-    struct map leaves;  /* facts → node */
+    struct map ids;      /* URI → struct schema_value *, see schema-ref.c */
+    struct map sets;     /* set → node */
+    struct map leaves;   /* facts → node */
     struct map patterns; /* text of a pattern → node */
     uint32_t n_values, n_steps, n_nodes;
-    uint32_t depth;    /* of sets that are being read */
-    bool old_refs;     /* drafts up to 7: $ref hides its neighbours */
-    bool draft4;       /* "id" instead of "$id" */
-    bool loose;        /* ignore what cannot be enforced */
-    int r;             /* 0 or the first error */
+    uint32_t depth;                      /* of sets that are being read */
+    bool old_refs;                       /* drafts up to 7: $ref hides its neighbours */
+    bool draft4;                         /* "id" instead of "$id" */
+    bool loose;                          /* ignore what cannot be enforced */
+    int r;                               /* 0 or the first error */
     const struct schema_value *conflict; /* the first schema that permits nothing */
     const char *conflict_text;
     struct leaf_work *work; /* leaves that have a rule but no body yet */
@@ -234,6 +234,9 @@ bool schema_expand(struct schema *s, const struct schema_set *set, schema_leaf_f
  * must be chosen. NULL: error. */
 const struct schema_value *schema_choices(struct schema *s, const struct schema_value *v);
 
+/* A schema that permits exactly the value @v. NULL: error. */
+const struct schema_value *schema_constant(struct schema *s, const struct schema_value *v);
+
 /* -- schema-negate.c -- */
 
 /* A schema that permits what @v does not. NULL: error. */
@@ -265,6 +268,7 @@ bool schema_leaf_finish(struct schema *s);
 /* The types that all facts permit. */
 unsigned schema_leaf_types(struct schema *s, const struct facts *f);
 /* Appends a schema to a set unless it permits everything. */
+bool schema_is_everything(const struct schema_value *v);
 bool schema_set_add(struct schema *s, struct schema_set *set, const struct schema_value *v);
 
 /* -- schema-object.c, schema-array.c, schema-enum.c -- */
