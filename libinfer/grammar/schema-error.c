@@ -75,6 +75,13 @@ grammar_node schema_fail(struct schema *s, int code, const struct schema_value *
     return BUILDER_NONE;
 }
 
+grammar_node schema_fail_memory(struct schema *s)
+{
+    if (s->r == 0)
+        s->r = err_set(s->reterr, ENOMEM, "out of memory");
+    return BUILDER_NONE;
+}
+
 bool schema_step(struct schema *s, const struct schema_value *at, uint32_t n)
 {
     int r;

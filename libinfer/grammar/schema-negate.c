@@ -330,6 +330,8 @@ const struct schema_value *schema_negate(struct schema *s, const struct schema_v
         else
             out = schema_add(s, out, "anyOf", 5, g.ways);
     }
+    if (out)
+        out->is_negation = true;
     ((struct schema_value *)v)->negation = out;
     return out;
 }

@@ -65,15 +65,15 @@ grammar_node schema_number_any(struct schema *s, unsigned types)
     return number_signed(s, schema_seq(s, parts, 3));
 }
 
-/* Numbers that have a digit other than 0 behind the point. */
+/* Texts that have a digit other than 0 behind the point. */
 static grammar_node number_broken(struct schema *s)
 {
-    const struct grammar_range some = {'1', '9'};
-    const grammar_node parts[] = {number_integer(s), number_digits(s, ".", 0, DECIMAL_DIGITS / 2),
-                                  grammar_class(s->b, &some, 1, false),
-                                  grammar_repeat(s->b, s->digit, 0, DECIMAL_DIGITS / 2)};
+    static const struct grammar_range some = {'1', '9'};
+    const grammar_node digits = grammar_repeat(s->b, s->digit, 0, GRAMMAR_FOREVER);
+    const grammar_node parts[] = {digits, schema_chars(s, "."), digits,
+                                  grammar_class(s->b, &some, 1, false), digits};
 
-    return number_signed(s, schema_seq(s, parts, 4));
+    return number_signed(s, schema_seq(s, parts, 5));
 }
 
 /* -- constraints -- */
@@ -222,32 +222,34 @@ static grammar_node number_multiple(struct schema *s, const struct schema_value 
 
 /* -- texts of one number -- */
 
+static grammar_node number_zeros(struct schema *s, const char *head)
+{
+    const grammar_node parts[] = {schema_chars(s, head),
+                                  grammar_repeat(s->b, schema_chars(s, "0"), 0, GRAMMAR_FOREVER)};
+
+    return schema_seq(s, parts, 2);
+}
+
 /* Every way to write the number without an exponent. */
 static grammar_node number_spellings(struct schema *s, const struct schema_value *v)
 {
     struct decimal d;
-    grammar_node parts[4], zeros;
+    grammar_node parts[6];
     size_t n = 0;
 
     if (!decimal_read(v, &d))
         return schema_fail(s, EINVAL, v, "the number has more than %d digits", DECIMAL_DIGITS);
-    zeros = grammar_repeat(s->b, schema_chars(s, "0"), 0, DECIMAL_DIGITS / 2);
-    if (d.negative)
-        parts[n++] = schema_chars(s, "-");
+    if (d.negative || d.n_int + d.n_frac == 0)
+        parts[n++] = d.negative ? schema_chars(s, "-") : schema_optional(s, schema_chars(s, "-"));
     parts[n++] = d.n_int ? grammar_bytes(s->b, d.digits, d.n_int) : schema_chars(s, "0");
     if (d.n_frac) {
         parts[n++] = schema_chars(s, ".");
-        parts[n++] = grammar_bytes(s->b, d.digits + d.n_int, d.n_frac);
-        zeros = schema_seq(s, parts, n);
-        parts[0] = zeros;
-        parts[1] = grammar_repeat(s->b, schema_chars(s, "0"), 0, DECIMAL_DIGITS / 2);
-        return schema_seq(s, parts, 2);
-    }
-    parts[n++] = schema_optional(s, number_digits(s, ".0", 0, 0));
-    if (n > 0) {
-        const grammar_node tail[] = {schema_chars(s, ".0"), zeros};
-
-        parts[n - 1] = schema_optional(s, schema_seq(s, tail, 2));
+        parts[n] = grammar_bytes(s->b, d.digits + d.n_int, d.n_frac);
+        parts[n + 1] = number_zeros(s, "");
+        parts[n] = schema_seq(s, parts + n, 2);
+        n++;
+    } else {
+        parts[n++] = schema_optional(s, number_zeros(s, ".0"));
     }
     return schema_seq(s, parts, n);
 }

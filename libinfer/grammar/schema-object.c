@@ -222,6 +222,15 @@ static bool object_add_fact(struct object *o, const struct schema_value *v, cons
     return !more || schema_set_add(o->s, set, more);
 }
 
+/* Tells whether fact @i is part of a negation, which says nothing about other properties. */
+static bool fact_is_negated(const struct facts *f, uint32_t i)
+{
+    for (; i != UINT32_MAX; i = f->v[i].parent)
+        if (f->v[i].v->is_negation)
+            return true;
+    return false;
+}
+
 static bool fact_is_below(const struct facts *f, uint32_t i, uint32_t top)
 {
     while (i != UINT32_MAX && i != top)
@@ -234,7 +243,7 @@ static bool fact_is_below(const struct facts *f, uint32_t i, uint32_t top)
 static bool object_is_evaluated(const struct object *o, const bool *seen, uint32_t top)
 {
     for (uint32_t i = top; i < o->f->n; i++)
-        if (fact_is_below(o->f, i, top) &&
+        if (fact_is_below(o->f, i, top) && !fact_is_negated(o->f, i) &&
             (seen[i] || (i > top && schema_get(o->f->v[i].v, "unevaluatedProperties"))))
             return true;
     return false;
@@ -293,30 +302,26 @@ static grammar_node object_mask_node(struct object *o, pattern_mask mask)
     return all;
 }
 
-/* The member of a declared name. If patterns match names of properties, the name is tried with each
- * set of patterns; of these languages, one has the name, and the others permit nothing. */
+/* The member of a declared name. */
 static grammar_node object_declared(struct object *o, const struct property *p)
 {
-    const grammar_node bytes = grammar_bytes(o->s->b, p->name, p->len);
-    grammar_node ways[1 << MAX_PATTERNS], key;
+    pattern_mask mask = 0;
     struct schema_set set;
-    size_t n = 0;
+    bool matches = true;
 
-    for (pattern_mask mask = 0; mask < 1u << o->n_patterns; mask++) {
-        key = object_and(o->s, object_mask_node(o, mask), o->keys);
-        if (key == o->s->any_text)
-            key = schema_literal(o->s, p->name, p->len);
-        else
-            key = schema_quoted(o->s, object_and(o->s, key, bytes));
-        if (key == BUILDER_NONE)
-            return key;
-        if (key == o->s->nothing)
-            continue;
-        if (!object_value_set(o, p->name, p->len, mask, &set))
+    if (o->keys != o->s->any_text && o->keys != o->s->nothing &&
+        !schema_matches(o->s, o->keys, p->name, p->len, &matches))
+        return BUILDER_NONE;
+    if (!matches || o->keys == o->s->nothing)
+        return o->s->nothing;
+    for (uint32_t i = 0; i < o->n_patterns; i++) {
+        if (!schema_matches(o->s, o->patterns[i].node, p->name, p->len, &matches))
             return BUILDER_NONE;
-        ways[n++] = object_member(o, key, &set);
+        mask |= (pattern_mask)matches << i;
     }
-    return schema_alt(o->s, ways, n);
+    if (!object_value_set(o, p->name, p->len, mask, &set))
+        return BUILDER_NONE;
+    return object_member(o, schema_literal(o->s, p->name, p->len), &set);
 }
 
 static grammar_node object_undeclared_keys(struct object *o)

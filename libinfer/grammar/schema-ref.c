@@ -135,6 +135,18 @@ static bool ref_put_anchor(struct schema *s, const struct str *base, const char 
     return ref_put(s, &uri, v);
 }
 
+/* A $dynamicRef is an ordinary reference unless several schemas have its anchor. */
+static bool ref_put_dynamic(struct schema *s, const struct schema_value *v)
+{
+    const struct schema_value *a = schema_get(v, "$dynamicAnchor");
+    uint64_t n = 0;
+
+    if (!a || a->type != VALUE_STRING)
+        return true;
+    map_find(&s->dynamic, a->text, a->len, &n);
+    return map_set(&s->dynamic, a->text, a->len, n + 1) == 0 || ref_fail_memory(s, v);
+}
+
 static bool ref_put_anchors(struct schema *s, const struct str *base, const struct schema_value *v)
 {
     static const char *const names[] = {"$anchor", "$dynamicAnchor"};
@@ -146,7 +158,7 @@ static bool ref_put_anchors(struct schema *s, const struct str *base, const stru
             !ref_put_anchor(s, base, a->text, a->len, v))
             return false;
     }
-    return true;
+    return ref_put_dynamic(s, v);
 }
 
 static bool ref_walk(struct schema *s, struct schema_value *v, struct schema_value *base,
@@ -336,6 +348,11 @@ const struct schema_value *schema_ref_resolve(struct schema *s, const struct sch
 
     if (!schema_step(s, at, 4))
         return NULL;
+    if (strcmp(ref->key, "$dynamicRef") == 0 && len < ref->len &&
+        map_find(&s->dynamic, ref->text + len + 1, ref->len - len - 1, &found) && found > 1) {
+        schema_fail(s, EINVAL, ref, "a '$dynamicRef' with several anchors is not supported");
+        return NULL;
+    }
     if (ref->len > URI_MAX) {
         schema_fail(s, EINVAL, ref, "the reference is longer than %d bytes", URI_MAX);
         return NULL;

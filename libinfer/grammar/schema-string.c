@@ -182,6 +182,24 @@ grammar_node schema_string_language(struct schema *s, const struct facts *f, boo
     return s->r < 0 ? BUILDER_NONE : l.all;
 }
 
+bool schema_matches(struct schema *s, grammar_node node, const char *text, size_t len,
+                    bool *ret_matches)
+{
+    const struct dfa *dfa;
+    uint32_t state = 0;
+    int r;
+
+    r = node == BUILDER_NONE ? grammar_builder_error(s->b) : compiler_dfa(&s->compiler, node, &dfa);
+    if (r < 0 || node == BUILDER_NONE) {
+        schema_fail(s, r < 0 ? -r : ENOMEM, s->root, "the schema is too complex");
+        return false;
+    }
+    for (size_t i = 0; i < len && state != DFA_DEAD; i++)
+        state = dfa->next[(size_t)state * dfa->n_classes + dfa->class_of[(unsigned char)text[i]]];
+    *ret_matches = state != DFA_DEAD && dfa->is_final[state];
+    return true;
+}
+
 grammar_node schema_quoted(struct schema *s, grammar_node language)
 {
     grammar_node parts[] = {s->quote, BUILDER_NONE, s->quote};
@@ -223,17 +241,4 @@ grammar_node schema_string(struct schema *s, const struct facts *f)
         return schema_fail(s, EINVAL, n.at, "the length is more than %d", LENGTH_MAX);
     language = schema_string_language(s, f, &plain);
     return schema_quoted(s, language);
-}
-
-grammar_node schema_literal(struct schema *s, const char *text, size_t len)
-{
-    grammar_node parts[] = {s->quote, BUILDER_NONE, s->quote};
-    bool plain = true;
-
-    for (size_t i = 0; i < len; i++)
-        plain = plain && text[i] >= 0x20 && text[i] < 0x7f && text[i] != '"' && text[i] != '\\';
-    parts[1] = grammar_bytes(s->b, text, len);
-    if (!plain)
-        parts[1] = grammar_json_escaped(s->b, parts[1]);
-    return schema_seq(s, parts, 3);
 }

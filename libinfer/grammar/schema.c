@@ -49,9 +49,9 @@ static void schema_init_strings(struct schema *s)
     s->digit = grammar_class(s->b, &digits, 1, false);
     s->quote = schema_chars(s, "\"");
     s->any_text = grammar_repeat(s->b, any, 0, GRAMMAR_FOREVER);
-    s->character = schema_rule(s, "character", grammar_json_escaped(s->b, any));
+    s->character = schema_rule(s, "character", schema_char_any(s));
     parts[0] = parts[2] = s->quote;
-    parts[1] = grammar_json_escaped(s->b, s->any_text);
+    parts[1] = grammar_repeat(s->b, schema_char_any(s), 0, GRAMMAR_FOREVER);
     s->string = schema_rule(s, "string", grammar_seq(s->b, parts, 3));
 }
 
@@ -91,7 +91,7 @@ static void schema_init_values(struct schema *s)
 
 static void schema_init(struct schema *s, struct grammar_builder *b, struct inf_err *reterr)
 {
-    *s = (struct schema){.b = b, .reterr = reterr};
+    *s = (struct schema){.b = b, .reterr = reterr, .compiler = {.b = b}};
     s->nothing = grammar_nothing(b);
     schema_init_gap(s);
     schema_init_strings(s);
@@ -101,9 +101,11 @@ static void schema_init(struct schema *s, struct grammar_builder *b, struct inf_
 static void schema_done(struct schema *s)
 {
     map_done(&s->ids);
+    map_done(&s->dynamic);
     map_done(&s->sets);
     map_done(&s->leaves);
     map_done(&s->patterns);
+    compiler_done(&s->compiler);
     arena_done(&s->arena);
 }
 

@@ -18,7 +18,7 @@
 
 #include "core/arena.h"
 #include "core/map.h"
-#include "grammar/builder.h"
+#include "grammar/fragment.h"
 
 enum value_type {
     VALUE_NULL,
@@ -35,6 +35,7 @@ struct schema_value {
     enum value_type type;
     bool truth;
     bool is_base;          /* it has an $id */
+    bool is_negation;      /* made by schema_negate() */
     bool checked, asserts; /* see schema_keyword_check() */
     uint32_t id;           /* in the order of reading */
     uint32_t n;            /* elements or members */
@@ -95,10 +96,12 @@ struct facts {
 
 struct schema {
     struct grammar_builder *b;
+    struct compiler compiler; /* of regular nodes that are looked into */
     struct inf_err *reterr;
     struct arena arena;
     struct schema_value *root;
     struct map ids;      /* URI → struct schema_value *, see schema-ref.c */
+    struct map dynamic;  /* name of a $dynamicAnchor → how many there are */
     struct map sets;     /* set → node */
     struct map leaves;   /* facts → node */
     struct map patterns; /* text of a pattern → node */
@@ -150,6 +153,7 @@ struct schema_value *schema_make_bool(struct schema *s, bool truth,
  * errno value. */
 grammar_node schema_fail(struct schema *s, int code, const struct schema_value *at,
                          const char *format, ...) PRINTF(4, 5);
+grammar_node schema_fail_memory(struct schema *s);
 /* Counts @n steps. Returns false if a limit is reached or there was an error. */
 bool schema_step(struct schema *s, const struct schema_value *at, uint32_t n);
 /* Remembers why a part permits nothing, and returns s->nothing. */
@@ -196,6 +200,12 @@ grammar_node range_node(struct schema *s, const struct range *range, bool fracti
 grammar_node multiple_node(struct schema *s, uint32_t factor, uint32_t n_int, uint32_t n_frac);
 enum { MULTIPLE_DIGITS = 20, MULTIPLE_STATES = 8192 };
 
+/* -- schema-char.c -- */
+
+/* One character of a string, in all ways in which it can be written. */
+grammar_node schema_char_any(struct schema *s);
+grammar_node schema_char(struct schema *s, uint32_t cp);
+
 /* -- schema-string.c -- */
 
 /* The strings that all facts permit, not escaped and without quotes: a regular node; s->nothing;
@@ -205,6 +215,9 @@ grammar_node schema_string_language(struct schema *s, const struct facts *f, boo
 grammar_node schema_string(struct schema *s, const struct facts *f);
 /* A string constant as it is written. Characters of ASCII have one spelling, others have all. */
 grammar_node schema_literal(struct schema *s, const char *text, size_t len);
+/* Tells whether a text belongs to a regular node. False: error. */
+bool schema_matches(struct schema *s, grammar_node node, const char *text, size_t len,
+                    bool *ret_matches);
 /* A string of a language, with quotes and escaped. */
 grammar_node schema_quoted(struct schema *s, grammar_node language);
 /* The strings in which the pattern @text matches somewhere. */

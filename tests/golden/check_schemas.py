@@ -78,7 +78,7 @@ def accepts_any(cli, value):
                 break
         else:
             return True
-        if cli.accepts(json.dumps(v)):
+        if cli.accepts(json.dumps(v, ensure_ascii=False)):
             return True
     return False
 

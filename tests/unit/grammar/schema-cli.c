@@ -2,9 +2,9 @@
 /*
  * Answers questions about schemas, for tests/golden/check_schemas.py.
  *
- * Each question on the standard input is a line "LETTER NUMBER", and for S, L and A that many bytes.
- * S and L (loose) compile a schema: "ok MICROSECONDS" or "no MESSAGE". A follows a text: "BYTES
- * COMPLETE". W walks with a seed: "OK LENGTH" and the text.
+ * Each question on the standard input is a line "LETTER NUMBER", and for S, L and A that many
+ * bytes. S and L (loose) compile a schema: "ok MICROSECONDS" or "no MESSAGE". A follows a text:
+ * "BYTES COMPLETE". W walks with a seed: "OK LENGTH" and the text.
  */
 #include <stdio.h>
 #include <string.h>

@@ -64,8 +64,8 @@ static uint64_t walk_random(uint64_t *state)
 }
 
 /* Finds the next byte: a random class, then a random byte of it. */
-static bool walk_any(struct text_grammar *g, uint32_t config, uint64_t *random, uint32_t *ret_config,
-                     unsigned *ret_byte)
+static bool walk_any(struct text_grammar *g, uint32_t config, uint64_t *random,
+                     uint32_t *ret_config, unsigned *ret_byte)
 {
     const uint32_t n = g->program->n_classes;
     const uint32_t from = (uint32_t)(walk_random(random) % n);
@@ -88,7 +88,7 @@ static bool walk_any(struct text_grammar *g, uint32_t config, uint64_t *random, 
 static bool walk_end(struct text_grammar *g, uint32_t config, uint32_t *ret_config,
                      unsigned *ret_byte)
 {
-    static const char closers[] = "}]\"0:n";
+    static const char closers[] = "\"}]0:n";
 
     for (const char *c = closers; *c; c++) {
         *ret_byte = (unsigned char)*c;
@@ -111,7 +111,7 @@ bool text_grammar_walk(struct text_grammar *g, uint64_t seed, size_t budget, str
 
         if (g->automaton.configs[config].is_complete && (late || walk_random(&seed) % 4 == 0))
             return true;
-        if ((!late || !walk_end(g, config, &next, &byte)) &&
+        if ((!late || walk_random(&seed) % 4 == 0 || !walk_end(g, config, &next, &byte)) &&
             !walk_any(g, config, &seed, &next, &byte))
             return g->automaton.configs[config].is_complete;
         if (ret->len - start > 50 * budget || str_putc(ret, (char)byte) < 0)
