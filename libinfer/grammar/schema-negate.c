@@ -165,20 +165,12 @@ static bool negation_count(struct negation *g, const struct schema_value *m,
                            const struct count_pair *pair)
 {
     uint32_t n = 0;
-    char text[16];
-    size_t len = sizeof(text);
 
     if (!schema_count(m, &n) || (n == 0 && pair->step < 0))
         return g->s->r == 0;
     n = pair->step < 0 ? n - 1 : n + 1;
-    do {
-        text[--len] = (char)('0' + n % 10);
-        n /= 10;
-    } while (n > 0);
     return negation_push(
-        g,
-        negation_typed(g, pair->type, pair->opposite,
-                       schema_make_text(g->s, VALUE_NUMBER, text + len, sizeof(text) - len, m), m));
+        g, negation_typed(g, pair->type, pair->opposite, schema_make_count(g->s, n, m), m));
 }
 
 static bool negation_bound(struct negation *g, const struct schema_value *v,
@@ -195,14 +187,50 @@ static bool negation_bound(struct negation *g, const struct schema_value *v,
     return negation_push(g, negation_typed(g, "number", opposite, schema_copy(g->s, m), m));
 }
 
+/* An array that is long enough to have element @i, which violates its schema. */
+static bool negation_element(struct negation *g, const struct schema_value *m, uint32_t i)
+{
+    struct schema_value *prefix = schema_make(g->s, VALUE_ARRAY, m), *way;
+
+    for (uint32_t k = 0; k < i; k++)
+        if (!schema_add(g->s, prefix, NULL, 0, schema_make_bool(g->s, true, m)))
+            return false;
+    prefix = schema_add(g->s, prefix, NULL, 0, negation_not(g, m));
+    way = negation_typed(g, "array", "prefixItems", prefix, m);
+    return schema_add(g->s, way, "minItems", 8, schema_make_count(g->s, i + 1, m)) &&
+           negation_push(g, way);
+}
+
+static bool negation_prefix(struct negation *g, const struct schema_value *list)
+{
+    uint32_t i = 0;
+
+    for (const struct schema_value *m = list->first; m; m = m->next)
+        if (!negation_element(g, m, i++) || !schema_step(g->s, m, i))
+            return false;
+    return true;
+}
+
 static bool negation_items(struct negation *g, const struct schema_value *v,
                            const struct schema_value *items)
 {
-    if (items->type == VALUE_ARRAY || schema_get(v, "prefixItems")) {
-        schema_fail(g->s, EINVAL, items, "'not' is not supported around elements of tuples");
+    if (items->type == VALUE_ARRAY)
+        return negation_prefix(g, items);
+    if (schema_get(v, "prefixItems")) {
+        schema_fail(g->s, EINVAL, items, "'not' is not supported around elements behind a tuple");
         return false;
     }
     return negation_push(g, negation_typed(g, "array", "contains", negation_not(g, items), items));
+}
+
+static bool negation_contains(struct negation *g, const struct schema_value *v,
+                              const struct schema_value *m)
+{
+    if (schema_get(v, "minContains") || schema_get(v, "maxContains")) {
+        schema_fail(g->s, EINVAL, m, "'not' is not supported around minContains and maxContains");
+        return false;
+    }
+    return negation_push(g, negation_typed(g, "array", "items", negation_not(g, m), m));
 }
 
 static bool negation_all(struct negation *g, const struct schema_value *list)
@@ -288,6 +316,10 @@ static bool negation_keyword(struct negation *g, const struct schema_value *v,
         return negation_format(g, m);
     if (key_is(m, "items"))
         return negation_items(g, v, m);
+    if (key_is(m, "prefixItems"))
+        return negation_prefix(g, m);
+    if (key_is(m, "contains"))
+        return negation_contains(g, v, m);
     if (key_is(m, "allOf"))
         return negation_all(g, m);
     if (key_is(m, "anyOf"))
@@ -357,7 +389,7 @@ static bool can_negate_keyword(struct schema *s, const struct schema_value *v,
 
     for (size_t i = 0; i < ARRAY_SIZE(simple); i++)
         if (key_is(m, simple[i]))
-            return m->type == VALUE_STRING || m->type == VALUE_BOOL || schema_enum_is_scalar(m);
+            return m->type != VALUE_OBJECT && schema_enum_is_scalar(m);
     for (size_t i = 0; i < ARRAY_SIZE(count_pairs); i++)
         if (key_is(m, count_pairs[i].name))
             return true;
@@ -366,10 +398,14 @@ static bool can_negate_keyword(struct schema *s, const struct schema_value *v,
             return true;
     if (schema_keyword_kind(m->key, m->key_len) == KEYWORD_NOTE)
         return true;
-    if (key_is(m, "properties") || key_is(m, "allOf") || key_is(m, "anyOf"))
+    if (key_is(m, "properties") || key_is(m, "allOf") || key_is(m, "anyOf") ||
+        key_is(m, "prefixItems") || (key_is(m, "items") && m->type == VALUE_ARRAY))
         return can_negate_members(s, m, budget);
     if (key_is(m, "items"))
-        return m->type != VALUE_ARRAY && !schema_get(v, "prefixItems") && can_negate(s, m, budget);
+        return !schema_get(v, "prefixItems") && can_negate(s, m, budget);
+    if (key_is(m, "contains"))
+        return !schema_get(v, "minContains") && !schema_get(v, "maxContains") &&
+               can_negate(s, m, budget);
     if (key_is(m, "not"))
         return true;
     if (key_is(m, "$ref"))

@@ -11,12 +11,14 @@
 
 #include "grammar/schema.h"
 
-enum { INT_DIGITS = DECIMAL_DIGITS, FRAC_DIGITS = 32 };
+/* With at most 15 digits, different numbers are different as 64-bit floats, too. */
+enum { INT_DIGITS = DECIMAL_DIGITS, FLOAT_DIGITS = 15, FRAC_MAX = 32 };
 
 /* Bounds of numbers without sign. */
 struct span {
     const struct decimal *low, *high; /* @high may be NULL */
     bool low_open, high_open, fraction;
+    int n_frac; /* digits behind the point at most */
 };
 
 static grammar_node span_digits(struct schema *s, char first, char last)
@@ -108,10 +110,10 @@ static grammar_node span_fraction(struct schema *s, const struct span *m, int i,
     const bool ends = span_may_end(m, i, tight_low, tight_high);
     struct fork f = {'0', '9', tight_low, tight_high};
 
-    if (i >= FRAC_DIGITS)
+    if (i >= m->n_frac)
         return ends ? grammar_empty(s->b) : s->nothing;
     if (!tight_low && !tight_high)
-        return grammar_repeat(s->b, s->digit, 0, (uint32_t)(FRAC_DIGITS - i));
+        return grammar_repeat(s->b, s->digit, 0, (uint32_t)(m->n_frac - i));
     if (tight_low)
         f.first = span_fraction_digit(m->low, i);
     if (tight_high)
@@ -200,6 +202,13 @@ static bool range_is_empty(const struct range *r)
 
 static const struct decimal zero;
 
+static int range_digits(const struct range *r)
+{
+    const int room = FLOAT_DIGITS - MAX(r->low.n_int, r->high.n_int);
+
+    return MAX(MAX(room, 2), MAX(r->low.n_frac, r->high.n_frac));
+}
+
 /* Numbers with a minus sign. */
 static grammar_node range_negative(struct schema *s, const struct range *r, bool fraction)
 {
@@ -212,7 +221,8 @@ static grammar_node range_negative(struct schema *s, const struct range *r, bool
                      .high = r->has_low ? &high : NULL,
                      .low_open = to_zero ? !zero_ok || !fraction : r->high_open,
                      .high_open = r->low_open,
-                     .fraction = fraction};
+                     .fraction = fraction,
+                     .n_frac = range_digits(r)};
     const struct decimal one = {.n_int = 1, .digits = "1"};
     grammar_node parts[2];
 
@@ -235,7 +245,8 @@ static grammar_node range_positive(struct schema *s, const struct range *r, bool
                            .high = r->has_high ? &r->high : NULL,
                            .low_open = !from_zero && r->low_open,
                            .high_open = r->high_open,
-                           .fraction = fraction};
+                           .fraction = fraction,
+                           .n_frac = range_digits(r)};
 
     if (r->has_high && (r->high.negative || (r->high_open && !decimal_compare(&r->high, &zero))))
         return s->nothing;
@@ -256,9 +267,9 @@ grammar_node range_node(struct schema *s, const struct range *range, bool fracti
     }
     if (range_is_empty(&r))
         return s->nothing;
-    if (r.low.n_frac >= FRAC_DIGITS || r.high.n_frac >= FRAC_DIGITS)
+    if (r.low.n_frac >= FRAC_MAX || r.high.n_frac >= FRAC_MAX)
         return schema_fail(s, EINVAL, s->root, "a bound has more than %d digits behind the point",
-                           FRAC_DIGITS - 1);
+                           FRAC_MAX - 1);
     ways[0] = range_negative(s, &r, fraction);
     ways[1] = range_positive(s, &r, fraction);
     return schema_alt(s, ways, 2);

@@ -43,19 +43,6 @@ static struct schema_value *rewrite_both(struct schema *s, struct schema_value *
 
 /* -- constants -- */
 
-static struct schema_value *rewrite_number(struct schema *s, uint32_t n,
-                                           const struct schema_value *origin)
-{
-    char text[16];
-    size_t len = sizeof(text);
-
-    do {
-        text[--len] = (char)('0' + n % 10);
-        n /= 10;
-    } while (n > 0);
-    return schema_make_text(s, VALUE_NUMBER, text + len, sizeof(text) - len, origin);
-}
-
 static struct schema_value *constant_array(struct schema *s, const struct schema_value *v)
 {
     struct schema_value *list = rewrite_list(s, v),
@@ -67,8 +54,8 @@ static struct schema_value *constant_array(struct schema *s, const struct schema
             return NULL;
     if (v->n > 0)
         schema_add(s, out, "prefixItems", 11, list);
-    schema_add(s, out, "minItems", 8, rewrite_number(s, v->n, v));
-    return schema_add(s, out, "maxItems", 8, rewrite_number(s, v->n, v));
+    schema_add(s, out, "minItems", 8, schema_make_count(s, v->n, v));
+    return schema_add(s, out, "maxItems", 8, schema_make_count(s, v->n, v));
 }
 
 static struct schema_value *constant_object(struct schema *s, const struct schema_value *v)

@@ -546,3 +546,16 @@ struct schema_value *schema_make_bool(struct schema *s, bool truth,
         v->truth = truth;
     return v;
 }
+
+struct schema_value *schema_make_count(struct schema *s, uint32_t n,
+                                       const struct schema_value *origin)
+{
+    char text[16];
+    size_t len = sizeof(text);
+
+    do {
+        text[--len] = (char)('0' + n % 10);
+        n /= 10;
+    } while (n > 0);
+    return schema_make_text(s, VALUE_NUMBER, text + len, sizeof(text) - len, origin);
+}

@@ -142,6 +142,8 @@ struct schema_value *schema_add(struct schema *s, struct schema_value *parent, c
 struct schema_value *schema_make_alias(struct schema *s, const struct schema_value *of);
 struct schema_value *schema_make_text(struct schema *s, enum value_type type, const char *text,
                                       size_t len, const struct schema_value *origin);
+struct schema_value *schema_make_count(struct schema *s, uint32_t n,
+                                       const struct schema_value *origin);
 /* Copies a scalar. */
 struct schema_value *schema_copy(struct schema *s, const struct schema_value *v);
 struct schema_value *schema_make_bool(struct schema *s, bool truth,
