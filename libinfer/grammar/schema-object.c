@@ -14,7 +14,7 @@
 
 enum {
     MAX_PATTERNS = 6, /* of patternProperties of one place: their subsets are tried */
-    MAX_CELLS = 1 << 16,
+    MAX_CELLS = 1 << 14,
     RULE_EVERY = 64, /* properties, so that nodes are not nested too deep */
 };
 
@@ -357,6 +357,23 @@ static grammar_node object_other(struct object *o)
     return schema_alt(o->s, ways, n);
 }
 
+static grammar_node object_rule(struct schema *s, grammar_node body)
+{
+    grammar_node rule;
+
+    if (body == s->nothing || body == BUILDER_NONE)
+        return body;
+    rule = grammar_rule_new(s->b, NULL);
+    grammar_rule_set(s->b, rule, body);
+    return rule;
+}
+
+/* Counts of properties matter up to this one. */
+static uint32_t object_top(const struct object *o)
+{
+    return o->max != GRAMMAR_FOREVER ? o->max : o->min;
+}
+
 static bool object_make_members(struct object *o)
 {
     for (uint32_t i = 0; i < o->n; i++) {
@@ -373,22 +390,14 @@ static bool object_make_members(struct object *o)
     }
     if (o->min > o->max)
         return true;
+    /* With counts, each member is used many times. */
+    for (uint32_t i = 0; i < o->n && object_top(o) > 0; i++)
+        o->properties[i].member = object_rule(o->s, o->properties[i].member);
     o->other = object_other(o);
     return o->other != BUILDER_NONE;
 }
 
 /* -- order -- */
-
-static grammar_node object_rule(struct schema *s, grammar_node body)
-{
-    grammar_node rule;
-
-    if (body == s->nothing || body == BUILDER_NONE)
-        return body;
-    rule = grammar_rule_new(s->b, NULL);
-    grammar_rule_set(s->b, rule, body);
-    return rule;
-}
 
 /* Properties that are not declared, behind @count others. */
 static grammar_node object_tail(struct object *o, uint32_t count)
@@ -400,12 +409,6 @@ static grammar_node object_tail(struct object *o, uint32_t count)
     if (o->other == o->s->nothing || max == 0)
         return min > 0 ? o->s->nothing : grammar_empty(o->s->b);
     return grammar_repeat(o->s->b, schema_seq(o->s, parts, 2), min, max);
-}
-
-/* Counts of properties matter up to this one. */
-static uint32_t object_top(const struct object *o)
-{
-    return o->max != GRAMMAR_FOREVER ? o->max : o->min;
 }
 
 /*

@@ -139,8 +139,10 @@ static bool ref_put_anchor(struct schema *s, const struct str *base, const char 
 static bool ref_put_dynamic(struct schema *s, const struct schema_value *v)
 {
     const struct schema_value *a = schema_get(v, "$dynamicAnchor");
+    const struct schema_value *recursive = schema_get(v, "$recursiveAnchor");
     uint64_t n = 0;
 
+    s->n_recursive += recursive && recursive->truth;
     if (!a || a->type != VALUE_STRING)
         return true;
     map_find(&s->dynamic, a->text, a->len, &n);
@@ -348,6 +350,10 @@ const struct schema_value *schema_ref_resolve(struct schema *s, const struct sch
 
     if (!schema_step(s, at, 4))
         return NULL;
+    if (strcmp(ref->key, "$recursiveRef") == 0 && s->n_recursive > 1) {
+        schema_fail(s, EINVAL, ref, "a '$recursiveRef' with several anchors is not supported");
+        return NULL;
+    }
     if (strcmp(ref->key, "$dynamicRef") == 0 && len < ref->len &&
         map_find(&s->dynamic, ref->text + len + 1, ref->len - len - 1, &found) && found > 1) {
         schema_fail(s, EINVAL, ref, "a '$dynamicRef' with several anchors is not supported");

@@ -105,7 +105,7 @@ struct schema {
     struct map sets;     /* set → node */
     struct map leaves;   /* facts → node */
     struct map patterns; /* text of a pattern → node */
-    uint32_t n_values, n_steps, n_nodes;
+    uint32_t n_values, n_steps, n_nodes, n_recursive;
     uint32_t depth;                      /* of sets that are being read */
     bool old_refs;                       /* drafts up to 7: $ref hides its neighbours */
     bool draft4;                         /* "id" instead of "$id" */
