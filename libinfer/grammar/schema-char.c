@@ -27,29 +27,41 @@ static grammar_node char_hex(struct schema *s, uint32_t n)
     return grammar_repeat(s->b, grammar_class(s->b, hex, 3, false), n, n);
 }
 
-/* uXXXX, behind the backslash, for all code points. */
-static grammar_node char_unicode(struct schema *s)
+/* uXXXX, behind the backslash, from U+0100 on. */
+static grammar_node char_unicode_wide(struct schema *s)
 {
     static const struct grammar_range no_d[] = {
-        {'0', '9'}, {'A', 'C'}, {'E', 'F'}, {'a', 'c'}, {'e', 'f'}};
+        {'1', '9'}, {'A', 'C'}, {'E', 'F'}, {'a', 'c'}, {'e', 'f'}};
     static const struct grammar_range low[] = {{'0', '7'}};
+    static const struct grammar_range some[] = {{'1', '9'}, {'A', 'F'}, {'a', 'f'}};
     const grammar_node d = char_set(s, "dD");
+    const grammar_node zero[] = {schema_chars(s, "0"), grammar_class(s->b, some, 3, false),
+                                 char_hex(s, 2)};
     const grammar_node plain[] = {grammar_class(s->b, no_d, 5, false), char_hex(s, 3)};
     const grammar_node d_plain[] = {d, grammar_class(s->b, low, 1, false), char_hex(s, 2)};
     const grammar_node pair[] = {d, char_set(s, "89aAbB"),   char_hex(s, 2), schema_chars(s, "\\u"),
                                  d, char_set(s, "cCdDeEfF"), char_hex(s, 2)};
-    const grammar_node ways[] = {grammar_seq(s->b, plain, 2), grammar_seq(s->b, d_plain, 3),
-                                 grammar_seq(s->b, pair, 7)};
-    const grammar_node all[] = {schema_chars(s, "u"), grammar_alt(s->b, ways, 3)};
+    const grammar_node ways[] = {grammar_seq(s->b, zero, 3), grammar_seq(s->b, plain, 2),
+                                 grammar_seq(s->b, d_plain, 3), grammar_seq(s->b, pair, 7)};
+    const grammar_node all[] = {schema_chars(s, "u"), grammar_alt(s->b, ways, 4)};
 
     return grammar_seq(s->b, all, 2);
+}
+
+grammar_node schema_char_wide(struct schema *s)
+{
+    const grammar_node parts[] = {schema_chars(s, "\\"), char_unicode_wide(s)};
+
+    return grammar_seq(s->b, parts, 2);
 }
 
 grammar_node schema_char_any(struct schema *s)
 {
     static const struct grammar_range special[] = {{0, 0x1f}, {'"', '"'}, {'\\', '\\'}};
-    const grammar_node escapes[] = {char_set(s, "\"\\/bfnrt"), char_unicode(s)};
-    const grammar_node escape[] = {schema_chars(s, "\\"), grammar_alt(s->b, escapes, 2)};
+    const grammar_node latin[] = {schema_chars(s, "u00"), char_hex(s, 2)};
+    const grammar_node escapes[] = {char_set(s, "\"\\/bfnrt"), grammar_seq(s->b, latin, 2),
+                                    char_unicode_wide(s)};
+    const grammar_node escape[] = {schema_chars(s, "\\"), grammar_alt(s->b, escapes, 3)};
     const grammar_node ways[] = {grammar_class(s->b, special, 3, true),
                                  grammar_seq(s->b, escape, 2)};
 

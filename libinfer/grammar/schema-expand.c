@@ -184,6 +184,11 @@ static bool expansion_leaf(struct expansion *e)
                     "the choices have more than %d combinations", SCHEMA_MAX_CHOICES);
         return false;
     }
+    if (++e->s->n_leaves > SCHEMA_MAX_LEAVES) {
+        schema_fail(e->s, E2BIG, e->n_facts > 0 ? e->facts[0].v : e->s->root,
+                    "the schema is too complex");
+        return false;
+    }
     return e->leaf(e->s, &f, e->data);
 }
 

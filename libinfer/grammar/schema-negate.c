@@ -431,7 +431,7 @@ static bool can_negate(struct schema *s, const struct schema_value *v, unsigned 
 
 bool schema_can_negate(struct schema *s, const struct schema_value *v)
 {
-    unsigned budget = 64; /* schemas: larger ones make too many ways */
+    unsigned budget = 24; /* schemas: larger ones make too many ways */
 
     return can_negate(s, v, &budget);
 }

@@ -324,21 +324,47 @@ static grammar_node object_declared(struct object *o, const struct property *p)
     return object_member(o, schema_literal(o->s, p->name, p->len), &set);
 }
 
-static grammar_node object_undeclared_keys(struct object *o)
+/* Strings that are not declared names, as a regular node. */
+static grammar_node object_undeclared_language(struct object *o)
 {
     _cleanup_free_ grammar_node *names = NEW(grammar_node, o->n + (size_t)1);
 
     if (!names)
-        return object_fail_memory(o), BUILDER_NONE;
+        return schema_fail_memory(o->s);
     for (uint32_t i = 0; i < o->n; i++)
         names[i] = grammar_bytes(o->s->b, o->properties[i].name, o->properties[i].len);
     return o->n == 0 ? o->s->any_text : grammar_not(o->s->b, schema_alt(o->s, names, o->n));
 }
 
+/* Keys that are not declared names, with quotes; s->nothing: use object_undeclared_language(). */
+static grammar_node object_undeclared_keys(struct object *o)
+{
+    _cleanup_free_ struct key_name *names = NEW(struct key_name, o->n + (size_t)1);
+
+    if (!names)
+        return schema_fail_memory(o->s);
+    for (uint32_t i = 0; i < o->n; i++)
+        names[i] = (struct key_name){o->properties[i].name, o->properties[i].len};
+    return o->n == 0 ? o->s->string : schema_other_keys(o->s, names, o->n);
+}
+
+/* Keys that are not declared and match the patterns of @mask. */
+static grammar_node object_other_keys(struct object *o, pattern_mask mask)
+{
+    const grammar_node language = object_and(o->s, object_mask_node(o, mask), o->keys);
+    grammar_node keys;
+
+    if (language == o->s->any_text) {
+        keys = object_undeclared_keys(o);
+        if (keys != o->s->nothing)
+            return keys;
+    }
+    return schema_quoted(o->s, object_and(o->s, language, object_undeclared_language(o)));
+}
+
 /* Members whose keys are not declared. */
 static grammar_node object_other(struct object *o)
 {
-    const grammar_node names = object_and(o->s, object_undeclared_keys(o), o->keys);
     grammar_node ways[1 << MAX_PATTERNS], key;
     struct schema_set set;
     size_t n = 0;
@@ -348,8 +374,7 @@ static grammar_node object_other(struct object *o)
             return BUILDER_NONE;
         if (set.n == 1 && set.v[0]->type == VALUE_BOOL)
             continue;
-        key = object_and(o->s, object_mask_node(o, mask), names);
-        key = key == o->s->any_text ? o->s->string : schema_quoted(o->s, key);
+        key = object_other_keys(o, mask);
         ways[n++] = object_member(o, key, &set);
         if (ways[n - 1] == BUILDER_NONE)
             return BUILDER_NONE;

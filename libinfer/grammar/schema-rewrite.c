@@ -129,24 +129,76 @@ static bool choices_any(struct schema *s, struct schema_value *choices,
     return rewrite_push(s, choices, ways);
 }
 
-enum { ONE_OF_MAX = 8 };
+/* Ways to violate the others that a schema of oneOf may have; with more, the others are not
+ * excluded. */
+enum { ONE_OF_WAYS = 24 };
+
+static const struct schema_value *one_of_target(struct schema *s, const struct schema_value *v)
+{
+    for (int i = 0; i < 8; i++) {
+        const struct schema_value *ref = schema_get(v, "$ref"), *to;
+
+        to = ref && ref->type == VALUE_STRING ? schema_ref_resolve(s, v, ref) : NULL;
+        if (!to)
+            break;
+        v = to;
+    }
+    return v;
+}
+
+/* Tells whether all keywords of a schema are about objects, so that it permits everything else. */
+static bool one_of_is_open(struct schema *s, const struct schema_value *v)
+{
+    static const char *const names[] = {"properties",   "patternProperties", "additionalProperties",
+                                        "required",     "minProperties",     "maxProperties",
+                                        "propertyNames"};
+
+    v = one_of_target(s, v);
+    for (const struct schema_value *m = v->first; m; m = m->next) {
+        bool known = schema_keyword_kind(m->key, m->key_len) == KEYWORD_NOTE;
+
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+            known = known || strcmp(m->key, names[i]) == 0;
+        if (!known)
+            return false;
+    }
+    return v->type == VALUE_OBJECT;
+}
+
+/* Adds what excludes @other to the schemas of a way. */
+static bool one_of_exclude(struct schema *s, struct schema_value *all,
+                           const struct schema_value *other, unsigned *ways)
+{
+    const struct schema_value *negated;
+
+    if (schema_can_negate(s, other)) {
+        negated = schema_negate(s, other);
+        if (!negated)
+            return false;
+        *ways *= MAX(negated->first ? negated->first->n : 1, 1u);
+        if (*ways <= ONE_OF_WAYS)
+            return rewrite_push(s, all, schema_make_alias(s, negated));
+    }
+    if (!one_of_is_open(s, other))
+        return s->r == 0;
+    return rewrite_push(
+        s, all,
+        rewrite_with(s, "type", schema_make_text(s, VALUE_STRING, "object", 6, other), other));
+}
 
 /* Schema @m of a oneOf, without what others permit. */
 static struct schema_value *one_of_way(struct schema *s, const struct schema_value *list,
                                        const struct schema_value *m)
 {
     struct schema_value *all = rewrite_list(s, m);
+    unsigned ways = 1;
 
     if (!rewrite_push(s, all, schema_make_alias(s, m)))
         return NULL;
-    for (const struct schema_value *other = list->first; other; other = other->next) {
-        if (other == m || schema_disjoint(s, m, other))
-            continue;
-        if (list->n > ONE_OF_MAX || !schema_can_negate(s, other))
-            continue;
-        if (!rewrite_push(s, all, rewrite_with(s, "not", schema_make_alias(s, other), other)))
+    for (const struct schema_value *other = list->first; other && ways <= ONE_OF_WAYS;
+         other = other->next)
+        if (other != m && !schema_disjoint(s, m, other) && !one_of_exclude(s, all, other, &ways))
             return NULL;
-    }
     return rewrite_with(s, "allOf", all, m);
 }
 

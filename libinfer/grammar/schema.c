@@ -44,7 +44,7 @@ static void schema_init_strings(struct schema *s)
 {
     static const struct grammar_range digits = {'0', '9'};
     const grammar_node any = grammar_class(s->b, NULL, 0, true);
-    grammar_node parts[3];
+    grammar_node parts[3], rest[2];
 
     s->digit = grammar_class(s->b, &digits, 1, false);
     s->quote = schema_chars(s, "\"");
@@ -52,6 +52,9 @@ static void schema_init_strings(struct schema *s)
     s->character = schema_rule(s, "character", schema_char_any(s));
     parts[0] = parts[2] = s->quote;
     parts[1] = grammar_repeat(s->b, schema_char_any(s), 0, GRAMMAR_FOREVER);
+    rest[0] = grammar_repeat(s->b, schema_char_any(s), 0, GRAMMAR_FOREVER);
+    rest[1] = s->quote;
+    s->string_rest = schema_rule(s, "rest", grammar_seq(s->b, rest, 2));
     s->string = schema_rule(s, "string", grammar_seq(s->b, parts, 3));
 }
 
@@ -103,6 +106,7 @@ static void schema_done(struct schema *s)
     map_done(&s->ids);
     map_done(&s->dynamic);
     map_done(&s->sets);
+    map_done(&s->keys);
     map_done(&s->leaves);
     map_done(&s->patterns);
     compiler_done(&s->compiler);

@@ -58,7 +58,8 @@ enum {
     SCHEMA_MAX_VALUES = 200000,    /* values of the text, and those that are made */
     SCHEMA_MAX_STEPS = 4000000,    /* schemas, keywords and properties looked at */
     SCHEMA_MAX_NODES = 400000,     /* nodes that are made */
-    SCHEMA_MAX_CHOICES = 2048,     /* alternatives of one set */
+    SCHEMA_MAX_CHOICES = 1024,     /* alternatives of one set */
+    SCHEMA_MAX_LEAVES = 20000,     /* alternatives of all sets */
     SCHEMA_MAX_FACTS = 1024,       /* schemas that apply to one place */
     SCHEMA_MAX_MEMORY = 128 << 20, /* bytes */
 };
@@ -101,11 +102,12 @@ struct schema {
     struct arena arena;
     struct schema_value *root;
     struct map ids;      /* URI → struct schema_value *, see schema-ref.c */
+    struct map keys;     /* names → node, see schema-key.c */
     struct map dynamic;  /* name of a $dynamicAnchor → how many there are */
     struct map sets;     /* set → node */
     struct map leaves;   /* facts → node */
     struct map patterns; /* text of a pattern → node */
-    uint32_t n_values, n_steps, n_nodes, n_recursive;
+    uint32_t n_values, n_steps, n_nodes, n_recursive, n_leaves;
     uint32_t depth;                      /* of sets that are being read */
     bool old_refs;                       /* drafts up to 7: $ref hides its neighbours */
     bool draft4;                         /* "id" instead of "$id" */
@@ -116,8 +118,8 @@ struct schema {
     struct leaf_work *work; /* leaves that have a rule but no body yet */
 
     /* nodes that are made at most once; 0 is valid, so they are made at the start */
-    grammar_node nothing, gap, comma, colon, quote, digit, character, any_text, string, any,
-        any_array, any_object;
+    grammar_node nothing, gap, comma, colon, quote, digit, character, any_text, string, string_rest,
+        any, any_array, any_object;
     struct schema_value *null, *no_choices;
 };
 
@@ -207,6 +209,19 @@ enum { MULTIPLE_DIGITS = 20, MULTIPLE_STATES = 8192 };
 /* One character of a string, in all ways in which it can be written. */
 grammar_node schema_char_any(struct schema *s);
 grammar_node schema_char(struct schema *s, uint32_t cp);
+
+grammar_node schema_char_wide(struct schema *s); /* escapes from U+0100 on */
+
+/* -- schema-key.c -- */
+
+enum { KEY_MAX = 1024 };
+struct key_name {
+    const char *text;
+    size_t len;
+};
+/* Strings with quotes that are none of the names, which are sorted. s->nothing: a name is longer
+ * than KEY_MAX. */
+grammar_node schema_other_keys(struct schema *s, struct key_name *names, size_t n);
 
 /* -- schema-string.c -- */
 
