@@ -200,7 +200,8 @@ static grammar_node number_multiple(struct schema *s, const struct schema_value 
         return BUILDER_NONE;
     n_int = length > zeros ? length - zeros : 1;
     if ((uint64_t)factor * (n_int + n_frac) > MULTIPLE_STATES)
-        return schema_fail(s, EINVAL, v, "the number is too large for multipleOf");
+        return s->loose ? schema_number_any(s, types)
+                        : schema_fail(s, EINVAL, v, "the number is too large for multipleOf");
     if (!(types & TYPE_FRACTION) && n_frac > 0) {
         /* Of integers, a multiple of a/10^n is a multiple of 10^n. */
         grammar_node ways[] = {multiple_node(s, factor, n_int, n_frac),

@@ -45,6 +45,7 @@ struct object {
     uint32_t n, cap, n_patterns, n_required;
     uint32_t min, max; /* number of properties */
     const struct schema_value *limit_at;
+    bool lost_patterns; /* additionalProperties cannot be enforced */
 };
 
 static bool object_fail_memory(struct object *o)
@@ -86,6 +87,10 @@ static bool object_add_pattern(struct object *o, const struct schema_value *m)
     for (uint32_t i = 0; i < o->n_patterns; i++)
         if (o->patterns[i].len == m->key_len && !memcmp(o->patterns[i].text, m->key, m->key_len))
             return true;
+    if (o->n_patterns == MAX_PATTERNS && o->s->loose) {
+        o->lost_patterns = true;
+        return true;
+    }
     if (o->n_patterns == MAX_PATTERNS) {
         schema_fail(o->s, EINVAL, m, "more than %d patterns of properties apply here",
                     MAX_PATTERNS);
@@ -217,7 +222,7 @@ static bool object_add_fact(struct object *o, const struct schema_value *v, cons
         if (!schema_set_add(o->s, set, m))
             return false;
     }
-    more = seen ? NULL : schema_get(v, "additionalProperties");
+    more = seen || o->lost_patterns ? NULL : schema_get(v, "additionalProperties");
     *ret_seen = seen || more;
     return !more || schema_set_add(o->s, set, more);
 }

@@ -80,6 +80,8 @@ static grammar_node string_pattern(struct schema *s, const struct schema_value *
         s->r = s->r ? s->r : err_set(s->reterr, ENOMEM, "out of memory");
         return BUILDER_NONE;
     }
+    if (s->loose)
+        return s->any_text;
     return schema_fail(s, -r, at, "%.150s", err.text);
 }
 
@@ -94,7 +96,7 @@ static void language_add_fact(struct schema *s, struct language *l, const struct
 
     if (pattern)
         language_add(s, l, schema_pattern_node(s, pattern, pattern->text, pattern->len));
-    if (not_pattern)
+    if (not_pattern && !s->loose)
         language_add(s, l,
                      grammar_not(s->b, schema_pattern_node(s, not_pattern, not_pattern->text,
                                                            not_pattern->len)));
