@@ -293,6 +293,42 @@ TEST(the_token_that_ended_a_text_is_told_and_shown)
     str_done(&c.ids);
 }
 
+static uint32_t count_heads(const struct dry_breakers *b, int32_t token, const char *tail)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < b->n_heads; i++) {
+        bool same = b->heads[i].token == token && b->heads[i].n_tail == strlen(tail);
+
+        for (uint32_t k = 0; same && k < strlen(tail); k++)
+            same = b->tails[b->heads[i].tail + k] == (unsigned char)tail[k];
+        n += same;
+    }
+    return n;
+}
+
+TEST(breakers_begin_in_tokens)
+{
+    static const struct inf_breaker list[] = {{"op", 2}, {"ppx", 3}, {"b", 1}};
+    struct dry_breakers found;
+    struct breakers b;
+
+    breakers_init(&b, fake_tokenizer, FAKE_N_VOCAB);
+    ASSERT_OK(breakers_find(&b, list, 3, &found));
+    assert_int_equal(count_heads(&found, FAKE_WORDS + 2, ""), 1);   /* "stop" has "op" in it */
+    assert_int_equal(count_heads(&found, FAKE_WORDS + 2, "px"), 1); /* and the first "p" of "ppx" */
+    assert_int_equal(count_heads(&found, FAKE_WORDS + 1, ""), 1);   /* "ab" */
+    assert_int_equal(count_heads(&found, 'o', "p"), 1);
+    assert_int_equal(count_heads(&found, 'p', "px"), 1);
+    assert_int_equal(count_heads(&found, 'b', ""), 1);
+    assert_int_equal(count_heads(&found, FAKE_WORDS + 3, ""), 1); /* " über" */
+    assert_int_equal(found.n_heads, 7);
+    for (uint32_t i = 1; i < found.n_heads; i++)
+        assert_true(found.heads[i - 1].token <= found.heads[i].token);
+    dry_breakers_done(&found);
+    breakers_done(&b);
+}
+
 TEST(masks_are_computed_beside_the_steps)
 {
     struct inf_grammar g = {.texts = {"0123456789", "abcdefghij"}, .mask_usec = 200};
@@ -335,4 +371,5 @@ RUN_TESTS(cmocka_unit_test(guided_texts_do_not_depend_on_other_requests),
           cmocka_unit_test(a_forced_end_passes_the_grammar),
           cmocka_unit_test(a_text_has_its_least_number_of_tokens),
           cmocka_unit_test(the_token_that_ended_a_text_is_told_and_shown),
+          cmocka_unit_test(breakers_begin_in_tokens),
           cmocka_unit_test(masks_are_computed_beside_the_steps))
