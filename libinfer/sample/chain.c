@@ -226,11 +226,11 @@ static void mirostat_cut_zipf(struct chain *c, float mu)
 /* Mirostat 2: keeps the tokens whose surprise is at most mu. */
 static void mirostat_cut_surprise(struct chain *c, float mu)
 {
-    const double total = chain_weigh(c);
+    const double least = chain_weigh(c) * exp2(-(double)mu);
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < c->n; i++)
-        n += -log2((double)c->cands[i].mass / total) <= (double)mu;
+        n += (double)c->cands[i].mass >= least;
     chain_keep(c, MAX(n, 1u));
 }
 
