@@ -357,21 +357,6 @@ static int32_t pick_token(struct sampler *s, const struct sample_params *p,
     return pick_by_mass(s, p, &state->rng, logits, logits[best]);
 }
 
-/* Copies the row without the tokens that the mask excludes. */
-static float *mask_row(struct sampler *s, const uint32_t *mask, const float *logits)
-{
-    for (uint32_t at = 0; at < s->n_vocab; at += 32) {
-        const uint32_t bits = mask[at / 32], n = MIN(s->n_vocab - at, 32u);
-
-        if (bits == UINT32_MAX && n == 32)
-            memcpy(s->masked + at, logits + at, 32 * sizeof(*logits));
-        else
-            for (uint32_t i = 0; i < n; i++)
-                s->masked[at + i] = bits >> i & 1 ? logits[at + i] : -INFINITY;
-    }
-    return s->masked;
-}
-
 int sampler_pick(struct sampler *s, const struct sample_params *p, const struct sample_text *text,
                  struct sample_state *state, float *logits, int32_t *ret_token)
 {
@@ -388,8 +373,10 @@ int sampler_pick(struct sampler *s, const struct sample_params *p, const struct 
         *ret_token = pick_token(s, p, state, logits);
         return 0;
     }
-    if (text->mask)
-        logits = mask_row(s, text->mask, logits);
+    if (text->mask) {
+        s->kernels->mask(logits, s->n_vocab, text->mask, s->masked);
+        logits = s->masked;
+    }
     n_edits = penalty_apply(p, text, state->repeats, s->counts, logits, s->n_vocab, s->edits);
     valid = s->kernels->peaks(logits, s->n_vocab, s->peaks);
     token = valid ? pick_token(s, p, state, logits) : -1;

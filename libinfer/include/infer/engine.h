@@ -141,7 +141,7 @@ struct inf_stop {
 /*
  * A part of a text in which the model thinks before it answers. It begins with the tokens @open, or
  * with the text if the prompt ends inside of it, and ends with the tokens @close. A text has at
- * most one such part, at its beginning. Stop strings are not searched in it.
+ * most one such part, at its beginning. Stop strings and stop_tokens are not searched in it.
  */
 struct inf_channel {
     const int32_t *open, *close; /* n_close 0: there is no such part */
@@ -164,16 +164,18 @@ struct inf_request {
     const struct inf_stop *stops; /* texts that end the generation, even if they span several
                                      tokens; they are not part of the output */
     size_t n_stops;
-    bool ignore_eos;
+    bool ignore_eos; /* EOS does not end the generation; with a grammar, EOS is avoided as long as
+                        the grammar permits something else */
     uint32_t min_tokens; /* until then no token that ends the generation is chosen, and stop strings
-                            are not searched */
-    const int32_t *stop_tokens; /* further tokens that end the generation as EOS does */
+                            are not searched; a grammar that permits nothing else still ends it */
+    const int32_t *stop_tokens; /* further tokens that end the generation, even with ignore_eos */
     size_t n_stop_tokens;
     struct inf_grammar *grammar; /* what the text may be, see infer/grammar.h; the engine takes a
                                     reference of its own; NULL: any text */
     struct inf_channel channel;
     bool show_special;           /* the text includes special tokens */
-    const int32_t *shown_tokens; /* special tokens that the text includes in any case */
+    const int32_t *shown_tokens; /* special tokens that the text includes in any case, even if they
+                                    end it */
     size_t n_shown_tokens;
     int n_logprobs;       /* log-probabilities to report; -1: none; 0: of the chosen token; n: also
                              of the n most likely tokens */
