@@ -15,12 +15,12 @@
 
 #include "core/cpu.h"
 #include "sample/cands.h"
-#include "sample/chain.h"
+#include "sample/stages.h"
 #include "sample/penalty.h"
 #include "sample/row.h"
 #include "sample/select.h"
 
-/* What the last pick of a chain left in the first candidates. */
+/* What the last pick by stages left in the first candidates. */
 struct post {
     uint32_t n, picked;
     double total; /* of the masses */
@@ -318,27 +318,27 @@ static int32_t pick_from_cands(struct sampler *s, const struct sample_params *p,
     return c[cands_draw(c, n, rng)].id;
 }
 
-/* Picks a token with the stages of a chain. @best is the most likely token. */
-static int32_t pick_by_chain(struct sampler *s, const struct sample_params *p,
-                             struct sample_state *state, const float *logits, int32_t best)
+/* Picks a token with the stages one by one. @best is the most likely token. */
+static int32_t pick_by_stages(struct sampler *s, const struct sample_params *p,
+                              struct sample_state *state, const float *logits, int32_t best)
 {
-    struct chain chain = {.kernels = s->kernels,
-                          .p = p,
-                          .logits = logits,
-                          .n_vocab = s->n_vocab,
-                          .cands = s->cands,
-                          .max = logits[best],
-                          .scale = 1};
+    struct stages stages = {.kernels = s->kernels,
+                            .p = p,
+                            .logits = logits,
+                            .n_vocab = s->n_vocab,
+                            .cands = s->cands,
+                            .max = logits[best],
+                            .scale = 1};
 
     if (p->temperature == 0) {
         s->cands[0] = (struct cand){logits[best], 1, best};
         s->post = (struct post){.n = 1, .total = 1};
         return best;
     }
-    chain.n = row_top(logits, s->n_vocab, s->peaks, s->n_vocab, s->cands);
-    s->post.picked = chain_pick(&chain, state);
-    s->post.n = chain.n;
-    s->post.total = chain.total;
+    stages.n = row_top(logits, s->n_vocab, s->peaks, s->n_vocab, s->cands);
+    s->post.picked = stages_pick(&stages, state);
+    s->post.n = stages.n;
+    s->post.total = stages.total;
     return s->cands[s->post.picked].id;
 }
 
@@ -350,8 +350,8 @@ static int32_t pick_token(struct sampler *s, const struct sample_params *p,
 
     if (best < 0 || (p->temperature == 0 && !p->post_logprobs))
         return best;
-    if (chain_is_needed(p))
-        return pick_by_chain(s, p, state, logits, best);
+    if (stages_are_needed(p))
+        return pick_by_stages(s, p, state, logits, best);
     if ((p->top_k > 0 && p->top_k < s->n_vocab) || p->typical_p < 1)
         return pick_from_cands(s, p, &state->rng, take_cands(s, p, logits), logits[best]);
     return pick_by_mass(s, p, &state->rng, logits, logits[best]);
@@ -439,7 +439,7 @@ uint32_t sampler_list_need(const struct sampler *s, const struct sample_params *
         return 0;
     if (p->temperature == 0)
         return MAX(n_top, 1u);
-    if (chain_is_needed(p) || p->top_k == 0 || p->top_k > TOP_MAX || p->top_k >= s->n_vocab)
+    if (stages_are_needed(p) || p->top_k == 0 || p->top_k > TOP_MAX || p->top_k >= s->n_vocab)
         return 0;
     return MAX(n_top, p->top_k);
 }
