@@ -264,6 +264,7 @@ static int check_token_lists(const struct inf_engine *engine, const struct inf_r
         {"stop_tokens", q->stop_tokens, q->n_stop_tokens, MAX_TOKEN_LIST},
         {"shown_tokens", q->shown_tokens, q->n_shown_tokens, MAX_TOKEN_LIST},
         {"channel.open", c->open, c->n_open, CHANNEL_MAX_MARK},
+        {"channel.lead", c->lead, c->n_lead, CHANNEL_MAX_MARK},
         {"channel.close", c->close, c->n_close, CHANNEL_MAX_MARK},
         {"channel.forced", c->forced, c->n_forced, CHANNEL_MAX_FORCED},
     };

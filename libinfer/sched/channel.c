@@ -36,8 +36,8 @@ int channel_init(struct channel *c, const struct inf_channel *in)
     if (in->n_close == 0)
         return 0;
     assert(in->n_open <= CHANNEL_MAX_MARK && in->n_close <= CHANNEL_MAX_MARK);
-    assert(n_forced <= CHANNEL_MAX_FORCED);
-    at = NEW(int32_t, in->n_open + in->n_close + n_forced);
+    assert(n_forced <= CHANNEL_MAX_FORCED && in->n_lead <= CHANNEL_MAX_MARK);
+    at = NEW(int32_t, in->n_open + in->n_close + n_forced + in->n_lead);
     c->failure = NEW(uint32_t, in->n_close);
     if (!at || !c->failure) {
         free(at);
@@ -47,9 +47,11 @@ int channel_init(struct channel *c, const struct inf_channel *in)
     copy_tokens(&at, &c->open, in->open, in->n_open);
     copy_tokens(&at, &c->close, in->close, in->n_close);
     copy_tokens(&at, &c->forced, forced, n_forced);
+    copy_tokens(&at, &c->lead, in->lead, in->n_lead);
     c->n_open = (uint32_t)in->n_open;
     c->n_close = (uint32_t)in->n_close;
     c->n_forced = (uint32_t)n_forced;
+    c->n_lead = (uint32_t)in->n_lead;
     c->budget = in->budget;
     c->is_open = in->is_open;
     c->beside_length = in->beside_length;
@@ -86,11 +88,21 @@ int32_t channel_forced(const struct channel *c, const struct channel_state *stat
     return state->n_matched > 0 ? c->close[state->n_matched] : c->forced[0];
 }
 
+static bool is_lead(const struct channel *c, int32_t token)
+{
+    for (uint32_t i = 0; i < c->n_lead; i++)
+        if (c->lead[i] == token)
+            return true;
+    return false;
+}
+
 /* Takes a token that may belong to those that begin the part. */
 static enum channel_token take_open(const struct channel *c, struct channel_state *state,
                                     int32_t token)
 {
     if (token != c->open[state->n_matched]) {
+        if (state->n_matched == 0 && is_lead(c, token))
+            return CHANNEL_TEXT;
         *state = (struct channel_state){.place = CHANNEL_BEHIND};
         return CHANNEL_TEXT;
     }

@@ -13,13 +13,13 @@
 
 #include "core/macros.h"
 
-#define CHANNEL_MAX_MARK   256u  /* limit of the tokens that begin or end the part */
+#define CHANNEL_MAX_MARK   256u  /* limit of the tokens that precede, begin or end the part */
 #define CHANNEL_MAX_FORCED 4096u /* limit of the tokens that the engine writes */
 
 /* A copy of struct inf_channel. */
 struct channel {
-    int32_t *open, *close, *forced; /* one allocation, which begins at open; NULL: no part */
-    uint32_t n_open, n_close, n_forced;
+    int32_t *open, *close, *forced, *lead; /* one allocation, which begins at open; NULL: no part */
+    uint32_t n_open, n_close, n_forced, n_lead;
     uint32_t *failure; /* [n_close], Knuth-Morris-Pratt failure function of close */
     uint32_t budget;
     bool is_open, beside_length;

@@ -73,11 +73,14 @@ struct inf_stop {
 /*
  * A part of a text in which the model thinks before it answers. It begins with the tokens @open, or
  * with the text if the prompt ends inside of it, and ends with the tokens @close. A text has at
- * most one such part, at its beginning. Stop strings and stop_tokens are not searched in it.
+ * most one such part, at its beginning; only the tokens @lead may stand before it. Stop strings and
+ * stop_tokens are not searched in it.
  */
 struct inf_channel {
     const int32_t *open, *close; /* n_close 0: there is no such part */
     size_t n_open, n_close;
+    const int32_t *lead; /* tokens that may stand before @open, such as line breaks */
+    size_t n_lead;
     bool is_open;          /* the prompt ends inside of it */
     uint32_t budget;       /* tokens after which the engine itself writes @forced; UINT32_MAX:
                               no limit. 0: it does so at once if the part begins */

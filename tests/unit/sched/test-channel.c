@@ -58,6 +58,11 @@ TEST(a_channel_begins_and_ends_by_itself)
     check(&in, "<ab", "<ab", "M..", 0);
     check(&in, "<t//t<ta//t", "<t//t<ta//t", "MMMMM......", 5);
     check(&in, "<ta/b", "<ta/b", "MMtMt", 5);
+    in.lead = TOKENS(' ', '<');
+    in.n_lead = 2;
+    check(&in, "  <ta//tb", "  <ta//tb", "..MMtMMM.", 6);
+    check(&in, " a<ta//tb", " a<ta//tb", ".........", 0);
+    check(&in, "<<ta//tb", "<<ta//tb", "M.......", 0);
     in.is_open = true;
     check(&in, "ab//tc", "ab//tc", "ttMMM.", 5);
     in.is_open = false;

@@ -363,6 +363,35 @@ TEST(masks_are_computed_beside_the_steps)
     }
 }
 
+TEST(guided_requests_can_be_canceled_at_any_time)
+{
+    struct inf_grammar g = {.texts = {"0123456789", "abcdefghij"}, .mask_usec = 50};
+    const struct rig_params params = {.null = {.seed = 3}};
+    static struct outcome outcomes[30];
+    const struct timespec pause = {0, 300000};
+    struct rig rig;
+
+    for (unsigned round = 0; round < 4; round++) {
+        rig_init(&rig, &params);
+        ASSERT_OK(sched_start(rig.sched));
+        for (uint32_t i = 0; i < 30; i++) {
+            const struct inf_request q = {.tokens = prompt,
+                                          .n_tokens = 3,
+                                          .n_choices = 2,
+                                          .grammar = &g,
+                                          .user = &outcomes[i]};
+
+            outcomes[i] = (struct outcome){.n_choices = 2};
+            outcomes[i].id = rig_submit(&rig, &q);
+            nanosleep(&pause, NULL);
+            if (i % 2)
+                sched_cancel(rig.sched, outcomes[i].id);
+        }
+        rig_done(&rig); /* ends the others, too */
+        assert_int_equal(g.n_refs, 0);
+    }
+}
+
 RUN_TESTS(cmocka_unit_test(guided_texts_do_not_depend_on_other_requests),
           cmocka_unit_test(a_grammar_ends_the_text_when_it_is_complete),
           cmocka_unit_test(errors_of_grammars_end_the_choice),
@@ -372,4 +401,5 @@ RUN_TESTS(cmocka_unit_test(guided_texts_do_not_depend_on_other_requests),
           cmocka_unit_test(a_text_has_its_least_number_of_tokens),
           cmocka_unit_test(the_token_that_ended_a_text_is_told_and_shown),
           cmocka_unit_test(breakers_begin_in_tokens),
+          cmocka_unit_test(guided_requests_can_be_canceled_at_any_time),
           cmocka_unit_test(masks_are_computed_beside_the_steps))
