@@ -132,10 +132,13 @@ static int put_plain_answers(struct lark *l, const struct reply *reply, const st
 /* Writes the messages of gpt-oss. The prompt ends behind <|start|>assistant. */
 static int put_harmony(struct lark *l, const struct reply *reply, const struct constraint *c)
 {
+    static const char *const ends[] = {"<|end|>", "<|start|>", "<|channel|>", "<|call|>",
+                                       "<|return|>"};
     const bool calls = reply->n_tools > 0, text = !calls || reply->choice == TOOLS_AUTO;
     int r = 0;
 
-    lark_puts(l, "ANY: /.*/s\nstart: thought* (");
+    lark_text_without(l, "ANY", ends, ARRAY_SIZE(ends));
+    lark_puts(l, "start: thought* (");
     lark_puts(l, text ? "final" : "");
     lark_puts(l, calls ? (text ? "| note* calls" : "calls") : "");
     lark_puts(l, ")\nthought: ");
