@@ -18,6 +18,9 @@
 #include "common/models/models.h"
 #include "common/wire/fields.h"
 
+/* Tokens of a prompt that is only counted, and need not fit into the context. */
+#define GENERATION_MAX_COUNTED ((size_t)1 << 20)
+
 static struct generation *generation_of(struct model_request *request)
 {
     return CONTAINER_OF(request, struct generation, request);
@@ -449,7 +452,7 @@ int generation_add_tokens(struct generation *g, int32_t *tokens, size_t n_tokens
     g->prompts = prompts;
     g->prompts[g->n_prompts] = (struct prompt){.tokens = tokens, .n_tokens = n_tokens};
     g->n_prompts++;
-    if (n_tokens >= inf_engine_n_ctx(g->resident->engine))
+    if (n_tokens >= inf_engine_n_ctx(g->resident->engine) && !g->api->computes_only)
         return generation_context_problem(g, n_tokens, false, problem);
     return 0;
 }
@@ -458,7 +461,8 @@ int generation_add_prompt(struct generation *g, const char *text, size_t len, un
                           struct problem *problem)
 {
     const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->base.model);
-    const size_t max = inf_engine_n_ctx(g->resident->engine) - 1;
+    const size_t max =
+        g->api->computes_only ? GENERATION_MAX_COUNTED : inf_engine_n_ctx(g->resident->engine) - 1;
     struct inf_encoding e = {0};
     const int r = inf_tokenizer_encode_texts(tok, &(struct inf_encode_text){text, len}, NULL, flags,
                                              INF_CUT_NONE, max, &e);
