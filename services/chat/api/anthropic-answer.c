@@ -106,15 +106,19 @@ static int event_close(struct generation *g, int r)
     return r < 0 ? r : str_puts(&g->out, "}\n\n");
 }
 
-static int usage_put(const struct generation *g, struct str *out)
+/* @begins: nothing is written yet. */
+static int usage_put(const struct generation *g, bool begins, struct str *out)
 {
-    const struct usage u = generation_usage(g);
+    struct usage u = generation_usage(g);
 
+    if (begins)
+        u.n_generated = u.n_reasoning = 0;
     return str_printf(out,
                       "{\"input_tokens\":%llu,\"cache_creation_input_tokens\":0,"
-                      "\"cache_read_input_tokens\":%llu,\"output_tokens\":%llu",
+                      "\"cache_read_input_tokens\":%llu,\"output_tokens\":%llu,"
+                      "\"output_tokens_details\":{\"thinking_tokens\":%llu}",
                       (unsigned long long)(u.n_prompt - u.n_cached), (unsigned long long)u.n_cached,
-                      (unsigned long long)u.n_generated);
+                      (unsigned long long)u.n_generated, (unsigned long long)u.n_reasoning);
 }
 
 /* Writes a message up to its content. */
@@ -136,7 +140,7 @@ static int message_close(const struct generation *g, const struct choice *c, str
     r = r < 0 ? r : str_puts(out, ",\"stop_sequence\":");
     r = r < 0 ? r : json_put_text(out, c && c->finish == FINISH_STOP_TEXT ? c->stop_text : NULL);
     r = r < 0 ? r : str_puts(out, ",\"usage\":");
-    r = r < 0 ? r : usage_put(g, out);
+    r = r < 0 ? r : usage_put(g, !c, out);
     return r < 0 ? r : str_puts(out, ",\"service_tier\":\"standard\"}}");
 }
 
@@ -278,7 +282,7 @@ static int stream_end(struct generation *g)
     r = r < 0 ? r : str_puts(&g->out, ",\"stop_sequence\":");
     r = r < 0 ? r : json_put_text(&g->out, c->finish == FINISH_STOP_TEXT ? c->stop_text : NULL);
     r = r < 0 ? r : str_puts(&g->out, "},\"usage\":");
-    r = r < 0 ? r : usage_put(g, &g->out);
+    r = r < 0 ? r : usage_put(g, false, &g->out);
     r = event_close(g, r < 0 ? r : str_putc(&g->out, '}'));
     r = r < 0 ? r : event_open(g, "message_stop");
     return event_close(g, r);

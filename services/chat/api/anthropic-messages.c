@@ -30,10 +30,10 @@ struct reader {
 static const char *const text_fields[] = {"type", "text", "cache_control", "citations", NULL};
 static const char *const document_fields[] = {"type",      "source",        "title", "context",
                                               "citations", "cache_control", NULL};
-static const char *const result_fields[] = {"type",     "tool_use_id",   "content",
-                                            "is_error", "cache_control", NULL};
-static const char *const call_fields[] = {"type",          "id",     "name", "input",
-                                          "cache_control", "caller", NULL};
+static const char *const result_fields[] = {"type",          "tool_use_id",  "content", "is_error",
+                                            "cache_control", "toolset_name", NULL};
+static const char *const call_fields[] = {"type",          "id",     "name",         "input",
+                                          "cache_control", "caller", "toolset_name", NULL};
 static const char *const thinking_fields[] = {"type", "thinking", "signature", NULL};
 static const char *const redacted_fields[] = {"type", "data", NULL};
 

@@ -8,29 +8,14 @@
 #include "common/wire/fields.h"
 
 static const char *const body_fields[] = {
-    "model",
-    "max_tokens",
-    "messages",
-    "system",
-    "stop_sequences",
-    "stream",
-    "temperature",
-    "top_p",
-    "top_k",
-    "tools",
-    "tool_choice",
-    "thinking",
-    "output_config",
-    "metadata",
-    "output_format",
-    "service_tier",
-    "container",
-    "context_management",
-    "speed",
-    "mcp_servers",
-    "inference_geo",
-    "cache_control",
-    NULL,
+    "model",         "max_tokens",     "messages",
+    "system",        "stop_sequences", "stream",
+    "temperature",   "top_p",          "top_k",
+    "tools",         "tool_choice",    "thinking",
+    "output_config", "metadata",       "output_format",
+    "service_tier",  "container",      "context_management",
+    "speed",         "mcp_servers",    "diagnostics",
+    "inference_geo", "cache_control",  NULL,
 };
 
 /* Strings of configuration that change nothing here. */
@@ -319,6 +304,7 @@ static int params_read_metadata(json_t *body, struct problem *problem)
 static int params_read_accepted(json_t *body, struct problem *problem)
 {
     json_t *servers = field_find(body, "mcp_servers");
+    json_t *diagnostics = field_find(body, "diagnostics");
     const char *text;
 
     for (size_t i = 0; i < ARRAY_SIZE(accepted); i++) {
@@ -337,6 +323,8 @@ static int params_read_accepted(json_t *body, struct problem *problem)
     }
     if (field_text(body, "inference_geo", &text, problem) < 0)
         return -EINVAL;
+    if (diagnostics && !json_is_object(diagnostics))
+        return field_wrong_type("diagnostics", "an object", diagnostics, problem);
     if (field_find(body, "container"))
         return problem_set(problem, 400, "unsupported_parameter", "container",
                            "Unsupported parameter: 'container': code is not executed here.");
