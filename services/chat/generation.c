@@ -48,6 +48,7 @@ static void generation_done(struct model_request *request)
     params_done(&g->params);
     conversation_done(&g->conversation);
     reply_done(&g->reply);
+    inf_grammar_unref(g->grammar);
     free(g->channel_tokens);
     json_decref(g->body);
     str_done(&g->out);

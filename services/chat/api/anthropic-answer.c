@@ -59,26 +59,10 @@ static int count_read(struct generation *g, struct problem *problem)
     return anthropic_read_body(g, true, problem);
 }
 
-/* Leaves out wishes that the model's template cannot follow. Agents send them with each request,
- * whatever the model. */
-static void anthropic_fit(struct generation *g, const char *source)
-{
-    struct reasoning_rules *reasoning = &g->params.reasoning;
-
-    if (reasoning->effort && !strstr(source, "reasoning_effort")) {
-        json_decref(reasoning->effort);
-        reasoning->effort = NULL;
-    }
-    if (!strstr(source, "enable_thinking") && !strstr(source, "thinking"))
-        reasoning->enabled = -1;
-}
-
 static int messages_prepare(struct generation *g, struct problem *problem)
 {
     const struct inf_chat_template *tmpl = inf_model_chat_template(g->resident->base.model);
 
-    if (tmpl)
-        anthropic_fit(g, inf_chat_template_text(tmpl));
     if (tmpl && late_system_exists(&g->conversation) && !late_system_is_native(tmpl) &&
         late_system_merge(&g->conversation) < 0)
         return problem_no_memory(problem);

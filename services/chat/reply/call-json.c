@@ -208,7 +208,7 @@ static enum step call_object(struct reply_parser *p)
     if (!parser_skip_space(p))
         return STEP_MORE;
     if (p->is_array && p->in.data[p->pos] == ']') {
-        p->pos++;
+        p->mark = p->back = ++p->pos;
         return call_to(p, CALL_CLOSE);
     }
     if (p->is_array && p->in.data[p->pos] == ',') {

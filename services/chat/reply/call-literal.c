@@ -174,6 +174,7 @@ static enum step literal_call_next(struct reply_parser *p)
         return literal_call_to(p, LITERAL_CALL_NAME);
     }
     p->pos += p->in.data[p->pos] == ']';
+    p->mark = p->back = p->pos;
     return literal_call_to(p, LITERAL_CALL_CLOSE);
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "chat/reply/call-id.h"
+#include "chat/reply/name.h"
 
 void parser_fail(struct reply_parser *p, int error)
 {

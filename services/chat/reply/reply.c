@@ -2,16 +2,10 @@
 /* Chooses the tools that an answer may call, and the tokens that its parser has to see. */
 #include "chat/reply/reply.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 
 #include "chat/reply/parser-state.h"
-
-bool reply_is_name_byte(char c)
-{
-    return isalnum((unsigned char)c) || c == '_' || c == '-' || c == '.' || c == ':' || c == '/';
-}
 
 static bool rules_permit(const struct tool_rules *rules, json_t *name)
 {

@@ -42,8 +42,6 @@ int reply_set_tools(struct reply *reply, json_t *tools, const struct tool_rules 
 /* Returns the tool of this name that may be called; NULL: there is none. */
 const struct reply_tool *reply_find_tool(const struct reply *reply, const char *name, size_t len);
 /* Returns whether the text of an answer can be passed on as it is. */
-/* Whether a byte may be in the name of a tool. */
-bool reply_is_name_byte(char c);
 bool reply_is_plain(const struct reply *reply);
 /* Says whether a rendered prompt ends within the thinking part. */
 bool reply_prompt_is_open(const struct thinking_marks *thinking, const char *text, size_t len);
