@@ -258,6 +258,8 @@ def test_errors_name_the_field(suite, fields, kind, param, stream):
 
 def test_a_prompt_can_be_counted_that_does_not_fit(suite):
     body = {"model": "tiny", "messages": [{"role": "user", "content": "a " * 9000}]}
+    message = json.loads(post(suite, {**body, "max_tokens": 1})[2])["error"]["message"]
+    assert message == "prompt is too long: at least 2048 tokens > 2047 maximum"
     status, _, data = post(suite, body, "/v1/messages/count_tokens")
     assert status == 200 and json.loads(data)["input_tokens"] > 2048
 

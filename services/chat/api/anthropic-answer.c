@@ -59,14 +59,27 @@ static int count_read(struct generation *g, struct problem *problem)
     return anthropic_read_body(g, true, problem);
 }
 
+/* Agents shorten a conversation if the error says in these words that it is too long. */
+static int anthropic_too_long(const struct generation *g, struct problem *problem)
+{
+    const uint32_t n_ctx = inf_engine_n_ctx(g->resident->engine);
+
+    return problem_set(problem, 400, "context_length_exceeded", "messages",
+                       "prompt is too long: at least %u tokens > %u maximum", n_ctx, n_ctx - 1);
+}
+
 static int messages_prepare(struct generation *g, struct problem *problem)
 {
     const struct inf_chat_template *tmpl = inf_model_chat_template(g->resident->base.model);
+    int r;
 
     if (tmpl && late_system_exists(&g->conversation) && !late_system_is_native(tmpl) &&
         late_system_merge(&g->conversation) < 0)
         return problem_no_memory(problem);
-    return conversation_prepare(g, problem);
+    r = conversation_prepare(g, problem);
+    return r < 0 && strcmp(problem->code, "context_length_exceeded") == 0
+               ? anthropic_too_long(g, problem)
+               : r;
 }
 
 static int count_prepare(struct generation *g, struct problem *problem)
