@@ -142,6 +142,56 @@ TOOLS = [{"name": "Bash", "description": "Runs a command.", "cache_control": {"t
          {"type": "text_editor_20250728", "name": "str_replace_based_edit_tool"}]
 
 
+PICK = [{"name": "pick", "description": "Picks.", "input_schema": {
+    "type": "object", "properties": {"color": {"enum": ["red", "blue"]}}, "required": ["color"],
+    "additionalProperties": False}}]
+
+
+@pytest.mark.parametrize("model", ["tiny", "inplace"])
+def test_calls_fit_the_schema_and_their_results_are_read(client, model):
+    """The model is too small to want a call, so the request requires one."""
+    args = dict(model=model, max_tokens=120, tools=PICK, extra_body=GREEDY,
+                tool_choice={"type": "tool", "name": "pick", "disable_parallel_tool_use": True})
+    whole = client.messages.create(messages=STORY, **args)
+    assert whole.stop_reason == "tool_use" and whole.content[-1].type == "tool_use"
+    call = whole.content[-1]
+    assert call.name == "pick" and set(call.input) == {"color"}
+    assert call.input["color"] in ("red", "blue")
+    with client.messages.stream(messages=STORY, **args) as stream:
+        parts = [e.partial_json for e in stream if e.type == "input_json"]
+        last = stream.get_final_message()
+    assert last.content[-1].input == call.input == json.loads("".join(parts))
+    assert last.stop_reason == "tool_use" and len(parts) > 1
+    result = {"type": "tool_result", "tool_use_id": call.id, "content": "picked"}
+    turns = STORY + [{"role": "assistant", "content": whole.content},
+                     {"role": "user", "content": [result, {"type": "text", "text": "And now?"}]}]
+    answer = client.messages.create(messages=turns, **{**args, "tool_choice": {"type": "none"}})
+    assert [b.type for b in answer.content] == ["text"]
+
+
+def test_answers_fit_an_output_format(client):
+    schema = PICK[0]["input_schema"]
+    message = client.messages.create(
+        model="tiny", max_tokens=100, messages=STORY, extra_body=GREEDY,
+        output_config={"format": {"type": "json_schema", "schema": schema}})
+    assert set(json.loads(text_of(message))) == {"color"} and message.stop_reason == "end_turn"
+
+
+@pytest.mark.parametrize("display", ["summarized", "omitted"])
+def test_thinking_is_a_block_and_ends_with_its_budget(client, display):
+    args = dict(model="tiny", max_tokens=60, messages=STORY, extra_body=GREEDY,
+                thinking={"type": "enabled", "budget_tokens": 8, "display": display})
+    whole = client.messages.create(**args)
+    assert [b.type for b in whole.content] == ["thinking", "text"]
+    assert whole.content[0].signature and bool(whole.content[0].thinking) == (display == "summarized")
+    assert 8 <= whole.usage.output_tokens_details.thinking_tokens < 30
+    with client.messages.stream(**args) as stream:
+        last = stream.get_final_message()
+    assert [b.type for b in last.content] == ["thinking", "text"]
+    assert last.content[0].thinking == whole.content[0].thinking and last.content[0].signature
+    assert text_of(last) == text_of(whole)
+
+
 def system_of(n, left=200000):
     """The system prompt of an agent like Claude Code, for its @n-th request."""
     return [{"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1.197.ba5; "

@@ -365,6 +365,7 @@ static int messages_end(struct generation *g)
 const struct chat_api api_anthropic_messages = {
     .id_prefix = "msg_",
     .prompt_field = "messages",
+    .tool_schema = "input_schema",
     .finishes = {[FINISH_STOP] = "end_turn",
                  [FINISH_STOP_TEXT] = "stop_sequence",
                  [FINISH_LENGTH] = "max_tokens",
@@ -385,6 +386,7 @@ const struct chat_api api_anthropic_messages = {
 const struct chat_api api_anthropic_count = {
     .id_prefix = "count_",
     .prompt_field = "messages",
+    .tool_schema = "input_schema",
     .own_size = sizeof(struct anthropic_own),
     .computes_only = true,
     .read = count_read,
