@@ -142,7 +142,7 @@ int late_system_merge(struct conversation *c)
         struct message m = c->messages[i];
         const bool is_late = late_system_is(c, i);
 
-        /* What was read is gone, so that an error leaves no message twice. */
+        /* The message that was read is gone, so that an error leaves no message twice. */
         c->messages[i] = (struct message){0};
         if (r < 0 || is_late) {
             r = r < 0 ? r : merge_system(&merge, &m);

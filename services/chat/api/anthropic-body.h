@@ -15,7 +15,7 @@
 #include "chat/params.h"
 #include "common/http/problem.h"
 
-/* What differs between requests, but is not in the body. */
+/* These settings are not in the body. */
 struct anthropic_rules {
     bool counts;          /* the prompt is only counted: `max_tokens` is not required */
     bool drops_countdown; /* the rules of canonical.h apply */
