@@ -18,9 +18,6 @@
 #include "common/models/models.h"
 #include "common/wire/fields.h"
 
-/* Tokens of a prompt that is only counted, and need not fit into the context. */
-#define GENERATION_MAX_COUNTED ((size_t)1 << 20)
-
 static struct generation *generation_of(struct model_request *request)
 {
     return CONTAINER_OF(request, struct generation, request);
@@ -443,6 +440,13 @@ void generation_on_event(struct generation *g, const struct inf_event *event)
     model_request_unref(&g->request);
 }
 
+size_t generation_max_prompt(const struct generation *g)
+{
+    const size_t n_ctx = inf_engine_n_ctx(g->resident->engine);
+
+    return g->api->computes_only ? MAX(n_ctx, GENERATION_MAX_COUNTED) : n_ctx - 1;
+}
+
 int generation_add_tokens(struct generation *g, int32_t *tokens, size_t n_tokens,
                           struct problem *problem)
 {
@@ -464,8 +468,7 @@ int generation_add_prompt(struct generation *g, const char *text, size_t len, un
                           struct problem *problem)
 {
     const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->base.model);
-    const size_t max =
-        g->api->computes_only ? GENERATION_MAX_COUNTED : inf_engine_n_ctx(g->resident->engine) - 1;
+    const size_t max = generation_max_prompt(g);
     struct inf_encoding e = {0};
     const int r = inf_tokenizer_encode_texts(tok, &(struct inf_encode_text){text, len}, NULL, flags,
                                              INF_CUT_NONE, max, &e);

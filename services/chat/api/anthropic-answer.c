@@ -62,10 +62,10 @@ static int count_read(struct generation *g, struct problem *problem)
 /* Agents shorten a conversation if the error says in these words that it is too long. */
 static int anthropic_too_long(const struct generation *g, struct problem *problem)
 {
-    const uint32_t n_ctx = inf_engine_n_ctx(g->resident->engine);
+    const size_t max = generation_max_prompt(g);
 
     return problem_set(problem, 400, "context_length_exceeded", "messages",
-                       "prompt is too long: at least %u tokens > %u maximum", n_ctx, n_ctx - 1);
+                       "prompt is too long: at least %zu tokens > %zu maximum", max + 1, max);
 }
 
 static int messages_prepare(struct generation *g, struct problem *problem)

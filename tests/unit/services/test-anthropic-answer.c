@@ -16,6 +16,12 @@ const char *generation_finish_word(const struct generation *g, const struct choi
     return g->api->finishes[c->finish];
 }
 
+size_t generation_max_prompt(const struct generation *g)
+{
+    (void)g;
+    return 0;
+}
+
 int conversation_prepare(struct generation *g, struct problem *problem)
 {
     (void)g;
