@@ -4,6 +4,7 @@
 
 #include "chat/api/anthropic-body.h"
 #include "chat/late-system.h"
+#include "chat/short-ids.h"
 #include "common/wire/json.h"
 #include "lib/test.h"
 
@@ -381,6 +382,24 @@ TEST(a_template_is_tried_first)
                            "{{ raise_exception('no') }}{% endif %}{{ m.content }}{% endfor %}"));
 }
 
+TEST(ids_of_calls_can_be_short)
+{
+    struct result result;
+    json_t *id;
+
+    assert_true(short_ids_needed("Tool call IDs should be alphanumeric strings with length 9!"));
+    ASSERT_OK(read_body(&result, "{'max_tokens':1,'messages':[" CALL ",{'role':'user','content':["
+                                 "{'type':'tool_result','tool_use_id':'c1'}]}]}"));
+    ASSERT_OK(short_ids_set(&result.c));
+    id = json_incref(result.c.messages[1].calls[0].id);
+    assert_int_equal(json_string_length(id), 9);
+    assert_true(json_equal(id, result.c.messages[2].call_id));
+    ASSERT_OK(short_ids_set(&result.c));
+    assert_true(json_equal(id, result.c.messages[2].call_id));
+    json_decref(id);
+    result_done(&result);
+}
+
 RUN_TESTS(cmocka_unit_test(strings_and_blocks_become_messages),
           cmocka_unit_test(results_of_tools_become_messages_of_tools),
           cmocka_unit_test(errors_name_the_path),
@@ -390,4 +409,4 @@ RUN_TESTS(cmocka_unit_test(strings_and_blocks_become_messages),
           cmocka_unit_test(quoted_lines_are_untouched),
           cmocka_unit_test(the_rule_can_be_switched_off),
           cmocka_unit_test(system_messages_in_mid_conversation_can_be_merged),
-          cmocka_unit_test(a_template_is_tried_first))
+          cmocka_unit_test(a_template_is_tried_first), cmocka_unit_test(ids_of_calls_can_be_short))
