@@ -66,6 +66,8 @@ struct chat_api {
 
 extern const struct chat_api api_openai_chat;        /* api/openai-chat.c */
 extern const struct chat_api api_openai_completions; /* api/openai-completions.c */
-extern const struct chat_api api_tokenize;           /* api/tokenize.c */
+extern const struct chat_api api_anthropic_messages; /* api/anthropic-answer.c */
+extern const struct chat_api api_anthropic_count;
+extern const struct chat_api api_tokenize; /* api/tokenize.c */
 extern const struct chat_api api_detokenize;
 extern const struct chat_api api_apply_template;

@@ -440,6 +440,13 @@ void generation_on_event(struct generation *g, const struct inf_event *event)
     model_request_unref(&g->request);
 }
 
+size_t generation_max_prompt(const struct generation *g)
+{
+    const size_t n_ctx = inf_engine_n_ctx(g->resident->engine);
+
+    return g->api->computes_only ? MAX(n_ctx, GENERATION_MAX_COUNTED) : n_ctx - 1;
+}
+
 int generation_add_tokens(struct generation *g, int32_t *tokens, size_t n_tokens,
                           struct problem *problem)
 {
@@ -452,7 +459,7 @@ int generation_add_tokens(struct generation *g, int32_t *tokens, size_t n_tokens
     g->prompts = prompts;
     g->prompts[g->n_prompts] = (struct prompt){.tokens = tokens, .n_tokens = n_tokens};
     g->n_prompts++;
-    if (n_tokens >= inf_engine_n_ctx(g->resident->engine))
+    if (n_tokens >= inf_engine_n_ctx(g->resident->engine) && !g->api->computes_only)
         return generation_context_problem(g, n_tokens, false, problem);
     return 0;
 }
@@ -461,7 +468,7 @@ int generation_add_prompt(struct generation *g, const char *text, size_t len, un
                           struct problem *problem)
 {
     const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->base.model);
-    const size_t max = inf_engine_n_ctx(g->resident->engine) - 1;
+    const size_t max = generation_max_prompt(g);
     struct inf_encoding e = {0};
     const int r = inf_tokenizer_encode_texts(tok, &(struct inf_encode_text){text, len}, NULL, flags,
                                              INF_CUT_NONE, max, &e);

@@ -88,6 +88,10 @@ struct generation {
 void generation_new(struct model_host *host, const void *api, struct http_request *http);
 /* Handles an event of the engine. */
 void generation_on_event(struct generation *g, const struct inf_event *event);
+/* A prompt that is only counted need not fit into the context. It may have this many tokens. */
+#define GENERATION_MAX_COUNTED ((size_t)1 << 17)
+/* Returns how many tokens a prompt may have. */
+size_t generation_max_prompt(const struct generation *g);
 /* Encodes one prompt and appends it to g->prompts; for `prepare`. */
 int generation_add_prompt(struct generation *g, const char *text, size_t len, unsigned flags,
                           struct problem *problem);

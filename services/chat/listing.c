@@ -26,6 +26,20 @@ static int put_meta(struct str *out, const struct chat_resident *resident)
         inf_model_chat_template(resident->base.model) ? "true" : "false");
 }
 
+/* Writes the fields that a model has in Anthropic's API, beside those of OpenAI's. */
+static int put_anthropic(struct str *out, const struct models_entry *entry)
+{
+    const time_t time = (time_t)entry->mtime;
+    char text[32];
+    struct tm tm;
+    int r = str_puts(out, ",\"type\":\"model\",\"display_name\":");
+
+    r = r < 0 ? r : json_put_text(out, entry->name);
+    if (!gmtime_r(&time, &tm) || !strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm))
+        return r;
+    return r < 0 ? r : str_printf(out, ",\"created_at\":\"%s\"", text);
+}
+
 static int put_model(const struct model_host *host, struct str *out,
                      const struct models_entry *entry)
 {
@@ -33,6 +47,7 @@ static int put_model(const struct model_host *host, struct str *out,
     int r = str_puts(out, "{\"id\":");
 
     r = r < 0 ? r : json_put_text(out, entry->name);
+    r = r < 0 ? r : put_anthropic(out, entry);
     r = r < 0 ? r
               : str_printf(out,
                            ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"sconce\","
@@ -83,7 +98,13 @@ void chat_list_models(struct model_host *host, struct http_request *request)
         r = i ? str_putc(&out, ',') : 0;
         r = r < 0 ? r : put_model(host, &out, models_at(models, i));
     }
-    listing_answer(request, r < 0 ? r : str_puts(&out, "]}"), &out);
+    r = r < 0 ? r : str_puts(&out, "],\"has_more\":false,\"first_id\":");
+    r = r < 0 ? r : json_put_text(&out, models_count(models) ? models_at(models, 0)->name : NULL);
+    r = r < 0 ? r : str_puts(&out, ",\"last_id\":");
+    if (r == 0)
+        r = json_put_text(
+            &out, models_count(models) ? models_at(models, models_count(models) - 1)->name : NULL);
+    listing_answer(request, r < 0 ? r : str_putc(&out, '}'), &out);
 }
 
 /* Decodes percent-encoding in place. */

@@ -14,6 +14,9 @@
 #define CHAT_ROUTES(ROUTE)                                                                         \
     ROUTE(POST, "/v1/chat/completions", INFER, EXACT, openai, .endpoint = &api_openai_chat)        \
     ROUTE(POST, "/v1/completions", INFER, EXACT, openai, .endpoint = &api_openai_completions)      \
+    ROUTE(POST, "/v1/messages", INFER, EXACT, anthropic, .endpoint = &api_anthropic_messages)      \
+    ROUTE(POST, "/v1/messages/count_tokens", INFER, EXACT, anthropic,                              \
+          .endpoint = &api_anthropic_count)                                                        \
     ROUTE(GET, "/v1/models", INFER, EXACT, openai, .answer = chat_list_models)                     \
     ROUTE(GET, "/v1/models/", INFER, PREFIX, openai, .answer = chat_show_model)                    \
     ROUTE(POST, "/tokenize", INFER, EXACT, openai, .endpoint = &api_tokenize)                      \

@@ -16,6 +16,7 @@
 #include "chat/answer-grammar.h"
 #include "chat/described-tools.h"
 #include "chat/generation.h"
+#include "chat/short-ids.h"
 #include "chat/thinking.h"
 #include "common/config/config.h"
 #include "common/wire/json.h"
@@ -151,6 +152,8 @@ int template_render(struct generation *g, char **ret_text, size_t *ret_len, stru
     r = template_set_tools(g, source, problem);
     r = r < 0 ? r : thinking_set_variables(g, source, problem);
     r = r < 0 ? r : thinking_write_history(&g->conversation, source, problem);
+    if (r == 0 && short_ids_needed(source) && short_ids_set(&g->conversation) < 0)
+        r = problem_no_memory(problem);
     r = r < 0 ? r : template_variables(&g->conversation, source, &variables, problem);
     return r < 0 ? r : template_run(g, tmpl, variables, ret_text, ret_len, problem);
 }

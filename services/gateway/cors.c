@@ -49,14 +49,15 @@ bool gw_cors_handle(const struct config *config, struct http_request *request)
     if (!http_text_is(http_request_method(request), "OPTIONS") ||
         !http_request_header(request, "access-control-request-method", &method)) {
         cors_header(request, "access-control-expose-headers",
-                    "x-request-id, x-session-id, retry-after");
+                    "x-request-id, request-id, x-session-id, retry-after");
         return false;
     }
     cors_header(request, "access-control-allow-methods", "GET, HEAD, POST, OPTIONS");
     cors_header(request, "access-control-allow-headers",
                 "authorization, content-type, x-api-key, x-request-id, x-session-id, "
                 "openai-organization, "
-                "openai-project, openai-beta, x-stainless-arch, x-stainless-async, "
+                "openai-project, openai-beta, anthropic-version, anthropic-beta, "
+                "anthropic-dangerous-direct-browser-access, x-stainless-arch, x-stainless-async, "
                 "x-stainless-lang, x-stainless-os, x-stainless-package-version, "
                 "x-stainless-retry-count, x-stainless-runtime, x-stainless-runtime-version, "
                 "x-stainless-timeout, x-stainless-helper-method");

@@ -31,7 +31,14 @@ struct gw_route {
     void (*handle)(struct gw_request *r); /* NULL: forwarded to the service */
 };
 
+/* Clients ask for this path to find out whether the server can be reached. */
+static void route_greet(struct gw_request *r)
+{
+    http_respond(r->http, 200, "text/plain; charset=utf-8", "sconce\n", 7);
+}
+
 static const struct gw_route own_routes[] = {
+    {"/", METHOD_GET, 0, .handle = route_greet},
     {"/health", METHOD_GET, 0, .handle = gw_health},
     {"/metrics", METHOD_GET, RIGHT_OBSERVE, .handle = gw_metrics},
 };
@@ -195,6 +202,9 @@ static void request_check(struct gw_request *r)
 
     if (route)
         http_request_set_errors(r->http, route->errors);
+    /* The name of the header in Anthropic's API. */
+    if (route && route->errors == &errors_anthropic)
+        http_response_header(r->http, "request-id", r->id, strlen(r->id));
     if (!route || right) {
         const enum gw_auth auth = gw_auth_check(r->gateway, r->http, &r->access);
 

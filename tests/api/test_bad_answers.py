@@ -197,3 +197,22 @@ def test_an_answer_in_pieces_is_put_together(lying):
     thread.join()
     liar.keep = False
     check_alive(suite)
+
+
+@pytest.mark.parametrize("events,ends", [
+    (b"event: message_start\ndata: {}\n\n", True),
+    (b"event: message_start\ndata: {", False),
+    (b"event: message_stop\ndata: {}\n\n", True),
+    (b"event: error\ndata: {}\n\n", False),
+])
+def test_a_cut_stream_of_events_with_names_is_no_clean_end(lying, events, ends):
+    """An error event follows if the service sent none, and only after a whole event."""
+    suite, liar = lying
+    liar.answer = CHUNKED + b"%x\r\n%s\r\n" % (len(events), events)
+    with suite.connect(20) as s:
+        s.sendall(REQUEST.replace(b"/v1/completions", b"/v1/messages"))
+        answer = read_all(s)
+    added = answer.split(b"\r\n\r\n", 1)[1].split(events, 1)[1]
+    assert (b'event: error\ndata: {"type":"error","error":{"type":"api_error"' in added) == ends
+    assert not answer.endswith(b"0\r\n\r\n")
+    check_alive(suite)

@@ -58,7 +58,7 @@ def check_default(key, words):
 
 def check_range(key, text):
     if key.type == "choice":
-        assert re.findall(r"\w+", text) == key.least.split()
+        assert re.findall(r"[\w-]+", text) == key.least.split()
     elif not key.is_number():
         assert text == ""
     else:

@@ -25,6 +25,7 @@
 static const char *const tcp_access_choices[] = {"key", "open", NULL};
 static const char *const unix_access_choices[] = {"open", "key", NULL};
 static const char *const bool_choices[] = {"false", "true", NULL};
+static const char *const canonical_choices[] = {"off", "claude-code", NULL};
 static const char *const landlock_choices[] = {"required", "optional", NULL};
 
 /* Checks the form of a device's name (see <infer/device.h>). The service finds out at its start
@@ -91,6 +92,8 @@ const struct config_key config_keys[] = {
     {"chat", "kv_type", KEY_STRING, AT(chat.kv_type), 0, 0, 0, NULL, check_kv_type},
     {"chat", "kv_memory", KEY_BYTES, AT(chat.kv_memory), 0, 0, UINT64_MAX / 2},
     {"chat", "prefix_cache", KEY_CHOICE, AT(chat.prefix_cache), 0, 0, 0, bool_choices},
+    {"chat", "canonical_prompts", KEY_CHOICE, AT(chat.canonical_prompts), 0, 0, 0,
+     canonical_choices},
     {"chat", "max_models", KEY_U32, AT(chat.max_models), 0, 1, 64},
     {"chat", "max_tokens", KEY_U32, AT(chat.max_tokens), 0, 0, 1u << 24},
     {"chat", "template_timeout", KEY_USEC, AT(chat.template_timeout_usec), 0, ANY_USEC},

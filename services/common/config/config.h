@@ -20,6 +20,8 @@ enum config_tcp_access { CONFIG_TCP_KEY, CONFIG_TCP_OPEN };
 enum config_unix_access { CONFIG_UNIX_OPEN, CONFIG_UNIX_KEY };
 /* YAML's words for booleans. */
 enum config_bool { CONFIG_FALSE, CONFIG_TRUE };
+/* Whose volatile lines are left out of prompts (chat/canonical.h). */
+enum config_canonical { CONFIG_CANONICAL_OFF, CONFIG_CANONICAL_CLAUDE_CODE };
 /* Whether a service refuses to serve on a kernel without Landlock. */
 enum config_landlock { CONFIG_LANDLOCK_REQUIRED, CONFIG_LANDLOCK_OPTIONAL };
 
@@ -65,6 +67,7 @@ struct config {
         uint32_t max_models;       /* resident at the same time; 1 */
         uint32_t max_tokens; /* per answer if the request has no limit; 0: as many as fit into the
                                 context */
+        unsigned canonical_prompts;     /* enum config_canonical; claude-code */
         uint64_t template_timeout_usec; /* for one rendering of a chat template; 5 s; 0: no limit */
         uint64_t idle_timeout_usec; /* the service exits after this time without requests; 300 s; 0:
                                        never */

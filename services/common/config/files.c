@@ -172,6 +172,7 @@ int config_new(struct config **ret_config)
     c->chat.max_sequences = 16;
     c->chat.max_queue = 256;
     c->chat.prefix_cache = CONFIG_TRUE;
+    c->chat.canonical_prompts = CONFIG_CANONICAL_CLAUDE_CODE;
     c->chat.max_batch_tokens = 512;
     c->chat.max_models = 1;
     c->chat.template_timeout_usec = SECONDS(5);
