@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "common/config/config.h"
 #include "common/http/access-line.h"
 #include "common/http/api-error.h"
 #include "common/http/http.h"
@@ -222,7 +223,16 @@ void model_request_work(struct model_request *request, enum resident_lane lane,
 {
     request->work = work;
     request->then = then;
-    request_queue(request, &request->resident->lanes[lane]);
+    request_queue(request,
+                  request->resident ? &request->resident->lanes[lane] : &request->host->reading);
+}
+
+void model_request_keep(struct model_request *request, uint64_t keep_usec)
+{
+    const uint64_t max = request->host->config->max_keep_alive_usec;
+
+    if (max)
+        request->resident->keep_usec = MIN(keep_usec, max);
 }
 
 static void request_read_copy(struct model_request *request)

@@ -57,6 +57,7 @@ static const char *check_directory(const char *text)
 const struct config_key config_keys[] = {
     {"models", "directories", KEY_STRINGS, AT(model_dirs), AT(n_model_dirs), 0, 0},
     {"models", "default", KEY_STRING, AT(default_model), 0, 0, 0},
+    {"models", "max_keep_alive", KEY_USEC, AT(max_keep_alive_usec), 0, ANY_USEC},
     {"gateway", "api_keys", KEY_API_KEYS, AT(gateway.api_keys), 0, 0, 0},
     {"gateway", "cors_origins", KEY_STRINGS, AT(gateway.cors_origins), AT(gateway.n_cors_origins),
      0, 0},

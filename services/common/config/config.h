@@ -27,7 +27,8 @@ enum config_landlock { CONFIG_LANDLOCK_REQUIRED, CONFIG_LANDLOCK_OPTIONAL };
 struct config {
     char **model_dirs; /* [n_model_dirs], searched in this order */
     size_t n_model_dirs;
-    char *default_model; /* for requests without a model; NULL: the only installed model */
+    char *default_model;          /* for requests without a model; NULL: the only installed model */
+    uint64_t max_keep_alive_usec; /* longest time for which a request may keep a model; 24 h */
 
     struct {
         struct key_list api_keys; /* in addition to those of the key file */

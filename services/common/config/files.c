@@ -162,6 +162,7 @@ int config_new(struct config **ret_config)
     c->gateway.max_bodies = MEBIBYTES(1024);
     c->gateway.max_header = 32 * 1024;
     c->gateway.max_connections = 512;
+    c->max_keep_alive_usec = SECONDS(86400);
     c->gateway.idle_timeout_usec = SECONDS(60);
     c->gateway.header_timeout_usec = SECONDS(10);
     c->gateway.body_timeout_usec = SECONDS(120);
