@@ -56,7 +56,7 @@ struct chat_api {
     /* Reads and checks g->body, an object. May run on a thread beside the loop. */
     int (*read)(struct generation *g, struct problem *problem);
     /* Makes g->prompts, with the loaded model, or writes the answer. Runs on a thread beside the
-     * loop. */
+     * loop. If params.unloads is set, it writes the answer on the loop, without a model. */
     int (*prepare)(struct generation *g, struct problem *problem);
 
     /* The following functions write into g->out: events of a stream, or the answer. -ENOMEM. */
@@ -81,6 +81,8 @@ struct chat_api {
 
 extern const struct chat_api api_openai_chat;        /* api/openai-chat.c */
 extern const struct chat_api api_openai_completions; /* api/openai-completions.c */
+extern const struct chat_api api_ollama_chat;        /* api/ollama-chat.c */
+extern const struct chat_api api_ollama_generate;    /* api/ollama-generate.c */
 extern const struct chat_api api_tokenize;           /* api/tokenize.c */
 extern const struct chat_api api_detokenize;
 extern const struct chat_api api_apply_template;

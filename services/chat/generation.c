@@ -251,7 +251,7 @@ static void generation_prepared(struct model_request *request)
 
     if (g->status < 0) {
         model_request_refuse(&g->request, &g->problem);
-    } else if (g->api->computes_only) {
+    } else if (g->api->computes_only || !g->n_prompts) {
         g->request.ended = true;
         http_respond(g->request.http, 200, "application/json", g->out.data, g->out.len);
     } else {
@@ -264,6 +264,8 @@ static void generation_ready(struct model_request *request)
     struct generation *g = generation_of(request);
 
     g->resident = chat_resident_of(request->resident);
+    if (g->params.has_keep)
+        model_request_keep(request, g->params.keep_usec);
     if (params_check_vocab(&g->params, inf_model_info(request->resident->model)->n_vocab,
                            &g->problem) < 0) {
         model_request_refuse(request, &g->problem);
@@ -313,6 +315,15 @@ static void generation_read(struct model_request *request, struct http_text body
     }
 }
 
+/* Answers a request that only unloads its model. */
+static void generation_unload(struct generation *g, const struct models_entry *entry)
+{
+    if (g->request.host->config->max_keep_alive_usec)
+        residents_unload(&g->request.host->residents, entry->name);
+    generation_prepare(&g->request);
+    generation_prepared(&g->request);
+}
+
 static void generation_was_read(struct model_request *request)
 {
     struct generation *g = generation_of(request);
@@ -320,6 +331,8 @@ static void generation_was_read(struct model_request *request)
 
     if (g->status < 0 || !(entry = generation_find_model(g, &g->problem)))
         model_request_refuse(request, &g->problem);
+    else if (g->params.unloads)
+        generation_unload(g, entry);
     else
         model_request_want(request, entry, g->api->computes_only ? "any" : g->params.kv_type);
 }
@@ -422,6 +435,7 @@ static int choice_add(struct choice *c, const struct piece *piece)
     case PIECE_CALL:
         return choice_add_call(c, piece);
     case PIECE_ARGUMENTS:
+    case PIECE_INPUT:
         return str_append(&c->calls[c->n_calls - 1].arguments, piece->text, piece->len);
     case PIECE_REASONING:
         return str_append(&c->reasoning, piece->text, piece->len);

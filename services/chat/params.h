@@ -71,8 +71,11 @@ struct params {
     struct tool_rules tools; /* the tools themselves belong to the conversation */
     struct constraint constraint;
     struct reasoning_rules reasoning;
-    json_t *cache_salt;  /* string; NULL: none */
-    const char *kv_type; /* type of the KV cache; borrowed from the body; NULL: chat.kv_type */
+    bool has_keep, unloads; /* unloads: the model is only to leave the memory, nothing is written */
+    uint64_t keep_usec;     /* has_keep: how long the model stays after its last use; UINT64_MAX:
+                               without end */
+    json_t *cache_salt;     /* string; NULL: none */
+    const char *kv_type;    /* type of the KV cache; borrowed from the body; NULL: chat.kv_type */
 };
 
 /* Sets the defaults. */

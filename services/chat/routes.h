@@ -18,4 +18,9 @@
     ROUTE(GET, "/v1/models/", INFER, PREFIX, openai, .answer = chat_show_model)                    \
     ROUTE(POST, "/tokenize", INFER, EXACT, openai, .endpoint = &api_tokenize)                      \
     ROUTE(POST, "/detokenize", INFER, EXACT, openai, .endpoint = &api_detokenize)                  \
-    ROUTE(POST, "/apply-template", INFER, EXACT, openai, .endpoint = &api_apply_template)
+    ROUTE(POST, "/apply-template", INFER, EXACT, openai, .endpoint = &api_apply_template)          \
+    ROUTE(POST, "/api/chat", INFER, EXACT, ollama, .endpoint = &api_ollama_chat)                   \
+    ROUTE(POST, "/api/generate", INFER, EXACT, ollama, .endpoint = &api_ollama_generate)           \
+    ROUTE(GET, "/api/tags", INFER, EXACT, ollama, .answer = ollama_tags)                           \
+    ROUTE(GET, "/api/ps", INFER, EXACT, ollama, .answer = ollama_ps)                               \
+    ROUTE(POST, "/api/show", INFER, EXACT, ollama, .answer = ollama_show)
