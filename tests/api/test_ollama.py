@@ -193,7 +193,7 @@ def test_logprobs(http):
     ({"options": {"temprature": 1}}, "options.temprature"),
     ({"options": {"temperature": "hot"}}, "options.temperature"),
     ({"options": {"top_p": 2}}, "options.top_p"),
-    ({"options": {"mirostat": 2}}, "options.mirostat"),
+    ({"options": {"mirostat": 3}}, "options.mirostat"),
     ({"options": []}, "options"),
     ({"format": "xml"}, "format"),
     ({"think": "hard"}, "think"),
@@ -213,7 +213,7 @@ def test_logprobs(http):
     ({"tools": [{"type": "function"}]}, "tools[0]"),
     ({"tools": {}}, "tools"),
     ({"logprobs": False, "top_logprobs": 3}, "top_logprobs"),
-    ({"model": "plain", "think": True}, "think"),
+    ({"model": "tooled", "think": True}, "think"),
 ])
 def test_bad_fields_are_named(http, body, word):
     refused(post(http, "chat", **{"model": "tiny", "messages": STORY, **body}), 400, word)

@@ -3,12 +3,12 @@
 #include "chat/api/ollama-answer.h"
 
 #include <errno.h>
-#include <infer/chat.h>
 #include <infer/tokenizer.h>
 #include <string.h>
 
 #include "chat/api/logprobs.h"
 #include "chat/api/ollama-body.h"
+#include "chat/reply/format.h"
 #include "common/wire/fields.h"
 #include "common/wire/json.h"
 #include "common/wire/ollama.h"
@@ -41,25 +41,8 @@ void ollama_begin_prepare(struct generation *g)
 
 bool ollama_template_thinks(const char *source)
 {
-    static const char *const words[] = {"enable_thinking", "reasoning_content", "reasoning_effort",
-                                        "<think>", "thinking"};
-
-    for (size_t i = 0; i < ARRAY_SIZE(words); i++)
-        if (strstr(source, words[i]))
-            return true;
-    return false;
-}
-
-int ollama_check_think(const struct generation *g, struct problem *problem)
-{
-    const struct inf_chat_template *tmpl = inf_model_chat_template(g->resident->base.model);
-
-    if (g->params.reasoning.enabled != 1 ||
-        (tmpl && ollama_template_thinks(inf_chat_template_text(tmpl))))
-        return 0;
-    return problem_set(problem, 400, "unsupported_parameter", "think",
-                       "Unsupported parameter: 'think': the model '%s' does not support thinking.",
-                       g->resident->base.name);
+    return thinking_find(source) || strstr(source, "enable_thinking") ||
+           strstr(source, "reasoning_effort");
 }
 
 int ollama_put_head(struct generation *g)

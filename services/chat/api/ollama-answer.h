@@ -38,8 +38,6 @@ void ollama_only_loads(struct generation *g);
 void ollama_begin_prepare(struct generation *g);
 /* Whether a template can switch its model's thinking, or reads what it thought. */
 bool ollama_template_thinks(const char *source);
-/* Refuses "think" for a model that does not think. */
-int ollama_check_think(const struct generation *g, struct problem *problem);
 
 /* The following functions append to g->out. -ENOMEM. */
 int ollama_put_head(struct generation *g);

@@ -20,7 +20,7 @@
 int ollama_params_read(struct params *params, json_t *body, const char *const *more,
                        struct problem *problem);
 /* Reads the messages and the tools. The conversation stays empty if there are no messages. */
-int ollama_conversation_read(json_t *body, struct conversation *conversation,
-                             struct problem *problem);
+int ollama_conversation_read(json_t *body, struct tool_rules *rules,
+                             struct conversation *conversation, struct problem *problem);
 /* Refuses @images, an array or NULL, unless it is empty. @param: its path. */
 int ollama_refuse_images(const json_t *images, const char *param, struct problem *problem);

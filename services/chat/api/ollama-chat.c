@@ -17,7 +17,7 @@ static int chat_read(struct generation *g, struct problem *problem)
     int r = ollama_read(g, fields, problem);
 
     if (r == 0)
-        r = ollama_conversation_read(g->body, &g->conversation, problem);
+        r = ollama_conversation_read(g->body, &g->params.tools, &g->conversation, problem);
     if (r == 0 && !g->conversation.n_messages)
         ollama_only_loads(g);
     return r;
@@ -27,13 +27,11 @@ static int chat_prepare(struct generation *g, struct problem *problem)
 {
     static const char empty[] = "\"message\":{\"role\":\"assistant\",\"content\":\"\"}";
     const struct ollama_own *own = g->own;
-    int r;
 
     ollama_begin_prepare(g);
     if (own->loads)
         return ollama_put_loaded(g, empty) < 0 ? problem_no_memory(problem) : 0;
-    r = ollama_check_think(g, problem);
-    return r < 0 ? r : conversation_prepare(g, problem);
+    return conversation_prepare(g, problem);
 }
 
 /* Writes a line of a stream. */

@@ -155,6 +155,7 @@ static int generate_prepare(struct generation *g, struct problem *problem)
 {
     const struct ollama_own *own = g->own;
     json_t *prompt, *suffix;
+    bool plain;
     int r;
 
     ollama_begin_prepare(g);
@@ -162,15 +163,15 @@ static int generate_prepare(struct generation *g, struct problem *problem)
         return ollama_put_loaded(g, "\"response\":\"\"") < 0 ? problem_no_memory(problem) : 0;
     prompt = field_find(g->body, "prompt");
     suffix = field_find(g->body, "suffix");
-    r = ollama_check_think(g, problem);
-    if (r < 0)
-        return r;
+    plain =
+        own->raw || json_string_length(suffix) || !inf_model_chat_template(g->resident->base.model);
+    if (plain && g->params.reasoning.enabled == 1)
+        return problem_set(problem, 400, "unsupported_parameter", "think",
+                           "Unsupported parameter: 'think': a model thinks only with its chat "
+                           "template.");
     if (json_string_length(suffix) && !own->raw)
         return prepare_fim(g, prompt, suffix, problem);
-    if (own->raw || !inf_model_chat_template(g->resident->base.model))
-        r = prepare_raw(g, prompt, problem);
-    else
-        r = conversation_prepare(g, problem);
+    r = plain ? prepare_raw(g, prompt, problem) : conversation_prepare(g, problem);
     return r < 0 ? r : prepare_context(g, field_find(g->body, "context"), problem);
 }
 

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "chat/api/ollama-body.h"
+#include "chat/api/openai-body.h"
 #include "common/wire/fields.h"
 
 #define MESSAGES_MAX 65536
-#define TOOLS_MAX    1024
 #define PATH_SIZE    96
 
 static const char *const message_fields[] = {
@@ -135,39 +135,30 @@ static int message_read(json_t *object, size_t i, struct conversation *c, struct
     return r < 0 ? r : calls_read(object, m, prefix, problem);
 }
 
-/* Tools have the form that OpenAI's API gives them, which templates read. */
-static int tools_read(json_t *body, struct conversation *c, struct problem *problem)
+/* Tools have the form of OpenAI's API, but their type may be missing, and they are functions. */
+static int tools_read(json_t *body, struct tool_rules *rules, struct conversation *c,
+                      struct problem *problem)
 {
     json_t *tools = field_find(body, "tools"), *tool;
     char param[PATH_SIZE];
     size_t i;
 
-    if (!tools)
-        return 0;
-    if (!json_is_array(tools))
-        return field_wrong_type("tools", "an array", tools, problem);
-    if (json_array_size(tools) > TOOLS_MAX)
-        return problem_set(problem, 400, "invalid_value", "tools",
-                           "'tools' has more than %d entries.", TOOLS_MAX);
     json_array_foreach(tools, i, tool)
     {
         const json_t *type = json_is_object(tool) ? field_find(tool, "type") : NULL;
-        const json_t *function = json_is_object(tool) ? json_object_get(tool, "function") : NULL;
 
-        snprintf(param, sizeof(param), "tools[%zu]", i);
+        snprintf(param, sizeof(param), "tools[%zu].type", i);
         if (type && !field_is(type, "function"))
             return problem_set(problem, 400, "invalid_value", param,
-                               "Invalid value for '%s.type': it must be \"function\".", param);
-        if (!json_is_string(json_object_get(function, "name")))
-            return problem_set(problem, 400, "missing_field", param,
-                               "'%s' must have a function with a name.", param);
+                               "Invalid value for '%s': it must be \"function\".", param);
+        if (json_is_object(tool) && json_object_set_new(tool, "type", json_string("function")) < 0)
+            return problem_no_memory(problem);
     }
-    if (json_array_size(tools))
-        c->tools = json_incref(tools);
-    return 0;
+    return openai_tools_read(body, rules, c, problem);
 }
 
-int ollama_conversation_read(json_t *body, struct conversation *c, struct problem *problem)
+int ollama_conversation_read(json_t *body, struct tool_rules *rules, struct conversation *c,
+                             struct problem *problem)
 {
     json_t *messages = field_find(body, "messages"), *message;
     size_t i;
@@ -184,5 +175,5 @@ int ollama_conversation_read(json_t *body, struct conversation *c, struct proble
         if (r < 0)
             return r;
     }
-    return tools_read(body, c, problem);
+    return tools_read(body, rules, c, problem);
 }

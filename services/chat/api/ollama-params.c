@@ -78,19 +78,19 @@ static int options_window(struct params *p, json_t *options, struct problem *pro
     return r;
 }
 
-static int options_mirostat(json_t *options, struct problem *problem)
+static int options_mirostat(struct params *p, json_t *options, struct problem *problem)
 {
     int64_t mirostat = 0;
-    double value = 0;
+    double tau = 5, eta = 0.1;
     int r;
 
     if ((r = field_int(options, OPTION("mirostat"), 0, 2, &mirostat, problem)) < 0 ||
-        (r = field_double(options, OPTION("mirostat_tau"), 0, 100, &value, problem)) < 0 ||
-        (r = field_double(options, OPTION("mirostat_eta"), 0, 1, &value, problem)) < 0)
+        (r = field_double(options, OPTION("mirostat_tau"), 0, 100, &tau, problem)) < 0 ||
+        (r = field_double(options, OPTION("mirostat_eta"), 0, 1, &eta, problem)) < 0)
         return r;
-    if (mirostat)
-        return problem_set(problem, 400, "unsupported_parameter", OPTION("mirostat"),
-                           "Unsupported value: 'options.mirostat' must be 0 here.");
+    p->sampling.mirostat = (uint32_t)mirostat;
+    p->sampling.mirostat_tau = (float)tau;
+    p->sampling.mirostat_eta = (float)eta;
     return 0;
 }
 
@@ -144,7 +144,8 @@ static int options_read(struct params *p, json_t *body, struct problem *problem)
 
     if ((r = ollama_open_options(body, option_names, &options, problem)) < 0 ||
         (r = options_floats(p, options, problem)) < 0 ||
-        (r = options_ints(p, options, problem)) < 0 || (r = options_mirostat(options, problem)) < 0)
+        (r = options_ints(p, options, problem)) < 0 ||
+        (r = options_mirostat(p, options, problem)) < 0)
         return r;
     return options_stops(p, options, problem);
 }
@@ -177,6 +178,7 @@ static int think_read(struct params *p, json_t *body, struct problem *problem)
 
     if (!think)
         return 0;
+    p->reasoning.field = "think";
     if (json_is_boolean(think)) {
         p->reasoning.enabled = json_is_true(think);
         return 0;

@@ -11,10 +11,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void fuzz_conversation(json_t *body)
 {
+    struct params params;
     struct conversation conversation = {};
     struct problem problem = {};
 
-    if (ollama_conversation_read(body, &conversation, &problem) == 0) {
+    params_init(&params);
+    if (ollama_conversation_read(body, &params.tools, &conversation, &problem) == 0) {
         _cleanup_str_ struct str text = {};
 
         if (conversation_put_messages(&conversation, "thinking", &text) < 0)
@@ -23,6 +25,7 @@ static void fuzz_conversation(json_t *body)
         abort();
     }
     conversation_done(&conversation);
+    params_done(&params);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -123,7 +123,7 @@ TEST(bad_parameters_are_named)
     check_refused("{\"options\":{\"min_p\":-1}}", "options.min_p");
     check_refused("{\"options\":{\"num_predict\":-3}}", "options.num_predict");
     check_refused("{\"options\":{\"stop\":[1]}}", "options.stop");
-    check_refused("{\"options\":{\"mirostat\":1}}", "options.mirostat");
+    check_refused("{\"options\":{\"mirostat\":3}}", "options.mirostat");
     check_refused("{\"options\":{\"new_option\":1}}", "options.new_option");
     check_refused("{\"options\":\"x\"}", "options");
     check_refused("{\"format\":1}", "format");
@@ -177,10 +177,11 @@ static void check_conversation(const char *text, const char *wanted)
 {
     _cleanup_json_ json_t *body = parse(text);
     struct conversation c = {};
+    struct tool_rules rules = {};
     struct problem problem = {};
     _cleanup_str_ struct str out = {};
 
-    if (ollama_conversation_read(body, &c, &problem) < 0)
+    if (ollama_conversation_read(body, &rules, &c, &problem) < 0)
         ASSERT_STREQ(problem.param, wanted);
     else if (conversation_put_messages(&c, "thinking", &out) < 0)
         fail();
@@ -205,7 +206,8 @@ TEST(messages_become_a_conversation)
     check_conversation("{\"messages\":[{\"role\":\"user\",\"images\":[\"x\"]}]}",
                        "messages[0].images");
     check_conversation("{\"messages\":[{\"role\":\"user\",\"name\":\"x\"}]}", "messages[0].name");
-    check_conversation("{\"messages\":[],\"tools\":[{\"function\":{}}]}", "tools[0]");
+    check_conversation("{\"messages\":[],\"tools\":[{\"function\":{}}]}", "tools[0].function.name");
+    check_conversation("{\"messages\":[],\"tools\":[{\"type\":\"custom\"}]}", "tools[0].type");
     check_conversation("{\"messages\":[],\"tools\":[5]}", "tools[0]");
 }
 
