@@ -24,7 +24,7 @@ static int read_common(struct call *c, struct problem *problem)
     int r;
 
     c->params.cut = INF_CUT_END;
-    r = ollama_open_options(c->body, NULL, &options, problem);
+    r = ollama_open_options(c->body, &options, problem);
     if (r < 0)
         return r;
     r = ollama_read_keep_alive(c->body, &c->keep_usec, problem);

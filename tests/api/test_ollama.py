@@ -18,7 +18,7 @@ httpx = pytest.importorskip("httpx")
 
 STORY = [{"role": "user", "content": "Once upon a time"}]
 GREEDY = {"temperature": 0, "num_predict": 8, "repeat_penalty": 1}
-TOOLS = "{%- for t in tools %}{{ t.function.name }}{%- endfor %}"
+TOOLS = "{%- if tools %}{%- for t in tools %}{{ t.function.name }}{%- endfor %}{%- endif %}"
 
 pytestmark = pytest.mark.sanitize
 
@@ -235,6 +235,25 @@ def test_messages_of_tools_are_read(http):
         {"role": "tool", "tool_name": "f", "tool_call_id": "c1", "content": "2"}])
 
 
+def test_thoughts_are_apart(http):
+    assert chat(http, think=False)["message"].keys() == {"role", "content"}
+    message = chat(http, think=True)["message"]
+    assert message["thinking"] and not message["content"]
+    assert generate(http, think="high")["thinking"]
+    body = {"model": "tiny", "messages": STORY, "options": GREEDY, "think": True}
+    with http.stream("POST", "/api/chat", json=body) as r:
+        lines = [json.loads(line) for line in r.iter_lines()]
+    assert "".join(m["message"].get("thinking", "") for m in lines) == message["thinking"]
+
+
+def test_tools_reach_the_prompt(http):
+    tools = [{"function": {"name": "f", "parameters": {"type": "object"}}},
+             {"type": "function", "function": {"name": "a_long_name_for_a_function"}}]
+    without = chat(http, model="tooled")["prompt_eval_count"]
+    assert chat(http, model="tooled", tools=tools)["prompt_eval_count"] > without + 5
+    assert chat(http, model="tooled", tools=[])["prompt_eval_count"] == without
+
+
 # --- generate ---
 
 def test_generate_forms(http):
@@ -264,6 +283,8 @@ def test_generate_forms(http):
     ({"suffix": "the end"}, "suffix"),
     ({"raw": True, "context": [1, 2]}, "context"),
     ({"raw": True, "system": "x"}, "system"),
+    ({"raw": True, "think": True}, "think"),
+    ({"raw": True, "format": "json"}, "format"),
     ({"context": [10 ** 9]}, "context"),
     ({"context": "x"}, "context"),
     ({"prompt": 5}, "prompt"),
@@ -365,7 +386,7 @@ def test_show(http):
 
 def test_embed(http):
     r = post(http, "embed", model="bert", input=["a text", "another"],
-             options={"num_ctx": 512}, keep_alive="5m").json()
+             options={"num_ctx": 512, "temperature": 1, "mirostat": 2}, keep_alive="5m").json()
     assert set(r) == {"model", "embeddings", "total_duration", "load_duration",
                       "prompt_eval_count"}
     assert len(r["embeddings"]) == 2 and r["prompt_eval_count"] > 0

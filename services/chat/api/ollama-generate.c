@@ -169,6 +169,10 @@ static int generate_prepare(struct generation *g, struct problem *problem)
         return problem_set(problem, 400, "unsupported_parameter", "think",
                            "Unsupported parameter: 'think': a model thinks only with its chat "
                            "template.");
+    if (plain && g->params.constraint.kind != CONSTRAINT_NONE)
+        return problem_set(problem, 400, "unsupported_parameter", "format",
+                           "Unsupported parameter: 'format' is only possible with the model's chat "
+                           "template.");
     if (json_string_length(suffix) && !own->raw)
         return prepare_fim(g, prompt, suffix, problem);
     r = plain ? prepare_raw(g, prompt, problem) : conversation_prepare(g, problem);

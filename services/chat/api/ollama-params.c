@@ -9,19 +9,12 @@
 #include "common/wire/json.h"
 #include "common/wire/ollama.h"
 
-/* As strings of the options below, for messages and for searching. */
+/* The path of an option. */
 #define OPTION(name) "options." name
 
 static const char *const shared_fields[] = {
     "model",    "stream",       "format",   "options", "keep_alive", "think",
     "logprobs", "top_logprobs", "truncate", "shift",   NULL,
-};
-
-static const char *const option_names[] = {
-    "temperature",       "top_k",          "top_p",         "min_p",
-    "typical_p",         "repeat_penalty", "repeat_last_n", "presence_penalty",
-    "frequency_penalty", "seed",           "stop",          "num_predict",
-    "mirostat",          "mirostat_tau",   "mirostat_eta",  NULL,
 };
 
 /* Ollama's defaults (docs/modelfile.md). */
@@ -142,7 +135,7 @@ static int options_read(struct params *p, json_t *body, struct problem *problem)
     _cleanup_json_ json_t *options = NULL;
     int r;
 
-    if ((r = ollama_open_options(body, option_names, &options, problem)) < 0 ||
+    if ((r = ollama_open_options(body, &options, problem)) < 0 ||
         (r = options_floats(p, options, problem)) < 0 ||
         (r = options_ints(p, options, problem)) < 0 ||
         (r = options_mirostat(p, options, problem)) < 0)

@@ -10,9 +10,24 @@
 #include "common/wire/fields.h"
 #include "common/wire/json.h"
 
-/* Options that decide how Ollama runs a model. Here the configuration decides this, so they have no
- * effect. docs/http-api.md lists them. */
-static const char *const options_ignored[] = {
+/* The names of all options. Those from num_ctx on decide how Ollama runs a model. Here the
+ * configuration decides this, so they have no effect; docs/http-api.md lists them. */
+static const char *const option_names[] = {
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_p",
+    "typical_p",
+    "repeat_penalty",
+    "repeat_last_n",
+    "presence_penalty",
+    "frequency_penalty",
+    "seed",
+    "stop",
+    "num_predict",
+    "mirostat",
+    "mirostat_tau",
+    "mirostat_eta",
     "num_ctx",
     "num_keep",
     "num_batch",
@@ -96,15 +111,7 @@ int ollama_read_keep_alive(json_t *body, uint64_t *ret_usec, struct problem *pro
     return 1;
 }
 
-static bool name_is_in(const char *const *names, const char *name)
-{
-    while (names && *names && strcmp(*names, name) != 0)
-        names++;
-    return names && *names;
-}
-
-int ollama_open_options(json_t *body, const char *const *names, json_t **ret_options,
-                        struct problem *problem)
+int ollama_open_options(json_t *body, json_t **ret_options, struct problem *problem)
 {
     json_t *options = field_find(body, "options"), *value;
     _cleanup_json_ json_t *all = json_object();
@@ -115,11 +122,10 @@ int ollama_open_options(json_t *body, const char *const *names, json_t **ret_opt
         return field_wrong_type("options", "an object", options, problem);
     if (!all)
         return problem_no_memory(problem);
+    if (options && fields_known(options, "options.", option_names, problem) < 0)
+        return -EINVAL;
     json_object_foreach(options, key, value)
     {
-        if (!name_is_in(names, key) && !name_is_in(options_ignored, key))
-            return problem_set(problem, 400, "unknown_field", "options",
-                               "Unrecognized request argument supplied: options.%.100s.", key);
         snprintf(path, sizeof(path), "options.%s", key);
         if (json_object_set(all, path, value) < 0)
             return problem_no_memory(problem);

@@ -18,13 +18,9 @@
  * or a text such as "5m" or "1h30m"; negative: OLLAMA_FOREVER. As fields.h: returns 1, 0 or
  * -EINVAL. */
 int ollama_read_keep_alive(json_t *body, uint64_t *ret_usec, struct problem *problem);
-/*
- * Sets *ret_options to a new object with the fields of "options", each of which is named by its
- * path, "options.seed". Refuses the first field that is neither in @names (NULL-terminated; NULL:
- * no names) nor accepted without effect. -EINVAL.
- */
-int ollama_open_options(json_t *body, const char *const *names, json_t **ret_options,
-                        struct problem *problem);
+/* Sets *ret_options to a new object with the fields of "options", each of which is named by its
+ * path, "options.seed". Refuses the first field that is no option of Ollama's. -EINVAL. */
+int ollama_open_options(json_t *body, json_t **ret_options, struct problem *problem);
 /* Writes @sec and @nsec (Unix time) as a quoted text of RFC 3339, in UTC. -ENOMEM. */
 int ollama_put_time(struct str *out, int64_t sec, long nsec);
 /* Writes the present time. */

@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (ollama_params_read(&params, body, more, &problem) < 0 && !problem.status)
         abort();
     params_done(&params);
-    ollama_open_options(body, NULL, &options, &problem);
+    ollama_open_options(body, &options, &problem);
     ollama_read_keep_alive(body, &keep, &problem);
     fuzz_conversation(body);
     return 0;
