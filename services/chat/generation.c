@@ -17,6 +17,7 @@
 #include "common/models/models.h"
 #include "common/wire/fields.h"
 #include "core/array.h"
+#include "core/clock.h"
 
 static struct generation *generation_of(struct model_request *request)
 {
@@ -143,14 +144,27 @@ static void generation_end(struct generation *g)
     model_request_unref(&g->request);
 }
 
-/* @more: the prompt has more than @n_tokens tokens. */
-static int generation_context_problem(const struct generation *g, size_t n_tokens, bool more,
-                                      struct problem *problem)
+int generation_context_problem(const struct generation *g, size_t n_tokens, bool more,
+                               struct problem *problem)
 {
-    return problem_set(problem, 400, "context_length_exceeded", g->api->prompt_field,
-                       "This model's maximum context length is %u tokens. However, your prompt has "
-                       "%s%zu tokens. Please reduce its length.",
-                       inf_engine_n_ctx(g->resident->engine), more ? "more than " : "", n_tokens);
+    const uint32_t n_ctx = inf_engine_n_ctx(g->resident->engine);
+
+    problem_set(problem, 400, "context_length_exceeded", g->api->prompt_field,
+                "This model's maximum context length is %u tokens. However, your prompt has %s%zu "
+                "tokens, which exceeds the available context size. Please reduce its length.",
+                n_ctx, more ? "more than " : "", n_tokens);
+    problem->n_prompt_tokens = n_tokens;
+    problem->n_ctx = n_ctx;
+    return -EINVAL;
+}
+
+uint32_t generation_max_tokens(const struct generation *g)
+{
+    const struct config *config = g->request.host->config;
+    const uint32_t wanted = g->params.max_tokens ? g->params.max_tokens : config->chat.max_tokens;
+    const uint32_t most = config->chat.most_tokens;
+
+    return most && (!wanted || wanted > most) ? most : wanted;
 }
 
 static int generation_submit_one(struct generation *g, struct prompt *prompt)
@@ -161,14 +175,15 @@ static int generation_submit_one(struct generation *g, struct prompt *prompt)
     const struct inf_request request = {
         .tokens = prompt->tokens,
         .n_tokens = prompt->n_tokens,
-        .max_tokens = p->score_only   ? 1
-                      : p->max_tokens ? p->max_tokens
-                                      : g->request.host->config->chat.max_tokens,
+        .max_tokens = p->score_only ? 1 : generation_max_tokens(g),
         .n_choices = p->n,
         .sampling = p->sampling,
         .stops = p->stops,
         .n_stops = p->n_stops,
         .ignore_eos = p->ignore_eos,
+        .min_tokens = p->min_tokens,
+        .stop_tokens = p->stop_tokens,
+        .n_stop_tokens = p->n_stop_tokens,
         .show_special = p->show_special,
         .n_logprobs = p->n_logprobs,
         .prompt_logprobs = p->prompt_logprobs,
@@ -179,7 +194,10 @@ static int generation_submit_one(struct generation *g, struct prompt *prompt)
         .session = g->session[0] ? g->session : NULL,
         .user = g,
     };
-    const int r = inf_engine_submit(g->resident->engine, &request, &prompt->engine_id, &err);
+    int r;
+
+    prompt->start_usec = clock_usec();
+    r = inf_engine_submit(g->resident->engine, &request, &prompt->engine_id, &err);
 
     if (r == 0) {
         model_request_ref(&g->request);
@@ -235,11 +253,26 @@ static void generation_drop_body(struct generation *g)
     conversation_done(&g->conversation);
 }
 
+/* Keeps the text of the first prompt for the answer. */
+static int generation_keep_text(struct generation *g, struct problem *problem)
+{
+    const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->base.model);
+    struct prompt *p = g->prompts;
+
+    return p && !p->text &&
+                   inf_tokenizer_decode(tok, p->tokens, p->n_tokens, true, &p->text, &p->text_len) <
+                       0
+               ? problem_no_memory(problem)
+               : 0;
+}
+
 static void generation_prepare(struct model_request *request)
 {
     struct generation *g = generation_of(request);
 
     g->status = g->api->prepare(g, &g->problem);
+    if (g->status == 0 && g->params.with_prompt)
+        g->status = generation_keep_text(g, &g->problem);
     generation_drop_body(g);
 }
 
@@ -264,6 +297,8 @@ static void generation_ready(struct model_request *request)
     struct generation *g = generation_of(request);
 
     g->resident = chat_resident_of(request->resident);
+    params_resolve(&g->params, &g->manifest, &g->resident->sampling, request->host->config,
+                   g->api->sampling);
     if (params_check_vocab(&g->params, inf_model_info(request->resident->model)->n_vocab,
                            &g->problem) < 0) {
         model_request_refuse(request, &g->problem);
@@ -318,10 +353,12 @@ static void generation_was_read(struct model_request *request)
     struct generation *g = generation_of(request);
     const struct models_entry *entry;
 
-    if (g->status < 0 || !(entry = generation_find_model(g, &g->problem)))
+    if (g->status < 0 || !(entry = generation_find_model(g, &g->problem))) {
         model_request_refuse(request, &g->problem);
-    else
-        model_request_want(request, entry, g->api->computes_only ? "any" : g->params.kv_type);
+        return;
+    }
+    g->manifest = entry->sampling;
+    model_request_want(request, entry, g->api->computes_only ? "any" : g->params.kv_type);
 }
 
 void generation_new(struct model_host *host, const void *api, struct http_request *http)
@@ -355,9 +392,57 @@ void generation_new(struct model_host *host, const void *api, struct http_reques
     }
 }
 
+static int choice_add_call(struct choice *c, const struct piece *piece)
+{
+    struct made_call *call;
+
+    if (ARRAY_GROW_ZEROED(c->calls, c->calls_cap, c->n_calls + 1) < 0)
+        return -ENOMEM;
+    call = &c->calls[c->n_calls++];
+    call->id = strdup(piece->id);
+    return call->id ? str_append(&call->name, piece->text, piece->len) : -ENOMEM;
+}
+
+/* Collects a piece of an answer that is not streamed. */
+static int choice_add(struct choice *c, const struct piece *piece)
+{
+    switch (piece->kind) {
+    case PIECE_CALL:
+        return choice_add_call(c, piece);
+    case PIECE_ARGUMENTS:
+    case PIECE_INPUT:
+        return str_append(&c->calls[c->n_calls - 1].arguments, piece->text, piece->len);
+    case PIECE_REASONING:
+        return str_append(&c->reasoning, piece->text, piece->len);
+    case PIECE_TEXT:
+        break;
+    }
+    return str_append(&c->text, piece->text, piece->len);
+}
+
+/* Gives the API a piece, as an event of a stream or to be collected in the choice. */
+static int generation_give(struct generation *g, struct choice *c, const struct piece *piece)
+{
+    return g->request.streaming ? g->api->piece(g, c, piece) : choice_add(c, piece);
+}
+
+/* Writes the stop string that ended a choice, if the request wants it in the text. */
+static int generation_give_stop(struct generation *g, struct choice *c)
+{
+    const struct piece piece = {
+        .kind = PIECE_TEXT, .text = c->stop_text, .len = c->stop_text ? strlen(c->stop_text) : 0};
+
+    return piece.len && g->params.shows_stop ? generation_give(g, c, &piece) : 0;
+}
+
 static void generation_finish(struct generation *g, struct choice *c, const struct inf_event *event)
 {
-    switch (event->finish) {
+    const enum inf_finish finish = event->finish == INF_FINISH_CANCELLED && c->prompt->is_cut
+                                       ? INF_FINISH_LENGTH
+                                       : event->finish;
+    int r;
+
+    switch (finish) {
     case INF_FINISH_STOP:
         c->finish = FINISH_STOP;
         g->chat->stats.n_finished_stop++;
@@ -385,7 +470,8 @@ static void generation_finish(struct generation *g, struct choice *c, const stru
     }
     c->n_generated = g->params.score_only ? 0 : event->n_generated;
     g->n_finished++;
-    generation_send(g, g->api->finish(g, c));
+    r = generation_give_stop(g, c);
+    generation_send(g, r < 0 ? r : g->api->finish(g, c));
 }
 
 static void generation_first_token(struct generation *g)
@@ -404,46 +490,70 @@ static struct prompt *generation_prompt_of(struct generation *g, uint64_t engine
     return NULL;
 }
 
-static int choice_add_call(struct choice *c, const struct piece *piece)
+/* Follows the lines of the text. Returns how many bytes of a piece come before a line with less
+ * indentation than the request permits. */
+static size_t choice_follow(const struct params *p, struct choice *c, const char *text, size_t len)
 {
-    struct made_call *call;
-
-    if (ARRAY_GROW_ZEROED(c->calls, c->calls_cap, c->n_calls + 1) < 0)
-        return -ENOMEM;
-    call = &c->calls[c->n_calls++];
-    call->id = strdup(piece->id);
-    return call->id ? str_append(&call->name, piece->text, piece->len) : -ENOMEM;
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] == '\n') {
+            c->has_new_line = true;
+            c->in_line = false;
+            c->n_line_spaces = 0;
+        } else if (!c->in_line && (text[i] == ' ' || text[i] == '\t')) {
+            c->n_line_spaces++;
+        } else if (!c->in_line) {
+            c->in_line = true;
+            if (c->has_new_line && c->n_line_spaces < p->n_indent)
+                return i;
+        }
+    }
+    return len;
 }
 
-/* Collects a piece of an answer that is not streamed. */
-static int choice_add(struct choice *c, const struct piece *piece)
+/* Ends the text of a choice, and with it those of the other choices of its prompt. */
+static void generation_cut(struct generation *g, struct choice *c)
 {
-    switch (piece->kind) {
-    case PIECE_CALL:
-        return choice_add_call(c, piece);
-    case PIECE_ARGUMENTS:
-        return str_append(&c->calls[c->n_calls - 1].arguments, piece->text, piece->len);
-    case PIECE_REASONING:
-        return str_append(&c->reasoning, piece->text, piece->len);
-    case PIECE_TEXT:
-        break;
-    }
-    return str_append(&c->text, piece->text, piece->len);
+    c->is_cut = c->prompt->is_cut = true;
+    inf_engine_cancel(g->resident->engine, c->prompt->engine_id);
+}
+
+static bool choice_is_late(const struct params *p, const struct choice *c)
+{
+    return p->max_predict_usec && c->has_new_line && c->prompt->computed_usec &&
+           c->last_usec - c->prompt->computed_usec > p->max_predict_usec;
 }
 
 /* Gives the API the tokens, and the text as events of a stream or to be collected in the choice. */
 static int generation_write(struct generation *g, struct choice *c, const struct inf_event *event)
 {
-    const struct piece piece = {.kind = PIECE_TEXT, .text = event->text, .len = event->text_len};
+    struct piece piece = {.kind = PIECE_TEXT, .text = event->text};
     int r = 0;
 
-    if (event->kind == INF_EVENT_TOKENS && g->params.score_only)
+    if (c->is_cut || (event->kind == INF_EVENT_TOKENS && g->params.score_only))
         return 0;
     if (g->api->tokens)
         r = g->api->tokens(g, c, event);
-    if (r < 0 || event->kind != INF_EVENT_TOKENS || piece.len == 0)
+    if (r < 0 || event->kind != INF_EVENT_TOKENS || event->text_len == 0)
         return r;
-    return g->request.streaming ? g->api->piece(g, c, &piece) : choice_add(c, &piece);
+    piece.len = choice_follow(&g->params, c, event->text, event->text_len);
+    if (piece.len < event->text_len || choice_is_late(&g->params, c))
+        generation_cut(g, c);
+    return piece.len ? generation_give(g, c, &piece) : 0;
+}
+
+/* Notes when the tokens of an event came. */
+static void generation_time(struct prompt *prompt, struct choice *c, const struct inf_event *event)
+{
+    const uint64_t now = clock_usec();
+
+    if (!prompt->computed_usec) {
+        prompt->computed_usec = prompt->progress_usec = now;
+        prompt->n_processed = prompt->n_tokens - prompt->n_cached;
+    }
+    if (event->kind == INF_EVENT_TOKENS) {
+        c->last_usec = now;
+        c->n_generated = event->n_generated;
+    }
 }
 
 void generation_on_event(struct generation *g, const struct inf_event *event)
@@ -464,6 +574,7 @@ void generation_on_event(struct generation *g, const struct inf_event *event)
             generation_finish(g, c, event);
         } else {
             generation_first_token(g);
+            generation_time(prompt, c, event);
             generation_send(g, generation_write(g, c, event));
         }
     }
@@ -480,9 +591,15 @@ int generation_add_tokens(struct generation *g, int32_t *tokens, size_t n_tokens
 {
     struct prompt *prompts = realloc(g->prompts, (g->n_prompts + 1) * sizeof(*prompts));
 
+    const size_t most = g->params.truncate_prompt;
+
     if (!prompts) {
         free(tokens);
         return problem_no_memory(problem);
+    }
+    if (most && n_tokens > most) {
+        memmove(tokens, tokens + (n_tokens - most), most * sizeof(*tokens));
+        n_tokens = most;
     }
     g->prompts = prompts;
     g->prompts[g->n_prompts] = (struct prompt){.tokens = tokens, .n_tokens = n_tokens};

@@ -12,6 +12,9 @@ struct inf_tokenizer;
 /* Writes the object {"token","logprob","bytes","top_logprobs"} of one token of a chat answer. */
 int logprobs_put_chat(struct str *out, const struct inf_tokenizer *tok,
                       const struct inf_token_logprob *token);
+/* Like logprobs_put_chat(), and each token also has its id, as llama-server writes it. */
+int logprobs_put_llama(struct str *out, const struct inf_tokenizer *tok,
+                       const struct inf_token_logprob *token);
 /*
  * An answer of /v1/completions has four parallel arrays. The first four fields hold the elements of
  * these arrays so far, separated by commas. Offsets count code points of the choice's text.

@@ -23,6 +23,8 @@ static const char *const apply_template_fields[] = {
     "enable_thinking",
     "reasoning_effort",
     "add_generation_prompt",
+    "continue_final_message",
+    "tools",
     NULL,
 };
 
@@ -157,9 +159,15 @@ static int detokenize_prepare(struct generation *g, struct problem *problem)
 
 static int apply_template_read(struct generation *g, struct problem *problem)
 {
-    const int r = tokenize_read_model(g, apply_template_fields, problem);
+    json_t *tools = field_find(g->body, "tools");
+    int r = tokenize_read_model(g, apply_template_fields, problem);
 
-    return r < 0 ? r : openai_conversation_read(g->body, &g->conversation, problem);
+    r = r < 0 ? r : openai_conversation_read(g->body, &g->conversation, problem);
+    if (r == 0 && tools && !json_is_array(tools))
+        return field_wrong_type("tools", "an array", tools, problem);
+    if (r == 0 && json_array_size(tools) && !g->conversation.tools)
+        g->conversation.tools = json_incref(tools);
+    return r;
 }
 
 static int apply_template_prepare(struct generation *g, struct problem *problem)
