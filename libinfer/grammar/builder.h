@@ -45,6 +45,8 @@ grammar_node grammar_class(struct grammar_builder *b, const struct grammar_range
 /* The token whose piece is @text. If the tokenizer has no such token, or the token is a plain one,
  * the bytes of @text as well. */
 grammar_node grammar_token(struct grammar_builder *b, const char *text, size_t len);
+/* The token with this id. grammar_program_new() refuses ids that the tokenizer does not have. */
+grammar_node grammar_token_id(struct grammar_builder *b, uint32_t id);
 grammar_node grammar_seq(struct grammar_builder *b, const grammar_node *nodes, size_t n);
 grammar_node grammar_alt(struct grammar_builder *b, const grammar_node *nodes, size_t n);
 /* @min to @max times @node; @max may be GRAMMAR_FOREVER. */

@@ -115,7 +115,7 @@ const json_t *conversation_continued(const struct conversation *c)
     return c->continues ? c->messages[c->n_messages - 1].text : NULL;
 }
 
-static void message_done(struct message *m)
+void message_done(struct message *m)
 {
     for (size_t i = 0; i < m->n_calls; i++) {
         json_decref(m->calls[i].id);

@@ -12,11 +12,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "chat/choice.h"
 #include "common/config/config.h"
 #include "common/http/sse.h"
 #include "common/models/models.h"
 #include "common/wire/fields.h"
-#include "core/array.h"
 #include "core/clock.h"
 
 static struct generation *generation_of(struct model_request *request)
@@ -30,21 +30,6 @@ static void prompt_done(struct prompt *prompt)
     free(prompt->text);
 }
 
-static void choice_done(const struct chat_api *api, struct choice *c)
-{
-    if (c->own && api->choice_done)
-        api->choice_done(c);
-    for (size_t i = 0; i < c->n_calls; i++) {
-        free(c->calls[i].id);
-        str_done(&c->calls[i].name);
-        str_done(&c->calls[i].arguments);
-    }
-    free(c->calls);
-    free(c->own);
-    str_done(&c->text);
-    str_done(&c->reasoning);
-}
-
 static void generation_done(struct model_request *request)
 {
     struct generation *g = generation_of(request);
@@ -52,7 +37,7 @@ static void generation_done(struct model_request *request)
     for (size_t i = 0; i < g->n_prompts; i++)
         prompt_done(&g->prompts[i]);
     for (size_t i = 0; i < g->n_choices; i++)
-        choice_done(g->api, &g->choices[i]);
+        choice_done(&g->choices[i]);
     if (g->own && g->api->done)
         g->api->done(g);
     free(g->own);
@@ -60,6 +45,8 @@ static void generation_done(struct model_request *request)
     free(g->choices);
     params_done(&g->params);
     conversation_done(&g->conversation);
+    reply_done(&g->reply);
+    free(g->channel_tokens);
     json_decref(g->body);
     str_done(&g->out);
 }
@@ -91,19 +78,15 @@ static void generation_tick(struct model_request *request)
 
 static int generation_reserve_choices(struct generation *g)
 {
-    g->n_choices = g->n_prompts * g->params.n;
-    g->choices = NEW(struct choice, g->n_choices);
-    if (!g->choices) {
-        g->n_choices = 0;
+    const size_t n = g->n_prompts * g->params.n;
+
+    g->choices = NEW(struct choice, n);
+    if (!g->choices)
         return -ENOMEM;
-    }
-    for (size_t i = 0; i < g->n_choices; i++) {
-        g->choices[i].index = (uint32_t)i;
-        g->choices[i].prompt = &g->prompts[i / g->params.n];
-        g->choices[i].own = calloc(1, MAX(g->api->choice_size, (size_t)1));
-        if (!g->choices[i].own)
+    for (; g->n_choices < n; g->n_choices++)
+        if (choice_init(&g->choices[g->n_choices], g, (uint32_t)g->n_choices,
+                        &g->prompts[g->n_choices / g->params.n]) < 0)
             return -ENOMEM;
-    }
     return 0;
 }
 
@@ -167,11 +150,24 @@ uint32_t generation_max_tokens(const struct generation *g)
     return most && (!wanted || wanted > most) ? most : wanted;
 }
 
+/* Writes the tokens that end an answer: those of the request and those of the reply format. Returns
+ * their number. */
+static size_t generation_stop_tokens(const struct generation *g, int32_t *stops)
+{
+    const struct params *p = &g->params;
+
+    memcpy(stops, p->stop_tokens, p->n_stop_tokens * sizeof(*stops));
+    memcpy(stops + p->n_stop_tokens, g->tokens.stops, g->tokens.n_stops * sizeof(*stops));
+    return p->n_stop_tokens + g->tokens.n_stops;
+}
+
 static int generation_submit_one(struct generation *g, struct prompt *prompt)
 {
     struct inf_err err = {};
     struct problem problem;
     const struct params *p = &g->params;
+    int32_t stops[PARAMS_MAX_STOPS + REPLY_MAX_TOKENS];
+    const size_t n_stops = generation_stop_tokens(g, stops);
     const struct inf_request request = {
         .tokens = prompt->tokens,
         .n_tokens = prompt->n_tokens,
@@ -181,11 +177,16 @@ static int generation_submit_one(struct generation *g, struct prompt *prompt)
         .stops = p->stops,
         .n_stops = p->n_stops,
         .ignore_eos = p->ignore_eos,
+        .grammar = g->grammar,
+        .channel = g->channel,
         .min_tokens = p->min_tokens,
-        .stop_tokens = p->stop_tokens,
-        .n_stop_tokens = p->n_stop_tokens,
+        .stop_tokens = stops,
+        .n_stop_tokens = n_stops,
         .show_special = p->show_special,
+        .shown_tokens = g->tokens.shown,
+        .n_shown_tokens = g->tokens.n_shown,
         .n_logprobs = p->n_logprobs,
+        .post_logprobs = p->post_logprobs,
         .prompt_logprobs = p->prompt_logprobs,
         .no_cache = p->no_cache || tenant_is_alone(g->tenant),
         .cache_tenant = g->tenant,
@@ -392,49 +393,6 @@ void generation_new(struct model_host *host, const void *api, struct http_reques
     }
 }
 
-static int choice_add_call(struct choice *c, const struct piece *piece)
-{
-    struct made_call *call;
-
-    if (ARRAY_GROW_ZEROED(c->calls, c->calls_cap, c->n_calls + 1) < 0)
-        return -ENOMEM;
-    call = &c->calls[c->n_calls++];
-    call->id = strdup(piece->id);
-    return call->id ? str_append(&call->name, piece->text, piece->len) : -ENOMEM;
-}
-
-/* Collects a piece of an answer that is not streamed. */
-static int choice_add(struct choice *c, const struct piece *piece)
-{
-    switch (piece->kind) {
-    case PIECE_CALL:
-        return choice_add_call(c, piece);
-    case PIECE_ARGUMENTS:
-    case PIECE_INPUT:
-        return str_append(&c->calls[c->n_calls - 1].arguments, piece->text, piece->len);
-    case PIECE_REASONING:
-        return str_append(&c->reasoning, piece->text, piece->len);
-    case PIECE_TEXT:
-        break;
-    }
-    return str_append(&c->text, piece->text, piece->len);
-}
-
-/* Gives the API a piece, as an event of a stream or to be collected in the choice. */
-static int generation_give(struct generation *g, struct choice *c, const struct piece *piece)
-{
-    return g->request.streaming ? g->api->piece(g, c, piece) : choice_add(c, piece);
-}
-
-/* Writes the stop string that ended a choice, if the request wants it in the text. */
-static int generation_give_stop(struct generation *g, struct choice *c)
-{
-    const struct piece piece = {
-        .kind = PIECE_TEXT, .text = c->stop_text, .len = c->stop_text ? strlen(c->stop_text) : 0};
-
-    return piece.len && g->params.shows_stop ? generation_give(g, c, &piece) : 0;
-}
-
 static void generation_finish(struct generation *g, struct choice *c, const struct inf_event *event)
 {
     const enum inf_finish finish = event->finish == INF_FINISH_CANCELLED && c->prompt->is_cut
@@ -470,7 +428,7 @@ static void generation_finish(struct generation *g, struct choice *c, const stru
     }
     c->n_generated = g->params.score_only ? 0 : event->n_generated;
     g->n_finished++;
-    r = generation_give_stop(g, c);
+    r = choice_end(c);
     generation_send(g, r < 0 ? r : g->api->finish(g, c));
 }
 
@@ -490,55 +448,16 @@ static struct prompt *generation_prompt_of(struct generation *g, uint64_t engine
     return NULL;
 }
 
-/* Follows the lines of the text. Returns how many bytes of a piece come before a line with less
- * indentation than the request permits. */
-static size_t choice_follow(const struct params *p, struct choice *c, const char *text, size_t len)
-{
-    for (size_t i = 0; i < len; i++) {
-        if (text[i] == '\n') {
-            c->has_new_line = true;
-            c->in_line = false;
-            c->n_line_spaces = 0;
-        } else if (!c->in_line && (text[i] == ' ' || text[i] == '\t')) {
-            c->n_line_spaces++;
-        } else if (!c->in_line) {
-            c->in_line = true;
-            if (c->has_new_line && c->n_line_spaces < p->n_indent)
-                return i;
-        }
-    }
-    return len;
-}
-
-/* Ends the text of a choice, and with it those of the other choices of its prompt. */
-static void generation_cut(struct generation *g, struct choice *c)
-{
-    c->is_cut = c->prompt->is_cut = true;
-    inf_engine_cancel(g->resident->engine, c->prompt->engine_id);
-}
-
-static bool choice_is_late(const struct params *p, const struct choice *c)
-{
-    return p->max_predict_usec && c->has_new_line && c->prompt->computed_usec &&
-           c->last_usec - c->prompt->computed_usec > p->max_predict_usec;
-}
-
 /* Gives the API the tokens, and the text as events of a stream or to be collected in the choice. */
 static int generation_write(struct generation *g, struct choice *c, const struct inf_event *event)
 {
-    struct piece piece = {.kind = PIECE_TEXT, .text = event->text};
     int r = 0;
 
     if (c->is_cut || (event->kind == INF_EVENT_TOKENS && g->params.score_only))
         return 0;
     if (g->api->tokens)
         r = g->api->tokens(g, c, event);
-    if (r < 0 || event->kind != INF_EVENT_TOKENS || event->text_len == 0)
-        return r;
-    piece.len = choice_follow(&g->params, c, event->text, event->text_len);
-    if (piece.len < event->text_len || choice_is_late(&g->params, c))
-        generation_cut(g, c);
-    return piece.len ? generation_give(g, c, &piece) : 0;
+    return r < 0 || event->kind != INF_EVENT_TOKENS ? r : choice_take(c, event);
 }
 
 /* Notes when the tokens of an event came. */
@@ -630,6 +549,12 @@ int generation_add_prompt(struct generation *g, const char *text, size_t len, un
     return generation_add_tokens(g, e.ids, e.n, problem);
 }
 
+static void usage_add(struct usage *usage, const struct choice *c)
+{
+    usage->n_generated += c->n_generated;
+    usage->n_reasoning += c->n_reasoning;
+}
+
 struct usage generation_usage(const struct generation *g)
 {
     struct usage usage = {};
@@ -639,7 +564,7 @@ struct usage generation_usage(const struct generation *g)
         usage.n_cached += g->prompts[i].n_cached;
     }
     for (size_t i = 0; i < g->n_choices; i++)
-        usage.n_generated += g->choices[i].n_generated;
+        usage_add(&usage, &g->choices[i]);
     return usage;
 }
 

@@ -12,15 +12,26 @@ void params_init(struct params *p)
     sampling_clear(&p->sampling);
 }
 
+/* The defaults are llama.cpp's. */
+static void params_set_breakers(struct params *p)
+{
+    static const struct inf_breaker defaults[] = {{"\n", 1}, {":", 1}, {"\"", 1}, {"*", 1}};
+    json_t *text;
+    size_t i;
+
+    json_array_foreach(p->breaker_texts, i, text)
+    {
+        p->breakers[i] = (struct inf_breaker){json_string_value(text), json_string_length(text)};
+    }
+    p->sampling.dry_breakers = p->breaker_texts ? p->breakers : defaults;
+    p->sampling.n_dry_breakers =
+        p->breaker_texts ? json_array_size(p->breaker_texts) : ARRAY_SIZE(defaults);
+}
+
 void params_resolve(struct params *p, const struct inf_sampling *manifest,
                     const struct inf_sampling *model, const struct config *config,
                     const struct inf_sampling *api)
 {
-    static const struct inf_sampling openai = {.temperature = 1,
-                                               .top_p = 1,
-                                               .typical_p = 1,
-                                               .repetition_penalty = 1,
-                                               .penalty_last_n = 64};
     struct inf_sampling *s = &p->sampling;
 
     for (unsigned i = 0; i < N_SAMPLING_KEYS; i++)
@@ -29,10 +40,12 @@ void params_resolve(struct params *p, const struct inf_sampling *manifest,
         s->has_seed = true;
         s->seed = config->seed;
     }
+    s->order = p->has_order ? p->order : NULL;
+    params_set_breakers(p);
     sampling_fill(s, manifest, SAMPLING_OF_MANIFEST, p->sources);
     sampling_fill(s, model, SAMPLING_OF_MODEL, p->sources);
     sampling_fill(s, &config->sampling, SAMPLING_OF_CONFIG, p->sources);
-    sampling_fill(s, api ? api : &openai, SAMPLING_OF_API, p->sources);
+    sampling_fill(s, api ? api : &sampling_openai, SAMPLING_OF_API, p->sources);
 }
 
 bool params_add_stop(struct params *p, json_t *text)
@@ -71,11 +84,12 @@ void params_done(struct params *p)
     json_decref(p->constraint.value);
     json_decref(p->reasoning.effort);
     json_decref(p->bias_texts);
+    json_decref(p->breaker_texts);
     free(p->bias);
     p->tools = (struct tool_rules){0};
     p->constraint = (struct constraint){0};
     p->reasoning = (struct reasoning_rules){0};
     p->n_stops = 0;
-    p->cache_salt = p->bias_texts = NULL;
+    p->cache_salt = p->bias_texts = p->breaker_texts = NULL;
     p->bias = NULL;
 }

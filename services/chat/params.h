@@ -54,6 +54,8 @@ struct reasoning_rules {
     json_t *effort;     /* string for the template, for example "high"; NULL: not set */
     int64_t budget;     /* limit of tokens; -1: none. The smallest budget of a request wins. */
     bool beside_length; /* tokens of reasoning do not count as max_tokens */
+    const char *field;  /* a request that wants reasoning is refused, and this field is named, if
+                           the model does not reason; static; NULL: it is not refused */
 };
 
 struct params {
@@ -82,8 +84,13 @@ struct params {
     uint32_t n_indent;         /* the text ends before a line with less indentation; 0: off */
     uint64_t max_predict_usec; /* time from the first token after which the text ends, once it has
                                   a line break; 0: no limit */
-    json_t *bias_texts;        /* array of [text, bias], whose tokens get the bias; NULL: none */
-    struct tool_rules tools;   /* the tools themselves belong to the conversation */
+    bool post_logprobs;        /* as in struct inf_request */
+    bool has_order;            /* `order` is used */
+    uint8_t order[INF_N_STAGES];                   /* [sampling.n_order] enum inf_stage */
+    struct inf_breaker breakers[PARAMS_MAX_STOPS]; /* point into breaker_texts */
+    json_t *breaker_texts;                         /* array of strings; NULL: the defaults */
+    json_t *bias_texts;      /* array of [text, bias], whose tokens get the bias; NULL: none */
+    struct tool_rules tools; /* the tools themselves belong to the conversation */
     struct constraint constraint;
     struct reasoning_rules reasoning;
     json_t *cache_salt;  /* string; NULL: none */

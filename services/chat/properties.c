@@ -40,7 +40,7 @@ static json_t *put_defaults(const struct model_host *host, const struct models_e
     sampling_clear(&none);
     params_init(&params);
     params_resolve(&params, entry ? &entry->sampling : &none,
-                   resident ? &resident->sampling : &none, config, &llama_sampling);
+                   resident ? &resident->sampling : &none, config, &sampling_llama);
     out = json_pack("{s:i, s:i, s:b, s:o, s:o, s:s}", "id", 0, "n_ctx",
                     (int)(resident ? inf_engine_n_ctx(resident->engine) : config->chat.context),
                     "is_processing", 0, "params",

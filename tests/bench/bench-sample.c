@@ -35,6 +35,14 @@ static const struct {
     {"top-p 0.1", {.temperature = 0.8f, .top_p = 0.1f}, -1},
     {"min-p 0.05", {.temperature = 0.8f, .min_p = 0.05f}, -1},
     {"typical-p 0.9", {.temperature = 0.8f, .typical_p = 0.9f}, -1},
+    {"DRY, 512 tokens",
+     {.temperature = 0.8f, .top_k = 40, .dry_multiplier = 0.8f, .dry_base = 1.75f},
+     -1},
+    {"XTC", {.temperature = 0.8f, .xtc_probability = 0.5f, .xtc_threshold = 0.1f}, -1},
+    {"top-n-sigma 1", {.temperature = 0.8f, .top_n_sigma = 1}, -1},
+    {"mirostat 2",
+     {.temperature = 0.8f, .mirostat = 2, .mirostat_tau = 5, .mirostat_eta = 0.1f},
+     -1},
     {"top-k 10000", {.temperature = 0.8f, .top_k = 10000}, -1},
 };
 
@@ -44,20 +52,24 @@ static void bench(struct sampler *s, float *rows, uint32_t n_vocab, size_t i, ui
     int32_t tokens[N_TOKENS], token = 0;
     uint64_t best = UINT64_MAX, sum = 0;
     struct sample_params params;
-    struct rng rng;
+    const struct sample_text text = {
+        .tokens = tokens, .n_tokens = N_TOKENS, .n_prompt = N_TOKENS / 2};
+    uint32_t repeats[N_TOKENS];
+    struct sample_state state;
     float logprob;
 
-    rng_seed(&rng, i);
-    for (uint32_t k = 0; k < N_TOKENS; k++)
-        tokens[k] = (int32_t)(rng_u32(&rng) % n_vocab);
     if (sample_params_init(&params, &kinds[i].sampling) < 0)
         return;
+    sample_state_init(&state, &params, i);
+    state.repeats = repeats;
+    for (uint32_t k = 0; k < N_TOKENS; k++)
+        tokens[k] = (int32_t)(rng_u32(&state.rng) % n_vocab);
     for (uint32_t k = 0; k < n_rounds; k++) {
         float *row = rows + (size_t)(k % N_ROWS) * n_vocab;
         const uint64_t begin = clock_nsec();
         uint64_t took;
 
-        sampler_pick(s, &params, tokens, N_TOKENS, N_TOKENS / 2, &rng, row, &token);
+        sampler_pick(s, &params, &text, &state, row, &token);
         if (kinds[i].n_top >= 0)
             sampler_logprob(s, row, n_vocab, token, (uint32_t)kinds[i].n_top, &logprob, top);
         took = clock_nsec() - begin;

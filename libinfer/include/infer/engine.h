@@ -17,6 +17,7 @@
  */
 
 #include <infer/grammar.h>
+#include <infer/histogram.h>
 #include <infer/model.h>
 #include <infer/tier.h>
 #include <infer/types.h>
@@ -68,6 +69,25 @@ struct inf_logit_bias {
     float bias; /* added to the logit; -100 or less excludes the token */
 };
 
+/* A text at which the search for repetitions stops, see dry_breakers. */
+struct inf_breaker {
+    const char *text;
+    size_t len;
+};
+
+/* The stages that leave tokens out. Temperature is one of them because it changes what the stages
+ * behind it leave out. */
+enum inf_stage {
+    INF_STAGE_TEMPERATURE,
+    INF_STAGE_TOP_N_SIGMA,
+    INF_STAGE_TOP_K,
+    INF_STAGE_TYPICAL_P,
+    INF_STAGE_TOP_P,
+    INF_STAGE_MIN_P,
+    INF_STAGE_XTC,
+    INF_N_STAGES,
+};
+
 /* All zero means greedy sampling without penalties. The comment of each member gives the values
  * that disable the member. */
 struct inf_sampling {
@@ -85,6 +105,32 @@ struct inf_sampling {
     uint64_t seed; /* choice i of a request uses seed + i */
     const struct inf_logit_bias *logit_bias;
     size_t n_logit_bias;
+
+    /* The members below mean the same as the options of llama.cpp with these names. */
+    float dynatemp_range;    /* 0: off; else the temperature is between temperature - dynatemp_range
+                                and temperature + dynatemp_range, by the entropy of the row */
+    float dynatemp_exponent; /* how the entropy is mapped to this range; 0: 1 */
+    float top_n_sigma;       /* 0: off; leaves out tokens whose logit is more than so many standard
+                                deviations below the largest logit */
+    float xtc_probability;   /* 0: off; how often XTC leaves out all but the last of the tokens that
+                                have at least the probability xtc_threshold */
+    float xtc_threshold;     /* above 0.5: off */
+    uint32_t mirostat;       /* 0: off; 1 and 2: the two versions of Mirostat, which take the place
+                                of all stages except temperature */
+    float mirostat_tau;      /* the surprise per token, in bits, that Mirostat aims at */
+    float mirostat_eta;      /* how fast Mirostat corrects itself */
+    float dry_multiplier;    /* 0: off; penalty for a token that would continue a repetition */
+    float dry_base;          /* below 1: off; factor of the penalty per repeated token */
+    uint32_t dry_allowed_length; /* tokens that may be repeated without a penalty */
+    uint32_t dry_last_n;         /* how many of the last tokens, those of the prompt included, are
+                                    searched for repetitions; 0: all */
+    const struct inf_breaker *dry_breakers; /* a repetition never includes one of these texts */
+    size_t n_dry_breakers;
+    uint32_t min_keep;    /* the stages top-p, typical-p, min-p and XTC leave at least so many
+                             tokens; 0: 1 */
+    const uint8_t *order; /* the stages (enum inf_stage) in their order; a stage that is missing is
+                             not applied; NULL: all of them, in the order of the enum */
+    size_t n_order;
 };
 
 struct inf_stop {
@@ -131,6 +177,9 @@ struct inf_request {
     size_t n_shown_tokens;
     int n_logprobs;       /* log-probabilities to report; -1: none; 0: of the chosen token; n: also
                              of the n most likely tokens */
+    bool post_logprobs;   /* the log-probabilities of generated tokens are those after all stages of
+                             sampling, instead of those of raw logits; tokens that a stage left out
+                             are not reported */
     bool prompt_logprobs; /* INF_EVENT_PROMPT reports the logprobs of the prompt's tokens, which
                              `echo` needs */
     /* A request reuses the whole KV blocks that earlier requests with the same tenant and salt
@@ -167,8 +216,8 @@ struct inf_top_logprob {
 
 struct inf_token_logprob {
     int32_t token;
-    float logprob; /* from raw logits, before bias, penalties and temperature; NAN for the first
-                      token of a prompt */
+    float logprob; /* from raw logits, before bias, penalties and temperature, unless post_logprobs
+                      is set; NAN for the first token of a prompt */
     uint32_t n_top;
     const struct inf_top_logprob *top; /* in descending order of logprob; of equal ones, the lower
                                           id first */
@@ -189,12 +238,15 @@ struct inf_event {
 
     enum inf_finish finish; /* FINISH */
     uint32_t stop_index;
+    int32_t stop_token; /* FINISH: the token that ended the choice; -1: none did */
     const char *error;
 
     uint32_t n_prompt;    /* prompt tokens; set in all kinds of event */
     uint32_t n_cached;    /* prompt tokens that were found in the KV cache when the request
                              started */
     uint32_t n_generated; /* tokens of this choice so far */
+    uint32_t n_channel;   /* those of them that belong to the channel, with the tokens that begin
+                             and end it */
     bool last;            /* FINISH: all choices of the request have ended */
 };
 
@@ -207,6 +259,12 @@ struct inf_engine_stats {
     uint32_t n_blocks_idle;             /* unused blocks that are kept for later requests */
     double prefill_tok_s, decode_tok_s; /* during the last seconds of work; 0: not measured yet */
     double busy_seconds;
+    struct inf_histogram queue_seconds; /* from the submission of a choice until it first runs */
+    struct inf_histogram first_token_seconds; /* from the submission of a choice until its first
+                                                 token */
+    struct inf_histogram next_token_seconds;  /* from one token of a choice to the next */
+    struct inf_histogram step_tokens;         /* tokens that a step computes */
+    struct inf_histogram step_seqs;           /* sequences that a step computes */
     /* Statistics of the tier */
     bool has_tier;                             /* a tier was given, and the device supports it */
     uint64_t n_tier_loaded, tier_loaded_bytes; /* valid blocks that were loaded from the tier */

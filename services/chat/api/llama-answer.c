@@ -52,7 +52,10 @@ static int llama_tokens(struct generation *g, struct choice *c, const struct inf
         if (r < 0 || g->params.n_logprobs < 0)
             continue;
         r = of->probs.len ? str_putc(&of->probs, ',') : 0;
-        r = r < 0 ? r : logprobs_put_llama(&of->probs, tok, &event->tokens[i]);
+        r = r < 0 ? r
+                  : logprobs_put_token(&of->probs, tok, &event->tokens[i],
+                                       g->params.post_logprobs ? LOGPROBS_LLAMA_POST
+                                                               : LOGPROBS_LLAMA);
     }
     return r;
 }
@@ -257,7 +260,7 @@ const struct chat_api api_llama_completion = {
     .id_prefix = "cmpl-",
     .prompt_field = "prompt",
     .finishes = LLAMA_FINISHES,
-    .sampling = &llama_sampling,
+    .sampling = &sampling_llama,
     .own_size = sizeof(struct llama_own),
     .choice_size = sizeof(struct llama_choice),
     .read = completion_read,
@@ -278,7 +281,7 @@ const struct chat_api api_llama_infill = {
     .id_prefix = "fill-",
     .prompt_field = "prompt",
     .finishes = LLAMA_FINISHES,
-    .sampling = &llama_sampling,
+    .sampling = &sampling_llama,
     .own_size = sizeof(struct llama_own),
     .choice_size = sizeof(struct llama_choice),
     .read = infill_read,

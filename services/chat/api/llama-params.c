@@ -37,21 +37,8 @@ static const char *const llama_fields[] = {
     "sse_ping_interval",
     "lora",
     "backend_sampling",
-    "grammar",
-    "json_schema",
     "penalize_nl",
     NULL,
-};
-
-/* llama-server's defaults (common_params_sampling). */
-const struct inf_sampling llama_sampling = {
-    .temperature = 0.8f,
-    .top_k = 40,
-    .top_p = 0.95f,
-    .min_p = 0.05f,
-    .typical_p = 1,
-    .repetition_penalty = 1,
-    .penalty_last_n = 64,
 };
 
 int llama_fields_known(const struct generation *g, const char *const *more, struct problem *problem)
@@ -93,25 +80,20 @@ static int llama_read_lengths(struct generation *g, struct problem *problem)
     return 0;
 }
 
-/* Reads the fields of which only the values without effect are possible. */
-static int llama_read_refused(struct generation *g, struct problem *problem)
+/* Reads fields of sampling, and those of which only the values without effect are possible. */
+static int llama_read_rest(struct generation *g, struct problem *problem)
 {
     json_t *lora = field_find(g->body, "lora");
     int64_t min_keep = 0;
-    bool after = false, none = false;
+    bool none = false;
     int r;
 
     if ((r = field_int(g->body, "min_keep", 0, INT32_MAX, &min_keep, problem)) < 0 ||
-        (r = field_bool(g->body, "post_sampling_probs", &after, problem)) < 0 ||
+        (r = field_bool(g->body, "post_sampling_probs", &g->params.post_logprobs, problem)) < 0 ||
         (r = field_bool(g->body, "backend_sampling", &none, problem)) < 0 ||
         (r = field_bool(g->body, "penalize_nl", &none, problem)) < 0)
         return r;
-    if (min_keep > 1)
-        return problem_set(problem, 400, "unsupported_value", "min_keep",
-                           "Unsupported value: 'min_keep' must be 0 or 1.");
-    if (after)
-        return problem_set(problem, 400, "unsupported_value", "post_sampling_probs",
-                           "Unsupported value: 'post_sampling_probs' must be false.");
+    g->params.sampling.min_keep = (uint32_t)min_keep;
     if (lora && !json_is_array(lora))
         return field_wrong_type("lora", "an array", lora, problem);
     if (json_array_size(lora))
@@ -153,69 +135,86 @@ static int llama_read_answer(struct generation *g, struct problem *problem)
 
 static int llama_read_constraint(struct generation *g, struct problem *problem)
 {
-    json_t *grammar = field_find(g->body, "grammar"), *schema = field_find(g->body, "json_schema");
+    json_t *grammar = field_find(g->body, "grammar");
     struct llama_own *own = g->own;
+    int r;
 
-    if (grammar && !json_is_string(grammar))
-        return field_wrong_type("grammar", "a string", grammar, problem);
-    if (grammar && json_string_length(grammar) == 0)
-        grammar = NULL;
-    if (schema && grammar)
-        return problem_set(problem, 400, "invalid_value", "json_schema",
-                           "'json_schema' and 'grammar' cannot be combined.");
-    if (schema && !json_is_object(schema) && !json_is_boolean(schema))
-        return field_wrong_type("json_schema", "an object", schema, problem);
-    if (!grammar && !schema)
-        return 0;
-    g->params.constraint =
-        (struct constraint){.kind = grammar ? CONSTRAINT_GBNF : CONSTRAINT_SCHEMA,
-                            .value = json_incref(grammar ? grammar : schema),
-                            .field = grammar ? "grammar" : "json_schema"};
-    own->grammar = json_incref(grammar ? grammar : schema);
-    return 0;
+    /* llama.cpp's own clients send an empty grammar for none. */
+    if (field_is(grammar, ""))
+        json_object_del(g->body, "grammar");
+    r = openai_constraint_read(g->body, &g->params.constraint, problem);
+    own->grammar = r < 0 ? NULL : json_incref(g->params.constraint.value);
+    return r;
 }
 
-/* `samplers` lists the filters that are used. Their order is the engine's. */
-static int llama_read_samplers(struct generation *g, struct problem *problem)
+/* Reads a sampler's name. Sets *ret_stage, or switches on a bit of *penalties, because penalties
+ * come before all stages. */
+static bool sampler_find(const json_t *name, int *ret_stage, unsigned *penalties)
 {
     static const struct {
         const char *name;
-        int key; /* which the list must have for the filter to be used; -1: none */
-        double off;
+        int stage;
     } rows[] = {
-        {"penalties", SAMPLING_REPETITION_PENALTY, 1},
-        {"top_k", SAMPLING_TOP_K, 0},
-        {"typ_p", SAMPLING_TYPICAL_P, 1},
-        {"typical_p", -1, 0},
-        {"top_p", SAMPLING_TOP_P, 1},
-        {"min_p", SAMPLING_MIN_P, 0},
-        {"temperature", -1, 0},
-        {"dry", -1, 0},
-        {"xtc", -1, 0},
-        {"top_n_sigma", -1, 0},
-        {"infill", -1, 0},
-        {"adaptive_p", -1, 0},
+        {"temperature", INF_STAGE_TEMPERATURE},
+        {"top_n_sigma", INF_STAGE_TOP_N_SIGMA},
+        {"top_k", INF_STAGE_TOP_K},
+        {"typ_p", INF_STAGE_TYPICAL_P},
+        {"typical_p", INF_STAGE_TYPICAL_P},
+        {"top_p", INF_STAGE_TOP_P},
+        {"min_p", INF_STAGE_MIN_P},
+        {"xtc", INF_STAGE_XTC},
+        {"penalties", -1},
+        {"dry", -2},
     };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        if (!field_is(name, rows[i].name))
+            continue;
+        *ret_stage = rows[i].stage;
+        if (rows[i].stage < 0)
+            *penalties |= 1u << -rows[i].stage;
+        return true;
+    }
+    return false;
+}
+
+/* `samplers` lists the stages that are used, in their order. */
+static int llama_read_samplers(struct generation *g, struct problem *problem)
+{
     json_t *list = field_find(g->body, "samplers"), *item;
-    unsigned seen = 0;
-    size_t i, k;
+    struct params *p = &g->params;
+    unsigned penalties = 0, seen = 0;
+    size_t i;
 
     if (!list)
         return 0;
     if (!json_is_array(list))
         return field_wrong_type("samplers", "an array of strings", list, problem);
+    p->has_order = true;
     json_array_foreach(list, i, item)
     {
-        for (k = 0; k < ARRAY_SIZE(rows) && !field_is(item, rows[k].name); k++)
-            ;
-        if (k == ARRAY_SIZE(rows))
+        int stage;
+
+        if (!sampler_find(item, &stage, &penalties))
             return problem_set(problem, 400, "invalid_value", "samplers",
-                               "Invalid value in 'samplers': there is no such sampler.");
-        seen |= 1u << (strcmp(rows[k].name, "typical_p") == 0 ? 2u : (unsigned)k);
+                               "Invalid value in 'samplers': there is no sampler '%.40s'.",
+                               json_is_string(item) ? json_string_value(item) : "?");
+        if (stage < 0)
+            continue;
+        if (seen & 1u << stage)
+            return problem_set(problem, 400, "invalid_value", "samplers",
+                               "Invalid value in 'samplers': '%s' is listed twice.",
+                               json_string_value(item));
+        seen |= 1u << stage;
+        p->order[p->sampling.n_order++] = (uint8_t)stage;
     }
-    for (k = 0; k < ARRAY_SIZE(rows); k++)
-        if (rows[k].key >= 0 && !(seen & 1u << k))
-            sampling_set(&g->params.sampling, rows[k].key, rows[k].off);
+    if (!(penalties & 1u << 1)) {
+        sampling_set(&p->sampling, SAMPLING_REPETITION_PENALTY, 1);
+        sampling_set(&p->sampling, SAMPLING_PRESENCE_PENALTY, 0);
+        sampling_set(&p->sampling, SAMPLING_FREQUENCY_PENALTY, 0);
+    }
+    if (!(penalties & 1u << 2))
+        sampling_set(&p->sampling, SAMPLING_DRY_MULTIPLIER, 0);
     return 0;
 }
 
@@ -226,7 +225,7 @@ int llama_params_read(struct generation *g, struct problem *problem)
 
     r = openai_params_read_wide(&g->params, g->body, problem);
     if (r < 0 || (r = llama_read_lengths(g, problem)) < 0 ||
-        (r = llama_read_refused(g, problem)) < 0 || (r = llama_read_answer(g, problem)) < 0 ||
+        (r = llama_read_rest(g, problem)) < 0 || (r = llama_read_answer(g, problem)) < 0 ||
         (r = llama_read_samplers(g, problem)) < 0 || (r = llama_read_constraint(g, problem)) < 0)
         return r;
     own->id_slot = -1;

@@ -8,11 +8,32 @@
 /* The seed of llama-server that stands for a random one. */
 #define LLAMA_RANDOM_SEED UINT32_MAX
 
-/* The filters in the order in which the engine applies them. */
-static json_t *settings_samplers(void)
+/* The stages in the order in which the engine applies them, behind the penalties. */
+static json_t *settings_samplers(const struct inf_sampling *s)
 {
-    return json_pack("[s, s, s, s, s, s]", "penalties", "temperature", "top_k", "typ_p", "top_p",
-                     "min_p");
+    static const char *const names[INF_N_STAGES] = {
+        [INF_STAGE_TEMPERATURE] = "temperature",
+        [INF_STAGE_TOP_N_SIGMA] = "top_n_sigma",
+        [INF_STAGE_TOP_K] = "top_k",
+        [INF_STAGE_TYPICAL_P] = "typ_p",
+        [INF_STAGE_TOP_P] = "top_p",
+        [INF_STAGE_MIN_P] = "min_p",
+        [INF_STAGE_XTC] = "xtc",
+    };
+    json_t *list = json_pack("[s, s]", "penalties", "dry");
+
+    for (size_t i = 0; i < (s->order ? s->n_order : INF_N_STAGES); i++)
+        json_array_append_new(list, json_string(names[s->order ? s->order[i] : i]));
+    return list;
+}
+
+static json_t *settings_breakers(const struct inf_sampling *s)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < s->n_dry_breakers; i++)
+        json_array_append_new(list, json_stringn(s->dry_breakers[i].text, s->dry_breakers[i].len));
+    return list;
 }
 
 static void settings_put_sampling(json_t *out, const struct inf_sampling *s)
@@ -35,15 +56,17 @@ static void settings_put_sampling(json_t *out, const struct inf_sampling *s)
 json_t *llama_settings(const struct params *p, uint32_t n_predict)
 {
     const json_int_t n = n_predict ? (json_int_t)n_predict : p->score_only ? 0 : -1;
-    json_t *out =
-        json_pack("{s:I, s:I, s:b, s:b, s:i, s:i, s:b, s:b, s:i, s:o, s:[], s:[], s:s, s:[]}",
-                  "n_predict", n, "max_tokens", n, "ignore_eos", (int)p->ignore_eos, "stream",
-                  (int)p->stream, "n_probs", MAX(p->n_logprobs, 0), "min_keep", 0,
-                  "timings_per_token", (int)p->with_timings, "post_sampling_probs", 0, "n_keep", 0,
-                  "samplers", settings_samplers(), "stop", "logit_bias", "grammar", "", "lora");
+    json_t *out = json_pack(
+        "{s:I, s:I, s:b, s:b, s:i, s:i, s:b, s:b, s:i, s:o, s:[], s:[], s:s, s:[]}", "n_predict", n,
+        "max_tokens", n, "ignore_eos", (int)p->ignore_eos, "stream", (int)p->stream, "n_probs",
+        MAX(p->n_logprobs, 0), "min_keep", (int)p->sampling.min_keep, "timings_per_token",
+        (int)p->with_timings, "post_sampling_probs", (int)p->post_logprobs, "n_keep", 0, "samplers",
+        settings_samplers(&p->sampling), "stop", "logit_bias", "grammar", "", "lora");
 
-    if (out)
+    if (out) {
         settings_put_sampling(out, &p->sampling);
+        json_object_set_new(out, "dry_sequence_breakers", settings_breakers(&p->sampling));
+    }
     return out;
 }
 

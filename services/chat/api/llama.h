@@ -37,5 +37,3 @@ json_t *llama_settings(const struct params *params, uint32_t n_predict);
 int llama_completion_prepare(struct generation *g, struct problem *problem);
 int llama_infill_read(struct generation *g, struct problem *problem);
 int llama_infill_prepare(struct generation *g, struct problem *problem);
-
-extern const struct inf_sampling llama_sampling; /* llama-server's defaults */

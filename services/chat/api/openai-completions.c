@@ -55,6 +55,8 @@ static int completions_read(struct generation *g, struct problem *problem)
     g->params.max_tokens = max_tokens > 0 ? (uint32_t)max_tokens : 0;
     g->params.score_only = max_tokens == 0;
     g->params.prompt_logprobs = own->echo && g->params.n_logprobs >= 0;
+    if ((r = openai_constraint_read(g->body, &g->params.constraint, problem)) < 0)
+        return r;
     if (!field_find(g->body, "prompt"))
         return problem_set(problem, 400, "missing_field", "prompt",
                            "Missing required parameter: 'prompt'.");

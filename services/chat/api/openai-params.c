@@ -22,6 +22,19 @@ const char *const openai_params_names[] = {
     "repetition_penalty",
     "repeat_penalty",
     "repeat_last_n",
+    "dynatemp_range",
+    "dynatemp_exponent",
+    "top_n_sigma",
+    "xtc_probability",
+    "xtc_threshold",
+    "mirostat",
+    "mirostat_tau",
+    "mirostat_eta",
+    "dry_multiplier",
+    "dry_base",
+    "dry_allowed_length",
+    "dry_penalty_last_n",
+    "dry_sequence_breakers",
     "presence_penalty",
     "frequency_penalty",
     "logit_bias",
@@ -58,52 +71,78 @@ const char *const openai_params_names[] = {
     NULL,
 };
 
-static int openai_read_floats(struct params *p, json_t *body, bool wide, struct problem *problem)
+/* Reads a sampling parameter under the name @name. OpenAI's ranges are narrower than the others. */
+static int sampling_read(struct params *p, json_t *body, const char *name, enum sampling_key key,
+                         bool wide, struct problem *problem)
 {
-    const struct {
-        const char *name;
+    static const struct {
         double min, max;
-        enum sampling_key key;
-    } rows[] = {
-        {"temperature", 0, 2, SAMPLING_TEMPERATURE},
-        {"top_p", 0, 1, SAMPLING_TOP_P},
-        {"min_p", 0, 1, SAMPLING_MIN_P},
-        {"typical_p", 0, 1, SAMPLING_TYPICAL_P},
-        {"repetition_penalty", 0.01, 10, SAMPLING_REPETITION_PENALTY},
-        {"repeat_penalty", 0.01, 10, SAMPLING_REPETITION_PENALTY},
-        {"presence_penalty", -2, 2, SAMPLING_PRESENCE_PENALTY},
-        {"frequency_penalty", -2, 2, SAMPLING_FREQUENCY_PENALTY},
+    } narrow[N_SAMPLING_KEYS] = {
+        [SAMPLING_TEMPERATURE] = {0, 2},
+        [SAMPLING_REPETITION_PENALTY] = {0.01, 10},
+        [SAMPLING_PRESENCE_PENALTY] = {-2, 2},
+        [SAMPLING_FREQUENCY_PENALTY] = {-2, 2},
     };
+    const struct sampling_row *row = &sampling_rows[key];
+    const bool use = !wide && narrow[key].max > 0;
+    int64_t whole = 0;
+    double value = 0;
+    int r;
 
-    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-        const struct sampling_row *row = &sampling_rows[rows[i].key];
-        double v = 0;
-        const int r = field_double(body, rows[i].name, wide ? row->min : rows[i].min,
-                                   wide ? row->max : rows[i].max, &v, problem);
+    if (row->is_whole)
+        r = field_int(body, name, (int64_t)row->min, (int64_t)row->max, &whole, problem);
+    else
+        r = field_double(body, name, use ? narrow[key].min : row->min,
+                         use ? narrow[key].max : row->max, &value, problem);
+    if (r > 0)
+        sampling_set(&p->sampling, key, row->is_whole ? (double)whole : value);
+    return r;
+}
 
-        if (r < 0)
-            return r;
-        if (r > 0)
-            sampling_set(&p->sampling, rows[i].key, v);
+/* DRY does not count repetitions beyond these texts. */
+static int breakers_read(struct params *p, json_t *body, struct problem *problem)
+{
+    json_t *list = field_find(body, "dry_sequence_breakers"), *text;
+    size_t i;
+
+    if (!list)
+        return 0;
+    if (!json_is_array(list))
+        return field_wrong_type("dry_sequence_breakers", "an array of strings", list, problem);
+    if (json_array_size(list) > PARAMS_MAX_STOPS)
+        return problem_set(problem, 400, "invalid_value", "dry_sequence_breakers",
+                           "'dry_sequence_breakers' has %zu strings; at most %d are possible.",
+                           json_array_size(list), PARAMS_MAX_STOPS);
+    json_array_foreach(list, i, text)
+    {
+        if (!json_string_length(text))
+            return field_wrong_type("dry_sequence_breakers", "strings that are not empty", text,
+                                    problem);
     }
+    p->breaker_texts = json_incref(list);
     return 0;
+}
+
+static int openai_read_sampling(struct params *p, json_t *body, bool wide, struct problem *problem)
+{
+    int r;
+
+    for (unsigned i = 0; i < N_SAMPLING_KEYS; i++)
+        if ((r = sampling_read(p, body, sampling_rows[i].name, i, wide, problem)) < 0)
+            return r;
+    r = sampling_read(p, body, "repeat_penalty", SAMPLING_REPETITION_PENALTY, wide, problem);
+    return r < 0 ? r : breakers_read(p, body, problem);
 }
 
 static int openai_read_ints(struct params *p, json_t *body, struct problem *problem)
 {
-    int64_t top_k = 0, n = 1, seed = 0, window = 0;
+    int64_t n = 1, seed = 0;
     int r;
 
-    r = field_int(body, "top_k", -1, INT32_MAX, &top_k, problem);
-    if (r > 0)
-        sampling_set(&p->sampling, SAMPLING_TOP_K, (double)top_k);
-    r = r < 0 ? r : field_int(body, "repeat_last_n", -1, INT32_MAX, &window, problem);
-    if (r > 0)
-        sampling_set(&p->sampling, SAMPLING_REPEAT_LAST_N, (double)window);
-    if (r < 0 || (r = field_int(body, "n", 1, PARAMS_MAX_CHOICES, &n, problem)) < 0 ||
+    if ((r = field_int(body, "n", 1, PARAMS_MAX_CHOICES, &n, problem)) < 0 ||
         (r = field_int(body, "seed", INT64_MIN, INT64_MAX, &seed, problem)) < 0)
         return r;
-    p->sampling.has_seed = r > 0;
+    p->sampling.has_seed = r > 0 && seed != -1;
     p->sampling.seed = (uint64_t)seed;
     p->n = (uint32_t)n;
     return 0;
@@ -362,7 +401,7 @@ static int params_read(struct params *p, json_t *body, bool wide, struct problem
 
     params_init(p);
     if ((r = field_text(body, "model", &p->model, problem)) < 0 ||
-        (r = openai_read_floats(p, body, wide, problem)) < 0 ||
+        (r = openai_read_sampling(p, body, wide, problem)) < 0 ||
         (r = openai_read_ints(p, body, problem)) < 0 ||
         (r = openai_read_bias(p, body, wide, problem)) < 0 ||
         (r = openai_read_stops(p, body, problem)) < 0 ||
@@ -408,8 +447,8 @@ int openai_params_read_wide(struct params *p, json_t *body, struct problem *prob
 
 int openai_fields_known(json_t *body, const char *const *more, struct problem *problem)
 {
-    const char *const *lists[] = {openai_params_names, more};
-    const char *names[160];
+    const char *const *lists[] = {openai_params_names, openai_constraint_names, more};
+    const char *names[224];
     size_t n = 0;
 
     for (size_t i = 0; i < ARRAY_SIZE(lists); i++)

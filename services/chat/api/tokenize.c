@@ -25,6 +25,8 @@ static const char *const apply_template_fields[] = {
     "add_generation_prompt",
     "continue_final_message",
     "tools",
+    "tool_choice",
+    "parallel_tool_calls",
     NULL,
 };
 
@@ -159,15 +161,13 @@ static int detokenize_prepare(struct generation *g, struct problem *problem)
 
 static int apply_template_read(struct generation *g, struct problem *problem)
 {
-    json_t *tools = field_find(g->body, "tools");
     int r = tokenize_read_model(g, apply_template_fields, problem);
 
-    r = r < 0 ? r : openai_conversation_read(g->body, &g->conversation, problem);
-    if (r == 0 && tools && !json_is_array(tools))
-        return field_wrong_type("tools", "an array", tools, problem);
-    if (r == 0 && json_array_size(tools) && !g->conversation.tools)
-        g->conversation.tools = json_incref(tools);
-    return r;
+    if (r < 0 ||
+        (r = openai_tools_read(g->body, &g->params.tools, &g->conversation, problem)) < 0 ||
+        (r = openai_reasoning_read(g->body, &g->params.reasoning, problem)) < 0)
+        return r;
+    return openai_conversation_read(g->body, &g->conversation, problem);
 }
 
 static int apply_template_prepare(struct generation *g, struct problem *problem)

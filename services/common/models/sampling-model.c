@@ -26,6 +26,11 @@ static const struct {
     {"general.sampling.min_p", SAMPLING_MIN_P},
     {"general.sampling.penalty_repeat", SAMPLING_REPETITION_PENALTY},
     {"general.sampling.penalty_last_n", SAMPLING_REPEAT_LAST_N},
+    {"general.sampling.xtc_probability", SAMPLING_XTC_PROBABILITY},
+    {"general.sampling.xtc_threshold", SAMPLING_XTC_THRESHOLD},
+    {"general.sampling.mirostat", SAMPLING_MIROSTAT},
+    {"general.sampling.mirostat_tau", SAMPLING_MIROSTAT_TAU},
+    {"general.sampling.mirostat_eta", SAMPLING_MIROSTAT_ETA},
 };
 
 void sampling_of_model(const struct inf_model *model, struct inf_sampling *ret)

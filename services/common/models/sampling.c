@@ -8,6 +8,36 @@
 
 #define AT(member) offsetof(struct inf_sampling, member)
 
+const struct inf_sampling sampling_openai = {
+    .temperature = 1,
+    .top_p = 1,
+    .typical_p = 1,
+    .repetition_penalty = 1,
+    .penalty_last_n = 64,
+    .dynatemp_exponent = 1,
+    .xtc_threshold = 0.1f,
+    .mirostat_tau = 5,
+    .mirostat_eta = 0.1f,
+    .dry_base = 1.75f,
+    .dry_allowed_length = 2,
+};
+
+const struct inf_sampling sampling_llama = {
+    .temperature = 0.8f,
+    .top_k = 40,
+    .top_p = 0.95f,
+    .min_p = 0.05f,
+    .typical_p = 1,
+    .repetition_penalty = 1,
+    .penalty_last_n = 64,
+    .dynatemp_exponent = 1,
+    .xtc_threshold = 0.1f,
+    .mirostat_tau = 5,
+    .mirostat_eta = 0.1f,
+    .dry_base = 1.75f,
+    .dry_allowed_length = 2,
+};
+
 const struct sampling_row sampling_rows[N_SAMPLING_KEYS] = {
     [SAMPLING_TEMPERATURE] = {"temperature", 0, 100, false, AT(temperature)},
     [SAMPLING_TOP_K] = {"top_k", -1, INT32_MAX, true, AT(top_k)},
@@ -19,6 +49,19 @@ const struct sampling_row sampling_rows[N_SAMPLING_KEYS] = {
     [SAMPLING_REPEAT_LAST_N] = {"repeat_last_n", -1, INT32_MAX, true, AT(penalty_last_n)},
     [SAMPLING_PRESENCE_PENALTY] = {"presence_penalty", -100, 100, false, AT(presence_penalty)},
     [SAMPLING_FREQUENCY_PENALTY] = {"frequency_penalty", -100, 100, false, AT(frequency_penalty)},
+    [SAMPLING_DYNATEMP_RANGE] = {"dynatemp_range", 0, 100, false, AT(dynatemp_range)},
+    [SAMPLING_DYNATEMP_EXPONENT] = {"dynatemp_exponent", 0, 100, false, AT(dynatemp_exponent)},
+    [SAMPLING_TOP_N_SIGMA] = {"top_n_sigma", -1, 1000, false, AT(top_n_sigma)},
+    [SAMPLING_XTC_PROBABILITY] = {"xtc_probability", 0, 1, false, AT(xtc_probability)},
+    [SAMPLING_XTC_THRESHOLD] = {"xtc_threshold", 0, 1, false, AT(xtc_threshold)},
+    [SAMPLING_MIROSTAT] = {"mirostat", 0, 2, true, AT(mirostat)},
+    [SAMPLING_MIROSTAT_TAU] = {"mirostat_tau", 0, 100, false, AT(mirostat_tau)},
+    [SAMPLING_MIROSTAT_ETA] = {"mirostat_eta", 0, 1, false, AT(mirostat_eta)},
+    [SAMPLING_DRY_MULTIPLIER] = {"dry_multiplier", 0, 100, false, AT(dry_multiplier)},
+    [SAMPLING_DRY_BASE] = {"dry_base", 0, 100, false, AT(dry_base)},
+    [SAMPLING_DRY_ALLOWED_LENGTH] = {"dry_allowed_length", 0, INT32_MAX, true,
+                                     AT(dry_allowed_length)},
+    [SAMPLING_DRY_PENALTY_LAST_N] = {"dry_penalty_last_n", -1, INT32_MAX, true, AT(dry_last_n)},
 };
 
 static float *sampling_float(const struct inf_sampling *s, enum sampling_key key)
@@ -81,6 +124,11 @@ bool sampling_set(struct inf_sampling *s, enum sampling_key key, double value)
         value = 1e-9;
     if (key == SAMPLING_REPEAT_LAST_N && value < 0)
         value = INT32_MAX;
+    /* For the engine, 0 tokens are all, and in one token there is no repetition. */
+    if (key == SAMPLING_DRY_PENALTY_LAST_N)
+        value = value < 0 ? 0 : MAX(value, 1.0);
+    if (key == SAMPLING_TOP_N_SIGMA)
+        value = MAX(value, 0.0);
     if (row->is_whole)
         *sampling_whole(s, key) = value > 0 ? (uint32_t)value : 0;
     else

@@ -34,6 +34,18 @@ enum sampling_key {
     SAMPLING_REPEAT_LAST_N,
     SAMPLING_PRESENCE_PENALTY,
     SAMPLING_FREQUENCY_PENALTY,
+    SAMPLING_DYNATEMP_RANGE,
+    SAMPLING_DYNATEMP_EXPONENT,
+    SAMPLING_TOP_N_SIGMA,
+    SAMPLING_XTC_PROBABILITY,
+    SAMPLING_XTC_THRESHOLD,
+    SAMPLING_MIROSTAT,
+    SAMPLING_MIROSTAT_TAU,
+    SAMPLING_MIROSTAT_ETA,
+    SAMPLING_DRY_MULTIPLIER,
+    SAMPLING_DRY_BASE,
+    SAMPLING_DRY_ALLOWED_LENGTH,
+    SAMPLING_DRY_PENALTY_LAST_N,
     N_SAMPLING_KEYS,
 };
 
@@ -45,6 +57,8 @@ struct sampling_row {
 };
 
 extern const struct sampling_row sampling_rows[N_SAMPLING_KEYS];
+/* Defaults of APIs: all parameters are set. */
+extern const struct inf_sampling sampling_openai, sampling_llama;
 
 /* Returns the name of a source, for people. */
 const char *sampling_source_name(enum sampling_source source);
@@ -56,8 +70,8 @@ bool sampling_is_set(const struct inf_sampling *s, enum sampling_key key);
 /* Returns the value; 0 if it is not set. */
 double sampling_value(const struct inf_sampling *s, enum sampling_key key);
 /* Sets a parameter in the meaning of the APIs: top_p and typical_p 0 keep only the most likely
- * token; top_k below 1 is off; repeat_last_n -1 is the whole text. False: the value is out of
- * range. */
+ * token; top_k below 1 is off; repeat_last_n and dry_penalty_last_n -1 are the whole text. False:
+ * the value is out of range. */
 bool sampling_set(struct inf_sampling *s, enum sampling_key key, double value);
 /* Like sampling_set(), for a number as text. */
 bool sampling_set_text(struct inf_sampling *s, enum sampling_key key, const char *text);
