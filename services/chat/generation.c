@@ -188,6 +188,7 @@ static int generation_submit_one(struct generation *g, struct prompt *prompt)
         .n_logprobs = p->n_logprobs,
         .post_logprobs = p->post_logprobs,
         .prompt_logprobs = p->prompt_logprobs,
+        .progress = p->with_progress && p->stream && g->api->progress,
         .no_cache = p->no_cache || tenant_is_alone(g->tenant),
         .cache_tenant = g->tenant,
         .cache_salt = json_string_value(p->cache_salt),
@@ -475,6 +476,19 @@ static void generation_time(struct prompt *prompt, struct choice *c, const struc
     }
 }
 
+/* The first progress of a prompt tells when its computation begins. */
+static void generation_progress(struct generation *g, struct choice *c,
+                                const struct inf_event *event)
+{
+    struct prompt *prompt = c->prompt;
+
+    if (!prompt->progress_usec)
+        prompt->start_usec = clock_usec();
+    prompt->progress_usec = clock_usec();
+    prompt->n_processed = event->n_computed - MIN(event->n_cached, event->n_computed);
+    generation_send(g, g->api->progress(g, c));
+}
+
 void generation_on_event(struct generation *g, const struct inf_event *event)
 {
     struct prompt *prompt = generation_prompt_of(g, event->request);
@@ -489,7 +503,9 @@ void generation_on_event(struct generation *g, const struct inf_event *event)
     }
     if (model_request_is_wanted(&g->request)) {
         c = &g->choices[(size_t)(prompt - g->prompts) * g->params.n + event->choice];
-        if (event->kind == INF_EVENT_FINISH) {
+        if (event->kind == INF_EVENT_PROGRESS) {
+            generation_progress(g, c, event);
+        } else if (event->kind == INF_EVENT_FINISH) {
             generation_finish(g, c, event);
         } else {
             generation_first_token(g);

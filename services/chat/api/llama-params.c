@@ -38,6 +38,8 @@ static const char *const llama_fields[] = {
     "lora",
     "backend_sampling",
     "penalize_nl",
+    "adaptive_target",
+    "adaptive_decay",
     NULL,
 };
 
@@ -85,15 +87,22 @@ static int llama_read_rest(struct generation *g, struct problem *problem)
 {
     json_t *lora = field_find(g->body, "lora");
     int64_t min_keep = 0;
+    double target = -1, decay = 0;
     bool none = false;
     int r;
 
     if ((r = field_int(g->body, "min_keep", 0, INT32_MAX, &min_keep, problem)) < 0 ||
         (r = field_bool(g->body, "post_sampling_probs", &g->params.post_logprobs, problem)) < 0 ||
+        (r = field_double(g->body, "adaptive_target", -1, 1, &target, problem)) < 0 ||
+        (r = field_double(g->body, "adaptive_decay", 0, 1, &decay, problem)) < 0 ||
         (r = field_bool(g->body, "backend_sampling", &none, problem)) < 0 ||
         (r = field_bool(g->body, "penalize_nl", &none, problem)) < 0)
         return r;
     g->params.sampling.min_keep = (uint32_t)min_keep;
+    if (target >= 0)
+        return problem_set(problem, 400, "unsupported_value", "adaptive_target",
+                           "Unsupported value: 'adaptive_target' must be negative, which switches "
+                           "it off.");
     if (lora && !json_is_array(lora))
         return field_wrong_type("lora", "an array", lora, problem);
     if (json_array_size(lora))

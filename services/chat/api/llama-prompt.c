@@ -80,9 +80,9 @@ static int prompt_add(struct generation *g, json_t *prompt, struct problem *prob
     if (json_is_object(prompt)) {
         if (fields_known(prompt, "prompt.", fields, problem) < 0)
             return -EINVAL;
-        if (json_array_size(field_find(prompt, "multimodal_data")))
+        if (field_find(prompt, "multimodal_data"))
             return problem_set(problem, 400, "unsupported_value", "prompt.multimodal_data",
-                               "Unsupported value: 'prompt.multimodal_data' must be empty.");
+                               "Unsupported value: the model takes only text.");
         prompt = json_object_get(prompt, "prompt_string");
         if (!json_is_string(prompt))
             return problem_set(problem, 400, "missing_field", "prompt.prompt_string",

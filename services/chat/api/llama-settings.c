@@ -65,6 +65,8 @@ json_t *llama_settings(const struct params *p, uint32_t n_predict)
 
     if (out) {
         settings_put_sampling(out, &p->sampling);
+        json_object_set_new(out, "adaptive_target", json_real(-1));
+        json_object_set_new(out, "adaptive_decay", json_real(0.9));
         json_object_set_new(out, "dry_sequence_breakers", settings_breakers(&p->sampling));
     }
     return out;
