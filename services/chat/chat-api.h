@@ -33,6 +33,8 @@ struct chat_api {
     const char *id_prefix;               /* of the ids of its answers */
     const char *prompt_field;            /* the field of the prompt, for errors */
     const char *finishes[N_FINISHES];    /* how the API names the reasons of the end */
+    const char *tool_schema;             /* path of the schema within a tool, for errors; NULL:
+                                            function.parameters */
     const struct inf_sampling *sampling; /* the API's defaults of sampling, all of them; NULL:
                                             OpenAI's */
     size_t own_size, choice_size;        /* of g->own and of c->own, which are zeroed at first */

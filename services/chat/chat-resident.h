@@ -5,6 +5,7 @@
 
 #include <infer/engine.h>
 
+#include "chat/grammar-cache.h"
 #include "common/models/sampling.h"
 #include "host/residents.h"
 
@@ -14,6 +15,7 @@ struct chat_resident {
     char fingerprint[24];  /* "b" and ten digits: llama.cpp's clients expect this letter */
     struct inf_tier *tier; /* tier 2 of the KV cache; freed after the engine; NULL: none */
     struct inf_engine *engine;
+    struct grammar_cache grammars;
     struct inf_sampling sampling; /* what the model's files recommend */
 };
 

@@ -46,6 +46,7 @@ static void generation_done(struct model_request *request)
     params_done(&g->params);
     conversation_done(&g->conversation);
     reply_done(&g->reply);
+    inf_grammar_unref(g->grammar);
     free(g->channel_tokens);
     json_decref(g->body);
     str_done(&g->out);
@@ -239,6 +240,8 @@ static void generation_submit(struct generation *g)
             return;
         g->chat->stats.n_prompt_tokens += g->prompts[i].n_tokens;
     }
+    /* The engine has references of its own. */
+    g->grammar = inf_grammar_unref(g->grammar);
     if (g->params.stream) {
         stream_begin(g->request.http, g->api->stream_type);
         g->request.streaming = true;

@@ -13,6 +13,7 @@
 #include <infer/tokenizer.h>
 #include <string.h>
 
+#include "chat/answer-grammar.h"
 #include "chat/described-tools.h"
 #include "chat/generation.h"
 #include "chat/thinking.h"
@@ -179,7 +180,7 @@ static int template_set_reply(struct generation *g, const char *text, size_t len
     if (thinking_set_channel(g, text, len) < 0)
         return problem_no_memory(problem);
     reply_find_tokens(&g->reply, inf_model_tokenizer(g->resident->base.model), &g->tokens);
-    return 0;
+    return answer_grammar_set(g, problem);
 }
 
 int conversation_prepare(struct generation *g, struct problem *problem)

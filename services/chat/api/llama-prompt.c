@@ -9,6 +9,7 @@
 #include <infer/tokenizer.h>
 #include <string.h>
 
+#include "chat/answer-grammar.h"
 #include "chat/api/fim.h"
 #include "chat/api/llama.h"
 #include "common/wire/fields.h"
@@ -150,21 +151,11 @@ static int prompts_keep_texts(struct generation *g, struct problem *problem)
     return 0;
 }
 
-static int llama_check_constraint(const struct generation *g, struct problem *problem)
-{
-    const struct constraint *c = &g->params.constraint;
-
-    return c->kind == CONSTRAINT_NONE
-               ? 0
-               : problem_set(problem, 400, "unsupported_parameter", c->field,
-                             "Unsupported parameter: '%s' is not supported here.", c->field);
-}
-
 static int llama_prepare(struct generation *g, struct problem *problem)
 {
     int r = llama_bias_resolve(g, problem);
 
-    r = r < 0 ? r : llama_check_constraint(g, problem);
+    r = r < 0 ? r : answer_grammar_set(g, problem);
     r = r < 0 ? r : prompts_keep_texts(g, problem);
     return r < 0 ? r : llama_settings_make(g, problem);
 }

@@ -9,6 +9,7 @@
 #include <infer/tokenizer.h>
 #include <string.h>
 
+#include "chat/answer-grammar.h"
 #include "chat/api/fim.h"
 #include "chat/api/logprobs.h"
 #include "chat/api/openai-answer.h"
@@ -149,7 +150,7 @@ static int completions_prepare(struct generation *g, struct problem *problem)
                                  &p->text_len) < 0)
             r = problem_no_memory(problem);
     }
-    return r;
+    return r < 0 ? r : answer_grammar_set(g, problem);
 }
 
 /* c->own */
