@@ -30,8 +30,9 @@ static int resident_init(struct resident *resident, const void *key)
     const uint64_t hash = hash_bytes(resident->size ^ (uint64_t)resident->mtime, resident->path,
                                      strlen(resident->path));
 
-    snprintf(own->fingerprint, sizeof(own->fingerprint), "fp_%010llx",
+    snprintf(own->fingerprint, sizeof(own->fingerprint), "b%010llx",
              (unsigned long long)(hash & 0xffffffffffu));
+    grammar_cache_init(&own->grammars);
     if (!key || strcmp(key, "any") == 0)
         return 0;
     own->kv_type = strdup(key);
@@ -69,6 +70,7 @@ static int resident_open(struct resident *resident, struct inf_err *reterr)
     if (chat->cache_socket && !engine.no_prefix_cache)
         cache_client_new(chat->cache_socket, resident->name, CACHE_CLIENT_TIMEOUT_USEC, &own->tier);
     engine.tier = own->tier;
+    sampling_of_model(resident->model, &own->sampling);
     return inf_engine_new(&engine, &own->engine, reterr);
 }
 
@@ -77,6 +79,7 @@ static void resident_close(struct resident *resident)
     struct chat_resident *own = chat_resident_of(resident);
 
     inf_engine_free(own->engine);
+    grammar_cache_done(&own->grammars);
     cache_client_free(own->tier);
     free(own->kv_type);
 }

@@ -37,6 +37,11 @@ void ollama_tags(struct model_host *host, struct http_request *request);
 void ollama_ps(struct model_host *host, struct http_request *request);
 void ollama_show(struct model_host *host, struct http_request *request);
 
+/* properties.c, slots.c */
+void chat_properties(struct model_host *host, struct http_request *request);
+void chat_slots(struct model_host *host, struct http_request *request);
+void chat_slot_action(struct model_host *host, struct http_request *request);
+
 /* report.c */
 void chat_health(struct model_host *host, struct http_request *request);
 void chat_metrics(struct model_host *host, struct http_request *request);

@@ -16,6 +16,18 @@
     ROUTE(POST, "/v1/completions", INFER, EXACT, openai, .endpoint = &api_openai_completions)      \
     ROUTE(GET, "/v1/models", INFER, EXACT, openai, .answer = chat_list_models)                     \
     ROUTE(GET, "/v1/models/", INFER, PREFIX, openai, .answer = chat_show_model)                    \
+    ROUTE(POST, "/v1/chat/completions/input_tokens", INFER, EXACT, openai,                         \
+          .endpoint = &api_count_tokens)                                                           \
+    ROUTE(POST, "/chat/completions/input_tokens", INFER, EXACT, llama,                             \
+          .endpoint = &api_count_tokens)                                                           \
+    ROUTE(POST, "/chat/completions", INFER, EXACT, llama, .endpoint = &api_llama_chat)             \
+    ROUTE(POST, "/completion", INFER, EXACT, llama, .endpoint = &api_llama_completion)             \
+    ROUTE(POST, "/completions", INFER, EXACT, llama, .endpoint = &api_llama_completion)            \
+    ROUTE(POST, "/infill", INFER, EXACT, llama, .endpoint = &api_llama_infill)                     \
+    ROUTE(GET, "/models", INFER, EXACT, llama, .answer = chat_list_models)                         \
+    ROUTE(GET, "/props", INFER, EXACT, llama, .answer = chat_properties)                           \
+    ROUTE(GET, "/slots", INFER, EXACT, llama, .answer = chat_slots)                                \
+    ROUTE(POST, "/slots/", INFER, PREFIX, llama, .answer = chat_slot_action)                       \
     ROUTE(POST, "/tokenize", INFER, EXACT, openai, .endpoint = &api_tokenize)                      \
     ROUTE(POST, "/detokenize", INFER, EXACT, openai, .endpoint = &api_detokenize)                  \
     ROUTE(POST, "/apply-template", INFER, EXACT, openai, .endpoint = &api_apply_template)          \

@@ -107,9 +107,10 @@ void model_request_refuse(struct model_request *request, const struct problem *p
     model_request_ref(request);
     if (request->streaming)
         api_error_break(request->http,
-                        &(struct api_error){problem->status, problem->code,
-                                            problem->param[0] ? problem->param : NULL,
-                                            problem->message});
+                        &(struct api_error){.status = problem->status,
+                                            .code = problem->code,
+                                            .param = problem->param[0] ? problem->param : NULL,
+                                            .message = problem->message});
     else
         problem_send(problem, request->http);
     model_request_unref(request);

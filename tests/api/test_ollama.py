@@ -254,6 +254,23 @@ def test_tools_reach_the_prompt(http):
     assert chat(http, model="tooled", tools=[])["prompt_eval_count"] == without
 
 
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "maximum": 99}},
+          "required": ["n"], "additionalProperties": False}
+
+
+def test_formats(http):
+    options = {"temperature": 0, "num_predict": 60}
+    text = chat(http, format=SCHEMA, options=options)["message"]["content"]
+    assert isinstance(json.loads(text)["n"], int)
+    text = generate(http, format=SCHEMA, options=options)["response"]
+    assert isinstance(json.loads(text)["n"], int)
+    text = generate(http, format=SCHEMA, options=options, raw=True)["response"]
+    assert isinstance(json.loads(text)["n"], int)
+    assert chat(http, format="json", options=options)["message"]["content"].lstrip()[0] == "{"
+    bad = {"type": "object", "properties": {"a": {"$ref": "#/nowhere"}}}
+    refused(post(http, "chat", model="tiny", messages=STORY, format=bad), 400, "format")
+
+
 # --- generate ---
 
 def test_generate_forms(http):
@@ -280,11 +297,12 @@ def test_generate_forms(http):
 @pytest.mark.parametrize("body, word", [
     ({"images": ["aGk="]}, "images"),
     ({"template": "{{ .Prompt }}"}, "template"),
-    ({"suffix": "the end"}, "suffix"),
+    ({"suffix": "the end"}, "fill in"),
     ({"raw": True, "context": [1, 2]}, "context"),
     ({"raw": True, "system": "x"}, "system"),
     ({"raw": True, "think": True}, "think"),
-    ({"raw": True, "format": "json"}, "format"),
+    ({"suffix": "x", "context": [1]}, "context"),
+    ({"raw": True, "suffix": "x"}, "suffix"),
     ({"context": [10 ** 9]}, "context"),
     ({"context": "x"}, "context"),
     ({"prompt": 5}, "prompt"),

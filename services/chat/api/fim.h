@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Makes prompts for filling in the text between a prefix and a suffix ("fill in the middle", FIM),
- * with the special tokens that the model was trained with. */
+/*
+ * Makes prompts that ask a model to fill in the middle of a text
+ *
+ * Models for code are trained with special tokens before the text in front of the gap, before the
+ * text behind it, and where the middle begins.
+ */
 
-#include <infer/tokenizer.h>
-#include <jansson.h>
+#include "chat/generation.h"
 
-#include "core/macros.h"
-
-struct fim {
-    int32_t prefix, suffix, middle; /* tokens before these parts; middle -1: the model has none */
-    bool suffix_first;
+/* All members are JSON strings except @extra, and may be NULL. */
+struct fim_input {
+    const json_t *prefix, *suffix;
+    const json_t *middle; /* how the middle begins */
+    const json_t *extra;  /* array of {"filename", "text"}: other files */
+    uint32_t room;        /* tokens of the answer, for which the context keeps room; 0: a quarter of
+                             the context */
 };
 
-/* Finds the tokens in the vocabulary. False: it has none, so the model cannot fill in. */
-bool fim_find(const struct inf_tokenizer *tok, struct fim *ret_fim);
-/* Makes the prompt. @prefix and @suffix are JSON strings; NULL: empty. Names of special tokens in
- * them are plain text. The caller frees *ret_tokens. -ENOMEM. */
-int fim_encode(const struct inf_tokenizer *tok, const struct fim *fim, const json_t *prefix,
-               const json_t *suffix, int32_t **ret_tokens, size_t *ret_n);
+/* Returns whether the model has the tokens for this. */
+bool fim_is_known(const struct inf_model *model);
+/* Adds the prompt to g->prompts. If the context is too small, the prefix loses its beginning, the
+ * suffix its end, and the extra files are left out. Refuses models without these tokens. */
+int fim_prepare(struct generation *g, const struct fim_input *input, struct problem *problem);

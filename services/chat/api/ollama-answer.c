@@ -158,7 +158,7 @@ int ollama_tokens(struct generation *g, struct choice *c, const struct inf_event
         return 0;
     for (size_t i = 0; i < event->n_tokens && r == 0; i++) {
         r = logprobs->len ? str_putc(logprobs, ',') : 0;
-        r = r < 0 ? r : logprobs_put_chat(logprobs, tok, &event->tokens[i]);
+        r = r < 0 ? r : logprobs_put_token(logprobs, tok, &event->tokens[i], LOGPROBS_CHAT);
     }
     return r;
 }

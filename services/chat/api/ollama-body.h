@@ -15,7 +15,10 @@
 #include "chat/params.h"
 #include "common/http/problem.h"
 
-/* Reads the shared parameters, with Ollama's defaults, and refuses the first field that is neither
+/* Ollama's defaults of sampling. */
+extern const struct inf_sampling sampling_ollama;
+
+/* Reads the shared parameters, and refuses the first field that is neither
  * one of them nor in @more (NULL-terminated). Strings are borrowed from the body. */
 int ollama_params_read(struct params *params, json_t *body, const char *const *more,
                        struct problem *problem);

@@ -131,6 +131,7 @@ const struct chat_api api_ollama_chat = {
                  [FINISH_STOP_TEXT] = "stop",
                  [FINISH_LENGTH] = "length",
                  [FINISH_CALLS] = "stop"},
+    .sampling = &sampling_ollama,
     .own_size = sizeof(struct ollama_own),
     .choice_size = sizeof(struct ollama_choice),
     .read = chat_read,

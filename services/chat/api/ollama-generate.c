@@ -9,6 +9,7 @@
 #include <infer/tokenizer.h>
 #include <string.h>
 
+#include "chat/answer-grammar.h"
 #include "chat/api/fim.h"
 #include "chat/api/ollama-answer.h"
 #include "chat/api/ollama-body.h"
@@ -27,7 +28,9 @@ static int text_field(json_t *body, const char *name, json_t **ret_text, struct 
 /* Refuses what cannot be honoured, or cannot be combined. */
 static int generate_check(const struct generation *g, struct problem *problem)
 {
-    static const char *const without_raw[] = {"template", "system", "context"};
+    static const char *const without_raw[] = {"template", "suffix", "system", "context"};
+    static const char *const without_suffix[] = {"system", "context"};
+    const bool fills = json_string_length(json_object_get(g->body, "suffix")) > 0;
     const struct ollama_own *own = g->own;
     json_t *template;
     int r;
@@ -43,6 +46,10 @@ static int generate_check(const struct generation *g, struct problem *problem)
         if (field_find(g->body, without_raw[i]))
             return problem_set(problem, 400, "invalid_value", "raw",
                                "'%s' is not possible with 'raw': true.", without_raw[i]);
+    for (size_t i = 0; fills && i < ARRAY_SIZE(without_suffix); i++)
+        if (field_find(g->body, without_suffix[i]))
+            return problem_set(problem, 400, "invalid_value", "suffix",
+                               "'%s' is not possible with a 'suffix'.", without_suffix[i]);
     return 0;
 }
 
@@ -122,25 +129,6 @@ static int prepare_context(struct generation *g, json_t *context, struct problem
     return generation_add_tokens(g, tokens, n_context + n_new, problem);
 }
 
-/* Fills in the text between the prompt and the suffix. */
-static int prepare_fim(struct generation *g, json_t *prompt, json_t *suffix,
-                       struct problem *problem)
-{
-    const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->base.model);
-    struct fim fim;
-    int32_t *tokens;
-    size_t n;
-
-    if (!fim_find(tok, &fim))
-        return problem_set(problem, 400, "unsupported_parameter", "suffix",
-                           "Unsupported parameter: 'suffix': the model '%s' does not support "
-                           "insert: its tokenizer has no tokens for filling in.",
-                           g->resident->base.name);
-    if (fim_encode(tok, &fim, prompt, suffix, &tokens, &n) < 0)
-        return problem_no_memory(problem);
-    return generation_add_tokens(g, tokens, n, problem);
-}
-
 static int prepare_raw(struct generation *g, json_t *prompt, struct problem *problem)
 {
     if (g->conversation.n_messages > 1)
@@ -151,31 +139,37 @@ static int prepare_raw(struct generation *g, json_t *prompt, struct problem *pro
                                  INF_ENCODE_ADD_SPECIAL | INF_ENCODE_PARSE_SPECIAL, problem);
 }
 
+/* Makes a prompt without the chat template. */
+static int prepare_plain(struct generation *g, json_t *suffix, struct problem *problem)
+{
+    const struct fim_input fim = {
+        .prefix = field_find(g->body, "prompt"), .suffix = suffix, .room = g->params.max_tokens};
+    int r;
+
+    if (g->params.reasoning.enabled == 1)
+        return problem_set(problem, 400, "unsupported_parameter", "think",
+                           "Unsupported parameter: 'think': a model thinks only with its chat "
+                           "template.");
+    r = suffix ? fim_prepare(g, &fim, problem)
+               : prepare_raw(g, field_find(g->body, "prompt"), problem);
+    return r < 0 ? r : answer_grammar_set(g, problem);
+}
+
 static int generate_prepare(struct generation *g, struct problem *problem)
 {
     const struct ollama_own *own = g->own;
-    json_t *prompt, *suffix;
-    bool plain;
+    json_t *suffix;
     int r;
 
     ollama_begin_prepare(g);
     if (own->loads)
         return ollama_put_loaded(g, "\"response\":\"\"") < 0 ? problem_no_memory(problem) : 0;
-    prompt = field_find(g->body, "prompt");
     suffix = field_find(g->body, "suffix");
-    plain =
-        own->raw || json_string_length(suffix) || !inf_model_chat_template(g->resident->base.model);
-    if (plain && g->params.reasoning.enabled == 1)
-        return problem_set(problem, 400, "unsupported_parameter", "think",
-                           "Unsupported parameter: 'think': a model thinks only with its chat "
-                           "template.");
-    if (plain && g->params.constraint.kind != CONSTRAINT_NONE)
-        return problem_set(problem, 400, "unsupported_parameter", "format",
-                           "Unsupported parameter: 'format' is only possible with the model's chat "
-                           "template.");
-    if (json_string_length(suffix) && !own->raw)
-        return prepare_fim(g, prompt, suffix, problem);
-    r = plain ? prepare_raw(g, prompt, problem) : conversation_prepare(g, problem);
+    suffix = json_string_length(suffix) ? suffix : NULL;
+    if (own->raw || suffix || !inf_model_chat_template(g->resident->base.model))
+        r = prepare_plain(g, suffix, problem);
+    else
+        r = conversation_prepare(g, problem);
     return r < 0 ? r : prepare_context(g, field_find(g->body, "context"), problem);
 }
 
@@ -261,6 +255,7 @@ const struct chat_api api_ollama_generate = {
                  [FINISH_STOP_TEXT] = "stop",
                  [FINISH_LENGTH] = "length",
                  [FINISH_CALLS] = "stop"},
+    .sampling = &sampling_ollama,
     .own_size = sizeof(struct ollama_own),
     .choice_size = sizeof(struct ollama_choice),
     .read = generate_read,

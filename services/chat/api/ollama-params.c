@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "chat/api/ollama-body.h"
+#include "common/models/sampling.h"
 #include "common/wire/fields.h"
 #include "common/wire/json.h"
 #include "common/wire/ollama.h"
@@ -18,89 +19,84 @@ static const char *const shared_fields[] = {
 };
 
 /* Ollama's defaults (docs/modelfile.md). */
-static void params_defaults(struct params *p)
+const struct inf_sampling sampling_ollama = {
+    .temperature = 0.8f,
+    .top_k = 40,
+    .top_p = 0.9f,
+    .typical_p = 1,
+    .repetition_penalty = 1.1f,
+    .penalty_last_n = 64,
+    .dynatemp_exponent = 1,
+    .xtc_threshold = 0.1f,
+    .mirostat_tau = 5,
+    .mirostat_eta = 0.1f,
+    .dry_base = 1.75f,
+    .dry_allowed_length = 2,
+};
+
+static const struct {
+    const char *path;
+    enum sampling_key key;
+} option_keys[] = {
+    {OPTION("temperature"), SAMPLING_TEMPERATURE},
+    {OPTION("top_k"), SAMPLING_TOP_K},
+    {OPTION("top_p"), SAMPLING_TOP_P},
+    {OPTION("min_p"), SAMPLING_MIN_P},
+    {OPTION("typical_p"), SAMPLING_TYPICAL_P},
+    {OPTION("repeat_penalty"), SAMPLING_REPETITION_PENALTY},
+    {OPTION("repeat_last_n"), SAMPLING_REPEAT_LAST_N},
+    {OPTION("presence_penalty"), SAMPLING_PRESENCE_PENALTY},
+    {OPTION("frequency_penalty"), SAMPLING_FREQUENCY_PENALTY},
+    {OPTION("mirostat"), SAMPLING_MIROSTAT},
+    {OPTION("mirostat_tau"), SAMPLING_MIROSTAT_TAU},
+    {OPTION("mirostat_eta"), SAMPLING_MIROSTAT_ETA},
+};
+
+/* Reads a sampling parameter; returns as fields.h does. */
+static int option_number(json_t *options, const char *path, const struct sampling_row *row,
+                         double *ret_value, struct problem *problem)
 {
-    params_init(p);
-    p->stream = true;
-    p->sampling.temperature = 0.8f;
-    p->sampling.top_k = 40;
-    p->sampling.top_p = 0.9f;
-    p->sampling.repetition_penalty = 1.1f;
-}
+    int64_t whole = 0;
+    int r;
 
-static int options_floats(struct params *p, json_t *options, struct problem *problem)
-{
-    const struct {
-        const char *name;
-        double min, max;
-        float *value;
-    } rows[] = {
-        {OPTION("temperature"), 0, 100, &p->sampling.temperature},
-        {OPTION("top_p"), 0, 1, &p->sampling.top_p},
-        {OPTION("min_p"), 0, 1, &p->sampling.min_p},
-        {OPTION("typical_p"), 0, 1, &p->sampling.typical_p},
-        {OPTION("repeat_penalty"), 0.01, 10, &p->sampling.repetition_penalty},
-        {OPTION("presence_penalty"), -10, 10, &p->sampling.presence_penalty},
-        {OPTION("frequency_penalty"), -10, 10, &p->sampling.frequency_penalty},
-    };
-
-    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-        double v = (double)*rows[i].value;
-        const int r = field_double(options, rows[i].name, rows[i].min, rows[i].max, &v, problem);
-
-        if (r < 0)
-            return r;
-        /* In the engine, 0 switches the filter off; in the API, 0 keeps only the most likely
-         * token. */
-        if (r > 0 && v == 0 && rows[i].value == &p->sampling.top_p)
-            v = 1e-9;
-        *rows[i].value = (float)v;
-    }
-    return 0;
-}
-
-/* "repeat_last_n": 0 switches the penalty off, and -1 stands for the whole context. */
-static int options_window(struct params *p, json_t *options, struct problem *problem)
-{
-    int64_t window = 64;
-    const int r = field_int(options, OPTION("repeat_last_n"), -1, INT32_MAX, &window, problem);
-
-    if (window == 0)
-        p->sampling.repetition_penalty = 1;
-    p->sampling.penalty_last_n = window < 0 ? INT32_MAX : (uint32_t)window;
+    if (!row->is_whole)
+        return field_double(options, path, row->min, row->max, ret_value, problem);
+    r = field_int(options, path, (int64_t)row->min, (int64_t)row->max, &whole, problem);
+    *ret_value = (double)whole;
     return r;
 }
 
-static int options_mirostat(struct params *p, json_t *options, struct problem *problem)
+static int options_sampling(struct params *p, json_t *options, struct problem *problem)
 {
-    int64_t mirostat = 0;
-    double tau = 5, eta = 0.1;
-    int r;
+    for (size_t i = 0; i < ARRAY_SIZE(option_keys); i++) {
+        const enum sampling_key key = option_keys[i].key;
+        double value = 0;
+        const int r =
+            option_number(options, option_keys[i].path, &sampling_rows[key], &value, problem);
 
-    if ((r = field_int(options, OPTION("mirostat"), 0, 2, &mirostat, problem)) < 0 ||
-        (r = field_double(options, OPTION("mirostat_tau"), 0, 100, &tau, problem)) < 0 ||
-        (r = field_double(options, OPTION("mirostat_eta"), 0, 1, &eta, problem)) < 0)
-        return r;
-    p->sampling.mirostat = (uint32_t)mirostat;
-    p->sampling.mirostat_tau = (float)tau;
-    p->sampling.mirostat_eta = (float)eta;
+        if (r < 0)
+            return r;
+        /* No window means no penalty. */
+        if (r > 0 && key == SAMPLING_REPEAT_LAST_N && value == 0)
+            sampling_set(&p->sampling, SAMPLING_REPETITION_PENALTY, 1);
+        else if (r > 0)
+            sampling_set(&p->sampling, key, value);
+    }
     return 0;
 }
 
 static int options_ints(struct params *p, json_t *options, struct problem *problem)
 {
-    int64_t top_k = p->sampling.top_k, seed = -1, predict = -1;
+    int64_t seed = -1, predict = -1;
     int r;
 
-    if ((r = field_int(options, OPTION("top_k"), -1, INT32_MAX, &top_k, problem)) < 0 ||
-        (r = field_int(options, OPTION("num_predict"), -2, INT32_MAX, &predict, problem)) < 0 ||
+    if ((r = field_int(options, OPTION("num_predict"), -2, INT32_MAX, &predict, problem)) < 0 ||
         (r = field_int(options, OPTION("seed"), INT64_MIN, INT64_MAX, &seed, problem)) < 0)
         return r;
-    p->sampling.top_k = top_k > 0 ? (uint32_t)top_k : 0;
     p->max_tokens = predict > 0 ? (uint32_t)predict : 0;
     p->sampling.has_seed = seed >= 0;
     p->sampling.seed = (uint64_t)seed;
-    return options_window(p, options, problem);
+    return 0;
 }
 
 static int options_stop(struct params *p, json_t *text, struct problem *problem)
@@ -136,9 +132,8 @@ static int options_read(struct params *p, json_t *body, struct problem *problem)
     int r;
 
     if ((r = ollama_open_options(body, &options, problem)) < 0 ||
-        (r = options_floats(p, options, problem)) < 0 ||
-        (r = options_ints(p, options, problem)) < 0 ||
-        (r = options_mirostat(p, options, problem)) < 0)
+        (r = options_sampling(p, options, problem)) < 0 ||
+        (r = options_ints(p, options, problem)) < 0)
         return r;
     return options_stops(p, options, problem);
 }
@@ -223,7 +218,8 @@ int ollama_params_read(struct params *p, json_t *body, const char *const *more,
     bool unused = false;
     int r;
 
-    params_defaults(p);
+    params_init(p);
+    p->stream = true;
     if ((r = known(body, more, problem)) < 0 ||
         (r = field_text(body, "model", &p->model, problem)) < 0 ||
         (r = field_bool(body, "stream", &p->stream, problem)) < 0 ||

@@ -68,14 +68,13 @@ static int put_capabilities(struct show *s)
 {
     const char *source = show_template(s);
     const bool chats = s->task == MODELS_CHAT;
-    struct fim fim;
     const struct {
         const char *name;
         bool has;
     } rows[] = {
         {"completion", chats},
         {"tools", chats && strstr(source, "tools")},
-        {"insert", chats && fim_find(inf_model_tokenizer(s->model), &fim)},
+        {"insert", chats && fim_is_known(s->model)},
         {"thinking", chats && ollama_template_thinks(source)},
         {"embedding", s->task == MODELS_EMBED},
         {"rerank", s->task == MODELS_RERANK},

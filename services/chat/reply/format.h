@@ -45,6 +45,7 @@ struct call_marks {
     const char *close;      /* behind all calls */
     const char *written[3]; /* what the grammar writes for whitespace: behind `open` and between
                                calls, behind the name, and before `close` */
+    bool surrounds;         /* each call has its own `open` and `close` */
     bool trims;             /* BODY_XML: a line feed at both ends of a value is not part of it */
     bool typed;             /* BODY_XML: an attribute says whether a value is a string */
 };

@@ -170,6 +170,8 @@ int config_new(struct config **ret_config)
     c->gateway.backend_timeout_usec = SECONDS(600);
     c->gateway.stall_timeout_usec = SECONDS(30);
     c->gateway.probe_interval_usec = SECONDS(5);
+    c->seed = UINT32_MAX;
+    sampling_clear(&c->sampling);
     c->chat.max_sequences = 16;
     c->chat.max_queue = 256;
     c->chat.prefix_cache = CONFIG_TRUE;
