@@ -2,25 +2,6 @@
 #include <errno.h>
 #include "core/err.h"
 #include "grammar/builder.h"
-int grammar_regex(struct grammar_builder *b, const char *p, size_t len, bool u, grammar_node *n,
-                  struct inf_err *reterr)
-{
-    (void)b;
-    (void)p;
-    (void)len;
-    (void)u;
-    (void)n;
-    return err_set(reterr, EINVAL, "no regex yet");
-}
-int grammar_read_schema(struct grammar_builder *b, const char *p, size_t len, grammar_node *n,
-                        struct inf_err *reterr)
-{
-    (void)b;
-    (void)p;
-    (void)len;
-    (void)n;
-    return err_set(reterr, EINVAL, "no schemas yet");
-}
 int grammar_read_gbnf(struct grammar_builder *b, const char *p, size_t len, grammar_node *n,
                       struct inf_err *reterr)
 {
