@@ -8,8 +8,8 @@
  */
 #include <errno.h>
 
-#include "core/array.h"
 #include "core/err.h"
+#include "grammar/nodes.h"
 #include "grammar/regex-tree.h"
 
 #define MAX_PATTERN 65536 /* bytes */
@@ -27,26 +27,6 @@ struct lowering {
 
 static int lower(const struct lowering *l, const struct tree *tree, struct place place,
                  grammar_node *ret_node);
-
-struct list {
-    grammar_node *nodes;
-    size_t n, cap;
-};
-
-static void list_done(struct list *list)
-{
-    free(list->nodes);
-}
-
-static int list_add(struct list *list, grammar_node node)
-{
-    int r;
-
-    r = ARRAY_GROW(list->nodes, list->cap, list->n + 1);
-    if (r == 0)
-        list->nodes[list->n++] = node;
-    return r;
-}
 
 static grammar_node any_text(struct grammar_builder *b)
 {
@@ -96,7 +76,7 @@ static bool is_tail(const struct tree *tree)
 
 /* Lowers the list of trees from @first on, and appends the nodes to @list. */
 static int lower_list(const struct lowering *l, const struct tree *first, struct place place,
-                      struct list *list)
+                      struct nodes *list)
 {
     const bool at_end = place.at_end;
     grammar_node part;
@@ -109,13 +89,13 @@ static int lower_list(const struct lowering *l, const struct tree *first, struct
         struct place inside = {.at_start = place.at_start, .at_end = at_end && is_last};
 
         if (place.pad_left && !first->has_anchor)
-            r = list_add(list, any_text(l->b));
+            r = nodes_add(list, any_text(l->b));
         inside.pad_left = place.pad_left && first->has_anchor;
         if (first->kind == TREE_AHEAD || first->kind == TREE_NOT_AHEAD) {
             inside.at_end = at_end;
             inside.pad_right = place.pad_right;
             r = lower_ahead(l, first, inside, &part);
-            return r < 0 ? r : list_add(list, part);
+            return r < 0 ? r : nodes_add(list, part);
         }
         if (is_last && at_end && first->next)
             place.pad_right = false;
@@ -123,41 +103,41 @@ static int lower_list(const struct lowering *l, const struct tree *first, struct
         if (r == 0)
             r = lower(l, first, inside, &part);
         if (r == 0)
-            r = list_add(list, part);
+            r = nodes_add(list, part);
         place.pad_right &= !inside.pad_right;
         place.at_start = place.pad_left = false;
     }
     /* Without a part behind the padding, both paddings are one. */
     place.pad_right &= !first;
-    return r == 0 && (place.pad_left || place.pad_right) ? list_add(list, any_text(l->b)) : r;
+    return r == 0 && (place.pad_left || place.pad_right) ? nodes_add(list, any_text(l->b)) : r;
 }
 
 static int lower_seq(const struct lowering *l, const struct tree *first, struct place place,
                      grammar_node *ret_node)
 {
-    _cleanup_(list_done) struct list list = {0};
+    _cleanup_nodes_ struct nodes list = {0};
     int r;
 
     r = lower_list(l, first, place, &list);
     if (r == 0)
-        *ret_node = grammar_seq(l->b, list.nodes, list.n);
+        *ret_node = grammar_seq(l->b, list.list, list.n);
     return r;
 }
 
 static int lower_alt(const struct lowering *l, const struct tree *tree, struct place place,
                      grammar_node *ret_node)
 {
-    _cleanup_(list_done) struct list list = {0};
+    _cleanup_nodes_ struct nodes list = {0};
     grammar_node part;
     int r = 0;
 
     for (const struct tree *child = tree->children; r == 0 && child; child = child->next) {
         r = lower(l, child, place, &part);
         if (r == 0)
-            r = list_add(&list, part);
+            r = nodes_add(&list, part);
     }
     if (r == 0)
-        *ret_node = grammar_alt(l->b, list.nodes, list.n);
+        *ret_node = grammar_alt(l->b, list.list, list.n);
     return r;
 }
 

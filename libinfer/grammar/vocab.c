@@ -3,11 +3,13 @@
 #include <string.h>
 
 #include "core/array.h"
+#include "core/str.h"
 #include "grammar/vocab.h"
+#include "tokenizer/tokenizer.h"
 
 #define MAX_TOKEN UINT16_MAX /* bytes */
 
-static const uint32_t LEVELS[N_LEVELS] = {5, 10, 20, UINT32_MAX};
+static const uint32_t LEVELS[N_LEVELS] = {8, 20, UINT32_MAX};
 
 enum {
     PHASE_E2 = UTF8_STATES, /* behind the first byte of U+2028 */
@@ -49,7 +51,7 @@ struct token {
 };
 
 struct tokens {
-    unsigned char *bytes; /* of all tokens */
+    struct str bytes; /* of all tokens */
     struct token *tokens;
     uint32_t n;
 };
@@ -77,7 +79,7 @@ static void token_set_head(struct token *token)
 
 static void tokens_done(struct tokens *t)
 {
-    free(t->bytes);
+    str_done(&t->bytes);
     free(t->tokens);
 }
 
@@ -91,34 +93,28 @@ bool vocab_has_bytes(const struct inf_grammar_vocab *vocab, int32_t token)
 /* Lists the tokens that stand for bytes, in the order of their bytes. */
 static int tokens_list(const struct inf_grammar_vocab *v, struct tokens *t)
 {
-    unsigned char buf[MAX_TOKEN];
-    size_t size = 0, cap = 0;
+    _cleanup_free_ size_t *ends = NEW(size_t, v->n_vocab);
+    int r;
 
     t->tokens = NEW(struct token, v->n_vocab);
-    if (!t->tokens)
+    if (!t->tokens || !ends)
         return -ENOMEM;
-    for (uint32_t id = 0; id < v->n_vocab; id++) {
-        size_t len;
+    r = tokenizer_all_bytes(v->tok, &t->bytes, ends);
+    for (uint32_t id = 0; r == 0 && id < v->n_vocab; id++) {
+        const size_t start = id == 0 ? 0 : ends[id - 1], len = ends[id] - start;
+        struct token *token = &t->tokens[t->n];
 
-        if (!vocab_has_bytes(v, (int32_t)id))
+        if (len == 0 || len > MAX_TOKEN || !vocab_has_bytes(v, (int32_t)id))
             continue;
-        len = inf_tokenizer_token_bytes(v->tok, (int32_t)id, buf, sizeof(buf));
-        if (len == 0 || len > sizeof(buf))
-            continue;
-        if (ARRAY_GROW(t->bytes, cap, size + len) < 0)
-            return -ENOMEM;
-        memcpy(t->bytes + size, buf, len);
-        size += len;
-        t->tokens[t->n++] = (struct token){.len = (uint32_t)len, .id = (int32_t)id};
+        *token = (struct token){.bytes = (const unsigned char *)t->bytes.data + start,
+                                .len = (uint32_t)len,
+                                .id = (int32_t)id};
+        token_set_head(token);
+        t->n++;
     }
-    size = 0;
-    for (uint32_t i = 0; i < t->n; i++) {
-        t->tokens[i].bytes = t->bytes + size;
-        size += t->tokens[i].len;
-        token_set_head(&t->tokens[i]);
-    }
-    qsort(t->tokens, t->n, sizeof(*t->tokens), token_compare);
-    return 0;
+    if (r == 0)
+        qsort(t->tokens, t->n, sizeof(*t->tokens), token_compare);
+    return r;
 }
 
 static bool token_equal(const struct token *x, const struct token *y)
@@ -193,16 +189,16 @@ static int trie_make(struct token_trie *trie, const struct token *const *list, u
     return 0;
 }
 
-static bool token_in_family(const struct token *token, unsigned family, uint32_t max_len)
+static bool token_in_family(const struct token *token, unsigned family)
 {
     uint8_t phase = UTF8_START;
 
     for (uint32_t i = 0; i < token->len && phase != UTF8_INVALID; i++)
         phase = family_step(family, phase, token->bytes[i]);
-    return token->len <= max_len && phase != UTF8_INVALID;
+    return phase != UTF8_INVALID;
 }
 
-/* Calls of a token: sets the bits of all ids that it stands for. */
+/* Sets the bits of all ids that a token stands for. */
 static void token_set_bits(const struct inf_grammar_vocab *v, const struct token *token,
                            uint32_t *mask)
 {
@@ -217,8 +213,9 @@ static void token_set_bits(const struct inf_grammar_vocab *v, const struct token
         mask[list[i] / 32] |= 1u << (list[i] % 32);
 }
 
+/* Makes the slice of the tokens up to a length for which in_family[] is true. */
 static int slice_make(struct slice *slice, const struct inf_grammar_vocab *v,
-                      const struct tokens *t, unsigned family, uint32_t max_len)
+                      const struct tokens *t, const bool *in_family, uint32_t max_len)
 {
     _cleanup_free_ const struct token **rest = NEW(const struct token *, t->n);
     uint32_t n_rest = 0;
@@ -228,11 +225,25 @@ static int slice_make(struct slice *slice, const struct inf_grammar_vocab *v,
     if (!rest || !slice->mask)
         return -ENOMEM;
     for (uint32_t i = 0; i < t->n; i++)
-        if (token_in_family(&t->tokens[i], family, max_len))
+        if (in_family[i] && t->tokens[i].len <= max_len)
             token_set_bits(v, &t->tokens[i], slice->mask);
         else
             rest[n_rest++] = &t->tokens[i];
     return trie_make(&slice->rest, rest, n_rest, v->max_len);
+}
+
+static int family_make(struct inf_grammar_vocab *v, const struct tokens *t, unsigned family)
+{
+    _cleanup_free_ bool *in_family = NEW(bool, t->n);
+    int r = 0;
+
+    if (!in_family)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < t->n; i++)
+        in_family[i] = token_in_family(&t->tokens[i], family);
+    for (unsigned level = 0; r == 0 && level < N_LEVELS; level++)
+        r = slice_make(&v->slices[family][level], v, t, in_family, LEVELS[level]);
+    return r;
 }
 
 static int vocab_make_tries(struct inf_grammar_vocab *v, const struct tokens *t)
@@ -248,8 +259,7 @@ static int vocab_make_tries(struct inf_grammar_vocab *v, const struct tokens *t)
     }
     r = trie_make(&v->all, list, t->n, v->max_len);
     for (unsigned family = 0; r == 0 && family < N_FAMILIES; family++)
-        for (unsigned level = 0; r == 0 && level < N_LEVELS; level++)
-            r = slice_make(&v->slices[family][level], v, t, family, LEVELS[level]);
+        r = family_make(v, t, family);
     return r;
 }
 

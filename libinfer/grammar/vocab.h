@@ -17,7 +17,7 @@
 
 enum {
     N_FAMILIES = 2, /* sets of characters from which slices are made */
-    N_LEVELS = 4,   /* slices of one family: tokens up to a length */
+    N_LEVELS = 3,   /* slices of one family: tokens up to a length */
     FAMILY_PHASES = UTF8_STATES + 2,
 };
 

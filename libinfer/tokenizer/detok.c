@@ -231,6 +231,18 @@ int inf_detok_flush(struct inf_detok *d, const char **ret_text, size_t *ret_len)
     return r < 0 ? r : give_text(d, ret_text, ret_len);
 }
 
+/* Decodes one piece behind another string, so that no rule for the first piece applies. The result
+ * is in @out, behind one byte. Returns false if the piece has no bytes or memory is short. */
+static bool decode_alone(const struct inf_tokenizer *tok, int32_t id, struct strings *s,
+                         struct strings *scratch, struct str *out)
+{
+    strings_clear(s);
+    str_clear(out);
+    return vocab_at(&tok->vocab, id) && str_putc(&s->buf, '\1') == 0 && strings_end(s) == 0 &&
+           decode_piece(tok, id, s) == 0 && decoder_run(&tok->dec, s, scratch, true, out) == 0 &&
+           out->len >= 1;
+}
+
 size_t inf_tokenizer_token_bytes(const struct inf_tokenizer *tok, int32_t id, unsigned char *buf,
                                  size_t size)
 {
@@ -238,14 +250,28 @@ size_t inf_tokenizer_token_bytes(const struct inf_tokenizer *tok, int32_t id, un
     _cleanup_str_ struct str out = {0};
     size_t n;
 
-    if (!vocab_at(&tok->vocab, id))
-        return 0;
-    /* Put another string before the piece, so that no rule for the first piece applies. */
-    if (str_putc(&s.buf, '\1') < 0 || strings_end(&s) < 0 || decode_piece(tok, id, &s) < 0 ||
-        decoder_run(&tok->dec, &s, &scratch, true, &out) < 0 || out.len < 1)
+    if (!decode_alone(tok, id, &s, &scratch, &out))
         return 0;
     n = out.len - 1;
     if (size > 0)
         memcpy(buf, out.data + 1, MIN(n, size));
     return n;
+}
+
+int tokenizer_all_bytes(const struct inf_tokenizer *tok, struct str *ret_bytes, size_t *ret_ends)
+{
+    _cleanup_(strings_done) struct strings s = {0}, scratch = {0};
+    _cleanup_str_ struct str out = {0}, bytes = {0};
+    int r = 0;
+
+    for (uint32_t id = 0; r == 0 && id < tok->vocab.n; id++) {
+        if (decode_alone(tok, (int32_t)id, &s, &scratch, &out))
+            r = str_append(&bytes, out.data + 1, out.len - 1);
+        ret_ends[id] = bytes.len;
+    }
+    if (r < 0)
+        return r;
+    *ret_bytes = bytes;
+    bytes = (struct str){0};
+    return 0;
 }

@@ -10,6 +10,7 @@
 struct format;
 struct ggml_bin;
 struct gguf;
+struct str;
 
 /* Loads the tokenizer of an opened model. The tokenizer is read from the metadata of a GGUF file
  * (tokenizer.ggml.*), or from the first of these files that a directory contains: tokenizer.json,
@@ -31,5 +32,8 @@ int tokenizer_open_file(const char *path, struct inf_tokenizer **ret_tok, struct
  * NULL. */
 int tokenizer_parse_json(const char *json, size_t len, const char *config, size_t config_len,
                          struct inf_tokenizer **ret_tok, struct inf_err *reterr);
+/* Finds the bytes that each token alone adds to a text, as inf_tokenizer_token_bytes() does:
+ * ret_ends[id] is where those of a token end in @ret_bytes, which the caller frees. -ENOMEM. */
+int tokenizer_all_bytes(const struct inf_tokenizer *tok, struct str *ret_bytes, size_t *ret_ends);
 struct inf_tokenizer *tokenizer_free(struct inf_tokenizer *tok);
 DEFINE_CLEANUP(struct inf_tokenizer *, tokenizer_free);

@@ -254,12 +254,12 @@ def test_tools_reach_the_prompt(http):
     assert chat(http, model="tooled", tools=[])["prompt_eval_count"] == without
 
 
-SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "maximum": 99}},
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0, "maximum": 99}},
           "required": ["n"], "additionalProperties": False}
 
 
 def test_formats(http):
-    options = {"temperature": 0, "num_predict": 60}
+    options = {"temperature": 0, "num_predict": 100}
     text = chat(http, format=SCHEMA, options=options)["message"]["content"]
     assert isinstance(json.loads(text)["n"], int)
     text = generate(http, format=SCHEMA, options=options)["response"]
