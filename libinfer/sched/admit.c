@@ -206,7 +206,7 @@ void sched_admit(struct sched *s)
         if (a == ADMIT_LATER)
             continue;
         sched_dequeue(s, seq);
-        if (a == ADMITTED)
+        if (a == ADMITTED && events_add_progress(&s->events, seq, seq->n_kv) == 0)
             insert_running(s, seq);
         else
             seq_end(seq, INF_FINISH_ERROR, "out of memory");

@@ -408,6 +408,7 @@ bool sched_tick(struct sched *s)
         sched_end_stale(s);
     if (sched_has_device(s)) {
         sched_admit(s);
+        events_flush(&s->events);
         sched_make_room(s);
         if (s->tier)
             sched_fetch(s);

@@ -114,6 +114,19 @@ static int add_record(struct events *e, const struct inf_event *event, const str
     return 0;
 }
 
+int events_add_progress(struct events *e, struct seq *s, uint32_t n_computed)
+{
+    struct inf_event event = base_event(s, INF_EVENT_PROGRESS);
+    const struct output_part part = {.text = ""};
+
+    if (!s->req->want_progress || s->choice > 0 || s->prompt_told ||
+        (s->progress_told && n_computed <= s->n_progress))
+        return 0;
+    s->progress_told = true;
+    s->n_progress = event.n_computed = n_computed;
+    return add_record(e, &event, &part, 0);
+}
+
 int events_add_prompt(struct events *e, const struct seq *s)
 {
     const struct inf_event event = base_event(s, INF_EVENT_PROMPT);

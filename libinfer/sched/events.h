@@ -33,6 +33,8 @@ void events_done(struct events *e);
 
 /* These functions append a record to the stage. The engine thread calls them. They return 0, or
  * -ENOMEM without a change of the stage. */
+/* Adds INF_EVENT_PROGRESS if the request wants it and there is progress. */
+int events_add_progress(struct events *e, struct seq *s, uint32_t n_computed);
 int events_add_prompt(struct events *e, const struct seq *s);
 int events_add_tokens(struct events *e, const struct seq *s, const struct output_part *part);
 int events_add_finish(struct events *e, const struct seq *s, bool last);

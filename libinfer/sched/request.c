@@ -112,6 +112,7 @@ int request_new(const struct inf_request *in, const struct request_limits *limit
     r->show_special = in->show_special;
     r->want_logprobs = in->n_logprobs >= 0;
     r->want_prompt_logprobs = in->prompt_logprobs;
+    r->want_progress = in->progress;
     r->n_top = in->n_logprobs > 0 ? (uint32_t)in->n_logprobs : 0;
     r->n_choices = r->n_live = n_choices;
 

@@ -70,6 +70,8 @@ struct seq {
     struct output output;
     uint64_t token_usec; /* time of the last token; 0: there is none */
     bool prompt_told;    /* INF_EVENT_PROMPT was sent */
+    bool progress_told;  /* a first INF_EVENT_PROGRESS was sent */
+    uint32_t n_progress; /* tokens of the last INF_EVENT_PROGRESS */
 
     enum inf_finish finish; /* valid in the state ENDED */
     uint32_t stop_index;
@@ -97,7 +99,7 @@ struct request {
     uint32_t max_total;  /* limit of the tokens of prompt and output together */
     uint32_t max_tokens; /* as in struct inf_request */
     uint32_t min_tokens;
-    bool ignore_eos, show_special, want_logprobs, want_prompt_logprobs;
+    bool ignore_eos, show_special, want_logprobs, want_prompt_logprobs, want_progress;
     uint32_t n_top;
     uint64_t submit_usec;
     struct sample_params sampling;

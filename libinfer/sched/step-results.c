@@ -150,13 +150,14 @@ static int emit_part(struct sched *s, const struct step_part *part)
     int r;
 
     if (!part->sampled)
-        return 0;
+        return events_add_progress(&s->events, seq, MIN(seq->n_kv, seq->req->n_prompt));
     if (part->status != 0) {
         fail_part(s, part);
         return 0;
     }
     if (!seq->prompt_told) {
-        r = events_add_prompt(&s->events, seq);
+        r = events_add_progress(&s->events, seq, seq->req->n_prompt);
+        r = r < 0 ? r : events_add_prompt(&s->events, seq);
         if (r < 0)
             return r;
         seq->prompt_told = true;

@@ -30,18 +30,20 @@ enum finish {
 
 /* All strings are static. Functions may be NULL where their comment says so. */
 struct chat_api {
-    const char *id_prefix;            /* of the ids of its answers */
-    const char *prompt_field;         /* the field of the prompt, for errors */
-    const char *finishes[N_FINISHES]; /* how the API names the reasons of the end */
-    const char *tool_schema;          /* path of the schema within a tool, for errors; NULL:
-                                         function.parameters */
-    size_t own_size, choice_size;     /* of g->own and of c->own, which are zeroed at first */
-    bool computes_only;               /* no text is generated: `prepare` writes the answer */
+    const char *id_prefix;               /* of the ids of its answers */
+    const char *prompt_field;            /* the field of the prompt, for errors */
+    const char *finishes[N_FINISHES];    /* how the API names the reasons of the end */
+    const char *tool_schema;             /* path of the schema within a tool, for errors; NULL:
+                                            function.parameters */
+    const struct inf_sampling *sampling; /* the API's defaults of sampling, all of them; NULL:
+                                            OpenAI's */
+    size_t own_size, choice_size;        /* of g->own and of c->own, which are zeroed at first */
+    bool computes_only;                  /* no text is generated: `prepare` writes the answer */
 
     /* Reads and checks g->body, an object. May run on a thread beside the loop. */
     int (*read)(struct generation *g, struct problem *problem);
     /* Makes g->prompts, with the loaded model, or writes the answer. Runs on a thread beside the
-     * loop. */
+     * loop. If params.unloads is set, it writes the answer on the loop, without a model. */
     int (*prepare)(struct generation *g, struct problem *problem);
 
     /* The following functions write into g->out: events of a stream, or the answer. -ENOMEM. */
@@ -55,6 +57,9 @@ struct chat_api {
     int (*tokens)(struct generation *g, struct choice *c, const struct inf_event *event);
     /* Streams only: a piece of a choice. */
     int (*piece)(struct generation *g, struct choice *c, const struct piece *piece);
+    /* Streams only, if the request has `return_progress`: a part of c->prompt is computed. May be
+     * NULL. */
+    int (*progress)(struct generation *g, struct choice *c);
     /* A choice ended, for the reason in c->finish, which may be changed. */
     int (*finish)(struct generation *g, struct choice *c);
     /* All choices ended: the last events of a stream, or the whole answer. */
@@ -64,10 +69,16 @@ struct chat_api {
     void (*done)(struct generation *g);
 };
 
-extern const struct chat_api api_openai_chat;        /* api/openai-chat.c */
+extern const struct chat_api api_openai_chat; /* api/openai-chat.c */
+extern const struct chat_api api_llama_chat;
+extern const struct chat_api api_count_tokens;
 extern const struct chat_api api_openai_completions; /* api/openai-completions.c */
 extern const struct chat_api api_anthropic_messages; /* api/anthropic-answer.c */
 extern const struct chat_api api_anthropic_count;
+extern const struct chat_api api_ollama_chat;        /* api/ollama-chat.c */
+extern const struct chat_api api_ollama_generate;    /* api/ollama-generate.c */
+extern const struct chat_api api_llama_completion;   /* api/llama-answer.c */
+extern const struct chat_api api_llama_infill;
 extern const struct chat_api api_tokenize; /* api/tokenize.c */
 extern const struct chat_api api_detokenize;
 extern const struct chat_api api_apply_template;

@@ -30,7 +30,7 @@ static int resident_init(struct resident *resident, const void *key)
     const uint64_t hash = hash_bytes(resident->size ^ (uint64_t)resident->mtime, resident->path,
                                      strlen(resident->path));
 
-    snprintf(own->fingerprint, sizeof(own->fingerprint), "fp_%010llx",
+    snprintf(own->fingerprint, sizeof(own->fingerprint), "b%010llx",
              (unsigned long long)(hash & 0xffffffffffu));
     grammar_cache_init(&own->grammars);
     if (!key || strcmp(key, "any") == 0)
@@ -70,6 +70,7 @@ static int resident_open(struct resident *resident, struct inf_err *reterr)
     if (chat->cache_socket && !engine.no_prefix_cache)
         cache_client_new(chat->cache_socket, resident->name, CACHE_CLIENT_TIMEOUT_USEC, &own->tier);
     engine.tier = own->tier;
+    sampling_of_model(resident->model, &own->sampling);
     return inf_engine_new(&engine, &own->engine, reterr);
 }
 

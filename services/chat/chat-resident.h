@@ -6,15 +6,17 @@
 #include <infer/engine.h>
 
 #include "chat/grammar-cache.h"
+#include "common/models/sampling.h"
 #include "host/residents.h"
 
 struct chat_resident {
     struct resident base;
     char *kv_type;         /* as requested; NULL: the configured type */
-    char fingerprint[24];  /* "fp_…" */
+    char fingerprint[24];  /* "b" and ten digits: llama.cpp's clients expect this letter */
     struct inf_tier *tier; /* tier 2 of the KV cache; freed after the engine; NULL: none */
     struct inf_engine *engine;
     struct grammar_cache grammars;
+    struct inf_sampling sampling; /* what the model's files recommend */
 };
 
 /* The function chat_residents_ops.stats fills this structure. */

@@ -32,6 +32,16 @@ extern const size_t n_chat_routes;
 void chat_list_models(struct model_host *host, struct http_request *request);
 void chat_show_model(struct model_host *host, struct http_request *request);
 
+/* api/ollama-models.c and api/ollama-show.c */
+void ollama_tags(struct model_host *host, struct http_request *request);
+void ollama_ps(struct model_host *host, struct http_request *request);
+void ollama_show(struct model_host *host, struct http_request *request);
+
+/* properties.c, slots.c */
+void chat_properties(struct model_host *host, struct http_request *request);
+void chat_slots(struct model_host *host, struct http_request *request);
+void chat_slot_action(struct model_host *host, struct http_request *request);
+
 /* report.c */
 void chat_health(struct model_host *host, struct http_request *request);
 void chat_metrics(struct model_host *host, struct http_request *request);

@@ -52,15 +52,54 @@ int choice_init(struct choice *c, struct generation *g, uint32_t index, struct p
     return c->own ? 0 : -ENOMEM;
 }
 
+/* Follows the lines of the text. Returns how many of the @len bytes come before a line with less
+ * indentation than the request permits. */
+static size_t choice_follow(struct choice *c, const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] == '\n') {
+            c->has_new_line = true;
+            c->in_line = false;
+            c->n_line_spaces = 0;
+        } else if (!c->in_line && (text[i] == ' ' || text[i] == '\t')) {
+            c->n_line_spaces++;
+        } else if (!c->in_line) {
+            c->in_line = true;
+            if (c->has_new_line && c->n_line_spaces < c->generation->params.n_indent)
+                return i;
+        }
+    }
+    return len;
+}
+
+static bool choice_is_late(const struct choice *c)
+{
+    const uint64_t most = c->generation->params.max_predict_usec;
+
+    return most && c->has_new_line && c->prompt->computed_usec &&
+           c->last_usec - c->prompt->computed_usec > most;
+}
+
+/* Ends the text of a choice, and with it those of the other choices of its prompt. */
+static void choice_cut(struct choice *c)
+{
+    c->is_cut = c->prompt->is_cut = true;
+    inf_engine_cancel(c->generation->resident->engine, c->prompt->engine_id);
+}
+
 int choice_take(struct choice *c, const struct inf_event *event)
 {
-    const struct piece whole = {.kind = PIECE_TEXT, .text = event->text, .len = event->text_len};
+    const struct piece whole = {.kind = PIECE_TEXT,
+                                .text = event->text,
+                                .len = choice_follow(c, event->text, event->text_len)};
     const bool was_thinking = reply_parser_is_thinking(&c->parser);
     int r;
 
+    if (whole.len < event->text_len || choice_is_late(c))
+        choice_cut(c);
     if (reply_is_plain(&c->generation->reply))
         return whole.len ? choice_take_piece(c, &whole) : 0;
-    r = whole.len ? reply_parser_feed(&c->parser, event->text, event->text_len) : 0;
+    r = whole.len ? reply_parser_feed(&c->parser, whole.text, whole.len) : 0;
     if (was_thinking || reply_parser_is_thinking(&c->parser))
         c->n_reasoning += (uint32_t)event->n_tokens;
     return r;
@@ -69,10 +108,14 @@ int choice_take(struct choice *c, const struct inf_event *event)
 int choice_end(struct choice *c)
 {
     const bool is_cut = c->finish == FINISH_LENGTH;
+    const struct piece stop = {
+        .kind = PIECE_TEXT, .text = c->stop_text, .len = c->stop_text ? strlen(c->stop_text) : 0};
     int r = 0;
 
     if (!reply_is_plain(&c->generation->reply))
         r = reply_parser_finish(&c->parser, is_cut);
+    if (r == 0 && stop.len && c->generation->params.shows_stop)
+        r = choice_take_piece(c, &stop);
     if (!is_cut && reply_parser_has_calls(&c->parser))
         c->finish = FINISH_CALLS;
     return r;

@@ -100,13 +100,19 @@ static int put_message(const struct message *m, const char *reasoning, struct st
 
 int conversation_put_messages(const struct conversation *c, const char *reasoning, struct str *out)
 {
+    const size_t n = c->n_messages - (c->continues ? 1 : 0);
     int r = str_putc(out, '[');
 
-    for (size_t i = 0; i < c->n_messages && r == 0; i++) {
+    for (size_t i = 0; i < n && r == 0; i++) {
         r = i ? str_putc(out, ',') : 0;
         r = r < 0 ? r : put_message(&c->messages[i], reasoning, out);
     }
     return r < 0 ? r : str_putc(out, ']');
+}
+
+const json_t *conversation_continued(const struct conversation *c)
+{
+    return c->continues ? c->messages[c->n_messages - 1].text : NULL;
 }
 
 void message_done(struct message *m)

@@ -47,6 +47,7 @@ struct conversation {
     json_t *documents; /* array; NULL: none */
     json_t *variables; /* object: further variables of the template; NULL: none */
     json_t *settings;  /* object: variables that must have an effect on the template; NULL: none */
+    bool continues;    /* the answer continues the last message, which is the assistant's */
     bool adds_no_prompt; /* the text ends after the last message */
 };
 
@@ -63,7 +64,9 @@ int message_add_call(struct message *m, json_t *id, json_t *name, json_t *argume
 void message_done(struct message *m);
 /* Sets a variable that must have an effect. Keeps its own reference to @value. -ENOMEM. */
 int conversation_set(struct conversation *c, const char *name, json_t *value);
-/* Appends the messages as a JSON array in OpenAI's format. @reasoning is the field in which the
- * template expects what the assistant thought. -ENOMEM. */
+/* Appends the messages, without one that the answer continues, as a JSON array in OpenAI's format.
+ * @reasoning is the field in which the template expects what the assistant thought. -ENOMEM. */
 int conversation_put_messages(const struct conversation *c, const char *reasoning, struct str *out);
+/* Returns the text that an answer continues; NULL: none. */
+const json_t *conversation_continued(const struct conversation *c);
 void conversation_done(struct conversation *c);

@@ -17,6 +17,7 @@
 #include "common/http/sse.h"
 #include "common/models/models.h"
 #include "common/wire/fields.h"
+#include "core/clock.h"
 
 static struct generation *generation_of(struct model_request *request)
 {
@@ -127,14 +128,38 @@ static void generation_end(struct generation *g)
     model_request_unref(&g->request);
 }
 
-/* @more: the prompt has more than @n_tokens tokens. */
-static int generation_context_problem(const struct generation *g, size_t n_tokens, bool more,
-                                      struct problem *problem)
+int generation_context_problem(const struct generation *g, size_t n_tokens, bool more,
+                               struct problem *problem)
 {
-    return problem_set(problem, 400, "context_length_exceeded", g->api->prompt_field,
-                       "This model's maximum context length is %u tokens. However, your prompt has "
-                       "%s%zu tokens. Please reduce its length.",
-                       inf_engine_n_ctx(g->resident->engine), more ? "more than " : "", n_tokens);
+    const uint32_t n_ctx = inf_engine_n_ctx(g->resident->engine);
+
+    problem_set(problem, 400, "context_length_exceeded", g->api->prompt_field,
+                "This model's maximum context length is %u tokens. However, your prompt has %s%zu "
+                "tokens, which exceeds the available context size. Please reduce its length.",
+                n_ctx, more ? "more than " : "", n_tokens);
+    problem->n_prompt_tokens = n_tokens;
+    problem->n_ctx = n_ctx;
+    return -EINVAL;
+}
+
+uint32_t generation_max_tokens(const struct generation *g)
+{
+    const struct config *config = g->request.host->config;
+    const uint32_t wanted = g->params.max_tokens ? g->params.max_tokens : config->chat.max_tokens;
+    const uint32_t most = config->chat.most_tokens;
+
+    return most && (!wanted || wanted > most) ? most : wanted;
+}
+
+/* Writes the tokens that end an answer: those of the request and those of the reply format. Returns
+ * their number. */
+static size_t generation_stop_tokens(const struct generation *g, int32_t *stops)
+{
+    const struct params *p = &g->params;
+
+    memcpy(stops, p->stop_tokens, p->n_stop_tokens * sizeof(*stops));
+    memcpy(stops + p->n_stop_tokens, g->tokens.stops, g->tokens.n_stops * sizeof(*stops));
+    return p->n_stop_tokens + g->tokens.n_stops;
 }
 
 static int generation_submit_one(struct generation *g, struct prompt *prompt)
@@ -142,12 +167,12 @@ static int generation_submit_one(struct generation *g, struct prompt *prompt)
     struct inf_err err = {};
     struct problem problem;
     const struct params *p = &g->params;
+    int32_t stops[PARAMS_MAX_STOPS + REPLY_MAX_TOKENS];
+    const size_t n_stops = generation_stop_tokens(g, stops);
     const struct inf_request request = {
         .tokens = prompt->tokens,
         .n_tokens = prompt->n_tokens,
-        .max_tokens = p->score_only   ? 1
-                      : p->max_tokens ? p->max_tokens
-                                      : g->request.host->config->chat.max_tokens,
+        .max_tokens = p->score_only ? 1 : generation_max_tokens(g),
         .n_choices = p->n,
         .sampling = p->sampling,
         .stops = p->stops,
@@ -155,13 +180,16 @@ static int generation_submit_one(struct generation *g, struct prompt *prompt)
         .ignore_eos = p->ignore_eos,
         .grammar = g->grammar,
         .channel = g->channel,
-        .stop_tokens = g->tokens.stops,
-        .n_stop_tokens = g->tokens.n_stops,
+        .min_tokens = p->min_tokens,
+        .stop_tokens = stops,
+        .n_stop_tokens = n_stops,
         .show_special = p->show_special,
         .shown_tokens = g->tokens.shown,
         .n_shown_tokens = g->tokens.n_shown,
         .n_logprobs = p->n_logprobs,
+        .post_logprobs = p->post_logprobs,
         .prompt_logprobs = p->prompt_logprobs,
+        .progress = p->with_progress && p->stream && g->api->progress,
         .no_cache = p->no_cache || tenant_is_alone(g->tenant),
         .cache_tenant = g->tenant,
         .cache_salt = json_string_value(p->cache_salt),
@@ -169,7 +197,10 @@ static int generation_submit_one(struct generation *g, struct prompt *prompt)
         .session = g->session[0] ? g->session : NULL,
         .user = g,
     };
-    const int r = inf_engine_submit(g->resident->engine, &request, &prompt->engine_id, &err);
+    int r;
+
+    prompt->start_usec = clock_usec();
+    r = inf_engine_submit(g->resident->engine, &request, &prompt->engine_id, &err);
 
     if (r == 0) {
         model_request_ref(&g->request);
@@ -227,11 +258,26 @@ static void generation_drop_body(struct generation *g)
     conversation_done(&g->conversation);
 }
 
+/* Keeps the text of the first prompt for the answer. */
+static int generation_keep_text(struct generation *g, struct problem *problem)
+{
+    const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->base.model);
+    struct prompt *p = g->prompts;
+
+    return p && !p->text &&
+                   inf_tokenizer_decode(tok, p->tokens, p->n_tokens, true, &p->text, &p->text_len) <
+                       0
+               ? problem_no_memory(problem)
+               : 0;
+}
+
 static void generation_prepare(struct model_request *request)
 {
     struct generation *g = generation_of(request);
 
     g->status = g->api->prepare(g, &g->problem);
+    if (g->status == 0 && g->params.with_prompt)
+        g->status = generation_keep_text(g, &g->problem);
     generation_drop_body(g);
 }
 
@@ -243,7 +289,7 @@ static void generation_prepared(struct model_request *request)
 
     if (g->status < 0) {
         model_request_refuse(&g->request, &g->problem);
-    } else if (g->api->computes_only) {
+    } else if (g->api->computes_only || !g->n_prompts) {
         g->request.ended = true;
         http_respond(g->request.http, 200, "application/json", g->out.data, g->out.len);
     } else {
@@ -256,6 +302,10 @@ static void generation_ready(struct model_request *request)
     struct generation *g = generation_of(request);
 
     g->resident = chat_resident_of(request->resident);
+    if (g->params.has_keep)
+        model_request_keep(request, g->params.keep_usec);
+    params_resolve(&g->params, &g->manifest, &g->resident->sampling, request->host->config,
+                   g->api->sampling);
     if (params_check_vocab(&g->params, inf_model_info(request->resident->model)->n_vocab,
                            &g->problem) < 0) {
         model_request_refuse(request, &g->problem);
@@ -305,15 +355,30 @@ static void generation_read(struct model_request *request, struct http_text body
     }
 }
 
+/* Answers a request that only unloads its model. */
+static void generation_unload(struct generation *g, const struct models_entry *entry)
+{
+    if (g->request.host->config->max_keep_alive_usec)
+        residents_unload(&g->request.host->residents, entry->name);
+    generation_prepare(&g->request);
+    generation_prepared(&g->request);
+}
+
 static void generation_was_read(struct model_request *request)
 {
     struct generation *g = generation_of(request);
     const struct models_entry *entry;
 
-    if (g->status < 0 || !(entry = generation_find_model(g, &g->problem)))
+    if (g->status < 0 || !(entry = generation_find_model(g, &g->problem))) {
         model_request_refuse(request, &g->problem);
-    else
-        model_request_want(request, entry, g->api->computes_only ? "any" : g->params.kv_type);
+        return;
+    }
+    if (g->params.unloads) {
+        generation_unload(g, entry);
+        return;
+    }
+    g->manifest = entry->sampling;
+    model_request_want(request, entry, g->api->computes_only ? "any" : g->params.kv_type);
 }
 
 void generation_new(struct model_host *host, const void *api, struct http_request *http)
@@ -349,9 +414,12 @@ void generation_new(struct model_host *host, const void *api, struct http_reques
 
 static void generation_finish(struct generation *g, struct choice *c, const struct inf_event *event)
 {
+    const enum inf_finish finish = event->finish == INF_FINISH_CANCELLED && c->prompt->is_cut
+                                       ? INF_FINISH_LENGTH
+                                       : event->finish;
     int r;
 
-    switch (event->finish) {
+    switch (finish) {
     case INF_FINISH_STOP:
         c->finish = FINISH_STOP;
         g->chat->stats.n_finished_stop++;
@@ -404,11 +472,39 @@ static int generation_write(struct generation *g, struct choice *c, const struct
 {
     int r = 0;
 
-    if (event->kind == INF_EVENT_TOKENS && g->params.score_only)
+    if (c->is_cut || (event->kind == INF_EVENT_TOKENS && g->params.score_only))
         return 0;
     if (g->api->tokens)
         r = g->api->tokens(g, c, event);
     return r < 0 || event->kind != INF_EVENT_TOKENS ? r : choice_take(c, event);
+}
+
+/* Notes when the tokens of an event came. */
+static void generation_time(struct prompt *prompt, struct choice *c, const struct inf_event *event)
+{
+    const uint64_t now = clock_usec();
+
+    if (!prompt->computed_usec) {
+        prompt->computed_usec = prompt->progress_usec = now;
+        prompt->n_processed = prompt->n_tokens - prompt->n_cached;
+    }
+    if (event->kind == INF_EVENT_TOKENS) {
+        c->last_usec = now;
+        c->n_generated = event->n_generated;
+    }
+}
+
+/* The first progress of a prompt tells when its computation begins. */
+static void generation_progress(struct generation *g, struct choice *c,
+                                const struct inf_event *event)
+{
+    struct prompt *prompt = c->prompt;
+
+    if (!prompt->progress_usec)
+        prompt->start_usec = clock_usec();
+    prompt->progress_usec = clock_usec();
+    prompt->n_processed = event->n_computed - MIN(event->n_cached, event->n_computed);
+    generation_send(g, g->api->progress(g, c));
 }
 
 void generation_on_event(struct generation *g, const struct inf_event *event)
@@ -425,10 +521,13 @@ void generation_on_event(struct generation *g, const struct inf_event *event)
     }
     if (model_request_is_wanted(&g->request)) {
         c = &g->choices[(size_t)(prompt - g->prompts) * g->params.n + event->choice];
-        if (event->kind == INF_EVENT_FINISH) {
+        if (event->kind == INF_EVENT_PROGRESS) {
+            generation_progress(g, c, event);
+        } else if (event->kind == INF_EVENT_FINISH) {
             generation_finish(g, c, event);
         } else {
             generation_first_token(g);
+            generation_time(prompt, c, event);
             generation_send(g, generation_write(g, c, event));
         }
     }
@@ -452,9 +551,15 @@ int generation_add_tokens(struct generation *g, int32_t *tokens, size_t n_tokens
 {
     struct prompt *prompts = realloc(g->prompts, (g->n_prompts + 1) * sizeof(*prompts));
 
+    const size_t most = g->params.truncate_prompt;
+
     if (!prompts) {
         free(tokens);
         return problem_no_memory(problem);
+    }
+    if (most && n_tokens > most) {
+        memmove(tokens, tokens + (n_tokens - most), most * sizeof(*tokens));
+        n_tokens = most;
     }
     g->prompts = prompts;
     g->prompts[g->n_prompts] = (struct prompt){.tokens = tokens, .n_tokens = n_tokens};

@@ -33,6 +33,10 @@ struct prompt {
     size_t text_len;
     uint64_t engine_id; /* 0: not submitted, or finished */
     uint32_t n_cached;
+    /* Monotonic times; 0: not yet. The prompt began, its last progress, it was computed. */
+    uint64_t start_usec, progress_usec, computed_usec;
+    uint64_t n_processed; /* tokens that are computed so far, without n_cached */
+    bool is_cut;          /* the service itself ended the text, which counts as a limit of length */
 };
 
 /* A call of a tool in an answer that is not streamed. */
@@ -50,7 +54,12 @@ struct choice {
     struct made_call *calls;
     size_t n_calls, calls_cap;
     struct reply_parser parser;
-    uint32_t n_generated, n_reasoning; /* tokens; n_generated is set when the choice ends */
+    uint32_t n_generated, n_reasoning; /* tokens; so far */
+    uint64_t last_usec;                /* when the last token came */
+    bool has_new_line;                 /* the text has a line break */
+    bool is_cut;                       /* further text is dropped */
+    uint32_t n_line_spaces;            /* white space at the beginning of the last line, so far */
+    bool in_line;                      /* the last line has more than white space */
     enum finish finish;
     const char *stop_text; /* FINISH_STOP_TEXT: the stop string; belongs to g->params */
     void *own;             /* [api->choice_size] what only this API needs */
@@ -75,6 +84,7 @@ struct generation {
     int status; /* result of `read` or `prepare`; negative: `problem` has the error */
     struct problem problem;
 
+    struct inf_sampling manifest; /* defaults of sampling in the model's manifest */
     struct chat_resident *resident;
     struct prompt *prompts;
     size_t n_prompts;
@@ -92,12 +102,19 @@ void generation_on_event(struct generation *g, const struct inf_event *event);
 #define GENERATION_MAX_COUNTED ((size_t)1 << 17)
 /* Returns how many tokens a prompt may have. */
 size_t generation_max_prompt(const struct generation *g);
+/* Fills in the problem that a prompt has @n_tokens tokens, or with @more even more of them, and
+ * does not fit into the context. */
+int generation_context_problem(const struct generation *g, size_t n_tokens, bool more,
+                               struct problem *problem);
 /* Encodes one prompt and appends it to g->prompts; for `prepare`. */
 int generation_add_prompt(struct generation *g, const char *text, size_t len, unsigned flags,
                           struct problem *problem);
 /* Appends a prompt of @tokens to g->prompts. Takes over @tokens, also if it fails. */
 int generation_add_tokens(struct generation *g, int32_t *tokens, size_t n_tokens,
                           struct problem *problem);
+
+/* Returns the limit of tokens of a choice; 0: the context is the limit. */
+uint32_t generation_max_tokens(const struct generation *g);
 
 /* Numbers of tokens, summed over the prompts and choices of a request. */
 struct usage {

@@ -8,6 +8,7 @@
 #include "chat/chat.h"
 #include "common/http/api-error.h"
 #include "common/http/http.h"
+#include "common/http/query.h"
 #include "common/models/models.h"
 #include "common/wire/json.h"
 
@@ -107,26 +108,6 @@ void chat_list_models(struct model_host *host, struct http_request *request)
     listing_answer(request, r < 0 ? r : str_putc(&out, '}'), &out);
 }
 
-/* Decodes percent-encoding in place. */
-static void decode_percent(char *s)
-{
-    char *out = s;
-
-    for (; *s; s++) {
-        char hex[3] = {s[0] == '%' ? s[1] : 0, s[0] == '%' && s[1] ? s[2] : 0};
-        char *end;
-        const long c = strtol(hex, &end, 16);
-
-        if (hex[0] && hex[1] && !*end && c > 0) {
-            *out++ = (char)c;
-            s += 2;
-        } else {
-            *out++ = *s;
-        }
-    }
-    *out = '\0';
-}
-
 void chat_show_model(struct model_host *host, struct http_request *request)
 {
     static const char prefix[] = "/v1/models/";
@@ -140,7 +121,7 @@ void chat_show_model(struct model_host *host, struct http_request *request)
     struct problem problem;
 
     if (name)
-        decode_percent(name);
+        query_decode(name);
     models = model_host_look(host, name);
     if (!models || !name) {
         listing_unreadable(request);

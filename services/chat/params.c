@@ -4,12 +4,48 @@
 
 #include <stdlib.h>
 
+#include "common/config/config.h"
+
 void params_init(struct params *p)
 {
-    *p = (struct params){.sampling = {.temperature = 1.0f, .top_p = 1.0f},
-                         .n = 1,
-                         .n_logprobs = -1,
-                         .reasoning = {.enabled = -1, .budget = -1}};
+    *p = (struct params){.n = 1, .n_logprobs = -1, .reasoning = {.enabled = -1, .budget = -1}};
+    sampling_clear(&p->sampling);
+}
+
+/* The defaults are llama.cpp's. */
+static void params_set_breakers(struct params *p)
+{
+    static const struct inf_breaker defaults[] = {{"\n", 1}, {":", 1}, {"\"", 1}, {"*", 1}};
+    json_t *text;
+    size_t i;
+
+    json_array_foreach(p->breaker_texts, i, text)
+    {
+        p->breakers[i] = (struct inf_breaker){json_string_value(text), json_string_length(text)};
+    }
+    p->sampling.dry_breakers = p->breaker_texts ? p->breakers : defaults;
+    p->sampling.n_dry_breakers =
+        p->breaker_texts ? json_array_size(p->breaker_texts) : ARRAY_SIZE(defaults);
+}
+
+void params_resolve(struct params *p, const struct inf_sampling *manifest,
+                    const struct inf_sampling *model, const struct config *config,
+                    const struct inf_sampling *api)
+{
+    struct inf_sampling *s = &p->sampling;
+
+    for (unsigned i = 0; i < N_SAMPLING_KEYS; i++)
+        p->sources[i] = SAMPLING_OF_REQUEST;
+    if (!s->has_seed && config->seed != UINT32_MAX) {
+        s->has_seed = true;
+        s->seed = config->seed;
+    }
+    s->order = p->has_order ? p->order : NULL;
+    params_set_breakers(p);
+    sampling_fill(s, manifest, SAMPLING_OF_MANIFEST, p->sources);
+    sampling_fill(s, model, SAMPLING_OF_MODEL, p->sources);
+    sampling_fill(s, &config->sampling, SAMPLING_OF_CONFIG, p->sources);
+    sampling_fill(s, api ? api : &sampling_openai, SAMPLING_OF_API, p->sources);
 }
 
 bool params_add_stop(struct params *p, json_t *text)
@@ -23,6 +59,12 @@ bool params_add_stop(struct params *p, json_t *text)
 
 int params_check_vocab(const struct params *p, uint32_t n_vocab, struct problem *problem)
 {
+    for (size_t i = 0; i < p->n_stop_tokens; i++)
+        if ((uint32_t)p->stop_tokens[i] >= n_vocab)
+            return problem_set(problem, 400, "invalid_value", "stop_token_ids",
+                               "Invalid value in 'stop_token_ids': %d is not a token id of this "
+                               "model (0 to %u).",
+                               p->stop_tokens[i], n_vocab - 1);
     for (size_t i = 0; i < p->sampling.n_logit_bias; i++)
         if ((uint32_t)p->bias[i].token >= n_vocab)
             return problem_set(problem, 400, "invalid_value", "logit_bias",
@@ -41,11 +83,13 @@ void params_done(struct params *p)
     json_decref(p->tools.allowed);
     json_decref(p->constraint.value);
     json_decref(p->reasoning.effort);
+    json_decref(p->bias_texts);
+    json_decref(p->breaker_texts);
     free(p->bias);
     p->tools = (struct tool_rules){0};
     p->constraint = (struct constraint){0};
     p->reasoning = (struct reasoning_rules){0};
     p->n_stops = 0;
-    p->cache_salt = NULL;
+    p->cache_salt = p->bias_texts = p->breaker_texts = NULL;
     p->bias = NULL;
 }

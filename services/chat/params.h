@@ -10,6 +10,7 @@
 #include <jansson.h>
 
 #include "common/http/problem.h"
+#include "common/models/sampling.h"
 
 #define PARAMS_MAX_STOPS   16
 #define PARAMS_MAX_CHOICES 128
@@ -58,8 +59,11 @@ struct reasoning_rules {
 };
 
 struct params {
-    const char *model;            /* borrowed from the body; NULL: the default */
-    struct inf_sampling sampling; /* logit_bias points to bias */
+    const char *model; /* borrowed from the body; NULL: the default */
+    /* logit_bias points to bias. Until params_resolve(), parameters that the request does not give
+     * are "not set" (common/models/sampling.h). */
+    struct inf_sampling sampling;
+    enum sampling_source sources[N_SAMPLING_KEYS];
     struct inf_logit_bias *bias;
     struct inf_stop stops[PARAMS_MAX_STOPS]; /* point into stop_texts */
     json_t *stop_texts[PARAMS_MAX_STOPS];
@@ -70,17 +74,43 @@ struct params {
     bool prompt_logprobs,
         score_only; /* score_only: the prompt is computed, and nothing is written */
     bool stream, include_usage, ignore_eos, show_special, no_cache;
+    bool with_timings, with_progress, /* extras of llama-server in streams */
+        with_prompt;                  /* the answer tells the prompt (`verbose`) */
+    bool shows_stop;                  /* the text includes the stop string that ended it */
+    uint32_t min_tokens;
+    int32_t stop_tokens[PARAMS_MAX_STOPS];
+    size_t n_stop_tokens;
+    uint32_t truncate_prompt;  /* prompts lose their beginning if they have more tokens; 0: never */
+    uint32_t n_indent;         /* the text ends before a line with less indentation; 0: off */
+    uint64_t max_predict_usec; /* time from the first token after which the text ends, once it has
+                                  a line break; 0: no limit */
+    bool post_logprobs;        /* as in struct inf_request */
+    bool has_order;            /* `order` is used */
+    uint8_t order[INF_N_STAGES];                   /* [sampling.n_order] enum inf_stage */
+    struct inf_breaker breakers[PARAMS_MAX_STOPS]; /* point into breaker_texts */
+    json_t *breaker_texts;                         /* array of strings; NULL: the defaults */
+    json_t *bias_texts;      /* array of [text, bias], whose tokens get the bias; NULL: none */
     struct tool_rules tools; /* the tools themselves belong to the conversation */
     struct constraint constraint;
     struct reasoning_rules reasoning;
-    json_t *cache_salt;  /* string; NULL: none */
-    const char *kv_type; /* type of the KV cache; borrowed from the body; NULL: chat.kv_type */
+    bool has_keep, unloads; /* unloads: the model is only to leave the memory, nothing is written */
+    uint64_t keep_usec;     /* has_keep: how long the model stays after its last use; UINT64_MAX:
+                               without end */
+    json_t *cache_salt;     /* string; NULL: none */
+    const char *kv_type;    /* type of the KV cache; borrowed from the body; NULL: chat.kv_type */
 };
 
 /* Sets the defaults. */
 void params_init(struct params *params);
+struct config;
+
+/* Sets the sampling parameters that the request does not give: from the manifest, the model and the
+ * configuration, in this order, and else to the API's defaults. @api NULL: OpenAI's. */
+void params_resolve(struct params *params, const struct inf_sampling *manifest,
+                    const struct inf_sampling *model, const struct config *config,
+                    const struct inf_sampling *api);
 /* Adds a stop string, and keeps a reference to @text. False: there is no room, or it is empty. */
 bool params_add_stop(struct params *params, json_t *text);
-/* Checks that the token ids in logit_bias are in the model's vocabulary. */
+/* Checks that the token ids in logit_bias and stop_tokens are in the model's vocabulary. */
 int params_check_vocab(const struct params *params, uint32_t n_vocab, struct problem *problem);
 void params_done(struct params *params);

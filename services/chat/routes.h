@@ -19,6 +19,23 @@
           .endpoint = &api_anthropic_count)                                                        \
     ROUTE(GET, "/v1/models", INFER, EXACT, openai, .answer = chat_list_models)                     \
     ROUTE(GET, "/v1/models/", INFER, PREFIX, openai, .answer = chat_show_model)                    \
+    ROUTE(POST, "/v1/chat/completions/input_tokens", INFER, EXACT, openai,                         \
+          .endpoint = &api_count_tokens)                                                           \
+    ROUTE(POST, "/chat/completions/input_tokens", INFER, EXACT, llama,                             \
+          .endpoint = &api_count_tokens)                                                           \
+    ROUTE(POST, "/chat/completions", INFER, EXACT, llama, .endpoint = &api_llama_chat)             \
+    ROUTE(POST, "/completion", INFER, EXACT, llama, .endpoint = &api_llama_completion)             \
+    ROUTE(POST, "/completions", INFER, EXACT, llama, .endpoint = &api_llama_completion)            \
+    ROUTE(POST, "/infill", INFER, EXACT, llama, .endpoint = &api_llama_infill)                     \
+    ROUTE(GET, "/models", INFER, EXACT, llama, .answer = chat_list_models)                         \
+    ROUTE(GET, "/props", INFER, EXACT, llama, .answer = chat_properties)                           \
+    ROUTE(GET, "/slots", INFER, EXACT, llama, .answer = chat_slots)                                \
+    ROUTE(POST, "/slots/", INFER, PREFIX, llama, .answer = chat_slot_action)                       \
     ROUTE(POST, "/tokenize", INFER, EXACT, openai, .endpoint = &api_tokenize)                      \
     ROUTE(POST, "/detokenize", INFER, EXACT, openai, .endpoint = &api_detokenize)                  \
-    ROUTE(POST, "/apply-template", INFER, EXACT, openai, .endpoint = &api_apply_template)
+    ROUTE(POST, "/apply-template", INFER, EXACT, openai, .endpoint = &api_apply_template)          \
+    ROUTE(POST, "/api/chat", INFER, EXACT, ollama, .endpoint = &api_ollama_chat)                   \
+    ROUTE(POST, "/api/generate", INFER, EXACT, ollama, .endpoint = &api_ollama_generate)           \
+    ROUTE(GET, "/api/tags", INFER, EXACT, ollama, .answer = ollama_tags)                           \
+    ROUTE(GET, "/api/ps", INFER, EXACT, ollama, .answer = ollama_ps)                               \
+    ROUTE(POST, "/api/show", INFER, EXACT, ollama, .answer = ollama_show)

@@ -109,7 +109,7 @@ static int template_run(struct generation *g, const struct inf_chat_template *tm
         .bos_token = bos,
         .eos_token = eos,
         .pad_token = pad,
-        .add_generation_prompt = !c->adds_no_prompt,
+        .add_generation_prompt = c->continues || !c->adds_no_prompt,
         .limits.max_usec = g->request.host->config->chat.template_timeout_usec,
     };
     struct inf_err err = {};
@@ -126,6 +126,23 @@ static int template_run(struct generation *g, const struct inf_chat_template *tm
         return problem_set(
             problem, 400, r == -E2BIG || r == -ETIME ? "template_limit" : "template_error",
             g->api->prompt_field, "The model's chat template refused the messages: %s.", err.text);
+    return 0;
+}
+
+/* Appends the text that the answer continues. */
+static int template_continue(const struct conversation *c, char **text, size_t *len,
+                             struct problem *problem)
+{
+    const json_t *more = conversation_continued(c);
+    const size_t n = json_string_length(more);
+    char *longer = more ? realloc(*text, *len + n + 1) : *text;
+
+    if (!longer)
+        return problem_no_memory(problem);
+    if (more)
+        memcpy(longer + *len, json_string_value(more), n + 1);
+    *text = longer;
+    *len += n;
     return 0;
 }
 
@@ -155,7 +172,8 @@ int template_render(struct generation *g, char **ret_text, size_t *ret_len, stru
     if (r == 0 && short_ids_needed(source) && short_ids_set(&g->conversation) < 0)
         r = problem_no_memory(problem);
     r = r < 0 ? r : template_variables(&g->conversation, source, &variables, problem);
-    return r < 0 ? r : template_run(g, tmpl, variables, ret_text, ret_len, problem);
+    r = r < 0 ? r : template_run(g, tmpl, variables, ret_text, ret_len, problem);
+    return r < 0 ? r : template_continue(&g->conversation, ret_text, ret_len, problem);
 }
 
 /* Says how the answers to the prompt @text are read and constrained. */

@@ -15,6 +15,7 @@
 #include "common/http/http.h"
 #include "common/models/models.h"
 #include "common/wire/fields.h"
+#include "core/clock.h"
 #include "embed/embed.h"
 
 /* Answers with more floats are written by a preparer thread. */
@@ -194,10 +195,14 @@ static void call_prepared(struct model_request *request)
 {
     struct call *c = call_of(request);
 
-    if (c->status < 0)
+    if (c->status < 0) {
         model_request_refuse(&c->request, &c->problem);
-    else
+    } else if (c->n_texts == 0) {
+        c->status = c->endpoint->answer(c);
+        call_answered(&c->request);
+    } else {
         call_submit(c);
+    }
 }
 
 static int check_dimensions(const struct call *c, struct problem *problem)
@@ -224,6 +229,9 @@ static void call_ready(struct model_request *request)
     struct call *c = call_of(request);
 
     c->resident = embed_resident_of(request->resident);
+    c->ready_usec = clock_usec();
+    if (c->has_keep)
+        model_request_keep(request, c->keep_usec);
     if (check_dimensions(c, &c->problem) < 0 || adapter_find_task(c, &c->problem) < 0)
         model_request_refuse(request, &c->problem);
     else
@@ -305,7 +313,7 @@ static void call_was_read(struct model_request *request)
     struct call *c = call_of(request);
     const struct models_entry *entry;
 
-    if (c->tei)
+    if (c->tei && http_request_errors(request->http) != &errors_ollama)
         http_request_set_errors(request->http, &errors_tei);
     if (c->status < 0 || !(entry = find_model(c, &c->problem))) {
         model_request_refuse(request, &c->problem);

@@ -36,7 +36,7 @@ struct endpoint {
     int (*read)(struct call *c, struct problem *problem);
     /* Makes c->texts with the tokenizer of the loaded model. */
     int (*prepare)(struct call *c, struct problem *problem);
-    /* Writes c->result to c->out. -ENOMEM. */
+    /* Writes c->result to c->out; NULL: the request had no texts. -ENOMEM. */
     int (*answer)(struct call *c);
 };
 
@@ -55,10 +55,13 @@ struct call {
     /* Fields that only some endpoints use. */
     bool base64, raw_scores, with_texts, is_matrix;
     uint32_t top_n; /* 0: all */
+    bool has_keep;
+    uint64_t keep_usec; /* has_keep: how long the model stays after its last use */
 
     bool may_be_shortened; /* a manifest says that vectors of the model may be shortened */
     struct embed_resident *resident;
-    int status; /* result of the last stage; negative: `problem` has the error */
+    uint64_t ready_usec; /* when the model was loaded */
+    int status;          /* result of the last stage; negative: `problem` has the error */
     struct problem problem;
     uint32_t i_task; /* index of params.task among the tasks of the model */
     struct inf_embed_text *texts;
@@ -104,7 +107,9 @@ int call_put_usage(struct call *c);
 
 extern const struct endpoint endpoint_embeddings; /* embeddings.c */
 extern const struct endpoint endpoint_embed;
-extern const struct endpoint endpoint_embed_all;     /* token-vectors.c */
-extern const struct endpoint endpoint_rerank;        /* rerank.c */
+extern const struct endpoint endpoint_embed_all;    /* token-vectors.c */
+extern const struct endpoint endpoint_rerank;       /* rerank.c */
+extern const struct endpoint endpoint_ollama_embed; /* ollama-embed.c */
+extern const struct endpoint endpoint_ollama_embeddings;
 extern const struct endpoint endpoint_v1_similarity; /* similarity.c */
 extern const struct endpoint endpoint_similarity;

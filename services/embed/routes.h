@@ -18,4 +18,7 @@
     ROUTE(POST, "/embed", INFER, EXACT, tei, .endpoint = &endpoint_embed)                          \
     ROUTE(POST, "/embed_all", INFER, EXACT, tei, .endpoint = &endpoint_embed_all)                  \
     ROUTE(POST, "/rerank", INFER, EXACT, openai, .endpoint = &endpoint_rerank)                     \
-    ROUTE(POST, "/similarity", INFER, EXACT, tei, .endpoint = &endpoint_similarity)
+    ROUTE(POST, "/similarity", INFER, EXACT, tei, .endpoint = &endpoint_similarity)                \
+    ROUTE(POST, "/api/embed", INFER, EXACT, ollama, .endpoint = &endpoint_ollama_embed)            \
+    ROUTE(POST, "/api/embeddings", INFER, EXACT, ollama, .endpoint = &endpoint_ollama_embeddings)  \
+    ROUTE(POST, "/api/rerank", INFER, EXACT, ollama, .endpoint = &endpoint_rerank)

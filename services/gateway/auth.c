@@ -49,8 +49,8 @@ static bool auth_equal(struct http_text given, const char *key)
 
 static bool auth_asks_key(const struct config *config, enum http_door door)
 {
-    return door == HTTP_DOOR_TCP ? config->gateway.tcp_access == CONFIG_TCP_KEY
-                                 : config->gateway.unix_access == CONFIG_UNIX_KEY;
+    return door == HTTP_DOOR_UNIX ? config->gateway.unix_access == CONFIG_UNIX_KEY
+                                  : config->gateway.tcp_access == CONFIG_TCP_KEY;
 }
 
 void gw_auth_init(struct gateway *gateway)
@@ -111,7 +111,7 @@ static void auth_take_peer(const struct gateway *gateway, const struct http_requ
 {
     uid_t uid;
 
-    if (http_request_door(request) == HTTP_DOOR_TCP) {
+    if (http_request_door(request) != HTTP_DOOR_UNIX) {
         snprintf(access->tenant, TENANT_SIZE, "tcp");
     } else if (auth_peer(gateway, request, &uid)) {
         snprintf(access->tenant, TENANT_SIZE, "uid %u", (unsigned)uid);
@@ -136,7 +136,7 @@ enum gw_auth gw_auth_check(const struct gateway *gateway, const struct http_requ
     }
     if (!access.by_key && auth_asks_key(config, door))
         return config->gateway.api_keys.n + gateway->keys->n ? GW_AUTH_WRONG : GW_AUTH_NO_KEYS;
-    if (!access.by_key && door == HTTP_DOOR_TCP && gw_cors_is_foreign(config, request))
+    if (!access.by_key && door != HTTP_DOOR_UNIX && gw_cors_is_foreign(config, request))
         return GW_AUTH_FOREIGN;
     if (!access.by_key)
         access.rights = RIGHT_INFER;

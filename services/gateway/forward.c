@@ -100,8 +100,11 @@ static void forward_body(void *user, const char *data, size_t len)
 
 static void forward_break(struct gw_request *r)
 {
-    static const struct api_error error = {502, "service_failed", NULL,
-                                           "The service ended in the middle of its answer."};
+    static const struct api_error error = {
+        .status = 502,
+        .code = "service_failed",
+        .message = "The service ended in the middle of its answer.",
+    };
 
     r->note = "answer broken off";
     if (stream_watch_takes_error(&r->watch))

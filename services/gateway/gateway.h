@@ -147,3 +147,9 @@ void gw_health(struct gw_request *r);
  * activity. */
 bool gw_health_is_deep(const struct gw_request *r);
 void gw_metrics(struct gw_request *r);
+
+/* ollama.c: Ollama's API, as far as it needs no service. */
+void gw_ollama_greet(struct gw_request *r);
+void gw_ollama_version(struct gw_request *r);
+/* Refuses a request that would change the installed models. */
+void gw_ollama_refuse(struct gw_request *r);

@@ -20,6 +20,8 @@
 enum {
     METHOD_GET = 1,
     METHOD_POST = 2,
+    METHOD_OTHER = 4,
+    METHOD_ANY = METHOD_GET | METHOD_POST | METHOD_OTHER,
 };
 
 struct gw_route {
@@ -27,6 +29,7 @@ struct gw_route {
     unsigned methods;
     unsigned right;                       /* enum right; 0: none, so no key is needed */
     bool is_prefix;                       /* a longer path is required */
+    bool only_ollama;                     /* the path exists only at Ollama's port */
     const struct error_shape *errors;     /* NULL: OpenAI's */
     void (*handle)(struct gw_request *r); /* NULL: forwarded to the service */
 };
@@ -41,6 +44,17 @@ static const struct gw_route own_routes[] = {
     {"/", METHOD_GET, 0, .handle = route_greet},
     {"/health", METHOD_GET, 0, .handle = gw_health},
     {"/metrics", METHOD_GET, RIGHT_OBSERVE, .handle = gw_metrics},
+    {"/", METHOD_GET, 0, .only_ollama = true, .errors = &errors_ollama, .handle = gw_ollama_greet},
+    {"/api/version", METHOD_GET, RIGHT_INFER, .errors = &errors_ollama,
+     .handle = gw_ollama_version},
+    /* What changes the models. */
+    {"/api/pull", METHOD_ANY, RIGHT_INFER, .errors = &errors_ollama, .handle = gw_ollama_refuse},
+    {"/api/push", METHOD_ANY, RIGHT_INFER, .errors = &errors_ollama, .handle = gw_ollama_refuse},
+    {"/api/create", METHOD_ANY, RIGHT_INFER, .errors = &errors_ollama, .handle = gw_ollama_refuse},
+    {"/api/copy", METHOD_ANY, RIGHT_INFER, .errors = &errors_ollama, .handle = gw_ollama_refuse},
+    {"/api/delete", METHOD_ANY, RIGHT_INFER, .errors = &errors_ollama, .handle = gw_ollama_refuse},
+    {"/api/blobs/", METHOD_ANY, RIGHT_INFER, .is_prefix = true, .errors = &errors_ollama,
+     .handle = gw_ollama_refuse},
 };
 
 #define ROUTE_ROW(method, path, right, match, api, handler)                                        \
@@ -98,7 +112,7 @@ static unsigned route_method(struct http_text method)
         return METHOD_POST;
     if (http_text_is(method, "GET") || http_text_is(method, "HEAD"))
         return METHOD_GET;
-    return 0;
+    return METHOD_OTHER;
 }
 
 static void request_done(void *user)
@@ -141,7 +155,7 @@ static void request_wrong_method(struct gw_request *r, unsigned methods)
 
 static void request_refuse(struct gw_request *r, enum gw_auth auth)
 {
-    const bool tcp = http_request_door(r->http) == HTTP_DOOR_TCP;
+    const bool tcp = http_request_door(r->http) != HTTP_DOOR_UNIX;
 
     r->gateway->n_unauthorized++;
     if (auth == GW_AUTH_FOREIGN) {
@@ -198,8 +212,11 @@ static void request_check(struct gw_request *r)
     const struct http_text method = http_request_method(r->http);
     const struct http_text path = http_request_path(r->http);
     const struct gw_route *route = route_find(path, &r->target);
-    const unsigned right = route ? route_right(route, r) : 0;
+    unsigned right;
 
+    if (route && route->only_ollama && http_request_door(r->http) != HTTP_DOOR_OLLAMA)
+        route = NULL;
+    right = route ? route_right(route, r) : 0;
     if (route)
         http_request_set_errors(r->http, route->errors);
     /* The name of the header in Anthropic's API. */

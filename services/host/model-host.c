@@ -177,6 +177,13 @@ static bool host_busy(void *data)
     return host->n_requests > 0 || host->residents.loading;
 }
 
+static uint64_t host_stays(void *data)
+{
+    const struct model_host *host = data;
+
+    return residents_kept_usec(&host->residents);
+}
+
 static void host_expired(void *data)
 {
     struct model_host *host = data;
@@ -213,6 +220,7 @@ static int host_open(struct model_host *host, const struct options *options, str
             .drain_timeout_usec = options->drain_timeout_usec,
             .ready_status = params->ready_status,
             .busy = host_busy,
+            .stays = host_stays,
             .expired = host_expired,
             .status = params->status,
             .data = host,

@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "common/config/config.h"
 #include "common/http/access-line.h"
 #include "common/http/api-error.h"
 #include "common/http/http.h"
@@ -106,9 +107,10 @@ void model_request_refuse(struct model_request *request, const struct problem *p
     model_request_ref(request);
     if (request->streaming)
         api_error_break(request->http,
-                        &(struct api_error){problem->status, problem->code,
-                                            problem->param[0] ? problem->param : NULL,
-                                            problem->message});
+                        &(struct api_error){.status = problem->status,
+                                            .code = problem->code,
+                                            .param = problem->param[0] ? problem->param : NULL,
+                                            .message = problem->message});
     else
         problem_send(problem, request->http);
     model_request_unref(request);
@@ -222,7 +224,16 @@ void model_request_work(struct model_request *request, enum resident_lane lane,
 {
     request->work = work;
     request->then = then;
-    request_queue(request, &request->resident->lanes[lane]);
+    request_queue(request,
+                  request->resident ? &request->resident->lanes[lane] : &request->host->reading);
+}
+
+void model_request_keep(struct model_request *request, uint64_t keep_usec)
+{
+    const uint64_t max = request->host->config->max_keep_alive_usec;
+
+    if (max)
+        request->resident->keep_usec = MIN(keep_usec, max);
 }
 
 static void request_read_copy(struct model_request *request)

@@ -215,6 +215,7 @@ static struct resident *resident_new(struct residents *pool, const struct models
     resident->path = strdup(entry->path);
     resident->size = entry->size;
     resident->mtime = entry->mtime;
+    resident->keep_usec = RESIDENT_KEEP_USUAL;
     resident->job = (struct job){.run = resident_open, .done = resident_opened};
     if (!resident->name || !resident->path ||
         (pool->ops->init && pool->ops->init(resident, key) < 0))
@@ -246,6 +247,49 @@ static bool residents_evict(struct residents *pool, struct resident *heir)
     return true;
 }
 
+/* Returns how long the resident still stays because a request set its keep_usec; UINT64_MAX: no
+ * request did, or it has users. */
+static uint64_t resident_stays(const struct resident *resident, uint64_t now)
+{
+    const uint64_t unused = now - resident->used_usec;
+
+    if (resident->state != RESIDENT_READY || resident->n_users ||
+        resident->keep_usec == RESIDENT_KEEP_USUAL)
+        return UINT64_MAX;
+    return resident->keep_usec > unused ? resident->keep_usec - unused : 0;
+}
+
+/* Frees the residents whose keep_usec is over, and sets the timer for the next one. */
+static void residents_expire(struct residents *pool)
+{
+    const uint64_t now = clock_usec();
+    uint64_t next = UINT64_MAX;
+    struct resident *after;
+
+    for (struct resident *r = pool->first; r; r = after) {
+        const uint64_t stays = resident_stays(r, now);
+
+        after = r->next;
+        next = stays ? MIN(next, stays) : next;
+        if (stays)
+            continue;
+        log_info("unloading %s", r->name);
+        resident_unlink(r);
+        resident_free(r);
+    }
+    if (next == UINT64_MAX)
+        loop_timer_stop(pool->loop, &pool->expiry);
+    else
+        loop_timer_set(pool->loop, &pool->expiry, next);
+}
+
+static void residents_on_expiry(struct loop_timer *timer)
+{
+    struct residents *pool = timer->data;
+
+    loop_task_queue(pool->loop, &pool->schedule);
+}
+
 static void residents_schedule(struct loop_task *task)
 {
     struct residents *pool = task->data;
@@ -253,6 +297,7 @@ static void residents_schedule(struct loop_task *task)
     uint32_t n_ready = 0;
 
     residents_free_dropped(pool);
+    residents_expire(pool);
     if (pool->loading)
         return;
     for (struct resident *r = pool->first; r; r = r->next) {
@@ -388,6 +433,27 @@ void resident_check(struct resident *resident)
         resident_drop(resident, err.text);
 }
 
+void residents_unload(struct residents *pool, const char *name)
+{
+    for (struct resident *r = residents_ready(pool->first); r; r = residents_ready(r->next))
+        if (strcmp(r->name, name) == 0)
+            r->keep_usec = 0;
+    loop_task_queue(pool->loop, &pool->schedule);
+}
+
+uint64_t residents_kept_usec(const struct residents *pool)
+{
+    const uint64_t now = clock_usec();
+    uint64_t kept = 0;
+
+    for (const struct resident *r = pool->first; r; r = r->next) {
+        const uint64_t stays = resident_stays(r, now);
+
+        kept = stays == UINT64_MAX ? kept : MAX(kept, stays);
+    }
+    return kept;
+}
+
 struct resident *residents_ready(struct resident *resident)
 {
     while (resident && resident->state != RESIDENT_READY)
@@ -409,11 +475,14 @@ struct resident *residents_find(const struct residents *pool, const char *name)
 int residents_init(struct residents *pool)
 {
     pool->schedule = (struct loop_task){.run = residents_schedule, .data = pool};
+    pool->expiry = (struct loop_timer){.fire = residents_on_expiry, .data = pool};
     return jobs_new(pool->loop, "loader", 2, &pool->loader);
 }
 
 void residents_stop(struct residents *pool)
 {
+    if (pool->loader)
+        loop_timer_stop(pool->loop, &pool->expiry);
     pool->loader = jobs_free(pool->loader);
 }
 

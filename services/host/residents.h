@@ -69,6 +69,8 @@ enum resident_state {
     RESIDENT_READY,
 };
 
+#define RESIDENT_KEEP_USUAL UINT64_MAX
+
 struct resident {
     struct residents *pool;
     enum resident_state state;
@@ -82,6 +84,8 @@ struct resident {
     struct resident_waiter *waiters;
     struct job_lane lanes[RESIDENT_N_LANES]; /* for work on threads for its requests */
     struct job job;
+    uint64_t keep_usec;      /* how long it stays after its last use; RESIDENT_KEEP_USUAL: until
+                                the service exits or another model needs its place */
     struct resident *victim; /* resident that the loader frees before it loads this one */
     struct inf_err err;
     int load_status;
@@ -110,6 +114,8 @@ struct residents {
     struct resident *first, *loading;
     struct resident *dropped; /* list of dropped residents, which get no new users */
     struct loop_task schedule;
+    struct loop_timer
+        expiry; /* fires when the first unused resident has stayed for its keep_usec */
     uint64_t n_loads;
 };
 
@@ -133,6 +139,11 @@ void resident_release(struct resident *resident);
 void resident_drop(struct resident *resident, const char *why);
 /* Checks the model's files, and drops the resident if they changed. */
 void resident_check(struct resident *resident);
+/* Unloads the residents of that name as soon as they have no users. */
+void residents_unload(struct residents *pool, const char *name);
+/* Returns for how many microseconds a resident must stay in memory because a request set its
+ * keep_usec; 0: there is none. */
+uint64_t residents_kept_usec(const struct residents *pool);
 /* Returns the first ready resident in the list that begins at @resident, or NULL. */
 struct resident *residents_ready(struct resident *resident);
 /* Returns the ready resident of that name, or NULL. */

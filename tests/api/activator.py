@@ -15,11 +15,13 @@ import time
 
 
 class Service:
-    """Represents one service with its sockets; `starts` counts how often it was started."""
+    """Represents one service with its sockets; `starts` counts how often it was started. `names`
+    are the names that systemd would give to the sockets."""
 
-    def __init__(self, argv, sockets, env=None, log=None):
+    def __init__(self, argv, sockets, env=None, log=None, names=None):
         self.argv = argv
         self.sockets = sockets
+        self.names = names or ["s%d" % i for i in range(len(sockets))]
         self.env = dict(os.environ, **(env or {}))
         self.log = log or subprocess.DEVNULL
         self.process = None
@@ -42,7 +44,7 @@ class Service:
                   "os.environ['LISTEN_PID']=str(os.getpid());"
                   "os.closerange(3+len(fds),200);"
                   "os.execv(sys.argv[2],sys.argv[2:])")
-        env = dict(self.env, LISTEN_FDS=str(n), LISTEN_FDNAMES=":".join("s%d" % i for i in range(n)))
+        env = dict(self.env, LISTEN_FDS=str(n), LISTEN_FDNAMES=":".join(self.names))
         try:
             self.process = subprocess.Popen(
                 [sys.executable, "-S", "-E", "-c", script, ",".join(map(str, high))] + self.argv,

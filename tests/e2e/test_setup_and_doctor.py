@@ -165,6 +165,7 @@ def test_root_writes_nothing_into_the_home_of_another(sconce, home):
 UNITS = {
     "sconce.target": "[Unit]\n[Install]\nWantedBy=multi-user.target\n",
     "sconce-gateway-tcp.socket": "[Socket]\n[Install]\nWantedBy=sconce.target\n",
+    "sconce-gateway-ollama.socket": "[Socket]\n[Install]\nWantedBy=sconce.target\n",
 }
 
 
@@ -220,6 +221,25 @@ def test_a_port_is_a_drop_in_and_the_usual_one_is_none(sconce, image):
     out = run_setup(sconce, image, "tcp", "--port", "7266")
     assert "was edited by hand" in out.stdout
     assert not drop_in.exists() and "Backlog=1" in (drop_in.parent / "50-port.conf.old").read_text()
+
+
+def test_the_port_of_ollama_opens_and_closes(sconce, image):
+    system = image / "etc/systemd/system"
+    wants = system / "sconce.target.wants/sconce-gateway-ollama.socket"
+    assert run_setup(sconce, image, "--ollama").returncode == 2
+    out = run_setup(sconce, image, "tcp", "--ollama")
+    assert out.returncode == 0 and "http://127.0.0.1:11434\n" in out.stdout
+    assert os.readlink(wants) == "/usr/lib/systemd/system/sconce-gateway-ollama.socket"
+    assert "sk-sconce-" in next(image.rglob("api-keys")).read_text()
+    assert not (system / "sconce.target.wants/sconce-gateway-tcp.socket").is_symlink()
+    assert run_setup(sconce, image, "tcp", "--ollama", "--off").returncode == 0
+    assert not wants.is_symlink()
+    run_setup(sconce, image, "tcp", "--ollama", "--port", "9000")
+    drop_in = system / "sconce-gateway-ollama.socket.d/50-port.conf"
+    assert "ListenStream=127.0.0.1:9000\n" in drop_in.read_text()
+    # Without TCP there is no port for Ollama's clients either.
+    assert run_setup(sconce, image, "access", "group").returncode == 0
+    assert not wants.is_symlink()
 
 
 def test_a_dry_run_leaves_the_image_alone(sconce, image):

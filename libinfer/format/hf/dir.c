@@ -273,24 +273,48 @@ static int read_tensors(struct format *f, const struct hf_config *c, struct inf_
     return r == 0 && !c->hp.embed.encoder ? check_biases(f, c, reterr) : r;
 }
 
-static int read_meta(struct format *f, json_t *config, struct inf_err *reterr)
+/* Appends the members of a file to the metadata. @prefix is put before their names. */
+static int add_meta(struct format *f, const char *prefix, json_t *object, struct inf_err *reterr)
 {
+    const size_t n = f->n_meta + json_object_size(object) + 1, n_prefix = strlen(prefix);
+    struct format_pair *meta = arena_zalloc(&f->arena, n * sizeof(*meta));
     const char *key;
     json_t *value;
 
-    f->meta = arena_zalloc(&f->arena, (json_object_size(config) + 1) * sizeof(*f->meta));
-    if (!f->meta)
+    if (!meta)
         return err_set(reterr, ENOMEM, "out of memory");
-    json_object_foreach(config, key, value)
+    if (f->n_meta)
+        memcpy(meta, f->meta, f->n_meta * sizeof(*meta));
+    f->meta = meta;
+    json_object_foreach(object, key, value)
     {
         struct format_pair *p = &f->meta[f->n_meta];
+        char *name = arena_zalloc(&f->arena, n_prefix + strlen(key) + 1);
 
-        p->key = arena_strndup(&f->arena, key, strlen(key));
-        if (!p->key || !json_text_of(value, &f->arena, &p->value))
+        if (!name || !json_text_of(value, &f->arena, &p->value))
             return err_set(reterr, ENOMEM, "out of memory");
+        memcpy(name, prefix, n_prefix);
+        memcpy(name + n_prefix, key, strlen(key));
+        p->key = name;
         f->n_meta++;
     }
     return 0;
+}
+
+/* The metadata is config.json, and generation_config.json under "generation_config.". */
+static int read_meta(struct format *f, json_t *config, struct inf_err *reterr)
+{
+    _cleanup_free_ char *path = path_join(f->dir, "generation_config.json");
+    _cleanup_json_ json_t *generation = NULL;
+    int r = add_meta(f, "", config, reterr);
+
+    if (r < 0 || !path)
+        return r < 0 ? r : err_set(reterr, ENOMEM, "out of memory");
+    if (!path_exists(path))
+        return 0;
+    r = json_text_read(path, CONFIG_MAX, JSON_TEXT_DUPLICATES | JSON_TEXT_BIG_INTS, &generation,
+                       reterr);
+    return r < 0 ? r : add_meta(f, "generation_config.", generation, reterr);
 }
 
 /* Sets the model's name to that of the directory, unless config.json gives a name, which is

@@ -119,6 +119,7 @@ struct inf_request {
                              are not reported */
     bool prompt_logprobs; /* INF_EVENT_PROMPT reports the logprobs of the prompt's tokens, which
                              `echo` needs */
+    bool progress;        /* the first choice has events INF_EVENT_PROGRESS */
     /* A request reuses the whole KV blocks that earlier requests with the same tenant and salt
      * computed for the same beginning of the prompt. Reuse does not change the generated text. */
     bool no_cache;            /* the request neither reuses blocks nor leaves any for other
@@ -131,10 +132,12 @@ struct inf_request {
 };
 
 enum inf_event_kind {
-    INF_EVENT_PROMPT, /* the prompt is computed; the event has the logprobs of its tokens if they
-                         were requested */
-    INF_EVENT_TOKENS, /* new final text, with its tokens */
-    INF_EVENT_FINISH, /* the choice ended; it has no further events */
+    INF_EVENT_PROGRESS, /* a part of the prompt is computed, see n_computed; the first one comes
+                           before anything is computed. Only if the request wants it */
+    INF_EVENT_PROMPT,   /* the prompt is computed; the event has the logprobs of its tokens if they
+                           were requested */
+    INF_EVENT_TOKENS,   /* new final text, with its tokens */
+    INF_EVENT_FINISH,   /* the choice ended; it has no further events */
 };
 
 enum inf_finish {
@@ -181,6 +184,7 @@ struct inf_event {
     uint32_t n_prompt;    /* prompt tokens; set in all kinds of event */
     uint32_t n_cached;    /* prompt tokens that were found in the KV cache when the request
                              started */
+    uint32_t n_computed;  /* PROGRESS: prompt tokens that are in the KV cache */
     uint32_t n_generated; /* tokens of this choice so far */
     uint32_t n_channel;   /* those of them that belong to the channel, with the tokens that begin
                              and end it */

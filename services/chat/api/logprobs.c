@@ -38,16 +38,20 @@ static double logprob_value(float logprob)
     return isfinite(logprob) ? (double)logprob : -9999.0;
 }
 
-static int put_entry(struct str *out, const struct inf_tokenizer *tok, int32_t id, float logprob)
+static int put_entry(struct str *out, const struct inf_tokenizer *tok, int32_t id, float logprob,
+                     enum logprobs_form form)
 {
     unsigned char bytes[TOKEN_MAX];
     const size_t len = token_bytes(tok, id, bytes);
-    int r;
+    int r = str_putc(out, '{');
 
-    if ((r = str_puts(out, "{\"token\":")) < 0 ||
+    if (r == 0 && form != LOGPROBS_CHAT)
+        r = str_printf(out, "\"id\":%d,", id);
+    if (r < 0 || (r = str_puts(out, "\"token\":")) < 0 ||
         (r = json_put_string(out, (const char *)bytes, len)) < 0 ||
-        (r = str_puts(out, ",\"logprob\":")) < 0 ||
-        (r = json_put_double(out, logprob_value(logprob))) < 0 ||
+        (r = str_puts(out, form == LOGPROBS_LLAMA_POST ? ",\"prob\":" : ",\"logprob\":")) < 0 ||
+        (r = json_put_double(out, form == LOGPROBS_LLAMA_POST ? exp((double)logprob)
+                                                              : logprob_value(logprob))) < 0 ||
         (r = str_puts(out, ",\"bytes\":[")) < 0)
         return r;
     for (size_t i = 0; i < len && r == 0; i++)
@@ -55,17 +59,17 @@ static int put_entry(struct str *out, const struct inf_tokenizer *tok, int32_t i
     return r < 0 ? r : str_putc(out, ']');
 }
 
-int logprobs_put_chat(struct str *out, const struct inf_tokenizer *tok,
-                      const struct inf_token_logprob *token)
+int logprobs_put_token(struct str *out, const struct inf_tokenizer *tok,
+                       const struct inf_token_logprob *token, enum logprobs_form form)
 {
-    int r = put_entry(out, tok, token->token, token->logprob);
+    int r = put_entry(out, tok, token->token, token->logprob, form);
 
     if (r == 0)
-        r = str_puts(out, ",\"top_logprobs\":[");
+        r = str_puts(out, form == LOGPROBS_LLAMA_POST ? ",\"top_probs\":[" : ",\"top_logprobs\":[");
     for (uint32_t i = 0; i < token->n_top && r == 0; i++) {
         if (i)
             r = str_putc(out, ',');
-        r = r < 0 ? r : put_entry(out, tok, token->top[i].token, token->top[i].logprob);
+        r = r < 0 ? r : put_entry(out, tok, token->top[i].token, token->top[i].logprob, form);
         r = r < 0 ? r : str_putc(out, '}');
     }
     return r < 0 ? r : str_puts(out, "]}");

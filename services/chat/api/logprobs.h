@@ -9,9 +9,15 @@
 
 struct inf_tokenizer;
 
-/* Writes the object {"token","logprob","bytes","top_logprobs"} of one token of a chat answer. */
-int logprobs_put_chat(struct str *out, const struct inf_tokenizer *tok,
-                      const struct inf_token_logprob *token);
+enum logprobs_form {
+    LOGPROBS_CHAT,       /* {"token","logprob","bytes","top_logprobs"} */
+    LOGPROBS_LLAMA,      /* also with the id of the token */
+    LOGPROBS_LLAMA_POST, /* {"id","token","prob","bytes","top_probs"}, with probabilities */
+};
+
+/* Writes the object of one token. */
+int logprobs_put_token(struct str *out, const struct inf_tokenizer *tok,
+                       const struct inf_token_logprob *token, enum logprobs_form form);
 /*
  * An answer of /v1/completions has four parallel arrays. The first four fields hold the elements of
  * these arrays so far, separated by commas. Offsets count code points of the choice's text.

@@ -2,6 +2,7 @@
 /* Writes what the answers of OpenAI's endpoints for text have in common. */
 #include "chat/api/openai-answer.h"
 
+#include "chat/api/timings.h"
 #include "common/http/sse.h"
 #include "common/wire/json.h"
 
@@ -50,6 +51,37 @@ int openai_put_usage_event(struct generation *g, const char *object)
     r = r < 0 ? r : openai_put_head(g, object);
     r = r < 0 ? r : str_puts(&g->out, "],\"usage\":");
     r = r < 0 ? r : openai_put_usage(g, &g->out);
+    r = r < 0 ? r : openai_put_extras(g, &g->out);
+    r = r < 0 ? r : str_putc(&g->out, '}');
+    return r < 0 ? r : sse_close(&g->out);
+}
+
+int openai_put_extras(const struct generation *g, struct str *out)
+{
+    int r = 0;
+
+    if (g->params.with_timings && g->n_choices) {
+        r = str_puts(out, ",\"timings\":");
+        r = r < 0 ? r : timings_put(&g->choices[0], out);
+    }
+    if (r < 0 || !g->params.with_prompt || !g->n_prompts || !g->prompts[0].text)
+        return r;
+    r = str_puts(out, ",\"__verbose\":{\"prompt\":");
+    r = r < 0 ? r : json_put_string(out, g->prompts[0].text, g->prompts[0].text_len);
+    return r < 0 ? r : str_putc(out, '}');
+}
+
+int openai_put_progress(struct generation *g, struct choice *c, const char *object)
+{
+    int r = sse_open(&g->out);
+
+    r = r < 0 ? r : openai_put_head(g, object);
+    r = r < 0 ? r : str_puts(&g->out, "],\"prompt_progress\":");
+    r = r < 0 ? r : timings_put_progress(c->prompt, &g->out);
+    if (r == 0 && g->params.with_timings) {
+        r = str_puts(&g->out, ",\"timings\":");
+        r = r < 0 ? r : timings_put(c, &g->out);
+    }
     r = r < 0 ? r : str_putc(&g->out, '}');
     return r < 0 ? r : sse_close(&g->out);
 }

@@ -20,6 +20,11 @@ extern const char *const openai_params_names[];
 /* Reads the shared parameters, with OpenAI's ranges and defaults, and those that servers of open
  * models add. Strings are borrowed from the body. */
 int openai_params_read(struct params *params, json_t *body, struct problem *problem);
+/* Reads the limit of length of a chat answer, which may be -1 for none. */
+int openai_read_length(struct params *params, json_t *body, struct problem *problem);
+/* Like openai_params_read(), but with the wider ranges of llama-server, and with its forms of
+ * `logit_bias`. */
+int openai_params_read_wide(struct params *params, json_t *body, struct problem *problem);
 /* Refuses the first field that is neither in openai_params_names, openai_constraint_names nor @more
  * (NULL-terminated). */
 int openai_fields_known(json_t *body, const char *const *more, struct problem *problem);

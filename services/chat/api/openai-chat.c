@@ -22,6 +22,7 @@ static const char *const chat_fields[] = {
     "messages",
     "max_tokens",
     "max_completion_tokens",
+    "n_predict",
     "logprobs",
     "top_logprobs",
     "tools",
@@ -41,6 +42,7 @@ static const char *const chat_fields[] = {
     "reasoning_budget",
     "thinking_budget_tokens",
     "add_generation_prompt",
+    "continue_final_message",
     NULL,
 };
 
@@ -63,17 +65,15 @@ static int chat_read_unsupported(struct generation *g, struct problem *problem)
 
 static int chat_read(struct generation *g, struct problem *problem)
 {
-    int64_t max_tokens = 0, top = 0;
+    int64_t top = 0;
     bool logprobs = false;
     int r;
 
     if ((r = openai_fields_known(g->body, chat_fields, problem)) < 0 ||
         (r = openai_params_read(&g->params, g->body, problem)) < 0 ||
-        (r = field_int(g->body, "max_tokens", 1, INT32_MAX, &max_tokens, problem)) < 0 ||
-        (r = field_int(g->body, "max_completion_tokens", 1, INT32_MAX, &max_tokens, problem)) < 0 ||
+        (r = openai_read_length(&g->params, g->body, problem)) < 0 ||
         (r = field_bool(g->body, "logprobs", &logprobs, problem)) < 0)
         return r;
-    g->params.max_tokens = (uint32_t)max_tokens;
     r = field_int(g->body, "top_logprobs", 0, 20, &top, problem);
     if (r < 0)
         return r;
@@ -140,7 +140,7 @@ static int chat_begin(struct generation *g)
     for (size_t i = 0; i < g->n_choices && r == 0; i++) {
         r = chunk_open(g, (uint32_t)i);
         r = r < 0 ? r
-                  : str_puts(&g->out, "{\"role\":\"assistant\",\"content\":\"\",\"refusal\":null}");
+                  : str_puts(&g->out, "{\"role\":\"assistant\",\"content\":null,\"refusal\":null}");
         r = r < 0 ? r : chunk_close(g, NULL, NULL);
     }
     return r;
@@ -156,7 +156,7 @@ static int chat_tokens(struct generation *g, struct choice *c, const struct inf_
         return 0;
     for (size_t i = 0; i < event->n_tokens && r == 0; i++) {
         r = logprobs->len ? str_putc(logprobs, ',') : 0;
-        r = r < 0 ? r : logprobs_put_chat(logprobs, tok, &event->tokens[i]);
+        r = r < 0 ? r : logprobs_put_token(logprobs, tok, &event->tokens[i], LOGPROBS_CHAT);
     }
     return r;
 }
@@ -281,7 +281,41 @@ static int chat_end(struct generation *g)
         r = chat_put_choice(g, &g->choices[i]);
     r = r < 0 ? r : str_puts(&g->out, "],\"usage\":");
     r = r < 0 ? r : openai_put_usage(g, &g->out);
+    r = r < 0 ? r : openai_put_extras(g, &g->out);
     return r < 0 ? r : str_putc(&g->out, '}');
+}
+
+static int chat_progress(struct generation *g, struct choice *c)
+{
+    return openai_put_progress(g, c, "chat.completion.chunk");
+}
+
+/* In llama-server, an answer continues a last message of the assistant. */
+static int llama_chat_read(struct generation *g, struct problem *problem)
+{
+    struct conversation *c = &g->conversation;
+    const int r = chat_read(g, problem);
+    const struct message *last = r == 0 ? &c->messages[c->n_messages - 1] : NULL;
+
+    if (r < 0 || last->role != ROLE_ASSISTANT || last->n_calls ||
+        field_find(g->body, "continue_final_message") ||
+        field_find(g->body, "add_generation_prompt"))
+        return r;
+    if (c->n_messages > 1 && last[-1].role == ROLE_ASSISTANT)
+        return problem_set(problem, 400, "invalid_value", "messages",
+                           "'messages' ends with two messages of the assistant.");
+    c->continues = true;
+    return 0;
+}
+
+static int count_prepare(struct generation *g, struct problem *problem)
+{
+    int r = conversation_prepare(g, problem);
+
+    if (r == 0 && str_printf(&g->out, "{\"object\":\"response.input_tokens\",\"input_tokens\":%zu}",
+                             g->prompts[0].n_tokens) < 0)
+        r = problem_no_memory(problem);
+    return r;
 }
 
 const struct chat_api api_openai_chat = {
@@ -301,8 +335,44 @@ const struct chat_api api_openai_chat = {
     .begin = chat_begin,
     .tokens = chat_tokens,
     .piece = chat_piece,
+    .progress = chat_progress,
     .finish = chat_finish,
     .end = chat_end,
     .choice_done = chat_choice_done,
+    .done = openai_own_done,
+};
+
+const struct chat_api api_llama_chat = {
+    .id_prefix = "chatcmpl-",
+    .prompt_field = "messages",
+    .finishes = {[FINISH_STOP] = "stop",
+                 [FINISH_STOP_TEXT] = "stop",
+                 [FINISH_LENGTH] = "length",
+                 [FINISH_CALLS] = "tool_calls"},
+    .own_size = sizeof(struct openai_own),
+    .choice_size = sizeof(struct chat_choice),
+    .read = llama_chat_read,
+    .prepare = conversation_prepare,
+    .stream_type = SSE_TYPE,
+    .stream_pause = SSE_COMMENT,
+    .stream_end = SSE_DONE,
+    .begin = chat_begin,
+    .tokens = chat_tokens,
+    .piece = chat_piece,
+    .progress = chat_progress,
+    .finish = chat_finish,
+    .end = chat_end,
+    .choice_done = chat_choice_done,
+    .done = openai_own_done,
+};
+
+/* Counts the tokens of the prompt that a chat request would have. */
+const struct chat_api api_count_tokens = {
+    .id_prefix = "count-",
+    .prompt_field = "messages",
+    .computes_only = true,
+    .own_size = sizeof(struct openai_own),
+    .read = chat_read,
+    .prepare = count_prepare,
     .done = openai_own_done,
 };

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "chat/answer-grammar.h"
+#include "chat/api/fim.h"
 #include "chat/api/logprobs.h"
 #include "chat/api/openai-answer.h"
 #include "chat/api/openai-body.h"
@@ -21,7 +22,7 @@
 #define COMPLETIONS_MAX_TOKENS 16
 
 static const char *const completions_fields[] = {
-    "prompt", "max_tokens", "echo", "logprobs", "suffix", "best_of", NULL,
+    "prompt", "max_tokens", "n_predict", "echo", "logprobs", "suffix", "best_of", NULL,
 };
 
 static int completions_read(struct generation *g, struct problem *problem)
@@ -35,13 +36,16 @@ static int completions_read(struct generation *g, struct problem *problem)
         (r = openai_params_read(&g->params, g->body, problem)) < 0)
         return r;
     best_of = g->params.n;
-    if ((r = field_int(g->body, "max_tokens", 0, INT32_MAX, &max_tokens, problem)) < 0 ||
+    if ((r = field_int(g->body, "n_predict", -1, INT32_MAX, &max_tokens, problem)) < 0 ||
+        (r = field_int(g->body, "max_tokens", -1, INT32_MAX, &max_tokens, problem)) < 0 ||
         (r = field_bool(g->body, "echo", &own->echo, problem)) < 0 ||
         (r = field_int(g->body, "best_of", 1, PARAMS_MAX_CHOICES, &best_of, problem)) < 0)
         return r;
-    if (suffix && !(json_is_string(suffix) && !json_string_length(suffix)))
-        return problem_set(problem, 400, "unsupported_parameter", "suffix",
-                           "Unsupported parameter: 'suffix' is not supported by this model.");
+    if (suffix && !json_is_string(suffix))
+        return field_wrong_type("suffix", "a string", suffix, problem);
+    if (suffix && !json_is_string(field_find(g->body, "prompt")))
+        return problem_set(problem, 400, "invalid_value", "suffix",
+                           "'suffix' is only possible with one string as 'prompt'.");
     if (best_of != g->params.n)
         return problem_set(problem, 400, "unsupported_parameter", "best_of",
                            "Unsupported value: 'best_of' must equal 'n'.");
@@ -49,7 +53,7 @@ static int completions_read(struct generation *g, struct problem *problem)
     if (r < 0)
         return r;
     g->params.n_logprobs = r > 0 ? (int)top : -1;
-    g->params.max_tokens = (uint32_t)max_tokens;
+    g->params.max_tokens = max_tokens > 0 ? (uint32_t)max_tokens : 0;
     g->params.score_only = max_tokens == 0;
     g->params.prompt_logprobs = own->echo && g->params.n_logprobs >= 0;
     if ((r = openai_constraint_read(g->body, &g->params.constraint, problem)) < 0)
@@ -106,10 +110,16 @@ static int add_one(struct generation *g, json_t *prompt, struct problem *problem
 
 static int add_prompts(struct generation *g, struct problem *problem)
 {
-    json_t *prompt = field_find(g->body, "prompt"), *item;
+    json_t *prompt = field_find(g->body, "prompt"), *suffix = field_find(g->body, "suffix"), *item;
     size_t i;
     int r = 0;
 
+    if (json_string_length(suffix))
+        return fim_prepare(g,
+                           &(struct fim_input){.prefix = prompt,
+                                               .suffix = suffix,
+                                               .room = generation_max_tokens(g)},
+                           problem);
     if (!json_is_array(prompt) || json_is_integer(json_array_get(prompt, 0)))
         return add_one(g, prompt, problem);
     if (!json_array_size(prompt))
@@ -309,7 +319,13 @@ static int completions_end(struct generation *g)
     }
     r = r < 0 ? r : str_puts(&g->out, "],\"usage\":");
     r = r < 0 ? r : openai_put_usage(g, &g->out);
+    r = r < 0 ? r : openai_put_extras(g, &g->out);
     return r < 0 ? r : str_putc(&g->out, '}');
+}
+
+static int completions_progress(struct generation *g, struct choice *c)
+{
+    return openai_put_progress(g, c, "text_completion");
 }
 
 const struct chat_api api_openai_completions = {
@@ -326,6 +342,7 @@ const struct chat_api api_openai_completions = {
     .begin = completions_begin,
     .tokens = completions_tokens,
     .piece = completions_piece,
+    .progress = completions_progress,
     .finish = completions_finish,
     .end = completions_end,
     .choice_done = completions_choice_done,

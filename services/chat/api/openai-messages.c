@@ -275,8 +275,8 @@ static int variables_read(json_t *body, struct conversation *c, struct problem *
 int openai_conversation_read(json_t *body, struct conversation *c, struct problem *problem)
 {
     json_t *documents = field_find(body, "documents");
-    bool adds_prompt = true;
-    int r;
+    bool adds_prompt = true, continues = false;
+    int r, given;
 
     r = messages_read(json_object_get(body, "messages"), c, problem);
     if (r < 0)
@@ -284,7 +284,18 @@ int openai_conversation_read(json_t *body, struct conversation *c, struct proble
     if (documents && !json_is_array(documents))
         return field_wrong_type("documents", "an array", documents, problem);
     c->documents = json_incref(documents);
-    r = field_bool(body, "add_generation_prompt", &adds_prompt, problem);
+    given = field_bool(body, "add_generation_prompt", &adds_prompt, problem);
+    r = given < 0 ? given : field_bool(body, "continue_final_message", &continues, problem);
+    if (r < 0)
+        return r;
     c->adds_no_prompt = !adds_prompt;
-    return r < 0 ? r : variables_read(body, c, problem);
+    if (continues && given && adds_prompt)
+        return problem_set(problem, 400, "invalid_value", "continue_final_message",
+                           "'continue_final_message' is not possible with "
+                           "'add_generation_prompt': true.");
+    if (continues && c->messages[c->n_messages - 1].role != ROLE_ASSISTANT)
+        return problem_set(problem, 400, "invalid_value", "continue_final_message",
+                           "'continue_final_message' needs a last message of the assistant.");
+    c->continues = continues;
+    return variables_read(body, c, problem);
 }

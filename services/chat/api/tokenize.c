@@ -23,6 +23,7 @@ static const char *const apply_template_fields[] = {
     "enable_thinking",
     "reasoning_effort",
     "add_generation_prompt",
+    "continue_final_message",
     "tools",
     "tool_choice",
     "parallel_tool_calls",

@@ -50,8 +50,10 @@ static bool all_are_stopped(const struct doctor_side *side)
     struct unit_state tcp;
     size_t n = 0;
 
-    if (units_state(side->units, SETUP_TCP_SOCKET, &tcp) && strcmp(tcp.active, "inactive") != 0)
-        return false;
+    for (size_t i = 0; i < SETUP_N_SOCKETS; i++)
+        if (units_state(side->units, setup_sockets[i].unit, &tcp) &&
+            strcmp(tcp.active, "inactive") != 0)
+            return false;
     for (size_t i = 0; i < N_SERVICES; i++) {
         struct unit_state s;
 
@@ -162,28 +164,30 @@ static void check_inner_socket(struct doctor *d, const struct doctor_side *side,
                     path);
 }
 
-static void check_port(struct doctor *d, const struct doctor_side *side)
+static void check_port(struct doctor *d, const struct doctor_side *side,
+                       const struct setup_socket *socket)
 {
-    const unsigned port = setup_port(&side->places);
+    const unsigned port = setup_port(&side->places, socket);
     struct port_owner owner;
     struct unit_state s;
     char who[200];
 
-    if (!units_state(side->units, SETUP_TCP_SOCKET, &s) || strcmp(s.active, "active") == 0 ||
-        !manager_is_enabled(&side->places, SETUP_TCP_SOCKET))
+    if (!units_state(side->units, socket->unit, &s) || strcmp(s.active, "active") == 0 ||
+        !manager_is_enabled(&side->places, socket->unit))
         return;
     if (port_find_owner("", port, &owner)) {
         port_describe(&owner, who, sizeof(who));
         doctor_tell(d, FINDING_BROKEN, "doors",
-                    doctor_text("%ssconce setup tcp %s --port %u", doctor_sudo(side),
+                    doctor_text("%ssconce setup %s %s --port %u", doctor_sudo(side), socket->noun,
                                 places_option(&side->places), port_next_free(MAX(port, 1024u))),
                     "port %u is taken by %s, so %s TCP port is closed", port, who,
                     doctor_whose(side));
     } else {
-        doctor_tell(
-            d, FINDING_BROKEN, "doors",
-            doctor_text("%ssconce setup tcp %s", doctor_sudo(side), places_option(&side->places)),
-            "%s %s is %s, though it is enabled", doctor_whose(side), SETUP_TCP_SOCKET, s.active);
+        doctor_tell(d, FINDING_BROKEN, "doors",
+                    doctor_text("%ssconce setup %s %s", doctor_sudo(side), socket->noun,
+                                places_option(&side->places)),
+                    "%s %s is %s, though it is enabled", doctor_whose(side), socket->unit,
+                    s.active);
     }
 }
 
@@ -191,8 +195,10 @@ static bool tcp_is_open(const struct doctor_side *side)
 {
     struct unit_state s;
 
-    return side->units && units_state(side->units, SETUP_TCP_SOCKET, &s) &&
-           strcmp(s.active, "active") == 0;
+    for (size_t i = 0; side->units && i < SETUP_N_SOCKETS; i++)
+        if (units_state(side->units, setup_sockets[i].unit, &s) && strcmp(s.active, "active") == 0)
+            return true;
+    return false;
 }
 
 /* Checks that the calling user, unless it is root, may use the machine's unix socket. */
@@ -237,7 +243,8 @@ void doctor_doors(struct doctor *d)
             check_socket(d, side, &service_rows[k]);
         for (size_t k = 0; k < N_BACKENDS; k++)
             check_inner_socket(d, side, service_backends[k]);
-        check_port(d, side);
+        for (size_t k = 0; k < SETUP_N_SOCKETS; k++)
+            check_port(d, side, &setup_sockets[k]);
         check_group(d, side);
     }
     for (size_t i = 0; i < d->n_sides; i++)

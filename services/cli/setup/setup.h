@@ -15,21 +15,28 @@
 
 struct manager;
 
-enum {
-    SETUP_PORT = 7266, /* the port in sconce-gateway-tcp.socket */
-};
+#define SETUP_TCP_SOCKET    "sconce-gateway-tcp.socket"
+#define SETUP_OLLAMA_SOCKET "sconce-gateway-ollama.socket"
+#define SETUP_UNIX_SOCKET   "sconce-gateway.socket"
+#define SETUP_GATEWAY       "sconce-gateway.service"
+#define SETUP_CHAT          "sconce-chat.service"
+#define SETUP_TARGET        "sconce.target"
 
-#define SETUP_TCP_SOCKET  "sconce-gateway-tcp.socket"
-#define SETUP_UNIX_SOCKET "sconce-gateway.socket"
-#define SETUP_GATEWAY     "sconce-gateway.service"
-#define SETUP_CHAT        "sconce-chat.service"
-#define SETUP_TARGET      "sconce.target"
+/* The gateway's TCP sockets, which are closed unless somebody opens them. */
+enum { SETUP_TCP, SETUP_OLLAMA, SETUP_N_SOCKETS };
+struct setup_socket {
+    const char *noun; /* the subcommand that opens it, with its option */
+    const char *unit;
+    unsigned port; /* the port in the unit */
+};
+extern const struct setup_socket setup_sockets[SETUP_N_SOCKETS]; /* tcp.c */
 
 struct setup {
     struct places places;
     struct edits edits;
     struct manager *manager;
     bool off;        /* --off */
+    bool ollama;     /* --ollama */
     bool no_start;   /* --no-start */
     unsigned port;   /* --port; 0: not given */
     unsigned rights; /* --rights, a set of enum right; 0: not given */
@@ -48,5 +55,5 @@ int setup_failed(const struct setup *s, const struct inf_err *err);
 /* Prints that systemd does not run, and when the changes take effect. */
 void setup_tell_offline(const struct setup *s);
 
-/* Returns the port of the TCP socket: the port in the drop-in, or the default. */
-unsigned setup_port(const struct places *p);
+/* Returns the port of a TCP socket: the port in the drop-in, or the default. */
+unsigned setup_port(const struct places *p, const struct setup_socket *socket);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce setup tcp, key, access: opens and closes the TCP socket, adds API keys, and sets who may
- * send requests
+ * sconce setup tcp, key, access: opens and closes the TCP sockets, adds API keys, and sets
+ * who may send requests
  *
  * systemd refuses to start a socket whose service is running. And if a socket is restarted while
  * its service runs, the service still holds the socket's port. Therefore the service is stopped in
@@ -32,14 +32,19 @@ enum {
     SETUP_MAX_TRIES = 10,
 };
 
-unsigned setup_port(const struct places *p)
+const struct setup_socket setup_sockets[SETUP_N_SOCKETS] = {
+    [SETUP_TCP] = {"tcp", SETUP_TCP_SOCKET, 7266},
+    [SETUP_OLLAMA] = {"tcp --ollama", SETUP_OLLAMA_SOCKET, 11434},
+};
+
+unsigned setup_port(const struct places *p, const struct setup_socket *socket)
 {
-    _cleanup_free_ char *path = places_drop_in(p, SETUP_TCP_SOCKET, PORT_DROP_IN), *text = NULL;
-    unsigned port, found = SETUP_PORT;
+    _cleanup_free_ char *path = places_drop_in(p, socket->unit, PORT_DROP_IN), *text = NULL;
+    unsigned port, found = socket->port;
     size_t len;
 
     if (!path || file_read(path, 65536, &text, &len, NULL) < 0)
-        return SETUP_PORT;
+        return socket->port;
     for (const char *s = text; (s = strstr(s, "\nListenStream=127.0.0.1:")); s++)
         if (sscanf(s, "\nListenStream=127.0.0.1:%u", &port) == 1 && port > 0 && port < 65536)
             found = port;
@@ -48,7 +53,7 @@ unsigned setup_port(const struct places *p)
 
 /* Checks that no other program uses @port; else prints the name of that program and the next free
  * port. */
-static int setup_check_port(struct setup *s, unsigned port)
+static int setup_check_port(struct setup *s, const struct setup_socket *socket, unsigned port)
 {
     struct port_owner owner;
     char who[200];
@@ -56,7 +61,7 @@ static int setup_check_port(struct setup *s, unsigned port)
 
     if (manager_is_offline(s->manager) || s->no_start)
         return CLI_OK;
-    if (port == setup_port(&s->places) && manager_is_active(s->manager, SETUP_TCP_SOCKET))
+    if (port == setup_port(&s->places, socket) && manager_is_active(s->manager, socket->unit))
         return CLI_OK;
     if (port_next_free(port) == port)
         return CLI_OK;
@@ -70,26 +75,27 @@ static int setup_check_port(struct setup *s, unsigned port)
     other = port_next_free(MAX(port + 1, 1024u));
     cli_error("setup", "port %u is taken by %s", port, who);
     if (other)
-        fprintf(stderr, "The next free port: sconce setup tcp %s --port %u\n",
+        fprintf(stderr, "The next free port: sconce setup %s %s --port %u\n", socket->noun,
                 places_option(&s->places), other);
     return CLI_FAILED;
 }
 
 /* Writes the drop-in with the port (none for the default port) and enables the unit. */
-static int setup_write_tcp(struct setup *s, unsigned port, struct inf_err *reterr)
+static int setup_write_tcp(struct setup *s, const struct setup_socket *socket, unsigned port,
+                           struct inf_err *reterr)
 {
-    _cleanup_free_ char *path = places_drop_in(&s->places, SETUP_TCP_SOCKET, PORT_DROP_IN);
+    _cleanup_free_ char *path = places_drop_in(&s->places, socket->unit, PORT_DROP_IN);
     char body[200];
     int r;
 
     if (!path)
         return err_set(reterr, ENOMEM, "out of memory");
     snprintf(body, sizeof(body), "[Socket]\nListenStream=\nListenStream=127.0.0.1:%u\n", port);
-    if (port == SETUP_PORT)
+    if (port == socket->port)
         r = edit_remove(&s->edits, path, reterr);
     else
         r = edit_generate(&s->edits, path, body, reterr);
-    return r < 0 ? r : manager_enable(s->manager, SETUP_TCP_SOCKET, reterr);
+    return r < 0 ? r : manager_enable(s->manager, socket->unit, reterr);
 }
 
 /* Finds a key with the right infer in the file, or creates one; the caller frees the key. With
@@ -117,19 +123,19 @@ static int setup_first_key(struct setup *s, char **ret_key, struct inf_err *rete
     return r;
 }
 
-/* Starts or restarts the TCP socket, and stops the gateway, which holds the old socket. */
-static int setup_restart_tcp(struct setup *s, struct inf_err *reterr)
+/* Starts or restarts a TCP socket, and stops the gateway, which holds the old socket. */
+static int setup_restart_tcp(struct setup *s, const struct setup_socket *socket,
+                             struct inf_err *reterr)
 {
-    static const struct manager_job first[] = {{"StopUnit", SETUP_TCP_SOCKET}};
-    static const struct manager_job then[] = {{"StopUnit", SETUP_GATEWAY},
-                                              {"StartUnit", SETUP_TCP_SOCKET}};
+    const struct manager_job first[] = {{"StopUnit", socket->unit}};
+    const struct manager_job then[] = {{"StopUnit", SETUP_GATEWAY}, {"StartUnit", socket->unit}};
     int r = 0;
 
     if (s->no_start)
         return 0;
     /* The socket is stopped first: otherwise its next client could start the gateway again before
      * systemd runs the jobs. */
-    if (manager_is_active(s->manager, SETUP_TCP_SOCKET))
+    if (manager_is_active(s->manager, socket->unit))
         r = manager_run(s->manager, first, ARRAY_SIZE(first), reterr);
     if (r < 0)
         return r;
@@ -209,20 +215,19 @@ static int tcp_prove(const struct setup *s, unsigned port, const char *key)
     return CLI_FAILED;
 }
 
-static int close_tcp(struct setup *s)
+static int close_tcp(struct setup *s, const struct setup_socket *socket)
 {
-    static const struct manager_job stop[] = {{"StopUnit", SETUP_GATEWAY},
-                                              {"StopUnit", SETUP_TCP_SOCKET}};
+    const struct manager_job stop[] = {{"StopUnit", SETUP_GATEWAY}, {"StopUnit", socket->unit}};
     struct inf_err err;
     int r;
 
-    r = manager_disable(s->manager, SETUP_TCP_SOCKET, &err);
+    r = manager_disable(s->manager, socket->unit, &err);
     if (r >= 0)
         r = manager_reload(s->manager, &err);
     /* The port is in use by sconce itself if the socket is active, or if a running gateway holds it
      * although the socket has failed since. */
     if (r >= 0 && !s->no_start &&
-        (manager_is_active(s->manager, SETUP_TCP_SOCKET) ||
+        (manager_is_active(s->manager, socket->unit) ||
          manager_is_active(s->manager, SETUP_GATEWAY)))
         r = manager_run(s->manager, stop, ARRAY_SIZE(stop), &err);
     if (r < 0)
@@ -230,28 +235,31 @@ static int close_tcp(struct setup *s)
     return CLI_OK;
 }
 
-static int open_tcp(struct setup *s, unsigned port, struct inf_err *reterr)
+static int open_tcp(struct setup *s, const struct setup_socket *socket, unsigned port,
+                    struct inf_err *reterr)
 {
     static const struct manager_job target[] = {{"StartUnit", SETUP_TARGET}};
-    const bool was_open = manager_is_active(s->manager, SETUP_TCP_SOCKET);
+    const bool was_open = manager_is_active(s->manager, socket->unit);
     int r;
 
-    r = setup_write_tcp(s, port, reterr);
+    r = setup_write_tcp(s, socket, port, reterr);
     if (r >= 0)
         r = manager_enable(s->manager, SETUP_TARGET, reterr);
     if (r < 0 || (s->edits.n_changes == 0 && was_open))
         return r;
     r = manager_reload(s->manager, reterr);
     if (r >= 0)
-        r = setup_restart_tcp(s, reterr);
+        r = setup_restart_tcp(s, socket, reterr);
     if (r >= 0 && !s->no_start && !manager_is_active(s->manager, SETUP_TARGET))
         r = manager_run(s->manager, target, ARRAY_SIZE(target), reterr);
     return r;
 }
 
-int setup_tcp(struct setup *s, int argc, char **argv)
+/* Opens or closes one of the TCP sockets. @ret_port: its port; 0: it is closed. */
+static int setup_socket(struct setup *s, const struct setup_socket *socket, int argc, char **argv,
+                        unsigned *ret_port)
 {
-    const unsigned port = s->port ? s->port : setup_port(&s->places);
+    const unsigned port = s->port ? s->port : setup_port(&s->places, socket);
     _cleanup_free_ char *key = NULL;
     bool open = false, own = false;
     struct inf_err err;
@@ -259,9 +267,10 @@ int setup_tcp(struct setup *s, int argc, char **argv)
 
     if (argc > 1)
         return cli_usage("setup", "unexpected argument \"%s\"", argv[1]);
+    *ret_port = 0;
     if (s->off)
-        return close_tcp(s);
-    if (setup_check_port(s, port) != CLI_OK)
+        return close_tcp(s, socket);
+    if (setup_check_port(s, socket, port) != CLI_OK)
         return CLI_FAILED;
     r = setup_tcp_is_open(s, &open, &own, &err);
     if (r >= 0 && (!open || !own))
@@ -271,21 +280,34 @@ int setup_tcp(struct setup *s, int argc, char **argv)
     if (r >= 0 && s->places.user && !own)
         r = setup_write_access(s, false, &err);
     if (r >= 0)
-        r = open_tcp(s, port, &err);
+        r = open_tcp(s, socket, port, &err);
     /* Another program may have taken the port meanwhile. */
-    if (r == -EPROTO && setup_check_port(s, port) != CLI_OK)
+    if (r == -EPROTO && setup_check_port(s, socket, port) != CLI_OK)
         return CLI_FAILED;
     if (r < 0)
         return setup_failed(s, &err);
     setup_tell_offline(s);
     if (tcp_prove(s, port, key) != CLI_OK)
         return CLI_FAILED;
-    printf("Base URL  http://127.0.0.1:%u/v1\n", port);
+    printf("Base URL  http://127.0.0.1:%u%s\n", port,
+           socket == &setup_sockets[SETUP_TCP] ? "/v1" : "");
     if (open && own)
         puts("No key is required (gateway.tcp_access: open).");
     else if (key)
         printf("API key   %s\n", key);
+    *ret_port = port;
     return CLI_OK;
+}
+
+int setup_tcp(struct setup *s, int argc, char **argv)
+{
+    unsigned port = 0;
+    const int status =
+        setup_socket(s, &setup_sockets[s->ollama ? SETUP_OLLAMA : SETUP_TCP], argc, argv, &port);
+
+    if (status == CLI_OK && port && s->ollama)
+        puts("Clients of Ollama that cannot send a key need `sconce setup access open`.");
+    return status;
 }
 
 int setup_key(struct setup *s, int argc, char **argv)
@@ -356,7 +378,7 @@ static int change_mode(struct setup *s, bool open, struct inf_err *reterr)
 
 static void tell_access(const struct setup *s, const char *mode)
 {
-    const unsigned port = setup_port(&s->places);
+    const unsigned port = setup_port(&s->places, &setup_sockets[SETUP_TCP]);
 
     if (strcmp(mode, "open") == 0) {
         printf("Every program of this machine may send requests: http://127.0.0.1:%u/v1", port);
@@ -385,12 +407,14 @@ static int access_apply(struct setup *s, bool open, bool tcp, struct inf_err *re
 {
     static const struct manager_job restart[] = {{"TryRestartUnit", SETUP_GATEWAY}};
     static const struct manager_job stop[] = {{"StopUnit", SETUP_GATEWAY},
-                                              {"StopUnit", SETUP_TCP_SOCKET}};
+                                              {"StopUnit", SETUP_TCP_SOCKET},
+                                              {"StopUnit", SETUP_OLLAMA_SOCKET}};
     const bool has_tcp = manager_is_active(s->manager, SETUP_TCP_SOCKET);
+    const bool has_ollama = manager_is_active(s->manager, SETUP_OLLAMA_SOCKET);
     const bool wanted = manager_is_active(s->manager, SETUP_TARGET);
     int r;
 
-    if (s->edits.n_changes == 0 && tcp == has_tcp)
+    if (s->edits.n_changes == 0 && tcp == has_tcp && (tcp || !has_ollama))
         return 0;
     r = manager_reload(s->manager, reterr);
     if (r < 0 || s->no_start || manager_is_offline(s->manager))
@@ -399,10 +423,10 @@ static int access_apply(struct setup *s, bool open, bool tcp, struct inf_err *re
         r = change_mode(s, open, reterr);
     if (r < 0)
         return r;
-    if (!tcp && has_tcp)
+    if (!tcp && (has_tcp || has_ollama))
         return manager_run(s->manager, stop, ARRAY_SIZE(stop), reterr);
     if (tcp && !has_tcp && wanted)
-        return setup_restart_tcp(s, reterr);
+        return setup_restart_tcp(s, &setup_sockets[SETUP_TCP], reterr);
     return wanted || manager_is_active(s->manager, SETUP_GATEWAY)
                ? manager_run(s->manager, restart, ARRAY_SIZE(restart), reterr)
                : 0;
@@ -412,7 +436,8 @@ int setup_access(struct setup *s, int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
     const bool open = strcmp(mode, "open") == 0, tcp = open || strcmp(mode, "keys") == 0;
-    const unsigned port = setup_port(&s->places);
+    const struct setup_socket *socket = &setup_sockets[SETUP_TCP];
+    const unsigned port = setup_port(&s->places, socket);
     _cleanup_free_ char *key = NULL;
     bool taken = false;
     struct inf_err err;
@@ -425,11 +450,13 @@ int setup_access(struct setup *s, int argc, char **argv)
         r = setup_first_key(s, &key, &err);
     /* If another program uses the port, all files are still written, and only TCP stays closed. */
     if (r >= 0 && tcp && manager_is_active(s->manager, SETUP_TARGET))
-        taken = setup_check_port(s, port) != CLI_OK;
+        taken = setup_check_port(s, socket, port) != CLI_OK;
     if (r >= 0 && tcp)
-        r = setup_write_tcp(s, port, &err);
-    else if (r >= 0 && !tcp)
+        r = setup_write_tcp(s, socket, port, &err);
+    else if (r >= 0)
         r = manager_disable(s->manager, SETUP_TCP_SOCKET, &err);
+    if (r >= 0 && !tcp && manager_is_enabled(&s->places, SETUP_OLLAMA_SOCKET))
+        r = manager_disable(s->manager, SETUP_OLLAMA_SOCKET, &err);
     if (r >= 0)
         r = access_apply(s, open, tcp && !taken, &err);
     if (r < 0)

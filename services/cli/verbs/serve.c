@@ -25,16 +25,19 @@
 #include "core/file.h"
 #include "core/text.h"
 
+#define SERVE_OLLAMA "127.0.0.1:11434"
+
 static const char help[] =
-    "Usage: sconce serve [--listen ADDR:PORT]... [--models DIR]... [--config FILE]\n"
+    "Usage: sconce serve [--listen ADDR:PORT]... [--ollama] [--models DIR]... [--config FILE]\n"
     "Runs the services in the foreground, without systemd: each starts on its first connection.\n\n"
     "  --listen ADDR:PORT   address for clients (127.0.0.1:7266); port 0 selects a free one;\n"
     "                       or unix:PATH\n"
+    "  --ollama             also listens on " SERVE_OLLAMA ", where clients expect Ollama\n"
     "  --runtime-dir DIR    directory for the services' sockets "
     "($XDG_RUNTIME_DIR/sconce)\n" CLI_DEVICE_HELP CLI_MODELS_HELP;
 
 enum {
-    SERVE_MAX_LISTEN = SUPERVISOR_MAX_SOCKETS - 1,
+    SERVE_MAX_LISTEN = SUPERVISOR_MAX_SOCKETS - 2, /* the others: the unix socket, --ollama */
 };
 
 struct part {
@@ -46,8 +49,9 @@ struct part {
 struct serve {
     struct cli_models models;
     const char *device; /* NULL: from the configuration */
-    const char *listen[SERVE_MAX_LISTEN];
+    const char *listen[SERVE_MAX_LISTEN + 1];
     size_t n_listen;
+    bool ollama; /* the last address is SERVE_OLLAMA */
     char *dir;
     bool own_dir;
     char socket_options[N_SERVICES][32]; /* "--chat-socket" */
@@ -320,7 +324,8 @@ static int serve_run(struct serve *s, const char *runtime_dir)
                              err.text);
         if (r < 0)
             return cli_error("serve", "%s", err.text);
-        gateway->sockets[gateway->n_sockets++] = (struct supervisor_socket){"gateway", r};
+        gateway->sockets[gateway->n_sockets++] = (struct supervisor_socket){
+            s->ollama && i + 1 == s->n_listen ? "gateway-ollama" : "gateway", r};
         if (i == 0)
             s->port = port;
     }
@@ -359,6 +364,7 @@ int verb_serve(int argc, char **argv)
     static const struct option options[] = {
         {"listen", required_argument, NULL, 'l'},
         {"runtime-dir", required_argument, NULL, 'r'},
+        {"ollama", no_argument, NULL, 'O'},
         CLI_DEVICE_OPTION,
         {"help", no_argument, NULL, 'h'},
         CLI_MODELS_OPTIONS,
@@ -375,6 +381,8 @@ int verb_serve(int argc, char **argv)
             s.listen[s.n_listen++] = optarg;
         else if (c == 'r')
             runtime_dir = optarg;
+        else if (c == 'O')
+            s.ollama = true;
         else if (c == 'D')
             s.device = optarg;
         else if (c == 'h')
@@ -392,5 +400,7 @@ int verb_serve(int argc, char **argv)
     }
     if (s.n_listen == 0)
         s.listen[s.n_listen++] = "127.0.0.1:7266";
+    if (s.ollama)
+        s.listen[s.n_listen++] = SERVE_OLLAMA;
     return serve_run(&s, runtime_dir);
 }

@@ -24,6 +24,7 @@ static const char help[] =
     "  (nothing)                   enables the unix socket, now and at each login or boot\n"
     "  tcp [--port N] [--off]      enables TCP on 127.0.0.1 (port 7266) with an API key, and "
     "prints it\n"
+    "  tcp --ollama [OPTION]...    the same for port 11434, where programs look for Ollama\n"
     "  key [NAME] [--rights LIST]  adds an API key and prints it; LIST: infer (the default), "
     "manage,\n"
     "                              observe, separated by commas\n"
@@ -137,10 +138,14 @@ static int setup_doors(struct setup *s, int argc __attribute__((unused)),
                               : "for members of the group sconce (usermod -aG sconce NAME)",
                needs_key(s) ? ", with an API key" : "");
     if (manager_is_enabled(&s->places, SETUP_TCP_SOCKET))
-        printf("TCP          http://127.0.0.1:%u/v1\n", setup_port(&s->places));
+        printf("TCP          http://127.0.0.1:%u/v1\n",
+               setup_port(&s->places, &setup_sockets[SETUP_TCP]));
     else
         printf("TCP is disabled; `sconce setup tcp%s` enables it with an API key.\n",
                option_text(s));
+    if (manager_is_enabled(&s->places, SETUP_OLLAMA_SOCKET))
+        printf("Ollama       http://127.0.0.1:%u\n",
+               setup_port(&s->places, &setup_sockets[SETUP_OLLAMA]));
     tell_gpu(s);
     tell_linger(s);
     return CLI_OK;
@@ -179,11 +184,17 @@ static int run_noun(struct setup *s, int argc, char **argv)
 int verb_setup(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"user", no_argument, NULL, 'u'},         {"system", no_argument, NULL, 's'},
-        {"dry-run", no_argument, NULL, 'n'},      {"no-start", no_argument, NULL, 'S'},
-        {"root", required_argument, NULL, 'r'},   {"port", required_argument, NULL, 'p'},
-        {"rights", required_argument, NULL, 'R'}, {"off", no_argument, NULL, 'o'},
-        {"help", no_argument, NULL, 'h'},         {0},
+        {"user", no_argument, NULL, 'u'},
+        {"system", no_argument, NULL, 's'},
+        {"dry-run", no_argument, NULL, 'n'},
+        {"no-start", no_argument, NULL, 'S'},
+        {"root", required_argument, NULL, 'r'},
+        {"port", required_argument, NULL, 'p'},
+        {"rights", required_argument, NULL, 'R'},
+        {"off", no_argument, NULL, 'o'},
+        {"ollama", no_argument, NULL, 'O'},
+        {"help", no_argument, NULL, 'h'},
+        {0},
     };
     struct setup s = {0};
     bool user = geteuid() != 0;
@@ -203,6 +214,8 @@ int verb_setup(int argc, char **argv)
             root = optarg;
         else if (c == 'o')
             s.off = true;
+        else if (c == 'O')
+            s.ollama = true;
         else if (c == 'p' && (!cli_number(optarg, 65535, &port) || port == 0))
             return cli_usage("setup", "--port: \"%s\" is not a port", optarg);
         else if (c == 'p')
@@ -218,6 +231,8 @@ int verb_setup(int argc, char **argv)
     }
     if (s.rights && (optind == argc || strcmp(argv[optind], "key") != 0))
         return cli_usage("setup", "--rights is only for `sconce setup key`");
+    if (s.ollama && (optind == argc || strcmp(argv[optind], "tcp") != 0))
+        return cli_usage("setup", "--ollama is only for `sconce setup tcp`");
     if (root && user)
         return cli_usage("setup", "--root is only for --system");
     if (user &&

@@ -445,7 +445,8 @@ static bool door_is_open(const struct report *r, const char *manager)
 {
     return strcmp(unit_state(r, manager, "sconce-gateway.service"), "masked") != 0 &&
            (strcmp(unit_state(r, manager, "sconce-gateway.socket"), "active") == 0 ||
-            strcmp(unit_state(r, manager, "sconce-gateway-tcp.socket"), "active") == 0);
+            strcmp(unit_state(r, manager, "sconce-gateway-tcp.socket"), "active") == 0 ||
+            strcmp(unit_state(r, manager, "sconce-gateway-ollama.socket"), "active") == 0);
 }
 
 static void print_nobody(const struct report *r)

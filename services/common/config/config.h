@@ -13,6 +13,7 @@
 #include <infer/types.h>
 
 #include "common/config/access-key.h"
+#include "common/models/sampling.h"
 #include "core/macros.h"
 
 /* Whether clients need a key: on the gateway's TCP socket, and on its unix socket. */
@@ -29,7 +30,8 @@ enum config_landlock { CONFIG_LANDLOCK_REQUIRED, CONFIG_LANDLOCK_OPTIONAL };
 struct config {
     char **model_dirs; /* [n_model_dirs], searched in this order */
     size_t n_model_dirs;
-    char *default_model; /* for requests without a model; NULL: the only installed model */
+    char *default_model;          /* for requests without a model; NULL: the only installed model */
+    uint64_t max_keep_alive_usec; /* longest time for which a request may keep a model; 24 h */
 
     struct {
         struct key_list api_keys; /* in addition to those of the key file */
@@ -65,14 +67,19 @@ struct config {
         uint64_t kv_memory;        /* bytes; 0: automatic */
         unsigned prefix_cache;     /* enum config_bool; true */
         uint32_t max_models;       /* resident at the same time; 1 */
-        uint32_t max_tokens; /* per answer if the request has no limit; 0: as many as fit into the
-                                context */
         unsigned canonical_prompts;     /* enum config_canonical; claude-code */
+        uint32_t max_tokens;  /* per answer if the request has no limit; 0: as many as fit into the
+                                 context */
+        uint32_t most_tokens; /* limit of what a request may ask for as max_tokens; more is cut to
+                                 this; 0: no limit */
         uint64_t template_timeout_usec; /* for one rendering of a chat template; 5 s; 0: no limit */
         uint64_t idle_timeout_usec; /* the service exits after this time without requests; 300 s; 0:
                                        never */
         uint64_t request_timeout_usec; /* for a whole request; 600 s; 0: no limit */
     } chat;
+
+    uint32_t seed;                /* for requests without one; UINT32_MAX: a random seed */
+    struct inf_sampling sampling; /* defaults of sampling; "not set" as in sampling.h */
 
     struct {
         char *default_model;    /* for requests without a model; NULL: the only installed model */

@@ -162,6 +162,7 @@ int config_new(struct config **ret_config)
     c->gateway.max_bodies = MEBIBYTES(1024);
     c->gateway.max_header = 32 * 1024;
     c->gateway.max_connections = 512;
+    c->max_keep_alive_usec = SECONDS(86400);
     c->gateway.idle_timeout_usec = SECONDS(60);
     c->gateway.header_timeout_usec = SECONDS(10);
     c->gateway.body_timeout_usec = SECONDS(120);
@@ -169,6 +170,8 @@ int config_new(struct config **ret_config)
     c->gateway.backend_timeout_usec = SECONDS(600);
     c->gateway.stall_timeout_usec = SECONDS(30);
     c->gateway.probe_interval_usec = SECONDS(5);
+    c->seed = UINT32_MAX;
+    sampling_clear(&c->sampling);
     c->chat.max_sequences = 16;
     c->chat.max_queue = 256;
     c->chat.prefix_cache = CONFIG_TRUE;

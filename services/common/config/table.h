@@ -18,6 +18,7 @@ enum config_key_type {
     KEY_U32,
     KEY_BYTES,
     KEY_USEC,
+    KEY_SAMPLING, /* a sampling parameter; n_offset is its enum sampling_key */
 };
 
 struct config_key {

@@ -204,6 +204,19 @@ static int set_string(const struct yaml_source *s, const struct config_key *key,
     return 0;
 }
 
+static int set_sampling(const struct yaml_source *s, const struct config_key *key,
+                        const yaml_node_t *node, struct inf_sampling *field)
+{
+    const struct sampling_row *row = &sampling_rows[key->n_offset];
+    const char *text = yaml_source_scalar(node);
+
+    if (!text || !sampling_set_text(field, key->n_offset, text))
+        return yaml_source_bad(s, node, "%s.%s must be a %s between %g and %g", key->section,
+                               key->name, row->is_whole ? "whole number" : "number", row->min,
+                               row->max);
+    return 0;
+}
+
 int config_set(const struct yaml_source *s, const struct config_key *key, yaml_node_t *node,
                struct config *config)
 {
@@ -218,6 +231,8 @@ int config_set(const struct yaml_source *s, const struct config_key *key, yaml_n
         return set_string(s, key, node, field);
     case KEY_CHOICE:
         return set_choice(s, key, node, field);
+    case KEY_SAMPLING:
+        return set_sampling(s, key, node, field);
     default:
         return set_number(s, key, node, field);
     }

@@ -44,27 +44,36 @@ const char *api_status_text(int status)
     return "Unknown";
 }
 
-void api_error_send(struct http_request *request, int status, const char *code, const char *param,
-                    unsigned retry_sec, const char *format, ...)
+void api_error_answer(struct http_request *request, const struct api_error *error,
+                      unsigned retry_sec)
 {
     _cleanup_str_ struct str body = {};
-    char message[1024];
-    va_list ap;
 
-    va_start(ap, format);
-    vsnprintf(message, sizeof(message), format, ap);
-    va_end(ap);
     if (retry_sec) {
         char text[16];
         const int n = snprintf(text, sizeof(text), "%u", retry_sec);
 
         http_response_header(request, "retry-after", text, (size_t)n);
     }
-    if (http_request_errors(request)->put(&body,
-                                          &(struct api_error){status, code, param, message}) < 0)
-        http_respond(request, status, NULL, NULL, 0);
+    if (http_request_errors(request)->put(&body, error) < 0)
+        http_respond(request, error->status, NULL, NULL, 0);
     else
-        http_respond(request, status, "application/json", body.data, body.len);
+        http_respond(request, error->status, "application/json", body.data, body.len);
+}
+
+void api_error_send(struct http_request *request, int status, const char *code, const char *param,
+                    unsigned retry_sec, const char *format, ...)
+{
+    char message[1024];
+    va_list ap;
+
+    va_start(ap, format);
+    vsnprintf(message, sizeof(message), format, ap);
+    va_end(ap);
+    api_error_answer(
+        request,
+        &(struct api_error){.status = status, .code = code, .param = param, .message = message},
+        retry_sec);
 }
 
 void api_error_break(struct http_request *request, const struct api_error *error)

@@ -87,10 +87,48 @@ static int tei_put(struct str *out, const struct api_error *e)
     return r < 0 ? r : str_putc(out, '}');
 }
 
+static const char *llama_type(const struct api_error *e)
+{
+    if (e->n_ctx)
+        return "exceed_context_size_error";
+    switch (e->status) {
+    case 401:
+        return "authentication_error";
+    case 403:
+        return "permission_error";
+    case 404:
+        return "not_found_error";
+    case 501:
+        return "not_supported_error";
+    case 429:
+    case 503:
+        return "unavailable_error";
+    default:
+        return e->status >= 500 ? "server_error" : "invalid_request_error";
+    }
+}
+
+/* llama-server's `code` is the status, so the code for programs is in a field of its own. */
+static int llama_put(struct str *out, const struct api_error *e)
+{
+    int r = str_printf(out, "{\"error\":{\"code\":%d,\"message\":", e->status);
+
+    r = r < 0 ? r : json_put_text(out, e->message);
+    r = r < 0 ? r : str_printf(out, ",\"type\":\"%s\",\"param\":", llama_type(e));
+    r = r < 0 ? r : json_put_text(out, e->param);
+    r = r < 0 ? r : str_puts(out, ",\"reason\":");
+    r = r < 0 ? r : json_put_text(out, e->code);
+    if (r == 0 && e->n_ctx)
+        r = str_printf(out, ",\"n_prompt_tokens\":%llu,\"n_ctx\":%llu",
+                       (unsigned long long)e->n_prompt_tokens, (unsigned long long)e->n_ctx);
+    return r < 0 ? r : str_puts(out, "}}");
+}
+
 const struct error_shape errors_openai = {openai_put, "data: ", "\n\n", "data: {\"error\":"};
 const struct error_shape errors_anthropic = {anthropic_put, "event: error\ndata: ", "\n\n",
                                              "event: error\n"};
 const struct error_shape errors_ollama = {ollama_put, "", "\n", "{\"error\":"};
+const struct error_shape errors_llama = {llama_put, "data: ", "\n\n", "data: {\"error\":"};
 const struct error_shape errors_tei = {tei_put, "data: ", "\n\n", "data: {\"error\":"};
 
 int error_shape_put_event(const struct error_shape *shape, struct str *out,

@@ -9,6 +9,8 @@
  * answers in the format of its API.
  */
 
+#include <stdint.h>
+
 #include "core/str.h"
 
 struct api_error {
@@ -16,6 +18,7 @@ struct api_error {
     const char *code;  /* for programs; NULL: none */
     const char *param; /* the field of the request; NULL: none */
     const char *message;
+    uint64_t n_prompt_tokens, n_ctx; /* of a prompt that does not fit into the context; else 0 */
 };
 
 /* All strings are static. */
@@ -31,6 +34,7 @@ struct error_shape {
 extern const struct error_shape errors_openai;    /* {"error":{"message","type","param","code"}} */
 extern const struct error_shape errors_anthropic; /* {"type":"error","error":{"type","message"}} */
 extern const struct error_shape errors_ollama;    /* {"error":"message"}, one line per event */
+extern const struct error_shape errors_llama;     /* {"error":{"code":400,"message","type"}} */
 extern const struct error_shape errors_tei;       /* {"error":"message","error_type"} */
 
 /* Appends the event of an error. -ENOMEM. */

@@ -50,8 +50,9 @@ static inline bool http_text_is_nocase(struct http_text text, const char *other)
 
 /* The kind of listening socket at which a request arrived. It determines how access is checked. */
 enum http_door {
-    HTTP_DOOR_UNIX, /* the permissions of the socket file restrict access */
-    HTTP_DOOR_TCP,  /* every program that reaches the address can connect */
+    HTTP_DOOR_UNIX,   /* the permissions of the socket file restrict access */
+    HTTP_DOOR_TCP,    /* every program that reaches the address can connect */
+    HTTP_DOOR_OLLAMA, /* a TCP port too: the one where clients expect Ollama */
     HTTP_N_DOORS,
 };
 

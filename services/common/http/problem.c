@@ -21,6 +21,7 @@ int problem_set(struct problem *problem, int status, const char *code, const cha
     problem->status = status;
     problem->code = code;
     problem->retry_sec = 0;
+    problem->n_prompt_tokens = problem->n_ctx = 0;
     snprintf(problem->param, sizeof(problem->param), "%s", param ? param : "");
     va_start(ap, format);
     vsnprintf(problem->message, sizeof(problem->message), format, ap);
@@ -35,7 +36,12 @@ int problem_no_memory(struct problem *problem)
 
 void problem_send(const struct problem *problem, struct http_request *request)
 {
-    api_error_send(request, problem->status, problem->code,
-                   problem->param[0] ? problem->param : NULL, problem->retry_sec, "%s",
-                   problem->message);
+    api_error_answer(request,
+                     &(struct api_error){.status = problem->status,
+                                         .code = problem->code,
+                                         .param = problem->param[0] ? problem->param : NULL,
+                                         .message = problem->message,
+                                         .n_prompt_tokens = problem->n_prompt_tokens,
+                                         .n_ctx = problem->n_ctx},
+                     problem->retry_sec);
 }

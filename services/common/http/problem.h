@@ -4,6 +4,8 @@
 /* Describes why a request cannot be answered: with a status, a code for programs, a field, and a
  * sentence. */
 
+#include <stdint.h>
+
 #include "core/macros.h"
 
 struct http_request;
@@ -14,6 +16,7 @@ struct problem {
     char param[128];  /* the field, such as "messages[2].content"; "": none */
     char message[512];
     unsigned retry_sec;
+    uint64_t n_prompt_tokens, n_ctx; /* of a prompt that does not fit into the context; else 0 */
 };
 
 /* Fills @problem and returns -EINVAL, for `return problem_set(…)`. @param may be NULL. */

@@ -65,6 +65,26 @@ static int manifest_flag(const yaml_node_t *node, bool *ret)
     return *ret || strcmp(text, "false") == 0 ? 0 : -EINVAL;
 }
 
+static int manifest_sampling(yaml_document_t *doc, const yaml_node_t *node,
+                             struct inf_sampling *out)
+{
+    if (node->type != YAML_MAPPING_NODE)
+        return -EINVAL;
+    for (const yaml_node_pair_t *p = node->data.mapping.pairs.start;
+         p < node->data.mapping.pairs.top; p++) {
+        const yaml_node_t *key = yaml_document_get_node(doc, p->key);
+        const yaml_node_t *value = yaml_document_get_node(doc, p->value);
+        const int k = key->type == YAML_SCALAR_NODE
+                          ? sampling_find((const char *)key->data.scalar.value)
+                          : -1;
+
+        if (k < 0 || value->type != YAML_SCALAR_NODE ||
+            !sampling_set_text(out, k, (const char *)value->data.scalar.value))
+            return -EINVAL;
+    }
+    return 0;
+}
+
 static int manifest_key(struct arena *arena, yaml_document_t *doc, const char *key,
                         const yaml_node_t *value, struct model_manifest *out)
 {
@@ -80,6 +100,8 @@ static int manifest_key(struct arena *arena, yaml_document_t *doc, const char *k
         r = manifest_aliases(arena, doc, value, out);
     } else if (strcmp(key, "matryoshka") == 0) {
         r = manifest_flag(value, &out->matryoshka);
+    } else if (strcmp(key, "sampling") == 0) {
+        r = manifest_sampling(doc, value, &out->sampling);
     }
     return r;
 }
@@ -104,10 +126,11 @@ static int manifest_document(struct arena *arena, yaml_document_t *doc, struct m
             continue;
         out->line = key->start_mark.line + 1;
         out->column = key->start_mark.column + 1;
-        return err_set(reterr, EBADMSG,
-                       "\"%.60s\" is not a key of a manifest or has a wrong type; there are name, "
-                       "path, aliases, matryoshka",
-                       name);
+        return err_set(
+            reterr, EBADMSG,
+            "\"%.60s\" is not a key of a manifest or has a wrong type; there are name, "
+            "path, aliases, matryoshka, and sampling with parameters such as temperature",
+            name);
     }
     if (!out->path || !out->path[0]) {
         out->line = 0;
@@ -126,6 +149,7 @@ int model_manifest_read(struct arena *arena, const char *file, struct model_mani
     int r;
 
     *ret = (struct model_manifest){.aliases = no_aliases};
+    sampling_clear(&ret->sampling);
     r = file_read(file, MANIFEST_MAX_FILE, &text, &len, reterr);
     if (r < 0)
         return err_set(reterr, -r, "it cannot be read: %s", strerror(-r));

@@ -8,10 +8,13 @@
  *     name: small                   # default: the manifest's file name without .yaml
  *     aliases: [gpt-4o]
  *     matryoshka: true              # its vectors may be shortened
+ *     sampling:                     # defaults of its sampling parameters (sampling.h)
+ *       temperature: 0.6
  */
 
 #include <infer/types.h>
 
+#include "common/models/sampling.h"
 #include "core/arena.h"
 #include "core/macros.h"
 
@@ -20,7 +23,8 @@ struct model_manifest {
     const char *name;           /* NULL: not given */
     const char *const *aliases; /* NULL-terminated; may be empty */
     bool matryoshka;            /* its vectors may be shortened */
-    size_t line, column;        /* of the path, from 1; after a failure: of the error; 0: unknown */
+    struct inf_sampling sampling;
+    size_t line, column; /* of the path, from 1; after a failure: of the error; 0: unknown */
 };
 
 /* Reads the manifest in @file. @arena owns its texts. -EBADMSG: it is not a manifest; -ENOMEM; or

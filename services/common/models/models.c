@@ -164,6 +164,9 @@ static int models_add(struct models *m, const struct candidate *c)
     };
     struct models_entry *named = c->manifest ? NULL : find_named(m, c);
 
+    sampling_clear(&e.sampling);
+    if (c->manifest)
+        e.sampling = c->manifest->sampling;
     if (named)
         return add_alias(m, named, c->name, c->name_len);
     if (m->n == MODELS_MAX || is_taken(m, c->name, c->name_len))
@@ -465,16 +468,33 @@ const struct models_entry *models_at(const struct models *m, size_t i)
     return &m->entries[i];
 }
 
-const struct models_entry *models_find(const struct models *m, const char *name)
+static bool name_is(const char *name, const char *text, size_t len)
+{
+    return strncasecmp(name, text, len) == 0 && name[len] == '\0';
+}
+
+/* Finds a model by the first @len bytes of @name. */
+static const struct models_entry *models_find_len(const struct models *m, const char *name,
+                                                  size_t len)
 {
     for (size_t i = 0; i < m->n; i++)
-        if (strcasecmp(m->entries[i].name, name) == 0)
+        if (name_is(m->entries[i].name, name, len))
             return &m->entries[i];
     for (size_t i = 0; i < m->n; i++)
         for (const char *const *a = m->entries[i].aliases; *a; a++)
-            if (strcasecmp(*a, name) == 0)
+            if (name_is(*a, name, len))
                 return &m->entries[i];
     return NULL;
+}
+
+const struct models_entry *models_find(const struct models *m, const char *name)
+{
+    static const char tag[] = ":latest";
+    const struct models_entry *entry = models_find_len(m, name, strlen(name));
+
+    if (entry || !text_ends_with_nocase(name, tag))
+        return entry;
+    return models_find_len(m, name, strlen(name) - (sizeof(tag) - 1));
 }
 
 size_t models_n_broken(const struct models *m)

@@ -19,6 +19,7 @@
 
 #include <infer/types.h>
 
+#include "common/models/sampling.h"
 #include "common/models/task.h"
 #include "core/macros.h"
 
@@ -31,12 +32,13 @@ struct models_entry {
     const char *path; /* file or directory for inf_model_open() */
     const char *kind; /* "gguf", "safetensors", or "ggml" */
     enum models_task task;
-    uint64_t size;              /* bytes on disk */
-    int64_t mtime;              /* Unix seconds */
-    const char *const *aliases; /* NULL-terminated; may be empty */
-    uint64_t dev, ino;          /* of the file, directory or link itself */
-    const char *manifest_dir;   /* directory of the manifest that names the model; NULL: none */
-    bool matryoshka;            /* the manifest says that its vectors may be shortened */
+    uint64_t size;                /* bytes on disk */
+    int64_t mtime;                /* Unix seconds */
+    const char *const *aliases;   /* NULL-terminated; may be empty */
+    uint64_t dev, ino;            /* of the file, directory or link itself */
+    const char *manifest_dir;     /* directory of the manifest that names the model; NULL: none */
+    bool matryoshka;              /* the manifest says that its vectors may be shortened */
+    struct inf_sampling sampling; /* defaults of sampling in the manifest */
 };
 
 /* A manifest, link or directory that should be a model but is none. */
@@ -62,7 +64,9 @@ const struct models_broken *models_broken_at(const struct models *m, size_t i);
 const struct models_broken *models_find_broken(const struct models *m, const char *name);
 /* Models are sorted by name. */
 const struct models_entry *models_at(const struct models *m, size_t i);
-/* Finds a model by name or alias, ignoring case; NULL: absent. */
+/* Finds a model by name or alias, ignoring case; NULL: absent. If no model has the name @name,
+ * which ends with ":latest", the model is found by the name before that tag, which clients of
+ * Ollama add. */
 const struct models_entry *models_find(const struct models *m, const char *name);
 /* Returns the model for requests that name none: the configured default, else the only installed
  * model for chat, else NULL. */

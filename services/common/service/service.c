@@ -84,9 +84,14 @@ static void service_on_idle(struct loop_timer *timer)
 {
     struct service *service = timer->data;
     const uint64_t quiet = clock_usec() - service->active_usec;
+    const uint64_t stays = service->params.stays ? service->params.stays(service->params.data) : 0;
 
     if (quiet < service->params.idle_timeout_usec) {
         loop_timer_set(service->loop, timer, service->params.idle_timeout_usec - quiet);
+        return;
+    }
+    if (stays) {
+        loop_timer_set(service->loop, timer, stays);
         return;
     }
     service_pause(service);
@@ -190,6 +195,14 @@ static void service_on_signal(void *data)
     service_drain(service);
 }
 
+/* The names of sockets are in the units (FileDescriptorName=). */
+static enum http_door service_door_of(const struct listen_socket *socket)
+{
+    if (!socket->is_tcp)
+        return HTTP_DOOR_UNIX;
+    return strcmp(socket->name, SERVICE_OLLAMA_SOCKET) == 0 ? HTTP_DOOR_OLLAMA : HTTP_DOOR_TCP;
+}
+
 static int service_open(struct service *service, struct inf_err *reterr)
 {
     const struct service_door *door = service->params.door;
@@ -221,8 +234,7 @@ static int service_open(struct service *service, struct inf_err *reterr)
         r = http_server_new(service->loop, &http, &service->server);
     for (size_t i = 0; r == 0 && i < n; i++)
         r = door ? door->listen(service->params.data, service->loop, sockets[i].fd)
-                 : http_server_listen(service->server, sockets[i].fd,
-                                      sockets[i].is_tcp ? HTTP_DOOR_TCP : HTTP_DOOR_UNIX);
+                 : http_server_listen(service->server, sockets[i].fd, service_door_of(&sockets[i]));
     return r < 0 ? err_set(reterr, -r, "cannot serve: %s", strerror(-r)) : 0;
 }
 

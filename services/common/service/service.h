@@ -15,6 +15,9 @@
 struct loop;
 struct service;
 
+/* The name of the gateway's socket at which clients expect Ollama (HTTP_DOOR_OLLAMA). */
+#define SERVICE_OLLAMA_SOCKET "gateway-ollama"
+
 /* Struct service_door has the functions with which a service that does not speak HTTP accepts
  * connections. */
 struct service_door {
@@ -38,6 +41,9 @@ struct service_params {
     const char *ready_status;    /* STATUS= of an idle service; NULL: "Ready" */
     /* Whether there is work other than connections; may be NULL. */
     bool (*busy)(void *data);
+    /* For how many microseconds the service must not exit although it is idle; 0: it may exit. May
+     * be NULL. */
+    uint64_t (*stays)(void *data);
     /* Called when SIGTERM arrives (`draining`), and when the drain timeout is over, so that running
      * work must end (`expired`). May be NULL. */
     void (*draining)(void *data);

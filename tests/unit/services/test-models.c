@@ -99,6 +99,8 @@ TEST(files_directories_and_splits_have_names)
     ASSERT_STREQ(models_find(m, "hf")->kind, "safetensors");
     assert_int_equal(models_find(m, "org/name")->size, 4);
     assert_null(models_find(m, "nomodel"));
+    assert_ptr_equal(models_find(m, "big:latest"), models_find(m, "big"));
+    assert_null(models_find(m, "big:7b"));
     assert_null(models_default(m, c));
     models_free(m);
     config_free(c);

@@ -326,6 +326,38 @@ TEST(a_model_waits_while_all_others_have_users)
     finish();
 }
 
+TEST(a_model_stays_as_long_as_a_request_says)
+{
+    struct resident *a, *b;
+
+    begin(3);
+    a = take("a", NULL);
+    b = take("b", NULL);
+    a->keep_usec = 0;
+    b->keep_usec = 3600 * 1000000ull;
+    settle();
+    ASSERT_STREQ(story, "+a+b");
+    assert_int_equal(residents_kept_usec(&pool), 0);
+    resident_release(a);
+    resident_release(b);
+    settle();
+    ASSERT_STREQ(story, "+a+b-a");
+    assert_true(residents_kept_usec(&pool) > 3500 * 1000000ull);
+    b->keep_usec = 1000;
+    take("b", NULL);
+    resident_release(b);
+    settle();
+    ASSERT_STREQ(story, "+a+b-a-b");
+    assert_int_equal(residents_kept_usec(&pool), 0);
+    a = take("a", NULL);
+    residents_unload(&pool, "a");
+    settle();
+    resident_release(a);
+    settle();
+    ASSERT_STREQ(story, "+a+b-a-b+a-a");
+    finish();
+}
+
 TEST(waiting_requests_get_the_error_of_a_failed_load)
 {
     struct waiter first = waiter(), second = waiter(), third = waiter(), fourth = waiter();
@@ -555,6 +587,7 @@ RUN_TESTS(cmocka_unit_test(one_load_serves_all_who_wait_for_it),
           cmocka_unit_test(a_model_for_two_purposes_counts_as_two),
           cmocka_unit_test(the_least_recently_used_model_makes_room),
           cmocka_unit_test(a_model_waits_while_all_others_have_users),
+          cmocka_unit_test(a_model_stays_as_long_as_a_request_says),
           cmocka_unit_test(waiting_requests_get_the_error_of_a_failed_load),
           cmocka_unit_test(a_purpose_that_a_loaded_model_lacks_unloads_nothing),
           cmocka_unit_test(an_unusable_model_unloads_nothing),

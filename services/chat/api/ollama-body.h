@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Reads bodies of Ollama's API (docs/api.md of Ollama, version 0.13): the parameters that /api/chat
+ * and /api/generate share, and messages
+ *
+ * A field that is not supported is refused by an error that names it, except for a few fields that
+ * are accepted without effect. docs/http-api.md lists them.
+ */
+
+#include <jansson.h>
+
+#include "chat/conversation.h"
+#include "chat/params.h"
+#include "common/http/problem.h"
+
+/* Ollama's defaults of sampling. */
+extern const struct inf_sampling sampling_ollama;
+
+/* Reads the shared parameters, and refuses the first field that is neither
+ * one of them nor in @more (NULL-terminated). Strings are borrowed from the body. */
+int ollama_params_read(struct params *params, json_t *body, const char *const *more,
+                       struct problem *problem);
+/* Reads the messages and the tools. The conversation stays empty if there are no messages. */
+int ollama_conversation_read(json_t *body, struct tool_rules *rules,
+                             struct conversation *conversation, struct problem *problem);
+/* Refuses @images, an array or NULL, unless it is empty. @param: its path. */
+int ollama_refuse_images(const json_t *images, const char *param, struct problem *problem);

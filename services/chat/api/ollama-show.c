@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Answers POST /api/show, as in Ollama's API: describes one model.
+ *
+ * The description needs the model's files. A model that is not loaded is opened for it on a thread,
+ * which maps its weights but does not read them, and takes no other model's place.
+ */
+#include <errno.h>
+#include <infer/chat.h>
+#include <infer/tokenizer.h>
+#include <string.h>
+
+#include "chat/api/fim.h"
+#include "chat/api/ollama-answer.h"
+#include "chat/api/ollama-models.h"
+#include "chat/chat.h"
+#include "common/config/config.h"
+#include "common/models/models.h"
+#include "common/wire/fields.h"
+#include "common/wire/json.h"
+#include "common/wire/ollama.h"
+#include "host/model-request.h"
+
+struct show {
+    struct model_request request;
+    char *name, *path; /* of the model */
+    int64_t mtime;
+    const char *kind; /* static */
+    enum models_task task;
+    char *asked; /* the name in the request */
+    struct inf_model *model;
+    int status; /* negative: `problem` has the error */
+    struct problem problem;
+    struct str out;
+};
+
+static struct show *show_of(struct model_request *request)
+{
+    return CONTAINER_OF(request, struct show, request);
+}
+
+static void show_done(struct model_request *request)
+{
+    struct show *s = show_of(request);
+
+    inf_model_unref(s->model);
+    free(s->name);
+    free(s->path);
+    free(s->asked);
+    str_done(&s->out);
+}
+
+static void show_cancel(struct model_request *request)
+{
+    (void)request;
+}
+
+/* --- the answer --- */
+
+static const char *show_template(const struct show *s)
+{
+    const struct inf_chat_template *tmpl = inf_model_chat_template(s->model);
+
+    return tmpl ? inf_chat_template_text(tmpl) : "";
+}
+
+static int put_capabilities(struct show *s)
+{
+    const char *source = show_template(s);
+    const bool chats = s->task == MODELS_CHAT;
+    const struct {
+        const char *name;
+        bool has;
+    } rows[] = {
+        {"completion", chats},
+        {"tools", chats && strstr(source, "tools")},
+        {"insert", chats && fim_is_known(s->model)},
+        {"thinking", chats && ollama_template_thinks(source)},
+        {"embedding", s->task == MODELS_EMBED},
+        {"rerank", s->task == MODELS_RERANK},
+    };
+    const char *comma = "";
+    int r = str_puts(&s->out, "\"capabilities\":[");
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows) && r == 0; i++) {
+        if (!rows[i].has)
+            continue;
+        r = str_printf(&s->out, "%s\"%s\"", comma, rows[i].name);
+        comma = ",";
+    }
+    return r < 0 ? r : str_puts(&s->out, "],");
+}
+
+/* Returns a value of the model's metadata; NULL: it has none of this name. */
+static const char *meta_find(const struct inf_model *model, const char *name)
+{
+    const char *key, *value;
+
+    for (size_t i = 0; inf_model_meta(model, i, &key, &value); i++)
+        if (strcmp(key, name) == 0)
+            return value;
+    return NULL;
+}
+
+/* Writes the metadata that a GGUF file of the model would have. */
+static int put_info(struct show *s)
+{
+    const struct inf_model_info *info = inf_model_info(s->model);
+    const struct {
+        const char *name;
+        uint32_t value;
+    } rows[] = {
+        {"context_length", info->n_ctx_train},
+        {"embedding_length", info->n_embd},
+        {"block_count", info->n_layers},
+        {"feed_forward_length", info->n_ff},
+        {"attention.head_count", info->n_heads},
+        {"attention.head_count_kv", info->n_kv_heads},
+        {"attention.key_length", info->head_dim},
+        {"attention.sliding_window", info->sliding_window},
+        {"vocab_size", info->n_vocab},
+    };
+    int r = str_puts(&s->out, "\"model_info\":{\"general.architecture\":");
+
+    r = r < 0 ? r : json_put_text(&s->out, info->arch);
+    r = r < 0 ? r : str_puts(&s->out, ",\"general.basename\":");
+    r = r < 0 ? r : json_put_text(&s->out, info->name[0] ? info->name : s->name);
+    r = r < 0 ? r
+              : str_printf(&s->out, ",\"general.parameter_count\":%llu",
+                           (unsigned long long)info->n_params);
+    for (size_t i = 0; i < ARRAY_SIZE(rows) && r == 0; i++)
+        if (rows[i].value)
+            r = str_printf(&s->out, ",\"%s.%s\":%u", info->arch, rows[i].name, rows[i].value);
+    return r < 0 ? r : str_puts(&s->out, "},");
+}
+
+/* Writes the parameters that a Modelfile would set: the length of the context. */
+static int put_parameters(struct show *s)
+{
+    const struct config *config = s->request.host->config;
+    const uint32_t trained = inf_model_info(s->model)->n_ctx_train;
+    const uint32_t n_ctx =
+        config->chat.context ? config->chat.context : MIN(trained ? trained : 8192u, 8192u);
+    int r =
+        s->task == MODELS_CHAT ? str_printf(&s->out, "\"parameters\":\"num_ctx %u\",", n_ctx) : 0;
+
+    r = r < 0 ? r : str_puts(&s->out, "\"modelfile\":");
+    if (r == 0) {
+        _cleanup_str_ struct str text = {};
+
+        r = str_printf(&text, "FROM %s\n", s->name);
+        r = r < 0 ? r : json_put_text(&s->out, text.data);
+    }
+    return r < 0 ? r : str_putc(&s->out, ',');
+}
+
+static int show_write(struct show *s)
+{
+    const char *license = meta_find(s->model, "general.license");
+    int r = str_putc(&s->out, '{');
+
+    r = r < 0 ? r : put_parameters(s);
+    r = r < 0 ? r : str_puts(&s->out, "\"template\":");
+    r = r < 0 ? r : json_put_text(&s->out, show_template(s));
+    if (r == 0 && license) {
+        r = str_puts(&s->out, ",\"license\":");
+        r = r < 0 ? r : json_put_text(&s->out, license);
+    }
+    r = r < 0 ? r : str_putc(&s->out, ',');
+    r = r < 0 ? r : put_capabilities(s);
+    r = r < 0 ? r : put_info(s);
+    r = r < 0 ? r : ollama_put_details(&s->out, s->kind, inf_model_info(s->model));
+    r = r < 0 ? r : str_puts(&s->out, ",\"modified_at\":");
+    r = r < 0 ? r : ollama_put_time(&s->out, s->mtime, 0);
+    return r < 0 ? r : str_putc(&s->out, '}');
+}
+
+/* --- the request --- */
+
+/* Runs on a thread. */
+static void show_describe(struct model_request *request)
+{
+    struct show *s = show_of(request);
+    struct inf_err err = {};
+    int r = 0;
+
+    if (!s->model)
+        r = inf_model_open(&(struct inf_model_params){.path = s->path}, &s->model, &err);
+    if (r < 0)
+        s->status =
+            problem_set(&s->problem, r == -ENOMEM ? 503 : 400, "model_unusable", "model",
+                        "The files of the model '%s' cannot be used: %s.", s->name, err.text);
+    else if (show_write(s) < 0)
+        s->status = problem_no_memory(&s->problem);
+}
+
+static void show_described(struct model_request *request)
+{
+    struct show *s = show_of(request);
+
+    if (s->status < 0) {
+        model_request_refuse(request, &s->problem);
+        return;
+    }
+    request->ended = true;
+    http_respond(request->http, 200, "application/json", s->out.data, s->out.len);
+}
+
+static int show_read_body(struct show *s, struct http_text body, struct problem *problem)
+{
+    static const char *const fields[] = {"model",    "name",    "verbose", "system",
+                                         "template", "options", NULL};
+    _cleanup_json_ json_t *json = NULL;
+    const char *name = NULL;
+    bool verbose = false;
+    int r;
+
+    if ((r = fields_parse(body.data, body.len, &json, problem)) < 0 ||
+        (r = fields_known(json, "", fields, problem)) < 0 ||
+        (r = field_bool(json, "verbose", &verbose, problem)) < 0 ||
+        (r = field_text(json, "name", &name, problem)) < 0 ||
+        (r = field_text(json, "model", &name, problem)) < 0)
+        return r;
+    if (!name || !*name)
+        return problem_set(problem, 400, "missing_field", "model",
+                           "Missing required parameter: 'model'.");
+    s->asked = strdup(name);
+    return s->asked ? 0 : problem_no_memory(problem);
+}
+
+static void show_read(struct model_request *request, struct http_text body)
+{
+    struct show *s = show_of(request);
+
+    s->status = show_read_body(s, body, &s->problem);
+}
+
+static int show_find(struct show *s, struct problem *problem)
+{
+    struct model_host *host = s->request.host;
+    const struct models *models = model_host_list(host, s->asked, problem);
+    const struct models_entry *entry = models ? models_find(models, s->asked) : NULL;
+    const struct resident *resident;
+
+    if (!models || (!entry && model_host_is_broken(models, s->asked, problem)))
+        return -EINVAL;
+    if (!entry)
+        return problem_set(problem, 404, "model_not_found", "model",
+                           "The model '%.100s' does not exist here.", s->asked);
+    if (entry->task == MODELS_SPEECH)
+        return problem_set(problem, 400, "unsupported_model", "model",
+                           "The model '%.100s' transcribes speech, which Ollama's API lacks.",
+                           s->asked);
+    s->name = strdup(entry->name);
+    s->path = strdup(entry->path);
+    s->mtime = entry->mtime;
+    s->kind = strcmp(entry->kind, "gguf") == 0 ? "gguf" : "safetensors";
+    s->task = entry->task;
+    if (!s->name || !s->path)
+        return problem_no_memory(problem);
+    resident = residents_find(&host->residents, entry->name);
+    if (resident)
+        s->model = inf_model_ref(resident->model);
+    return 0;
+}
+
+static void show_was_read(struct model_request *request)
+{
+    struct show *s = show_of(request);
+
+    if (s->status < 0 || show_find(s, &s->problem) < 0)
+        model_request_refuse(request, &s->problem);
+    else
+        model_request_work(request, RESIDENT_SMALL, show_describe, show_described);
+}
+
+void ollama_show(struct model_host *host, struct http_request *http)
+{
+    static const struct model_request_ops ops = {
+        .size = sizeof(struct show),
+        .cancel = show_cancel,
+        .done = show_done,
+    };
+    struct model_request *request = model_request_new(host, &ops, http);
+
+    if (request && model_request_admit(request))
+        model_request_read(request, show_read, show_was_read);
+}

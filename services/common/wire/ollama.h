@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Reads and writes what all endpoints of Ollama's API share (docs/api.md of Ollama, version 0.13):
+ * the field keep_alive, the options, times and the names of models.
+ */
+
+#include <jansson.h>
+
+#include "common/http/problem.h"
+#include "core/str.h"
+
+/* Time without end. */
+#define OLLAMA_FOREVER UINT64_MAX
+
+/* Reads "keep_alive", how long the model stays in memory after its last use: a number of seconds,
+ * or a text such as "5m" or "1h30m"; negative: OLLAMA_FOREVER. As fields.h: returns 1, 0 or
+ * -EINVAL. */
+int ollama_read_keep_alive(json_t *body, uint64_t *ret_usec, struct problem *problem);
+/* Sets *ret_options to a new object with the fields of "options", each of which is named by its
+ * path, "options.seed". Refuses the first field that is no option of Ollama's. -EINVAL. */
+int ollama_open_options(json_t *body, json_t **ret_options, struct problem *problem);
+/* Writes @sec and @nsec (Unix time) as a quoted text of RFC 3339, in UTC. -ENOMEM. */
+int ollama_put_time(struct str *out, int64_t sec, long nsec);
+/* Writes the present time. */
+int ollama_put_now(struct str *out);
+/* Writes the quoted name of a model; a name without a tag gets the tag "latest". */
+int ollama_put_name(struct str *out, const char *name);
