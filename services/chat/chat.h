@@ -34,7 +34,7 @@ extern const size_t n_chat_routes;
 void chat_list_models(struct model_host *host, struct http_request *request);
 void chat_show_model(struct model_host *host, struct http_request *request);
 
-/* properties.c, slots.c */
+/* api/properties.c, api/slots.c */
 void chat_properties(struct model_host *host, struct http_request *request);
 void chat_slots(struct model_host *host, struct http_request *request);
 void chat_slot_action(struct model_host *host, struct http_request *request);
