@@ -168,7 +168,8 @@ def test_lengths(suite):
                                     "min_tokens": 3, "n_predict": 8})[1]
     assert a["tokens_predicted"] >= 3
     a = call(suite, "/completion", {**body, "n_indent": 1000, "grammar": 'root ::= "a\\n  b"'})[1]
-    assert a["content"] == "a\n  " and a["stop_type"] == "limit" and a["has_new_line"] is True
+    assert a["content"] == "a\n  ", a
+    assert a["stop_type"] == "limit" and a["has_new_line"] is True
 
 
 def test_bias(suite):
