@@ -11,6 +11,7 @@
 #include "core/err.h"
 #include "core/outbox.h"
 #include "core/utf8.h"
+#include "grammar/grammar.h"
 #include "quant/codec.h"
 
 #define MAX_CTX     (1u << 22)
@@ -316,6 +317,8 @@ static int check_request(const struct inf_engine *engine, const struct inf_reque
     r = check_sampling(&q->sampling, n_vocab, reterr);
     if (r < 0)
         return r;
+    if (q->grammar && q->grammar->vocab->tok != engine->model->tok)
+        return err_set(reterr, EINVAL, "the grammar was made for another tokenizer");
     r = check_token_lists(engine, q, reterr);
     if (r < 0)
         return r;

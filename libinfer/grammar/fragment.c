@@ -279,8 +279,6 @@ static int fragment_call(struct fragments *f, uint32_t rule, uint32_t next, uint
     return r;
 }
 
-static int compiler_dfa(struct compiler *c, grammar_node node, const struct dfa **ret_dfa);
-
 static int fragment_dfa(struct fragments *f, grammar_node node, uint32_t next, uint32_t *ret_start)
 {
     const struct dfa *dfa;
@@ -405,7 +403,7 @@ static int compiler_dfa_new(struct compiler *c, grammar_node node, struct dfa **
 }
 
 /* Gives the automaton of a regular node. It belongs to the compiler. */
-static int compiler_dfa(struct compiler *c, grammar_node node, const struct dfa **ret_dfa)
+int compiler_dfa(struct compiler *c, grammar_node node, const struct dfa **ret_dfa)
 {
     struct dfa *dfa;
     int r;

@@ -26,6 +26,8 @@ struct compiler {
 };
 
 void compiler_done(struct compiler *c);
+/* Gives the automaton of a regular node, which belongs to @c. Errors as grammar_program_new(). */
+int compiler_dfa(struct compiler *c, grammar_node node, const struct dfa **ret_dfa);
 
 struct fragment_memo {
     grammar_node node;

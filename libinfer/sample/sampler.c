@@ -15,12 +15,12 @@
 
 #include "core/cpu.h"
 #include "sample/cands.h"
-#include "sample/chain.h"
+#include "sample/stages.h"
 #include "sample/penalty.h"
 #include "sample/row.h"
 #include "sample/select.h"
 
-/* What the last pick of a chain left in the first candidates. */
+/* What the last pick by stages left in the first candidates. */
 struct post {
     uint32_t n, picked;
     double total; /* of the masses */
@@ -318,27 +318,27 @@ static int32_t pick_from_cands(struct sampler *s, const struct sample_params *p,
     return c[cands_draw(c, n, rng)].id;
 }
 
-/* Picks a token with the stages of a chain. @best is the most likely token. */
-static int32_t pick_by_chain(struct sampler *s, const struct sample_params *p,
-                             struct sample_state *state, const float *logits, int32_t best)
+/* Picks a token with the stages one by one. @best is the most likely token. */
+static int32_t pick_by_stages(struct sampler *s, const struct sample_params *p,
+                              struct sample_state *state, const float *logits, int32_t best)
 {
-    struct chain chain = {.kernels = s->kernels,
-                          .p = p,
-                          .logits = logits,
-                          .n_vocab = s->n_vocab,
-                          .cands = s->cands,
-                          .max = logits[best],
-                          .scale = 1};
+    struct stages stages = {.kernels = s->kernels,
+                            .p = p,
+                            .logits = logits,
+                            .n_vocab = s->n_vocab,
+                            .cands = s->cands,
+                            .max = logits[best],
+                            .scale = 1};
 
     if (p->temperature == 0) {
         s->cands[0] = (struct cand){logits[best], 1, best};
         s->post = (struct post){.n = 1, .total = 1};
         return best;
     }
-    chain.n = row_top(logits, s->n_vocab, s->peaks, s->n_vocab, s->cands);
-    s->post.picked = chain_pick(&chain, state);
-    s->post.n = chain.n;
-    s->post.total = chain.total;
+    stages.n = row_top(logits, s->n_vocab, s->peaks, s->n_vocab, s->cands);
+    s->post.picked = stages_pick(&stages, state);
+    s->post.n = stages.n;
+    s->post.total = stages.total;
     return s->cands[s->post.picked].id;
 }
 
@@ -350,26 +350,11 @@ static int32_t pick_token(struct sampler *s, const struct sample_params *p,
 
     if (best < 0 || (p->temperature == 0 && !p->post_logprobs))
         return best;
-    if (chain_is_needed(p))
-        return pick_by_chain(s, p, state, logits, best);
+    if (stages_are_needed(p))
+        return pick_by_stages(s, p, state, logits, best);
     if ((p->top_k > 0 && p->top_k < s->n_vocab) || p->typical_p < 1)
         return pick_from_cands(s, p, &state->rng, take_cands(s, p, logits), logits[best]);
     return pick_by_mass(s, p, &state->rng, logits, logits[best]);
-}
-
-/* Copies the row without the tokens that the mask excludes. */
-static float *mask_row(struct sampler *s, const uint32_t *mask, const float *logits)
-{
-    for (uint32_t at = 0; at < s->n_vocab; at += 32) {
-        const uint32_t bits = mask[at / 32], n = MIN(s->n_vocab - at, 32u);
-
-        if (bits == UINT32_MAX && n == 32)
-            memcpy(s->masked + at, logits + at, 32 * sizeof(*logits));
-        else
-            for (uint32_t i = 0; i < n; i++)
-                s->masked[at + i] = bits >> i & 1 ? logits[at + i] : -INFINITY;
-    }
-    return s->masked;
 }
 
 int sampler_pick(struct sampler *s, const struct sample_params *p, const struct sample_text *text,
@@ -388,8 +373,10 @@ int sampler_pick(struct sampler *s, const struct sample_params *p, const struct 
         *ret_token = pick_token(s, p, state, logits);
         return 0;
     }
-    if (text->mask)
-        logits = mask_row(s, text->mask, logits);
+    if (text->mask) {
+        s->kernels->mask(logits, s->n_vocab, text->mask, s->masked);
+        logits = s->masked;
+    }
     n_edits = penalty_apply(p, text, state->repeats, s->counts, logits, s->n_vocab, s->edits);
     valid = s->kernels->peaks(logits, s->n_vocab, s->peaks);
     token = valid ? pick_token(s, p, state, logits) : -1;
@@ -452,7 +439,7 @@ uint32_t sampler_list_need(const struct sampler *s, const struct sample_params *
         return 0;
     if (p->temperature == 0)
         return MAX(n_top, 1u);
-    if (chain_is_needed(p) || p->top_k == 0 || p->top_k > TOP_MAX || p->top_k >= s->n_vocab)
+    if (stages_are_needed(p) || p->top_k == 0 || p->top_k > TOP_MAX || p->top_k >= s->n_vocab)
         return 0;
     return MAX(n_top, p->top_k);
 }

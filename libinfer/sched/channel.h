@@ -48,7 +48,7 @@ void channel_start(const struct channel *c, struct channel_state *ret_state);
 /* Returns the token that must come next; -1: any token may. */
 int32_t channel_forced(const struct channel *c, const struct channel_state *state);
 
-/* What a token of the text is. */
+/* The part of the text that a token belongs to. */
 enum channel_token {
     CHANNEL_TEXT,    /* it is outside of the part */
     CHANNEL_THOUGHT, /* it is inside of the part */

@@ -4,46 +4,46 @@
 
 #include <errno.h>
 
-int guide_init(struct guide *g, struct inf_grammar *grammar, uint32_t n_vocab)
+int mask_init(struct mask *mask, struct inf_grammar *grammar, uint32_t n_vocab)
 {
     int r;
 
-    *g = (struct guide){0};
+    *mask = (struct mask){0};
     if (!grammar)
         return 0;
-    g->mask = NEW(uint32_t, DIV_UP(n_vocab, 32u));
-    if (!g->mask)
+    mask->bits = NEW(uint32_t, DIV_UP(n_vocab, 32u));
+    if (!mask->bits)
         return -ENOMEM;
-    r = grammar_matcher_new(grammar, &g->matcher);
+    r = grammar_matcher_new(grammar, &mask->matcher);
     if (r < 0)
-        free(STEAL(g->mask));
+        free(STEAL(mask->bits));
     return r;
 }
 
-void guide_done(struct guide *g)
+void mask_done(struct mask *mask)
 {
-    grammar_matcher_free(g->matcher);
-    free(g->mask);
-    *g = (struct guide){0};
+    grammar_matcher_free(mask->matcher);
+    free(mask->bits);
+    *mask = (struct mask){0};
 }
 
-int guide_take(struct guide *g, int32_t token)
+int mask_take(struct mask *mask, int32_t token)
 {
-    g->state = MASK_STALE;
-    return grammar_matcher_accept(g->matcher, token);
+    mask->state = MASK_STALE;
+    return grammar_matcher_accept(mask->matcher, token);
 }
 
 /* Computes a mask. The lock is held, and released meanwhile. */
-static void make_mask(struct masks *m, struct guide *g)
+static void make_mask(struct masks *m, struct mask *mask)
 {
     int r;
 
-    g->state = MASK_TAKEN;
+    mask->state = MASK_TAKEN;
     loop_thread_unlock(&m->thread);
-    r = grammar_matcher_mask(g->matcher, g->mask);
+    r = grammar_matcher_mask(mask->matcher, mask->bits);
     loop_thread_lock(&m->thread);
-    g->error = r;
-    g->state = MASK_READY;
+    mask->error = r;
+    mask->state = MASK_READY;
     pthread_cond_broadcast(&m->done);
 }
 
@@ -57,17 +57,17 @@ static void run_masks(void *arg)
             loop_thread_wait(&m->thread);
             continue;
         }
-        struct guide *g = m->jobs[m->i_next++];
+        struct mask *mask = m->jobs[m->i_next++];
 
-        if (g->state == MASK_QUEUED)
-            make_mask(m, g);
+        if (mask->state == MASK_QUEUED)
+            make_mask(m, mask);
     }
     loop_thread_unlock(&m->thread);
 }
 
 int masks_init(struct masks *m, uint32_t max_seqs)
 {
-    *m = (struct masks){.jobs = NEW(struct guide *, max_seqs)};
+    *m = (struct masks){.jobs = NEW(struct mask *, max_seqs)};
     if (!m->jobs)
         return -ENOMEM;
     loop_thread_init(&m->thread);
@@ -90,13 +90,13 @@ int masks_start(struct masks *m)
     return loop_thread_start(&m->thread, "infer-grammar", run_masks, m);
 }
 
-void masks_add(struct masks *m, struct guide *g)
+void masks_add(struct masks *m, struct mask *mask)
 {
-    if (g->state == MASK_READY)
+    if (mask->state == MASK_READY)
         return;
     loop_thread_lock(&m->thread);
-    g->state = MASK_QUEUED;
-    m->jobs[m->n_jobs++] = g;
+    mask->state = MASK_QUEUED;
+    m->jobs[m->n_jobs++] = mask;
     loop_thread_unlock(&m->thread);
 }
 
@@ -109,12 +109,12 @@ void masks_begin(struct masks *m)
     loop_thread_unlock(&m->thread);
 }
 
-void masks_await(struct masks *m, struct guide *g)
+void masks_await(struct masks *m, struct mask *mask)
 {
     loop_thread_lock(&m->thread);
-    if (g->state == MASK_QUEUED)
-        make_mask(m, g);
-    while (g->state == MASK_TAKEN)
+    if (mask->state == MASK_QUEUED)
+        make_mask(m, mask);
+    while (mask->state == MASK_TAKEN)
         pthread_cond_wait(&m->done, &m->thread.lock);
     loop_thread_unlock(&m->thread);
 }

@@ -23,25 +23,24 @@ enum mask_state {
     MASK_READY,
 };
 
-/* Follows the text of one sequence. */
-struct guide {
-    struct grammar_matcher
-        *matcher; /* NULL: there is no grammar, and the other members are unused */
-    uint32_t *mask;
-    enum mask_state state; /* under the lock of struct masks during a step */
-    int error;             /* 0, or the error of the matcher */
+/* The mask of one sequence, with the matcher that follows its text. */
+struct mask {
+    struct grammar_matcher *matcher; /* NULL: the sequence has no grammar; the rest is unused */
+    uint32_t *bits;                  /* as grammar_matcher_mask() gives them */
+    enum mask_state state;           /* under the lock of struct masks during a step */
+    int error;                       /* 0, or the error of the matcher */
 };
 
 /* Allocates the matcher and a mask for @n_vocab tokens. @grammar may be NULL. -ENOMEM. */
-int guide_init(struct guide *g, struct inf_grammar *grammar, uint32_t n_vocab);
-void guide_done(struct guide *g);
-/* Appends a token. Returns the same values as grammar_matcher_accept(). */
-int guide_take(struct guide *g, int32_t token);
+int mask_init(struct mask *mask, struct inf_grammar *grammar, uint32_t n_vocab);
+void mask_done(struct mask *mask);
+/* Appends a token to the text. Returns the same values as grammar_matcher_accept(). */
+int mask_take(struct mask *mask, int32_t token);
 
 struct masks {
     struct loop_thread thread; /* the lock in it protects the members below */
     pthread_cond_t done;       /* a mask is ready */
-    struct guide **jobs;       /* [max_seqs] */
+    struct mask **jobs;        /* [max_seqs] */
     uint32_t n_jobs, i_next;   /* the next job for the thread */
 };
 
@@ -52,10 +51,10 @@ void masks_done(struct masks *m);
 int masks_start(struct masks *m);
 
 /* Adds a mask that the next step needs. Only between masks_end() and masks_begin(). */
-void masks_add(struct masks *m, struct guide *g);
+void masks_add(struct masks *m, struct mask *mask);
 /* Wakes the thread if there are masks to compute. */
 void masks_begin(struct masks *m);
-/* Makes sure that the mask of @g is ready. Several threads may call this function at once. */
-void masks_await(struct masks *m, struct guide *g);
+/* Makes sure that @mask is ready. Several threads may call this function at once. */
+void masks_await(struct masks *m, struct mask *mask);
 /* Ends the work on masks; those that nobody has begun with stay stale. */
 void masks_end(struct masks *m);

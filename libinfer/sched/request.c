@@ -227,7 +227,7 @@ static int start_text(struct seq *s, const struct inf_tokenizer *tok)
         if (!s->sampling.repeats)
             return -ENOMEM;
     }
-    r = guide_init(&s->guide, req->grammar, inf_tokenizer_n_vocab(tok));
+    r = mask_init(&s->mask, req->grammar, inf_tokenizer_n_vocab(tok));
     return r < 0 ? r : output_init(&s->output, &params);
 }
 
@@ -264,7 +264,7 @@ void seq_stop(struct seq *s)
         return;
     kv_table_done(&s->table);
     output_done(&s->output);
-    guide_done(&s->guide);
+    mask_done(&s->mask);
     free(STEAL(s->sampling.repeats));
     free(STEAL(s->tokens));
     free(STEAL(s->names));
@@ -284,13 +284,13 @@ void seq_end(struct seq *s, enum inf_finish finish, const char *error)
 void seq_forbidden(const struct seq *s, struct sample_text *text)
 {
     const struct request *req = s->req;
-    const bool eog_ends = !req->ignore_eos || s->guide.matcher;
+    const bool eog_ends = !req->ignore_eos || s->mask.matcher;
     uint32_t first = 0, end = 0;
 
     if (seq_n_generated(s) < req->min_tokens) {
         first = eog_ends ? 0 : req->n_eog;
         end = s->channel.place == CHANNEL_BEHIND ? req->n_ends : req->n_eog;
-    } else if (req->ignore_eos && s->guide.matcher) {
+    } else if (req->ignore_eos && s->mask.matcher) {
         end = req->n_eog;
     }
     text->forbidden = req->ends + first;

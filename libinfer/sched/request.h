@@ -66,7 +66,7 @@ struct seq {
     uint32_t n_stored; /* number of the sequence's first blocks that the tier has */
     struct sample_state sampling;
     struct channel_state channel;
-    struct guide guide; /* follows the grammar; kept while the sequence waits again */
+    struct mask mask; /* its matcher is kept while the sequence waits again */
     struct output output;
     uint64_t token_usec; /* time of the last token; 0: there is none */
     bool prompt_told;    /* INF_EVENT_PROMPT was sent */

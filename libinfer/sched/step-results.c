@@ -57,7 +57,7 @@ static bool ends_text(const struct sched *s, const struct seq *seq, int32_t toke
 
     if (kind == CHANNEL_MARK)
         return false;
-    if ((!req->ignore_eos || seq->guide.matcher) &&
+    if ((!req->ignore_eos || seq->mask.matcher) &&
         (inf_tokenizer_token_flags(s->tok, token) & INF_TOKEN_EOG) != 0)
         return true;
     return kind == CHANNEL_TEXT &&
@@ -87,9 +87,9 @@ static int end_with_token(struct sched *s, const struct step_part *part)
 }
 
 /* Takes the new token to the grammar. Returns whether the choice goes on. */
-static bool guide_token(struct seq *seq, int32_t token)
+static bool match_token(struct seq *seq, int32_t token)
 {
-    const int r = seq->guide.matcher ? guide_take(&seq->guide, token) : 0;
+    const int r = seq->mask.matcher ? mask_take(&seq->mask, token) : 0;
 
     if (r == 0)
         return true;
@@ -118,9 +118,9 @@ static int accept_token(struct sched *s, const struct step_part *part)
         seq_end(seq, INF_FINISH_STOP_TEXT, NULL);
         return 0;
     }
-    if (!guide_token(seq, part->token))
+    if (!match_token(seq, part->token))
         return 0;
-    if (seq->guide.matcher && grammar_matcher_must_end(seq->guide.matcher))
+    if (seq->mask.matcher && grammar_matcher_must_end(seq->mask.matcher))
         return finish_choice(seq, INF_FINISH_STOP);
     return seq_is_full(seq) ? finish_choice(seq, INF_FINISH_LENGTH) : 0;
 }
@@ -136,8 +136,8 @@ static void fail_part(struct sched *s, const struct step_part *part)
         kv_pool_forget(s->runner->pool);
         error = "the model gave no usable probabilities";
     } else if (part->status == SAMPLE_NONE_LEFT) {
-        error = part->seq->guide.matcher ? "the grammar permits no token that could come next"
-                                         : "all tokens are excluded from the choice";
+        error = part->seq->mask.matcher ? "the grammar permits no token that could come next"
+                                        : "all tokens are excluded from the choice";
     } else if (part->status == -E2BIG) {
         error = "the grammar reached a limit of its size";
     }

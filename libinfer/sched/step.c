@@ -125,8 +125,8 @@ static void want_masks(struct sched *s)
     for (uint32_t i = 0; i < s->step.n_parts; i++) {
         struct step_part *part = &s->step.parts[i];
 
-        if (part->samples && part->forced < 0 && part->seq->guide.matcher)
-            masks_add(&s->masks, &part->seq->guide);
+        if (part->samples && part->forced < 0 && part->seq->mask.matcher)
+            masks_add(&s->masks, &part->seq->mask);
     }
     masks_begin(&s->masks);
 }
@@ -155,7 +155,7 @@ static uint32_t list_need(const struct sched *s, const struct step_part *part)
     if (part->forced >= 0)
         return req->want_logprobs ? 0 : 1;
     seq_forbidden(part->seq, &text);
-    if (part->seq->guide.matcher || text.n_forbidden > 0)
+    if (part->seq->mask.matcher || text.n_forbidden > 0)
         return 0;
     return sampler_list_need(s->samplers[0], &req->sampling, req->want_logprobs ? req->n_top : 0);
 }
@@ -229,11 +229,11 @@ static int pick_from_row(struct sched *s, struct sampler *sampler, struct step_p
         .tokens = seq->tokens, .n_tokens = seq->n_tokens, .n_prompt = seq->req->n_prompt};
     int r;
 
-    if (seq->guide.matcher) {
-        masks_await(&s->masks, &seq->guide);
-        if (seq->guide.error < 0)
-            return seq->guide.error;
-        text.mask = seq->guide.mask;
+    if (seq->mask.matcher) {
+        masks_await(&s->masks, &seq->mask);
+        if (seq->mask.error < 0)
+            return seq->mask.error;
+        text.mask = seq->mask.bits;
     }
     seq_forbidden(seq, &text);
     r = sampler_pick(sampler, &seq->req->sampling, &text, &seq->sampling, logits, &part->token);

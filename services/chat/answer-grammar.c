@@ -43,6 +43,7 @@ static int answer_tool_problem(const struct generation *g, const struct reply_to
 static int answer_find_problem(struct generation *g, const char *why, struct problem *problem)
 {
     const struct constraint *c = &g->params.constraint;
+    const char *field = c->field ? c->field : "response_format";
     const struct reply none = {0};
     enum inf_grammar_kind kind;
     struct inf_err err = {};
@@ -50,9 +51,21 @@ static int answer_find_problem(struct generation *g, const char *why, struct pro
     for (size_t i = 0; i < g->reply.n_tools; i++) {
         _cleanup_str_ struct str text = {};
 
-        if (reply_tool_schema(&g->reply.tools[i], &text) == 0 &&
+        if (!g->reply.tools[i].is_custom && reply_tool_schema(&g->reply.tools[i], &text) == 0 &&
             answer_try(g, INF_GRAMMAR_JSON_SCHEMA, &text, &err) < 0)
             return answer_tool_problem(g, &g->reply.tools[i], err.text, problem);
+    }
+    for (size_t i = 0; i < g->reply.n_tools; i++) {
+        _cleanup_str_ struct str text = {};
+        struct reply one = g->reply;
+
+        one.tools = &g->reply.tools[i];
+        one.n_tools = 1;
+        one.choice = TOOLS_REQUIRED;
+        if (one.tools->is_custom &&
+            reply_grammar(&one, &(struct constraint){0}, true, NULL, &kind, &text) > 0 &&
+            answer_try(g, kind, &text, &err) < 0)
+            return answer_tool_problem(g, one.tools, err.text, problem);
     }
     if (c->kind != CONSTRAINT_NONE) {
         _cleanup_str_ struct str text = {};
@@ -60,8 +73,8 @@ static int answer_find_problem(struct generation *g, const char *why, struct pro
         if (reply_grammar(&none, c, true, NULL, &kind, &text) > 0 &&
             answer_try(g, kind, &text, &err) < 0)
             why = err.text;
-        return problem_set(problem, 400, "invalid_value", c->field,
-                           "Invalid value for '%s': %.300s.", c->field, why);
+        return problem_set(problem, 400, "invalid_value", field, "Invalid value for '%s': %.300s.",
+                           field, why);
     }
     return problem_set(problem, 400, "invalid_value", "tools",
                        "These tools cannot be compiled to a grammar: %.300s.", why);
@@ -72,6 +85,7 @@ int answer_grammar_set(struct generation *g, struct problem *problem)
     const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->base.model);
     const struct constraint *c = &g->params.constraint;
     const bool is_off = answer_thinking_is_off(&g->params.reasoning);
+    const char *field = c->field ? c->field : "response_format";
     _cleanup_str_ struct str text = {};
     enum inf_grammar_kind kind = INF_GRAMMAR_JSON;
     struct inf_err err = {};
@@ -84,9 +98,9 @@ int answer_grammar_set(struct generation *g, struct problem *problem)
         r = reply_grammar(&none, c, true, tok, &kind, &text);
     }
     if (r == -EOPNOTSUPP)
-        return problem_set(problem, 400, "unsupported_parameter", c->field,
+        return problem_set(problem, 400, "unsupported_parameter", field,
                            "Unsupported parameter: '%s' cannot be combined with %s on this model.",
-                           c->field, g->reply.n_tools ? "tools" : "thinking");
+                           field, g->reply.n_tools ? "tools" : "thinking");
     if (r == 0)
         return 0;
     if (r > 0)

@@ -21,12 +21,15 @@ enum {
 static const struct {
     const char *name;
     struct inf_sampling sampling;
-    int n_top; /* alternatives with log-probabilities; -1: none are requested */
+    int n_top;     /* alternatives with log-probabilities; -1: none are requested */
+    uint32_t mask; /* one word of a mask, repeated; 0: there is no mask */
 } kinds[] = {
     {"greedy", {0}, -1},
     {"greedy, penalties", {.repetition_penalty = 1.1f, .presence_penalty = 0.5f}, -1},
     {"greedy, 20 log-probabilities", {0}, 20},
     {"temperature", {.temperature = 0.8f}, -1},
+    {"temperature, mask of all", {.temperature = 0.8f}, -1, UINT32_MAX},
+    {"temperature, mask of a half", {.temperature = 0.8f}, -1, 0x5a5a5a5a},
     {"top-k 40", {.temperature = 0.8f, .top_k = 40}, -1},
     {"top-k 40, top-p, min-p",
      {.temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .min_p = 0.05f},
@@ -52,14 +55,17 @@ static void bench(struct sampler *s, float *rows, uint32_t n_vocab, size_t i, ui
     int32_t tokens[N_TOKENS], token = 0;
     uint64_t best = UINT64_MAX, sum = 0;
     struct sample_params params;
-    const struct sample_text text = {
-        .tokens = tokens, .n_tokens = N_TOKENS, .n_prompt = N_TOKENS / 2};
+    struct sample_text text = {.tokens = tokens, .n_tokens = N_TOKENS, .n_prompt = N_TOKENS / 2};
+    uint32_t *mask = NEW(uint32_t, DIV_UP(n_vocab, 32));
     uint32_t repeats[N_TOKENS];
     struct sample_state state;
     float logprob;
 
-    if (sample_params_init(&params, &kinds[i].sampling) < 0)
-        return;
+    if (!mask || sample_params_init(&params, &kinds[i].sampling) < 0)
+        return free(mask);
+    for (uint32_t k = 0; k < DIV_UP(n_vocab, 32); k++)
+        mask[k] = kinds[i].mask;
+    text.mask = kinds[i].mask != 0 ? mask : NULL;
     sample_state_init(&state, &params, i);
     state.repeats = repeats;
     for (uint32_t k = 0; k < N_TOKENS; k++)
@@ -79,6 +85,7 @@ static void bench(struct sampler *s, float *rows, uint32_t n_vocab, size_t i, ui
     printf("  %-30s %8.1f us a pick, best %.1f\n", kinds[i].name, (double)sum * 1e-3 / n_rounds,
            (double)best * 1e-3);
     sample_params_done(&params);
+    free(mask);
 }
 
 int main(int argc, char **argv)

@@ -13,6 +13,7 @@
 #include <infer/grammar.h>
 #include <infer/histogram.h>
 #include <infer/model.h>
+#include <infer/sampling.h>
 #include <infer/tier.h>
 #include <infer/tokenizer.h>
 #include <infer/types.h>

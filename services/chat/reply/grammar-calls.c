@@ -8,6 +8,8 @@
 #include "chat/reply/arguments.h"
 #include "chat/reply/grammar-members.h"
 
+static const char *const gemma_quote = "<|\"|>";
+
 /* Copies what references within a schema may need: its definitions. */
 static int schema_set_definitions(json_t *schema, json_t *root)
 {
@@ -23,21 +25,51 @@ static int schema_set_definitions(json_t *schema, json_t *root)
     return 0;
 }
 
-/* The text of a custom tool is the argument `input`. A regular expression limits it. */
-static json_t *custom_schema(const struct reply_tool *tool)
+/* Returns the definition of the grammar of a custom tool's text if it has this syntax. */
+static const char *custom_grammar(const struct reply_tool *tool, const char *wanted)
 {
     json_t *grammar = json_object_get(tool->input, "grammar");
-    const char *syntax, *definition;
+    const char *syntax;
 
+    if (!tool->is_custom)
+        return NULL;
     grammar = grammar ? grammar : tool->input;
     syntax = json_string_value(json_object_get(grammar, "syntax"));
-    definition = json_string_value(json_object_get(grammar, "definition"));
-    if (syntax && definition && strcmp(syntax, "regex") == 0)
-        return json_pack("{s:s,s:{s:{s:s,s:s+}},s:[s],s:b}", "type", "object", "properties",
-                         "input", "type", "string", "pattern", definition, "", "required", "input",
-                         "additionalProperties", 0);
+    if (!syntax || strcmp(syntax, wanted) != 0)
+        return NULL;
+    return json_string_value(json_object_get(grammar, "definition"));
+}
+
+/* The text of a custom tool is the argument `input`. */
+static json_t *custom_schema(void)
+{
     return json_pack("{s:s,s:{s:{s:s}},s:[s],s:b}", "type", "object", "properties", "input", "type",
                      "string", "required", "input", "additionalProperties", 0);
+}
+
+/* Writes the text of a custom tool as it is. False: it may be any text. */
+static bool put_custom(struct lark *l, const struct reply_tool *tool)
+{
+    const char *lark = custom_grammar(tool, "lark"), *regex = custom_grammar(tool, "regex");
+
+    if (lark)
+        lark_printf(l, "%%lark {\n%s\n} ", lark);
+    else if (regex)
+        lark_regex(l, regex);
+    return lark || regex;
+}
+
+/* Writes the arguments of a custom tool, an object whose member `input` is the text. */
+static void put_custom_arguments(struct lark *l, const struct reply_tool *tool)
+{
+    lark_puts(l, "\"{\\\"input\\\": \\\"\" %json_text {\n");
+    if (custom_grammar(tool, "lark"))
+        lark_puts(l, custom_grammar(tool, "lark"));
+    else if (custom_grammar(tool, "regex"))
+        lark_puts(l, "start: "), lark_regex(l, custom_grammar(tool, "regex"));
+    else
+        lark_puts(l, "start: /.*/s");
+    lark_puts(l, "\n} \"\\\"}\" ");
 }
 
 json_t *grammar_arguments(const struct reply_tool *tool)
@@ -45,7 +77,7 @@ json_t *grammar_arguments(const struct reply_tool *tool)
     json_t *schema;
 
     if (tool->is_custom)
-        return custom_schema(tool);
+        return custom_schema();
     schema = tool->parameters ? json_copy(tool->parameters) : json_object();
     /* Arguments are an object, also if the schema does not say so. */
     if (schema && !json_object_get(schema, "type") &&
@@ -58,8 +90,13 @@ json_t *grammar_arguments(const struct reply_tool *tool)
 
 static void put_arguments(struct lark *l, const struct reply_tool *tool)
 {
-    json_t *schema = grammar_arguments(tool);
+    json_t *schema;
 
+    if (tool->is_custom) {
+        put_custom_arguments(l, tool);
+        return;
+    }
+    schema = grammar_arguments(tool);
     if (schema)
         lark_json(l, schema);
     else if (!l->error)
@@ -131,7 +168,8 @@ static void put_xml_value(struct lark *l, const struct reply_tool *tool, json_t 
         }
         lark_puts(l, ") ");
     } else if (types & VALUE_STRING) {
-        lark_puts(l, "XML_TEXT ");
+        if (!put_custom(l, tool))
+            lark_puts(l, "XML_TEXT ");
     } else if (types == VALUE_BOOLEAN) {
         lark_puts(l, "(\"true\" | \"false\" | \"True\" | \"False\") ");
     } else {
@@ -208,10 +246,19 @@ static void put_tool_xml(struct lark *l, const struct reply *reply, const struct
 
 static void put_tool_gemma(struct lark *l, const struct reply_tool *tool)
 {
-    json_t *arguments = grammar_arguments(tool);
+    json_t *arguments;
 
     put_literal(l, "call:");
     put_name(l, tool);
+    if (custom_grammar(tool, "lark") || custom_grammar(tool, "regex")) {
+        put_literal(l, "{input:");
+        lark_marker(l, gemma_quote);
+        put_custom(l, tool);
+        lark_marker(l, gemma_quote);
+        put_literal(l, "}");
+        return;
+    }
+    arguments = grammar_arguments(tool);
     grammar_put_gemma(l, arguments);
     json_decref(arguments);
 }
@@ -235,6 +282,11 @@ static void put_tool_python(struct lark *l, const struct reply_tool *tool)
 
     put_name(l, tool);
     put_literal(l, "(");
+    if (tool->is_custom) {
+        lark_puts(l, "\"input=\" %json {\"type\":\"string\"} \")\" ");
+        json_decref(arguments);
+        return;
+    }
     grammar_put_members(l, arguments, arguments, "\", \"", put_python_member);
     put_literal(l, ")");
     json_decref(arguments);
@@ -275,8 +327,6 @@ static void put_tool(struct lark *l, const struct reply *reply, const struct rep
         break;
     }
 }
-
-static const char *const gemma_quote = "<|\"|>";
 
 /* Writes `tool`, a call without the markers around all calls. */
 static void put_tools(struct lark *l, const struct reply *reply)

@@ -45,6 +45,9 @@ static int put_constraint(struct lark *l, const struct constraint *c)
         }
         lark_puts(l, ") ");
         return 0;
+    case CONSTRAINT_REGEX:
+        lark_regex(l, json_string_value(c->value));
+        return 0;
     case CONSTRAINT_LARK:
         lark_printf(l, "%%lark {\n%s\n} ", json_string_value(c->value));
         return 0;
@@ -103,7 +106,7 @@ static void put_text(struct lark *l, const struct reply *reply)
 
     if (f && f->bare) {
         /* A text that begins with a bracket would be read as a call. */
-        lark_printf(l, "TEXT: /(\\s*[^\\s%s](?s:.*))?/\n", f->body == BODY_PYTHON ? "\\[" : "\\{");
+        lark_printf(l, "TEXT: /(\\s*[^\\s%s].*)?/s\n", f->body == BODY_PYTHON ? "\\[" : "\\{");
         return;
     }
     lark_text_without(l, "TEXT", f ? f->openers : NULL, f ? ARRAY_SIZE(f->openers) : 0);
@@ -132,7 +135,7 @@ static int put_harmony(struct lark *l, const struct reply *reply, const struct c
     const bool calls = reply->n_tools > 0, text = !calls || reply->choice == TOOLS_AUTO;
     int r = 0;
 
-    lark_puts(l, "ANY: /(?s:.*)/\nstart: thought* (");
+    lark_puts(l, "ANY: /.*/s\nstart: thought* (");
     lark_puts(l, text ? "final" : "");
     lark_puts(l, calls ? (text ? "| note* calls" : "calls") : "");
     lark_puts(l, ")\nthought: ");

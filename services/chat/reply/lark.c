@@ -91,6 +91,8 @@ void lark_json(struct lark *l, const json_t *schema)
 
     if (!text)
         lark_check(l, -ENOMEM);
+    else if (json_is_boolean(schema))
+        lark_puts(l, json_is_true(schema) ? "%json {} " : "%json {\"not\":{}} ");
     else
         lark_printf(l, "%%json %s ", text);
 }
@@ -101,6 +103,22 @@ bool lark_is_special(const struct lark *l, const char *marker)
     const size_t n = lark_encode(l, marker, &ids);
 
     return n && lark_token_is_special(l, ids[0]);
+}
+
+void lark_regex(struct lark *l, const char *regex)
+{
+    lark_puts(l, "/");
+    for (; *regex; regex++) {
+        if (*regex == '\\' && regex[1])
+            lark_printf(l, "%c", *regex++);
+        else if (*regex == '/')
+            lark_puts(l, "\\");
+        if (*regex == '\n')
+            lark_puts(l, "\\n");
+        else
+            lark_printf(l, "%c", *regex);
+    }
+    lark_puts(l, "/ ");
 }
 
 /* Writes a text within a regular expression. */
@@ -117,14 +135,14 @@ void lark_text_without(struct lark *l, const char *name, const char *const *mark
 {
     size_t n_plain = 0;
 
-    lark_printf(l, "%s: /(?s:.*)/", name);
+    lark_printf(l, "%s: /.*/s", name);
     for (size_t i = 0; i < n && markers[i]; i++) {
         if (lark_is_special(l, markers[i]))
             continue;
-        lark_puts(l, n_plain++ ? "|" : " & ~/(?s:.*)(");
+        lark_puts(l, n_plain++ ? "|" : " & ~/.*(");
         lark_quote(l, markers[i]);
     }
-    lark_puts(l, n_plain ? ")(?s:.*)/\n" : "\n");
+    lark_puts(l, n_plain ? ").*/s\n" : "\n");
 }
 
 unsigned lark_begin_rule(struct lark *l, struct str *saved)

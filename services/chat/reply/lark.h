@@ -29,6 +29,8 @@ void lark_text(struct lark *l, const char *text, size_t len);
 void lark_marker(struct lark *l, const char *marker);
 /* Writes a text that any JSON value of @schema is; @schema is an object or a boolean. */
 void lark_json(struct lark *l, const json_t *schema);
+/* Writes a regular expression. */
+void lark_regex(struct lark *l, const char *regex);
 /* Returns whether the marker begins with a special token, which no other text can be. */
 bool lark_is_special(const struct lark *l, const char *marker);
 /*

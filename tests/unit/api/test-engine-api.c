@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <math.h>
 
+#include <jansson.h>
+
 #include <infer/infer.h>
 
 #include "core/macros.h"
@@ -391,6 +393,54 @@ TEST(further_samplers_and_histograms_work_with_a_model)
     inf_model_unref(model);
 }
 
+/* Returns whether a text is a whole JSON object. */
+static bool is_object(const struct str *text)
+{
+    json_t *json = json_loadb(text->data, text->len, 0, NULL);
+    const bool is = json_is_object(json);
+
+    json_decref(json);
+    return is;
+}
+
+TEST(a_grammar_guides_all_choices_of_a_model)
+{
+    struct inf_model *model = open_model();
+    struct inf_engine *engine = new_engine(model, 4);
+    struct inf_grammar_vocab *vocab;
+    struct inf_request q = {.n_choices = 4, .n_logprobs = 0, .max_tokens = 120};
+    int32_t *ids = encode(model, prompts[1], &q.n_tokens);
+    uint32_t n_whole = 0;
+    struct inf_err err;
+
+    ASSERT_OK(inf_grammar_vocab_new(inf_model_tokenizer(model), &vocab));
+    ASSERT_OK_ERR(inf_grammar_new(vocab, INF_GRAMMAR_JSON, "", 0, &q.grammar, &err), err);
+    q.tokens = ids;
+    for (uint64_t seed = 0; seed < 5; seed++) {
+        static struct answer a;
+
+        a = (struct answer){0};
+        q.sampling = (struct inf_sampling){.temperature = 2, .has_seed = true, .seed = seed * 4};
+        q.sampling.repetition_penalty = seed % 2 ? 1.1f : 0;
+        ask(engine, q, &a);
+        wait_for(engine, &a, 1);
+        for (uint32_t i = 0; i < 4; i++) {
+            assert_true(a.finish[i] == INF_FINISH_STOP || a.finish[i] == INF_FINISH_LENGTH);
+            assert_int_equal(a.text[i].data[0], '{');
+            if (a.finish[i] == INF_FINISH_STOP)
+                assert_true(is_object(&a.text[i]));
+            n_whole += a.finish[i] == INF_FINISH_STOP;
+        }
+        answer_done(&a);
+    }
+    assert_true(n_whole > 0);
+    inf_grammar_unref(q.grammar);
+    inf_grammar_vocab_unref(vocab);
+    free(ids);
+    inf_engine_free(engine);
+    inf_model_unref(model);
+}
+
 TEST(engines_refuse_impossible_parameters)
 {
     struct inf_model *model = open_model();
@@ -441,4 +491,5 @@ RUN_TESTS(cmocka_unit_test(text_is_the_same_alone_and_beside_other_requests),
           cmocka_unit_test(bad_requests_are_refused_with_reasons),
           cmocka_unit_test(sampling_and_token_lists_are_checked),
           cmocka_unit_test(further_samplers_and_histograms_work_with_a_model),
+          cmocka_unit_test(a_grammar_guides_all_choices_of_a_model),
           cmocka_unit_test(engines_refuse_impossible_parameters))

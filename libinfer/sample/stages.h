@@ -8,7 +8,7 @@
 #include "sample/sampler.h"
 #include "sample/select.h"
 
-struct chain {
+struct stages {
     const struct row_kernels *kernels;
     const struct sample_params *p;
     const float *logits; /* the row */
@@ -17,10 +17,10 @@ struct chain {
     uint32_t n;
     float max;    /* the largest logit of the row */
     float scale;  /* 1 / temperature; 1 before that stage */
-    double total; /* of the masses of the candidates that remain, set by chain_pick() */
+    double total; /* of the masses of the candidates that remain, set by stages_pick() */
 };
 
-static inline bool chain_is_needed(const struct sample_params *p)
+static inline bool stages_are_needed(const struct sample_params *p)
 {
     return p->order || p->dynatemp_range > 0 || p->top_n_sigma > 0 || p->xtc_probability > 0 ||
            p->mirostat > 0 || p->min_keep > 1 || p->post_logprobs;
@@ -28,4 +28,4 @@ static inline bool chain_is_needed(const struct sample_params *p)
 
 /* Applies the stages to the candidates and draws one of those that remain. Returns its index. The
  * members n and total and the masses of the candidates are then those of the last stage. */
-uint32_t chain_pick(struct chain *c, struct sample_state *state);
+uint32_t stages_pick(struct stages *c, struct sample_state *state);

@@ -5,7 +5,7 @@
  * The keys of the candidates always are the logits of the row; the temperature only changes the
  * scale with which masses are computed from them. So no stage depends on an order of the list.
  */
-#include "sample/chain.h"
+#include "sample/stages.h"
 
 #include <assert.h>
 #include <math.h>
@@ -21,19 +21,19 @@ static const uint8_t usual_order[] = {
 };
 
 /* Computes the masses of the candidates and returns their sum. */
-static double chain_weigh(const struct chain *c)
+static double stages_weigh(const struct stages *c)
 {
     cands_weigh(c->kernels, c->cands, c->n, c->max, c->scale);
     return cands_total(c->cands, c->n);
 }
 
-static uint32_t chain_least(const struct chain *c)
+static uint32_t stages_least(const struct stages *c)
 {
     return MIN(MAX(c->p->min_keep, 1u), c->n);
 }
 
 /* Keeps the first @n candidates. */
-static void chain_keep(struct chain *c, uint32_t n)
+static void stages_keep(struct stages *c, uint32_t n)
 {
     if (n >= c->n)
         return;
@@ -42,12 +42,12 @@ static void chain_keep(struct chain *c, uint32_t n)
 }
 
 /* Returns the temperature for the entropy of the candidates. */
-static float dynamic_temperature(const struct chain *c)
+static float dynamic_temperature(const struct stages *c)
 {
     const struct sample_params *p = c->p;
     const float least = MAX(p->temperature - p->dynatemp_range, 0.0f);
     const float most = p->temperature + p->dynatemp_range;
-    const double total = chain_weigh(c);
+    const double total = stages_weigh(c);
     double entropy = 0;
 
     for (uint32_t i = 0; i < c->n; i++) {
@@ -59,7 +59,7 @@ static float dynamic_temperature(const struct chain *c)
     return least + (most - least) * powf((float)(entropy / log(c->n)), p->dynatemp_exponent);
 }
 
-static void chain_temperature(struct chain *c)
+static void stages_temperature(struct stages *c)
 {
     float temperature = c->p->temperature;
 
@@ -69,14 +69,14 @@ static void chain_temperature(struct chain *c)
         temperature = dynamic_temperature(c);
     }
     if (temperature <= 0)
-        chain_keep(c, 1);
+        stages_keep(c, 1);
     else
         c->scale = MIN(1 / temperature, 1e30f);
 }
 
 /* The distance to the largest logit and the deviation have the same scale, so it does not matter
  * whether this stage comes before or after the temperature. */
-static void chain_top_n_sigma(struct chain *c)
+static void stages_top_n_sigma(struct stages *c)
 {
     double sum = 0, squares = 0, mean;
     float least, best = -INFINITY;
@@ -101,52 +101,52 @@ static void chain_top_n_sigma(struct chain *c)
     c->n = n;
 }
 
-static void chain_top_k(struct chain *c)
+static void stages_top_k(struct stages *c)
 {
     if (c->p->top_k > 0)
-        chain_keep(c, c->p->top_k);
+        stages_keep(c, c->p->top_k);
 }
 
-static void chain_typical(struct chain *c)
+static void stages_typical(struct stages *c)
 {
     const uint32_t n = c->n;
 
     if (c->p->typical_p >= 1)
         return;
-    chain_weigh(c);
-    c->n = cands_cut_typical(c->cands, n, c->max, c->scale, c->p->typical_p, chain_least(c));
+    stages_weigh(c);
+    c->n = cands_cut_typical(c->cands, n, c->max, c->scale, c->p->typical_p, stages_least(c));
     for (uint32_t i = 0; i < c->n; i++)
         c->cands[i].key = c->logits[c->cands[i].id];
 }
 
-static void chain_top_p(struct chain *c)
+static void stages_top_p(struct stages *c)
 {
     uint32_t n;
 
     if (c->p->top_p >= 1)
         return;
-    n = cand_prefix(c->cands, c->n, (double)c->p->top_p * chain_weigh(c));
-    chain_keep(c, MAX(n, chain_least(c)));
+    n = cand_prefix(c->cands, c->n, (double)c->p->top_p * stages_weigh(c));
+    stages_keep(c, MAX(n, stages_least(c)));
 }
 
-static void chain_min_p(struct chain *c)
+static void stages_min_p(struct stages *c)
 {
     float max = 0;
     uint32_t n = 0;
 
     if (c->p->min_p <= 0)
         return;
-    chain_weigh(c);
+    stages_weigh(c);
     for (uint32_t i = 0; i < c->n; i++)
         max = MAX(max, c->cands[i].mass);
     for (uint32_t i = 0; i < c->n; i++)
         n += c->cands[i].mass >= c->p->min_p * max;
-    chain_keep(c, MAX(n, chain_least(c)));
+    stages_keep(c, MAX(n, stages_least(c)));
 }
 
 /* Exclude top choices: leaves out all but the last of the tokens that have at least the
  * probability of the threshold. */
-static void chain_xtc(struct chain *c, struct rng *rng)
+static void stages_xtc(struct stages *c, struct rng *rng)
 {
     const struct sample_params *p = c->p;
     struct cand *a = c->cands, last = {.key = INFINITY};
@@ -156,7 +156,7 @@ static void chain_xtc(struct chain *c, struct rng *rng)
     if (p->xtc_probability <= 0 || p->xtc_threshold > 0.5f || c->n < 2 ||
         rng_double(rng) > (double)p->xtc_probability)
         return;
-    least = (double)p->xtc_threshold * chain_weigh(c);
+    least = (double)p->xtc_threshold * stages_weigh(c);
     for (uint32_t i = 0; i < c->n; i++) {
         if ((double)a[i].mass < least)
             continue;
@@ -171,29 +171,29 @@ static void chain_xtc(struct chain *c, struct rng *rng)
     c->n = n;
 }
 
-static void chain_stage(struct chain *c, enum inf_stage stage, struct rng *rng)
+static void stages_apply(struct stages *c, enum inf_stage stage, struct rng *rng)
 {
     switch (stage) {
     case INF_STAGE_TEMPERATURE:
-        chain_temperature(c);
+        stages_temperature(c);
         break;
     case INF_STAGE_TOP_N_SIGMA:
-        chain_top_n_sigma(c);
+        stages_top_n_sigma(c);
         break;
     case INF_STAGE_TOP_K:
-        chain_top_k(c);
+        stages_top_k(c);
         break;
     case INF_STAGE_TYPICAL_P:
-        chain_typical(c);
+        stages_typical(c);
         break;
     case INF_STAGE_TOP_P:
-        chain_top_p(c);
+        stages_top_p(c);
         break;
     case INF_STAGE_MIN_P:
-        chain_min_p(c);
+        stages_min_p(c);
         break;
     case INF_STAGE_XTC:
-        chain_xtc(c, rng);
+        stages_xtc(c, rng);
         break;
     case INF_N_STAGES:
         break;
@@ -202,7 +202,7 @@ static void chain_stage(struct chain *c, enum inf_stage stage, struct rng *rng)
 
 /* Mirostat 1 (Basu et al. 2021): keeps so many tokens that the expected surprise is mu, if the
  * probabilities follow Zipf's law. Its exponent is estimated from the most likely tokens. */
-static void mirostat_cut_zipf(struct chain *c, float mu)
+static void mirostat_cut_zipf(struct stages *c, float mu)
 {
     const uint32_t m = MIN(MIROSTAT_TOKENS, c->n);
     double sum_tb = 0, sum_tt = 0, s, epsilon, k;
@@ -220,37 +220,37 @@ static void mirostat_cut_zipf(struct chain *c, float mu)
     epsilon = s - 1;
     k = pow(epsilon * exp2((double)mu) / (1 - pow(c->n_vocab, -epsilon)), 1 / s);
     /* k is NaN if the tokens are equally likely. */
-    chain_keep(c, k >= 1 ? (uint32_t)MIN(k, (double)c->n) : 1);
+    stages_keep(c, k >= 1 ? (uint32_t)MIN(k, (double)c->n) : 1);
 }
 
 /* Mirostat 2: keeps the tokens whose surprise is at most mu. */
-static void mirostat_cut_surprise(struct chain *c, float mu)
+static void mirostat_cut_surprise(struct stages *c, float mu)
 {
-    const double total = chain_weigh(c);
+    const double least = stages_weigh(c) * exp2(-(double)mu);
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < c->n; i++)
-        n += -log2((double)c->cands[i].mass / total) <= (double)mu;
-    chain_keep(c, MAX(n, 1u));
+        n += (double)c->cands[i].mass >= least;
+    stages_keep(c, MAX(n, 1u));
 }
 
-static uint32_t mirostat_pick(struct chain *c, struct sample_state *state)
+static uint32_t mirostat_pick(struct stages *c, struct sample_state *state)
 {
     uint32_t i;
 
-    chain_temperature(c);
+    stages_temperature(c);
     if (c->p->mirostat == 1)
         mirostat_cut_zipf(c, state->mu);
     else
         mirostat_cut_surprise(c, state->mu);
-    c->total = chain_weigh(c);
+    c->total = stages_weigh(c);
     i = cands_draw(c->cands, c->n, &state->rng);
     state->mu -= c->p->mirostat_eta *
                  (float)(-log2((double)c->cands[i].mass / c->total) - (double)c->p->mirostat_tau);
     return i;
 }
 
-uint32_t chain_pick(struct chain *c, struct sample_state *state)
+uint32_t stages_pick(struct stages *c, struct sample_state *state)
 {
     const struct sample_params *p = c->p;
     const uint8_t *order = p->order ? p->order : usual_order;
@@ -260,7 +260,7 @@ uint32_t chain_pick(struct chain *c, struct sample_state *state)
     if (p->mirostat > 0)
         return mirostat_pick(c, state);
     for (uint32_t i = 0; i < n_order; i++)
-        chain_stage(c, order[i], &state->rng);
-    c->total = chain_weigh(c);
+        stages_apply(c, order[i], &state->rng);
+    c->total = stages_weigh(c);
     return cands_draw(c->cands, c->n, &state->rng);
 }

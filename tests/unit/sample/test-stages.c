@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares the stages of a chain with a reference that keeps a sorted list of probabilities and
+ * Compares the stages of sampling with a reference that keeps a sorted list of probabilities and
  * follows the formulas of llama.cpp. The probabilities after the last stage are compared, so the
  * tests need no statistics.
  */
