@@ -399,9 +399,10 @@ void generation_new(struct model_host *host, const void *api, struct http_reques
 
 static void generation_finish(struct generation *g, struct choice *c, const struct inf_event *event)
 {
-    const enum inf_finish finish = event->finish == INF_FINISH_CANCELLED && c->prompt->is_cut
-                                       ? INF_FINISH_LENGTH
-                                       : event->finish;
+    const enum inf_finish finish =
+        c->is_cut || (event->finish == INF_FINISH_CANCELLED && c->prompt->is_cut)
+            ? INF_FINISH_LENGTH
+            : event->finish;
     int r;
 
     switch (finish) {
