@@ -15,6 +15,8 @@ struct chat_stats {
     uint64_t n_prompt_tokens, n_cached_tokens, n_generated_tokens;
     uint64_t n_finished_stop, n_finished_length;
     struct metrics_histogram first_token;
+    double prompt_seconds, generation_seconds; /* of computing prompts, and of generating tokens */
+    uint64_t n_most_tokens;                    /* of a prompt and its answer */
 };
 
 struct chat {
@@ -37,7 +39,7 @@ void ollama_tags(struct model_host *host, struct http_request *request);
 void ollama_ps(struct model_host *host, struct http_request *request);
 void ollama_show(struct model_host *host, struct http_request *request);
 
-/* properties.c, slots.c */
+/* api/properties.c, api/slots.c */
 void chat_properties(struct model_host *host, struct http_request *request);
 void chat_slots(struct model_host *host, struct http_request *request);
 void chat_slot_action(struct model_host *host, struct http_request *request);

@@ -414,9 +414,10 @@ void generation_new(struct model_host *host, const void *api, struct http_reques
 
 static void generation_finish(struct generation *g, struct choice *c, const struct inf_event *event)
 {
-    const enum inf_finish finish = event->finish == INF_FINISH_CANCELLED && c->prompt->is_cut
-                                       ? INF_FINISH_LENGTH
-                                       : event->finish;
+    const enum inf_finish finish =
+        c->is_cut || (event->finish == INF_FINISH_CANCELLED && c->prompt->is_cut)
+            ? INF_FINISH_LENGTH
+            : event->finish;
     int r;
 
     switch (finish) {
@@ -487,11 +488,22 @@ static void generation_time(struct prompt *prompt, struct choice *c, const struc
     if (!prompt->computed_usec) {
         prompt->computed_usec = prompt->progress_usec = now;
         prompt->n_processed = prompt->n_tokens - prompt->n_cached;
+        c->generation->chat->stats.prompt_seconds += (double)(now - prompt->start_usec) / 1e6;
     }
     if (event->kind == INF_EVENT_TOKENS) {
         c->last_usec = now;
         c->n_generated = event->n_generated;
     }
+}
+
+static void generation_count(struct generation *g, const struct prompt *prompt,
+                             const struct inf_event *event)
+{
+    struct chat_stats *s = &g->chat->stats;
+
+    s->n_most_tokens = MAX(s->n_most_tokens, prompt->n_tokens + event->n_generated);
+    if (prompt->computed_usec)
+        s->generation_seconds += (double)(clock_usec() - prompt->computed_usec) / 1e6;
 }
 
 /* The first progress of a prompt tells when its computation begins. */
@@ -516,6 +528,7 @@ void generation_on_event(struct generation *g, const struct inf_event *event)
     prompt->n_cached = event->n_cached;
     if (event->kind == INF_EVENT_FINISH) {
         g->chat->stats.n_generated_tokens += event->n_generated;
+        generation_count(g, prompt, event);
         if (event->choice == 0)
             g->chat->stats.n_cached_tokens += event->n_cached;
     }

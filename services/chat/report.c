@@ -34,6 +34,10 @@ static struct totals report_totals(const struct model_host *host)
         t.sum.n_blocks_used += s.n_blocks_used;
         t.sum.n_blocks_idle += s.n_blocks_idle;
         t.sum.decode_tok_s += s.decode_tok_s;
+        t.sum.prefill_tok_s += s.prefill_tok_s;
+        t.sum.n_steps += s.n_steps;
+        t.sum.step_seqs.count += s.step_seqs.count;
+        t.sum.step_seqs.sum += s.step_seqs.sum;
     }
     return t;
 }
@@ -141,6 +145,92 @@ static void metrics_vllm(const struct chat *chat, struct str *out)
                             &chat->host.stats.duration);
 }
 
+#define HISTOGRAM(field) offsetof(struct inf_engine_stats, field)
+static const struct {
+    const char *name, *help;
+    size_t offset;
+    enum inf_histogram_unit unit;
+} histograms[] = {
+    {"sconce_chat_queue_seconds", "From the submission of a sequence until it first runs.",
+     HISTOGRAM(queue_seconds), INF_HISTOGRAM_SECONDS},
+    {"vllm:request_queue_time_seconds", "From the submission of a sequence until it first runs.",
+     HISTOGRAM(queue_seconds), INF_HISTOGRAM_SECONDS},
+    {"sconce_chat_first_token_seconds", "From the submission of a sequence to its first token.",
+     HISTOGRAM(first_token_seconds), INF_HISTOGRAM_SECONDS},
+    {"sconce_chat_next_token_seconds", "From one token of a sequence to the next.",
+     HISTOGRAM(next_token_seconds), INF_HISTOGRAM_SECONDS},
+    {"vllm:inter_token_latency_seconds", "From one token of a sequence to the next.",
+     HISTOGRAM(next_token_seconds), INF_HISTOGRAM_SECONDS},
+    {"sconce_chat_step_tokens", "Tokens that a step computes.", HISTOGRAM(step_tokens),
+     INF_HISTOGRAM_NUMBER},
+    {"vllm:iteration_tokens_total", "Tokens that a step computes.", HISTOGRAM(step_tokens),
+     INF_HISTOGRAM_NUMBER},
+    {"sconce_chat_step_sequences", "Sequences that a step computes.", HISTOGRAM(step_seqs),
+     INF_HISTOGRAM_NUMBER},
+};
+#undef HISTOGRAM
+
+static void metrics_histograms(const struct model_host *host, struct str *out)
+{
+    char labels[MODEL_LABELS_SIZE];
+
+    for (size_t i = 0; i < ARRAY_SIZE(histograms); i++) {
+        struct resident *r = residents_ready(host->residents.first);
+
+        metrics_head(out, histograms[i].name, "histogram", histograms[i].help);
+        for (; r; r = residents_ready(r->next)) {
+            struct inf_engine_stats s;
+            const struct inf_histogram *h = (void *)((char *)&s + histograms[i].offset);
+
+            inf_engine_stats(chat_resident_of(r)->engine, &s);
+            model_host_put_labels(r, labels, sizeof(labels));
+            metrics_put_buckets(out, histograms[i].name, labels, INF_HISTOGRAM_BUCKETS,
+                                inf_histogram_bounds(histograms[i].unit), h->buckets, h->count,
+                                h->sum);
+        }
+    }
+}
+
+/* Writes metrics under llama-server's names. */
+static void metrics_llama(const struct chat *chat, const struct totals *t, struct str *out)
+{
+    const struct chat_stats *s = &chat->stats;
+    const double n_computed = (double)(s->n_prompt_tokens - s->n_cached_tokens);
+    const struct {
+        const char *name, *type, *help;
+        double value;
+    } rows[] = {
+        {"prompt_tokens_total", "counter", "Tokens of prompts that were computed.", n_computed},
+        {"prompt_tokens_cached_total", "counter", "Tokens of prompts that were in the cache.",
+         (double)s->n_cached_tokens},
+        {"prompt_seconds_total", "counter", "Time in which prompts were computed.",
+         s->prompt_seconds},
+        {"tokens_predicted_total", "counter", "Tokens that were generated.",
+         (double)s->n_generated_tokens},
+        {"tokens_predicted_seconds_total", "counter", "Time in which tokens were generated.",
+         s->generation_seconds},
+        {"n_decode_total", "counter", "Steps that were computed.", (double)t->sum.n_steps},
+        {"n_tokens_max", "counter", "Most tokens of a prompt and its answer.",
+         (double)s->n_most_tokens},
+        {"spec_decode_num_draft_tokens_total", "counter", "Drafted tokens; there are none.", 0},
+        {"spec_decode_num_accepted_tokens_total", "counter", "Accepted drafts; there are none.", 0},
+        {"spec_decode_num_drafts_total", "counter", "Checked drafts; there are none.", 0},
+        {"prompt_tokens_seconds", "gauge", "Speed of computing prompts.", t->sum.prefill_tok_s},
+        {"predicted_tokens_seconds", "gauge", "Speed of generating tokens.", t->sum.decode_tok_s},
+        {"requests_processing", "gauge", "Sequences that are being computed.", t->sum.n_running},
+        {"requests_deferred", "gauge", "Sequences that wait.", t->sum.n_waiting},
+        {"n_busy_slots_per_decode", "gauge", "Mean number of sequences in a step.",
+         t->sum.step_seqs.count ? t->sum.step_seqs.sum / (double)t->sum.step_seqs.count : 0},
+    };
+    char name[96];
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        snprintf(name, sizeof(name), "llamacpp:%s", rows[i].name);
+        metrics_head(out, name, rows[i].type, rows[i].help);
+        metrics_sample(out, name, NULL, rows[i].value);
+    }
+}
+
 void chat_metrics(struct model_host *host, struct http_request *request)
 {
     const struct chat *chat = CONTAINER_OF(host, struct chat, host);
@@ -150,6 +240,8 @@ void chat_metrics(struct model_host *host, struct http_request *request)
     model_host_put_metrics(host, model_metrics, ARRAY_SIZE(model_metrics), &out);
     metrics_device(chat, &out);
     metrics_vllm(chat, &out);
+    metrics_histograms(host, &out);
+    metrics_llama(chat, &t, &out);
     metrics_gauge(&out, "sconce_chat_sequences_running", "Sequences that are being computed.", NULL,
                   t.sum.n_running);
     metrics_gauge(&out, "sconce_chat_sequences_waiting", "Sequences that wait.", NULL,

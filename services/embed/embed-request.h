@@ -106,9 +106,12 @@ int embeddings_read_common(struct call *c, const char *param, struct problem *pr
 int call_put_usage(struct call *c);
 
 extern const struct endpoint endpoint_embeddings; /* embeddings.c */
+extern const struct endpoint endpoint_llama_embeddings;
 extern const struct endpoint endpoint_embed;
 extern const struct endpoint endpoint_embed_all;    /* token-vectors.c */
 extern const struct endpoint endpoint_rerank;       /* rerank.c */
+extern const struct endpoint endpoint_cohere_rerank;
+extern const struct endpoint endpoint_score;
 extern const struct endpoint endpoint_ollama_embed; /* ollama-embed.c */
 extern const struct endpoint endpoint_ollama_embeddings;
 extern const struct endpoint endpoint_v1_similarity; /* similarity.c */

@@ -24,6 +24,9 @@ struct embed {
 extern const struct model_route embed_routes[];
 extern const size_t n_embed_routes;
 
+/* information.c */
+void embed_information(struct model_host *host, struct http_request *request);
+
 /* embed-report.c */
 void embed_health(struct model_host *host, struct http_request *request);
 void embed_metrics(struct model_host *host, struct http_request *request);

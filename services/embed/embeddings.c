@@ -137,6 +137,44 @@ static int embed_answer(struct call *c)
     return r < 0 ? r : str_putc(&c->out, ']');
 }
 
+static const char *const llama_fields[] = {"model", "input", "content", "embd_normalize", NULL};
+
+/* llama-server's endpoint, whose answers are arrays of vectors. */
+static int llama_read(struct call *c, struct problem *problem)
+{
+    const char *param = json_object_get(c->body, "content") ? "content" : "input";
+    int64_t norm = 2;
+
+    if (field_int(c->body, "embd_normalize", -1, 2, &norm, problem) < 0)
+        return -1;
+    if (norm != -1 && norm != 2)
+        return problem_set(problem, 400, "unsupported_value", "embd_normalize",
+                           "Unsupported value: 'embd_normalize' must be 2 or -1.");
+    c->params.normalize = norm == 2 ? INF_NORMALIZE_YES : INF_NORMALIZE_NO;
+    return inputs_read(&c->inputs, json_object_get(c->body, param), param,
+                       c->request.host->config->embed.max_texts, problem);
+}
+
+static int llama_answer(struct call *c)
+{
+    int r = str_putc(&c->out, '[');
+
+    for (size_t i = 0; i < c->result->n_texts && r == 0; i++) {
+        r = str_printf(&c->out, "%s{\"index\":%zu,\"embedding\":[", i ? "," : "", i);
+        r = r < 0 ? r : put_vector(c, i);
+        r = r < 0 ? r : str_puts(&c->out, "]}");
+    }
+    return r < 0 ? r : str_putc(&c->out, ']');
+}
+
+const struct endpoint endpoint_llama_embeddings = {
+    .fields = llama_fields,
+    .kind = INF_EMBED_VECTORS,
+    .read = llama_read,
+    .prepare = tokens_of_inputs,
+    .answer = llama_answer,
+};
+
 const struct endpoint endpoint_embeddings = {
     .fields = embeddings_fields,
     .kind = INF_EMBED_VECTORS,

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <math.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/config/config.h"
 #include "common/wire/fields.h"
@@ -71,12 +72,16 @@ static int read_documents(struct call *c, struct problem *problem)
 
 static int read_texts(struct call *c, struct problem *problem)
 {
-    static const char *const others[] = {"documents", "top_n", "return_documents", NULL};
+    static const char *const others[] = {"documents", "return_documents", NULL};
+    int64_t top_n = 0;
 
+    /* llama-server also takes top_n here. */
     if (refuse_fields(c, others, problem) < 0 ||
+        field_int(c->body, "top_n", 1, INT32_MAX, &top_n, problem) < 0 ||
         field_bool(c->body, "raw_scores", &c->raw_scores, problem) < 0 ||
         field_bool(c->body, "return_text", &c->with_texts, problem) < 0)
         return -1;
+    c->top_n = (uint32_t)top_n;
     return inputs_read_texts(&c->inputs, json_object_get(c->body, "texts"), "texts",
                              c->request.host->config->embed.max_texts, true, problem);
 }
@@ -189,6 +194,85 @@ static int rerank_answer(struct call *c)
     r = r < 0 ? r : call_put_usage(c);
     return r < 0 ? r : str_putc(&c->out, '}');
 }
+
+static const char *const cohere_fields[] = {"model", "query", "documents", "top_n", NULL};
+
+/* Version 2 of Cohere's API. */
+static int cohere_answer(struct call *c)
+{
+    _cleanup_free_ struct rank *ranks = make_ranks(c);
+    int r = ranks ? str_printf(&c->out, "{\"id\":\"%s\",\"results\":", c->request.id) : -ENOMEM;
+
+    r = r < 0 ? r : put_ranks(c, ranks);
+    return r < 0 ? r
+                 : str_printf(&c->out,
+                              ",\"meta\":{\"api_version\":{\"version\":\"2\"},\"billed_units\":"
+                              "{\"search_units\":1},\"tokens\":{\"input_tokens\":%llu}}}",
+                              (unsigned long long)c->n_tokens);
+}
+
+static const char *const score_fields[] = {"model", "text_1", "text_2", "user", NULL};
+
+/* vLLM's endpoint compares one text with others. */
+static int score_read(struct call *c, struct problem *problem)
+{
+    json_t *first = field_find(c->body, "text_1");
+
+    if (json_is_array(first) && json_array_size(first) == 1)
+        first = json_array_get(first, 0);
+    if (json_is_array(first))
+        return problem_set(problem, 400, "unsupported_value", "text_1",
+                           "Unsupported value: 'text_1' must be one text.");
+    if (!first)
+        return problem_set(problem, 400, "missing_field", "text_1",
+                           "Missing required parameter: 'text_1'.");
+    if (!json_is_string(first))
+        return field_wrong_type("text_1", "a string", first, problem);
+    c->query = (struct input){.text = json_string_value(first), .len = json_string_length(first)};
+    if (!c->query.len)
+        return problem_set(problem, 400, "empty_input", "text_1", "'text_1' is empty.");
+    if (inputs_check_text("text_1", c->query.len, problem) < 0)
+        return -1;
+    c->params.cut = INF_CUT_END;
+    c->params.normalize = INF_NORMALIZE_YES;
+    return inputs_read_texts(&c->inputs, json_object_get(c->body, "text_2"), "text_2",
+                             c->request.host->config->embed.max_texts, false, problem);
+}
+
+static int score_answer(struct call *c)
+{
+    const bool by_rows = token_vectors_are_made(c);
+    int r = str_printf(&c->out, "{\"id\":\"%s\",\"object\":\"list\",\"created\":%lld,\"model\":",
+                       c->request.id, (long long)time(NULL));
+
+    r = r < 0 ? r : json_put_text(&c->out, c->resident->base.name);
+    r = r < 0 ? r : str_puts(&c->out, ",\"data\":[");
+    for (size_t i = 0; i < c->inputs.n && r == 0; i++) {
+        r = str_printf(&c->out, "%s{\"index\":%zu,\"object\":\"score\",\"score\":", i ? "," : "",
+                       i);
+        r = r < 0 ? r : vectors_put_float(&c->out, by_rows ? score_of_rows(c, i) : score_of(c, i));
+        r = r < 0 ? r : str_putc(&c->out, '}');
+    }
+    r = r < 0 ? r : str_puts(&c->out, "],\"usage\":");
+    r = r < 0 ? r : call_put_usage(c);
+    return r < 0 ? r : str_putc(&c->out, '}');
+}
+
+const struct endpoint endpoint_cohere_rerank = {
+    .fields = cohere_fields,
+    .kind = INF_EMBED_SCORES,
+    .read = rerank_read,
+    .prepare = tokens_of_ranking,
+    .answer = cohere_answer,
+};
+
+const struct endpoint endpoint_score = {
+    .fields = score_fields,
+    .kind = INF_EMBED_SCORES,
+    .read = score_read,
+    .prepare = tokens_of_ranking,
+    .answer = score_answer,
+};
 
 const struct endpoint endpoint_rerank = {
     .fields = rerank_fields,

@@ -15,6 +15,14 @@
     ROUTE(POST, "/v1/embeddings", INFER, EXACT, openai, .endpoint = &endpoint_embeddings)          \
     ROUTE(POST, "/v1/rerank", INFER, EXACT, openai, .endpoint = &endpoint_rerank)                  \
     ROUTE(POST, "/v1/similarity", INFER, EXACT, openai, .endpoint = &endpoint_v1_similarity)       \
+    ROUTE(POST, "/v1/reranking", INFER, EXACT, openai, .endpoint = &endpoint_rerank)               \
+    ROUTE(POST, "/v2/rerank", INFER, EXACT, openai, .endpoint = &endpoint_cohere_rerank)           \
+    ROUTE(POST, "/v1/score", INFER, EXACT, openai, .endpoint = &endpoint_score)                    \
+    ROUTE(POST, "/score", INFER, EXACT, openai, .endpoint = &endpoint_score)                       \
+    ROUTE(POST, "/embedding", INFER, EXACT, llama, .endpoint = &endpoint_llama_embeddings)         \
+    ROUTE(POST, "/embeddings", INFER, EXACT, llama, .endpoint = &endpoint_llama_embeddings)        \
+    ROUTE(POST, "/reranking", INFER, EXACT, llama, .endpoint = &endpoint_rerank)                   \
+    ROUTE(GET, "/info", INFER, EXACT, tei, .answer = embed_information)                            \
     ROUTE(POST, "/embed", INFER, EXACT, tei, .endpoint = &endpoint_embed)                          \
     ROUTE(POST, "/embed_all", INFER, EXACT, tei, .endpoint = &endpoint_embed_all)                  \
     ROUTE(POST, "/rerank", INFER, EXACT, openai, .endpoint = &endpoint_rerank)                     \

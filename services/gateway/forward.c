@@ -203,7 +203,8 @@ static void forward_start(struct gw_request *r, const struct http_call_params *p
 
 void gw_forward(struct gw_request *r, enum service_backend target)
 {
-    static const char *const passed[] = {"content-type", "accept", SESSION_ID_HEADER};
+    static const char *const passed[] = {"content-type", "accept", SESSION_ID_HEADER, "traceparent",
+                                         "tracestate"};
     const struct http_text method = http_request_method(r->http);
     const struct http_text path = http_request_path(r->http);
     const struct http_text query = http_request_query(r->http);

@@ -47,6 +47,7 @@ struct gw_liveness {
 struct gateway {
     const struct config *config;
     const struct key_list *keys; /* keys of key files, in addition to keys of the configuration */
+    int64_t start_sec;           /* when this process started, in Unix seconds */
     uid_t own_uid;               /* user that runs this gateway */
     uid_t unmapped_uid;          /* id of all users whom the user namespace does not map */
     struct service *service;

@@ -41,10 +41,10 @@ static void route_greet(struct gw_request *r)
 }
 
 static const struct gw_route own_routes[] = {
+    {"/", METHOD_GET, 0, .only_ollama = true, .errors = &errors_ollama, .handle = gw_ollama_greet},
     {"/", METHOD_GET, 0, .handle = route_greet},
     {"/health", METHOD_GET, 0, .handle = gw_health},
     {"/metrics", METHOD_GET, RIGHT_OBSERVE, .handle = gw_metrics},
-    {"/", METHOD_GET, 0, .only_ollama = true, .errors = &errors_ollama, .handle = gw_ollama_greet},
     {"/api/version", METHOD_GET, RIGHT_INFER, .errors = &errors_ollama,
      .handle = gw_ollama_version},
     /* What changes the models. */

@@ -153,6 +153,7 @@ static void metrics_answer(struct gw_request *r)
 static void metrics_ask(struct gw_request *r, unsigned target)
 {
     _cleanup_str_ struct str out = {};
+    char start[24];
 
     while (target < N_BACKENDS && !gw_service_is_awake(r->gateway, target))
         target++;
@@ -163,6 +164,9 @@ static void metrics_ask(struct gw_request *r, unsigned target)
         gw_ask(r, target, "/metrics");
         return;
     }
+    http_response_header(
+        r->http, "process-start-time-unix", start,
+        (size_t)snprintf(start, sizeof(start), "%lld", (long long)r->gateway->start_sec));
     metrics_write(r, &out);
     str_append(&out, r->text.data, r->text.len);
     http_respond(r->http, 200, METRICS_TYPE, out.data, out.len);

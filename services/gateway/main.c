@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <malloc.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/config/config.h"
 #include "common/config/options.h"
@@ -80,6 +81,7 @@ int main(int argc, char **argv)
         return r;
     }
     gateway.config = options.config;
+    gateway.start_sec = time(NULL);
     gateway.keys = &options.keys;
     gw_liveness_init(&gateway);
     r = service_new(

@@ -121,6 +121,9 @@ struct model_metric {
                                         : MODEL_METRIC_U64, uint32_t                               \
                                         : MODEL_METRIC_U32, double                                 \
                                         : MODEL_METRIC_DOUBLE)
+/* Writes the labels of metrics of a loaded model. */
+void model_host_put_labels(const struct resident *resident, char *labels, size_t size);
+#define MODEL_LABELS_SIZE 512
 void model_host_put_metrics(const struct model_host *host, const struct model_metric *metrics,
                             size_t n, struct str *out);
 /* Writes the metrics that all services with models have: requests, models, connections, memory.

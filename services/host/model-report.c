@@ -7,7 +7,6 @@
 #include "common/wire/json.h"
 #include "host/model-host.h"
 
-#define LABELS_SIZE 512
 
 static const char *purpose_of(const struct resident *r)
 {
@@ -48,7 +47,7 @@ static double metric_of(const struct model_metric *metric, const void *stats)
                                               : *(const double *)at;
 }
 
-static void put_labels(const struct resident *r, char *labels, size_t size)
+void model_host_put_labels(const struct resident *r, char *labels, size_t size)
 {
     const int n = snprintf(labels, size, "model_name=\"%.400s\"", r->name);
 
@@ -62,13 +61,13 @@ void model_host_put_metrics(const struct model_host *host, const struct model_me
 {
     const struct residents *pool = &host->residents;
     _Alignas(max_align_t) char stats[MODEL_STATS_MAX];
-    char labels[LABELS_SIZE];
+    char labels[MODEL_LABELS_SIZE];
 
     for (size_t i = 0; i < n; i++) {
         metrics_head(out, metrics[i].name, metrics[i].type, metrics[i].help);
         for (struct resident *r = residents_ready(pool->first); r; r = residents_ready(r->next)) {
             pool->ops->stats(r, stats);
-            put_labels(r, labels, sizeof(labels));
+            model_host_put_labels(r, labels, sizeof(labels));
             metrics_sample(out, metrics[i].name, labels, metric_of(&metrics[i], stats));
         }
     }

@@ -12,6 +12,7 @@
 #include <infer/tokenizer.h>
 
 #include "cli/cli.h"
+#include "cli/sampling.h"
 
 static const char help[] =
     "Usage: sconce info MODEL [--json] [--meta] [--template]\n"
@@ -30,7 +31,41 @@ static json_t *text_json(const char *text)
     return j ? j : json_string("(not UTF-8)");
 }
 
-static int print_json(const struct inf_model *model, bool meta)
+/* The sampling parameters that apply if a request gives none, with their sources. */
+struct info_sampling {
+    struct inf_sampling values;
+    enum sampling_source sources[N_SAMPLING_KEYS];
+};
+
+static json_t *sampling_json(const struct info_sampling *s)
+{
+    json_t *out = json_object();
+
+    for (unsigned i = 0; out && i < N_SAMPLING_KEYS; i++)
+        if (sampling_is_set(&s->values, i))
+            json_object_set_new(out, sampling_rows[i].name,
+                                json_pack("{s:f, s:s}", "value", sampling_value(&s->values, i),
+                                          "source", sampling_source_name(s->sources[i])));
+    return out;
+}
+
+static void print_sampling(const struct info_sampling *s)
+{
+    const char *comma = "sampling        ";
+
+    for (unsigned i = 0; i < N_SAMPLING_KEYS; i++) {
+        if (!sampling_is_set(&s->values, i))
+            continue;
+        printf("%s%s %g (%s)", comma, sampling_rows[i].name, sampling_value(&s->values, i),
+               sampling_source_name(s->sources[i]));
+        comma = ", ";
+    }
+    if (comma[0] == ',')
+        putchar('\n');
+}
+
+static int print_json(const struct inf_model *model, const struct info_sampling *sampling,
+                      bool meta)
 {
     const struct inf_model_info *i = inf_model_info(model);
     const struct inf_tokenizer *tok = inf_model_tokenizer(model);
@@ -51,6 +86,7 @@ static int print_json(const struct inf_model *model, bool meta)
         return cli_error("info", "out of memory");
     if (tok)
         json_object_set_new(j, "tokenizer", json_string(inf_tokenizer_kind(tok)));
+    json_object_set_new(j, "sampling", sampling_json(sampling));
     if (meta) {
         json_t *all = json_object();
 
@@ -64,7 +100,8 @@ static int print_json(const struct inf_model *model, bool meta)
     return r == 0 ? CLI_OK : CLI_FAILED;
 }
 
-static void print_text(const struct inf_model *model, bool meta)
+static void print_text(const struct inf_model *model, const struct info_sampling *sampling,
+                       bool meta)
 {
     const struct inf_model_info *i = inf_model_info(model);
     const struct inf_tokenizer *tok = inf_model_tokenizer(model);
@@ -94,6 +131,7 @@ static void print_text(const struct inf_model *model, bool meta)
         printf("chat template   cannot be used: %s\n", i->template_error);
     else
         printf("chat template   %s\n", inf_model_chat_template(model) ? "yes" : "none");
+    print_sampling(sampling);
     for (size_t k = 0; meta && inf_model_meta(model, k, &key, &value); k++)
         printf("%s = %s\n", key, value);
 }
@@ -133,6 +171,7 @@ int verb_info(int argc, char **argv)
     };
     _cleanup_(inf_model_unrefp) struct inf_model *model = NULL;
     bool devices = false, json = false, meta = false, template = false;
+    struct info_sampling sampling = {0};
     struct cli_models m = {0};
     int c, r;
 
@@ -166,8 +205,12 @@ int verb_info(int argc, char **argv)
             return cli_error("info", "the model has no chat template");
         return printf("%s\n", inf_chat_template_text(t)) < 0 ? CLI_FAILED : CLI_OK;
     }
+    sampling_clear(&sampling.values);
+    r = cli_sampling("info", &m, argv[optind], model, &sampling.values, sampling.sources);
+    if (r != CLI_OK)
+        return r;
     if (json)
-        return print_json(model, meta);
-    print_text(model, meta);
+        return print_json(model, &sampling, meta);
+    print_text(model, &sampling, meta);
     return CLI_OK;
 }

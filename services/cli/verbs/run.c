@@ -15,6 +15,7 @@
 #include "cli/cli.h"
 #include "cli/conversation/conversation.h"
 #include "cli/conversation/saved.h"
+#include "cli/sampling.h"
 #include "common/config/config.h"
 #include "core/err.h"
 #include "core/file.h"
@@ -24,7 +25,8 @@ static const char help[] =
     "Usage: sconce run MODEL [PROMPT]\n"
     "       sconce run --resume [NAME [PROMPT]]\n"
     "       sconce run --sessions [--json]\n"
-    "Prints one answer to PROMPT (`-`: from standard input), or starts a conversation.\n\n"
+    "Prints one answer to PROMPT (`-`: from standard input), or starts a conversation.\n"
+    "`sconce info MODEL` shows the sampling parameters that replace the defaults below.\n\n"
     "  -s, --system TEXT    the system message\n"
     "  -n, --max-tokens N   longest answer in tokens (until the context is full)\n"
     "  --temperature X      0 always takes the most likely token (0.7)\n"
@@ -395,6 +397,21 @@ static void tell_device(const struct run *run)
     fprintf(stderr, "[%s%s%s]\n", cli_device_text(&run->device), why ? ": " : "", why ? why : "");
 }
 
+/* Sets the sampling parameters that the command line does not give. */
+static int run_set_sampling(struct run *run, const char *model_name, const struct inf_model *model)
+{
+    struct inf_sampling defaults = sampling_openai;
+    struct inf_sampling *s = &run->params.sampling;
+    const int r = cli_sampling("run", &run->models, model_name, model, s, NULL);
+
+    defaults.temperature = 0.7f;
+    defaults.top_p = 0.95f;
+    defaults.top_k = 40;
+    defaults.min_p = 0.05f;
+    sampling_fill(s, &defaults, SAMPLING_OF_API, NULL);
+    return r;
+}
+
 static int run_start(struct run *run, const char *model_name, const char *prompt_arg)
 {
     _cleanup_(config_freep) struct config *config = NULL;
@@ -412,6 +429,7 @@ static int run_start(struct run *run, const char *model_name, const char *prompt
         (r = cli_config("run", &run->models, &config)) != CLI_OK ||
         (r = cli_open_model("run", &run->models, model_name, false, &model)) != CLI_OK ||
         (r = check_template(run, model_name, model)) != CLI_OK ||
+        (r = run_set_sampling(run, model_name, model)) != CLI_OK ||
         (r = run_describe(run, model_name, model)) != CLI_OK)
         return r;
     tier = cli_tier_new(config);
@@ -540,11 +558,10 @@ static int run_begin(struct run *run, int argc, char **argv)
 
 int verb_run(int argc, char **argv)
 {
-    struct run run = {
-        .params.sampling = {.temperature = 0.7f, .top_p = 0.95f, .top_k = 40, .min_p = 0.05f},
-    };
+    struct run run = {0};
     int r;
 
+    sampling_clear(&run.params.sampling);
     r = take_options(&run, argc, argv);
     if (r == 'h')
         return cli_help(help);

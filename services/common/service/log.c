@@ -111,16 +111,22 @@ void log_request(const struct log_access *access)
 
     if (priority > log_state.level)
         return;
-    snprintf(text, sizeof(text), "%s %s %d %" PRIu64 "B %.1fms%s%s", access->method, access->path,
-             access->status, access->bytes, (double)access->duration_usec / 1000,
-             access->note ? " " : "", access->note ? access->note : "");
+    snprintf(text, sizeof(text), "%s %s %d %" PRIu64 "B %.1fms%s%s%s%s", access->method,
+             access->path, access->status, access->bytes, (double)access->duration_usec / 1000,
+             access->note ? " " : "", access->note ? access->note : "",
+             access->trace ? " trace=" : "", access->trace ? access->trace : "");
     log_clean(text);
     if (log_state.journal)
         sd_journal_send("MESSAGE=%s", text, "PRIORITY=%d", priority, "SCONCE_SERVICE=%s",
                         log_state.name, "SCONCE_REQUEST_ID=%s", access->id, "SCONCE_STATUS=%d",
                         access->status, "SCONCE_DURATION_USEC=%" PRIu64, access->duration_usec,
                         "SCONCE_BYTES=%" PRIu64, access->bytes,
-                        access->key ? "SCONCE_API_KEY=%s" : NULL, access->key, NULL);
+                        access->trace ? "SCONCE_TRACE_ID=%s"
+                        : access->key ? "SCONCE_API_KEY=%s"
+                                      : NULL,
+                        access->trace ? access->trace : access->key,
+                        access->trace && access->key ? "SCONCE_API_KEY=%s" : NULL, access->key,
+                        NULL);
     else
         fprintf(stderr, "sconce-%s: %s [%s]\n", log_state.name, text, access->id);
 }

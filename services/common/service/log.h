@@ -31,10 +31,11 @@ struct log_access {
     const char *method, *path;
     int status; /* 0: the client left before its request was complete */
     uint64_t bytes, duration_usec;
-    const char *note; /* "client left", or NULL */
-    const char *key;  /* name of the API key of the request, or NULL */
-    bool is_inner;    /* the gateway sent the request and logs it, so this service logs it only at
-                         debug level */
+    const char *note;  /* "client left", or NULL */
+    const char *trace; /* trace id of the W3C header traceparent, or NULL */
+    const char *key;   /* name of the API key of the request, or NULL */
+    bool is_inner;     /* the gateway sent the request and logs it, so this service logs it only at
+                          debug level */
 };
 
 /* Logs one line per request, at level info, or warning if the status is 500 or above. */

@@ -71,6 +71,21 @@ void metrics_write_histogram(struct str *out, const char *name, const char *help
                    (unsigned long long)histogram->count);
 }
 
+void metrics_put_buckets(struct str *out, const char *name, const char *labels, size_t n,
+                         const double *bounds, const uint64_t *buckets, uint64_t count, double sum)
+{
+    uint64_t below = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        below += buckets[i];
+        str_printf(out, "%s_bucket{%s,le=\"%g\"} %llu\n", name, labels, bounds[i],
+                   (unsigned long long)below);
+    }
+    str_printf(out, "%s_bucket{%s,le=\"+Inf\"} %llu\n", name, labels, (unsigned long long)count);
+    str_printf(out, "%s_sum{%s} %.17g\n%s_count{%s} %llu\n", name, labels, sum, name, labels,
+               (unsigned long long)count);
+}
+
 /* These files are opened before the service loses the right to open files. */
 static struct {
     DIR *fds;

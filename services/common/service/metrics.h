@@ -31,6 +31,10 @@ void metrics_gauge(struct str *out, const char *name, const char *help, const ch
                    double value);
 void metrics_write_histogram(struct str *out, const char *name, const char *help,
                              const char *labels, const struct metrics_histogram *histogram);
+/* Writes the samples of a histogram with its own bounds, after metrics_head(). @buckets[i] counts
+ * the values between two bounds. */
+void metrics_put_buckets(struct str *out, const char *name, const char *labels, size_t n,
+                         const double *bounds, const uint64_t *buckets, uint64_t count, double sum);
 /* Opens the files that metrics_process() reads. Must be called before confine_start(). */
 void metrics_open(void);
 /* Writes the resident memory and the number of open descriptors of this process. The names of the
