@@ -16,6 +16,8 @@
 
 struct choice;
 struct generation;
+struct http_request;
+struct model_host;
 
 /* Why a choice ended. */
 enum finish {
@@ -52,11 +54,18 @@ struct chat_api {
     const char *finishes[N_FINISHES]; /* how the API names the reasons of the end */
     size_t own_size, choice_size;     /* of g->own and of c->own, which are zeroed at first */
     bool computes_only;               /* no text is generated: `prepare` writes the answer */
+    bool takes_pieces;                /* `piece` is called for answers that are no streams, too */
+    /* Takes over the whole request, which needs no model; the other fields are unused. May be
+     * NULL. */
+    void (*take)(struct model_host *host, struct http_request *http);
 
     /* Reads and checks g->body, an object. May run on a thread beside the loop. */
     int (*read)(struct generation *g, struct problem *problem);
+    /* Called if g->loads: gets what the request needs from other services. Runs on a thread beside
+     * the loop after `read`. May be NULL. */
+    int (*load)(struct generation *g, struct problem *problem);
     /* Makes g->prompts, with the loaded model, or writes the answer. Runs on a thread beside the
-     * loop. */
+     * loop. Without prompts the answer is empty. */
     int (*prepare)(struct generation *g, struct problem *problem);
 
     /* The following functions write into g->out: events of a stream, or the answer. -ENOMEM. */
@@ -72,6 +81,11 @@ struct chat_api {
     int (*piece)(struct generation *g, struct choice *c, const struct piece *piece);
     /* A choice ended, for the reason in c->finish, which may be changed. */
     int (*finish)(struct generation *g, struct choice *c);
+    /* Called if g->saves, when all choices ended: sends the answer to other services. Runs on a
+     * thread beside the loop before `end`. May be NULL. */
+    void (*save)(struct generation *g);
+    /* Streams only: an error breaks the stream off; the error's own event follows. May be NULL. */
+    int (*fail)(struct generation *g, const struct problem *problem);
     /* All choices ended: the last events of a stream, or the whole answer. */
     int (*end)(struct generation *g);
     /* Free what c->own and g->own hold. May be NULL. */
@@ -81,6 +95,9 @@ struct chat_api {
 
 extern const struct chat_api api_openai_chat;        /* api/openai-chat.c */
 extern const struct chat_api api_openai_completions; /* api/openai-completions.c */
-extern const struct chat_api api_tokenize;           /* api/tokenize.c */
+extern const struct chat_api api_responses;          /* api/responses.c */
+extern const struct chat_api api_responses_count;
+extern const struct chat_api api_kept;     /* kept.c */
+extern const struct chat_api api_tokenize; /* api/tokenize.c */
 extern const struct chat_api api_detokenize;
 extern const struct chat_api api_apply_template;

@@ -109,7 +109,7 @@ int conversation_put_messages(const struct conversation *c, const char *reasonin
     return r < 0 ? r : str_putc(out, ']');
 }
 
-static void message_done(struct message *m)
+void message_done(struct message *m)
 {
     for (size_t i = 0; i < m->n_calls; i++) {
         json_decref(m->calls[i].id);

@@ -88,9 +88,23 @@ static void generation_tick(struct model_request *request)
         http_response_write(request->http, pause, strlen(pause));
 }
 
+/* Sends the events with which the API ends a stream that fails. */
+static void generation_failing(struct model_request *request, const struct problem *problem)
+{
+    struct generation *g = generation_of(request);
+
+    if (!g->api->fail)
+        return;
+    str_clear(&g->out);
+    if (g->api->fail(g, problem) == 0 && g->out.len)
+        http_response_write(request->http, g->out.data, g->out.len);
+}
+
 static int generation_reserve_choices(struct generation *g)
 {
     g->n_choices = g->n_prompts * g->params.n;
+    if (!g->n_choices)
+        return 0;
     g->choices = NEW(struct choice, g->n_choices);
     if (!g->choices) {
         g->n_choices = 0;
@@ -141,6 +155,27 @@ static void generation_end(struct generation *g)
     else
         http_response_end(http);
     model_request_unref(&g->request);
+}
+
+static void generation_save(struct model_request *request)
+{
+    struct generation *g = generation_of(request);
+
+    g->api->save(g);
+}
+
+static void generation_saved(struct model_request *request)
+{
+    generation_end(generation_of(request));
+}
+
+/* Ends the answer when all choices ended. */
+static void generation_complete(struct generation *g)
+{
+    if (g->saves)
+        model_request_aside(&g->request, &g->chat->keeping, generation_save, generation_saved);
+    else
+        generation_end(g);
 }
 
 /* @more: the prompt has more than @n_tokens tokens. */
@@ -224,6 +259,8 @@ static void generation_submit(struct generation *g)
         g->request.streaming = true;
         generation_send(g, g->api->begin(g));
     }
+    if (!g->n_prompts && model_request_is_wanted(&g->request))
+        generation_complete(g);
 }
 
 /* Frees what only prompts are made of before the answer is generated, which may take long. */
@@ -313,7 +350,8 @@ static void generation_read(struct model_request *request, struct http_text body
     }
 }
 
-static void generation_was_read(struct model_request *request)
+/* Requests the model of a request that was read, and whose further data were loaded. */
+static void generation_want(struct model_request *request)
 {
     struct generation *g = generation_of(request);
     const struct models_entry *entry;
@@ -324,6 +362,23 @@ static void generation_was_read(struct model_request *request)
         model_request_want(request, entry, g->api->computes_only ? "any" : g->params.kv_type);
 }
 
+static void generation_load(struct model_request *request)
+{
+    struct generation *g = generation_of(request);
+
+    g->status = g->api->load(g, &g->problem);
+}
+
+static void generation_was_read(struct model_request *request)
+{
+    struct generation *g = generation_of(request);
+
+    if (g->status == 0 && g->loads)
+        model_request_aside(request, &g->chat->keeping, generation_load, generation_want);
+    else
+        generation_want(request);
+}
+
 void generation_new(struct model_host *host, const void *api, struct http_request *http)
 {
     static const struct model_request_ops ops = {
@@ -331,11 +386,19 @@ void generation_new(struct model_host *host, const void *api, struct http_reques
         .ready = generation_ready,
         .cancel = generation_cancel,
         .tick = generation_tick,
+        .failing = generation_failing,
         .done = generation_done,
     };
-    struct model_request *request = model_request_new(host, &ops, http);
-    struct generation *g = generation_of(request);
+    const struct chat_api *own_api = api;
+    struct model_request *request;
+    struct generation *g;
 
+    if (own_api->take) {
+        own_api->take(host, http);
+        return;
+    }
+    request = model_request_new(host, &ops, http);
+    g = generation_of(request);
     if (!request)
         return;
     g->chat = CONTAINER_OF(host, struct chat, host);
@@ -422,6 +485,7 @@ static int choice_add(struct choice *c, const struct piece *piece)
     case PIECE_CALL:
         return choice_add_call(c, piece);
     case PIECE_ARGUMENTS:
+    case PIECE_INPUT:
         return str_append(&c->calls[c->n_calls - 1].arguments, piece->text, piece->len);
     case PIECE_REASONING:
         return str_append(&c->reasoning, piece->text, piece->len);
@@ -443,7 +507,8 @@ static int generation_write(struct generation *g, struct choice *c, const struct
         r = g->api->tokens(g, c, event);
     if (r < 0 || event->kind != INF_EVENT_TOKENS || piece.len == 0)
         return r;
-    return g->request.streaming ? g->api->piece(g, c, &piece) : choice_add(c, &piece);
+    return g->request.streaming || g->api->takes_pieces ? g->api->piece(g, c, &piece)
+                                                        : choice_add(c, &piece);
 }
 
 void generation_on_event(struct generation *g, const struct inf_event *event)
@@ -471,7 +536,7 @@ void generation_on_event(struct generation *g, const struct inf_event *event)
         return;
     prompt->engine_id = 0;
     if (model_request_is_wanted(&g->request) && g->n_finished == g->n_choices)
-        generation_end(g);
+        generation_complete(g);
     model_request_unref(&g->request);
 }
 

@@ -104,6 +104,12 @@ void model_request_refuse(struct model_request *request, const struct problem *p
     /* Sending the error may call request_on_done() at once, which must not free the request while
      * the caller uses it. */
     model_request_ref(request);
+    if (request->streaming && request->ops->failing)
+        request->ops->failing(request, problem);
+    if (!request->http) {
+        model_request_unref(request);
+        return;
+    }
     if (request->streaming)
         api_error_break(request->http,
                         &(struct api_error){problem->status, problem->code,
@@ -223,6 +229,15 @@ void model_request_work(struct model_request *request, enum resident_lane lane,
     request->work = work;
     request->then = then;
     request_queue(request, &request->resident->lanes[lane]);
+}
+
+void model_request_aside(struct model_request *request, struct job_lane *lane,
+                         void (*work)(struct model_request *request),
+                         void (*then)(struct model_request *request))
+{
+    request->work = work;
+    request->then = then;
+    request_queue(request, lane);
 }
 
 static void request_read_copy(struct model_request *request)

@@ -38,6 +38,7 @@ struct service_params {
     const char *ready_status;    /* STATUS= of an idle service; NULL: "Ready" */
     /* Whether there is work other than connections; may be NULL. */
     bool (*busy)(void *data);
+    bool is_long_busy; /* `busy` may be true for hours, and is asked once per idle_timeout */
     /* Called when SIGTERM arrives (`draining`), and when the drain timeout is over, so that running
      * work must end (`expired`). May be NULL. */
     void (*draining)(void *data);

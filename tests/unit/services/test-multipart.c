@@ -153,8 +153,8 @@ TEST(broken_forms_are_refused)
     check_refused(TYPE, "", "ends before its last boundary");
     check_refused(TYPE, "no form at all", "ends before its last boundary");
     check_refused(TYPE, PART("name=a", "x"), "ends before its last boundary");
-    check_refused(TYPE, "--XyZ-\r\n", "followed by something else");
-    check_refused(TYPE, "--XyZabc\r\n", "followed by something else");
+    check_refused(TYPE, "--XyZ-\r\n", "must be followed by");
+    check_refused(TYPE, "--XyZabc\r\n", "must be followed by");
     check_refused(TYPE, "--XyZ\r\n\r\nx\r\n" END, "no Content-Disposition");
     check_refused(TYPE, PART("filename=a", "x") END, "has no name");
     check_refused(TYPE, PART("name=\"\"", "x") END, "has no name");
