@@ -30,19 +30,19 @@ static bool is_on_disk(const struct options *options)
     return options->config->keep.storage == CONFIG_STORAGE_DISK;
 }
 
-/* Makes the directory, and the one above it, which a user may lack. Must run before the Landlock
+/* Makes the directory, and those above it, which a user may lack. Must run before the Landlock
  * rules apply; the archive reports what fails here. */
 static void prepare_directory(const struct options *options)
 {
     _cleanup_free_ char *dir = is_on_disk(options) ? config_keep_dir() : NULL;
-    char *slash = dir ? strrchr(dir, '/') : NULL;
 
-    if (!slash || slash == dir)
-        return;
-    *slash = 0;
-    mkdir(dir, 0700);
-    *slash = '/';
-    mkdir(dir, 0700);
+    for (char *slash = dir ? strchr(dir + 1, '/') : NULL; slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        mkdir(dir, 0700);
+        *slash = '/';
+    }
+    if (dir)
+        mkdir(dir, 0700);
 }
 
 static int keep_open(struct keep *keep, const struct options *options, struct inf_err *reterr)
