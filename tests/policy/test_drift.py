@@ -42,6 +42,9 @@ cache:
   idle_timeout: 1s
   min_free: 0
   max_bytes: 8MiB
+keep:
+  idle_timeout: 1s
+  expiry: 2s
 embed:
   idle_timeout: 4s
   threads: 2
@@ -165,6 +168,12 @@ def ordinary(life):
     chat = {"model": "tiny", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4}
     assert life.request("POST", "/v1/chat/completions", chat)[0] == 200
     assert life.request("POST", "/v1/completions", SHORT, unix="gateway.sock")[0] == 200
+    items = {"model": "tiny", "input": "Hello", "max_output_tokens": 4}
+    status, text = life.request("POST", "/v1/responses", items)
+    assert status == 200 and json.loads(text)["store"], text
+    more = {**items, "previous_response_id": json.loads(text)["id"]}
+    assert life.request("POST", "/v1/responses", more)[0] == 200
+    assert life.request("DELETE", "/v1/responses/" + json.loads(text)["id"])[0] == 200
     texts = {"input": ["a", "bc"] * 40}
     assert life.request("POST", "/v1/embeddings", texts)[0] == 200
     assert life.request("POST", "/v1/embeddings", {"input": ["abc " * 5] * 1000})[0] == 200
@@ -342,6 +351,9 @@ def traces(tmp_path_factory):
             assert status == (503 if name == "wrong" else 200)
             status, _ = life.request("POST", HEAR, form(SOUND), unix="audio.sock")
             assert status == (503 if name == "wrong" else 200)
+            status, text = life.request("POST", "/v1/conversations", "{}", unix="chat.sock")
+            assert status == (503 if name == "wrong" else 200)
+            assert (b"misconfigured" in text) == (name == "wrong")
             life.wait_gone()
         finally:
             life.close()
