@@ -351,6 +351,10 @@ def traces(tmp_path_factory):
             assert status == (503 if name == "wrong" else 200)
             status, _ = life.request("POST", HEAR, form(SOUND), unix="audio.sock")
             assert status == (503 if name == "wrong" else 200)
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+                s.connect(str(life.path / "keep.sock"))
+                s.send(b"no question")
+                assert s.recv(100) == b""
             status, text = life.request("POST", "/v1/conversations", "{}", unix="chat.sock")
             assert status == (503 if name == "wrong" else 200)
             assert (b"misconfigured" in text) == (name == "wrong")

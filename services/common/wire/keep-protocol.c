@@ -89,6 +89,14 @@ int keep_packet_add_body(struct keep_packet *packet, struct http_text body)
     return r;
 }
 
+/* Only memory has seals. */
+static bool is_sealed(int fd)
+{
+    const int seals = fcntl(fd, F_GET_SEALS);
+
+    return seals >= 0 && (seals & KEEP_SEALS) == KEEP_SEALS;
+}
+
 int keep_packet_read_body(const struct keep_packet *packet, bool sealed, struct str *out)
 {
     const size_t len = (size_t)packet->head.body_len;
@@ -96,7 +104,7 @@ int keep_packet_read_body(const struct keep_packet *packet, bool sealed, struct 
 
     if (!len)
         return 0;
-    if (packet->fd < 0 || (sealed && (fcntl(packet->fd, F_GET_SEALS) & KEEP_SEALS) != KEEP_SEALS))
+    if (packet->fd < 0 || (sealed && !is_sealed(packet->fd)))
         return -EBADMSG;
     if (str_reserve(out, len) < 0)
         return -ENOMEM;
