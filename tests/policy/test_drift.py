@@ -174,6 +174,8 @@ def ordinary(life):
     more = {**items, "previous_response_id": json.loads(text)["id"]}
     assert life.request("POST", "/v1/responses", more)[0] == 200
     assert life.request("DELETE", "/v1/responses/" + json.loads(text)["id"])[0] == 200
+    talk = {"items": [{"role": "user", "content": "x" * 300000}]}
+    assert life.request("POST", "/v1/conversations", talk)[0] == 200
     texts = {"input": ["a", "bc"] * 40}
     assert life.request("POST", "/v1/embeddings", texts)[0] == 200
     assert life.request("POST", "/v1/embeddings", {"input": ["abc " * 5] * 1000})[0] == 200
@@ -296,6 +298,7 @@ def drain(life):
     assert life.request("POST", HEAR, form(SOUND))[0] == 200
     with wire.Client(life.path / "cache.sock") as c:
         c.put([(name, name * 20000) for name in wire.names(4)])
+    assert life.request("POST", "/v1/conversations", {})[0] == 200
     for service in life.services.values():
         service.kill(signal.SIGTERM)
     data = b""
