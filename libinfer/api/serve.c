@@ -11,16 +11,19 @@
 #include "core/err.h"
 #include "core/outbox.h"
 #include "core/utf8.h"
+#include "grammar/grammar.h"
 #include "quant/codec.h"
 
-#define MAX_CTX       (1u << 22)
-#define MAX_SEQS      1024u
-#define MAX_BATCH     16384u
-#define MAX_CHOICES   256u
-#define DEFAULT_CTX   8192u
-#define DEFAULT_SEQS  16u
-#define DEFAULT_QUEUE 256u
-#define DEFAULT_BATCH 512u
+#define MAX_CTX     (1u << 22)
+#define MAX_SEQS    1024u
+#define MAX_BATCH   16384u
+#define MAX_CHOICES 256u
+/* Of stop_tokens and shown_tokens; each new token is compared with all of them. */
+#define MAX_TOKEN_LIST 256u
+#define DEFAULT_CTX    8192u
+#define DEFAULT_SEQS   16u
+#define DEFAULT_QUEUE  256u
+#define DEFAULT_BATCH  512u
 /* Rows of logits per step for log-probabilities of prompts: as many as take PROMPT_LOGITS_BYTES,
  * but at least PROMPT_LOGITS_MIN. Their memory is used only when log-probabilities are
  * requested. */
@@ -165,8 +168,53 @@ static bool in_unit(float x)
     return x >= 0 && x <= 1;
 }
 
+/* Checks the options that llama.cpp has beside those of other APIs. */
+static int check_stages(const struct inf_sampling *s, struct inf_err *reterr)
+{
+    if (!isfinite(s->dynatemp_range) || s->dynatemp_range < 0 || !isfinite(s->dynatemp_exponent) ||
+        s->dynatemp_exponent < 0)
+        return err_set(reterr, EINVAL,
+                       "dynatemp_range and dynatemp_exponent must be numbers that are not "
+                       "negative");
+    if (!isfinite(s->top_n_sigma) || s->top_n_sigma < 0)
+        return err_set(reterr, EINVAL, "top_n_sigma must be a number that is not negative");
+    if (!in_unit(s->xtc_probability) || !in_unit(s->xtc_threshold))
+        return err_set(reterr, EINVAL, "xtc_probability and xtc_threshold must be between 0 and 1");
+    if (s->mirostat > 2)
+        return err_set(reterr, EINVAL, "mirostat must be 0, 1 or 2");
+    if (!isfinite(s->mirostat_tau) || !isfinite(s->mirostat_eta) || s->mirostat_tau < 0 ||
+        s->mirostat_eta < 0)
+        return err_set(reterr, EINVAL,
+                       "mirostat_tau and mirostat_eta must be numbers that are not negative");
+    if (s->n_order > INF_N_STAGES)
+        return err_set(reterr, EINVAL, "a stage of sampling is named twice");
+    for (size_t i = 0; i < s->n_order; i++) {
+        if (s->order[i] >= INF_N_STAGES)
+            return err_set(reterr, EINVAL, "there is no such stage of sampling");
+        if (memchr(s->order, s->order[i], i))
+            return err_set(reterr, EINVAL, "a stage of sampling is named twice");
+    }
+    return 0;
+}
+
+static int check_dry(const struct inf_sampling *s, struct inf_err *reterr)
+{
+    if (!isfinite(s->dry_multiplier) || !isfinite(s->dry_base))
+        return err_set(reterr, EINVAL, "dry_multiplier and dry_base must be numbers");
+    if (s->n_dry_breakers > BREAKERS_MAX)
+        return err_set(reterr, EINVAL, "more than %u sequence breakers", BREAKERS_MAX);
+    for (size_t i = 0; i < s->n_dry_breakers; i++)
+        if (!s->dry_breakers[i].text || s->dry_breakers[i].len == 0 ||
+            s->dry_breakers[i].len > BREAKERS_MAX_BYTES)
+            return err_set(reterr, EINVAL, "a sequence breaker must have 1 to %u bytes",
+                           BREAKERS_MAX_BYTES);
+    return 0;
+}
+
 static int check_sampling(const struct inf_sampling *s, uint32_t n_vocab, struct inf_err *reterr)
 {
+    int r;
+
     if (!isfinite(s->temperature) || s->temperature < 0)
         return err_set(reterr, EINVAL, "temperature must be a number that is not negative");
     if (!in_unit(s->top_p) || !in_unit(s->min_p) || !in_unit(s->typical_p))
@@ -184,7 +232,46 @@ static int check_sampling(const struct inf_sampling *s, uint32_t n_vocab, struct
         if (!isfinite(s->logit_bias[i].bias))
             return err_set(reterr, EINVAL, "logit_bias must be numbers");
     }
+    r = check_stages(s, reterr);
+    return r < 0 ? r : check_dry(s, reterr);
+}
+
+/* Checks a list of at most @max tokens. */
+static int check_tokens(const struct inf_engine *engine, const char *name, const int32_t *tokens,
+                        size_t n, size_t max, struct inf_err *reterr)
+{
+    if (n > max)
+        return err_set(reterr, EINVAL, "%s: more than %zu tokens", name, max);
+    if (n > 0 && !tokens)
+        return err_set(reterr, EINVAL, "%s: the tokens are missing", name);
+    for (size_t i = 0; i < n; i++)
+        if (tokens[i] < 0 || (uint32_t)tokens[i] >= engine->sched->n_vocab)
+            return err_set(reterr, EINVAL, "%s: token %d is not in the vocabulary", name,
+                           tokens[i]);
     return 0;
+}
+
+/* Checks the lists of tokens that end, divide or show a text. */
+static int check_token_lists(const struct inf_engine *engine, const struct inf_request *q,
+                             struct inf_err *reterr)
+{
+    const struct inf_channel *c = &q->channel;
+    const struct {
+        const char *name;
+        const int32_t *tokens;
+        size_t n, max;
+    } lists[] = {
+        {"stop_tokens", q->stop_tokens, q->n_stop_tokens, MAX_TOKEN_LIST},
+        {"shown_tokens", q->shown_tokens, q->n_shown_tokens, MAX_TOKEN_LIST},
+        {"channel.open", c->open, c->n_open, CHANNEL_MAX_MARK},
+        {"channel.close", c->close, c->n_close, CHANNEL_MAX_MARK},
+        {"channel.forced", c->forced, c->n_forced, CHANNEL_MAX_FORCED},
+    };
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < ARRAY_SIZE(lists); i++)
+        r = check_tokens(engine, lists[i].name, lists[i].tokens, lists[i].n, lists[i].max, reterr);
+    return r;
 }
 
 static int check_stops(const struct inf_request *q, struct inf_err *reterr)
@@ -230,6 +317,11 @@ static int check_request(const struct inf_engine *engine, const struct inf_reque
     r = check_sampling(&q->sampling, n_vocab, reterr);
     if (r < 0)
         return r;
+    if (q->grammar && q->grammar->vocab->tok != engine->model->tok)
+        return err_set(reterr, EINVAL, "the grammar was made for another tokenizer");
+    r = check_token_lists(engine, q, reterr);
+    if (r < 0)
+        return r;
     return check_stops(q, reterr);
 }
 
@@ -245,9 +337,7 @@ int inf_engine_submit(struct inf_engine *engine, const struct inf_request *reque
     if (r < 0)
         return r;
     r = sched_submit(engine->sched, request, ret_id);
-    if (r == -ENOMEM)
-        return err_set(reterr, ENOMEM, "out of memory");
-    return r;
+    return r < 0 ? err_set(reterr, -r, "the request could not be taken: %s", strerror(-r)) : r;
 }
 
 void inf_engine_cancel(struct inf_engine *engine, uint64_t id)

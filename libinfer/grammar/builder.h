@@ -45,6 +45,8 @@ grammar_node grammar_class(struct grammar_builder *b, const struct grammar_range
 /* The token whose piece is @text. If the tokenizer has no such token, or the token is a plain one,
  * the bytes of @text as well. */
 grammar_node grammar_token(struct grammar_builder *b, const char *text, size_t len);
+/* The token with this id. grammar_program_new() refuses ids that the tokenizer does not have. */
+grammar_node grammar_token_id(struct grammar_builder *b, uint32_t id);
 grammar_node grammar_seq(struct grammar_builder *b, const grammar_node *nodes, size_t n);
 grammar_node grammar_alt(struct grammar_builder *b, const grammar_node *nodes, size_t n);
 /* @min to @max times @node; @max may be GRAMMAR_FOREVER. */
@@ -80,6 +82,10 @@ int grammar_regex(struct grammar_builder *b, const char *pattern, size_t len, bo
  * inf_grammar_new(). */
 int grammar_read_schema(struct grammar_builder *b, const char *text, size_t len,
                         grammar_node *ret_node, struct inf_err *reterr);
+/* Like grammar_read_schema(). With @loose, what cannot be enforced is ignored instead of refused, so
+ * that the grammar permits more than the schema. */
+int grammar_read_schema_how(struct grammar_builder *b, const char *text, size_t len, bool loose,
+                            grammar_node *ret_node, struct inf_err *reterr);
 int grammar_read_gbnf(struct grammar_builder *b, const char *text, size_t len,
                       grammar_node *ret_node, struct inf_err *reterr);
 int grammar_read_lark(struct grammar_builder *b, const char *text, size_t len,

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * The stages that change logits: bias, repetition, presence and frequency penalty
+ * The stages that change few logits: forbidden tokens, bias, repetition, presence and frequency
+ * penalty, and DRY
  *
  * The stages change few logits, so the row is modified in place and restored after the pick.
  */
@@ -16,13 +17,14 @@ struct penalty_edit {
 
 static inline bool penalty_any(const struct sample_params *p)
 {
-    return p->n_bias > 0 || p->repetition != 1 || p->presence != 0 || p->frequency != 0;
+    return p->n_bias > 0 || p->repetition != 1 || p->presence != 0 || p->frequency != 0 ||
+           dry_is_on(&p->dry);
 }
 
-/* Changes logits by bias and penalties. @counts: [n_vocab], all zero before and after the call.
- * Fills @ret_edits [n_vocab] with one edit for each changed logit, and returns the number of
- * edits. */
-uint32_t penalty_apply(const struct sample_params *p, const int32_t *tokens, uint32_t n_tokens,
-                       uint32_t n_prompt, uint32_t *counts, float *logits, uint32_t n_vocab,
+/* Changes logits by the list of forbidden tokens, bias and penalties. @counts: [n_vocab], all zero
+ * before and after the call. @repeats: see struct sample_state. Fills @ret_edits [n_vocab] with one
+ * edit for each changed logit, and returns the number of edits. */
+uint32_t penalty_apply(const struct sample_params *p, const struct sample_text *text,
+                       uint32_t *repeats, uint32_t *counts, float *logits, uint32_t n_vocab,
                        struct penalty_edit *ret_edits);
 void penalty_undo(const struct penalty_edit *edits, uint32_t n, float *logits);

@@ -6,4 +6,4 @@
 #include "sample/row-isa.h"
 #include "sample/row-kernels.h"
 
-const struct row_kernels row_kernels_base = {row_peaks, row_masses, row_before};
+const struct row_kernels row_kernels_base = {row_peaks, row_masses, row_before, row_mask};

@@ -143,6 +143,37 @@ static void row_masses(const float *x, uint32_t n, float max, float scale, float
     }
 }
 
+/* Copies the values of up to 32 tokens, whose bits are @bits. */
+static inline void mask_word(const float *x, uint32_t bits, float *out)
+{
+    static const int32_t bit_of[] = {1 << 0,  1 << 1,  1 << 2,  1 << 3, 1 << 4,  1 << 5,
+                                     1 << 6,  1 << 7,  1 << 8,  1 << 9, 1 << 10, 1 << 11,
+                                     1 << 12, 1 << 13, 1 << 14, 1 << 15};
+
+    for (unsigned i = 0; i < 32; i += ROW_WIDTH) {
+        const lanes_int own = (lanes_int){0} + (int32_t)(bits >> i & 0xffff);
+        const lanes none = (lanes){0} - INFINITY;
+        lanes_int keep;
+        lanes v;
+
+        memcpy(&keep, bit_of, sizeof(keep));
+        memcpy(&v, x + i, sizeof(v));
+        keep = (own & keep) != 0;
+        v = (lanes)((keep & (lanes_int)v) | (~keep & (lanes_int)none));
+        memcpy(out + i, &v, sizeof(v));
+    }
+}
+
+static void row_mask(const float *x, uint32_t n, const uint32_t *mask, float *out)
+{
+    uint32_t at = 0;
+
+    for (; at + 32 <= n; at += 32)
+        mask_word(x + at, mask[at / 32], out + at);
+    for (; at < n; at++)
+        out[at] = mask[at / 32] >> at % 32 & 1 ? x[at] : -INFINITY;
+}
+
 /* Sums the masses above @key, and with @with_key also those equal to it. */
 static inline float sum_from(const float *mass, float key, bool with_key)
 {

@@ -31,6 +31,9 @@ struct row_kernels {
      * have such masses. */
     void (*before)(const float *x, uint32_t n, float max, float scale, float key, uint32_t id,
                    const float *all, float *sums);
+    /* Copies the values whose bits are set in @mask, bit i % 32 of mask[i / 32]; the others become
+     * -infinity. */
+    void (*mask)(const float *x, uint32_t n, const uint32_t *mask, float *out);
 };
 
 /* Returns the fastest kernels for a CPU with @flags (core/cpu.h). */

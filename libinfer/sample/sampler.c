@@ -14,9 +14,17 @@
 #include <string.h>
 
 #include "core/cpu.h"
+#include "sample/cands.h"
+#include "sample/stages.h"
 #include "sample/penalty.h"
 #include "sample/row.h"
 #include "sample/select.h"
+
+/* What the last pick by stages left in the first candidates. */
+struct post {
+    uint32_t n, picked;
+    double total; /* of the masses */
+};
 
 struct sampler {
     const struct row_kernels *kernels;
@@ -27,11 +35,14 @@ struct sampler {
     struct cand *cands;
     uint32_t *counts; /* zero between picks */
     struct penalty_edit *edits;
+    float *masked; /* a row without the tokens that a mask excludes */
+    struct post post;
 };
 
 int sample_params_init(struct sample_params *p, const struct inf_sampling *in)
 {
     struct inf_logit_bias *bias = NULL;
+    uint8_t *order = NULL;
 
     assert(in->temperature >= 0 && in->repetition_penalty >= 0);
     if (in->n_logit_bias > 0) {
@@ -39,6 +50,14 @@ int sample_params_init(struct sample_params *p, const struct inf_sampling *in)
         if (!bias)
             return -ENOMEM;
         memcpy(bias, in->logit_bias, in->n_logit_bias * sizeof(*bias));
+    }
+    if (in->order) {
+        order = NEW(uint8_t, MAX(in->n_order, 1u));
+        if (!order) {
+            free(bias);
+            return -ENOMEM;
+        }
+        memcpy(order, in->order, in->n_order);
     }
     *p = (struct sample_params){
         .temperature = in->temperature,
@@ -52,6 +71,21 @@ int sample_params_init(struct sample_params *p, const struct inf_sampling *in)
         .window = in->penalty_last_n > 0 ? in->penalty_last_n : 64,
         .bias = bias,
         .n_bias = in->n_logit_bias,
+        .dynatemp_range = in->dynatemp_range,
+        .dynatemp_exponent = in->dynatemp_exponent > 0 ? in->dynatemp_exponent : 1,
+        .top_n_sigma = in->top_n_sigma,
+        .xtc_probability = in->xtc_threshold > 0.5f ? 0 : in->xtc_probability,
+        .xtc_threshold = in->xtc_threshold,
+        .mirostat = in->mirostat,
+        .mirostat_tau = in->mirostat_tau,
+        .mirostat_eta = in->mirostat_eta,
+        .dry = {.multiplier = in->dry_multiplier,
+                .base = in->dry_base,
+                .allowed = in->dry_allowed_length,
+                .last_n = in->dry_last_n > 0 ? in->dry_last_n : UINT32_MAX},
+        .min_keep = in->min_keep,
+        .order = order,
+        .n_order = (uint32_t)in->n_order,
     };
     return 0;
 }
@@ -59,7 +93,15 @@ int sample_params_init(struct sample_params *p, const struct inf_sampling *in)
 void sample_params_done(struct sample_params *p)
 {
     free(p->bias);
+    free(p->order);
+    dry_breakers_done(&p->dry.breakers);
     *p = (struct sample_params){0};
+}
+
+void sample_state_init(struct sample_state *state, const struct sample_params *p, uint64_t seed)
+{
+    *state = (struct sample_state){.mu = 2 * p->mirostat_tau};
+    rng_seed(&state->rng, seed);
 }
 
 int sampler_new(uint32_t n_vocab, uint32_t n_row, struct sampler **ret_sampler)
@@ -82,8 +124,9 @@ int sampler_new(uint32_t n_vocab, uint32_t n_row, struct sampler **ret_sampler)
     s->cands = NEW(struct cand, MAX(n_vocab, n_runs));
     s->counts = NEW(uint32_t, n_vocab);
     s->edits = NEW(struct penalty_edit, n_vocab);
+    s->masked = NEW(float, n_vocab); /* uses no memory until it is written */
     if (!s->peaks || !s->sums || !s->left || !s->envelope || !s->groups || !s->cands ||
-        !s->counts || !s->edits)
+        !s->counts || !s->edits || !s->masked)
         return -ENOMEM;
     *ret_sampler = STEAL(s);
     return 0;
@@ -101,6 +144,7 @@ struct sampler *sampler_free(struct sampler *s)
     free(s->cands);
     free(s->counts);
     free(s->edits);
+    free(s->masked);
     free(s);
     return NULL;
 }
@@ -257,137 +301,105 @@ static uint32_t take_cands(struct sampler *s, const struct sample_params *p, con
     return n;
 }
 
-/* Computes the masses of the candidates. */
-static void weigh_cands(struct sampler *s, const struct sample_params *p, uint32_t n, float max)
-{
-    for (uint32_t at = 0; at < n; at += ROW_RUN) {
-        const uint32_t n_run = MIN(n - at, ROW_RUN);
-        float mass[ROW_RUN], sum;
-
-        for (uint32_t i = 0; i < n_run; i++)
-            mass[i] = s->cands[at + i].key;
-        s->kernels->masses(mass, n_run, max, scale_of(p), mass, &sum);
-        for (uint32_t i = 0; i < n_run; i++)
-            s->cands[at + i].mass = mass[i];
-    }
-}
-
-static double cands_total(const struct cand *c, uint32_t n)
-{
-    double total = 0;
-
-    for (uint32_t i = 0; i < n; i++)
-        total += (double)c[i].mass;
-    return total;
-}
-
-/*
- * Keeps the tokens whose surprise (-log of the probability) is nearest to the entropy, until they
- * have the share typical_p of the total mass. With z = (logit - max) × scale, whose exponential is
- * the mass, the surprise is log(total) - z. The entropy is the mean of the surprise.
- */
-static uint32_t cut_typical(const struct sample_params *p, struct cand *c, uint32_t n, float max)
-{
-    const double total = cands_total(c, n);
-    const float scale = scale_of(p);
-    double mean = 0;
-
-    for (uint32_t i = 0; i < n; i++)
-        if (c[i].mass > 0)
-            mean += (double)c[i].mass * (double)((c[i].key - max) * scale);
-    mean /= total;
-    for (uint32_t i = 0; i < n; i++)
-        c[i].key = c[i].mass > 0 ? -fabsf((c[i].key - max) * scale - (float)mean) : -INFINITY;
-    n = cand_prefix(c, n, (double)p->typical_p * total);
-    for (uint32_t i = 0; i < n; i++)
-        c[i].key = c[i].mass;
-    return n;
-}
-
-static uint32_t cut_min_p(const struct sample_params *p, struct cand *c, uint32_t n)
-{
-    float max = 0;
-    uint32_t n_kept = 0;
-
-    for (uint32_t i = 0; i < n; i++)
-        max = MAX(max, c[i].mass);
-    for (uint32_t i = 0; i < n; i++)
-        if (c[i].mass >= p->min_p * max)
-            c[n_kept++] = c[i];
-    return n_kept;
-}
-
-static int32_t draw_cand(const struct cand *c, uint32_t n, struct rng *rng)
-{
-    double point = rng_double(rng) * cands_total(c, n);
-    int32_t last = c[0].id;
-
-    for (uint32_t i = 0; i < n; i++) {
-        if (point < (double)c[i].mass)
-            return c[i].id;
-        point -= (double)c[i].mass;
-        if (c[i].mass > 0)
-            last = c[i].id;
-    }
-    /* Only rounding errors lead here, and they must not select a forbidden token. */
-    return last;
-}
-
 /* Applies the stages after top-k to its @n candidates. */
 static int32_t pick_from_cands(struct sampler *s, const struct sample_params *p, struct rng *rng,
                                uint32_t n, float max)
 {
     struct cand *c = s->cands;
 
-    weigh_cands(s, p, n, max);
+    cands_weigh(s->kernels, c, n, max, scale_of(p));
     if (p->typical_p < 1)
-        n = cut_typical(p, c, n, max);
+        n = cands_cut_typical(c, n, max, scale_of(p), p->typical_p, 1);
     if (p->top_p < 1)
         n = cand_prefix(c, n, (double)p->top_p * cands_total(c, n));
     if (p->min_p > 0)
-        n = cut_min_p(p, c, n);
+        n = cands_cut_min_p(c, n, p->min_p);
     assert(n > 0);
-    return draw_cand(c, n, rng);
+    return c[cands_draw(c, n, rng)].id;
+}
+
+/* Picks a token with the stages one by one. @best is the most likely token. */
+static int32_t pick_by_stages(struct sampler *s, const struct sample_params *p,
+                              struct sample_state *state, const float *logits, int32_t best)
+{
+    struct stages stages = {.kernels = s->kernels,
+                            .p = p,
+                            .logits = logits,
+                            .n_vocab = s->n_vocab,
+                            .cands = s->cands,
+                            .max = logits[best],
+                            .scale = 1};
+
+    if (p->temperature == 0) {
+        s->cands[0] = (struct cand){logits[best], 1, best};
+        s->post = (struct post){.n = 1, .total = 1};
+        return best;
+    }
+    stages.n = row_top(logits, s->n_vocab, s->peaks, s->n_vocab, s->cands);
+    s->post.picked = stages_pick(&stages, state);
+    s->post.n = stages.n;
+    s->post.total = stages.total;
+    return s->cands[s->post.picked].id;
 }
 
 /* Picks a token from a row whose peaks are known; negative if no token is left. */
-static int32_t pick_token(struct sampler *s, const struct sample_params *p, struct rng *rng,
-                          const float *logits)
+static int32_t pick_token(struct sampler *s, const struct sample_params *p,
+                          struct sample_state *state, const float *logits)
 {
     const int32_t best = row_argmax(logits, s->n_vocab, s->peaks);
 
-    if (best < 0 || p->temperature == 0)
+    if (best < 0 || (p->temperature == 0 && !p->post_logprobs))
         return best;
+    if (stages_are_needed(p))
+        return pick_by_stages(s, p, state, logits, best);
     if ((p->top_k > 0 && p->top_k < s->n_vocab) || p->typical_p < 1)
-        return pick_from_cands(s, p, rng, take_cands(s, p, logits), logits[best]);
-    return pick_by_mass(s, p, rng, logits, logits[best]);
+        return pick_from_cands(s, p, &state->rng, take_cands(s, p, logits), logits[best]);
+    return pick_by_mass(s, p, &state->rng, logits, logits[best]);
 }
 
-int sampler_pick(struct sampler *s, const struct sample_params *p, const int32_t *tokens,
-                 uint32_t n_tokens, uint32_t n_prompt, struct rng *rng, float *logits,
-                 int32_t *ret_token)
+int sampler_pick(struct sampler *s, const struct sample_params *p, const struct sample_text *text,
+                 struct sample_state *state, float *logits, int32_t *ret_token)
 {
-    uint32_t n_edits;
+    uint32_t n_edits = 0;
     int32_t token;
     bool valid;
 
-    /* The row is also checked before bias and penalties, so that an invalid row never gives a
-     * token. */
+    /* The row is also checked before masks, bias and penalties, so that an invalid row never gives
+     * a token. */
     if (!s->kernels->peaks(logits, s->n_vocab, s->peaks) ||
         row_argmax(logits, s->n_vocab, s->peaks) < 0)
         return SAMPLE_BAD_ROW;
-    if (!penalty_any(p)) {
-        *ret_token = pick_token(s, p, rng, logits);
+    if (!text->mask && text->n_forbidden == 0 && !penalty_any(p)) {
+        *ret_token = pick_token(s, p, state, logits);
         return 0;
     }
-    n_edits = penalty_apply(p, tokens, n_tokens, n_prompt, s->counts, logits, s->n_vocab, s->edits);
+    if (text->mask) {
+        s->kernels->mask(logits, s->n_vocab, text->mask, s->masked);
+        logits = s->masked;
+    }
+    n_edits = penalty_apply(p, text, state->repeats, s->counts, logits, s->n_vocab, s->edits);
     valid = s->kernels->peaks(logits, s->n_vocab, s->peaks);
-    token = valid ? pick_token(s, p, rng, logits) : -1;
+    token = valid ? pick_token(s, p, state, logits) : -1;
     penalty_undo(s->edits, n_edits, logits);
     if (token < 0)
-        return SAMPLE_BAD_ROW;
+        return valid ? SAMPLE_NONE_LEFT : SAMPLE_BAD_ROW;
     *ret_token = token;
     return 0;
+}
+
+uint32_t sampler_post_logprob(struct sampler *s, uint32_t n_top, float *ret_logprob,
+                              struct inf_top_logprob *ret_top)
+{
+    const uint32_t n = MIN(n_top, s->post.n);
+    struct cand *c = s->cands;
+
+    *ret_logprob = (float)log((double)c[s->post.picked].mass / s->post.total);
+    cand_select(c, s->post.n, n);
+    cand_sort(c, n);
+    for (uint32_t i = 0; i < n; i++)
+        ret_top[i] =
+            (struct inf_top_logprob){c[i].id, (float)log((double)c[i].mass / s->post.total)};
+    return n;
 }
 
 uint32_t sampler_logprob(struct sampler *s, const float *logits, uint32_t n_row, int32_t token,
@@ -423,11 +435,11 @@ uint32_t sampler_logprob(struct sampler *s, const float *logits, uint32_t n_row,
 uint32_t sampler_list_need(const struct sampler *s, const struct sample_params *p, uint32_t n_top)
 {
     assert(n_top <= SAMPLE_MAX_TOP);
-    if (penalty_any(p))
+    if (penalty_any(p) || p->post_logprobs)
         return 0;
     if (p->temperature == 0)
         return MAX(n_top, 1u);
-    if (p->top_k == 0 || p->top_k > TOP_MAX || p->top_k >= s->n_vocab)
+    if (stages_are_needed(p) || p->top_k == 0 || p->top_k > TOP_MAX || p->top_k >= s->n_vocab)
         return 0;
     return MAX(n_top, p->top_k);
 }

@@ -4,20 +4,30 @@
 /*
  * Chooses a token from a row of logits.
  *
- * A choice passes these stages, always in this order:
- *   1. logit_bias is added; a bias of -100 or less forbids the token
- *   2. repetition penalty, once per token in the window (the last tokens, prompt included)
- *   3. presence and frequency penalty, over generated tokens
- *   4. temperature; 0 takes the most likely token, and the stages below are skipped
- *   5. top-k
- *   6. typical-p (Meister et al. 2022)
- *   7. top-p (Holtzman et al. 2019)
- *   8. min-p (Nguyen et al. 2024), relative to the most likely remaining token
- *   9. one draw from the remaining tokens, renormalized
- * Before each of the stages 5 to 8, the probabilities of the tokens that are still possible are
+ * A choice passes these stages, in this order:
+ *   1. tokens that the mask or the list of forbidden tokens excludes get no chance
+ *   2. logit_bias is added; a bias of -100 or less forbids the token
+ *   3. repetition penalty, once per token in the window (the last tokens, prompt included)
+ *   4. presence and frequency penalty, over generated tokens
+ *   5. DRY, see dry.h
+ *   6. temperature; 0 takes the most likely token, and the stages below are skipped
+ *   7. top-n-sigma, over the logits of the tokens that are still possible
+ *   8. top-k
+ *   9. typical-p (Meister et al. 2022)
+ *  10. top-p (Holtzman et al. 2019)
+ *  11. min-p (Nguyen et al. 2024), relative to the most likely remaining token
+ *  12. XTC
+ *  13. one draw from the remaining tokens, renormalized
+ * Before each of the stages 8 to 12, the probabilities of the tokens that are still possible are
  * divided by their sum. OpenAI's API also applies top-p after temperature. Top-k comes before
- * stages 6 to 8 because it limits their work. Ties always go to the lower id. Log-probabilities are
- * those of raw logits: before bias, penalties and temperature.
+ * stages 9 to 12 because it limits their work. Ties always go to the lower id. Log-probabilities
+ * are those of raw logits: before masks, bias, penalties and temperature.
+ *
+ * A request may give another order of the stages 6 to 12, as llama.cpp's `samplers` does. Mirostat
+ * 1 and 2 take the place of the stages 7 to 12. With a dynamic temperature, stage 6 takes the
+ * temperature
+ *     low + (high - low) × (entropy / log(number of tokens)) ^ exponent
+ * between temperature - range (at least 0) and temperature + range.
  *
  * A choice depends only on the row, the parameters, the sequence's tokens and its generator of
  * random numbers. A sampler is working memory for one thread; picking allocates nothing.
@@ -31,6 +41,7 @@
 #include "core/macros.h"
 #include "core/rng.h"
 #include "core/top.h"
+#include "sample/dry.h"
 
 /* A copy of struct inf_sampling with defaults resolved. */
 struct sample_params {
@@ -40,11 +51,39 @@ struct sample_params {
     uint32_t window;
     struct inf_logit_bias *bias; /* owned */
     size_t n_bias;
+    float dynatemp_range, dynatemp_exponent;
+    float top_n_sigma, xtc_probability, xtc_threshold;
+    uint32_t mirostat;
+    float mirostat_tau, mirostat_eta;
+    struct dry dry; /* its breakers are set by the caller of sample_params_init() */
+    uint32_t min_keep;
+    uint8_t *order; /* [n_order], owned; NULL: the usual order */
+    uint32_t n_order;
+    bool post_logprobs; /* sampler_post_logprob() will be called; set by the caller */
 };
 
 /* Copies @in, which must be valid (asserted). -ENOMEM. */
 int sample_params_init(struct sample_params *p, const struct inf_sampling *in);
 void sample_params_done(struct sample_params *p);
+
+/* What one choice keeps between its tokens. */
+struct sample_state {
+    struct rng rng;
+    float mu;          /* of Mirostat */
+    uint32_t *repeats; /* scratch memory of DRY, as long as the text can become; the caller owns it;
+                          NULL if DRY is off */
+};
+
+void sample_state_init(struct sample_state *state, const struct sample_params *p, uint64_t seed);
+
+/* The text that a token is chosen for. */
+struct sample_text {
+    const int32_t *tokens;
+    uint32_t n_tokens, n_prompt; /* the first n_prompt tokens belong to the prompt */
+    const uint32_t *mask;     /* one bit per token that may follow (grammar/matcher.h); NULL: all */
+    const int32_t *forbidden; /* tokens that must not follow */
+    uint32_t n_forbidden;
+};
 
 struct sampler;
 
@@ -52,7 +91,8 @@ struct sampler;
 
 /* Positive conditions. */
 enum {
-    SAMPLE_BAD_ROW = 1, /* a logit is NaN or +infinity, or every token is forbidden */
+    SAMPLE_BAD_ROW = 1,   /* a logit is NaN or +infinity, or all are -infinity */
+    SAMPLE_NONE_LEFT = 2, /* every token is forbidden */
 };
 
 /* Rows have @n_vocab values for tokens, and at most @n_row values in all. -ENOMEM. */
@@ -61,12 +101,15 @@ struct sampler *sampler_free(struct sampler *s);
 DEFINE_CLEANUP(struct sampler *, sampler_free);
 
 /*
- * Picks the token that follows @tokens, of which the first @n_prompt belong to the prompt. @logits
- * are modified and restored. Greedy picks do not use @rng. Returns 0 or SAMPLE_BAD_ROW.
+ * Picks the token that follows @text. @logits are modified and restored. Greedy picks do not use
+ * the random numbers of @state. Returns 0, SAMPLE_BAD_ROW or SAMPLE_NONE_LEFT.
  */
-int sampler_pick(struct sampler *s, const struct sample_params *p, const int32_t *tokens,
-                 uint32_t n_tokens, uint32_t n_prompt, struct rng *rng, float *logits,
-                 int32_t *ret_token);
+int sampler_pick(struct sampler *s, const struct sample_params *p, const struct sample_text *text,
+                 struct sample_state *state, float *logits, int32_t *ret_token);
+/* Like sampler_logprob(), for the token of the last pick, with the probabilities of the last stage.
+ * The parameters of the pick had post_logprobs set. */
+uint32_t sampler_post_logprob(struct sampler *s, uint32_t n_top, float *ret_logprob,
+                              struct inf_top_logprob *ret_top);
 /*
  * Computes the log-softmax of @token over a row of @n_row ≥ n_vocab raw logits (if @token is
  * negative, *ret_logprob is NAN), and the @n_top ≤ SAMPLE_MAX_TOP most likely of the first n_vocab

@@ -18,6 +18,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/clock.h"
+#include "core/histogram.h"
+
 void sched_enqueue(struct sched *s, struct seq *seq)
 {
     struct seq **at = &s->waiting;
@@ -170,6 +173,8 @@ static enum admission admit_seq(struct sched *s, struct seq *seq)
         loop_thread_lock(&s->thread);
         s->n_queued -= !seq->req->started;
         s->n_active++;
+        histogram_add(&s->stats.queue_seconds, INF_HISTOGRAM_SECONDS,
+                      (double)(clock_usec() - seq->req->submit_usec) * 1e-6);
         loop_thread_unlock(&s->thread);
         seq->req->started = true;
     }

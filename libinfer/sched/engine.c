@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "core/clock.h"
+#include "core/histogram.h"
 #include "sched/sched.h"
 
 #define FADE_USEC     5e6 /* time constant of the reported speeds */
@@ -43,6 +44,20 @@ static int samplers_new(struct sched *s, const struct runner *runner)
     return 0;
 }
 
+/* Lists the tokens that end a text. */
+static int list_eog(struct sched *s)
+{
+    for (uint32_t i = 0; i < s->n_vocab; i++)
+        s->n_eog += (inf_tokenizer_token_flags(s->tok, (int32_t)i) & INF_TOKEN_EOG) != 0;
+    s->eog = NEW(int32_t, s->n_eog);
+    if (!s->eog)
+        return -ENOMEM;
+    for (uint32_t i = 0, n = 0; n < s->n_eog; i++)
+        if ((inf_tokenizer_token_flags(s->tok, (int32_t)i) & INF_TOKEN_EOG) != 0)
+            s->eog[n++] = (int32_t)i;
+    return 0;
+}
+
 int sched_new(struct runner **runner, const struct inf_tokenizer *tok,
               const struct sched_limits *limits, struct sched **ret_sched)
 {
@@ -70,6 +85,13 @@ int sched_new(struct runner **runner, const struct inf_tokenizer *tok,
     if (r < 0)
         return r;
     r = samplers_new(s, *runner);
+    if (r < 0)
+        return r;
+    breakers_init(&s->breakers, tok, s->n_vocab);
+    r = list_eog(s);
+    if (r < 0)
+        return r;
+    r = masks_init(&s->masks, limits->max_seqs);
     if (r < 0)
         return r;
     r = step_init(&s->step, &(*runner)->limits);
@@ -141,6 +163,9 @@ struct sched *sched_free(struct sched *s)
     for (uint32_t i = 0; i < s->n_samplers; i++)
         sampler_free(s->samplers[i]);
     free(s->samplers);
+    masks_done(&s->masks);
+    breakers_done(&s->breakers);
+    free(s->eog);
     free(s->running);
     s->runner = runner_free(s->runner);
     loop_thread_done(&s->thread);
@@ -148,15 +173,21 @@ struct sched *sched_free(struct sched *s)
     return NULL;
 }
 
-static int make_request(const struct sched *s, const struct inf_request *in,
-                        struct request **ret_request)
+static int make_request(struct sched *s, const struct inf_request *in, struct request **ret_request)
 {
+    const struct request_limits limits = {s->limits.n_ctx, s->eog, s->n_eog};
     _cleanup_(request_freep) struct request *req = NULL;
     int r;
 
-    r = request_new(in, s->limits.n_ctx, &req);
+    r = request_new(in, &limits, &req);
     if (r < 0)
         return r;
+    if (dry_is_on(&req->sampling.dry)) {
+        r = breakers_find(&s->breakers, in->sampling.dry_breakers, in->sampling.n_dry_breakers,
+                          &req->sampling.dry.breakers);
+        if (r < 0)
+            return r;
+    }
     if (!s->limits.no_prefix_cache && !in->no_cache) {
         r = request_name_blocks(req, in, &s->limits.origin, kv_pool_block_tokens(s->runner->pool));
         if (r < 0)
@@ -286,6 +317,30 @@ static void fade_speed(double *tokens, double *usec, uint32_t n, uint64_t step_u
     *usec = *usec * keep + (double)step_usec;
 }
 
+/* Counts the times of new tokens and the size of the step. The lock is held. */
+static void count_times(struct sched *s)
+{
+    const struct step *step = &s->step;
+    const uint64_t now = clock_usec();
+
+    histogram_add(&s->stats.step_tokens, INF_HISTOGRAM_NUMBER,
+                  (double)step->n_prompt_rows + step->n_decode_rows);
+    histogram_add(&s->stats.step_seqs, INF_HISTOGRAM_NUMBER, step->n_parts);
+    for (uint32_t i = 0; i < step->n_parts; i++) {
+        struct seq *seq = step->parts[i].seq;
+
+        if (!step->parts[i].sampled || step->parts[i].status != 0)
+            continue;
+        if (seq->token_usec > 0)
+            histogram_add(&s->stats.next_token_seconds, INF_HISTOGRAM_SECONDS,
+                          (double)(now - seq->token_usec) * 1e-6);
+        else
+            histogram_add(&s->stats.first_token_seconds, INF_HISTOGRAM_SECONDS,
+                          (double)(now - seq->req->submit_usec) * 1e-6);
+        seq->token_usec = now;
+    }
+}
+
 static void count_step(struct sched *s)
 {
     const struct step *step = &s->step;
@@ -297,6 +352,7 @@ static void count_step(struct sched *s)
     fade_speed(&s->prefill_tokens, &s->prefill_usec, step->n_prompt_rows, step->usec);
     fade_speed(&s->decode_tokens, &s->decode_usec, step->n_decode_rows, step->usec);
     loop_thread_lock(&s->thread);
+    count_times(s);
     s->stats.n_steps++;
     s->stats.n_prompt_tokens += step->n_prompt_rows;
     s->stats.n_generated_tokens += n_sampled;
@@ -450,7 +506,9 @@ static void run_thread(void *arg)
 
 int sched_start(struct sched *s)
 {
-    const int r = s->tier ? tier_start(s->tier) : 0;
+    int r = s->tier ? tier_start(s->tier) : 0;
 
+    if (r == 0)
+        r = masks_start(&s->masks);
     return r < 0 ? r : loop_thread_start(&s->thread, "infer-engine", run_thread, s);
 }

@@ -63,6 +63,8 @@ static struct inf_event base_event(const struct seq *s, enum inf_event_kind kind
         .n_prompt = s->req->n_prompt,
         .n_cached = s->req->n_cached,
         .n_generated = seq_n_generated(s),
+        .n_channel = s->channel.n_tokens,
+        .stop_token = -1,
     };
 }
 
@@ -141,6 +143,7 @@ int events_add_finish(struct events *e, const struct seq *s, bool last)
 
     event.finish = s->finish;
     event.stop_index = s->stop_index;
+    event.stop_token = s->stop_token;
     event.error = s->error;
     event.last = last;
     return add_record(e, &event, &part, 0);

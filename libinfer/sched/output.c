@@ -24,22 +24,21 @@ static int reserve_token(struct output *o)
     return r < 0 ? r : ARRAY_GROW(o->top, o->top_cap, (size_t)o->tokens_cap * o->top_stride);
 }
 
-int output_init(struct output *o, const struct inf_tokenizer *tok, bool show_special,
-                const struct stop_set *stops, uint32_t n_top, const int32_t *prompt,
-                uint32_t n_prompt)
+int output_init(struct output *o, const struct output_params *params)
 {
+    const struct stop_set *stops = params->stops;
     int r;
 
-    *o = (struct output){.stops = stops, .top_stride = n_top};
+    *o = (struct output){.stops = stops, .top_stride = params->n_top};
     o->stop_state = NEW(uint32_t, stops->n);
     if (!o->stop_state)
         return -ENOMEM;
     if (str_reserve(&o->held, USUAL_BYTES) < 0 || reserve_token(o) < 0)
         return -ENOMEM;
-    r = inf_detok_new(tok, show_special, &o->detok);
-    if (r < 0)
-        return r;
-    return inf_detok_prime(o->detok, prompt, n_prompt);
+    r = inf_detok_new(params->tok, params->show_special, &o->detok);
+    if (r == 0 && params->n_shown > 0)
+        r = inf_detok_show(o->detok, params->shown, params->n_shown);
+    return r < 0 ? r : inf_detok_prime(o->detok, params->prompt, params->n_prompt);
 }
 
 void output_done(struct output *o)
@@ -70,6 +69,10 @@ static int add_text(struct output *o, const char *text, size_t len, uint32_t *re
 
     if (str_append(&o->held, text, len) < 0)
         return -ENOMEM;
+    if (!o->searches) {
+        o->final = o->base + o->held.len;
+        return 0;
+    }
     if (stop_set_scan(o->stops, o->stop_state, text, len, &match)) {
         cut_text(o, begin + match.end - match.len);
         o->final = o->base + o->held.len;
@@ -81,24 +84,27 @@ static int add_text(struct output *o, const char *text, size_t len, uint32_t *re
     return 0;
 }
 
-int output_push(struct output *o, int32_t token, float logprob, const struct inf_top_logprob *top,
-                uint32_t n_top, uint32_t *ret_stop)
+int output_push(struct output *o, const struct output_token *token,
+                const struct inf_top_logprob *top, bool search, uint32_t *ret_stop)
 {
     const uint64_t begin = o->base + o->held.len;
     const char *text;
     size_t len;
     int r;
 
-    assert(!o->ended && n_top <= o->top_stride);
+    assert(!o->ended && token->n_top <= o->top_stride);
+    o->searches |= search;
     r = reserve_token(o);
     if (r < 0)
         return r;
-    r = inf_detok_push(o->detok, token, &text, &len);
+    r = inf_detok_push(o->detok, token->token, &text, &len);
     if (r < 0)
         return r;
-    if (n_top > 0)
-        memcpy(o->top + (size_t)o->n_tokens * o->top_stride, top, n_top * sizeof(*top));
-    o->tokens[o->n_tokens++] = (struct output_token){token, logprob, n_top, begin, begin + len};
+    if (token->n_top > 0)
+        memcpy(o->top + (size_t)o->n_tokens * o->top_stride, top, token->n_top * sizeof(*top));
+    o->tokens[o->n_tokens] = *token;
+    o->tokens[o->n_tokens].begin = begin;
+    o->tokens[o->n_tokens++].end = begin + len;
     return add_text(o, text, len, ret_stop);
 }
 

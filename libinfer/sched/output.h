@@ -24,6 +24,7 @@ struct output_token {
 
 struct output {
     struct inf_detok *detok;
+    bool searches;                /* stop strings are searched */
     const struct stop_set *stops; /* borrowed */
     uint32_t *stop_state;
     uint32_t top_stride; /* most alternatives per token */
@@ -43,18 +44,26 @@ enum {
     OUTPUT_STOPPED = 1, /* a stop string is complete; the text ends before it */
 };
 
-/* Initializes @o. @stops must outlive @o. The detokenizer reads the prompt as the context of the
- * first token. */
-int output_init(struct output *o, const struct inf_tokenizer *tok, bool show_special,
-                const struct stop_set *stops, uint32_t n_top, const int32_t *prompt,
-                uint32_t n_prompt);
+struct output_params {
+    const struct inf_tokenizer *tok;
+    const struct stop_set *stops; /* must outlive the output */
+    bool show_special;
+    const int32_t *shown; /* [n_shown]: special tokens that are shown in any case */
+    uint32_t n_shown;
+    uint32_t n_top;
+    const int32_t *prompt; /* [n_prompt]: the context of the first token */
+    uint32_t n_prompt;
+};
+
+int output_init(struct output *o, const struct output_params *params);
 void output_done(struct output *o);
 
-/* Adds one token with its most likely alternatives @top. Returns 0, OUTPUT_STOPPED with *ret_stop,
+/* Adds one token with its most likely alternatives @top. Stop strings are not searched before the
+ * first call with @search. Returns 0, OUTPUT_STOPPED with *ret_stop,
  * -ENOMEM, or an error of the tokenizer. After OUTPUT_STOPPED the output takes no more tokens; the
  * text that it has can still be sent. */
-int output_push(struct output *o, int32_t token, float logprob, const struct inf_top_logprob *top,
-                uint32_t n_top, uint32_t *ret_stop);
+int output_push(struct output *o, const struct output_token *token,
+                const struct inf_top_logprob *top, bool search, uint32_t *ret_stop);
 /* Ends the output: held text can be sent now. Returns the same results as output_push(). */
 int output_end(struct output *o, uint32_t *ret_stop);
 

@@ -35,6 +35,44 @@ static int prompt_logprobs_init(struct prompt_logprobs *plp, const struct reques
     return 0;
 }
 
+/* Copies @n tokens behind room for @n_before others. */
+static int copy_tokens(const int32_t *tokens, size_t n, size_t n_before, int32_t **ret_copy)
+{
+    int32_t *copy = NEW(int32_t, n_before + n);
+
+    if (!copy)
+        return -ENOMEM;
+    if (n > 0)
+        memcpy(copy + n_before, tokens, n * sizeof(*tokens));
+    *ret_copy = copy;
+    return 0;
+}
+
+/* Copies what decides where texts end, and which of their tokens are visible. */
+static int copy_rules(struct request *r, const struct inf_request *in,
+                      const struct request_limits *limits)
+{
+    int k;
+
+    k = stop_set_init(&r->stops, in->stops, in->n_stops);
+    if (k < 0)
+        return k;
+    k = copy_tokens(in->stop_tokens, in->n_stop_tokens, limits->n_eog, &r->ends);
+    if (k < 0)
+        return k;
+    r->n_eog = limits->n_eog;
+    r->n_ends = limits->n_eog + (uint32_t)in->n_stop_tokens;
+    for (uint32_t i = 0; i < limits->n_eog; i++)
+        r->ends[i] = limits->eog[i];
+    k = copy_tokens(in->shown_tokens, in->n_shown_tokens, 0, &r->shown);
+    if (k < 0)
+        return k;
+    r->n_shown = (uint32_t)in->n_shown_tokens;
+    if (in->grammar)
+        r->grammar = inf_grammar_ref(in->grammar);
+    return channel_init(&r->channel, &in->channel);
+}
+
 static void init_seqs(struct request *r, const struct inf_sampling *sampling)
 {
     const uint64_t seed = sampling->has_seed ? sampling->seed : random_seed();
@@ -43,25 +81,33 @@ static void init_seqs(struct request *r, const struct inf_sampling *sampling)
         r->seqs[i].req = r;
         r->seqs[i].choice = i;
         r->seqs[i].n_tokens = r->n_prompt;
-        rng_seed(&r->seqs[i].rng, seed + i);
+        r->seqs[i].stop_token = -1;
+        sample_state_init(&r->seqs[i].sampling, &r->sampling, seed + i);
+        channel_start(&r->channel, &r->seqs[i].channel);
     }
 }
 
-int request_new(const struct inf_request *in, uint32_t n_ctx, struct request **ret_request)
+int request_new(const struct inf_request *in, const struct request_limits *limits,
+                struct request **ret_request)
 {
     _cleanup_(request_freep) struct request *r = NULL;
     const uint32_t n_choices = MAX(in->n_choices, 1);
     uint32_t room;
     int k;
 
-    assert(in->n_tokens > 0 && in->n_tokens < n_ctx && in->n_logprobs <= SAMPLE_MAX_TOP);
+    assert(in->n_tokens > 0 && in->n_tokens < limits->n_ctx && in->n_logprobs <= SAMPLE_MAX_TOP);
     r = calloc(1, sizeof(*r) + n_choices * sizeof(r->seqs[0]));
     if (!r)
         return -ENOMEM;
-    room = n_ctx - (uint32_t)in->n_tokens;
+    room = limits->n_ctx - (uint32_t)in->n_tokens;
     r->user = in->user;
     r->n_prompt = (uint32_t)in->n_tokens;
-    r->max_total = r->n_prompt + (in->max_tokens > 0 ? MIN(in->max_tokens, room) : room);
+    r->max_tokens = in->max_tokens;
+    r->min_tokens = in->min_tokens;
+    if (in->max_tokens > 0 && !(in->channel.n_close > 0 && in->channel.beside_length))
+        room = MIN(in->max_tokens, room);
+    r->max_total = r->n_prompt + room;
+    r->submit_usec = clock_usec();
     r->ignore_eos = in->ignore_eos;
     r->show_special = in->show_special;
     r->want_logprobs = in->n_logprobs >= 0;
@@ -69,14 +115,14 @@ int request_new(const struct inf_request *in, uint32_t n_ctx, struct request **r
     r->n_top = in->n_logprobs > 0 ? (uint32_t)in->n_logprobs : 0;
     r->n_choices = r->n_live = n_choices;
 
-    r->prompt = NEW(int32_t, r->n_prompt);
-    if (!r->prompt)
-        return -ENOMEM;
-    memcpy(r->prompt, in->tokens, r->n_prompt * sizeof(*r->prompt));
+    k = copy_tokens(in->tokens, in->n_tokens, 0, &r->prompt);
+    if (k < 0)
+        return k;
     k = sample_params_init(&r->sampling, &in->sampling);
     if (k < 0)
         return k;
-    k = stop_set_init(&r->stops, in->stops, in->n_stops);
+    r->sampling.post_logprobs = in->post_logprobs && r->want_logprobs;
+    k = copy_rules(r, in, limits);
     if (k < 0)
         return k;
     if (r->want_prompt_logprobs) {
@@ -122,6 +168,10 @@ struct request *request_free(struct request *r)
     tier_owner_unref(r->owner);
     sample_params_done(&r->sampling);
     stop_set_done(&r->stops);
+    free(r->ends);
+    free(r->shown);
+    channel_done(&r->channel);
+    inf_grammar_unref(r->grammar);
     free(r->plp.tokens);
     free(r->plp.top);
     free(r);
@@ -155,9 +205,33 @@ static int start_tokens(struct seq *s, struct kv_pool *pool)
     return r < 0 ? r : kv_table_init(&s->table, pool, req->max_total);
 }
 
-int seq_start(struct seq *s, struct kv_pool *pool, const struct inf_tokenizer *tok)
+/* Allocates what a sequence needs to choose tokens and to make text of them. */
+static int start_text(struct seq *s, const struct inf_tokenizer *tok)
 {
     const struct request *req = s->req;
+    const struct output_params params = {
+        .tok = tok,
+        .stops = &req->stops,
+        .show_special = req->show_special,
+        .shown = req->shown,
+        .n_shown = req->n_shown,
+        .n_top = req->n_top,
+        .prompt = req->prompt,
+        .n_prompt = req->n_prompt,
+    };
+    int r;
+
+    if (dry_is_on(&req->sampling.dry)) {
+        s->sampling.repeats = NEW(uint32_t, req->max_total);
+        if (!s->sampling.repeats)
+            return -ENOMEM;
+    }
+    r = mask_init(&s->mask, req->grammar, inf_tokenizer_n_vocab(tok));
+    return r < 0 ? r : output_init(&s->output, &params);
+}
+
+int seq_start(struct seq *s, struct kv_pool *pool, const struct inf_tokenizer *tok)
+{
     int r;
 
     assert(!s->started && s->state == SEQ_WAITING);
@@ -168,8 +242,7 @@ int seq_start(struct seq *s, struct kv_pool *pool, const struct inf_tokenizer *t
         return r;
     }
     s->started = true;
-    r = output_init(&s->output, tok, req->show_special, &req->stops, req->n_top, req->prompt,
-                    req->n_prompt);
+    r = start_text(s, tok);
     if (r < 0)
         seq_stop(s);
     return r;
@@ -190,6 +263,8 @@ void seq_stop(struct seq *s)
         return;
     kv_table_done(&s->table);
     output_done(&s->output);
+    mask_done(&s->mask);
+    free(STEAL(s->sampling.repeats));
     free(STEAL(s->tokens));
     free(STEAL(s->names));
     s->started = false;
@@ -201,6 +276,24 @@ void seq_end(struct seq *s, enum inf_finish finish, const char *error)
     s->state = SEQ_ENDED;
     s->finish = finish;
     s->error = error;
+}
+
+/* If a grammar permits nothing but the end, the text ends even if EOS is ignored or the text is too
+ * short; so these tokens are only avoided (see sample_row()). */
+void seq_forbidden(const struct seq *s, struct sample_text *text)
+{
+    const struct request *req = s->req;
+    const bool eog_ends = !req->ignore_eos || s->mask.matcher;
+    uint32_t first = 0, end = 0;
+
+    if (seq_n_generated(s) < req->min_tokens) {
+        first = eog_ends ? 0 : req->n_eog;
+        end = s->channel.place == CHANNEL_BEHIND ? req->n_ends : req->n_eog;
+    } else if (req->ignore_eos && s->mask.matcher) {
+        end = req->n_eog;
+    }
+    text->forbidden = req->ends + first;
+    text->n_forbidden = end > first ? end - first : 0;
 }
 
 const struct kv_name *seq_names(const struct seq *s, uint32_t *ret_n)

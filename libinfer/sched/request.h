@@ -22,6 +22,8 @@
 #include "core/rng.h"
 #include "kv/pool.h"
 #include "sample/sampler.h"
+#include "sched/channel.h"
+#include "sched/masks.h"
 #include "sched/output.h"
 #include "sched/tier.h"
 
@@ -62,13 +64,17 @@ struct seq {
                                     the device's block memory; else NULL */
     uint32_t n_landing;
     uint32_t n_stored; /* number of the sequence's first blocks that the tier has */
-    struct rng rng;
+    struct sample_state sampling;
+    struct channel_state channel;
+    struct mask mask; /* its matcher is kept while the sequence waits again */
     struct output output;
-    bool prompt_told; /* INF_EVENT_PROMPT was sent */
+    uint64_t token_usec; /* time of the last token; 0: there is none */
+    bool prompt_told;    /* INF_EVENT_PROMPT was sent */
 
     enum inf_finish finish; /* valid in the state ENDED */
     uint32_t stop_index;
-    const char *error; /* lives as long as the scheduler */
+    int32_t stop_token; /* valid in the state ENDED; -1: no token ended the choice */
+    const char *error;  /* lives as long as the scheduler */
     bool finish_told;
 };
 
@@ -88,11 +94,21 @@ struct request {
 
     int32_t *prompt;
     uint32_t n_prompt;
-    uint32_t max_total; /* limit of the tokens of prompt and output together */
+    uint32_t max_total;  /* limit of the tokens of prompt and output together */
+    uint32_t max_tokens; /* as in struct inf_request */
+    uint32_t min_tokens;
     bool ignore_eos, show_special, want_logprobs, want_prompt_logprobs;
     uint32_t n_top;
+    uint64_t submit_usec;
     struct sample_params sampling;
     struct stop_set stops;
+    int32_t *ends; /* [n_ends]: the tokens that end a text: first the n_eog tokens of the model,
+                      then stop_tokens of the request */
+    uint32_t n_ends, n_eog;
+    int32_t *shown; /* [n_shown]: special tokens that the text includes */
+    uint32_t n_shown;
+    struct channel channel;
+    struct inf_grammar *grammar; /* a reference; NULL: any text is permitted */
     struct prompt_logprobs plp;
 
     uint32_t block_tokens;
@@ -111,9 +127,16 @@ struct request {
     struct seq seqs[];
 };
 
-/* Creates a request from a copy of @in, which must be valid (asserted). @n_ctx limits the tokens of
- * prompt and output together. Returns 0 or -ENOMEM. */
-int request_new(const struct inf_request *in, uint32_t n_ctx, struct request **ret_request);
+/* What a request needs to know of its engine. */
+struct request_limits {
+    uint32_t n_ctx;     /* limit of the tokens of prompt and output together */
+    const int32_t *eog; /* [n_eog]: the tokens that end a text of the model */
+    uint32_t n_eog;
+};
+
+/* Creates a request from a copy of @in, which must be valid (asserted). Returns 0 or -ENOMEM. */
+int request_new(const struct inf_request *in, const struct request_limits *limits,
+                struct request **ret_request);
 /* Names the blocks of the prompt, so that other requests may share them. Returns 0 or -ENOMEM. */
 int request_name_blocks(struct request *r, const struct inf_request *in,
                         const struct kv_name *origin, uint32_t block_tokens);
@@ -134,6 +157,17 @@ static inline uint32_t seq_n_generated(const struct seq *s)
 {
     return s->started ? s->n_tokens - s->req->n_prompt : 0;
 }
+/* Returns whether the choice has as many tokens as it may have. */
+static inline bool seq_is_full(const struct seq *s)
+{
+    const struct request *req = s->req;
+
+    return s->n_tokens == req->max_total ||
+           (req->channel.beside_length && req->max_tokens > 0 &&
+            seq_n_generated(s) - s->channel.n_tokens >= req->max_tokens);
+}
+/* Finds the tokens that the next token must not be, because they would end the text. */
+void seq_forbidden(const struct seq *s, struct sample_text *text);
 static inline uint32_t seq_n_left(const struct seq *s)
 {
     return s->n_tokens - s->n_kv;

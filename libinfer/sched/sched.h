@@ -17,6 +17,7 @@
 #include "core/file.h"
 #include "core/loop-thread.h"
 #include "sched/batch.h"
+#include "sched/breakers.h"
 #include "sched/events.h"
 #include "sched/request.h"
 #include "sched/runner.h"
@@ -39,8 +40,11 @@ struct step_part {
                                    log-probabilities of the prompt, then the row of the last
                                    token */
     uint32_t n_prompt_logits;
-    bool sampled; /* the part ends with the sequence's last token, so a new token is sampled */
-    int status;   /* result of sampling: 0 or SAMPLE_BAD_ROW */
+    bool samples; /* the part ends with the sequence's last token, so a new token is sampled */
+    bool sampled;
+    int32_t forced; /* the only token that may come next; -1: any */
+    int status;     /* result of sampling: 0, a condition of sampler_pick(), or an error of the
+                       grammar */
     int32_t token;
     float logprob;
     uint32_t n_top;
@@ -109,8 +113,13 @@ struct sched {
     uint32_t n_vocab; /* number of tokens that may be sampled; the tokenizer knows all these
                          tokens */
 
+    int32_t *eog; /* [n_eog]: the tokens that end a text */
+    uint32_t n_eog;
+
     struct sampler **samplers; /* [n_samplers]: one per thread of the device */
     uint32_t n_samplers;
+    struct masks masks;
+    struct breakers breakers;
     struct step step;
     struct seq *waiting; /* in order of age */
     uint32_t n_waiting;
@@ -158,8 +167,8 @@ DEFINE_CLEANUP(struct sched *, sched_free);
 int sched_add_tier(struct sched *s, const struct tier_params *params, double first_tok_s);
 int sched_start(struct sched *s);
 
-/* Like inf_engine_submit(). Asserts that the request is valid. Returns 0, INF_ENGINE_FULL or
- * -ENOMEM. */
+/* Like inf_engine_submit(). Asserts that the request is valid. Returns 0, INF_ENGINE_FULL, -ENOMEM,
+ * or an error of the tokenizer. */
 int sched_submit(struct sched *s, const struct inf_request *in, uint64_t *ret_id);
 void sched_cancel(struct sched *s, uint64_t id);
 void sched_stats(struct sched *s, struct inf_engine_stats *ret_stats);

@@ -40,26 +40,108 @@ static int finish_choice(struct seq *seq, enum inf_finish why)
     return 0;
 }
 
+static bool is_among(const int32_t *tokens, uint32_t n, int32_t token)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (tokens[i] == token)
+            return true;
+    return false;
+}
+
+/* Returns whether a token ends the text. A grammar permits a token of the model that ends the text
+ * only behind a complete text, so such a token ends it even if EOS is ignored. */
+static bool ends_text(const struct sched *s, const struct seq *seq, int32_t token,
+                      enum channel_token kind)
+{
+    const struct request *req = seq->req;
+
+    if (kind == CHANNEL_MARK)
+        return false;
+    if ((!req->ignore_eos || seq->mask.matcher) &&
+        (inf_tokenizer_token_flags(s->tok, token) & INF_TOKEN_EOG) != 0)
+        return true;
+    return kind == CHANNEL_TEXT &&
+           is_among(req->ends + req->n_eog, req->n_ends - req->n_eog, token);
+}
+
+/* Takes the new token to the text of the choice. */
+static int push_token(struct sched *s, const struct step_part *part, bool search)
+{
+    const struct inf_top_logprob *top =
+        s->step.top + (size_t)(part - s->step.parts) * SAMPLE_MAX_TOP;
+    const struct output_token token = {
+        .token = part->token, .logprob = part->logprob, .n_top = part->n_top};
+
+    return output_push(&part->seq->output, &token, top, search, &part->seq->stop_index);
+}
+
+static int end_with_token(struct sched *s, const struct step_part *part)
+{
+    struct seq *seq = part->seq;
+    int r = 0;
+
+    seq->stop_token = part->token;
+    if (is_among(seq->req->shown, seq->req->n_shown, part->token))
+        r = push_token(s, part, false);
+    return r < 0 ? r : finish_choice(seq, INF_FINISH_STOP);
+}
+
+/* Takes the new token to the grammar. Returns whether the choice goes on. */
+static bool match_token(struct seq *seq, int32_t token)
+{
+    const int r = seq->mask.matcher ? mask_take(&seq->mask, token) : 0;
+
+    if (r == 0)
+        return true;
+    seq_end(seq, INF_FINISH_ERROR,
+            r == MATCHER_REFUSED ? "the grammar does not permit the end of the reasoning"
+            : r == -E2BIG        ? "the grammar reached a limit of its size"
+                                 : "out of memory");
+    return false;
+}
+
 static int accept_token(struct sched *s, const struct step_part *part)
 {
     struct seq *seq = part->seq;
-    const struct inf_top_logprob *top =
-        s->step.top + (size_t)(part - s->step.parts) * SAMPLE_MAX_TOP;
+    enum channel_token kind;
     int r;
 
     assert(seq->n_tokens < seq->req->max_total);
     seq->tokens[seq->n_tokens++] = part->token;
-    if (!seq->req->ignore_eos &&
-        (inf_tokenizer_token_flags(s->tok, part->token) & INF_TOKEN_EOG) != 0)
-        return finish_choice(seq, INF_FINISH_STOP);
-    r = output_push(&seq->output, part->token, part->logprob, top, part->n_top, &seq->stop_index);
+    kind = channel_take(&seq->req->channel, &seq->channel, part->token);
+    if (ends_text(s, seq, part->token, kind))
+        return end_with_token(s, part);
+    r = push_token(s, part, kind == CHANNEL_TEXT && seq_n_generated(seq) >= seq->req->min_tokens);
     if (r < 0)
         return r;
-    if (r == OUTPUT_STOPPED)
+    if (r == OUTPUT_STOPPED) {
         seq_end(seq, INF_FINISH_STOP_TEXT, NULL);
-    else if (seq->n_tokens == seq->req->max_total)
-        return finish_choice(seq, INF_FINISH_LENGTH);
-    return 0;
+        return 0;
+    }
+    if (!match_token(seq, part->token))
+        return 0;
+    if (seq->mask.matcher && grammar_matcher_must_end(seq->mask.matcher))
+        return finish_choice(seq, INF_FINISH_STOP);
+    return seq_is_full(seq) ? finish_choice(seq, INF_FINISH_LENGTH) : 0;
+}
+
+/* Ends a choice for which no token could be chosen. */
+static void fail_part(struct sched *s, const struct step_part *part)
+{
+    const char *error = "out of memory";
+
+    if (part->status == SAMPLE_BAD_ROW) {
+        /* The KV blocks from which a bad row was computed may be bad, too, and other sequences may
+         * have shared them before the bad row was detected. So all names are dropped. */
+        kv_pool_forget(s->runner->pool);
+        error = "the model gave no usable probabilities";
+    } else if (part->status == SAMPLE_NONE_LEFT) {
+        error = part->seq->mask.matcher ? "the grammar permits no token that could come next"
+                                        : "all tokens are excluded from the choice";
+    } else if (part->status == -E2BIG) {
+        error = "the grammar reached a limit of its size";
+    }
+    seq_end(part->seq, INF_FINISH_ERROR, error);
 }
 
 static int emit_part(struct sched *s, const struct step_part *part)
@@ -69,11 +151,8 @@ static int emit_part(struct sched *s, const struct step_part *part)
 
     if (!part->sampled)
         return 0;
-    if (part->status == SAMPLE_BAD_ROW) {
-        /* The KV blocks from which a bad row was computed may be bad, too, and other sequences may
-         * have shared them before the bad row was detected. So all names are dropped. */
-        kv_pool_forget(s->runner->pool);
-        seq_end(seq, INF_FINISH_ERROR, "the model gave no usable probabilities");
+    if (part->status != 0) {
+        fail_part(s, part);
         return 0;
     }
     if (!seq->prompt_told) {

@@ -3,8 +3,9 @@
  * Runs one step: selects, computes and samples rows.
  *
  * step_init() allocates all memory; the code of a step, including the functions that it calls, does
- * not allocate, lock or log. The state of a sequence, including its random generator, changes only
- * after the device has returned all rows. So a failed step leaves no trace.
+ * not allocate, lock or log. Grammars are the exception: a grammar's automaton grows while it is
+ * used, and a lock guards the masks. The state of a sequence, including its random generator,
+ * changes only after the device has returned all rows. So a failed step leaves no trace.
  */
 #include "sched/sched.h"
 
@@ -95,6 +96,8 @@ static void put_rows(struct step *step, struct batch *batch, struct seq *seq, ui
         .n_rows = n_rows,
         .i_logit = batch->n_logits,
         .n_prompt_logits = MIN(n_prompt_logits, n_rows),
+        .samples = n_rows == seq_n_left(seq),
+        .forced = channel_forced(&seq->req->channel, &seq->channel),
     };
     step->seqs[i] = (struct batch_seq){
         .i_row = i_row,
@@ -107,13 +110,25 @@ static void put_rows(struct step *step, struct batch *batch, struct seq *seq, ui
         step->tokens[i_row + k] = seq->tokens[seq->n_kv + k];
     for (uint32_t k = 0; k < part->n_prompt_logits; k++)
         step->logit_rows[batch->n_logits++] = i_row + k;
-    if (n_rows == seq_n_left(seq))
+    if (part->samples)
         step->logit_rows[batch->n_logits++] = i_row + n_rows - 1;
     part->n_logits = batch->n_logits - part->i_logit;
     for (uint32_t k = 0; k < part->n_logits; k++)
         step->logit_parts[part->i_logit + k] = i;
     batch->n_rows += n_rows;
     *(decodes ? &step->n_decode_rows : &step->n_prompt_rows) += n_rows;
+}
+
+/* Asks for the masks of the sequences that get a new token. */
+static void want_masks(struct sched *s)
+{
+    for (uint32_t i = 0; i < s->step.n_parts; i++) {
+        struct step_part *part = &s->step.parts[i];
+
+        if (part->samples && part->forced < 0 && part->seq->mask.matcher)
+            masks_add(&s->masks, &part->seq->mask);
+    }
+    masks_begin(&s->masks);
 }
 
 static struct batch build_batch(struct sched *s)
@@ -131,6 +146,20 @@ static struct batch build_batch(struct sched *s)
     return batch;
 }
 
+/* Returns how many of the largest logits of a part's last row suffice; 0: the whole row. */
+static uint32_t list_need(const struct sched *s, const struct step_part *part)
+{
+    const struct request *req = part->seq->req;
+    struct sample_text text;
+
+    if (part->forced >= 0)
+        return req->want_logprobs ? 0 : 1;
+    seq_forbidden(part->seq, &text);
+    if (part->seq->mask.matcher || text.n_forbidden > 0)
+        return 0;
+    return sampler_list_need(s->samplers[0], &req->sampling, req->want_logprobs ? req->n_top : 0);
+}
+
 /* Requests a list of the largest logits instead of a whole row, where a list is enough to sample.
  * Log-probabilities of a prompt need whole rows, because the next token of a prompt can be a token
  * with a small logit. */
@@ -140,13 +169,9 @@ static void want_lists(struct sched *s)
 
     for (uint32_t i = 0; s->runner->tops && i < step->n_logits; i++) {
         const struct step_part *part = &step->parts[step->logit_parts[i]];
-        const struct request *req = part->seq->req;
         const bool of_prompt = i - part->i_logit < part->n_prompt_logits;
 
-        s->runner->tops[i].n_wanted = of_prompt
-                                          ? 0
-                                          : sampler_list_need(s->samplers[0], &req->sampling,
-                                                              req->want_logprobs ? req->n_top : 0);
+        s->runner->tops[i].n_wanted = of_prompt ? 0 : list_need(s, part);
     }
 }
 
@@ -189,24 +214,51 @@ static void sample_list(struct sampler *sampler, struct step_part *part, const s
 {
     const struct request *req = part->seq->req;
 
-    part->token = sampler_pick_from_list(sampler, &req->sampling, &part->seq->rng, list);
+    part->token = sampler_pick_from_list(sampler, &req->sampling, &part->seq->sampling.rng, list);
     if (req->want_logprobs)
         part->n_top =
             sampler_logprob_from_list(sampler, list, part->token, req->n_top, &part->logprob, top);
 }
 
-/* Samples the next token from the whole last row. */
-static void sample_row(struct sampler *sampler, struct step_part *part, float *logits,
-                       uint32_t n_row, struct inf_top_logprob *top)
+/* Picks the next token from the whole last row. */
+static int pick_from_row(struct sched *s, struct sampler *sampler, struct step_part *part,
+                         float *logits)
 {
     struct seq *seq = part->seq;
-    const struct request *req = seq->req;
+    struct sample_text text = {
+        .tokens = seq->tokens, .n_tokens = seq->n_tokens, .n_prompt = seq->req->n_prompt};
+    int r;
 
-    part->status = sampler_pick(sampler, &req->sampling, seq->tokens, seq->n_tokens, req->n_prompt,
-                                &seq->rng, logits, &part->token);
-    if (part->status == 0 && req->want_logprobs)
-        part->n_top =
-            sampler_logprob(sampler, logits, n_row, part->token, req->n_top, &part->logprob, top);
+    if (seq->mask.matcher) {
+        masks_await(&s->masks, &seq->mask);
+        if (seq->mask.error < 0)
+            return seq->mask.error;
+        text.mask = seq->mask.bits;
+    }
+    seq_forbidden(seq, &text);
+    r = sampler_pick(sampler, &seq->req->sampling, &text, &seq->sampling, logits, &part->token);
+    if (r != SAMPLE_NONE_LEFT || !text.mask || text.n_forbidden == 0)
+        return r;
+    /* The grammar permits nothing but the end. */
+    text.n_forbidden = 0;
+    return sampler_pick(sampler, &seq->req->sampling, &text, &seq->sampling, logits, &part->token);
+}
+
+static void sample_row(struct sched *s, struct sampler *sampler, struct step_part *part,
+                       float *logits, struct inf_top_logprob *top)
+{
+    const struct request *req = part->seq->req;
+
+    part->token = part->forced;
+    if (part->forced < 0)
+        part->status = pick_from_row(s, sampler, part, logits);
+    if (part->status != 0 || !req->want_logprobs)
+        return;
+    if (req->sampling.post_logprobs && part->forced < 0)
+        part->n_top = sampler_post_logprob(sampler, req->n_top, &part->logprob, top);
+    else
+        part->n_top = sampler_logprob(sampler, logits, s->runner->n_vocab, part->token, req->n_top,
+                                      &part->logprob, top);
 }
 
 static void sample_part(struct sched *s, struct sampler *sampler, struct step_part *part)
@@ -216,10 +268,12 @@ static void sample_part(struct sched *s, struct sampler *sampler, struct step_pa
     struct inf_top_logprob *top = s->step.top + (size_t)(part - s->step.parts) * SAMPLE_MAX_TOP;
 
     part->sampled = true;
-    if (lists && lists[i_logit].n_wanted > 0)
-        sample_list(sampler, part, &lists[i_logit], top);
+    if (!lists || lists[i_logit].n_wanted == 0)
+        sample_row(s, sampler, part, runner_logits(s->runner, i_logit), top);
+    else if (part->forced >= 0)
+        part->token = part->forced;
     else
-        sample_row(sampler, part, runner_logits(s->runner, i_logit), s->runner->n_vocab, top);
+        sample_list(sampler, part, &lists[i_logit], top);
 }
 
 /*
@@ -296,14 +350,17 @@ int sched_step(struct sched *s)
     plan_rows(s);
     batch = build_batch(s);
     want_lists(s);
+    want_masks(s);
     r = runner_forward(s->runner, &batch);
     if (r == 0)
         r = fetch_rows(s);
     if (r == 0 && file_set_is_lost(&s->files))
         r = -ESTALE;
+    if (r == 0)
+        take_all_logits(s);
+    masks_end(&s->masks);
     if (r < 0)
         return r;
-    take_all_logits(s);
     count_rows(s);
     step->usec = clock_usec() - begin;
     batch_pace_note(&s->pace, step->n_single, batch.n_rows - step->n_single,

@@ -49,6 +49,8 @@ int inf_tokenizer_decode(const struct inf_tokenizer *tok, const int32_t *ids, si
 struct inf_detok {
     const struct inf_tokenizer *tok;
     bool show_special;
+    int32_t *shown; /* [n_shown]: special tokens that are shown in any case */
+    size_t n_shown;
     bool is_local; /* the text of a piece does not depend on other pieces, so no window is needed */
     int32_t window[WINDOW];
     unsigned n;
@@ -88,6 +90,7 @@ struct inf_detok *inf_detok_free(struct inf_detok *d)
     str_done(&d->out);
     strings_done(&d->strings);
     strings_done(&d->scratch);
+    free(d->shown);
     free(d);
     return NULL;
 }
@@ -120,7 +123,28 @@ static int trim_window(struct inf_detok *d)
 
 static bool is_shown(const struct inf_detok *d, int32_t id)
 {
-    return vocab_at(&d->tok->vocab, id) && (d->show_special || !is_hidden(d->tok, id));
+    if (!vocab_at(&d->tok->vocab, id))
+        return false;
+    if (d->show_special || !is_hidden(d->tok, id))
+        return true;
+    for (size_t i = 0; i < d->n_shown; i++)
+        if (d->shown[i] == id)
+            return true;
+    return false;
+}
+
+int inf_detok_show(struct inf_detok *d, const int32_t *ids, size_t n)
+{
+    int32_t *shown = NEW(int32_t, n);
+
+    if (!shown)
+        return -ENOMEM;
+    if (n > 0)
+        memcpy(shown, ids, n * sizeof(*ids));
+    free(d->shown);
+    d->shown = shown;
+    d->n_shown = n;
+    return 0;
 }
 
 int inf_detok_prime(struct inf_detok *d, const int32_t *ids, size_t n)

@@ -11,6 +11,7 @@
 
 #include <infer/engine.h>
 
+#include "chat/reply/piece.h"
 #include "common/http/problem.h"
 #include "core/macros.h"
 
@@ -29,29 +30,13 @@ enum finish {
     N_FINISHES,
 };
 
-enum piece_kind {
-    PIECE_TEXT,
-    PIECE_REASONING, /* what the model thinks before its answer */
-    PIECE_CALL,      /* a call of a tool begins */
-    PIECE_ARGUMENTS, /* text of the JSON object of the last call's arguments */
-    PIECE_INPUT,     /* text of the input of the last call, whose tool takes a text ("custom") */
-};
-
-/* A piece of an answer, in the order in which the model wrote it. */
-struct piece {
-    enum piece_kind kind;
-    const char *text; /* whole code points; PIECE_CALL: the name of the tool */
-    size_t len;
-    const char *id; /* PIECE_CALL: the id of the call */
-    bool is_custom; /* PIECE_CALL: the tool takes a text; PIECE_INPUT follows, not
-                       PIECE_ARGUMENTS */
-};
-
 /* All strings are static. Functions may be NULL where their comment says so. */
 struct chat_api {
     const char *id_prefix;            /* of the ids of its answers */
     const char *prompt_field;         /* the field of the prompt, for errors */
     const char *finishes[N_FINISHES]; /* how the API names the reasons of the end */
+    const char *tool_schema;          /* path of the schema within a tool, for errors; NULL:
+                                         function.parameters */
     size_t own_size, choice_size;     /* of g->own and of c->own, which are zeroed at first */
     bool computes_only;               /* no text is generated: `prepare` writes the answer */
     bool takes_pieces;                /* `piece` is called for answers that are no streams, too */

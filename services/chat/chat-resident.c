@@ -32,6 +32,7 @@ static int resident_init(struct resident *resident, const void *key)
 
     snprintf(own->fingerprint, sizeof(own->fingerprint), "fp_%010llx",
              (unsigned long long)(hash & 0xffffffffffu));
+    grammar_cache_init(&own->grammars);
     if (!key || strcmp(key, "any") == 0)
         return 0;
     own->kv_type = strdup(key);
@@ -77,6 +78,7 @@ static void resident_close(struct resident *resident)
     struct chat_resident *own = chat_resident_of(resident);
 
     inf_engine_free(own->engine);
+    grammar_cache_done(&own->grammars);
     cache_client_free(own->tier);
     free(own->kv_type);
 }

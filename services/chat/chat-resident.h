@@ -5,6 +5,7 @@
 
 #include <infer/engine.h>
 
+#include "chat/grammar-cache.h"
 #include "host/residents.h"
 
 struct chat_resident {
@@ -13,6 +14,7 @@ struct chat_resident {
     char fingerprint[24];  /* "fp_…" */
     struct inf_tier *tier; /* tier 2 of the KV cache; freed after the engine; NULL: none */
     struct inf_engine *engine;
+    struct grammar_cache grammars;
 };
 
 /* The function chat_residents_ops.stats fills this structure. */

@@ -54,6 +54,8 @@ struct conversation {
 const char *message_role_name(enum message_role role);
 /* Appends an empty message, which belongs to the conversation. NULL: out of memory. */
 struct message *conversation_add(struct conversation *c);
+/* Frees what a message holds. */
+void message_done(struct message *m);
 /* Appends a call; the arguments are references that the call takes over, also on failure.
  * -ENOMEM. */
 int message_add_call(struct message *m, json_t *id, json_t *name, json_t *arguments);

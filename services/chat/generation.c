@@ -12,11 +12,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "chat/choice.h"
 #include "common/config/config.h"
 #include "common/http/sse.h"
 #include "common/models/models.h"
 #include "common/wire/fields.h"
-#include "core/array.h"
 
 static struct generation *generation_of(struct model_request *request)
 {
@@ -29,21 +29,6 @@ static void prompt_done(struct prompt *prompt)
     free(prompt->text);
 }
 
-static void choice_done(const struct chat_api *api, struct choice *c)
-{
-    if (c->own && api->choice_done)
-        api->choice_done(c);
-    for (size_t i = 0; i < c->n_calls; i++) {
-        free(c->calls[i].id);
-        str_done(&c->calls[i].name);
-        str_done(&c->calls[i].arguments);
-    }
-    free(c->calls);
-    free(c->own);
-    str_done(&c->text);
-    str_done(&c->reasoning);
-}
-
 static void generation_done(struct model_request *request)
 {
     struct generation *g = generation_of(request);
@@ -51,7 +36,7 @@ static void generation_done(struct model_request *request)
     for (size_t i = 0; i < g->n_prompts; i++)
         prompt_done(&g->prompts[i]);
     for (size_t i = 0; i < g->n_choices; i++)
-        choice_done(g->api, &g->choices[i]);
+        choice_done(&g->choices[i]);
     if (g->own && g->api->done)
         g->api->done(g);
     free(g->own);
@@ -59,6 +44,9 @@ static void generation_done(struct model_request *request)
     free(g->choices);
     params_done(&g->params);
     conversation_done(&g->conversation);
+    reply_done(&g->reply);
+    inf_grammar_unref(g->grammar);
+    free(g->channel_tokens);
     json_decref(g->body);
     str_done(&g->out);
 }
@@ -102,21 +90,17 @@ static void generation_failing(struct model_request *request, const struct probl
 
 static int generation_reserve_choices(struct generation *g)
 {
-    g->n_choices = g->n_prompts * g->params.n;
-    if (!g->n_choices)
+    const size_t n = g->n_prompts * g->params.n;
+
+    if (!n)
         return 0;
-    g->choices = NEW(struct choice, g->n_choices);
-    if (!g->choices) {
-        g->n_choices = 0;
+    g->choices = NEW(struct choice, n);
+    if (!g->choices)
         return -ENOMEM;
-    }
-    for (size_t i = 0; i < g->n_choices; i++) {
-        g->choices[i].index = (uint32_t)i;
-        g->choices[i].prompt = &g->prompts[i / g->params.n];
-        g->choices[i].own = calloc(1, MAX(g->api->choice_size, (size_t)1));
-        if (!g->choices[i].own)
+    for (; g->n_choices < n; g->n_choices++)
+        if (choice_init(&g->choices[g->n_choices], g, (uint32_t)g->n_choices,
+                        &g->prompts[g->n_choices / g->params.n]) < 0)
             return -ENOMEM;
-    }
     return 0;
 }
 
@@ -204,7 +188,13 @@ static int generation_submit_one(struct generation *g, struct prompt *prompt)
         .stops = p->stops,
         .n_stops = p->n_stops,
         .ignore_eos = p->ignore_eos,
+        .grammar = g->grammar,
+        .channel = g->channel,
+        .stop_tokens = g->tokens.stops,
+        .n_stop_tokens = g->tokens.n_stops,
         .show_special = p->show_special,
+        .shown_tokens = g->tokens.shown,
+        .n_shown_tokens = g->tokens.n_shown,
         .n_logprobs = p->n_logprobs,
         .prompt_logprobs = p->prompt_logprobs,
         .no_cache = p->no_cache || tenant_is_alone(g->tenant),
@@ -254,6 +244,8 @@ static void generation_submit(struct generation *g)
             return;
         g->chat->stats.n_prompt_tokens += g->prompts[i].n_tokens;
     }
+    /* The engine has references of its own. */
+    g->grammar = inf_grammar_unref(g->grammar);
     if (g->params.stream) {
         stream_begin(g->request.http, g->api->stream_type);
         g->request.streaming = true;
@@ -420,6 +412,8 @@ void generation_new(struct model_host *host, const void *api, struct http_reques
 
 static void generation_finish(struct generation *g, struct choice *c, const struct inf_event *event)
 {
+    int r;
+
     switch (event->finish) {
     case INF_FINISH_STOP:
         c->finish = FINISH_STOP;
@@ -448,7 +442,8 @@ static void generation_finish(struct generation *g, struct choice *c, const stru
     }
     c->n_generated = g->params.score_only ? 0 : event->n_generated;
     g->n_finished++;
-    generation_send(g, g->api->finish(g, c));
+    r = choice_end(c);
+    generation_send(g, r < 0 ? r : g->api->finish(g, c));
 }
 
 static void generation_first_token(struct generation *g)
@@ -467,48 +462,16 @@ static struct prompt *generation_prompt_of(struct generation *g, uint64_t engine
     return NULL;
 }
 
-static int choice_add_call(struct choice *c, const struct piece *piece)
-{
-    struct made_call *call;
-
-    if (ARRAY_GROW_ZEROED(c->calls, c->calls_cap, c->n_calls + 1) < 0)
-        return -ENOMEM;
-    call = &c->calls[c->n_calls++];
-    call->id = strdup(piece->id);
-    return call->id ? str_append(&call->name, piece->text, piece->len) : -ENOMEM;
-}
-
-/* Collects a piece of an answer that is not streamed. */
-static int choice_add(struct choice *c, const struct piece *piece)
-{
-    switch (piece->kind) {
-    case PIECE_CALL:
-        return choice_add_call(c, piece);
-    case PIECE_ARGUMENTS:
-    case PIECE_INPUT:
-        return str_append(&c->calls[c->n_calls - 1].arguments, piece->text, piece->len);
-    case PIECE_REASONING:
-        return str_append(&c->reasoning, piece->text, piece->len);
-    case PIECE_TEXT:
-        break;
-    }
-    return str_append(&c->text, piece->text, piece->len);
-}
-
 /* Gives the API the tokens, and the text as events of a stream or to be collected in the choice. */
 static int generation_write(struct generation *g, struct choice *c, const struct inf_event *event)
 {
-    const struct piece piece = {.kind = PIECE_TEXT, .text = event->text, .len = event->text_len};
     int r = 0;
 
     if (event->kind == INF_EVENT_TOKENS && g->params.score_only)
         return 0;
     if (g->api->tokens)
         r = g->api->tokens(g, c, event);
-    if (r < 0 || event->kind != INF_EVENT_TOKENS || piece.len == 0)
-        return r;
-    return g->request.streaming || g->api->takes_pieces ? g->api->piece(g, c, &piece)
-                                                        : choice_add(c, &piece);
+    return r < 0 || event->kind != INF_EVENT_TOKENS ? r : choice_take(c, event);
 }
 
 void generation_on_event(struct generation *g, const struct inf_event *event)
@@ -578,6 +541,12 @@ int generation_add_prompt(struct generation *g, const char *text, size_t len, un
     return generation_add_tokens(g, e.ids, e.n, problem);
 }
 
+static void usage_add(struct usage *usage, const struct choice *c)
+{
+    usage->n_generated += c->n_generated;
+    usage->n_reasoning += c->n_reasoning;
+}
+
 struct usage generation_usage(const struct generation *g)
 {
     struct usage usage = {};
@@ -587,7 +556,7 @@ struct usage generation_usage(const struct generation *g)
         usage.n_cached += g->prompts[i].n_cached;
     }
     for (size_t i = 0; i < g->n_choices; i++)
-        usage.n_generated += g->choices[i].n_generated;
+        usage_add(&usage, &g->choices[i]);
     return usage;
 }
 

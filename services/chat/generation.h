@@ -18,6 +18,7 @@
 #include "chat/chat.h"
 #include "chat/conversation.h"
 #include "chat/params.h"
+#include "chat/reply/parser.h"
 #include "common/wire/session-id.h"
 #include "common/wire/tenant.h"
 #include "core/str.h"
@@ -37,16 +38,19 @@ struct prompt {
 /* A call of a tool in an answer that is not streamed. */
 struct made_call {
     char *id;
-    struct str name, arguments;
+    struct str name, arguments; /* is_custom: the input instead of the arguments */
+    bool is_custom;             /* the tool takes a text */
 };
 
 struct choice {
+    struct generation *generation;
     uint32_t index;
     struct prompt *prompt;
     struct str text, reasoning; /* the answer, if it is not streamed; and its calls */
     struct made_call *calls;
     size_t n_calls, calls_cap;
-    uint32_t n_generated;
+    struct reply_parser parser;
+    uint32_t n_generated, n_reasoning; /* tokens; n_generated is set when the choice ends */
     enum finish finish;
     const char *stop_text; /* FINISH_STOP_TEXT: the stop string; belongs to g->params */
     void *own;             /* [api->choice_size] what only this API needs */
@@ -62,6 +66,11 @@ struct generation {
     int64_t created;
     json_t *body;
     struct params params;
+    struct reply reply; /* how the answers are read */
+    struct reply_tokens tokens;
+    struct inf_channel channel; /* the thinking part; points to channel_tokens */
+    int32_t *channel_tokens;
+    struct inf_grammar *grammar;      /* NULL: any text; owned reference */
     struct conversation conversation; /* empty if the body has prompts instead of messages */
     int status; /* result of `read` or `prepare`; negative: `problem` has the error */
     struct problem problem;
@@ -89,7 +98,7 @@ int generation_add_tokens(struct generation *g, int32_t *tokens, size_t n_tokens
 
 /* Numbers of tokens, summed over the prompts and choices of a request. */
 struct usage {
-    uint64_t n_prompt, n_cached, n_generated;
+    uint64_t n_prompt, n_cached, n_generated, n_reasoning;
 };
 struct usage generation_usage(const struct generation *g);
 /* Returns how the API names the reason for which a choice ended; NULL while the choice runs. */

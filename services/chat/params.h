@@ -53,6 +53,8 @@ struct reasoning_rules {
     json_t *effort;     /* string for the template, for example "high"; NULL: not set */
     int64_t budget;     /* limit of tokens; -1: none. The smallest budget of a request wins. */
     bool beside_length; /* tokens of reasoning do not count as max_tokens */
+    const char *field;  /* a request that wants reasoning is refused, and this field is named, if
+                           the model does not reason; static; NULL: it is not refused */
 };
 
 struct params {

@@ -13,7 +13,10 @@
 #include <infer/tokenizer.h>
 #include <string.h>
 
+#include "chat/answer-grammar.h"
+#include "chat/described-tools.h"
 #include "chat/generation.h"
+#include "chat/thinking.h"
 #include "common/config/config.h"
 #include "common/wire/json.h"
 #include "host/model-host.h"
@@ -43,15 +46,39 @@ static int template_variables(const struct conversation *c, const char *source, 
     return r < 0 ? problem_no_memory(problem) : 0;
 }
 
-/* Returns the name by which a template reads what the assistant thought before an answer. */
-static const char *template_reasoning(const char *source)
+/* Prepares the tools for the template, and chooses the format of the answers. A template that reads
+ * no tools gets them as text. */
+static int template_set_tools(struct generation *g, const char *source, struct problem *problem)
 {
-    static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
+    const struct tool_rules *rules = &g->params.tools;
+    struct conversation *c = &g->conversation;
+    const bool may_call = json_array_size(c->tools) && rules->choice != TOOLS_NONE;
+    const bool reads_tools = strstr(source, "tools");
+    const struct reply_format *format = format_find(source);
+    int r = 0;
 
-    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-        if (strstr(source, names[i]))
-            return names[i];
-    return names[0];
+    if (may_call)
+        r = reply_set_tools(&g->reply, c->tools, rules);
+    r = r < 0 ? r : tools_rewrite_calls(c);
+    if (may_call && r == 0) {
+        json_t *tools = tools_for_template(c->tools);
+
+        json_decref(c->tools);
+        c->tools = tools;
+        r = tools ? 0 : -ENOMEM;
+    } else if (r == 0) {
+        json_decref(c->tools);
+        c->tools = NULL;
+    }
+    if (r == 0 && !reads_tools && !strstr(source, "tool_calls")) {
+        r = tools_describe(c, may_call);
+        format = may_call ? format_by_name("hermes") : format;
+        json_decref(c->tools);
+        c->tools = NULL;
+    }
+    g->reply.format = format;
+    g->reply.thinking = thinking_find(source);
+    return r < 0 ? problem_no_memory(problem) : 0;
 }
 
 static char *token_text(const struct inf_tokenizer *tok, int32_t id)
@@ -87,7 +114,7 @@ static int template_run(struct generation *g, const struct inf_chat_template *tm
     struct inf_err err = {};
     int r;
 
-    r = conversation_put_messages(c, template_reasoning(inf_chat_template_text(tmpl)), &messages);
+    r = conversation_put_messages(c, thinking_field(inf_chat_template_text(tmpl)), &messages);
     if (r < 0 || (c->tools && !tools) || (c->documents && !documents))
         return problem_no_memory(problem);
     input.messages = messages.data;
@@ -121,8 +148,21 @@ int template_render(struct generation *g, char **ret_text, size_t *ret_len, stru
     if (g->conversation.documents && !strstr(source, "documents"))
         return problem_set(problem, 400, "unsupported_parameter", "documents",
                            "Unsupported parameter: 'documents' has no effect on this model.");
-    r = template_variables(&g->conversation, source, &variables, problem);
+    r = template_set_tools(g, source, problem);
+    r = r < 0 ? r : thinking_set_variables(g, source, problem);
+    r = r < 0 ? r : thinking_write_history(&g->conversation, source, problem);
+    r = r < 0 ? r : template_variables(&g->conversation, source, &variables, problem);
     return r < 0 ? r : template_run(g, tmpl, variables, ret_text, ret_len, problem);
+}
+
+/* Says how the answers to the prompt @text are read and constrained. */
+static int template_set_reply(struct generation *g, const char *text, size_t len,
+                              struct problem *problem)
+{
+    if (thinking_set_channel(g, text, len) < 0)
+        return problem_no_memory(problem);
+    reply_find_tokens(&g->reply, inf_model_tokenizer(g->resident->base.model), &g->tokens);
+    return answer_grammar_set(g, problem);
 }
 
 int conversation_prepare(struct generation *g, struct problem *problem)
@@ -136,14 +176,17 @@ int conversation_prepare(struct generation *g, struct problem *problem)
     r = template_render(g, &text, &len, problem);
     if (r == 0)
         r = generation_add_prompt(g, text, len, INF_ENCODE_PARSE_SPECIAL, problem);
-    if (r < 0 || !inf_tokenizer_adds_bos(tok) || bos < 0 || g->prompts[0].tokens[0] == bos ||
-        strstr(inf_chat_template_text(inf_model_chat_template(g->resident->base.model)),
-               "bos_token"))
+    if (r < 0)
         return r;
-    /* The model was trained with a BOS token at the beginning of each text. The template does not
-     * write this token, so the tokenizer must add it. */
-    free(g->prompts[0].tokens);
-    g->n_prompts = 0;
-    return generation_add_prompt(g, text, len, INF_ENCODE_PARSE_SPECIAL | INF_ENCODE_ADD_SPECIAL,
-                                 problem);
+    if (inf_tokenizer_adds_bos(tok) && bos >= 0 && g->prompts[0].tokens[0] != bos &&
+        !strstr(inf_chat_template_text(inf_model_chat_template(g->resident->base.model)),
+                "bos_token")) {
+        /* The model was trained with a BOS token at the beginning of each text. The template does
+         * not write this token, so the tokenizer must add it. */
+        free(g->prompts[0].tokens);
+        g->n_prompts = 0;
+        r = generation_add_prompt(g, text, len, INF_ENCODE_PARSE_SPECIAL | INF_ENCODE_ADD_SPECIAL,
+                                  problem);
+    }
+    return r < 0 ? r : template_set_reply(g, text, len, problem);
 }

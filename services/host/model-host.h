@@ -107,7 +107,7 @@ void model_host_send_health(struct model_host *host, struct http_request *reques
                             const struct str *out);
 
 /* Largest size in bytes of the structure that residents_ops.stats fills. */
-#define MODEL_STATS_MAX 512
+#define MODEL_STATS_MAX 4096
 /* Describes a metric of each loaded model. Its value is a field of the structure that
  * residents_ops.stats fills. */
 struct model_metric {

@@ -36,6 +36,10 @@ def refused(suite, path, body, status, code, param):
     return error
 
 
+def tool(name, **fields):
+    return {"type": "function", "function": {"name": name, **fields}}
+
+
 CHAT_FIELDS = [
     ({"temperature": "warm"}, "invalid_type", "temperature"),
     ({"temperature": 3}, "invalid_value", "temperature"),
@@ -57,18 +61,40 @@ CHAT_FIELDS = [
     ({"stream_options": {"include_usage": True}}, "invalid_value", "stream_options"),
     ({"stream": True, "stream_options": {"x": 1}}, "unknown_field", "stream_options.x"),
     ({"stream": "yes"}, "invalid_type", "stream"),
-    ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "unsupported_parameter",
-     "tools"),
-    ({"tool_choice": "required"}, "unsupported_parameter", "tool_choice"),
+    ({"tools": {}}, "invalid_type", "tools"),
+    ({"tools": [{"type": "function"}]}, "missing_field", "tools[0].function"),
+    ({"tools": [{"type": "web_search"}]}, "invalid_value", "tools[0].type"),
+    ({"tools": [tool("f"), {"type": "function", "function": {"name": "a b"}}]}, "invalid_value",
+     "tools[1].function.name"),
+    ({"tools": [tool("f"), tool("f")]}, "invalid_value", "tools[1]"),
+    ({"tools": [tool("f", parameters=[])]}, "invalid_type", "tools[0].function.parameters"),
+    ({"tools": [tool("f", extra=1)]}, "unknown_field", "tools[0].function.extra"),
+    ({"tools": [{"type": "custom", "custom": {"name": "f", "format": {
+        "type": "grammar", "grammar": {"syntax": "ebnf", "definition": "a"}}}}]}, "invalid_value",
+     "tools[0].custom.format.grammar.syntax"),
+    ({"tool_choice": "required"}, "invalid_value", "tool_choice"),
+    ({"tools": [tool("f")], "tool_choice": "some"}, "invalid_value", "tool_choice"),
+    ({"tools": [tool("f")], "tool_choice": {"type": "function", "function": {"name": "g"}}},
+     "invalid_value", "tool_choice"),
+    ({"tools": [tool("f")], "parallel_tool_calls": 1}, "invalid_type", "parallel_tool_calls"),
     ({"functions": [{"name": "f"}]}, "unsupported_parameter", "functions"),
     ({"function_call": {"name": "f"}}, "unsupported_parameter", "function_call"),
-    ({"response_format": {"type": "json_object"}}, "unsupported_parameter", "response_format"),
+    ({"response_format": {"type": "xml"}}, "unsupported_parameter", "response_format"),
+    ({"response_format": {"type": "json_schema"}}, "missing_field", "response_format.json_schema"),
+    ({"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": 1}}},
+     "invalid_type", "response_format.json_schema.schema"),
+    ({"response_format": {"type": "json_object"}, "guided_regex": "a"}, "invalid_value",
+     "guided_regex"),
+    ({"guided_choice": ["a", 1]}, "invalid_type", "guided_choice"),
+    ({"structured_outputs": {"structural_tag": "a"}}, "unknown_field",
+     "structured_outputs.structural_tag"),
+    ({"thinking_budget": -2}, "invalid_value", "thinking_budget"),
+    ({"reasoning_effort": "huge"}, "invalid_value", "reasoning_effort"),
     ({"response_format": "json"}, "invalid_type", "response_format"),
     ({"modalities": ["text", "audio"]}, "unsupported_parameter", "modalities"),
     ({"audio": {}}, "unsupported_parameter", "audio"),
     ({"prediction": {}}, "unsupported_parameter", "prediction"),
     ({"store": True}, "unsupported_value", "store"),
-    ({"reasoning_effort": "high"}, "unsupported_parameter", "reasoning_effort"),
     ({"documents": [{"text": "a"}]}, "unsupported_parameter", "documents"),
     ({"chat_template_kwargs": {"messages": []}}, "invalid_value", "chat_template_kwargs"),
     ({"seed": "1"}, "invalid_type", "seed"),

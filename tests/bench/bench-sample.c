@@ -21,12 +21,15 @@ enum {
 static const struct {
     const char *name;
     struct inf_sampling sampling;
-    int n_top; /* alternatives with log-probabilities; -1: none are requested */
+    int n_top;     /* alternatives with log-probabilities; -1: none are requested */
+    uint32_t mask; /* one word of a mask, repeated; 0: there is no mask */
 } kinds[] = {
     {"greedy", {0}, -1},
     {"greedy, penalties", {.repetition_penalty = 1.1f, .presence_penalty = 0.5f}, -1},
     {"greedy, 20 log-probabilities", {0}, 20},
     {"temperature", {.temperature = 0.8f}, -1},
+    {"temperature, mask of all", {.temperature = 0.8f}, -1, UINT32_MAX},
+    {"temperature, mask of a half", {.temperature = 0.8f}, -1, 0x5a5a5a5a},
     {"top-k 40", {.temperature = 0.8f, .top_k = 40}, -1},
     {"top-k 40, top-p, min-p",
      {.temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .min_p = 0.05f},
@@ -35,6 +38,14 @@ static const struct {
     {"top-p 0.1", {.temperature = 0.8f, .top_p = 0.1f}, -1},
     {"min-p 0.05", {.temperature = 0.8f, .min_p = 0.05f}, -1},
     {"typical-p 0.9", {.temperature = 0.8f, .typical_p = 0.9f}, -1},
+    {"DRY, 512 tokens",
+     {.temperature = 0.8f, .top_k = 40, .dry_multiplier = 0.8f, .dry_base = 1.75f},
+     -1},
+    {"XTC", {.temperature = 0.8f, .xtc_probability = 0.5f, .xtc_threshold = 0.1f}, -1},
+    {"top-n-sigma 1", {.temperature = 0.8f, .top_n_sigma = 1}, -1},
+    {"mirostat 2",
+     {.temperature = 0.8f, .mirostat = 2, .mirostat_tau = 5, .mirostat_eta = 0.1f},
+     -1},
     {"top-k 10000", {.temperature = 0.8f, .top_k = 10000}, -1},
 };
 
@@ -44,20 +55,27 @@ static void bench(struct sampler *s, float *rows, uint32_t n_vocab, size_t i, ui
     int32_t tokens[N_TOKENS], token = 0;
     uint64_t best = UINT64_MAX, sum = 0;
     struct sample_params params;
-    struct rng rng;
+    struct sample_text text = {.tokens = tokens, .n_tokens = N_TOKENS, .n_prompt = N_TOKENS / 2};
+    uint32_t *mask = NEW(uint32_t, DIV_UP(n_vocab, 32));
+    uint32_t repeats[N_TOKENS];
+    struct sample_state state;
     float logprob;
 
-    rng_seed(&rng, i);
+    if (!mask || sample_params_init(&params, &kinds[i].sampling) < 0)
+        return free(mask);
+    for (uint32_t k = 0; k < DIV_UP(n_vocab, 32); k++)
+        mask[k] = kinds[i].mask;
+    text.mask = kinds[i].mask != 0 ? mask : NULL;
+    sample_state_init(&state, &params, i);
+    state.repeats = repeats;
     for (uint32_t k = 0; k < N_TOKENS; k++)
-        tokens[k] = (int32_t)(rng_u32(&rng) % n_vocab);
-    if (sample_params_init(&params, &kinds[i].sampling) < 0)
-        return;
+        tokens[k] = (int32_t)(rng_u32(&state.rng) % n_vocab);
     for (uint32_t k = 0; k < n_rounds; k++) {
         float *row = rows + (size_t)(k % N_ROWS) * n_vocab;
         const uint64_t begin = clock_nsec();
         uint64_t took;
 
-        sampler_pick(s, &params, tokens, N_TOKENS, N_TOKENS / 2, &rng, row, &token);
+        sampler_pick(s, &params, &text, &state, row, &token);
         if (kinds[i].n_top >= 0)
             sampler_logprob(s, row, n_vocab, token, (uint32_t)kinds[i].n_top, &logprob, top);
         took = clock_nsec() - begin;
@@ -67,6 +85,7 @@ static void bench(struct sampler *s, float *rows, uint32_t n_vocab, size_t i, ui
     printf("  %-30s %8.1f us a pick, best %.1f\n", kinds[i].name, (double)sum * 1e-3 / n_rounds,
            (double)best * 1e-3);
     sample_params_done(&params);
+    free(mask);
 }
 
 int main(int argc, char **argv)

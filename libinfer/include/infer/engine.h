@@ -17,7 +17,9 @@
  */
 
 #include <infer/grammar.h>
+#include <infer/histogram.h>
 #include <infer/model.h>
+#include <infer/sampling.h>
 #include <infer/tier.h>
 #include <infer/types.h>
 
@@ -63,30 +65,6 @@ struct inf_engine_params {
     const char *tier_model;    /* name of the model in the tier; NULL: "" */
 };
 
-struct inf_logit_bias {
-    int32_t token;
-    float bias; /* added to the logit; -100 or less excludes the token */
-};
-
-/* All zero means greedy sampling without penalties. The comment of each member gives the values
- * that disable the member. */
-struct inf_sampling {
-    float temperature;        /* 0: greedy */
-    float top_p;              /* 0 or 1: off */
-    float min_p;              /* 0: off */
-    float typical_p;          /* 0 or 1: off */
-    uint32_t top_k;           /* 0: off */
-    float repetition_penalty; /* 0 or 1: off; divides positive logits, multiplies negative ones */
-    float presence_penalty;   /* as OpenAI defines it, over generated tokens */
-    float frequency_penalty;  /* as OpenAI defines it, over generated tokens */
-    uint32_t penalty_last_n;  /* how many of the last tokens, those of the prompt included,
-                                 repetition_penalty looks at; 0: 64 */
-    bool has_seed;
-    uint64_t seed; /* choice i of a request uses seed + i */
-    const struct inf_logit_bias *logit_bias;
-    size_t n_logit_bias;
-};
-
 struct inf_stop {
     const char *text;
     size_t len;
@@ -95,7 +73,7 @@ struct inf_stop {
 /*
  * A part of a text in which the model thinks before it answers. It begins with the tokens @open, or
  * with the text if the prompt ends inside of it, and ends with the tokens @close. A text has at
- * most one such part, at its beginning. Stop strings are not searched in it.
+ * most one such part, at its beginning. Stop strings and stop_tokens are not searched in it.
  */
 struct inf_channel {
     const int32_t *open, *close; /* n_close 0: there is no such part */
@@ -118,19 +96,24 @@ struct inf_request {
     const struct inf_stop *stops; /* texts that end the generation, even if they span several
                                      tokens; they are not part of the output */
     size_t n_stops;
-    bool ignore_eos;
+    bool ignore_eos; /* EOS does not end the generation; with a grammar, EOS is avoided as long as
+                        the grammar permits something else */
     uint32_t min_tokens; /* until then no token that ends the generation is chosen, and stop strings
-                            are not searched */
-    const int32_t *stop_tokens; /* further tokens that end the generation as EOS does */
+                            are not searched; a grammar that permits nothing else still ends it */
+    const int32_t *stop_tokens; /* further tokens that end the generation, even with ignore_eos */
     size_t n_stop_tokens;
     struct inf_grammar *grammar; /* what the text may be, see infer/grammar.h; the engine takes a
                                     reference of its own; NULL: any text */
     struct inf_channel channel;
     bool show_special;           /* the text includes special tokens */
-    const int32_t *shown_tokens; /* special tokens that the text includes in any case */
+    const int32_t *shown_tokens; /* special tokens that the text includes in any case, even if they
+                                    end it */
     size_t n_shown_tokens;
     int n_logprobs;       /* log-probabilities to report; -1: none; 0: of the chosen token; n: also
                              of the n most likely tokens */
+    bool post_logprobs;   /* the log-probabilities of generated tokens are those after all stages of
+                             sampling, instead of those of raw logits; tokens that a stage left out
+                             are not reported */
     bool prompt_logprobs; /* INF_EVENT_PROMPT reports the logprobs of the prompt's tokens, which
                              `echo` needs */
     /* A request reuses the whole KV blocks that earlier requests with the same tenant and salt
@@ -167,8 +150,8 @@ struct inf_top_logprob {
 
 struct inf_token_logprob {
     int32_t token;
-    float logprob; /* from raw logits, before bias, penalties and temperature; NAN for the first
-                      token of a prompt */
+    float logprob; /* from raw logits, before bias, penalties and temperature, unless post_logprobs
+                      is set; NAN for the first token of a prompt */
     uint32_t n_top;
     const struct inf_top_logprob *top; /* in descending order of logprob; of equal ones, the lower
                                           id first */
@@ -189,12 +172,15 @@ struct inf_event {
 
     enum inf_finish finish; /* FINISH */
     uint32_t stop_index;
+    int32_t stop_token; /* FINISH: the token that ended the choice; -1: none did */
     const char *error;
 
     uint32_t n_prompt;    /* prompt tokens; set in all kinds of event */
     uint32_t n_cached;    /* prompt tokens that were found in the KV cache when the request
                              started */
     uint32_t n_generated; /* tokens of this choice so far */
+    uint32_t n_channel;   /* those of them that belong to the channel, with the tokens that begin
+                             and end it */
     bool last;            /* FINISH: all choices of the request have ended */
 };
 
@@ -207,6 +193,12 @@ struct inf_engine_stats {
     uint32_t n_blocks_idle;             /* unused blocks that are kept for later requests */
     double prefill_tok_s, decode_tok_s; /* during the last seconds of work; 0: not measured yet */
     double busy_seconds;
+    struct inf_histogram queue_seconds; /* from the submission of a choice until it first runs */
+    struct inf_histogram first_token_seconds; /* from the submission of a choice until its first
+                                                 token */
+    struct inf_histogram next_token_seconds;  /* from one token of a choice to the next */
+    struct inf_histogram step_tokens;         /* tokens that a step computes */
+    struct inf_histogram step_seqs;           /* sequences that a step computes */
     /* Statistics of the tier */
     bool has_tier;                             /* a tier was given, and the device supports it */
     uint64_t n_tier_loaded, tier_loaded_bytes; /* valid blocks that were loaded from the tier */

@@ -10,7 +10,10 @@
 #include <infer/device.h>
 #include <infer/embed.h>
 #include <infer/engine.h>
+#include <infer/grammar.h>
+#include <infer/histogram.h>
 #include <infer/model.h>
+#include <infer/sampling.h>
 #include <infer/tier.h>
 #include <infer/tokenizer.h>
 #include <infer/types.h>

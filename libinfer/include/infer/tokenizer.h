@@ -111,6 +111,9 @@ INF_PUBLIC int32_t inf_tokenizer_find(const struct inf_tokenizer *tok, const cha
 INF_PUBLIC int inf_detok_new(const struct inf_tokenizer *tok, bool show_special,
                              struct inf_detok **ret_detok);
 INF_PUBLIC struct inf_detok *inf_detok_free(struct inf_detok *detok);
+/* Sets the special tokens that the text includes even without @show_special of inf_detok_new();
+ * call it before inf_detok_prime(). The function copies @ids. -ENOMEM. */
+INF_PUBLIC int inf_detok_show(struct inf_detok *detok, const int32_t *ids, size_t n);
 /* Sets the @n tokens of the prompt that precede the text, because they decide whether the first
  * word of the text keeps the space before it. */
 INF_PUBLIC int inf_detok_prime(struct inf_detok *detok, const int32_t *ids, size_t n);

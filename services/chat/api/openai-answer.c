@@ -33,11 +33,11 @@ int openai_put_usage(const struct generation *g, struct str *out)
     return str_printf(out,
                       "{\"prompt_tokens\":%llu,\"completion_tokens\":%llu,\"total_tokens\":%llu,"
                       "\"prompt_tokens_details\":{\"cached_tokens\":%llu,\"audio_tokens\":0},"
-                      "\"completion_tokens_details\":{\"reasoning_tokens\":0,\"audio_tokens\":0,"
+                      "\"completion_tokens_details\":{\"reasoning_tokens\":%llu,\"audio_tokens\":0,"
                       "\"accepted_prediction_tokens\":0,\"rejected_prediction_tokens\":0}}",
                       (unsigned long long)u.n_prompt, (unsigned long long)u.n_generated,
                       (unsigned long long)(u.n_prompt + u.n_generated),
-                      (unsigned long long)u.n_cached);
+                      (unsigned long long)u.n_cached, (unsigned long long)u.n_reasoning);
 }
 
 int openai_put_usage_event(struct generation *g, const char *object)

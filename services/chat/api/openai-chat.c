@@ -29,7 +29,6 @@ static const char *const chat_fields[] = {
     "parallel_tool_calls",
     "functions",
     "function_call",
-    "response_format",
     "modalities",
     "audio",
     "prediction",
@@ -38,6 +37,9 @@ static const char *const chat_fields[] = {
     "chat_template_kwargs",
     "enable_thinking",
     "reasoning_effort",
+    "thinking_budget",
+    "reasoning_budget",
+    "thinking_budget_tokens",
     "add_generation_prompt",
     NULL,
 };
@@ -46,41 +48,17 @@ static const char *const chat_fields[] = {
 static int chat_read_unsupported(struct generation *g, struct problem *problem)
 {
     static const char *const refused[] = {"audio", "prediction", "web_search_options"};
-    json_t *tools = field_find(g->body, "tools"), *value;
-    bool parallel = true;
+    json_t *value;
 
     for (size_t i = 0; i < ARRAY_SIZE(refused); i++)
         if (field_find(g->body, refused[i]))
             return problem_set(problem, 400, "unsupported_parameter", refused[i],
                                "Unsupported parameter: '%s' is not supported here.", refused[i]);
-    if (tools && !json_is_array(tools))
-        return field_wrong_type("tools", "an array", tools, problem);
-    value = field_find(g->body, "tool_choice");
-    if (value && !field_is(value, "none") && !field_is(value, "auto"))
-        return problem_set(problem, 400, "unsupported_parameter", "tool_choice",
-                           "Unsupported value: 'tool_choice' must be \"none\" or \"auto\".");
-    if (json_array_size(tools) && !field_is(value, "none"))
-        return problem_set(problem, 400, "unsupported_parameter", "tools",
-                           "Unsupported parameter: 'tools' is only possible with 'tool_choice': "
-                           "\"none\".");
-    if (json_array_size(field_find(g->body, "functions")))
-        return problem_set(problem, 400, "unsupported_parameter", "functions",
-                           "Unsupported parameter: 'functions' is not supported here.");
-    value = field_find(g->body, "function_call");
-    if (value && !field_is(value, "none") && !field_is(value, "auto"))
-        return problem_set(problem, 400, "unsupported_parameter", "function_call",
-                           "Unsupported value: 'function_call' must be \"none\" or \"auto\".");
-    value = field_find(g->body, "response_format");
-    if (value && !json_is_object(value))
-        return field_wrong_type("response_format", "an object", value, problem);
-    if (value && !field_is(json_object_get(value, "type"), "text"))
-        return problem_set(problem, 400, "unsupported_parameter", "response_format",
-                           "Unsupported value: 'response_format' must be {\"type\": \"text\"}.");
     value = field_find(g->body, "modalities");
     if (value && !(json_array_size(value) == 1 && field_is(json_array_get(value, 0), "text")))
         return problem_set(problem, 400, "unsupported_parameter", "modalities",
                            "Unsupported value: 'modalities' must be [\"text\"].");
-    return field_bool(g->body, "parallel_tool_calls", &parallel, problem);
+    return 0;
 }
 
 static int chat_read(struct generation *g, struct problem *problem)
@@ -103,13 +81,19 @@ static int chat_read(struct generation *g, struct problem *problem)
         return problem_set(problem, 400, "invalid_value", "top_logprobs",
                            "'top_logprobs' is only possible with 'logprobs': true.");
     g->params.n_logprobs = logprobs ? (int)top : -1;
-    r = chat_read_unsupported(g, problem);
-    return r < 0 ? r : openai_conversation_read(g->body, &g->conversation, problem);
+    if ((r = chat_read_unsupported(g, problem)) < 0 ||
+        (r = openai_tools_read(g->body, &g->params.tools, &g->conversation, problem)) < 0 ||
+        (r = openai_constraint_read(g->body, &g->params.constraint, problem)) < 0 ||
+        (r = openai_reasoning_read(g->body, &g->params.reasoning, problem)) < 0)
+        return r;
+    return openai_conversation_read(g->body, &g->conversation, problem);
 }
 
-/* c->own: the probabilities of tokens that were not sent yet, as elements of a JSON array. */
+/* c->own. logprobs: the probabilities of tokens that were not sent yet, as elements of a JSON
+ * array. */
 struct chat_choice {
     struct str logprobs;
+    uint32_t n_calls; /* calls of tools in the stream so far */
 };
 
 static struct str *chat_logprobs(const struct choice *c)
@@ -177,15 +161,47 @@ static int chat_tokens(struct generation *g, struct choice *c, const struct inf_
     return r;
 }
 
+/* Writes the delta of a call of a tool, from the name on. */
+static int chat_put_call_delta(struct generation *g, struct choice *c, const struct piece *piece)
+{
+    struct chat_choice *own = c->own;
+    const bool custom = piece->kind == PIECE_INPUT || piece->is_custom;
+    const char *kind = custom ? "custom" : "function", *text = custom ? "input" : "arguments";
+    struct str *out = &g->out;
+    int r;
+
+    own->n_calls += piece->kind == PIECE_CALL;
+    r = str_printf(out, "{\"tool_calls\":[{\"index\":%u", own->n_calls - 1);
+    if (piece->kind != PIECE_CALL) {
+        r = r < 0 ? r : str_printf(out, ",\"%s\":{\"%s\":", kind, text);
+        r = r < 0 ? r : json_put_string(out, piece->text, piece->len);
+        return r < 0 ? r : str_puts(out, "}}]}");
+    }
+    r = r < 0 ? r : str_puts(out, ",\"id\":");
+    r = r < 0 ? r : json_put_text(out, piece->id);
+    r = r < 0 ? r : str_printf(out, ",\"type\":\"%s\",\"%s\":{\"name\":", kind, kind);
+    r = r < 0 ? r : json_put_string(out, piece->text, piece->len);
+    return r < 0 ? r : str_printf(out, ",\"%s\":\"\"}}]}", text);
+}
+
+static int chat_put_delta(struct generation *g, struct choice *c, const struct piece *piece)
+{
+    int r;
+
+    if (piece->kind != PIECE_TEXT && piece->kind != PIECE_REASONING)
+        return chat_put_call_delta(g, c, piece);
+    r = str_puts(&g->out, piece->kind == PIECE_TEXT ? "{\"content\":" : "{\"reasoning_content\":");
+    r = r < 0 ? r : json_put_string(&g->out, piece->text, piece->len);
+    return r < 0 ? r : str_putc(&g->out, '}');
+}
+
 /* Text may be held back; its probabilities are sent together with it. */
 static int chat_piece(struct generation *g, struct choice *c, const struct piece *piece)
 {
     struct str *logprobs = chat_logprobs(c);
     int r = chunk_open(g, c->index);
 
-    r = r < 0 ? r : str_puts(&g->out, "{\"content\":");
-    r = r < 0 ? r : json_put_string(&g->out, piece->text, piece->len);
-    r = r < 0 ? r : str_putc(&g->out, '}');
+    r = r < 0 ? r : chat_put_delta(g, c, piece);
     r = r < 0 ? r : chunk_close(g, logprobs, NULL);
     str_clear(logprobs);
     return r;
@@ -202,15 +218,50 @@ static int chat_finish(struct generation *g, struct choice *c)
     return r < 0 ? r : chunk_close(g, chat_logprobs(c), generation_finish_word(g, c));
 }
 
+static int chat_put_call(const struct made_call *call, struct str *out)
+{
+    const char *kind = call->is_custom ? "custom" : "function";
+    int r = str_puts(out, "{\"id\":");
+
+    r = r < 0 ? r : json_put_text(out, call->id);
+    r = r < 0 ? r : str_printf(out, ",\"type\":\"%s\",\"%s\":{\"name\":", kind, kind);
+    r = r < 0 ? r : json_put_string(out, call->name.data, call->name.len);
+    r = r < 0 ? r : str_printf(out, ",\"%s\":", call->is_custom ? "input" : "arguments");
+    r = r < 0 ? r
+              : json_put_string(out, call->arguments.data ? call->arguments.data : "",
+                                call->arguments.len);
+    return r < 0 ? r : str_puts(out, "}}");
+}
+
+static int chat_put_message(const struct choice *c, struct str *out)
+{
+    int r = str_puts(out, "{\"role\":\"assistant\",\"content\":");
+
+    if (r == 0 && c->n_calls && !c->text.len)
+        r = str_puts(out, "null");
+    else if (r == 0)
+        r = json_put_string(out, c->text.data ? c->text.data : "", c->text.len);
+    r = r < 0 ? r : str_puts(out, ",\"refusal\":null");
+    if (r == 0 && c->reasoning.len) {
+        r = str_puts(out, ",\"reasoning_content\":");
+        r = r < 0 ? r : json_put_string(out, c->reasoning.data, c->reasoning.len);
+    }
+    for (size_t i = 0; i < c->n_calls && r == 0; i++) {
+        r = str_puts(out, i ? "," : ",\"tool_calls\":[");
+        r = r < 0 ? r : chat_put_call(&c->calls[i], out);
+    }
+    r = r < 0 || !c->n_calls ? r : str_putc(out, ']');
+    return r < 0 ? r : str_putc(out, '}');
+}
+
 static int chat_put_choice(struct generation *g, const struct choice *c)
 {
     const struct str *logprobs = chat_logprobs(c);
     struct str *out = &g->out;
-    int r = str_printf(out, "%s{\"index\":%u,\"message\":{\"role\":\"assistant\",\"content\":",
-                       c->index ? "," : "", c->index);
+    int r = str_printf(out, "%s{\"index\":%u,\"message\":", c->index ? "," : "", c->index);
 
-    r = r < 0 ? r : json_put_string(out, c->text.data ? c->text.data : "", c->text.len);
-    r = r < 0 ? r : str_puts(out, ",\"refusal\":null},\"logprobs\":");
+    r = r < 0 ? r : chat_put_message(c, out);
+    r = r < 0 ? r : str_puts(out, ",\"logprobs\":");
     if (r == 0 && g->params.n_logprobs >= 0)
         r = str_printf(out, "{\"content\":[%s],\"refusal\":null}",
                        logprobs->data ? logprobs->data : "");
@@ -236,7 +287,10 @@ static int chat_end(struct generation *g)
 const struct chat_api api_openai_chat = {
     .id_prefix = "chatcmpl-",
     .prompt_field = "messages",
-    .finishes = {[FINISH_STOP] = "stop", [FINISH_STOP_TEXT] = "stop", [FINISH_LENGTH] = "length"},
+    .finishes = {[FINISH_STOP] = "stop",
+                 [FINISH_STOP_TEXT] = "stop",
+                 [FINISH_LENGTH] = "length",
+                 [FINISH_CALLS] = "tool_calls"},
     .own_size = sizeof(struct openai_own),
     .choice_size = sizeof(struct chat_choice),
     .read = chat_read,

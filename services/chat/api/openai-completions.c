@@ -9,6 +9,7 @@
 #include <infer/tokenizer.h>
 #include <string.h>
 
+#include "chat/answer-grammar.h"
 #include "chat/api/logprobs.h"
 #include "chat/api/openai-answer.h"
 #include "chat/api/openai-body.h"
@@ -51,6 +52,8 @@ static int completions_read(struct generation *g, struct problem *problem)
     g->params.max_tokens = (uint32_t)max_tokens;
     g->params.score_only = max_tokens == 0;
     g->params.prompt_logprobs = own->echo && g->params.n_logprobs >= 0;
+    if ((r = openai_constraint_read(g->body, &g->params.constraint, problem)) < 0)
+        return r;
     if (!field_find(g->body, "prompt"))
         return problem_set(problem, 400, "missing_field", "prompt",
                            "Missing required parameter: 'prompt'.");
@@ -137,7 +140,7 @@ static int completions_prepare(struct generation *g, struct problem *problem)
                                  &p->text_len) < 0)
             r = problem_no_memory(problem);
     }
-    return r;
+    return r < 0 ? r : answer_grammar_set(g, problem);
 }
 
 /* c->own */

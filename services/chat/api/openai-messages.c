@@ -255,13 +255,11 @@ static int messages_read(json_t *messages, struct conversation *c, struct proble
     return 0;
 }
 
-/* Reads the variables of the template: those of one object, and those that have their own fields.
- */
+/* Reads the variables of the template. */
 static int variables_read(json_t *body, struct conversation *c, struct problem *problem)
 {
     static const char *const reserved[] = {"messages",  "tools",     "documents",
                                            "bos_token", "eos_token", "add_generation_prompt"};
-    static const char *const own[] = {"enable_thinking", "reasoning_effort"};
     json_t *variables = field_find(body, "chat_template_kwargs");
 
     if (variables && !json_is_object(variables))
@@ -271,12 +269,6 @@ static int variables_read(json_t *body, struct conversation *c, struct problem *
             return problem_set(problem, 400, "invalid_value", "chat_template_kwargs",
                                "'chat_template_kwargs' must not set \"%s\".", reserved[i]);
     c->variables = json_incref(variables);
-    for (size_t i = 0; i < ARRAY_SIZE(own); i++) {
-        json_t *value = field_find(body, own[i]);
-
-        if (value && conversation_set(c, own[i], value) < 0)
-            return problem_no_memory(problem);
-    }
     return 0;
 }
 

@@ -263,8 +263,8 @@ int openai_params_read(struct params *p, json_t *body, struct problem *problem)
 
 int openai_fields_known(json_t *body, const char *const *more, struct problem *problem)
 {
-    const char *const *lists[] = {openai_params_names, more};
-    const char *names[96];
+    const char *const *lists[] = {openai_params_names, openai_constraint_names, more};
+    const char *names[192];
     size_t n = 0;
 
     for (size_t i = 0; i < ARRAY_SIZE(lists); i++)

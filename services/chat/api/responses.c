@@ -152,8 +152,10 @@ static void responses_count_usage(struct generation *g)
     struct output *o = &own_of(g)->output;
     const struct usage u = generation_usage(g);
 
-    o->usage = (struct output_usage){
-        .n_input = u.n_prompt, .n_cached = u.n_cached, .n_output = u.n_generated};
+    o->usage = (struct output_usage){.n_input = u.n_prompt,
+                                     .n_cached = u.n_cached,
+                                     .n_output = u.n_generated,
+                                     .n_reasoning = u.n_reasoning};
     o->has_usage = true;
 }
 

@@ -23,6 +23,9 @@ static const char *const apply_template_fields[] = {
     "enable_thinking",
     "reasoning_effort",
     "add_generation_prompt",
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
     NULL,
 };
 
@@ -157,9 +160,13 @@ static int detokenize_prepare(struct generation *g, struct problem *problem)
 
 static int apply_template_read(struct generation *g, struct problem *problem)
 {
-    const int r = tokenize_read_model(g, apply_template_fields, problem);
+    int r = tokenize_read_model(g, apply_template_fields, problem);
 
-    return r < 0 ? r : openai_conversation_read(g->body, &g->conversation, problem);
+    if (r < 0 ||
+        (r = openai_tools_read(g->body, &g->params.tools, &g->conversation, problem)) < 0 ||
+        (r = openai_reasoning_read(g->body, &g->params.reasoning, problem)) < 0)
+        return r;
+    return openai_conversation_read(g->body, &g->conversation, problem);
 }
 
 static int apply_template_prepare(struct generation *g, struct problem *problem)

@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <math.h>
 
+#include <jansson.h>
+
 #include <infer/infer.h>
 
 #include "core/macros.h"
@@ -308,6 +310,137 @@ TEST(bad_requests_are_refused_with_reasons)
     inf_model_unref(model);
 }
 
+TEST(sampling_and_token_lists_are_checked)
+{
+    static const int32_t ids[] = {1}, bad[] = {100000};
+    static const uint8_t twice[] = {INF_STAGE_TOP_K, INF_STAGE_XTC, INF_STAGE_TOP_K};
+    static const uint8_t unknown[] = {INF_N_STAGES};
+    const struct inf_breaker empty = {"", 0}, ok = {"x", 1};
+    const struct {
+        struct inf_sampling sampling;
+        const char *word;
+    } cases[] = {
+        {{.dynatemp_range = -1}, "dynatemp_range"},
+        {{.top_n_sigma = NAN}, "top_n_sigma"},
+        {{.xtc_probability = 2}, "xtc_probability"},
+        {{.mirostat = 3}, "mirostat"},
+        {{.mirostat = 1, .mirostat_tau = -1}, "mirostat_tau"},
+        {{.order = twice, .n_order = 3}, "twice"},
+        {{.order = unknown, .n_order = 1}, "no such stage"},
+        {{.dry_multiplier = INFINITY}, "dry_multiplier"},
+        {{.dry_breakers = &empty, .n_dry_breakers = 1}, "breaker"},
+        {{.dry_breakers = &ok, .n_dry_breakers = 1000}, "breakers"},
+    };
+    struct inf_model *model = open_model();
+    struct inf_engine *engine = new_engine(model, 2);
+    struct inf_request q = {.tokens = ids, .n_tokens = 1, .n_logprobs = -1};
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        q.sampling = cases[i].sampling;
+        refuse(engine, &q, EINVAL, cases[i].word);
+    }
+    q.sampling = (struct inf_sampling){0};
+    q.stop_tokens = bad;
+    q.n_stop_tokens = 1;
+    refuse(engine, &q, EINVAL, "stop_tokens");
+    q.n_stop_tokens = 5000;
+    refuse(engine, &q, EINVAL, "stop_tokens");
+    q.n_stop_tokens = 0;
+    q.channel = (struct inf_channel){.close = bad, .n_close = 1};
+    refuse(engine, &q, EINVAL, "channel.close");
+    inf_engine_free(engine);
+    inf_model_unref(model);
+}
+
+/* Asks for a text with DRY and some other stages. */
+TEST(further_samplers_and_histograms_work_with_a_model)
+{
+    static const struct inf_breaker breakers[] = {{"\n", 1}, {".", 1}, {". The", 5}};
+    struct inf_model *model = open_model();
+    struct inf_engine *engine = new_engine(model, 4);
+    static struct answer a, b;
+    struct inf_engine_stats stats;
+    struct inf_request q = {.max_tokens = 60, .n_logprobs = -1};
+    int32_t *ids = encode(model, prompts[1], &q.n_tokens);
+
+    q.tokens = ids;
+    q.sampling = (struct inf_sampling){.temperature = 1,
+                                       .has_seed = true,
+                                       .top_n_sigma = 1.5f,
+                                       .dry_multiplier = 0.8f,
+                                       .dry_base = 1.75f,
+                                       .dry_allowed_length = 2,
+                                       .dry_breakers = breakers,
+                                       .n_dry_breakers = 3};
+    a = b = (struct answer){0};
+    ask(engine, q, &a);
+    wait_for(engine, &a, 1);
+    ask(engine, q, &b);
+    wait_for(engine, &b, 1);
+    assert_memory_equal(a.tokens[0], b.tokens[0], 60 * sizeof(int32_t));
+    inf_engine_stats(engine, &stats);
+    assert_int_equal(stats.queue_seconds.count, 2);
+    assert_int_equal(stats.first_token_seconds.count, 2);
+    assert_int_equal(stats.next_token_seconds.count, 118);
+    assert_int_equal(stats.step_tokens.count, stats.n_steps);
+    assert_true(stats.step_tokens.sum == (double)(stats.n_prompt_tokens + 118));
+    assert_true(stats.step_seqs.buckets[0] == stats.n_steps);
+    assert_true(inf_histogram_bounds(INF_HISTOGRAM_NUMBER)[15] == 32768);
+    answer_done(&a);
+    answer_done(&b);
+    free(ids);
+    inf_engine_free(engine);
+    inf_model_unref(model);
+}
+
+/* Returns whether a text is a whole JSON object. */
+static bool is_object(const struct str *text)
+{
+    json_t *json = json_loadb(text->data, text->len, 0, NULL);
+    const bool is = json_is_object(json);
+
+    json_decref(json);
+    return is;
+}
+
+TEST(a_grammar_guides_all_choices_of_a_model)
+{
+    struct inf_model *model = open_model();
+    struct inf_engine *engine = new_engine(model, 4);
+    struct inf_grammar_vocab *vocab;
+    struct inf_request q = {.n_choices = 4, .n_logprobs = 0, .max_tokens = 120};
+    int32_t *ids = encode(model, prompts[1], &q.n_tokens);
+    uint32_t n_whole = 0;
+    struct inf_err err;
+
+    ASSERT_OK(inf_grammar_vocab_new(inf_model_tokenizer(model), &vocab));
+    ASSERT_OK_ERR(inf_grammar_new(vocab, INF_GRAMMAR_JSON, "", 0, &q.grammar, &err), err);
+    q.tokens = ids;
+    for (uint64_t seed = 0; seed < 5; seed++) {
+        static struct answer a;
+
+        a = (struct answer){0};
+        q.sampling = (struct inf_sampling){.temperature = 2, .has_seed = true, .seed = seed * 4};
+        q.sampling.repetition_penalty = seed % 2 ? 1.1f : 0;
+        ask(engine, q, &a);
+        wait_for(engine, &a, 1);
+        for (uint32_t i = 0; i < 4; i++) {
+            assert_true(a.finish[i] == INF_FINISH_STOP || a.finish[i] == INF_FINISH_LENGTH);
+            assert_int_equal(a.text[i].data[0], '{');
+            if (a.finish[i] == INF_FINISH_STOP)
+                assert_true(is_object(&a.text[i]));
+            n_whole += a.finish[i] == INF_FINISH_STOP;
+        }
+        answer_done(&a);
+    }
+    assert_true(n_whole > 0);
+    inf_grammar_unref(q.grammar);
+    inf_grammar_vocab_unref(vocab);
+    free(ids);
+    inf_engine_free(engine);
+    inf_model_unref(model);
+}
+
 TEST(engines_refuse_impossible_parameters)
 {
     struct inf_model *model = open_model();
@@ -356,4 +489,7 @@ RUN_TESTS(cmocka_unit_test(text_is_the_same_alone_and_beside_other_requests),
           cmocka_unit_test(choices_have_seeds_of_their_own),
           cmocka_unit_test(log_probabilities_are_those_of_plain_forward_passes),
           cmocka_unit_test(bad_requests_are_refused_with_reasons),
+          cmocka_unit_test(sampling_and_token_lists_are_checked),
+          cmocka_unit_test(further_samplers_and_histograms_work_with_a_model),
+          cmocka_unit_test(a_grammar_guides_all_choices_of_a_model),
           cmocka_unit_test(engines_refuse_impossible_parameters))

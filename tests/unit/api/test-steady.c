@@ -20,7 +20,7 @@
 #include "core/cpu.h"
 
 #define MODEL   "models/stories260K/stories260K.gguf"
-#define N_SEQS  6
+#define N_SEQS  9
 #define N_WARM  40
 #define N_STEPS 150
 #define N_CTX   512
@@ -96,6 +96,8 @@ static struct sched *new_sched(struct inf_model *model, uint32_t n_threads)
 
 static void submit_all(struct sched *sched)
 {
+    static const struct inf_stop stop = {"a string that never comes", 25};
+    static const int32_t prompt[] = {1, 403, 407, 261, 378};
     static const struct inf_sampling kinds[N_SEQS] = {
         {.temperature = 0},
         {.temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .min_p = 0.05f},
@@ -103,9 +105,12 @@ static void submit_all(struct sched *sched)
         {.temperature = 1, .repetition_penalty = 1.1f, .presence_penalty = 0.2f},
         {.temperature = 1, .typical_p = 0.9f},
         {.temperature = 0, .frequency_penalty = 0.1f},
+        {.temperature = 1, .dry_multiplier = 1, .dry_base = 1.75f, .dry_allowed_length = 2},
+        {.temperature = 1, .top_n_sigma = 1, .xtc_probability = 0.5f, .xtc_threshold = 0.1f},
+        {.temperature = 1, .mirostat = 2, .mirostat_tau = 5, .mirostat_eta = 0.1f},
     };
-    static const struct inf_stop stop = {"a string that never comes", 25};
-    static const int32_t prompt[] = {1, 403, 407, 261, 378};
+    static const struct inf_channel channel = {
+        .close = prompt, .n_close = 2, .is_open = true, .budget = 60};
 
     for (size_t i = 0; i < N_SEQS; i++) {
         struct inf_request q = {
@@ -116,6 +121,8 @@ static void submit_all(struct sched *sched)
             .n_stops = i % 2,
             .ignore_eos = true,
             .n_logprobs = i < 3 ? -1 : 5,
+            .post_logprobs = i == 7,
+            .channel = i % 4 == 0 ? channel : (struct inf_channel){0},
         };
         uint64_t id;
 

@@ -89,9 +89,11 @@ struct picked {
 static void pick_row(struct sampler *s, const struct sample_params *p, float *row, uint32_t n_row,
                      uint32_t n_top, struct picked *x)
 {
-    const int32_t tokens[1] = {0};
+    const struct sample_text text = {.tokens = (const int32_t[]){0}, .n_tokens = 1, .n_prompt = 1};
+    struct sample_state state = {.rng = x->rng};
 
-    x->status = sampler_pick(s, p, tokens, 1, 1, &x->rng, row, &x->token);
+    x->status = sampler_pick(s, p, &text, &state, row, &x->token);
+    x->rng = state.rng;
     if (x->status == 0)
         x->n_top = sampler_logprob(s, row, n_row, x->token, n_top, &x->logprob, x->top);
 }

@@ -89,6 +89,26 @@ TEST(rows_that_are_no_numbers_are_found)
             }
 }
 
+TEST(masks_leave_out_values)
+{
+    static float x[N], out[N + 1];
+    uint32_t mask[N / 32 + 1];
+    struct rng rng;
+
+    rng_seed(&rng, 4);
+    for (size_t k = 0; k < ARRAY_SIZE(rungs) && kernels_at(k); k++)
+        for (uint32_t n = 1; n < N; n = next_length(n)) {
+            fill(&rng, x, n, 9);
+            for (uint32_t i = 0; i < ARRAY_SIZE(mask); i++)
+                mask[i] = rng_u32(&rng) % 4 == 0 ? 0 : rng_u32(&rng);
+            out[n] = 5;
+            kernels_at(k)->mask(x, n, mask, out);
+            for (uint32_t i = 0; i < n; i++)
+                assert_true(out[i] == (mask[i / 32] >> i % 32 & 1 ? x[i] : -INFINITY));
+            assert_true(out[n] == 5);
+        }
+}
+
 static void check_masses(const struct row_kernels *kernels, const float *x, uint32_t n, float max,
                          float scale)
 {
@@ -211,7 +231,7 @@ TEST(top_agrees_with_sorting)
     assert_int_equal(row_top(x, 5, peaks, 0, top), 0);
 }
 
-RUN_TESTS(cmocka_unit_test(peaks_are_the_largest_of_runs),
+RUN_TESTS(cmocka_unit_test(masks_leave_out_values), cmocka_unit_test(peaks_are_the_largest_of_runs),
           cmocka_unit_test(rows_that_are_no_numbers_are_found),
           cmocka_unit_test(masses_are_exponentials),
           cmocka_unit_test(before_sums_those_that_come_first),

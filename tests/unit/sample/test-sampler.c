@@ -116,16 +116,16 @@ static void check_distribution(const struct inf_sampling *s, uint32_t n_vocab, f
     static float logits[MAX_V];
     static double probs[MAX_V];
     static uint32_t counts[MAX_V];
-    const int32_t prompt[1] = {0};
+    const struct sample_text text = {.tokens = (const int32_t[]){0}, .n_tokens = 1, .n_prompt = 1};
+    struct sample_state state = {.mu = 0};
     const uint32_t n_draws = 8000;
     struct sample_params p;
     struct sampler *sampler;
     double chi = 0, rest_expected = 0, rest_seen = 0;
     uint32_t n_bins = 0;
-    struct rng rng;
 
-    rng_seed(&rng, seed);
-    fill_logits(&rng, logits, n_vocab, spread);
+    rng_seed(&state.rng, seed);
+    fill_logits(&state.rng, logits, n_vocab, spread);
     reference(s, logits, n_vocab, probs);
     memset(counts, 0, sizeof(counts));
     ASSERT_OK(sampler_new(n_vocab, n_vocab, &sampler));
@@ -133,7 +133,7 @@ static void check_distribution(const struct inf_sampling *s, uint32_t n_vocab, f
     for (uint32_t i = 0; i < n_draws; i++) {
         int32_t t = -1;
 
-        assert_int_equal(sampler_pick(sampler, &p, prompt, 1, 1, &rng, logits, &t), 0);
+        assert_int_equal(sampler_pick(sampler, &p, &text, &state, logits, &t), 0);
         assert_in_range(t, 0, n_vocab - 1);
         counts[t]++;
     }
@@ -192,25 +192,25 @@ TEST(each_stage_has_the_reference_distribution)
 static int32_t pick(const struct inf_sampling *s, const float *row, uint32_t n,
                     const int32_t *tokens, uint32_t n_tokens, uint32_t n_prompt, int *ret_status)
 {
+    const struct sample_text text = {.tokens = tokens, .n_tokens = n_tokens, .n_prompt = n_prompt};
     static float logits[MAX_V];
     struct sample_params p;
     struct sampler *sampler;
-    struct rng rng;
+    struct sample_state state = {.mu = 0};
     int32_t t = -1;
     int r;
 
     memcpy(logits, row, n * sizeof(*row));
-    rng_seed(&rng, 5);
+    rng_seed(&state.rng, 5);
     ASSERT_OK(sampler_new(n, n, &sampler));
     ASSERT_OK(sample_params_init(&p, s));
-    r = sampler_pick(sampler, &p, tokens, n_tokens, n_prompt, &rng, logits, &t);
+    r = sampler_pick(sampler, &p, &text, &state, logits, &t);
     assert_memory_equal(logits, row, n * sizeof(*row));
     /* Scratch memory must have been reset: a second pick gives the same. */
     if (r == 0 && s->temperature == 0) {
         int32_t again = -1;
 
-        assert_int_equal(
-            sampler_pick(sampler, &p, tokens, n_tokens, n_prompt, &rng, logits, &again), 0);
+        assert_int_equal(sampler_pick(sampler, &p, &text, &state, logits, &again), 0);
         assert_int_equal(again, t);
     }
     sample_params_done(&p);
@@ -292,7 +292,7 @@ TEST(logit_bias_adds_and_forbids)
         .n_logit_bias = 3,
     };
     pick(&s, logits, 3, tokens, 1, 1, &status);
-    assert_int_equal(status, SAMPLE_BAD_ROW);
+    assert_int_equal(status, SAMPLE_NONE_LEFT);
 }
 
 TEST(rows_of_nan_are_reported)

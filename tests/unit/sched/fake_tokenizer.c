@@ -12,6 +12,7 @@ struct inf_tokenizer {
 };
 
 struct inf_detok {
+    bool shows_eos;
     char tail[8]; /* an unfinished code point */
     size_t n_tail;
     struct str out;
@@ -49,6 +50,13 @@ struct inf_detok *inf_detok_free(struct inf_detok *d)
     return NULL;
 }
 
+int inf_detok_show(struct inf_detok *d, const int32_t *ids, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        d->shows_eos |= ids[i] == FAKE_EOS;
+    return 0;
+}
+
 int inf_detok_prime(struct inf_detok *d, const int32_t *ids, size_t n)
 {
     (void)d;
@@ -79,8 +87,10 @@ static void drain(struct inf_detok *d, bool all)
 int inf_detok_push(struct inf_detok *d, int32_t id, const char **ret_text, size_t *ret_len)
 {
     char byte = (char)id;
-    const char *text = id >= FAKE_WORDS ? fake_words[id - FAKE_WORDS] : &byte;
-    const size_t len = id == FAKE_EOS ? 0 : id >= FAKE_WORDS ? strlen(text) : 1;
+    const char *text = id >= FAKE_WORDS ? fake_words[id - FAKE_WORDS]
+                       : id == FAKE_EOS ? (d->shows_eos ? FAKE_EOS_TEXT : "")
+                                        : &byte;
+    const size_t len = id < FAKE_EOS ? 1 : strlen(text);
 
     if (id < 0 || id >= FAKE_N_VOCAB)
         return -EINVAL;
@@ -93,6 +103,37 @@ int inf_detok_push(struct inf_detok *d, int32_t id, const char **ret_text, size_
     }
     *ret_text = d->out.data;
     *ret_len = d->out.len;
+    return 0;
+}
+
+size_t inf_tokenizer_token_bytes(const struct inf_tokenizer *tok, int32_t id, unsigned char *buf,
+                                 size_t size)
+{
+    const size_t n = id < FAKE_EOS ? 1 : id == FAKE_EOS ? 0 : strlen(fake_words[id - FAKE_WORDS]);
+
+    (void)tok;
+    if (id < FAKE_EOS)
+        buf[0] = (unsigned char)id;
+    else if (n <= size && n > 0)
+        memcpy(buf, fake_words[id - FAKE_WORDS], n);
+    return n;
+}
+
+/* Every byte becomes a token. */
+int inf_tokenizer_encode(const struct inf_tokenizer *tok, const char *text, size_t len,
+                         unsigned flags, size_t max_ids, int32_t **ret_ids, size_t *ret_n)
+{
+    int32_t *ids = NEW(int32_t, len);
+
+    (void)tok;
+    (void)flags;
+    (void)max_ids;
+    if (!ids)
+        return -ENOMEM;
+    for (size_t i = 0; i < len; i++)
+        ids[i] = (unsigned char)text[i];
+    *ret_ids = ids;
+    *ret_n = len;
     return 0;
 }
 

@@ -10,10 +10,11 @@
 
 #include <infer/tokenizer.h>
 
-#define FAKE_EOS     256
-#define FAKE_WORDS   257
-#define FAKE_N_WORDS 5
-#define FAKE_N_VOCAB (FAKE_WORDS + FAKE_N_WORDS)
+#define FAKE_EOS      256
+#define FAKE_EOS_TEXT "<eos>" /* if it is shown */
+#define FAKE_WORDS    257
+#define FAKE_N_WORDS  5
+#define FAKE_N_VOCAB  (FAKE_WORDS + FAKE_N_WORDS)
 
 extern const char *const fake_words[FAKE_N_WORDS]; /* "", "ab", "stop", " über", "STOP" */
 extern struct inf_tokenizer *const fake_tokenizer;

@@ -87,8 +87,12 @@ void rig_init(struct rig *rig, const struct rig_params *p)
         add_tier(rig, p);
 }
 
+/* Refers to the file of the fake grammars, so that the linker takes it before the library. */
+static bool (*const fake_is_complete)(const struct grammar_matcher *) = grammar_matcher_is_complete;
+
 void rig_done(struct rig *rig)
 {
+    assert_non_null(fake_is_complete);
     rig->sched = sched_free(rig->sched);
 }
 
@@ -143,10 +147,12 @@ static void take_event(struct outcome *o, const struct inf_event *e)
     else if (e->kind == INF_EVENT_TOKENS)
         take_tokens(c, e);
     c->n_generated = e->n_generated;
+    c->n_channel = e->n_channel;
     if (e->kind == INF_EVENT_FINISH) {
         c->finished = true;
         c->finish = e->finish;
         c->stop_index = e->stop_index;
+        c->stop_token = e->stop_token;
         snprintf(c->error, sizeof(c->error), "%s", e->error ? e->error : "");
         o->n_finished++;
         assert_int_equal(e->last, o->n_finished == o->n_choices);

@@ -14,6 +14,7 @@
 #include "core/macros.h"
 #include "core/rng.h"
 #include "core/str.h"
+#include "fake_matcher.h"
 #include "fake_tokenizer.h"
 #include "sched/sched.h"
 
@@ -40,10 +41,11 @@ struct rig {
 struct choice {
     struct str text;
     struct str ids; /* its tokens as int32_t */
-    uint32_t n_tokens, n_generated, n_cached, n_events;
+    uint32_t n_tokens, n_generated, n_channel, n_cached, n_events;
     bool prompt, finished;
     enum inf_finish finish;
     uint32_t stop_index;
+    int32_t stop_token;
     char error[256]; /* "": none */
     double logprobs; /* sum */
 };

@@ -36,15 +36,17 @@ static void take(struct output *o, struct result *res)
 
 static void run(const struct stop_set *set, const int32_t *tokens, uint32_t n, struct result *res)
 {
+    const struct output_params params = {.tok = fake_tokenizer, .stops = set, .n_top = 1};
     struct output o;
     int r = 0;
 
     *res = (struct result){0};
-    ASSERT_OK(output_init(&o, fake_tokenizer, false, set, 1, tokens, 0));
+    ASSERT_OK(output_init(&o, &params));
     for (uint32_t i = 0; i < n && r == 0; i++) {
         const struct inf_top_logprob top = {tokens[i], 0};
+        const struct output_token token = {.token = tokens[i], .logprob = -(float)i, .n_top = 1};
 
-        r = output_push(&o, tokens[i], -(float)i, &top, 1, &res->i_stop);
+        r = output_push(&o, &token, &top, true, &res->i_stop);
         ASSERT_OK(r);
         take(&o, res);
     }

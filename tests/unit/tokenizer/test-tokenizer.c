@@ -27,6 +27,26 @@ static int parse(const char *json, struct inf_err *err)
     return r;
 }
 
+TEST(chosen_special_tokens_are_shown)
+{
+    struct inf_tokenizer *tok = open_golden("llama.json");
+    const int32_t bos = inf_tokenizer_find(tok, "<s>", 3), eos = inf_tokenizer_find(tok, "</s>", 4);
+    const char *part;
+    struct inf_detok *d;
+    size_t len;
+
+    assert_true(bos >= 0 && eos >= 0 && bos != eos);
+    ASSERT_OK(inf_detok_new(tok, false, &d));
+    ASSERT_OK(inf_detok_show(d, &bos, 1));
+    ASSERT_OK(inf_detok_show(d, &eos, 1)); /* replaces the list */
+    ASSERT_OK(inf_detok_push(d, bos, &part, &len));
+    assert_int_equal(len, 0);
+    ASSERT_OK(inf_detok_push(d, eos, &part, &len));
+    ASSERT_STREQ(part, inf_tokenizer_token_text(tok, eos, &len));
+    inf_detok_free(d);
+    tokenizer_free(tok);
+}
+
 TEST(half_a_code_point_never_leaves)
 {
     static const char text[] = "a\xf0\x9f\x99\x82\xe4\xbd\xa0!";
@@ -392,7 +412,8 @@ TEST(configuration_decides_about_bos)
     tokenizer_free(tok);
 }
 
-RUN_TESTS(cmocka_unit_test(half_a_code_point_never_leaves),
+RUN_TESTS(cmocka_unit_test(chosen_special_tokens_are_shown),
+          cmocka_unit_test(half_a_code_point_never_leaves),
           cmocka_unit_test(a_reply_keeps_its_space_after_a_prompt),
           cmocka_unit_test(special_tokens_are_hidden_and_found_when_asked),
           cmocka_unit_test(token_bytes_are_what_a_token_adds),

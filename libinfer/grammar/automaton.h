@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The automaton of a grammar, which is made while it is used
+ *
+ * An item is a state of the program and a frame. A frame is a set of items, with which the text
+ * continues behind the end of the rule that the state belongs to. A configuration is the set of all
+ * items in which the text so far may be; only items that consume something are stored. Equal frames
+ * and equal configurations are stored once, so that parts of a text that mean the same lead to the
+ * same configuration, and each step from a configuration with a symbol is computed once.
+ *
+ * A rule that contains itself at its start gives frames that contain each other: all callers of a
+ * rule at one place of the text share one frame.
+ *
+ * From each configuration a text can be completed. All functions need the lock of the grammar.
+ */
+
+#include "core/arena.h"
+#include "core/index.h"
+#include "grammar/program.h"
+#include "grammar/vocab.h"
+
+#define AUTOMATON_UNKNOWN 0u /* the step has not been computed */
+#define AUTOMATON_DEAD    1u /* no text continues in this way */
+#define AUTOMATON_FIRST   2u
+
+#define FRAME_BOTTOM 0u /* behind the end of the whole text */
+
+/* state << 32 | frame */
+typedef uint64_t item;
+
+/* What slice.c knows of the texts that may follow. */
+struct cover {
+    uint8_t phase; /* a state of utf8_step() */
+    uint8_t good;  /* texts of this length may follow; COVER_ANY: of any length */
+    uint8_t bad;   /* a text of this length may not follow; 0: not known */
+};
+
+#define COVER_ANY 255
+
+struct config {
+    uint32_t first, n; /* items */
+    uint32_t mask;     /* number of its mask + 1; 0: none */
+    bool is_complete;  /* the text may end here */
+    struct cover cover[N_FAMILIES];
+};
+
+struct frame {
+    uint32_t first, n; /* items in frame_items */
+};
+
+/* A configuration as it is before its empty edges are followed. */
+struct kernel {
+    uint32_t first, n, config;
+};
+
+struct closure;
+
+struct automaton {
+    const struct program *p;
+    struct config *configs;
+    uint32_t *
+        *rows; /* [n_configs][n_symbols] the steps of each configuration; empty_row: none yet */
+    uint32_t *empty_row;
+    item *items, *frame_items, *kernel_items;
+    struct frame *frames;
+    struct kernel *kernels;
+    struct index config_index, frame_index, kernel_index;
+    struct arena row_memory;
+    struct closure *closure;
+    uint32_t n_configs, cap_configs, cap_rows, n_items, cap_items;
+    uint32_t n_frames, cap_frames, n_frame_items, cap_frame_items;
+    uint32_t n_kernels, cap_kernels, n_kernel_items, cap_kernel_items;
+};
+
+/* The automaton borrows @p. */
+int automaton_init(struct automaton *a, const struct program *p);
+void automaton_done(struct automaton *a);
+/* Gives the configuration of the empty text. */
+int automaton_start(struct automaton *a, uint32_t *ret_config);
+/* Gives the configuration behind a symbol. -E2BIG: the automaton has become too large; -ENOMEM. */
+int automaton_step(struct automaton *a, uint32_t config, uint32_t symbol, uint32_t *ret_config);
+/* Gives the configuration with the items of both. */
+int automaton_join(struct automaton *a, uint32_t x, uint32_t y, uint32_t *ret_config);
+/* Returns the bytes that the automaton uses. */
+size_t automaton_size(const struct automaton *a);
+/* Forgets everything but the @n configurations *configs[], whose numbers change. */
+int automaton_forget(struct automaton *a, uint32_t **configs, size_t n);
+
+/* For closure.c: stores a frame or a configuration, or finds an equal one. @items are sorted. */
+int automaton_put_frame(struct automaton *a, const item *items, uint32_t n, uint32_t *ret_frame);
+int automaton_put_config(struct automaton *a, const item *items, uint32_t n, bool is_complete,
+                         uint32_t *ret_config);
+/* Makes @n frames one after the other, which do not have items yet. */
+int automaton_new_frames(struct automaton *a, uint32_t n, uint32_t *ret_first);
+int automaton_set_frame(struct automaton *a, uint32_t frame, const item *items, uint32_t n);
+
+/* The hash of sorted items; @seed tells different tables apart. */
+uint32_t items_hash(const item *items, uint32_t n, uint64_t seed);
+#define FRAME_SEED 1
+/* Sorts items, and removes those that are there twice. Returns their new number. */
+uint32_t items_sort(item *items, uint32_t n);
+
+static inline item item_make(uint32_t state, uint32_t frame)
+{
+    return (uint64_t)state << 32 | frame;
+}
+
+static inline uint32_t item_state(item it)
+{
+    return (uint32_t)(it >> 32);
+}
+
+static inline uint32_t item_frame(item it)
+{
+    return (uint32_t)it;
+}

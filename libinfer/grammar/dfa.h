@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Deterministic automata over bytes, for the operations that only regular nodes have
+ *
+ * All functions return -ENOMEM, or -E2BIG if a result has more than DFA_MAX_STATES states.
+ */
+
+#include "core/macros.h"
+#include "grammar/nfa.h"
+
+#define DFA_MAX_STATES 20000
+#define DFA_DEAD       UINT32_MAX
+
+/* State 0 is the start. All states can reach a final state, except for state 0 of an automaton that
+ * accepts nothing. */
+struct dfa {
+    uint32_t n, n_classes;
+    uint8_t class_of[256];
+    uint32_t *next; /* [n][n_classes] */
+    bool *is_final; /* [n] */
+};
+
+struct dfa *dfa_free(struct dfa *dfa);
+DEFINE_CLEANUP(struct dfa *, dfa_free);
+
+/* @nfa has no calls; its tokens are ignored. */
+int dfa_from_nfa(const struct nfa *nfa, uint32_t start, struct dfa **ret_dfa);
+/* Texts that both accept. */
+int dfa_and(const struct dfa *x, const struct dfa *y, struct dfa **ret_dfa);
+/* Valid UTF-8 that @x does not accept. */
+int dfa_not(const struct dfa *x, struct dfa **ret_dfa);
+/* UTF-8 up to the first occurrence of the bytes @end, and these. */
+int dfa_until(const uint32_t *end, uint32_t n, struct dfa **ret_dfa);
+/* The texts of @x inside of a JSON string, see grammar_json_escaped(). */
+int dfa_json_escaped(const struct dfa *x, struct dfa **ret_dfa);
+/* Adds the states of @dfa to @nfa. Where @dfa ends, @nfa continues at @next. */
+int dfa_to_nfa(const struct dfa *dfa, struct nfa *nfa, uint32_t next, uint32_t *ret_start);
+
+/* States between the bytes of a code point. */
+enum {
+    UTF8_START = 0, /* between code points */
+    UTF8_STATES = 8,
+    UTF8_INVALID = 255,
+};
+
+/* Returns the state behind @byte, or UTF8_INVALID. */
+uint8_t utf8_step(uint8_t state, uint8_t byte);

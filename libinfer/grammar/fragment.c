@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "core/array.h"
+#include "core/err.h"
+#include "core/hash.h"
+#include "grammar/fragment.h"
+
+/* A class with more ranges is made smaller before it is used. */
+#define CLASS_PLAIN 8
+/* A larger operand of a repetition becomes a rule if the repetition would have more states. */
+#define REPEAT_OPERAND 4
+#define REPEAT_STATES  400
+/* More repetitions are made from blocks. */
+#define REPEAT_PLAIN 1000
+#define MAX_CALLS    3000
+
+void compiler_done(struct compiler *c)
+{
+    for (uint32_t i = 0; i < c->cap_dfas; i++)
+        dfa_free(c->dfas[i]);
+    free(c->dfas);
+    *c = (struct compiler){0};
+}
+
+void fragments_done(struct fragments *f)
+{
+    nfa_done(&f->nfa);
+    free(f->active);
+    index_done(&f->memo_index);
+    free(f->memo);
+    free(f->rules);
+    free(f->rule_of);
+    *f = (struct fragments){0};
+}
+
+int fragment_rule(struct fragments *f, grammar_node body, uint32_t *ret_rule)
+{
+    int r;
+
+    r = ARRAY_GROW_ZEROED(f->rule_of, f->cap_rule_of, (size_t)body + 1);
+    if (r == 0)
+        r = ARRAY_GROW(f->rules, f->cap_rules, (size_t)f->n_rules + 1);
+    if (r < 0)
+        return r;
+    if (f->rule_of[body] == 0) {
+        f->rules[f->n_rules++] = body;
+        f->rule_of[body] = f->n_rules;
+    }
+    *ret_rule = f->rule_of[body] - 1;
+    return 0;
+}
+
+/* Makes a state with one edge. */
+static int fragment_edge(struct fragments *f, struct edge edge, uint32_t *ret_start)
+{
+    int r;
+
+    r = nfa_add_state(&f->nfa, false, ret_start);
+    return r < 0 ? r : nfa_set_edges(&f->nfa, *ret_start, &edge, 1);
+}
+
+static int fragment_bytes(struct fragments *f, const uint32_t *words, uint32_t n, uint32_t next,
+                          uint32_t *ret_start)
+{
+    int r = 0;
+
+    for (uint32_t i = n; r == 0 && i-- > 0;) {
+        const struct edge edge = {
+            .kind = EDGE_BYTES, .first = (uint8_t)words[i], .last = (uint8_t)words[i], .to = next};
+
+        r = fragment_edge(f, edge, &next);
+    }
+    *ret_start = next;
+    return r;
+}
+
+/* Makes a state with empty edges to two others. */
+static int fragment_fork(struct fragments *f, uint32_t x, uint32_t y, uint32_t *ret_start)
+{
+    const struct edge edges[] = {{.kind = EDGE_EMPTY, .to = x}, {.kind = EDGE_EMPTY, .to = y}};
+    int r;
+
+    r = nfa_add_state(&f->nfa, false, ret_start);
+    return r < 0 ? r : nfa_set_edges(&f->nfa, *ret_start, edges, 2);
+}
+
+static int fragment_token_id(struct fragments *f, uint32_t id, uint32_t next, uint32_t *ret_start)
+{
+    const struct edge edge = {.kind = EDGE_TOKEN, .arg = id, .to = next};
+
+    if (!f->c->tok || id >= inf_tokenizer_n_vocab(f->c->tok) || f->is_inline)
+        return err_set(f->c->reterr, EINVAL,
+                       f->is_inline ? "a token is used inside of a regular expression"
+                                    : "the tokenizer has no token %u",
+                       (unsigned)id);
+    return fragment_edge(f, edge, ret_start);
+}
+
+static int fragment_token(struct fragments *f, const uint32_t *words, uint32_t n, uint32_t next,
+                          uint32_t *ret_start)
+{
+    _cleanup_free_ char *text = NEW(char, n);
+    int32_t id = -1;
+    uint32_t by_bytes, by_id;
+    int r;
+
+    if (!text)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < n; i++)
+        text[i] = (char)words[i];
+    if (f->c->tok && !f->is_inline)
+        id = inf_tokenizer_find(f->c->tok, text, n);
+    if (id >= 0 && (inf_tokenizer_token_flags(f->c->tok, id) &
+                    (INF_TOKEN_SPECIAL | INF_TOKEN_EOG | INF_TOKEN_UNKNOWN)))
+        return fragment_token_id(f, (uint32_t)id, next, ret_start);
+    r = fragment_bytes(f, words, n, next, &by_bytes);
+    if (r < 0)
+        return r;
+    if (id < 0) {
+        *ret_start = by_bytes;
+        return 0;
+    }
+    r = fragment_token_id(f, (uint32_t)id, next, &by_id);
+    return r < 0 ? r : fragment_fork(f, by_bytes, by_id, ret_start);
+}
+
+static int fragment_seq(struct fragments *f, grammar_node node, uint32_t next, uint32_t *ret_start)
+{
+    int r = 0;
+
+    for (uint32_t i = f->c->b->nodes[node].n; r == 0 && i-- > 0;)
+        r = fragment_make(f, node_words(f->c->b, node)[i], next, &next);
+    *ret_start = next;
+    return r;
+}
+
+static int fragment_alt(struct fragments *f, grammar_node node, uint32_t next, uint32_t *ret_start)
+{
+    const uint32_t n = f->c->b->nodes[node].n;
+    _cleanup_free_ struct edge *edges = NEW(struct edge, n);
+    int r = 0;
+
+    if (!edges)
+        return -ENOMEM;
+    for (uint32_t i = 0; r == 0 && i < n; i++) {
+        edges[i].kind = EDGE_EMPTY;
+        r = fragment_make(f, node_words(f->c->b, node)[i], next, &edges[i].to);
+    }
+    if (r == 0)
+        r = nfa_add_state(&f->nfa, false, ret_start);
+    return r < 0 ? r : nfa_set_edges(&f->nfa, *ret_start, edges, n);
+}
+
+/* Reads the operand of a repetition once. */
+static int fragment_operand(struct fragments *f, grammar_node operand, bool as_rule, uint32_t next,
+                            uint32_t *ret_start)
+{
+    struct edge edge = {.kind = EDGE_CALL, .to = next};
+    int r;
+
+    if (!as_rule)
+        return fragment_make(f, operand, next, ret_start);
+    r = fragment_rule(f, operand, &edge.arg);
+    return r < 0 ? r : fragment_edge(f, edge, ret_start);
+}
+
+/* Reads the operand any number of times. */
+static int fragment_star(struct fragments *f, grammar_node operand, bool as_rule, uint32_t next,
+                         uint32_t *ret_start)
+{
+    struct edge edges[] = {{.kind = EDGE_EMPTY}, {.kind = EDGE_EMPTY, .to = next}};
+    int r;
+
+    r = nfa_add_state(&f->nfa, false, ret_start);
+    if (r == 0)
+        r = fragment_operand(f, operand, as_rule, *ret_start, &edges[0].to);
+    return r < 0 ? r : nfa_set_edges(&f->nfa, *ret_start, edges, 2);
+}
+
+static uint32_t square_root(uint32_t n)
+{
+    uint32_t root = 1;
+
+    while ((uint64_t)root * root < n)
+        root = root < 256 ? root + 1 : root + root / 256;
+    return root;
+}
+
+/* Writes a long repetition in blocks of about as many repetitions as there are blocks. */
+static grammar_node repeat_blocks(struct grammar_builder *b, grammar_node x, uint32_t min,
+                                  uint32_t max)
+{
+    const uint32_t least = min > REPEAT_PLAIN ? square_root(min) : 0;
+    const uint32_t more = max == GRAMMAR_FOREVER ? 0 : max - min;
+    const uint32_t most = more > REPEAT_PLAIN ? square_root(more) : 0;
+    grammar_node nodes[3], block, choice[2];
+    uint32_t n = 0;
+
+    if (least > 0) {
+        block = grammar_repeat(b, x, least, least);
+        nodes[n++] = grammar_repeat(b, block, min / least, min / least);
+        nodes[n++] = grammar_repeat(b, x, min % least, min % least);
+    } else {
+        nodes[n++] = grammar_repeat(b, x, min, min);
+    }
+    if (max == GRAMMAR_FOREVER) {
+        nodes[n++] = grammar_repeat(b, x, 0, max);
+    } else if (most > 0) {
+        block = grammar_repeat(b, x, most, most);
+        choice[0] = grammar_repeat(b, x, 0, most - 1);
+        choice[1] = grammar_repeat(b, block, 0, more / most - 1);
+        choice[0] = grammar_seq(b, (grammar_node[]){choice[1], choice[0]}, 2);
+        choice[1] = grammar_seq(b,
+                                (grammar_node[]){grammar_repeat(b, block, more / most, more / most),
+                                                 grammar_repeat(b, x, 0, more % most)},
+                                2);
+        nodes[n++] = grammar_alt(b, choice, 2);
+    } else {
+        nodes[n++] = grammar_repeat(b, x, 0, more);
+    }
+    return grammar_seq(b, nodes, n);
+}
+
+static int fragment_repeat(struct fragments *f, grammar_node node, uint32_t next,
+                           uint32_t *ret_start)
+{
+    const struct node repeat = f->c->b->nodes[node];
+    const grammar_node x = node_words(f->c->b, node)[0];
+    const bool forever = repeat.max == GRAMMAR_FOREVER;
+    const uint32_t more = forever ? 0 : repeat.max - repeat.min;
+    const uint32_t size = f->c->b->nodes[x].size;
+    const bool as_rule = !f->is_inline && repeat.max > 1 && size > REPEAT_OPERAND &&
+                         repeat.size > REPEAT_STATES && (!forever || repeat.min > 0);
+    const uint32_t end = next;
+    uint32_t start;
+    int r = 0;
+
+    if (!f->is_inline && (repeat.min > REPEAT_PLAIN || more > REPEAT_PLAIN)) {
+        const grammar_node blocks = repeat_blocks(f->c->b, x, repeat.min, repeat.max);
+
+        return f->c->b->error < 0 ? f->c->b->error : fragment_make(f, blocks, next, ret_start);
+    }
+    if (forever)
+        r = fragment_star(f, x, as_rule, next, &next);
+    for (uint32_t i = 0; r == 0 && i < more; i++) {
+        r = fragment_operand(f, x, as_rule, next, &start);
+        if (r == 0)
+            r = fragment_fork(f, start, end, &next);
+    }
+    for (uint32_t i = 0; r == 0 && i < repeat.min; i++)
+        r = fragment_operand(f, x, as_rule, next, &next);
+    *ret_start = next;
+    return r;
+}
+
+/* Copies the body of a rule, or calls the rule. */
+static int fragment_call(struct fragments *f, uint32_t rule, uint32_t next, uint32_t *ret_start)
+{
+    const struct rule *called = &f->c->b->rules[rule];
+    struct edge edge = {.kind = EDGE_CALL, .to = next};
+    int r;
+
+    if (called->body == BUILDER_NONE)
+        return err_set(f->c->reterr, EINVAL, "rule \"%s\" is not defined",
+                       called->name ? called->name : "");
+    if (!f->is_inline) {
+        r = fragment_rule(f, called->body, &edge.arg);
+        return r < 0 ? r : fragment_edge(f, edge, ret_start);
+    }
+    if (f->active[rule])
+        return err_set(f->c->reterr, EINVAL,
+                       "rule \"%s\" contains itself, so it cannot be used in a regular expression",
+                       called->name ? called->name : "");
+    f->active[rule] = true;
+    r = fragment_make(f, called->body, next, ret_start);
+    f->active[rule] = false;
+    return r;
+}
+
+static int fragment_dfa(struct fragments *f, grammar_node node, uint32_t next, uint32_t *ret_start)
+{
+    const struct dfa *dfa;
+    int r;
+
+    r = compiler_dfa(f->c, node, &dfa);
+    return r < 0 ? r : dfa_to_nfa(dfa, &f->nfa, next, ret_start);
+}
+
+static int fragment_make_new(struct fragments *f, grammar_node node, uint32_t next,
+                             uint32_t *ret_start)
+{
+    const struct node x = f->c->b->nodes[node];
+    const uint32_t *words = f->c->b->words + x.at;
+
+    switch ((enum node_kind)x.kind) {
+    case NODE_EMPTY:
+        *ret_start = next;
+        return 0;
+    case NODE_NOTHING:
+        return nfa_add_state(&f->nfa, false, ret_start);
+    case NODE_BYTES:
+        return fragment_bytes(f, words, x.n, next, ret_start);
+    case NODE_CLASS:
+        if (x.n > 2 * CLASS_PLAIN)
+            return fragment_dfa(f, node, next, ret_start);
+        return class_fragment(&f->nfa, words, x.n, next, ret_start);
+    case NODE_TOKEN:
+        return fragment_token(f, words, x.n, next, ret_start);
+    case NODE_TOKEN_ID:
+        return fragment_token_id(f, x.min, next, ret_start);
+    case NODE_SEQ:
+        return fragment_seq(f, node, next, ret_start);
+    case NODE_ALT:
+        return fragment_alt(f, node, next, ret_start);
+    case NODE_REPEAT:
+        return fragment_repeat(f, node, next, ret_start);
+    case NODE_RULE:
+        return fragment_call(f, x.min, next, ret_start);
+    case NODE_AND:
+    case NODE_NOT:
+    case NODE_JSON_ESCAPED:
+    case NODE_UNTIL:
+        return fragment_dfa(f, node, next, ret_start);
+    }
+    return -EINVAL;
+}
+
+int fragment_make(struct fragments *f, grammar_node node, uint32_t next, uint32_t *ret_start)
+{
+    const uint32_t key[] = {node, next};
+    const uint32_t hash = (uint32_t)hash_seeded(key, sizeof(key));
+    uint32_t at, found;
+    int r;
+
+    if (index_reserve(&f->memo_index, (size_t)f->n_memo + 1) < 0)
+        return -ENOMEM;
+    at = index_start(&f->memo_index, hash);
+    for (; index_match(&f->memo_index, hash, &at, &found); at++)
+        if (f->memo[found].node == node && f->memo[found].next == next) {
+            *ret_start = f->memo[found].start;
+            return 0;
+        }
+    if (f->c->depth >= MAX_CALLS)
+        return -E2BIG;
+    f->c->depth++;
+    r = fragment_make_new(f, node, next, ret_start);
+    f->c->depth--;
+    if (r < 0)
+        return r;
+    if (index_reserve(&f->memo_index, (size_t)f->n_memo + 1) < 0 ||
+        ARRAY_GROW(f->memo, f->cap_memo, (size_t)f->n_memo + 1) < 0)
+        return -ENOMEM;
+    at = index_start(&f->memo_index, hash);
+    while (index_match(&f->memo_index, hash, &at, &found))
+        at++;
+    index_put(&f->memo_index, at, hash, f->n_memo);
+    f->memo[f->n_memo++] = (struct fragment_memo){node, next, *ret_start};
+    return 0;
+}
+
+/* Makes the automaton of a node that is no operation on automata. */
+static int compiler_dfa_plain(struct compiler *c, grammar_node node, struct dfa **ret_dfa)
+{
+    _cleanup_(fragments_done) struct fragments f = {.c = c, .is_inline = true};
+    const struct node x = c->b->nodes[node];
+    uint32_t end, start;
+    int r;
+
+    f.active = NEW(bool, c->b->n_rules);
+    if (!f.active)
+        return -ENOMEM;
+    r = nfa_add_state(&f.nfa, true, &end);
+    if (r < 0)
+        return r;
+    if (x.kind == NODE_CLASS)
+        r = class_fragment(&f.nfa, c->b->words + x.at, x.n, end, &start);
+    else
+        r = fragment_make(&f, node, end, &start);
+    return r < 0 ? r : dfa_from_nfa(&f.nfa, start, ret_dfa);
+}
+
+static int compiler_dfa_new(struct compiler *c, grammar_node node, struct dfa **ret_dfa)
+{
+    const struct node x = c->b->nodes[node];
+    const uint32_t *words = c->b->words + x.at;
+    const struct dfa *operands[2];
+    int r = 0;
+
+    if (x.kind == NODE_UNTIL)
+        return dfa_until(words, x.n, ret_dfa);
+    if (x.kind != NODE_AND && x.kind != NODE_NOT && x.kind != NODE_JSON_ESCAPED)
+        return compiler_dfa_plain(c, node, ret_dfa);
+    for (uint32_t i = 0; r == 0 && i < x.n; i++)
+        r = compiler_dfa(c, words[i], &operands[i]);
+    if (r < 0)
+        return r;
+    if (x.kind == NODE_AND)
+        return dfa_and(operands[0], operands[1], ret_dfa);
+    return x.kind == NODE_NOT ? dfa_not(operands[0], ret_dfa)
+                              : dfa_json_escaped(operands[0], ret_dfa);
+}
+
+/* Gives the automaton of a regular node. It belongs to the compiler. */
+int compiler_dfa(struct compiler *c, grammar_node node, const struct dfa **ret_dfa)
+{
+    struct dfa *dfa;
+    int r;
+
+    r = ARRAY_GROW_ZEROED(c->dfas, c->cap_dfas, (size_t)node + 1);
+    if (r < 0)
+        return r;
+    if (!c->dfas[node]) {
+        if (c->depth >= MAX_CALLS)
+            return -E2BIG;
+        c->depth++;
+        r = compiler_dfa_new(c, node, &dfa);
+        c->depth--;
+        if (r < 0)
+            return r;
+        c->dfas[node] = dfa;
+    }
+    *ret_dfa = c->dfas[node];
+    return 0;
+}

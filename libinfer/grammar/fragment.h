@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Makes states and edges from nodes.
+ *
+ * A fragment is the part of an nfa that reads the texts of a node and then is in a given state.
+ * Fragments are made from their ends to their starts, and a node that is used twice before the same
+ * state has one fragment.
+ */
+
+#include <infer/tokenizer.h>
+
+#include "core/index.h"
+#include "grammar/dfa.h"
+#include "grammar/node.h"
+
+/* What all parts of one compilation share. */
+struct compiler {
+    struct grammar_builder *b;
+    const struct inf_tokenizer *tok; /* NULL: there are no tokens */
+    struct inf_err *reterr;
+    struct dfa **dfas; /* [cap_dfas] by node, NULL: not made yet */
+    uint32_t cap_dfas;
+    unsigned depth; /* of calls */
+};
+
+void compiler_done(struct compiler *c);
+/* Gives the automaton of a regular node, which belongs to @c. Errors as grammar_program_new(). */
+int compiler_dfa(struct compiler *c, grammar_node node, const struct dfa **ret_dfa);
+
+struct fragment_memo {
+    grammar_node node;
+    uint32_t next, start;
+};
+
+/* The rules of an nfa, which are made from nodes. Rule 0 is the whole grammar. */
+struct fragments {
+    struct compiler *c;
+    struct nfa nfa;
+    bool is_inline; /* rules are copied instead of called */
+    bool *active;   /* by rule of the builder: is being copied */
+    struct index memo_index;
+    struct fragment_memo *memo;
+    uint32_t n_memo, cap_memo;
+    grammar_node *rules; /* the bodies of the rules that are called */
+    uint32_t n_rules, cap_rules;
+    uint32_t *rule_of; /* [cap_rule_of] by node: number of its rule + 1; 0: none */
+    uint32_t cap_rule_of;
+};
+
+void fragments_done(struct fragments *f);
+/* Errors as grammar_program_new(). */
+int fragment_make(struct fragments *f, grammar_node node, uint32_t next, uint32_t *ret_start);
+/* Gives the number of the rule with this body. */
+int fragment_rule(struct fragments *f, grammar_node body, uint32_t *ret_rule);
+/* The fragment of a class; @words are the ends of its @n / 2 ranges. */
+int class_fragment(struct nfa *nfa, const uint32_t *words, uint32_t n, uint32_t next,
+                   uint32_t *ret_start);

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* A compiled grammar with its automaton, and the masks of configurations. */
+
+#include <pthread.h>
+
+#include "grammar/automaton.h"
+#include "grammar/matcher.h"
+#include "grammar/vocab.h"
+
+/* A step of a text of a family: the symbol, and the phase behind it. */
+struct family_move {
+    uint16_t symbol;
+    uint8_t phase;
+};
+
+struct family_moves {
+    struct family_move *moves; /* by phase: moves[first[phase]] … moves[first[phase + 1] - 1] */
+    uint32_t first[FAMILY_PHASES + 1];
+};
+
+/* A stored mask: all words, or the list of its tokens if that is shorter. */
+struct stored_mask {
+    uint32_t *words; /* [n] */
+    uint32_t n;
+    bool is_list;
+};
+
+struct grammar_matcher {
+    struct inf_grammar *grammar;
+    uint32_t config;
+    bool has_ended; /* a token that ends the generation was accepted */
+    struct grammar_matcher *prev, *next;
+};
+
+struct inf_grammar {
+    atomic_uint refs;
+    struct inf_grammar_vocab *vocab;
+    struct program *program;
+    struct family_moves moves[N_FAMILIES];
+
+    pthread_mutex_t lock; /* for all below, and for the configurations of matchers */
+    struct automaton automaton;
+    uint32_t *path; /* [vocab->max_len + 1] configurations of a walk */
+    struct stored_mask *masks;
+    uint32_t n_masks, cap_masks;
+    size_t masks_size; /* bytes */
+    size_t size_limit; /* bytes that the automaton may have at the end of the call */
+    struct grammar_matcher *matchers;
+    uint32_t n_matchers;
+};
+
+/* Makes a grammar of a program, which it takes if it succeeds. */
+int grammar_new(struct inf_grammar_vocab *vocab, struct program *program,
+                struct inf_grammar **ret_grammar);
+/* Forgets most of the automaton if it has become large. Called before all work on the automaton. */
+int grammar_make_room(struct inf_grammar *g);
+/* Gives the configuration behind a symbol. */
+int grammar_step(struct inf_grammar *g, uint32_t config, uint32_t symbol, uint32_t *ret_config);
+/* Computes the mask of a configuration, or copies it. */
+int grammar_mask(struct inf_grammar *g, uint32_t config, uint32_t *ret_mask);
+void grammar_drop_masks(struct inf_grammar *g);
+
+int family_moves_init(struct family_moves *m, const struct program *p, unsigned family);
+/* Finds a slice whose tokens may all follow the configuration; NULL: none. */
+int grammar_find_slice(struct inf_grammar *g, uint32_t config, const struct slice **ret_slice);

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Splits a text in Lark's notation into words. */
+
+#include "core/macros.h"
+#include "grammar/builder.h"
+
+enum lark_kind {
+    LARK_END,  /* of the text */
+    LARK_LINE, /* end of a statement: the end of a line that the next one does not continue */
+    LARK_NAME, /* letters, digits and "_"; begins with no digit */
+    LARK_NUMBER,
+    LARK_STRING,    /* with its quotes */
+    LARK_REGEX,     /* with its slashes */
+    LARK_TOKEN,     /* with its angle brackets */
+    LARK_DIRECTIVE, /* with its percent sign */
+    LARK_BLOCK,     /* a text in braces behind a directive, with its braces */
+    LARK_SIGN,      /* one other character, or ".." or "->" */
+};
+
+struct lark_word {
+    enum lark_kind kind;
+    unsigned line;
+    const char *text;
+    size_t len;
+    const char *flags; /* the letters behind a string or a regular expression */
+    size_t n_flags;
+};
+
+struct lark_lexer {
+    const char *text;
+    size_t len, at;
+    unsigned line, brackets, depth; /* depth: blocks around the text */
+    bool wants_block;               /* the last word is a directive that is followed by a block */
+    struct inf_err *reterr;
+};
+
+/* Reads the next word. -EINVAL. */
+int lark_lex(struct lark_lexer *l, struct lark_word *ret_word);

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What the files of the reader of Lark's notation share. */
+
+#include "grammar/lark-lex.h"
+#include "grammar/names.h"
+
+#define LARK_MAX_TEXT   (1u << 20) /* bytes */
+#define LARK_MAX_DEPTH  200
+#define LARK_MAX_REPEAT 1000000000
+
+struct lark {
+    struct grammar_builder *b;
+    struct lark_lexer lexer;
+    struct lark_word word; /* the next word */
+    struct names names;
+    struct nodes *ignored; /* terminals that may be between others */
+    grammar_node ignore;   /* rule: any number of them; BUILDER_NONE: nothing is ignored */
+    bool in_terminal;      /* nothing is ignored inside of terminals */
+    unsigned depth;
+    struct inf_err *reterr;
+};
+
+int lark_fail(const struct lark *l, const char *what);
+int lark_next(struct lark *l);
+bool lark_is(const struct lark *l, enum lark_kind kind, const char *text);
+/* Goes on to the next word if the current one is the sign @text. 1, 0, or a negative errno value.
+ */
+int lark_skip(struct lark *l, const char *text);
+int lark_expect(struct lark *l, const char *text);
+/* Reads alternatives up to a word that cannot belong to them. */
+int lark_choice(struct lark *l, grammar_node *ret_node);
+/* Decodes a string with its quotes. The caller frees *ret_text. */
+int lark_string(const struct lark *l, const struct lark_word *word, char **ret_text,
+                size_t *ret_len);
+/* Reads a grammar that is nested @depth deep in others. */
+int lark_read(struct grammar_builder *b, const char *text, size_t len, unsigned depth,
+              grammar_node *ret_node, struct inf_err *reterr);

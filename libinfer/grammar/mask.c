@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Computes which tokens may follow a configuration, and keeps the results. */
+#include <errno.h>
+#include <string.h>
+
+#include "core/array.h"
+#include "grammar/grammar.h"
+
+#define MAX_MASKS_SIZE (16u << 20) /* bytes of one grammar */
+
+static void mask_set(uint32_t *mask, int32_t token)
+{
+    mask[token / 32] |= 1u << (token % 32);
+}
+
+static void mask_set_node(const struct inf_grammar_vocab *v, int32_t token, uint32_t *mask)
+{
+    const uint32_t *list;
+
+    if (token >= 0) {
+        mask_set(mask, token);
+        return;
+    }
+    list = v->lists + v->list_at[-2 - token];
+    for (uint32_t i = 1; i <= list[0]; i++)
+        mask_set(mask, (int32_t)list[i]);
+}
+
+/* Walks over a trie and the automaton side by side. */
+static int grammar_walk(struct inf_grammar *g, uint32_t config, const struct token_trie *trie,
+                        uint32_t *mask)
+{
+    const uint8_t *class_of = g->program->class_of;
+    const struct trie_node *nodes = trie->nodes;
+    uint32_t *path = g->path;
+
+    path[0] = config;
+    for (uint32_t i = 0; i < trie->n;) {
+        const struct trie_node node = nodes[i];
+        const uint32_t symbol = class_of[node.byte];
+        uint32_t to = g->automaton.rows[path[node.depth]][symbol];
+
+        if (UNLIKELY(to == AUTOMATON_UNKNOWN)) {
+            const int r = grammar_step(g, path[node.depth], symbol, &to);
+
+            if (r < 0)
+                return r;
+        }
+        if (to == AUTOMATON_DEAD) {
+            i += node.size;
+            continue;
+        }
+        path[node.depth + 1] = to;
+        if (node.token != -1)
+            mask_set_node(g->vocab, node.token, mask);
+        i++;
+    }
+    return 0;
+}
+
+static int grammar_mask_tokens(struct inf_grammar *g, uint32_t config, uint32_t *mask)
+{
+    const uint32_t n_tokens = g->program->n_symbols - g->program->n_classes;
+    int r = 0;
+
+    for (uint32_t i = 0; r == 0 && i < n_tokens; i++) {
+        uint32_t to;
+
+        r = grammar_step(g, config, g->program->n_classes + i, &to);
+        if (r == 0 && to != AUTOMATON_DEAD)
+            mask_set(mask, g->program->tokens[i]);
+    }
+    if (r == 0 && g->automaton.configs[config].is_complete)
+        for (uint32_t i = 0; i < g->vocab->n_ends; i++)
+            mask_set(mask, g->vocab->ends[i]);
+    return r;
+}
+
+void grammar_drop_masks(struct inf_grammar *g)
+{
+    for (uint32_t i = 0; i < g->n_masks; i++)
+        free(g->masks[i].words);
+    for (uint32_t i = 0; i < g->automaton.n_configs; i++)
+        g->automaton.configs[i].mask = 0;
+    g->n_masks = 0;
+    g->masks_size = 0;
+}
+
+static uint32_t mask_count(const uint32_t *mask, uint32_t n_words)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < n_words; i++)
+        n += (uint32_t)__builtin_popcount(mask[i]);
+    return n;
+}
+
+/* Keeps a mask. A mask that cannot be kept will be computed again. */
+static void grammar_store_mask(struct inf_grammar *g, uint32_t config, const uint32_t *mask)
+{
+    const uint32_t n_words = g->vocab->n_words, n_tokens = mask_count(mask, n_words);
+    struct stored_mask stored = {.n = MIN(n_tokens, n_words), .is_list = n_tokens < n_words};
+    uint32_t n = 0;
+
+    if (g->masks_size + stored.n * sizeof(uint32_t) > MAX_MASKS_SIZE)
+        grammar_drop_masks(g);
+    stored.words = NEW(uint32_t, stored.n);
+    if (!stored.words || ARRAY_GROW(g->masks, g->cap_masks, (size_t)g->n_masks + 1) < 0) {
+        free(stored.words);
+        return;
+    }
+    if (!stored.is_list)
+        memcpy(stored.words, mask, n_words * sizeof(*mask));
+    for (uint32_t i = 0; stored.is_list && i < n_words; i++)
+        for (uint32_t bits = mask[i]; bits != 0; bits &= bits - 1)
+            stored.words[n++] = 32 * i + (uint32_t)__builtin_ctz(bits);
+    g->masks[g->n_masks++] = stored;
+    g->masks_size += stored.n * sizeof(uint32_t) + sizeof(stored);
+    g->automaton.configs[config].mask = g->n_masks;
+}
+
+static void stored_mask_copy(const struct stored_mask *stored, uint32_t n_words, uint32_t *ret_mask)
+{
+    if (!stored->is_list) {
+        memcpy(ret_mask, stored->words, n_words * sizeof(*ret_mask));
+        return;
+    }
+    memset(ret_mask, 0, n_words * sizeof(*ret_mask));
+    for (uint32_t i = 0; i < stored->n; i++)
+        mask_set(ret_mask, (int32_t)stored->words[i]);
+}
+
+int grammar_mask(struct inf_grammar *g, uint32_t config, uint32_t *ret_mask)
+{
+    const uint32_t stored = g->automaton.configs[config].mask, n_words = g->vocab->n_words;
+    const struct token_trie *trie = &g->vocab->all;
+    const struct slice *slice;
+    int r;
+
+    if (stored != 0) {
+        stored_mask_copy(&g->masks[stored - 1], n_words, ret_mask);
+        return 0;
+    }
+    r = grammar_find_slice(g, config, &slice);
+    if (r < 0)
+        return r;
+    memset(ret_mask, 0, n_words * sizeof(*ret_mask));
+    if (slice) {
+        memcpy(ret_mask, slice->mask, n_words * sizeof(*ret_mask));
+        trie = &slice->rest;
+    }
+    r = grammar_walk(g, config, trie, ret_mask);
+    if (r == 0)
+        r = grammar_mask_tokens(g, config, ret_mask);
+    if (r == 0)
+        grammar_store_mask(g, config, ret_mask);
+    return r;
+}

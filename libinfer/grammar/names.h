@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The names of the rules of a text, for the readers of notations with rules. */
+
+#include "core/arena.h"
+#include "core/map.h"
+#include "grammar/builder.h"
+
+struct name {
+    const char *text;
+    grammar_node rule;
+    unsigned line; /* where the name was first used or defined */
+    bool is_defined;
+};
+
+/* Zeroed memory is empty. */
+struct names {
+    struct arena arena;
+    struct map map; /* to index in list */
+    struct name *list;
+    size_t n, cap;
+};
+
+void names_done(struct names *names);
+/* Finds a name, or creates a rule for it. -ENOMEM, or the builder's error. */
+int names_get(struct names *names, struct grammar_builder *b, const char *text, size_t len,
+              unsigned line, struct name **ret_name);
+/* Finds a name; NULL: there is none. */
+struct name *names_find(const struct names *names, const char *text);
+/* Checks that all names are defined. */
+int names_check(const struct names *names, struct inf_err *reterr);

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * States and edges that are made from nodes
+ *
+ * A rule is a set of states with one start and one final state. An edge consumes a byte of a range,
+ * consumes one token, consumes nothing, or consumes a text of another rule.
+ */
+
+#include "core/macros.h"
+
+#define NFA_MAX_STATES (1u << 20)
+#define NFA_MAX_EDGES  (1u << 22)
+
+enum edge_kind {
+    EDGE_BYTES,
+    EDGE_EMPTY,
+    EDGE_CALL,  /* arg: the number of the rule */
+    EDGE_TOKEN, /* arg: the id of the token */
+};
+
+struct edge {
+    uint32_t to, arg;
+    uint8_t kind, first, last;
+};
+
+struct state {
+    uint32_t first, n; /* edges */
+    bool is_final;
+};
+
+/* Zeroed memory is empty. */
+struct nfa {
+    struct state *states;
+    struct edge *edges;
+    uint32_t n_states, cap_states, n_edges, cap_edges;
+};
+
+/* -ENOMEM, -E2BIG. */
+int nfa_add_state(struct nfa *nfa, bool is_final, uint32_t *ret_state);
+/* Adds the only edges that @state gets. */
+int nfa_set_edges(struct nfa *nfa, uint32_t state, const struct edge *edges, uint32_t n);
+void nfa_done(struct nfa *nfa);
+
+static inline const struct edge *nfa_edges(const struct nfa *nfa, uint32_t state)
+{
+    return nfa->edges + nfa->states[state].first;
+}
+
+/* Sets class_of[byte] so that all bytes of a class are in the same ranges of edges. Returns the
+ * number of classes. Classes are ranges, and ascend. */
+uint32_t nfa_classes(const struct nfa *nfa, uint8_t ret_class_of[256]);

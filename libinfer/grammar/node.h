@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Stores the nodes of a builder. Equal nodes are stored once, so that equal parts of a grammar
+ * share their states.
+ */
+
+#include "core/index.h"
+#include "grammar/builder.h"
+
+#define BUILDER_MAX_NODES (1u << 20)
+#define BUILDER_MAX_WORDS (1u << 23)
+#define BUILDER_MAX_DEPTH 1000 /* how deep nodes may be nested between two rules */
+
+enum node_kind {
+    NODE_EMPTY,
+    NODE_NOTHING,
+    NODE_BYTES,
+    NODE_CLASS,
+    NODE_TOKEN,
+    NODE_TOKEN_ID,
+    NODE_SEQ,
+    NODE_ALT,
+    NODE_REPEAT,
+    NODE_RULE,
+    NODE_AND,
+    NODE_NOT,
+    NODE_JSON_ESCAPED,
+    NODE_UNTIL,
+};
+
+/*
+ * The words of a node, [n] from builder->words[at] on: the operands of SEQ, ALT, REPEAT, AND, NOT
+ * and JSON_ESCAPED; the ends of the ranges of a CLASS in ascending order; the bytes of BYTES, TOKEN
+ * and UNTIL, one per word.
+ */
+struct node {
+    uint8_t kind;
+    uint16_t depth;
+    uint32_t at, n;
+    uint32_t min, max; /* of a REPEAT; min is the number of a RULE, and the id of a
+                           TOKEN_ID */
+    uint32_t size;     /* estimate of the number of states, UINT32_MAX at most */
+};
+
+struct rule {
+    char *name; /* NULL: none */
+    grammar_node body;
+};
+
+struct grammar_builder {
+    int error;
+    struct node *nodes;
+    uint32_t *words;
+    struct rule *rules;
+    uint32_t n_nodes, cap_nodes, n_words, cap_words, n_rules, cap_rules;
+    struct index index;
+};
+
+static inline const uint32_t *node_words(const struct grammar_builder *b, grammar_node node)
+{
+    return b->words + b->nodes[node].at;
+}

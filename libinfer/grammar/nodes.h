@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* A list of nodes that grows, for readers. Zeroed memory is empty. */
+
+#include "core/array.h"
+#include "grammar/builder.h"
+
+struct nodes {
+    grammar_node *list;
+    size_t n, cap;
+};
+
+static inline int nodes_add(struct nodes *nodes, grammar_node node)
+{
+    const int r = ARRAY_GROW(nodes->list, nodes->cap, nodes->n + 1);
+
+    if (r == 0)
+        nodes->list[nodes->n++] = node;
+    return r;
+}
+
+static inline void nodes_done(struct nodes *nodes)
+{
+    free(nodes->list);
+}
+
+#define _cleanup_nodes_ _cleanup_(nodes_done)

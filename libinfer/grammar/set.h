@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Sets of code points, for classes of regular expressions. */
+
+#include "grammar/builder.h"
+
+/* Zeroed memory is the empty set. */
+struct set {
+    struct grammar_range *ranges; /* in any order; may overlap */
+    size_t n, cap;
+};
+
+#define SET_LAST 0x10ffffu
+
+void set_done(struct set *s);
+/* -ENOMEM; -E2BIG: the set has too many ranges. */
+int set_add(struct set *s, uint32_t first, uint32_t last);
+int set_add_set(struct set *s, const struct set *other);
+/* Replaces the set by its complement. */
+int set_invert(struct set *s);
+/* Adds to each letter its upper and its lower case (simple mappings). */
+int set_fold(struct set *s);
+/* Adds all code points with a property of ECMA-262: a general category ("Lu", "L", "Letter", also
+ * behind "General_Category=" or "gc="), "Any", "ASCII" or "Assigned". -EINVAL: any other. */
+int set_add_property(struct set *s, const char *name, size_t len);
+/* Adds what \d, \s or \w mean in ECMA-262; with @unicode what they mean in Rust. */
+int set_add_escape(struct set *s, char escape, bool unicode);
+grammar_node set_node(const struct set *s, struct grammar_builder *b);

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds out which slices a configuration permits as a whole.
+ *
+ * A slice is permitted if from the configuration all texts of its family up to its length may
+ * follow. The answers are kept with the configurations on the way, so each is computed once.
+ */
+#include <errno.h>
+
+#include "core/array.h"
+#include "grammar/grammar.h"
+
+/* Pairs of a configuration and a phase that are tried for texts of any length. */
+#define MAX_PAIRS 48
+/* Steps that one answer may take. */
+#define MAX_STEPS 20000
+
+int family_moves_init(struct family_moves *m, const struct program *p, unsigned family)
+{
+    uint32_t n = 0, cap = 0;
+
+    for (uint8_t phase = 0; phase < FAMILY_PHASES; phase++) {
+        m->first[phase] = n;
+        for (unsigned byte = 0; byte < 256; byte++) {
+            const uint8_t to = family_step(family, phase, (uint8_t)byte);
+            const struct family_move move = {p->class_of[byte], to};
+
+            if (to == UTF8_INVALID ||
+                (n > m->first[phase] && m->moves[n - 1].symbol == move.symbol &&
+                 m->moves[n - 1].phase == move.phase))
+                continue;
+            if (ARRAY_GROW(m->moves, cap, (size_t)n + 1) < 0)
+                return -ENOMEM;
+            m->moves[n++] = move;
+        }
+    }
+    m->first[FAMILY_PHASES] = n;
+    return 0;
+}
+
+/* One question: whether all texts of a family up to a length may follow. */
+struct question {
+    struct inf_grammar *g;
+    unsigned family, steps;
+};
+
+/* Returns what is known of a configuration in @phase; NULL if that cannot be noted. */
+static struct cover *question_cover(const struct question *q, uint32_t config, uint8_t phase)
+{
+    struct cover *cover = &q->g->automaton.configs[config].cover[q->family];
+
+    if (cover->good == 0 && cover->bad == 0)
+        cover->phase = phase;
+    return cover->phase == phase ? cover : NULL;
+}
+
+/* Returns 1 if all texts of @len bytes may follow, 0 if not or if the answer takes too long, or a
+ * negative errno value. */
+static int question_ask(struct question *q, uint32_t config, uint8_t phase, uint8_t len)
+{
+    const struct family_moves *m = &q->g->moves[q->family];
+    struct cover *cover = question_cover(q, config, phase);
+    int r = 1;
+
+    if (len == 0 || (cover && cover->good >= len))
+        return 1;
+    if (cover && cover->bad != 0 && cover->bad <= len)
+        return 0;
+    for (uint32_t i = m->first[phase]; r == 1 && i < m->first[phase + 1]; i++) {
+        uint32_t to;
+
+        if (q->steps++ > MAX_STEPS)
+            return 0;
+        r = grammar_step(q->g, config, m->moves[i].symbol, &to);
+        if (r < 0)
+            return r;
+        r = to == AUTOMATON_DEAD ? 0 : question_ask(q, to, m->moves[i].phase, (uint8_t)(len - 1));
+    }
+    cover = question_cover(q, config, phase);
+    if (cover && r == 1)
+        cover->good = len;
+    else if (cover && r == 0 && q->steps <= MAX_STEPS)
+        cover->bad = len;
+    return r;
+}
+
+struct pair {
+    uint32_t config;
+    uint8_t phase;
+};
+
+/* Adds a pair to a short list. Returns false if the list is full. */
+static bool pairs_add(struct pair *pairs, unsigned *n, struct pair pair)
+{
+    for (unsigned i = 0; i < *n; i++)
+        if (pairs[i].config == pair.config && pairs[i].phase == pair.phase)
+            return true;
+    if (*n >= MAX_PAIRS)
+        return false;
+    pairs[(*n)++] = pair;
+    return true;
+}
+
+/* Answers for texts of any length: no step from any pair on the way may fail. */
+static int question_ask_any(struct question *q, uint32_t config)
+{
+    const struct family_moves *m = &q->g->moves[q->family];
+    struct pair pairs[MAX_PAIRS] = {{config, UTF8_START}};
+    unsigned n = 1;
+
+    for (unsigned i = 0; i < n; i++)
+        for (uint32_t k = m->first[pairs[i].phase]; k < m->first[pairs[i].phase + 1]; k++) {
+            struct pair to = {.phase = m->moves[k].phase};
+            int r;
+
+            r = grammar_step(q->g, pairs[i].config, m->moves[k].symbol, &to.config);
+            if (r < 0)
+                return r;
+            if (to.config == AUTOMATON_DEAD || !pairs_add(pairs, &n, to))
+                return 0;
+        }
+    for (unsigned i = 0; i < n; i++) {
+        struct cover *cover = question_cover(q, pairs[i].config, pairs[i].phase);
+
+        if (cover)
+            cover->good = COVER_ANY;
+    }
+    return 1;
+}
+
+/* Finds the longest slice of one family. */
+static int grammar_find_level(struct inf_grammar *g, unsigned family, uint32_t config,
+                              const struct slice **ret_slice)
+{
+    struct question q = {.g = g, .family = family};
+    const struct slice *slices = g->vocab->slices[family];
+    const struct cover *cover;
+    int r;
+
+    *ret_slice = NULL;
+    r = question_ask(&q, config, UTF8_START, 1);
+    if (r <= 0)
+        return r;
+    cover = question_cover(&q, config, UTF8_START);
+    r = cover && cover->good == COVER_ANY ? 1 : question_ask_any(&q, config);
+    for (unsigned level = N_LEVELS; r >= 0 && level-- > 0;) {
+        if (slices[level].max_len != UINT32_MAX)
+            r = question_ask(&q, config, UTF8_START, (uint8_t)slices[level].max_len);
+        if (r == 1) {
+            *ret_slice = &slices[level];
+            return 0;
+        }
+    }
+    return r;
+}
+
+int grammar_find_slice(struct inf_grammar *g, uint32_t config, const struct slice **ret_slice)
+{
+    const struct slice *slice;
+    int r = 0;
+
+    *ret_slice = NULL;
+    for (unsigned family = 0; r == 0 && family < N_FAMILIES; family++) {
+        r = grammar_find_level(g, family, config, &slice);
+        if (r == 0 && slice && (!*ret_slice || slice->rest.n < (*ret_slice)->rest.n))
+            *ret_slice = slice;
+    }
+    return r;
+}

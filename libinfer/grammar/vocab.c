@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "core/array.h"
+#include "grammar/vocab.h"
+
+#define MAX_TOKEN UINT16_MAX /* bytes */
+
+static const uint32_t LEVELS[N_LEVELS] = {5, 10, 20, UINT32_MAX};
+
+enum {
+    PHASE_E2 = UTF8_STATES, /* behind the first byte of U+2028 */
+    PHASE_E2_80,
+};
+
+/*
+ * The first family has the characters that stand for themselves inside of a JSON string. The second
+ * family has text without the characters that usually begin the end of a free text. Both leave out
+ * U+2028 and U+2029, which "." of ECMA-262 does not match.
+ */
+static bool family_has(unsigned family, uint8_t byte)
+{
+    if (byte < 0x20 || byte >= 0x80)
+        return byte >= 0x80 || (family == 1 && byte == '\t');
+    return family == 0 ? byte != '"' && byte != '\\'
+                       : byte != '<' && byte != '[' && byte != '`' && byte != '*';
+}
+
+uint8_t family_step(unsigned family, uint8_t phase, uint8_t byte)
+{
+    if (!family_has(family, byte))
+        return UTF8_INVALID;
+    if (phase == UTF8_START && byte == 0xe2)
+        return PHASE_E2;
+    if (phase == PHASE_E2)
+        return byte == 0x80 ? PHASE_E2_80 : utf8_step(2, byte);
+    if (phase == PHASE_E2_80)
+        return byte == 0xa8 || byte == 0xa9 ? UTF8_INVALID : utf8_step(1, byte);
+    return utf8_step(phase, byte);
+}
+
+/* A token as it is sorted. */
+struct token {
+    uint64_t head; /* the first bytes, so that most comparisons need no more */
+    const unsigned char *bytes;
+    uint32_t len;
+    int32_t id;
+};
+
+struct tokens {
+    unsigned char *bytes; /* of all tokens */
+    struct token *tokens;
+    uint32_t n;
+};
+
+static int token_compare(const void *x, const void *y)
+{
+    const struct token *a = x, *b = y;
+    int r;
+
+    if (a->head != b->head)
+        return a->head < b->head ? -1 : 1;
+    r = memcmp(a->bytes, b->bytes, MIN(a->len, b->len));
+    if (r != 0)
+        return r;
+    if (a->len != b->len)
+        return a->len < b->len ? -1 : 1;
+    return a->id < b->id ? -1 : a->id > b->id;
+}
+
+static void token_set_head(struct token *token)
+{
+    for (unsigned i = 0; i < 8; i++)
+        token->head = token->head << 8 | (i < token->len ? token->bytes[i] : 0);
+}
+
+static void tokens_done(struct tokens *t)
+{
+    free(t->bytes);
+    free(t->tokens);
+}
+
+bool vocab_has_bytes(const struct inf_grammar_vocab *vocab, int32_t token)
+{
+    const unsigned hidden = INF_TOKEN_SPECIAL | INF_TOKEN_UNKNOWN | INF_TOKEN_EOG;
+
+    return !(inf_tokenizer_token_flags(vocab->tok, token) & hidden);
+}
+
+/* Lists the tokens that stand for bytes, in the order of their bytes. */
+static int tokens_list(const struct inf_grammar_vocab *v, struct tokens *t)
+{
+    unsigned char buf[MAX_TOKEN];
+    size_t size = 0, cap = 0;
+
+    t->tokens = NEW(struct token, v->n_vocab);
+    if (!t->tokens)
+        return -ENOMEM;
+    for (uint32_t id = 0; id < v->n_vocab; id++) {
+        size_t len;
+
+        if (!vocab_has_bytes(v, (int32_t)id))
+            continue;
+        len = inf_tokenizer_token_bytes(v->tok, (int32_t)id, buf, sizeof(buf));
+        if (len == 0 || len > sizeof(buf))
+            continue;
+        if (ARRAY_GROW(t->bytes, cap, size + len) < 0)
+            return -ENOMEM;
+        memcpy(t->bytes + size, buf, len);
+        size += len;
+        t->tokens[t->n++] = (struct token){.len = (uint32_t)len, .id = (int32_t)id};
+    }
+    size = 0;
+    for (uint32_t i = 0; i < t->n; i++) {
+        t->tokens[i].bytes = t->bytes + size;
+        size += t->tokens[i].len;
+        token_set_head(&t->tokens[i]);
+    }
+    qsort(t->tokens, t->n, sizeof(*t->tokens), token_compare);
+    return 0;
+}
+
+static bool token_equal(const struct token *x, const struct token *y)
+{
+    return x->len == y->len && memcmp(x->bytes, y->bytes, x->len) == 0;
+}
+
+/* Moves tokens with the bytes of an earlier token to lists. The first one stays, with the number of
+ * its list. */
+static int tokens_join(struct tokens *t, struct inf_grammar_vocab *v)
+{
+    uint32_t n_out = 0, n_words = 0, cap_lists = 0, cap_at = 0;
+
+    for (uint32_t i = 0, n; i < t->n; i += n) {
+        for (n = 1; i + n < t->n && token_equal(&t->tokens[i], &t->tokens[i + n]); n++)
+            continue;
+        t->tokens[n_out] = t->tokens[i];
+        if (n > 1) {
+            if (ARRAY_GROW(v->lists, cap_lists, (size_t)n_words + n + 1) < 0 ||
+                ARRAY_GROW(v->list_at, cap_at, (size_t)v->n_lists + 1) < 0)
+                return -ENOMEM;
+            v->list_at[v->n_lists] = n_words;
+            v->lists[n_words++] = n;
+            for (uint32_t k = 0; k < n; k++)
+                v->lists[n_words++] = (uint32_t)t->tokens[i + k].id;
+            t->tokens[n_out].id = -2 - (int32_t)v->n_lists++;
+        }
+        n_out++;
+    }
+    t->n = n_out;
+    return 0;
+}
+
+static uint32_t common_length(const struct token *x, const struct token *y)
+{
+    uint32_t n = 0;
+
+    while (n < x->len && n < y->len && x->bytes[n] == y->bytes[n])
+        n++;
+    return n;
+}
+
+/* Makes the trie of the sorted tokens @list. */
+static int trie_make(struct token_trie *trie, const struct token *const *list, uint32_t n,
+                     uint32_t max_len)
+{
+    _cleanup_free_ uint32_t *path = NEW(uint32_t, (size_t)max_len + 1);
+    uint32_t cap = 0, depth = 0;
+
+    if (!path)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t common = i == 0 ? 0 : common_length(list[i - 1], list[i]);
+
+        while (depth > common) {
+            depth--;
+            trie->nodes[path[depth]].size = trie->n - path[depth];
+        }
+        if (ARRAY_GROW(trie->nodes, cap, (size_t)trie->n + list[i]->len) < 0)
+            return -ENOMEM;
+        for (; depth < list[i]->len; depth++) {
+            path[depth] = trie->n;
+            trie->nodes[trie->n++] = (struct trie_node){
+                .token = -1, .depth = (uint16_t)depth, .byte = list[i]->bytes[depth]};
+        }
+        trie->nodes[path[depth - 1]].token = list[i]->id;
+    }
+    while (depth > 0) {
+        depth--;
+        trie->nodes[path[depth]].size = trie->n - path[depth];
+    }
+    return 0;
+}
+
+static bool token_in_family(const struct token *token, unsigned family, uint32_t max_len)
+{
+    uint8_t phase = UTF8_START;
+
+    for (uint32_t i = 0; i < token->len && phase != UTF8_INVALID; i++)
+        phase = family_step(family, phase, token->bytes[i]);
+    return token->len <= max_len && phase != UTF8_INVALID;
+}
+
+/* Calls of a token: sets the bits of all ids that it stands for. */
+static void token_set_bits(const struct inf_grammar_vocab *v, const struct token *token,
+                           uint32_t *mask)
+{
+    const uint32_t *list;
+
+    if (token->id >= 0) {
+        mask[token->id / 32] |= 1u << (token->id % 32);
+        return;
+    }
+    list = v->lists + v->list_at[-2 - token->id];
+    for (uint32_t i = 1; i <= list[0]; i++)
+        mask[list[i] / 32] |= 1u << (list[i] % 32);
+}
+
+static int slice_make(struct slice *slice, const struct inf_grammar_vocab *v,
+                      const struct tokens *t, unsigned family, uint32_t max_len)
+{
+    _cleanup_free_ const struct token **rest = NEW(const struct token *, t->n);
+    uint32_t n_rest = 0;
+
+    slice->max_len = max_len;
+    slice->mask = NEW(uint32_t, v->n_words);
+    if (!rest || !slice->mask)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < t->n; i++)
+        if (token_in_family(&t->tokens[i], family, max_len))
+            token_set_bits(v, &t->tokens[i], slice->mask);
+        else
+            rest[n_rest++] = &t->tokens[i];
+    return trie_make(&slice->rest, rest, n_rest, v->max_len);
+}
+
+static int vocab_make_tries(struct inf_grammar_vocab *v, const struct tokens *t)
+{
+    _cleanup_free_ const struct token **list = NEW(const struct token *, t->n);
+    int r;
+
+    if (!list)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < t->n; i++) {
+        list[i] = &t->tokens[i];
+        v->max_len = MAX(v->max_len, t->tokens[i].len);
+    }
+    r = trie_make(&v->all, list, t->n, v->max_len);
+    for (unsigned family = 0; r == 0 && family < N_FAMILIES; family++)
+        for (unsigned level = 0; r == 0 && level < N_LEVELS; level++)
+            r = slice_make(&v->slices[family][level], v, t, family, LEVELS[level]);
+    return r;
+}
+
+static int vocab_list_ends(struct inf_grammar_vocab *v)
+{
+    uint32_t cap = 0;
+
+    for (uint32_t id = 0; id < v->n_vocab; id++) {
+        if (!(inf_tokenizer_token_flags(v->tok, (int32_t)id) & INF_TOKEN_EOG))
+            continue;
+        if (ARRAY_GROW(v->ends, cap, (size_t)v->n_ends + 1) < 0)
+            return -ENOMEM;
+        v->ends[v->n_ends++] = (int32_t)id;
+    }
+    return 0;
+}
+
+int inf_grammar_vocab_new(const struct inf_tokenizer *tok, struct inf_grammar_vocab **ret_vocab)
+{
+    _cleanup_(tokens_done) struct tokens tokens = {0};
+    struct inf_grammar_vocab *v = NEW(struct inf_grammar_vocab, 1);
+    int r;
+
+    if (!v)
+        return -ENOMEM;
+    atomic_init(&v->refs, 1);
+    v->tok = tok;
+    v->n_vocab = inf_tokenizer_n_vocab(tok);
+    v->n_words = DIV_UP(v->n_vocab, 32);
+    r = tokens_list(v, &tokens);
+    if (r == 0)
+        r = tokens_join(&tokens, v);
+    if (r == 0)
+        r = vocab_make_tries(v, &tokens);
+    if (r == 0)
+        r = vocab_list_ends(v);
+    if (r < 0) {
+        inf_grammar_vocab_unref(v);
+        return r;
+    }
+    *ret_vocab = v;
+    return 0;
+}
+
+struct inf_grammar_vocab *grammar_vocab_ref(struct inf_grammar_vocab *vocab)
+{
+    atomic_fetch_add(&vocab->refs, 1);
+    return vocab;
+}
+
+struct inf_grammar_vocab *inf_grammar_vocab_unref(struct inf_grammar_vocab *v)
+{
+    if (!v || atomic_fetch_sub(&v->refs, 1) > 1)
+        return NULL;
+    free(v->all.nodes);
+    free(v->lists);
+    free(v->list_at);
+    free(v->ends);
+    for (unsigned family = 0; family < N_FAMILIES; family++)
+        for (unsigned level = 0; level < N_LEVELS; level++) {
+            free(v->slices[family][level].mask);
+            free(v->slices[family][level].rest.nodes);
+        }
+    free(v);
+    return NULL;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The tokens of a tokenizer as a trie of bytes
+ *
+ * A slice is a set of tokens that many grammars permit all together: for example all tokens of
+ * characters that stand for themselves inside of a JSON string. Where a grammar permits a slice,
+ * only the other tokens are looked up one by one, in the trie of the slice.
+ */
+
+#include <infer/grammar.h>
+
+#include <stdatomic.h>
+
+#include "grammar/dfa.h"
+
+enum {
+    N_FAMILIES = 2, /* sets of characters from which slices are made */
+    N_LEVELS = 4,   /* slices of one family: tokens up to a length */
+    FAMILY_PHASES = UTF8_STATES + 2,
+};
+
+/* A node; nodes are stored in depth-first order. */
+struct trie_node {
+    uint32_t size;  /* nodes of the subtree, this one included */
+    int32_t token;  /* id; -1: none; below -1: list -2 - token has several */
+    uint16_t depth; /* number of bytes before this node's byte */
+    uint8_t byte;
+};
+
+struct token_trie {
+    struct trie_node *nodes;
+    uint32_t n;
+};
+
+struct slice {
+    uint32_t max_len;       /* bytes; UINT32_MAX: any length */
+    uint32_t *mask;         /* [n_words] its tokens */
+    struct token_trie rest; /* all other tokens */
+};
+
+struct inf_grammar_vocab {
+    atomic_uint refs;
+    const struct inf_tokenizer *tok;
+    uint32_t n_vocab, n_words, max_len;
+    struct token_trie all;
+    uint32_t *lists; /* ids of tokens with equal bytes: the number of ids, then the ids */
+    uint32_t *list_at;
+    uint32_t n_lists;
+    struct slice slices[N_FAMILIES][N_LEVELS]; /* by ascending length */
+    int32_t *ends;                             /* tokens that end the generation */
+    uint32_t n_ends;
+};
+
+/* Returns the phase behind @byte of a text of @family, or UTF8_INVALID. */
+uint8_t family_step(unsigned family, uint8_t phase, uint8_t byte);
+struct inf_grammar_vocab *grammar_vocab_ref(struct inf_grammar_vocab *vocab);
+/* Tells whether a token stands for its bytes. */
+bool vocab_has_bytes(const struct inf_grammar_vocab *vocab, int32_t token);

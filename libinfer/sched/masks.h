@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Computes the masks of grammars beside the steps.
+ *
+ * The mask of a sequence says which tokens may come next, so it can be computed as soon as the
+ * sequence's last token is known, while the device computes that token's row. A thread of its own
+ * does so during a step. A thread that samples a row computes the mask itself if the thread of the
+ * masks has not begun with it, or waits for it. The thread touches sequences only between
+ * masks_begin() and masks_end().
+ */
+
+#include <pthread.h>
+
+#include "core/loop-thread.h"
+#include "grammar/matcher.h"
+
+enum mask_state {
+    MASK_STALE, /* belongs to an earlier token */
+    MASK_QUEUED,
+    MASK_TAKEN, /* a thread is computing it */
+    MASK_READY,
+};
+
+/* The mask of one sequence, with the matcher that follows its text. */
+struct mask {
+    struct grammar_matcher *matcher; /* NULL: the sequence has no grammar; the rest is unused */
+    uint32_t *bits;                  /* as grammar_matcher_mask() gives them */
+    enum mask_state state;           /* under the lock of struct masks during a step */
+    int error;                       /* 0, or the error of the matcher */
+};
+
+/* Allocates the matcher and a mask for @n_vocab tokens. @grammar may be NULL. -ENOMEM. */
+int mask_init(struct mask *mask, struct inf_grammar *grammar, uint32_t n_vocab);
+void mask_done(struct mask *mask);
+/* Appends a token to the text. Returns the same values as grammar_matcher_accept(). */
+int mask_take(struct mask *mask, int32_t token);
+
+struct masks {
+    struct loop_thread thread; /* the lock in it protects the members below */
+    pthread_cond_t done;       /* a mask is ready */
+    struct mask **jobs;        /* [max_seqs] */
+    uint32_t n_jobs, i_next;   /* the next job for the thread */
+};
+
+/* -ENOMEM. */
+int masks_init(struct masks *m, uint32_t max_seqs);
+void masks_done(struct masks *m);
+/* Starts the thread. Without the thread, the threads that sample compute all masks. */
+int masks_start(struct masks *m);
+
+/* Adds a mask that the next step needs. Only between masks_end() and masks_begin(). */
+void masks_add(struct masks *m, struct mask *mask);
+/* Wakes the thread if there are masks to compute. */
+void masks_begin(struct masks *m);
+/* Makes sure that @mask is ready. Several threads may call this function at once. */
+void masks_await(struct masks *m, struct mask *mask);
+/* Ends the work on masks; those that nobody has begun with stay stale. */
+void masks_end(struct masks *m);

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Turns the text of one answer into pieces, and collects them if the answer is not streamed. */
+#include "chat/choice.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "core/array.h"
+
+static int choice_add_call(struct choice *c, const struct piece *piece)
+{
+    struct made_call *call;
+
+    if (ARRAY_GROW_ZEROED(c->calls, c->calls_cap, c->n_calls + 1) < 0)
+        return -ENOMEM;
+    call = &c->calls[c->n_calls++];
+    call->is_custom = piece->is_custom;
+    call->id = strdup(piece->id);
+    return call->id ? str_append(&call->name, piece->text, piece->len) : -ENOMEM;
+}
+
+/* Collects a piece of an answer that is not streamed. */
+static int choice_add(struct choice *c, const struct piece *piece)
+{
+    switch (piece->kind) {
+    case PIECE_CALL:
+        return choice_add_call(c, piece);
+    case PIECE_ARGUMENTS:
+    case PIECE_INPUT:
+        return str_append(&c->calls[c->n_calls - 1].arguments, piece->text, piece->len);
+    case PIECE_REASONING:
+        return str_append(&c->reasoning, piece->text, piece->len);
+    case PIECE_TEXT:
+        break;
+    }
+    return str_append(&c->text, piece->text, piece->len);
+}
+
+static int choice_take_piece(void *data, const struct piece *piece)
+{
+    struct choice *c = data;
+    struct generation *g = c->generation;
+
+    return g->request.streaming || g->api->takes_pieces ? g->api->piece(g, c, piece)
+                                                        : choice_add(c, piece);
+}
+
+int choice_init(struct choice *c, struct generation *g, uint32_t index, struct prompt *prompt)
+{
+    *c = (struct choice){.generation = g, .index = index, .prompt = prompt};
+    reply_parser_init(&c->parser, &g->reply, (struct piece_sink){choice_take_piece, c});
+    c->own = calloc(1, MAX(g->api->choice_size, (size_t)1));
+    return c->own ? 0 : -ENOMEM;
+}
+
+int choice_take(struct choice *c, const struct inf_event *event)
+{
+    const struct piece whole = {.kind = PIECE_TEXT, .text = event->text, .len = event->text_len};
+    const bool was_thinking = reply_parser_is_thinking(&c->parser);
+    int r;
+
+    if (reply_is_plain(&c->generation->reply))
+        return whole.len ? choice_take_piece(c, &whole) : 0;
+    r = whole.len ? reply_parser_feed(&c->parser, event->text, event->text_len) : 0;
+    if (was_thinking || reply_parser_is_thinking(&c->parser))
+        c->n_reasoning += (uint32_t)event->n_tokens;
+    return r;
+}
+
+int choice_end(struct choice *c)
+{
+    const bool is_cut = c->finish == FINISH_LENGTH;
+    int r = 0;
+
+    if (!reply_is_plain(&c->generation->reply))
+        r = reply_parser_finish(&c->parser, is_cut);
+    if (!is_cut && reply_parser_has_calls(&c->parser))
+        c->finish = FINISH_CALLS;
+    return r;
+}
+
+void choice_done(struct choice *c)
+{
+    if (c->own && c->generation->api->choice_done)
+        c->generation->api->choice_done(c);
+    for (size_t i = 0; i < c->n_calls; i++) {
+        free(c->calls[i].id);
+        str_done(&c->calls[i].name);
+        str_done(&c->calls[i].arguments);
+    }
+    free(c->calls);
+    free(c->own);
+    str_done(&c->text);
+    str_done(&c->reasoning);
+    reply_parser_done(&c->parser);
+}

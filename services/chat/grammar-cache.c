@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Keeps the grammars that requests of one model used last. */
+#include "chat/grammar-cache.h"
+
+#include <errno.h>
+#include <string.h>
+
+void grammar_cache_init(struct grammar_cache *cache)
+{
+    *cache = (struct grammar_cache){.lock = PTHREAD_MUTEX_INITIALIZER};
+}
+
+static void cache_drop_last(struct grammar_cache *cache)
+{
+    struct grammar_cache_entry *last = &cache->entries[--cache->n];
+
+    cache->n_bytes -= last->len;
+    inf_grammar_unref(last->grammar);
+    free(last->text);
+}
+
+/* Finds an entry and moves it to the front. */
+static struct inf_grammar *cache_find(struct grammar_cache *cache, enum inf_grammar_kind kind,
+                                      const char *text, size_t len)
+{
+    for (size_t i = 0; i < cache->n; i++) {
+        const struct grammar_cache_entry e = cache->entries[i];
+
+        if (e.kind != kind || e.len != len || memcmp(e.text, text, len) != 0)
+            continue;
+        memmove(cache->entries + 1, cache->entries, i * sizeof(e));
+        cache->entries[0] = e;
+        return inf_grammar_ref(e.grammar);
+    }
+    return NULL;
+}
+
+/* Adds an entry at the front. Without memory for it the grammar is simply not kept. */
+static void cache_add(struct grammar_cache *cache, enum inf_grammar_kind kind, const char *text,
+                      size_t len, struct inf_grammar *grammar)
+{
+    char *copy = len <= GRAMMAR_CACHE_BYTES ? malloc(len + 1) : NULL;
+
+    if (!copy)
+        return;
+    memcpy(copy, text, len);
+    while (cache->n == GRAMMAR_CACHE_ENTRIES ||
+           (cache->n && cache->n_bytes + len > GRAMMAR_CACHE_BYTES))
+        cache_drop_last(cache);
+    memmove(cache->entries + 1, cache->entries, cache->n * sizeof(cache->entries[0]));
+    cache->entries[0] = (struct grammar_cache_entry){kind, copy, len, inf_grammar_ref(grammar)};
+    cache->n_bytes += len;
+    cache->n++;
+}
+
+int grammar_cache_get(struct grammar_cache *cache, const struct inf_tokenizer *tok,
+                      enum inf_grammar_kind kind, const char *text, size_t len,
+                      struct inf_grammar **ret_grammar, struct inf_err *reterr)
+{
+    struct inf_grammar *grammar;
+    int r = 0;
+
+    pthread_mutex_lock(&cache->lock);
+    if (!cache->vocab)
+        r = inf_grammar_vocab_new(tok, &cache->vocab);
+    grammar = r < 0 ? NULL : cache_find(cache, kind, text, len);
+    pthread_mutex_unlock(&cache->lock);
+    if (grammar) {
+        *ret_grammar = grammar;
+        return 0;
+    }
+    r = r < 0 ? r : inf_grammar_new(cache->vocab, kind, text, len, &grammar, reterr);
+    if (r < 0)
+        return r;
+    pthread_mutex_lock(&cache->lock);
+    cache_add(cache, kind, text, len, grammar);
+    pthread_mutex_unlock(&cache->lock);
+    *ret_grammar = grammar;
+    return 0;
+}
+
+void grammar_cache_done(struct grammar_cache *cache)
+{
+    while (cache->n)
+        cache_drop_last(cache);
+    inf_grammar_vocab_unref(cache->vocab);
+    pthread_mutex_destroy(&cache->lock);
+}

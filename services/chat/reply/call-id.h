@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Makes the ids of calls of tools. */
+
+#include "chat/reply/format.h"
+
+#define CALL_ID_SIZE 192
+
+/* Writes an id into @ret_id, [CALL_ID_SIZE]. The id @written that the model wrote is used if the
+ * style of the format says so; it may be NULL. */
+void call_id_make(enum id_style style, const char *written, size_t len, char *ret_id);

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The formats in which families of models write calls of tools, and what they think
+ *
+ * A format is one row of a table in formats.c. The chat template of a model tells which row it
+ * needs (format_find()). docs/tools.md lists the rows.
+ */
+
+#include "core/macros.h"
+
+struct reply_parser;
+
+/* What a step of a parser did. */
+enum step {
+    STEP_AGAIN, /* it consumed something, or changed the state */
+    STEP_MORE,  /* it needs more text */
+    STEP_FAIL,  /* the text is not a call; only before the call's name was given to the API */
+    STEP_DONE,  /* the calls ended */
+};
+
+/* How the body of a call is written, for the grammar. */
+enum call_body {
+    BODY_OBJECT, /* a JSON object with the name and the arguments */
+    BODY_ARRAY,  /* a JSON array of such objects */
+    BODY_NAMED,  /* the name, then the arguments as a JSON object */
+    BODY_XML,    /* the name, then each argument between markers */
+    BODY_GEMMA,  /* call:NAME{key:value}, strings between <|"|> */
+    BODY_PYTHON, /* [name(key=value)] */
+    BODY_HARMONY,
+};
+
+/* The markers of a format; NULL: the format has none at this place. Whitespace around the markers
+ * is skipped. */
+struct call_marks {
+    const char *open;       /* before all calls */
+    const char *call;       /* before each name */
+    const char *name_end;   /* behind each name */
+    const char *key;        /* BODY_XML: before the name of an argument */
+    const char *key_end;    /* BODY_XML: behind it */
+    const char *value;      /* BODY_XML: before the value, if there is a further marker */
+    const char *value_end;  /* BODY_XML: behind the value */
+    const char *call_end;   /* behind the arguments */
+    const char *close;      /* behind all calls */
+    const char *written[3]; /* what the grammar writes for whitespace: behind `open` and between
+                               calls, behind the name, and before `close` */
+    bool surrounds;         /* each call has its own `open` and `close` */
+    bool trims;             /* BODY_XML: a line feed at both ends of a value is not part of it */
+    bool typed;             /* BODY_XML: an attribute says whether a value is a string */
+};
+
+/* What the ids of calls look like. */
+enum id_style {
+    ID_CALL, /* call_ and 24 letters and digits */
+    ID_NINE, /* 9 letters and digits */
+    ID_KIMI, /* functions.NAME:N, as the model writes it */
+};
+
+struct reply_format {
+    const char *name;
+    const char *needles[3]; /* a template has this format if its source contains all of them, */
+    const char *or_needle;  /* or this one; NULL: none */
+    const char *openers[4]; /* texts with which calls begin */
+    bool bare;              /* calls also begin with "{" (BODY_OBJECT) or "[" (BODY_PYTHON), but
+                               only at the beginning of an answer */
+    enum call_body body;
+    struct call_marks marks;
+    enum id_style ids;
+    const char *argument_key; /* BODY_OBJECT, BODY_ARRAY: the name of the arguments */
+    const char *stops[3];     /* tokens that end an answer, if the model does not say so */
+    enum step (*step)(struct reply_parser *p); /* reads a call; p->pos is at its opener */
+    const char *shown[10]; /* further special tokens that the parser needs to see */
+};
+
+/* How a family of models marks what it thinks. */
+struct thinking_marks {
+    const char *open, *close;
+    const char *needle; /* a template whose source contains it has these markers */
+};
+
+/* Returns the format of the calls that a template with this source writes; NULL: none is known. */
+const struct reply_format *format_find(const char *source);
+/* Returns the row with this name; NULL: there is none. */
+const struct reply_format *format_by_name(const char *name);
+/* Returns a row by its number; NULL: there are fewer. */
+const struct reply_format *format_at(size_t i);
+/* Returns the markers of the thinking of a template with this source; NULL: none. */
+const struct thinking_marks *thinking_find(const char *source);

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes the grammar of the answers of a request.
+ *
+ * An answer is thinking, if the model thinks, and then either text or calls; text may also come
+ * before calls. Text ends where the marker of a call begins, so that a marker is always followed by
+ * a whole call.
+ */
+#include "chat/reply/grammar.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "chat/reply/grammar-calls.h"
+
+static bool grammar_is_harmony(const struct reply *reply)
+{
+    return reply->format && reply->format->body == BODY_HARMONY;
+}
+
+/* Writes what the constraint permits, as an expression. */
+static int put_constraint(struct lark *l, const struct constraint *c)
+{
+    json_t *value, *any;
+    size_t i;
+
+    switch (c->kind) {
+    case CONSTRAINT_JSON:
+        any = json_pack("{s:s}", "type", "object");
+        lark_json(l, any);
+        json_decref(any);
+        return 0;
+    case CONSTRAINT_SCHEMA:
+        lark_json(l, c->value);
+        return 0;
+    case CONSTRAINT_CHOICE:
+        lark_puts(l, "(");
+        json_array_foreach(c->value, i, value)
+        {
+            lark_puts(l, i ? "| " : "");
+            if (json_string_length(value))
+                lark_text(l, json_string_value(value), json_string_length(value));
+            else
+                lark_puts(l, "\"\" ");
+        }
+        lark_puts(l, ") ");
+        return 0;
+    case CONSTRAINT_REGEX:
+        lark_regex(l, json_string_value(c->value));
+        return 0;
+    case CONSTRAINT_LARK:
+        lark_printf(l, "%%lark {\n%s\n} ", json_string_value(c->value));
+        return 0;
+    default:
+        return -EOPNOTSUPP;
+    }
+}
+
+/* Adds the rule `thinking`: the part in which the model thinks, with its end. */
+static void put_thinking(struct lark *l, const struct reply *reply, bool is_off)
+{
+    const struct thinking_marks *marks = reply->thinking;
+
+    if (is_off && !reply->is_open) {
+        lark_puts(l, "thinking: \"\"\n");
+        return;
+    }
+    lark_text_without(l, "THOUGHT", &marks->close, 1);
+    lark_puts(l, "thinking: ");
+    if (!reply->is_open) {
+        lark_puts(l, "(");
+        lark_marker(l, marks->open);
+    }
+    lark_puts(l, "THOUGHT ");
+    lark_marker(l, marks->close);
+    lark_puts(l, "SPACE");
+    lark_puts(l, reply->is_open ? "\n" : ")?\n");
+}
+
+/* Adds the rule `answer`: text, calls, or what the constraint permits. */
+static int put_answer(struct lark *l, const struct reply *reply, const struct constraint *c)
+{
+    const bool calls = reply->n_tools > 0;
+    const bool text = !calls || reply->choice == TOOLS_AUTO;
+    int r = 0;
+
+    lark_puts(l, "answer: ");
+    if (calls && text && c->kind == CONSTRAINT_NONE)
+        lark_puts(l, reply->format->bare ? "calls | TEXT " : "TEXT calls | TEXT ");
+    else if (calls)
+        lark_puts(l, "calls ");
+    if (text && c->kind != CONSTRAINT_NONE) {
+        lark_puts(l, calls ? "| " : "");
+        r = put_constraint(l, c);
+    } else if (!calls) {
+        lark_puts(l, "TEXT ");
+    }
+    lark_puts(l, "\n");
+    return r;
+}
+
+/* Adds the terminal TEXT, any text without the openers of calls. */
+static void put_text(struct lark *l, const struct reply *reply)
+{
+    const struct reply_format *f = reply->n_tools ? reply->format : NULL;
+
+    if (f && f->bare) {
+        /* A text that begins with a bracket would be read as a call. */
+        lark_printf(l, "TEXT: /(\\s*[^\\s%s].*)?/s\n", f->body == BODY_PYTHON ? "\\[" : "\\{");
+        return;
+    }
+    lark_text_without(l, "TEXT", f ? f->openers : NULL, f ? ARRAY_SIZE(f->openers) : 0);
+}
+
+static int put_plain_answers(struct lark *l, const struct reply *reply, const struct constraint *c,
+                             bool is_off)
+{
+    int r;
+
+    lark_puts(l, reply->thinking ? "start: thinking answer\n" : "start: answer\n");
+    if (reply->thinking) {
+        put_thinking(l, reply, is_off);
+        lark_puts(l, "SPACE: /[ \\n]{0,4}/\n");
+    }
+    put_text(l, reply);
+    r = put_answer(l, reply, c);
+    if (reply->n_tools)
+        grammar_put_calls(l, reply);
+    return r;
+}
+
+/* Writes the messages of gpt-oss. The prompt ends behind <|start|>assistant. */
+static int put_harmony(struct lark *l, const struct reply *reply, const struct constraint *c)
+{
+    const bool calls = reply->n_tools > 0, text = !calls || reply->choice == TOOLS_AUTO;
+    int r = 0;
+
+    lark_puts(l, "ANY: /.*/s\nstart: thought* (");
+    lark_puts(l, text ? "final" : "");
+    lark_puts(l, calls ? (text ? "| note* calls" : "calls") : "");
+    lark_puts(l, ")\nthought: ");
+    lark_marker(l, "<|channel|>analysis<|message|>");
+    lark_puts(l, "ANY ");
+    lark_marker(l, "<|end|><|start|>assistant");
+    lark_puts(l, "\nnote: ");
+    lark_marker(l, "<|channel|>commentary<|message|>");
+    lark_puts(l, "ANY ");
+    lark_marker(l, "<|end|><|start|>assistant");
+    lark_puts(l, "\nfinal: ");
+    lark_marker(l, "<|channel|>final<|message|>");
+    if (c->kind == CONSTRAINT_NONE)
+        lark_puts(l, "ANY");
+    else
+        r = put_constraint(l, c);
+    lark_puts(l, "\n");
+    if (calls)
+        grammar_put_calls(l, reply);
+    return r;
+}
+
+/* Writes a constraint that is the whole grammar. */
+static int put_alone(const struct constraint *c, enum inf_grammar_kind *ret_kind, struct str *out)
+{
+    static const enum inf_grammar_kind kinds[] = {[CONSTRAINT_JSON] = INF_GRAMMAR_JSON,
+                                                  [CONSTRAINT_SCHEMA] = INF_GRAMMAR_JSON_SCHEMA,
+                                                  [CONSTRAINT_GBNF] = INF_GRAMMAR_GBNF,
+                                                  [CONSTRAINT_REGEX] = INF_GRAMMAR_REGEX,
+                                                  [CONSTRAINT_LARK] = INF_GRAMMAR_LARK};
+    _cleanup_free_ char *schema = NULL;
+
+    *ret_kind = kinds[c->kind];
+    if (c->kind == CONSTRAINT_JSON)
+        return 0;
+    if (c->kind != CONSTRAINT_SCHEMA)
+        return str_append(out, json_string_value(c->value), json_string_length(c->value));
+    schema = json_dumps(c->value, JSON_COMPACT | JSON_ENCODE_ANY);
+    return schema ? str_puts(out, schema) : -ENOMEM;
+}
+
+int reply_grammar(const struct reply *reply, const struct constraint *c, bool is_off,
+                  const struct inf_tokenizer *tok, enum inf_grammar_kind *ret_kind, struct str *out)
+{
+    struct lark l = {.tok = tok};
+    const bool thinks = reply->thinking && !(is_off && !reply->is_open);
+    int r;
+
+    if (!reply->n_tools && c->kind == CONSTRAINT_NONE)
+        return 0;
+    if (!reply->n_tools && !thinks && !grammar_is_harmony(reply) && c->kind != CONSTRAINT_CHOICE) {
+        r = put_alone(c, ret_kind, out);
+        return r < 0 ? r : 1;
+    }
+    *ret_kind = INF_GRAMMAR_LARK;
+    r = grammar_is_harmony(reply) ? put_harmony(&l, reply, c)
+                                  : put_plain_answers(&l, reply, c, is_off);
+    r = r < 0 ? r : l.error;
+    r = r < 0 ? r : str_append(out, l.out.data, l.out.len);
+    if (r == 0 && l.later.len)
+        r = str_append(out, l.later.data, l.later.len);
+    lark_done(&l);
+    return r < 0 ? r : 1;
+}
+
+int reply_tool_schema(const struct reply_tool *tool, struct str *out)
+{
+    json_t *schema = grammar_arguments(tool);
+    _cleanup_free_ char *text = schema ? json_dumps(schema, JSON_COMPACT) : NULL;
+
+    json_decref(schema);
+    return text ? str_puts(out, text) : -ENOMEM;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Splits the text of one answer into reasoning, text and calls of tools.
+ *
+ * The parser takes the text in any parts. The pieces of one kind that follow each other, joined,
+ * do not depend on how the text was cut. A piece consists of whole code points if each part does.
+ *
+ * Whitespace between reasoning and answer, and around calls, belongs to none of them. A text that
+ * looks like a call at first, but is none (its syntax is wrong, or no tool has this name), is
+ * given as text. If an answer is cut within a call whose name is complete, its arguments stay as
+ * they came; if it is cut before that, the beginning of the call is left out.
+ */
+
+#include "chat/reply/piece.h"
+#include "chat/reply/reply.h"
+#include "core/str.h"
+
+#define PARSER_MAX_NESTING 64
+#define PARSER_MAX_HEAD    ((size_t)32 << 10) /* bytes up to the end of a call's name */
+#define PARSER_MAX_CALLS   1024
+
+/* Takes the pieces. The text of a piece is borrowed until the function returns. A negative result
+ * ends the call of the parser, which returns it. */
+struct piece_sink {
+    int (*take)(void *data, const struct piece *piece);
+    void *data;
+};
+
+enum parser_state {
+    PARSER_START,
+    PARSER_REASONING,
+    PARSER_TEXT,
+    PARSER_CALL,
+};
+
+/* The state of literal.h. */
+struct literal {
+    int state;
+    char delimiter; /* of the string: ' or ", or < for <|"|> */
+    bool escaped;
+    uint8_t depth;
+    char stack[PARSER_MAX_NESTING]; /* the brackets that close what is open */
+};
+
+/* The members are private to the parser's files. */
+struct reply_parser {
+    const struct reply *reply; /* borrowed */
+    struct piece_sink sink;
+    enum parser_state state;
+    struct str in;    /* text that was not given to the sink yet */
+    size_t pos;       /* bytes of it that are done */
+    size_t scanned;   /* bytes of it that were searched for a marker */
+    size_t mark;      /* where the opener of a possible call begins */
+    size_t back;      /* where the whitespace before it begins */
+    bool trims_start; /* whitespace that comes next belongs to nothing */
+    bool in_call;     /* the name of the current call was given to the sink */
+    bool ended;       /* no more text comes */
+    bool is_cut;      /* …and the model did not end it */
+    bool not_bare;    /* a bare call cannot begin any more, because the answer has begun */
+    bool thinks;      /* harmony: the current message is reasoning */
+    bool drops;       /* the current call is not permitted, and left out */
+    int step;         /* of the format's own parser */
+    const struct reply_tool *tool; /* of the current call */
+    size_t n_calls;
+
+    struct str run; /* the piece that is being joined */
+    enum piece_kind run_kind;
+    int error; /* the first error of the sink or of memory */
+
+    /* The arguments of the current call */
+    int depth; /* JSON: open brackets */
+    bool in_string, escaped;
+    size_t n_arguments; /* XML: arguments so far */
+    struct str key;     /* XML: the name of the current argument */
+    unsigned types;     /* XML: what the schema permits for it */
+    bool is_streamed;   /* XML: the value is a string, and is given while it comes */
+    struct literal literal;
+    uint8_t custom; /* state of the reader of a custom tool's input */
+    uint8_t n_hex;
+    uint32_t code, surrogate;
+    bool is_array;      /* the objects of the calls are in an array */
+    struct str channel; /* harmony: the header of the current message */
+};
+
+void reply_parser_init(struct reply_parser *p, const struct reply *reply, struct piece_sink sink);
+/* -ENOMEM, or what the sink returned. */
+int reply_parser_feed(struct reply_parser *p, const char *text, size_t len);
+/* Ends the text. @is_cut: the model did not end it itself. */
+int reply_parser_finish(struct reply_parser *p, bool is_cut);
+/* Returns whether the next byte of the text would belong to the thinking part. */
+bool reply_parser_is_thinking(const struct reply_parser *p);
+/* Returns whether the answer called a tool. */
+bool reply_parser_has_calls(const struct reply_parser *p);
+void reply_parser_done(struct reply_parser *p);
