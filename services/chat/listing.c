@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "chat/agent-models.h"
 #include "chat/chat-resident.h"
 #include "chat/chat.h"
 #include "common/http/api-error.h"
@@ -83,7 +84,9 @@ void chat_list_models(struct model_host *host, struct http_request *request)
         r = i ? str_putc(&out, ',') : 0;
         r = r < 0 ? r : put_model(host, &out, models_at(models, i));
     }
-    listing_answer(request, r < 0 ? r : str_puts(&out, "]}"), &out);
+    r = r < 0 ? r : str_puts(&out, "],\"models\":");
+    r = r < 0 ? r : agent_models_put(host, models, &out);
+    listing_answer(request, r < 0 ? r : str_putc(&out, '}'), &out);
 }
 
 /* Decodes percent-encoding in place. */

@@ -146,6 +146,18 @@ def test_an_empty_input_is_answered_by_an_empty_response(kept):
         "response.created", "response.in_progress", "response.completed"]
 
 
+def test_the_list_of_models_is_also_for_codex(kept):
+    create(client_of(kept, "alice-key"))
+    request = urllib.request.Request(kept.url + "/v1/models?client_version=0.169.0",
+                                     headers={"Authorization": "Bearer alice-key"})
+    listed = json.load(urllib.request.urlopen(request, timeout=10))
+    models = {m["slug"]: m for m in listed["models"]}
+    assert set(models) == {m["id"] for m in listed["data"]} == {"tiny", "plain"}
+    assert models["tiny"]["context_window"] == 2048
+    assert models["plain"]["context_window"] is None
+    assert len(models["tiny"]["base_instructions"]) < 500
+
+
 # --- refusals ---
 
 @pytest.mark.parametrize("field, body", [
