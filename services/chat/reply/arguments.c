@@ -112,7 +112,7 @@ static unsigned types_of_any(json_t *root, json_t *list, int depth)
     return types ? types : VALUE_ANY;
 }
 
-unsigned schema_types(json_t *root, json_t *schema)
+unsigned value_types(json_t *root, json_t *schema)
 {
     return types_of(root, schema, 0);
 }
@@ -123,7 +123,7 @@ unsigned arguments_types(json_t *parameters, const char *key)
 
     if (!schema)
         schema = json_object_get(parameters, "additionalProperties");
-    return schema ? schema_types(parameters, schema) : VALUE_ANY;
+    return schema ? value_types(parameters, schema) : VALUE_ANY;
 }
 
 static bool value_fits(unsigned types, json_t *value)

@@ -152,7 +152,7 @@ static void put_tool_named(struct lark *l, const struct reply *reply, const stru
 /* Writes the rule of the value of one argument between markers. */
 static void put_xml_value(struct lark *l, const struct reply_tool *tool, json_t *schema)
 {
-    const unsigned types = tool->is_custom ? VALUE_STRING : schema_types(tool->parameters, schema);
+    const unsigned types = tool->is_custom ? VALUE_STRING : value_types(tool->parameters, schema);
     json_t *values = json_object_get(schema, "enum"), *value, *copy;
     size_t i;
 
@@ -200,7 +200,7 @@ static void put_xml_argument(struct lark *l, const struct reply *reply,
 {
     const struct call_marks *m = &reply->format->marks;
     const bool is_string =
-        tool->is_custom || schema_types(tool->parameters, schema) == VALUE_STRING;
+        tool->is_custom || value_types(tool->parameters, schema) == VALUE_STRING;
 
     lark_marker(l, m->key);
     lark_text(l, key, strlen(key));
@@ -394,7 +394,7 @@ void grammar_put_calls(struct lark *l, const struct reply *reply)
                                                                : "\"\\n\"?");
     if (f->body == BODY_ARRAY || f->body == BODY_PYTHON)
         put_literal(l, "]");
-    if (f->body != BODY_ARRAY)
+    if (f->body != BODY_ARRAY && m->open)
         lark_marker(l, m->close);
     lark_puts(l, "\n");
 }
