@@ -14,7 +14,7 @@
 /* The characters "scKP". */
 #define ARCHIVE_APPLICATION "1935887184"
 #define ARCHIVE_VERSION     1
-/* What a row costs in addition to its texts, in bytes. */
+/* A row costs these bytes in addition to its texts. */
 #define ARCHIVE_ROW 256u
 
 static const char settings[] = "PRAGMA locking_mode = EXCLUSIVE; PRAGMA auto_vacuum = FULL;"
