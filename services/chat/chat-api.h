@@ -17,6 +17,8 @@
 
 struct choice;
 struct generation;
+struct http_request;
+struct model_host;
 
 /* Why a choice ended. */
 enum finish {
@@ -39,11 +41,19 @@ struct chat_api {
                                             OpenAI's */
     size_t own_size, choice_size;        /* of g->own and of c->own, which are zeroed at first */
     bool computes_only;                  /* no text is generated: `prepare` writes the answer */
+    bool takes_pieces; /* `piece` is called for answers that are no streams, too */
+    /* Takes over the whole request, which needs no model; the other fields are unused. May be
+     * NULL. */
+    void (*take)(struct model_host *host, struct http_request *http);
 
     /* Reads and checks g->body, an object. May run on a thread beside the loop. */
     int (*read)(struct generation *g, struct problem *problem);
+    /* Called if g->loads: gets what the request needs from other services. Runs on a thread beside
+     * the loop after `read`. May be NULL. */
+    int (*load)(struct generation *g, struct problem *problem);
     /* Makes g->prompts, with the loaded model, or writes the answer. Runs on a thread beside the
-     * loop. If params.unloads is set, it writes the answer on the loop, without a model. */
+     * loop. If params.unloads is set, it writes the answer on the loop, without a model. Without
+     * prompts the answer is empty. */
     int (*prepare)(struct generation *g, struct problem *problem);
 
     /* The following functions write into g->out: events of a stream, or the answer. -ENOMEM. */
@@ -62,6 +72,11 @@ struct chat_api {
     int (*progress)(struct generation *g, struct choice *c);
     /* A choice ended, for the reason in c->finish, which may be changed. */
     int (*finish)(struct generation *g, struct choice *c);
+    /* Called if g->saves, when all choices ended: sends the answer to other services. Runs on a
+     * thread beside the loop before `end`. May be NULL. */
+    void (*save)(struct generation *g);
+    /* Streams only: an error breaks the stream off; the error's own event follows. May be NULL. */
+    int (*fail)(struct generation *g, const struct problem *problem);
     /* All choices ended: the last events of a stream, or the whole answer. */
     int (*end)(struct generation *g);
     /* Free what c->own and g->own hold. May be NULL. */
@@ -79,6 +94,9 @@ extern const struct chat_api api_ollama_chat;        /* api/ollama-chat.c */
 extern const struct chat_api api_ollama_generate;    /* api/ollama-generate.c */
 extern const struct chat_api api_llama_completion;   /* api/llama-answer.c */
 extern const struct chat_api api_llama_infill;
+extern const struct chat_api api_responses;          /* api/responses.c */
+extern const struct chat_api api_responses_count;
+extern const struct chat_api api_kept;     /* kept.c */
 extern const struct chat_api api_tokenize; /* api/tokenize.c */
 extern const struct chat_api api_detokenize;
 extern const struct chat_api api_apply_template;

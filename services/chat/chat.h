@@ -22,6 +22,8 @@ struct chat_stats {
 struct chat {
     struct model_host host;
     struct chat_device device;
+    char *keep_socket;       /* path of the keep service's socket; NULL: no directory is known */
+    struct job_lane keeping; /* calls of the keep service */
     char *cache_socket; /* path of the cache service's socket; NULL: no cache service is used */
     struct chat_stats stats;
 };

@@ -41,7 +41,8 @@ static int choice_take_piece(void *data, const struct piece *piece)
     struct choice *c = data;
     struct generation *g = c->generation;
 
-    return g->request.streaming ? g->api->piece(g, c, piece) : choice_add(c, piece);
+    return g->request.streaming || g->api->takes_pieces ? g->api->piece(g, c, piece)
+                                                        : choice_add(c, piece);
 }
 
 int choice_init(struct choice *c, struct generation *g, uint32_t index, struct prompt *prompt)

@@ -77,10 +77,24 @@ static void generation_tick(struct model_request *request)
         http_response_write(request->http, pause, strlen(pause));
 }
 
+/* Sends the events with which the API ends a stream that fails. */
+static void generation_failing(struct model_request *request, const struct problem *problem)
+{
+    struct generation *g = generation_of(request);
+
+    if (!g->api->fail)
+        return;
+    str_clear(&g->out);
+    if (g->api->fail(g, problem) == 0 && g->out.len)
+        http_response_write(request->http, g->out.data, g->out.len);
+}
+
 static int generation_reserve_choices(struct generation *g)
 {
     const size_t n = g->n_prompts * g->params.n;
 
+    if (!n)
+        return 0;
     g->choices = NEW(struct choice, n);
     if (!g->choices)
         return -ENOMEM;
@@ -126,6 +140,27 @@ static void generation_end(struct generation *g)
     else
         http_response_end(http);
     model_request_unref(&g->request);
+}
+
+static void generation_save(struct model_request *request)
+{
+    struct generation *g = generation_of(request);
+
+    g->api->save(g);
+}
+
+static void generation_saved(struct model_request *request)
+{
+    generation_end(generation_of(request));
+}
+
+/* Ends the answer when all choices ended. */
+static void generation_complete(struct generation *g)
+{
+    if (g->saves)
+        model_request_aside(&g->request, &g->chat->keeping, generation_save, generation_saved);
+    else
+        generation_end(g);
 }
 
 int generation_context_problem(const struct generation *g, size_t n_tokens, bool more,
@@ -247,6 +282,8 @@ static void generation_submit(struct generation *g)
         g->request.streaming = true;
         generation_send(g, g->api->begin(g));
     }
+    if (!g->n_prompts && model_request_is_wanted(&g->request))
+        generation_complete(g);
 }
 
 /* Frees what only prompts are made of before the answer is generated, which may take long. */
@@ -364,7 +401,8 @@ static void generation_unload(struct generation *g, const struct models_entry *e
     generation_prepared(&g->request);
 }
 
-static void generation_was_read(struct model_request *request)
+/* Requests the model of a request that was read, and whose further data were loaded. */
+static void generation_want(struct model_request *request)
 {
     struct generation *g = generation_of(request);
     const struct models_entry *entry;
@@ -381,6 +419,23 @@ static void generation_was_read(struct model_request *request)
     model_request_want(request, entry, g->api->computes_only ? "any" : g->params.kv_type);
 }
 
+static void generation_load(struct model_request *request)
+{
+    struct generation *g = generation_of(request);
+
+    g->status = g->api->load(g, &g->problem);
+}
+
+static void generation_was_read(struct model_request *request)
+{
+    struct generation *g = generation_of(request);
+
+    if (g->status == 0 && g->loads)
+        model_request_aside(request, &g->chat->keeping, generation_load, generation_want);
+    else
+        generation_want(request);
+}
+
 void generation_new(struct model_host *host, const void *api, struct http_request *http)
 {
     static const struct model_request_ops ops = {
@@ -388,11 +443,19 @@ void generation_new(struct model_host *host, const void *api, struct http_reques
         .ready = generation_ready,
         .cancel = generation_cancel,
         .tick = generation_tick,
+        .failing = generation_failing,
         .done = generation_done,
     };
-    struct model_request *request = model_request_new(host, &ops, http);
-    struct generation *g = generation_of(request);
+    const struct chat_api *own_api = api;
+    struct model_request *request;
+    struct generation *g;
 
+    if (own_api->take) {
+        own_api->take(host, http);
+        return;
+    }
+    request = model_request_new(host, &ops, http);
+    g = generation_of(request);
     if (!request)
         return;
     g->chat = CONTAINER_OF(host, struct chat, host);
@@ -548,7 +611,7 @@ void generation_on_event(struct generation *g, const struct inf_event *event)
         return;
     prompt->engine_id = 0;
     if (model_request_is_wanted(&g->request) && g->n_finished == g->n_choices)
-        generation_end(g);
+        generation_complete(g);
     model_request_unref(&g->request);
 }
 

@@ -92,6 +92,7 @@ struct generation {
     size_t n_choices, n_finished;
     struct str out;
     bool first_token;
+    bool loads, saves; /* set by `read`: chat_api.load and chat_api.save are needed */
 };
 
 /* The callback params.begin of the host. @api is a struct chat_api. */

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "chat/agent-models.h"
 #include "chat/chat-resident.h"
 #include "chat/chat.h"
 #include "common/http/api-error.h"
@@ -105,6 +106,8 @@ void chat_list_models(struct model_host *host, struct http_request *request)
     if (r == 0)
         r = json_put_text(
             &out, models_count(models) ? models_at(models, models_count(models) - 1)->name : NULL);
+    r = r < 0 ? r : str_puts(&out, ",\"models\":");
+    r = r < 0 ? r : agent_models_put(host, models, &out);
     listing_answer(request, r < 0 ? r : str_putc(&out, '}'), &out);
 }
 

@@ -57,6 +57,17 @@ static char *chat_cache_socket(const struct options *options)
     return config_socket_path(service_rows[SERVICE_CACHE].name, &path) < 0 ? NULL : path;
 }
 
+/* Returns the path of the keep service's socket; NULL: no directory for sockets is known, and
+ * nothing is kept. */
+static char *chat_keep_socket(const struct options *options)
+{
+    char *path;
+
+    if (options->sockets[SERVICE_KEEP])
+        return strdup(options->sockets[SERVICE_KEEP]);
+    return config_socket_path(service_rows[SERVICE_KEEP].name, &path) < 0 ? NULL : path;
+}
+
 static int chat_confined(struct chat *chat, struct options *options)
 {
     if (chat_device_open(&chat->device, options) < 0) {
@@ -66,6 +77,7 @@ static int chat_confined(struct chat *chat, struct options *options)
     if (options->wrong)
         return misconfigured_serve("chat", options);
     chat->cache_socket = chat_cache_socket(options);
+    chat->keep_socket = chat_keep_socket(options);
     return chat_run(chat, options);
 }
 
@@ -86,6 +98,7 @@ int main(int argc, char **argv)
     else
         r = chat_confined(&chat, &options);
     free(chat.cache_socket);
+    free(chat.keep_socket);
     chat_device_done(&chat.device);
     options_done(&options);
     return r;

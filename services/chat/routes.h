@@ -17,6 +17,16 @@
     ROUTE(POST, "/v1/messages", INFER, EXACT, anthropic, .endpoint = &api_anthropic_messages)      \
     ROUTE(POST, "/v1/messages/count_tokens", INFER, EXACT, anthropic,                              \
           .endpoint = &api_anthropic_count)                                                        \
+    ROUTE(POST, "/v1/responses", INFER, EXACT, responses, .endpoint = &api_responses)              \
+    ROUTE(POST, "/v1/responses/input_tokens", INFER, EXACT, openai,                                \
+          .endpoint = &api_responses_count)                                                        \
+    ROUTE(GET, "/v1/responses/", INFER, PREFIX, openai, .endpoint = &api_kept)                     \
+    ROUTE(DELETE, "/v1/responses/", INFER, PREFIX, openai, .endpoint = &api_kept)                  \
+    ROUTE(POST, "/v1/responses/", INFER, PREFIX, openai, .endpoint = &api_kept)                    \
+    ROUTE(POST, "/v1/conversations", INFER, EXACT, openai, .endpoint = &api_kept)                  \
+    ROUTE(GET, "/v1/conversations/", INFER, PREFIX, openai, .endpoint = &api_kept)                 \
+    ROUTE(POST, "/v1/conversations/", INFER, PREFIX, openai, .endpoint = &api_kept)                \
+    ROUTE(DELETE, "/v1/conversations/", INFER, PREFIX, openai, .endpoint = &api_kept)              \
     ROUTE(GET, "/v1/models", INFER, EXACT, openai, .answer = chat_list_models)                     \
     ROUTE(GET, "/v1/models/", INFER, PREFIX, openai, .answer = chat_show_model)                    \
     ROUTE(POST, "/v1/chat/completions/input_tokens", INFER, EXACT, openai,                         \

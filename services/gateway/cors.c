@@ -52,7 +52,7 @@ bool gw_cors_handle(const struct config *config, struct http_request *request)
                     "x-request-id, request-id, x-session-id, retry-after");
         return false;
     }
-    cors_header(request, "access-control-allow-methods", "GET, HEAD, POST, OPTIONS");
+    cors_header(request, "access-control-allow-methods", "GET, HEAD, POST, DELETE, OPTIONS");
     cors_header(request, "access-control-allow-headers",
                 "authorization, content-type, x-api-key, x-request-id, x-session-id, "
                 "openai-organization, "

@@ -20,13 +20,14 @@
 enum {
     METHOD_GET = 1,
     METHOD_POST = 2,
-    METHOD_OTHER = 4,
-    METHOD_ANY = METHOD_GET | METHOD_POST | METHOD_OTHER,
+    METHOD_DELETE = 4,
+    METHOD_OTHER = 8,
+    METHOD_ANY = METHOD_GET | METHOD_POST | METHOD_DELETE | METHOD_OTHER,
 };
 
 struct gw_route {
     const char *path;
-    unsigned methods;
+    unsigned methods;                     /* METHOD_…, one or several */
     unsigned right;                       /* enum right; 0: none, so no key is needed */
     bool is_prefix;                       /* a longer path is required */
     bool only_ollama;                     /* the path exists only at Ollama's port */
@@ -70,33 +71,46 @@ static const struct {
     size_t n;
 } service_routes[N_BACKENDS] = {SERVICE_ROUTES(ROUTE_LIST)};
 
-static const struct gw_route *route_find_in(const struct gw_route *rows, size_t n,
-                                            struct http_text path)
+/* What is known of the path of a request. A path may have several routes, one for each method. */
+struct route_search {
+    struct http_text path;
+    unsigned method;              /* of the request */
+    bool at_ollama;               /* the request came through Ollama's port */
+    const struct gw_route *route; /* the route of the method, else the first one of the path */
+    unsigned methods;             /* of all routes of the path */
+};
+
+/* Returns whether the route of the request is among @rows. */
+static bool route_find_in(const struct gw_route *rows, size_t n, struct route_search *search)
 {
+    const struct http_text path = search->path;
+
     for (size_t i = 0; i < n; i++) {
         const size_t len = strlen(rows[i].path);
 
-        if (rows[i].is_prefix ? path.len > len && memcmp(path.data, rows[i].path, len) == 0
-                              : http_text_is(path, rows[i].path))
-            return &rows[i];
+        if (rows[i].is_prefix ? path.len <= len || memcmp(path.data, rows[i].path, len) != 0
+                              : !http_text_is(path, rows[i].path))
+            continue;
+        if (rows[i].only_ollama && !search->at_ollama)
+            continue;
+        search->methods |= rows[i].methods;
+        if (!search->route || (rows[i].methods & search->method))
+            search->route = &rows[i];
+        if (rows[i].methods & search->method)
+            return true;
     }
-    return NULL;
+    return false;
 }
 
-/* Finds the route of @path, or NULL. *ret_target is set to the service of the route, unless the
- * gateway itself answers. */
-static const struct gw_route *route_find(struct http_text path, enum service_backend *ret_target)
+/* Finds the routes of the path. *ret_target is set to the service of the route of the method. */
+static void route_find(struct route_search *search, enum service_backend *ret_target)
 {
-    for (unsigned i = 0; i < N_BACKENDS; i++) {
-        const struct gw_route *route =
-            route_find_in(service_routes[i].rows, service_routes[i].n, path);
-
-        if (route) {
+    for (unsigned i = 0; i < N_BACKENDS; i++)
+        if (route_find_in(service_routes[i].rows, service_routes[i].n, search)) {
             *ret_target = (enum service_backend)i;
-            return route;
+            return;
         }
-    }
-    return route_find_in(own_routes, ARRAY_SIZE(own_routes), path);
+    route_find_in(own_routes, ARRAY_SIZE(own_routes), search);
 }
 
 /* A deep health check starts services and shows the activity of all clients, so it needs a
@@ -112,6 +126,8 @@ static unsigned route_method(struct http_text method)
         return METHOD_POST;
     if (http_text_is(method, "GET") || http_text_is(method, "HEAD"))
         return METHOD_GET;
+    if (http_text_is(method, "DELETE"))
+        return METHOD_DELETE;
     return METHOD_OTHER;
 }
 
@@ -145,9 +161,13 @@ static const struct http_request_events request_events = {request_writable, requ
 
 static void request_wrong_method(struct gw_request *r, unsigned methods)
 {
-    const char *allow = methods == METHOD_POST ? "POST" : "GET, HEAD";
+    static const char *const names[] = {"GET, HEAD", "POST", "DELETE"};
     const struct http_text path = http_request_path(r->http);
+    char allow[32] = "";
 
+    for (size_t i = 0, n = 0; i < ARRAY_SIZE(names); i++)
+        if (methods & 1u << i)
+            n += (size_t)snprintf(allow + n, sizeof(allow) - n, "%s%s", n ? ", " : "", names[i]);
     http_response_header(r->http, "allow", allow, strlen(allow));
     api_error_send(r->http, 405, "method_not_allowed", NULL, 0, "%.*s takes %s.",
                    (int)MIN(path.len, 200u), path.data, allow);
@@ -200,7 +220,7 @@ static void request_limit_body(const struct gw_request *r)
         r->route->handle ? 0
                          : service_row_max_body(service_backends[r->target], r->gateway->config);
 
-    if (r->route->methods != METHOD_POST)
+    if (!(r->route->methods & METHOD_POST))
         http_request_limit_body(r->http, 0);
     else if (own)
         http_request_limit_body(r->http, own);
@@ -211,11 +231,14 @@ static void request_check(struct gw_request *r)
 {
     const struct http_text method = http_request_method(r->http);
     const struct http_text path = http_request_path(r->http);
-    const struct gw_route *route = route_find(path, &r->target);
+    struct route_search search = {.path = path,
+                                  .method = route_method(method),
+                                  .at_ollama = http_request_door(r->http) == HTTP_DOOR_OLLAMA};
+    const struct gw_route *route;
     unsigned right;
 
-    if (route && route->only_ollama && http_request_door(r->http) != HTTP_DOOR_OLLAMA)
-        route = NULL;
+    route_find(&search, &r->target);
+    route = search.route;
     right = route ? route_right(route, r) : 0;
     if (route)
         http_request_set_errors(r->http, route->errors);
@@ -234,8 +257,8 @@ static void request_check(struct gw_request *r)
     if (!route) {
         api_error_send(r->http, 404, "unknown_url", NULL, 0, "Unknown request URL: %.*s %.*s.",
                        (int)MIN(method.len, 16u), method.data, (int)MIN(path.len, 200u), path.data);
-    } else if (!(route->methods & route_method(method))) {
-        request_wrong_method(r, route->methods);
+    } else if (!(route->methods & search.method)) {
+        request_wrong_method(r, search.methods);
     } else if (right & ~r->access.rights) {
         request_lacks_right(r, right);
     } else {

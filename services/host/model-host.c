@@ -124,7 +124,7 @@ static bool method_matches(struct http_text method, const struct model_route *ro
 static void refuse_method(struct http_request *request, const struct model_route *route)
 {
     const struct http_text path = http_request_path(request);
-    const char *allow = strcmp(route->method, "GET") == 0 ? "GET, HEAD" : "POST";
+    const char *allow = strcmp(route->method, "GET") == 0 ? "GET, HEAD" : route->method;
 
     http_response_header(request, "allow", allow, strlen(allow));
     api_error_send(request, 405, "method_not_allowed", NULL, 0, "%.*s takes %s.",
@@ -139,8 +139,12 @@ static void host_handle(void *data, struct http_request *request)
     const struct model_route *route = host->params.routes;
     const struct model_route *end = route + host->params.n_routes;
 
-    while (route < end && !path_matches(path, route))
+    /* A path may have several routes, one for each method. */
+    while (route < end && !(path_matches(path, route) && method_matches(method, route)))
         route++;
+    if (route == end)
+        for (route = host->params.routes; route < end && !path_matches(path, route);)
+            route++;
     if (route < end)
         http_request_set_errors(request, route->errors);
     if (route == end) {

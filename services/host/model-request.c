@@ -105,6 +105,12 @@ void model_request_refuse(struct model_request *request, const struct problem *p
     /* Sending the error may call request_on_done() at once, which must not free the request while
      * the caller uses it. */
     model_request_ref(request);
+    if (request->streaming && request->ops->failing)
+        request->ops->failing(request, problem);
+    if (!request->http) {
+        model_request_unref(request);
+        return;
+    }
     if (request->streaming)
         api_error_break(request->http,
                         &(struct api_error){.status = problem->status,
@@ -234,6 +240,15 @@ void model_request_keep(struct model_request *request, uint64_t keep_usec)
 
     if (max)
         request->resident->keep_usec = MIN(keep_usec, max);
+}
+
+void model_request_aside(struct model_request *request, struct job_lane *lane,
+                         void (*work)(struct model_request *request),
+                         void (*then)(struct model_request *request))
+{
+    request->work = work;
+    request->then = then;
+    request_queue(request, lane);
 }
 
 static void request_read_copy(struct model_request *request)

@@ -28,6 +28,8 @@ struct model_request_ops {
     void (*cancel)(struct model_request *request);
     /* Called every few seconds; may be NULL. */
     void (*tick)(struct model_request *request);
+    /* Called before a stream is broken off with an error; may send further events. May be NULL. */
+    void (*failing)(struct model_request *request, const struct problem *problem);
     /* Frees the contents of the service's structure. */
     void (*done)(struct model_request *request);
 };
@@ -84,6 +86,10 @@ void model_request_work(struct model_request *request, enum resident_lane lane,
 /* Sets how long the held model stays in memory after its last use, at most as long as
  * models.max_keep_alive; if that is 0, does nothing. The last request that sets a time decides. */
 void model_request_keep(struct model_request *request, uint64_t keep_usec);
+/* Like model_request_work(), but needs no resident: the job waits in @lane. */
+void model_request_aside(struct model_request *request, struct job_lane *lane,
+                         void (*work)(struct model_request *request),
+                         void (*then)(struct model_request *request));
 /* Returns whether the client still waits for the answer. */
 static inline bool model_request_is_wanted(const struct model_request *request)
 {

@@ -27,6 +27,7 @@ GATEWAY = BUILD / "services/gateway/sconce-gateway"
 CHAT = BUILD / "services/chat/sconce-chat"
 EMBED = BUILD / "services/embed/sconce-embed"
 AUDIO = BUILD / "services/audio/sconce-audio"
+KEEP = BUILD / "services/keep/sconce-keep"
 # The tests multiply time limits by this factor, because sanitizers slow everything down.
 SLOW = float(os.environ.get("SCONCE_TEST_SLOW", "1"))
 
@@ -60,7 +61,8 @@ class Suite:
     socket."""
 
     def __init__(self, models, gateway="", chat="", args=(), gateway_idle="60s", embed="",
-                 audio="", audio_program=None):
+                 audio="", audio_program=None, keep=None):
+        """@keep is the section of the keep service; None: this service is not there."""
         self.dir = tempfile.mkdtemp(prefix="sconce-")
         self.log_path = os.path.join(self.dir, "log")
         self.log = open(self.log_path, "ab")
@@ -74,16 +76,22 @@ class Suite:
             f.write("embed:\n  threads: 1\n%s" % embed)
             f.write("audio:\n  threads: 1\n%s" % audio)
             f.write("chat:\n  threads: 1\n%s" % chat)
+            if keep:
+                f.write("keep:\n%s" % keep)
         self.chat_sock = os.path.join(self.dir, "chat.sock")
         self.embed_sock = os.path.join(self.dir, "embed.sock")
         self.audio_sock = os.path.join(self.dir, "audio.sock")
+        self.keep_sock = os.path.join(self.dir, "keep.sock")
         self.gateway_sock = os.path.join(self.dir, "gateway.sock")
         tcp = listen_tcp()
         self.port = tcp.getsockname()[1]
         self.url = "http://127.0.0.1:%d" % self.port
         env = {"XDG_RUNTIME_DIR": self.dir, "HOME": self.dir}
-        self.chat = Service([str(CHAT), "--config", config, *taken("chat", args)], [listen_unix(self.chat_sock)],
-                            env, self.log)
+        self.chat = Service([str(CHAT), "--config", config, "--keep-socket", self.keep_sock,
+                             *taken("chat", args)], [listen_unix(self.chat_sock)], env, self.log)
+        self.keep = keep is not None and Service(
+            [str(KEEP), "--config", config],
+            [listen_unix(self.keep_sock, socket.SOCK_SEQPACKET)], env, self.log)
         self.embed = Service([str(EMBED), "--config", config, *taken("embed", args)],
                              [listen_unix(self.embed_sock)], env, self.log)
         self.audio = Service([str(audio_program or AUDIO), "--config", config, *taken("audio", args)],
@@ -99,6 +107,8 @@ class Suite:
         self.chat.close()
         self.embed.close()
         self.audio.close()
+        if self.keep:
+            self.keep.close()
         self.log.close()
         text = open(self.log_path, errors="replace").read()
         shutil.rmtree(self.dir, ignore_errors=True)

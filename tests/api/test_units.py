@@ -84,19 +84,20 @@ def test_only_services_that_distinguish_users_have_no_user_namespace(units):
 
 
 def test_each_socket_has_the_group_of_its_clients(units):
-    """Only the gateway connects to the backends, and only chat connects to the cache."""
+    """Only the gateway connects to the backends, and only chat connects to the cache and keep."""
     kind, path = units
     if kind == "user":
         pytest.skip("sockets of a user are that user's alone")
-    groups = {"gateway": "sconce", "cache": "sconce-kv"}
+    groups = {"gateway": "sconce", "cache": "sconce-kv", "keep": "sconce-keep"}
     for row in SERVICES:
         text = (path / row.socket_units[0]).read_text()
         group = groups.get(row.name, "sconce-services")
         assert "\nSocketGroup=%s\n" % group in text and "\nSocketMode=0660\n" in text, row.name
         joined = re.findall(r"(?m)^SupplementaryGroups=(.*)$", (path / row.unit).read_text())
-        assert joined == {"gateway": ["sconce-services"], "chat": ["sconce-kv"]}.get(row.name, [])
+        assert joined == {"gateway": ["sconce-services"],
+                          "chat": ["sconce-kv sconce-keep"]}.get(row.name, [])
     named = re.findall(r"(?m)^g (\S+) -$", (ROOT / "policy/sysusers.d/sconce.conf").read_text())
-    assert set(named) == {"sconce", "sconce-services", "sconce-kv"}
+    assert set(named) == {"sconce", "sconce-services", "sconce-kv", "sconce-keep"}
 
 
 def test_no_limit_closes_a_socket(units):

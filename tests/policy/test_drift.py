@@ -42,6 +42,9 @@ cache:
   idle_timeout: 1s
   min_free: 0
   max_bytes: 8MiB
+keep:
+  idle_timeout: 1s
+  expiry: 2s
 embed:
   idle_timeout: 4s
   threads: 2
@@ -165,6 +168,14 @@ def ordinary(life):
     chat = {"model": "tiny", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4}
     assert life.request("POST", "/v1/chat/completions", chat)[0] == 200
     assert life.request("POST", "/v1/completions", SHORT, unix="gateway.sock")[0] == 200
+    items = {"model": "tiny", "input": "Hello", "max_output_tokens": 4}
+    status, text = life.request("POST", "/v1/responses", items)
+    assert status == 200 and json.loads(text)["store"], text
+    more = {**items, "previous_response_id": json.loads(text)["id"]}
+    assert life.request("POST", "/v1/responses", more)[0] == 200
+    assert life.request("DELETE", "/v1/responses/" + json.loads(text)["id"])[0] == 200
+    talk = {"items": [{"role": "user", "content": "x" * 300000}]}
+    assert life.request("POST", "/v1/conversations", talk)[0] == 200
     texts = {"input": ["a", "bc"] * 40}
     assert life.request("POST", "/v1/embeddings", texts)[0] == 200
     assert life.request("POST", "/v1/embeddings", {"input": ["abc " * 5] * 1000})[0] == 200
@@ -287,6 +298,7 @@ def drain(life):
     assert life.request("POST", HEAR, form(SOUND))[0] == 200
     with wire.Client(life.path / "cache.sock") as c:
         c.put([(name, name * 20000) for name in wire.names(4)])
+    assert life.request("POST", "/v1/conversations", {})[0] == 200
     for service in life.services.values():
         service.kill(signal.SIGTERM)
     data = b""
@@ -342,6 +354,13 @@ def traces(tmp_path_factory):
             assert status == (503 if name == "wrong" else 200)
             status, _ = life.request("POST", HEAR, form(SOUND), unix="audio.sock")
             assert status == (503 if name == "wrong" else 200)
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+                s.connect(str(life.path / "keep.sock"))
+                s.send(b"no question")
+                assert s.recv(100) == b""
+            status, text = life.request("POST", "/v1/conversations", "{}", unix="chat.sock")
+            assert status == (503 if name == "wrong" else 200)
+            assert (b"misconfigured" in text) == (name == "wrong")
             life.wait_gone()
         finally:
             life.close()

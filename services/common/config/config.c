@@ -26,6 +26,7 @@ static const char *const tcp_access_choices[] = {"key", "open", NULL};
 static const char *const unix_access_choices[] = {"open", "key", NULL};
 static const char *const bool_choices[] = {"false", "true", NULL};
 static const char *const canonical_choices[] = {"off", "claude-code", NULL};
+static const char *const storage_choices[] = {"memory", "disk", NULL};
 static const char *const landlock_choices[] = {"required", "optional", NULL};
 
 /* Checks the form of a device's name (see <infer/device.h>). The service finds out at its start
@@ -156,6 +157,12 @@ const struct config_key config_keys[] = {
     {"cache", "tenant_max_bytes", KEY_BYTES, AT(cache.tenant_max_bytes), 0, 0, UINT64_MAX / 2},
     {"cache", "min_free", KEY_BYTES, AT(cache.min_free), 0, 0, UINT64_MAX / 2},
     {"cache", "idle_timeout", KEY_USEC, AT(cache.idle_timeout_usec), 0, ANY_USEC},
+    {"keep", "storage", KEY_CHOICE, AT(keep.storage), 0, 0, 0, storage_choices},
+    {"keep", "expiry", KEY_USEC, AT(keep.expiry_usec), 0, SECONDS(1), SECONDS(400 * 86400)},
+    {"keep", "max_bytes", KEY_BYTES, AT(keep.max_bytes), 0, 1024, MEBIBYTES(1024 * 1024)},
+    {"keep", "max_total_bytes", KEY_BYTES, AT(keep.max_total_bytes), 0, 1024,
+     MEBIBYTES(1024 * 1024)},
+    {"keep", "idle_timeout", KEY_USEC, AT(keep.idle_timeout_usec), 0, ANY_USEC},
     {"confinement", "landlock", KEY_CHOICE, AT(confinement.landlock), 0, 0, 0, landlock_choices},
 };
 

@@ -23,6 +23,8 @@ enum config_unix_access { CONFIG_UNIX_OPEN, CONFIG_UNIX_KEY };
 enum config_bool { CONFIG_FALSE, CONFIG_TRUE };
 /* Whose volatile lines are left out of prompts (chat/canonical.h). */
 enum config_canonical { CONFIG_CANONICAL_OFF, CONFIG_CANONICAL_CLAUDE_CODE };
+/* Where the keep service has its entries. */
+enum config_storage { CONFIG_STORAGE_MEMORY, CONFIG_STORAGE_DISK };
 /* Whether a service refuses to serve on a kernel without Landlock. */
 enum config_landlock { CONFIG_LANDLOCK_REQUIRED, CONFIG_LANDLOCK_OPTIONAL };
 
@@ -123,6 +125,15 @@ struct config {
     } cache;
 
     struct {
+        unsigned storage;           /* enum config_storage; memory */
+        uint64_t expiry_usec;       /* an entry is deleted when nobody used it for this long; 1 h */
+        uint64_t max_bytes;         /* of the entries of one tenant; 64 MiB */
+        uint64_t max_total_bytes;   /* of the entries of all tenants; 512 MiB */
+        uint64_t idle_timeout_usec; /* the service exits after this time without requests, unless it
+                                       has entries in memory; 60 s; 0: never */
+    } keep;
+
+    struct {
         unsigned landlock; /* enum config_landlock; required */
     } confinement;
 };
@@ -156,6 +167,9 @@ char *config_cache_dir(void);
 /* Returns the directory of stored KV blocks: cache.directory, else the one in $CACHE_DIRECTORY,
  * else the user's own. The caller frees it. NULL: there is no home directory. */
 char *config_block_dir(const struct config *config);
+/* Returns the directory of the keep service: the one in $STATE_DIRECTORY, which the service manager
+ * sets, else the user's own. The caller frees it. NULL: there is no home directory. */
+char *config_keep_dir(void);
 /* Returns the directory of the services' sockets: $XDG_RUNTIME_DIR/sconce. If that variable is not
  * set: /run/sconce for root and for system services, and -ENOENT for other users. The caller frees
  * *ret_dir. */

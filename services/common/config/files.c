@@ -110,6 +110,15 @@ char *config_block_dir(const struct config *config)
     return config->cache.directory ? strdup(config->cache.directory) : cache_dir("sconce-cache");
 }
 
+char *config_keep_dir(void)
+{
+    const char *given = getenv("STATE_DIRECTORY");
+
+    if (given && given[0] == '/')
+        return strndup(given, strcspn(given, ":"));
+    return user_dir("XDG_STATE_HOME", ".local/state", "sconce-keep");
+}
+
 int config_set_device(struct config *config, const char *name)
 {
     char *copy = strdup(name);
@@ -199,6 +208,10 @@ int config_new(struct config **ret_config)
     c->cache.max_bytes = MEBIBYTES(16384);
     c->cache.min_free = MEBIBYTES(4096);
     c->cache.idle_timeout_usec = SECONDS(60);
+    c->keep.expiry_usec = SECONDS(3600);
+    c->keep.max_bytes = MEBIBYTES(64);
+    c->keep.max_total_bytes = MEBIBYTES(512);
+    c->keep.idle_timeout_usec = SECONDS(60);
     c->chat.device = strdup("auto");
     c->chat.kv_type = strdup("auto");
     if (!c->chat.device || !c->chat.kv_type || add_default_dirs(c) < 0)

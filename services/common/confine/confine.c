@@ -119,6 +119,10 @@ static int allow_path(int ruleset, int abi, const struct policy_path *path,
         return allow_found(&paths, config_cache_dir());
     if (strcmp(path->path, "blocks") == 0)
         return config ? allow_found(&paths, config_block_dir(config)) : 0;
+    if (strcmp(path->path, "kept") == 0)
+        return config && config->keep.storage == CONFIG_STORAGE_DISK
+                   ? allow_found(&paths, config_keep_dir())
+                   : 0;
     if (strpbrk(path->path, "*?["))
         return allow_pattern(&paths, path->path);
     return allow_one(&paths, path->path);

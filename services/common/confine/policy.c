@@ -25,10 +25,12 @@ static int path_path(struct reader *r, const yaml_node_t *node, void *out)
     const int e = reader_text(r, node, &path->path);
 
     if (e == 0 && path->path[0] != '/' && strcmp(path->path, "models") != 0 &&
-        strcmp(path->path, "cache") != 0 && strcmp(path->path, "blocks") != 0)
+        strcmp(path->path, "cache") != 0 && strcmp(path->path, "blocks") != 0 &&
+        strcmp(path->path, "kept") != 0)
         return yaml_source_bad(
             &r->source, node,
-            "\"%s\" is neither an absolute path nor \"models\", \"cache\" or \"blocks\"",
+            "\"%s\" is neither an absolute path nor \"models\", \"cache\", \"blocks\" or "
+            "\"kept\"",
             path->path);
     return e;
 }

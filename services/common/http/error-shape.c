@@ -27,6 +27,25 @@ static int openai_put(struct str *out, const struct api_error *e)
     return r < 0 ? r : str_puts(out, "}}");
 }
 
+/* The events of a stream of /v1/responses have their type and fields at the top. Clients that know
+ * only the other streams of OpenAI find the error in "error". */
+static int responses_put_event(struct str *out, const struct api_error *e)
+{
+    int r = str_puts(out, "{\"type\":\"error\",\"code\":");
+
+    r = r < 0 ? r : json_put_text(out, e->code);
+    r = r < 0 ? r : str_puts(out, ",\"message\":");
+    r = r < 0 ? r : json_put_text(out, e->message);
+    r = r < 0 ? r : str_puts(out, ",\"param\":");
+    r = r < 0 ? r : json_put_text(out, e->param);
+    /* openai_put() writes {"error":…}, whose first brace becomes a comma. */
+    const size_t at = out->len;
+    r = r < 0 ? r : openai_put(out, e);
+    if (r == 0)
+        out->data[at] = ',';
+    return r;
+}
+
 static const char *anthropic_type(int status)
 {
     static const struct {
@@ -125,6 +144,8 @@ static int llama_put(struct str *out, const struct api_error *e)
 }
 
 const struct error_shape errors_openai = {openai_put, "data: ", "\n\n", "data: {\"error\":"};
+const struct error_shape errors_responses = {openai_put, "event: error\ndata: ", "\n\n",
+                                             "event: error\n", responses_put_event};
 const struct error_shape errors_anthropic = {anthropic_put, "event: error\ndata: ", "\n\n",
                                              "event: error\n"};
 const struct error_shape errors_ollama = {ollama_put, "", "\n", "{\"error\":"};
@@ -137,7 +158,7 @@ int error_shape_put_event(const struct error_shape *shape, struct str *out,
     const size_t len = out->len;
     int r = str_puts(out, shape->head);
 
-    r = r < 0 ? r : shape->put(out, error);
+    r = r < 0 ? r : shape->put_event ? shape->put_event(out, error) : shape->put(out, error);
     r = r < 0 ? r : str_puts(out, shape->tail);
     if (r < 0)
         out->len = len;

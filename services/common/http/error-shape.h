@@ -29,9 +29,12 @@ struct error_shape {
      * ends with @tail. */
     const char *head, *tail;
     const char *start; /* the bytes that begin an error event, and no other event */
+    /* Appends the JSON object of an event, where it differs from that of a body. May be NULL. */
+    int (*put_event)(struct str *out, const struct api_error *error);
 };
 
 extern const struct error_shape errors_openai;    /* {"error":{"message","type","param","code"}} */
+extern const struct error_shape errors_responses; /* as OpenAI's; in a stream an event "error" */
 extern const struct error_shape errors_anthropic; /* {"type":"error","error":{"type","message"}} */
 extern const struct error_shape errors_ollama;    /* {"error":"message"}, one line per event */
 extern const struct error_shape errors_llama;     /* {"error":{"code":400,"message","type"}} */

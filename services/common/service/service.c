@@ -97,7 +97,10 @@ static void service_on_idle(struct loop_timer *timer)
     service_pause(service);
     if (service_is_busy(service)) {
         service_resume(service);
-        loop_timer_set(service->loop, timer, MIN(service->params.idle_timeout_usec, 500000u));
+        loop_timer_set(service->loop, timer,
+                       service->params.is_long_busy
+                           ? service->params.idle_timeout_usec
+                           : MIN(service->params.idle_timeout_usec, 500000u));
         return;
     }
     log_debug("idle, leaving");
@@ -151,7 +154,8 @@ static void service_on_status(struct loop_timer *timer)
         memcpy(service->status_text, text, sizeof(text));
         sd_notifyf(0, "STATUS=%s", text);
     }
-    if (service_is_busy(service) || clock_usec() - service->active_usec < 5 * SERVICE_STATUS_USEC)
+    if ((service_is_busy(service) && !service->params.is_long_busy) ||
+        clock_usec() - service->active_usec < 5 * SERVICE_STATUS_USEC)
         loop_timer_set(service->loop, timer, SERVICE_STATUS_USEC);
 }
 

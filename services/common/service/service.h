@@ -44,6 +44,7 @@ struct service_params {
     /* For how many microseconds the service must not exit although it is idle; 0: it may exit. May
      * be NULL. */
     uint64_t (*stays)(void *data);
+    bool is_long_busy; /* `busy` may be true for hours, and is asked once per idle_timeout */
     /* Called when SIGTERM arrives (`draining`), and when the drain timeout is over, so that running
      * work must end (`expired`). May be NULL. */
     void (*draining)(void *data);

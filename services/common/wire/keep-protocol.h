@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Declares the protocol between the chat service and the keep service.
+ *
+ * A connection carries packets (SOCK_SEQPACKET), because the chat service may open no other sockets
+ * than these. A question is one packet: a head, and the target of a request to OpenAI's API (path
+ * and query). An answer is one packet with a head. A body, JSON, is in memory with a descriptor
+ * (memfd) that comes with the packet. Each side copies a body out before it uses it.
+ */
+
+#include "common/http/request-id.h"
+#include "common/wire/tenant.h"
+#include "core/str.h"
+
+#define KEEP_VERSION    1
+#define KEEP_MAX_TARGET 1024
+#define KEEP_MAX_BODY   ((size_t)160 << 20)
+
+/* The bytes of a packet, in the byte order of the machine. Texts end with NUL bytes. */
+struct keep_head {
+    char magic[4];
+    uint32_t version;
+    int32_t status; /* of an answer, as in HTTP; 0 in a question */
+    uint32_t target_len;
+    uint64_t body_len;
+    char method[8];
+    char tenant[TENANT_SIZE];
+    char id[REQUEST_ID_SIZE]; /* of the request, for logs */
+};
+
+struct keep_packet {
+    struct keep_head head;
+    char target[KEEP_MAX_TARGET];
+    size_t len; /* of head and target */
+    int fd;     /* of the body; -1: none */
+};
+
+/* Makes a question. -ENAMETOOLONG: @target is too long. */
+int keep_question_make(struct keep_packet *packet, const char *method, struct http_text target,
+                       const char *tenant, const char *id);
+void keep_answer_make(struct keep_packet *packet, int status);
+/* Checks a packet that was received, whatever its bytes are. -EBADMSG, -EPROTONOSUPPORT. */
+int keep_packet_check(const struct keep_packet *packet);
+
+/* Makes packet->fd with a copy of @body; an empty body needs none. */
+int keep_packet_add_body(struct keep_packet *packet, struct http_text body);
+/* Appends the body to @out. -EBADMSG: the descriptor has fewer bytes, or is not sealed memory and
+ * @sealed demands that. */
+int keep_packet_read_body(const struct keep_packet *packet, bool sealed, struct str *out);
+void keep_packet_done(struct keep_packet *packet);
+
+/* @flags are MSG_ flags. -ECONNRESET: the other side left; -EBADMSG: the packet is too long. */
+int keep_packet_send(const struct keep_packet *packet, int socket, int flags);
+int keep_packet_receive(struct keep_packet *packet, int socket, int flags);

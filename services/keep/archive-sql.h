@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Declares what archive.c and archive-items.c share: the SQL statements of the archive. */
+
+#include <sqlite3.h>
+
+#include "keep/archive.h"
+
+enum archive_sql {
+    SQL_BEGIN,
+    SQL_COMMIT,
+    SQL_ROLLBACK,
+    SQL_EXPIRE,
+    SQL_ADD,
+    SQL_REPLACE,
+    SQL_GROW,
+    SQL_FIND,
+    SQL_TOUCH,
+    SQL_DELETE,
+    SQL_OLDEST,
+    SQL_BYTES_OF,
+    SQL_NUMBERS,
+    SQL_NEXT,
+    SQL_ADD_ITEM,
+    SQL_PLACE_OF,
+    SQL_LIST_UP,
+    SQL_LIST_DOWN,
+    SQL_FIND_ITEM,
+    SQL_FIND_ITEM_OF,
+    SQL_DELETE_ITEM,
+    SQL_COUNT,
+};
+
+struct archive {
+    sqlite3 *db;
+    struct archive_limits limits;
+    int64_t now; /* of the change that is being made */
+    sqlite3_stmt *statements[SQL_COUNT];
+};
+
+/* Converts a result of SQLite to a negative errno; 0 for results that are not errors. */
+int archive_errno(int rc);
+/* Returns the statement, prepared and reset, or NULL with *ret_error. */
+sqlite3_stmt *archive_statement(struct archive *a, enum archive_sql which, int *ret_error);
+/* Returns 1 if there is a row. Otherwise resets @st, and returns 0 or a negative errno. */
+int archive_step(sqlite3_stmt *st);
+/* Runs a statement that has up to two numbers as parameters, and returns no row. */
+int archive_run(struct archive *a, enum archive_sql which, int64_t first, int64_t second);
+/* Makes room for @bytes more of the tenant, by deleting its entries that were not used for the
+ * longest time, except the entry @key. ARCHIVE_FULL. */
+int archive_make_room(struct archive *a, const char *tenant, int64_t key, uint64_t bytes);
+/* Adds @bytes, which may be negative, to the size of an entry. */
+int archive_grow(struct archive *a, int64_t key, int64_t bytes);
