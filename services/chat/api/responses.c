@@ -274,7 +274,7 @@ static int responses_tokens(struct generation *g, struct choice *c, const struct
         return 0;
     for (size_t i = 0; i < event->n_tokens && r == 0; i++) {
         r = logprobs->len ? str_putc(logprobs, ',') : 0;
-        r = r < 0 ? r : logprobs_put_chat(logprobs, tok, &event->tokens[i]);
+        r = r < 0 ? r : logprobs_put_token(logprobs, tok, &event->tokens[i], LOGPROBS_CHAT);
     }
     return r;
 }
