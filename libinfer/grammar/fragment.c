@@ -22,13 +22,13 @@ void compiler_done(struct compiler *c)
         dfa_free(c->dfas[i]);
     free(c->dfas);
     free(c->covers);
+    free(c->active);
     *c = (struct compiler){0};
 }
 
 void fragments_done(struct fragments *f)
 {
     nfa_done(&f->nfa);
-    free(f->active);
     index_done(&f->memo_index);
     free(f->memo);
     free(f->rules);
@@ -329,13 +329,13 @@ static int fragment_call(struct fragments *f, uint32_t rule, uint32_t next, uint
         r = fragment_rule(f, called->body, &edge.arg);
         return r < 0 ? r : fragment_edge(f, edge, ret_start);
     }
-    if (f->active[rule])
+    if (f->c->active[rule])
         return err_set(f->c->reterr, EINVAL,
                        "rule \"%s\" contains itself, so it cannot be used in a regular expression",
                        called->name ? called->name : "");
-    f->active[rule] = true;
+    f->c->active[rule] = true;
     r = fragment_make(f, called->body, next, ret_start);
-    f->active[rule] = false;
+    f->c->active[rule] = false;
     return r;
 }
 
@@ -428,9 +428,6 @@ static int compiler_dfa_plain(struct compiler *c, grammar_node node, struct dfa 
     uint32_t end, start;
     int r;
 
-    f.active = NEW(bool, c->b->n_rules);
-    if (!f.active)
-        return -ENOMEM;
     r = nfa_add_state(&f.nfa, true, &end);
     if (r < 0)
         return r;

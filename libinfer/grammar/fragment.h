@@ -22,6 +22,7 @@ struct compiler {
     struct inf_err *reterr;
     struct dfa **dfas; /* [cap_dfas] by node, NULL: not made yet */
     uint32_t cap_dfas;
+    bool *active;    /* [n_rules] by rule of the builder: it is being copied */
     uint8_t *covers; /* [cap_covers] by node, see compiler_covers() */
     uint32_t cap_covers;
     unsigned depth; /* of calls */
@@ -44,7 +45,6 @@ struct fragments {
     struct compiler *c;
     struct nfa nfa;
     bool is_inline; /* rules are copied instead of called */
-    bool *active;   /* by rule of the builder: is being copied */
     struct index memo_index;
     struct fragment_memo *memo;
     uint32_t n_memo, cap_memo;
