@@ -55,7 +55,7 @@ static void run_one(struct machine *m, uint8_t code, uint8_t arg)
         return;
     case 7:
         push(m, grammar_repeat(m->b, pop(m), arg & 3,
-                               arg & 4 ? GRAMMAR_FOREVER : (arg & 3) + (arg >> 3) * 100));
+                               arg & 4 ? GRAMMAR_FOREVER : (arg & 3u) + (arg >> 3) * 100u));
         return;
     case 8:
         grammar_rule_set(m->b, m->rules[arg % RULES], pop(m));
