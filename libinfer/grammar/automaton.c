@@ -195,6 +195,14 @@ int automaton_put_config(struct automaton *a, const item *items, uint32_t n, boo
     return 0;
 }
 
+void automaton_set_known(struct automaton *a, uint32_t config, const uint8_t known[N_FAMILIES])
+{
+    uint8_t *to = a->configs[config].known;
+
+    for (unsigned i = 0; i < N_FAMILIES; i++)
+        to[i] = MAX(to[i], known[i]);
+}
+
 /* Gives the configuration of a kernel, whose items are the last of kernel_items. */
 static int automaton_find(struct automaton *a, uint32_t first, uint32_t *ret_config)
 {

@@ -37,13 +37,12 @@ struct cover {
     uint8_t bad;   /* a text of this length may not follow; 0: not known */
 };
 
-#define COVER_ANY 255
-
 struct config {
     uint32_t first, n; /* items */
     uint32_t mask;     /* number of its mask + 1; 0: none */
     bool is_complete;  /* the text may end here */
     struct cover cover[N_FAMILIES];
+    uint8_t known[N_FAMILIES]; /* the largest cover of a state that belongs to the configuration */
 };
 
 struct frame {
@@ -92,6 +91,7 @@ int automaton_forget(struct automaton *a, uint32_t **configs, size_t n);
 int automaton_put_frame(struct automaton *a, const item *items, uint32_t n, uint32_t *ret_frame);
 int automaton_put_config(struct automaton *a, const item *items, uint32_t n, bool is_complete,
                          uint32_t *ret_config);
+void automaton_set_known(struct automaton *a, uint32_t config, const uint8_t known[N_FAMILIES]);
 /* Makes @n frames one after the other, which do not have items yet. */
 int automaton_new_frames(struct automaton *a, uint32_t n, uint32_t *ret_first);
 int automaton_set_frame(struct automaton *a, uint32_t frame, const item *items, uint32_t n);

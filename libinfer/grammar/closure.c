@@ -52,6 +52,7 @@ struct closure {
     struct behind *behind;
     uint32_t n_behind, cap_behind;
     bool is_complete;
+    uint8_t known[N_FAMILIES];
     struct group *groups;
     uint64_t *group_words;
     struct index group_index;
@@ -224,6 +225,8 @@ static int closure_follow(struct closure *c, const struct automaton *a, item it)
     bool consumes = false;
     int r = 0;
 
+    for (unsigned i = 0; i < N_FAMILIES; i++)
+        c->known[i] = MAX(c->known[i], state->cover[i]);
     if (state->is_final)
         r = closure_return(c, a, item_frame(it));
     for (uint32_t i = 0; r == 0 && i < state->n; i++)
@@ -439,6 +442,7 @@ int closure_make(struct closure *c, struct automaton *a, const item *kernel, uin
     }
     c->n_seen = c->stack.n = c->found.n = c->n_locals = c->n_behind = 0;
     c->is_complete = false;
+    memset(c->known, 0, sizeof(c->known));
     for (uint32_t i = 0; r == 0 && i < n; i++)
         r = closure_add(c, item_state(kernel[i]), item_frame(kernel[i]));
     while (r == 0 && c->stack.n > 0)
@@ -450,5 +454,8 @@ int closure_make(struct closure *c, struct automaton *a, const item *kernel, uin
     for (uint32_t i = 0; i < c->found.n; i++)
         closure_resolve(c, c->found.data[i], &c->found.data[i]);
     c->found.n = items_sort(c->found.data, c->found.n);
-    return automaton_put_config(a, c->found.data, c->found.n, c->is_complete, ret_config);
+    r = automaton_put_config(a, c->found.data, c->found.n, c->is_complete, ret_config);
+    if (r == 0)
+        automaton_set_known(a, *ret_config, c->known);
+    return r;
 }

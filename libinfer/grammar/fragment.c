@@ -21,13 +21,14 @@ void compiler_done(struct compiler *c)
     for (uint32_t i = 0; i < c->cap_dfas; i++)
         dfa_free(c->dfas[i]);
     free(c->dfas);
+    free(c->covers);
+    free(c->active);
     *c = (struct compiler){0};
 }
 
 void fragments_done(struct fragments *f)
 {
     nfa_done(&f->nfa);
-    free(f->active);
     index_done(&f->memo_index);
     free(f->memo);
     free(f->rules);
@@ -166,8 +167,27 @@ static int fragment_operand(struct fragments *f, grammar_node operand, bool as_r
     return r < 0 ? r : fragment_edge(f, edge, ret_start);
 }
 
+/* Notes that @times characters of the families @covers may follow @state. */
+static void state_cover(struct fragments *f, uint32_t state, int covers, uint32_t times)
+{
+    uint8_t cover = COVER_ANY;
+
+    if (times != GRAMMAR_FOREVER)
+        cover = (uint8_t)MIN(times, COVER_ANY - 1);
+    for (unsigned i = 0; i < N_FAMILIES; i++)
+        if (covers >> i & 1)
+            f->nfa.states[state].cover[i] = cover;
+}
+
+/* What one repetition needs. */
+struct repeat {
+    grammar_node x;
+    bool as_rule;
+    int covers;
+};
+
 /* Reads the operand any number of times. */
-static int fragment_star(struct fragments *f, grammar_node operand, bool as_rule, uint32_t next,
+static int fragment_star(struct fragments *f, struct repeat repeat, uint32_t next,
                          uint32_t *ret_start)
 {
     struct edge edges[] = {{.kind = EDGE_EMPTY}, {.kind = EDGE_EMPTY, .to = next}};
@@ -175,8 +195,52 @@ static int fragment_star(struct fragments *f, grammar_node operand, bool as_rule
 
     r = nfa_add_state(&f->nfa, false, ret_start);
     if (r == 0)
-        r = fragment_operand(f, operand, as_rule, *ret_start, &edges[0].to);
-    return r < 0 ? r : nfa_set_edges(&f->nfa, *ret_start, edges, 2);
+        r = fragment_operand(f, repeat.x, repeat.as_rule, *ret_start, &edges[0].to);
+    if (r == 0)
+        r = nfa_set_edges(&f->nfa, *ret_start, edges, 2);
+    if (r == 0)
+        state_cover(f, *ret_start, repeat.covers, GRAMMAR_FOREVER);
+    return r;
+}
+
+/* Reads the operand up to @n times. */
+static int fragment_optional(struct fragments *f, struct repeat repeat, uint32_t n, uint32_t next,
+                             uint32_t *ret_start)
+{
+    const uint32_t end = next;
+    uint32_t start;
+    int r = 0;
+
+    for (uint32_t i = 0; r == 0 && i < n; i++) {
+        r = fragment_operand(f, repeat.x, repeat.as_rule, next, &start);
+        if (r == 0)
+            r = fragment_fork(f, start, end, &next);
+        if (r == 0)
+            state_cover(f, next, repeat.covers, i + 1);
+    }
+    *ret_start = next;
+    return r;
+}
+
+/* Reads the operand @n times; up to @more further operands may follow. */
+static int fragment_times(struct fragments *f, struct repeat repeat, uint32_t n, uint32_t more,
+                          uint32_t next, uint32_t *ret_start)
+{
+    int r = 0;
+
+    for (uint32_t i = 0; r == 0 && i < n; i++) {
+        struct edge edge = {.kind = EDGE_EMPTY};
+
+        r = fragment_operand(f, repeat.x, repeat.as_rule, next, &next);
+        if (r < 0 || repeat.covers == 0)
+            continue;
+        edge.to = next;
+        r = fragment_edge(f, edge, &next);
+        if (r == 0)
+            state_cover(f, next, repeat.covers, more == GRAMMAR_FOREVER ? more : more + i + 1);
+    }
+    *ret_start = next;
+    return r;
 }
 
 static uint32_t square_root(uint32_t n)
@@ -226,33 +290,29 @@ static grammar_node repeat_blocks(struct grammar_builder *b, grammar_node x, uin
 static int fragment_repeat(struct fragments *f, grammar_node node, uint32_t next,
                            uint32_t *ret_start)
 {
-    const struct node repeat = f->c->b->nodes[node];
-    const grammar_node x = node_words(f->c->b, node)[0];
-    const bool forever = repeat.max == GRAMMAR_FOREVER;
-    const uint32_t more = forever ? 0 : repeat.max - repeat.min;
-    const uint32_t size = f->c->b->nodes[x].size;
-    const bool as_rule = !f->is_inline && repeat.max > 1 && size > REPEAT_OPERAND &&
-                         repeat.size > REPEAT_STATES && (!forever || repeat.min > 0);
-    const uint32_t end = next;
-    uint32_t start;
+    const struct node n = f->c->b->nodes[node];
+    struct repeat repeat = {.x = node_words(f->c->b, node)[0]};
+    const bool forever = n.max == GRAMMAR_FOREVER;
+    const uint32_t more = forever ? 0 : n.max - n.min;
     int r = 0;
 
-    if (!f->is_inline && (repeat.min > REPEAT_PLAIN || more > REPEAT_PLAIN)) {
-        const grammar_node blocks = repeat_blocks(f->c->b, x, repeat.min, repeat.max);
+    if (!f->is_inline && (n.min > REPEAT_PLAIN || more > REPEAT_PLAIN)) {
+        const grammar_node blocks = repeat_blocks(f->c->b, repeat.x, n.min, n.max);
 
         return f->c->b->error < 0 ? f->c->b->error : fragment_make(f, blocks, next, ret_start);
     }
+    repeat.as_rule = !f->is_inline && n.max > 1 && n.size > REPEAT_STATES &&
+                     f->c->b->nodes[repeat.x].size > REPEAT_OPERAND && (!forever || n.min > 0);
+    repeat.covers = f->is_inline ? 0 : compiler_covers(f->c, repeat.x);
+    if (repeat.covers < 0)
+        return repeat.covers;
     if (forever)
-        r = fragment_star(f, x, as_rule, next, &next);
-    for (uint32_t i = 0; r == 0 && i < more; i++) {
-        r = fragment_operand(f, x, as_rule, next, &start);
-        if (r == 0)
-            r = fragment_fork(f, start, end, &next);
-    }
-    for (uint32_t i = 0; r == 0 && i < repeat.min; i++)
-        r = fragment_operand(f, x, as_rule, next, &next);
-    *ret_start = next;
-    return r;
+        r = fragment_star(f, repeat, next, &next);
+    else
+        r = fragment_optional(f, repeat, more, next, &next);
+    return r < 0 ? r
+                 : fragment_times(f, repeat, n.min, forever ? GRAMMAR_FOREVER : more, next,
+                                  ret_start);
 }
 
 /* Copies the body of a rule, or calls the rule. */
@@ -269,13 +329,13 @@ static int fragment_call(struct fragments *f, uint32_t rule, uint32_t next, uint
         r = fragment_rule(f, called->body, &edge.arg);
         return r < 0 ? r : fragment_edge(f, edge, ret_start);
     }
-    if (f->active[rule])
+    if (f->c->active[rule])
         return err_set(f->c->reterr, EINVAL,
                        "rule \"%s\" contains itself, so it cannot be used in a regular expression",
                        called->name ? called->name : "");
-    f->active[rule] = true;
+    f->c->active[rule] = true;
     r = fragment_make(f, called->body, next, ret_start);
-    f->active[rule] = false;
+    f->c->active[rule] = false;
     return r;
 }
 
@@ -368,9 +428,6 @@ static int compiler_dfa_plain(struct compiler *c, grammar_node node, struct dfa 
     uint32_t end, start;
     int r;
 
-    f.active = NEW(bool, c->b->n_rules);
-    if (!f.active)
-        return -ENOMEM;
     r = nfa_add_state(&f.nfa, true, &end);
     if (r < 0)
         return r;
@@ -402,7 +459,6 @@ static int compiler_dfa_new(struct compiler *c, grammar_node node, struct dfa **
                               : dfa_json_escaped(operands[0], ret_dfa);
 }
 
-/* Gives the automaton of a regular node. It belongs to the compiler. */
 int compiler_dfa(struct compiler *c, grammar_node node, const struct dfa **ret_dfa)
 {
     struct dfa *dfa;

@@ -22,12 +22,18 @@ struct compiler {
     struct inf_err *reterr;
     struct dfa **dfas; /* [cap_dfas] by node, NULL: not made yet */
     uint32_t cap_dfas;
+    bool *active;    /* [n_rules] by rule of the builder: it is being copied */
+    uint8_t *covers; /* [cap_covers] by node, see compiler_covers() */
+    uint32_t cap_covers;
     unsigned depth; /* of calls */
 };
 
 void compiler_done(struct compiler *c);
-/* Gives the automaton of a regular node, which belongs to @c. Errors as grammar_program_new(). */
+/* Gives the automaton of a regular node. It belongs to the compiler. */
 int compiler_dfa(struct compiler *c, grammar_node node, const struct dfa **ret_dfa);
+/* Finds the families of which each single character is a text of @node. Returns a set of bits, or a
+ * negative errno value. Only nodes that are easy to examine are. */
+int compiler_covers(struct compiler *c, grammar_node node);
 
 struct fragment_memo {
     grammar_node node;
@@ -39,7 +45,6 @@ struct fragments {
     struct compiler *c;
     struct nfa nfa;
     bool is_inline; /* rules are copied instead of called */
-    bool *active;   /* by rule of the builder: is being copied */
     struct index memo_index;
     struct fragment_memo *memo;
     uint32_t n_memo, cap_memo;

@@ -25,9 +25,18 @@ struct edge {
     uint8_t kind, first, last;
 };
 
+/*
+ * Families are sets of characters that many grammars permit all together, see vocab.h. All texts
+ * with at most cover[family] characters of a family may follow the state; COVER_ANY: texts of any
+ * length.
+ */
+#define N_FAMILIES 2
+#define COVER_ANY  255
+
 struct state {
     uint32_t first, n; /* edges */
     bool is_final;
+    uint8_t cover[N_FAMILIES];
 };
 
 /* Zeroed memory is empty. */

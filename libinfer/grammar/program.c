@@ -215,7 +215,8 @@ int grammar_program_new(struct grammar_builder *b, grammar_node root,
 
     compiler.reterr = &err;
     p = NEW(struct program, 1);
-    if (!p)
+    compiler.active = NEW(bool, b->n_rules);
+    if (!p || !compiler.active)
         return -ENOMEM;
     if (r == 0 && root >= b->n_nodes)
         r = -EINVAL;

@@ -95,6 +95,8 @@ static int remains_copy(struct remains *m, uint32_t **configs, size_t n)
         r = remains_translate(m, m->from->items + config->first, config->n);
         if (r == 0)
             r = automaton_put_config(m->to, m->items, config->n, config->is_complete, &new[i]);
+        if (r == 0)
+            automaton_set_known(m->to, new[i], config->known);
     }
     for (size_t i = 0; r == 0 && i < n; i++)
         *configs[i] = new[i];

@@ -128,8 +128,8 @@ static int question_ask_any(struct question *q, uint32_t config)
     return 1;
 }
 
-/* Finds the longest slice of one family. */
-static int grammar_find_level(struct inf_grammar *g, unsigned family, uint32_t config,
+/* Finds the longest slice of one family by trying texts. */
+static int grammar_try_levels(struct inf_grammar *g, unsigned family, uint32_t config,
                               const struct slice **ret_slice)
 {
     struct question q = {.g = g, .family = family};
@@ -137,7 +137,6 @@ static int grammar_find_level(struct inf_grammar *g, unsigned family, uint32_t c
     const struct cover *cover;
     int r;
 
-    *ret_slice = NULL;
     r = question_ask(&q, config, UTF8_START, 1);
     if (r <= 0)
         return r;
@@ -152,6 +151,21 @@ static int grammar_find_level(struct inf_grammar *g, unsigned family, uint32_t c
         }
     }
     return r;
+}
+
+static int grammar_find_level(struct inf_grammar *g, unsigned family, uint32_t config,
+                              const struct slice **ret_slice)
+{
+    const struct slice *slices = g->vocab->slices[family];
+    const uint8_t known = g->automaton.configs[config].known[family];
+
+    *ret_slice = NULL;
+    if (known == 0)
+        return grammar_try_levels(g, family, config, ret_slice);
+    for (unsigned level = N_LEVELS; level-- > 0 && !*ret_slice;)
+        if (known == COVER_ANY || slices[level].longest <= known)
+            *ret_slice = &slices[level];
+    return 0;
 }
 
 int grammar_find_slice(struct inf_grammar *g, uint32_t config, const struct slice **ret_slice)

@@ -225,10 +225,12 @@ static int slice_make(struct slice *slice, const struct inf_grammar_vocab *v,
     if (!rest || !slice->mask)
         return -ENOMEM;
     for (uint32_t i = 0; i < t->n; i++)
-        if (in_family[i] && t->tokens[i].len <= max_len)
+        if (in_family[i] && t->tokens[i].len <= max_len) {
             token_set_bits(v, &t->tokens[i], slice->mask);
-        else
+            slice->longest = MAX(slice->longest, t->tokens[i].len);
+        } else {
             rest[n_rest++] = &t->tokens[i];
+        }
     return trie_make(&slice->rest, rest, n_rest, v->max_len);
 }
 

@@ -16,8 +16,7 @@
 #include "grammar/dfa.h"
 
 enum {
-    N_FAMILIES = 2, /* sets of characters from which slices are made */
-    N_LEVELS = 3,   /* slices of one family: tokens up to a length */
+    N_LEVELS = 3, /* slices of one family: tokens up to a length */
     FAMILY_PHASES = UTF8_STATES + 2,
 };
 
@@ -36,6 +35,7 @@ struct token_trie {
 
 struct slice {
     uint32_t max_len;       /* bytes; UINT32_MAX: any length */
+    uint32_t longest;       /* bytes of its longest token */
     uint32_t *mask;         /* [n_words] its tokens */
     struct token_trie rest; /* all other tokens */
 };
