@@ -145,11 +145,13 @@ static int64_t dfa_partition(const struct dfa *dfa, uint32_t *part)
     _cleanup_free_ uint32_t *key = NEW(uint32_t, (size_t)dfa->n_classes + 1);
     uint64_t steps = 0;
     int64_t n = 0;
+    int r;
 
     if (!other || !key)
         return -ENOMEM;
-    for (uint32_t i = 0; i < dfa->n; i++)
-        part[i] = dfa->is_final[i];
+    r = dfa_lengths(dfa, part);
+    if (r < 0)
+        return r;
     for (;;) {
         const int64_t n_new = dfa_split(dfa, part, other, key);
 
@@ -234,7 +236,7 @@ static int subsets_put(struct subsets *s, const uint32_t *key, uint32_t n, bool 
     if (s->n >= DFA_MAX_STATES || n > MAX_WORDS - s->n_words)
         return -E2BIG;
     if (index_reserve(&s->index, (size_t)s->n + 1) < 0 ||
-        ARRAY_GROW(s->words, s->cap_words, (size_t)s->n_words + n) < 0 ||
+        ARRAY_GROW(s->words, s->cap_words, (size_t)s->n_words + n + 1) < 0 ||
         ARRAY_GROW_ZEROED(s->first, s->cap_first, (size_t)s->n + 2) < 0 ||
         ARRAY_GROW(s->next, s->cap_next, ((size_t)s->n + 1) * s->n_classes) < 0 ||
         ARRAY_GROW(s->is_final, s->cap_final, (size_t)s->n + 1) < 0)

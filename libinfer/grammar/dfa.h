@@ -38,6 +38,10 @@ int dfa_json_escaped(const struct dfa *x, struct dfa **ret_dfa);
 /* Adds the states of @dfa to @nfa. Where @dfa ends, @nfa continues at @next. */
 int dfa_to_nfa(const struct dfa *dfa, struct nfa *nfa, uint32_t next, uint32_t *ret_start);
 
+/* Gives two states different numbers in @part, [n], if the shortest or the longest texts that they
+ * accept differ in length. -ENOMEM. */
+int dfa_lengths(const struct dfa *dfa, uint32_t *part);
+
 /* States between the bytes of a code point. */
 enum {
     UTF8_START = 0, /* between code points */

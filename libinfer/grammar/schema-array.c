@@ -3,7 +3,7 @@
  * Arrays
  *
  * The first elements may have schemas of their own; all others share one. An array is made from its
- * last element to the first one. What an element leaves open is a *state*: how many elements have
+ * last element to the first one. The elements so far leave a *state*: how many elements have
  * satisfied `contains`, or which values of an enumeration have been used (uniqueItems).
  */
 #include <errno.h>
@@ -276,8 +276,8 @@ static bool array_counts_to(const struct array *a, uint32_t *ret_top)
     return *ret_top < MAX_CELLS;
 }
 
-/* What follows an array with @n elements or more when there is no maximum, [top + 1] by the number
- * that satisfied `contains`. */
+/* Makes the rests of an array that may go on for ever, [top + 1] by the number of elements that
+ * satisfied `contains`. */
 static bool contains_endless(struct array *a, uint32_t top, grammar_node *ret_rest)
 {
     struct schema *s = a->s;

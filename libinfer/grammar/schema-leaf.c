@@ -2,9 +2,9 @@
 /*
  * Makes the node of an alternative: the values that satisfy all of its facts
  *
- * Alternatives with equal facts have one node. Those that contain other values get a rule before
- * their contents are looked at, because the contents may lead back to them. Schemas that are nested
- * too deep for the stack wait in a list.
+ * Alternatives with equal facts have one node. An alternative of arrays or objects gets a rule
+ * before its contents are looked at, because the contents may lead back to it. Schemas that are
+ * nested too deep for the stack wait in a list.
  */
 #include <errno.h>
 #include <string.h>

@@ -203,7 +203,7 @@ static grammar_node number_multiple(struct schema *s, const struct schema_value 
         return s->loose ? schema_number_any(s, types)
                         : schema_fail(s, EINVAL, v, "the number is too large for multipleOf");
     if (!(types & TYPE_FRACTION) && n_frac > 0) {
-        /* Of integers, a multiple of a/10^n is a multiple of 10^n. */
+        /* An integer has no digits behind the point, whatever the factor has. */
         grammar_node ways[] = {multiple_node(s, factor, n_int, n_frac),
                                schema_number_any(s, types)};
 

@@ -12,7 +12,10 @@
 #include "grammar/schema.h"
 
 /* No answer is longer; a larger maxLength is not enforced. */
-enum { LENGTH_MAX = 1 << 16 };
+enum {
+    LENGTH_MAX = 1 << 16,
+    LENGTH_SMALL = 256, /* no automaton of such strings is too large */
+};
 
 struct lengths {
     uint32_t min, max;
@@ -223,6 +226,22 @@ static grammar_node string_of_length(struct schema *s, const struct lengths *n)
     return schema_seq(s, parts, 3);
 }
 
+/* Tells whether to give up the lengths of strings with a pattern, because the automaton that counts
+ * is too large. */
+static bool string_is_too_long(struct schema *s, grammar_node language, const struct lengths *n)
+{
+    const struct dfa *dfa;
+
+    if (n->min < LENGTH_SMALL && (n->max < LENGTH_SMALL || n->max == GRAMMAR_FOREVER))
+        return false;
+    if (compiler_dfa(&s->compiler, language, &dfa) != -E2BIG)
+        return false;
+    if (!s->loose)
+        schema_fail(s, EINVAL, n->at,
+                    "the length is too large to be counted beside a pattern or a format");
+    return s->loose;
+}
+
 grammar_node schema_string(struct schema *s, const struct facts *f)
 {
     const struct language patterns = string_patterns(s, f);
@@ -242,5 +261,7 @@ grammar_node schema_string(struct schema *s, const struct facts *f)
     if (n.min > LENGTH_MAX)
         return schema_fail(s, EINVAL, n.at, "the length is more than %d", LENGTH_MAX);
     language = schema_string_language(s, f, &plain);
-    return schema_quoted(s, language);
+    if (language != BUILDER_NONE && has_lengths && string_is_too_long(s, language, &n))
+        language = patterns.all;
+    return s->r < 0 ? BUILDER_NONE : schema_quoted(s, language);
 }

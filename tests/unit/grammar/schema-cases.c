@@ -256,6 +256,8 @@ const struct error_case error_cases[] = {
     {"{\"type\":\"string\",\"pattern\":\"(?<=a)b\"}", "'#/pattern': "},
     {"{\"type\":\"array\",\"uniqueItems\":true}",
      "'#/uniqueItems': the keyword 'uniqueItems' is only supported"},
+    {"{\"properties\":{\"a\":{\"type\":\"string\",\"pattern\":\"^a\",\"maxLength\":60000}}}",
+     "'#/properties/a/maxLength': the length is too large"},
     {"{\"type\":\"integer\",\"multipleOf\":0}",
      "'#/multipleOf': multipleOf must be a number above 0"},
     {"{\"type\":\"integer\",\"multipleOf\":123457}", "'#/multipleOf': the number is too large"},
