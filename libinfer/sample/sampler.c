@@ -327,7 +327,6 @@ static int32_t pick_by_stages(struct sampler *s, const struct sample_params *p,
                             .logits = logits,
                             .n_vocab = s->n_vocab,
                             .cands = s->cands,
-                            .max = logits[best],
                             .scale = 1};
 
     if (p->temperature == 0) {

@@ -20,9 +20,13 @@ static const uint8_t usual_order[] = {
     INF_STAGE_TOP_P,       INF_STAGE_MIN_P,       INF_STAGE_XTC,
 };
 
-/* Computes the masses of the candidates and returns their sum. */
-static double stages_weigh(const struct stages *c)
+/* Computes the masses of the candidates and returns their sum. The most likely of them has mass 1,
+ * even if a stage left out more likely ones, so the sum is never 0. */
+static double stages_weigh(struct stages *c)
 {
+    c->max = -INFINITY;
+    for (uint32_t i = 0; i < c->n; i++)
+        c->max = MAX(c->max, c->cands[i].key);
     cands_weigh(c->kernels, c->cands, c->n, c->max, c->scale);
     return cands_total(c->cands, c->n);
 }
@@ -42,7 +46,7 @@ static void stages_keep(struct stages *c, uint32_t n)
 }
 
 /* Returns the temperature for the entropy of the candidates. */
-static float dynamic_temperature(const struct stages *c)
+static float dynamic_temperature(struct stages *c)
 {
     const struct sample_params *p = c->p;
     const float least = MAX(p->temperature - p->dynatemp_range, 0.0f);

@@ -15,7 +15,7 @@ struct stages {
     uint32_t n_vocab;
     struct cand *cands; /* their keys are logits */
     uint32_t n;
-    float max;    /* the largest logit of the row */
+    float max;    /* the largest logit of the candidates, set when masses are computed */
     float scale;  /* 1 / temperature; 1 before that stage */
     double total; /* of the masses of the candidates that remain, set by stages_pick() */
 };

@@ -217,6 +217,7 @@ TEST(stages_and_orders_are_those_of_the_reference)
         {.temperature = 1, .xtc_probability = 1, .xtc_threshold = 0.05f, .min_keep = 18},
         {.temperature = 0.3f, .xtc_probability = 1, .xtc_threshold = 0.02f, .top_k = 9},
         {.temperature = 1, .xtc_probability = 1, .xtc_threshold = 0.6f},
+        {.temperature = 0.01f, .xtc_probability = 1},
         {.temperature = 1, .dynatemp_range = 0.5f},
         {.temperature = 0.5f, .dynatemp_range = 2, .dynatemp_exponent = 1.7f, .top_p = 0.8f},
         {.temperature = 1, .top_p = 0.2f, .min_keep = 5},
