@@ -273,3 +273,17 @@ def test_models_that_do_not_reason_refuse_to(client):
     bad(client, "enable_thinking", model="plain", extra_body={"enable_thinking": True})
     client.chat.completions.create(model="plain", messages=STORY, max_tokens=1,
                                    extra_body={"enable_thinking": False})
+
+
+def test_many_different_grammars_and_hostile_schemas(client):
+    for i in range(36):
+        answer = client.completions.create(model="tiny", prompt="Once", max_tokens=9,
+                                           extra_body={"guided_regex": f"{i:03d}[0-9]"})
+        assert answer.choices[0].text.startswith(f"{i:03d}")
+    wide = {"type": "object", "properties": {f"p{i}": {"type": "string"} for i in range(3000)}}
+    ring = {"type": "object", "properties": {"a": {"anyOf": [{"$ref": "#/properties/a"}] * 50}}}
+    for model, schema in (("qwen-xml", wide), ("gemma4", wide), ("gemma4", ring), ("hermes", ring)):
+        tool = {"type": "function", "function": {"name": "f", "parameters": schema}}
+        with pytest.raises(openai.BadRequestError) as e:
+            call(client, model, tools=[tool], max_tokens=3, timeout=20)
+        assert e.value.body["param"].startswith("tools")

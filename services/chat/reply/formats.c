@@ -26,6 +26,7 @@ static const struct reply_format formats[] = {
         .body = BODY_GEMMA,
         .marks = {.open = "<|tool_call>", .close = "<tool_call|>", .surrounds = true},
         .step = call_literal_step,
+        .stops = {"<|tool_response>"},
         .shown = {"<|\"|>"},
     },
     {

@@ -10,10 +10,16 @@
 
 static const char *const gemma_quote = "<|\"|>";
 
-/* Copies what references within a schema may need: its definitions. */
+/* Copies what references within a schema may need: the definitions of the whole one. */
 static int schema_set_definitions(json_t *schema, json_t *root)
 {
     static const char *const names[] = {"$defs", "definitions"};
+    _cleanup_free_ char *text = json_dumps(schema, JSON_COMPACT);
+
+    if (!text)
+        return -ENOMEM;
+    if (!strstr(text, "\"$ref\""))
+        return 0;
 
     for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
         json_t *definitions = json_object_get(root, names[i]);
@@ -189,6 +195,8 @@ bool grammar_requires(json_t *parameters, const char *key)
 
     json_array_foreach(json_object_get(parameters, "required"), i, name)
     {
+        if (i == GRAMMAR_MAX_MEMBERS)
+            break;
         if (json_is_string(name) && strcmp(json_string_value(name), key) == 0)
             return true;
     }
@@ -225,13 +233,18 @@ static void put_tool_xml(struct lark *l, const struct reply *reply, const struct
     json_t *arguments = grammar_arguments(tool), *schema;
     const char *key;
 
+    grammar_check_members(l, arguments);
     lark_marker(l, m->call);
     put_name(l, tool);
     lark_marker(l, m->name_end);
     lark_puts(l, "\"\\n\"? ");
     json_object_foreach(json_object_get(arguments, "properties"), key, schema)
     {
-        const bool optional = !tool->is_custom && !grammar_requires(tool->parameters, key);
+        bool optional;
+
+        if (l->error)
+            break;
+        optional = !tool->is_custom && !grammar_requires(tool->parameters, key);
 
         lark_puts(l, optional ? "(" : "");
         put_xml_argument(l, reply, tool, key, schema);
