@@ -397,8 +397,9 @@ void grammar_put_calls(struct lark *l, const struct reply *reply)
     }
     lark_puts(l, "calls: ");
     lark_marker(l, m->open);
+    /* Tokenizers of SentencePiece put a space behind the marker. */
     if (f->body == BODY_ARRAY || f->body == BODY_PYTHON)
-        put_literal(l, "[");
+        lark_puts(l, "\" \"? \"[\" ");
     put_literal(l, f->body == BODY_XML ? "\n" : "");
     put_repeat(l, reply,
                f->body == BODY_ARRAY || f->body == BODY_PYTHON ? "\", \""
