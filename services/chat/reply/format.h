@@ -34,20 +34,20 @@ enum call_body {
 /* The markers of a format; NULL: the format has none at this place. Whitespace around the markers
  * is skipped. */
 struct call_marks {
-    const char *open;       /* before all calls */
-    const char *call;       /* before each name */
-    const char *name_end;   /* behind each name */
-    const char *key;        /* BODY_XML: before the name of an argument */
-    const char *key_end;    /* BODY_XML: behind it */
-    const char *value;      /* BODY_XML: before the value, if there is a further marker */
-    const char *value_end;  /* BODY_XML: behind the value */
-    const char *call_end;   /* behind the arguments */
-    const char *close;      /* behind all calls */
-    const char *written[3]; /* what the grammar writes for whitespace: behind `open` and between
-                               calls, behind the name, and before `close` */
-    bool surrounds;         /* each call has its own `open` and `close` */
-    bool trims;             /* BODY_XML: a line feed at both ends of a value is not part of it */
-    bool typed;             /* BODY_XML: an attribute says whether a value is a string */
+    const char *open;      /* before all calls */
+    const char *call;      /* before each name */
+    const char *name_end;  /* behind each name */
+    const char *key;       /* BODY_XML: before the name of an argument */
+    const char *key_end;   /* BODY_XML: behind it */
+    const char *value;     /* BODY_XML: before the value, if there is a further marker */
+    const char *value_end; /* BODY_XML: behind the value */
+    const char *call_end;  /* behind the arguments */
+    const char *close;     /* behind all calls */
+    const char *newline;   /* BODY_NAMED: what the grammar writes around `name_end`, and before
+                              `call_end`; NULL: nothing */
+    bool surrounds;        /* each call has its own `open` and `close` */
+    bool trims;            /* BODY_XML: a line feed at both ends of a value is not part of it */
+    bool typed;            /* BODY_XML: an attribute says whether a value is a string */
 };
 
 /* What the ids of calls look like. */

@@ -147,11 +147,11 @@ static void put_tool_named(struct lark *l, const struct reply *reply, const stru
     } else {
         put_name(l, tool);
     }
-    put_literal(l, m->written[1] ? m->written[1] : "");
+    put_literal(l, m->newline ? m->newline : "");
     lark_marker(l, m->name_end);
-    put_literal(l, m->written[1] ? m->written[1] : "");
+    put_literal(l, m->newline ? m->newline : "");
     put_arguments(l, tool);
-    put_literal(l, m->written[2] ? m->written[2] : "");
+    put_literal(l, m->newline ? m->newline : "");
     lark_marker(l, m->call_end);
 }
 
