@@ -36,6 +36,8 @@ TEMPLATE = ("{%% if tools %%}{{ tools | length }}{%% endif %%}{%% for m in messa
             "{{ m.content }}{%% endfor %%}{%% set marks = %s %%}{{ opening }}")
 OPEN = ("{% for m in messages %}{{ m.content }}{% endfor %}"
         "{% if enable_thinking is not defined or enable_thinking %}<think>\n{% endif %}")
+JOINED = ("{% for m in messages %}{{ m.content }}{% for c in m.tool_calls %}"
+          "{{ '[TOOL' + '_CALLS]' }}{% endfor %}{% endfor %}{% if tools %}.{% endif %}")
 PLAIN = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
 
 SCHEMA = {
@@ -66,6 +68,7 @@ def suite(model_dir, tmp_path_factory):
     for name, marks in MARKS.items():
         set_chat_template(model_dir / "plain.gguf", path / (name + ".gguf"),
                           TEMPLATE % json.dumps(marks, ensure_ascii=False))
+    set_chat_template(model_dir / "plain.gguf", path / "joined.gguf", JOINED)
     suite = Suite(path, chat="  max_models: 2\n")
     yield suite
     check_log(suite.close())
@@ -322,3 +325,8 @@ def suite_post(suite, body):
     answer = json.loads(response.read())
     connection.close()
     return response.status, answer, response.headers
+
+
+def test_a_template_shows_its_format_by_writing_a_call(client):
+    made = call(client, "joined", tool_choice="required").choices[0].message.tool_calls[0]
+    assert len(made.id) == 9  # as Mistral's
