@@ -111,6 +111,28 @@ const char *thinking_field(const char *source)
     return field ? field : "reasoning_content";
 }
 
+/* The template of gpt-oss refuses a message with calls that has both thinking and a text, and
+ * writes either in the same place. Such a text becomes a part of the thinking. */
+static int thinking_take_text(struct conversation *c)
+{
+    for (size_t i = 0; i < c->n_messages; i++) {
+        struct message *m = &c->messages[i];
+        json_t *both;
+
+        if (!m->n_calls || !json_string_length(m->reasoning) || !json_string_length(m->text))
+            continue;
+        both =
+            json_sprintf("%s\n\n%s", json_string_value(m->reasoning), json_string_value(m->text));
+        if (!both)
+            return -ENOMEM;
+        json_decref(m->text);
+        json_decref(m->reasoning);
+        m->text = NULL;
+        m->reasoning = both;
+    }
+    return 0;
+}
+
 /* Writes what the assistant thought before the text of a message. */
 static int thinking_write_message(struct message *m)
 {
@@ -138,6 +160,8 @@ int thinking_write_history(struct conversation *c, const char *source, struct pr
 {
     const struct thinking_marks *marks = thinking_find(source);
 
+    if (strstr(source, "Cannot pass both content and thinking"))
+        return thinking_take_text(c) < 0 ? problem_no_memory(problem) : 0;
     if (!marks || strcmp(marks->close, "</think>") != 0 || thinking_find_field(source))
         return 0;
     for (size_t i = 0; i < c->n_messages; i++) {
