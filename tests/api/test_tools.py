@@ -330,3 +330,18 @@ def suite_post(suite, body):
 def test_a_template_shows_its_format_by_writing_a_call(client):
     made = call(client, "joined", tool_choice="required").choices[0].message.tool_calls[0]
     assert len(made.id) == 9  # as Mistral's
+
+
+@pytest.mark.parametrize("model", ["hermes", "qwen-xml", "gemma4", "lfm2", "minimax"])
+def test_unusual_parameters(client, model):
+    odd = [None, {}, {"type": "object"}, {"properties": {"any": True, "n": {"$ref": "#/$defs/n"}},
+                                          "required": ["n"], "additionalProperties": False,
+                                          "$defs": {"n": {"enum": [1, 2]}}}]
+    for parameters in odd:
+        tool = {"type": "function", "function": {"name": "f", "parameters": parameters}}
+        c = call(client, model, tools=[tool], max_tokens=400, temperature=0).choices[0]
+        if c.finish_reason == "length":
+            continue
+        arguments = json.loads(c.message.tool_calls[0].function.arguments)
+        assert isinstance(arguments, dict)
+        assert not parameters or "$defs" not in parameters or arguments["n"] in (1, 2)

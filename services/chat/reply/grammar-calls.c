@@ -14,7 +14,7 @@ static const char *const gemma_quote = "<|\"|>";
 static int schema_set_definitions(json_t *schema, json_t *root)
 {
     static const char *const names[] = {"$defs", "definitions"};
-    _cleanup_free_ char *text = json_dumps(schema, JSON_COMPACT);
+    _cleanup_free_ char *text = json_dumps(schema, JSON_COMPACT | JSON_ENCODE_ANY);
 
     if (!text)
         return -ENOMEM;
