@@ -47,15 +47,48 @@ static int template_variables(const struct conversation *c, const char *source, 
     return r < 0 ? problem_no_memory(problem) : 0;
 }
 
+/* Finds the format of calls. If the source of the template does not show it, the template writes a
+ * call in a small conversation. */
+static const struct reply_format *template_format(const struct generation *g,
+                                                  const struct inf_chat_template *tmpl)
+{
+    const struct inf_chat_input probe = {
+        .messages =
+            "[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":\"\","
+            "\"tool_calls\":[{\"type\":\"function\",\"id\":\"000000000\",\"function\":{"
+            "\"name\":\"probe\",\"arguments\":{\"key\":\"value\"}}}]}]",
+        .tools = "[{\"type\":\"function\",\"function\":{\"name\":\"probe\",\"description\":\"\","
+                 "\"parameters\":{\"type\":\"object\",\"properties\":{\"key\":{\"type\":\"string\","
+                 "\"description\":\"\"}},\"required\":[\"key\"]}}}]",
+        .limits.max_usec = g->request.host->config->chat.template_timeout_usec,
+    };
+    const struct reply_format *format = reply_format_find(inf_chat_template_text(tmpl));
+    const struct reply_format *written = NULL;
+    _cleanup_free_ char *text = NULL;
+    struct inf_err err;
+    size_t len;
+
+    if (!format || !format->openers[0]) {
+        if (inf_chat_render(tmpl, &probe, &text, &len, &err) == 0)
+            written = reply_format_find(text);
+        if (written && written->openers[0])
+            return written;
+    }
+    return format;
+}
+
 /* Prepares the tools for the template, and chooses the format of the answers. A template that reads
  * no tools gets them as text. */
-static int template_set_tools(struct generation *g, const char *source, struct problem *problem)
+static int template_set_tools(struct generation *g, const struct inf_chat_template *tmpl,
+                              struct problem *problem)
 {
+    const char *source = inf_chat_template_text(tmpl);
     const struct tool_rules *rules = &g->params.tools;
     struct conversation *c = &g->conversation;
     const bool may_call = json_array_size(c->tools) && rules->choice != TOOLS_NONE;
     const bool reads_tools = strstr(source, "tools");
-    const struct reply_format *format = format_find(source);
+    const struct reply_format *format =
+        may_call ? template_format(g, tmpl) : reply_format_find(source);
     int r = 0;
 
     if (may_call)
@@ -73,7 +106,7 @@ static int template_set_tools(struct generation *g, const char *source, struct p
     }
     if (r == 0 && !reads_tools && !strstr(source, "tool_calls")) {
         r = tools_describe(c, may_call);
-        format = may_call ? format_by_name("hermes") : format;
+        format = may_call ? reply_format_named("hermes") : format;
         json_decref(c->tools);
         c->tools = NULL;
     }
@@ -166,7 +199,7 @@ int template_render(struct generation *g, char **ret_text, size_t *ret_len, stru
     if (g->conversation.documents && !strstr(source, "documents"))
         return problem_set(problem, 400, "unsupported_parameter", "documents",
                            "Unsupported parameter: 'documents' has no effect on this model.");
-    r = template_set_tools(g, source, problem);
+    r = template_set_tools(g, tmpl, problem);
     r = r < 0 ? r : thinking_set_variables(g, source, problem);
     r = r < 0 ? r : thinking_write_history(&g->conversation, source, problem);
     if (r == 0 && short_ids_needed(source) && short_ids_set(&g->conversation) < 0)

@@ -5,7 +5,7 @@
  * The formats in which families of models write calls of tools, and what they think
  *
  * A format is one row of a table in formats.c. The chat template of a model tells which row it
- * needs (format_find()). docs/tools.md lists the rows.
+ * needs (reply_format_find()). docs/tools.md lists the rows.
  */
 
 #include "core/macros.h"
@@ -34,20 +34,20 @@ enum call_body {
 /* The markers of a format; NULL: the format has none at this place. Whitespace around the markers
  * is skipped. */
 struct call_marks {
-    const char *open;       /* before all calls */
-    const char *call;       /* before each name */
-    const char *name_end;   /* behind each name */
-    const char *key;        /* BODY_XML: before the name of an argument */
-    const char *key_end;    /* BODY_XML: behind it */
-    const char *value;      /* BODY_XML: before the value, if there is a further marker */
-    const char *value_end;  /* BODY_XML: behind the value */
-    const char *call_end;   /* behind the arguments */
-    const char *close;      /* behind all calls */
-    const char *written[3]; /* what the grammar writes for whitespace: behind `open` and between
-                               calls, behind the name, and before `close` */
-    bool surrounds;         /* each call has its own `open` and `close` */
-    bool trims;             /* BODY_XML: a line feed at both ends of a value is not part of it */
-    bool typed;             /* BODY_XML: an attribute says whether a value is a string */
+    const char *open;      /* before all calls */
+    const char *call;      /* before each name */
+    const char *name_end;  /* behind each name */
+    const char *key;       /* BODY_XML: before the name of an argument */
+    const char *key_end;   /* BODY_XML: behind it */
+    const char *value;     /* BODY_XML: before the value, if there is a further marker */
+    const char *value_end; /* BODY_XML: behind the value */
+    const char *call_end;  /* behind the arguments */
+    const char *close;     /* behind all calls */
+    const char *newline;   /* BODY_NAMED: what the grammar writes around `name_end`, and before
+                              `call_end`; NULL: nothing */
+    bool surrounds;        /* each call has its own `open` and `close` */
+    bool trims;            /* BODY_XML: a line feed at both ends of a value is not part of it */
+    bool typed;            /* BODY_XML: an attribute says whether a value is a string */
 };
 
 /* What the ids of calls look like. */
@@ -80,10 +80,10 @@ struct thinking_marks {
 };
 
 /* Returns the format of the calls that a template with this source writes; NULL: none is known. */
-const struct reply_format *format_find(const char *source);
+const struct reply_format *reply_format_find(const char *source);
 /* Returns the row with this name; NULL: there is none. */
-const struct reply_format *format_by_name(const char *name);
+const struct reply_format *reply_format_named(const char *name);
 /* Returns a row by its number; NULL: there are fewer. */
-const struct reply_format *format_at(size_t i);
+const struct reply_format *reply_format_at(size_t i);
 /* Returns the markers of the thinking of a template with this source; NULL: none. */
 const struct thinking_marks *thinking_find(const char *source);

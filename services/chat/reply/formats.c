@@ -26,6 +26,7 @@ static const struct reply_format formats[] = {
         .body = BODY_GEMMA,
         .marks = {.open = "<|tool_call>", .close = "<tool_call|>", .surrounds = true},
         .step = call_literal_step,
+        .stops = {"<|tool_response>"},
         .shown = {"<|\"|>"},
     },
     {
@@ -40,8 +41,7 @@ static const struct reply_format formats[] = {
                   .key_end = "\">",
                   .value_end = "</parameter>",
                   .call_end = "</invoke>",
-                  .close = "</minimax:tool_call>",
-                  .written = {"\n", "\n", "\n"}},
+                  .close = "</minimax:tool_call>"},
         .step = call_xml_step,
     },
     {
@@ -57,7 +57,6 @@ static const struct reply_format formats[] = {
                   .value_end = "</｜DSML｜parameter>",
                   .call_end = "</｜DSML｜invoke>",
                   .close = "</｜DSML｜function_calls>",
-                  .written = {"\n", "\n", "\n"},
                   .typed = true},
         .step = call_xml_step,
         .shown = {"｜DSML｜"},
@@ -72,7 +71,7 @@ static const struct reply_format formats[] = {
                   .name_end = "```json",
                   .call_end = "```<｜tool▁call▁end｜>",
                   .close = "<｜tool▁calls▁end｜>",
-                  .written = {"", "\n", "\n"}},
+                  .newline = "\n"},
         .step = call_json_step,
     },
     {
@@ -84,8 +83,7 @@ static const struct reply_format formats[] = {
                   .call = "<｜tool▁call▁begin｜>",
                   .name_end = "<｜tool▁sep｜>",
                   .call_end = "<｜tool▁call▁end｜>",
-                  .close = "<｜tool▁calls▁end｜>",
-                  .written = {"", "", ""}},
+                  .close = "<｜tool▁calls▁end｜>"},
         .step = call_json_step,
     },
     {
@@ -97,8 +95,7 @@ static const struct reply_format formats[] = {
                   .call = "<|tool_call_begin|>",
                   .name_end = "<|tool_call_argument_begin|>",
                   .call_end = "<|tool_call_end|>",
-                  .close = "<|tool_calls_section_end|>",
-                  .written = {"", "", ""}},
+                  .close = "<|tool_calls_section_end|>"},
         .ids = ID_KIMI,
         .step = call_json_step,
     },
@@ -113,8 +110,7 @@ static const struct reply_format formats[] = {
                   .value = "<arg_value>",
                   .value_end = "</arg_value>",
                   .call_end = "</tool_call>",
-                  .surrounds = true,
-                  .written = {"", "\n", ""}},
+                  .surrounds = true},
         .step = call_xml_step,
     },
     {
@@ -130,7 +126,6 @@ static const struct reply_format formats[] = {
                   .value_end = "</parameter>",
                   .call_end = "</function>",
                   .close = "</tool_call>",
-                  .written = {"\n", "\n", "\n"},
                   .surrounds = true,
                   .trims = true},
         .step = call_xml_step,
@@ -158,10 +153,7 @@ static const struct reply_format formats[] = {
         .needles = {"[TOOL_CALLS]", "[ARGS]"},
         .openers = {"[TOOL_CALLS]"},
         .body = BODY_NAMED,
-        .marks = {.open = "[TOOL_CALLS]",
-                  .name_end = "[ARGS]",
-                  .surrounds = true,
-                  .written = {"", "", ""}},
+        .marks = {.open = "[TOOL_CALLS]", .name_end = "[ARGS]", .surrounds = true},
         .ids = ID_NINE,
         .step = call_json_step,
     },
@@ -180,10 +172,7 @@ static const struct reply_format formats[] = {
         .needles = {"<tool_call>"},
         .openers = {"<tool_call>"},
         .body = BODY_OBJECT,
-        .marks = {.open = "<tool_call>",
-                  .close = "</tool_call>",
-                  .surrounds = true,
-                  .written = {"\n", "", "\n"}},
+        .marks = {.open = "<tool_call>", .close = "</tool_call>", .surrounds = true},
         .argument_key = "arguments",
         .step = call_json_step,
     },
@@ -240,7 +229,7 @@ static bool format_fits(const struct reply_format *f, const char *source)
     return true;
 }
 
-const struct reply_format *format_find(const char *source)
+const struct reply_format *reply_format_find(const char *source)
 {
     for (size_t i = 0; i < ARRAY_SIZE(formats); i++)
         if (format_fits(&formats[i], source))
@@ -248,12 +237,12 @@ const struct reply_format *format_find(const char *source)
     return NULL;
 }
 
-const struct reply_format *format_at(size_t i)
+const struct reply_format *reply_format_at(size_t i)
 {
     return i < ARRAY_SIZE(formats) ? &formats[i] : NULL;
 }
 
-const struct reply_format *format_by_name(const char *name)
+const struct reply_format *reply_format_named(const char *name)
 {
     for (size_t i = 0; i < ARRAY_SIZE(formats); i++)
         if (strcmp(formats[i].name, name) == 0)

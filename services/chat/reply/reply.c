@@ -27,12 +27,11 @@ static void reply_add_tool(struct reply *reply, json_t *tool, size_t index,
 {
     json_t *custom = json_object_get(tool, "custom");
     json_t *spec = custom ? custom : json_object_get(tool, "function");
-    json_t *name = json_object_get(spec, "name"), *parameters, *strict;
+    json_t *name = json_object_get(spec, "name"), *parameters;
 
     if (!json_is_string(name) || !rules_permit(rules, name))
         return;
     parameters = json_object_get(spec, "parameters");
-    strict = json_object_get(spec, "strict");
     reply->tools[reply->n_tools++] = (struct reply_tool){
         .name = json_string_value(name),
         .spec = json_incref(tool),
@@ -40,7 +39,6 @@ static void reply_add_tool(struct reply *reply, json_t *tool, size_t index,
         .input = custom ? json_object_get(custom, "format") : NULL,
         .index = index,
         .is_custom = custom != NULL,
-        .is_loose = json_is_false(strict),
     };
 }
 

@@ -21,10 +21,8 @@ struct reply_tool {
     json_t *spec;       /* the tool in OpenAI's format; owned reference */
     json_t *parameters; /* JSON Schema of the arguments; borrowed; NULL: any object */
     json_t *input;      /* the format of a custom tool's text; borrowed; NULL: any text */
-    const char *path;   /* unused bytes of a request's field; static, may be NULL */
     size_t index;       /* in the request's array of tools */
     bool is_custom;     /* the tool takes a text */
-    bool is_loose;      /* the tool asks that its schema is not enforced ("strict": false) */
 };
 
 struct reply {
