@@ -199,8 +199,7 @@ static void put_xml_argument(struct lark *l, const struct reply *reply,
                              const struct reply_tool *tool, const char *key, json_t *schema)
 {
     const struct call_marks *m = &reply->format->marks;
-    const bool is_string =
-        tool->is_custom || value_types(tool->parameters, schema) == VALUE_STRING;
+    const bool is_string = tool->is_custom || value_types(tool->parameters, schema) == VALUE_STRING;
 
     lark_marker(l, m->key);
     lark_text(l, key, strlen(key));
