@@ -40,7 +40,7 @@ enum constraint_kind {
     CONSTRAINT_CHOICE, /* array of strings, of which the answer is one */
 };
 
-/* What the answer has to be. */
+/* The form that an answer must have. */
 struct constraint {
     enum constraint_kind kind;
     json_t *value;     /* owned reference; CONSTRAINT_JSON: NULL */

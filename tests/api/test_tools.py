@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests tools, constrained answers and reasoning with OpenAI's client. The models are tiny and know
 no tools, so the grammar alone makes their answers valid."""
+import http.client
 import json
 import shutil
 
@@ -273,3 +274,51 @@ def test_models_that_do_not_reason_refuse_to(client):
     bad(client, "enable_thinking", model="plain", extra_body={"enable_thinking": True})
     client.chat.completions.create(model="plain", messages=STORY, max_tokens=1,
                                    extra_body={"enable_thinking": False})
+
+
+def test_many_different_grammars_and_hostile_schemas(client):
+    for i in range(36):
+        answer = client.completions.create(model="tiny", prompt="Once", max_tokens=9,
+                                           extra_body={"guided_regex": f"{i:03d}[0-9]"})
+        assert answer.choices[0].text.startswith(f"{i:03d}")
+    wide = {"type": "object", "properties": {f"p{i}": {"type": "string"} for i in range(3000)}}
+    ring = {"type": "object", "properties": {"a": {"anyOf": [{"$ref": "#/properties/a"}] * 50}}}
+    for model, schema in (("qwen-xml", wide), ("gemma4", wide), ("gemma4", ring), ("hermes", ring)):
+        tool = {"type": "function", "function": {"name": "f", "parameters": schema}}
+        with pytest.raises(openai.BadRequestError) as e:
+            call(client, model, tools=[tool], max_tokens=3, timeout=20)
+        assert e.value.body["param"].startswith("tools")
+
+
+def test_calls_with_probabilities_stops_and_several_choices(client):
+    answer = call(client, "hermes", n=3, logprobs=True, top_logprobs=2, stop=["never this"])
+    for c in answer.choices:
+        assert c.finish_reason == "tool_calls" and len(c.message.tool_calls) == 1
+        text = b"".join(bytes(t.bytes) for t in c.logprobs.content).decode()
+        assert text.startswith("<tool_call>") and text.endswith("</tool_call>")
+    calls = {}
+    for chunk in call(client, "hermes", n=3, stream=True):
+        for c in chunk.choices:
+            for delta in c.delta.tool_calls or []:
+                calls[c.index] = calls.get(c.index, "") + (delta.function.arguments or "")
+    assert [calls[i] for i in range(3)] == [c.message.tool_calls[0].function.arguments
+                                            for c in answer.choices]
+
+
+def test_templates_show_the_tools(suite):
+    for model, wanted in (("plain", '"get_weather"'), ("hermes", "2Once")):
+        status, body, _ = suite_post(suite, {"model": model, "messages": STORY,
+                                             "tools": [WEATHER, NOW]})
+        assert status == 200 and wanted in body["prompt"]
+        status, body, _ = suite_post(suite, {"model": model, "messages": STORY, "tools": [NOW],
+                                             "tool_choice": "none"})
+        assert "now" not in body["prompt"]
+
+
+def suite_post(suite, body):
+    connection = http.client.HTTPConnection("127.0.0.1", suite.port, timeout=60)
+    connection.request("POST", "/apply-template", json.dumps(body))
+    response = connection.getresponse()
+    answer = json.loads(response.read())
+    connection.close()
+    return response.status, answer, response.headers

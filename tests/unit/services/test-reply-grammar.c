@@ -8,6 +8,8 @@
 
 #include "../grammar/text-grammar.h"
 #include "grammar/builder.h"
+#include "grammar/matcher.h"
+#include "tokenizer/tokenizer.h"
 #include "lib/test.h"
 #include "reply-log.h"
 
@@ -170,7 +172,7 @@ static void check_walks(const char *format, bool single)
         "\"function\",\"function\":{\"name\":\"now\",\"parameters\":{\"properties\":{\"a\":{"
         "\"type\":"
         "\"integer\"}},\"additionalProperties\":false}}}]";
-    struct reply reply = {.format = format_by_name(format)};
+    struct reply reply = {.format = reply_format_named(format)};
     struct text_grammar g;
 
     set_tools(&reply, tools);
@@ -193,9 +195,9 @@ static void check_walks(const char *format, bool single)
 
 TEST(every_text_of_a_grammar_is_calls_that_fit)
 {
-    for (size_t i = 0; format_at(i); i++) {
-        check_walks(format_at(i)->name, true);
-        check_walks(format_at(i)->name, false);
+    for (size_t i = 0; reply_format_at(i); i++) {
+        check_walks(reply_format_at(i)->name, true);
+        check_walks(reply_format_at(i)->name, false);
     }
 }
 
@@ -278,10 +280,10 @@ TEST(published_examples_belong_to_the_grammars)
 
 TEST(text_may_come_instead_of_calls_but_not_half_a_call)
 {
-    for (size_t i = 0; format_at(i); i++)
-        if (format_at(i)->body != BODY_HARMONY) {
-            check_auto(format_at(i)->name, "Hello, a < b.\n", true);
-            check_follows(format_at(i)->name, NULL, false, TOOLS_REQUIRED, "Hello.", false);
+    for (size_t i = 0; reply_format_at(i); i++)
+        if (reply_format_at(i)->body != BODY_HARMONY) {
+            check_auto(reply_format_at(i)->name, "Hello, a < b.\n", true);
+            check_follows(reply_format_at(i)->name, NULL, false, TOOLS_REQUIRED, "Hello.", false);
         }
     check_auto("hermes", "See <tool_call>.", false);
     check_auto("hermes", "<tool_call>\n{\"name\": \"other\", \"arguments\": {}}\n</tool_call>",
@@ -363,7 +365,7 @@ static void check_custom(const char *format, const char *text, bool expected)
         "\"grammar\":{\"syntax\":\"lark\",\"definition\":\"start: begin line+ \\\"*** "
         "End\\\"\\nbegin: "
         "\\\"*** Begin\\\\n\\\"\\nline: /[+-][^\\\\n]*/ \\\"\\\\n\\\"\\n\"}}}}]";
-    struct reply reply = {.format = format_by_name(format)};
+    struct reply reply = {.format = reply_format_named(format)};
     struct text_grammar g;
     bool complete;
     size_t n;
@@ -396,9 +398,59 @@ TEST(the_text_of_custom_tools_follows_their_grammar)
                  true);
 }
 
+/* Returns whether a grammar permits the tokens of a text, and the end behind them. */
+static bool accepts(struct inf_grammar *grammar, const struct inf_tokenizer *tok, const char *text,
+                    unsigned flags)
+{
+    _cleanup_(grammar_matcher_freep) struct grammar_matcher *m = NULL;
+    _cleanup_free_ int32_t *ids = NULL;
+    size_t n = 0, i = 0;
+
+    ASSERT_OK(grammar_matcher_new(grammar, &m));
+    ASSERT_OK(inf_tokenizer_encode(tok, text, strlen(text), flags, 0, &ids, &n));
+    while (i < n && grammar_matcher_accept(m, ids[i]) == 0)
+        i++;
+    return i == n && grammar_matcher_is_complete(m);
+}
+
+TEST(special_tokens_are_seen_and_are_tokens_of_the_grammar)
+{
+    static const char call[] = "[TOOL_CALLS][{\"name\": \"now\", \"arguments\": {}}]";
+    const char *path = test_data("tokenizers/mistral/mistral_instruct_tokenizer_240323.model.v3");
+    struct reply reply = reply_of("mistral", NULL, true);
+    struct inf_grammar_vocab *vocab = NULL;
+    struct inf_grammar *grammar = NULL;
+    struct inf_tokenizer *tok = NULL;
+    _cleanup_str_ struct str text = {};
+    struct reply_tokens tokens;
+    enum inf_grammar_kind kind;
+    struct inf_err err = {};
+    size_t len;
+
+    if (!path)
+        skip();
+    ASSERT_OK_ERR(tokenizer_open_file(path, &tok, &err), err);
+    reply_find_tokens(&reply, tok, &tokens);
+    assert_int_equal(tokens.n_shown, 1);
+    ASSERT_STREQ(inf_tokenizer_token_text(tok, tokens.shown[0], &len), "[TOOL_CALLS]");
+    assert_int_equal(reply_grammar(&reply, &(struct constraint){0}, false, tok, &kind, &text), 1);
+    ASSERT_OK(inf_grammar_vocab_new(tok, &vocab));
+    ASSERT_OK_ERR(inf_grammar_new(vocab, kind, text.data, text.len, &grammar, &err), err);
+    assert_true(accepts(grammar, tok, call, INF_ENCODE_PARSE_SPECIAL));
+    assert_true(accepts(grammar, tok, "Hello, you.", 0));
+    /* The same characters are plain text if they are no token. */
+    assert_true(accepts(grammar, tok, "[TOOL_CALLS] is a token", 0));
+    assert_false(accepts(grammar, tok, "[TOOL_CALLS] is a token", INF_ENCODE_PARSE_SPECIAL));
+    inf_grammar_unref(grammar);
+    inf_grammar_vocab_unref(vocab);
+    tokenizer_free(tok);
+    reply_done(&reply);
+}
+
 RUN_TESTS(cmocka_unit_test(every_text_of_a_grammar_is_calls_that_fit),
           cmocka_unit_test(published_examples_belong_to_the_grammars),
           cmocka_unit_test(text_may_come_instead_of_calls_but_not_half_a_call),
           cmocka_unit_test(thinking_comes_first),
           cmocka_unit_test(answers_follow_constraints_behind_the_thinking_and_beside_tools),
-          cmocka_unit_test(the_text_of_custom_tools_follows_their_grammar))
+          cmocka_unit_test(the_text_of_custom_tools_follows_their_grammar),
+          cmocka_unit_test(special_tokens_are_seen_and_are_tokens_of_the_grammar))

@@ -113,8 +113,8 @@ static void check_turn(const char *file, const char *text)
 
     if (!tmpl)
         skip();
-    reply = reply_of(format_find(inf_chat_template_text(tmpl))->name, inf_chat_template_text(tmpl),
-                     true);
+    reply = reply_of(reply_format_find(inf_chat_template_text(tmpl))->name,
+                     inf_chat_template_text(tmpl), true);
     first = render(tmpl, messages);
     reply.is_open = reply_prompt_is_open(reply.thinking, first, strlen(first));
     reply_parser_init(&parser, &reply, (struct piece_sink){answer_take, &answer});

@@ -290,8 +290,8 @@ TEST(an_answer_with_one_call_drops_further_ones)
 
 TEST(formats_have_names)
 {
-    assert_non_null(format_by_name("kimi-k2"));
-    assert_null(format_by_name("other"));
+    assert_non_null(reply_format_named("kimi-k2"));
+    assert_null(reply_format_named("other"));
 }
 
 RUN_TESTS(cmocka_unit_test(text_without_calls_stays_as_it_is),
