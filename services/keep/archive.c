@@ -29,12 +29,29 @@ static const char schema[] =
     " used INTEGER NOT NULL, expires INTEGER NOT NULL, bytes INTEGER NOT NULL);"
     "CREATE UNIQUE INDEX entry_id ON entry(tenant, id);"
     "CREATE INDEX entry_used ON entry(tenant, used, key);"
-    "CREATE INDEX entry_bytes ON entry(tenant, bytes);"
     "CREATE INDEX entry_expires ON entry(expires);"
     "CREATE TABLE item(entry INTEGER NOT NULL REFERENCES entry(key) ON DELETE CASCADE,"
     " place INTEGER NOT NULL, id TEXT NOT NULL, output INTEGER NOT NULL, text TEXT NOT NULL,"
     " PRIMARY KEY(entry, place)) WITHOUT ROWID;"
     "CREATE INDEX item_id ON item(id);"
+    /* The sums of each tenant, with "t" before its name, and of all tenants, with the name "". */
+    "CREATE TABLE sum(tenant TEXT PRIMARY KEY, entries INTEGER NOT NULL, bytes INTEGER NOT NULL)"
+    " WITHOUT ROWID;"
+    "CREATE TRIGGER entry_added AFTER INSERT ON entry BEGIN"
+    " INSERT INTO sum VALUES('t' || NEW.tenant, 1, NEW.bytes) ON CONFLICT(tenant)"
+    "  DO UPDATE SET entries = entries + 1, bytes = bytes + excluded.bytes;"
+    " INSERT INTO sum VALUES('', 1, NEW.bytes) ON CONFLICT(tenant)"
+    "  DO UPDATE SET entries = entries + 1, bytes = bytes + excluded.bytes;"
+    "END;"
+    "CREATE TRIGGER entry_grown AFTER UPDATE OF bytes ON entry BEGIN"
+    " UPDATE sum SET bytes = bytes + NEW.bytes - OLD.bytes"
+    "  WHERE tenant IN ('', 't' || NEW.tenant);"
+    "END;"
+    "CREATE TRIGGER entry_removed AFTER DELETE ON entry BEGIN"
+    " UPDATE sum SET entries = entries - 1, bytes = bytes - OLD.bytes"
+    "  WHERE tenant IN ('', 't' || OLD.tenant);"
+    " DELETE FROM sum WHERE tenant = 't' || OLD.tenant AND entries = 0;"
+    "END;"
     "PRAGMA application_id = " ARCHIVE_APPLICATION ";"
     "PRAGMA user_version = 1;"
     "COMMIT;";
@@ -56,8 +73,8 @@ static const char *const texts[SQL_COUNT] = {
     [SQL_DELETE] = "DELETE FROM entry WHERE key = ?1",
     [SQL_OLDEST] = "SELECT key FROM entry WHERE tenant = ?1 AND key != ?2 ORDER BY used, key"
                    " LIMIT 1",
-    [SQL_BYTES_OF] = "SELECT coalesce(sum(bytes), 0) FROM entry WHERE tenant = ?1",
-    [SQL_NUMBERS] = "SELECT count(*), coalesce(sum(bytes), 0) FROM entry",
+    [SQL_BYTES_OF] = "SELECT bytes FROM sum WHERE tenant = 't' || ?1",
+    [SQL_NUMBERS] = "SELECT entries, bytes FROM sum WHERE tenant = ''",
     [SQL_NEXT] = "SELECT coalesce(min(expires), 0) FROM entry",
     [SQL_ADD_ITEM] = "INSERT INTO item(entry, place, id, output, text) VALUES(?1,"
                      " (SELECT coalesce(max(place), 0) + 1 FROM item WHERE entry = ?1), ?2, ?3,"
@@ -143,7 +160,7 @@ int archive_run(struct archive *a, enum archive_sql which, int64_t first, int64_
     return r < 0 ? r : 0;
 }
 
-/* Runs a statement with one row of numbers. */
+/* Reads numbers from a row; they stay as they are if there is none. */
 static int archive_read_numbers(struct archive *a, enum archive_sql which, const char *tenant,
                                 int64_t *values, int n)
 {

@@ -69,6 +69,10 @@ class Serve:
             # Asks the cache service directly, because chat asks it only for blocks that chat does
             # not have in memory.
             self.run([self.sconce, "cache", "status", "--socket", self.runtime + "/cache.sock"])
+        elif service == "keep":
+            # Only chat connects to this service.
+            self.run(["curl", "-sS", "--max-time", "30", "--unix-socket", self.door, "-X", "POST",
+                      "http://localhost/v1/conversations"])
         elif not self.find(service) and service not in ("gateway", "chat"):
             self.run(["curl", "-sS", "--max-time", "30", "--unix-socket",
                       "%s/%s.sock" % (self.runtime, service), "http://localhost/health"])

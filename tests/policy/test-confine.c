@@ -110,8 +110,8 @@ TEST(conditions_hold)
         killed(services[i], SYS_mprotect, 0, 0, PROT_READ | PROT_WRITE | PROT_EXEC);
         killed(services[i], SYS_tgkill, getpid(), getpid(), SIGABRT);
     }
-    for (size_t i = 0; i < 4; i++) {
-        static const char *const of[] = {"cache", "chat", "chat-gpu", "gateway"};
+    for (size_t i = 0; i < 5; i++) {
+        static const char *const of[] = {"cache", "chat", "chat-gpu", "gateway", "keep"};
         const char *service = of[i];
 
         killed(service, SYS_mmap, 0, 4096, PROT_READ | PROT_EXEC);
@@ -130,6 +130,9 @@ TEST(conditions_hold)
     killed("cache", SYS_socket, AF_UNIX, SOCK_SEQPACKET, 0);
     killed("cache", SYS_socket, AF_UNIX, SOCK_STREAM, 0);
     killed("cache", SYS_connect, -1, 0, 0);
+    killed("keep", SYS_socket, AF_UNIX, SOCK_SEQPACKET, 0);
+    killed("keep", SYS_socket, AF_UNIX, SOCK_STREAM, 0);
+    killed("keep", SYS_connect, -1, 0, 0);
     killed("gateway", SYS_socket, AF_UNIX, SOCK_SEQPACKET, 0);
     gets("chat", EBADF, SYS_connect, -1, 0, 0);
     gets("chat", 0, SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -185,6 +188,20 @@ TEST(conditions_of_the_cache_service_hold)
     killed("cache", SYS_fcntl, -1, F_ADD_SEALS, 0);
     killed("cache", SYS_renameat2, AT_FDCWD, (long)"/a", AT_FDCWD);
     killed("cache", SYS_clone, SIGCHLD, 0, 0);
+}
+
+/* With the default configuration the keep service may open no file, though its filter would allow
+ * to create one. */
+TEST(conditions_of_the_keep_service_hold)
+{
+    killed("keep", SYS_openat, AT_FDCWD, (long)"/tmp", O_TMPFILE | O_RDWR);
+    gets("keep", EACCES, SYS_openat, AT_FDCWD, (long)"/etc/passwd", O_RDONLY);
+    gets("keep", EACCES, SYS_openat, AT_FDCWD, (long)"/dev/null", O_RDWR | O_CREAT);
+    killed("keep", SYS_memfd_create, (long)"x", 0, 0);
+    gets("keep", 0, SYS_memfd_create, (long)"x", MFD_CLOEXEC | MFD_ALLOW_SEALING, 0);
+    killed("keep", SYS_renameat2, AT_FDCWD, (long)"/a", AT_FDCWD);
+    killed("keep", SYS_mkdirat, AT_FDCWD, (long)"/a", 0700);
+    killed("keep", SYS_clone, SIGCHLD, 0, 0);
 }
 
 /* Opens @path for writing, and creates it if it is missing. */
@@ -406,6 +423,7 @@ int main(void)
         cmocka_unit_test(conditions_hold),
         cmocka_unit_test(conditions_of_drivers_hold),
         cmocka_unit_test(conditions_of_the_cache_service_hold),
+        cmocka_unit_test(conditions_of_the_keep_service_hold),
         cmocka_unit_test(compiled_kernels_are_written_before_the_end_of_the_start),
         cmocka_unit_test(calls_of_other_abis_kill_the_process),
         cmocka_unit_test(decoder_allocates_writes_and_ends),

@@ -237,6 +237,12 @@ TEST(own_policies_compile_and_keep_their_limits)
     }
 }
 
+/* Returns whether a service writes into a directory of its own. */
+static bool has_directory(const char *service)
+{
+    return strcmp(service, "cache") == 0 || strcmp(service, "keep") == 0;
+}
+
 static const struct policy_condition *condition_of(const struct policy_rule *rule, unsigned arg)
 {
     for (size_t i = 0; i < rule->n_conditions; i++)
@@ -246,7 +252,8 @@ static const struct policy_condition *condition_of(const struct policy_rule *rul
 }
 
 /* Returns whether a forbidden call is the task of a service: the cache service changes its files,
- * and receives blocks in sealed memory over a connection. */
+ * and receives blocks in sealed memory over a connection. The keep service changes its file, and
+ * sends answers in sealed memory. */
 static bool is_its_task(const char *service, const char *name)
 {
     static const struct {
@@ -256,7 +263,8 @@ static bool is_its_task(const char *service, const char *name)
         {"cache", "openat"},       {"cache", "mkdirat"},  {"chat", "connect"},
         {"chat", "memfd_create"},  {"chat", "ftruncate"}, {"chat", "openat"},
         {"gateway", "connect"},    {"embed", "openat"},   {"audio", "openat"},
-        {"audio", "memfd_create"},
+        {"audio", "memfd_create"}, {"keep", "openat"},    {"keep", "unlink"},
+        {"keep", "unlinkat"},      {"keep", "ftruncate"}, {"keep", "memfd_create"},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
@@ -335,7 +343,7 @@ static void check_rule(const char *service, const struct policy_rule *rule)
         if (strcmp(rule->name, needed[i].name) != 0)
             continue;
         /* The service writes its own files; Landlock restricts where. */
-        if (strcmp(service, "cache") == 0 && strcmp(rule->name, "openat") == 0 &&
+        if (has_directory(service) && strcmp(rule->name, "openat") == 0 &&
             needed[i].mask != 020000000)
             continue;
         if (!c || (c->mask & needed[i].mask) != needed[i].mask ||
@@ -424,13 +432,15 @@ TEST(no_policy_of_ours_allows_forbidden_calls)
 }
 
 /* Returns whether a service may write a path. A service with GPU drivers may write device nodes of
- * GPUs and its cache of compiled kernels. The cache service may write its blocks. */
+ * GPUs and its cache of compiled kernels. The cache service may write its blocks, and the keep
+ * service its file. */
 static bool may_write(const char *service, const struct policy_path *path)
 {
     static const uint64_t node = 2 /* write_file */ | 4 | 1 << 15 /* ioctl_dev */;
 
     if (!has_drivers(service))
-        return strcmp(service, "cache") == 0 && strcmp(path->path, "blocks") == 0;
+        return (strcmp(service, "cache") == 0 && strcmp(path->path, "blocks") == 0) ||
+               (strcmp(service, "keep") == 0 && strcmp(path->path, "kept") == 0);
     return strcmp(path->path, "cache") == 0 ||
            ((path->rights & ~node) == 0 && strncmp(path->path, "/dev/", 5) == 0);
 }
@@ -446,7 +456,7 @@ TEST(files_are_read_only)
 
         if (!is_chat(services[i]) && strcmp(services[i], "embed") != 0 &&
             strcmp(services[i], "audio") != 0)
-            assert_int_equal(n, strcmp(services[i], "cache") == 0);
+            assert_int_equal(n, has_directory(services[i]));
         for (size_t k = 0; k < n; k++)
             if ((paths[k].rights & ~reading) && !may_write(services[i], &paths[k]))
                 fail_msg("%s: %s may be changed", services[i], paths[k].path);

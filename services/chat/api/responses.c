@@ -300,6 +300,9 @@ static int responses_fail(struct generation *g, const struct problem *problem)
 {
     struct responses_own *own = own_of(g);
 
+    /* A thread sends the complete response to the keep service. */
+    if (g->n_choices && g->n_finished == g->n_choices)
+        return 0;
     snprintf(own->error, sizeof(own->error), "%s", problem->message);
     own->output.error = own->error;
     own->output.error_code = problem->code;

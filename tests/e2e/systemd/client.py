@@ -86,6 +86,12 @@ def wake(machine, row, user=None):
             assert ask(machine, user=user).status == 200
         else:
             runtime = "/run/user/%d" % machine.uid(user) if user else "/run"
+            # Only chat connects to the keep service.
+            if row.name == "keep":
+                machine.run(["curl", "-sS", "-m", "30", "-X", "POST", "--unix-socket",
+                             "%s/sconce/gateway.sock" % runtime,
+                             "http://localhost/v1/conversations"])
+                return int(machine.show(row.unit, "MainPID", user))
             machine.run(["curl", "-sS", "-m", "30", "--unix-socket",
                          "%s/sconce/%s" % (runtime, row.socket_file), "http://localhost/health"])
     return int(machine.show(row.unit, "MainPID", user))

@@ -134,6 +134,10 @@ TEST(no_tenant_pushes_out_another)
     ASSERT_OK(archive_numbers(archive, &numbers));
     assert_int_equal(numbers.n_entries, 2);
     assert_true(numbers.n_bytes <= 2500);
+    assert_int_equal(find("bob", "resp_2", 10 * HOUR), ARCHIVE_ABSENT);
+    ASSERT_OK(archive_numbers(archive, &numbers));
+    assert_int_equal(numbers.n_entries, 0);
+    assert_int_equal(numbers.n_bytes, 0);
     archive = archive_free(archive);
 }
 
@@ -158,6 +162,7 @@ TEST(items_are_listed_in_both_directions)
     const struct archive_item items[] = {
         {"msg_1", "1", 1, false}, {"msg_2", "2", 1, false}, {"msg_3", "3", 1, true}};
     _cleanup_str_ struct str text = {};
+    struct archive_numbers numbers = {};
     int64_t key = 0;
 
     open_archive(NULL, 1 << 20, 1 << 20);
@@ -181,6 +186,8 @@ TEST(items_are_listed_in_both_directions)
     assert_int_equal(archive_delete_item(archive, key, "msg_2"), ARCHIVE_ABSENT);
     check_list(key, (struct archive_page){.limit = 9}, 0, "msg_1=1 msg_3=3! ");
     ASSERT_OK(archive_delete(archive, key));
+    ASSERT_OK(archive_numbers(archive, &numbers));
+    assert_true(numbers.n_entries == 0 && numbers.n_bytes == 0);
     assert_int_equal(archive_find_item(archive, "alice", 0, "msg_1", &text), ARCHIVE_ABSENT);
     ASSERT_OK(archive_commit(archive));
     archive = archive_free(archive);
