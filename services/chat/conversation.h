@@ -60,8 +60,6 @@ void message_done(struct message *m);
 /* Appends a call; the arguments are references that the call takes over, also on failure.
  * -ENOMEM. */
 int message_add_call(struct message *m, json_t *id, json_t *name, json_t *arguments);
-/* Frees what a message owns. */
-void message_done(struct message *m);
 /* Sets a variable that must have an effect. Keeps its own reference to @value. -ENOMEM. */
 int conversation_set(struct conversation *c, const char *name, json_t *value);
 /* Appends the messages, without one that the answer continues, as a JSON array in OpenAI's format.
