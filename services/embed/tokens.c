@@ -53,7 +53,7 @@ static int tokens_failed(const struct call *c, int r, enum interaction_role role
         at, it && role < INTERACTION_N ? interaction_max(it, role, max) : max);
 }
 
-/* Adds token ids that a client sent as a text. */
+/* Adds a text that a client sent as token ids. */
 static int take_ids(struct call *c, const struct input *input, const char *at,
                     struct problem *problem)
 {
@@ -262,8 +262,8 @@ static int take_question(struct call *c, const struct frame *frame, const struct
     return 0;
 }
 
-/* Chooses the text before queries or documents of a ranking: the words of the role for late
- * interaction, otherwise one of the model's prompts. */
+/* Chooses what is put before the query or the documents of a ranking: for late interaction the
+ * words of the role, otherwise one of the model's prompts. */
 static int read_as(struct call *c, enum interaction_role role, struct reading *reading,
                    struct problem *problem)
 {

@@ -13,9 +13,9 @@
 
 struct stream_watch {
     const struct error_shape *shape; /* of the route; NULL: the answer is not a stream of events */
-    size_t at;                       /* bytes of the present event; 0: between two events */
-    size_t n_start;                  /* how many of them equal the beginning of an error event */
-    size_t n_tail;                   /* how many bytes at its end equal the end of an event */
+    size_t at;                       /* bytes of the event so far; 0: between two events */
+    size_t n_start;                  /* how many of its first bytes equal those of an error event */
+    size_t n_tail;                   /* how many of its last bytes match the final line feeds */
     bool failed;                     /* an error event began */
 };
 

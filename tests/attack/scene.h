@@ -14,5 +14,5 @@ int scene_set_out(struct scene *scene, const char *address);
 int scene_find_memory(struct scene *scene);
 /* Finds the first TCP listener among the descriptors of @pid. -ENOENT: it has none. */
 int scene_find_listener(pid_t pid, int *ret_fd);
-/* Makes a TCP listener in this program; stand-ins inherit the listener. */
+/* Makes a TCP listener in this program; stand-ins (see standin.h) inherit the listener. */
 int scene_make_listener(int *ret_fd);

@@ -4,7 +4,8 @@
 that of torch.
 
 Each program gets sentences of 4 to 60 words in requests of 1, 8, 64 and 512, on two threads; the
-programs take turns. Exits non-zero when a ratio is below its goal: 3 to llama-server, 2 to torch.
+programs take turns. Exits non-zero when the throughput is less than 3 times that of llama-server or
+less than 2 times that of torch.
 
     embed.py BENCH_EMBED MODEL.gguf [--llama LLAMA_SERVER] [--torch MODEL_DIR] [--seconds S]
 """

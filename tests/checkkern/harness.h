@@ -80,7 +80,8 @@ void check_fail(struct check *c, const char *format, ...) PRINTF(2, 3);
 /*
  * Struct guarded holds memory whose end (or, with @at_end false, whose start) touches an unmapped
  * page, so that a kernel that reads too far crashes. The rest of its pages has a pattern that
- * guarded_done() checks. @data has only the alignment that @size has.
+ * guarded_done() checks. If @at_end is true, @data is only as aligned as its size: to 4 bytes for a
+ * size of 12.
  */
 struct guarded {
     void *data;

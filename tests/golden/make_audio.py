@@ -10,8 +10,8 @@ signal "noise" is made anew by the test.
 
 audio/vad.bin has two rows of probabilities of speech. The first row is computed in double precision
 with the weights in silero_vad_16k.safetensors. The second row is computed by Silero's own
-silero_vad.onnx, whose weights ggml-silero-v6.2.0.bin has in half precision. For each signal the
-file has a name in 16 bytes, the number of chunks, and both rows as float32.
+silero_vad.onnx; ggml-silero-v6.2.0.bin contains the same weights in half precision. For each signal
+the file has a name in 16 bytes, the number of chunks, and both rows as float32.
 
 audio/speech.bin has spans of speech that Silero's own get_speech_timestamps() finds. It begins with
 the number of probabilities and the probabilities as float32. For each set of parameters it then has

@@ -13,7 +13,7 @@ struct emit {
     struct inf_err *reterr;
     bool joins;     /* the next dispatch does not wait for the one before it */
     uint32_t layer; /* number of attention operations so far */
-    /* The value that was packed last, plus one, for each list. */
+    /* For each list and format: the value whose rows were packed last, plus one; 0: none. */
     uint32_t packed[VKB_CLASS_N][VKB_PACK_N];
 };
 
@@ -49,7 +49,7 @@ int emit_norm(struct emit *e, const struct graph_node *n, graph_ref src, graph_r
               bool gather);
 /* Emits an EMBED, GLU, ADD, SCALE, ROWS or ROPE. */
 int emit_plain(struct emit *e, const struct graph_node *n, graph_ref dst);
-/* Emits the lists of the largest logits, and the sums that probabilities need. */
+/* Emits the dispatches that find the largest logits and compute the sums for probabilities. */
 int emit_tops(struct emit *e, graph_ref logits);
 
 /* The next functions are shared by the files that emit dispatches. */

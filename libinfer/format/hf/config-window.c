@@ -114,8 +114,8 @@ static int get_rope(const struct hf_reader *r, const struct window_class *class,
     return rc;
 }
 
-/* Finds the layers without a window: those that the list layer_types says, or one of each group of
- * @every layers, which is the last of its group for Gemma, and the first for ModernBERT. */
+/* Finds the layers without a window. The list layer_types says which they are. Without this list,
+ * they are the last layer of each group of N layers for Gemma, and the first for ModernBERT. */
 static int get_layers(const struct hf_reader *r, const struct window_class *class,
                       struct hparams *hp)
 {

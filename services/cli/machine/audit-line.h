@@ -13,7 +13,7 @@ enum refusal_kind {
 
 struct audit_line {
     enum refusal_kind kind;
-    char program[64]; /* base name of exe=, or comm= without exe=: "sconce-chat" */
+    char program[64]; /* base name of exe=, or comm= if there is no exe=: "sconce-chat" */
     int syscall;      /* for REFUSAL_SYSCALL: number of the call */
     char call[40];    /* its name, or its number if libseccomp has no name for it */
     char what[256];   /* for REFUSAL_APPARMOR: "open /etc/shadow" */

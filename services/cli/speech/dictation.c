@@ -22,7 +22,7 @@ enum {
     PROMPT = 400,                       /* most bytes of settled text in a prompt */
 };
 
-#define SETTLED_SECONDS 2.0  /* sound after a segment that makes it settled */
+#define SETTLED_SECONDS 2.0  /* a segment is settled when this much sound follows it */
 #define CROWDED_SECONDS 25.0 /* after this much sound, early segments count as settled */
 
 struct dictation {

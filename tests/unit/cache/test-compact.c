@@ -72,7 +72,7 @@ TEST(space_is_freed_later_when_memory_is_short)
     kit_open(&k);
     assert_int_equal(kit_put(&k, &kit_origin, 0, 0, BLOCKS, SIZE), BLOCKS);
     assert_int_equal(kit_put(&k, &kit_origin, 1, 0, BLOCKS, SIZE), BLOCKS);
-    /* The row of the first block is removed, but its space stays. */
+    /* The blocks of chain 0 are removed from the index, but the disk does not free their space. */
     no_holes = true;
     for (uint32_t i = 0; i < BLOCKS; i++) {
         kit_name(0, i, name);

@@ -13,7 +13,8 @@ static struct cache_policy *new_policy(const void *saved, size_t size)
     return p;
 }
 
-/* Puts a chain of @n blocks named from @name on; returns the rank of the last block. */
+/* Puts a chain of @n blocks with the names @name, @name + 1 and so on; returns the rank of the last
+ * block. */
 static uint64_t put_chain(struct cache_policy *p, uint64_t *seq, uint64_t name, uint32_t n)
 {
     uint64_t rank = 0;
@@ -99,8 +100,8 @@ static void prompts_that_come_back(struct cache_policy *p, uint64_t *seq)
             put_chain(p, seq, 10 * i, 10);
 }
 
-/* Prompts return after more others than fit, most of which never return. Any policy that keeps some
- * of them beats LRU, which evicts all of them too early. */
+/* 300 prompts return in turn, but the store has space for only 100 of them. Any policy that keeps
+ * some of them beats LRU, which evicts each prompt before it returns. */
 TEST(the_rule_follows_the_workload)
 {
     struct cache_policy *p = new_policy(NULL, 0);
@@ -183,7 +184,8 @@ TEST(any_size_of_store_will_do)
     cache_policy_free(p);
 }
 
-/* Works like put_chain(), with @pieces blocks at a time of a chain that was requested before. */
+/* Works like put_chain(), but the chain was requested before and is put in pieces of @pieces
+ * blocks. */
 static uint64_t put_pieces(struct cache_policy *p, uint64_t *seq, uint64_t name, uint32_t n,
                            uint32_t pieces)
 {
@@ -208,8 +210,8 @@ TEST(a_requested_chain_keeps_its_length_when_put_in_pieces)
 
     for (uint32_t i = 0; i < 4000; i++, name += 100) {
         const uint32_t n = i % 3 ? 4 : 60;
-        /* More long chains return in turn than fit, so the policy tries rules that consider
-         * lengths. */
+        /* The long chains return in turn and do not all fit into the store, so the policy tries
+         * rules that consider lengths. */
         const uint64_t of = n > 4 ? UINT64_C(1) << 40 | (uint64_t)(i % 120) << 8 : name;
 
         assert_int_equal(put_chain(whole, &a, of, n), put_pieces(parts, &b, of, n, 2));
