@@ -1,16 +1,23 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compares the grammar of JSON Schemas with other implementations. Run by hand:
 
-    check_schemas.py suite  CLI DIRECTORY...   the JSON-Schema-Test-Suite (in the sdist of jsonschema)
+    check_schemas.py suite CLI DIRECTORY...   the JSON-Schema-Test-Suite (in jsonschema's sdist)
     check_schemas.py files  CLI DIRECTORY...   schemas in files, against jsonschema and llguidance
 
 CLI is build/tests/unit/grammar/schema-cli. Needs jsonschema, for `files` also llguidance.
 
 For each schema that compiles: random texts of the grammar must be valid documents, valid documents
 of the suite must be accepted in one order of their members, and invalid ones must not. A refused
-schema is counted with its message.
+schema is counted with its message. What docs/json-schema.md does not promise is told as well:
+formats that are ignored, leap seconds, exponents beside bounds.
 """
-import collections, itertools, json, math, pathlib, subprocess, sys
+import collections
+import itertools
+import json
+import pathlib
+import subprocess
+import sys
 
 import jsonschema
 
@@ -93,8 +100,6 @@ def walks(cli, validator, n=WALKS):
             value = json.loads(text)
         except ValueError as error:
             return "no JSON (%s): %r" % (error, text[:200])
-        if math.inf in (value,) if isinstance(value, float) else False:
-            continue
         error = next(validator.iter_errors(value), None)
         if error is not None:
             return "invalid (%s): %r" % (error.message[:100], text[:200])
@@ -198,7 +203,7 @@ def check_files(cli, directories):
             schema, default=jsonschema.Draft202012Validator)(schema)
         try:
             problem = walks(cli, validator, 5)
-        except Exception as error:
+        except Exception:  # the validator cannot load a reference
             problem = None
             counts["not checked"] += 1
         if problem:
