@@ -234,7 +234,7 @@ static int subsets_put(struct subsets *s, const uint32_t *key, uint32_t n, bool 
     if (s->n >= DFA_MAX_STATES || n > MAX_WORDS - s->n_words)
         return -E2BIG;
     if (index_reserve(&s->index, (size_t)s->n + 1) < 0 ||
-        ARRAY_GROW(s->words, s->cap_words, (size_t)s->n_words + n) < 0 ||
+        ARRAY_GROW(s->words, s->cap_words, (size_t)s->n_words + n + 1) < 0 ||
         ARRAY_GROW_ZEROED(s->first, s->cap_first, (size_t)s->n + 2) < 0 ||
         ARRAY_GROW(s->next, s->cap_next, ((size_t)s->n + 1) * s->n_classes) < 0 ||
         ARRAY_GROW(s->is_final, s->cap_final, (size_t)s->n + 1) < 0)
