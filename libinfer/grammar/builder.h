@@ -82,6 +82,10 @@ int grammar_regex(struct grammar_builder *b, const char *pattern, size_t len, bo
  * inf_grammar_new(). */
 int grammar_read_schema(struct grammar_builder *b, const char *text, size_t len,
                         grammar_node *ret_node, struct inf_err *reterr);
+/* Like grammar_read_schema(). With @loose, what cannot be enforced is ignored instead of refused,
+ * so that the grammar permits more than the schema. */
+int grammar_read_schema_how(struct grammar_builder *b, const char *text, size_t len, bool loose,
+                            grammar_node *ret_node, struct inf_err *reterr);
 int grammar_read_gbnf(struct grammar_builder *b, const char *text, size_t len,
                       grammar_node *ret_node, struct inf_err *reterr);
 int grammar_read_lark(struct grammar_builder *b, const char *text, size_t len,

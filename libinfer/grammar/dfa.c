@@ -145,11 +145,13 @@ static int64_t dfa_partition(const struct dfa *dfa, uint32_t *part)
     _cleanup_free_ uint32_t *key = NEW(uint32_t, (size_t)dfa->n_classes + 1);
     uint64_t steps = 0;
     int64_t n = 0;
+    int r;
 
     if (!other || !key)
         return -ENOMEM;
-    for (uint32_t i = 0; i < dfa->n; i++)
-        part[i] = dfa->is_final[i];
+    r = dfa_lengths(dfa, part);
+    if (r < 0)
+        return r;
     for (;;) {
         const int64_t n_new = dfa_split(dfa, part, other, key);
 
@@ -191,6 +193,7 @@ static int dfa_shrink(struct dfa *dfa, struct dfa **ret_dfa)
     r = dfa_new((uint32_t)n, old->n_classes, &new);
     if (r < 0)
         return r;
+    new->n_made = old->n;
     memcpy(new->class_of, old->class_of, sizeof(new->class_of));
     /* The start is in part 0, because parts are numbered in the order of the states. */
     for (uint32_t i = 0; i < old->n; i++) {

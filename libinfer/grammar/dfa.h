@@ -17,6 +17,7 @@
  * accepts nothing. */
 struct dfa {
     uint32_t n, n_classes;
+    uint32_t n_made; /* states before equal ones were joined */
     uint8_t class_of[256];
     uint32_t *next; /* [n][n_classes] */
     bool *is_final; /* [n] */
@@ -37,6 +38,10 @@ int dfa_until(const uint32_t *end, uint32_t n, struct dfa **ret_dfa);
 int dfa_json_escaped(const struct dfa *x, struct dfa **ret_dfa);
 /* Adds the states of @dfa to @nfa. Where @dfa ends, @nfa continues at @next. */
 int dfa_to_nfa(const struct dfa *dfa, struct nfa *nfa, uint32_t next, uint32_t *ret_start);
+
+/* Gives two states different numbers in @part, [n], if the shortest or the longest texts that they
+ * accept differ in length. -ENOMEM. */
+int dfa_lengths(const struct dfa *dfa, uint32_t *part);
 
 /* States between the bytes of a code point. */
 enum {

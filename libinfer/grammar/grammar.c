@@ -80,6 +80,8 @@ static int grammar_read(struct grammar_builder *b, enum inf_grammar_kind kind, c
         return 0;
     case INF_GRAMMAR_JSON_SCHEMA:
         return grammar_read_schema(b, text, len, ret_root, reterr);
+    case INF_GRAMMAR_JSON_SCHEMA_LOOSE:
+        return grammar_read_schema_how(b, text, len, true, ret_root, reterr);
     case INF_GRAMMAR_GBNF:
         return grammar_read_gbnf(b, text, len, ret_root, reterr);
     case INF_GRAMMAR_REGEX:

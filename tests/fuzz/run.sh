@@ -27,6 +27,7 @@ sources() {
     models-task) echo ../../libinfer/format/hf/*.c ../../libinfer/format/gguf/*.c ;;
     request) echo ../../services/chat/api/*.c ;;
     safetensors) echo ../../libinfer/format/hf/safetensors.c ;;
+    schema) echo ../../libinfer/grammar/schema-keyword.c ;;
     tokenizer-gguf) echo ../../libinfer/tokenizer/load-gguf.c ../../libinfer/tokenizer/pre-names.c ;;
     tokenizer-json) echo ../../libinfer/tokenizer/load-*.c ;;
     whisper-config) echo ../../libinfer/format/whisper/config.c ;;

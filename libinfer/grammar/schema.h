@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The parts of the reader of JSON Schema
+ *
+ * A schema is read into a tree of values. A *set* is the list of all schemas that apply to a place
+ * of a document: `properties/a` of one schema, and of each schema that its `allOf` and `$ref` name.
+ * A set is expanded (schema-expand.c) into alternatives, each a list of *facts*:
+ * schemas whose own keywords all apply and whose choices (anyOf, oneOf, if, not) have been made.
+ * schema-leaf.c turns the facts of an alternative into nodes of a grammar. Sets and alternatives
+ * are remembered, so recursive schemas become recursive rules.
+ *
+ * The first error ends the work: functions return BUILDER_NONE or false, and schema->r is set.
+ */
+
+#include <string.h>
+
+#include "core/arena.h"
+#include "core/map.h"
+#include "grammar/fragment.h"
+#include "grammar/schema-value.h"
+
+/* What a schema permits at most */
+enum {
+    SCHEMA_MAX_TEXT = 2 << 20,     /* bytes */
+    SCHEMA_MAX_DEPTH = 256,        /* nesting of the text */
+    SCHEMA_MAX_VALUES = 200000,    /* values of the text, and those that are made */
+    SCHEMA_MAX_STEPS = 4000000,    /* schemas, keywords and properties looked at */
+    SCHEMA_MAX_NODES = 400000,     /* nodes that are made */
+    SCHEMA_MAX_CHOICES = 1024,     /* alternatives of one set */
+    SCHEMA_MAX_LEAVES = 20000,     /* alternatives of all sets */
+    SCHEMA_MAX_FACTS = 1024,       /* schemas that apply to one place */
+    SCHEMA_MAX_MEMORY = 128 << 20, /* bytes */
+};
+
+enum schema_type {
+    TYPE_NULL = 1 << 0,
+    TYPE_BOOLEAN = 1 << 1,
+    TYPE_INTEGER = 1 << 2,
+    TYPE_FRACTION = 1 << 3, /* numbers that are not integers */
+    TYPE_NUMBER = TYPE_INTEGER | TYPE_FRACTION,
+    TYPE_STRING = 1 << 4,
+    TYPE_ARRAY = 1 << 5,
+    TYPE_OBJECT = 1 << 6,
+    TYPE_ANY = (1 << 7) - 1,
+};
+
+/* The schemas that apply to a place, without those that permit everything. */
+struct schema_set {
+    uint32_t n;
+    const struct schema_value **v;
+};
+
+/* A schema whose own keywords apply. @parent is the index of the fact that brought it, or
+ * UINT32_MAX. */
+struct fact {
+    const struct schema_value *v;
+    uint32_t parent;
+    bool only_ref; /* only its $ref counts */
+};
+
+struct facts {
+    uint32_t n;
+    const struct fact *v;
+};
+
+struct schema {
+    struct grammar_builder *b;
+    struct compiler compiler; /* of regular nodes that are looked into */
+    struct inf_err *reterr;
+    struct arena arena;
+    struct schema_value *root;
+    struct map ids;      /* URI → struct schema_value *, see schema-ref.c */
+    struct map keys;     /* names → node, see schema-key.c */
+    struct map dynamic;  /* name of a $dynamicAnchor → how many there are */
+    struct map sets;     /* set → node */
+    struct map leaves;   /* facts → node */
+    struct map patterns; /* text of a pattern → node */
+    uint32_t n_values, n_steps, n_nodes, n_recursive, n_leaves;
+    uint32_t depth;                      /* of sets that are being read */
+    bool old_refs;                       /* drafts up to 7: $ref hides its neighbours */
+    bool draft4;                         /* "id" instead of "$id" */
+    bool loose;                          /* ignore what cannot be enforced */
+    int r;                               /* 0 or the first error */
+    const struct schema_value *conflict; /* the first schema that permits nothing */
+    const char *conflict_text;
+    struct leaf_work *work; /* leaves that have a rule but no body yet */
+
+    /* nodes that are made at most once; 0 is valid, so they are made at the start */
+    grammar_node nothing, gap, comma, colon, quote, digit, character, any_text, string, string_rest,
+        any, any_array, any_object;
+    struct schema_value *null, *no_choices;
+};
+
+/* -- schema-error.c -- */
+
+/* Sets the error unless there is one: "'POINTER': TEXT". Returns BUILDER_NONE. @code is a positive
+ * errno value. */
+grammar_node schema_fail(struct schema *s, int code, const struct schema_value *at,
+                         const char *format, ...) PRINTF(4, 5);
+grammar_node schema_fail_memory(struct schema *s);
+/* Counts @n steps. Returns false if a limit is reached or there was an error. */
+bool schema_step(struct schema *s, const struct schema_value *at, uint32_t n);
+/* Remembers why a part permits nothing, and returns s->nothing. */
+grammar_node schema_conflict(struct schema *s, const struct schema_value *at, const char *text);
+
+/* -- schema-number.c -- */
+
+/* The numbers of @types that all facts permit. */
+grammar_node schema_number(struct schema *s, const struct facts *f, unsigned types);
+grammar_node schema_number_any(struct schema *s, unsigned types);
+
+/* -- schema-range.c -- */
+
+struct range {
+    bool has_low, has_high, low_open, high_open;
+    struct decimal low, high;
+};
+/* Numbers in a range, written without exponent. */
+grammar_node range_node(struct schema *s, const struct range *range, bool fraction);
+/* -- schema-multiple.c -- */
+
+/* Numbers with at most @n_int digits before the point and at most @n_frac behind it that are
+ * multiples of @factor × 10^-n_frac. s->nothing if there are too many states. */
+grammar_node multiple_node(struct schema *s, uint32_t factor, uint32_t n_int, uint32_t n_frac);
+enum { MULTIPLE_DIGITS = 20, MULTIPLE_STATES = 8192 };
+
+/* -- schema-char.c -- */
+
+/* One character of a string, in all ways in which it can be written. */
+grammar_node schema_char_any(struct schema *s);
+grammar_node schema_char(struct schema *s, uint32_t cp);
+
+grammar_node schema_char_wide(struct schema *s); /* escapes from U+0100 on */
+
+/* -- schema-key.c -- */
+
+enum { KEY_MAX = 1024 };
+struct key_name {
+    const char *text;
+    size_t len;
+};
+/* Strings with quotes that are none of the names, which are sorted. s->nothing: a name is longer
+ * than KEY_MAX. */
+grammar_node schema_other_keys(struct schema *s, struct key_name *names, size_t n);
+
+/* -- schema-string.c -- */
+
+/* The strings that all facts permit, not escaped and without quotes: a regular node; s->nothing;
+ * or BUILDER_NONE. *ret_plain says that every string is permitted. */
+grammar_node schema_string_language(struct schema *s, const struct facts *f, bool *ret_plain);
+/* Strings as they are written in the document. */
+grammar_node schema_string(struct schema *s, const struct facts *f);
+/* A string constant as it is written. Characters of ASCII have one spelling, others have all. */
+grammar_node schema_literal(struct schema *s, const char *text, size_t len);
+/* Tells whether a text belongs to a regular node. False: error. */
+bool schema_matches(struct schema *s, grammar_node node, const char *text, size_t len,
+                    bool *ret_matches);
+/* A string of a language, with quotes and escaped. */
+grammar_node schema_quoted(struct schema *s, grammar_node language);
+/* The strings in which the pattern @text matches somewhere. */
+grammar_node schema_pattern_node(struct schema *s, const struct schema_value *at, const char *text,
+                                 size_t len);
+/* -- schema-format.c -- */
+/* The pattern of a format, anchored; NULL if the format is not known. */
+const char *schema_format_pattern(const char *name, size_t len);
+
+/* -- schema-ref.c -- */
+bool schema_ref_index(struct schema *s);
+/* The schema that @ref (a member $ref, $dynamicRef or $recursiveRef of @at) names. NULL: error. */
+const struct schema_value *schema_ref_resolve(struct schema *s, const struct schema_value *at,
+                                              const struct schema_value *ref);
+
+/* -- schema-expand.c -- */
+
+/* The node of the values that a set permits. */
+grammar_node schema_set_node(struct schema *s, const struct schema_set *set);
+/* Calls @leaf for every alternative of a set. Stops if it returns false. */
+typedef bool (*schema_leaf_fn)(struct schema *s, const struct facts *f, void *data);
+bool schema_expand(struct schema *s, const struct schema_set *set, schema_leaf_fn leaf, void *data);
+
+/* -- schema-rewrite.c -- */
+
+/* The choices that schema @v asks for, as an array of arrays of schemas: of each inner array one
+ * must be chosen. NULL: error. */
+const struct schema_value *schema_choices(struct schema *s, const struct schema_value *v);
+
+/* A schema that permits exactly the value @v. NULL: error. */
+const struct schema_value *schema_constant(struct schema *s, const struct schema_value *v);
+
+/* -- schema-negate.c -- */
+
+/* A schema that permits what @v does not. NULL: error. */
+const struct schema_value *schema_negate(struct schema *s, const struct schema_value *v);
+/* Tells whether schema_negate() can do @v and everything below. */
+bool schema_can_negate(struct schema *s, const struct schema_value *v);
+/* -- schema-disjoint.c -- */
+bool schema_disjoint(struct schema *s, const struct schema_value *a, const struct schema_value *b);
+
+/* -- schema-keyword.c -- */
+
+enum keyword_kind {
+    KEYWORD_NOTE,     /* ignored */
+    KEYWORD_ENFORCED, /* restricts the values */
+    KEYWORD_APPLY,    /* brings other schemas to the same place */
+    KEYWORD_REFUSED,
+};
+enum keyword_kind schema_keyword_kind(const char *name, size_t len);
+/* Checks the values of keywords of a schema. Sets v->asserts if one of the keywords is
+ * KEYWORD_ENFORCED. */
+bool schema_keyword_check(struct schema *s, const struct schema_value *v);
+/* The types that a schema's own keyword "type" permits. */
+unsigned schema_types(const struct schema_value *v);
+
+/* -- schema-leaf.c -- */
+grammar_node schema_leaf_node(struct schema *s, const struct facts *f);
+/* Gives bodies to the rules that wait. */
+bool schema_leaf_finish(struct schema *s);
+/* The types that all facts permit. */
+unsigned schema_leaf_types(struct schema *s, const struct facts *f);
+/* Appends a schema to a set unless it permits everything. */
+bool schema_is_everything(const struct schema_value *v);
+bool schema_set_add(struct schema *s, struct schema_set *set, const struct schema_value *v);
+
+/* -- schema-object.c, schema-array.c, schema-enum.c -- */
+grammar_node schema_object(struct schema *s, const struct facts *f);
+grammar_node schema_array(struct schema *s, const struct facts *f);
+/* The scalar values that enum and const of all facts permit; NULL: there is no enum. */
+/* Tells whether no value of an enum is an array or an object. */
+bool schema_enum_is_scalar(const struct schema_value *list);
+unsigned schema_value_type(const struct schema_value *v);
+struct schema_values {
+    uint32_t n;
+    const struct schema_value **v;
+};
+bool schema_enum_values(struct schema *s, const struct facts *f, struct schema_values *ret_values,
+                        bool *ret_has);
+
+/* -- nodes with simplification: parts that permit nothing disappear -- */
+grammar_node schema_seq(struct schema *s, const grammar_node *nodes, size_t n);
+grammar_node schema_alt(struct schema *s, const grammar_node *nodes, size_t n);
+grammar_node schema_optional(struct schema *s, grammar_node node);
+grammar_node schema_chars(struct schema *s, const char *text);

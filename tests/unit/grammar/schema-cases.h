@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Schemas with texts that they permit and texts that they do not, for test-schema.c. */
+
+#include <stddef.h>
+
+struct text_case {
+    const char *schema;
+    const char *yes[12], *no[12]; /* end with NULL */
+};
+
+struct error_case {
+    const char *schema, *message;
+};
+
+extern const struct text_case text_cases[];
+extern const size_t n_text_cases;
+extern const struct error_case error_cases[];
+extern const size_t n_error_cases;
