@@ -23,6 +23,12 @@ int automaton_init(struct automaton *a, const struct program *p)
         return -ENOMEM;
     r = closure_new(p, &a->closure);
     if (r == 0)
+        r = ARRAY_GROW(a->items, a->cap_items, 1);
+    if (r == 0)
+        r = ARRAY_GROW(a->frame_items, a->cap_frame_items, 1);
+    if (r == 0)
+        r = ARRAY_GROW(a->kernel_items, a->cap_kernel_items, 1);
+    if (r == 0)
         r = automaton_new_frames(a, 1, &frame); /* FRAME_BOTTOM */
     /* The places of AUTOMATON_UNKNOWN and AUTOMATON_DEAD. */
     if (r == 0)

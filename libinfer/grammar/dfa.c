@@ -193,6 +193,7 @@ static int dfa_shrink(struct dfa *dfa, struct dfa **ret_dfa)
     r = dfa_new((uint32_t)n, old->n_classes, &new);
     if (r < 0)
         return r;
+    new->n_made = old->n;
     memcpy(new->class_of, old->class_of, sizeof(new->class_of));
     /* The start is in part 0, because parts are numbered in the order of the states. */
     for (uint32_t i = 0; i < old->n; i++) {

@@ -17,6 +17,7 @@
  * accepts nothing. */
 struct dfa {
     uint32_t n, n_classes;
+    uint32_t n_made; /* states before equal ones were joined */
     uint8_t class_of[256];
     uint32_t *next; /* [n][n_classes] */
     bool *is_final; /* [n] */

@@ -14,7 +14,9 @@
 #define REPEAT_STATES  400
 /* More repetitions are made from blocks. */
 #define REPEAT_PLAIN 1000
-#define MAX_CALLS    3000
+/* Edges of automata that one grammar may make. Ten million take about a second. */
+#define MAX_WORK  (1u << 25)
+#define MAX_CALLS 3000
 
 void compiler_done(struct compiler *c)
 {
@@ -476,6 +478,9 @@ int compiler_dfa(struct compiler *c, grammar_node node, const struct dfa **ret_d
         if (r < 0)
             return r;
         c->dfas[node] = dfa;
+        c->work += (uint64_t)dfa->n_made * dfa->n_classes;
+        if (c->work > MAX_WORK)
+            return -E2BIG;
     }
     *ret_dfa = c->dfas[node];
     return 0;

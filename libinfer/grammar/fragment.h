@@ -26,6 +26,7 @@ struct compiler {
     uint8_t *covers; /* [cap_covers] by node, see compiler_covers() */
     uint32_t cap_covers;
     unsigned depth; /* of calls */
+    uint64_t work;  /* edges of all automata that were made for it */
 };
 
 void compiler_done(struct compiler *c);

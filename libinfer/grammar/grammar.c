@@ -7,6 +7,8 @@
 
 /* An automaton of this size is forgotten, except for the places where matchers are. */
 #define LARGE_SIZE (64u << 20)
+/* The places of all matchers together may need this much. */
+#define MAX_SIZE (256u << 20)
 /* How much an automaton may grow in one call. */
 #define MAX_GROWTH (32u << 20)
 
@@ -35,6 +37,7 @@ int grammar_new(struct inf_grammar_vocab *vocab, struct program *program,
     pthread_mutex_init(&g->lock, NULL);
     g->vocab = grammar_vocab_ref(vocab);
     g->program = program;
+    g->large_size = LARGE_SIZE;
     r = grammar_init(g);
     if (r < 0) {
         g->program = NULL;
@@ -77,6 +80,8 @@ static int grammar_read(struct grammar_builder *b, enum inf_grammar_kind kind, c
         return 0;
     case INF_GRAMMAR_JSON_SCHEMA:
         return grammar_read_schema(b, text, len, ret_root, reterr);
+    case INF_GRAMMAR_JSON_SCHEMA_LOOSE:
+        return grammar_read_schema_how(b, text, len, true, ret_root, reterr);
     case INF_GRAMMAR_GBNF:
         return grammar_read_gbnf(b, text, len, ret_root, reterr);
     case INF_GRAMMAR_REGEX:
@@ -114,7 +119,7 @@ int grammar_make_room(struct inf_grammar *g)
     size_t n = 0;
     int r = 0;
 
-    if (automaton_size(&g->automaton) > LARGE_SIZE) {
+    if (automaton_size(&g->automaton) > g->large_size) {
         configs = NEW(uint32_t *, g->n_matchers);
         if (!configs)
             return -ENOMEM;
@@ -122,6 +127,12 @@ int grammar_make_room(struct inf_grammar *g)
             configs[n++] = &m->config;
         grammar_drop_masks(g);
         r = automaton_forget(&g->automaton, configs, n);
+        if (r < 0)
+            return r;
+        /* If the places in use are large, forgetting again soon would be in vain. */
+        g->large_size = MAX(LARGE_SIZE, 2 * automaton_size(&g->automaton));
+        if (g->large_size > MAX_SIZE)
+            r = -E2BIG;
     }
     g->size_limit = automaton_size(&g->automaton) + MAX_GROWTH;
     return r;

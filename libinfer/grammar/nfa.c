@@ -12,6 +12,8 @@ int nfa_add_state(struct nfa *nfa, bool is_final, uint32_t *ret_state)
     if (nfa->n_states >= NFA_MAX_STATES)
         return -E2BIG;
     r = ARRAY_GROW(nfa->states, nfa->cap_states, (size_t)nfa->n_states + 1);
+    if (r == 0)
+        r = ARRAY_GROW(nfa->edges, nfa->cap_edges, 1);
     if (r < 0)
         return r;
     nfa->states[nfa->n_states] = (struct state){.is_final = is_final};

@@ -54,7 +54,7 @@ void nfa_done(struct nfa *nfa);
 
 static inline const struct edge *nfa_edges(const struct nfa *nfa, uint32_t state)
 {
-    return nfa->edges + nfa->states[state].first;
+    return nfa->n_edges > 0 ? nfa->edges + nfa->states[state].first : NULL;
 }
 
 /* Sets class_of[byte] so that all bytes of a class are in the same ranges of edges. Returns the

@@ -13,8 +13,10 @@ int grammar_builder_new(struct grammar_builder **ret_builder)
 {
     struct grammar_builder *b = NEW(struct grammar_builder, 1);
 
-    if (!b)
+    if (!b || ARRAY_GROW(b->words, b->cap_words, 1) < 0) {
+        free(b);
         return -ENOMEM;
+    }
     *ret_builder = b;
     return 0;
 }

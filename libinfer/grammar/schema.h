@@ -5,8 +5,8 @@
  * The parts of the reader of JSON Schema
  *
  * A schema is read into a tree of values. A *set* is the list of all schemas that apply to a place
- * of a document: `properties/a` of one schema and of each schema that its `allOf`
- * and `$ref` name. A set is expanded (schema-expand.c) into alternatives, each a list of *facts*:
+ * of a document: `properties/a` of one schema, and of each schema that its `allOf` and `$ref` name.
+ * A set is expanded (schema-expand.c) into alternatives, each a list of *facts*:
  * schemas whose own keywords all apply and whose choices (anyOf, oneOf, if, not) have been made.
  * schema-leaf.c turns the facts of an alternative into nodes of a grammar. Sets and alternatives
  * are remembered, so recursive schemas become recursive rules.

@@ -31,6 +31,8 @@ enum inf_grammar_kind {
     INF_GRAMMAR_GBNF,        /* the notation of llama.cpp */
     INF_GRAMMAR_REGEX,       /* a regular expression that the whole text matches */
     INF_GRAMMAR_LARK,        /* Lark with the extensions of llguidance, see docs/grammars.md */
+    /* Like INF_GRAMMAR_JSON_SCHEMA, but keywords that cannot be enforced are ignored. */
+    INF_GRAMMAR_JSON_SCHEMA_LOOSE,
 };
 
 /* @tok is borrowed, and must outlive the object and all grammars made with it. -ENOMEM. */

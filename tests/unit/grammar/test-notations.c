@@ -236,6 +236,42 @@ TEST(an_automaton_forgets_without_moving_its_matchers)
     inf_grammar_unref(g);
 }
 
+/* A vocabulary of SentencePiece: tokens of single bytes, and pieces that begin with a space. */
+TEST(pieces_with_spaces_and_tokens_of_bytes_count_by_their_bytes)
+{
+    static const char text[] = "root ::= \" a\" [\\x80-\\U0010ffff] \"\\n\"";
+    const char *path = test_data("tokenizers/mistral/mistral_instruct_tokenizer_240323.model.v3");
+    _cleanup_(tokenizer_freep) struct inf_tokenizer *spm = NULL;
+    _cleanup_(grammar_matcher_freep) struct grammar_matcher *m = NULL;
+    _cleanup_free_ uint32_t *mask = NULL;
+    static const char *const pieces[] = {"\u2581a", "<0xC3>", "<0xA9>", "<0x0A>"};
+    struct inf_grammar_vocab *v;
+    struct inf_grammar *g;
+    struct inf_err err = {0};
+
+    if (!path) {
+        skip();
+        return;
+    }
+    ASSERT_OK_ERR(tokenizer_open_file(path, &spm, &err), err);
+    ASSERT_OK(inf_grammar_vocab_new(spm, &v));
+    ASSERT_OK_ERR(inf_grammar_new(v, INF_GRAMMAR_GBNF, text, strlen(text), &g, &err), err);
+    mask = NEW(uint32_t, v->n_words);
+    inf_grammar_vocab_unref(v);
+    ASSERT_OK(grammar_matcher_new(g, &m));
+    inf_grammar_unref(g);
+    for (size_t i = 0; i < ARRAY_SIZE(pieces); i++) {
+        const int32_t id = inf_tokenizer_find(spm, pieces[i], strlen(pieces[i]));
+
+        assert_true(id >= 0);
+        ASSERT_OK(grammar_matcher_mask(m, mask));
+        assert_true(mask[id / 32] >> (id % 32) & 1);
+        assert_int_equal(grammar_matcher_accept(m, id), 0);
+    }
+    assert_true(grammar_matcher_must_end(m));
+    m = grammar_matcher_free(m); /* before its tokenizer */
+}
+
 TEST(wild_grammars_end_in_an_error_or_in_little_time)
 {
     static const char *const regexes[] = {
@@ -263,14 +299,16 @@ TEST(wild_grammars_end_in_an_error_or_in_little_time)
     free(text);
 }
 
-RUN_TESTS(cmocka_unit_test_setup_teardown(regular_expressions_permit_their_texts, set_up,
-                                          tear_down),
-          cmocka_unit_test_setup_teardown(what_a_regular_expression_cannot_say_is_refused, set_up,
-                                          tear_down),
-          cmocka_unit_test_setup_teardown(gbnf_permits_its_texts, set_up, tear_down),
-          cmocka_unit_test_setup_teardown(lark_permits_its_texts, set_up, tear_down),
-          cmocka_unit_test_setup_teardown(tokens_are_permitted_only_by_name, set_up, tear_down),
-          cmocka_unit_test_setup_teardown(an_automaton_forgets_without_moving_its_matchers, set_up,
-                                          tear_down),
-          cmocka_unit_test_setup_teardown(wild_grammars_end_in_an_error_or_in_little_time, set_up,
-                                          tear_down))
+RUN_TESTS(
+    cmocka_unit_test_setup_teardown(regular_expressions_permit_their_texts, set_up, tear_down),
+    cmocka_unit_test_setup_teardown(what_a_regular_expression_cannot_say_is_refused, set_up,
+                                    tear_down),
+    cmocka_unit_test_setup_teardown(gbnf_permits_its_texts, set_up, tear_down),
+    cmocka_unit_test_setup_teardown(lark_permits_its_texts, set_up, tear_down),
+    cmocka_unit_test_setup_teardown(tokens_are_permitted_only_by_name, set_up, tear_down),
+    cmocka_unit_test_setup_teardown(an_automaton_forgets_without_moving_its_matchers, set_up,
+                                    tear_down),
+    cmocka_unit_test_setup_teardown(pieces_with_spaces_and_tokens_of_bytes_count_by_their_bytes,
+                                    set_up, tear_down),
+    cmocka_unit_test_setup_teardown(wild_grammars_end_in_an_error_or_in_little_time, set_up,
+                                    tear_down))
