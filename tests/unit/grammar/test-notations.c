@@ -236,6 +236,52 @@ TEST(an_automaton_forgets_without_moving_its_matchers)
     inf_grammar_unref(g);
 }
 
+/* Opens and closes brackets, by tokens that the mask permits. */
+static void *follow_brackets(void *data)
+{
+    struct grammar_matcher *m;
+    uint32_t mask;
+    int depth = 0;
+
+    if (grammar_matcher_new(data, &m) < 0)
+        return NULL;
+    for (int i = 0; i < 2000; i++) {
+        const bool open = i % 7 < 4;
+        const int32_t token = open ? 9 : 10;
+        bool permitted;
+
+        if (grammar_matcher_mask(m, &mask) < 0)
+            break;
+        permitted = mask >> token & 1;
+        if (permitted != (open || depth > 0) ||
+            (grammar_matcher_accept(m, token) == 0) != permitted)
+            break;
+        depth += permitted ? (open ? 1 : -1) : 0;
+        if (i == 1999)
+            depth = -1;
+    }
+    grammar_matcher_free(m);
+    return depth == -1 ? data : NULL;
+}
+
+TEST(several_threads_share_a_grammar)
+{
+    static const char text[] = "root ::= (\"(\" root \")\")*";
+    struct inf_grammar *g;
+    struct inf_err err = {0};
+    pthread_t threads[4];
+    void *result;
+
+    ASSERT_OK_ERR(inf_grammar_new(vocab, INF_GRAMMAR_GBNF, text, strlen(text), &g, &err), err);
+    for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, follow_brackets, g), 0);
+    for (size_t i = 0; i < ARRAY_SIZE(threads); i++) {
+        pthread_join(threads[i], &result);
+        assert_ptr_equal(result, g);
+    }
+    inf_grammar_unref(g);
+}
+
 /* A vocabulary of SentencePiece: tokens of single bytes, and pieces that begin with a space. */
 TEST(pieces_with_spaces_and_tokens_of_bytes_count_by_their_bytes)
 {
@@ -310,5 +356,6 @@ RUN_TESTS(
                                     tear_down),
     cmocka_unit_test_setup_teardown(pieces_with_spaces_and_tokens_of_bytes_count_by_their_bytes,
                                     set_up, tear_down),
+    cmocka_unit_test_setup_teardown(several_threads_share_a_grammar, set_up, tear_down),
     cmocka_unit_test_setup_teardown(wild_grammars_end_in_an_error_or_in_little_time, set_up,
                                     tear_down))
