@@ -8,7 +8,7 @@ import urllib.request
 
 import pytest
 
-from conftest import Suite, check_log
+from conftest import Suite, check_log, read_all
 
 openai = pytest.importorskip("openai")
 
@@ -388,3 +388,23 @@ def test_a_request_goes_on_when_the_keep_service_fails(make_suite):
     assert create(client).store is False
     e = refused(client, store=True)
     assert (e.status_code, e.body["param"]) == (503, "store")
+
+
+def test_a_stream_that_fails_says_so_and_is_broken_off(make_suite):
+    suite = make_suite(gateway=KEYS, keep="", chat="  context: 65536\n",
+                       args=("--drain-timeout", "0"))
+    data = json.dumps({"model": "tiny", "input": STORY, "ignore_eos": True,
+                       "stream": True}).encode()
+    with suite.connect(30) as s:
+        s.sendall(b"POST /v1/responses HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer alice-key\r\n"
+                  b"Content-Length: %d\r\n\r\n" % len(data) + data)
+        text = b""
+        while b"output_text.delta" not in text:
+            text += s.recv(65536)
+        suite.chat.kill()
+        text += read_all(s)
+    names = [line[7:] for line in text.decode().split("\n") if line.startswith("event: ")]
+    assert names[0] == "response.created" and names[-2:] == ["response.failed", "error"], names[-3:]
+    last = json.loads(text.decode().rsplit("data: ", 1)[1].split("\n")[0])
+    assert last["type"] == "error" and last["code"] == "shutting_down" and last["error"]["message"]
+    assert not text.endswith(b"0\r\n\r\n")
