@@ -29,7 +29,7 @@ def test_routes():
         found = re.findall(r'\bROUTE\((\w+),\s+"([^"]+)",\s+(\w+),', text)
         assert len(found) == text.count('"/')
         rows += [(path, method, right) for method, path, right in found]
-    there = {(path.replace("/models/", "/models/{id}"), method,
+    there = {(path.replace("/models/", "/models/{id}").replace("/slots/", "/slots/{id}"), method,
               right.removeprefix("RIGHT_").lower() if right != "0" else "none")
              for path, method, right in rows}
     assert len(there) == len(rows)
