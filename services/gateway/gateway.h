@@ -148,3 +148,5 @@ void gw_health(struct gw_request *r);
  * activity. */
 bool gw_health_is_deep(const struct gw_request *r);
 void gw_metrics(struct gw_request *r);
+/* openapi.c */
+void gw_openapi(struct gw_request *r);

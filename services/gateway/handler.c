@@ -34,6 +34,7 @@ struct gw_route {
 static const struct gw_route own_routes[] = {
     {"/health", METHOD_GET, 0, .handle = gw_health},
     {"/metrics", METHOD_GET, RIGHT_OBSERVE, .handle = gw_metrics},
+    {"/openapi.json", METHOD_GET, 0, .handle = gw_openapi},
 };
 
 #define ROUTE_ROW(method, path, right, match, api, handler)                                        \
