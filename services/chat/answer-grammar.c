@@ -8,6 +8,7 @@
 
 #include "chat/reply/grammar.h"
 #include "common/wire/fields.h"
+#include "core/err.h"
 
 static bool answer_thinking_is_off(const struct reasoning_rules *rules)
 {
@@ -18,12 +19,8 @@ static bool answer_thinking_is_off(const struct reasoning_rules *rules)
 static int answer_try(struct generation *g, enum inf_grammar_kind kind, const struct str *text,
                       struct inf_err *reterr)
 {
-    struct inf_grammar *grammar = NULL;
-    const int r = inf_grammar_new(g->resident->grammars.vocab, kind, text->data ? text->data : "",
-                                  text->len, &grammar, reterr);
-
-    inf_grammar_unref(grammar);
-    return r;
+    return grammar_cache_try(&g->resident->grammars, inf_model_tokenizer(g->resident->base.model),
+                             kind, text->data ? text->data : "", text->len, reterr);
 }
 
 static int answer_tool_problem(const struct generation *g, const struct reply_tool *tool,
@@ -108,5 +105,7 @@ int answer_grammar_set(struct generation *g, struct problem *problem)
                               text.len, &g->grammar, &err);
     if (r == -ENOMEM)
         return problem_no_memory(problem);
+    if (r < 0 && !err.text[0])
+        err_set(&err, E2BIG, "their grammar would be too large");
     return r < 0 ? answer_find_problem(g, err.text, problem) : 0;
 }

@@ -38,6 +38,22 @@ static json_t *custom_as_function(json_t *custom)
                      "input", "type", "string", "required", "input");
 }
 
+/* Many templates fail if a function has no description or no parameters. */
+static json_t *function_complete(json_t *tool)
+{
+    json_t *function = json_object_get(tool, "function"), *copy;
+
+    if (json_object_get(function, "description") && json_object_get(function, "parameters"))
+        return json_incref(tool);
+    copy = json_copy(function);
+    if (!json_is_string(json_object_get(copy, "description")))
+        json_object_set_new(copy, "description", json_string(""));
+    if (!json_is_object(json_object_get(copy, "parameters")))
+        json_object_set_new(copy, "parameters",
+                            json_pack("{s:s,s:{}}", "type", "object", "properties"));
+    return json_pack("{s:s,s:o}", "type", "function", "function", copy);
+}
+
 json_t *tools_for_template(json_t *tools)
 {
     json_t *all = json_array(), *tool;
@@ -49,7 +65,8 @@ json_t *tools_for_template(json_t *tools)
         json_t *custom = json_object_get(tool, "custom");
 
         if (r == 0)
-            r = json_array_append_new(all, custom ? custom_as_function(custom) : json_incref(tool));
+            r = json_array_append_new(all, custom ? custom_as_function(custom)
+                                                  : function_complete(tool));
     }
     if (r == 0)
         return all;

@@ -79,6 +79,22 @@ int grammar_cache_get(struct grammar_cache *cache, const struct inf_tokenizer *t
     return 0;
 }
 
+int grammar_cache_try(struct grammar_cache *cache, const struct inf_tokenizer *tok,
+                      enum inf_grammar_kind kind, const char *text, size_t len,
+                      struct inf_err *reterr)
+{
+    struct inf_grammar *grammar = NULL;
+    int r = 0;
+
+    pthread_mutex_lock(&cache->lock);
+    if (!cache->vocab)
+        r = inf_grammar_vocab_new(tok, &cache->vocab);
+    pthread_mutex_unlock(&cache->lock);
+    r = r < 0 ? r : inf_grammar_new(cache->vocab, kind, text, len, &grammar, reterr);
+    inf_grammar_unref(grammar);
+    return r;
+}
+
 void grammar_cache_done(struct grammar_cache *cache)
 {
     while (cache->n)

@@ -36,4 +36,8 @@ void grammar_cache_init(struct grammar_cache *cache);
 int grammar_cache_get(struct grammar_cache *cache, const struct inf_tokenizer *tok,
                       enum inf_grammar_kind kind, const char *text, size_t len,
                       struct inf_grammar **ret_grammar, struct inf_err *reterr);
+/* Compiles a grammar without keeping it, to find out whether it is valid. */
+int grammar_cache_try(struct grammar_cache *cache, const struct inf_tokenizer *tok,
+                      enum inf_grammar_kind kind, const char *text, size_t len,
+                      struct inf_err *reterr);
 void grammar_cache_done(struct grammar_cache *cache);

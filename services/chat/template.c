@@ -54,7 +54,7 @@ static int template_set_tools(struct generation *g, const char *source, struct p
     struct conversation *c = &g->conversation;
     const bool may_call = json_array_size(c->tools) && rules->choice != TOOLS_NONE;
     const bool reads_tools = strstr(source, "tools");
-    const struct reply_format *format = format_find(source);
+    const struct reply_format *format = reply_format_find(source);
     int r = 0;
 
     if (may_call)
@@ -72,7 +72,7 @@ static int template_set_tools(struct generation *g, const char *source, struct p
     }
     if (r == 0 && !reads_tools && !strstr(source, "tool_calls")) {
         r = tools_describe(c, may_call);
-        format = may_call ? format_by_name("hermes") : format;
+        format = may_call ? reply_format_named("hermes") : format;
         json_decref(c->tools);
         c->tools = NULL;
     }

@@ -111,6 +111,29 @@ const char *thinking_field(const char *source)
     return field ? field : "reasoning_content";
 }
 
+/* Writes what the assistant thought before the text of a message. */
+static int thinking_write_message(struct message *m)
+{
+    _cleanup_str_ struct str text = {};
+    json_t *string;
+    int r = str_puts(&text, "<think>\n");
+
+    r = r < 0
+            ? r
+            : str_append(&text, json_string_value(m->reasoning), json_string_length(m->reasoning));
+    r = r < 0 ? r : str_puts(&text, "\n</think>\n\n");
+    if (r == 0 && m->text)
+        r = str_append(&text, json_string_value(m->text), json_string_length(m->text));
+    string = r < 0 ? NULL : json_stringn(text.data, text.len);
+    if (!string)
+        return -ENOMEM;
+    json_decref(m->text);
+    json_decref(m->reasoning);
+    m->text = string;
+    m->reasoning = NULL;
+    return 0;
+}
+
 int thinking_write_history(struct conversation *c, const char *source, struct problem *problem)
 {
     const struct thinking_marks *marks = thinking_find(source);
@@ -119,18 +142,10 @@ int thinking_write_history(struct conversation *c, const char *source, struct pr
         return 0;
     for (size_t i = 0; i < c->n_messages; i++) {
         struct message *m = &c->messages[i];
-        json_t *text;
 
-        if (!json_string_length(m->reasoning) || m->role != ROLE_ASSISTANT)
-            continue;
-        text = json_sprintf("<think>\n%s\n</think>\n\n%s", json_string_value(m->reasoning),
-                            m->text ? json_string_value(m->text) : "");
-        if (!text)
+        if (m->role == ROLE_ASSISTANT && json_string_length(m->reasoning) &&
+            thinking_write_message(m) < 0)
             return problem_no_memory(problem);
-        json_decref(m->text);
-        json_decref(m->reasoning);
-        m->text = text;
-        m->reasoning = NULL;
     }
     return 0;
 }

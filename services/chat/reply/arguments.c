@@ -11,6 +11,7 @@
 #include "core/text.h"
 
 #define SCHEMA_MAX_DEPTH 16
+#define SCHEMA_MAX_STEPS 512 /* schemas that are looked at for the types of one value */
 
 static unsigned type_named(const json_t *name)
 {
@@ -71,19 +72,37 @@ static json_t *schema_find(json_t *root, const char *ref)
     return *ref ? NULL : at;
 }
 
-static unsigned types_of_any(json_t *root, json_t *list, int depth);
+/* Where the search for the types of one value is. */
+struct types {
+    json_t *root;
+    int depth, n_steps;
+};
 
-static unsigned types_of(json_t *root, json_t *schema, int depth)
+static unsigned types_of_any(struct types *t, json_t *list);
+
+static unsigned types_of(struct types *t, json_t *schema);
+
+static unsigned types_within(struct types *t, json_t *schema)
+{
+    unsigned types;
+
+    t->depth++;
+    types = types_of(t, schema);
+    t->depth--;
+    return types;
+}
+
+static unsigned types_of(struct types *t, json_t *schema)
 {
     json_t *type = json_object_get(schema, "type"), *item, *list;
     const char *ref = json_string_value(json_object_get(schema, "$ref"));
     unsigned types = 0;
     size_t i;
 
-    if (!json_is_object(schema) || depth == SCHEMA_MAX_DEPTH)
+    if (!json_is_object(schema) || t->depth == SCHEMA_MAX_DEPTH || t->n_steps++ > SCHEMA_MAX_STEPS)
         return VALUE_ANY;
     if (ref)
-        return types_of(root, schema_find(root, ref), depth + 1);
+        return types_within(t, schema_find(t->root, ref));
     if (json_is_string(type))
         return type_named(type) ? type_named(type) : VALUE_ANY;
     json_array_foreach(type, i, item) types |= type_named(item);
@@ -95,26 +114,27 @@ static unsigned types_of(json_t *root, json_t *schema, int depth)
     list = json_object_get(schema, "anyOf");
     list = list ? list : json_object_get(schema, "oneOf");
     if (list)
-        return types_of_any(root, list, depth + 1);
+        return types_of_any(t, list);
     types = VALUE_ANY;
-    json_array_foreach(json_object_get(schema, "allOf"), i, item) types &=
-        types_of(root, item, depth + 1);
+    json_array_foreach(json_object_get(schema, "allOf"), i, item) types &= types_within(t, item);
     return types ? types : VALUE_ANY;
 }
 
-static unsigned types_of_any(json_t *root, json_t *list, int depth)
+static unsigned types_of_any(struct types *t, json_t *list)
 {
     unsigned types = 0;
     json_t *item;
     size_t i;
 
-    json_array_foreach(list, i, item) types |= types_of(root, item, depth);
+    json_array_foreach(list, i, item) types |= types_within(t, item);
     return types ? types : VALUE_ANY;
 }
 
-unsigned schema_types(json_t *root, json_t *schema)
+unsigned value_types(json_t *root, json_t *schema)
 {
-    return types_of(root, schema, 0);
+    struct types t = {.root = root};
+
+    return types_of(&t, schema);
 }
 
 unsigned arguments_types(json_t *parameters, const char *key)
@@ -123,7 +143,7 @@ unsigned arguments_types(json_t *parameters, const char *key)
 
     if (!schema)
         schema = json_object_get(parameters, "additionalProperties");
-    return schema ? schema_types(parameters, schema) : VALUE_ANY;
+    return schema ? value_types(parameters, schema) : VALUE_ANY;
 }
 
 static bool value_fits(unsigned types, json_t *value)

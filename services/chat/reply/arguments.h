@@ -22,7 +22,7 @@ enum value_type {
  * the schema does not describe may have any type. @parameters may be NULL. */
 unsigned arguments_types(json_t *parameters, const char *key);
 /* Returns the types that @schema permits. @root is the document of its references. */
-unsigned schema_types(json_t *root, json_t *schema);
+unsigned value_types(json_t *root, json_t *schema);
 /* Appends the JSON value that the plain text @text stands for, of one of @types if it can be read
  * as such, and otherwise a string. -ENOMEM. */
 int arguments_put_value(unsigned types, const char *text, size_t len, struct str *out);

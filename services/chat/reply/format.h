@@ -5,7 +5,7 @@
  * The formats in which families of models write calls of tools, and what they think
  *
  * A format is one row of a table in formats.c. The chat template of a model tells which row it
- * needs (format_find()). docs/tools.md lists the rows.
+ * needs (reply_format_find()). docs/tools.md lists the rows.
  */
 
 #include "core/macros.h"
@@ -80,10 +80,10 @@ struct thinking_marks {
 };
 
 /* Returns the format of the calls that a template with this source writes; NULL: none is known. */
-const struct reply_format *format_find(const char *source);
+const struct reply_format *reply_format_find(const char *source);
 /* Returns the row with this name; NULL: there is none. */
-const struct reply_format *format_by_name(const char *name);
+const struct reply_format *reply_format_named(const char *name);
 /* Returns a row by its number; NULL: there are fewer. */
-const struct reply_format *format_at(size_t i);
+const struct reply_format *reply_format_at(size_t i);
 /* Returns the markers of the thinking of a template with this source; NULL: none. */
 const struct thinking_marks *thinking_find(const char *source);

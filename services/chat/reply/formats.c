@@ -26,6 +26,7 @@ static const struct reply_format formats[] = {
         .body = BODY_GEMMA,
         .marks = {.open = "<|tool_call>", .close = "<tool_call|>", .surrounds = true},
         .step = call_literal_step,
+        .stops = {"<|tool_response>"},
         .shown = {"<|\"|>"},
     },
     {
@@ -240,7 +241,7 @@ static bool format_fits(const struct reply_format *f, const char *source)
     return true;
 }
 
-const struct reply_format *format_find(const char *source)
+const struct reply_format *reply_format_find(const char *source)
 {
     for (size_t i = 0; i < ARRAY_SIZE(formats); i++)
         if (format_fits(&formats[i], source))
@@ -248,12 +249,12 @@ const struct reply_format *format_find(const char *source)
     return NULL;
 }
 
-const struct reply_format *format_at(size_t i)
+const struct reply_format *reply_format_at(size_t i)
 {
     return i < ARRAY_SIZE(formats) ? &formats[i] : NULL;
 }
 
-const struct reply_format *format_by_name(const char *name)
+const struct reply_format *reply_format_named(const char *name)
 {
     for (size_t i = 0; i < ARRAY_SIZE(formats); i++)
         if (strcmp(formats[i].name, name) == 0)

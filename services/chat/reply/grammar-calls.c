@@ -10,10 +10,16 @@
 
 static const char *const gemma_quote = "<|\"|>";
 
-/* Copies what references within a schema may need: its definitions. */
+/* Copies what references within a schema may need: the definitions of the whole one. */
 static int schema_set_definitions(json_t *schema, json_t *root)
 {
     static const char *const names[] = {"$defs", "definitions"};
+    _cleanup_free_ char *text = json_dumps(schema, JSON_COMPACT);
+
+    if (!text)
+        return -ENOMEM;
+    if (!strstr(text, "\"$ref\""))
+        return 0;
 
     for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
         json_t *definitions = json_object_get(root, names[i]);
@@ -152,7 +158,7 @@ static void put_tool_named(struct lark *l, const struct reply *reply, const stru
 /* Writes the rule of the value of one argument between markers. */
 static void put_xml_value(struct lark *l, const struct reply_tool *tool, json_t *schema)
 {
-    const unsigned types = tool->is_custom ? VALUE_STRING : schema_types(tool->parameters, schema);
+    const unsigned types = tool->is_custom ? VALUE_STRING : value_types(tool->parameters, schema);
     json_t *values = json_object_get(schema, "enum"), *value, *copy;
     size_t i;
 
@@ -189,6 +195,8 @@ bool grammar_requires(json_t *parameters, const char *key)
 
     json_array_foreach(json_object_get(parameters, "required"), i, name)
     {
+        if (i == GRAMMAR_MAX_MEMBERS)
+            break;
         if (json_is_string(name) && strcmp(json_string_value(name), key) == 0)
             return true;
     }
@@ -199,8 +207,7 @@ static void put_xml_argument(struct lark *l, const struct reply *reply,
                              const struct reply_tool *tool, const char *key, json_t *schema)
 {
     const struct call_marks *m = &reply->format->marks;
-    const bool is_string =
-        tool->is_custom || schema_types(tool->parameters, schema) == VALUE_STRING;
+    const bool is_string = tool->is_custom || value_types(tool->parameters, schema) == VALUE_STRING;
 
     lark_marker(l, m->key);
     lark_text(l, key, strlen(key));
@@ -226,13 +233,18 @@ static void put_tool_xml(struct lark *l, const struct reply *reply, const struct
     json_t *arguments = grammar_arguments(tool), *schema;
     const char *key;
 
+    grammar_check_members(l, arguments);
     lark_marker(l, m->call);
     put_name(l, tool);
     lark_marker(l, m->name_end);
     lark_puts(l, "\"\\n\"? ");
     json_object_foreach(json_object_get(arguments, "properties"), key, schema)
     {
-        const bool optional = !tool->is_custom && !grammar_requires(tool->parameters, key);
+        bool optional;
+
+        if (l->error)
+            break;
+        optional = !tool->is_custom && !grammar_requires(tool->parameters, key);
 
         lark_puts(l, optional ? "(" : "");
         put_xml_argument(l, reply, tool, key, schema);
@@ -385,8 +397,9 @@ void grammar_put_calls(struct lark *l, const struct reply *reply)
     }
     lark_puts(l, "calls: ");
     lark_marker(l, m->open);
+    /* Tokenizers of SentencePiece put a space behind the marker. */
     if (f->body == BODY_ARRAY || f->body == BODY_PYTHON)
-        put_literal(l, "[");
+        lark_puts(l, "\" \"? \"[\" ");
     put_literal(l, f->body == BODY_XML ? "\n" : "");
     put_repeat(l, reply,
                f->body == BODY_ARRAY || f->body == BODY_PYTHON ? "\", \""
@@ -394,7 +407,7 @@ void grammar_put_calls(struct lark *l, const struct reply *reply)
                                                                : "\"\\n\"?");
     if (f->body == BODY_ARRAY || f->body == BODY_PYTHON)
         put_literal(l, "]");
-    if (f->body != BODY_ARRAY)
+    if (f->body != BODY_ARRAY && m->open)
         lark_marker(l, m->close);
     lark_puts(l, "\n");
 }

@@ -14,6 +14,12 @@ struct member {
     unsigned rule; /* the rule of the key and the value */
 };
 
+void grammar_check_members(struct lark *l, json_t *schema)
+{
+    if (json_object_size(json_object_get(schema, "properties")) > GRAMMAR_MAX_MEMBERS && !l->error)
+        l->error = -E2BIG;
+}
+
 /* Collects the members, the required ones first. *ret_n_required counts these. */
 static size_t members_collect(json_t *schema, struct member *members, size_t *ret_n_required)
 {
@@ -85,6 +91,9 @@ void grammar_put_members(struct lark *l, json_t *root, json_t *schema, const cha
         l->error = l->error ? l->error : -ENOMEM;
         return;
     }
+    grammar_check_members(l, schema);
+    if (l->error)
+        return;
     n = members_collect(schema, members, &n_required);
     members_put_rules(l, root, members, n, put);
     for (size_t i = 0; i < n_required; i++)

@@ -5,6 +5,11 @@
 
 #include "chat/reply/lark.h"
 
+#define GRAMMAR_MAX_MEMBERS 2048
+
+/* Refuses an object with more properties, because the time to write them grows with their
+ * square. */
+void grammar_check_members(struct lark *l, json_t *schema);
 /* Writes one member of an object, key and value. @root is the document of references. */
 typedef void (*grammar_member)(struct lark *l, json_t *root, const char *key, json_t *schema);
 

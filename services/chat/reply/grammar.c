@@ -130,12 +130,16 @@ static int put_plain_answers(struct lark *l, const struct reply *reply, const st
 }
 
 /* Writes the messages of gpt-oss. The prompt ends behind <|start|>assistant. */
-static int put_harmony(struct lark *l, const struct reply *reply, const struct constraint *c)
+static int put_harmony(struct lark *l, const struct reply *reply, const struct constraint *c,
+                       bool is_off)
 {
+    static const char *const ends[] = {"<|end|>", "<|start|>", "<|channel|>", "<|call|>",
+                                       "<|return|>"};
     const bool calls = reply->n_tools > 0, text = !calls || reply->choice == TOOLS_AUTO;
     int r = 0;
 
-    lark_puts(l, "ANY: /.*/s\nstart: thought* (");
+    lark_text_without(l, "ANY", ends, ARRAY_SIZE(ends));
+    lark_puts(l, is_off ? "start: (" : "start: thought* (");
     lark_puts(l, text ? "final" : "");
     lark_puts(l, calls ? (text ? "| note* calls" : "calls") : "");
     lark_puts(l, ")\nthought: ");
@@ -191,7 +195,7 @@ int reply_grammar(const struct reply *reply, const struct constraint *c, bool is
         return r < 0 ? r : 1;
     }
     *ret_kind = INF_GRAMMAR_LARK;
-    r = grammar_is_harmony(reply) ? put_harmony(&l, reply, c)
+    r = grammar_is_harmony(reply) ? put_harmony(&l, reply, c, is_off)
                                   : put_plain_answers(&l, reply, c, is_off);
     r = r < 0 ? r : l.error;
     r = r < 0 ? r : str_append(out, l.out.data, l.out.len);

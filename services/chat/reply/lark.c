@@ -9,6 +9,10 @@
 
 #include "common/wire/json.h"
 
+#define LARK_MAX_TEXT                                                                              \
+    ((size_t)1 << 20) /* bytes; the reader of the notation has this limit, too                     \
+                       */
+
 static void lark_check(struct lark *l, int r)
 {
     if (r < 0 && !l->error)
@@ -17,6 +21,8 @@ static void lark_check(struct lark *l, int r)
 
 void lark_puts(struct lark *l, const char *text)
 {
+    if (l->out.len + l->later.len > LARK_MAX_TEXT)
+        lark_check(l, -E2BIG);
     if (!l->error)
         lark_check(l, str_puts(&l->out, text));
 }
@@ -87,7 +93,8 @@ void lark_marker(struct lark *l, const char *marker)
 
 void lark_json(struct lark *l, const json_t *schema)
 {
-    _cleanup_free_ char *text = json_dumps(schema, JSON_COMPACT | JSON_ENCODE_ANY);
+    _cleanup_free_ char *text =
+        l->error ? NULL : json_dumps(schema, JSON_COMPACT | JSON_ENCODE_ANY);
 
     if (!text)
         lark_check(l, -ENOMEM);

@@ -20,6 +20,6 @@ struct literal_text {
 /*
  * Consumes the text of one value from byte *pos, and appends JSON to @out. *@l is zeroed at first.
  * STEP_DONE: the value is complete; STEP_MORE; STEP_FAIL: the text is no literal, or out of memory
- * (then @out was not written). What was appended to @out stays valid up to there.
+ * (then @out was not written). The JSON that was appended before a failure stays in @out.
  */
 enum step literal_read(struct literal *l, struct literal_text text, size_t *pos, struct str *out);

@@ -113,6 +113,9 @@ int parser_scan(struct reply_parser *p, const char *const *markers, size_t n, en
     while (i < p->in.len && (found = parser_find_marker(p, i, markers, n)) == -1)
         i++;
     if (found == -2 && p->ended) {
+        /* An answer that is cut behind a call is not text again. */
+        if (p->is_cut && p->n_calls)
+            p->in.len = i;
         i = p->in.len;
         found = -1;
     }

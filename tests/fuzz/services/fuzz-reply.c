@@ -16,7 +16,7 @@ static size_t n_formats(void)
 {
     size_t n = 0;
 
-    while (format_at(n))
+    while (reply_format_at(n))
         n++;
     return n;
 }
@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (size < 2 || size > PARSER_MAX_HEAD)
         return 0;
-    reply = reply_of(format_at(data[0] % n_formats())->name, thoughts[data[1] & 3], true);
+    reply = reply_of(reply_format_at(data[0] % n_formats())->name, thoughts[data[1] & 3], true);
     reply.is_open = reply.thinking && (data[1] & 4);
     reply.single = data[1] & 8;
     is_cut = data[1] & 16;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "chat/api/openai-body.h"
+#include "chat/described-tools.h"
 #include "common/http/head.h"
 #include "common/http/query.h"
 #include "common/wire/fields.h"
@@ -34,13 +35,22 @@ static void fuzz_body(const char *data, size_t len)
     params_done(&params);
     if (openai_params_read_wide(&params, body, &problem) < 0 && !problem.status)
         abort();
-    params_done(&params);
+    if (openai_tools_read(body, &params.tools, &conversation, &problem) == 0 &&
+        conversation.tools) {
+        json_t *tools = tools_for_template(conversation.tools);
+
+        json_decref(tools);
+    }
+    openai_constraint_read(body, &params.constraint, &problem);
+    openai_reasoning_read(body, &params.reasoning, &problem);
     if (openai_conversation_read(body, &conversation, &problem) == 0) {
         _cleanup_str_ struct str text = {};
 
-        if (conversation_put_messages(&conversation, "reasoning_content", &text) < 0)
+        if (conversation_put_messages(&conversation, "reasoning_content", &text) < 0 ||
+            tools_rewrite_calls(&conversation) < 0 || tools_describe(&conversation, true) < 0)
             abort();
     }
+    params_done(&params);
     conversation_done(&conversation);
 }
 

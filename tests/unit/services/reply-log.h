@@ -39,7 +39,7 @@ static const char reply_tools[] =
 
 static inline struct reply reply_of(const char *format, const char *thinking, bool with_tools)
 {
-    struct reply reply = {.format = format ? format_by_name(format) : NULL,
+    struct reply reply = {.format = format ? reply_format_named(format) : NULL,
                           .thinking = thinking ? thinking_find(thinking) : NULL};
     const struct tool_rules rules = {.choice = TOOLS_AUTO};
     struct inf_err err;

@@ -110,6 +110,7 @@ TEST(cut_answers_keep_what_came)
 {
     check_cut("hermes", "Hi. <tool_call>{\"na", "T:Hi.");
     check_cut("hermes", "Hi. <tool_", "T:Hi. <tool_");
+    check_cut("hermes", "<tool_call>{\"name\": \"now\"}</tool_call>\n<tool_", "C:now|A:{}");
     check_cut("hermes", "<tool_call>{\"name\": \"now\", \"arguments\": {\"a\": \"b",
               "C:now|A:{\"a\": \"b");
     check_cut("qwen-xml", "<tool_call>\n<function=get_weather>\n<parameter=city>\nPar",
@@ -287,10 +288,10 @@ TEST(an_answer_with_one_call_drops_further_ones)
     reply_done(&reply);
 }
 
-TEST(arrays_of_null_and_names)
+TEST(formats_have_names)
 {
-    assert_non_null(format_by_name("kimi-k2"));
-    assert_null(format_by_name("other"));
+    assert_non_null(reply_format_named("kimi-k2"));
+    assert_null(reply_format_named("other"));
 }
 
 RUN_TESTS(cmocka_unit_test(text_without_calls_stays_as_it_is),
@@ -301,4 +302,4 @@ RUN_TESTS(cmocka_unit_test(text_without_calls_stays_as_it_is),
           cmocka_unit_test(llama), cmocka_unit_test(mistral), cmocka_unit_test(deepseek_and_kimi),
           cmocka_unit_test(granite_and_lfm), cmocka_unit_test(custom_tools_get_their_text),
           cmocka_unit_test(an_answer_with_one_call_drops_further_ones),
-          cmocka_unit_test(arrays_of_null_and_names))
+          cmocka_unit_test(formats_have_names))
