@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/array.h"
+#include "core/clock.h"
 
 static int choice_add_call(struct choice *c, const struct piece *piece)
 {
@@ -104,6 +105,22 @@ int choice_take(struct choice *c, const struct inf_event *event)
     if (was_thinking || reply_parser_is_thinking(&c->parser))
         c->n_reasoning += (uint32_t)event->n_tokens;
     return r;
+}
+
+void choice_note_time(struct choice *c, const struct inf_event *event)
+{
+    const uint64_t now = clock_usec();
+    struct prompt *prompt = c->prompt;
+
+    if (!prompt->computed_usec) {
+        prompt->computed_usec = prompt->progress_usec = now;
+        prompt->n_processed = prompt->n_tokens - prompt->n_cached;
+        c->generation->chat->stats.prompt_seconds += (double)(now - prompt->start_usec) / 1e6;
+    }
+    if (event->kind == INF_EVENT_TOKENS) {
+        c->last_usec = now;
+        c->n_generated = event->n_generated;
+    }
 }
 
 int choice_end(struct choice *c)

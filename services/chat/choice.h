@@ -9,6 +9,8 @@
 int choice_init(struct choice *c, struct generation *g, uint32_t index, struct prompt *prompt);
 /* Takes the text and the tokens of an event. -ENOMEM. */
 int choice_take(struct choice *c, const struct inf_event *event);
+/* Notes when the tokens of an event came. */
+void choice_note_time(struct choice *c, const struct inf_event *event);
 /* Gives what was held back, when the choice ends for the reason in c->finish. An answer with
  * calls of tools gets FINISH_CALLS. -ENOMEM. */
 int choice_end(struct choice *c);

@@ -543,22 +543,6 @@ static int generation_write(struct generation *g, struct choice *c, const struct
     return r < 0 || event->kind != INF_EVENT_TOKENS ? r : choice_take(c, event);
 }
 
-/* Notes when the tokens of an event came. */
-static void generation_time(struct prompt *prompt, struct choice *c, const struct inf_event *event)
-{
-    const uint64_t now = clock_usec();
-
-    if (!prompt->computed_usec) {
-        prompt->computed_usec = prompt->progress_usec = now;
-        prompt->n_processed = prompt->n_tokens - prompt->n_cached;
-        c->generation->chat->stats.prompt_seconds += (double)(now - prompt->start_usec) / 1e6;
-    }
-    if (event->kind == INF_EVENT_TOKENS) {
-        c->last_usec = now;
-        c->n_generated = event->n_generated;
-    }
-}
-
 static void generation_count(struct generation *g, const struct prompt *prompt,
                              const struct inf_event *event)
 {
@@ -603,7 +587,7 @@ void generation_on_event(struct generation *g, const struct inf_event *event)
             generation_finish(g, c, event);
         } else {
             generation_first_token(g);
-            generation_time(prompt, c, event);
+            choice_note_time(c, event);
             generation_send(g, generation_write(g, c, event));
         }
     }

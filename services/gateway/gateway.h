@@ -154,3 +154,5 @@ void gw_ollama_greet(struct gw_request *r);
 void gw_ollama_version(struct gw_request *r);
 /* Refuses a request that would change the installed models. */
 void gw_ollama_refuse(struct gw_request *r);
+/* openapi.c */
+void gw_openapi(struct gw_request *r);

@@ -46,6 +46,7 @@ static const struct gw_route own_routes[] = {
     {"/", METHOD_GET, 0, .handle = route_greet},
     {"/health", METHOD_GET, 0, .handle = gw_health},
     {"/metrics", METHOD_GET, RIGHT_OBSERVE, .handle = gw_metrics},
+    {"/openapi.json", METHOD_GET, 0, .handle = gw_openapi},
     {"/api/version", METHOD_GET, RIGHT_INFER, .errors = &errors_ollama,
      .handle = gw_ollama_version},
     /* What changes the models. */

@@ -7,7 +7,6 @@
 #include "common/wire/json.h"
 #include "host/model-host.h"
 
-
 static const char *purpose_of(const struct resident *r)
 {
     const struct residents_ops *ops = r->pool->ops;

@@ -400,7 +400,6 @@ def test_mistakes_in_requests_are_named(embed_suite, path, body, code, param):
 
 @pytest.mark.parametrize("path, body, param", [
     ("/embed", {"inputs": "a", "input": "b"}, "input"),
-    ("/rerank", {"query": "a", "texts": ["b"], "top_n": 1}, "top_n"),
     ("/similarity", {"inputs": "a"}, "inputs"),
     ("/similarity", {"inputs": {"source_sentence": "a", "sentences": ["b"]},
                      "parameters": {"x": 1}}, "parameters.x"),

@@ -47,7 +47,7 @@ CHAT_FIELDS = [
     ({"top_p": -0.1}, "invalid_value", "top_p"),
     ({"max_tokens": 0}, "invalid_value", "max_tokens"),
     ({"max_tokens": 1.5}, "invalid_type", "max_tokens"),
-    ({"max_completion_tokens": -1}, "invalid_value", "max_completion_tokens"),
+    ({"max_completion_tokens": -2}, "invalid_value", "max_completion_tokens"),
     ({"n": 0}, "invalid_value", "n"),
     ({"n": 1000}, "invalid_value", "n"),
     ({"stop": [""]}, "invalid_value", "stop"),

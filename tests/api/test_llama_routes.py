@@ -219,7 +219,7 @@ def test_infill(suite):
     status, a = call(suite, "/v1/completions", {"model": "coder", "prompt": "def f(",
                                                 "suffix": "return", "max_tokens": 4})
     assert status == 200 and a["usage"]["completion_tokens"] == 4
-    refused(suite, "/v1/completions", {"model": "tiny", "prompt": "x", "suffix": "y"}, "model")
+    refused(suite, "/v1/completions", {"model": "tiny", "prompt": "x", "suffix": "y"}, "suffix")
 
 
 def test_sampling_sources(suite):

@@ -15,6 +15,7 @@
 static const char *const type_names[] = {
     [KEY_STRING] = "text", [KEY_STRINGS] = "list", [KEY_API_KEYS] = "list", [KEY_U32] = "number",
     [KEY_BYTES] = "size",  [KEY_USEC] = "time",    [KEY_CHOICE] = "choice",
+    [KEY_SAMPLING] = "real",
 };
 
 static void print_default(const struct config_key *key, const struct config *config)
@@ -31,6 +32,8 @@ static void print_default(const struct config_key *key, const struct config *con
         break;
     case KEY_CHOICE:
         printf("%s", key->choices[*(const unsigned *)field]);
+        break;
+    case KEY_SAMPLING: /* the sources behind the configuration decide */
         break;
     case KEY_U32:
         printf("%" PRIu32, *(const uint32_t *)field);
@@ -51,6 +54,8 @@ static void print_range(const struct config_key *key)
         for (size_t i = 0; key->choices[i]; i++)
             printf("%s%s", i ? " " : "", key->choices[i]);
         putchar('\t');
+    } else if (key->type == KEY_SAMPLING) {
+        printf("%.17g\t%.17g", sampling_rows[key->n_offset].min, sampling_rows[key->n_offset].max);
     } else {
         printf("%" PRIu64 "\t%" PRIu64, key->min, key->max);
     }

@@ -59,6 +59,9 @@ def check_default(key, words):
 def check_range(key, text):
     if key.type == "choice":
         assert re.findall(r"[\w-]+", text) == key.least.split()
+    elif key.type == "real":
+        found = re.fullmatch(r"(\S+) to (\S+)", text)
+        assert [float(x) for x in found.groups()] == [float(key.least), float(key.most)]
     elif not key.is_number():
         assert text == ""
     else:

@@ -197,7 +197,9 @@ int fim_prepare(struct generation *g, const struct fim_input *input, struct prob
     for (unsigned i = 0; i <= FIM_MIDDLE; i++) {
         ids[i] = fim_find(g->resident->base.model, i);
         if (ids[i] < 0)
-            return problem_set(problem, 400, "unsupported_model", "model",
+            return problem_set(problem, 400,
+                               input->field ? "unsupported_parameter" : "unsupported_model",
+                               input->field ? input->field : "model",
                                "The model '%s' cannot fill in the middle of a text: its tokenizer "
                                "has no tokens for that.",
                                g->resident->base.name);

@@ -15,6 +15,7 @@ struct fim_input {
     const json_t *prefix, *suffix;
     const json_t *middle; /* how the middle begins */
     const json_t *extra;  /* array of {"filename", "text"}: other files */
+    const char *field;    /* the field that asks for it, for errors; static; NULL: the endpoint */
     uint32_t room;        /* tokens of the answer, for which the context keeps room; 0: a quarter of
                              the context */
 };

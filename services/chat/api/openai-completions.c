@@ -118,6 +118,7 @@ static int add_prompts(struct generation *g, struct problem *problem)
         return fim_prepare(g,
                            &(struct fim_input){.prefix = prompt,
                                                .suffix = suffix,
+                                               .field = "suffix",
                                                .room = generation_max_tokens(g)},
                            problem);
     if (!json_is_array(prompt) || json_is_integer(json_array_get(prompt, 0)))

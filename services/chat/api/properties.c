@@ -3,8 +3,8 @@
  * Answers GET /props: the model of a request, its context, and the defaults of sampling, as
  * llama-server does.
  *
- * The request neither loads a model nor keeps one in memory. What only a loaded model tells is
- * missing while it is not loaded. The query may name a model, /props?model=NAME.
+ * The request neither loads a model nor keeps one in memory. The answer lacks what only a loaded
+ * model tells while the model is not loaded. The query may name a model, /props?model=NAME.
  */
 #include <infer/chat.h>
 #include <infer/tokenizer.h>

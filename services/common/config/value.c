@@ -210,6 +210,8 @@ static int set_sampling(const struct yaml_source *s, const struct config_key *ke
     const struct sampling_row *row = &sampling_rows[key->n_offset];
     const char *text = yaml_source_scalar(node);
 
+    if (text && yaml_source_is_null(node))
+        return 0;
     if (!text || !sampling_set_text(field, key->n_offset, text))
         return yaml_source_bad(s, node, "%s.%s must be a %s between %g and %g", key->section,
                                key->name, row->is_whole ? "whole number" : "number", row->min,

@@ -10,6 +10,7 @@
 #include "chat/api/openai-body.h"
 #include "chat/described-tools.h"
 #include "common/http/head.h"
+#include "common/http/query.h"
 #include "common/wire/fields.h"
 #include "common/wire/json.h"
 
@@ -31,6 +32,9 @@ static void fuzz_body(const char *data, size_t len)
         problem.status = 0;
     if (openai_params_read(&params, body, &problem) < 0 && !problem.status)
         abort();
+    params_done(&params);
+    if (openai_params_read_wide(&params, body, &problem) < 0 && !problem.status)
+        abort();
     if (openai_tools_read(body, &params.tools, &conversation, &problem) == 0 &&
         conversation.tools) {
         json_t *tools = tools_for_template(conversation.tools);
@@ -50,6 +54,15 @@ static void fuzz_body(const char *data, size_t len)
     conversation_done(&conversation);
 }
 
+static void fuzz_query(const char *data, size_t len)
+{
+    char *value = query_find((struct http_text){data, len}, "model");
+
+    if (value && strlen(value) >= len)
+        abort();
+    free(value);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct head head;
@@ -67,6 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     if (whole == 0 && head.size > size)
         abort();
+    fuzz_query(copy, size);
     if (whole == 0)
         fuzz_body(copy + head.size, size - head.size);
     else

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests the description of routes that the gateway serves, and that answers are as described."""
+import json
+import re
+import urllib.error
+import urllib.request
+
+import pytest
+
+from conftest import ROOT
+
+BODIES = [{}, {"nonsense": 1}, {"model": 3}, {"model": "none"}, {"prompt": 1}, {"input": []},
+          {"messages": [{"role": "user"}]}, {"tokens": [-1]}, {"temperature": "hot"}]
+
+
+@pytest.fixture(scope="module")
+def document(suite):
+    with urllib.request.urlopen(suite.url + "/openapi.json") as r:
+        assert r.headers["content-type"] == "application/json"
+        return json.load(r)
+
+
+def test_routes(document):
+    """Tests that each row of each table of routes is described, and nothing else."""
+    assert document["openapi"].startswith("3.1")
+    rows = set()
+    for file in (ROOT / "services").glob("*/routes.h"):
+        rows |= {(path, method.lower()) for method, path in
+                 re.findall(r'\bROUTE\((\w+),\s+"([^"]+)"', file.read_text())}
+    described = {(path.replace("{id}", ""), method)
+                 for path, item in document["paths"].items() for method in item}
+    own = {("/health", "get"), ("/metrics", "get"), ("/openapi.json", "get")}
+    assert described == rows | own
+
+
+def test_references(document):
+    """Tests that all references lead to a component."""
+    for kind, name in re.findall(r'"#/components/(\w+)/(\w+)"', json.dumps(document)):
+        assert name in document["components"][kind]
+
+
+def test_fields(document):
+    """Tests that the fields of bodies come from the sources, and have types."""
+    body = document["components"]["schemas"]["api_llama_completion"]
+    assert body["additionalProperties"] is False
+    assert {"prompt", "n_probs", "temperature", "grammar"} <= set(body["properties"])
+    assert body["properties"]["top_k"]["anyOf"][0] == {"type": "integer"}
+    for name, schema in document["components"]["schemas"].items():
+        if name.startswith("api_") and "properties" in schema:
+            assert "model" in schema["properties"], name
+
+
+def test_answers(suite, document):
+    """Tests that wrong bodies get an answer that is described and is no fault of the server."""
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            if "audio" in path:
+                continue
+            for body in BODIES if method == "post" else [None]:
+                data = None if body is None else json.dumps(body).encode()
+                request = urllib.request.Request(
+                    suite.url + path.replace("{id}", "x"), data,
+                    {"Content-Type": "application/json"}, method=method.upper())
+                try:
+                    with urllib.request.urlopen(request, timeout=30) as r:
+                        status = r.status
+                        r.read()
+                except urllib.error.HTTPError as e:
+                    status = e.code
+                    assert "error" in json.load(e)
+                assert str(status) in operation["responses"], (path, body)
+                assert status < 500 or path == "/slots/{id}", (path, body, status)
