@@ -104,7 +104,8 @@ def classes():
 @functools.cache
 def fields():
     """Returns the fields of text requests."""
-    return {name for path in ("openai-params.c", "openai-chat.c", "openai-completions.c")
+    return {name for path in ("openai-params.c", "openai-chat.c", "openai-completions.c",
+                         "openai-constraint.c")
             for name in strings(re.search(r"_names\[\] = \{(.*?)\};|_fields\[\] = \{(.*?)\};",
                                           source(f"services/chat/api/{path}"), re.S)[0])}
 
@@ -149,8 +150,11 @@ def words(items, last):
 
 
 def route_words():
-    """Returns the public routes as text: "POST /v1/embeddings, … and GET /health"."""
-    known = [(p, m) for p, m in routes() if p.startswith("/v1/") or p in ("/health", "/metrics")]
+    """Returns the public routes as text: "POST /v1/embeddings, … and GET /health". Routes below another, such as
+    /v1/messages/count_tokens, are left out."""
+    paths = {p for p, _ in routes()}
+    known = [(p, m) for p, m in routes() if (p.startswith("/v1/") or p in ("/health", "/metrics")) and
+             not any(p.startswith(q + "/") for q in paths)]
     out = []
     for method in ("POST", "GET"):
         paths = [p for p, m in known if m == method]
