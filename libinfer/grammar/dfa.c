@@ -8,10 +8,10 @@
 #include "core/index.h"
 #include "grammar/dfa.h"
 
-/* Elements of all sets of states together, and steps of minimizing. */
-/* States and edges looked at while one automaton is made. */
-#define MAX_VISITS (1u << 25)
+/* Elements of all sets of states together; states and edges looked at while one automaton is made;
+ * and steps of minimizing. */
 #define MAX_WORDS  (1u << 23)
+#define MAX_VISITS (1u << 24)
 #define MAX_STEPS  (1u << 27)
 
 struct dfa *dfa_free(struct dfa *dfa)
