@@ -32,7 +32,7 @@ def test_routes():
     there = {(re.sub("/$", "/{id}", path), method,
               right.removeprefix("RIGHT_").lower() if right != "0" else "none")
              for path, method, right in rows}
-    assert len(there) == len(rows)
+    assert len(there) == len(rows) - part.count(".only_ollama")
     written = {(path, method, right) for paths, method, right, _ in table("| route |")
                for path in re.findall(r"`([^`]+)`", paths)}
     assert written == there
