@@ -26,16 +26,52 @@ static void mask_set_node(const struct inf_grammar_vocab *v, int32_t token, uint
         mask_set(mask, (int32_t)list[i]);
 }
 
-/* Walks over a trie and the automaton side by side. */
-static int grammar_walk(struct inf_grammar *g, uint32_t config, const struct token_trie *trie,
-                        uint32_t *mask)
+/* Subtrees with fewer nodes are always walked over. */
+#define SMALL_SUBTREE 256
+
+/* Finds a slice of which all tokens with the first byte @byte may follow the configuration before
+ * the byte; @config is the one behind it. */
+static const struct slice *find_subtree(const struct inf_grammar *g, uint32_t config, uint8_t byte)
+{
+    for (unsigned family = 0; family < N_FAMILIES; family++)
+        if (g->automaton.configs[config].known[family] == COVER_ANY &&
+            family_step(family, UTF8_START, byte) == UTF8_START)
+            return &g->vocab->slices[family][N_LEVELS - 1];
+    return NULL;
+}
+
+static int grammar_walk_nodes(struct inf_grammar *g, const struct token_trie *trie, uint32_t i,
+                              uint32_t end, bool whole, uint32_t *mask);
+
+/* Takes the tokens with the first byte @byte by a slice. Returns 1, 0 if no slice fits, or a
+ * negative errno value. */
+static int grammar_take_subtree(struct inf_grammar *g, uint32_t config, uint8_t byte,
+                                uint32_t *mask)
+{
+    const struct slice *slice = find_subtree(g, config, byte);
+    uint32_t at;
+    int r = 0;
+
+    if (!slice)
+        return 0;
+    for (uint32_t i = slice->members_at[byte]; i < slice->members_at[byte + 1]; i++)
+        mask_set_node(g->vocab, slice->members[i], mask);
+    at = slice->rest_at[byte];
+    if (at != UINT32_MAX)
+        r = grammar_walk_nodes(g, &slice->rest, at, at + slice->rest.nodes[at].size, false, mask);
+    return r < 0 ? r : 1;
+}
+
+/* Walks over the nodes of a trie from @i to @end and over the automaton side by side. @whole: the
+ * trie has all tokens. */
+static int grammar_walk_nodes(struct inf_grammar *g, const struct token_trie *trie, uint32_t i,
+                              uint32_t end, bool whole, uint32_t *mask)
 {
     const uint8_t *class_of = g->program->class_of;
     const struct trie_node *nodes = trie->nodes;
     uint32_t *path = g->path;
 
-    path[0] = config;
-    for (uint32_t i = 0; i < trie->n;) {
+    while (i < end) {
         const struct trie_node node = nodes[i];
         const uint32_t symbol = class_of[node.byte];
         uint32_t to = g->automaton.rows[path[node.depth]][symbol];
@@ -51,11 +87,28 @@ static int grammar_walk(struct inf_grammar *g, uint32_t config, const struct tok
             continue;
         }
         path[node.depth + 1] = to;
+        if (UNLIKELY(whole && node.depth == 0 && node.size > SMALL_SUBTREE)) {
+            const int r = grammar_take_subtree(g, to, node.byte, mask);
+
+            if (r < 0)
+                return r;
+            if (r == 1) {
+                i += node.size;
+                continue;
+            }
+        }
         if (node.token != -1)
             mask_set_node(g->vocab, node.token, mask);
         i++;
     }
     return 0;
+}
+
+static int grammar_walk(struct inf_grammar *g, uint32_t config, const struct token_trie *trie,
+                        uint32_t *mask)
+{
+    g->path[0] = config;
+    return grammar_walk_nodes(g, trie, 0, trie->n, trie == &g->vocab->all, mask);
 }
 
 static int grammar_mask_tokens(struct inf_grammar *g, uint32_t config, uint32_t *mask)

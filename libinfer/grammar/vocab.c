@@ -234,6 +234,35 @@ static int slice_make(struct slice *slice, const struct inf_grammar_vocab *v,
     return trie_make(&slice->rest, rest, n_rest, v->max_len);
 }
 
+/* Lists the tokens of a slice by their first bytes, so that those of one byte can be taken
+ * together. */
+static int slice_list(struct slice *slice, const struct inf_grammar_vocab *v,
+                      const struct tokens *t)
+{
+    uint32_t n = 0, byte = 0;
+
+    slice->members = NEW(int32_t, v->n_vocab);
+    if (!slice->members)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < t->n; i++) {
+        const struct token *token = &t->tokens[i];
+        const int32_t id =
+            token->id >= 0 ? token->id : (int32_t)v->lists[v->list_at[-2 - token->id] + 1];
+
+        if (!(slice->mask[id / 32] >> (id % 32) & 1))
+            continue;
+        while (byte <= token->bytes[0])
+            slice->members_at[byte++] = n;
+        slice->members[n++] = token->id;
+    }
+    while (byte <= 256)
+        slice->members_at[byte++] = n;
+    memset(slice->rest_at, 0xff, sizeof(slice->rest_at));
+    for (uint32_t i = 0; i < slice->rest.n; i += slice->rest.nodes[i].size)
+        slice->rest_at[slice->rest.nodes[i].byte] = i;
+    return 0;
+}
+
 static int family_make(struct inf_grammar_vocab *v, const struct tokens *t, unsigned family)
 {
     _cleanup_free_ bool *in_family = NEW(bool, t->n);
@@ -245,7 +274,7 @@ static int family_make(struct inf_grammar_vocab *v, const struct tokens *t, unsi
         in_family[i] = token_in_family(&t->tokens[i], family);
     for (unsigned level = 0; r == 0 && level < N_LEVELS; level++)
         r = slice_make(&v->slices[family][level], v, t, in_family, LEVELS[level]);
-    return r;
+    return r < 0 ? r : slice_list(&v->slices[family][N_LEVELS - 1], v, t);
 }
 
 static int vocab_make_tries(struct inf_grammar_vocab *v, const struct tokens *t)
@@ -323,6 +352,7 @@ struct inf_grammar_vocab *inf_grammar_vocab_unref(struct inf_grammar_vocab *v)
     for (unsigned family = 0; family < N_FAMILIES; family++)
         for (unsigned level = 0; level < N_LEVELS; level++) {
             free(v->slices[family][level].mask);
+            free(v->slices[family][level].members);
             free(v->slices[family][level].rest.nodes);
         }
     free(v);

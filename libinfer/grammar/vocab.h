@@ -38,6 +38,9 @@ struct slice {
     uint32_t longest;       /* bytes of its longest token */
     uint32_t *mask;         /* [n_words] its tokens */
     struct token_trie rest; /* all other tokens */
+    int32_t *members;       /* its tokens by their first bytes: members[at[byte]] … */
+    uint32_t members_at[257];
+    uint32_t rest_at[256]; /* the node of rest for a first byte; UINT32_MAX: none */
 };
 
 struct inf_grammar_vocab {
