@@ -241,6 +241,14 @@ def test_completions_are_constrained(client):
 
 
 
+@pytest.mark.parametrize("model", ["open", "thinks"])
+def test_variables_of_the_template_switch_reasoning_off(client, model):
+    extra = {"chat_template_kwargs": {"enable_thinking": False}}
+    answer = call(client, model, tools=[NOW], n=4, extra_body=extra)
+    assert all(c.message.tool_calls for c in answer.choices)
+    assert answer.usage.completion_tokens_details.reasoning_tokens == 0
+
+
 def test_reasoning_is_told_apart_and_has_a_budget(client):
     def ask(**fields):
         fields = {"max_tokens": 40, "temperature": 1, "seed": 1, **fields}
