@@ -12,7 +12,7 @@ from conftest import ROOT
 BODIES = [{}, {"nonsense": 1}, {"model": 3}, {"model": "none"}, {"prompt": 1}, {"input": []},
           {"messages": [{"role": "user"}]}, {"tokens": [-1]}, {"temperature": "hot"}]
 
-# What changes the models is refused by 501.
+# These routes, which would change the models, are refused by 501.
 REFUSED = {"/api/pull", "/api/push", "/api/create", "/api/copy", "/api/delete", "/api/blobs/"}
 
 
