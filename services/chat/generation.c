@@ -312,7 +312,7 @@ static void generation_prepared(struct model_request *request)
 
     if (g->status < 0) {
         model_request_refuse(&g->request, &g->problem);
-    } else if (g->api->computes_only || !g->n_prompts) {
+    } else if (g->api->computes_only || (!g->n_prompts && g->out.len)) {
         g->request.ended = true;
         http_respond(g->request.http, 200, "application/json", g->out.data, g->out.len);
     } else {
