@@ -65,4 +65,5 @@ void grammar_drop_masks(struct inf_grammar *g);
 
 int family_moves_init(struct family_moves *m, const struct program *p, unsigned family);
 /* Finds a slice whose tokens may all follow the configuration; NULL: none. */
-int grammar_find_slice(struct inf_grammar *g, uint32_t config, const struct slice **ret_slice);
+int grammar_find_slice(struct inf_grammar *g, uint32_t config, const struct family **ret_family,
+                       const struct slice **ret_slice);

@@ -133,7 +133,7 @@ static int grammar_try_levels(struct inf_grammar *g, unsigned family, uint32_t c
                               const struct slice **ret_slice)
 {
     struct question q = {.g = g, .family = family};
-    const struct slice *slices = g->vocab->slices[family];
+    const struct slice *slices = g->vocab->families[family].slices;
     const struct cover *cover;
     int r;
 
@@ -156,7 +156,7 @@ static int grammar_try_levels(struct inf_grammar *g, unsigned family, uint32_t c
 static int grammar_find_level(struct inf_grammar *g, unsigned family, uint32_t config,
                               const struct slice **ret_slice)
 {
-    const struct slice *slices = g->vocab->slices[family];
+    const struct slice *slices = g->vocab->families[family].slices;
     const uint8_t known = g->automaton.configs[config].known[family];
 
     *ret_slice = NULL;
@@ -168,7 +168,8 @@ static int grammar_find_level(struct inf_grammar *g, unsigned family, uint32_t c
     return 0;
 }
 
-int grammar_find_slice(struct inf_grammar *g, uint32_t config, const struct slice **ret_slice)
+int grammar_find_slice(struct inf_grammar *g, uint32_t config, const struct family **ret_family,
+                       const struct slice **ret_slice)
 {
     const struct slice *slice;
     int r = 0;
@@ -176,8 +177,10 @@ int grammar_find_slice(struct inf_grammar *g, uint32_t config, const struct slic
     *ret_slice = NULL;
     for (unsigned family = 0; r == 0 && family < N_FAMILIES; family++) {
         r = grammar_find_level(g, family, config, &slice);
-        if (r == 0 && slice && (!*ret_slice || slice->rest.n < (*ret_slice)->rest.n))
+        if (r == 0 && slice && (!*ret_slice || slice->n_other < (*ret_slice)->n_other)) {
             *ret_slice = slice;
+            *ret_family = &g->vocab->families[family];
+        }
     }
     return r;
 }
