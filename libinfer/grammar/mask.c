@@ -188,11 +188,18 @@ static void stored_mask_copy(const struct stored_mask *stored, uint32_t n_words,
 static int grammar_walk_others(struct inf_grammar *g, uint32_t config, const struct family *family,
                                const struct slice *slice, uint32_t *mask)
 {
-    int r;
+    uint32_t limit = UINT32_MAX;
+    int r = 0;
 
-    r = grammar_walk(g, config, &family->others, mask);
-    for (slice++; r == 0 && slice < family->slices + N_LEVELS; slice++)
-        r = grammar_walk(g, config, &slice->own, mask);
+    if (slice->max_len != UINT32_MAX)
+        r = grammar_ascii_limit(g, (unsigned)(family - g->vocab->families), config, &limit);
+    if (r == 0)
+        r = grammar_walk(g, config, &family->others, mask);
+    for (slice++; r == 0 && slice < family->slices + N_LEVELS; slice++) {
+        r = grammar_walk(g, config, &slice->wide, mask);
+        if (r == 0 && slice->min_len <= limit)
+            r = grammar_walk(g, config, &slice->ascii, mask);
+    }
     return r;
 }
 

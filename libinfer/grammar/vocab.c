@@ -9,7 +9,7 @@
 
 #define MAX_TOKEN UINT16_MAX /* bytes */
 
-static const uint32_t LEVELS[N_LEVELS] = {3, 5, 7, 9, 12, 16, 24, UINT32_MAX};
+static const uint32_t LEVELS[N_LEVELS] = {2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 18, 24, UINT32_MAX};
 
 enum {
     PHASE_E2 = UTF8_STATES, /* behind the first byte of U+2028 */
@@ -230,13 +230,40 @@ static void members_done(struct members *m)
     free(m->list);
 }
 
+static bool token_is_ascii(const struct token *token)
+{
+    for (uint32_t i = 0; i < token->len; i++)
+        if (token->bytes[i] >= 0x80)
+            return false;
+    return true;
+}
+
+/* Adds to a slice its own tokens, those of ASCII or the others. */
+static int slice_make_own(struct token_trie *trie, struct slice *slice, const struct members *m,
+                          bool ascii)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < m->t->n; i++) {
+        const struct token *token = &m->t->tokens[i];
+
+        if (!m->in_family[i] || token->len < slice->min_len || token->len > slice->max_len ||
+            token_is_ascii(token) != ascii)
+            continue;
+        token_set_bits(m->v, token, slice->mask);
+        slice->longest = MAX(slice->longest, token->len);
+        m->list[n++] = token;
+    }
+    return trie_make(trie, m->list, n, m->v->max_len);
+}
+
 /* Makes a slice of a family. @shorter: the next shorter slice, or NULL. */
 static int slice_make(struct slice *slice, const struct members *m, const struct slice *shorter,
                       uint32_t max_len)
 {
-    const uint32_t min_len = shorter ? shorter->max_len + 1 : 0;
-    uint32_t n = 0;
+    int r;
 
+    slice->min_len = shorter ? shorter->max_len + 1 : 0;
     slice->max_len = max_len;
     slice->longest = shorter ? shorter->longest : 0;
     slice->mask = NEW(uint32_t, m->v->n_words);
@@ -244,16 +271,8 @@ static int slice_make(struct slice *slice, const struct members *m, const struct
         return -ENOMEM;
     if (shorter)
         memcpy(slice->mask, shorter->mask, m->v->n_words * sizeof(*slice->mask));
-    for (uint32_t i = 0; i < m->t->n; i++) {
-        const struct token *token = &m->t->tokens[i];
-
-        if (!m->in_family[i] || token->len < min_len || token->len > max_len)
-            continue;
-        token_set_bits(m->v, token, slice->mask);
-        slice->longest = MAX(slice->longest, token->len);
-        m->list[n++] = token;
-    }
-    return trie_make(&slice->own, m->list, n, m->v->max_len);
+    r = slice_make_own(&slice->ascii, slice, m, true);
+    return r < 0 ? r : slice_make_own(&slice->wide, slice, m, false);
 }
 
 /* Lists the tokens of a family by their first bytes, so that those of one byte can be taken
@@ -313,7 +332,8 @@ static int family_make(struct inf_grammar_vocab *v, const struct tokens *t, unsi
         r = family_make_others(family, &m);
     slices[N_LEVELS - 1].n_other = family->others.n;
     for (unsigned level = N_LEVELS - 1; level-- > 0;)
-        slices[level].n_other = slices[level + 1].n_other + slices[level + 1].own.n;
+        slices[level].n_other =
+            slices[level + 1].n_other + slices[level + 1].ascii.n + slices[level + 1].wide.n;
     return r < 0 ? r : family_list(family, &m);
 }
 
@@ -385,7 +405,8 @@ static void family_done(struct family *family)
 {
     for (unsigned level = 0; level < N_LEVELS; level++) {
         free(family->slices[level].mask);
-        free(family->slices[level].own.nodes);
+        free(family->slices[level].ascii.nodes);
+        free(family->slices[level].wide.nodes);
     }
     free(family->others.nodes);
     free(family->members);

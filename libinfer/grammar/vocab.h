@@ -17,7 +17,7 @@
 #include "grammar/dfa.h"
 
 enum {
-    N_LEVELS = 8, /* slices of one family */
+    N_LEVELS = 14, /* slices of one family */
     FAMILY_PHASES = UTF8_STATES + 2,
 };
 
@@ -36,11 +36,12 @@ struct token_trie {
 
 /* The tokens of a family up to a length. */
 struct slice {
-    uint32_t max_len;      /* bytes; UINT32_MAX: any length */
-    uint32_t longest;      /* bytes of its longest token */
-    uint32_t *mask;        /* [n_words] its tokens */
-    struct token_trie own; /* its tokens that shorter slices do not have */
-    uint32_t n_other;      /* nodes of the tries of all tokens that it does not have */
+    uint32_t min_len, max_len; /* bytes of its own tokens; UINT32_MAX: any length */
+    uint32_t longest;          /* bytes of its longest token */
+    uint32_t *mask;            /* [n_words] its tokens */
+    struct token_trie ascii;   /* its own tokens, which shorter slices do not have: of ASCII … */
+    struct token_trie wide;    /* … and those with other characters */
+    uint32_t n_other;          /* nodes of the tries of all tokens that it does not have */
 };
 
 struct family {
