@@ -8,9 +8,11 @@
 #include "core/index.h"
 #include "grammar/dfa.h"
 
-/* Elements of all sets of states together, and steps of minimizing. */
-#define MAX_WORDS (1u << 23)
-#define MAX_STEPS (1u << 27)
+/* Elements of all sets of states together; states and edges looked at while one automaton is made;
+ * and steps of minimizing. */
+#define MAX_WORDS  (1u << 23)
+#define MAX_VISITS (1u << 24)
+#define MAX_STEPS  (1u << 27)
 
 struct dfa *dfa_free(struct dfa *dfa)
 {
@@ -279,6 +281,7 @@ struct closure {
     const struct nfa *nfa;
     uint32_t *stack, *set, *seen; /* [n_states] each; seen[i] == round: in the set */
     uint32_t n_stack, n_set, round;
+    uint32_t visits; /* states and edges looked at so far, for a limit */
     bool is_final;
 };
 
@@ -303,6 +306,8 @@ static void closure_finish(struct closure *c)
         const uint32_t state = c->stack[--c->n_stack];
         const struct edge *edges = nfa_edges(c->nfa, state);
         bool matters = c->nfa->states[state].is_final;
+
+        c->visits += 1 + c->nfa->states[state].n;
 
         c->is_final |= matters;
         for (uint32_t i = 0; i < c->nfa->states[state].n; i++) {
@@ -330,6 +335,8 @@ static void closure_step(struct closure *c, const uint32_t *from, uint32_t n, ui
     for (uint32_t i = 0; i < n; i++) {
         const struct edge *edges = nfa_edges(c->nfa, from[i]);
 
+        c->visits += 1 + c->nfa->states[from[i]].n;
+
         for (uint32_t e = 0; e < c->nfa->states[from[i]].n; e++)
             if (edges[e].kind == EDGE_BYTES && byte >= edges[e].first && byte <= edges[e].last)
                 closure_add(c, edges[e].to);
@@ -344,6 +351,8 @@ static int subsets_expand(struct subsets *s, struct closure *c, const uint8_t *b
             uint32_t to = DFA_DEAD;
             int r = 0;
 
+            if (c->visits > MAX_VISITS)
+                return -E2BIG;
             closure_step(c, s->words + s->first[i], s->first[i + 1] - s->first[i], bytes[k]);
             if (c->n_set > 0)
                 r = subsets_put(s, c->set, c->n_set, c->is_final, &to);

@@ -38,6 +38,8 @@ int dfa_until(const uint32_t *end, uint32_t n, struct dfa **ret_dfa);
 int dfa_json_escaped(const struct dfa *x, struct dfa **ret_dfa);
 /* Adds the states of @dfa to @nfa. Where @dfa ends, @nfa continues at @next. */
 int dfa_to_nfa(const struct dfa *dfa, struct nfa *nfa, uint32_t next, uint32_t *ret_start);
+/* Adds states that read the texts of @dfa inside of a JSON string, see grammar_json_escaped(). */
+int dfa_escaped_to_nfa(const struct dfa *dfa, struct nfa *nfa, uint32_t next, uint32_t *ret_start);
 
 /* Gives two states different numbers in @part, [n], if the shortest or the longest texts that they
  * accept differ in length. -ENOMEM. */

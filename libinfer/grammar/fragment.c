@@ -12,6 +12,8 @@
 /* A larger operand of a repetition becomes a rule if the repetition would have more states. */
 #define REPEAT_OPERAND 4
 #define REPEAT_STATES  400
+/* An automaton with more states becomes a rule. */
+#define DFA_PLAIN 12
 /* More repetitions are made from blocks. */
 #define REPEAT_PLAIN 1000
 /* Edges of automata that one grammar may make. Ten million take about a second. */
@@ -341,13 +343,25 @@ static int fragment_call(struct fragments *f, uint32_t rule, uint32_t next, uint
     return r;
 }
 
+/* Makes the states of a node that is an operation on automata. A large automaton becomes a rule,
+ * so that all places that use it share its states. */
 static int fragment_dfa(struct fragments *f, grammar_node node, uint32_t next, uint32_t *ret_start)
 {
+    const bool escaped = f->c->b->nodes[node].kind == NODE_JSON_ESCAPED && !f->is_inline;
+    const grammar_node operand = escaped ? node_words(f->c->b, node)[0] : node;
+    struct edge edge = {.kind = EDGE_CALL, .to = next};
     const struct dfa *dfa;
     int r;
 
-    r = compiler_dfa(f->c, node, &dfa);
-    return r < 0 ? r : dfa_to_nfa(dfa, &f->nfa, next, ret_start);
+    r = compiler_dfa(f->c, operand, &dfa);
+    if (r < 0)
+        return r;
+    if (!f->is_inline && next != f->rule_end && dfa->n > DFA_PLAIN) {
+        r = fragment_rule(f, node, &edge.arg);
+        return r < 0 ? r : fragment_edge(f, edge, ret_start);
+    }
+    return escaped ? dfa_escaped_to_nfa(dfa, &f->nfa, next, ret_start)
+                   : dfa_to_nfa(dfa, &f->nfa, next, ret_start);
 }
 
 static int fragment_make_new(struct fragments *f, grammar_node node, uint32_t next,

@@ -45,7 +45,8 @@ struct fragment_memo {
 struct fragments {
     struct compiler *c;
     struct nfa nfa;
-    bool is_inline; /* rules are copied instead of called */
+    bool is_inline;    /* rules are copied instead of called */
+    uint32_t rule_end; /* the final state of the rule that is being made */
     struct index memo_index;
     struct fragment_memo *memo;
     uint32_t n_memo, cap_memo;

@@ -32,8 +32,10 @@ static int program_make_states(struct program *p, struct fragments *f, grammar_n
         r = ARRAY_GROW(p->starts, cap, (size_t)i + 1);
         if (r == 0)
             r = nfa_add_state(&f->nfa, true, &end);
-        if (r == 0)
-            r = fragment_make(f, f->rules[i], end, &p->starts[i]);
+        if (r < 0)
+            break;
+        f->rule_end = end;
+        r = fragment_make(f, f->rules[i], end, &p->starts[i]);
     }
     if (r < 0)
         return r;

@@ -3,9 +3,9 @@
  * The formats of strings that are enforced, as regular expressions of the whole string
  *
  * date-time, date, time, duration: RFC 3339, with the days of each month and leap years, without
- * leap seconds, in upper case. email: RFC 5321 without quoted parts. hostname: RFC 1123. ipv4: RFC
- * 2673. ipv6: RFC 4291. uri and uri-reference: RFC 3986. uuid: RFC 9562. json-pointer: RFC 6901.
- * Other formats are annotations.
+ * leap seconds, which many programs refuse. email: RFC 5321 without quoted parts. hostname: RFC
+ * 1123. ipv4: RFC 2673. ipv6: RFC 4291. uri and uri-reference: RFC 3986. uuid: RFC 9562.
+ * json-pointer: RFC 6901. Other formats are annotations.
  */
 #include <string.h>
 
@@ -19,7 +19,7 @@
     "|(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)-02-29)"
 #define TIME                                                                                       \
     "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,9})?"                                 \
-    "(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
+    "(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
 #define DURATION_TIME                                                                              \
     "T(?:[0-9]{1,9}H(?:[0-9]{1,9}M(?:[0-9]{1,9}S)?)?|[0-9]{1,9}M(?:[0-9]{1,9}S)?|[0-9]{1,9}S)"
 #define DURATION_DATE                                                                              \
@@ -56,7 +56,7 @@
 static const struct {
     const char *name, *pattern;
 } formats[] = {
-    {"date-time", DATE "T" TIME},
+    {"date-time", DATE "[Tt]" TIME},
     {"date", DATE},
     {"time", TIME},
     {"duration", "P(?:[0-9]{1,9}W|" DURATION_DATE "(?:" DURATION_TIME ")?|" DURATION_TIME ")"},

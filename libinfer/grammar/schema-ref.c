@@ -163,8 +163,46 @@ static bool ref_put_anchors(struct schema *s, const struct str *base, const stru
     return ref_put_dynamic(s, v);
 }
 
+/* What a value may be. Only in a schema, $id and anchors have a meaning. */
+enum ref_place {
+    REF_DATA,    /* a value of an unknown keyword, or data */
+    REF_SCHEMA,  /* a schema, or a list of schemas */
+    REF_SCHEMAS, /* an object of schemas */
+};
+
 static bool ref_walk(struct schema *s, struct schema_value *v, struct schema_value *base,
-                     const struct str *base_uri);
+                     const struct str *base_uri, enum ref_place place);
+
+static enum ref_place ref_place_of(const struct schema_value *member)
+{
+    static const char *const schemas[] = {
+        "$defs",     "definitions", "dependencies", "dependentSchemas", "patternProperties",
+        "properties"};
+    static const char *const one[] = {"additionalItems",
+                                      "additionalProperties",
+                                      "allOf",
+                                      "anyOf",
+                                      "contains",
+                                      "contentSchema",
+                                      "else",
+                                      "if",
+                                      "items",
+                                      "not",
+                                      "oneOf",
+                                      "prefixItems",
+                                      "propertyNames",
+                                      "then",
+                                      "unevaluatedItems",
+                                      "unevaluatedProperties"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(schemas); i++)
+        if (strcmp(schemas[i], member->key) == 0)
+            return REF_SCHEMAS;
+    for (size_t i = 0; i < ARRAY_SIZE(one); i++)
+        if (strcmp(one[i], member->key) == 0)
+            return REF_SCHEMA;
+    return REF_DATA;
+}
 
 /* Walks below a schema that has an $id. In old drafts, an $id that is only a fragment is an
  * anchor. */
@@ -185,24 +223,21 @@ static bool ref_walk_id(struct schema *s, struct schema_value *v, const struct s
 }
 
 static bool ref_walk_members(struct schema *s, struct schema_value *v, struct schema_value *base,
-                             const struct str *uri)
+                             const struct str *uri, enum ref_place place)
 {
-    static const char *const data[] = {"enum", "const", "default", "examples", "example"};
-
     for (struct schema_value *m = v->first; m; m = m->next) {
-        bool is_data = false;
+        enum ref_place to = place == REF_SCHEMAS ? REF_SCHEMA : place;
 
-        for (size_t i = 0; v->type == VALUE_OBJECT && i < ARRAY_SIZE(data); i++)
-            is_data = is_data ||
-                      (strlen(data[i]) == m->key_len && memcmp(data[i], m->key, m->key_len) == 0);
-        if (!is_data && !ref_walk(s, m, base, uri))
+        if (place == REF_SCHEMA && v->type == VALUE_OBJECT)
+            to = ref_place_of(m);
+        if (!ref_walk(s, m, base, uri, to))
             return false;
     }
     return true;
 }
 
 static bool ref_walk(struct schema *s, struct schema_value *v, struct schema_value *base,
-                     const struct str *base_uri)
+                     const struct str *base_uri, enum ref_place place)
 {
     _cleanup_str_ struct str own = {0};
     const struct schema_value *id = ref_id(s, v);
@@ -211,6 +246,8 @@ static bool ref_walk(struct schema *s, struct schema_value *v, struct schema_val
     v->base = base;
     if (v->type != VALUE_ARRAY && v->type != VALUE_OBJECT)
         return true;
+    if (place != REF_SCHEMA)
+        return ref_walk_members(s, v, base, uri, place);
     if (id && !(s->old_refs && schema_get(v, "$ref"))) {
         if (!ref_walk_id(s, v, base_uri, id, &own))
             return false;
@@ -218,7 +255,7 @@ static bool ref_walk(struct schema *s, struct schema_value *v, struct schema_val
         if (v->is_base)
             v->base = base = v;
     }
-    return ref_put_anchors(s, uri, v) && ref_walk_members(s, v, base, uri);
+    return ref_put_anchors(s, uri, v) && ref_walk_members(s, v, base, uri, place);
 }
 
 bool schema_ref_index(struct schema *s)
@@ -231,7 +268,7 @@ bool schema_ref_index(struct schema *s)
     s->old_refs =
         s->draft4 || (version && version->type == VALUE_STRING &&
                       (strstr(version->text, "draft-06") || strstr(version->text, "draft-07")));
-    return ref_put(s, &none, s->root) && ref_walk(s, s->root, s->root, &none);
+    return ref_put(s, &none, s->root) && ref_walk(s, s->root, s->root, &none, REF_SCHEMA);
 }
 
 /* -- resolution -- */

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Turns deterministic automata into states and edges that read the texts inside of a JSON string
+ *
+ * Each character may be written as itself, if JSON permits that, or as an escape. An escape \uXXXX
+ * is read digit by digit, and the automaton is followed as soon as the digits so far determine
+ * another byte of the character in UTF-8. So a state between two digits is a state of the automaton
+ * and up to four bits of the byte that is not complete. Such states with equal edges are one state.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "core/array.h"
+#include "core/hash.h"
+#include "core/index.h"
+#include "grammar/dfa.h"
+
+/* The edges of one state: one for each range of bytes that leads to the same state, and three
+ * more. */
+#define MAX_EDGES 260
+#define NOWHERE   UINT32_MAX
+
+/* What was read of an escape. h1 … h4 are the digits, and l2 … l4 those of a low surrogate. */
+enum place {
+    PLACE_U,        /* \u */
+    PLACE_ZERO,     /* \u0 */
+    PLACE_ZERO2,    /* \u00 */
+    PLACE_ASCII,    /* \u00 h3, and bits = h3 */
+    PLACE_TWO,      /* \u0 h2 of a character of two bytes, and bits = h2 */
+    PLACE_THREE,    /* h1, and the automaton has read the first byte of three */
+    PLACE_D,        /* \uD */
+    PLACE_MIDDLE,   /* bits are the first four of the last byte but one */
+    PLACE_LAST,     /* bits are the first two of the last byte */
+    PLACE_HIGH,     /* \uD h2 of a high surrogate, and bits = h2 & 3 */
+    PLACE_HIGH3,    /* bits are the first four of the second byte of four */
+    PLACE_LOW,      /* a high surrogate, and bits are the first two of the third byte */
+    PLACE_LOW_U,    /* the same, and a backslash */
+    PLACE_LOW_D,    /* the same, and u */
+    PLACE_LOW_HEAD, /* the same, and D */
+};
+
+struct place_memo {
+    uint64_t key;
+    uint32_t state;
+};
+
+struct edge_list {
+    uint32_t n;
+    struct edge edges[MAX_EDGES];
+};
+
+struct escaper {
+    const struct dfa *dfa;
+    struct nfa *nfa;
+    uint32_t base; /* state i of the automaton is state base + i */
+    struct index place_index, state_index;
+    struct place_memo *memo;
+    uint32_t *states; /* states that are found by their edges */
+    uint32_t n_memo, cap_memo, n_states, cap_states;
+    int r; /* the first error */
+};
+
+static void escaper_done(struct escaper *e)
+{
+    index_done(&e->place_index);
+    index_done(&e->state_index);
+    free(e->memo);
+    free(e->states);
+}
+
+static uint32_t escaper_fail(struct escaper *e, int r)
+{
+    e->r = e->r < 0 ? e->r : r;
+    return NOWHERE;
+}
+
+static uint32_t escaper_step(const struct escaper *e, uint32_t state, unsigned byte)
+{
+    if (state == DFA_DEAD)
+        return DFA_DEAD;
+    return e->dfa->next[(size_t)state * e->dfa->n_classes + e->dfa->class_of[byte]];
+}
+
+/* Gives the state with which an automaton's state continues. */
+static uint32_t escaper_state(const struct escaper *e, uint32_t state)
+{
+    return state == DFA_DEAD ? NOWHERE : e->base + state;
+}
+
+static void edges_add(struct edge_list *list, unsigned first, unsigned last, uint32_t to)
+{
+    struct edge *end = list->n > 0 ? &list->edges[list->n - 1] : NULL;
+
+    if (to == NOWHERE)
+        return;
+    if (end && end->to == to && end->last + 1u == first) {
+        end->last = (uint8_t)last;
+        return;
+    }
+    assert(list->n < MAX_EDGES);
+    list->edges[list->n++] =
+        (struct edge){.kind = EDGE_BYTES, .first = (uint8_t)first, .last = (uint8_t)last, .to = to};
+}
+
+static uint32_t edges_hash(const struct edge_list *list)
+{
+    uint64_t hash = hash_seed();
+
+    for (uint32_t i = 0; i < list->n; i++)
+        hash = hash_fold(hash ^ ((uint64_t)list->edges[i].to << 16 |
+                                 (uint64_t)list->edges[i].first << 8 | list->edges[i].last),
+                         0x9e3779b97f4a7c15u);
+    return (uint32_t)(hash ^ hash >> 32);
+}
+
+static bool edges_equal(const struct edge *edges, const struct edge_list *list)
+{
+    for (uint32_t i = 0; i < list->n; i++)
+        if (edges[i].to != list->edges[i].to || edges[i].first != list->edges[i].first ||
+            edges[i].last != list->edges[i].last)
+            return false;
+    return true;
+}
+
+/* Gives the state with these edges. */
+static uint32_t escaper_put(struct escaper *e, const struct edge_list *list)
+{
+    const uint32_t hash = edges_hash(list);
+    uint32_t at, found, state;
+    int r;
+
+    if (list->n == 0 || e->r < 0)
+        return NOWHERE;
+    if (index_reserve(&e->state_index, (size_t)e->n_states + 1) < 0 ||
+        ARRAY_GROW(e->states, e->cap_states, (size_t)e->n_states + 1) < 0)
+        return escaper_fail(e, -ENOMEM);
+    at = index_start(&e->state_index, hash);
+    for (; index_match(&e->state_index, hash, &at, &found); at++) {
+        state = e->states[found];
+        if (e->nfa->states[state].n == list->n && edges_equal(nfa_edges(e->nfa, state), list))
+            return state;
+    }
+    r = nfa_add_state(e->nfa, false, &state);
+    if (r == 0)
+        r = nfa_set_edges(e->nfa, state, list->edges, list->n);
+    if (r < 0)
+        return escaper_fail(e, r);
+    index_put(&e->state_index, at, hash, e->n_states);
+    e->states[e->n_states++] = state;
+    return state;
+}
+
+static uint32_t escaper_place(struct escaper *e, enum place place, uint32_t state, unsigned bits);
+
+/* Gives the place behind digit @h of a place up to \uXX. */
+static uint32_t place_begin(struct escaper *e, enum place place, uint32_t state, unsigned bits,
+                            unsigned h)
+{
+    switch (place) {
+    case PLACE_U:
+        if (h == 0)
+            return escaper_place(e, PLACE_ZERO, state, 0);
+        if (h == 0xd)
+            return escaper_place(e, PLACE_D, state, 0);
+        return escaper_place(e, PLACE_THREE, escaper_step(e, state, 0xe0 | h), 0);
+    case PLACE_ZERO:
+        if (h == 0)
+            return escaper_place(e, PLACE_ZERO2, state, 0);
+        if (h < 8)
+            return escaper_place(e, PLACE_TWO, state, h);
+        return escaper_place(e, PLACE_MIDDLE, escaper_step(e, state, 0xe0), h);
+    case PLACE_ZERO2:
+        if (h < 8)
+            return escaper_place(e, PLACE_ASCII, state, h);
+        return escaper_place(e, PLACE_LAST, escaper_step(e, state, 0xc0 | h >> 2), h & 3);
+    case PLACE_THREE:
+        return escaper_place(e, PLACE_MIDDLE, state, h);
+    case PLACE_D:
+        if (h < 8)
+            return escaper_place(e, PLACE_MIDDLE, escaper_step(e, state, 0xed), h);
+        return h < 12 ? escaper_place(e, PLACE_HIGH, state, h & 3) : NOWHERE;
+    default:
+        return escaper_place(e, PLACE_LAST, escaper_step(e, state, 0xc0 | bits << 2 | h >> 2),
+                             h & 3); /* PLACE_TWO */
+    }
+}
+
+/* Gives the place behind digit @h of any place that reads a digit. */
+static uint32_t place_digit(struct escaper *e, enum place place, uint32_t state, unsigned bits,
+                            unsigned h)
+{
+    const unsigned plane = (bits << 2 | h >> 2) + 1; /* PLACE_HIGH */
+
+    switch (place) {
+    case PLACE_ASCII:
+        return escaper_state(e, escaper_step(e, state, bits << 4 | h));
+    case PLACE_MIDDLE:
+        return escaper_place(e, PLACE_LAST, escaper_step(e, state, 0x80 | bits << 2 | h >> 2),
+                             h & 3);
+    case PLACE_LAST:
+        return escaper_state(e, escaper_step(e, state, 0x80 | bits << 4 | h));
+    case PLACE_HIGH:
+        return escaper_place(e, PLACE_HIGH3, escaper_step(e, state, 0xf0 | plane >> 2),
+                             (plane & 3) << 2 | (h & 3));
+    case PLACE_HIGH3:
+        return escaper_place(e, PLACE_LOW, escaper_step(e, state, 0x80 | bits << 2 | h >> 2),
+                             h & 3);
+    case PLACE_LOW_HEAD:
+        return h < 12 ? NOWHERE : escaper_place(e, PLACE_MIDDLE, state, bits << 2 | (h & 3));
+    default:
+        return place_begin(e, place, state, bits, h);
+    }
+}
+
+static uint32_t place_make(struct escaper *e, enum place place, uint32_t state, unsigned bits)
+{
+    struct edge_list list;
+    uint32_t to[16];
+
+    list.n = 0;
+    if (place == PLACE_LOW)
+        edges_add(&list, '\\', '\\', escaper_place(e, PLACE_LOW_U, state, bits));
+    else if (place == PLACE_LOW_U)
+        edges_add(&list, 'u', 'u', escaper_place(e, PLACE_LOW_D, state, bits));
+    if (place == PLACE_LOW_D) {
+        to[0] = escaper_place(e, PLACE_LOW_HEAD, state, bits);
+        edges_add(&list, 'D', 'D', to[0]);
+        edges_add(&list, 'd', 'd', to[0]);
+    }
+    if (place == PLACE_LOW || place == PLACE_LOW_U || place == PLACE_LOW_D)
+        return escaper_put(e, &list);
+    for (unsigned h = 0; h < 16; h++)
+        to[h] = place_digit(e, place, state, bits, h);
+    for (unsigned h = 0; h < 10; h++)
+        edges_add(&list, '0' + h, '0' + h, to[h]);
+    for (unsigned h = 10; h < 16; h++)
+        edges_add(&list, 'A' + h - 10, 'A' + h - 10, to[h]);
+    for (unsigned h = 10; h < 16; h++)
+        edges_add(&list, 'a' + h - 10, 'a' + h - 10, to[h]);
+    return escaper_put(e, &list);
+}
+
+/* Gives the state of a place; NOWHERE: no character continues in this way. */
+static uint32_t escaper_place(struct escaper *e, enum place place, uint32_t state, unsigned bits)
+{
+    const uint64_t key = (uint64_t)state << 32 | (uint64_t)place << 8 | bits;
+    const uint32_t hash = (uint32_t)hash_seeded(&key, sizeof(key));
+    uint32_t at, found, made;
+
+    if (state == DFA_DEAD || e->r < 0)
+        return NOWHERE;
+    at = index_start(&e->place_index, hash);
+    for (; e->n_memo > 0 && index_match(&e->place_index, hash, &at, &found); at++)
+        if (e->memo[found].key == key)
+            return e->memo[found].state;
+    made = place_make(e, place, state, bits);
+    if (index_reserve(&e->place_index, (size_t)e->n_memo + 1) < 0 ||
+        ARRAY_GROW(e->memo, e->cap_memo, (size_t)e->n_memo + 1) < 0)
+        return escaper_fail(e, -ENOMEM);
+    at = index_start(&e->place_index, hash);
+    while (index_match(&e->place_index, hash, &at, &found))
+        at++;
+    index_put(&e->place_index, at, hash, e->n_memo);
+    e->memo[e->n_memo++] = (struct place_memo){key, made};
+    return made;
+}
+
+/* Gives the state behind a backslash. */
+static uint32_t escaper_backslash(struct escaper *e, uint32_t state)
+{
+    static const char codes[][2] = {
+        {'"', '"'},  {'/', '/'},  {'\\', '\\'}, {'b', '\b'},
+        {'f', '\f'}, {'n', '\n'}, {'r', '\r'},  {'t', '\t'},
+    };
+    struct edge_list list;
+
+    list.n = 0;
+    for (size_t i = 0; i < ARRAY_SIZE(codes); i++) {
+        const uint32_t to = escaper_step(e, state, (unsigned char)codes[i][1]);
+
+        edges_add(&list, (unsigned)codes[i][0], (unsigned)codes[i][0], escaper_state(e, to));
+    }
+    edges_add(&list, 'u', 'u', escaper_place(e, PLACE_U, state, 0));
+    return escaper_put(e, &list);
+}
+
+/* Makes the edges of one state of the automaton. */
+static int escaper_make(struct escaper *e, uint32_t state, uint32_t end)
+{
+    struct edge_list list;
+
+    list.n = 0;
+    for (unsigned byte = 0x20; byte < 256; byte++)
+        if (byte != '"' && byte != '\\')
+            edges_add(&list, byte, byte, escaper_state(e, escaper_step(e, state, byte)));
+    edges_add(&list, '\\', '\\', escaper_backslash(e, state));
+    if (e->dfa->is_final[state])
+        list.edges[list.n++] = (struct edge){.kind = EDGE_EMPTY, .to = end};
+    return e->r < 0 ? e->r : nfa_set_edges(e->nfa, e->base + state, list.edges, list.n);
+}
+
+int dfa_escaped_to_nfa(const struct dfa *dfa, struct nfa *nfa, uint32_t next, uint32_t *ret_start)
+{
+    _cleanup_(escaper_done) struct escaper e = {.dfa = dfa, .nfa = nfa, .base = nfa->n_states};
+    uint32_t state;
+    int r = 0;
+
+    for (uint32_t i = 0; r == 0 && i < dfa->n; i++)
+        r = nfa_add_state(nfa, false, &state);
+    if (r == 0)
+        r = index_reserve(&e.place_index, 1);
+    for (uint32_t i = 0; r == 0 && i < dfa->n; i++)
+        r = escaper_make(&e, i, next);
+    if (r == 0)
+        *ret_start = e.base;
+    return r;
+}
+
+int dfa_json_escaped(const struct dfa *x, struct dfa **ret_dfa)
+{
+    _cleanup_(nfa_done) struct nfa nfa = {0};
+    uint32_t end, start;
+    int r;
+
+    r = nfa_add_state(&nfa, true, &end);
+    if (r == 0)
+        r = dfa_escaped_to_nfa(x, &nfa, end, &start);
+    return r < 0 ? r : dfa_from_nfa(&nfa, start, ret_dfa);
+}
