@@ -149,6 +149,20 @@ def test_no_call_is_made_if_none_is_wanted(client):
         assert message.content and not message.tool_calls
 
 
+def test_a_tool_by_name_is_called_once(client):
+    body = {"messages": STORY, "tools": [NOW], "temperature": 1, "seed": 3, "max_tokens": 250,
+            "tool_choice": {"type": "function", "function": {"name": "now"}}}
+    answer = client.chat.completions.create(model="hermes", n=4, **body)
+    assert [len(c.message.tool_calls) for c in answer.choices] == [1] * 4
+    answer = client.chat.completions.create(model="hermes", n=4, parallel_tool_calls=True, **body)
+    assert max(len(c.message.tool_calls) for c in answer.choices) > 1
+    tool = {"type": "function", "name": "now", "parameters": NOW["function"]["parameters"]}
+    made = client.responses.create(model="hermes", input="Once", tools=[tool], temperature=1,
+                                   max_output_tokens=250,
+                                   tool_choice={"type": "function", "name": "now"})
+    assert [item.type for item in made.output] == ["function_call"]
+
+
 def test_allowed_tools(client):
     choice = {"type": "allowed_tools", "allowed_tools": {
         "mode": "required", "tools": [{"type": "function", "function": {"name": "now"}}]}}

@@ -248,7 +248,8 @@ static int choice_read(json_t *choice, json_t *names, struct tool_rules *rules,
     if (single && !json_is_boolean(single))
         return field_wrong_type("tool_choice.disable_parallel_tool_use", "a boolean", single,
                                 problem);
-    rules->single = json_is_true(single);
+    /* Clients that name one tool read one call. */
+    rules->single = single ? json_is_true(single) : field_is(type, "tool");
     if (!field_is(type, "tool") && field_find(choice, "name"))
         return problem_set(problem, 400, "invalid_value", "tool_choice.name",
                            "'tool_choice.name' is only possible with the type \"tool\".");

@@ -298,7 +298,7 @@ int openai_tools_read(json_t *body, struct tool_rules *rules, struct conversatio
 {
     json_t *tools = field_find(body, "tools"), *choice = field_find(body, "tool_choice");
     json_t *names = json_object();
-    bool parallel = true;
+    bool parallel;
     int r = names ? legacy_check(body, problem) : problem_no_memory(problem);
 
     if (r == 0 && tools)
@@ -308,6 +308,8 @@ int openai_tools_read(json_t *body, struct tool_rules *rules, struct conversatio
     if (r == 0 && !json_array_size(tools) && rules->choice == TOOLS_REQUIRED)
         r = problem_set(problem, 400, "invalid_value", "tool_choice",
                         "'tool_choice' is only possible with 'tools'.");
+    /* Clients that name one tool read one call. */
+    parallel = rules->choice != TOOLS_NAMED;
     r = r < 0 ? r : field_bool(body, "parallel_tool_calls", &parallel, problem);
     rules->single = !parallel;
     if (r >= 0 && json_array_size(tools))

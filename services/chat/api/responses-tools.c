@@ -368,15 +368,19 @@ int responses_tools_read(json_t *json, struct responses_body *body, struct param
     struct tools tools = {.body = body, .list = list, .names = names};
     struct tool_rules *rules = &params->tools;
     json_t *array = field_find(json, "tools");
-    bool parallel = true;
+    bool parallel;
     int r;
 
     body->namespaces = json_object();
     if (!list || !names || !body->namespaces)
         return problem_no_memory(problem);
     if ((array && (r = tools_read(&tools, array, NULL, "tools", problem)) < 0) ||
-        (r = choice_read(&tools, field_find(json, "tool_choice"), rules, problem)) < 0 ||
-        (r = field_bool(json, "parallel_tool_calls", &parallel, problem)) < 0)
+        (r = choice_read(&tools, field_find(json, "tool_choice"), rules, problem)) < 0)
+        return r;
+    /* Clients that name one tool read one call. */
+    parallel = rules->choice != TOOLS_NAMED;
+    r = field_bool(json, "parallel_tool_calls", &parallel, problem);
+    if (r < 0)
         return r;
     rules->single = !parallel;
     if (rules->choice == TOOLS_REQUIRED && !json_array_size(rules->allowed ? rules->allowed : list))
