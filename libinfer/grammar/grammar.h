@@ -65,4 +65,9 @@ void grammar_drop_masks(struct inf_grammar *g);
 
 int family_moves_init(struct family_moves *m, const struct program *p, unsigned family);
 /* Finds a slice whose tokens may all follow the configuration; NULL: none. */
-int grammar_find_slice(struct inf_grammar *g, uint32_t config, const struct slice **ret_slice);
+int grammar_find_slice(struct inf_grammar *g, uint32_t config, const struct family **ret_family,
+                       const struct slice **ret_slice);
+/* Finds the length of the longest texts of ASCII and a family that may follow; UINT32_MAX: not
+ * known. */
+int grammar_ascii_limit(struct inf_grammar *g, unsigned family, uint32_t config,
+                        uint32_t *ret_limit);

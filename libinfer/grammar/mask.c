@@ -29,36 +29,37 @@ static void mask_set_node(const struct inf_grammar_vocab *v, int32_t token, uint
 /* Subtrees with fewer nodes are always walked over. */
 #define SMALL_SUBTREE 256
 
-/* Finds a slice of which all tokens with the first byte @byte may follow the configuration before
+/* Finds a family of which all tokens with the first byte @byte may follow the configuration before
  * the byte; @config is the one behind it. */
-static const struct slice *find_subtree(const struct inf_grammar *g, uint32_t config, uint8_t byte)
+static const struct family *find_subtree(const struct inf_grammar *g, uint32_t config, uint8_t byte)
 {
     for (unsigned family = 0; family < N_FAMILIES; family++)
         if (g->automaton.configs[config].known[family] == COVER_ANY &&
             family_step(family, UTF8_START, byte) == UTF8_START)
-            return &g->vocab->slices[family][N_LEVELS - 1];
+            return &g->vocab->families[family];
     return NULL;
 }
 
 static int grammar_walk_nodes(struct inf_grammar *g, const struct token_trie *trie, uint32_t i,
                               uint32_t end, bool whole, uint32_t *mask);
 
-/* Takes the tokens with the first byte @byte by a slice. Returns 1, 0 if no slice fits, or a
+/* Takes the tokens with the first byte @byte by a family. Returns 1, 0 if no family fits, or a
  * negative errno value. */
 static int grammar_take_subtree(struct inf_grammar *g, uint32_t config, uint8_t byte,
                                 uint32_t *mask)
 {
-    const struct slice *slice = find_subtree(g, config, byte);
+    const struct family *family = find_subtree(g, config, byte);
     uint32_t at;
     int r = 0;
 
-    if (!slice)
+    if (!family)
         return 0;
-    for (uint32_t i = slice->members_at[byte]; i < slice->members_at[byte + 1]; i++)
-        mask_set_node(g->vocab, slice->members[i], mask);
-    at = slice->rest_at[byte];
+    for (uint32_t i = family->members_at[byte]; i < family->members_at[byte + 1]; i++)
+        mask_set_node(g->vocab, family->members[i], mask);
+    at = family->others_at[byte];
     if (at != UINT32_MAX)
-        r = grammar_walk_nodes(g, &slice->rest, at, at + slice->rest.nodes[at].size, false, mask);
+        r = grammar_walk_nodes(g, &family->others, at, at + family->others.nodes[at].size, false,
+                               mask);
     return r < 0 ? r : 1;
 }
 
@@ -183,10 +184,29 @@ static void stored_mask_copy(const struct stored_mask *stored, uint32_t n_words,
         mask_set(ret_mask, (int32_t)stored->words[i]);
 }
 
+/* Walks over all tokens that a slice does not have. */
+static int grammar_walk_others(struct inf_grammar *g, uint32_t config, const struct family *family,
+                               const struct slice *slice, uint32_t *mask)
+{
+    uint32_t limit = UINT32_MAX;
+    int r = 0;
+
+    if (slice->max_len != UINT32_MAX)
+        r = grammar_ascii_limit(g, (unsigned)(family - g->vocab->families), config, &limit);
+    if (r == 0)
+        r = grammar_walk(g, config, &family->others, mask);
+    for (slice++; r == 0 && slice < family->slices + N_LEVELS; slice++) {
+        r = grammar_walk(g, config, &slice->wide, mask);
+        if (r == 0 && slice->min_len <= limit)
+            r = grammar_walk(g, config, &slice->ascii, mask);
+    }
+    return r;
+}
+
 int grammar_mask(struct inf_grammar *g, uint32_t config, uint32_t *ret_mask)
 {
     const uint32_t stored = g->automaton.configs[config].mask, n_words = g->vocab->n_words;
-    const struct token_trie *trie = &g->vocab->all;
+    const struct family *family;
     const struct slice *slice;
     int r;
 
@@ -194,15 +214,16 @@ int grammar_mask(struct inf_grammar *g, uint32_t config, uint32_t *ret_mask)
         stored_mask_copy(&g->masks[stored - 1], n_words, ret_mask);
         return 0;
     }
-    r = grammar_find_slice(g, config, &slice);
+    r = grammar_find_slice(g, config, &family, &slice);
     if (r < 0)
         return r;
-    memset(ret_mask, 0, n_words * sizeof(*ret_mask));
     if (slice) {
         memcpy(ret_mask, slice->mask, n_words * sizeof(*ret_mask));
-        trie = &slice->rest;
+        r = grammar_walk_others(g, config, family, slice, ret_mask);
+    } else {
+        memset(ret_mask, 0, n_words * sizeof(*ret_mask));
+        r = grammar_walk(g, config, &g->vocab->all, ret_mask);
     }
-    r = grammar_walk(g, config, trie, ret_mask);
     if (r == 0)
         r = grammar_mask_tokens(g, config, ret_mask);
     if (r == 0)

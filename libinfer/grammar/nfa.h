@@ -30,7 +30,7 @@ struct edge {
  * with at most cover[family] characters of a family may follow the state; COVER_ANY: texts of any
  * length.
  */
-#define N_FAMILIES 2
+#define N_FAMILIES 3
 #define COVER_ANY  255
 
 struct state {

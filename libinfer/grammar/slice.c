@@ -12,6 +12,8 @@
 
 /* Pairs of a configuration and a phase that are tried for texts of any length. */
 #define MAX_PAIRS 48
+/* Longer limits of texts are not looked for. */
+#define MAX_LIMIT 24
 /* Steps that one answer may take. */
 #define MAX_STEPS 20000
 
@@ -133,7 +135,7 @@ static int grammar_try_levels(struct inf_grammar *g, unsigned family, uint32_t c
                               const struct slice **ret_slice)
 {
     struct question q = {.g = g, .family = family};
-    const struct slice *slices = g->vocab->slices[family];
+    const struct slice *slices = g->vocab->families[family].slices;
     const struct cover *cover;
     int r;
 
@@ -156,7 +158,7 @@ static int grammar_try_levels(struct inf_grammar *g, unsigned family, uint32_t c
 static int grammar_find_level(struct inf_grammar *g, unsigned family, uint32_t config,
                               const struct slice **ret_slice)
 {
-    const struct slice *slices = g->vocab->slices[family];
+    const struct slice *slices = g->vocab->families[family].slices;
     const uint8_t known = g->automaton.configs[config].known[family];
 
     *ret_slice = NULL;
@@ -168,7 +170,8 @@ static int grammar_find_level(struct inf_grammar *g, unsigned family, uint32_t c
     return 0;
 }
 
-int grammar_find_slice(struct inf_grammar *g, uint32_t config, const struct slice **ret_slice)
+int grammar_find_slice(struct inf_grammar *g, uint32_t config, const struct family **ret_family,
+                       const struct slice **ret_slice)
 {
     const struct slice *slice;
     int r = 0;
@@ -176,8 +179,59 @@ int grammar_find_slice(struct inf_grammar *g, uint32_t config, const struct slic
     *ret_slice = NULL;
     for (unsigned family = 0; r == 0 && family < N_FAMILIES; family++) {
         r = grammar_find_level(g, family, config, &slice);
-        if (r == 0 && slice && (!*ret_slice || slice->rest.n < (*ret_slice)->rest.n))
+        if (r == 0 && slice && (!*ret_slice || slice->n_other < (*ret_slice)->n_other)) {
             *ret_slice = slice;
+            *ret_family = &g->vocab->families[family];
+        }
     }
     return r;
+}
+
+/* Adds to @next the configurations behind one character of ASCII. Returns a negative errno value,
+ * or 1 if the list is full. */
+static int grammar_add_next(struct inf_grammar *g, unsigned family, uint32_t config,
+                            struct pair *next, unsigned *n_next)
+{
+    const struct family_moves *m = &g->moves[family];
+
+    for (uint32_t i = m->first[UTF8_START]; i < m->first[UTF8_START + 1]; i++) {
+        struct pair to = {0};
+        int r;
+
+        if (m->moves[i].phase != UTF8_START)
+            continue;
+        r = grammar_step(g, config, m->moves[i].symbol, &to.config);
+        if (r < 0)
+            return r;
+        if (to.config != AUTOMATON_DEAD && !pairs_add(next, n_next, to))
+            return 1;
+    }
+    return 0;
+}
+
+int grammar_ascii_limit(struct inf_grammar *g, unsigned family, uint32_t config,
+                        uint32_t *ret_limit)
+{
+    struct pair pairs[2][MAX_PAIRS] = {{{.config = config}}};
+    unsigned n[2] = {1, 0};
+    uint32_t len;
+
+    *ret_limit = UINT32_MAX;
+    for (len = 0; len <= MAX_LIMIT; len++) {
+        const struct pair *from = pairs[len % 2];
+        const unsigned to = (len + 1) % 2;
+
+        n[to] = 0;
+        for (unsigned i = 0; i < n[len % 2]; i++) {
+            const int r = grammar_add_next(g, family, from[i].config, pairs[to], &n[to]);
+
+            if (r != 0)
+                return MIN(r, 0);
+        }
+        if (n[to] == 0) {
+            *ret_limit = len;
+            return 0;
+        }
+    }
+    return 0;
 }

@@ -9,7 +9,7 @@
 
 #define MAX_TOKEN UINT16_MAX /* bytes */
 
-static const uint32_t LEVELS[N_LEVELS] = {8, 20, UINT32_MAX};
+static const uint32_t LEVELS[N_LEVELS] = {2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 18, 24, UINT32_MAX};
 
 enum {
     PHASE_E2 = UTF8_STATES, /* behind the first byte of U+2028 */
@@ -19,10 +19,13 @@ enum {
 /*
  * The first family has the characters that stand for themselves inside of a JSON string. The second
  * family has text without the characters that usually begin the end of a free text. Both leave out
- * U+2028 and U+2029, which "." of ECMA-262 does not match.
+ * U+2028 and U+2029, which "." of ECMA-262 does not match. The third family has the letters and
+ * digits of ASCII, of which names and addresses consist.
  */
 static bool family_has(unsigned family, uint8_t byte)
 {
+    if (family == 2)
+        return (byte >= '0' && byte <= '9') || ((byte | 0x20) >= 'a' && (byte | 0x20) <= 'z');
     if (byte < 0x20 || byte >= 0x80)
         return byte >= 0x80 || (family == 1 && byte == '\t');
     return family == 0 ? byte != '"' && byte != '\\'
@@ -213,68 +216,125 @@ static void token_set_bits(const struct inf_grammar_vocab *v, const struct token
         mask[list[i] / 32] |= 1u << (list[i] % 32);
 }
 
-/* Makes the slice of the tokens up to a length for which in_family[] is true. */
-static int slice_make(struct slice *slice, const struct inf_grammar_vocab *v,
-                      const struct tokens *t, const bool *in_family, uint32_t max_len)
-{
-    _cleanup_free_ const struct token **rest = NEW(const struct token *, t->n);
-    uint32_t n_rest = 0;
+/* The tokens of a family while it is made. */
+struct members {
+    const struct inf_grammar_vocab *v;
+    const struct tokens *t;
+    bool *in_family;           /* [t->n] */
+    const struct token **list; /* [t->n] scratch */
+};
 
-    slice->max_len = max_len;
-    slice->mask = NEW(uint32_t, v->n_words);
-    if (!rest || !slice->mask)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < t->n; i++)
-        if (in_family[i] && t->tokens[i].len <= max_len) {
-            token_set_bits(v, &t->tokens[i], slice->mask);
-            slice->longest = MAX(slice->longest, t->tokens[i].len);
-        } else {
-            rest[n_rest++] = &t->tokens[i];
-        }
-    return trie_make(&slice->rest, rest, n_rest, v->max_len);
+static void members_done(struct members *m)
+{
+    free(m->in_family);
+    free(m->list);
 }
 
-/* Lists the tokens of a slice by their first bytes, so that those of one byte can be taken
+static bool token_is_ascii(const struct token *token)
+{
+    for (uint32_t i = 0; i < token->len; i++)
+        if (token->bytes[i] >= 0x80)
+            return false;
+    return true;
+}
+
+/* Adds to a slice its own tokens, those of ASCII or the others. */
+static int slice_make_own(struct token_trie *trie, struct slice *slice, const struct members *m,
+                          bool ascii)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < m->t->n; i++) {
+        const struct token *token = &m->t->tokens[i];
+
+        if (!m->in_family[i] || token->len < slice->min_len || token->len > slice->max_len ||
+            token_is_ascii(token) != ascii)
+            continue;
+        token_set_bits(m->v, token, slice->mask);
+        slice->longest = MAX(slice->longest, token->len);
+        m->list[n++] = token;
+    }
+    return trie_make(trie, m->list, n, m->v->max_len);
+}
+
+/* Makes a slice of a family. @shorter: the next shorter slice, or NULL. */
+static int slice_make(struct slice *slice, const struct members *m, const struct slice *shorter,
+                      uint32_t max_len)
+{
+    int r;
+
+    slice->min_len = shorter ? shorter->max_len + 1 : 0;
+    slice->max_len = max_len;
+    slice->longest = shorter ? shorter->longest : 0;
+    slice->mask = NEW(uint32_t, m->v->n_words);
+    if (!slice->mask)
+        return -ENOMEM;
+    if (shorter)
+        memcpy(slice->mask, shorter->mask, m->v->n_words * sizeof(*slice->mask));
+    r = slice_make_own(&slice->ascii, slice, m, true);
+    return r < 0 ? r : slice_make_own(&slice->wide, slice, m, false);
+}
+
+/* Lists the tokens of a family by their first bytes, so that those of one byte can be taken
  * together. */
-static int slice_list(struct slice *slice, const struct inf_grammar_vocab *v,
-                      const struct tokens *t)
+static int family_list(struct family *family, const struct members *m)
 {
     uint32_t n = 0, byte = 0;
 
-    slice->members = NEW(int32_t, v->n_vocab);
-    if (!slice->members)
+    family->members = NEW(int32_t, m->t->n);
+    if (!family->members)
         return -ENOMEM;
-    for (uint32_t i = 0; i < t->n; i++) {
-        const struct token *token = &t->tokens[i];
-        const int32_t id =
-            token->id >= 0 ? token->id : (int32_t)v->lists[v->list_at[-2 - token->id] + 1];
+    for (uint32_t i = 0; i < m->t->n; i++) {
+        const struct token *token = &m->t->tokens[i];
 
-        if (!(slice->mask[id / 32] >> (id % 32) & 1))
+        if (!m->in_family[i])
             continue;
         while (byte <= token->bytes[0])
-            slice->members_at[byte++] = n;
-        slice->members[n++] = token->id;
+            family->members_at[byte++] = n;
+        family->members[n++] = token->id;
     }
     while (byte <= 256)
-        slice->members_at[byte++] = n;
-    memset(slice->rest_at, 0xff, sizeof(slice->rest_at));
-    for (uint32_t i = 0; i < slice->rest.n; i += slice->rest.nodes[i].size)
-        slice->rest_at[slice->rest.nodes[i].byte] = i;
+        family->members_at[byte++] = n;
     return 0;
 }
 
-static int family_make(struct inf_grammar_vocab *v, const struct tokens *t, unsigned family)
+/* Makes the trie of the tokens outside of a family. */
+static int family_make_others(struct family *family, const struct members *m)
 {
-    _cleanup_free_ bool *in_family = NEW(bool, t->n);
+    uint32_t n = 0;
+    int r;
+
+    for (uint32_t i = 0; i < m->t->n; i++)
+        if (!m->in_family[i])
+            m->list[n++] = &m->t->tokens[i];
+    r = trie_make(&family->others, m->list, n, m->v->max_len);
+    memset(family->others_at, 0xff, sizeof(family->others_at));
+    for (uint32_t i = 0; r == 0 && i < family->others.n; i += family->others.nodes[i].size)
+        family->others_at[family->others.nodes[i].byte] = i;
+    return r;
+}
+
+static int family_make(struct inf_grammar_vocab *v, const struct tokens *t, unsigned number)
+{
+    struct family *family = &v->families[number];
+    struct slice *slices = family->slices;
+    _cleanup_(members_done) struct members m = {v, t, NEW(bool, t->n),
+                                                NEW(const struct token *, t->n)};
     int r = 0;
 
-    if (!in_family)
+    if (!m.in_family || !m.list)
         return -ENOMEM;
     for (uint32_t i = 0; i < t->n; i++)
-        in_family[i] = token_in_family(&t->tokens[i], family);
+        m.in_family[i] = token_in_family(&t->tokens[i], number);
     for (unsigned level = 0; r == 0 && level < N_LEVELS; level++)
-        r = slice_make(&v->slices[family][level], v, t, in_family, LEVELS[level]);
-    return r < 0 ? r : slice_list(&v->slices[family][N_LEVELS - 1], v, t);
+        r = slice_make(&slices[level], &m, level > 0 ? &slices[level - 1] : NULL, LEVELS[level]);
+    if (r == 0)
+        r = family_make_others(family, &m);
+    slices[N_LEVELS - 1].n_other = family->others.n;
+    for (unsigned level = N_LEVELS - 1; level-- > 0;)
+        slices[level].n_other =
+            slices[level + 1].n_other + slices[level + 1].ascii.n + slices[level + 1].wide.n;
+    return r < 0 ? r : family_list(family, &m);
 }
 
 static int vocab_make_tries(struct inf_grammar_vocab *v, const struct tokens *t)
@@ -341,6 +401,17 @@ struct inf_grammar_vocab *grammar_vocab_ref(struct inf_grammar_vocab *vocab)
     return vocab;
 }
 
+static void family_done(struct family *family)
+{
+    for (unsigned level = 0; level < N_LEVELS; level++) {
+        free(family->slices[level].mask);
+        free(family->slices[level].ascii.nodes);
+        free(family->slices[level].wide.nodes);
+    }
+    free(family->others.nodes);
+    free(family->members);
+}
+
 struct inf_grammar_vocab *inf_grammar_vocab_unref(struct inf_grammar_vocab *v)
 {
     if (!v || atomic_fetch_sub(&v->refs, 1) > 1)
@@ -349,12 +420,8 @@ struct inf_grammar_vocab *inf_grammar_vocab_unref(struct inf_grammar_vocab *v)
     free(v->lists);
     free(v->list_at);
     free(v->ends);
-    for (unsigned family = 0; family < N_FAMILIES; family++)
-        for (unsigned level = 0; level < N_LEVELS; level++) {
-            free(v->slices[family][level].mask);
-            free(v->slices[family][level].members);
-            free(v->slices[family][level].rest.nodes);
-        }
+    for (unsigned i = 0; i < N_FAMILIES; i++)
+        family_done(&v->families[i]);
     free(v);
     return NULL;
 }

@@ -6,7 +6,8 @@
  *
  * A slice is a set of tokens that many grammars permit all together: for example all tokens of
  * characters that stand for themselves inside of a JSON string. Where a grammar permits a slice,
- * only the other tokens are looked up one by one, in the trie of the slice.
+ * only the other tokens are looked up one by one. The slices of one family differ in the length of
+ * their tokens, because grammars limit the lengths of texts.
  */
 
 #include <infer/grammar.h>
@@ -16,7 +17,7 @@
 #include "grammar/dfa.h"
 
 enum {
-    N_LEVELS = 3, /* slices of one family: tokens up to a length */
+    N_LEVELS = 14, /* slices of one family */
     FAMILY_PHASES = UTF8_STATES + 2,
 };
 
@@ -33,14 +34,22 @@ struct token_trie {
     uint32_t n;
 };
 
+/* The tokens of a family up to a length. */
 struct slice {
-    uint32_t max_len;       /* bytes; UINT32_MAX: any length */
-    uint32_t longest;       /* bytes of its longest token */
-    uint32_t *mask;         /* [n_words] its tokens */
-    struct token_trie rest; /* all other tokens */
-    int32_t *members;       /* its tokens by their first bytes: members[at[byte]] … */
+    uint32_t min_len, max_len; /* bytes of its own tokens; UINT32_MAX: any length */
+    uint32_t longest;          /* bytes of its longest token */
+    uint32_t *mask;            /* [n_words] its tokens */
+    struct token_trie ascii;   /* its own tokens, which shorter slices do not have: of ASCII … */
+    struct token_trie wide;    /* … and those with other characters */
+    uint32_t n_other;          /* nodes of the tries of all tokens that it does not have */
+};
+
+struct family {
+    struct slice slices[N_LEVELS]; /* by ascending length */
+    struct token_trie others;      /* tokens outside of the family */
+    uint32_t others_at[256];       /* the node of others for a first byte; UINT32_MAX: none */
+    int32_t *members;              /* its tokens by their first bytes: members[at[byte]] … */
     uint32_t members_at[257];
-    uint32_t rest_at[256]; /* the node of rest for a first byte; UINT32_MAX: none */
 };
 
 struct inf_grammar_vocab {
@@ -51,8 +60,8 @@ struct inf_grammar_vocab {
     uint32_t *lists; /* ids of tokens with equal bytes: the number of ids, then the ids */
     uint32_t *list_at;
     uint32_t n_lists;
-    struct slice slices[N_FAMILIES][N_LEVELS]; /* by ascending length */
-    int32_t *ends;                             /* tokens that end the generation */
+    struct family families[N_FAMILIES];
+    int32_t *ends; /* tokens that end the generation */
     uint32_t n_ends;
 };
 

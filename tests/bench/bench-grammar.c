@@ -7,8 +7,8 @@
  * TOKENIZER is a directory or file; KIND is schema, gbnf, regex, lark or json. GRAMMAR and
  * DOCUMENTS are files. Each document is measured with a new matcher; the automaton stays, as in a
  * service, so the first document shows the first visits. With --masks the program prints, for each
- * step, the number of tokens that are permitted, the sum of their hashes, and the token that
- * follows.
+ * step, the number of tokens that are permitted, the sum of their hashes, the token that follows,
+ * and the time.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,7 +106,7 @@ static void add_time(struct times *t, double us)
     t->us[t->n++] = us;
 }
 
-static void print_mask(const uint32_t *mask, uint32_t n_vocab, int32_t next)
+static void print_mask(const uint32_t *mask, uint32_t n_vocab, int32_t next, double us)
 {
     uint64_t sum = 0;
     uint32_t n = 0;
@@ -116,7 +116,7 @@ static void print_mask(const uint32_t *mask, uint32_t n_vocab, int32_t next)
             sum += t * UINT64_C(0x9e3779b97f4a7c15);
             n++;
         }
-    printf("mask %u %016llx %d\n", n, (unsigned long long)sum, next);
+    printf("mask %u %016llx %d %.1f us\n", n, (unsigned long long)sum, next, us);
 }
 
 /* Follows one document. Returns false if the grammar refuses it. */
@@ -137,18 +137,19 @@ static bool follow(struct inf_grammar *grammar, const struct inf_tokenizer *tok,
         exit(2);
     for (size_t i = 0; i <= n; i++) {
         const int32_t next = i < n ? ids[i] : -1;
-        double start = now_us();
+        double start = now_us(), us;
         bool permitted;
         int r;
 
         r = grammar_matcher_mask(m, mask);
-        add_time(masks, now_us() - start);
+        us = now_us() - start;
+        add_time(masks, us);
         if (r < 0) {
             printf("%s: token %zu: mask: %s\n", path, i, strerror(-r));
             return false;
         }
         if (print)
-            print_mask(mask, n_vocab, next);
+            print_mask(mask, n_vocab, next, us);
         if (i == n)
             break;
         permitted = mask[next / 32] >> (next % 32) & 1;

@@ -2,11 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares the grammar of JSON Schemas with other implementations. Run by hand:
 
-    check_schemas.py suite CLI DIRECTORY...   the JSON-Schema-Test-Suite (in jsonschema's sdist)
-    check_schemas.py files  CLI DIRECTORY...   schemas in files, against jsonschema and llguidance
-    check_schemas.py random CLI NUMBER SEED    random schemas, against jsonschema
+    check_schemas.py suite CLI TOKENIZER DIRECTORY...   the JSON-Schema-Test-Suite (in the sdist of
+                                                        jsonschema)
+    check_schemas.py files CLI TOKENIZER DIRECTORY...   schemas in files, against jsonschema and
+                                                        llguidance
+    check_schemas.py random CLI TOKENIZER NUMBER SEED   random schemas, against jsonschema
 
-CLI is build/tests/unit/grammar/schema-cli. Needs jsonschema, for `files` also llguidance.
+CLI is build/tests/unit/grammar/schema-cli, and TOKENIZER a directory or file: random texts are made
+of tokens that the masks permit, and then brought to their shortest end. Needs jsonschema with
+rfc3339-validator, for `files` also llguidance.
 
 For each schema that compiles: random texts of the grammar must be valid documents, valid documents
 of the suite must be accepted in one order of their members, and invalid ones must not. A refused
@@ -18,12 +22,13 @@ import itertools
 import json
 import pathlib
 import random
+import re
 import subprocess
 import sys
 
 import jsonschema
 
-WALKS = 20
+WALKS = 5
 DRAFTS = {
     "draft4": jsonschema.Draft4Validator,
     "draft6": jsonschema.Draft6Validator,
@@ -36,9 +41,35 @@ URIS = {"draft4": "http://json-schema.org/draft-04/schema#",
         "draft7": "http://json-schema.org/draft-07/schema#"}
 
 
+# What a mismatch is called, and why it is expected.
+KNOWN = [
+    (r"(?:invalid accepted|bad walk): (idn-|iri|uri-template|regex: |content: |ecmascript-regex: \\a)",
+     "formats and contents that are annotations"),
+    (r"valid refused: .* is only an annotation by default", "formats are enforced"),
+    (r"valid refused: (date-)?time: .*leap second", "leap seconds are left out"),
+    (r"valid refused: email: .*(quoted string|address-literal)", "addresses with quotes or brackets"),
+    (r"valid refused: unevaluated\w+: .*(anyOf|from if without|adjacent contains)",
+     "what counts as evaluated, see the table of keywords"),
+    (r"valid refused: vocabulary: ", "vocabularies of metaschemas are not read"),
+    (r"valid refused: float-overflow: ", "numbers beside multipleOf have no exponent"),
+    (r"invalid accepted: zeroTerminatedFloats: ", "accepts_any() writes 1.0 as 1 as well"),
+    (r"bad walk: ecmascript-regex: .* \\[Ws] ", "Python's \\W and \\s differ from those of ECMA-262"),
+]
+
+
+def known(name, counts):
+    for pattern, reason in KNOWN:
+        if re.match(pattern, name):
+            counts["known: " + reason] += 1
+            return True
+    counts["unexpected"] += 1
+    return False
+
+
 class Cli:
-    def __init__(self, path):
-        self.process = subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    def __init__(self, path, tokenizer):
+        self.process = subprocess.Popen([path, tokenizer], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE)
 
     def ask(self, letter, data):
         self.process.stdin.write(b"%s %d\n" % (letter.encode(), len(data)) + data)
@@ -119,8 +150,9 @@ def check_suite(cli, directories):
                 check_case(cli, draft, path, case, check_formats, counts, refused)
     for message, n in refused.most_common():
         print(f"{n:5} refused: {message}")
-    print(dict(counts))
-    return counts["bad walk"] + counts["valid refused"] + counts["invalid accepted"]
+    for name, n in counts.items():
+        print(f"{n:5} {name}")
+    return counts["unexpected"]
 
 
 def check_case(cli, draft, path, case, check_formats, counts, refused):
@@ -137,13 +169,15 @@ def check_case(cli, draft, path, case, check_formats, counts, refused):
         refused[f"{path.stem}: {message}"] += 1
         return
     counts["schemas"] += 1
-    validator = DRAFTS[draft](case["schema"], format_checker=jsonschema.FormatChecker()
+    validator = DRAFTS[draft](case["schema"], format_checker=DRAFTS[draft].FORMAT_CHECKER
                               if check_formats else None)
     for test in case["tests"]:
         ok = accepts_any(cli, test["data"])
         if ok != test["valid"]:
             kind = "invalid accepted" if ok else "valid refused"
             counts[kind] += 1
+            if known(f"{kind}: {path.stem}: {case['description']}: {test['description']}", counts):
+                continue
             print(f"{kind}: {name}: {test['description']}: {json.dumps(test['data'])[:100]}"
                   f" for {json.dumps(schema)[:300]}")
         else:
@@ -155,6 +189,7 @@ def check_case(cli, draft, path, case, check_formats, counts, refused):
         return
     if problem:
         counts["bad walk"] += 1
+    if problem and not known(f"bad walk: {path.stem}: {case['description']}", counts):
         print(f"bad walk: {name}: {problem} for {json.dumps(schema)[:300]}")
 
 
@@ -186,6 +221,15 @@ def other_accepts(schema):
     return accepts
 
 
+def compare_walks(cli, other, counts):
+    """Counts the random texts that llguidance accepts. It permits other white space, other
+    spellings of numbers and fewer formats."""
+    for seed in range(3):
+        _, text = cli.walk(seed)
+        counts["texts"] += 1
+        counts["texts that llguidance accepts"] += other(text)
+
+
 def check_files(cli, directories):
     counts, refused, times = collections.Counter(), collections.Counter(), []
     for path, schema in read_schemas(directories):
@@ -208,6 +252,8 @@ def check_files(cli, directories):
         except Exception:  # the validator cannot load a reference
             problem = None
             counts["not checked"] += 1
+        if other is not None:
+            compare_walks(cli, other, counts)
         if problem:
             counts["bad walk"] += 1
             print(f"bad walk: {path}: {problem}")
@@ -289,7 +335,7 @@ def check_random(cli, numbers):
 
 
 def main():
-    mode, cli, directories = sys.argv[1], Cli(sys.argv[2]), sys.argv[3:]
+    mode, cli, directories = sys.argv[1], Cli(sys.argv[2], sys.argv[3]), sys.argv[4:]
     check = {"suite": check_suite, "files": check_files, "random": check_random}[mode]
     sys.exit(check(cli, directories) > 0)
 

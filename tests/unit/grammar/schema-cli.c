@@ -2,15 +2,21 @@
 /*
  * Answers questions about schemas, for tests/golden/check_schemas.py.
  *
- * Each question on the standard input is a line "LETTER NUMBER", and for S, L and A that many
- * bytes. S and L (loose) compile a schema: "ok MICROSECONDS" or "no MESSAGE". A follows a text:
- * "BYTES COMPLETE". W walks with a seed: "OK LENGTH" and the text.
+ * The argument is a tokenizer, a directory or a file; without one, walks go byte by byte. Each
+ * question on the standard input is a line "LETTER NUMBER", and for S, L and A that many bytes. S
+ * and L (loose) compile a schema: "ok MICROSECONDS" or "no MESSAGE". A follows a text: "BYTES
+ * COMPLETE". W walks with a seed, "OK LENGTH" and the text: random tokens that the masks permit,
+ * and then the shortest end. The microseconds are of processor time.
  */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
+#include "core/err.h"
+#include "core/file.h"
 #include "text-grammar.h"
+#include "token-walk.h"
+#include "tokenizer/tokenizer.h"
 
 static char *cli_read(size_t len)
 {
@@ -28,12 +34,20 @@ static long cli_now(void)
 {
     struct timespec t;
 
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return t.tv_sec * 1000000L + t.tv_nsec / 1000;
 }
 
-static void cli_compile(struct text_grammar *g, const char *text, size_t len, bool loose)
+struct cli {
+    struct text_grammar text;
+    struct inf_tokenizer *tok;
+    struct inf_grammar_vocab *vocab;
+    struct inf_grammar *grammar; /* the same grammar with tokens; NULL: none */
+};
+
+static void cli_compile(struct cli *cli, const char *text, size_t len, bool loose)
 {
+    struct text_grammar *g = &cli->text;
     struct inf_err err = {.text = "?"};
     const long start = cli_now();
     int r;
@@ -44,47 +58,69 @@ static void cli_compile(struct text_grammar *g, const char *text, size_t len, bo
         printf("no %d %s\n", -r, err.text);
     else
         printf("ok %ld %u\n", cli_now() - start, g->program->nfa.n_states);
+    cli->grammar = inf_grammar_unref(cli->grammar);
+    if (r == 0 && cli->vocab)
+        inf_grammar_new(cli->vocab, loose ? INF_GRAMMAR_JSON_SCHEMA_LOOSE : INF_GRAMMAR_JSON_SCHEMA,
+                        text, len, &cli->grammar, &err);
 }
 
-static void cli_walk(struct text_grammar *g, uint64_t seed)
+static void cli_walk(struct cli *cli, uint64_t seed)
 {
     _cleanup_str_ struct str text = {0};
-    const bool ok = g->program && text_grammar_walk(g, seed, 300, &text);
+    const bool ok = cli->grammar
+                        ? token_walk(cli->grammar, seed, 40, &text)
+                        : cli->text.program && text_grammar_walk(&cli->text, seed, 300, &text);
 
     printf("%d %zu\n", ok, text.len);
     fwrite(text.data ? text.data : "", 1, text.len, stdout);
 }
 
-static bool cli_answer(struct text_grammar *g, char letter, unsigned long n)
+static bool cli_answer(struct cli *cli, char letter, unsigned long n)
 {
     _cleanup_free_ char *text = letter == 'W' ? NULL : cli_read(n);
     bool complete = false;
     size_t len = 0;
 
     if (letter == 'W') {
-        cli_walk(g, n);
+        cli_walk(cli, n);
     } else if (!text) {
         return false;
     } else if (letter == 'A') {
-        if (g->program)
-            len = text_grammar_follow(g, text, n, &complete);
+        if (cli->text.program)
+            len = text_grammar_follow(&cli->text, text, n, &complete);
         printf("%zu %d\n", len, complete);
     } else {
-        cli_compile(g, text, n, letter == 'L');
+        cli_compile(cli, text, n, letter == 'L');
     }
     fflush(stdout);
     return true;
 }
 
-int main(void)
+static bool cli_open(struct cli *cli, const char *path)
 {
-    struct text_grammar g = {0};
+    struct inf_err err = {.text = "?"};
+    const int r = path_is_dir(path) ? tokenizer_open_dir(path, &cli->tok, &err)
+                                    : tokenizer_open_file(path, &cli->tok, &err);
+
+    if (r < 0)
+        fprintf(stderr, "%s: %s\n", path, err.text);
+    return r == 0 && inf_grammar_vocab_new(cli->tok, &cli->vocab) == 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct cli cli = {0};
     unsigned long n;
     char letter;
 
+    if (argc > 1 && !cli_open(&cli, argv[1]))
+        return 2;
     while (scanf("%c %lu", &letter, &n) == 2 && getchar() == '\n')
-        if (!cli_answer(&g, letter, n))
+        if (!cli_answer(&cli, letter, n))
             break;
-    text_grammar_done(&g);
+    text_grammar_done(&cli.text);
+    inf_grammar_unref(cli.grammar);
+    inf_grammar_vocab_unref(cli.vocab);
+    tokenizer_free(cli.tok);
     return 0;
 }
