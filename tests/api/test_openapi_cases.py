@@ -3,8 +3,8 @@
 ones. No answer may be a fault of the server, or one that the description does not have.
 
 SCONCE_OPENAPI_CASES is the number of random requests (20,000). About 9,000 others cover the limits
-of each field. The PyPI package schemathesis must
-be installed; its reports are in the directory SCONCE_OPENAPI_REPORTS, if this is set.
+of each field. The PyPI package schemathesis must be installed; its reports are in the directory
+SCONCE_OPENAPI_REPORTS, if this is set.
 """
 import json
 import os
