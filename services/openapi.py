@@ -13,9 +13,21 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 
-# The lists of names that an endpoint takes, by the name of its structure. An endpoint that is not
-# here has a body without a description of its fields.
+# The lists of names that an endpoint takes, by the name of its structure, or by the method and path
+# of its route. An endpoint that is not here has a body without a description of its fields.
 FIELDS = {
+    "api_anthropic_messages": ["anthropic-params.c:body_fields"],
+    "api_anthropic_count": ["anthropic-params.c:body_fields"],
+    "api_responses": ["openai_params_names", "openai_constraint_names",
+                      "responses-body.c:body_fields"],
+    "api_responses_count": ["openai_params_names", "openai_constraint_names",
+                            "responses-body.c:body_fields"],
+    "api_ollama_chat": ["shared_fields", "ollama-chat.c:fields"],
+    "api_ollama_generate": ["shared_fields", "ollama-generate.c:fields"],
+    "POST /api/show": ["ollama-show.c:fields"],
+    "POST /v1/conversations": ["conversations.c:names"],
+    "POST /v1/conversations/{id}": ["=metadata"],
+    "POST /v1/conversations/{id}/items": ["conversations.c:item_names"],
     "api_openai_chat": ["openai_params_names", "openai_constraint_names", "chat_fields"],
     "api_llama_chat": ["openai_params_names", "openai_constraint_names", "chat_fields"],
     "api_count_tokens": ["openai_params_names", "openai_constraint_names", "chat_fields"],
@@ -28,9 +40,11 @@ FIELDS = {
     "api_tokenize": ["tokenize_fields"],
     "api_detokenize": ["detokenize_fields"],
     "api_apply_template": ["apply_template_fields"],
-    "endpoint_embeddings": ["embeddings_fields"],
-    "endpoint_embed": ["embed_fields"],
+    "endpoint_embeddings": ["embeddings.c:embeddings_fields"],
+    "endpoint_embed": ["embeddings.c:embed_fields"],
     "endpoint_embed_all": ["embed_all_fields"],
+    "endpoint_ollama_embed": ["ollama-embed.c:embed_fields"],
+    "endpoint_ollama_embeddings": ["ollama-embed.c:embeddings_fields"],
     "endpoint_llama_embeddings": ["embeddings.c:llama_fields"],
     "endpoint_rerank": ["rerank_fields"],
     "endpoint_cohere_rerank": ["cohere_fields"],
@@ -38,18 +52,29 @@ FIELDS = {
     "endpoint_similarity": ["similarity_fields"],
     "endpoint_v1_similarity": ["v1_fields"],
 }
+# The routes below a prefix, which is one row in a table of routes: the same endpoint answers them.
+BELOW = {
+    "GET /v1/responses/": ["{id}", "{id}/input_items"],
+    "DELETE /v1/responses/": ["{id}"],
+    "POST /v1/responses/": ["{id}/cancel"],
+    "GET /v1/conversations/": ["{id}", "{id}/items", "{id}/items/{item_id}"],
+    "POST /v1/conversations/": ["{id}", "{id}/items"],
+    "DELETE /v1/conversations/": ["{id}", "{id}/items/{item_id}"],
+}
 TYPES = {
     "boolean": "stream echo logprobs ignore_eos skip_special_tokens cache_prompt store add_special "
                "parse_special with_pieces add_generation_prompt continue_final_message "
                "return_documents raw_scores return_text normalize normalized return_multivector "
                "post_sampling_probs return_tokens backend_sampling penalize_nl "
                "timings_per_token return_progress verbose include_stop_str_in_output "
-               "spaces_between_special_tokens parallel_tool_calls enable_thinking",
+               "spaces_between_special_tokens parallel_tool_calls enable_thinking raw shift "
+               "truncate background vad_filter",
     "integer": "n max_tokens max_completion_tokens n_predict seed top_k repeat_last_n best_of "
                "top_logprobs dimensions top_n min_tokens truncate_prompt_tokens id_slot priority "
                "n_keep n_cmpl n_probs min_keep t_max_predict_ms t_max_prompt_ms n_indent n_discard "
                "n_cache_reuse sse_ping_interval mirostat dry_allowed_length dry_penalty_last_n "
-               "embd_normalize thinking_budget reasoning_budget",
+               "embd_normalize thinking_budget reasoning_budget max_output_tokens max_tool_calls "
+               "beam_size limit",
     "number": "temperature top_p min_p typical_p repetition_penalty repeat_penalty "
               "presence_penalty frequency_penalty dynatemp_range dynatemp_exponent top_n_sigma "
               "xtc_probability xtc_threshold mirostat_tau mirostat_eta dry_multiplier dry_base "
@@ -57,23 +82,38 @@ TYPES = {
     "string": "model user safety_identifier prompt_cache_key prompt_cache_retention verbosity "
               "request_id cache_salt kv_type service_tier suffix query task prompt_name "
               "instruction truncation_direction encoding_format embedding_type input_prefix "
-              "input_suffix text_1 grammar guided_regex guided_grammar reasoning_effort",
-    "object": "metadata stream_options chat_template_kwargs",
+              "input_suffix text_1 grammar guided_regex guided_grammar reasoning_effort "
+              "instructions truncation previous_response_id name hotwords language after order",
+    "object": "metadata stream_options chat_template_kwargs thinking options text reasoning "
+              "output_config client_metadata cache_control",
     "array": "messages tools documents dry_sequence_breakers samplers response_fields lora "
-             "stop_token_ids tokens texts input_extra guided_choice functions",
+             "stop_token_ids tokens texts input_extra guided_choice functions stop_sequences "
+             "context images include items mcp_servers",
 }
-BOOLEAN_OR_INTEGER = {"logprobs": {"type": ["boolean", "integer"]}}
-ERRORS = ["400", "401", "403", "404", "405", "408", "413", "414", "415", "417", "429", "431",
-          "500", "501", "502", "503", "504"]
+# What has another type than its name says in TYPES.
+OTHER_TYPES = {"logprobs": {"type": ["boolean", "integer"]},
+               "cache_control": {"type": "object", "properties": {"type": {"type": "string"}}}}
+STATUSES = ["400", "401", "403", "404", "405", "408", "413", "414", "415", "417", "429", "431",
+            "500", "501", "502", "503", "504", "505", "507"]
+EVENTS, LINES, PLAIN = "text/event-stream", "application/x-ndjson", "text/plain"
+JSON_TYPE = "application/json"
+# The formats of a good answer, by the endpoint or the path. All others are JSON, or events.
+FORMATS = {"api_ollama_chat": [JSON_TYPE, LINES], "api_ollama_generate": [JSON_TYPE, LINES],
+           "transcribe": [JSON_TYPE, EVENTS, PLAIN, "text/vtt", "application/x-subrip"],
+           "translate": [JSON_TYPE, EVENTS, PLAIN, "text/vtt", "application/x-subrip"],
+           "/metrics": [PLAIN], "/": [PLAIN]}
+ANY_METHOD = ["POST", "DELETE"]
 
 
 def types():
     return {name: {"type": kind} for kind, names in TYPES.items() for name in names.split()} | \
-        BOOLEAN_OR_INTEGER
+        OTHER_TYPES
 
 
 def names_of(source):
-    """Returns the words of a list of names in the sources; FILE:NAME or NAME."""
+    """Returns the words of a list of names in the sources: FILE:NAME or NAME; "=A B": A and B."""
+    if source.startswith("="):
+        return source[1:].split()
     file, _, name = source.rpartition(":")
     for path in sorted(HERE.glob("*/**/*.c")):
         if file and path.name != file:
@@ -81,16 +121,20 @@ def names_of(source):
         found = re.search(r"const char \*const (?:\*const )?%s\[\] = \{(.*?)\};" % name,
                           path.read_text(), re.S)
         if found:
-            return re.findall(r'"([^"]+)"', found.group(1))
+            return re.findall(r'"([^"]+)"', found.group(1).split("}")[0])
     return []
 
 
-def routes():
+def rows():
     """Yields (method, path, is a prefix, format of errors, endpoint or None)."""
     handler = (HERE / "gateway/handler.c").read_text()
     own = re.search(r"own_routes\[\] = \{\n(.*?)^\};", handler, re.M | re.S).group(1)
-    for path, method in re.findall(r'\{"([^"]+)", METHOD_(\w+)', own):
-        yield method, path, False, "openai", None
+    for path, method, rest in re.findall(r'\{"([^"]+)", METHOD_(\w+),(.*?)\},\n', own, re.S):
+        errors = re.search(r"\.errors = &errors_(\w+)", rest)
+        if "only_ollama" in rest:  # the greeting, whose other row is the same for clients
+            continue
+        for one in ANY_METHOD if method == "ANY" else [method]:
+            yield (one, path, "is_prefix" in rest, errors.group(1) if errors else "openai", None)
     for file in sorted(HERE.glob("*/routes.h")):
         text = file.read_text().replace("\\\n", "\n")
         for method, path, match, errors, rest in re.findall(
@@ -99,47 +143,101 @@ def routes():
             yield method, path, match == "PREFIX", errors, found and found.group(1)
 
 
-def body(endpoint):
-    """Returns the schema of a body."""
+def routes():
+    """Yields (method, path with its parameters in braces, format of errors, endpoint or None)."""
+    for method, path, is_prefix, errors, endpoint in rows():
+        below = BELOW.get(method + " " + path, ["{id}"]) if is_prefix else [""]
+        for rest in below:
+            yield method, path + rest, errors, endpoint
+
+
+def properties(names):
     known = types()
-    names = [n for source in FIELDS.get(endpoint, []) for n in names_of(source)]
+    return {n: {"anyOf": [known[n], {"type": "null"}]} if n in known else {} for n in names}
+
+
+def body(key):
+    """Returns the schema of a JSON body."""
+    names = [n for source in FIELDS.get(key, []) for n in names_of(source)]
     if not names:
         return {"type": "object"}
-    properties = {n: {"anyOf": [known[n], {"type": "null"}]} if n in known else {} for n in names}
-    return {"type": "object", "properties": properties, "additionalProperties": False}
+    return {"type": "object", "properties": properties(names), "additionalProperties": False}
 
 
-def operation(method, is_prefix, errors, endpoint):
-    json_any = {"application/json": {"schema": {}}}
+def form():
+    """Returns the schema of a form with a sound file."""
+    text = (HERE / "audio/form.c").read_text()
+    table = re.search(r"form_field fields\[\] = \{\n(.*?)^\};", text, re.M | re.S).group(1)
+    known = types()
+    fields = {n: known.get(n, {"type": "string"}) for n in re.findall(r'\{"([^"]+)"', table)}
+    return {"type": "object", "required": ["file"],
+            "properties": {"file": {"type": "string", "format": "binary"}, **fields}}
+
+
+def parameters(path):
+    """Returns the parameters of a path and of its query."""
+    found = [{"name": name, "in": "path", "required": True,
+              "schema": {"type": "string", "minLength": 1, "pattern": "^[A-Za-z0-9_.-]+$"}}
+             for name in re.findall(r"\{(\w+)\}", path)]
+    query = {"/health": ["deep"], "/props": ["model"], "/slots": ["model"]}.get(path, [])
+    if path.endswith("/input_items") or path.endswith("/items"):
+        query = ["after", "limit", "order"]
+    return found + [{"name": name, "in": "query", "schema": types().get(name, {"type": "string"})}
+                    for name in query]
+
+
+def request_body(method, path, endpoint, bodies):
+    """Returns the description of a body; adds its schema to @bodies."""
+    kind, key = "application/json", method + " " + path
+    if endpoint in ("transcribe", "translate"):
+        kind, name, schema = "multipart/form-data", "audio_form", form()
+    elif key in FIELDS:
+        name, schema = re.sub(r"\W+", "_", key.lower()).strip("_"), body(key)
+    elif endpoint in FIELDS:
+        name, schema = endpoint, body(endpoint)
+    else:
+        name, schema = "object", {"type": "object"}
+    bodies[name] = schema
+    return {"required": True,
+            "content": {kind: {"schema": {"$ref": "#/components/schemas/" + name}}}}
+
+
+def errors_of(errors, endpoint):
+    """Rankings answer in the format of the API to which their body belongs."""
+    if endpoint == "endpoint_rerank":
+        return "error_any"
+    return "error_" + errors
+
+
+def operation(method, path, errors, endpoint, bodies):
+    formats = FORMATS.get(endpoint) or FORMATS.get(path) or \
+        ([JSON_TYPE, EVENTS] if method == "POST" else [JSON_TYPE])
     answers = {"200": {"description": "the answer", "content": {
-        **json_any, "text/event-stream": {"schema": {"type": "string"}},
-        "text/plain": {"schema": {"type": "string"}}}}}
-    for status in ERRORS:
-        answers[status] = {"$ref": "#/components/responses/error_" + errors}
+        f: {"schema": {} if f == JSON_TYPE else {"type": "string"}} for f in formats}}}
+    for status in STATUSES:
+        answers[status] = {"$ref": "#/components/responses/" + errors_of(errors, endpoint)}
     op = {"responses": answers}
-    if is_prefix:
-        op["parameters"] = [{"name": "id", "in": "path", "required": True,
-                             "schema": {"type": "string", "minLength": 1}}]
-    if method == "POST":
-        op["requestBody"] = {"required": True,
-                             "content": {"application/json": {"schema": {
-                                 "$ref": "#/components/schemas/" + (endpoint or "object")}}}}
+    if parameters(path):
+        op["parameters"] = parameters(path)
+    if method == "POST" and not path.endswith("/cancel"):
+        op["requestBody"] = request_body(method, path, endpoint, bodies)
     return op
 
 
-def error(inner):
-    """Returns the description of an error whose member `error` has the type @inner."""
-    schema = {"type": "object", "required": ["error"], "properties": {"error": {"type": inner}}}
+def error(required, **types_of):
+    """Returns the description of an error whose members have the types @types_of."""
+    schema = {"type": "object", "required": required,
+              "properties": {name: {"type": kind} for name, kind in types_of.items()}}
     return {"description": "an error", "content": {"application/json": {"schema": schema}}}
 
 
 def describe(version):
-    paths, bodies = {}, {"object": {"type": "object"}}
-    for method, path, is_prefix, errors, endpoint in routes():
-        name = path + "{id}" if is_prefix else path
-        if endpoint:
-            bodies[endpoint] = body(endpoint)
-        paths.setdefault(name, {})[method.lower()] = operation(method, is_prefix, errors, endpoint)
+    paths, bodies = {}, {}
+    for method, path, errors, endpoint in routes():
+        paths.setdefault(path, {})[method.lower()] = operation(method, path, errors, endpoint,
+                                                               bodies)
+    object_error = error(["error"], error="object")
+    string_error = error(["error"], error="string")
     return {
         "openapi": "3.1.0",
         "info": {"title": "sconce", "version": version,
@@ -147,9 +245,12 @@ def describe(version):
         "paths": dict(sorted(paths.items())),
         "components": {
             "schemas": bodies,
-            "responses": {"error_openai": error("object"), "error_llama": error("object"),
-                          "error_anthropic": error("object"), "error_ollama": error("string"),
-                          "error_tei": error("string")},
+            "responses": {"error_openai": object_error, "error_llama": object_error,
+                          "error_responses": object_error,
+                          "error_anthropic": error(["type", "error"], type="string",
+                                                   error="object"),
+                          "error_ollama": string_error, "error_tei": string_error,
+                          "error_any": error(["error"], error=["object", "string"])},
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
         "security": [{}, {"key": []}],

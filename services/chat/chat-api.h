@@ -90,11 +90,11 @@ extern const struct chat_api api_count_tokens;
 extern const struct chat_api api_openai_completions; /* api/openai-completions.c */
 extern const struct chat_api api_anthropic_messages; /* api/anthropic-answer.c */
 extern const struct chat_api api_anthropic_count;
-extern const struct chat_api api_ollama_chat;        /* api/ollama-chat.c */
-extern const struct chat_api api_ollama_generate;    /* api/ollama-generate.c */
-extern const struct chat_api api_llama_completion;   /* api/llama-answer.c */
+extern const struct chat_api api_ollama_chat;      /* api/ollama-chat.c */
+extern const struct chat_api api_ollama_generate;  /* api/ollama-generate.c */
+extern const struct chat_api api_llama_completion; /* api/llama-answer.c */
 extern const struct chat_api api_llama_infill;
-extern const struct chat_api api_responses;          /* api/responses.c */
+extern const struct chat_api api_responses; /* api/responses.c */
 extern const struct chat_api api_responses_count;
 extern const struct chat_api api_kept;     /* kept.c */
 extern const struct chat_api api_tokenize; /* api/tokenize.c */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns the text of one answer into pieces, and collects them if the answer is not streamed. */
+/* Turns the text of one answer into pieces, collects them if the answer is not streamed, and counts
+ * tokens. */
 #include "chat/choice.h"
 
 #include <errno.h>
@@ -153,4 +154,23 @@ void choice_done(struct choice *c)
     str_done(&c->text);
     str_done(&c->reasoning);
     reply_parser_done(&c->parser);
+}
+
+static void choice_add_usage(struct usage *usage, const struct choice *c)
+{
+    usage->n_generated += c->n_generated;
+    usage->n_reasoning += c->n_reasoning;
+}
+
+struct usage generation_usage(const struct generation *g)
+{
+    struct usage usage = {};
+
+    for (size_t i = 0; i < g->n_prompts; i++) {
+        usage.n_prompt += g->prompts[i].n_tokens;
+        usage.n_cached += g->prompts[i].n_cached;
+    }
+    for (size_t i = 0; i < g->n_choices; i++)
+        choice_add_usage(&usage, &g->choices[i]);
+    return usage;
 }

@@ -163,20 +163,6 @@ static void generation_complete(struct generation *g)
         generation_end(g);
 }
 
-int generation_context_problem(const struct generation *g, size_t n_tokens, bool more,
-                               struct problem *problem)
-{
-    const uint32_t n_ctx = inf_engine_n_ctx(g->resident->engine);
-
-    problem_set(problem, 400, "context_length_exceeded", g->api->prompt_field,
-                "This model's maximum context length is %u tokens. However, your prompt has %s%zu "
-                "tokens, which exceeds the available context size. Please reduce its length.",
-                n_ctx, more ? "more than " : "", n_tokens);
-    problem->n_prompt_tokens = n_tokens;
-    problem->n_ctx = n_ctx;
-    return -EINVAL;
-}
-
 uint32_t generation_max_tokens(const struct generation *g)
 {
     const struct config *config = g->request.host->config;
@@ -326,7 +312,7 @@ static void generation_prepared(struct model_request *request)
 
     if (g->status < 0) {
         model_request_refuse(&g->request, &g->problem);
-    } else if (g->api->computes_only || !g->n_prompts) {
+    } else if (g->api->computes_only || (!g->n_prompts && g->out.len)) {
         g->request.ended = true;
         http_respond(g->request.http, 200, "application/json", g->out.data, g->out.len);
     } else {
@@ -597,76 +583,6 @@ void generation_on_event(struct generation *g, const struct inf_event *event)
     if (model_request_is_wanted(&g->request) && g->n_finished == g->n_choices)
         generation_complete(g);
     model_request_unref(&g->request);
-}
-
-size_t generation_max_prompt(const struct generation *g)
-{
-    const size_t n_ctx = inf_engine_n_ctx(g->resident->engine);
-
-    return g->api->computes_only ? MAX(n_ctx, GENERATION_MAX_COUNTED) : n_ctx - 1;
-}
-
-int generation_add_tokens(struct generation *g, int32_t *tokens, size_t n_tokens,
-                          struct problem *problem)
-{
-    struct prompt *prompts = realloc(g->prompts, (g->n_prompts + 1) * sizeof(*prompts));
-
-    const size_t most = g->params.truncate_prompt;
-
-    if (!prompts) {
-        free(tokens);
-        return problem_no_memory(problem);
-    }
-    if (most && n_tokens > most) {
-        memmove(tokens, tokens + (n_tokens - most), most * sizeof(*tokens));
-        n_tokens = most;
-    }
-    g->prompts = prompts;
-    g->prompts[g->n_prompts] = (struct prompt){.tokens = tokens, .n_tokens = n_tokens};
-    g->n_prompts++;
-    if (n_tokens >= inf_engine_n_ctx(g->resident->engine) && !g->api->computes_only)
-        return generation_context_problem(g, n_tokens, false, problem);
-    return 0;
-}
-
-int generation_add_prompt(struct generation *g, const char *text, size_t len, unsigned flags,
-                          struct problem *problem)
-{
-    const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->base.model);
-    const size_t max = generation_max_prompt(g);
-    struct inf_encoding e = {0};
-    const int r = inf_tokenizer_encode_texts(tok, &(struct inf_encode_text){text, len}, NULL, flags,
-                                             INF_CUT_NONE, max, &e);
-
-    if (r == -E2BIG)
-        return generation_context_problem(g, max, true, problem);
-    if (r < 0)
-        return problem_no_memory(problem);
-    if (!e.n) {
-        free(e.ids);
-        return problem_set(problem, 400, "empty_prompt", g->api->prompt_field,
-                           "'%s' is empty: it has no tokens.", g->api->prompt_field);
-    }
-    return generation_add_tokens(g, e.ids, e.n, problem);
-}
-
-static void usage_add(struct usage *usage, const struct choice *c)
-{
-    usage->n_generated += c->n_generated;
-    usage->n_reasoning += c->n_reasoning;
-}
-
-struct usage generation_usage(const struct generation *g)
-{
-    struct usage usage = {};
-
-    for (size_t i = 0; i < g->n_prompts; i++) {
-        usage.n_prompt += g->prompts[i].n_tokens;
-        usage.n_cached += g->prompts[i].n_cached;
-    }
-    for (size_t i = 0; i < g->n_choices; i++)
-        usage_add(&usage, &g->choices[i]);
-    return usage;
 }
 
 const char *generation_finish_word(const struct generation *g, const struct choice *c)

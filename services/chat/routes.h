@@ -18,6 +18,7 @@
     ROUTE(POST, "/v1/messages/count_tokens", INFER, EXACT, anthropic,                              \
           .endpoint = &api_anthropic_count)                                                        \
     ROUTE(POST, "/v1/responses", INFER, EXACT, responses, .endpoint = &api_responses)              \
+    ROUTE(POST, "/responses", INFER, EXACT, responses, .endpoint = &api_responses)                 \
     ROUTE(POST, "/v1/responses/input_tokens", INFER, EXACT, openai,                                \
           .endpoint = &api_responses_count)                                                        \
     ROUTE(GET, "/v1/responses/", INFER, PREFIX, openai, .endpoint = &api_kept)                     \

@@ -12,6 +12,7 @@
 #include <infer/model.h>
 #include <infer/tokenizer.h>
 #include <string.h>
+#include <time.h>
 
 #include "chat/answer-grammar.h"
 #include "chat/described-tools.h"
@@ -21,6 +22,43 @@
 #include "common/config/config.h"
 #include "common/wire/json.h"
 #include "host/model-host.h"
+
+/* Sets the variables with the day that llama-server gives to templates, if the template reads them.
+ * Templates of Llama show a day of 2024 without them. */
+static int template_add_day(json_t *variables, const char *source)
+{
+    static const struct {
+        const char *name, *format;
+    } days[] = {{"date_string", "%d %b %Y"}, {"datetime", "%b %d %Y"}};
+    const time_t now = time(NULL);
+    struct tm tm;
+
+    if (!localtime_r(&now, &tm))
+        return 0;
+    for (size_t i = 0; i < ARRAY_SIZE(days); i++) {
+        char text[64];
+
+        if (!strstr(source, days[i].name) || json_object_get(variables, days[i].name))
+            continue;
+        strftime(text, sizeof(text), days[i].format, &tm);
+        if (json_object_set_new(variables, days[i].name, json_string(text)) < 0)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+/* Templates of Firefunction read the tools as one text, in a variable of this name. */
+static int template_add_functions(json_t *variables, const json_t *tools, const char *source)
+{
+    _cleanup_free_ char *text = NULL;
+
+    if (!strstr(source, "+ functions") || json_object_get(variables, "functions"))
+        return 0;
+    text = tools ? json_dumps(tools, JSON_INDENT(2)) : strdup("");
+    if (!text)
+        return -ENOMEM;
+    return json_object_set_new(variables, "functions", json_string(text)) < 0 ? -ENOMEM : 0;
+}
 
 /* Sets *ret_text to the template variables as JSON text, or to NULL if there are none. */
 static int template_variables(const struct conversation *c, const char *source, char **ret_text,
@@ -40,6 +78,8 @@ static int template_variables(const struct conversation *c, const char *source, 
         if (r == 0)
             r = json_object_set(all, name, value);
     }
+    r = r < 0 ? r : template_add_day(all, source);
+    r = r < 0 ? r : template_add_functions(all, c->tools, source);
     if (r == 0 && json_object_size(all)) {
         *ret_text = json_dumps(all, JSON_COMPACT);
         r = *ret_text ? 0 : -ENOMEM;
@@ -86,7 +126,7 @@ static int template_set_tools(struct generation *g, const struct inf_chat_templa
     const struct tool_rules *rules = &g->params.tools;
     struct conversation *c = &g->conversation;
     const bool may_call = json_array_size(c->tools) && rules->choice != TOOLS_NONE;
-    const bool reads_tools = strstr(source, "tools");
+    const bool reads_tools = strstr(source, "tools") || strstr(source, "+ functions");
     const struct reply_format *format =
         may_call ? template_format(g, tmpl) : reply_format_find(source);
     int r = 0;

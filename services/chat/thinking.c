@@ -59,11 +59,23 @@ static const char *thinking_effort(const char *effort, const char *source)
     return effort;
 }
 
+/* A request may also set the variable of the template itself. Then the variable counts, so that the
+ * grammar and the engine agree with the prompt. */
+static void thinking_read_variable(struct generation *g, const char *name)
+{
+    json_t *value = json_object_get(g->conversation.variables, name ? name : "enable_thinking");
+
+    if (json_is_boolean(value))
+        g->params.reasoning.enabled = json_is_true(value);
+}
+
 int thinking_set_variables(struct generation *g, const char *source, struct problem *problem)
 {
+    const char *name = thinking_switch(source);
+
+    thinking_read_variable(g, name);
     const struct reasoning_rules *rules = &g->params.reasoning;
     const char *effort = json_string_value(rules->effort);
-    const char *name = thinking_switch(source);
     const bool reads_effort = strstr(source, "reasoning_effort"), off = thinking_is_off(rules);
     const bool wants = !off && (rules->enabled > 0 || effort);
     int r = 0;

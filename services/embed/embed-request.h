@@ -108,8 +108,8 @@ int call_put_usage(struct call *c);
 extern const struct endpoint endpoint_embeddings; /* embeddings.c */
 extern const struct endpoint endpoint_llama_embeddings;
 extern const struct endpoint endpoint_embed;
-extern const struct endpoint endpoint_embed_all;    /* token-vectors.c */
-extern const struct endpoint endpoint_rerank;       /* rerank.c */
+extern const struct endpoint endpoint_embed_all; /* token-vectors.c */
+extern const struct endpoint endpoint_rerank;    /* rerank.c */
 extern const struct endpoint endpoint_cohere_rerank;
 extern const struct endpoint endpoint_score;
 extern const struct endpoint endpoint_ollama_embed; /* ollama-embed.c */

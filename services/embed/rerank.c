@@ -195,7 +195,8 @@ static int rerank_answer(struct call *c)
     return r < 0 ? r : str_putc(&c->out, '}');
 }
 
-static const char *const cohere_fields[] = {"model", "query", "documents", "top_n", NULL};
+static const char *const cohere_fields[] = {
+    "model", "query", "documents", "top_n", "return_documents", NULL};
 
 /* Version 2 of Cohere's API. */
 static int cohere_answer(struct call *c)

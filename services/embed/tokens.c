@@ -48,7 +48,7 @@ static int tokens_failed(const struct call *c, int r, enum interaction_role role
         return problem_no_memory(problem);
     return problem_set(
         problem, 400, "context_length_exceeded", at,
-        "'%s' is longer than the %u tokens that this model takes. Please shorten it, "
+        "'%s' is too large: it is longer than the %u tokens that this model takes. Shorten it, "
         "or ask for \"truncate\".",
         at, it && role < INTERACTION_N ? interaction_max(it, role, max) : max);
 }

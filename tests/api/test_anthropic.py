@@ -306,6 +306,15 @@ def test_errors_name_the_field(suite, fields, kind, param, stream):
     assert answer["error"]["message"]
 
 
+def test_clients_learn_that_conversations_are_not_kept(suite):
+    """Tests the code by which Anthropic's clients send the whole conversation instead."""
+    body = {"model": "tiny", "messages": STORY, "max_tokens": 1, "thread": {"type": "create"}}
+    status, _, data = post(suite, body)
+    error = json.loads(data)["error"]
+    assert status == 400 and error["param"] == "thread"
+    assert error["details"]["error_code"] == "thread_unsupported_request"
+
+
 def test_a_prompt_can_be_counted_that_does_not_fit(suite):
     body = {"model": "tiny", "messages": [{"role": "user", "content": "a " * 9000}]}
     message = json.loads(post(suite, {**body, "max_tokens": 1})[2])["error"]["message"]

@@ -335,6 +335,9 @@ def test_rankings(suite):
     jina = call(suite, "/reranking", {"query": "ab", "documents": texts})[1]["results"]
     cohere = call(suite, "/v2/rerank", {"model": "bert-rank", "query": "ab", "documents": texts})[1]
     assert cohere["results"] == jina and cohere["meta"]["api_version"]["version"] == "2"
+    cohere = call(suite, "/v2/rerank", {"model": "bert-rank", "query": "ab", "documents": texts,
+                                        "return_documents": True})[1]["results"]
+    assert [r["document"]["text"] for r in cohere] == [texts[r["index"]] for r in jina]
     assert call(suite, "/v1/reranking", {"query": "ab", "documents": texts})[1]["results"] == jina
     score = call(suite, "/v1/score", {"text_1": "ab", "text_2": texts})[1]
     by_index = {r["index"]: r["relevance_score"] for r in jina}

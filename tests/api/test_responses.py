@@ -146,6 +146,18 @@ def test_an_empty_input_is_answered_by_an_empty_response(kept):
         "response.created", "response.in_progress", "response.completed"]
 
 
+def test_llama_servers_timings_and_progress(kept):
+    body = {"model": "tiny", "input": STORY, "max_output_tokens": 4, "timings_per_token": True}
+    r = json.load(post(kept, "/v1/responses", body))
+    assert r["timings"]["predicted_n"] == 4 and r["status"] == "incomplete"
+    found = events(kept, dict(body, return_progress=True))
+    told = [e for e in found if "prompt_progress" in e]
+    assert told and all(e["type"] == "response.in_progress" for e in told)
+    assert all(e["prompt_progress"]["total"] for e in told)
+    assert found[-1]["timings"]["predicted_n"] == 4
+    assert any("timings" in e for e in found if e["type"] == "response.output_text.delta")
+
+
 def test_the_list_of_models_is_also_for_codex(kept):
     create(client_of(kept, "alice-key"))
     request = urllib.request.Request(kept.url + "/v1/models?client_version=0.169.0",

@@ -19,11 +19,16 @@ LOOPS = ("{% for a in range(99999) %}{% for b in range(99999) %}{% set x = a + b
          "{% endfor %}{% endfor %}")
 
 
+# What Llama's and Firefunction's templates read.
+DAYS = ("{% if not date_string is defined %}{% set date_string = '26 Jul 2024' %}{% endif %}"
+        "{{ date_string }}|{{ datetime }}|{{ 'tools ' + functions }}")
+
+
 @pytest.fixture(scope="module")
 def models(model_dir, tmp_path_factory):
     path = tmp_path_factory.mktemp("templates")
     shutil.copy(model_dir / "tiny.gguf", path / "tiny.gguf")
-    for name, template in (("compares", COMPARES), ("loops", LOOPS)):
+    for name, template in (("compares", COMPARES), ("loops", LOOPS), ("days", DAYS)):
         set_chat_template(model_dir / "plain.gguf", path / (name + ".gguf"), template)
     return path
 
@@ -63,6 +68,20 @@ def test_a_slow_template_ends_with_an_error(suite, model, path):
     assert answer["error"]["code"] == "template_limit", answer
     assert answer["error"]["param"] == "messages"
     assert seconds < 5 * SLOW
+
+
+def test_templates_get_the_day_and_the_tools(suite):
+    """Tests the variables that llama-server gives to templates."""
+    def prompt(**more):
+        body = {"model": "days", "messages": [{"role": "user", "content": "Hi"}], **more}
+        return post(suite, "/apply-template", body)[1]["prompt"].split("|")
+
+    days = {time.strftime("%d %b %Y"), time.strftime("%b %d %Y")}
+    before, after, tools = prompt()
+    assert {before, after} == days and tools == "tools "
+    tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+    assert '"name": "look"' in prompt(tools=[tool])[2]
+    assert prompt(chat_template_kwargs={"date_string": "today"})[0] == "today"
 
 
 def slowly(suite, model, text, n, results):

@@ -180,6 +180,10 @@ def test_schemas_that_cannot_be_compiled_are_refused(client):
     bad(client, "response_format.json_schema.schema",
         response_format={"type": "json_schema", "json_schema": {"name": "a", "schema": broken}})
     bad(client, "guided_regex", extra_body={"guided_regex": "a("})
+    for value in ({"type": "text", "value": {}}, {"type": "json", "value": 1},
+                  {"type": "regex", "value": "a("}, {"type": "json", "value": {}, "schema": {}}):
+        bad(client, "response_format" + ".value" * (value["type"] != "text"),
+            extra_body={"response_format": value})
     bad(client, "grammar", extra_body={"grammar": "root ::= other"})
     bad(client, "tools[0].custom.format", tools=[{"type": "custom", "custom": {
         "name": "f", "format": {"type": "grammar",
@@ -223,6 +227,9 @@ def test_fields_of_other_servers_constrain_answers(client):
     assert ask(grammar='root ::= "q" [0-9] "z"')[::2] == "qz"
     assert ask(structured_outputs={"choice": ["one"]}) == "one"
     assert json.loads(ask(json_schema={"const": 7})) == 7
+    value = {"type": "json_object", "value": {"const": 8}}
+    assert json.loads(ask(response_format=value)) == 8
+    assert ask(response_format={"type": "regex", "value": "[0-9]z"})[1:] == "z"
     assert isinstance(json.loads(ask(response_format={"type": "json_object"}, max_tokens=400,
                                      enable_thinking=False)), dict)
 
@@ -232,6 +239,14 @@ def test_completions_are_constrained(client):
                                        extra_body={"guided_regex": "[0-9]{4}"})
     assert len(answer.choices[0].text) == 4 and answer.choices[0].text.isdigit()
 
+
+
+@pytest.mark.parametrize("model", ["open", "thinks"])
+def test_variables_of_the_template_switch_reasoning_off(client, model):
+    extra = {"chat_template_kwargs": {"enable_thinking": False}}
+    answer = call(client, model, tools=[NOW], n=4, extra_body=extra)
+    assert all(c.message.tool_calls for c in answer.choices)
+    assert answer.usage.completion_tokens_details.reasoning_tokens == 0
 
 
 def test_reasoning_is_told_apart_and_has_a_budget(client):

@@ -88,16 +88,18 @@ def test_each_socket_has_the_group_of_its_clients(units):
     kind, path = units
     if kind == "user":
         pytest.skip("sockets of a user are that user's alone")
-    groups = {"gateway": "sconce", "cache": "sconce-kv", "keep": "sconce-keep"}
+    groups = {"gateway": "sconce", "cache": "sconce-kv", "keep": "sconce-kept"}
     for row in SERVICES:
         text = (path / row.socket_units[0]).read_text()
         group = groups.get(row.name, "sconce-services")
         assert "\nSocketGroup=%s\n" % group in text and "\nSocketMode=0660\n" in text, row.name
         joined = re.findall(r"(?m)^SupplementaryGroups=(.*)$", (path / row.unit).read_text())
         assert joined == {"gateway": ["sconce-services"],
-                          "chat": ["sconce-kv sconce-keep"]}.get(row.name, [])
+                          "chat": ["sconce-kv sconce-kept"]}.get(row.name, [])
     named = re.findall(r"(?m)^g (\S+) -$", (ROOT / "policy/sysusers.d/sconce.conf").read_text())
-    assert set(named) == {"sconce", "sconce-services", "sconce-kv", "sconce-keep"}
+    assert set(named) == {"sconce", "sconce-services", "sconce-kv", "sconce-kept"}
+    # A unit with DynamicUser= does not start if a group has the name of its user, which is its own.
+    assert not set(named) & {"sconce-" + row.name for row in SERVICES}
 
 
 def test_no_limit_closes_a_socket(units):

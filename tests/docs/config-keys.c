@@ -14,8 +14,7 @@
 
 static const char *const type_names[] = {
     [KEY_STRING] = "text", [KEY_STRINGS] = "list", [KEY_API_KEYS] = "list", [KEY_U32] = "number",
-    [KEY_BYTES] = "size",  [KEY_USEC] = "time",    [KEY_CHOICE] = "choice",
-    [KEY_SAMPLING] = "real",
+    [KEY_BYTES] = "size",  [KEY_USEC] = "time",    [KEY_CHOICE] = "choice", [KEY_SAMPLING] = "real",
 };
 
 static void print_default(const struct config_key *key, const struct config *config)

@@ -29,10 +29,10 @@ def test_routes():
         found = re.findall(r'\bROUTE\((\w+),\s+"([^"]+)",\s+(\w+),', text)
         assert len(found) == text.count('"/')
         rows += [(path, method, right) for method, path, right in found]
-    there = {(re.sub("/$", "/{id}", path), method,
+    there = {(re.sub("(?<=.)/$", "/{id}", path), method,
               right.removeprefix("RIGHT_").lower() if right != "0" else "none")
              for path, method, right in rows}
-    assert len(there) == len(rows)
+    assert len(there) == len(rows) - part.count(".only_ollama")
     written = {(path, method, right) for paths, method, right, _ in table("| route |")
                for path in re.findall(r"`([^`]+)`", paths)}
     assert written == there

@@ -8,14 +8,31 @@
 #include "common/wire/fields.h"
 
 static const char *const body_fields[] = {
-    "model",         "max_tokens",     "messages",
-    "system",        "stop_sequences", "stream",
-    "temperature",   "top_p",          "top_k",
-    "tools",         "tool_choice",    "thinking",
-    "output_config", "metadata",       "output_format",
-    "service_tier",  "container",      "context_management",
-    "speed",         "mcp_servers",    "diagnostics",
-    "inference_geo", "cache_control",  NULL,
+    "model",
+    "max_tokens",
+    "messages",
+    "system",
+    "stop_sequences",
+    "stream",
+    "temperature",
+    "top_p",
+    "top_k",
+    "tools",
+    "tool_choice",
+    "thinking",
+    "output_config",
+    "metadata",
+    "output_format",
+    "service_tier",
+    "container",
+    "context_management",
+    "speed",
+    "mcp_servers",
+    "diagnostics",
+    "inference_geo",
+    "cache_control",
+    "thread",
+    NULL,
 };
 
 /* Strings of configuration that change nothing here. */
@@ -325,6 +342,11 @@ static int params_read_accepted(json_t *body, struct problem *problem)
         return -EINVAL;
     if (diagnostics && !json_is_object(diagnostics))
         return field_wrong_type("diagnostics", "an object", diagnostics, problem);
+    /* By this code Anthropic's clients know that they have to send the whole conversation. */
+    if (field_find(body, "thread"))
+        return problem_set(problem, 400, "thread_unsupported_request", "thread",
+                           "Unsupported parameter: 'thread': conversations are not kept here; send "
+                           "all messages.");
     if (field_find(body, "container"))
         return problem_set(problem, 400, "unsupported_parameter", "container",
                            "Unsupported parameter: 'container': code is not executed here.");

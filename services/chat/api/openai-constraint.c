@@ -120,17 +120,41 @@ static int format_schema_read(json_t *format, struct constraint *c, struct probl
     return schema_set(c, schema, "response_format.json_schema.schema", problem);
 }
 
+/* Reads the format of text-generation-inference, which Hugging Face's client sends: the schema or
+ * the regular expression is in `value`. */
+static int format_value_read(json_t *type, json_t *value, struct constraint *c,
+                             struct problem *problem)
+{
+    static const char field[] = "response_format.value";
+
+    if (field_is(type, "regex"))
+        return text_set(c, CONSTRAINT_REGEX, value, field, problem);
+    if (field_is(type, "json") || field_is(type, "json_object") || field_is(type, "json_schema"))
+        return schema_set(c, value, field, problem);
+    return problem_set(problem, 400, "unsupported_parameter", "response_format",
+                       "Invalid value for 'response_format.type': with 'value' it must be "
+                       "\"json\", \"json_object\", \"json_schema\" or \"regex\".");
+}
+
 static int format_read(json_t *format, struct constraint *c, struct problem *problem)
 {
-    static const char *const names[] = {"type", "json_schema", "schema", NULL};
+    static const char *const names[] = {"type", "json_schema", "schema", "value", NULL};
     json_t *type = field_find(format, "type"), *schema = field_find(format, "schema");
+    json_t *value = field_find(format, "value");
     int r;
 
     if (!json_is_object(format))
         return field_wrong_type("response_format", "an object", format, problem);
     r = fields_known(format, "response_format.", names, problem);
-    if (r < 0 || field_is(type, "text"))
+    if (r < 0)
         return r;
+    if (value && (schema || field_find(format, "json_schema")))
+        return problem_set(problem, 400, "invalid_value", "response_format.value",
+                           "'response_format.value' cannot be combined with another schema.");
+    if (value)
+        return format_value_read(type, value, c, problem);
+    if (field_is(type, "text"))
+        return 0;
     if (field_is(type, "json_schema"))
         return format_schema_read(format, c, problem);
     if (field_is(type, "json_object") && schema)

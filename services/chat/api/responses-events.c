@@ -84,9 +84,11 @@ static int event_open(struct output *o, const char *type, struct str *out)
                       (unsigned long long)o->n_events++);
 }
 
-static int event_close(struct str *out)
+static int event_close(const struct output *o, struct str *out)
 {
-    return str_puts(out, "}\n\n");
+    const int r = str_append(out, o->extras.data, o->extras.len);
+
+    return r < 0 ? r : str_puts(out, "}\n\n");
 }
 
 /* Opens an event of the last item. Events of parts also have the number of the part, which is
@@ -112,7 +114,7 @@ static int response_event(struct output *o, const char *type, const char *status
 
     r = r < 0 ? r : str_puts(out, ",\"response\":");
     r = r < 0 ? r : output_put_response(o, status, out);
-    return r < 0 ? r : event_close(out);
+    return r < 0 ? r : event_close(o, out);
 }
 
 /* Writes that the last item was added or is done. */
@@ -122,7 +124,7 @@ static int item_event(struct output *o, const char *type, struct str *out)
 
     r = r < 0 ? r : str_printf(out, ",\"output_index\":%zu,\"item\":", o->n_items - 1);
     r = r < 0 ? r : output_put_item(o, &o->items[o->n_items - 1], out);
-    return r < 0 ? r : event_close(out);
+    return r < 0 ? r : event_close(o, out);
 }
 
 static int part_event(struct output *o, const char *type, bool is_empty, struct str *out)
@@ -131,7 +133,7 @@ static int part_event(struct output *o, const char *type, bool is_empty, struct 
 
     r = r < 0 ? r : str_puts(out, ",\"part\":");
     r = r < 0 ? r : output_put_part(o, &o->items[o->n_items - 1], is_empty, out);
-    return r < 0 ? r : event_close(out);
+    return r < 0 ? r : event_close(o, out);
 }
 
 /* --- items --- */
@@ -178,7 +180,7 @@ static int item_text_event(struct output *o, const struct event_names *names, st
         r = r < 0 ? r
                   : json_put_string(out, item->name.data ? item->name.data : "", item->name.len);
     }
-    return r < 0 ? r : event_close(out);
+    return r < 0 ? r : event_close(o, out);
 }
 
 /* Ends the last item, if it has not ended. */
@@ -224,7 +226,7 @@ static int item_add(struct output *o, const struct piece *piece, struct str *out
             r = r < 0 ? r
                       : str_printf(out, ",\"logprobs\":[%s]",
                                    o->logprobs.len ? o->logprobs.data : "");
-        r = r < 0 ? r : event_close(out);
+        r = r < 0 ? r : event_close(o, out);
     }
     str_clear(&o->logprobs);
     return r;
@@ -255,6 +257,11 @@ int output_begin(struct output *o, struct str *out)
     return r < 0 ? r : response_event(o, "response.in_progress", "in_progress", out);
 }
 
+int output_progress(struct output *o, struct str *out)
+{
+    return response_event(o, "response.in_progress", "in_progress", out);
+}
+
 int output_piece(struct output *o, const struct piece *piece, struct str *out)
 {
     const struct output_item *last = o->n_items ? &o->items[o->n_items - 1] : NULL;
@@ -283,8 +290,16 @@ int output_finish(struct output *o, bool is_cut, struct str *out)
 
 int output_end(struct output *o, struct str *out)
 {
-    if (!o->streams)
-        return output_put_response(o, output_status(o), out);
+    int r;
+
+    if (!o->streams) {
+        r = output_put_response(o, output_status(o), out);
+        if (r < 0 || !o->extras.len)
+            return r;
+        out->len--; /* the brace that closes the response */
+        r = str_append(out, o->extras.data, o->extras.len);
+        return r < 0 ? r : str_putc(out, '}');
+    }
     return response_event(o, o->is_cut ? "response.incomplete" : "response.completed",
                           output_status(o), out);
 }

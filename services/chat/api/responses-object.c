@@ -160,4 +160,5 @@ void output_done(struct output *o)
     }
     free(o->items);
     str_done(&o->logprobs);
+    str_done(&o->extras);
 }

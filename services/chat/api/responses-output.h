@@ -44,6 +44,8 @@ struct output {
     struct output_item *items;
     size_t n_items, items_cap;
     struct str logprobs; /* of text that is still to come: elements of a JSON array */
+    /* Set by the user: llama-server's further fields of the next events, ,"NAME":VALUE… */
+    struct str extras;
     uint64_t n_events;
     bool is_cut; /* the answer reached its limit of tokens */
     struct output_usage usage;
@@ -55,6 +57,8 @@ struct output {
 
 /* Writes the first events. */
 int output_begin(struct output *o, struct str *out);
+/* Writes an event that tells only the extras. */
+int output_progress(struct output *o, struct str *out);
 int output_piece(struct output *o, const struct piece *piece, struct str *out);
 /* Ends the last item. @is_cut: the answer reached its limit of tokens. */
 int output_finish(struct output *o, bool is_cut, struct str *out);

@@ -13,6 +13,7 @@
 #include "chat/api/logprobs.h"
 #include "chat/api/responses-body.h"
 #include "chat/api/responses-output.h"
+#include "chat/api/timings.h"
 #include "chat/generation.h"
 #include "chat/kept.h"
 #include "chat/template.h"
@@ -279,15 +280,44 @@ static int responses_tokens(struct generation *g, struct choice *c, const struct
     return r;
 }
 
+static int responses_set_extras(struct generation *g, struct choice *c, bool with_progress)
+{
+    struct str *extras = &own_of(g)->output.extras;
+    int r = 0;
+
+    str_clear(extras);
+    if (g->params.with_timings) {
+        r = str_puts(extras, ",\"timings\":");
+        r = r < 0 ? r : timings_put(c, extras);
+    }
+    if (r == 0 && with_progress) {
+        r = str_puts(extras, ",\"prompt_progress\":");
+        r = r < 0 ? r : timings_put_progress(c->prompt, extras);
+    }
+    return r;
+}
+
+static int responses_progress(struct generation *g, struct choice *c)
+{
+    int r = responses_set_extras(g, c, true);
+
+    r = r < 0 ? r : output_progress(&own_of(g)->output, &g->out);
+    str_clear(&own_of(g)->output.extras);
+    return r;
+}
+
 static int responses_piece(struct generation *g, struct choice *c, const struct piece *piece)
 {
-    (void)c;
-    return output_piece(&own_of(g)->output, piece, &g->out);
+    const int r = responses_set_extras(g, c, false);
+
+    return r < 0 ? r : output_piece(&own_of(g)->output, piece, &g->out);
 }
 
 static int responses_finish(struct generation *g, struct choice *c)
 {
-    return output_finish(&own_of(g)->output, c->finish == FINISH_LENGTH, &g->out);
+    const int r = responses_set_extras(g, c, false);
+
+    return r < 0 ? r : output_finish(&own_of(g)->output, c->finish == FINISH_LENGTH, &g->out);
 }
 
 static int responses_end(struct generation *g)
@@ -337,6 +367,7 @@ const struct chat_api api_responses = {
     .begin = responses_begin,
     .tokens = responses_tokens,
     .piece = responses_piece,
+    .progress = responses_progress,
     .finish = responses_finish,
     .save = responses_save,
     .fail = responses_fail,

@@ -57,19 +57,19 @@ struct config {
     } gateway;
 
     struct {
-        char *device;              /* "auto"; NULL means "auto" too */
-        uint64_t device_memory;    /* bytes of a GPU's memory to use; 0: what is free */
-        char *isa;                 /* NULL: best */
-        uint32_t threads;          /* 0: all */
-        uint32_t context;          /* tokens of a sequence; 0: automatic */
-        uint32_t max_sequences;    /* 16 */
-        uint32_t max_queue;        /* 256 */
-        uint32_t max_batch_tokens; /* 512 */
-        char *kv_type;             /* see inf_engine_params; "auto" */
-        uint64_t kv_memory;        /* bytes; 0: automatic */
-        unsigned prefix_cache;     /* enum config_bool; true */
-        uint32_t max_models;       /* resident at the same time; 1 */
-        unsigned canonical_prompts;     /* enum config_canonical; claude-code */
+        char *device;               /* "auto"; NULL means "auto" too */
+        uint64_t device_memory;     /* bytes of a GPU's memory to use; 0: what is free */
+        char *isa;                  /* NULL: best */
+        uint32_t threads;           /* 0: all */
+        uint32_t context;           /* tokens of a sequence; 0: automatic */
+        uint32_t max_sequences;     /* 16 */
+        uint32_t max_queue;         /* 256 */
+        uint32_t max_batch_tokens;  /* 512 */
+        char *kv_type;              /* see inf_engine_params; "auto" */
+        uint64_t kv_memory;         /* bytes; 0: automatic */
+        unsigned prefix_cache;      /* enum config_bool; true */
+        uint32_t max_models;        /* resident at the same time; 1 */
+        unsigned canonical_prompts; /* enum config_canonical; claude-code */
         uint32_t max_tokens;  /* per answer if the request has no limit; 0: as many as fit into the
                                  context */
         uint32_t most_tokens; /* limit of what a request may ask for as max_tokens; more is cut to

@@ -62,8 +62,8 @@ static const char *anthropic_type(int status)
     return status >= 500 ? "api_error" : "invalid_request_error";
 }
 
-/* Anthropic's format has neither a code nor a field; both are added, because clients ignore what
- * they do not know. */
+/* Anthropic's format has no field, and its code is in `details`. A field and the code are added, as
+ * OpenAI's format has them, because clients ignore what they do not know. */
 static int anthropic_put(struct str *out, const struct api_error *e)
 {
     int r = str_printf(out, "{\"type\":\"error\",\"error\":{\"type\":\"%s\",\"message\":",
@@ -74,7 +74,9 @@ static int anthropic_put(struct str *out, const struct api_error *e)
     r = r < 0 ? r : json_put_text(out, e->param);
     r = r < 0 ? r : str_puts(out, ",\"code\":");
     r = r < 0 ? r : json_put_text(out, e->code);
-    return r < 0 ? r : str_puts(out, "}}");
+    r = r < 0 ? r : str_puts(out, ",\"details\":{\"error_code\":");
+    r = r < 0 ? r : json_put_text(out, e->code);
+    return r < 0 ? r : str_puts(out, "}}}");
 }
 
 static int ollama_put(struct str *out, const struct api_error *e)

@@ -30,7 +30,7 @@ def test_installation_opens_the_default_endpoints(installed_chroot):
     assert stat.S_IMODE(keys.stat().st_mode) == 0o600
     assert len([line for line in keys.read_text().splitlines()
                 if line and not line.startswith("#")]) == 1
-    for group in ("sconce", "sconce-services", "sconce-kv", "sconce-keep"):
+    for group in ("sconce", "sconce-services", "sconce-kv", "sconce-kept"):
         assert root.run("getent group " + group).startswith(group + ":")
     store = root.file("/var/lib/sconce/models").stat()
     assert (stat.S_IMODE(store.st_mode), store.st_uid) == (0o755, 0)
@@ -167,7 +167,7 @@ def test_purge_leaves_nothing(chroot, debs):
     out = chroot.run("apt-get -y purge sconce sconce-audio libinfer0")
     assert "models" not in out
     assert chroot.snapshot() == before
-    for group in ("sconce", "sconce-services", "sconce-kv", "sconce-keep"):
+    for group in ("sconce", "sconce-services", "sconce-kv", "sconce-kept"):
         assert chroot.run("getent group " + group, check=False) == ""
 
 

@@ -86,11 +86,12 @@ def wake(machine, row, user=None):
             assert ask(machine, user=user).status == 200
         else:
             runtime = "/run/user/%d" % machine.uid(user) if user else "/run"
-            # Only chat connects to the keep service.
+            # Only chat connects to the keep service. It keeps nothing for users whom the gateway
+            # does not know, such as root at the gateway of another user.
             if row.name == "keep":
-                machine.run(["curl", "-sS", "-m", "30", "-X", "POST", "--unix-socket",
+                machine.run(["curl", "-sS", "-f", "-m", "30", "-X", "POST", "--unix-socket",
                              "%s/sconce/gateway.sock" % runtime,
-                             "http://localhost/v1/conversations"])
+                             "http://localhost/v1/conversations"], user=user)
                 return int(machine.show(row.unit, "MainPID", user))
             machine.run(["curl", "-sS", "-m", "30", "--unix-socket",
                          "%s/sconce/%s" % (runtime, row.socket_file), "http://localhost/health"])

@@ -195,6 +195,53 @@ def test_tcp_goes_off_and_the_unix_socket_stays(m):
     assert not m.is_active("sconce-gateway-tcp.socket", "bob")
 
 
+OLLAMA = "sconce-gateway-ollama.socket"
+
+
+@pytest.mark.parametrize("user,port", [(None, 11434), ("alice", 11435)], ids=["system", "user"])
+def test_the_port_for_clients_of_ollama_opens_and_closes(m, user, port):
+    def closed():
+        with pytest.raises(ConnectionRefusedError):
+            m.connect_tcp(port)
+        return not m.is_active(OLLAMA, user)
+
+    assert closed()
+    tcp = m.is_active("sconce-gateway-tcp.socket", user)
+    # The machine has the usual port, and the user needs another one.
+    words = ("tcp", "--ollama", *(("--port", str(port)) if user else ()))
+    out = run_setup(m, *words, user=user).stdout
+    assert "Base URL  http://127.0.0.1:%d\n" % port in out
+    key = key_of(out)
+    assert m.is_active(OLLAMA, user) and m.is_active("sconce-gateway-tcp.socket", user) == tcp
+    assert "127.0.0.1:%d " % port in m.run(["ss", "-Hltn"]).stdout
+    assert client.get(m, "/", port=port).data == b"Ollama is running"
+    assert status(m, "/api/tags", port) == 401 and status(m, "/api/tags", port, key) == 200
+    body = {"model": client.MODEL, "messages": [{"role": "user", "content": client.PROMPT}],
+            "stream": False, "options": {"num_predict": 4, "temperature": 0}}
+    answer = client.ask(m, body, port=port, key=key, path="/api/chat")
+    assert answer.status == 200 and answer.json["done"] and answer.json["message"]["content"]
+    # The socket starts the gateway, which may exit or be stopped.
+    m.systemctl("stop", "sconce-gateway.service", user=user)
+    assert status(m, "/api/version", port, key) == 200
+    run_setup(m, "access", "open", user=user)
+    assert status(m, "/api/tags", port) == 200
+    run_setup(m, "access", "keys", user=user)
+    assert status(m, "/api/tags", port) == 401
+    run_setup(m, "tcp", "--ollama", "--off", user=user)
+    assert closed() and m.is_active("sconce-gateway-tcp.socket", user)
+    assert status(m, key=key, user=user) == 200
+
+
+def test_access_for_the_group_closes_the_port_for_clients_of_ollama(m):
+    run_setup(m, "tcp", "--ollama")
+    run_setup(m, "access", "group")
+    for port in (7266, 11434):
+        with pytest.raises(ConnectionRefusedError):
+            m.connect_tcp(port)
+    run_setup(m, "access", "keys")
+    assert not m.is_active(OLLAMA) and m.is_active("sconce-gateway-tcp.socket")
+
+
 def test_files_edited_by_hand_are_kept_and_reported(m):
     name = "/home/alice/.config/systemd/user/sconce-gateway-tcp.socket.d/50-port.conf"
     text = m.run(["cat", name]).stdout + "# and mine\n"
