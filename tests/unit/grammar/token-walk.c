@@ -8,7 +8,7 @@
 #include "grammar/matcher.h"
 #include "tokenizer/tokenizer.h"
 
-#define MAX_PLACES 200000 /* that the search for an end looks at */
+#define MAX_PLACES 900000 /* that the search for an end looks at */
 
 struct walk {
     struct inf_grammar *g;
