@@ -8,7 +8,7 @@
 #include "grammar/matcher.h"
 #include "tokenizer/tokenizer.h"
 
-#define MAX_PLACES 200000 /* that the search for an end looks at */
+#define MAX_PLACES 900000 /* that the search for an end looks at */
 
 struct walk {
     struct inf_grammar *g;
@@ -154,8 +154,8 @@ static bool walk_byte(struct walk *w, uint8_t byte)
 {
     const int32_t token = w->token_of[byte];
 
-    return token >= 0 && grammar_matcher_mask(w->m, w->mask) == 0 &&
-           mask_has(w, (uint32_t)token) && grammar_matcher_accept(w->m, token) == 0;
+    return token >= 0 && grammar_matcher_mask(w->m, w->mask) == 0 && mask_has(w, (uint32_t)token) &&
+           grammar_matcher_accept(w->m, token) == 0;
 }
 
 static bool walk_end(struct walk *w, struct str *ret)
