@@ -25,16 +25,16 @@
 
 #define KEEP_MISCONFIGURED_USEC (2 * 1000000u)
 
-static bool is_on_disk(const struct options *options)
+static bool keep_is_on_disk(const struct options *options)
 {
     return options->config->keep.storage == CONFIG_STORAGE_DISK;
 }
 
 /* Makes the directory, and those above it, which a user may lack. Must run before the Landlock
  * rules apply; the archive reports what fails here. */
-static void prepare_directory(const struct options *options)
+static void keep_prepare_directory(const struct options *options)
 {
-    _cleanup_free_ char *dir = is_on_disk(options) ? config_keep_dir() : NULL;
+    _cleanup_free_ char *dir = keep_is_on_disk(options) ? config_keep_dir() : NULL;
 
     for (char *slash = dir ? strchr(dir + 1, '/') : NULL; slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
@@ -53,10 +53,10 @@ static int keep_open(struct keep *keep, const struct options *options, struct in
         .max_bytes = config->keep.max_bytes,
         .max_total_bytes = config->keep.max_total_bytes,
     };
-    _cleanup_free_ char *dir = is_on_disk(options) ? config_keep_dir() : NULL;
+    _cleanup_free_ char *dir = keep_is_on_disk(options) ? config_keep_dir() : NULL;
     _cleanup_free_ char *path = dir ? path_join(dir, "kept.db") : NULL;
 
-    if (is_on_disk(options) && !path)
+    if (keep_is_on_disk(options) && !path)
         return err_set(reterr, ENOENT,
                        "keep.storage is disk, and there is no home directory to keep files in");
     return archive_open(path, &limits, &keep->archive, reterr);
@@ -149,7 +149,7 @@ int main(int argc, char **argv)
     r = options_read("keep", argc, argv, &options);
     if (r >= 0)
         return r;
-    prepare_directory(&options);
+    keep_prepare_directory(&options);
     if (!misconfigured_confine("keep", &options)) {
         r = 1;
     } else {

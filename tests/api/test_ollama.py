@@ -454,8 +454,8 @@ def test_models_are_not_changed(http, method, path):
         refused(r, 501, "not available")
 
 
-def test_root_answers_only_at_the_port_of_ollama(suite, http):
-    assert http.get("/").status_code == 404
+def test_root_says_ollama_only_at_the_port_of_ollama(suite, http):
+    assert http.get("/").text == "sconce\n"
     port = listen_tcp()
     suite.gateway.kill()
     suite.gateway.wait_gone()
