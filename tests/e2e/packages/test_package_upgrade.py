@@ -10,6 +10,7 @@ from conftest import LATER
 from services import SERVICES, all_units, service
 
 SOCKETS = tuple(unit for row in SERVICES for unit in row.socket_units)
+OLLAMA = "sconce-gateway-ollama.socket"  # closed until somebody opens it
 
 
 def apt(machine, command):
@@ -127,7 +128,8 @@ def test_a_policy_that_forbids_starting_is_obeyed(make_machine, debs):
     apt(machine, "install " + " ".join("./" + deb.name for deb in packages.runtime(debs)))
     for unit in ("sconce.target", *SOCKETS):
         assert not machine.is_active(unit), unit
-        assert machine.systemctl("is-enabled", unit).stdout.strip() == "enabled", unit
+        state = machine.systemctl("is-enabled", unit, check=False).stdout.strip()
+        assert state == ("disabled" if unit == OLLAMA else "enabled"), unit
     machine.remove("/usr/sbin/policy-rc.d")
     machine.systemctl("start", "sconce.target")
     assert ask(machine).status == 200
