@@ -18,7 +18,8 @@
 #define MAX_SEQS    1024u
 #define MAX_BATCH   16384u
 #define MAX_CHOICES 256u
-/* Of stop_tokens and shown_tokens; each new token is compared with all of them. */
+/* The limit of the lengths of stop_tokens and shown_tokens. The engine compares each new token
+ * with all of them. */
 #define MAX_TOKEN_LIST 256u
 #define DEFAULT_CTX    8192u
 #define DEFAULT_SEQS   16u

@@ -30,7 +30,7 @@
 /* state << 32 | frame */
 typedef uint64_t item;
 
-/* What slice.c knows of the texts that may follow. */
+/* A summary of the texts that may follow, for slice.c. */
 struct cover {
     uint8_t phase; /* a state of utf8_step() */
     uint8_t good;  /* texts of this length may follow; COVER_ANY: of any length */

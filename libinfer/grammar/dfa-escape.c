@@ -20,7 +20,8 @@
 #define MAX_EDGES 260
 #define NOWHERE   UINT32_MAX
 
-/* What was read of an escape. h1 … h4 are the digits, and l2 … l4 those of a low surrogate. */
+/* The position within an escape sequence. The digits are h1 … h4; those of a low surrogate are
+ * l2 … l4. */
 enum place {
     PLACE_U,        /* \u */
     PLACE_ZERO,     /* \u0 */

@@ -26,7 +26,7 @@ struct dfa *dfa_free(struct dfa *dfa)
 
 uint8_t utf8_step(uint8_t state, uint8_t byte)
 {
-    /* What follows the state: the range of the byte, and the next state. */
+    /* Each row has the range of the byte that may follow the state, and the next state. */
     static const uint8_t follow[UTF8_STATES][3] = {
         [1] = {0x80, 0xbf, 0}, [2] = {0x80, 0xbf, 1}, [3] = {0x80, 0xbf, 2}, [4] = {0xa0, 0xbf, 1},
         [5] = {0x80, 0x9f, 1}, [6] = {0x90, 0xbf, 2}, [7] = {0x80, 0x8f, 2},

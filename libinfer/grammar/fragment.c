@@ -183,7 +183,7 @@ static void state_cover(struct fragments *f, uint32_t state, int covers, uint32_
             f->nfa.states[state].cover[i] = cover;
 }
 
-/* What one repetition needs. */
+/* The parameters of one repetition. */
 struct repeat {
     grammar_node x;
     bool as_rule;

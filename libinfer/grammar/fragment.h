@@ -15,7 +15,7 @@
 #include "grammar/dfa.h"
 #include "grammar/node.h"
 
-/* What all parts of one compilation share. */
+/* The state of one compilation, which all its parts share. */
 struct compiler {
     struct grammar_builder *b;
     const struct inf_tokenizer *tok; /* NULL: there are no tokens */

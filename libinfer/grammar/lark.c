@@ -51,7 +51,7 @@ int lark_expect(struct lark *l, const char *text)
     return r < 0 ? r : r == 1 ? 0 : lark_fail(l, what);
 }
 
-/* What the brackets behind the name of a rule say. */
+/* The attributes in the brackets behind the name of a rule. */
 struct attributes {
     char *suffix; /* NULL: none */
     size_t n_suffix;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the files of the reader of Lark's notation share. */
+/* Declares the types and functions that the files of the Lark reader share. */
 
 #include "grammar/lark-lex.h"
 #include "grammar/names.h"

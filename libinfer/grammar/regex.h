@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the readers of other notations need of regular expressions. */
+/* Declares the functions of the regex reader that readers of other notations call. */
 
 #include "grammar/builder.h"
 #include "grammar/set.h"

@@ -6,7 +6,7 @@
 #include "core/array.h"
 #include "grammar/automaton.h"
 
-/* What remains when an automaton forgets. */
+/* The state that is copied to a new automaton when the old one reaches its limit of memory. */
 struct remains {
     const struct automaton *from;
     struct automaton *to;

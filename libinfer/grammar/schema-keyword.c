@@ -9,7 +9,7 @@
 
 #include "grammar/schema.h"
 
-/* What the value of a keyword must be. */
+/* The type that the value of a keyword must have. */
 enum shape {
     SHAPE_ANY,
     SHAPE_TYPE,

@@ -123,7 +123,7 @@ static grammar_node span_fraction(struct schema *s, const struct span *m, int i,
     return span_fork(s, m, 0, i, f, ends);
 }
 
-/* What follows the digits of the integer part. */
+/* Returns the node of the text behind the digits of the integer part. */
 static grammar_node span_tail(struct schema *s, const struct span *m, bool tight_low,
                               bool tight_high)
 {

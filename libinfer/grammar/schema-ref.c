@@ -163,7 +163,7 @@ static bool ref_put_anchors(struct schema *s, const struct str *base, const stru
     return ref_put_dynamic(s, v);
 }
 
-/* What a value may be. Only in a schema, $id and anchors have a meaning. */
+/* The role of a value. Only in schemas, $id and anchors have a meaning. */
 enum ref_place {
     REF_DATA,    /* a value of an unknown keyword, or data */
     REF_SCHEMA,  /* a schema, or a list of schemas */

@@ -257,7 +257,7 @@ static struct schema_value *rewrite_required(struct schema *s, const char *name,
     return rewrite_with(s, "required", names, at);
 }
 
-/* What property @m->key demands: an array of names, or a schema. */
+/* Adds the demands of property @m->key, which are an array of names or a schema. */
 static bool choices_dependency(struct schema *s, struct schema_value *choices,
                                const struct schema_value *m)
 {

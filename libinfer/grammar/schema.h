@@ -21,7 +21,7 @@
 #include "grammar/fragment.h"
 #include "grammar/schema-value.h"
 
-/* What a schema permits at most */
+/* The limits of a schema */
 enum {
     SCHEMA_MAX_TEXT = 2 << 20,     /* bytes */
     SCHEMA_MAX_DEPTH = 256,        /* nesting of the text */

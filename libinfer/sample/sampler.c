@@ -20,7 +20,7 @@
 #include "sample/row.h"
 #include "sample/select.h"
 
-/* What the last pick by stages left in the first candidates. */
+/* Describes the candidates that the last pick by stages left. */
 struct post {
     uint32_t n, picked;
     double total; /* of the masses */

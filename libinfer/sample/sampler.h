@@ -66,7 +66,7 @@ struct sample_params {
 int sample_params_init(struct sample_params *p, const struct inf_sampling *in);
 void sample_params_done(struct sample_params *p);
 
-/* What one choice keeps between its tokens. */
+/* The state that one choice keeps between its tokens. */
 struct sample_state {
     struct rng rng;
     float mu;          /* of Mirostat */

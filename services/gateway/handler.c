@@ -49,7 +49,7 @@ static const struct gw_route own_routes[] = {
     {"/openapi.json", METHOD_GET, 0, .handle = gw_openapi},
     {"/api/version", METHOD_GET, RIGHT_INFER, .errors = &errors_ollama,
      .handle = gw_ollama_version},
-    /* What changes the models. */
+    /* These routes would change the installed models. */
     {"/api/pull", METHOD_ANY, RIGHT_INFER, .errors = &errors_ollama, .handle = gw_ollama_refuse},
     {"/api/push", METHOD_ANY, RIGHT_INFER, .errors = &errors_ollama, .handle = gw_ollama_refuse},
     {"/api/create", METHOD_ANY, RIGHT_INFER, .errors = &errors_ollama, .handle = gw_ollama_refuse},
@@ -72,7 +72,7 @@ static const struct {
     size_t n;
 } service_routes[N_BACKENDS] = {SERVICE_ROUTES(ROUTE_LIST)};
 
-/* What is known of the path of a request. A path may have several routes, one for each method. */
+/* The search for the route of a request. A path may have several routes, one for each method. */
 struct route_search {
     struct http_text path;
     unsigned method;              /* of the request */

@@ -52,7 +52,7 @@ fuzz() {
     mkdir "$work"
     dictionary "$1"
     [ -s "$dict" ] || dict=
-    set -- "$build/tests/fuzz/fuzz-$1" "$work" "corpus/$1" "-max_total_time=$seconds" -timeout=30 \
+    set -- "$build/tests/fuzz/fuzz-$1" "$work" "corpus/$1" "-max_total_time=$seconds" -timeout=10 \
         -rss_limit_mb=2048 -print_final_stats=1 -verbosity=0 "-artifact_prefix=$work/" \
         ${dict:+"-dict=$dict"}
     "$@" >"$work.log" 2>&1

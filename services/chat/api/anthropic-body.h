@@ -21,7 +21,7 @@ struct anthropic_rules {
     bool drops_countdown; /* the rules of canonical.h apply */
 };
 
-/* What the answer needs to know of the body. */
+/* The parts of a body that the answer depends on. */
 struct anthropic_wishes {
     bool hides_thinking; /* thinking blocks are empty */
 };

@@ -65,7 +65,7 @@ enum step parser_json(struct reply_parser *p)
     return whole ? STEP_DONE : STEP_MORE;
 }
 
-/* What was found in the text of an object, as places in the parser's text. */
+/* The members that were found in the text of an object, as places in the parser's text. */
 struct call_head {
     size_t at; /* the next byte */
     size_t name, name_len, arguments, arguments_end;

@@ -12,7 +12,7 @@
 
 struct reply_parser;
 
-/* What a step of a parser did. */
+/* The result of a step of a parser. */
 enum step {
     STEP_AGAIN, /* it consumed something, or changed the state */
     STEP_MORE,  /* it needs more text */
@@ -50,7 +50,7 @@ struct call_marks {
     bool typed;            /* BODY_XML: an attribute says whether a value is a string */
 };
 
-/* What the ids of calls look like. */
+/* The form of the ids of calls. */
 enum id_style {
     ID_CALL, /* call_ and 24 letters and digits */
     ID_NINE, /* 9 letters and digits */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the files of the parser share. */
+/* Declares the state of a parser, which its files share. */
 
 #include "chat/reply/parser.h"
 

@@ -21,9 +21,9 @@ enum config_tcp_access { CONFIG_TCP_KEY, CONFIG_TCP_OPEN };
 enum config_unix_access { CONFIG_UNIX_OPEN, CONFIG_UNIX_KEY };
 /* YAML's words for booleans. */
 enum config_bool { CONFIG_FALSE, CONFIG_TRUE };
-/* Whose volatile lines are left out of prompts (chat/canonical.h). */
+/* Names the client whose volatile lines are left out of prompts (chat/canonical.h). */
 enum config_canonical { CONFIG_CANONICAL_OFF, CONFIG_CANONICAL_CLAUDE_CODE };
-/* Where the keep service has its entries. */
+/* Says where the keep service stores its entries. */
 enum config_storage { CONFIG_STORAGE_MEMORY, CONFIG_STORAGE_DISK };
 /* Whether a service refuses to serve on a kernel without Landlock. */
 enum config_landlock { CONFIG_LANDLOCK_REQUIRED, CONFIG_LANDLOCK_OPTIONAL };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the tests of replies share: tools, and a log of the pieces of an answer. */
+/* Declares what the tests of replies share: tools, and a log of the pieces of an answer. */
 
 #include <string.h>
 

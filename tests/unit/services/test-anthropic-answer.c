@@ -5,7 +5,7 @@
 #include "chat/template.h"
 #include "lib/test.h"
 
-/* What the rest of the service would answer. */
+/* These functions stand in for the rest of the service. */
 struct usage generation_usage(const struct generation *g)
 {
     return (struct usage){100, 64, g->n_finished ? 7 : 0, g->n_finished ? 3 : 0};
