@@ -3,8 +3,8 @@
 reached.
 
 Programs take turns within one run. Figures are medians over rounds; ratios are medians of ratios.
-Exit status: 0 when all targets are reached, 1 when one falls short, 2 when something could not be
-run.
+Exit status: 0 when all targets are reached, 1 when a target is missed, 2 when something could not
+be run.
 """
 import argparse
 import datetime

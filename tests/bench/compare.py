@@ -4,7 +4,7 @@ reached.
 
 Programs are only compared within one run, in which they take turns, because other users may halve
 the speed of a machine's memory a minute later. Figures are medians over rounds; ratios are medians
-of ratios. Exit status: 0 when all targets are reached, 1 when one falls short, 2 when something
+of ratios. Exit status: 0 when all targets are reached, 1 when a target is missed, 2 when something
 could not be run.
 """
 import argparse

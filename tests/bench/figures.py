@@ -111,7 +111,7 @@ class Figures:
 
 def run(name, measure):
     """Runs the program @name: measure(figures) does its work. Exits with 0 when all targets are
-    reached, 1 when one falls short, 2 when something could not be run."""
+    reached, 1 when a target is missed, 2 when something could not be run."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # the exit stops the servers
     figures = Figures()
     try:

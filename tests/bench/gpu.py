@@ -2,8 +2,8 @@
 """Prints each figure by which the Vulkan backend is judged, its target, and whether the target is
 reached.
 
-Exit status: 0 when all targets are reached, 1 when one falls short or there was no time for it, 2
-when something could not be run.
+Exit status: 0 when all targets are reached, 1 when a target is missed or the time was too short to
+measure its figure, 2 when something could not be run.
 """
 import argparse
 import datetime

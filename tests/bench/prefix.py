@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints each figure by which the two tiers of the KV cache are judged, its target, and whether the
 target is reached. Programs take turns within one run. Exit status: 0 when all targets are reached,
-1 when one falls short, 2 when something could not be run.
+1 when a target is missed, 2 when something could not be run.
 """
 import argparse
 import datetime

@@ -51,8 +51,7 @@ def test_an_unanswered_request_fails_alone(machine, row):
             got.append(e)
     thread = threading.Thread(target=client)
     thread.start()
-    # If chat crashed earlier, the gateway would take this for a stale kept-alive connection and
-    # retry.
+    # If chat crashed earlier, the gateway would consider the connection stale, and retry.
     time.sleep(1.3)
     assert got == [], "the request was answered too soon for this test"
     os.kill(machine.host_pid(row.unit), signal.SIGKILL)
