@@ -40,11 +40,12 @@ class Figures:
         self.clock = cpu_clock()
 
     def tell_machine(self):
-        """Prints which part of the CPU time since the title the host of this virtual machine took,
-        and which part was idle. A run from which the host took much time is not reliable."""
+        """Prints the share of the CPU time since the last title that the host of this virtual machine
+        took, and the share that was idle. A run from which the host took much time is not
+        reliable."""
         before, now = self.clock, cpu_clock()
         total = max(1, sum(now) - sum(before))
-        self.note("of the CPUs' time the host took %.1f %%, idle were %.1f %%; load %.1f"
+        self.note("the host took %.1f %% of the CPU time, and %.1f %% was idle; load %.1f"
                   % (100 * (now[7] - before[7]) / total, 100 * (now[3] - before[3]) / total,
                      os.getloadavg()[0]))
 
