@@ -60,7 +60,7 @@ def parse(argv):
     add = p.add_argument
     add("--build", type=pathlib.Path, default=TREE / "build", help="build directory (build)")
     add("--whisper", type=pathlib.Path, metavar="DIR",
-        help="directory of the programs of whisper.cpp")
+        help="directory of whisper.cpp's programs, built for this CPU")
     add("--python", metavar="PATH",
         help="a Python with numpy, openai-whisper, torch and transformers")
     add("--pytest", metavar="PATH", default=sys.executable,

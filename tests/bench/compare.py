@@ -67,7 +67,8 @@ def parse(argv):
     add = p.add_argument
     add("--build", type=pathlib.Path, default=TREE / "build", help="build directory (build)")
     add("--sconce", type=pathlib.Path, help="path of the command sconce (the one in --build)")
-    add("--llama-bench", type=pathlib.Path, metavar="PATH", help="llama-bench of llama.cpp")
+    add("--llama-bench", type=pathlib.Path, metavar="PATH",
+        help="llama-bench of llama.cpp, built for this CPU")
     add("--ik-bench", type=pathlib.Path, metavar="PATH", help="llama-bench of ik_llama.cpp")
     add("--llama-server", type=pathlib.Path, metavar="PATH", help="llama-server of llama.cpp")
     add("--part", action="append", dest="parts", choices=list(PARTS),

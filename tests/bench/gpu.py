@@ -90,7 +90,7 @@ def parse(argv):
     add("-r", "--repeat", type=int, default=3, metavar="N", help="number of runs of each bench (3)")
     add("--starts", type=int, default=5, metavar="N", help="number of warm starts (5)")
     add("--minutes", type=float, default=9, metavar="N",
-        help="the time that all measurements may take (9)")
+        help="minutes that all measurements together may take (9)")
     add("--lock", metavar="FILE", help="lock this file (flock) during measurements")
     add("--docs", metavar="FILE", help="put tables between the marks of this Markdown file")
     add("--json", metavar="FILE", help="write all figures")

@@ -246,7 +246,7 @@ def errors(life):
 def refuses_link(life, name, path, body):
     """Asks a service for a link that leads out of the model directories. Returns the name of the
     link, its target and the answer. Only a process that started before the link was made refuses
-    it, so this tries again, with another file, if the service was started in between."""
+    it, so the function tries again, with another file, if the service was started in between."""
     for n in range(5):
         link = "link-%s-%d" % (name, n)
         target = life.path / (link + ".gguf")

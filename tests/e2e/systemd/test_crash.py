@@ -39,7 +39,7 @@ def test_a_crash_is_one_failed_request(machine, row, name):
 
 @ROWS
 def test_an_unanswered_request_fails_alone(machine, row):
-    """The crash comes before the answer has begun: the client gets it as an error."""
+    """The service crashes before the answer has begun, and the client gets an error."""
     import threading
     assert ask(machine).status == 200
     got = []
