@@ -70,7 +70,7 @@ ADMIN = {"list": (wire.LIST, struct.pack("<Q", 2) + bytes(40)),
 
 def test_only_clients_that_can_open_the_directory_manage_it(cache):
     """The chat service cannot list or purge: otherwise it could learn tenants and sessions, and
-    delete all."""
+    delete everything."""
     with cache.client() as c:
         c.put(chain(3), tenant="alice", session="secret-talk")
         cache.wait_written(c, 3)

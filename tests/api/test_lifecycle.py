@@ -191,8 +191,7 @@ def test_crash_before_the_answer_is_502_and_harms_no_other(make_suite):
             post(suite, SHORT)
         with start(suite, LONG) as s:
             wait_running(suite)
-            # Waits so long that the gateway does not take the crash for a stale connection and
-            # retry.
+            # Waits, because the gateway would otherwise consider the connection stale, and retry.
             time.sleep(1.2)
             suite.chat.kill(signal.SIGKILL)
             answer = s.recv(65536)

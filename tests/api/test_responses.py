@@ -57,7 +57,7 @@ def post(suite, path, body, key="alice-key"):
 
 
 def events(suite, body, key="alice-key"):
-    """Returns the events of a stream as they are on the wire."""
+    """Returns the events of a stream as the server sends them."""
     text = post(suite, "/v1/responses", dict(body, stream=True), key).read().decode()
     assert text.endswith("\n\n") and "[DONE]" not in text
     found = []
@@ -342,12 +342,12 @@ def test_the_oldest_entries_of_a_tenant_give_way(kept, alice, bob):
     with pytest.raises(openai.NotFoundError):
         alice.responses.retrieve(first.id)
     assert bob.responses.retrieve(bobs.id).id == bobs.id
-    # A response that alone is too large is not kept, and says so.
+    # A response that is larger than all room is not kept, and its field `store` says so.
     assert create(alice, user="u" * 70000).store is False
     assert refused(alice, extra_body={"metadata": {"a": 1}}).body["param"] == "metadata"
 
 
-# --- without the keep service, and other lives of it ---
+# --- without the keep service, and after its process has ended ---
 
 def test_without_the_keep_service_nothing_is_kept(suite, client):
     assert create(client).store is False

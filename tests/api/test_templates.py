@@ -12,14 +12,15 @@ import pytest
 from conftest import SLOW, check_log, own_metrics, Suite
 from gguf_template import set_chat_template
 
-# Comparing megabytes takes few template steps. The template repeats it until a limit ends it.
+# Comparing megabytes takes few template steps. The template repeats the comparison until a limit
+# ends the template.
 COMPARES = ("{% set s = 'a' * 1000000 %}{% set t = 'a' * 1000000 %}{% for a in range(99999) %}"
             "{% for b in range(99999) %}{% set x = s == t %}{% endfor %}{% endfor %}")
 LOOPS = ("{% for a in range(99999) %}{% for b in range(99999) %}{% set x = a + b %}"
          "{% endfor %}{% endfor %}")
 
 
-# What Llama's and Firefunction's templates read.
+# The variables that the templates of Llama and Firefunction read.
 DAYS = ("{% if not date_string is defined %}{% set date_string = '26 Jul 2024' %}{% endif %}"
         "{{ date_string }}|{{ datetime }}|{{ 'tools ' + functions }}")
 

@@ -11,7 +11,7 @@ import pytest
 from conftest import check_log, Suite
 from gguf_template import set_chat_template
 
-# What the templates of the families have in common with the formats of services/chat/reply.
+# The marks in a template by which services/chat/reply/formats.c recognizes each format.
 MARKS = {
     "hermes": "<tool_call> </tool_call>",
     "qwen-xml": "<tool_call> <function= <parameter=",

@@ -85,7 +85,7 @@ def put_bad_links(models, scene):
 
 @pytest.fixture(scope="session")
 def serve(build, tmp_path_factory, scene):
-    """Provides the services without systemd, with only the walls that they raise themselves."""
+    """Provides the services without systemd, with only the walls that they set up themselves."""
     here = tmp_path_factory.mktemp("serve")
     models = here / "models"
     models.mkdir()

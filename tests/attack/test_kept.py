@@ -2,7 +2,7 @@
 """Tests attacks of compromised services on stored blocks of the cache service.
 
 The cache has blocks of two tenants. The attacks run inside the services, with their rights: with
-all walls (`all`), and with only some of them.
+all walls of a service (`all`), and with only some of them (tests/lib/walls.py explains walls).
 """
 import os
 import pathlib

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests the walls that services raise themselves, without systemd: seccomp, Landlock, MDWE.
+"""Tests the walls (see tests/lib/walls.py) that services set up themselves, without systemd:
+seccomp, Landlock, MDWE.
 
 The services run as root in these tests, with all capabilities, so only these walls can deny
 anything. tests/e2e/systemd/test_attacks.py tests the walls that units add.

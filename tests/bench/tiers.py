@@ -21,7 +21,7 @@ OF_COLD = {"dropped": 20, "warm": 60}  # times faster than computing
 OF_DISK = 70  # % of the bandwidth of the disk
 FRESH = 1.05  # time with tiers, as a multiple of that without
 BLOCK = 64  # tokens
-MEMORY = 3 << 30  # bytes for a prefix in the engine, the same in the page cache, and the model
+MEMORY = 3 << 30  # bytes: a prefix in the engine, the same prefix in the page cache, and the model
 TAIL = 32  # tokens after the last whole block, which are always computed
 TYPES = ["f16", "bf16", "q8_0", "q4_0", "fp8"]
 

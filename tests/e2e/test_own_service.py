@@ -72,7 +72,7 @@ def test_without_a_gateway_the_answer_is_the_same_as_with_one(sconce, installed)
     assert [out.returncode for out in alone] == [0, 0, 0, 0], alone
     s = Serve(sconce)
     try:
-        # The address as serve prints it.
+        # The address has the form in which `sconce serve` prints it.
         for words, own in zip(ways, alone):
             out = run(sconce, *words, "--address", s.base + "/v1")
             assert (out.returncode, out.stdout) == (0, own.stdout)
@@ -91,7 +91,7 @@ def test_paths_that_are_no_models_are_reported(sconce, home):
 
 
 def test_a_refusal_is_reported_once(sconce, installed, guide):
-    """The service does not log what its answer also says."""
+    """The service does not log an error that its answer already contains."""
     for words, told in ((("transcribe", "-m", guide, str(SOUND)), "is not a speech model"),
                         (("transcribe", "-m", "vectors", str(SOUND)), "is not a speech model"),
                         (("embed", "-m", str(SPEECH), "hello"), "makes no vectors")):

@@ -4,7 +4,7 @@
 
 usage: RENDER_CLI=build/tests/unit/chat/render-cli fuzz_templates.py [--seed S] [--n N]
 
-An error in both counts as equal. Needs the packages jinja2 and transformers.
+If both renderers fail, their results count as equal. Needs the packages jinja2 and transformers.
 """
 import argparse
 import random
@@ -145,7 +145,7 @@ class Gen:
             return "(%s %s %s)" % (a, self.pick(CMPOPS), e(depth - 1, kind if self.r.random() < .7 else "list"))
         if r < .5:
             # jinja2 evaluates slices of constants by other rules when it compiles than when it
-            # runs, so this slices only names.
+            # runs, so the generator slices only names.
             if self.r.random() < .5:
                 return "%s[%s]" % (self.pick(ANY_VARS), self.pick(
                     ["1:", ":2", "::-1", "-2:", "1:3", "::2", ":-1", "5:1:-1", "-5::2", "i:", ":neg"]))

@@ -63,7 +63,7 @@ def write_rules():
 
 
 class Heard:
-    """Stands in for a model: it returns random texts, and remembers its arguments and results."""
+    """Stands in for a model: it returns random texts, and records its arguments and results."""
 
     device = torch.device("cpu")
     is_multilingual = False

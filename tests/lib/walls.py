@@ -6,7 +6,7 @@ A wall is a mechanism that confines a service. Each attack is tried in several w
 
   own       only the seccomp filters that the service installs itself
   unit      only the seccomp filters of its unit
-  landlock  only the other walls that the service raises itself: Landlock, and memory that never
+  landlock  only the other walls that the service sets up itself: Landlock, and memory that never
             becomes executable (MDWE). Measured in a service that runs as root without a unit, with
             seccomp suspended; such a service has no other walls
   spaces    only the namespaces, mounts, user and capabilities that its unit sets

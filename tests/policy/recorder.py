@@ -13,7 +13,7 @@ import subprocess
 CALL = re.compile(r"^(\d+) +(\w+)\((.*)$")
 NUMBER = re.compile(r"-?(?:0x[0-9a-f]+|\d+)|NULL|\?")
 PHASES = ("before", "start", "serve")
-FILTER_SIZE_LEAST = 0x1000  # a pointer to a filter; libseccomp probes the kernel with NULL
+FILTER_SIZE_LEAST = 0x1000  # pointers to filters are larger; libseccomp probes the kernel with NULL
 
 
 def available():

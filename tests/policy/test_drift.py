@@ -2,9 +2,9 @@
 """Checks that policies match what services do: that they allow everything that is needed, and
 nothing else.
 
-Every service runs through its whole life under strace. A call that its policy does not allow fails
-the test (and would have killed the service). A rule that was never needed also fails the test,
-unless the policy says why the call is rare.
+Every service runs under strace from its start to its end. A call that its policy does not allow
+fails the test (and would have killed the service). A rule that was never needed also fails the
+test, unless the policy says why the call is rare.
 """
 import concurrent.futures
 import http.client
@@ -56,7 +56,7 @@ chat:
   threads: 2
 """
 # Vulkan uses the GPU if there is one, else lavapipe. Lavapipe is slow, and slower under strace;
-# without `probe_interval` the gateway does not take it for a service that hangs.
+# with the default `probe_interval` the gateway waits longer before it reports a hanging service.
 VULKAN = CONFIG.replace("  probe_interval: 200ms\n", "") + "  device: vulkan\n"
 PATIENCE = 60  # seconds for an answer; only a hanging service takes longer
 VULKAN_PATIENCE = 300
@@ -246,7 +246,7 @@ def errors(life):
 def refuses_link(life, name, path, body):
     """Asks a service for a link that leads out of the model directories. Returns the name of the
     link, its target and the answer. Only a process that started before the link was made refuses
-    it, so this tries again, with another file, if the service was started in between."""
+    it, so the function tries again, with another file, if the service was started in between."""
     for n in range(5):
         link = "link-%s-%d" % (name, n)
         target = life.path / (link + ".gguf")

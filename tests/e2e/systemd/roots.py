@@ -73,8 +73,8 @@ def systemd_runs():
 
 
 def make_base(name=None):
-    """Returns a base, made if it does not exist, as a tuple of one directory, which nothing writes
-    to."""
+    """Returns a base as a tuple of one directory, which nothing writes to. Makes the base if it
+    does not exist."""
     name = name or suite()
     key = hashlib.sha256(" ".join((name, *PACKAGES, *MASKED, "1")).encode()).hexdigest()[:12]
     base = STORE / ("base-%s-%s" % (name, key))
