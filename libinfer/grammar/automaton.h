@@ -30,11 +30,11 @@
 /* state << 32 | frame */
 typedef uint64_t item;
 
-/* A summary of the texts that may follow, for slice.c. */
+/* A summary of the texts of one family that may follow, for slice.c. */
 struct cover {
     uint8_t phase; /* a state of utf8_step() */
-    uint8_t good;  /* texts of this length may follow; COVER_ANY: of any length */
-    uint8_t bad;   /* a text of this length may not follow; 0: not known */
+    uint8_t good;  /* all texts of up to this many bytes may follow; COVER_ANY: of any length */
+    uint8_t bad;   /* some text of this many bytes may not follow; 0: not known */
 };
 
 struct config {
@@ -92,7 +92,7 @@ int automaton_put_frame(struct automaton *a, const item *items, uint32_t n, uint
 int automaton_put_config(struct automaton *a, const item *items, uint32_t n, bool is_complete,
                          uint32_t *ret_config);
 void automaton_set_known(struct automaton *a, uint32_t config, const uint8_t known[N_FAMILIES]);
-/* Makes @n frames one after the other, which do not have items yet. */
+/* Makes @n frames with consecutive numbers and without items. */
 int automaton_new_frames(struct automaton *a, uint32_t n, uint32_t *ret_first);
 int automaton_set_frame(struct automaton *a, uint32_t frame, const item *items, uint32_t n);
 

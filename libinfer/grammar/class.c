@@ -64,8 +64,8 @@ static int class_add_sequence(struct class *c, uint32_t first, uint32_t last)
     return r;
 }
 
-/* Adds code points whose encodings have the same length: splits the range where the bytes behind a
- * byte would not have their whole range. */
+/* Adds code points whose encodings have the same length. The range is split until, in each part,
+ * the bytes behind the first differing byte have their whole range. */
 static int class_add_split(struct class *c, uint32_t first, uint32_t last)
 {
     int r;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads what stands behind the colon of a rule or a terminal. */
+/* Reads the text behind the colon of a rule or a terminal. */
 #include <errno.h>
 #include <string.h>
 
@@ -83,7 +83,7 @@ int lark_string(const struct lark *l, const struct lark_word *word, char **ret_t
     return 0;
 }
 
-/* Text in which upper and lower case do not matter. */
+/* Makes the node of a text in which upper and lower case do not matter. */
 static int lark_fold(struct lark *l, const char *text, size_t len, grammar_node *ret_node)
 {
     _cleanup_nodes_ struct nodes nodes = {0};
@@ -287,7 +287,8 @@ static int lark_group(struct lark *l, const char *end, grammar_node *ret_node)
     return r < 0 ? r : lark_expect(l, end);
 }
 
-/* A rule is named in lower case, and what a rule consists of needs no more text behind it. */
+/* Tells whether a word is the name of a rule, which is in lower case. Ignored text is not added
+ * behind a rule, because it is already behind the terminals of the rule. */
 static bool is_rule_name(const struct lark_word *word)
 {
     for (size_t i = 0; i < word->len; i++)

@@ -6,7 +6,7 @@
 #include "core/array.h"
 #include "grammar/automaton.h"
 
-/* The state that is copied to a new automaton when the old one reaches its limit of memory. */
+/* The copying of configurations to a new automaton when the old one has become too large. */
 struct remains {
     const struct automaton *from;
     struct automaton *to;
@@ -29,8 +29,8 @@ static void remains_mark(struct remains *m, const item *items, uint32_t n)
     }
 }
 
-/* Copies items to m->items, with the new numbers of their frames. The order stays, because the
- * numbers have the same order. */
+/* Copies items to m->items, with the new numbers of their frames. The items stay sorted, because
+ * the new numbers have the order of the old ones. */
 static int remains_translate(struct remains *m, const item *items, uint32_t n)
 {
     int r;

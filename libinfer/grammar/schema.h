@@ -52,8 +52,8 @@ struct schema_set {
     const struct schema_value **v;
 };
 
-/* A schema whose own keywords apply. @parent is the index of the fact that brought it, or
- * UINT32_MAX. */
+/* A schema whose own keywords apply. @parent is the index of the fact that applies it to the same
+ * place, or UINT32_MAX. */
 struct fact {
     const struct schema_value *v;
     uint32_t parent;
@@ -67,7 +67,7 @@ struct facts {
 
 struct schema {
     struct grammar_builder *b;
-    struct compiler compiler; /* of regular nodes that are looked into */
+    struct compiler compiler; /* makes the automata of regular nodes that are examined */
     struct inf_err *reterr;
     struct arena arena;
     struct schema_value *root;
@@ -78,16 +78,16 @@ struct schema {
     struct map leaves;   /* facts → node */
     struct map patterns; /* text of a pattern → node */
     uint32_t n_values, n_steps, n_nodes, n_recursive, n_leaves;
-    uint32_t depth;                      /* of sets that are being read */
-    bool old_refs;                       /* drafts up to 7: $ref hides its neighbours */
-    bool draft4;                         /* "id" instead of "$id" */
-    bool loose;                          /* ignore what cannot be enforced */
-    int r;                               /* 0 or the first error */
+    uint32_t depth; /* of alternatives that are being built inside of each other */
+    bool old_refs;  /* drafts up to 7: $ref hides its neighbours */
+    bool draft4;    /* "id" instead of "$id" */
+    bool loose;     /* ignore what cannot be enforced */
+    int r;          /* 0 or the first error */
     const struct schema_value *conflict; /* the first schema that permits nothing */
     const char *conflict_text;
     struct leaf_work *work; /* leaves that have a rule but no body yet */
 
-    /* nodes that are made at most once; 0 is valid, so they are made at the start */
+    /* Shared nodes. 0 is a valid node, so they are all made at the start. */
     grammar_node nothing, gap, comma, colon, quote, digit, character, any_text, string, string_rest,
         any, any_array, any_object;
     struct schema_value *null, *no_choices;
@@ -132,7 +132,7 @@ enum { MULTIPLE_DIGITS = 20, MULTIPLE_STATES = 8192 };
 grammar_node schema_char_any(struct schema *s);
 grammar_node schema_char(struct schema *s, uint32_t cp);
 
-grammar_node schema_char_wide(struct schema *s); /* escapes from U+0100 on */
+grammar_node schema_char_wide(struct schema *s); /* escapes of the characters from U+0100 on */
 
 /* -- schema-key.c -- */
 
@@ -141,14 +141,14 @@ struct key_name {
     const char *text;
     size_t len;
 };
-/* Strings with quotes that are none of the names, which are sorted. s->nothing: a name is longer
- * than KEY_MAX. */
+/* Strings with quotes that are none of the names. Sorts @names. s->nothing: a name is longer than
+ * KEY_MAX. */
 grammar_node schema_other_keys(struct schema *s, struct key_name *names, size_t n);
 
 /* -- schema-string.c -- */
 
 /* The strings that all facts permit, not escaped and without quotes: a regular node; s->nothing;
- * or BUILDER_NONE. *ret_plain says that every string is permitted. */
+ * or BUILDER_NONE. *ret_plain tells whether every string is permitted. */
 grammar_node schema_string_language(struct schema *s, const struct facts *f, bool *ret_plain);
 /* Strings as they are written in the document. */
 grammar_node schema_string(struct schema *s, const struct facts *f);
@@ -182,8 +182,8 @@ bool schema_expand(struct schema *s, const struct schema_set *set, schema_leaf_f
 
 /* -- schema-rewrite.c -- */
 
-/* The choices that schema @v asks for, as an array of arrays of schemas: of each inner array one
- * must be chosen. NULL: error. */
+/* The choices of schema @v, as an array of arrays of schemas. One schema of each inner array must
+ * be chosen. NULL: error. */
 const struct schema_value *schema_choices(struct schema *s, const struct schema_value *v);
 
 /* A schema that permits exactly the value @v. NULL: error. */
@@ -193,7 +193,7 @@ const struct schema_value *schema_constant(struct schema *s, const struct schema
 
 /* A schema that permits what @v does not. NULL: error. */
 const struct schema_value *schema_negate(struct schema *s, const struct schema_value *v);
-/* Tells whether schema_negate() can do @v and everything below. */
+/* Tells whether schema_negate() can negate @v and everything below it. */
 bool schema_can_negate(struct schema *s, const struct schema_value *v);
 /* -- schema-disjoint.c -- */
 bool schema_disjoint(struct schema *s, const struct schema_value *a, const struct schema_value *b);
@@ -203,7 +203,7 @@ bool schema_disjoint(struct schema *s, const struct schema_value *a, const struc
 enum keyword_kind {
     KEYWORD_NOTE,     /* ignored */
     KEYWORD_ENFORCED, /* restricts the values */
-    KEYWORD_APPLY,    /* brings other schemas to the same place */
+    KEYWORD_APPLY,    /* applies other schemas to the same place */
     KEYWORD_REFUSED,
 };
 enum keyword_kind schema_keyword_kind(const char *name, size_t len);
@@ -215,18 +215,18 @@ unsigned schema_types(const struct schema_value *v);
 
 /* -- schema-leaf.c -- */
 grammar_node schema_leaf_node(struct schema *s, const struct facts *f);
-/* Gives bodies to the rules that wait. */
+/* Makes the bodies of the rules in s->work. */
 bool schema_leaf_finish(struct schema *s);
 /* The types that all facts permit. */
 unsigned schema_leaf_types(struct schema *s, const struct facts *f);
-/* Appends a schema to a set unless it permits everything. */
+/* Tells whether a schema has no keyword that restricts a value. */
 bool schema_is_everything(const struct schema_value *v);
+/* Appends a schema to a set unless the schema permits everything. */
 bool schema_set_add(struct schema *s, struct schema_set *set, const struct schema_value *v);
 
 /* -- schema-object.c, schema-array.c, schema-enum.c -- */
 grammar_node schema_object(struct schema *s, const struct facts *f);
 grammar_node schema_array(struct schema *s, const struct facts *f);
-/* The scalar values that enum and const of all facts permit; NULL: there is no enum. */
 /* Tells whether no value of an enum is an array or an object. */
 bool schema_enum_is_scalar(const struct schema_value *list);
 unsigned schema_value_type(const struct schema_value *v);
@@ -234,6 +234,8 @@ struct schema_values {
     uint32_t n;
     const struct schema_value **v;
 };
+/* Gives the scalar values that enum and const of all facts permit. *ret_has tells whether there is
+ * an enum or a const of scalars. */
 bool schema_enum_values(struct schema *s, const struct facts *f, struct schema_values *ret_values,
                         bool *ret_has);
 

@@ -17,8 +17,8 @@
 #include "grammar/dfa.h"
 
 enum {
-    N_LEVELS = 14, /* slices of one family */
-    FAMILY_PHASES = UTF8_STATES + 2,
+    N_LEVELS = 14,                   /* slices of one family */
+    FAMILY_PHASES = UTF8_STATES + 2, /* see family_step() */
 };
 
 /* A node; nodes are stored in depth-first order. */
@@ -36,7 +36,7 @@ struct token_trie {
 
 /* The tokens of a family up to a length. */
 struct slice {
-    uint32_t min_len, max_len; /* bytes of its own tokens; UINT32_MAX: any length */
+    uint32_t min_len, max_len; /* lengths of its own tokens in bytes; UINT32_MAX: any length */
     uint32_t longest;          /* bytes of its longest token */
     uint32_t *mask;            /* [n_words] its tokens */
     struct token_trie ascii;   /* its own tokens, which shorter slices do not have: of ASCII … */
@@ -46,9 +46,9 @@ struct slice {
 
 struct family {
     struct slice slices[N_LEVELS]; /* by ascending length */
-    struct token_trie others;      /* tokens outside of the family */
-    uint32_t others_at[256];       /* the node of others for a first byte; UINT32_MAX: none */
-    int32_t *members;              /* its tokens by their first bytes: members[at[byte]] … */
+    struct token_trie others;      /* the tokens outside of the family */
+    uint32_t others_at[256]; /* the node of the trie `others` for a first byte; UINT32_MAX: none */
+    int32_t *members; /* its tokens, sorted by the first byte: members[members_at[byte]] … */
     uint32_t members_at[257];
 };
 
@@ -65,7 +65,8 @@ struct inf_grammar_vocab {
     uint32_t n_ends;
 };
 
-/* Returns the phase behind @byte of a text of @family, or UTF8_INVALID. */
+/* Returns the phase behind @byte in a text of @family, or UTF8_INVALID. A phase is a state between
+ * the bytes of a character. */
 uint8_t family_step(unsigned family, uint8_t phase, uint8_t byte);
 struct inf_grammar_vocab *grammar_vocab_ref(struct inf_grammar_vocab *vocab);
 /* Tells whether a token stands for its bytes. */

@@ -97,7 +97,8 @@ INF_PUBLIC unsigned inf_tokenizer_token_flags(const struct inf_tokenizer *tok, i
 INF_PUBLIC const char *inf_tokenizer_token_text(const struct inf_tokenizer *tok, int32_t id,
                                                 size_t *ret_len);
 /* Finds the bytes that this token alone adds to a text. Writes at most @size of them into @buf, and
- * returns how many there are. Answers report them as "bytes" with log-probabilities. */
+ * returns how many there are. Responses report these bytes as "bytes", next to the log-probability
+ * of the token. */
 INF_PUBLIC size_t inf_tokenizer_token_bytes(const struct inf_tokenizer *tok, int32_t id,
                                             unsigned char *buf, size_t size);
 /* Returns the id of the token whose piece is exactly @piece; -1 if there is none. */
