@@ -301,7 +301,7 @@ static uint32_t take_cands(struct sampler *s, const struct sample_params *p, con
     return n;
 }
 
-/* Applies the stages after top-k to its @n candidates. */
+/* Applies the stages after top-k to the first @n candidates of s->cands. */
 static int32_t pick_from_cands(struct sampler *s, const struct sample_params *p, struct rng *rng,
                                uint32_t n, float max)
 {

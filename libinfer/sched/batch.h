@@ -42,11 +42,9 @@ void batch_plan(const struct batch_want *want, uint32_t n, const struct batch_li
 #define BATCH_SLOWDOWN  2.0
 /* If several prompts wait per decoding sequence, BATCH_SLOWDOWN is multiplied by their number, but
  * by at most BATCH_CROWD. */
-#define BATCH_CROWD 4.0
-#define BATCH_MIN_CHUNK                                                                            \
-    32 /* smallest number of prompt rows of a step in which no sequence decodes */
-#define BATCH_MIN_MIXED                                                                            \
-    4 /* smallest number of prompt rows of a step in which some sequences decode */
+#define BATCH_CROWD     4.0
+#define BATCH_MIN_CHUNK 32 /* fewest prompt rows of a step in which no sequence decodes */
+#define BATCH_MIN_MIXED 4  /* fewest prompt rows of a step in which some sequences decode */
 /* The time of decoding alone is measured by steps without prompts: BATCH_MEASURE steps at first,
  * then one after every BATCH_REFRESH steps with prompts. Measurements older than BATCH_FORGET steps
  * are dropped. */
