@@ -6,7 +6,7 @@
  *
  * A vocabulary has about 10^5 entries. Sampling mostly needs only a few of them, and the sum that
  * normalizes probabilities. A list is the beginning of the row after sorting by decreasing value.
- * Of equal values, the one with the lower index comes first.
+ * If values are equal, the one with the lower index comes first.
  */
 
 #include <stdint.h>

@@ -4,16 +4,16 @@
 /*
  * The automaton of a grammar, which is made while it is used
  *
- * An item is a state of the program and a frame. A frame is a set of items, with which the text
- * continues behind the end of the rule that the state belongs to. A configuration is the set of all
- * items in which the text so far may be; only items that consume something are stored. Equal frames
- * and equal configurations are stored once, so that parts of a text that mean the same lead to the
- * same configuration, and each step from a configuration with a symbol is computed once.
+ * An item is a state of the program and a frame. The frame is the set of items with which the text
+ * continues behind the end of the state's rule. A configuration is the set of all items in which
+ * the text so far may be. It stores only items that consume something. Equal frames and equal
+ * configurations are stored once, so that parts of a text that mean the same lead to the same
+ * configuration, and each step from a configuration with a symbol is computed once.
  *
- * A rule that contains itself at its start gives frames that contain each other: all callers of a
- * rule at one place of the text share one frame.
+ * All callers of a rule at one place of the text share one frame. Therefore a rule that contains
+ * itself at its start gives frames that contain each other.
  *
- * From each configuration a text can be completed. All functions need the lock of the grammar.
+ * A text can be completed from each configuration. All functions need the lock of the grammar.
  */
 
 #include "core/arena.h"
@@ -80,7 +80,7 @@ void automaton_done(struct automaton *a);
 int automaton_start(struct automaton *a, uint32_t *ret_config);
 /* Gives the configuration behind a symbol. -E2BIG: the automaton has become too large; -ENOMEM. */
 int automaton_step(struct automaton *a, uint32_t config, uint32_t symbol, uint32_t *ret_config);
-/* Gives the configuration with the items of both. */
+/* Gives the configuration that has the items of @x and those of @y. */
 int automaton_join(struct automaton *a, uint32_t x, uint32_t y, uint32_t *ret_config);
 /* Returns the bytes that the automaton uses. */
 size_t automaton_size(const struct automaton *a);

@@ -29,11 +29,11 @@ struct grammar_range {
     uint32_t first, last;
 };
 
-/* -ENOMEM. */
+/* Returns 0 or -ENOMEM. */
 int grammar_builder_new(struct grammar_builder **ret_builder);
 struct grammar_builder *grammar_builder_free(struct grammar_builder *b);
 DEFINE_CLEANUP(struct grammar_builder *, grammar_builder_free);
-/* 0, -ENOMEM, or -E2BIG. */
+/* Returns 0, -ENOMEM, or -E2BIG. */
 int grammar_builder_error(const struct grammar_builder *b);
 
 grammar_node grammar_empty(struct grammar_builder *b);   /* the empty text */
@@ -64,7 +64,7 @@ grammar_node grammar_not(struct grammar_builder *b, grammar_node x);
  * characters are escaped, each in every way that JSON permits; the quotes around the string are not
  * included. */
 grammar_node grammar_json_escaped(struct grammar_builder *b, grammar_node x);
-/* All text up to the first occurrence of @end, and @end; @end is not empty. */
+/* All text up to and including the first occurrence of @end, which is not empty. */
 grammar_node grammar_until(struct grammar_builder *b, const char *end, size_t len);
 
 /*

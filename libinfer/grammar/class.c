@@ -6,7 +6,7 @@
 #include "core/utf8.h"
 #include "grammar/fragment.h"
 
-/* How many states at the ends of sequences are compared with a new one. */
+/* The number of earlier states with which a new state is compared. */
 #define RECENT 16
 
 struct class

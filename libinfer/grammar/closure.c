@@ -2,7 +2,7 @@
 /*
  * A rule that is called at this place of the text gets a local frame, which collects the items
  * behind all calls of the rule. The frame is complete when all edges have been followed. It is
- * stored then, and the items that contain its local number get the stored one. Local frames that
+ * stored then, and the stored number replaces its local number in the items. Local frames that
  * contain each other are stored as one group. The key of a group is the items of its frames, in
  * which the number of a rule stands for the rule's frame.
  */
@@ -24,7 +24,7 @@ struct items {
 
 struct local {
     uint32_t rule, frame;
-    uint32_t first, n; /* in the sorted list `behind` */
+    uint32_t first, n; /* its items in the sorted list `behind` */
 };
 
 /* An item behind a call. */

@@ -30,11 +30,11 @@ enum place {
     PLACE_TWO,      /* \u0 h2 of a character of two bytes, and bits = h2 */
     PLACE_THREE,    /* h1, and the automaton has read the first byte of three */
     PLACE_D,        /* \uD */
-    PLACE_MIDDLE,   /* bits are the first four of the last byte but one */
-    PLACE_LAST,     /* bits are the first two of the last byte */
+    PLACE_MIDDLE,   /* bits are the first four data bits of the last byte but one */
+    PLACE_LAST,     /* bits are the first two data bits of the last byte */
     PLACE_HIGH,     /* \uD h2 of a high surrogate, and bits = h2 & 3 */
-    PLACE_HIGH3,    /* bits are the first four of the second byte of four */
-    PLACE_LOW,      /* a high surrogate, and bits are the first two of the third byte */
+    PLACE_HIGH3,    /* bits are the first four data bits of the second byte of four */
+    PLACE_LOW,      /* a high surrogate, and bits are the first two data bits of the third byte */
     PLACE_LOW_U,    /* the same, and a backslash */
     PLACE_LOW_D,    /* the same, and u */
     PLACE_LOW_HEAD, /* the same, and D */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes deterministic automata: from states, from pairs of states, and smaller. */
+/* Makes deterministic automata from states or from pairs of states, and makes them smaller. */
 #include <errno.h>
 #include <string.h>
 
@@ -172,7 +172,8 @@ static int64_t dfa_partition(const struct dfa *dfa, uint32_t *part)
     }
 }
 
-/* Makes the smallest automaton that accepts the same texts, and frees @dfa. */
+/* Makes an automaton that accepts the same texts, with as few states as MAX_STEPS allows, and frees
+ * @dfa. */
 static int dfa_shrink(struct dfa *dfa, struct dfa **ret_dfa)
 {
     _cleanup_(dfa_freep) struct dfa *old = dfa, *new = NULL;

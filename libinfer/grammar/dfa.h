@@ -4,7 +4,8 @@
 /*
  * Deterministic automata over bytes, for the operations that only regular nodes have
  *
- * All functions return -ENOMEM, or -E2BIG if a result has more than DFA_MAX_STATES states.
+ * Functions that make automata or states return 0, -ENOMEM, or -E2BIG if a limit such as
+ * DFA_MAX_STATES is exceeded.
  */
 
 #include "core/macros.h"

@@ -29,7 +29,8 @@ static int hex_digits(const char *text, size_t len, size_t at, size_t n, uint32_
     return 0;
 }
 
-/* Decodes the escape behind a backslash at text[at]. Returns the bytes that it has, or 0. */
+/* Decodes the escape at text[at], which follows a backslash. Returns its length in bytes, or 0 if
+ * it is not valid. */
 static size_t decode_escape(const char *text, size_t len, size_t at, uint32_t *ret_cp)
 {
     static const char letters[] = "nrtbfv0", codes[] = "\n\r\t\b\f\v\0";
@@ -455,8 +456,7 @@ static int lark_sequence(struct lark *l, grammar_node *ret_node)
     return r;
 }
 
-/* Reads sequences that are joined by "&", and the name of the tree behind "->", which does not
- * matter here. */
+/* Reads sequences that are joined by "&", and skips the name of the tree behind "->". */
 static int lark_branch(struct lark *l, grammar_node *ret_node)
 {
     grammar_node node;

@@ -19,7 +19,7 @@ enum {
     MATCHER_REFUSED = 1, /* the token does not continue a text of the grammar */
 };
 
-/* -ENOMEM. */
+/* Returns 0 or -ENOMEM. */
 int grammar_matcher_new(struct inf_grammar *grammar, struct grammar_matcher **ret_matcher);
 /* NULL is allowed; returns NULL. */
 struct grammar_matcher *grammar_matcher_free(struct grammar_matcher *m);

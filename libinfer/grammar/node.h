@@ -11,7 +11,7 @@
 
 #define BUILDER_MAX_NODES (1u << 20)
 #define BUILDER_MAX_WORDS (1u << 23)
-#define BUILDER_MAX_DEPTH 1000 /* how deep nodes may be nested between two rules */
+#define BUILDER_MAX_DEPTH 1000 /* the largest depth of nested nodes between two rules */
 
 enum node_kind {
     NODE_EMPTY,

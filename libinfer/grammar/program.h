@@ -4,7 +4,7 @@
 /*
  * A grammar as states and edges, from which the automaton is made while it is used
  *
- * From each state a text can be completed: states and edges that lead nowhere are removed.
+ * A text can be completed from each state, because states and edges that lead nowhere are removed.
  */
 
 #include <infer/tokenizer.h>
@@ -27,7 +27,7 @@ struct program {
 /*
  * Compiles @root. @tok may be NULL; there are no tokens then. @b gets more nodes. -EINVAL: no text
  * belongs to the grammar, a rule has no body, or an operand of grammar_and(), grammar_not() or
- * grammar_json_escaped() is not regular; *reterr has the sentence. -E2BIG; -ENOMEM.
+ * grammar_json_escaped() is not regular; *reterr has the reason. -E2BIG; -ENOMEM.
  */
 int grammar_program_new(struct grammar_builder *b, grammar_node root,
                         const struct inf_tokenizer *tok, struct program **ret_program,

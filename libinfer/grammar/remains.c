@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes an automaton small again: copies the configurations that are in use to a new one. */
+/* Makes an automaton small again: copies the configurations that are in use to a new automaton. */
 #include <errno.h>
 #include <string.h>
 

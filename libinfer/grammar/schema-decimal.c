@@ -18,8 +18,8 @@ enum { EXPONENT_MAX = 100000, FLOAT_DIGITS = 15 };
 /* The digits of a number's text, in front of the exponent. */
 struct digits {
     char text[4 * DECIMAL_DIGITS];
-    long n, point; /* the number of digits before the decimal point; it may be negative, or larger
-                      than n */
+    long n, point; /* point: number of digits before the decimal point, which may be negative or
+                      above n */
 };
 
 static bool digits_read(const char *text, struct digits *d, bool *ret_negative)

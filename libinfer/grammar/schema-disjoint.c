@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Proves that no value satisfies two schemas, in the simple cases that the schemas of oneOf have
+ * Proves that no value satisfies two schemas, in the simple cases that are common in oneOf
  *
- * Two schemas are disjoint if their types or the values of their enums are, if a property that one
- * of them requires has disjoint schemas, or if one requires a property that the other forbids.
+ * Two schemas are disjoint if their types or the values of their enums are disjoint, if a property
+ * that one of them requires has disjoint schemas, or if one requires a property that the other
+ * forbids.
  */
 #include <string.h>
 

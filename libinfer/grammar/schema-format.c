@@ -12,7 +12,7 @@
 
 #include "grammar/schema.h"
 
-/* The year 0000 is left out: many programs have no such year. */
+/* The year 0000 is left out, because many programs have no such year. */
 #define YEAR "(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
 #define DATE                                                                                       \
     "(?:" YEAR "-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])"                                 \

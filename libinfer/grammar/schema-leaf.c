@@ -122,7 +122,7 @@ static bool leaf_is_scoped(const struct facts *f)
 }
 
 /* Copies the facts that matter: facts with keywords of their own, or all facts if keywords such as
- * unevaluatedItems ask which fact brought which. Also makes the key of the alternative. */
+ * unevaluatedItems depend on the parents of facts. Also makes the key of the alternative. */
 static bool leaf_facts(struct schema *s, const struct facts *f, struct facts *ret_facts,
                        const uint64_t **ret_key, size_t *ret_len)
 {

@@ -227,7 +227,7 @@ static grammar_node string_of_length(struct schema *s, const struct lengths *n)
     return schema_seq(s, parts, 3);
 }
 
-/* Tells whether to give up the lengths of strings with a pattern, because the automaton that counts
+/* Tells whether to ignore the lengths of strings with a pattern, because the automaton that counts
  * is too large. */
 static bool string_is_too_long(struct schema *s, grammar_node language, const struct lengths *n)
 {

@@ -496,7 +496,7 @@ struct schema_value *schema_add(struct schema *s, struct schema_value *parent, c
     parent->n++;
     child->key = key;
     child->key_len = key_len;
-    /* Messages name the place that the parent names. */
+    /* Messages name the place of the parent. */
     child->parent = parent;
     child->index = UINT32_MAX;
     return parent;

@@ -50,7 +50,8 @@ static inline bool schema_is(const struct schema_value *v, const char *text)
 {
     return v && v->type == VALUE_STRING && v->len == strlen(text) && !memcmp(v->text, text, v->len);
 }
-/* Makes a value that is not part of the text. Messages name @origin. NULL if a limit is reached. */
+/* Makes a value that is not part of the text. Messages name the place of @origin. NULL if a limit
+ * is reached. */
 struct schema_value *schema_make(struct schema *s, enum value_type type,
                                  const struct schema_value *origin);
 /* Appends @child to an array (@key is NULL) or an object. Returns NULL if @parent or @child is

@@ -5,11 +5,12 @@
  * The parts of the reader of JSON Schema
  *
  * A schema is read into a tree of values. A *set* is the list of all schemas that apply to a place
- * of a document: `properties/a` of one schema, and of each schema that its `allOf` and `$ref` name.
- * A set is expanded (schema-expand.c) into alternatives, each a list of *facts*:
- * schemas whose own keywords all apply and whose choices (anyOf, oneOf, if, not) have been made.
- * schema-leaf.c turns the facts of an alternative into nodes of a grammar. Sets and alternatives
- * are remembered, so recursive schemas become recursive rules.
+ * of a document: for example `properties/a` of one schema, and `properties/a` of each schema that
+ * its `allOf` and `$ref` name. A set is expanded (schema-expand.c) into alternatives, each a list
+ * of *facts*: schemas whose own keywords all apply and whose choices (anyOf, oneOf, if, not) have
+ * been made. schema-leaf.c turns the facts of an alternative into nodes of a grammar. Each set and
+ * each alternative is made once and then found in a map, so recursive schemas become recursive
+ * rules.
  *
  * The first error ends the work: functions return BUILDER_NONE or false, and schema->r is set.
  */
@@ -78,14 +79,14 @@ struct schema {
     struct map leaves;   /* facts → node */
     struct map patterns; /* text of a pattern → node */
     uint32_t n_values, n_steps, n_nodes, n_recursive, n_leaves;
-    uint32_t depth; /* of alternatives that are being built inside of each other */
-    bool old_refs;  /* drafts up to 7: $ref hides its neighbours */
-    bool draft4;    /* "id" instead of "$id" */
-    bool loose;     /* ignore what cannot be enforced */
+    uint32_t depth; /* number of nested alternatives that are being built */
+    bool old_refs;  /* drafts up to 7, in which $ref hides the keywords beside it */
+    bool draft4;    /* draft 4, which has "id" instead of "$id" */
+    bool loose;     /* keywords that cannot be enforced are ignored */
     int r;          /* 0 or the first error */
     const struct schema_value *conflict; /* the first schema that permits nothing */
     const char *conflict_text;
-    struct leaf_work *work; /* leaves that have a rule but no body yet */
+    struct leaf_work *work; /* alternatives that have a rule without a body */
 
     /* Shared nodes. 0 is a valid node, so they are all made at the start. */
     grammar_node nothing, gap, comma, colon, quote, digit, character, any_text, string, string_rest,
@@ -102,7 +103,7 @@ grammar_node schema_fail(struct schema *s, int code, const struct schema_value *
 grammar_node schema_fail_memory(struct schema *s);
 /* Counts @n steps. Returns false if a limit is reached or there was an error. */
 bool schema_step(struct schema *s, const struct schema_value *at, uint32_t n);
-/* Remembers why a part permits nothing, and returns s->nothing. */
+/* Records why a part permits nothing, and returns s->nothing. */
 grammar_node schema_conflict(struct schema *s, const struct schema_value *at, const char *text);
 
 /* -- schema-number.c -- */
@@ -150,11 +151,12 @@ grammar_node schema_other_keys(struct schema *s, struct key_name *names, size_t 
 /* The strings that all facts permit, not escaped and without quotes: a regular node; s->nothing;
  * or BUILDER_NONE. *ret_plain tells whether every string is permitted. */
 grammar_node schema_string_language(struct schema *s, const struct facts *f, bool *ret_plain);
-/* Strings as they are written in the document. */
+/* The strings that all facts permit, as they are written in the document. */
 grammar_node schema_string(struct schema *s, const struct facts *f);
-/* A string constant as it is written. Characters of ASCII have one spelling, others have all. */
+/* A string constant as it is written. Plain characters of ASCII have one spelling, and all other
+ * characters have every spelling. */
 grammar_node schema_literal(struct schema *s, const char *text, size_t len);
-/* Tells whether a text belongs to a regular node. False: error. */
+/* Finds out whether a text belongs to a regular node. Returns false on an error. */
 bool schema_matches(struct schema *s, grammar_node node, const char *text, size_t len,
                     bool *ret_matches);
 /* A string of a language, with quotes and escaped. */
@@ -176,7 +178,7 @@ const struct schema_value *schema_ref_resolve(struct schema *s, const struct sch
 
 /* The node of the values that a set permits. */
 grammar_node schema_set_node(struct schema *s, const struct schema_set *set);
-/* Calls @leaf for every alternative of a set. Stops if it returns false. */
+/* Calls @leaf for every alternative of a set. Stops if @leaf returns false. */
 typedef bool (*schema_leaf_fn)(struct schema *s, const struct facts *f, void *data);
 bool schema_expand(struct schema *s, const struct schema_set *set, schema_leaf_fn leaf, void *data);
 

@@ -105,7 +105,7 @@ static bool pairs_add(struct pair *pairs, unsigned *n, struct pair pair)
     return true;
 }
 
-/* Answers for texts of any length. These may follow if no step fails from any pair on the way. */
+/* Answers for texts of any length. They may follow if no step from any pair on the way fails. */
 static int question_ask_any(struct question *q, uint32_t config)
 {
     const struct family_moves *m = &q->g->moves[q->family];

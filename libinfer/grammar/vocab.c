@@ -125,8 +125,8 @@ static bool token_equal(const struct token *x, const struct token *y)
     return x->len == y->len && memcmp(x->bytes, y->bytes, x->len) == 0;
 }
 
-/* Moves tokens with the bytes of an earlier token to lists. The first one stays, with the number of
- * its list. */
+/* Moves tokens with equal bytes to lists. One token stays in the array for them, with the number of
+ * the list. */
 static int tokens_join(struct tokens *t, struct inf_grammar_vocab *v)
 {
     uint32_t n_out = 0, n_words = 0, cap_lists = 0, cap_at = 0;

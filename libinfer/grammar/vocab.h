@@ -6,8 +6,9 @@
  *
  * A slice is a set of tokens that many grammars permit all together: for example all tokens of
  * characters that stand for themselves inside of a JSON string. Where a grammar permits a slice,
- * only the other tokens are looked up one by one. The slices of one family differ in the length of
- * their tokens, because grammars limit the lengths of texts.
+ * only the other tokens are looked up one by one. A family is a set of characters, see
+ * family_step(). The slices of one family have the tokens of these characters up to different
+ * lengths, because grammars limit the lengths of texts.
  */
 
 #include <infer/grammar.h>
@@ -24,7 +25,7 @@ enum {
 /* A node; nodes are stored in depth-first order. */
 struct trie_node {
     uint32_t size;  /* nodes of the subtree, this one included */
-    int32_t token;  /* id; -1: none; below -1: list -2 - token has several */
+    int32_t token;  /* id; -1: none; below -1: several ids, in the list number -2 - token */
     uint16_t depth; /* number of bytes before this node's byte */
     uint8_t byte;
 };
@@ -39,9 +40,9 @@ struct slice {
     uint32_t min_len, max_len; /* lengths of its own tokens in bytes; UINT32_MAX: any length */
     uint32_t longest;          /* bytes of its longest token */
     uint32_t *mask;            /* [n_words] its tokens */
-    struct token_trie ascii;   /* its own tokens, which shorter slices do not have: of ASCII … */
-    struct token_trie wide;    /* … and those with other characters */
-    uint32_t n_other;          /* nodes of the tries of all tokens that it does not have */
+    struct token_trie ascii;   /* its own tokens (those that shorter slices do not have) of ASCII */
+    struct token_trie wide;    /* its own tokens that have other characters */
+    uint32_t n_other;          /* number of nodes in the tries of all tokens outside of the slice */
 };
 
 struct family {

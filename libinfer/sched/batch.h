@@ -52,8 +52,8 @@ void batch_plan(const struct batch_want *want, uint32_t n, const struct batch_li
 #define BATCH_REFRESH 32
 #define BATCH_FORGET  1000
 
-/* Measurements of decode-only steps with a number of sequences from one power of two to the
- * next. */
+/* Measurements of steps without prompts, whose number of sequences is between one power of two and
+ * the next. */
 struct batch_class {
     uint32_t n;       /* number of measurements */
     double usec;      /* time of one step */

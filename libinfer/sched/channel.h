@@ -52,9 +52,9 @@ int32_t channel_forced(const struct channel *c, const struct channel_state *stat
 
 /* The part of the text that a token belongs to. */
 enum channel_token {
-    CHANNEL_TEXT,    /* it is outside of the part */
-    CHANNEL_THOUGHT, /* it is inside of the part */
-    CHANNEL_MARK,    /* it belongs to the tokens that begin or end the part */
+    CHANNEL_TEXT,    /* the token is outside of the part */
+    CHANNEL_THOUGHT, /* the token is inside of the part */
+    CHANNEL_MARK,    /* the token is one of those that begin or end the part */
 };
 
 /* Appends a token to the text. */

@@ -44,13 +44,14 @@ struct masks {
     uint32_t n_jobs, i_next;   /* the next job for the thread */
 };
 
-/* -ENOMEM. */
+/* Returns 0 or -ENOMEM. */
 int masks_init(struct masks *m, uint32_t max_seqs);
 void masks_done(struct masks *m);
 /* Starts the thread. Without the thread, the threads that sample compute all masks. */
 int masks_start(struct masks *m);
 
-/* Adds a mask that the next step needs. Only between masks_end() and masks_begin(). */
+/* Adds a mask that the next step needs. May be called only between masks_end() and
+ * masks_begin(). */
 void masks_add(struct masks *m, struct mask *mask);
 /* Wakes the thread if there are masks to compute. */
 void masks_begin(struct masks *m);
