@@ -35,9 +35,10 @@ int file_map_read(const struct file_map *map, uint64_t offset, void *ret, size_t
                   struct inf_err *reterr);
 /* Returns whether the file is known to have changed or become shorter. Makes no system call. */
 bool file_map_is_lost(const struct file_map *map);
-/* Compares the file's size and times. Returns 0, or -ESTALE with the reason. Once a map is stale,
- * the function always returns -ESTALE for the map. Any thread may call this function. If another
- * file was renamed over this file, the mapping is still valid. */
+/* Compares the file's size and modification time with those when the file was mapped. Returns 0, or
+ * -ESTALE with the reason. Once a map is stale, the function always returns -ESTALE for the map.
+ * Any thread may call this function. If another file was renamed over this file, the mapping is
+ * still valid. */
 int file_map_check(const struct file_map *map, struct inf_err *reterr);
 
 /* A set of mapped files from which results were computed. The files are borrowed. Zeroed memory is

@@ -71,8 +71,8 @@ grammar_node grammar_until(struct grammar_builder *b, const char *end, size_t le
  * Reads a regular expression of ECMA-262 with the flag u. JSON Schema uses this notation, and Lark
  * and Rust write most expressions in the same way. The node stands for the whole text: ^ and $ at
  * its ends are permitted and change nothing, and @unanchored puts any text around it where ^ or $
- * is missing. Look-around and back references are refused. -EINVAL with the position in *reterr;
- * -E2BIG; -ENOMEM.
+ * is missing. Look-behind and back references are refused, and so is look-ahead inside of most
+ * groups and repetitions. -EINVAL with the position in *reterr; -E2BIG; -ENOMEM.
  */
 int grammar_regex(struct grammar_builder *b, const char *pattern, size_t len, bool unanchored,
                   grammar_node *ret_node, struct inf_err *reterr);

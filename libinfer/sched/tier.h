@@ -140,7 +140,8 @@ struct tier_batch *tier_over_batch(struct tier *t);
 struct tier_batch *tier_batch_free(struct tier_batch *b);
 /* Returns whether it is useful to store more blocks now. */
 bool tier_may_keep(struct tier *t);
-/* Returns whether storing has failed repeatedly. */
+/* Returns whether the engine should not wait until blocks are stored, because storing has failed
+ * repeatedly, the files have changed, or the tier cannot be asked for digests. */
 bool tier_is_down(struct tier *t);
 /* Returns whether there are batches that are being filled or stored. */
 bool tier_is_keeping(struct tier *t);

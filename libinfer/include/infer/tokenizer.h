@@ -64,8 +64,8 @@ struct inf_encoding {
  * Encodes a complete input of the model: a text, or a text and @pair (may be NULL) as "[CLS] text
  * [SEP] pair [SEP]". Texts are truncated, the longer text of a pair first, until the input has at
  * most @max_ids tokens (0: no limit). The special tokens around the texts are not truncated.
- * -E2BIG: the input has too many tokens and @cut is INF_CUT_NONE, or @max_ids is smaller than the
- * number of special tokens; -ENOMEM.
+ * -E2BIG: the input has too many tokens and @cut is INF_CUT_NONE, or @max_ids leaves no room for a
+ * token besides the special tokens; -ENOMEM.
  */
 INF_PUBLIC int inf_tokenizer_encode_texts(const struct inf_tokenizer *tok,
                                           const struct inf_encode_text *text,
