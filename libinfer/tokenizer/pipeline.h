@@ -62,7 +62,7 @@ struct inf_tokenizer {
     struct map shown; /* maps the text of an added token to the item of added_normal's trie that has
                          the token's normalized text */
     int32_t bos, eos, pad;
-    size_t max_bytes;    /* largest number of bytes of text that a token represents; 0: unknown */
+    size_t max_bytes; /* upper bound of the bytes of text that one token represents; 0: unknown */
     bool swallows_space; /* white space is not counted in max_bytes */
 };
 
