@@ -25,9 +25,9 @@
 #define DEFAULT_SEQS   16u
 #define DEFAULT_QUEUE  256u
 #define DEFAULT_BATCH  512u
-/* Rows of logits per step for log-probabilities of prompts: as many as take PROMPT_LOGITS_BYTES,
- * but at least PROMPT_LOGITS_MIN. Their memory is used only when log-probabilities are
- * requested. */
+/* The number of rows of logits per step for log-probabilities of prompts is the number that fits in
+ * PROMPT_LOGITS_BYTES, but at least PROMPT_LOGITS_MIN. The memory of these rows is used only when
+ * log-probabilities are requested. */
 #define PROMPT_LOGITS_MIN   16u
 #define PROMPT_LOGITS_BYTES (64u << 20)
 
@@ -169,7 +169,7 @@ static bool in_unit(float x)
     return x >= 0 && x <= 1;
 }
 
-/* Checks the options that llama.cpp has beside those of other APIs. */
+/* Checks the options that llama.cpp has in addition to those of other APIs. */
 static int check_stages(const struct inf_sampling *s, struct inf_err *reterr)
 {
     if (!isfinite(s->dynatemp_range) || s->dynatemp_range < 0 || !isfinite(s->dynatemp_exponent) ||

@@ -8,7 +8,7 @@
 #include "core/macros.h"
 
 /* Writes the sentence unless @err is NULL. Returns -code, for use as `return err_set(…)`. @code is
- * a positive errno value. Invalid UTF-8 and control characters become '?'. */
+ * a positive errno value. Invalid UTF-8 becomes '?', and control characters become spaces. */
 int err_set(struct inf_err *err, int code, const char *format, ...) PRINTF(3, 4);
 /* Like err_set(), with the byte offset of the error in the input. */
 int err_set_at(struct inf_err *err, int code, uint64_t offset, const char *format, ...)

@@ -15,8 +15,8 @@
 #include "core/index.h"
 #include "grammar/dfa.h"
 
-/* The edges of one state: one for each range of bytes that leads to the same state, and three
- * more. */
+/* The largest number of edges of one state: one for each range of bytes that leads to the same
+ * state, and three more. */
 #define MAX_EDGES 260
 #define NOWHERE   UINT32_MAX
 
@@ -30,11 +30,11 @@ enum place {
     PLACE_TWO,      /* \u0 h2 of a character of two bytes, and bits = h2 */
     PLACE_THREE,    /* h1, and the automaton has read the first byte of three */
     PLACE_D,        /* \uD */
-    PLACE_MIDDLE,   /* bits are the first four of the last byte but one */
-    PLACE_LAST,     /* bits are the first two of the last byte */
+    PLACE_MIDDLE,   /* bits are the first four data bits of the last byte but one */
+    PLACE_LAST,     /* bits are the first two data bits of the last byte */
     PLACE_HIGH,     /* \uD h2 of a high surrogate, and bits = h2 & 3 */
-    PLACE_HIGH3,    /* bits are the first four of the second byte of four */
-    PLACE_LOW,      /* a high surrogate, and bits are the first two of the third byte */
+    PLACE_HIGH3,    /* bits are the first four data bits of the second byte of four */
+    PLACE_LOW,      /* a high surrogate, and bits are the first two data bits of the third byte */
     PLACE_LOW_U,    /* the same, and a backslash */
     PLACE_LOW_D,    /* the same, and u */
     PLACE_LOW_HEAD, /* the same, and D */
@@ -82,7 +82,7 @@ static uint32_t escaper_step(const struct escaper *e, uint32_t state, unsigned b
     return e->dfa->next[(size_t)state * e->dfa->n_classes + e->dfa->class_of[byte]];
 }
 
-/* Gives the state with which an automaton's state continues. */
+/* Gives the state of the nfa for a state of the automaton. */
 static uint32_t escaper_state(const struct escaper *e, uint32_t state)
 {
     return state == DFA_DEAD ? NOWHERE : e->base + state;
@@ -153,7 +153,7 @@ static uint32_t escaper_put(struct escaper *e, const struct edge_list *list)
 
 static uint32_t escaper_place(struct escaper *e, enum place place, uint32_t state, unsigned bits);
 
-/* Gives the place behind digit @h of a place up to \uXX. */
+/* Gives the state behind digit @h in a place where at most two digits have been read. */
 static uint32_t place_begin(struct escaper *e, enum place place, uint32_t state, unsigned bits,
                             unsigned h)
 {
@@ -186,7 +186,7 @@ static uint32_t place_begin(struct escaper *e, enum place place, uint32_t state,
     }
 }
 
-/* Gives the place behind digit @h of any place that reads a digit. */
+/* Gives the state behind digit @h in any place where a digit is read. */
 static uint32_t place_digit(struct escaper *e, enum place place, uint32_t state, unsigned bits,
                             unsigned h)
 {

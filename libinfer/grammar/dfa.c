@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes deterministic automata: from states, from pairs of states, and smaller. */
+/* Makes deterministic automata from states or from pairs of states, and makes them smaller. */
 #include <errno.h>
 #include <string.h>
 
@@ -8,8 +8,8 @@
 #include "core/index.h"
 #include "grammar/dfa.h"
 
-/* Elements of all sets of states together; states and edges looked at while one automaton is made;
- * and steps of minimizing. */
+/* The limits of one automaton: the elements of all its sets of states, the states and edges that
+ * are looked at while it is made, and the steps of minimizing. */
 #define MAX_WORDS  (1u << 23)
 #define MAX_VISITS (1u << 24)
 #define MAX_STEPS  (1u << 27)
@@ -101,7 +101,7 @@ static int dfa_find_alive(const struct dfa *dfa, bool *alive)
     return 0;
 }
 
-/* Splits the parts of a partition once: two states stay in one part if their edges lead to the same
+/* Splits the parts of a partition once. Two states stay in one part if their edges lead to the same
  * parts. Returns the number of parts or -ENOMEM. */
 static int64_t dfa_split(const struct dfa *dfa, const uint32_t *part, uint32_t *ret_part,
                          uint32_t *key)
@@ -172,7 +172,8 @@ static int64_t dfa_partition(const struct dfa *dfa, uint32_t *part)
     }
 }
 
-/* Makes the smallest automaton that accepts the same texts, and frees @dfa. */
+/* Makes an automaton that accepts the same texts, with as few states as MAX_STEPS allows, and frees
+ * @dfa. */
 static int dfa_shrink(struct dfa *dfa, struct dfa **ret_dfa)
 {
     _cleanup_(dfa_freep) struct dfa *old = dfa, *new = NULL;
@@ -275,8 +276,7 @@ static int subsets_to_dfa(const struct subsets *s, const uint8_t class_of[256],
     return dfa_shrink(dfa, ret_dfa);
 }
 
-/* A set of states of an nfa, of which only the states that matter are kept: those that consume
- * something, and final ones. */
+/* A set of states of an nfa. It keeps only final states and states that consume something. */
 struct closure {
     const struct nfa *nfa;
     uint32_t *stack, *set, *seen; /* [n_states] each; seen[i] == round: in the set */
@@ -504,8 +504,8 @@ int dfa_not(const struct dfa *x, struct dfa **ret_dfa)
     return dfa_from_pairs(x, not_step, not_final, class_of, ret_dfa);
 }
 
-/* The search for a text: border[i] is the length of the longest proper beginning of the text that
- * its first i bytes end with. */
+/* The search for a text: border[i] is the length of the longest proper prefix of the text with
+ * which its first i bytes end. */
 struct search {
     const uint32_t *text;
     uint32_t *border;

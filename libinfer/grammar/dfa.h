@@ -4,7 +4,8 @@
 /*
  * Deterministic automata over bytes, for the operations that only regular nodes have
  *
- * All functions return -ENOMEM, or -E2BIG if a result has more than DFA_MAX_STATES states.
+ * Functions that make automata or states return 0, -ENOMEM, or -E2BIG if a limit such as
+ * DFA_MAX_STATES is exceeded.
  */
 
 #include "core/macros.h"
@@ -32,7 +33,7 @@ int dfa_from_nfa(const struct nfa *nfa, uint32_t start, struct dfa **ret_dfa);
 int dfa_and(const struct dfa *x, const struct dfa *y, struct dfa **ret_dfa);
 /* Valid UTF-8 that @x does not accept. */
 int dfa_not(const struct dfa *x, struct dfa **ret_dfa);
-/* UTF-8 up to the first occurrence of the bytes @end, and these. */
+/* Texts of UTF-8 that end with the first occurrence of the bytes @end. */
 int dfa_until(const uint32_t *end, uint32_t n, struct dfa **ret_dfa);
 /* The texts of @x inside of a JSON string, see grammar_json_escaped(). */
 int dfa_json_escaped(const struct dfa *x, struct dfa **ret_dfa);

@@ -7,16 +7,17 @@
 #include "core/hash.h"
 #include "grammar/fragment.h"
 
-/* A class with more ranges is made smaller before it is used. */
+/* A class with more ranges becomes an automaton with few states before it is used. */
 #define CLASS_PLAIN 8
-/* A larger operand of a repetition becomes a rule if the repetition would have more states. */
+/* An operand with more than REPEAT_OPERAND states becomes a rule if its repetition would have more
+ * than REPEAT_STATES. */
 #define REPEAT_OPERAND 4
 #define REPEAT_STATES  400
 /* An automaton with more states becomes a rule. */
 #define DFA_PLAIN 12
-/* More repetitions are made from blocks. */
+/* A repetition with higher counts is made of blocks, see repeat_blocks(). */
 #define REPEAT_PLAIN 1000
-/* Edges of automata that one grammar may make. Ten million take about a second. */
+/* The number of edges of automata that one grammar may make. Ten million take about a second. */
 #define MAX_WORK  (1u << 25)
 #define MAX_CALLS 3000
 
@@ -256,7 +257,7 @@ static uint32_t square_root(uint32_t n)
     return root;
 }
 
-/* Writes a long repetition in blocks of about as many repetitions as there are blocks. */
+/* Writes a repetition of n operands as about √n blocks of √n operands. */
 static grammar_node repeat_blocks(struct grammar_builder *b, grammar_node x, uint32_t min,
                                   uint32_t max)
 {

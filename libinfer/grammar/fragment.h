@@ -26,14 +26,14 @@ struct compiler {
     uint8_t *covers; /* [cap_covers] by node, see compiler_covers() */
     uint32_t cap_covers;
     unsigned depth; /* of calls */
-    uint64_t work;  /* edges of all automata that were made for it */
+    uint64_t work;  /* number of edges of all automata that were made */
 };
 
 void compiler_done(struct compiler *c);
-/* Gives the automaton of a regular node. It belongs to the compiler. */
+/* Gives the automaton of a regular node. The automaton belongs to the compiler. */
 int compiler_dfa(struct compiler *c, grammar_node node, const struct dfa **ret_dfa);
 /* Finds the families of which each single character is a text of @node. Returns a set of bits, or a
- * negative errno value. Only nodes that are easy to examine are. */
+ * negative errno value. The set is empty for nodes that are hard to examine. */
 int compiler_covers(struct compiler *c, grammar_node node);
 
 struct fragment_memo {
@@ -57,7 +57,7 @@ struct fragments {
 };
 
 void fragments_done(struct fragments *f);
-/* Errors as grammar_program_new(). */
+/* The errors are those of grammar_program_new(). */
 int fragment_make(struct fragments *f, grammar_node node, uint32_t next, uint32_t *ret_start);
 /* Gives the number of the rule with this body. */
 int fragment_rule(struct fragments *f, grammar_node body, uint32_t *ret_rule);

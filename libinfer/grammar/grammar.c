@@ -5,11 +5,11 @@
 #include "grammar/builder.h"
 #include "grammar/grammar.h"
 
-/* An automaton of this size is forgotten, except for the places where matchers are. */
+/* An automaton of this size (in bytes) is forgotten, except for the configurations of matchers. */
 #define LARGE_SIZE (64u << 20)
-/* The places of all matchers together may need this much. */
+/* The largest size in bytes up to which an automaton may grow before it is forgotten. */
 #define MAX_SIZE (256u << 20)
-/* How much an automaton may grow in one call. */
+/* The number of bytes by which an automaton may grow in one call. */
 #define MAX_GROWTH (32u << 20)
 
 static int grammar_init(struct inf_grammar *g)
@@ -129,7 +129,7 @@ int grammar_make_room(struct inf_grammar *g)
         r = automaton_forget(&g->automaton, configs, n);
         if (r < 0)
             return r;
-        /* If the places in use are large, forgetting again soon would be in vain. */
+        /* If the configurations in use are large, forgetting again soon would free little. */
         g->large_size = MAX(LARGE_SIZE, 2 * automaton_size(&g->automaton));
         if (g->large_size > MAX_SIZE)
             r = -E2BIG;

@@ -6,7 +6,7 @@
 #include "core/array.h"
 #include "grammar/grammar.h"
 
-#define MAX_MASKS_SIZE (16u << 20) /* bytes of one grammar */
+#define MAX_MASKS_SIZE (16u << 20) /* bytes of the masks of one grammar */
 
 static void mask_set(uint32_t *mask, int32_t token)
 {
@@ -29,8 +29,8 @@ static void mask_set_node(const struct inf_grammar_vocab *v, int32_t token, uint
 /* Subtrees with fewer nodes are always walked over. */
 #define SMALL_SUBTREE 256
 
-/* Finds a family of which all tokens with the first byte @byte may follow the configuration before
- * the byte; @config is the one behind it. */
+/* Finds a family whose tokens with the first byte @byte are all permitted. @config is the
+ * configuration behind this byte. */
 static const struct family *find_subtree(const struct inf_grammar *g, uint32_t config, uint8_t byte)
 {
     for (unsigned family = 0; family < N_FAMILIES; family++)
@@ -43,8 +43,8 @@ static const struct family *find_subtree(const struct inf_grammar *g, uint32_t c
 static int grammar_walk_nodes(struct inf_grammar *g, const struct token_trie *trie, uint32_t i,
                               uint32_t end, bool whole, uint32_t *mask);
 
-/* Takes the tokens with the first byte @byte by a family. Returns 1, 0 if no family fits, or a
- * negative errno value. */
+/* Sets the bits of the tokens with the first byte @byte with the help of a family. Returns 1, 0 if
+ * no family fits, or a negative errno value. */
 static int grammar_take_subtree(struct inf_grammar *g, uint32_t config, uint8_t byte,
                                 uint32_t *mask)
 {
@@ -63,8 +63,8 @@ static int grammar_take_subtree(struct inf_grammar *g, uint32_t config, uint8_t 
     return r < 0 ? r : 1;
 }
 
-/* Walks over the nodes of a trie from @i to @end and over the automaton side by side. @whole: the
- * trie has all tokens. */
+/* Walks over the nodes of a trie from @i to @end and over the automaton side by side. @whole tells
+ * whether the trie has all tokens. */
 static int grammar_walk_nodes(struct inf_grammar *g, const struct token_trie *trie, uint32_t i,
                               uint32_t end, bool whole, uint32_t *mask)
 {

@@ -7,7 +7,7 @@
 
 #define USUAL_BYTES 256 /* most tokens are shorter */
 
-/* Makes a matcher that its grammar does not know yet. */
+/* Makes a matcher that is not in the list of its grammar yet. */
 static struct grammar_matcher *matcher_alloc(struct inf_grammar *grammar)
 {
     struct grammar_matcher *m = NEW(struct grammar_matcher, 1);

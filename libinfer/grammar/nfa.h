@@ -46,7 +46,7 @@ struct nfa {
     uint32_t n_states, cap_states, n_edges, cap_edges;
 };
 
-/* -ENOMEM, -E2BIG. */
+/* Returns 0, -ENOMEM, or -E2BIG. */
 int nfa_add_state(struct nfa *nfa, bool is_final, uint32_t *ret_state);
 /* Adds the only edges that @state gets. */
 int nfa_set_edges(struct nfa *nfa, uint32_t state, const struct edge *edges, uint32_t n);
@@ -58,5 +58,5 @@ static inline const struct edge *nfa_edges(const struct nfa *nfa, uint32_t state
 }
 
 /* Sets class_of[byte] so that all bytes of a class are in the same ranges of edges. Returns the
- * number of classes. Classes are ranges, and ascend. */
+ * number of classes. Each class is a range of bytes, and the numbers of the classes ascend. */
 uint32_t nfa_classes(const struct nfa *nfa, uint8_t ret_class_of[256]);

@@ -129,7 +129,7 @@ static int parse_group_name(struct regex_parser *p)
     return 0;
 }
 
-/* Parses what is inside of a group, and its bracket. */
+/* Parses the inside of a group and its closing bracket. */
 static int parse_group_rest(struct regex_parser *p, enum tree_kind kind, struct tree **ret_tree)
 {
     const unsigned flags = p->flags;

@@ -121,8 +121,8 @@ static bool leaf_is_scoped(const struct facts *f)
     return false;
 }
 
-/* Copies the facts that matter: those with keywords of their own, or all if it matters which fact
- * brought which. Makes the key of the alternative as well. */
+/* Copies the facts that matter: facts with keywords of their own, or all facts if keywords such as
+ * unevaluatedItems depend on the parents of facts. Also makes the key of the alternative. */
 static bool leaf_facts(struct schema *s, const struct facts *f, struct facts *ret_facts,
                        const uint64_t **ret_key, size_t *ret_len)
 {

@@ -13,8 +13,8 @@
 struct multiple {
     struct schema *s;
     uint32_t factor, n_int, n_frac;
-    grammar_node *now, *after; /* [factor] digits that follow, by remainder */
-    grammar_node *tail;        /* [factor] what follows the integer part */
+    grammar_node *now, *after; /* [factor] nodes of the digits that follow, by remainder */
+    grammar_node *tail; /* [factor] nodes of the text behind the integer part, by remainder */
 };
 
 static grammar_node multiple_digit(struct schema *s, uint32_t digit)
@@ -51,7 +51,7 @@ static void multiple_swap(struct multiple *m)
 static void multiple_fraction(struct multiple *m)
 {
     const grammar_node empty = grammar_empty(m->s->b);
-    uint32_t power = 1 % m->factor; /* what the missing digits multiply the remainder by */
+    uint32_t power = 1 % m->factor; /* 10^(number of missing digits), modulo the factor */
 
     for (uint32_t r = 0; r < m->factor; r++)
         m->after[r] = r == 0 ? empty : m->s->nothing;

@@ -203,7 +203,7 @@ static grammar_node number_multiple(struct schema *s, const struct schema_value 
         return s->loose ? schema_number_any(s, types)
                         : schema_fail(s, EINVAL, v, "the number is too large for multipleOf");
     if (!(types & TYPE_FRACTION) && n_frac > 0) {
-        /* An integer has no digits behind the point, whatever the factor has. */
+        /* An integer has no digits behind the point, even if the factor has some. */
         grammar_node ways[] = {multiple_node(s, factor, n_int, n_frac),
                                schema_number_any(s, types)};
 
@@ -216,7 +216,8 @@ static grammar_node number_multiple(struct schema *s, const struct schema_value 
     parts[1] = grammar_repeat(s->b, schema_chars(s, "0"), zeros, zeros);
     parts[1] = schema_seq(s, parts, 2);
     parts[0] = schema_chars(s, "0");
-    /* "0" and its zeros is no number: the bounds or the digits of integers exclude it. */
+    /* "0" with more zeros behind it is not a number. The intersection with all integers excludes
+     * it. */
     node = schema_alt(s, parts, 2);
     return grammar_and(s->b, node, schema_number_any(s, TYPE_INTEGER));
 }
@@ -255,7 +256,8 @@ static grammar_node number_spellings(struct schema *s, const struct schema_value
     return schema_seq(s, parts, n);
 }
 
-/* The text of a number of an enum: as in the schema, or without exponent. */
+/* The text of a number of an enum: without an exponent, or as in the schema if it has too many
+ * digits. */
 static grammar_node number_constant(struct schema *s, const struct schema_value *v)
 {
     struct decimal d;

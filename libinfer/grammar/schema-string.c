@@ -11,10 +11,11 @@
 #include "core/err.h"
 #include "grammar/schema.h"
 
-/* No answer is longer; a larger maxLength is not enforced. */
+/* The limits of lengths. No answer is longer than LENGTH_MAX, so a larger maxLength is not
+ * enforced. */
 enum {
     LENGTH_MAX = 1 << 16,
-    LENGTH_SMALL = 256, /* no automaton of such strings is too large */
+    LENGTH_SMALL = 256, /* automata that count up to this length are never too large */
 };
 
 struct lengths {
@@ -57,7 +58,7 @@ static grammar_node string_and(struct schema *s, grammar_node a, grammar_node b)
     return grammar_and(s->b, a, b);
 }
 
-/* @all is the intersection so far; *ret_plain: nothing was added to it. */
+/* @all is the intersection of the constraints so far. @plain: no constraint was added. */
 struct language {
     grammar_node all;
     bool plain;
@@ -226,7 +227,7 @@ static grammar_node string_of_length(struct schema *s, const struct lengths *n)
     return schema_seq(s, parts, 3);
 }
 
-/* Tells whether to give up the lengths of strings with a pattern, because the automaton that counts
+/* Tells whether to ignore the lengths of strings with a pattern, because the automaton that counts
  * is too large. */
 static bool string_is_too_long(struct schema *s, grammar_node language, const struct lengths *n)
 {

@@ -18,9 +18,9 @@ enum {
 
 /*
  * The first family has the characters that stand for themselves inside of a JSON string. The second
- * family has text without the characters that usually begin the end of a free text. Both leave out
- * U+2028 and U+2029, which "." of ECMA-262 does not match. The third family has the letters and
- * digits of ASCII, of which names and addresses consist.
+ * family has the characters of free text, without those that usually begin the text which ends a
+ * free text. Both leave out U+2028 and U+2029, which "." of ECMA-262 does not match. The third
+ * family has the letters and digits of ASCII, of which names and addresses consist.
  */
 static bool family_has(unsigned family, uint8_t byte)
 {
@@ -125,8 +125,8 @@ static bool token_equal(const struct token *x, const struct token *y)
     return x->len == y->len && memcmp(x->bytes, y->bytes, x->len) == 0;
 }
 
-/* Moves tokens with the bytes of an earlier token to lists. The first one stays, with the number of
- * its list. */
+/* Moves tokens with equal bytes to lists. One token stays in the array for them, with the number of
+ * the list. */
 static int tokens_join(struct tokens *t, struct inf_grammar_vocab *v)
 {
     uint32_t n_out = 0, n_words = 0, cap_lists = 0, cap_at = 0;
@@ -238,7 +238,8 @@ static bool token_is_ascii(const struct token *token)
     return true;
 }
 
-/* Adds to a slice its own tokens, those of ASCII or the others. */
+/* Adds to a slice its own tokens: the tokens of ASCII if @ascii is set, otherwise the other
+ * ones. */
 static int slice_make_own(struct token_trie *trie, struct slice *slice, const struct members *m,
                           bool ascii)
 {
@@ -275,8 +276,8 @@ static int slice_make(struct slice *slice, const struct members *m, const struct
     return r < 0 ? r : slice_make_own(&slice->wide, slice, m, false);
 }
 
-/* Lists the tokens of a family by their first bytes, so that those of one byte can be taken
- * together. */
+/* Lists the tokens of a family by their first bytes, so that all tokens with the same first byte
+ * can be taken together. */
 static int family_list(struct family *family, const struct members *m)
 {
     uint32_t n = 0, byte = 0;

@@ -92,7 +92,7 @@ static bool row_peaks(const float *x, uint32_t n, float *peaks)
 /* Replaces a vector of values by their exponentials. */
 static inline void exp_lanes(lanes *x, float max, float scale)
 {
-    const float round = 12582912.0f; /* 1.5 × 2^23: adding it removes the fraction */
+    const float round = 12582912.0f; /* 1.5 × 2^23: adding this number removes the fraction */
     lanes z = (*x - max) * scale, k, r, p;
     const lanes_int keep = z > -86.0f;
     lanes_int power;

@@ -76,7 +76,7 @@ struct sample_state {
 
 void sample_state_init(struct sample_state *state, const struct sample_params *p, uint64_t seed);
 
-/* The text that a token is chosen for. */
+/* The text for which a token is chosen. */
 struct sample_text {
     const int32_t *tokens;
     uint32_t n_tokens, n_prompt; /* the first n_prompt tokens belong to the prompt */
@@ -89,7 +89,7 @@ struct sampler;
 
 #define SAMPLE_MAX_TOP TOP_MAX /* limit of @n_top of sampler_logprob() */
 
-/* Positive conditions. */
+/* Conditions that functions return as positive numbers. */
 enum {
     SAMPLE_BAD_ROW = 1,   /* a logit is NaN or +infinity, or all are -infinity */
     SAMPLE_NONE_LEFT = 2, /* every token is forbidden */
@@ -107,7 +107,7 @@ DEFINE_CLEANUP(struct sampler *, sampler_free);
 int sampler_pick(struct sampler *s, const struct sample_params *p, const struct sample_text *text,
                  struct sample_state *state, float *logits, int32_t *ret_token);
 /* Like sampler_logprob(), for the token of the last pick, with the probabilities of the last stage.
- * The parameters of the pick had post_logprobs set. */
+ * The parameters of that pick must have had post_logprobs set. */
 uint32_t sampler_post_logprob(struct sampler *s, uint32_t n_top, float *ret_logprob,
                               struct inf_top_logprob *ret_top);
 /*

@@ -13,7 +13,7 @@
 #include "core/clock.h"
 #include "sched/tier-impl.h"
 
-#define MAX_USED        64     /* the most notes of used blocks that may wait */
+#define MAX_USED        64     /* largest number of waiting notes about used blocks */
 #define FIRST_READ      1000.0 /* bytes per microsecond, assumed until the speed is measured */
 #define FIRST_READ_SIZE 64e6
 #define PAUSE_USEC      100000 /* first pause after a failed call */

@@ -4,7 +4,7 @@
 /*
  * Cuts added tokens out of a text before the text is split into words.
  *
- * The leftmost token is cut out first, and of several tokens at one place the longest, as in
+ * The leftmost token is cut out first, and of several tokens at one place the longest one, as in
  * Hugging Face's AddedVocabulary. A tokenizer has two sets of added tokens: one for the raw text,
  * and one for the normalized text.
  */

@@ -323,8 +323,7 @@ static int split_text(const struct bpe *b, struct bpe_work *w, const char *s, si
     return 0;
 }
 
-/* Merges the best pair of symbols again and again; used for few symbols. Returns how many symbols
- * are left. */
+/* Repeatedly merges the best pair of symbols of a short word. Returns how many symbols are left. */
 static size_t merge_short(const struct bpe *b, struct bpe_symbol *s, size_t n)
 {
     struct bpe_hit hits[SHORT_WORD];
@@ -439,7 +438,7 @@ static int merge_long(const struct bpe *b, struct bpe_work *w, size_t *n)
     return 0;
 }
 
-/* Emits a text that is not a piece, as those of its bytes that are pieces. */
+/* Emits the bytes of a text that is not a piece. Bytes that are not pieces are dropped. */
 static int put_bytes(const struct bpe *b, const char *text, size_t len, struct ids *out)
 {
     int r = 0;

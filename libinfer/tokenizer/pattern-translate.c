@@ -346,8 +346,8 @@ static int parse_class(struct translation *t, struct str *out)
             return r;
         more = t->p < t->end && *t->p == '&';
         t->p += more ? 2 : 1;
-        /* Each operand of && except the last becomes a lookahead, a condition on what the last
-         * operand matches. */
+        /* Each operand of && except the last becomes a lookahead, a condition on the code point
+         * that the last operand matches. */
         if (more || intersects) {
             intersects = true;
             r = more ? str_puts(&whole, "(?=") : 0;

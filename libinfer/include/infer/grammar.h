@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-/* The tokens of a tokenizer, sorted by their bytes. It is made once per model. */
+/* The tokens of a tokenizer, sorted by their bytes. Callers make one per model. */
 struct inf_grammar_vocab;
 struct inf_grammar;
 

@@ -48,8 +48,8 @@ struct inf_model_info {
     uint64_t n_params;
     uint64_t n_bytes;       /* bytes of all stored tensors */
     uint64_t n_bytes_token; /* bytes of weights that decoding one token reads: all matrices that the
-                               token is multiplied with, including the head, but not its row of the
-                               embedding */
+                               token is multiplied with, including the head, but not the token's row
+                               of the embedding */
     uint64_t n_madds_token; /* multiply-adds of one token with the matrices of n_bytes_token */
     uint64_t n_madds_head;  /* the head's part of n_madds_token; a prompt needs the head only for
                                its last token */
