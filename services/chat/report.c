@@ -2,8 +2,8 @@
 /*
  * Writes /health, /metrics and the status line for systemd.
  *
- * Metrics whose names begin with vllm: have the names of vLLM's metrics, so that
- * dashboards for vLLM can show them.
+ * Metrics whose names begin with `vllm:` have the names of vLLM's metrics, so that dashboards for
+ * vLLM can show them.
  */
 #include <stdio.h>
 
@@ -133,7 +133,8 @@ static void metrics_vllm(const struct chat *chat, struct str *out)
                     (double)s->n_prompt_tokens);
     metrics_counter(out, "vllm:generation_tokens_total", "Tokens that were generated.", NULL,
                     (double)s->n_generated_tokens);
-    metrics_head(out, "vllm:request_success_total", "counter", "Choices by how they ended.");
+    metrics_head(out, "vllm:request_success_total", "counter",
+                 "Choices, by the reason for which they ended.");
     metrics_sample(out, "vllm:request_success_total", "finished_reason=\"stop\"",
                    (double)s->n_finished_stop);
     metrics_sample(out, "vllm:request_success_total", "finished_reason=\"length\"",
@@ -210,7 +211,7 @@ static void metrics_llama(const struct chat *chat, const struct totals *t, struc
         {"tokens_predicted_seconds_total", "counter", "Time in which tokens were generated.",
          s->generation_seconds},
         {"n_decode_total", "counter", "Steps that were computed.", (double)t->sum.n_steps},
-        {"n_tokens_max", "counter", "Most tokens of a prompt and its answer.",
+        {"n_tokens_max", "counter", "Largest number of tokens in a prompt and its answer.",
          (double)s->n_most_tokens},
         {"spec_decode_num_draft_tokens_total", "counter", "Drafted tokens; there are none.", 0},
         {"spec_decode_num_accepted_tokens_total", "counter", "Accepted drafts; there are none.", 0},
