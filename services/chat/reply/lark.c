@@ -12,6 +12,57 @@
 /* Limit in bytes; the reader of the notation has the same limit. */
 #define LARK_MAX_TEXT ((size_t)1 << 20)
 
+static void lark_check(struct lark *l, int r)
+{
+    if (r < 0 && !l->error)
+        l->error = r;
+}
+
+void lark_puts(struct lark *l, const char *text)
+{
+    if (l->out.len + l->later.len > LARK_MAX_TEXT)
+        lark_check(l, -E2BIG);
+    if (!l->error)
+        lark_check(l, str_puts(&l->out, text));
+}
+
+void lark_printf(struct lark *l, const char *format, ...)
+{
+    _cleanup_free_ char *text = NULL;
+    va_list args;
+    int n;
+
+    va_start(args, format);
+    n = vasprintf(&text, format, args);
+    va_end(args);
+    if (n < 0) {
+        text = NULL;
+        lark_check(l, -ENOMEM);
+        return;
+    }
+    lark_puts(l, text);
+}
+
+void lark_text(struct lark *l, const char *text, size_t len)
+{
+    if (len && !l->error) {
+        lark_check(l, json_put_string(&l->out, text, len));
+        lark_puts(l, " ");
+    }
+}
+
+/* Encodes a marker; *ret_ids is NULL if there is no tokenizer. */
+static size_t lark_encode(const struct lark *l, const char *marker, int32_t **ret_ids)
+{
+    size_t n = 0;
+
+    *ret_ids = NULL;
+    if (l->tok && inf_tokenizer_encode(l->tok, marker, strlen(marker), INF_ENCODE_PARSE_SPECIAL, 0,
+                                       ret_ids, &n) < 0)
+        return 0;
+    return n;
+}
+
 static bool lark_token_is_special(const struct lark *l, int32_t id)
 {
     return inf_tokenizer_token_flags(l->tok, id) & INF_TOKEN_SPECIAL;
