@@ -75,7 +75,7 @@ static const struct {
 /* The search for the route of a request. A path may have several routes, one for each method. */
 struct route_search {
     struct http_text path;
-    unsigned method;              /* of the request */
+    unsigned method;              /* the method of the request */
     bool at_ollama;               /* the request came through Ollama's port */
     const struct gw_route *route; /* the route of the method, else the first one of the path */
     unsigned methods;             /* of all routes of the path */
