@@ -77,7 +77,7 @@ struct gw_request {
     struct http_request *http;
     const struct gw_route *route; /* set when the request was admitted */
     char id[REQUEST_ID_SIZE];
-    const char *note;        /* static, for the access line */
+    const char *note;        /* for the line in the access log; static */
     struct gw_access access; /* zeroed until gw_auth_check() lets the request pass */
     struct http_call *call;
     enum service_backend target;
@@ -112,16 +112,17 @@ enum gw_auth {
 /* auth.c: sets own_uid and unmapped_uid; call it before confinement, which closes /proc. */
 void gw_auth_init(struct gateway *gateway);
 /* Checks whether the request may pass, and with which rights. The check takes the same time for all
- * keys of one length. The function also sets the tenant, which clients cannot choose. The tenant of
- * a request with a key is a digest of the key, because services do not get the key itself. Without
- * a key, each user of a unix socket is a tenant, and all TCP clients are one tenant. Root and the
- * user of the gateway have all rights on a unix socket, also with a key. *ret_access is written if
- * the request passes; the configuration owns its key_name. */
+ * keys of the same length. The function also sets the tenant, which clients cannot choose. The
+ * tenant of a request with a key is a digest of the key, because services do not get the key
+ * itself. Without a key, each user of a unix socket is a tenant, and all TCP clients are one
+ * tenant. Root and the user of the gateway have all rights on a unix socket, also with a key.
+ * *ret_access is written if the request passes; the configuration owns its key_name. */
 enum gw_auth gw_auth_check(const struct gateway *gateway, const struct http_request *request,
                            struct gw_access *ret_access);
 /* cors.c: returns whether the request comes from a web page whose origin is not configured. */
 bool gw_cors_is_foreign(const struct config *config, const struct http_request *request);
-/* Adds the headers for an allowed origin. True: it was a preflight request and is answered. */
+/* Adds the headers for an allowed origin. Returns true if the request was a preflight request. The
+ * function then also answers the request. */
 bool gw_cors_handle(const struct config *config, struct http_request *request);
 
 /* forward.c: forwards the request to a service, and the answer to the client as it arrives. */
@@ -149,7 +150,7 @@ void gw_health(struct gw_request *r);
 bool gw_health_is_deep(const struct gw_request *r);
 void gw_metrics(struct gw_request *r);
 
-/* ollama.c: Ollama's API, as far as it needs no service. */
+/* ollama.c: the endpoints of Ollama's API that need no service. */
 void gw_ollama_greet(struct gw_request *r);
 void gw_ollama_version(struct gw_request *r);
 /* Refuses a request that would change the installed models. */

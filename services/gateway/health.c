@@ -2,7 +2,7 @@
 /*
  * Answers /health and /metrics.
  *
- * /health reports only the gateway, unless the query has deep=1, which asks all services and
+ * /health reports only on the gateway. With deep=1 in the query, it also asks all services, and
  * thereby starts them. /metrics starts no service: it has the metrics of the gateway and of
  * services that are known to be running.
  */
@@ -139,7 +139,7 @@ static void metrics_write(const struct gw_request *r, struct str *out)
 }
 
 /* Requests the metrics of running services one after the other, from @target on. When all services
- * have answered, answers the client with the gateway's metrics and those of the services. */
+ * have answered, sends the metrics of the gateway and of the services to the client. */
 static void metrics_ask(struct gw_request *r, unsigned target);
 
 static void metrics_answer(struct gw_request *r)
