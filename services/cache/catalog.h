@@ -4,11 +4,11 @@
 /*
  * Keeps the index of the store, an SQLite database with a row for each block.
  *
- * Each new row gets a higher number (row id) than all earlier rows. Blocks that were put one after
- * the other, such as those of a chain, therefore lie side by side. An SQL index finds the numbers
- * by the first 8 bytes of names. Two more SQL indexes hold the leaves (blocks that no other block
- * continues) by rank, because only leaves may be evicted. These two indexes are small, and most
- * uses of blocks do not change them.
+ * Each new row gets a higher number (row id) than all earlier rows. Therefore the rows of blocks
+ * that were put one after the other, such as the blocks of a chain, lie side by side in the
+ * database. An SQL index finds the numbers by the first 8 bytes of names. Two more SQL indexes hold
+ * the leaves (blocks that no other block continues) by rank, because only leaves may be evicted.
+ * These two indexes are small, and most uses of blocks do not change them.
  *
  * The contents are not trusted. Rows with impossible values are skipped. If SQLite finds damage,
  * functions return -EUCLEAN, and the caller rebuilds the index. Other errors are -ENOSPC, -EIO,
@@ -25,7 +25,7 @@ struct row {
     uint32_t index;    /* position in its chain */
     uint32_t origin, tenant;
     uint32_t segment, hits;
-    uint64_t offset; /* of the block's bytes; the record begins one page before */
+    uint64_t offset; /* offset of the block's bytes; the record begins one page before */
     uint64_t size, sum;
     uint64_t rank; /* below 2^63; the lowest is evicted first */
     uint64_t used; /* the store's count of uses and puts at the last use */
@@ -55,7 +55,7 @@ struct catalog_origin {
 struct catalog;
 
 /* Opens the index at @path, or makes an empty index. -ESTALE: an older version of sconce wrote the
- * index; -EPROTONOSUPPORT: a newer version wrote it; other errors as above. */
+ * index; -EPROTONOSUPPORT: a newer version wrote it; other errors are those listed above. */
 int catalog_open(const char *path, const char *vfs, struct catalog **ret_catalog,
                  struct inf_err *reterr);
 struct catalog *catalog_close(struct catalog *c);

@@ -135,7 +135,7 @@ static void open_store(struct server *server)
         cache_text_set(server->status.problem, sizeof(server->status.problem), err.text);
     else if (config->cache.enabled == CONFIG_FALSE)
         cache_text_set(server->status.problem, sizeof(server->status.problem),
-                       "it is switched off (cache.enabled)");
+                       "the cache is switched off (cache.enabled)");
     server->refusing = config->cache.enabled == CONFIG_FALSE;
 }
 

@@ -79,14 +79,14 @@ static void pass_start(struct store *s, struct segment *seg, bool moves)
     seg->untidy = false;
 }
 
-/* Whether an attempt to punch holes may succeed now. */
+/* Returns whether an attempt to punch holes may succeed now. */
 static bool compact_may_punch(const struct store *s)
 {
     return s->can_punch &&
            (s->unpunched_usec == 0 || clock_usec() - s->unpunched_usec >= AGAIN_USEC);
 }
 
-/* Starts a pass if it is worthwhile for some segment. False: there is nothing to do. */
+/* Starts a pass if it is worthwhile for some segment. Returns false if there is nothing to do. */
 static bool compact_choose(struct store *s)
 {
     struct segment *seg = compact_may_punch(s) ? compact_untidy(s) : NULL;
