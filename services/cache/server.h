@@ -116,8 +116,8 @@ void server_count(struct server *server, struct cache_status *ret_status);
 
 /* connection.c */
 /* Makes a connection from @fd, and owns @fd even on failure. If the client's process has too many
- * connections, closes the one that has been silent longest. If all processes together have too
- * many, does the same for all connections. */
+ * connections, closes the one of them that has been silent longest. If all processes together have
+ * too many, closes the one of all connections that has been silent longest. */
 int session_new(struct server *server, int fd);
 /* Closes the connection; returns NULL. */
 struct session *session_free(struct session *session);
