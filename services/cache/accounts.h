@@ -29,7 +29,8 @@ struct origin {
 };
 
 struct accounts {
-    struct tenant *tenants; /* by number, from 1; 0 is not used */
+    struct tenant *tenants; /* the index is the number of the tenant, from 1; element 0 is not
+                               used */
     struct origin *origins;
     uint32_t n_tenants, n_origins, tenants_cap, origins_cap;
     struct map by_origin, by_tenant;

@@ -20,9 +20,9 @@
 /* Struct row is the row of a block. */
 struct row {
     int64_t id;
-    int64_t parent;    /* row of the parent; 0: unknown */
+    int64_t parent;    /* number of the parent's row; 0: unknown */
     uint32_t children; /* number of rows whose parent is this row */
-    uint32_t index;    /* position in its chain */
+    uint32_t index;    /* position of the block in its chain */
     uint32_t origin, tenant;
     uint32_t segment, hits;
     uint64_t offset; /* offset of the block's bytes; the record begins one page before */
@@ -72,7 +72,8 @@ void catalog_rollback(struct catalog *c);
 /* Moves committed pages from the log into the database file and syncs it. */
 int catalog_checkpoint(struct catalog *c);
 
-/* Rows. The functions that read return 1 and set *ret_row, or return 0: there is no such row. */
+/* Functions for rows. The functions that read return 1 and set *ret_row, or return 0 if there is no
+ * such row. */
 
 int catalog_by_name(struct catalog *c, const uint8_t name[STORE_NAME_BYTES], struct row *ret_row);
 /* Finds the first row with a number of at least @id. */
@@ -95,8 +96,8 @@ int catalog_touch(struct catalog *c, int64_t id, uint64_t rank, uint64_t used, u
 int catalog_set_parent(struct catalog *c, int64_t id, int64_t old, int64_t parent);
 int catalog_move(struct catalog *c, int64_t id, uint32_t segment, uint64_t offset);
 
-/* Small tables. The functions with @fn call it for each row, and stop at its first negative result,
- * which they return. */
+/* Functions for small tables. The functions with a parameter @fn call @fn for each row. If @fn
+ * returns a negative number, they stop and return this number. */
 
 int catalog_load_state(struct catalog *c, struct catalog_state *ret_state);
 int catalog_save_state(struct catalog *c, const struct catalog_state *state);

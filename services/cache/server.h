@@ -64,7 +64,8 @@ struct put {
     uint64_t n_bytes;
 };
 
-/* Kinds of log messages that clients could cause without limit. They are therefore rate-limited. */
+/* Kinds of log messages that clients could cause without limit. Therefore these messages are
+ * rate-limited. */
 enum server_complaint {
     SERVER_MALFORMED,
     SERVER_CROWDED,

@@ -44,8 +44,8 @@ static bool may_move(const struct store *s, const struct segment *seg)
     return seg != s->active && seg->n_writes == 0 && seg->end > STORE_PAGE;
 }
 
-/* Among the segments of which more than 1/@part is dead, returns the segment with the fewest live
- * bytes, which costs least to move; NULL: there is none. */
+/* Returns a segment of which more than 1/@part is dead: the one with the fewest live bytes, because
+ * it costs least to move. NULL: there is none. */
 static struct segment *compact_pick(const struct store *s, uint64_t part)
 {
     struct segment *best = NULL;

@@ -12,10 +12,10 @@
 #include "cache/accounts.h"
 #include "cache/segment.h"
 
-/* Struct touch is a use of a block that is not yet written to the index. */
+/* Struct touch records a use of a block until the use is written to the index. */
 struct touch {
     int64_t id;
-    int64_t parent, old_parent; /* 0: unchanged */
+    int64_t parent, old_parent; /* new and old parent, which may be equal; 0: unknown */
     uint64_t rank, used, at;
 };
 
@@ -85,8 +85,8 @@ int store_attach(struct store *s, struct inf_err *reterr);
 void store_detach(struct store *s);
 /* Returns 0 if the index is open. Otherwise tries to open it, at most once every few seconds. */
 int store_ready(struct store *s);
-/* Handles the result @r of a call. True: the index was damaged, and a new index is open now, so the
- * caller must repeat the call. */
+/* Handles the result @r of a call. Returns true if the index was damaged and a new index is open
+ * now. Then the caller must repeat the call. */
 bool store_settle(struct store *s, int r);
 
 /* Removes the rows of blocks in @segment; 0: in segments whose file is missing. */

@@ -100,8 +100,8 @@ int store_locate(struct store *s, const uint8_t (*names)[STORE_NAME_BYTES], uint
  * Places in the file stay readable, or read as zeros, even after the segment is removed. -ENOENT:
  * the segment is already removed. */
 int store_segment_file(struct store *s, uint32_t segment, struct segment_file **ret_file);
-/* Records that an engine used the blocks @names [@n] from its own memory. Ignores names from the
- * first block on that is not stored. */
+/* Records that an engine used the blocks @names [@n] from its own memory. If a block is not stored,
+ * ignores it and all blocks after it. */
 int store_used(struct store *s, const struct store_origin *origin,
                const uint8_t (*names)[STORE_NAME_BYTES], uint32_t n);
 /* Removes the block @name if it is stored, because its bytes do not match its checksum or cannot be

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compiles the grammar that the answers of a request follow, or says which part of it is wrong. */
+/* Compiles the grammar that the answers of a request follow. If that fails, finds the tool or the
+ * constraint that is wrong. */
 #include "chat/answer-grammar.h"
 
 #include <errno.h>

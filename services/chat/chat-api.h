@@ -35,7 +35,7 @@ enum finish {
 struct chat_api {
     const char *id_prefix;               /* the beginning of the ids of answers */
     const char *prompt_field;            /* the name of the prompt's field, for errors */
-    const char *finishes[N_FINISHES];    /* the API's names of enum finish */
+    const char *finishes[N_FINISHES];    /* the API's name for each enum finish */
     const char *tool_schema;             /* path of the schema within a tool, for errors; NULL:
                                             function.parameters */
     const struct inf_sampling *sampling; /* the API's default of every sampling parameter; NULL:
@@ -54,7 +54,7 @@ struct chat_api {
     int (*load)(struct generation *g, struct problem *problem);
     /* Makes g->prompts, with the loaded model, or writes the answer. Runs on a thread beside the
      * loop. If params.unloads is set, `prepare` runs on the loop, has no model, and must write the
-     * answer. If it makes no prompts and writes nothing, the answer has no choices. */
+     * answer. If `prepare` makes no prompts and writes nothing, the answer has no choices. */
     int (*prepare)(struct generation *g, struct problem *problem);
 
     /* The following functions write into g->out: events of a stream, or the answer. Each returns 0
@@ -85,7 +85,7 @@ struct chat_api {
     int (*fail)(struct generation *g, const struct problem *problem);
     /* Called when all choices ended: writes the last events of a stream, or the whole answer. */
     int (*end)(struct generation *g);
-    /* Free the data that c->own and g->own point to. May be NULL. */
+    /* Free the data that the fields of c->own and of g->own point to. May be NULL. */
     void (*choice_done)(struct choice *c);
     void (*done)(struct generation *g);
 };

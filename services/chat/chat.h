@@ -4,8 +4,8 @@
 /*
  * The chat service runs models that generate text, and offers them through HTTP APIs (chat-api.h).
  *
- * The thread of the event loop owns all objects. Two threads open and load models, several render
- * templates and tokenize prompts, and each engine has its own thread.
+ * The thread of the event loop owns all objects. Two threads open and load models, several threads
+ * render templates and tokenize prompts, and each engine has its own thread.
  */
 
 #include "chat/device.h"

@@ -6,7 +6,7 @@
 
 #include "chat/generation.h"
 
-/* @prompt is the prompt that the choice continues. -ENOMEM. */
+/* Initializes @c. @prompt is the prompt that the choice continues. -ENOMEM. */
 int choice_init(struct choice *c, struct generation *g, uint32_t index, struct prompt *prompt);
 /* Takes the text and the tokens of an event. -ENOMEM. */
 int choice_take(struct choice *c, const struct inf_event *event);

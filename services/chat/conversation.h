@@ -32,7 +32,7 @@ struct tool_call {
 
 struct message {
     enum message_role role;
-    json_t *text;      /* string; NULL: the message has none */
+    json_t *text;      /* string; NULL: the message has no text */
     json_t *name;      /* string: the name of the speaker or of the tool; or NULL */
     json_t *call_id;   /* string: the id of the call of a tool whose result this message is; or
                           NULL */

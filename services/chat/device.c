@@ -99,7 +99,7 @@ int chat_device_choose(struct chat_device *d, struct options *options)
 }
 
 /* The loop reads SIGTERM and SIGINT from a signalfd. Threads of drivers inherit the mask that this
- * function sets; without it they could receive the signals. */
+ * function sets. Without this mask they could receive the signals. */
 static void block_signals(void)
 {
     sigset_t set;

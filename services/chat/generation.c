@@ -261,7 +261,7 @@ static void generation_submit(struct generation *g)
             return;
         g->chat->stats.n_prompt_tokens += g->prompts[i].n_tokens;
     }
-    /* The engine has references of its own. */
+    /* The engine has its own references to the grammar. */
     g->grammar = inf_grammar_unref(g->grammar);
     if (g->params.stream) {
         stream_begin(g->request.http, g->api->stream_type);

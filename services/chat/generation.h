@@ -33,7 +33,7 @@ struct prompt {
     size_t text_len;
     uint64_t engine_id; /* 0: not submitted, or finished */
     uint32_t n_cached;
-    /* Monotonic times, 0: not yet. The start of the computation, its last progress, its end. */
+    /* Monotonic times: start, last progress and end of the prompt's computation; 0: not yet. */
     uint64_t start_usec, progress_usec, computed_usec;
     uint64_t n_processed; /* tokens that were computed so far, without n_cached */
     bool is_cut;          /* the service itself ended the text; the answer reports this as the
@@ -51,8 +51,7 @@ struct choice {
     struct generation *generation;
     uint32_t index;
     struct prompt *prompt;
-    struct str text, reasoning; /* the answer, if it is not streamed; the fields of `calls` as
-                                   well */
+    struct str text, reasoning; /* the answer without its calls, if it is not streamed */
     struct made_call *calls;
     size_t n_calls, calls_cap;
     struct reply_parser parser;

@@ -12,7 +12,8 @@ void params_init(struct params *p)
     sampling_clear(&p->sampling);
 }
 
-/* Sets the breakers of the sampler DRY. The defaults are llama.cpp's. */
+/* Sets the breakers of the sampler DRY: texts that a repetition never includes. The defaults are
+ * llama.cpp's. */
 static void params_set_breakers(struct params *p)
 {
     static const struct inf_breaker defaults[] = {{"\n", 1}, {":", 1}, {"\"", 1}, {"*", 1}};

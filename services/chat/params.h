@@ -33,12 +33,12 @@ struct tool_rules {
 
 enum constraint_kind {
     CONSTRAINT_NONE,
-    CONSTRAINT_JSON,   /* any JSON object */
-    CONSTRAINT_SCHEMA, /* a JSON Schema */
-    CONSTRAINT_GBNF,   /* this value and the next two: string */
+    CONSTRAINT_JSON,   /* the answer is any JSON object */
+    CONSTRAINT_SCHEMA, /* constraint.value: a JSON Schema */
+    CONSTRAINT_GBNF,   /* constraint.value of this kind and of the next two: string */
     CONSTRAINT_REGEX,
     CONSTRAINT_LARK,
-    CONSTRAINT_CHOICE, /* array of strings; the answer is one of them */
+    CONSTRAINT_CHOICE, /* constraint.value: array of strings; the answer is one of them */
 };
 
 /* The form that an answer must have. */

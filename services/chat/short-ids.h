@@ -6,8 +6,8 @@
  *
  * Mistral's templates refuse ids of calls that are not nine letters or digits. A conversation that
  * began with another model, or at another server, has other ids. Each of these ids is replaced by
- * nine letters or digits that depend only on the id. So the replacement is the same in all requests
- * of the conversation.
+ * nine letters or digits that depend only on the id. Therefore the replacement is the same in all
+ * requests of the conversation.
  */
 
 #include "chat/conversation.h"

@@ -53,11 +53,12 @@ struct gateway {
     struct service *service;
     struct http_upstream *upstreams[N_BACKENDS];
     struct gw_liveness liveness[N_BACKENDS];
-    /* Time until which a service that answered cannot have exited because it was idle; 0: the
-     * service has not answered yet, or the last call failed. */
+    /* A service that answered does not exit because of idleness before this time. 0: the service
+     * has not answered yet, or the last call failed. */
     uint64_t awake_until_usec[N_BACKENDS];
     uint32_t n_forwarded[N_BACKENDS]; /* calls in progress */
-    uint64_t n_answers[6];            /* by status / 100; [0]: no answer, because the client left */
+    uint64_t n_answers[6];            /* numbers of answers by status / 100; [0]: no answer, because
+                                         the client left */
     uint64_t n_unauthorized;
     uint64_t n_failures[N_BACKENDS][GW_N_FAILURES];
     struct metrics_histogram duration;
@@ -84,7 +85,7 @@ struct gw_request {
     struct gw_request *prev_waiting, *next_waiting;
     bool waits;      /* waits for the first byte; in the list of gw_liveness */
     struct str body; /* an answer that is forwarded in one piece */
-    int status;      /* of the service's answer */
+    int status;      /* status of the service's answer */
     char type[128], retry_after[16];
     bool streaming;
     bool is_absent; /* the socket of the service does not exist */
@@ -104,7 +105,7 @@ void gw_handle(void *data, struct http_request *request);
 enum gw_auth {
     GW_AUTH_PASSES,
     GW_AUTH_NO_KEYS, /* the socket requires a key, and no key is configured */
-    GW_AUTH_WRONG,   /* no key, or a wrong one */
+    GW_AUTH_WRONG,   /* the key is missing or wrong */
     GW_AUTH_FOREIGN, /* a web page whose origin is not configured, on a socket that requires no key
                       */
 };

@@ -2,9 +2,9 @@
 /*
  * Answers /health and /metrics.
  *
- * /health reports only on the gateway. With deep=1 in the query, it also asks all services, and
- * thereby starts them. /metrics starts no service: it has the metrics of the gateway and of
- * services that are known to be running.
+ * /health reports on the gateway. With deep=1 in the query, it also asks all services, and thereby
+ * starts them. /metrics starts no service: it has the metrics of the gateway and of services that
+ * are known to be running.
  */
 #include <stdio.h>
 #include <string.h>

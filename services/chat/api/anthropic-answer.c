@@ -286,8 +286,8 @@ static int stream_end(struct generation *g)
     return event_close(g, r);
 }
 
-/* Writes the input of a call. The input is an object. Only an answer that was cut within the call
- * has another text. */
+/* Writes the input of a call. If the answer was cut within the call, the text of the arguments is
+ * not an object. Then writes {"INVALID_JSON":TEXT}. */
 static int call_put_input(const struct made_call *call, struct str *out)
 {
     const char *text = call->arguments.len ? call->arguments.data : "{}";

@@ -24,7 +24,7 @@ struct reader {
     const struct anthropic_rules *rules;
     struct conversation *c;
     json_t *calls;                   /* names of tools, by the ids of their calls */
-    struct text_run text, reasoning; /* of the last message */
+    struct text_run text, reasoning; /* extend the last message */
     struct problem *problem;
 };
 

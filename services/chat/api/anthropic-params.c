@@ -35,7 +35,7 @@ static const char *const body_fields[] = {
     NULL,
 };
 
-/* Fields with strings that are accepted but change nothing here. */
+/* Fields that change nothing here, and the strings that they may have. */
 static const struct {
     const char *name;
     const char *values[4];

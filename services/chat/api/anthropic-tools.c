@@ -3,7 +3,7 @@
  * Reads the tools of Anthropic's Messages API, and the choice among them.
  *
  * The tools become tools in OpenAI's format, which chat templates expect. A tool with a schema may
- * have the type "custom" or none. Tools of Anthropic that the client runs have no schema in the
+ * have the type "custom" or no type. Tools of Anthropic that the client runs have no schema in the
  * request. This file has the schemas of the tools for files and for the shell. Tools that
  * Anthropic's servers run are refused.
  */

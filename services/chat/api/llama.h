@@ -8,10 +8,10 @@
 struct llama_own {
     bool return_tokens;
     bool is_many;           /* the answer is an array */
-    int64_t id_slot;        /* as in the request; the answer repeats it */
+    int64_t id_slot;        /* the field of the request; the answer repeats it */
     json_t *fields;         /* array of the names of wanted fields; NULL: all */
     struct str settings;    /* JSON text of the field generation_settings of the answers */
-    json_t *stop, *grammar; /* as in the request, for generation_settings; or NULL */
+    json_t *stop, *grammar; /* the fields of the request, for generation_settings; or NULL */
 };
 
 /* c->own */

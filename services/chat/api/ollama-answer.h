@@ -14,8 +14,8 @@
 
 /* g->own of these endpoints. */
 struct ollama_own {
-    json_t *model;     /* string: the name of the model in the request; NULL: the request has no
-                          name */
+    json_t *model;     /* string: the name of the model in the request; NULL: the request names no
+                          model */
     bool loads;        /* the request has no prompt: the model is only loaded */
     bool raw;          /* /api/generate: the prompt goes to the model as it is */
     struct str tokens; /* /api/generate: the ids of the generated tokens, each with a comma before

@@ -25,7 +25,7 @@ struct show {
     struct model_request request;
     char *name, *path; /* the model's name and path */
     int64_t mtime;
-    const char *kind; /* static */
+    const char *kind; /* format of the model's files; static */
     enum models_task task;
     char *asked; /* the name in the request */
     struct inf_model *model;

@@ -99,7 +99,8 @@ static int part_text(json_t *part, const char *param, struct str *out, struct pr
     return 0;
 }
 
-/* Reads a string or an array of parts of text. *ret_text is a reference; NULL: absent or empty. */
+/* Reads a string or an array of parts of text. *ret_text is a new reference; NULL: the field is
+ * absent or empty. */
 static int text_read(const struct item *item, const char *name, json_t **ret_text,
                      struct problem *problem)
 {

@@ -149,7 +149,7 @@ unsigned arguments_types(json_t *parameters, const char *key)
 static bool value_fits(unsigned types, json_t *value)
 {
     if (json_is_string(value))
-        return false; /* a text in quotes is a string with quotes */
+        return false; /* a text in quotes stands for a string that includes the quotes */
     if (json_is_real(value) && (types & VALUE_INTEGER) && !(types & VALUE_NUMBER))
         return json_real_value(value) == (double)(long long)json_real_value(value);
     return type_of(value) & types;

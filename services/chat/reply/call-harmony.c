@@ -3,8 +3,9 @@
  * Reads answers of gpt-oss (harmony).
  *
  * An answer is a list of messages: <|start|>assistant<|channel|>CHANNEL to=RECIPIENT
- * <|constrain|>json<|message|>BODY<|end|>. The prompt ends after the first <|start|>assistant. The
- * channel analysis is reasoning; a message to functions.NAME is a call; the rest is text.
+ * <|constrain|>json<|message|>BODY<|end|>. The prompt ends after the first <|start|>assistant.
+ * Messages in the channel `analysis` are reasoning. Messages to functions.NAME are calls. All other
+ * messages are text.
  */
 #include <errno.h>
 #include <string.h>

@@ -259,7 +259,7 @@ static enum step call_object_rest(struct reply_parser *p)
     return STEP_MORE;
 }
 
-/* The end marker is optional, because models forget it. */
+/* Reads the end marker. It is optional, because models sometimes leave it out. */
 static enum step call_close(struct reply_parser *p)
 {
     const struct reply_format *f = p->reply->format;

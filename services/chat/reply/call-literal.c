@@ -179,7 +179,7 @@ static enum step literal_call_next(struct reply_parser *p)
     return literal_call_to(p, LITERAL_CALL_CLOSE);
 }
 
-/* The end marker is optional, because models forget it. */
+/* Reads the end marker. It is optional, because models sometimes leave it out. */
 static enum step literal_call_close(struct reply_parser *p)
 {
     const char *close = p->reply->format->marks.close;

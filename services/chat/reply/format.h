@@ -46,7 +46,8 @@ struct call_marks {
     const char *newline;   /* BODY_NAMED: text that the grammar writes around `name_end`, and before
                               `call_end`; NULL: none */
     bool surrounds;        /* each call has its own `open` and `close` */
-    bool trims;            /* BODY_XML: a line feed at both ends of a value is not part of it */
+    bool trims;            /* BODY_XML: line feeds at the beginning and at the end of a value do not
+                              belong to it */
     bool typed;            /* BODY_XML: an attribute says whether a value is a string */
 };
 

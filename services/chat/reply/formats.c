@@ -62,7 +62,7 @@ static const struct reply_format formats[] = {
         .shown = {"｜DSML｜"},
     },
     {
-        .name = "deepseek-v3", /* and R1 */
+        .name = "deepseek-v3", /* DeepSeek V3 and R1 */
         .needles = {"<｜tool▁calls▁begin｜>", "```json"},
         .openers = {"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>function<｜tool▁sep｜>"},
         .body = BODY_NAMED,

@@ -9,9 +9,9 @@
  * of whole code points, so does each piece.
  *
  * Whitespace between reasoning and answer, and around calls, is dropped. If a text begins like a
- * call, but its syntax is wrong or no tool has this name, it becomes pieces of text. If an answer
- * is cut within a call after the end of the name, the arguments stay incomplete. If it is cut
- * before the end of the name, the call is left out.
+ * call, but its syntax is wrong or no tool has the name in it, it becomes pieces of text. If an
+ * answer is cut within a call after the end of the name, the arguments stay incomplete. If it is
+ * cut before the end of the name, the call is left out.
  */
 
 #include "chat/reply/piece.h"
