@@ -82,7 +82,7 @@ static void server_tend(struct server *server)
     if (r == 0 && !server->puts)
         r = store_flush(server->store);
     if (r < 0 && !server->tend_failed)
-        log_warn("upkeep of the store failed: %s", strerror(-r));
+        log_warn("maintenance of the store failed: %s", strerror(-r));
     server->tend_failed = r < 0;
 }
 

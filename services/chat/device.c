@@ -115,8 +115,8 @@ static int refuse_software(struct chat_device *d, struct options *options)
     const struct inf_device_info *info = inf_device_info(d->device);
     const int r =
         set_wrong(options,
-                  "chat.device is %s, but %s computes on the CPU itself, and this service "
-                  "is confined for a GPU; \"cpu\" is faster",
+                  "chat.device is %s, but %s computes on the CPU, and the sandbox of this "
+                  "service is made for a GPU; \"cpu\" is faster",
                   info->name, info->description);
 
     d->device = inf_device_close(d->device);

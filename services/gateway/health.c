@@ -129,11 +129,11 @@ static void metrics_write(const struct gw_request *r, struct str *out)
         metrics_sample(out, "sconce_gateway_requests_total", labels, (double)gateway->n_answers[i]);
     }
     metrics_counter(out, "sconce_gateway_unauthorized_total",
-                    "Requests refused for their key, its rights, or their origin.", NULL,
-                    (double)gateway->n_unauthorized);
+                    "Requests that were refused because of their key, its rights, or their origin.",
+                    NULL, (double)gateway->n_unauthorized);
     metrics_services(r, out);
     metrics_write_histogram(out, "sconce_gateway_request_duration_seconds",
-                            "From the arrival of a request to the end of its answer.", NULL,
+                            "Time from the arrival of a request to the end of its answer.", NULL,
                             &gateway->duration);
     metrics_process(out, "sconce_gateway");
 }

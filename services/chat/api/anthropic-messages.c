@@ -118,7 +118,7 @@ static int source_read(struct reader *reader, json_t *source, const char *path, 
     if (!field_is(type, "content"))
         return problem_set(reader->problem, 400, "unsupported_content", path,
                            "Documents from a source of the type \"%.40s\" ('%s') are not supported "
-                           "here: only text is.",
+                           "here: only text is supported.",
                            json_string_value(type), path);
     if (anthropic_known(source, path, content_names, reader->problem) < 0)
         return -EINVAL;
@@ -519,8 +519,8 @@ static int messages_read(struct reader *reader, json_t *messages)
     if (!field_is(json_object_get(json_array_get(messages, i - 1), "role"), "assistant"))
         return 0;
     return problem_set(reader->problem, 400, "unsupported_value", path,
-                       "The last message ('%s') is the assistant's: an answer that is begun cannot "
-                       "be continued here; end with a message of the user.",
+                       "The last message ('%s') is the assistant's. Answers cannot be continued "
+                       "here, so the last message must be the user's.",
                        path);
 }
 

@@ -24,7 +24,8 @@ int ollama_refuse_images(const json_t *images, const char *param, struct problem
     if (!json_array_size(images))
         return 0;
     return problem_set(problem, 400, "unsupported_content", param,
-                       "Unsupported parameter: '%s' is not supported by this model: only text is.",
+                       "Unsupported parameter: '%s' is not supported by this model: only text is "
+                       "supported.",
                        param);
 }
 

@@ -34,7 +34,7 @@ static int part_text(json_t *part, const char *param, struct str *out, struct pr
     if (!field_is(type, "text") && !field_is(type, "input_text") && !field_is(type, "refusal"))
         return problem_set(problem, 400, "unsupported_content", param,
                            "Content parts of type \"%.40s\" are not supported by this model: "
-                           "only text is.",
+                           "only text is supported.",
                            json_string_value(type));
     text = json_object_get(part, field_is(type, "refusal") ? "refusal" : "text");
     if (!text)

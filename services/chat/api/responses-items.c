@@ -85,7 +85,7 @@ static int part_text(json_t *part, const char *param, struct str *out, struct pr
         else if (i + 1 == ARRAY_SIZE(types))
             return problem_set(problem, 400, "unsupported_content", param,
                                "Content parts of type \"%.40s\" are not supported by this model: "
-                               "only text is.",
+                               "only text is supported.",
                                json_string_value(type));
     snprintf(prefix, sizeof(prefix), "%s.", param);
     if (fields_known(part, prefix, names, problem) < 0)
