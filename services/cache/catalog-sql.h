@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Declares what catalog.c, catalog-rows.c and catalog-tables.c share: the SQL statements of the
- * index. */
+/* Declares the SQL statements and the functions that catalog.c, catalog-rows.c and catalog-tables.c
+ * share. */
 
 #include <sqlite3.h>
 

@@ -89,7 +89,7 @@ static void take_fds(struct server *server, struct msghdr *msg)
     }
 }
 
-/* Receives a packet. Returns 1: server->in has the packet; 0: there is none now; negative: the
+/* Receives a packet. Returns 1: server->in has the packet; 0: there is no packet now; negative: the
  * connection has ended. */
 static int connection_receive(struct session *session)
 {

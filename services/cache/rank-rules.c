@@ -80,7 +80,7 @@ struct sample {
     uint64_t seq;
     uint32_t uses; /* uses after the first */
     int64_t ranks[N_RULES];
-    uint16_t places[N_RULES]; /* index in each shadow; NOWHERE: not in it */
+    uint16_t places[N_RULES]; /* index in each shadow; NOWHERE: the sample is not in this shadow */
 };
 
 /* Struct shadow holds the blocks of the sample that a rule would keep, as a heap with the lowest

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compiles the grammar that the answers of a request follow, or says which part of it is wrong. */
+/* Compiles the grammar that the answers of a request follow. If that fails, finds the tool or the
+ * constraint that is wrong. */
 #include "chat/answer-grammar.h"
 
 #include <errno.h>
@@ -35,8 +36,8 @@ static int answer_tool_problem(const struct generation *g, const struct reply_to
                        param, why);
 }
 
-/* Finds the tool or the constraint that cannot be compiled, because the positions in the message
- * are those of the whole grammar. */
+/* Compiles each tool and the constraint alone, to find the one that is wrong. The error of the
+ * whole grammar has positions in the whole grammar, which the client does not know. */
 static int answer_find_problem(struct generation *g, const char *why, struct problem *problem)
 {
     const struct constraint *c = &g->params.constraint;
@@ -89,7 +90,8 @@ int answer_grammar_set(struct generation *g, struct problem *problem)
     int r = reply_grammar(&g->reply, c, is_off, tok, &kind, &text);
 
     if (r == -EOPNOTSUPP && !g->reply.n_tools && !g->reply.is_open) {
-        /* Such an answer begins without thinking. */
+        /* The grammar cannot be combined with thinking, so the answer must begin without
+         * thinking. */
         const struct reply none = {0};
 
         r = reply_grammar(&none, c, true, tok, &kind, &text);

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * The grammars that requests of one model used last
+ * Keeps the grammars that requests of one model used most recently.
  *
- * Compiling a grammar takes time, and its automaton grows while it is used, so requests with the
- * same tools or the same schema share one. Any thread may use the cache.
+ * Compiling a grammar takes time, and a grammar's automaton grows while it is used. Therefore
+ * requests with the same tools or the same schema share one grammar. Any thread may use the cache.
  */
 
 #include <infer/grammar.h>
@@ -14,7 +14,7 @@
 #include "core/macros.h"
 
 #define GRAMMAR_CACHE_ENTRIES 32
-#define GRAMMAR_CACHE_BYTES   ((size_t)8 << 20) /* of the texts of all entries together */
+#define GRAMMAR_CACHE_BYTES   ((size_t)8 << 20) /* most bytes in the texts of all entries */
 
 struct grammar_cache_entry {
     enum inf_grammar_kind kind;
@@ -26,13 +26,13 @@ struct grammar_cache_entry {
 struct grammar_cache {
     pthread_mutex_t lock;
     struct inf_grammar_vocab *vocab; /* made for the first grammar; NULL until then */
-    struct grammar_cache_entry entries[GRAMMAR_CACHE_ENTRIES]; /* the last used one first */
+    struct grammar_cache_entry entries[GRAMMAR_CACHE_ENTRIES]; /* most recently used first */
     size_t n, n_bytes;
 };
 
 void grammar_cache_init(struct grammar_cache *cache);
-/* Compiles a grammar, or finds it. The caller owns the reference *ret_grammar. Errors as
- * inf_grammar_new(). */
+/* Returns a grammar from the cache, or compiles it. The caller owns the reference *ret_grammar. The
+ * errors are those of inf_grammar_new(). */
 int grammar_cache_get(struct grammar_cache *cache, const struct inf_tokenizer *tok,
                       enum inf_grammar_kind kind, const char *text, size_t len,
                       struct inf_grammar **ret_grammar, struct inf_err *reterr);

@@ -88,7 +88,8 @@ static void kept_done(struct model_request *request)
     str_done(&k->answer);
 }
 
-/* Copies what is passed on, because the client may leave while a thread uses it. */
+/* Copies the parts of the HTTP request that are passed on, because the client may disconnect while
+ * a thread uses them. */
 static int kept_copy(struct kept *k, const struct http_request *http)
 {
     const struct http_text method = http_request_method(http), path = http_request_path(http);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sets the defaults of a request, and checks what only the loaded model can decide. */
+/* Sets the defaults of a request, and checks token ids against the loaded model. */
 #include "chat/params.h"
 
 #include <stdlib.h>
@@ -12,7 +12,8 @@ void params_init(struct params *p)
     sampling_clear(&p->sampling);
 }
 
-/* The defaults are llama.cpp's. */
+/* Sets the breakers of the sampler DRY: texts that a repetition never includes. The defaults are
+ * llama.cpp's. */
 static void params_set_breakers(struct params *p)
 {
     static const struct inf_breaker defaults[] = {{"\n", 1}, {":", 1}, {"\"", 1}, {"*", 1}};

@@ -5,7 +5,7 @@
 
 #include "keep/archive-sql.h"
 
-#define ITEM_ROW 128u /* what a row costs in addition to its text, in bytes */
+#define ITEM_ROW 128u /* bytes that are counted for a row in addition to its text */
 
 int archive_add_item(struct archive *a, const char *tenant, int64_t key,
                      const struct archive_item *item)

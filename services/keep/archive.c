@@ -3,7 +3,7 @@
  * Opens the archive, and makes, finds and deletes entries (see archive.h).
  *
  * The file is locked as long as it is open. A commit waits for the disk. SQLite overwrites deleted
- * text with zeros, and its rollback journal is cut to no bytes after each change.
+ * text with zeros, and its rollback journal is cut to zero bytes after each change.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 /* The characters "scKP". */
 #define ARCHIVE_APPLICATION "1935887184"
 #define ARCHIVE_VERSION     1
-/* A row costs these bytes in addition to its texts. */
+/* The bytes that are counted for a row in addition to its texts. */
 #define ARCHIVE_ROW 256u
 
 static const char settings[] = "PRAGMA locking_mode = EXCLUSIVE; PRAGMA auto_vacuum = FULL;"
@@ -34,7 +34,8 @@ static const char schema[] =
     " place INTEGER NOT NULL, id TEXT NOT NULL, output INTEGER NOT NULL, text TEXT NOT NULL,"
     " PRIMARY KEY(entry, place)) WITHOUT ROWID;"
     "CREATE INDEX item_id ON item(id);"
-    /* The sums of each tenant, with "t" before its name, and of all tenants, with the name "". */
+    /* A row has the sums of one tenant, with "t" before its name. The row "" has the sums of
+     * all. */
     "CREATE TABLE sum(tenant TEXT PRIMARY KEY, entries INTEGER NOT NULL, bytes INTEGER NOT NULL)"
     " WITHOUT ROWID;"
     "CREATE TRIGGER entry_added AFTER INSERT ON entry BEGIN"
@@ -114,7 +115,8 @@ int archive_errno(int rc)
     case SQLITE_AUTH:
         return rc == SQLITE_IOERR_NOMEM ? -ENOMEM : -EIO;
     default:
-        /* The statements are constant, so if one does not match the tables, the file is damaged. */
+        /* The statements are constant. If a statement does not match the tables, the file is
+         * damaged. */
         return -EUCLEAN;
     }
 }
@@ -160,7 +162,7 @@ int archive_run(struct archive *a, enum archive_sql which, int64_t first, int64_
     return r < 0 ? r : 0;
 }
 
-/* Reads numbers from a row; they stay as they are if there is none. */
+/* Reads @n numbers from a row into @values. If there is no row, @values stays as it is. */
 static int archive_read_numbers(struct archive *a, enum archive_sql which, const char *tenant,
                                 int64_t *values, int n)
 {
@@ -273,8 +275,8 @@ void archive_rollback(struct archive *a)
         archive_run(a, SQL_ROLLBACK, 0, 0);
 }
 
-/* Deletes the entry of the tenant that was not used for the longest time. ARCHIVE_FULL: it has no
- * entry except @key. */
+/* Deletes the entry of the tenant that was not used for the longest time. ARCHIVE_FULL: the tenant
+ * has no entry except @key. */
 static int archive_drop_oldest(struct archive *a, const char *tenant, int64_t key)
 {
     int r = 0;

@@ -44,8 +44,8 @@ static int metadata_read(json_t *body, struct str *out, struct problem *problem)
             return field_wrong_type("metadata", "strings", value, problem);
         if (strlen(name) > 64 || json_string_length(value) > 512)
             return problem_set(problem, 400, "invalid_value", "metadata",
-                               "A name in 'metadata' has more than 64 bytes, or a value more than "
-                               "512.");
+                               "A name in 'metadata' has more than 64 bytes, or a value has more "
+                               "than 512 bytes.");
     }
     text = json_dumps(metadata, JSON_COMPACT);
     return !text || str_puts(out, text) < 0 ? problem_no_memory(problem) : 0;

@@ -9,7 +9,7 @@
 
 #define RESPONSES_PREFIX "/v1/responses/"
 
-/* Finds the response of the path, whose action must be one of @actions. */
+/* Finds the response that the path names. The action in the path must be one of @actions. */
 static int response_find(struct keep_request *r, const char *const *actions, struct path *ret_path,
                          struct archive_entry *ret_entry, struct problem *problem)
 {
@@ -72,7 +72,8 @@ int responses_delete(struct keep_request *r, struct problem *problem)
     return keep_end(r, e, problem);
 }
 
-/* Only responses that are made in the background can be canceled, and there are none. */
+/* Refuses to cancel a response. Only responses that are made in the background can be canceled, and
+ * there are none here. */
 int responses_post(struct keep_request *r, struct problem *problem)
 {
     static const char *const actions[] = {"cancel", NULL};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Manages connections: reads questions and sends answers.
+ * Manages connections: reads questions (requests of the chat service) and sends answers.
  *
- * A client sends one question at a time, and the body of an answer is in memory of its own, so an
- * answer fits into the socket buffer. A client that does not read its answers is disconnected.
+ * A client sends one question at a time, and the body of an answer is in a memfd, so an answer fits
+ * into the socket buffer. A client that does not read its answers is disconnected.
  */
 #include <errno.h>
 #include <string.h>
@@ -15,7 +15,8 @@
 #include "common/wire/keep-protocol.h"
 #include "keep/keep.h"
 
-/* The chat service has fewer connections than this; the oldest one is closed for a further one. */
+/* The largest number of connections. The chat service has fewer. If one more comes, the oldest
+ * connection is closed. */
 #define SESSIONS_MAX 256
 
 struct keep_session {
@@ -38,7 +39,7 @@ static void session_free(struct keep_session *session)
     free(session);
 }
 
-/* Answers the question in @packet; the answer replaces it. */
+/* Answers @question. Writes the answer into @answer. */
 static int session_serve(struct keep *keep, const struct keep_packet *question,
                          struct keep_packet *answer)
 {

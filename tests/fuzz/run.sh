@@ -4,7 +4,7 @@
 # corpus, as many at once as there are processors. OUT (fuzz-work) gets the findings of the fuzzers,
 # their logs (NAME.log), and their exit statuses (NAME.status).
 #
-# FUZZ_SECONDS   how long each runs (10)
+# FUZZ_SECONDS   seconds that each fuzzer runs (10)
 set -u
 [ $# -ge 1 ] || {
     sed -n '3,7s/^# *//p' "$0" >&2

@@ -2,9 +2,9 @@
 /*
  * Answers POST /completion and POST /infill, as llama-server does.
  *
- * A stream has one event per piece of text, with its tokens, and a last event per choice that has
- * everything but the text. Without a stream, the answer is one such object, or an array of them if
- * there are several prompts or choices.
+ * A stream has one event for each piece of text, with the tokens of the piece. A last event for
+ * each choice has all other fields. An answer that is not streamed is one object with all fields,
+ * or an array of such objects if there are several prompts or choices.
  */
 #include <errno.h>
 #include <infer/tokenizer.h>
@@ -156,7 +156,7 @@ static int put_final_whole(const struct generation *g, const struct choice *c, s
     return r < 0 ? r : str_putc(out, '}');
 }
 
-/* Moves the members that @fields name from @whole to the result. "a/b" is member b of a. */
+/* Returns an object with the members of @whole that @fields name. "a/b" names the member b of a. */
 static json_t *select_fields(const json_t *fields, const json_t *whole)
 {
     json_t *out = json_object(), *field;

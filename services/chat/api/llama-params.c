@@ -2,8 +2,9 @@
 /*
  * Reads the fields of llama-server's POST /completion and POST /infill.
  *
- * Ranges are wider than OpenAI's. A field without effect here is accepted if it also has none, or
- * only one on speed, in llama-server with the value that was sent; docs/http-api.md lists them.
+ * Values may have wider ranges than in OpenAI's API. Some fields have no effect here. Such a field
+ * is accepted if its value has no effect in llama-server either, except on speed. docs/http-api.md
+ * lists these fields.
  */
 #include <errno.h>
 #include <infer/tokenizer.h>
@@ -13,7 +14,7 @@
 #include "chat/api/openai-body.h"
 #include "common/wire/fields.h"
 
-/* The engine reports at most this many likely tokens. */
+/* The largest number of likely tokens that the engine reports. */
 #define LLAMA_MAX_PROBS 20
 
 static const char *const llama_fields[] = {
@@ -82,7 +83,7 @@ static int llama_read_lengths(struct generation *g, struct problem *problem)
     return 0;
 }
 
-/* Reads fields of sampling, and those of which only the values without effect are possible. */
+/* Reads fields of sampling, and fields that are accepted only with values that have no effect. */
 static int llama_read_rest(struct generation *g, struct problem *problem)
 {
     json_t *lora = field_find(g->body, "lora");
@@ -148,7 +149,7 @@ static int llama_read_constraint(struct generation *g, struct problem *problem)
     struct llama_own *own = g->own;
     int r;
 
-    /* llama.cpp's own clients send an empty grammar for none. */
+    /* llama.cpp's own clients send an empty grammar if they want none. */
     if (field_is(grammar, ""))
         json_object_del(g->body, "grammar");
     r = openai_constraint_read(g->body, &g->params.constraint, problem);
@@ -156,8 +157,9 @@ static int llama_read_constraint(struct generation *g, struct problem *problem)
     return r;
 }
 
-/* Reads a sampler's name. Sets *ret_stage, or switches on a bit of *penalties, because penalties
- * come before all stages. */
+/* Reads a sampler's name, and sets *ret_stage to its stage. Penalties are not stages, because they
+ * come before all stages. For a penalty, sets *ret_stage to a negative number, and sets a bit of
+ * *penalties. */
 static bool sampler_find(const json_t *name, int *ret_stage, unsigned *penalties)
 {
     static const struct {
@@ -187,7 +189,7 @@ static bool sampler_find(const json_t *name, int *ret_stage, unsigned *penalties
     return false;
 }
 
-/* `samplers` lists the stages that are used, in their order. */
+/* Reads the field `samplers`, which lists the stages that are used, in their order. */
 static int llama_read_samplers(struct generation *g, struct problem *problem)
 {
     json_t *list = field_find(g->body, "samplers"), *item;

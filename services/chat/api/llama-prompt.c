@@ -20,7 +20,7 @@ struct ids {
     size_t n, cap;
 };
 
-/* Appends the tokens of a part of a prompt, a string or a token id. */
+/* Appends the tokens of one part of a prompt. The part is a string or a token id. */
 static int ids_add(struct generation *g, struct ids *ids, json_t *part, bool first,
                    struct problem *problem)
 {

@@ -2,8 +2,9 @@
 /*
  * Writes log-probabilities of tokens as JSON.
  *
- * The bytes of a token may be incomplete UTF-8. As in OpenAI's API, /v1/chat/completions then has
- * U+FFFD in the text of the token, next to its bytes, and /v1/completions has "bytes:\xe2\x80".
+ * The bytes of a token may be incomplete UTF-8. For such a token, /v1/chat/completions writes a
+ * text with U+FFFD, and also the bytes. /v1/completions writes a text such as "bytes:\xe2\x80".
+ * OpenAI's API does the same.
  */
 #include "chat/api/logprobs.h"
 

@@ -11,7 +11,7 @@ struct inf_tokenizer;
 
 enum logprobs_form {
     LOGPROBS_CHAT,       /* {"token","logprob","bytes","top_logprobs"} */
-    LOGPROBS_LLAMA,      /* also with the id of the token */
+    LOGPROBS_LLAMA,      /* the same with the id of the token */
     LOGPROBS_LLAMA_POST, /* {"id","token","prob","bytes","top_probs"}, with probabilities */
 };
 
@@ -24,7 +24,8 @@ int logprobs_put_token(struct str *out, const struct inf_tokenizer *tok,
  */
 struct logprobs_legacy {
     struct str *tokens, *token_logprobs, *top_logprobs, *text_offset;
-    int32_t *offset; /* of the next token; -1: this token begins with a space before the text */
+    int32_t *offset; /* offset of the next token; -1: this token begins with a space that the text
+                        lacks */
     bool show_special;
 };
 /* Appends one token to the arrays. */

@@ -25,7 +25,7 @@ static int text_field(json_t *body, const char *name, json_t **ret_text, struct 
                : 0;
 }
 
-/* Refuses what cannot be honoured, or cannot be combined. */
+/* Refuses fields that are not supported, and fields that cannot be combined. */
 static int generate_check(const struct generation *g, struct problem *problem)
 {
     static const char *const without_raw[] = {"template", "suffix", "system", "context"};
@@ -175,7 +175,7 @@ static int generate_prepare(struct generation *g, struct problem *problem)
 
 /* --- the answer --- */
 
-/* Remembers the tokens for the field "context" of the last object. */
+/* Collects the tokens for the field "context" of the last object. */
 static int generate_tokens(struct generation *g, struct choice *c, const struct inf_event *event)
 {
     struct ollama_own *own = g->own;

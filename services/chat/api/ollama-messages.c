@@ -24,11 +24,12 @@ int ollama_refuse_images(const json_t *images, const char *param, struct problem
     if (!json_array_size(images))
         return 0;
     return problem_set(problem, 400, "unsupported_content", param,
-                       "Unsupported parameter: '%s' is not supported by this model: only text is.",
+                       "Unsupported parameter: '%s' is not supported by this model: only text is "
+                       "supported.",
                        param);
 }
 
-/* Reads the optional string @name of the object at @prefix. */
+/* Reads the optional string @name of an object. @prefix is the path of the object. */
 static int string_read(json_t *object, const char *prefix, const char *name, json_t **ret_string,
                        struct problem *problem)
 {
@@ -69,7 +70,7 @@ static int role_read(json_t *object, const char *prefix, enum message_role *ret_
                        param);
 }
 
-/* Reads one element of "tool_calls"; @param: its path. */
+/* Reads one element of "tool_calls". @param is the path of the element. */
 static int call_read(json_t *call, struct message *m, const char *param, struct problem *problem)
 {
     json_t *function = json_is_object(call) ? field_find(call, "function") : NULL;
@@ -135,7 +136,8 @@ static int message_read(json_t *object, size_t i, struct conversation *c, struct
     return r < 0 ? r : calls_read(object, m, prefix, problem);
 }
 
-/* Tools have the form of OpenAI's API, but their type may be missing, and they are functions. */
+/* Reads the tools. They have the form of OpenAI's API, but all of them are functions, and their
+ * type may be missing. */
 static int tools_read(json_t *body, struct tool_rules *rules, struct conversation *c,
                       struct problem *problem)
 {

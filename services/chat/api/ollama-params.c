@@ -52,7 +52,7 @@ static const struct {
     {OPTION("mirostat_eta"), SAMPLING_MIROSTAT_ETA},
 };
 
-/* Reads a sampling parameter; returns as fields.h does. */
+/* Reads a sampling parameter. The results are those of the functions in fields.h. */
 static int option_number(json_t *options, const char *path, const struct sampling_row *row,
                          double *ret_value, struct problem *problem)
 {
@@ -76,7 +76,7 @@ static int options_sampling(struct params *p, json_t *options, struct problem *p
 
         if (r < 0)
             return r;
-        /* No window means no penalty. */
+        /* If no earlier tokens are looked at, there is no penalty. */
         if (r > 0 && key == SAMPLING_REPEAT_LAST_N && value == 0)
             sampling_set(&p->sampling, SAMPLING_REPETITION_PENALTY, 1);
         else if (r > 0)
@@ -138,7 +138,7 @@ static int options_read(struct params *p, json_t *body, struct problem *problem)
     return options_stops(p, options, problem);
 }
 
-/* "format": "json", or a JSON Schema. */
+/* Reads the field `format`, which is "json" or a JSON Schema. */
 static int format_read(struct params *p, json_t *body, struct problem *problem)
 {
     json_t *format = field_find(body, "format");
@@ -158,7 +158,7 @@ static int format_read(struct params *p, json_t *body, struct problem *problem)
     return 0;
 }
 
-/* "think": a boolean, or how much. */
+/* Reads the field `think`, which is a boolean or tells how much the model is to think. */
 static int think_read(struct params *p, json_t *body, struct problem *problem)
 {
     static const char *const levels[] = {"low", "medium", "high", "max"};

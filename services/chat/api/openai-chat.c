@@ -161,7 +161,7 @@ static int chat_tokens(struct generation *g, struct choice *c, const struct inf_
     return r;
 }
 
-/* Writes the delta of a call of a tool, from the name on. */
+/* Writes the delta for a piece of a call of a tool. */
 static int chat_put_call_delta(struct generation *g, struct choice *c, const struct piece *piece)
 {
     struct chat_choice *own = c->own;
@@ -195,7 +195,8 @@ static int chat_put_delta(struct generation *g, struct choice *c, const struct p
     return r < 0 ? r : str_putc(&g->out, '}');
 }
 
-/* Text may be held back; its probabilities are sent together with it. */
+/* Writes a chunk. The parser may hold text back; the probabilities of a text are sent together with
+ * the text. */
 static int chat_piece(struct generation *g, struct choice *c, const struct piece *piece)
 {
     struct str *logprobs = chat_logprobs(c);
@@ -290,7 +291,8 @@ static int chat_progress(struct generation *g, struct choice *c)
     return openai_put_progress(g, c, "chat.completion.chunk");
 }
 
-/* In llama-server, an answer continues a last message of the assistant. */
+/* Reads a request as llama-server does: if the last message is the assistant's, the answer
+ * continues it. */
 static int llama_chat_read(struct generation *g, struct problem *problem)
 {
     struct conversation *c = &g->conversation;

@@ -34,7 +34,7 @@ static int part_text(json_t *part, const char *param, struct str *out, struct pr
     if (!field_is(type, "text") && !field_is(type, "input_text") && !field_is(type, "refusal"))
         return problem_set(problem, 400, "unsupported_content", param,
                            "Content parts of type \"%.40s\" are not supported by this model: "
-                           "only text is.",
+                           "only text is supported.",
                            json_string_value(type));
     text = json_object_get(part, field_is(type, "refusal") ? "refusal" : "text");
     if (!text)
@@ -48,7 +48,8 @@ static int part_text(json_t *part, const char *param, struct str *out, struct pr
     return 0;
 }
 
-/* Reads the content, which may be a string, an array of parts, or, for the assistant, nothing. */
+/* Reads the content, which is a string or an array of parts. The assistant's messages may lack
+ * it. */
 static int content_read(json_t *object, struct message *m, const char *prefix,
                         struct problem *problem)
 {
@@ -101,8 +102,8 @@ static int string_read(json_t *object, const char *prefix, const char *const *na
     return 0;
 }
 
-/* Templates expect arguments as an object, but clients send it as text. Text that is not an object
- * is unchanged. */
+/* Reads the arguments of a call. Templates expect an object, but clients send the text of an
+ * object. Any other text stays a string. */
 static int arguments_read(json_t *function, const char *param, size_t *room, json_t **ret_arguments,
                           struct problem *problem)
 {

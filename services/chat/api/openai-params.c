@@ -71,7 +71,8 @@ const char *const openai_params_names[] = {
     NULL,
 };
 
-/* Reads a sampling parameter under the name @name. OpenAI's ranges are narrower than the others. */
+/* Reads a sampling parameter under the name @name. Uses OpenAI's narrower ranges, except with
+ * @wide. */
 static int sampling_read(struct params *p, json_t *body, const char *name, enum sampling_key key,
                          bool wide, struct problem *problem)
 {
@@ -99,7 +100,7 @@ static int sampling_read(struct params *p, json_t *body, const char *name, enum 
     return r;
 }
 
-/* DRY does not count repetitions beyond these texts. */
+/* Reads the breakers of the sampler DRY: a repetition never includes one of these texts. */
 static int breakers_read(struct params *p, json_t *body, struct problem *problem)
 {
     json_t *list = field_find(body, "dry_sequence_breakers"), *text;
@@ -148,8 +149,8 @@ static int openai_read_ints(struct params *p, json_t *body, struct problem *prob
     return 0;
 }
 
-/* Reads a pair of a token and its bias. @key is a token id, or with @wide also a text, all of whose
- * tokens get the bias. False as bias excludes the token. */
+/* Reads a pair of a token and its bias. @key is a token id. With @wide, @key may also be a text:
+ * then all tokens of the text get the bias. With @wide, the bias false excludes the token. */
 static int bias_read(struct params *p, const json_t *key, const json_t *value, bool wide,
                      struct problem *problem)
 {
@@ -371,7 +372,7 @@ static int openai_read_stop_tokens(struct params *p, json_t *body, struct proble
     return 0;
 }
 
-/* Reads the names that vLLM and llama-server add to OpenAI's API. */
+/* Reads the fields that vLLM and llama-server add to OpenAI's API. */
 static int openai_read_extras(struct params *p, json_t *body, struct problem *problem)
 {
     int64_t least = 0, slot = -1, priority = 0, keep = 0, most = 0;

@@ -30,7 +30,7 @@ static const char *const apply_template_fields[] = {
     NULL,
 };
 
-/* Processing a text takes about a hundred times its size in memory. */
+/* Most bytes of a text. Processing a text takes about a hundred times its size in memory. */
 #define TOKENIZE_MAX_BYTES ((size_t)4 << 20)
 
 static int out_of_memory(int r, struct problem *problem)
@@ -148,7 +148,7 @@ static int detokenize_prepare(struct generation *g, struct problem *problem)
             return field_wrong_type("tokens", "token ids", token, problem);
         if (id < 0 || id >= inf_model_info(g->resident->base.model)->n_vocab)
             return problem_set(problem, 400, "invalid_value", "tokens",
-                               "Invalid value for 'tokens': %lldis not a token id of this model.",
+                               "Invalid value for 'tokens': %lld is not a token id of this model.",
                                (long long)id);
         ids[i] = (int32_t)id;
     }

@@ -9,9 +9,8 @@
 
 #include "common/wire/json.h"
 
-#define LARK_MAX_TEXT                                                                              \
-    ((size_t)1 << 20) /* bytes; the reader of the notation has this limit, too                     \
-                       */
+/* Limit in bytes; the reader of the notation has the same limit. */
+#define LARK_MAX_TEXT ((size_t)1 << 20)
 
 static void lark_check(struct lark *l, int r)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chooses the tools that an answer may call, and the tokens that its parser has to see. */
+/* Chooses the tools that an answer may call, and the tokens that its parser must see. */
 #include "chat/reply/reply.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parses any bytes as what the keep service gets: a packet, its target, and as an item. */
+/* Parses any bytes as the inputs of the keep service: as a packet, as the target of a packet, and
+ * as an item. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
