@@ -54,7 +54,7 @@ struct decoding {
     int pipe;
     struct loop_watch *watch; /* NULL: paused, or at the end of the pipe */
     struct loop_timer stall;
-    struct loop_task again; /* offers samples again that were not taken */
+    struct loop_task again; /* offers the samples again that the callback did not take */
     bool resting, at_end, has_status;
     int status;           /* of waitpid() */
     const float *offered; /* [n_offered] samples that are not yet taken */

@@ -45,7 +45,8 @@ enum {
 struct doctor {
     struct doctor_side sides[DOCTOR_MAX_SIDES]; /* the sides to check */
     size_t n_sides;
-    bool other_door; /* no manager opened a socket, but a gateway listens: `sconce serve` */
+    bool other_door; /* no service manager opened a socket, but a gateway of `sconce serve` listens
+                      */
     bool deep;
     struct finding *findings;
     size_t n_findings;
@@ -69,7 +70,7 @@ const char *doctor_edit(const struct doctor_side *side, const char *text);
 /* Returns the owner of @side for messages: "your" or "the machine's". */
 const char *doctor_whose(const struct doctor_side *side);
 
-/* The checks, in the order in which they run */
+/* Declares the checks, in the order in which they run. */
 void doctor_install(struct doctor *d);
 void doctor_managers(struct doctor *d);
 void doctor_config(struct doctor *d);

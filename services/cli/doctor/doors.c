@@ -44,7 +44,8 @@ static bool doors_listens(const char *path)
     return found;
 }
 
-/* Returns true if no socket listens and none has failed: then somebody stopped all of them. */
+/* Returns true if no socket listens and no socket has failed, which means that somebody stopped all
+ * sockets. */
 static bool all_are_stopped(const struct doctor_side *side)
 {
     struct unit_state tcp;

@@ -42,7 +42,7 @@ struct service_row {
     size_t max_body;     /* offset of a uint64_t in struct config; 0: the gateway's limit holds */
     bool has_packets;    /* its socket carries packets (SOCK_SEQPACKET), not a stream */
     bool has_routes;     /* it answers clients, through the gateway */
-    bool is_needed;      /* no chat request is answered without it */
+    bool is_needed;      /* every chat request needs it */
 };
 
 /* All rows, by enum service_id. `sconce serve` stops the services in this order: clients before

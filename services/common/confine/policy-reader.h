@@ -56,6 +56,5 @@ int reader_list(struct reader *r, const yaml_node_t *node,
 int reader_file(struct reader *r, const char *file,
                 int (*read)(struct reader *r, const yaml_node_t *root, void *out), void *out);
 
-/* Read the root nodes of seccomp/SERVICE.yaml (policy-rules.c) and landlock/SERVICE.yaml
- * (policy.c). */
+/* Reads the root node of seccomp/SERVICE.yaml (policy-rules.c). */
 int policy_read_seccomp(struct reader *r, const yaml_node_t *root, void *out);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers with errors. All errors of one API have one shape, so that clients can rely on it. */
+/* Answers with errors. All errors of one API have the same format, so that clients can rely on
+ * it. */
 #include "common/http/api-error.h"
 
 #include <stdarg.h>

@@ -115,7 +115,7 @@ void http_conn_answer(struct http_conn *conn)
     h2o_socket_write(conn->sock, &buf, 1, conn_on_answered);
 }
 
-/* Refuses a request whose head is incomplete, malformed or not to be served. */
+/* Refuses a request whose head is incomplete or malformed, or which must not be served. */
 static void conn_refuse(struct http_conn *conn, struct head *head, int status, const char *code,
                         const char *message)
 {

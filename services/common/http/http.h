@@ -68,7 +68,8 @@ struct http_server_params {
     size_t max_body;             /* bytes; `admit` may set another limit for its request */
     size_t max_bodies;           /* bytes of all bodies in memory; requests beyond that get 503 */
     uint32_t max_connections;    /* for each kind of socket; connections beyond that get 503 */
-    uint64_t head_timeout_usec;  /* from when a connection may send a head until it is complete */
+    uint64_t head_timeout_usec;  /* from the moment when a connection may send a head until the head
+                                    is complete */
     uint64_t body_timeout_usec;  /* for receiving a body */
     uint64_t keep_timeout_usec;  /* for a connection between two requests */
     uint64_t stall_timeout_usec; /* for a client that does not read */
@@ -85,7 +86,7 @@ struct http_server_params {
 
 struct http_server_stats {
     uint32_t n_connections; /* open now */
-    uint32_t n_requests;    /* requests whose head was read and that are not over */
+    uint32_t n_requests;    /* requests whose head was read and which are not over yet */
     size_t n_body_bytes;    /* bytes of bodies in memory, including reserved bytes */
     uint64_t n_accepted;
     uint64_t n_evicted;   /* idle connections closed for new ones */
@@ -167,7 +168,8 @@ void http_response_close(struct http_request *request);
 void http_respond(struct http_request *request, int status, const char *type, const void *body,
                   size_t len);
 /* Starts a stream. libh2o cannot frame streams with other statuses than 200, so the status of a
- * stream is 200. @length is the size of the following content in bytes, or UINT64_MAX. */
+ * stream is 200. @length is the size of the following content in bytes, or UINT64_MAX if it is not
+ * known. */
 void http_response_begin(struct http_request *request, const char *type, uint64_t length);
 /* Copies @data and sends it soon. Does nothing after the peer left. -ENOMEM. */
 int http_response_write(struct http_request *request, const void *data, size_t len);
@@ -214,8 +216,8 @@ int http_upstream_new(struct loop *loop, const char *path, uint64_t timeout_usec
 struct http_upstream *http_upstream_free(struct http_upstream *upstream);
 DEFINE_CLEANUP(struct http_upstream *, http_upstream_free);
 
-/* Starts a call. Events may come before this function returns. The function sets *ret_call first,
- * and *ret_call becomes NULL before `end` is called. */
+/* Starts a call. Events may come before this function returns. The function sets *ret_call before
+ * the first event. *ret_call becomes NULL before `end` is called. */
 int http_call_start(struct http_upstream *upstream, const struct http_call_params *params,
                     const struct http_call_events *events, void *user, struct http_call **ret_call);
 /* Cancels the call; no event follows. */

@@ -8,9 +8,9 @@
  * model, so that nobody can use the service to read other files of the machine. Three kinds of
  * targets belong to a model:
  * - weights: a file that begins like GGUF, safetensors or ggml .bin files;
- * - another file of a model: it is named like one, such as tokenizer.json, and is in a directory
- *   with weights or in the model's own directory, or it is a blob of a store (".../blobs/HASH", as
- *   in the stores of Hugging Face and Ollama);
+ * - another file of a model: its name is one that models use, such as tokenizer.json. It is in a
+ *   directory with weights, in the model's own directory, or in a store of blobs (".../blobs/HASH",
+ *   as in the stores of Hugging Face and Ollama);
  * - a directory with config.json and weights: the service may list it, and may read those of its
  *   files that belong to a model.
  *
