@@ -19,7 +19,7 @@ struct embed_lines {
     FILE *file;
     const char *name; /* for messages; borrowed */
     bool json, own_file;
-    const char *field; /* member of JSON objects that holds the text; borrowed */
+    const char *field;     /* member of JSON objects that holds the text; borrowed */
     uint64_t number;       /* lines read so far */
     uint64_t n_read, size; /* bytes read so far; bytes of the file, or 0 if not known */
     char *buffer;

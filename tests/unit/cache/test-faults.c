@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stores on a disk with random faults: test-cache-faults [FAULTS [SEED]]
+ * Tests stores on a disk with random faults. Usage: test-cache-faults [FAULTS [SEED]]
  *
- * A life is a series of sessions in one directory, each with one kind of faults, and each ended by
- * close or power loss. After each session, without faults, the store opens, no found block is
- * wrong, new blocks are stored, and limits hold. Lives without limits, on a disk whose only fault
- * is power loss, also lose nothing that was put.
+ * A "life" is a series of sessions in one directory. Each session has one kind of faults, and ends
+ * when the store is closed or the power is lost. After each session the faults stop: the store must
+ * open, no block that is found may be wrong, new blocks must be stored, and limits must hold. A
+ * life without limits on a disk whose only fault is power loss must also lose no block that was
+ * put.
  */
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -23,7 +24,7 @@ enum {
     OPS = 40,
     LIMIT = 768 * 1024,
     PLENTY = 16 * 1024 * 1024,
-    SLACK = 20 * 1024, /* of each segment */
+    SLACK = 20 * 1024, /* unused bytes that each segment may have */
 };
 
 enum kind {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests graphs that are cut between layers: the contents of the parts, and that they compute the
- * same.
+ * Tests graphs that are cut between layers. The parts must have the expected contents, and must
+ * compute the same values as the whole graph.
  */
 #include "graph/graph.h"
 

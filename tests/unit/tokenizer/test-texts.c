@@ -79,7 +79,8 @@ TEST(pairs_are_those_of_the_reference)
     json_decref(list);
 }
 
-/* The last template of the golden file gives A the type 1 and B the type 2. */
+/* The last template of the golden file gives the first text (A) the type 1 and the second text (B)
+ * the type 2. */
 TEST(types_are_returned_where_the_tokenizer_lists_them)
 {
     static const struct {

@@ -89,7 +89,7 @@ TEST(symbols_are_forbidden)
     inf_model_unref(m);
 }
 
-/* The merges that we derive are those in the file. */
+/* The merges that libinfer derives from the ggml file are those in tokenizer.json. */
 TEST(both_files_encode_alike)
 {
     static const char *const texts[] = {
