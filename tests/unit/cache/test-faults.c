@@ -24,7 +24,7 @@ enum {
     OPS = 40,
     LIMIT = 768 * 1024,
     PLENTY = 16 * 1024 * 1024,
-    SLACK = 20 * 1024, /* unused bytes that each segment may have */
+    SLACK = 20 * 1024, /* bytes by which each segment may exceed the limit */
 };
 
 enum kind {
