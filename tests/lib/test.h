@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Every unit test includes this header, which has cmocka and macros of our own.
+ * Every unit test includes this header, which includes cmocka and defines more macros.
  *
  * A test program is a list of TEST(name) functions, with RUN_TESTS(name, …) at the end. Names are
  * sentences. Tests that need files outside the tree call test_data(), and skip() if it returns

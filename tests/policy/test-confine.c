@@ -376,7 +376,7 @@ static int try_start(const void *arg)
     return r != 0 && strstr(text, w->text) ? 50 : 51;
 }
 
-/* Like confined(), but @attempt itself confines the process. */
+/* Works like confined(), but @attempt itself confines the process. */
 static int alone(int (*attempt)(const void *arg), const void *arg)
 {
     const pid_t pid = fork();

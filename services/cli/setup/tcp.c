@@ -3,9 +3,9 @@
  * sconce setup tcp, key, access: opens and closes the TCP sockets, adds API keys, and sets
  * who may send requests
  *
- * systemd refuses to start a socket whose service is running. And if a socket is restarted while
- * its service runs, the service still holds the socket's port. Therefore the service is stopped in
- * the same transaction in which the socket is started. Meanwhile connections to the gateway's other
+ * systemd refuses to start a socket whose service is running. If a socket is restarted while its
+ * service runs, the service still holds the socket's port. Therefore the service is stopped in the
+ * same transaction in which the socket is started. Meanwhile connections to the gateway's other
  * socket wait in its backlog.
  */
 #include <errno.h>

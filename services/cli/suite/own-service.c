@@ -51,8 +51,8 @@ static bool is_installed(const struct own_service *params)
     return models_scan(config, &models) == 0 && models_find(models, params->model);
 }
 
-/* Like `sconce run`, treats a word with a slash as a path if it exists, and any other word as a
- * path only if no model has this name. */
+/* Returns whether the model is given by its path. As in `sconce run`, a word with a slash is a path
+ * if the path exists. Any other word is a path if the path exists and no model has this name. */
 static bool model_is_path(const struct own_service *params)
 {
     const char *model = params->model;

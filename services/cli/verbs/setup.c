@@ -86,8 +86,8 @@ static void tell_linger(const struct setup *s)
         puts("Your services stop when you log out; `loginctl enable-linger` keeps them running.");
 }
 
-/* Returns whether the unix socket requires a key. No subcommand sets this, only the
- * configuration. */
+/* Returns whether the unix socket requires a key. Only the configuration sets this; no subcommand
+ * does. */
 static bool needs_key(const struct setup *s)
 {
     _cleanup_(config_freep) struct config *config = NULL;

@@ -473,7 +473,7 @@ static void print_services(const struct report *r)
                            : package && r->states[i] == STATE_ABSENT ? "; it is in the package "
                                                                      : "";
 
-        /* Without the metrics of the gateway nothing is known. */
+        /* Without the metrics of the gateway, the states of its services are not known. */
         if (r->states[i] == STATE_UNKNOWN && r->status != 200)
             continue;
         printf("%-7s  %s%s%s\n", service_backends[i]->name, state_names[r->states[i]], text,

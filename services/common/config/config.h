@@ -16,7 +16,8 @@
 #include "common/models/sampling.h"
 #include "core/macros.h"
 
-/* Say whether clients need a key on the gateway's TCP socket and on its unix socket. */
+/* These enumerations say whether clients need a key on the gateway's TCP socket and on its unix
+ * socket. */
 enum config_tcp_access { CONFIG_TCP_KEY, CONFIG_TCP_OPEN };
 enum config_unix_access { CONFIG_UNIX_OPEN, CONFIG_UNIX_KEY };
 /* YAML's words for booleans. */
@@ -93,7 +94,7 @@ struct config {
         uint32_t max_texts;     /* per request; 2048 */
         uint64_t max_token_vectors; /* bytes of vectors of single tokens, per request; 32 MiB */
         uint32_t max_queue;         /* unanswered requests; 1024 */
-        uint32_t max_queue_tokens;  /* of waiting texts; 4194304 */
+        uint32_t max_queue_tokens;  /* tokens of waiting texts; 4194304 */
         uint32_t max_models;        /* resident at the same time; 2 */
         uint64_t idle_timeout_usec; /* the service exits after this time without requests; 300 s; 0:
                                        never */
@@ -117,11 +118,12 @@ struct config {
     } audio;
 
     struct {
-        unsigned enabled;          /* enum config_bool; true */
-        char *directory;           /* NULL: the service manager's, or the user's own */
-        uint64_t max_bytes;        /* of all blocks; 16 GiB; 0: only min_free limits them */
-        uint64_t tenant_max_bytes; /* of the blocks of one API key; 0: only max_bytes limits them */
-        uint64_t min_free;         /* bytes of the file system that remain free; 4 GiB */
+        unsigned enabled;           /* enum config_bool; true */
+        char *directory;            /* NULL: the service manager's, or the user's own */
+        uint64_t max_bytes;         /* bytes of all blocks; 16 GiB; 0: only min_free limits them */
+        uint64_t tenant_max_bytes;  /* bytes of the blocks of one API key; 0: only max_bytes limits
+                                       them */
+        uint64_t min_free;          /* bytes of the file system that remain free; 4 GiB */
         uint64_t idle_timeout_usec; /* the service exits after this time without requests; 60 s; 0:
                                        never */
     } cache;
@@ -129,8 +131,8 @@ struct config {
     struct {
         unsigned storage;           /* enum config_storage; memory */
         uint64_t expiry_usec;       /* an entry is deleted when nobody used it for this long; 1 h */
-        uint64_t max_bytes;         /* of the entries of one tenant; 64 MiB */
-        uint64_t max_total_bytes;   /* of the entries of all tenants; 512 MiB */
+        uint64_t max_bytes;         /* bytes of the entries of one tenant; 64 MiB */
+        uint64_t max_total_bytes;   /* bytes of the entries of all tenants; 512 MiB */
         uint64_t idle_timeout_usec; /* the service exits after this time without requests, unless it
                                        has entries in memory; 60 s; 0: never */
     } keep;

@@ -57,7 +57,7 @@ extern const char *const service_units[N_SERVICE_UNITS];
 const struct service_row *service_row_find(const char *name);
 /* Returns the row whose service unit or socket unit is @unit, or NULL. */
 const struct service_row *service_row_of_unit(const char *unit);
-/* Whether the service of @row opens the socket of @other. */
+/* Returns whether the service of @row opens the socket of @other. */
 bool service_row_connects(const struct service_row *row, enum service_id other);
 /* Returns the time without work after which the service exits; 0: never. */
 uint64_t service_row_idle_usec(const struct service_row *row, const struct config *config);

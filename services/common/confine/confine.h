@@ -5,8 +5,8 @@
  * Confines a service: drops the rights that it does not need.
  *
  * There are two steps. confine_start() follows options_read(), while there is one thread. From then
- * on the process gets no new privileges and writes no core dumps, no memory becomes executable
- * (unless the policy gives a reason for it), Landlock applies, and only the system calls of the
+ * on the process gets no new privileges and writes no core dumps. No memory becomes executable,
+ * except if the policy gives a reason for it. Landlock applies, and only the system calls of the
  * policy's phase `start` are allowed. confine_seal() runs just before READY, when all threads run
  * and everything that requests need is prepared. It limits all threads to the system calls of the
  * phase `serve`. Neither step can be undone.
@@ -31,8 +31,8 @@ int confine_start(const char *policy, const struct config *config, struct inf_er
 /* Takes the second step. May be called only once, after confine_start(). */
 int confine_seal(struct inf_err *reterr);
 
-/* Whether a model directory that was missing at confine_start() exists now. This process cannot
- * open it. */
+/* Returns whether a model directory that was missing at confine_start() exists now. This process
+ * cannot open it. */
 bool confine_is_outdated(void);
 
 /*

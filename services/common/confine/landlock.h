@@ -27,7 +27,7 @@ int landlock_new(int abi);
  * @rights that apply to files. @ret_fd, which may be NULL, gets a descriptor that keeps the inode
  * of @path alive. -errno. */
 int landlock_allow(int ruleset, int abi, const char *path, uint64_t rights, int *ret_fd);
-/* Like landlock_allow(), for an open file or directory. */
+/* Works like landlock_allow(), for an open file or directory. */
 int landlock_allow_fd(int ruleset, int abi, int fd, uint64_t rights);
 /* Applies the rule set to this thread and to threads that it starts later. Needs
  * no-new-privileges. */

@@ -43,7 +43,7 @@ struct reader_field {
 int reader_no_memory(const struct reader *r);
 /* Reads a non-empty text into the policy's arena and sets *(const char **)@out. */
 int reader_text(struct reader *r, const yaml_node_t *node, void *out);
-/* Like reader_text(), for a text that may be unused: @out may be NULL. */
+/* Works like reader_text(), but the text may be unused: @out may be NULL. */
 int reader_about(struct reader *r, const yaml_node_t *node, void *out);
 /* Reads a number from 0 to 4095 to *(unsigned *)@out. */
 int reader_number(struct reader *r, const yaml_node_t *node, void *out);

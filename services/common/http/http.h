@@ -135,9 +135,10 @@ void http_request_drop_body(struct http_request *request);
 /* Finds a header, ignoring case. False: absent. */
 bool http_request_header(const struct http_request *request, const char *name,
                          struct http_text *ret_value);
-/* For `admit`: whether the server refuses the request, whose head may be known only in part. */
+/* Returns, in `admit`, whether the server refuses the request. The head of such a request may be
+ * known only in part. */
 bool http_request_is_refused(const struct http_request *request);
-/* For `admit`: sets the limit of the body in bytes, in place of max_body. 0: the request takes no
+/* Sets, in `admit`, the limit of the body in bytes, in place of max_body. 0: the request takes no
  * body; a small body is read and dropped. */
 void http_request_limit_body(struct http_request *request, size_t max_body);
 /* Marks the sender as authorized. When the server is full, connections of unauthorized clients are
@@ -148,7 +149,7 @@ uint64_t http_request_start_usec(const struct http_request *request);
 /* Return the status of the answer (0 before the answer), and the bytes of content sent so far. */
 int http_request_status(const struct http_request *request);
 uint64_t http_request_bytes(const struct http_request *request);
-/* Whether the peer left or stalled, or the answer was aborted. */
+/* Returns whether the peer left or stalled, or the answer was aborted. */
 bool http_request_failed(const struct http_request *request);
 
 void http_request_set_events(struct http_request *request, const struct http_request_events *events,
@@ -222,7 +223,7 @@ int http_call_start(struct http_upstream *upstream, const struct http_call_param
                     const struct http_call_events *events, void *user, struct http_call **ret_call);
 /* Cancels the call; no event follows. */
 void http_call_cancel(struct http_call *call);
-/* Whether the service has read the whole request from the socket. */
+/* Returns whether the service has read the whole request from the socket. */
 bool http_call_was_read(const struct http_call *call);
 /* Pause and resume reading the answer. */
 void http_call_pause(struct http_call *call);

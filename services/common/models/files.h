@@ -49,8 +49,8 @@ int model_files_new(const struct config *config, model_files_fn visit, void *dat
 struct model_files *model_files_free(struct model_files *files);
 DEFINE_CLEANUP(struct model_files *, model_files_free);
 
-/* Whether @path, with all links followed, is a model directory or contains one. Walking into such a
- * directory would never end. */
+/* Returns whether @path, with all links followed, is a model directory or contains one. Walking
+ * into such a directory would never end. */
 bool model_files_is_above(const struct model_files *files, const char *path);
 
 /* Explains why the links of @path cannot be followed to an existing file, in the form that

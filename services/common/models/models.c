@@ -58,8 +58,8 @@ struct scan {
 
 static const char *const no_aliases[] = {NULL};
 
-/* Whether @file is named like a Whisper model in the format of whisper.cpp ("ggml-base.bin").
- * Models for voice activity detection are excluded. */
+/* Returns whether @file is named like a Whisper model in the format of whisper.cpp
+ * ("ggml-base.bin"). Models for voice activity detection are excluded. */
 static bool is_ggml(const char *file)
 {
     return strncasecmp(file, "ggml-", 5) == 0 && strncasecmp(file, "ggml-silero", 11) != 0 &&

@@ -54,7 +54,7 @@ struct models_broken {
 
 /* Scans the model directories, and skips those that it cannot read. -ENOMEM. */
 int models_scan(const struct config *config, struct models **ret_models);
-/* Like models_scan(), but checks files outside of the model directories with @files. */
+/* Works like models_scan(), but checks files outside of the model directories with @files. */
 int models_scan_with(const struct config *config, struct model_files *files,
                      struct models **ret_models);
 struct models *models_free(struct models *m);
@@ -80,5 +80,5 @@ const struct models_entry *models_only(const struct models *m, enum models_task 
 /* Returns the names of the installed models as "a, b, c" for messages, which ends with "…" after
  * some 400 bytes. The caller frees the text. */
 char *models_names(const struct models *m);
-/* Like models_names(), but only for models with @task. */
+/* Works like models_names(), but only for models with @task. */
 char *models_names_of(const struct models *m, enum models_task task);

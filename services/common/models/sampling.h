@@ -73,7 +73,7 @@ double sampling_value(const struct inf_sampling *s, enum sampling_key key);
  * keeps only the most likely token, a value below 1 switches top_k off, and -1 for repeat_last_n or
  * dry_penalty_last_n stands for the whole text. False: the value is out of range. */
 bool sampling_set(struct inf_sampling *s, enum sampling_key key, double value);
-/* Like sampling_set(), for a number as text. */
+/* Works like sampling_set(), for a number as text. */
 bool sampling_set_text(struct inf_sampling *s, enum sampling_key key, const char *text);
 /* Copies the parameters that @s lacks and @from has. If @sources is not NULL, sets the source of
  * each copied parameter to @source. */

@@ -25,7 +25,7 @@ struct misconfigured {
     struct service *service;
 };
 
-/* Whether the request is for Anthropic's API, whose errors have a different format. */
+/* Returns whether the request is for Anthropic's API, whose errors have a different format. */
 static bool wants_anthropic(const struct http_request *request)
 {
     static const char prefix[] = "/v1/messages";

@@ -240,7 +240,8 @@ static void check(const char *path)
     for (size_t i = 1; i < ARRAY_SIZE(ways); i++)
         if (way_is_drawn(&on))
             drawn[n_drawn++] = ways[i];
-    /* At least one variant is compared; the time selects it. */
+    /* If no other variant was drawn, the current time selects one, so that at least one variant is
+     * compared. */
     if (n_drawn == 1)
         drawn[n_drawn++] = ways[1 + clock_nsec() / 1000 % (ARRAY_SIZE(ways) - 1)];
     check_ways(model, &on, drawn, n_drawn);

@@ -316,8 +316,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(nothing_wrong_is_found_whatever_fails),
     };
 
-    /* Without an argument the test runs for some seconds; with a number, until that many faults
-     * have occurred. */
+    /* Without an argument the test runs for some seconds. With a number as its argument it runs
+     * until that many faults have occurred. */
     want_faults = argc > 1 ? strtoull(argv[1], NULL, 10) : 20000;
     most_usec = argc > 1 ? UINT64_MAX : 15000000;
     first_seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;

@@ -106,16 +106,16 @@ TEST(chunks_of_prompts_alone_follow_the_speed)
 {
     struct batch_pace pace = {0};
 
-    /* With 10 us a row, the chunk has the maximum size. */
+    /* If a row takes 10 us, the chunk has the maximum size. */
     assert_int_equal(chunk_after(&pace, 512, 10, 10), 512);
-    /* With 2 ms a row, the chunk has 100 rows, rounded to whole tiles. */
+    /* If a row takes 2 ms, the chunk has 100 rows, rounded to whole tiles. */
     assert_int_equal(chunk_after(&pace, 512, 2000, 10), 96);
     /* Steps whose last chunk is small do not change the estimate, however long a row of such a step
      * took. */
     batch_pace_note(&pace, 0, 3, 512, 1);
     batch_pace_note(&pace, 0, 3, 512, 100000);
     assert_int_equal(batch_pace_chunk(&pace, 0, 1, 512), 96);
-    /* With a second a row, the chunk has the minimum size. */
+    /* If a row takes a second, the chunk has the minimum size. */
     assert_int_equal(chunk_after(&pace, 512, 1000000, 1), BATCH_MIN_CHUNK);
     assert_int_equal(chunk_after(&pace, 16, 1000000, 1), 16);
 }

@@ -19,7 +19,8 @@ static uint64_t run(struct rig *rig, const struct inf_request *q, struct outcome
     return rig->sched->stats.n_prompt_tokens - before;
 }
 
-/* Like run(), and compares the result with that of the request alone; the answer is dropped. */
+/* Works like run(), then compares the result with that of the request alone, and frees the
+ * result. */
 static void check(struct rig *rig, const struct inf_request *q, uint64_t n_rows, uint32_t n_cached)
 {
     struct outcome o, alone;

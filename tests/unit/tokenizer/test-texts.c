@@ -120,7 +120,7 @@ TEST(texts_that_do_not_fit_and_may_not_be_cut_are_refused)
     assert_int_equal(
         inf_tokenizer_encode_texts(tok, &text, NULL, INF_ENCODE_ADD_SPECIAL, INF_CUT_NONE, 5, &e),
         -E2BIG);
-    /* There is no room for the special tokens. */
+    /* The limit leaves no room for the special tokens. */
     assert_int_equal(
         inf_tokenizer_encode_texts(tok, &text, NULL, INF_ENCODE_ADD_SPECIAL, INF_CUT_END, 2, &e),
         -E2BIG);
