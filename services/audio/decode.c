@@ -130,7 +130,7 @@ static int64_t file_seek(void *opaque, int64_t offset, int whence)
     return base + offset;
 }
 
-/* Prevents libav from opening other files that a file names. */
+/* Prevents libav from opening further files that the audio file names. */
 static int open_nothing(AVFormatContext *s, AVIOContext **pb, const char *url, int flags,
                         AVDictionary **options)
 {

@@ -357,7 +357,8 @@ static int decoder_spawn(struct decoder *decoder, const char *program, bool land
 {
     char *argv[] = {(char *)program, landlock_optional ? (char *)"--landlock-optional" : NULL,
                     NULL};
-    /* The decoder gets no environment, so that it learns of no sockets and secrets. */
+    /* The decoder gets no environment variables, because they could contain secrets and paths of
+     * sockets. */
     char *environment[] = {NULL};
     posix_spawn_file_actions_t actions;
     int r = posix_spawn_file_actions_init(&actions);

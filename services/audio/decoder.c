@@ -3,9 +3,10 @@
  * sconce-audio-decoder forks a confined child process for each file that is to be decoded.
  *
  * The audio service starts it with one socket, descriptor 3; see decoder-protocol.h. The policy
- * `decoder` is applied before the first order. In its phase `start`, this process can start and end
- * children and use its socket. In the phase `serve`, which each child enters before it reads its
- * file, a child can only allocate memory, write and exit. The file is already mapped.
+ * `decoder` is applied before the first order. In the policy's phase `start`, this process can
+ * start and end children and use its socket. Each child enters the phase `serve` before it reads
+ * its file. In this phase a child can only allocate memory, write and exit; its file is already
+ * mapped.
  *
  * Children end by themselves, by limits of memory and processor time, by an order to stop, or with
  * this process. This process ends with the service, when its socket is closed. It ignores the

@@ -32,8 +32,8 @@ static int read_common(struct call *c, struct problem *problem)
     return MIN(r, 0);
 }
 
-/* Returns whether the field has no text. Such a request computes nothing, and only loads the
- * model. */
+/* Returns whether @value, the field with the texts, has no text. Such a request computes nothing,
+ * and only loads the model. */
 static bool is_empty(const json_t *value)
 {
     return value && (json_is_string(value)  ? json_string_length(value) == 0

@@ -53,7 +53,7 @@ struct doctor {
 };
 
 /* Adds a finding. @what and, unless NULL, @command are copied; control characters become blanks.
- * Use doctor_quote() for every word in @command that comes from outside. */
+ * Use doctor_quote() for every word in @command that does not come from this program. */
 void doctor_tell(struct doctor *d, enum finding_kind kind, const char *check, const char *command,
                  const char *what, ...) PRINTF(5, 6);
 /* Formats a text in a ring of static buffers, for commands. */

@@ -147,7 +147,7 @@ static void check_groups(struct doctor *d, const struct doctor_side *side)
 }
 
 /* Services behind the gateway trust every client, so only the gateway may use their sockets. An
- * older version of sconce gave the group sconce access to them. */
+ * older version of sconce gave the group sconce access to these sockets. */
 static void check_inner_socket(struct doctor *d, const struct doctor_side *side,
                                const struct service_row *row)
 {

@@ -4,8 +4,9 @@
 /*
  * Sends requests of `sconce embed`, each for several lines.
  *
- * Each batch has a thread of its own, so that the service computes one batch while another is read
- * or written. A line that the service refuses is marked, and the other lines are sent again.
+ * Each batch has a thread of its own, so that the service computes one batch while the command
+ * reads or writes another batch. A line that the service refuses is marked, and the other lines are
+ * sent again.
  */
 
 #include <infer/types.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Tells which files of the machine the unit of the chat service hides.
+ * Finds out which files of the machine the unit of the chat service hides.
  *
  * The unit hides some directories. With bind mounts it makes some directories below them visible
  * again. If several rules match a path, the rule with the longest prefix applies. File modes are

@@ -223,7 +223,7 @@ static int own_service_supervise(struct own *own,
         return cli_error(own->params->verb, "%s", err.text);
     fflush(NULL);
     pid = supervisor_fork(sup, &err);
-    /* In the child nothing is cleaned up: the parent removes the temporary files. */
+    /* The child cleans nothing up, because the parent removes the temporary files. */
     if (pid == 0)
         exit(work(own->address, own->name ? own->name : own->params->model, data));
     if (pid < 0 || supervisor_run(sup, &err) < 0)

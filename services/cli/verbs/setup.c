@@ -3,7 +3,7 @@
  * sconce setup: sets up the sockets of one service manager, and what its services may access
  *
  * A command writes files (drop-ins, keys, one configuration file) and sends requests to systemd.
- * Running it a second time changes nothing more, except that `setup key` adds another key.
+ * Running a command a second time changes nothing more, except that `setup key` adds another key.
  */
 #include <errno.h>
 #include <getopt.h>

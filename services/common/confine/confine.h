@@ -36,8 +36,8 @@ int confine_seal(struct inf_err *reterr);
 bool confine_is_outdated(void);
 
 /*
- * Explains why @path, which exists, cannot be opened: it, or the target of a link in it, is outside
- * the paths that confine_start() allowed. Writes a sentence with what to do. False: Landlock is not
- * the reason.
+ * Explains why @path, which exists, cannot be opened: @path, or the target of a link in it, is
+ * outside of the paths that confine_start() allowed. Writes a sentence that also says what to do.
+ * False: Landlock is not the reason.
  */
 bool confine_explain_path(const char *path, char *text, size_t size);

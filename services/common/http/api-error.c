@@ -81,7 +81,7 @@ void api_error_break(struct http_request *request, const struct api_error *error
 {
     _cleanup_str_ struct str event = {};
 
-    /* Without memory, the answer is broken off without an event. */
+    /* If memory runs out, the answer is broken off without an event. */
     error_shape_put_event(http_request_errors(request), &event, error);
     http_response_abort(request, event.data, event.len);
 }

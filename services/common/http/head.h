@@ -15,7 +15,8 @@
 
 struct head {
     size_t size; /* bytes, including the empty line */
-    /* The parsed part, also of a refused head. The texts point into the data. */
+    /* The parsed part of the head, which is also set for a refused head. The texts point into the
+     * data. */
     struct http_text method, target; /* of a request */
     struct http_header headers[HEAD_MAX_HEADERS];
     size_t n_headers;

@@ -73,9 +73,9 @@ struct http_server_params {
     uint64_t body_timeout_usec;  /* for receiving a body */
     uint64_t keep_timeout_usec;  /* for a connection between two requests */
     uint64_t stall_timeout_usec; /* for a client that does not read */
-    /* Called when a head is complete, or when the server refuses it (http_request_is_refused()). It
-     * may answer with http_respond(), set the limit of the body, and set events. The server answers
-     * a refused request that `admit` does not answer. May be NULL. */
+    /* Called when a head is complete, or when the server refuses it (http_request_is_refused()).
+     * The callback may answer with http_respond(), set the limit of the body, and set events. The
+     * server answers a refused request that `admit` does not answer. May be NULL. */
     void (*admit)(void *data, struct http_request *request);
     /* Called for each admitted request, which must be answered eventually. */
     void (*handle)(void *data, struct http_request *request);
@@ -211,7 +211,7 @@ struct http_call_params {
 };
 
 /* Makes a pool of keep-alive connections to the unix socket at @path. @timeout_usec is the longest
- * time between two reads, and @keep_usec how long a connection stays in the pool. */
+ * time between two reads, and @keep_usec is the time that a connection stays in the pool. */
 int http_upstream_new(struct loop *loop, const char *path, uint64_t timeout_usec,
                       uint64_t keep_usec, struct http_upstream **ret_upstream);
 struct http_upstream *http_upstream_free(struct http_upstream *upstream);

@@ -15,7 +15,7 @@
 #include "core/str.h"
 
 /* When the server is full and no connection can be closed, this many more connections of each kind
- * of socket are accepted, to get a 503. */
+ * of socket are accepted, and get a 503. */
 #define HTTP_REFUSED_MAX   64
 #define HTTP_TICK_USEC     (1000 * 1000u)
 #define HTTP_SLICE         ((size_t)64 * 1024) /* limit of bytes of one write */
@@ -134,8 +134,8 @@ struct http_server {
 /* Adds a connection, closing an idle one if necessary, or marks it as refused. */
 void http_room_enter(struct http_conn *conn);
 void http_room_leave(struct http_conn *conn);
-/* http_room_idle(): from now on a new connection may replace @conn. http_room_busy(): it may no
- * longer. */
+/* After http_room_idle(), a new connection may replace @conn. After http_room_busy(), no connection
+ * may replace it. */
 void http_room_idle(struct http_conn *conn);
 void http_room_busy(struct http_conn *conn);
 /* Closes the idle connection that can best be spared, of any kind of socket. False: there is

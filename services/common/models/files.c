@@ -20,7 +20,7 @@
 #include "core/err.h"
 #include "core/file.h"
 
-/* Hexadecimal digits of the shortest hash that names a blob, SHA-1. */
+/* Number of hexadecimal digits of SHA-1, the shortest hash that names a blob. */
 #define BLOB_MIN_DIGITS 40
 /* In bytes. Safetensors files with larger headers are refused. */
 #define SAFETENSORS_MAX_HEADER ((uint64_t)32 << 20)
@@ -471,7 +471,8 @@ static bool is_closed_to_us(const struct walk *w)
     return !d && !w->files->remember && config && path_exists(config) && access(w->dir, R_OK) == 0;
 }
 
-/* Checks a directory outside of the model directories, after a walk without visits. */
+/* Checks a directory outside of the model directories, after a walk that did not call the
+ * visitor. */
 static int judge_dir(const struct walk *w, struct inf_err *reterr)
 {
     if (w->refused < 0)
