@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attacks on files: reading files that the service does not need, and all kinds of writes.
+ * Attacks files: tries to read files that the service does not need, and to write in all possible
+ * ways.
  *
  * Attacks on the model store use a decoy file, which is created again before each attack.
  */

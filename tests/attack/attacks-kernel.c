@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attacks that make memory executable, or use parts of the kernel that no service needs.
+ * Tries to make memory executable, and to use parts of the kernel that no service needs.
  */
 #include <errno.h>
 #include <fcntl.h>

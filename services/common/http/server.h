@@ -127,8 +127,6 @@ struct http_server {
     char scratch[HTTP_SCRATCH]; /* the bytes just read */
 };
 
-/* --- server.c --- */
-
 /* --- room.c --- */
 
 /* Adds a connection, closing an idle one if necessary, or marks it as refused. */

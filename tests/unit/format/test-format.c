@@ -138,7 +138,7 @@ TEST(adapters_are_named_after_the_tensors_that_they_change)
     assert_false(hf_name_jina("model.layers.3.mlp.gate.lora_B", name) && strstr(name, "lora_b"));
 }
 
-/* The digest does not depend on the directory, but on every number and tensor. */
+/* The digest depends on every number and every tensor. It does not depend on the directory. */
 TEST(models_have_an_identity)
 {
     static const char *const names[] = {"lm_head.weight", "model.norm.weight"};

@@ -431,7 +431,8 @@ TEST(a_cancelled_request_says_nothing_more)
 }
 
 /* On this device a row takes a tenth of the time of a step, so about a dozen rows slow a stream
- * down as much as is allowed. Sleeping takes longer on a busy machine, hence the margins. */
+ * down as much as is allowed. Sleeping takes longer on a busy machine, so the limits of
+ * this test are wide. */
 TEST(a_stream_goes_on_while_a_long_prompt_is_read)
 {
     enum { N = 600 };

@@ -196,7 +196,8 @@ TEST(the_most_valuable_blocks_are_stored_first)
     rig_collect(&rig, o, 3);
     for (unsigned i = 0; i < 3; i++)
         outcome_done(&o[i]);
-    /* Some time was spent on copies; the rest is ordered by value. */
+    /* The steps have copied some blocks. sched_flush() copies the others: blocks with a session
+     * come before those without one. */
     sched_flush(rig.sched, 1000);
     assert_int_equal(tier.n_put_blocks, 3 * 12);
     assert_string_equal(tier.session, "");

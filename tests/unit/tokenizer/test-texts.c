@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares texts and pairs with their special tokens with the reference implementation
- * (make_token_pairs.py), and truncated long texts with whole ones.
+ * Compares the tokens of texts and pairs, special tokens included, with those of the reference
+ * implementation (make_token_pairs.py). Also compares the tokens of truncated texts with those of
+ * the whole texts.
  */
 #include <errno.h>
 #include <jansson.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Compares the two file formats of one small model (tests/golden/make_whisper_text.py), which have
- * the same vocabulary, tokens and weights; and tests invalid files.
+ * the same vocabulary, tokens and weights. Also tests invalid files.
  */
 #include "transcribe/tokens.h"
 
