@@ -102,7 +102,7 @@ int token_vectors_put(struct call *c, size_t i);
  * texts. */
 int embeddings_read_common(struct call *c, const char *param, struct problem *problem);
 
-/* For `answer`: appends {"prompt_tokens":…,"total_tokens":…} to c->out. */
+/* Appends {"prompt_tokens":…,"total_tokens":…} to c->out, for functions `answer` of endpoints. */
 int call_put_usage(struct call *c);
 
 extern const struct endpoint endpoint_embeddings; /* embeddings.c */

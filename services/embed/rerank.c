@@ -198,7 +198,7 @@ static int rerank_answer(struct call *c)
 static const char *const cohere_fields[] = {
     "model", "query", "documents", "top_n", "return_documents", NULL};
 
-/* Version 2 of Cohere's API. */
+/* Writes an answer of version 2 of Cohere's API. */
 static int cohere_answer(struct call *c)
 {
     _cleanup_free_ struct rank *ranks = make_ranks(c);
@@ -214,7 +214,7 @@ static int cohere_answer(struct call *c)
 
 static const char *const score_fields[] = {"model", "text_1", "text_2", "user", NULL};
 
-/* vLLM's endpoint compares one text with others. */
+/* Reads a request to vLLM's endpoint, which compares one text with others. */
 static int score_read(struct call *c, struct problem *problem)
 {
     json_t *first = field_find(c->body, "text_1");

@@ -116,7 +116,7 @@ void check_pack(struct check *c)
     check_errors(c, fns);
 }
 
-/* Prints nanoseconds per head of 128. */
+/* Prints the nanoseconds that a head of 128 numbers takes. */
 void bench_pack(struct check *c)
 {
     enum { N = 128, ROUNDS = 100000 };

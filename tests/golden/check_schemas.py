@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the grammar of JSON Schemas with other implementations. Run by hand:
+"""Compares the grammars of JSON Schemas with other implementations. People run this script by hand:
 
     check_schemas.py suite CLI TOKENIZER DIRECTORY...   the JSON-Schema-Test-Suite (in the sdist of
                                                         jsonschema)
@@ -8,13 +8,13 @@
                                                         llguidance
     check_schemas.py random CLI TOKENIZER NUMBER SEED   random schemas, against jsonschema
 
-CLI is build/tests/unit/grammar/schema-cli, and TOKENIZER a directory or file: random texts are made
-of tokens that the masks permit, and then completed in the shortest way. Needs jsonschema with
-rfc3339-validator, for `files` also llguidance.
+CLI is build/tests/unit/grammar/schema-cli. TOKENIZER is a directory or file: random texts are made
+of its tokens where the masks permit them, and are then completed with as few bytes as possible.
+Needs jsonschema with rfc3339-validator; `files` also needs llguidance.
 
 For each schema that compiles, random texts of the grammar must be valid documents. Valid documents
-of the suite must be accepted in at least one order of their members, and invalid documents in none.
-A refused schema is counted with its message. The script also reports differences that
+of the suite must be accepted with at least one order of their members, and invalid documents must
+be rejected. Refused schemas are counted by their messages. The script also reports mismatches that
 docs/json-schema.md allows: formats that are ignored, leap seconds, exponents beside bounds.
 """
 import collections
@@ -41,7 +41,7 @@ URIS = {"draft4": "http://json-schema.org/draft-04/schema#",
         "draft7": "http://json-schema.org/draft-07/schema#"}
 
 
-# Each row has a pattern of the names of mismatches, and the reason why they are expected.
+# The names of expected mismatches (regular expressions), and the reasons why they are expected.
 KNOWN = [
     (r"(?:invalid accepted|bad walk): (idn-|iri|uri-template|regex: |content: |ecmascript-regex: \\a)",
      "formats and contents that are annotations"),
@@ -267,7 +267,7 @@ def check_files(cli, directories):
 
 
 def random_schema(r, depth=0):
-    """Returns a schema of supported keywords, which often contradict each other."""
+    """Makes a schema of supported keywords, which often contradict each other."""
     def sub():
         return random_schema(r, depth + 1)
 

@@ -3,10 +3,10 @@
  * whisper-eval MODEL FRAMES TOKENS N OUT [--exact] [--isa NAME] [--threads N]
  *
  * Runs a model of Whisper on a window, for check_whisper_shapes.py. It writes the logits of each of
- * TOKENS to OUT. It prints two lines with the next N tokens of the text: the first line has the
- * most likely of all tokens, the second the most likely of those that the rules for times allow.
- * FRAMES: float32, [2 × rows of the encoder, mel bins]; TOKENS: int32; OUT: float32, [tokens,
- * vocabulary].
+ * TOKENS to OUT. It prints two lines with the next N tokens of the text. In the first line each
+ * token is the most likely of all tokens. In the second line each token is the most likely of the
+ * tokens that the rules for times allow. FRAMES: float32, [2 × rows of the encoder, mel bins];
+ * TOKENS: int32; OUT: float32, [tokens, vocabulary].
  */
 #include <errno.h>
 #include <getopt.h>

@@ -2,9 +2,9 @@
 """Provides the table of the services under test, with a row for each section of
 services/services.ini.
 
-The tests of policies (system calls of a service), of attacks (actions it must not be able to take)
-and of units (its life under systemd) all use this table, so one section of that file adds a new
-service to all of them.
+The tests of policies (the system calls of a service), of attacks (actions that the service must not
+be able to take) and of units (how the service runs under systemd) all use this table. So one
+section of services.ini adds a new service to all these tests.
 """
 import dataclasses
 import importlib.util

@@ -102,7 +102,7 @@ static int write_line(struct dictation *d, const char *text)
 /* --- requests --- */
 
 /* Returns the prompt: the end of the settled text, from the beginning of a word on. If there is no
- * settled text yet, the prompt is the user's. */
+ * settled text yet, returns the prompt that the user gave. */
 static const char *prompt_of(const struct dictation *d)
 {
     const char *at = d->said.data, *space;

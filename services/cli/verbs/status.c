@@ -39,7 +39,8 @@ struct model_line {
 };
 
 enum state {
-    STATE_UNKNOWN, /* the gateway has not connected to the service, and no other source knows it */
+    STATE_UNKNOWN, /* the gateway has not connected to the service, and no other source knows its
+                      state */
     STATE_SLEEPS,
     STATE_RUNS,
     STATE_ABSENT, /* not installed */
@@ -335,8 +336,8 @@ static void add_unit(struct report *r, bool user, const char *name, const struct
                             status_doors(s, user, strstr(name, "gateway") != NULL)));
 }
 
-/* Reads the units of one manager. Returns true if its gateway runs: then a request to it starts
- * nothing. */
+/* Reads the units of one manager. Returns true if its gateway runs, so that a request to this
+ * gateway starts no process. */
 static bool take_units(struct report *r, bool user)
 {
     _cleanup_(units_closep) struct units *u = NULL;
@@ -472,7 +473,7 @@ static void print_services(const struct report *r)
                            : package && r->states[i] == STATE_ABSENT ? "; it is in the package "
                                                                      : "";
 
-        /* Without the metrics of the gateway nothing is known. */
+        /* Without the metrics of the gateway, the states of its services are not known. */
         if (r->states[i] == STATE_UNKNOWN && r->status != 200)
             continue;
         printf("%-7s  %s%s%s\n", service_backends[i]->name, state_names[r->states[i]], text,

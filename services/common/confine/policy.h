@@ -51,8 +51,8 @@ struct policy_condition {
 };
 
 /* Struct policy_rule allows a call, or makes it fail, if all conditions hold. Several rules may
- * have the same name, but if one of two rules allows the call, they must not match the same
- * arguments. */
+ * have the same name, but a rule that allows the call must not match the same arguments as another
+ * rule of this name. */
 struct policy_rule {
     const char *name;
     int error; /* 0: allowed; else the errno value that it fails with */

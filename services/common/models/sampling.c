@@ -119,12 +119,12 @@ bool sampling_set(struct inf_sampling *s, enum sampling_key key, double value)
 
     if (!(value >= row->min && value <= row->max) || (row->is_whole && value != floor(value)))
         return false;
-    /* In the engine, 0 switches these filters off. */
+    /* In the engine, 0 switches these filters off, so 0 becomes a number slightly above 0. */
     if ((key == SAMPLING_TOP_P || key == SAMPLING_TYPICAL_P) && value == 0)
         value = 1e-9;
     if (key == SAMPLING_REPEAT_LAST_N && value < 0)
         value = INT32_MAX;
-    /* For the engine, 0 tokens are all, and in one token there is no repetition. */
+    /* In the engine, 0 stands for all tokens, so 0 becomes 1: a single token has no repetition. */
     if (key == SAMPLING_DRY_PENALTY_LAST_N)
         value = value < 0 ? 0 : MAX(value, 1.0);
     if (key == SAMPLING_TOP_N_SIGMA)

@@ -39,12 +39,12 @@ struct service_params {
     uint64_t idle_timeout_usec;  /* 0: never */
     uint64_t drain_timeout_usec; /* after SIGTERM: time for running answers to finish */
     const char *ready_status;    /* STATUS= of an idle service; NULL: "Ready" */
-    /* Whether there is work other than connections; may be NULL. */
+    /* Returns whether there is work other than connections; may be NULL. */
     bool (*busy)(void *data);
-    /* For how many microseconds the service must not exit although it is idle; 0: it may exit. May
-     * be NULL. */
+    /* Returns for how many microseconds the service must not exit although it is idle; 0: it may
+     * exit. May be NULL. */
     uint64_t (*stays)(void *data);
-    bool is_long_busy; /* `busy` may be true for hours, and is asked once per idle_timeout */
+    bool is_long_busy; /* `busy` may return true for hours, and is called once per idle_timeout */
     /* Called when SIGTERM arrives (`draining`), and when the drain timeout is over, so that running
      * work must end (`expired`). May be NULL. */
     void (*draining)(void *data);

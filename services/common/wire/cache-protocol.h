@@ -106,7 +106,7 @@ struct cache_hello {
     X(rejected_blocks_total, "Blocks that were removed because they were damaged.")                \
     X(purged_blocks_total, "Blocks that were removed on request.")                                 \
     X(moved_bytes_total, "Bytes that were moved to free disk space.")                              \
-    X(rebuilds_total, "How often the index was rebuilt.")                                          \
+    X(rebuilds_total, "Times that the index was rebuilt.")                                         \
     X(malformed_total, "Connections that were closed for malformed requests.")
 
 struct cache_status {

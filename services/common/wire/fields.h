@@ -29,9 +29,10 @@ int field_int(json_t *object, const char *name, int64_t min, int64_t max, int64_
 int field_string(json_t *object, const char *name, const char **value, size_t *len,
                  struct problem *problem);
 
-/* Like field_string(), but refuses strings with NUL characters; for names and words. */
+/* Works like field_string(), but refuses strings with NUL characters. It is meant for names and
+ * words. */
 int field_text(json_t *object, const char *name, const char **value, struct problem *problem);
-/* Whether @value is the string @text; @value may be NULL. */
+/* Returns whether @value is the string @text; @value may be NULL. */
 bool field_is(const json_t *value, const char *text);
 
 /* Fills @problem because @param has the type of @value. @expected is a phrase such as "a string".

@@ -16,7 +16,7 @@
 #include "core/err.h"
 #include "core/utf8.h"
 
-/* Bytes of memory that each value takes at least. The characters of strings are added. */
+/* Bytes of memory that are counted for each value. The characters of strings are added. */
 enum {
     COST_OBJECT = 240, /* with its first eight places */
     COST_ARRAY = 144,  /* with its first eight places */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asks the keep service (see keep-client.h). The time limits are options of the socket. */
+/* Sends questions to the keep service (see keep-client.h). The time limits are options of the
+ * socket. */
 #include "common/wire/keep-client.h"
 
 #include <errno.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Asks the keep service, and waits for the answer; for threads beside the loop. */
+/* Sends a question to the keep service, and waits for the answer. Only threads other than that of
+ * the event loop may do so. */
 
 #include "common/wire/keep-protocol.h"
 

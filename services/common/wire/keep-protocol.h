@@ -4,10 +4,10 @@
 /*
  * Declares the protocol between the chat service and the keep service.
  *
- * A connection carries packets (SOCK_SEQPACKET), because the chat service may open no other sockets
- * than these. A question is one packet: a head, and the target of a request to OpenAI's API (path
- * and query). An answer is one packet with a head. A body, JSON, is in memory with a descriptor
- * (memfd) that comes with the packet. Each side copies a body out before it uses it.
+ * A connection carries packets (SOCK_SEQPACKET), because the chat service may connect to other
+ * services only with sockets of this type. A question is one packet: a head, and the target of a
+ * request to OpenAI's API (path and query). An answer is one packet with a head. A body is JSON in
+ * a memfd, whose descriptor comes with the packet. Each side copies a body out before it uses it.
  */
 
 #include "common/http/request-id.h"
@@ -46,8 +46,8 @@ int keep_packet_check(const struct keep_packet *packet);
 
 /* Makes packet->fd with a copy of @body; an empty body needs none. */
 int keep_packet_add_body(struct keep_packet *packet, struct http_text body);
-/* Appends the body to @out. -EBADMSG: the descriptor has fewer bytes, or is not sealed memory and
- * @sealed demands that. */
+/* Appends the body to @out. -EBADMSG: the descriptor has fewer bytes, or @sealed is true and the
+ * descriptor is not sealed memory. */
 int keep_packet_read_body(const struct keep_packet *packet, bool sealed, struct str *out);
 void keep_packet_done(struct keep_packet *packet);
 

@@ -36,14 +36,14 @@ struct bed {
     struct kv_store *store;
     struct plan *plan;
     uint32_t width, input_width;
-    uint32_t order[BED_BLOCKS], n_taken; /* blocks, shuffled */
+    uint32_t order[BED_BLOCKS], n_taken; /* all blocks, shuffled; blocks in use */
     int32_t *tokens;
     float *input, *out;
 };
 
-/* Compiles @g for steps of at most @max_rows. Returns false if this case is not part of the sample,
- * or if the device does not support it, which is reported. @layout is NULL for graphs without
- * attention. */
+/* Compiles @g for steps of at most @max_rows. Returns false if this case is not part of the random
+ * sample, or if the device does not support the graph; the latter is reported. @layout is NULL for
+ * graphs without attention. */
 bool bed_init(struct bed *bed, struct check *c, const struct graph *g,
               const struct kv_layout *layout, uint32_t max_rows, uint32_t max_ctx);
 void bed_done(struct bed *bed);
@@ -64,7 +64,7 @@ struct bound_rules bed_rules(const struct bed *bed, uint32_t n_rows);
  * @what. Returns the root mean square of (error / bound). */
 double bed_compare(struct bed *bed, const struct bed_seq *s, const struct bound *b,
                    const char *what);
-/* Compares one row with @expected; reports differences as those of row @i of @what. */
+/* Compares one row with @expected. Messages about differences call the row @i of @what. */
 double bed_compare_row(struct bed *bed, const float *row, const double *expected,
                        const double *errors, const char *what, size_t i);
 /* Compares rows bit for bit. A difference is reported if the device must give the same bits, else

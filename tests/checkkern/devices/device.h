@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * Opens the devices whose operations are all checked: the Vulkan devices of this machine, and the
+ * Opens the devices for the checks of whole devices: the Vulkan devices of this machine, and the
  * CPU if it is requested by name.
  *
- * Software devices are also checked under other names. As "vulkan:0/gpu" such a device uses the
- * kernels for GPUs, and memory that the host cannot access. As "vulkan:0/dots" it uses the products
- * for devices with instructions that multiply bytes.
+ * Software devices are also checked under other names. Under the name "vulkan:0/gpu" such a device
+ * uses the kernels for GPUs, and memory that the host cannot access. Under the name "vulkan:0/dots"
+ * it uses the kernels for products on devices with instructions that multiply bytes.
  */
 
 #include "backend/backend.h"
@@ -33,5 +33,6 @@ void device_rules(const struct backend *b, uint32_t n_rows, struct bound_rules *
 bool device_same_bits(const struct backend *b);
 /* Returns whether the device runs on the CPU, so that speed checks use small shapes. */
 bool device_is_slow(const struct backend *b);
-/* Returns whether the driver limits loop iterations, so that very long contexts are rejected. */
+/* Returns whether the driver limits the number of iterations of a loop, so that very long contexts
+ * are rejected. */
 bool device_ends_loops(const struct backend *b);

@@ -185,7 +185,8 @@ TEST(unsupported_features_are_refused_by_name)
     }
 }
 
-/* These decoders were converted from models with bidirectional attention. */
+/* The files of this test are decoders that were converted from models with bidirectional
+ * attention. */
 TEST(decoders_that_see_both_sides_are_refused)
 {
     struct gguf_writer w = {0};

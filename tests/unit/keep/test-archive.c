@@ -176,7 +176,7 @@ TEST(items_are_listed_in_both_directions)
                "msg_3=3! msg_2=2 msg_1=1 ");
     check_list(key, (struct archive_page){.limit = 9, .inputs_only = true}, 0, "msg_1=1 msg_2=2 ");
     check_list(key, (struct archive_page){.limit = 9, .after = "msg_1"}, 0, "msg_2=2 msg_3=3! ");
-    /* One more than the limit, so that the caller sees that there are more. */
+    /* The list has one item more than the limit, so that the caller sees that there are more. */
     check_list(key, (struct archive_page){.limit = 1}, 0, "msg_1=1 msg_2=2 ");
     check_list(key, (struct archive_page){.limit = 1, .after = "msg_9"}, ARCHIVE_ABSENT, "");
     assert_int_equal(archive_find_item(archive, "bob", 0, "msg_1", &text), ARCHIVE_ABSENT);
