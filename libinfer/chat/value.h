@@ -262,7 +262,7 @@ struct value *jdict_get_cstr(struct jinja *j, const struct jdict *d, const char 
 bool val_truth(struct jinja *j, struct value v);
 bool val_eq(struct jinja *j, struct value a, struct value b);
 bool val_same(struct jinja *j, struct value a, struct value b); /* `is` */
-/* Returns <0, 0 or >0, and sets *ret_nan if an operand is NaN. Raises a TypeError without order. */
+/* Returns <0, 0 or >0. *ret_nan: an operand is NaN. Raises a TypeError if there is no order. */
 int val_cmp(struct jinja *j, struct value a, struct value b, bool *ret_nan);
 bool val_lt(struct jinja *j, struct value a, struct value b);
 bool val_hashable(struct jinja *j, struct value v);
