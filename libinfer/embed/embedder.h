@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * The embedder's thread and its two queues
+ * Declares the embedder, its thread and its two queues.
  *
  * Requests of few tokens wait in the first queue, and all others in the second queue; both queues
  * are in order of arrival. Each queue has a lane. The thread computes whole batches of the first
  * queue and, between them, parts of the second queue's batch. So a small request waits for at most
- * one part, and a large one always makes progress.
+ * one part, and a large request always makes progress.
  */
 
 #include "backend/reformat.h"

@@ -45,8 +45,8 @@ int format_add(struct format *f, const struct format_tensor *t, struct inf_err *
 int format_read_gguf(struct format *f, const char *path, unsigned flags, struct inf_err *reterr);
 int format_read_dir(struct format *f, const char *path, unsigned flags, struct inf_err *reterr);
 int format_read_bin(struct format *f, const char *path, struct inf_err *reterr);
-/* whisper/files.c: fills f->whisper from config.json and the files beside it, then adds all tensors
- * of the shards, which must be open. */
+/* whisper/files.c: format_read_whisper_config() fills f->whisper from config.json and the files
+ * beside it. format_add_whisper_tensors() adds all tensors of the shards, which must be open. */
 int format_read_whisper_config(struct format *f, const json_t *config, struct inf_err *reterr);
 int format_add_whisper_tensors(struct format *f, struct inf_err *reterr);
 /* These functions detect and read a Whisper model in a GGUF file, f->gguf, that contains only

@@ -155,7 +155,7 @@ graph_ref graph_add(struct graph *g, graph_ref a, graph_ref b);
 graph_ref graph_scale(struct graph *g, graph_ref x, float factor);
 graph_ref graph_rows(struct graph *g, graph_ref x);
 /* Computes the mean of the rows of each sequence. A batch for a graph with this node requests the
- * logits of exactly one row of each sequence; any row of the sequence will do. */
+ * logits of exactly one row of each sequence. It does not matter which row this is. */
 graph_ref graph_pool(struct graph *g, graph_ref x);
 /* Makes @x, the logits, the output of the graph. This must be the last node. */
 void graph_output(struct graph *g, graph_ref x);

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Products of a few columns with a small matrix, for networks of some 10^5 weights
+ * Multiplies a few columns with a small matrix, for networks of about 10^5 weights.
  *
  * On every instruction set, an output is computed as one sum, in the order of the inputs. So all
  * instruction sets give the same bits.

@@ -26,7 +26,8 @@ enum {
 
 struct mel;
 
-/* A part of a signal. Samples outside of it count as silence, except for the mirror at 0. */
+/* A part of a signal. Samples outside of this part count as silence, except for the mirror before
+ * sample 0. */
 struct mel_signal {
     const float *samples; /* -1…1 */
     uint64_t start;       /* index of its first sample in the whole signal */

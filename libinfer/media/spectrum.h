@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Power spectrum of windowed frames
+ * Computes the power spectrum of windowed frames.
  *
  * A frame is SPECTRUM_N real samples. Its even samples become the real parts and its odd samples
  * the imaginary parts of a complex transform of half the length, in Stockham's order, which needs

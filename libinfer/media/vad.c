@@ -61,7 +61,7 @@ static const struct layer_shape {
     [LAST] = {{"final_conv.", "_model.decoder.decoder.2."}, 1, VAD_STATE, 1, 0, 1},
 };
 
-/* The open file, of one of the two kinds. */
+/* The open file. Only one of the two members is set. */
 struct source {
     struct safetensors *st;
     struct ggml_bin *bin;

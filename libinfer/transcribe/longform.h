@@ -66,8 +66,8 @@ enum {
 
 struct longform;
 
-/* Begins a recording. @initial: tokens of the initial prompt, which are copied; at most as many are
- * used as fill half of the context. -ENOMEM. */
+/* Begins a recording. @initial: the tokens of the initial prompt, which are copied. Tokens that do
+ * not fit into half of the context are not used. -ENOMEM. */
 int longform_new(const struct longform_params *params, const int32_t *initial, size_t n_initial,
                  struct longform **ret_lf);
 struct longform *longform_free(struct longform *lf);

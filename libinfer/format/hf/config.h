@@ -22,7 +22,8 @@ int hf_config_parse(const json_t *config, struct hf_config *ret_config, struct i
 /* config-bert.c: reads the config.json of encoders. hf_config_parse() calls these functions. */
 bool hf_config_is_encoder(const json_t *config);
 int hf_config_encoder(const json_t *config, struct hf_config *ret_config, struct inf_err *reterr);
-/* config-window.c: reads the config.json of encoders in which some layers see only a window. */
+/* config-window.c: reads the config.json of encoders in which some layers attend only to a window
+ * of nearby tokens. */
 bool hf_config_is_windowed(const json_t *config);
 int hf_config_windowed(const json_t *config, struct hf_config *ret_config, struct inf_err *reterr);
 /* adapters.c: adds to @c the settings that jina-embeddings-v4 has besides those of its language

@@ -67,7 +67,7 @@ static bool get_offset(const json_t *array, size_t i, uint64_t *ret)
 }
 
 /* Sets the dimensions of @t. Files list the dimension that varies slowest first. If there are more
- * than FORMAT_MAX_DIMS dimensions, the slowest of them become one dimension, their product. */
+ * than FORMAT_MAX_DIMS dimensions, the slowest dimensions are multiplied into one. */
 static int set_shape(struct format_tensor *t, const json_t *shape, uint64_t *ret_n,
                      struct inf_err *reterr)
 {
@@ -201,7 +201,7 @@ static int read_entries(struct safetensors *st, json_t *header, const unsigned c
     return check_cover(st, data, size, reterr);
 }
 
-/* Reads the header, *ret_len bytes from offset 8 on. */
+/* Reads the header, which begins at offset 8 and has *ret_len bytes. */
 static int read_header(const struct file_map *map, json_t **ret_header, uint64_t *ret_len,
                        struct inf_err *reterr)
 {

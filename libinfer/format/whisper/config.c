@@ -14,7 +14,7 @@ enum {
     MAX_COUNT = 1 << 20,
     MAX_MELS = 128,
     MIN_TEXT_CTX = 16,
-    /* Vocabulary size of multilingual models; English-only models have fewer tokens. */
+    /* The smallest vocabulary of a multilingual model; English-only models have fewer tokens. */
     MULTILINGUAL_VOCAB = 51865,
 };
 
@@ -94,7 +94,7 @@ static int check_counts(const struct whisper_config *c, struct inf_err *reterr)
     return 0;
 }
 
-/* Reads a list of tokens. If it is missing or not a list, the result stays NULL. */
+/* Reads a list of tokens. If the value is missing or not a list, the result stays NULL. */
 static int get_tokens(const json_t *from, const char *key, const struct whisper_config *c,
                       struct arena *arena, const int32_t **ret, size_t *ret_n,
                       struct inf_err *reterr)
