@@ -292,8 +292,8 @@ static int part_recover(struct backend *part, bool *lost, struct inf_err *reterr
     return r;
 }
 
-/* Opens the lost devices again. A device that was not lost still has its K and V, but nobody reads
- * them: all K and V are computed again. */
+/* Opens the lost devices again. A device that was not lost still has its K and V, but they are not
+ * read, because all K and V are computed again. */
 static int split_recover(struct backend *b, struct inf_err *reterr)
 {
     struct layer_split *s = split_of(b);

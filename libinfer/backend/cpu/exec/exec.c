@@ -98,8 +98,8 @@ static void fill_rope(const struct exec *x, const struct rope_table *t, unsigned
     }
 }
 
-/* Finds the next product after stage @i_stage, and the beginning of this thread's share of its
- * weights. */
+/* Finds the next product after stage @i_stage, and the beginning of this thread's share of the
+ * product's weights. */
 static void find_ahead(const struct exec *x, uint32_t i_stage, unsigned i_thread)
 {
     const struct plan *plan = x->plan;

@@ -94,8 +94,8 @@ enum matmul_act matmul_act_kind(const struct matmul_ops *ops, enum inf_dtype dty
     return is_float(dtype) ? MATMUL_ACT_F32 : MATMUL_ACT_Q8;
 }
 
-/* Returns the bytes of the first @K elements of a prepared row. Unless @K is the whole row, it is
- * even, and a whole number of blocks for kinds that have blocks. */
+/* Returns the bytes of the first @K elements of a prepared row. If @K is less than the whole row,
+ * @K must be even, and for kinds with blocks a whole number of blocks. */
 static size_t act_offset(enum matmul_act kind, uint32_t K)
 {
     switch (kind) {
@@ -234,7 +234,7 @@ struct group {
     const struct matmul_kernel *kernel;
     uint32_t n, n_cols; /* n_cols ≤ PANEL_N */
     uint32_t k, kc;
-    const uint8_t *ahead; /* what to prefetch next */
+    const uint8_t *ahead; /* memory to prefetch next */
     float bias[PANEL_N];
 };
 
@@ -242,7 +242,7 @@ struct group {
  * rows of a group have arrived when its computation begins. */
 #define AHEAD (4u << 10)
 /* Without a panel, prefetches are whole groups of rows ahead, and at least this many bytes: as many
- * as memory delivers in the time between a request to memory and its answer. */
+ * as memory delivers in the time between a request to memory and its response. */
 #define AHEAD_MIN        (12u << 10)
 #define PANEL_AHEAD_ROWS 64u
 /* The most bytes that a chunk of one row can have: 2 × 210 (Q6_K), 16 × 34 (Q8_0) or 128 × 4 (F32),

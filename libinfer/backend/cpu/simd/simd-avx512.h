@@ -244,7 +244,7 @@ static inline vf vi_to_float(vi a)
 /* Adds to each lane of acc the four products of unsigned bytes of u and signed bytes of s. */
 static inline vi vi_dot_us(vi acc, vi u, vi s)
 {
-    /* Assembly, because with the intrinsic gcc 12 copies each sum of a tile back and forth. */
+    /* Use assembly, because with the intrinsic gcc 12 copies each sum of a tile back and forth. */
     __asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(u), "v"(s));
     return acc;
 }
