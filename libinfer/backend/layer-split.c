@@ -358,7 +358,8 @@ static const struct backend_ops split_ops = {
 };
 
 /* Makes the text that kv_format() returns. It contains the instruction sets of both devices,
- * because the bits of a block depend on both, and isa() returns only one. */
+ * because the bits of a block depend on both instruction sets, and isa() returns only one of
+ * them. */
 static int make_kv_format(struct layer_split *s, const struct backend *low,
                           const struct backend *high)
 {

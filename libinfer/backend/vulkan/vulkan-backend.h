@@ -24,6 +24,7 @@ int vkb_hold(const char *name, const char *cache_dir, bool compiles, struct vkb_
              struct inf_err *reterr);
 struct vkb_held *vkb_release(struct vkb_held *held);
 DEFINE_CLEANUP(struct vkb_held *, vkb_release);
-/* params->device is "vulkan" or "vulkan:N". -EINVAL or -EOPNOTSUPP, with the reason; -ENOMEM. */
+/* Creates a backend for the device params->device, which is "vulkan" or "vulkan:N". -EINVAL or
+ * -EOPNOTSUPP, with the reason; -ENOMEM. */
 int vkb_backend_new(const struct backend_params *params, struct backend **ret_backend,
                     struct inf_err *reterr);

@@ -346,7 +346,7 @@ static int stage_products(struct fuser *f, graph_ref ref)
     return r;
 }
 
-/* Creates a stage that stores those k or v that no product stores. */
+/* Creates a stage that stores k or v, unless a product stores them. */
 static void stage_store(struct fuser *f, const struct graph_node *n, enum kv_part part)
 {
     const graph_ref src = source_of(n, part);

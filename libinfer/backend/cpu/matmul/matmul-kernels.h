@@ -5,10 +5,10 @@
  * Declares the interface between matmul.c and the kernels of each instruction set.
  *
  * y, x, W, M, N and K are those of matmul.h; k is an index of the dimension K. Prepared rows are
- * rows of x in the form that the kernels multiply. If there are only one or two of them, the
- * kernels multiply them directly with the stored blocks of 8 or 16 rows of W (`direct`). Otherwise
- * a product is computed in groups of 32 columns of y, which are 32 rows of W. For each group,
- * chunks of its weights along K are decoded one after another into a panel that stays in the
+ * rows of x in the form that the kernels multiply. If there are only one or two prepared rows, the
+ * kernels multiply these rows directly with the stored blocks of 8 or 16 rows of W (`direct`).
+ * Otherwise a product is computed in groups of 32 columns of y, which are 32 rows of W. For each
+ * group, chunks of its weights along K are decoded one after another into a panel that stays in the
  * first-level cache. The panel is then multiplied by all prepared rows, a few at a time, so that
  * their sums stay in registers. So stored weights are read once for any M, and nothing is repacked
  * in advance.

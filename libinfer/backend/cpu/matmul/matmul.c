@@ -294,8 +294,8 @@ static void decode_chunk(struct group *g, struct matmul_panel *panel)
     }
 }
 
-/* Computes fewer than PANEL_N columns of y: computes PANEL_N columns in a buffer, and copies those
- * that exist to @y. */
+/* Computes fewer than PANEL_N columns of y: computes PANEL_N columns in a buffer, and copies the
+ * columns that exist to @y. */
 static void multiply_copy(const struct group *g, struct matmul_tile *tile, float *y)
 {
     float copy[16][PANEL_N];
