@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* These functions read values of config.json by type, for models of all classes. */
+/* Reads values of config.json by type, for models of all classes. */
 
 #include "format/json.h"
 #include "graph/graph.h"

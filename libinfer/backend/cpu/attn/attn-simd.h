@@ -25,7 +25,7 @@
 struct tile_args {
     float *c;
     size_t ldc;
-    const uint32_t *a; /* each is the bits of a float, or two BF16 */
+    const uint32_t *a; /* each element has the bits of a float, or of two BF16 */
     size_t lda;
     const void *b, *ahead;
     size_t ldb;

@@ -144,9 +144,9 @@ struct value {
     uint32_t width;
     uint32_t ld; /* floats from one row to the next */
     bool rows_kept;
-    bool made;            /* a stage stores it; values between fused nodes are never stored */
-    bool is_output;       /* its memory is the caller's logits */
-    bool is_input;        /* its memory is the `input` of the batch */
+    bool made;      /* a stage stores the value; values between fused nodes are never stored */
+    bool is_output; /* its memory is the caller's logits */
+    bool is_input;  /* its memory is the `input` of the batch */
     uint32_t first, last; /* first and last stage that needs the value */
     uint64_t offset;      /* in scratch */
 };

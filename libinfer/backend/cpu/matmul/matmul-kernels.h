@@ -4,14 +4,14 @@
 /*
  * Declares the interface between matmul.c and the kernels of each instruction set.
  *
- * y, x, W, M, N and K are those of matmul.h; k is an index of the dimension K. Prepared rows are
- * rows of x in the form that the kernels multiply. If there are only one or two prepared rows, the
- * kernels multiply these rows directly with the stored blocks of 8 or 16 rows of W (`direct`).
- * Otherwise a product is computed in groups of 32 columns of y, which are 32 rows of W. For each
- * group, chunks of its weights along K are decoded one after another into a panel that stays in the
- * first-level cache. The panel is then multiplied by all prepared rows, a few at a time, so that
- * their sums stay in registers. So stored weights are read once for any M, and nothing is repacked
- * in advance.
+ * y, x, W, M, N and K have the same meaning as in matmul.h; k is an index of the dimension K.
+ * Prepared rows are rows of x in the form that the kernels multiply. If there are only one or two
+ * prepared rows, the kernels multiply these rows directly with the stored blocks of 8 or 16 rows of
+ * W (`direct`). Otherwise a product is computed in groups of 32 columns of y, which are 32 rows of
+ * W. For each group, chunks of its weights along K are decoded one after another into a panel that
+ * stays in the first-level cache. The panel is then multiplied by all prepared rows, a few at a
+ * time, so that their sums stay in registers. So stored weights are read once for any M, and
+ * nothing is repacked in advance.
  *
  * The panel interleaves the weights of the group: for each 4 consecutive k, the 4 bytes of column
  * 0, of column 1, and so on. Each lane of a vector belongs to one column. The int8 dot instructions
@@ -169,7 +169,8 @@ struct matmul_ops {
     void (*prepare_f16)(const float *x, uint32_t K, struct matmul_f16 *dst);
     /* Computes the columns n0 … n1-1 with weights packed for tiles; NULL: not supported. */
     void (*tiles)(const struct matmul_args *args, uint32_t n0, uint32_t n1);
-    /* Prepares rows for tiles(), padded with 0 to whole blocks. Not NULL if tiles() is not NULL. */
+    /* Prepares rows for tiles(), padded with 0 to whole blocks. This function exists if tiles()
+     * exists. */
     void (*prepare_two)(const float *x, uint32_t K, struct matmul_two *dst);
     /* blocks() and prepare_blocks() do the same as tiles() and prepare_two() for weights in int16
      * blocks. */

@@ -7,7 +7,7 @@
  * The loop is the same for every instruction set. matmul-kernels.h describes what is decoded and in
  * which order floats are added. Kernels always process whole groups of columns and multiples of 32
  * elements. For a last group with fewer columns, and for rows of W whose length is not a multiple
- * of 32, this file passes them padded copies of at most 16 rows of a chunk.
+ * of 32, this file passes padded copies of at most 16 rows of a chunk to the kernels.
  */
 
 #include "backend/cpu/matmul/matmul.h"
