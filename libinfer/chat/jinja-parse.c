@@ -422,7 +422,7 @@ static struct node *parse_statement(struct parser *p)
             return tags[i].parse(p);
     for (size_t i = 0; i < ARRAY_SIZE(other); i++)
         if (token_is_name(p->t, other[i]))
-            parse_fail(p, p->t->line, "'%s' needs other templates, a chat template has none",
+            parse_fail(p, p->t->line, "'%s' needs other templates, but a chat template has none",
                        other[i]);
     parse_fail(p, p->t->line, "unknown tag '%s'", token_text(p));
 }

@@ -167,7 +167,7 @@ bool attr_find(struct jinja *j, struct value obj, struct jstr *name, struct valu
 /* Convert an argument, or return @absent if the argument is missing. */
 int64_t arg_int(struct jinja *j, struct value v, int64_t absent);
 bool arg_true(struct jinja *j, struct value v, bool absent);
-struct jstr *arg_str(struct jinja *j, struct value v); /* raises a TypeError if @v is no string */
+struct jstr *arg_str(struct jinja *j, struct value v); /* @v must be a string, else: TypeError */
 
 extern const struct builtin str_methods[], str_format_methods[], str_test_methods[], list_methods[],
     tuple_methods[], dict_methods[], int_methods[], float_methods[], range_methods[],

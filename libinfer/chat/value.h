@@ -230,7 +230,7 @@ static inline uint32_t u8_next(const char **p)
     return (s[0] & 7u) << 18 | (s[1] & 0x3fu) << 12 | (s[2] & 0x3fu) << 6 | (s[3] & 0x3f);
 }
 
-/* Moves @p back by one code point and returns this code point. There must be one before @p. */
+/* Moves @p back by one code point, which must exist, and returns this code point. */
 static inline uint32_t u8_prev(const char **p)
 {
     const char *s = *p - 1;

@@ -50,7 +50,7 @@ int embedder_new(struct backend **backend, const struct embedder_params *params,
 struct embedder *embedder_free(struct embedder *e);
 DEFINE_CLEANUP(struct embedder *, embedder_free);
 
-/* Like inf_embedder_submit(). */
+/* Implements inf_embedder_submit(). */
 int embedder_submit(struct embedder *e, const struct inf_embed_request *request, uint64_t *ret_id,
                     struct inf_err *reterr);
 void embedder_cancel(struct embedder *e, uint64_t id);

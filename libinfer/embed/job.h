@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A job is a request in progress, with its texts and the vectors computed so far. */
+/* Declares jobs: requests in progress, with their texts and the vectors computed so far. */
 
 #include <infer/embed.h>
 

@@ -147,7 +147,8 @@ graph_ref graph_attention(struct graph *g, graph_ref q, graph_ref k, graph_ref v
 /* Computes attention over the memory of each sequence. Earlier steps have stored the k and v of the
  * memory. */
 graph_ref graph_attention_memory(struct graph *g, graph_ref q, const struct attn_params *attn);
-/* Stores k and v of all rows as those of layer attn->i_layer. The result must not be read. */
+/* Stores k and v of all rows as the k and v of layer attn->i_layer. The result must not be
+ * read. */
 graph_ref graph_store(struct graph *g, graph_ref k, graph_ref v, const struct attn_params *attn);
 graph_ref graph_glu(struct graph *g, graph_ref gate, graph_ref up, enum graph_act act);
 graph_ref graph_act(struct graph *g, graph_ref x, enum graph_act act);

@@ -49,6 +49,6 @@ void mel_frames(const struct mel *mel, const struct mel_signal *signal, uint64_t
                 float *out);
 /* Returns the largest of @n values. */
 float mel_peak(const float *x, size_t n);
-/* Raises those of @n values that are below @peak - 8 to this limit, then sets each x to (x + 4) /
- * 4. */
+/* Raises values that are below @peak - 8 to this limit, then sets each of the @n values x to (x +
+ * 4) / 4. */
 void mel_scale(float *x, size_t n, float peak);

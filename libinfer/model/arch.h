@@ -99,7 +99,8 @@ enum weights_need {
  * part of the architecture; -EOPNOTSUPP: a tensor is stored in a number format that this library
  * cannot compute with; -ENOMEM. */
 int weights_bind(struct model *m, unsigned need, struct inf_err *reterr);
-/* Like weights_bind(), for architectures with more weights, which then call bind_all_used(). */
+/* Does what weights_bind() does, for architectures with more weights, which call bind_all_used()
+ * afterwards. */
 struct binder;
 int weights_bind_decoder(struct binder *b, unsigned need);
 

@@ -3,10 +3,10 @@
  * Computes the inverse frequencies of the rotary embedding, and scales them to longer contexts.
  *
  * "linear" divides all frequencies by the factor. "llama3" (Llama 3.1) divides the low frequencies
- * and keeps the high ones, with a ramp between them. "yarn" (Peng et al. 2023) also does this, with
- * two differences: the ramp is given in rotations over the original context, and sin and cos are
- * multiplied by a factor. "ntk" uses another base. If there is a tensor rope_freqs.weight, the
- * frequencies are also divided by its elements. Frequencies are computed in double and rounded
+ * and keeps the high frequencies, with a ramp between them. "yarn" (Peng et al. 2023) also does
+ * this, with two differences: the ramp is given in rotations over the original context, and sin and
+ * cos are multiplied by a factor. "ntk" uses another base. If there is a tensor rope_freqs.weight,
+ * the frequencies are also divided by its elements. Frequencies are computed in double and rounded
  * once; only the division by the tensor's elements is in float.
  */
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Internals of whisper.h: binds weights under the names of Hugging Face or those of OpenAI. */
+/* Binds the weights of Whisper under the names of Hugging Face or those of OpenAI. */
 
 #include "core/arena.h"
 #include "model/whisper.h"

@@ -70,7 +70,7 @@ struct whisper_heads {
 
 struct whisper_decoder;
 
-/* Like whisper_encoder_new(). */
+/* Creates a decoder. Returns the same errors as whisper_encoder_new(). */
 int whisper_decoder_new(const struct whisper_source *src, const struct whisper_text_shape *shape,
                         struct whisper_decoder **ret_decoder, struct inf_err *reterr);
 struct whisper_decoder *whisper_decoder_free(struct whisper_decoder *d);

@@ -78,7 +78,7 @@ int transcriber_new(struct backend **backend, const struct transcriber_params *p
 struct transcriber *transcriber_free(struct transcriber *t);
 DEFINE_CLEANUP(struct transcriber *, transcriber_free);
 
-/* Like the functions inf_transcriber_*(). */
+/* Implement the functions inf_transcriber_*(). */
 int transcriber_submit(struct transcriber *t, const struct inf_audio_request *request,
                        uint64_t *ret_id, struct inf_err *reterr);
 int transcriber_feed(struct transcriber *t, uint64_t id, const float *samples, size_t n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sorts weights by address, and joins those that are close together into regions.
+ * Sorts weights by address, and joins weights that are close together into regions.
  */
 #include "backend/vulkan/regions.h"
 

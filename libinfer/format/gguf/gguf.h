@@ -51,7 +51,8 @@ struct gguf_value {
 /* Maps a file. If the file is a part of a split model ("-00001-of-00003.gguf"), it must be the
  * first part, and all other parts are opened as well. A file without tensors is valid. */
 int gguf_open(const char *path, struct gguf **ret_gguf, struct inf_err *reterr);
-/* Like gguf_open(), but opens only one part of a split model, with its own metadata and tensors. */
+/* Does what gguf_open() does, but opens only one part of a split model, with the metadata and
+ * tensors of this part. */
 int gguf_open_part(const char *path, struct gguf **ret_gguf, struct inf_err *reterr);
 /* Parses one part in memory, which must outlive *ret_gguf. Tests and fuzzers call this function. */
 int gguf_parse(const void *data, uint64_t size, struct gguf **ret_gguf, struct inf_err *reterr);

@@ -302,7 +302,7 @@ static int get_vocab(struct keys *k, struct hparams *hp)
         hp->n_vocab = (uint32_t)tokens->n;
     }
     if (tokens && tokens->n > hp->n_vocab)
-        return err_set(k->err, EBADMSG, "the vocabulary has %llu tokens, the model %u rows",
+        return err_set(k->err, EBADMSG, "the vocabulary has %llu tokens, but the model has %u rows",
                        (unsigned long long)tokens->n, hp->n_vocab);
     return 0;
 }
@@ -316,7 +316,7 @@ static uint32_t tensor_rows(const struct gguf *g, const char *name)
     return (uint32_t)g->tensors[i].dims[1];
 }
 
-/* Reads the pooling. The values of its key are those of llama.cpp; 4 stands for a classifier. */
+/* Reads the pooling. Its key has the values of llama.cpp, where 4 stands for a classifier. */
 static int get_pooling(struct keys *k, struct hparams *hp)
 {
     static const enum pooling poolings[] = {POOLING_NONE, POOLING_MEAN, POOLING_CLS, POOLING_LAST,

@@ -139,7 +139,7 @@ static int by_address(const void *a, const void *b)
     return p < q ? -1 : 1;
 }
 
-/* Checks that each tensor begins where the one before it ends. */
+/* Checks that each tensor begins where the previous tensor ends. */
 static int check_cover(const struct safetensors *st, const unsigned char *data, uint64_t size,
                        struct inf_err *reterr)
 {

@@ -69,8 +69,8 @@ static int check_variant(const json_t *config, struct inf_err *reterr)
         return err_set(reterr, EOPNOTSUPP, "config.json: scale_embedding is not supported");
     if (json_is_string(act) && strcmp(json_string_value(act), "gelu") != 0)
         return err_set(reterr, EOPNOTSUPP,
-                       "config.json: activation_function %.32s is none of "
-                       "Whisper's",
+                       "config.json: activation_function %.32s is not "
+                       "supported",
                        json_string_value(act));
     return 0;
 }

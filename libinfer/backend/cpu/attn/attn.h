@@ -57,7 +57,7 @@ struct attn_args {
     uint32_t block_tokens;          /* a multiple of 16 */
     const struct attn_range *range; /* [n_rows]; lo and hi never decrease from row to row */
     const float *q;                 /* [n_rows, head_dim] floats of memory, written by query() */
-    const void *kv;                 /* keys for scores(), values for values(); of one head */
+    const void *kv;                 /* keys of one head for scores(), or its values for values() */
     const void *ahead;              /* equally large memory that is read next and is prefetched;
                                        or NULL */
     float *s;                       /* [n_rows, block_tokens]: scores, then weights */

@@ -422,8 +422,8 @@ static uint32_t shared_parts(const struct exec *x, const struct attn_params *p)
 }
 
 /* Splits the work into tasks with as many heads as possible. The limit is that enough pieces of
- * work remain for all threads; with only one tile, it is that all threads get equally many
- * tasks. */
+ * work remain for all threads. With only one tile, the limit is that all threads get the same
+ * number of tasks. */
 static struct cut cut_work(const struct exec *x, const struct attn_params *p)
 {
     const uint32_t n_threads = x->plan->n_threads;

@@ -111,7 +111,8 @@ INLINE __m512i direct_sum32(const __m512i w[8], __m512i x, const unsigned zero,
 }
 
 /* Computes what direct_sum32() computes, but with sums of 16 products, for Q6_K: sum[0] has the
- * sums of the first two quarters of the vectors, sum[1] those of the last two. */
+ * sums of the first two quarters of the vectors, and sum[1] has the sums of the last two
+ * quarters. */
 INLINE void direct_sum16(const __m512i w[8], __m512i x, __m512i sum[2])
 {
     const __m512i first = direct_first(x, 32);
