@@ -14,7 +14,7 @@
 #include "core/macros.h"
 
 #define GRAMMAR_CACHE_ENTRIES 32
-#define GRAMMAR_CACHE_BYTES   ((size_t)8 << 20) /* most bytes in the texts of all entries */
+#define GRAMMAR_CACHE_BYTES   ((size_t)8 << 20) /* maximum size of the texts of all entries */
 
 struct grammar_cache_entry {
     enum inf_grammar_kind kind;

@@ -50,10 +50,10 @@ struct constraint {
 
 /* Tells how much the model thinks before it answers. */
 struct reasoning_rules {
-    int enabled;        /* 1: on; 0: off; -1: not set, the template decides */
-    json_t *effort;     /* string for the template, for example "high"; NULL: not set */
-    int64_t budget;     /* most tokens of reasoning; -1: no limit. If a request has several budgets,
-                           the smallest one counts. */
+    int enabled;    /* 1: on; 0: off; -1: not set, the template decides */
+    json_t *effort; /* string for the template, for example "high"; NULL: not set */
+    int64_t budget; /* maximum tokens of reasoning; -1: no limit. If a request has several budgets,
+                       the smallest one counts. */
     bool beside_length; /* tokens of reasoning do not count towards max_tokens */
     const char *field;  /* if the model does not reason, a request for reasoning is refused with an
                            error that names this field; static; NULL: the request is not refused */

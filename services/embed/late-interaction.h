@@ -24,7 +24,7 @@ struct interaction {
     struct {
         int32_t marker; /* token that marks the role; -1: none */
         char *words;    /* text to put before each text; owned; NULL: none */
-        uint32_t max;   /* most tokens of an encoded text; 0: the model's limit */
+        uint32_t max;   /* maximum tokens of an encoded text; 0: the model's limit */
         bool skips;     /* the tokens of `skipped` are not compared */
     } roles[INTERACTION_N];
     uint32_t n_lead;     /* number of tokens that the tokenizer puts before every text */

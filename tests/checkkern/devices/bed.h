@@ -81,8 +81,8 @@ struct case_memory {
 /* Returns @size bytes that start @offset bytes after an address that is aligned to 64. */
 void *case_bytes(struct case_memory *m, size_t size, size_t offset);
 float *case_floats(struct check *c, struct case_memory *m, enum fill fill, size_t n);
-/* Makes a matrix whose numbers are so small that products with rows of K normal numbers stay near
- * 1. */
+/* Makes a matrix whose numbers are so small that products with rows of K normally distributed
+ * numbers stay near 1. */
 struct weight case_weight(struct check *c, struct case_memory *m, enum inf_dtype dtype,
                           uint32_t rows, uint32_t cols, size_t offset);
 void case_done(struct check *c, struct case_memory *m);
