@@ -23,21 +23,22 @@
 /* The position within an escape sequence. The digits are h1 … h4; those of a low surrogate are
  * l2 … l4. */
 enum place {
-    PLACE_U,        /* \u */
-    PLACE_ZERO,     /* \u0 */
-    PLACE_ZERO2,    /* \u00 */
-    PLACE_ASCII,    /* \u00 h3, and bits = h3 */
-    PLACE_TWO,      /* \u0 h2 of a character of two bytes, and bits = h2 */
-    PLACE_THREE,    /* h1, and the automaton has read the first byte of three */
-    PLACE_D,        /* \uD */
-    PLACE_MIDDLE,   /* bits are the first four of the last byte but one */
-    PLACE_LAST,     /* bits are the first two of the last byte */
-    PLACE_HIGH,     /* \uD h2 of a high surrogate, and bits = h2 & 3 */
-    PLACE_HIGH3,    /* bits are the first four of the second byte of four */
-    PLACE_LOW,      /* a high surrogate, and bits are the first two of the third byte */
-    PLACE_LOW_U,    /* the same, and a backslash */
-    PLACE_LOW_D,    /* the same, and u */
-    PLACE_LOW_HEAD, /* the same, and D */
+    PLACE_U,                    /* \u */
+    PLACE_ZERO,                 /* \u0 */
+    PLACE_ZERO2,                /* \u00 */
+    PLACE_ASCII,                /* \u00 h3, and bits = h3 */
+    PLACE_TWO,                  /* \u0 h2 of a character of two bytes, and bits = h2 */
+    PLACE_D,                    /* \uD */
+    PLACE_HIGH,                 /* \uD h2 of a high surrogate, and bits = h2 & 3 */
+    PLACE_SHARED,               /* the following places are reached in several ways */
+    PLACE_THREE = PLACE_SHARED, /* h1, and the automaton has read the first byte of three */
+    PLACE_MIDDLE,               /* bits are the first four of the last byte but one */
+    PLACE_LAST,                 /* bits are the first two of the last byte */
+    PLACE_HIGH3,                /* bits are the first four of the second byte of four */
+    PLACE_LOW,                  /* a high surrogate, and bits are the first two of the third byte */
+    PLACE_LOW_U,                /* the same, and a backslash */
+    PLACE_LOW_D,                /* the same, and u */
+    PLACE_LOW_HEAD,             /* the same, and D */
 };
 
 struct place_memo {
@@ -58,6 +59,11 @@ struct escaper {
     struct place_memo *memo;
     uint32_t *states; /* states that are found by their edges */
     uint32_t n_memo, cap_memo, n_states, cap_states;
+    /* The bytes that stand for themselves, without borders of the automaton's classes inside. */
+    struct {
+        uint8_t first, last;
+    } spans[256];
+    uint32_t n_spans;
     int r; /* the first error */
 };
 
@@ -241,20 +247,56 @@ static uint32_t place_make(struct escaper *e, enum place place, uint32_t state, 
     return escaper_put(e, &list);
 }
 
+/* Tells whether the automaton goes on from @state with a byte from @first to @last. */
+static bool escaper_reads(const struct escaper *e, uint32_t state, unsigned first, unsigned last)
+{
+    const uint32_t *row = e->dfa->next + (size_t)state * e->dfa->n_classes;
+
+    for (unsigned c = e->dfa->class_of[first]; c <= e->dfa->class_of[last]; c++)
+        if (row[c] != DFA_DEAD)
+            return true;
+    return false;
+}
+
+/* Tells whether a character may continue behind a place. False is certain. */
+static bool place_reads(const struct escaper *e, enum place place, uint32_t state, unsigned bits)
+{
+    switch (place) {
+    case PLACE_ZERO2:
+        return escaper_reads(e, state, 0, 0xc3);
+    case PLACE_ASCII:
+        return escaper_reads(e, state, bits << 4, bits << 4 | 15);
+    case PLACE_TWO:
+        return escaper_reads(e, state, 0xc0 | bits << 2, 0xc3 | bits << 2);
+    case PLACE_D:
+        return escaper_reads(e, state, 0xed, 0xf4);
+    case PLACE_HIGH:
+        return escaper_reads(e, state, 0xf0, 0xf4);
+    default:
+        return true;
+    }
+}
+
 /* Gives the state of a place; NOWHERE: no character continues in this way. */
 static uint32_t escaper_place(struct escaper *e, enum place place, uint32_t state, unsigned bits)
 {
     const uint64_t key = (uint64_t)state << 32 | (uint64_t)place << 8 | bits;
-    const uint32_t hash = (uint32_t)hash_seeded(&key, sizeof(key));
+    const uint32_t hash = (uint32_t)hash_fold(key ^ hash_seed(), 0x9e3779b97f4a7c15u);
     uint32_t at, found, made;
 
-    if (state == DFA_DEAD || e->r < 0)
+    if (state == DFA_DEAD || e->r < 0 || !place_reads(e, place, state, bits))
         return NOWHERE;
+    if (work_add(e->nfa->work, WORK_ESCAPE) < 0)
+        return escaper_fail(e, -E2BIG);
     at = index_start(&e->place_index, hash);
-    for (; e->n_memo > 0 && index_match(&e->place_index, hash, &at, &found); at++)
+    for (;
+         place >= PLACE_SHARED && e->n_memo > 0 && index_match(&e->place_index, hash, &at, &found);
+         at++)
         if (e->memo[found].key == key)
             return e->memo[found].state;
     made = place_make(e, place, state, bits);
+    if (place < PLACE_SHARED)
+        return made;
     if (index_reserve(&e->place_index, (size_t)e->n_memo + 1) < 0 ||
         ARRAY_GROW(e->memo, e->cap_memo, (size_t)e->n_memo + 1) < 0)
         return escaper_fail(e, -ENOMEM);
@@ -291,13 +333,30 @@ static int escaper_make(struct escaper *e, uint32_t state, uint32_t end)
     struct edge_list list;
 
     list.n = 0;
-    for (unsigned byte = 0x20; byte < 256; byte++)
-        if (byte != '"' && byte != '\\')
-            edges_add(&list, byte, byte, escaper_state(e, escaper_step(e, state, byte)));
+    for (uint32_t i = 0; i < e->n_spans; i++)
+        edges_add(&list, e->spans[i].first, e->spans[i].last,
+                  escaper_state(e, escaper_step(e, state, e->spans[i].first)));
     edges_add(&list, '\\', '\\', escaper_backslash(e, state));
     if (e->dfa->is_final[state])
         list.edges[list.n++] = (struct edge){.kind = EDGE_EMPTY, .to = end};
     return e->r < 0 ? e->r : nfa_set_edges(e->nfa, e->base + state, list.edges, list.n);
+}
+
+static void escaper_find_spans(struct escaper *e)
+{
+    for (unsigned byte = 0x20; byte < 256; byte++) {
+        const uint32_t n = e->n_spans;
+
+        if (byte == '"' || byte == '\\')
+            continue;
+        if (n > 0 && e->spans[n - 1].last + 1u == byte &&
+            e->dfa->class_of[byte] == e->dfa->class_of[byte - 1]) {
+            e->spans[n - 1].last = (uint8_t)byte;
+            continue;
+        }
+        e->spans[n].first = e->spans[n].last = (uint8_t)byte;
+        e->n_spans++;
+    }
 }
 
 int dfa_escaped_to_nfa(const struct dfa *dfa, struct nfa *nfa, uint32_t next, uint32_t *ret_start)
@@ -306,10 +365,13 @@ int dfa_escaped_to_nfa(const struct dfa *dfa, struct nfa *nfa, uint32_t next, ui
     uint32_t state;
     int r = 0;
 
+    escaper_find_spans(&e);
     for (uint32_t i = 0; r == 0 && i < dfa->n; i++)
         r = nfa_add_state(nfa, false, &state);
     if (r == 0)
         r = index_reserve(&e.place_index, 1);
+    if (r == 0)
+        r = work_add(nfa->work, WORK_ROW * (uint64_t)dfa->n);
     for (uint32_t i = 0; r == 0 && i < dfa->n; i++)
         r = escaper_make(&e, i, next);
     if (r == 0)
@@ -317,9 +379,9 @@ int dfa_escaped_to_nfa(const struct dfa *dfa, struct nfa *nfa, uint32_t next, ui
     return r;
 }
 
-int dfa_json_escaped(const struct dfa *x, struct dfa **ret_dfa)
+int dfa_json_escaped(const struct dfa *x, struct work *work, struct dfa **ret_dfa)
 {
-    _cleanup_(nfa_done) struct nfa nfa = {0};
+    _cleanup_(nfa_done) struct nfa nfa = {.work = work};
     uint32_t end, start;
     int r;
 

@@ -8,11 +8,9 @@
 #include "core/index.h"
 #include "grammar/dfa.h"
 
-/* Elements of all sets of states together; states and edges looked at while one automaton is made;
- * and steps of minimizing. */
-#define MAX_WORDS  (1u << 23)
-#define MAX_VISITS (1u << 24)
-#define MAX_STEPS  (1u << 27)
+/* Elements of all sets of states together, and steps of minimizing one automaton. */
+#define MAX_WORDS (1u << 23)
+#define MAX_STEPS (1u << 25)
 
 struct dfa *dfa_free(struct dfa *dfa)
 {
@@ -140,8 +138,8 @@ static int64_t dfa_split(const struct dfa *dfa, const uint32_t *part, uint32_t *
 }
 
 /* Finds which states accept the same texts: state i is in part part[i]. Returns the number of
- * parts. */
-static int64_t dfa_partition(const struct dfa *dfa, uint32_t *part)
+ * parts, or a negative errno value. */
+static int64_t dfa_partition(const struct dfa *dfa, struct work *work, uint32_t *part)
 {
     _cleanup_free_ uint32_t *other = NEW(uint32_t, dfa->n);
     _cleanup_free_ uint32_t *key = NEW(uint32_t, (size_t)dfa->n_classes + 1);
@@ -160,6 +158,9 @@ static int64_t dfa_partition(const struct dfa *dfa, uint32_t *part)
         steps += (uint64_t)dfa->n * dfa->n_classes;
         if (n_new < 0)
             return n_new;
+        r = work_add(work, WORK_SPLIT * (uint64_t)dfa->n * dfa->n_classes);
+        if (r < 0)
+            return r;
         memcpy(part, other, dfa->n * sizeof(*part));
         if (n_new == n)
             return n;
@@ -173,7 +174,7 @@ static int64_t dfa_partition(const struct dfa *dfa, uint32_t *part)
 }
 
 /* Makes the smallest automaton that accepts the same texts, and frees @dfa. */
-static int dfa_shrink(struct dfa *dfa, struct dfa **ret_dfa)
+static int dfa_shrink(struct dfa *dfa, struct work *work, struct dfa **ret_dfa)
 {
     _cleanup_(dfa_freep) struct dfa *old = dfa, *new = NULL;
     _cleanup_free_ bool *alive = NEW(bool, dfa->n);
@@ -189,13 +190,12 @@ static int dfa_shrink(struct dfa *dfa, struct dfa **ret_dfa)
     for (size_t i = 0; i < (size_t)old->n * old->n_classes; i++)
         if (old->next[i] != DFA_DEAD && !alive[old->next[i]])
             old->next[i] = DFA_DEAD;
-    n = dfa_partition(old, part);
+    n = dfa_partition(old, work, part);
     if (n < 0)
         return (int)n;
     r = dfa_new((uint32_t)n, old->n_classes, &new);
     if (r < 0)
         return r;
-    new->n_made = old->n;
     memcpy(new->class_of, old->class_of, sizeof(new->class_of));
     /* The start is in part 0, because parts are numbered in the order of the states. */
     for (uint32_t i = 0; i < old->n; i++) {
@@ -218,6 +218,7 @@ struct subsets {
     uint32_t *next;
     bool *is_final;
     uint32_t n, n_words, cap_words, cap_first, cap_next, cap_final, n_classes;
+    struct work *work;
 };
 
 static void subsets_done(struct subsets *s)
@@ -236,7 +237,8 @@ static int subsets_put(struct subsets *s, const uint32_t *key, uint32_t n, bool 
     const uint32_t hash = (uint32_t)hash_seeded(key, n * sizeof(*key));
     uint32_t at, found;
 
-    if (s->n >= DFA_MAX_STATES || n > MAX_WORDS - s->n_words)
+    if (s->n >= DFA_MAX_STATES || n > MAX_WORDS - s->n_words ||
+        work_add(s->work, WORK_SUBSET + n) < 0)
         return -E2BIG;
     if (index_reserve(&s->index, (size_t)s->n + 1) < 0 ||
         ARRAY_GROW(s->words, s->cap_words, (size_t)s->n_words + n + 1) < 0 ||
@@ -266,13 +268,15 @@ static int subsets_to_dfa(const struct subsets *s, const uint8_t class_of[256],
     struct dfa *dfa;
     int r;
 
-    r = dfa_new(s->n, s->n_classes, &dfa);
+    r = work_add(s->work, WORK_SHRINK * (uint64_t)s->n * s->n_classes);
+    if (r == 0)
+        r = dfa_new(s->n, s->n_classes, &dfa);
     if (r < 0)
         return r;
     memcpy(dfa->class_of, class_of, sizeof(dfa->class_of));
     memcpy(dfa->next, s->next, (size_t)s->n * s->n_classes * sizeof(*s->next));
     memcpy(dfa->is_final, s->is_final, s->n * sizeof(*s->is_final));
-    return dfa_shrink(dfa, ret_dfa);
+    return dfa_shrink(dfa, s->work, ret_dfa);
 }
 
 /* A set of states of an nfa, of which only the states that matter are kept: those that consume
@@ -281,7 +285,7 @@ struct closure {
     const struct nfa *nfa;
     uint32_t *stack, *set, *seen; /* [n_states] each; seen[i] == round: in the set */
     uint32_t n_stack, n_set, round;
-    uint32_t visits; /* states and edges looked at so far, for a limit */
+    uint32_t visits; /* states and edges looked at since they were counted as work */
     bool is_final;
 };
 
@@ -351,8 +355,10 @@ static int subsets_expand(struct subsets *s, struct closure *c, const uint8_t *b
             uint32_t to = DFA_DEAD;
             int r = 0;
 
-            if (c->visits > MAX_VISITS)
-                return -E2BIG;
+            r = work_add(s->work, WORK_VISIT * (uint64_t)c->visits);
+            if (r < 0)
+                return r;
+            c->visits = 0;
             closure_step(c, s->words + s->first[i], s->first[i + 1] - s->first[i], bytes[k]);
             if (c->n_set > 0)
                 r = subsets_put(s, c->set, c->n_set, c->is_final, &to);
@@ -365,7 +371,7 @@ static int subsets_expand(struct subsets *s, struct closure *c, const uint8_t *b
 
 int dfa_from_nfa(const struct nfa *nfa, uint32_t start, struct dfa **ret_dfa)
 {
-    _cleanup_(subsets_done) struct subsets s = {0};
+    _cleanup_(subsets_done) struct subsets s = {.work = nfa->work};
     _cleanup_free_ uint32_t *memory = NEW(uint32_t, 3 * (size_t)nfa->n_states);
     uint8_t class_of[256], bytes[256];
     struct closure c = {.nfa = nfa};
@@ -408,9 +414,10 @@ typedef bool (*pair_step_fn)(const void *data, const uint32_t from[2], uint8_t b
 typedef bool (*pair_final_fn)(const void *data, const uint32_t pair[2]);
 
 static int dfa_from_pairs(const void *data, pair_step_fn step, pair_final_fn is_final,
-                          const uint8_t class_of[256], struct dfa **ret_dfa)
+                          const uint8_t class_of[256], struct work *work, struct dfa **ret_dfa)
 {
-    _cleanup_(subsets_done) struct subsets s = {.n_classes = (uint32_t)class_of[255] + 1};
+    _cleanup_(subsets_done) struct subsets s = {.n_classes = (uint32_t)class_of[255] + 1,
+                                                .work = work};
     const uint32_t start[2] = {0, 0};
     uint32_t first;
     int r;
@@ -454,13 +461,13 @@ static bool and_final(const void *data, const uint32_t pair[2])
     return p->x->is_final[pair[0]] && p->y->is_final[pair[1]];
 }
 
-int dfa_and(const struct dfa *x, const struct dfa *y, struct dfa **ret_dfa)
+int dfa_and(const struct dfa *x, const struct dfa *y, struct work *work, struct dfa **ret_dfa)
 {
     const struct dfa_pair pair = {x, y};
     uint8_t class_of[256];
 
     classes_join(x->class_of, y->class_of, class_of);
-    return dfa_from_pairs(&pair, and_step, and_final, class_of, ret_dfa);
+    return dfa_from_pairs(&pair, and_step, and_final, class_of, work, ret_dfa);
 }
 
 /* Classes of bytes that utf8_step() treats in the same way. */
@@ -495,13 +502,13 @@ static bool not_final(const void *data, const uint32_t pair[2])
     return (pair[0] == DFA_DEAD || !x->is_final[pair[0]]) && pair[1] == UTF8_START;
 }
 
-int dfa_not(const struct dfa *x, struct dfa **ret_dfa)
+int dfa_not(const struct dfa *x, struct work *work, struct dfa **ret_dfa)
 {
     uint8_t utf8[256], class_of[256];
 
     utf8_classes(utf8);
     classes_join(x->class_of, utf8, class_of);
-    return dfa_from_pairs(x, not_step, not_final, class_of, ret_dfa);
+    return dfa_from_pairs(x, not_step, not_final, class_of, work, ret_dfa);
 }
 
 /* The search for a text: border[i] is the length of the longest proper beginning of the text that
@@ -533,7 +540,7 @@ static bool until_final(const void *data, const uint32_t pair[2])
     return pair[0] == s->n;
 }
 
-int dfa_until(const uint32_t *end, uint32_t n, struct dfa **ret_dfa)
+int dfa_until(const uint32_t *end, uint32_t n, struct work *work, struct dfa **ret_dfa)
 {
     _cleanup_free_ uint32_t *border = NEW(uint32_t, (size_t)n + 1);
     const struct search search = {end, border, n};
@@ -549,5 +556,5 @@ int dfa_until(const uint32_t *end, uint32_t n, struct dfa **ret_dfa)
     }
     for (unsigned byte = 0; byte < 256; byte++)
         class_of[byte] = (uint8_t)byte;
-    return dfa_from_pairs(&search, until_step, until_final, class_of, ret_dfa);
+    return dfa_from_pairs(&search, until_step, until_final, class_of, work, ret_dfa);
 }
