@@ -12,6 +12,9 @@
 #define MAX_WORDS (1u << 23)
 #define MAX_STEPS (1u << 25)
 
+/* Smaller sets are sorted by insertion. */
+#define SORT_SMALL 16
+
 struct dfa *dfa_free(struct dfa *dfa)
 {
     if (!dfa)
@@ -304,6 +307,22 @@ static int state_compare(const void *x, const void *y)
     return a < b ? -1 : a > b;
 }
 
+static void closure_sort(struct closure *c)
+{
+    if (c->n_set > SORT_SMALL) {
+        qsort(c->set, c->n_set, sizeof(*c->set), state_compare);
+        return;
+    }
+    for (uint32_t i = 1; i < c->n_set; i++) {
+        const uint32_t state = c->set[i];
+        uint32_t at = i;
+
+        for (; at > 0 && c->set[at - 1] > state; at--)
+            c->set[at] = c->set[at - 1];
+        c->set[at] = state;
+    }
+}
+
 static void closure_finish(struct closure *c)
 {
     while (c->n_stack > 0) {
@@ -322,7 +341,7 @@ static void closure_finish(struct closure *c)
         if (matters)
             c->set[c->n_set++] = state;
     }
-    qsort(c->set, c->n_set, sizeof(*c->set), state_compare);
+    closure_sort(c);
 }
 
 static void closure_start(struct closure *c)
@@ -348,25 +367,45 @@ static void closure_step(struct closure *c, const uint32_t *from, uint32_t n, ui
     closure_finish(c);
 }
 
-static int subsets_expand(struct subsets *s, struct closure *c, const uint8_t *bytes)
+/* Finds the classes of bytes at which the edges of the states @from change. */
+static void closure_find_changes(struct closure *c, const uint32_t *from, uint32_t n,
+                                 const uint8_t class_of[256], bool changes[257])
 {
-    for (uint32_t i = 0; i < s->n; i++)
-        for (uint32_t k = 0; k < s->n_classes; k++) {
-            uint32_t to = DFA_DEAD;
-            int r = 0;
+    memset(changes, 0, 257 * sizeof(*changes));
+    changes[0] = true;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct edge *edges = nfa_edges(c->nfa, from[i]);
 
-            r = work_add(s->work, WORK_VISIT * (uint64_t)c->visits);
-            if (r < 0)
-                return r;
-            c->visits = 0;
-            closure_step(c, s->words + s->first[i], s->first[i + 1] - s->first[i], bytes[k]);
+        for (uint32_t e = 0; e < c->nfa->states[from[i]].n; e++)
+            if (edges[e].kind == EDGE_BYTES)
+                changes[class_of[edges[e].first]] = changes[class_of[edges[e].last] + 1] = true;
+        c->visits += 1 + c->nfa->states[from[i]].n;
+    }
+}
+
+/* Makes the edges of one set of states. */
+static int subsets_expand_one(struct subsets *s, struct closure *c, uint32_t i,
+                              const uint8_t class_of[256], const uint8_t *bytes)
+{
+    const uint32_t n = s->first[i + 1] - s->first[i];
+    uint32_t to = DFA_DEAD;
+    bool changes[257];
+    int r = 0;
+
+    closure_find_changes(c, s->words + s->first[i], n, class_of, changes);
+    for (uint32_t k = 0; r == 0 && k < s->n_classes; k++) {
+        if (changes[k]) {
+            closure_step(c, s->words + s->first[i], n, bytes[k]);
+            to = DFA_DEAD;
             if (c->n_set > 0)
                 r = subsets_put(s, c->set, c->n_set, c->is_final, &to);
-            if (r < 0)
-                return r;
-            s->next[(size_t)i * s->n_classes + k] = to;
         }
-    return 0;
+        s->next[(size_t)i * s->n_classes + k] = to;
+        if (r == 0)
+            r = work_add(s->work, WORK_VISIT * (uint64_t)c->visits);
+        c->visits = 0;
+    }
+    return r;
 }
 
 int dfa_from_nfa(const struct nfa *nfa, uint32_t start, struct dfa **ret_dfa)
@@ -390,8 +429,8 @@ int dfa_from_nfa(const struct nfa *nfa, uint32_t start, struct dfa **ret_dfa)
     closure_add(&c, start);
     closure_finish(&c);
     r = subsets_put(&s, c.set, c.n_set, c.is_final, &first);
-    if (r == 0)
-        r = subsets_expand(&s, &c, bytes);
+    for (uint32_t i = 0; r == 0 && i < s.n; i++)
+        r = subsets_expand_one(&s, &c, i, class_of, bytes);
     return r < 0 ? r : subsets_to_dfa(&s, class_of, ret_dfa);
 }
 

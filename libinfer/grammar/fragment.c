@@ -13,7 +13,10 @@
 #define DFA_PLAIN     12
 #define ESCAPED_PLAIN 12 /* before its escapes are added */
 /* The operands of a larger node are escaped one by one, which needs no automaton of the whole. */
-#define ESCAPE_WHOLE 1000
+#define ESCAPE_WHOLE 300
+/* A sequence with a longer repetition of more states becomes a rule. */
+#define SEQ_PLAIN    400
+#define REPEAT_SHORT 16
 #define MAX_CALLS    3000
 
 void compiler_done(struct compiler *c)
@@ -126,10 +129,35 @@ static int fragment_token(struct fragments *f, const uint32_t *words, uint32_t n
     return r < 0 ? r : fragment_fork(f, by_bytes, by_id, ret_start);
 }
 
+static bool repeat_is_long(const struct grammar_builder *b, grammar_node node)
+{
+    const struct node *x = &b->nodes[node];
+
+    if (x->kind == NODE_JSON_ESCAPED && x->size > ESCAPE_WHOLE)
+        x = &b->nodes[node_words(b, node)[0]];
+    return x->kind == NODE_REPEAT && x->size > SEQ_PLAIN &&
+           (x->max == GRAMMAR_FOREVER ? x->min : x->max) > REPEAT_SHORT;
+}
+
+/* Tells whether a sequence contains a long repetition. Such a sequence becomes a rule, so that
+ * sequences with the same end share the states of their repetitions. */
+static bool seq_is_long(const struct grammar_builder *b, grammar_node node)
+{
+    for (uint32_t i = 0; i < b->nodes[node].n; i++)
+        if (repeat_is_long(b, node_words(b, node)[i]))
+            return true;
+    return false;
+}
+
 static int fragment_seq(struct fragments *f, grammar_node node, uint32_t next, uint32_t *ret_start)
 {
+    struct edge edge = {.kind = EDGE_CALL, .to = next};
     int r = 0;
 
+    if (!f->is_inline && next != f->rule_end && seq_is_long(f->c->b, node)) {
+        r = fragment_rule(f, node, &edge.arg);
+        return r < 0 ? r : fragment_edge(f, edge, ret_start);
+    }
     for (uint32_t i = f->c->b->nodes[node].n; r == 0 && i-- > 0;)
         r = fragment_make(f, node_words(f->c->b, node)[i], next, &next);
     *ret_start = next;

@@ -223,9 +223,12 @@ static int range_compare(const void *x, const void *y)
 /* Sorts and merges ranges. Returns their new number. */
 static size_t ranges_merge(struct grammar_range *ranges, size_t n)
 {
-    size_t n_out = 0;
+    size_t n_out = 0, n_sorted = 1;
 
-    qsort(ranges, n, sizeof(*ranges), range_compare);
+    while (n_sorted < n && ranges[n_sorted - 1].first <= ranges[n_sorted].first)
+        n_sorted++;
+    if (n_sorted < n)
+        qsort(ranges, n, sizeof(*ranges), range_compare);
     for (size_t i = 0; i < n; i++) {
         const struct grammar_range range = {ranges[i].first, MIN(ranges[i].last, LAST_CODE_POINT)};
 
@@ -264,7 +267,7 @@ grammar_node grammar_class(struct grammar_builder *b, const struct grammar_range
 
     if (b->error < 0)
         return BUILDER_NONE;
-    if (n > BUILDER_MAX_WORDS / 4)
+    if (n > BUILDER_MAX_WORDS / 4 || work_add(&b->work, WORK_RANGE * (uint64_t)n) < 0)
         return node_fail(b, -E2BIG);
     copy = NEW(struct grammar_range, n + 1);
     if (!copy)

@@ -14,15 +14,17 @@
 #include "core/macros.h"
 
 /* A unit is about a nanosecond of a processor of 2021. */
-#define WORK_MAX  200000000u
-#define WORK_NODE 100u /* a node that is made or found */
-#define WORK_CALL 40u  /* a node of which a fragment is made or found */
+#define WORK_MAX   150000000u
+#define WORK_NODE  100u  /* a node that is made or found */
+#define WORK_SET   4000u /* a set of characters with a name is made */
+#define WORK_RANGE 20u   /* a range of such a set, or of a class */
+#define WORK_CALL  40u   /* a node of which a fragment is made or found */
 /* A state and an edge of an nfa, with what the program does to them later. */
 #define WORK_STATE  40u
-#define WORK_EDGE   25u
-#define WORK_VISIT  8u   /* a state or an edge that is looked at while sets of states are made */
-#define WORK_SUBSET 60u  /* a set of states that is made or found */
-#define WORK_SHRINK 12u  /* an edge of a deterministic automaton that is finished */
+#define WORK_EDGE   40u
+#define WORK_VISIT  5u   /* a state or an edge that is looked at while sets of states are made */
+#define WORK_SUBSET 100u /* a set of states that is made or found */
+#define WORK_SHRINK 16u  /* an edge of a deterministic automaton that is finished */
 #define WORK_SPLIT  3u   /* an edge that is looked at while equal states are found */
 #define WORK_ESCAPE 60u  /* a place within an escape sequence */
 #define WORK_ROW    300u /* the edges of a state of a deterministic automaton are listed */
