@@ -6,8 +6,8 @@
  *
  * A slice is a set of tokens that many grammars permit all together: for example all tokens of
  * characters that stand for themselves inside of a JSON string. Where a grammar permits a slice,
- * only the other tokens are looked up one by one. The slices of one family differ in the length of
- * their tokens, because grammars limit the lengths of texts.
+ * only the other tokens are looked up one by one. The slices of one family differ in the characters
+ * of their tokens, because grammars limit the lengths of texts.
  */
 
 #include <infer/grammar.h>
@@ -17,7 +17,7 @@
 #include "grammar/dfa.h"
 
 enum {
-    N_LEVELS = 14, /* slices of one family */
+    N_LEVELS = 18, /* slices of one family */
     FAMILY_PHASES = UTF8_STATES + 2,
 };
 
@@ -36,8 +36,7 @@ struct token_trie {
 
 /* The tokens of a family up to a length. */
 struct slice {
-    uint32_t min_len, max_len; /* bytes of its own tokens; UINT32_MAX: any length */
-    uint32_t longest;          /* bytes of its longest token */
+    uint32_t min_len, max_len; /* characters of its own tokens; UINT32_MAX: any number */
     uint32_t *mask;            /* [n_words] its tokens */
     struct token_trie ascii;   /* its own tokens, which shorter slices do not have: of ASCII … */
     struct token_trie wide;    /* … and those with other characters */
