@@ -6,8 +6,6 @@
 #include "core/array.h"
 #include "grammar/grammar.h"
 
-#define MAX_MASKS_SIZE (16u << 20) /* bytes of one grammar */
-
 static void mask_set(uint32_t *mask, int32_t token)
 {
     mask[token / 32] |= 1u << (token % 32);
@@ -158,7 +156,7 @@ static void grammar_store_mask(struct inf_grammar *g, uint32_t config, const uin
     struct stored_mask stored = {.n = MIN(n_tokens, n_words), .is_list = n_tokens < n_words};
     uint32_t n = 0;
 
-    if (g->masks_size + stored.n * sizeof(uint32_t) > MAX_MASKS_SIZE)
+    if (g->masks_size + stored.n * sizeof(uint32_t) > g->memory / 4)
         grammar_drop_masks(g);
     stored.words = NEW(uint32_t, stored.n);
     if (!stored.words || ARRAY_GROW(g->masks, g->cap_masks, (size_t)g->n_masks + 1) < 0) {

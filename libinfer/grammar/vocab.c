@@ -8,6 +8,8 @@
 #include "tokenizer/tokenizer.h"
 
 #define MAX_TOKEN UINT16_MAX /* bytes */
+/* Bytes of the automaton of one grammar, if nobody says anything else. */
+#define USUAL_MEMORY ((size_t)64 << 20)
 
 /* Characters of the longest tokens of each slice. */
 static const uint32_t LEVELS[N_LEVELS] = {1,  2,  3,  4,  5,  6,  7,  8,  9,
@@ -406,6 +408,7 @@ int inf_grammar_vocab_new(const struct inf_tokenizer *tok, struct inf_grammar_vo
     if (!v)
         return -ENOMEM;
     atomic_init(&v->refs, 1);
+    atomic_init(&v->memory, USUAL_MEMORY);
     v->tok = tok;
     v->n_vocab = inf_tokenizer_n_vocab(tok);
     v->n_words = DIV_UP(v->n_vocab, 32);
@@ -422,6 +425,11 @@ int inf_grammar_vocab_new(const struct inf_tokenizer *tok, struct inf_grammar_vo
     }
     *ret_vocab = v;
     return 0;
+}
+
+void inf_grammar_vocab_set_memory(struct inf_grammar_vocab *vocab, size_t bytes)
+{
+    atomic_store(&vocab->memory, bytes);
 }
 
 struct inf_grammar_vocab *grammar_vocab_ref(struct inf_grammar_vocab *vocab)

@@ -53,6 +53,7 @@ struct family {
 
 struct inf_grammar_vocab {
     atomic_uint refs;
+    atomic_size_t memory; /* bytes of the automaton of a new grammar */
     const struct inf_tokenizer *tok;
     uint32_t n_vocab, n_words, max_len;
     struct token_trie all;
