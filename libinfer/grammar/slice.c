@@ -58,8 +58,8 @@ static struct cover *question_cover(const struct question *q, uint32_t config, u
     return cover->phase == phase ? cover : NULL;
 }
 
-/* Returns 1 if all texts of @len bytes may follow, 0 if not or if the answer takes too long, or a
- * negative errno value. */
+/* Returns 1 if all texts of @len characters may follow, with the one that @phase is in, 0 if not or
+ * if the answer takes too long, or a negative errno value. */
 static int question_ask(struct question *q, uint32_t config, uint8_t phase, uint8_t len)
 {
     const struct family_moves *m = &q->g->moves[q->family];
@@ -78,7 +78,11 @@ static int question_ask(struct question *q, uint32_t config, uint8_t phase, uint
         r = grammar_step(q->g, config, m->moves[i].symbol, &to);
         if (r < 0)
             return r;
-        r = to == AUTOMATON_DEAD ? 0 : question_ask(q, to, m->moves[i].phase, (uint8_t)(len - 1));
+        if (to == AUTOMATON_DEAD)
+            r = 0;
+        else
+            r = question_ask(q, to, m->moves[i].phase,
+                             (uint8_t)(len - (m->moves[i].phase == UTF8_START)));
     }
     cover = question_cover(q, config, phase);
     if (cover && r == 1)
@@ -167,7 +171,7 @@ static int grammar_find_level(struct inf_grammar *g, unsigned family, uint32_t c
     if (known == 0)
         return grammar_try_levels(g, family, config, ret_slice);
     for (unsigned level = N_LEVELS; level-- > 0 && !*ret_slice;)
-        if (known == COVER_ANY || slices[level].longest <= known)
+        if (known == COVER_ANY || slices[level].max_len <= known)
             *ret_slice = &slices[level];
     return 0;
 }
