@@ -19,7 +19,7 @@ struct llama_choice {
     struct str tokens, probs; /* elements of JSON arrays that were not sent yet */
 };
 
-/* Reads the fields that both endpoints have. */
+/* Reads the fields that /completion and /infill have in common. */
 int llama_params_read(struct generation *g, struct problem *problem);
 /* Refuses unknown fields. @more is a NULL-terminated list of known fields that only this endpoint
  * has. */

@@ -58,7 +58,7 @@ void bed_run(struct bed *bed, struct bed_seq *s, uint32_t chunk);
 /* Computes the next @n rows as if they were at @pos, after the tokens in @blocks. */
 void bed_far_step(struct bed *bed, struct bed_seq *s, const uint32_t *blocks, uint32_t pos,
                   uint32_t n);
-/* Returns the roundings of this device in steps of @n_rows. */
+/* Returns which numbers this device rounds when it computes steps of @n_rows rows. */
 struct bound_rules bed_rules(const struct bed *bed, uint32_t n_rows);
 /* Compares the results of a whole sequence with the formulas; reports differences under the name
  * @what. Returns the root mean square of (error / bound). */

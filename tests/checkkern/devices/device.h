@@ -27,8 +27,8 @@ unsigned devices_names(struct device_name names[DEVICES_MOST], char *why, size_t
 int device_open(const struct device_name *device, unsigned n_threads, struct backend **ret_backend,
                 struct inf_err *reterr);
 struct backend *device_close(struct backend *b);
-/* Writes into @rules which numbers the device rounds on purpose when a step has @n_rows rows. Other
- * members of @rules stay unchanged. */
+/* Writes to @rules which numbers the device rounds when it computes steps of @n_rows rows. Leaves
+ * the other members of @rules unchanged. */
 void device_rules(const struct backend *b, uint32_t n_rows, struct bound_rules *rules);
 /* Returns whether the bits of a row must not depend on the rows that are computed with it. */
 bool device_same_bits(const struct backend *b);
