@@ -62,7 +62,7 @@ struct escaper {
     struct place_memo *memo;
     uint32_t *states; /* states that are found by their edges */
     uint32_t n_memo, cap_memo, n_states, cap_states;
-    /* The bytes that stand for themselves, without borders of the automaton's classes inside. */
+    /* Ranges of bytes that stand for themselves. The bytes of a range are in one class. */
     struct {
         uint8_t first, last;
     } spans[256];

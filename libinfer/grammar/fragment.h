@@ -31,8 +31,8 @@ struct compiler {
 void compiler_done(struct compiler *c);
 /* Gives the automaton of a regular node. The automaton belongs to the compiler. */
 int compiler_dfa(struct compiler *c, grammar_node node, const struct dfa **ret_dfa);
-/* Finds the families of which each single character is a text of @node. Returns a set of bits, or a
- * negative errno value. The set is empty for nodes that are hard to examine. */
+/* Finds the families in which each character, alone, is a text of @node. Returns a set of bits, or
+ * a negative errno value. The set is empty for nodes that are hard to examine. */
 int compiler_covers(struct compiler *c, grammar_node node);
 
 struct fragment_memo {

@@ -138,7 +138,8 @@ void grammar_drop_masks(struct inf_grammar *g)
     g->masks_size = 0;
 }
 
-/* Returns the number of tokens of a mask, or any number from @enough on if there are so many. */
+/* Returns the number of tokens of a mask. If it is at least @enough, the result may be smaller than
+ * the number, but not smaller than @enough. */
 static uint32_t mask_count(const uint32_t *mask, uint32_t n_words, uint32_t enough)
 {
     uint32_t n = 0;

@@ -167,7 +167,7 @@ static int program_prune(struct program *p, struct inf_err *reterr)
     return 0;
 }
 
-/* Gives each token a symbol. */
+/* Gives the token of an edge a symbol. Equal tokens have one symbol. */
 static int program_number_token(struct program *p, struct edge *edge, uint32_t *cap)
 {
     uint32_t n = p->n_symbols - p->n_classes;

@@ -13,7 +13,7 @@
 /* The largest number of pairs of a configuration and a phase that are tried for texts of any
  * length. */
 #define MAX_PAIRS 48
-/* The largest limit of the length of texts that is looked for. */
+/* grammar_ascii_limit() finds limits of the length of texts up to this one. */
 #define MAX_LIMIT 24
 /* The largest number of steps for one answer. */
 #define MAX_STEPS 20000
@@ -58,8 +58,8 @@ static struct cover *question_cover(const struct question *q, uint32_t config, u
     return cover->phase == phase ? cover : NULL;
 }
 
-/* Returns 1 if all texts of @len characters may follow, with the one that @phase is in, 0 if not or
- * if the answer takes too long, or a negative errno value. */
+/* Returns 1 if all texts of @len characters may follow, 0 if not or if the answer takes too long,
+ * or a negative errno value. If @phase is within a character, this is the first of them. */
 static int question_ask(struct question *q, uint32_t config, uint8_t phase, uint8_t len)
 {
     const struct family_moves *m = &q->g->moves[q->family];

@@ -22,9 +22,9 @@ enum {
 
 /*
  * The first family has the characters that stand for themselves inside of a JSON string. The second
- * family has the characters of free text, without those that usually begin the text which ends a
- * free text. Both leave out U+2028 and U+2029, which "." of ECMA-262 does not match. The third
- * family has the letters and digits of ASCII, of which names and addresses consist.
+ * family has the characters of free text, except those with which the marker at the end of a free
+ * text usually begins. Both leave out U+2028 and U+2029, which "." of ECMA-262 does not match. The
+ * third family has the letters and digits of ASCII, of which names and addresses consist.
  */
 static bool family_has(unsigned family, uint8_t byte)
 {
@@ -196,7 +196,7 @@ static int trie_make(struct token_trie *trie, const struct token *const *list, u
     return 0;
 }
 
-/* Returns the number of characters of a token, with those that are not complete; UINT32_MAX: the
+/* Returns the number of characters of a token, incomplete ones included; UINT32_MAX: the
  * token is not in the family. */
 static uint32_t token_chars(const struct token *token, unsigned family)
 {
@@ -228,9 +228,9 @@ static void token_set_bits(const struct inf_grammar_vocab *v, const struct token
 }
 
 /*
- * The tokens of a family while it is made: those of one group after those of the other groups.
- * Each slice has two groups, its own tokens of ASCII and the others. The last group are the tokens
- * outside of the family.
+ * All tokens, in groups, while a family is made. Each slice of the family has two groups: its own
+ * tokens of ASCII, and its own tokens with other characters. The last group has the tokens outside
+ * of the family.
  */
 enum { GROUP_OTHERS = 2 * N_LEVELS, N_GROUPS };
 

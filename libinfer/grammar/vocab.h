@@ -6,8 +6,8 @@
  *
  * A slice is a set of tokens that many grammars permit all together: for example all tokens of
  * characters that stand for themselves inside of a JSON string. Where a grammar permits a slice,
- * only the other tokens are looked up one by one. The slices of one family differ in the characters
- * of their tokens, because grammars limit the lengths of texts.
+ * only the other tokens are looked up one by one. The slices of one family have tokens of the same
+ * characters, but up to different lengths, because grammars limit the lengths of texts.
  */
 
 #include <infer/grammar.h>

@@ -30,7 +30,7 @@ struct grammar_cache {
     pthread_mutex_t lock;
     struct inf_grammar_vocab *vocab; /* made for the first grammar; NULL until then */
     struct grammar_cache_limits limits;
-    struct grammar_cache_entry *entries; /* the last used one first */
+    struct grammar_cache_entry *entries; /* the most recently used one first */
     size_t n, cap, n_bytes;
 };
 
