@@ -24,7 +24,7 @@ static void mask_set_node(const struct inf_grammar_vocab *v, int32_t token, uint
         mask_set(mask, (int32_t)list[i]);
 }
 
-/* Subtrees with fewer nodes are always walked over. */
+/* Subtrees with at most this many nodes are always walked node by node. */
 #define SMALL_SUBTREE 256
 
 /* Finds a family whose tokens with the first byte @byte are all permitted. @config is the
