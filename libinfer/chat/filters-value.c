@@ -48,7 +48,8 @@ FILTER(f_length)
 }
 
 /* Returns a copy of a number's text without surrounding space, with ASCII digits and without
- * underscores between digits. Returns NULL if an underscore is at another place. */
+ * underscores between digits. Returns NULL if an underscore is at another place, or if the text has
+ * other characters that are not ASCII. */
 static char *number_text(struct jinja *j, struct value s)
 {
     const struct jstr *t = text_strip(j, s, MISSING, STRIP_BOTH).u.s;

@@ -175,7 +175,7 @@ static void lex_raw(struct lexer *x)
             return;
         }
     }
-    if (x->p < x->end) /* jinja2 allows the end of the template here */
+    if (x->p < x->end) /* jinja2 allows a template to end right after {% raw %} */
         lex_fail(x, "Missing end of raw directive");
 }
 

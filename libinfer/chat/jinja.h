@@ -32,7 +32,7 @@ enum {
 enum {
     COST_STEP = 64,    /* a node, a call, an item of a list */
     COST_CHAR = 8,     /* a byte of text that is decoded and examined character by character */
-    COST_SEARCH = 4,   /* a byte of text in which a shorter text is searched */
+    COST_SEARCH = 4,   /* a byte of text that is searched for a shorter text */
     COST_FLOAT = 1024, /* a float that is printed or parsed */
 };
 

@@ -4,10 +4,11 @@
 /*
  * Defines the values of the template language: Python's objects, as far as a template can see them.
  *
- * Strings, lists, tuples and dicts never change once a template has them (jinja2's sandbox forbids
- * it). So values can share them, and a longer string or list may use the buffer of the string or
- * list that it extends. The memory of constants belongs to the arena of the parsed template. All
- * other memory belongs to the arena of one render. Memory is freed only with its arena.
+ * A template cannot change the strings, lists, tuples and dicts that it has (jinja2's sandbox
+ * forbids it). So values can share them, and a longer string or list may use the buffer of the
+ * string or list that it extends. The memory of constants belongs to the arena of the parsed
+ * template. All other memory belongs to the arena of one render. Memory is freed only with its
+ * arena.
  *
  * Errors are not returned, but raised with jinja_raise(), which does not return (jinja.h).
  */

@@ -13,7 +13,7 @@ void cands_weigh(const struct row_kernels *kernels, struct cand *c, uint32_t n, 
 /* Returns the sum of the masses. */
 double cands_total(const struct cand *c, uint32_t n);
 
-/* These stages move the candidates that remain to the front, and return their number. */
+/* These stages move the remaining candidates to the front, and return their number. */
 
 /* Keeps the tokens whose surprise (-log of the probability) is nearest to the entropy, until they
  * have the share @typical_p of the total mass; at least @least tokens. The masses must be those of

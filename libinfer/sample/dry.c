@@ -129,7 +129,7 @@ static bool is_breaker(const struct dry_breakers *b, int32_t token)
 
 float dry_penalty(const struct dry *d, int32_t token, uint32_t count)
 {
-    const float max_log = 88.7228391f; /* of a float */
+    const float max_log = 88.7228391f; /* log(FLT_MAX) */
     uint32_t exponent = count - 1 - d->allowed;
 
     if (is_breaker(&d->breakers, token))

@@ -143,7 +143,7 @@ static void row_masses(const float *x, uint32_t n, float max, float scale, float
     }
 }
 
-/* Copies the values of up to 32 tokens, whose bits are @bits. */
+/* Copies each of 32 values whose bit in @bits is set; the other values become -infinity. */
 static inline void mask_word(const float *x, uint32_t bits, float *out)
 {
     static const int32_t bit_of[] = {1 << 0,  1 << 1,  1 << 2,  1 << 3, 1 << 4,  1 << 5,

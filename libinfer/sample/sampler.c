@@ -20,7 +20,7 @@
 #include "sample/row.h"
 #include "sample/select.h"
 
-/* Describes the candidates that the last pick by stages left. */
+/* Describes the candidates that remained after the latest pick by stages. */
 struct post {
     uint32_t n, picked;
     double total; /* of the masses */

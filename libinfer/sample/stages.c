@@ -148,8 +148,8 @@ static void stages_min_p(struct stages *c)
     stages_keep(c, MAX(n, stages_least(c)));
 }
 
-/* Exclude top choices: leaves out the tokens that have at least the probability of the threshold,
- * except the least likely of them. */
+/* XTC means "exclude top choices": the stage leaves out the tokens whose probability is at least
+ * the threshold, but keeps the least likely of these tokens. */
 static void stages_xtc(struct stages *c, struct rng *rng)
 {
     const struct sample_params *p = c->p;

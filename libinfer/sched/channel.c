@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Matches the tokens that begin and end a channel.
+ * Matches the tokens that begin and end a channel: the part of a text in which the model thinks
+ * (struct inf_channel).
  *
- * Only lead tokens may stand before the tokens that begin the channel, so one mismatch decides. The
- * tokens that end the channel can come anywhere, and are matched with the Knuth-Morris-Pratt
- * algorithm.
+ * Only lead tokens may stand before the tokens that begin the part, so after one mismatch the text
+ * has no such part. The tokens that end the part can come anywhere, and are matched with the
+ * Knuth-Morris-Pratt algorithm.
  */
 #include "sched/channel.h"
 

@@ -57,7 +57,7 @@ struct tier_params {
 struct tier_counts {
     uint64_t n_asked, n_found;       /* blocks */
     uint64_t n_loaded, loaded_bytes; /* blocks that arrived complete and correct */
-    uint64_t n_bad;                  /* blocks that were short, wrong or unreadable */
+    uint64_t n_bad;                  /* blocks that arrived complete with a wrong checksum */
     uint64_t n_kept, kept_bytes;     /* blocks that the tier accepted */
     uint64_t n_failed;               /* failed calls to the tier */
 };
@@ -105,7 +105,8 @@ void fetch_load(struct fetch *f, uint32_t first, uint32_t n, void *const *to, do
  * may be NULL. Returns NULL. */
 struct fetch *fetch_drop(struct fetch *f);
 
-/* Reports to the tier blocks that the engine used without reading them from the tier. */
+/* Tells the tier which of its blocks the engine found in the pool and used, without reading them
+ * from the tier. */
 void tier_note_used(struct tier *t, struct tier_owner *owner, const struct kv_name *names,
                     uint32_t n);
 

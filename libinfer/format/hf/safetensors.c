@@ -66,8 +66,8 @@ static bool get_offset(const json_t *array, size_t i, uint64_t *ret)
     return true;
 }
 
-/* Sets the dimensions of @t. Files list the dimension that varies slowest first. If there are more
- * than FORMAT_MAX_DIMS dimensions, the slowest dimensions are multiplied into one. */
+/* Sets the dimensions of @t. In a file, the dimension that varies slowest comes first. If there are
+ * more than FORMAT_MAX_DIMS dimensions, the slowest dimensions are multiplied into one. */
 static int set_shape(struct format_tensor *t, const json_t *shape, uint64_t *ret_n,
                      struct inf_err *reterr)
 {
