@@ -279,8 +279,8 @@ void seq_end(struct seq *s, enum inf_finish finish, const char *error)
     s->error = error;
 }
 
-/* These tokens are only avoided: if a grammar permits nothing but the end, the text ends even if
- * EOS is ignored or the text is too short (see pick_from_row()). */
+/* The tokens that this function finds are only avoided: if a grammar permits nothing but the end,
+ * the text ends even if EOS is ignored or the text is too short (see pick_from_row()). */
 void seq_forbidden(const struct seq *s, struct sample_text *text)
 {
     const struct request *req = s->req;

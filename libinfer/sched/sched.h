@@ -104,7 +104,7 @@ struct spill {
 enum spilled {
     SPILLED_ALL,
     SPILL_MORE,  /* continue at once */
-    SPILL_LATER, /* continue when the tier reports news */
+    SPILL_LATER, /* continue when the tier reports news, or after a pause */
 };
 
 struct sched {

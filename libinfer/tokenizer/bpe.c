@@ -256,8 +256,9 @@ static void push_id(struct bpe_work *w, size_t *n, int32_t id, size_t len)
 
 /*
  * Splits a word into symbols for merges by id. Unknown characters become bytes or the unknown
- * token. With fuse_unknown a run of unknown characters becomes one unknown token. As in Hugging
- * Face's tokenizers, that token is emitted only after the bytes of characters that follow the run.
+ * token. With fuse_unknown a run of unknown characters becomes one unknown token. If characters
+ * that become bytes follow, these bytes come before the unknown token, as in Hugging Face's
+ * tokenizers.
  */
 static int split_pieces(const struct bpe *b, struct bpe_work *w, const char *s, size_t len,
                         size_t *ret_n)

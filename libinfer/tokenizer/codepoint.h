@@ -58,8 +58,8 @@ enum uni_form {
 };
 
 /* Normalizes @n code points at @in, of which the first @zero come from the first code point of an
- * input (text.h). *ret_zero is the number of code points in the output that come from it. The
- * caller frees *ret_out. */
+ * input (text.h). *ret_zero is the number of code points in the output that come from that code
+ * point. The caller frees *ret_out. */
 int uni_normalize(enum uni_form form, const uint32_t *in, size_t n, size_t zero, uint32_t **ret_out,
                   size_t *ret_n, size_t *ret_zero);
 

@@ -63,7 +63,8 @@ struct inf_tokenizer {
                          the token's normalized text */
     int32_t bos, eos, pad;
     size_t max_bytes; /* upper bound of the bytes of text that one token represents; 0: unknown */
-    bool swallows_space; /* white space is not counted in max_bytes */
+    bool swallows_space; /* an added token may include any amount of white space, which max_bytes
+                            does not count */
 };
 
 /* Sets all ids to -1. */
