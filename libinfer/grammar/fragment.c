@@ -18,6 +18,8 @@
 #define SEQ_PLAIN    400
 #define REPEAT_SHORT 16
 #define MAX_CALLS    3000
+/* States from which a deterministic automaton may be made. */
+#define INLINE_STATES (1u << 17)
 
 void compiler_done(struct compiler *c)
 {
@@ -315,7 +317,7 @@ int fragment_make(struct fragments *f, grammar_node node, uint32_t next, uint32_
             *ret_start = f->memo[found].start;
             return 0;
         }
-    if (f->c->depth >= MAX_CALLS)
+    if (f->c->depth >= MAX_CALLS || (f->is_inline && f->nfa.n_states > INLINE_STATES))
         return -E2BIG;
     f->c->depth++;
     r = fragment_make_new(f, node, next, ret_start);

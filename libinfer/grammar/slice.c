@@ -136,6 +136,16 @@ static int question_ask_any(struct question *q, uint32_t config)
     return 1;
 }
 
+bool grammar_covers_any(struct inf_grammar *g, unsigned family, uint32_t config, uint8_t phase)
+{
+    const struct question q = {.g = g, .family = family};
+    const struct cover *cover = question_cover(&q, config, phase);
+
+    if (phase == UTF8_START && g->automaton.configs[config].known[family] == COVER_ANY)
+        return true;
+    return cover && cover->good == COVER_ANY;
+}
+
 /* Finds the longest slice of one family by trying texts. */
 static int grammar_try_levels(struct inf_grammar *g, unsigned family, uint32_t config,
                               const struct slice **ret_slice)

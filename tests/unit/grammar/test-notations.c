@@ -78,6 +78,9 @@ TEST(regular_expressions_permit_their_texts)
         {"\\w+\\s\\u0041\\x42\\u{43}", {"ab_1 ABC"}, {"ab-1 ABC"}},
         {".", {"a", "\u4f60"}, {"\n", "\r", "\u2028", ""}},
         {"\\p{Lu}\\P{L}", {"A1", "\u00c41"}, {"a1", "AA"}},
+        {"\\p{General_Category=punct}\\p{gc=Decimal_Number}\\p{Combining_Mark}?",
+         {"!1", ".\u0663", "-2\u0301"},
+         {"a1", "!!"}},
         {"(?i)ab\u00e9", {"AB\u00c9", "aB\u00e9"}, {"ABe"}},
         {"(?i:a)b", {"Ab", "ab"}, {"AB"}},
         {"[\\]\\-]x{0}[-a]", {"]-", "-a"}, {"]x-"}},
@@ -104,6 +107,7 @@ TEST(what_a_regular_expression_cannot_say_is_refused)
     refuse(INF_GRAMMAR_REGEX, "*a", "nothing to repeat");
     refuse(INF_GRAMMAR_REGEX, "a{3,2}", "wrong order");
     refuse(INF_GRAMMAR_REGEX, "\\p{Nonsense}", "Nonsense");
+    refuse(INF_GRAMMAR_REGEX, "\\p{Script=Greek}", "Script=Greek");
     refuse(INF_GRAMMAR_REGEX, "a^b", "middle");
     refuse(INF_GRAMMAR_REGEX, "(?!)", "no text");
     refuse(INF_GRAMMAR_REGEX, "\\", "backslash");
