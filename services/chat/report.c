@@ -11,6 +11,7 @@
 #include "chat/chat.h"
 #include "common/http/http.h"
 #include "common/wire/cache-client.h"
+#include "common/wire/keep-client.h"
 
 struct totals {
     struct inf_engine_stats sum;
@@ -260,6 +261,8 @@ void chat_metrics(struct model_host *host, struct http_request *request)
     metrics_gauge(&out, "sconce_chat_models_loaded", "Models in memory.", NULL, t.n_residents);
     if (chat->cache_socket)
         cache_client_metrics(&out);
+    if (chat->keep_socket)
+        keep_client_metrics(&out);
     model_host_put_counters(host, "sconce_chat", &out);
     http_respond(request, 200, METRICS_TYPE, out.data, out.len);
 }
