@@ -169,7 +169,7 @@ TEST(numbers_count_what_happened)
     assert_true(numbers_now().n_found == 1 && numbers_now().n_missed == 1);
     assert_int_equal(add("bob", "resp_5", "{}", 6), 0);
     assert_int_equal(numbers_now().n_tenants, 2);
-    /* What a change did is not counted if the change is rolled back. */
+    /* A change that is rolled back is not counted. */
     ASSERT_OK(archive_begin(archive, 10 * HOUR));
     ASSERT_OK(archive_add(archive, "bob", ARCHIVE_RESPONSE, "resp_6", NULL, text_of("{}"), &key));
     archive_rollback(archive);
