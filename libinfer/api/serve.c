@@ -25,7 +25,7 @@
 #define DEFAULT_SEQS   16u
 #define DEFAULT_QUEUE  256u
 #define DEFAULT_BATCH  512u
-/* The number of rows of logits per step for log-probabilities of prompts is the number that fits in
+/* For log-probabilities of prompts, a step can have as many rows of logits as fit in
  * PROMPT_LOGITS_BYTES, but at least PROMPT_LOGITS_MIN. The memory of these rows is used only when
  * log-probabilities are requested. */
 #define PROMPT_LOGITS_MIN   16u
@@ -221,7 +221,7 @@ static int check_sampling(const struct inf_sampling *s, uint32_t n_vocab, struct
     if (!in_unit(s->top_p) || !in_unit(s->min_p) || !in_unit(s->typical_p))
         return err_set(reterr, EINVAL, "top_p, min_p and typical_p must be between 0 and 1");
     if (!isfinite(s->repetition_penalty) || s->repetition_penalty < 0)
-        return err_set(reterr, EINVAL, "repetition_penalty must be a positive number");
+        return err_set(reterr, EINVAL, "repetition_penalty must be a number that is not negative");
     if (!isfinite(s->presence_penalty) || !isfinite(s->frequency_penalty))
         return err_set(reterr, EINVAL, "presence_penalty and frequency_penalty must be numbers");
     if (s->n_logit_bias > n_vocab)

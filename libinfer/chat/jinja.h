@@ -71,7 +71,7 @@ enum { MAX_BOUND = 8 };
 /*
  * A function, method, filter or test that is written in C. @spec names its parameters: "a b? c?",
  * where ? marks optional parameters. A leading / means that arguments cannot be passed by name.
- * With the spec "*", the function itself reads @args. Optional arguments that are missing are
+ * With the spec "*", the function itself reads @args. A missing optional argument is
  * V_MISSING. @self is the object of a method, or the value that a filter or test gets.
  */
 struct builtin {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Implements operations on all values: truth, equality, order, hash and length. As in Python 3,
- * numbers of different types can be compared, sequences are compared item by item, and all other
- * values by identity.
+ * numbers of different types can be compared, and sequences are compared item by item.
+ * Dictionaries, ranges, and views of keys or items are equal if their contents are equal. Undefined
+ * values are equal. All other values are compared by identity.
  */
 #include "chat/value.h"
 

@@ -29,6 +29,7 @@ int json_text_parse(const char *text, size_t len, unsigned flags, const char *wh
 /* Does what json_text_parse() does, for a file of at most @max bytes. */
 int json_text_read(const char *path, size_t max, unsigned flags, json_t **ret_object,
                    struct inf_err *reterr);
-/* Writes a value as short text in @arena. Returns false if there is not enough memory. */
+/* Gives the text of a value: a string without quotes, an array or object of more than 1024 bytes
+ * as "[…]" or "{…}". The text is in @arena or constant. Returns false if memory runs out. */
 struct arena;
 bool json_text_of(const json_t *value, struct arena *arena, const char **ret_text);

@@ -33,8 +33,8 @@ typedef uint64_t item;
 /* A summary of the texts of one family that may follow, for slice.c. */
 struct cover {
     uint8_t phase; /* a state of utf8_step() */
-    uint8_t good;  /* all texts of up to this many bytes may follow; COVER_ANY: of any length */
-    uint8_t bad;   /* some text of this many bytes may not follow; 0: not known */
+    uint8_t good;  /* all texts of so many characters may follow; COVER_ANY: of any number */
+    uint8_t bad;   /* at least one text of so many characters cannot follow; 0: not known */
 };
 
 struct config {

@@ -10,7 +10,7 @@
  * later functions return BUILDER_NONE at once. Therefore readers test for an error with
  * grammar_builder_error() only at the end and in long loops.
  *
- * A node is *regular* if no rule is reachable from it that contains itself. Only regular nodes may
+ * A node is *regular* if no rule that contains itself is reachable from it. Only regular nodes may
  * be operands of grammar_and() and grammar_not().
  */
 

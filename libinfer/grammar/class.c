@@ -42,7 +42,7 @@ static int class_state(struct class *c, struct edge edge, uint32_t *ret_state)
     return r;
 }
 
-/* Adds code points whose encodings differ only within ranges of bytes. */
+/* Adds code points whose encodings are all combinations of one range of bytes per place. */
 static int class_add_sequence(struct class *c, uint32_t first, uint32_t last)
 {
     char a[4], b[4];

@@ -147,7 +147,7 @@ static int seen_grow(struct closure *c)
     return 0;
 }
 
-/* Adds an item that was not found before. */
+/* Adds an item, unless it was found before. */
 static int closure_add(struct closure *c, uint32_t state, uint32_t frame)
 {
     const item it = item_make(state, frame);

@@ -46,7 +46,8 @@ struct inf_grammar {
     struct stored_mask *masks;
     uint32_t n_masks, cap_masks;
     size_t masks_size; /* bytes */
-    size_t large_size; /* size in bytes from which the automaton is forgotten */
+    size_t memory;     /* bytes that the automaton may usually have */
+    size_t large_size; /* bytes of an automaton that is worth forgetting */
     size_t size_limit; /* bytes that the automaton may have at the end of the call */
     struct grammar_matcher *matchers;
     uint32_t n_matchers;

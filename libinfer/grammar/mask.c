@@ -6,8 +6,6 @@
 #include "core/array.h"
 #include "grammar/grammar.h"
 
-#define MAX_MASKS_SIZE (16u << 20) /* bytes of the masks of one grammar */
-
 static void mask_set(uint32_t *mask, int32_t token)
 {
     mask[token / 32] |= 1u << (token % 32);
@@ -26,7 +24,7 @@ static void mask_set_node(const struct inf_grammar_vocab *v, int32_t token, uint
         mask_set(mask, (int32_t)list[i]);
 }
 
-/* Subtrees with fewer nodes are always walked over. */
+/* Subtrees with at most this many nodes are always walked node by node. */
 #define SMALL_SUBTREE 256
 
 /* Finds a family whose tokens with the first byte @byte are all permitted. @config is the
@@ -140,23 +138,26 @@ void grammar_drop_masks(struct inf_grammar *g)
     g->masks_size = 0;
 }
 
-static uint32_t mask_count(const uint32_t *mask, uint32_t n_words)
+/* Returns the number of tokens of a mask. If it is at least @enough, the result may be smaller than
+ * the number, but not smaller than @enough. */
+static uint32_t mask_count(const uint32_t *mask, uint32_t n_words, uint32_t enough)
 {
     uint32_t n = 0;
 
-    for (uint32_t i = 0; i < n_words; i++)
-        n += (uint32_t)__builtin_popcount(mask[i]);
+    for (uint32_t i = 0; i < n_words && n < enough; i++)
+        if (mask[i] != 0)
+            n += (uint32_t)__builtin_popcount(mask[i]);
     return n;
 }
 
 /* Keeps a mask. A mask that cannot be kept will be computed again. */
 static void grammar_store_mask(struct inf_grammar *g, uint32_t config, const uint32_t *mask)
 {
-    const uint32_t n_words = g->vocab->n_words, n_tokens = mask_count(mask, n_words);
+    const uint32_t n_words = g->vocab->n_words, n_tokens = mask_count(mask, n_words, n_words);
     struct stored_mask stored = {.n = MIN(n_tokens, n_words), .is_list = n_tokens < n_words};
     uint32_t n = 0;
 
-    if (g->masks_size + stored.n * sizeof(uint32_t) > MAX_MASKS_SIZE)
+    if (g->masks_size + stored.n * sizeof(uint32_t) > g->memory / 4)
         grammar_drop_masks(g);
     stored.words = NEW(uint32_t, stored.n);
     if (!stored.words || ARRAY_GROW(g->masks, g->cap_masks, (size_t)g->n_masks + 1) < 0) {

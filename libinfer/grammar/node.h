@@ -8,6 +8,7 @@
 
 #include "core/index.h"
 #include "grammar/builder.h"
+#include "grammar/work.h"
 
 #define BUILDER_MAX_NODES (1u << 20)
 #define BUILDER_MAX_WORDS (1u << 23)
@@ -37,6 +38,7 @@ enum node_kind {
  */
 struct node {
     uint8_t kind;
+    bool is_text; /* its texts are known to consist of whole code points */
     uint16_t depth;
     uint32_t at, n;
     uint32_t min, max; /* limits of a REPEAT; min: number of a RULE, or id of a TOKEN_ID */
@@ -50,6 +52,7 @@ struct rule {
 
 struct grammar_builder {
     int error;
+    struct work work; /* of this grammar so far */
     struct node *nodes;
     uint32_t *words;
     struct rule *rules;

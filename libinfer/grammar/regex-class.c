@@ -4,6 +4,7 @@
 
 #include "core/err.h"
 #include "core/utf8.h"
+#include "grammar/node.h"
 #include "grammar/regex-class.h"
 
 static int class_fail(const struct regex_parser *p, const char *what)
@@ -97,6 +98,8 @@ static int parse_property(struct regex_parser *p, bool invert, struct set *set)
     if (r == 0 && invert)
         r = set_invert(&property);
     if (r == 0)
+        r = work_add(&p->b->work, WORK_SET + WORK_RANGE * (uint64_t)property.n);
+    if (r == 0)
         r = set_add_set(set, &property);
     set_done(&property);
     p->at = (size_t)(end - p->pattern) + braced;
@@ -112,6 +115,10 @@ static int parse_set_escape(struct regex_parser *p, char letter, struct set *set
     r = set_add_escape(&meaning, lower, p->flags & REGEX_RUST);
     if (r == 0 && letter != lower)
         r = set_invert(&meaning);
+    if (r == 0)
+        r = work_add(&p->b->work, WORK_RANGE * (uint64_t)(1 + meaning.n));
+    if (r == 0 && p->flags & REGEX_RUST)
+        r = work_add(&p->b->work, WORK_SET);
     if (r == 0)
         r = set_add_set(set, &meaning);
     set_done(&meaning);

@@ -257,7 +257,7 @@ static int parse_atom(struct regex_parser *p, struct tree **ret_tree)
     }
 }
 
-/* Parses digits. Returns false if there are none or too many. */
+/* Parses digits. Returns false if there are none, or if the number is too large. */
 static bool parse_number(const struct regex_parser *p, size_t *at, uint32_t *ret_number)
 {
     uint64_t number = 0;

@@ -251,7 +251,8 @@ static grammar_node array_plain(struct array *a)
 
 /* -- contains -- */
 
-/* The nodes of one element: an element that satisfies `contains`, and one that need not. */
+/* The nodes of one element. @with: the element satisfies `contains`. @without: it need not, or must
+ * not if there is a limit (maxContains). */
 struct kinds {
     grammar_node with, without;
 };
@@ -277,8 +278,8 @@ static bool array_counts_to(const struct array *a, uint32_t *ret_top)
     return *ret_top < MAX_CELLS;
 }
 
-/* Makes the rests of an array without an upper limit. ret_rest[i] is the rest behind i elements
- * that satisfied `contains`; i is @top at most. */
+/* Makes the nodes of what may follow in an array of any length. ret_rest[i] may follow i elements
+ * that satisfied `contains`; i is at most @top. */
 static bool contains_endless(struct array *a, uint32_t top, grammar_node *ret_rest)
 {
     struct schema *s = a->s;

@@ -18,8 +18,9 @@ enum { EXPONENT_MAX = 100000, FLOAT_DIGITS = 15 };
 /* The digits of a number's text, in front of the exponent. */
 struct digits {
     char text[4 * DECIMAL_DIGITS];
-    long n, point; /* point: number of digits before the decimal point, which may be negative or
-                      above n */
+    long n, point; /* point: how many digits come before the decimal point; negative: zeros
+                      come between the point and the digits; above n: zeros come between the
+                      digits and the point */
 };
 
 static bool digits_read(const char *text, struct digits *d, bool *ret_negative)

@@ -2,9 +2,9 @@
 /*
  * Proves that no value satisfies two schemas, in the simple cases that are common in oneOf
  *
- * Two schemas are disjoint if their types or the values of their enums are disjoint, if a property
- * that one of them requires has disjoint schemas, or if one requires a property that the other
- * forbids.
+ * Two schemas are disjoint if their types or the values of their enums are disjoint, if one of them
+ * requires a property for which they have disjoint schemas, or if one requires a property that the
+ * other forbids.
  */
 #include <string.h>
 
@@ -63,8 +63,8 @@ static bool disjoint_requires(const struct schema_value *v, const char *name, si
     return false;
 }
 
-/* Tells whether a property that both schemas declare and one of them requires has disjoint
- * schemas. */
+/* Tells whether there is a property that one schema requires, and for which the two schemas declare
+ * disjoint schemas. */
 static bool disjoint_properties(struct schema *s, const struct schema_value *a,
                                 const struct schema_value *b, unsigned depth)
 {

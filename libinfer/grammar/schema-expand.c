@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Expands the schemas of a place into alternatives without choices
+ * Expands the schemas of a place into alternatives, which are lists of facts (see schema.h)
  *
  * Every schema that a fact names by $ref or allOf becomes a fact as well. A schema that permits
  * several ways (anyOf, oneOf, if, not, …) adds a choice: an array of schemas, one of which must

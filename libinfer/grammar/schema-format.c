@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The formats of strings that are enforced, as regular expressions of the whole string
+ * The values of the keyword `format` that are enforced, as regular expressions of whole strings
  *
  * date-time, date, time, duration: RFC 3339. Days are checked against months and leap years. Leap
  * seconds are not permitted, because many programs refuse them. email: RFC 5321 without quoted

@@ -2,8 +2,9 @@
 /*
  * Makes nodes of the multiples of a number, by the remainder of the digits so far
  *
- * A node stands for the digits that may follow @i digits whose number has the remainder @r. The
- * nodes are made from the last digit to the first one, so each of them exists once.
+ * A node stands for the digits that may follow the first i digits if these digits form a number
+ * with the remainder r. The nodes are made from the last digit to the first one, so each of them
+ * exists once.
  */
 #include <errno.h>
 #include <string.h>
@@ -24,7 +25,7 @@ static grammar_node multiple_digit(struct schema *s, uint32_t digit)
     return grammar_bytes(s->b, &text, 1);
 }
 
-/* Digits from @first on, each with the node that follows it, and @end. */
+/* The choices at one place: a digit from @first on, with the node that follows it, or @end. */
 static grammar_node multiple_step(struct multiple *m, uint32_t r, uint32_t first, grammar_node end)
 {
     grammar_node ways[11], parts[2];

@@ -243,7 +243,7 @@ static bool fact_is_below(const struct facts *f, uint32_t i, uint32_t top)
     return i == top;
 }
 
-/* Tells whether a schema below fact @top has a schema for the property. The facts below a fact
+/* Tells whether fact @top or a fact below it has a schema for the property. The facts below a fact
  * stand behind it in the list. */
 static bool object_is_evaluated(const struct object *o, const bool *seen, uint32_t top)
 {
@@ -442,8 +442,8 @@ static grammar_node object_tail(struct object *o, uint32_t count)
 }
 
 /*
- * Makes the rests of an object from property @i on, [top + 1] by the number of properties before
- * it. @after has the rests from property i + 1 on.
+ * Makes the nodes of what may follow from property @i on: rest[c] follows c properties
+ * (c is at most object_top()). @after has these nodes for property i + 1.
  */
 static void object_step(struct object *o, uint32_t i, const grammar_node *after, grammar_node *rest)
 {

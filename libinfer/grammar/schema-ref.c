@@ -205,8 +205,8 @@ static enum ref_place ref_place_of(const struct schema_value *member)
     return REF_DATA;
 }
 
-/* Walks below a schema that has an $id. In old drafts, an $id that is only a fragment is an
- * anchor. */
+/* Puts a schema that has an $id into the table, and gives its URI. In old drafts, an $id that is
+ * only a fragment is an anchor. */
 static bool ref_walk_id(struct schema *s, struct schema_value *v, const struct str *base_uri,
                         const struct schema_value *id, struct str *ret_uri)
 {
@@ -357,7 +357,7 @@ static const struct schema_value *pointer_follow(const struct schema_value *v, c
     return v;
 }
 
-/* Finds the value that a URI and a fragment name. @fragment is the text behind '#'. */
+/* Finds the value to which a URI with a fragment refers. @fragment is the text behind '#'. */
 static const struct schema_value *ref_in_document(struct schema *s, const struct str *uri,
                                                   const char *fragment, size_t len)
 {

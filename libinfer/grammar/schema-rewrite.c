@@ -166,7 +166,7 @@ static bool one_of_is_open(struct schema *s, const struct schema_value *v)
     return v->type == VALUE_OBJECT;
 }
 
-/* Adds a schema that excludes @other to @all, the schemas of a way. */
+/* Adds to @all, the schemas of a way, a schema that excludes the values of @other. */
 static bool one_of_exclude(struct schema *s, struct schema_value *all,
                            const struct schema_value *other, unsigned *ways)
 {
@@ -187,8 +187,8 @@ static bool one_of_exclude(struct schema *s, struct schema_value *all,
         rewrite_with(s, "type", schema_make_text(s, VALUE_STRING, "object", 6, other), other));
 }
 
-/* Makes a schema of the values that @m, a schema of a oneOf, permits and the other schemas do
- * not. */
+/* Makes a schema that permits the values of @m, except those that the other schemas of the oneOf
+ * @list permit. */
 static struct schema_value *one_of_way(struct schema *s, const struct schema_value *list,
                                        const struct schema_value *m)
 {

@@ -37,7 +37,7 @@ struct schema_value {
     struct schema_value *base;     /* innermost schema around this one that has an $id */
     struct schema_value *alias;    /* of VALUE_ALIAS */
     struct schema_value *choices;  /* see schema-rewrite.c */
-    struct schema_value *negation; /* see schema-rewrite.c */
+    struct schema_value *negation; /* see schema-negate.c */
 };
 
 /* Reads JSON. Sets s->root. */

@@ -13,7 +13,7 @@
 /* The largest number of pairs of a configuration and a phase that are tried for texts of any
  * length. */
 #define MAX_PAIRS 48
-/* The largest limit of the length of texts that is looked for. */
+/* grammar_ascii_limit() finds limits of the length of texts up to this one. */
 #define MAX_LIMIT 24
 /* The largest number of steps for one answer. */
 #define MAX_STEPS 20000
@@ -58,8 +58,8 @@ static struct cover *question_cover(const struct question *q, uint32_t config, u
     return cover->phase == phase ? cover : NULL;
 }
 
-/* Returns 1 if all texts of @len bytes may follow, 0 if not or if the answer takes too long, or a
- * negative errno value. */
+/* Returns 1 if all texts of @len characters may follow, 0 if not or if the answer takes too long,
+ * or a negative errno value. If @phase is within a character, this is the first of them. */
 static int question_ask(struct question *q, uint32_t config, uint8_t phase, uint8_t len)
 {
     const struct family_moves *m = &q->g->moves[q->family];
@@ -78,7 +78,11 @@ static int question_ask(struct question *q, uint32_t config, uint8_t phase, uint
         r = grammar_step(q->g, config, m->moves[i].symbol, &to);
         if (r < 0)
             return r;
-        r = to == AUTOMATON_DEAD ? 0 : question_ask(q, to, m->moves[i].phase, (uint8_t)(len - 1));
+        if (to == AUTOMATON_DEAD)
+            r = 0;
+        else
+            r = question_ask(q, to, m->moves[i].phase,
+                             (uint8_t)(len - (m->moves[i].phase == UTF8_START)));
     }
     cover = question_cover(q, config, phase);
     if (cover && r == 1)
@@ -167,7 +171,7 @@ static int grammar_find_level(struct inf_grammar *g, unsigned family, uint32_t c
     if (known == 0)
         return grammar_try_levels(g, family, config, ret_slice);
     for (unsigned level = N_LEVELS; level-- > 0 && !*ret_slice;)
-        if (known == COVER_ANY || slices[level].longest <= known)
+        if (known == COVER_ANY || slices[level].max_len <= known)
             *ret_slice = &slices[level];
     return 0;
 }

@@ -6,9 +6,8 @@
  *
  * A slice is a set of tokens that many grammars permit all together: for example all tokens of
  * characters that stand for themselves inside of a JSON string. Where a grammar permits a slice,
- * only the other tokens are looked up one by one. A family is a set of characters, see
- * family_step(). The slices of one family have the tokens of these characters up to different
- * lengths, because grammars limit the lengths of texts.
+ * only the other tokens are looked up one by one. The slices of one family have tokens of the same
+ * characters, but up to different lengths, because grammars limit the lengths of texts.
  */
 
 #include <infer/grammar.h>
@@ -18,8 +17,8 @@
 #include "grammar/dfa.h"
 
 enum {
-    N_LEVELS = 14,                   /* slices of one family */
-    FAMILY_PHASES = UTF8_STATES + 2, /* see family_step() */
+    N_LEVELS = 18, /* slices of one family */
+    FAMILY_PHASES = UTF8_STATES + 2,
 };
 
 /* A node; nodes are stored in depth-first order. */
@@ -37,8 +36,7 @@ struct token_trie {
 
 /* The tokens of a family up to a length. */
 struct slice {
-    uint32_t min_len, max_len; /* lengths of its own tokens in bytes; UINT32_MAX: any length */
-    uint32_t longest;          /* bytes of its longest token */
+    uint32_t min_len, max_len; /* characters of its own tokens; UINT32_MAX: any number */
     uint32_t *mask;            /* [n_words] its tokens */
     struct token_trie ascii;   /* its own tokens (those that shorter slices do not have) of ASCII */
     struct token_trie wide;    /* its own tokens that have other characters */
@@ -55,6 +53,7 @@ struct family {
 
 struct inf_grammar_vocab {
     atomic_uint refs;
+    atomic_size_t memory; /* bytes of the automaton of a new grammar */
     const struct inf_tokenizer *tok;
     uint32_t n_vocab, n_words, max_len;
     struct token_trie all;

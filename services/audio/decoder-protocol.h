@@ -20,7 +20,7 @@
 enum {
     DECODER_SOCKET = 3,
     DECODER_MAX = 32,             /* children at a time */
-    DECODER_FRAME_SAMPLES = 4096, /* most samples in a frame */
+    DECODER_FRAME_SAMPLES = 4096, /* maximum number of samples in a frame */
     DECODER_RATE = 16000,
     DECODER_NAME = 32, /* size of the name of a format or codec */
 };

@@ -11,8 +11,8 @@
 
 #include "cache/store.h"
 
-#define STREAM_MAX        64 /* most streams of all clients at the same time */
-#define STREAM_MAX_OF_ONE 4  /* most streams of one connection */
+#define STREAM_MAX        64 /* maximum number of streams of all clients at the same time */
+#define STREAM_MAX_OF_ONE 4  /* maximum number of streams of one connection */
 /* The longest time in which a client may read nothing. */
 #define STREAM_IDLE_USEC (5 * UINT64_C(1000000))
 

@@ -16,7 +16,7 @@
 #include "core/clock.h"
 #include "core/err.h"
 
-/* Most records that one transaction adds. */
+/* Maximum number of records that one transaction adds. */
 #define BATCH 4096
 /* Interval between attempts to open the index. */
 #define AGAIN_USEC 5000000

@@ -108,6 +108,6 @@ int answer_grammar_set(struct generation *g, struct problem *problem)
     if (r == -ENOMEM)
         return problem_no_memory(problem);
     if (r < 0 && !err.text[0])
-        err_set(&err, E2BIG, "their grammar would be too large");
+        err_set(&err, E2BIG, "the grammar would be too large");
     return r < 0 ? answer_find_problem(g, err.text, problem) : 0;
 }

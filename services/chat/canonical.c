@@ -78,7 +78,8 @@ int canonical_drop_countdown(json_t *text, json_t **ret_text)
         if (str_append(&out, s + from, at - from) < 0)
             return -ENOMEM;
         from = MIN(at + n + 2, len);
-        /* Only one of the two empty lines around the paragraph stays. */
+        /* The empty line behind the paragraph was dropped with it. If the text ends with the
+         * paragraph, the empty line before it is dropped. */
         if (at + n == len && out.len >= 2)
             out.len -= 2;
     }

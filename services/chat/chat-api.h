@@ -74,8 +74,8 @@ struct chat_api {
     /* Streams only, if the request has `return_progress`: called when a part of c->prompt was
      * computed. May be NULL. */
     int (*progress)(struct generation *g, struct choice *c);
-    /* Called when a choice ended, for the reason in c->finish. The function may change the
-     * reason. */
+    /* Called when a choice ended. c->finish is the reason of the end, which the function may
+     * change. */
     int (*finish)(struct generation *g, struct choice *c);
     /* Sends the answer to other services. Called when all choices ended, before `end`, if g->saves
      * is set. Runs on a thread beside the loop. May be NULL. */

@@ -101,8 +101,8 @@ struct generation {
 void generation_new(struct model_host *host, const void *api, struct http_request *http);
 /* Handles an event of the engine. */
 void generation_on_event(struct generation *g, const struct inf_event *event);
-/* The number of tokens that a prompt may have if it is only counted, even if it does not fit into
- * the context. */
+/* A prompt whose tokens are only counted may have this many tokens, even if the context is
+ * shorter. */
 #define GENERATION_MAX_COUNTED ((size_t)1 << 17)
 /* Returns how many tokens a prompt may have. */
 size_t generation_max_prompt(const struct generation *g);

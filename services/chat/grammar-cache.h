@@ -13,9 +13,6 @@
 
 #include "core/macros.h"
 
-#define GRAMMAR_CACHE_ENTRIES 32
-#define GRAMMAR_CACHE_BYTES   ((size_t)8 << 20) /* most bytes in the texts of all entries */
-
 struct grammar_cache_entry {
     enum inf_grammar_kind kind;
     char *text;
@@ -23,16 +20,23 @@ struct grammar_cache_entry {
     struct inf_grammar *grammar;
 };
 
+struct grammar_cache_limits {
+    size_t n;       /* entries */
+    size_t n_bytes; /* of the texts of all entries together */
+    size_t memory;  /* of the automaton of one grammar, see inf_grammar_vocab_set_memory() */
+};
+
 struct grammar_cache {
     pthread_mutex_t lock;
     struct inf_grammar_vocab *vocab; /* made for the first grammar; NULL until then */
-    struct grammar_cache_entry entries[GRAMMAR_CACHE_ENTRIES]; /* most recently used first */
-    size_t n, n_bytes;
+    struct grammar_cache_limits limits;
+    struct grammar_cache_entry *entries; /* the most recently used one first */
+    size_t n, cap, n_bytes;
 };
 
-void grammar_cache_init(struct grammar_cache *cache);
-/* Returns a grammar from the cache, or compiles it. The caller owns the reference *ret_grammar. The
- * errors are those of inf_grammar_new(). */
+void grammar_cache_init(struct grammar_cache *cache, const struct grammar_cache_limits *limits);
+/* Compiles a grammar, or finds it. The caller owns the reference *ret_grammar. Errors as
+ * inf_grammar_new(). */
 int grammar_cache_get(struct grammar_cache *cache, const struct inf_tokenizer *tok,
                       enum inf_grammar_kind kind, const char *text, size_t len,
                       struct inf_grammar **ret_grammar, struct inf_err *reterr);

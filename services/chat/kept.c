@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Passes the requests of clients for kept responses and conversations on to the keep service. */
+/* Forwards requests for kept responses and conversations to the keep service. */
 #include "chat/kept.h"
 
 #include <errno.h>

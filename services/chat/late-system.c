@@ -89,7 +89,7 @@ static int merge_add(struct late_merge *merge, struct message m)
     return 0;
 }
 
-/* Returns the text of a system message between LATE_OPEN and LATE_CLOSE. NULL: out of memory. */
+/* Puts LATE_OPEN and LATE_CLOSE around the text of a system message. NULL: out of memory. */
 static json_t *late_marked(const json_t *text)
 {
     _cleanup_str_ struct str out = {};

@@ -50,10 +50,10 @@ struct constraint {
 
 /* Tells how much the model thinks before it answers. */
 struct reasoning_rules {
-    int enabled;        /* 1: on; 0: off; -1: not set, the template decides */
-    json_t *effort;     /* string for the template, for example "high"; NULL: not set */
-    int64_t budget;     /* most tokens of reasoning; -1: no limit. If a request has several budgets,
-                           the smallest one counts. */
+    int enabled;    /* 1: on; 0: off; -1: not set, the template decides */
+    json_t *effort; /* string for the template, for example "high"; NULL: not set */
+    int64_t budget; /* maximum tokens of reasoning; -1: no limit. If a request has several budgets,
+                       the smallest one counts. */
     bool beside_length; /* tokens of reasoning do not count towards max_tokens */
     const char *field;  /* if the model does not reason, a request for reasoning is refused with an
                            error that names this field; static; NULL: the request is not refused */
@@ -75,7 +75,7 @@ struct params {
     bool prompt_logprobs,
         score_only; /* score_only: the prompt is computed, and no text is generated */
     bool stream, include_usage, ignore_eos, show_special, no_cache;
-    bool with_timings, with_progress, /* extras of llama-server in streams */
+    bool with_timings, with_progress, /* extras of llama-server */
         with_prompt;                  /* the answer contains the prompt (`verbose`) */
     bool shows_stop;                  /* the text includes the stop string that ended it */
     uint32_t min_tokens;
@@ -85,8 +85,8 @@ struct params {
                                   left; 0: never */
     uint32_t n_indent;         /* the text ends before a line that begins with fewer spaces and
                                   tabs; 0: off */
-    uint64_t max_predict_usec; /* a text with a line break ends when this time since the first token
-                                  is over; 0: no limit */
+    uint64_t max_predict_usec; /* a text with a line break ends when more than this time has passed
+                                  since its first token; 0: no limit */
     bool post_logprobs;        /* as in struct inf_request */
     bool has_order;            /* `order` is used */
     uint8_t order[INF_N_STAGES];                   /* [sampling.n_order] enum inf_stage */

@@ -17,7 +17,8 @@ static const char *const embeddings_fields[] = {
     "model", "prompt", "keep_alive", "options", NULL,
 };
 
-/* Reads the fields that both endpoints have. Ollama truncates texts that are too long. */
+/* Reads the fields that /api/embed and /api/embeddings have in common. Ollama truncates texts that
+ * are too long. */
 static int read_common(struct call *c, struct problem *problem)
 {
     _cleanup_json_ json_t *options = NULL;

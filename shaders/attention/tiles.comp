@@ -33,7 +33,7 @@ layout(constant_id = 5) const uint ROWS_FROM = 2;
 
 #include "attention/store.glsl"
 
-const uint M = 32;        // most queries of a workgroup: at least ROWS × HEADS
+const uint M = 32;        // maximum number of queries of a workgroup: at least ROWS × HEADS
 const uint THREADS = 128; // M × 4 for the softmax; M / 4 × 16 for the products
 const uint SLICE = 32;    // elements of each query and key in shared memory at a time
 const uint FOURS = (HEAD_DIM + 3) / 4;      // groups of 4 elements of a head

@@ -144,7 +144,7 @@ def test_missing_rights_are_reported_as_in_rfc_6750(make_keyed):
 
 
 def connect_as(suite, uid):
-    """Returns a connection to the unix socket that another user of this machine has made."""
+    """Connects to the unix socket as another user of this machine, and returns the connection."""
     os.chmod(suite.dir, 0o711)
     os.chmod(suite.gateway_sock, 0o666)
     s = socket.socket(socket.AF_UNIX)
@@ -178,8 +178,8 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be oth
 
 
 def in_user_namespace(suite, option):
-    """Makes a suite whose gateway runs in a user namespace with the map that this option of unshare
-    makes."""
+    """Changes a suite so that its gateway runs in a user namespace. @option: the option of unshare
+    that sets the map of UIDs."""
     words = [shutil.which("unshare"), "--user", option]
     if not words[0] or subprocess.run([*words, "true"]).returncode:
         pytest.skip("no user namespaces here")

@@ -2,9 +2,9 @@
 """Sends valid and invalid requests, which schemathesis makes from the description of the routes. No
 answer may be an internal error of the server, and the description must contain every answer.
 
-SCONCE_OPENAPI_CASES is the number of random requests (20,000). About 9,000 others cover the limits
-of each field. The PyPI package schemathesis must be installed; its reports are in the directory
-SCONCE_OPENAPI_REPORTS, if this is set.
+SCONCE_OPENAPI_CASES is the number of random requests (default: 20,000). About 9,000 others cover
+the limits of each field. The PyPI package schemathesis must be installed; its reports are in the
+directory SCONCE_OPENAPI_REPORTS, if this is set.
 """
 import json
 import os

@@ -18,7 +18,7 @@ KEYS = "  api_keys: [alice-key, bob-key]\n"
 
 @pytest.fixture(scope="module")
 def kept(model_dir):
-    """Provides a suite with the keep service, and two clients with keys of their own."""
+    """Provides a suite with the keep service and with API keys for two clients."""
     suite = Suite(model_dir, gateway=KEYS, keep="  max_bytes: 64KiB\n")
     yield suite
     check_log(suite.close())

@@ -139,7 +139,8 @@ def test_time_is_limited_as_configured(models):
 
 
 def test_requests_that_were_left_are_not_rendered(suite):
-    """A request whose client disconnected before the request's turn takes no time of a preparer."""
+    """If a client disconnects before the turn of its request, no template is rendered for this
+    request."""
     body = json.dumps({"model": "loops", "messages": [{"role": "user", "content": "x"}]})
     for _ in range(30):
         c = http.client.HTTPConnection("127.0.0.1", suite.port, timeout=10)

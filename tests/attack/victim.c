@@ -5,8 +5,8 @@
  * The program counter of a thread is set to a system call instruction in the vDSO, which every
  * process has, so no code needs to be written. Arguments are written to the far end of the thread's
  * stack, whose bytes are restored afterwards. PTRACE_SYSCALL stops the thread before and after the
- * call. The thread is released from a stop in the kernel's signal code, so that the call that the
- * program interrupted is restarted as after any signal.
+ * call. In the end the thread is released from a stop in the kernel's signal code, so that the
+ * kernel restarts the call that this program interrupted, as after any signal.
  */
 #include "victim.h"
 

@@ -15,7 +15,7 @@ def median(values):
 
 
 def percentile(values, part):
-    """Returns the smallest of the values that is not exceeded by at least @part of them."""
+    """Returns the smallest value such that at least the share @part of all values is not larger."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(part * len(ordered)) - 1)] if ordered else 0.0
 

@@ -50,8 +50,8 @@ static void rows_done(struct check *c, struct rows *r)
     c->n_cases++;
 }
 
-/* Compares with the bound for @n_terms float roundings, each of at most @magnitude. @floor is the
- * bound for results near 0. */
+/* Compares results with the reference. The bound is that of a float sum of @n_terms terms whose
+ * magnitudes add up to the expected result, plus @floor for results near 0. */
 static void compare(struct check *c, const struct rows *r, unsigned n_terms, float floor,
                     const char *what)
 {

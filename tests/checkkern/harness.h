@@ -102,7 +102,7 @@ enum fill {
     FILL_ZERO,
     FILL_MAX,     /* the largest number, with either sign */
     FILL_ALL_MIN, /* the most negative number */
-    FILL_OUTLIER, /* normal numbers, and one number that is 1000 times as large */
+    FILL_OUTLIER, /* FILL_NORMAL, and one number that is 1000 times as large */
     FILL_DENORMAL,
     FILL_N,
 };

@@ -7,7 +7,7 @@
 #include "harness.h"
 
 enum weight_fill {
-    WEIGHT_ENCODED, /* normal numbers through the format's encoder */
+    WEIGHT_ENCODED, /* normally distributed numbers, encoded */
     WEIGHT_RANDOM,  /* random bits, scales of ordinary size */
     WEIGHT_ZERO,
     WEIGHT_ONES, /* all bits set, scales of ordinary size */

@@ -37,7 +37,7 @@ def left_in_tmp():
 
 
 def wait_until_removed(before):
-    """Fails if a directory stays that was not left BEFORE. A process that ends closes its socket
+    """Fails if a directory stays that is not in @before. A process that ends closes its socket
     shortly before it removes its directory."""
     deadline = time.monotonic() + 10
     while left_in_tmp() - before:

@@ -105,7 +105,8 @@ static int32_t likeliest(const float *row, uint32_t n)
     return (int32_t)best;
 }
 
-/* Prints the @n most likely next tokens. @rules may be NULL. */
+/* Continues the text by @n tokens, each of which is the most likely one, and prints them. @rules
+ * may be NULL. */
 static void go_on(struct subject *s, const int32_t *tokens, uint32_t n_tokens, unsigned n,
                   const struct rules *rules)
 {

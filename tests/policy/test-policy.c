@@ -252,9 +252,9 @@ static const struct policy_condition *condition_of(const struct policy_rule *rul
     return NULL;
 }
 
-/* Returns whether a forbidden call is the task of a service: the cache service changes its files,
- * and receives blocks in sealed memory over a connection. The keep service changes its file, and
- * sends answers in sealed memory. */
+/* Returns whether a service needs a call that is forbidden to services in general. For example, the
+ * cache and keep services change their own files, chat and the gateway connect to other services,
+ * and services that load models open files. */
 static bool is_its_task(const char *service, const char *name)
 {
     static const struct {

@@ -81,8 +81,8 @@ struct inf_sampling {
     size_t n_dry_breakers;
     uint32_t min_keep;    /* the stages top-p, typical-p, min-p and XTC leave at least so many
                              tokens; 0: 1 */
-    const uint8_t *order; /* the stages (enum inf_stage) in their order; a stage that is missing is
-                             not applied; NULL: all of them, in the order of the enum */
+    const uint8_t *order; /* the stages (enum inf_stage) in their order; a missing stage is not
+                             applied; NULL: all of them, in the order of the enum */
     size_t n_order;
 };
 

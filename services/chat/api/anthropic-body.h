@@ -37,8 +37,8 @@ int anthropic_messages_read(json_t *body, const struct anthropic_rules *rules,
 int anthropic_tools_read(json_t *body, struct params *params, struct conversation *conversation,
                          struct problem *problem);
 
-/* Write the path of a field or of an item of the value at the path @prefix. The paths are for
- * errors. Long paths are cut. */
+/* Write the path of a field or of an item, for errors. @prefix is the path of the object or array
+ * that has it. Long paths are cut. */
 #define ANTHROPIC_PATH 128
 void anthropic_path(char out[ANTHROPIC_PATH], const char *prefix, const char *name);
 void anthropic_item(char out[ANTHROPIC_PATH], const char *prefix, size_t index);

@@ -3,9 +3,9 @@
  * Makes prompts for filling in the middle of a text (see fim.h).
  *
  * A GGUF file may name the special tokens in tokenizer.ggml.fim_*_token_id. Otherwise they are
- * found by the names that known families of models use. Other files come first. If the model has
- * tokens for repositories, other files are written in the form of Qwen2.5-Coder (arXiv 2409.12186,
- * section 3.1.3).
+ * found by the names that known families of models use. The request may have further files
+ * (fim_input.extra). They stand at the beginning of the prompt. If the model has tokens for
+ * repositories, the files are in the form of Qwen2.5-Coder (arXiv 2409.12186, section 3.1.3).
  */
 #include "chat/api/fim.h"
 
@@ -116,7 +116,7 @@ static int fim_add_text(const struct inf_tokenizer *tok, const char *text, struc
     return r < 0 ? r : fim_add(out, ids, n);
 }
 
-/* Adds the other files. @room is the largest number of tokens for all files together. The last
+/* Adds the further files. @room is the largest number of tokens for all files together. The last
  * files are left out if they do not fit. */
 static int fim_add_extra(const struct inf_model *model, const json_t *extra, size_t room,
                          struct fim_prompt *out)

@@ -11,11 +11,11 @@
 
 #include "chat/generation.h"
 
-/* All members are JSON strings except @extra, and may be NULL. */
+/* The JSON values may be NULL. All of them except @extra are strings. */
 struct fim_input {
     const json_t *prefix, *suffix;
     const json_t *middle; /* the beginning of the middle */
-    const json_t *extra;  /* array of other files: {"filename", "text"} */
+    const json_t *extra;  /* array of further files: {"filename", "text"} */
     const char *field;    /* the field that asks for a middle, for errors; static; NULL: the
                              endpoint asks for it */
     uint32_t room;        /* tokens of the context that are reserved for the answer; 0: a quarter of

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Writes log-probabilities in the formats of /v1/chat/completions and /v1/completions. */
+/* Writes log-probabilities in the formats of /v1/chat/completions, /v1/completions and
+ * llama-server. */
 
 #include <infer/engine.h>
 

@@ -32,8 +32,9 @@ struct ollama_choice {
     bool has_call;
 };
 
-/* Reads the fields that both endpoints have. @more names the fields that only this endpoint has. If
- * there is no prompt, the caller must call ollama_only_loads() afterwards. */
+/* Reads the fields that /api/chat and /api/generate have in common. @more names the fields that
+ * only the requested one has. If there is no prompt, the caller must call ollama_only_loads()
+ * afterwards. */
 int ollama_read(struct generation *g, const char *const *more, struct problem *problem);
 /* Notes that the request has no prompt, and therefore only loads or unloads the model. */
 void ollama_only_loads(struct generation *g);

@@ -65,8 +65,8 @@ static int role_read(json_t *object, const char *prefix, enum message_role *ret_
     if (!json_is_string(role))
         return field_wrong_type(param, "a string", role, problem);
     return problem_set(problem, 400, "invalid_value", param,
-                       "Invalid value for '%s': it must be \"system\", \"user\", \"assistant\" or "
-                       "\"tool\".",
+                       "Invalid value for '%s': it must be \"system\", \"developer\", \"user\", "
+                       "\"assistant\" or \"tool\".",
                        param);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers GET /props as llama-server does: tells the model that a request would use, its context,
- * and the defaults of sampling.
+ * Answers GET /props as llama-server does. The answer says which model a request would use, and
+ * gives the length of its context and the defaults of sampling.
  *
  * The request neither loads a model nor keeps one in memory. If the model is not loaded, the answer
  * lacks the fields that only a loaded model can tell. The query may name a model:

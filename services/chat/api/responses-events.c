@@ -117,7 +117,7 @@ static int response_event(struct output *o, const char *type, const char *status
     return r < 0 ? r : event_close(o, out);
 }
 
-/* Writes the event that the last item was added or is done. */
+/* Writes an event which says that the last item was added or is done. */
 static int item_event(struct output *o, const char *type, struct str *out)
 {
     int r = event_open(o, type, out);

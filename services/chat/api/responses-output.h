@@ -44,7 +44,8 @@ struct output {
     struct output_item *items;
     size_t n_items, items_cap;
     struct str logprobs; /* for text that is still to come: elements of a JSON array */
-    /* The caller sets these fields, which llama-server adds to the next events: ,"NAME":VALUE… */
+    /* Fields that llama-server adds to OpenAI's events: ,"NAME":VALUE… The caller sets them, and
+     * the next events include them. */
     struct str extras;
     uint64_t n_events;
     bool is_cut; /* the answer reached its limit of tokens */
@@ -62,9 +63,9 @@ int output_progress(struct output *o, struct str *out);
 int output_piece(struct output *o, const struct piece *piece, struct str *out);
 /* Ends the last item. @is_cut: the answer reached its limit of tokens. */
 int output_finish(struct output *o, bool is_cut, struct str *out);
-/* Writes the last event. */
+/* Writes the last event, or the response if the output does not stream. */
 int output_end(struct output *o, struct str *out);
-/* Writes the last event of a response that failed, for the reason in o->error. */
+/* Writes the last event of a failed response. o->error is the reason of the failure. */
 int output_fail(struct output *o, struct str *out);
 
 /* responses-object.c */

@@ -302,7 +302,8 @@ static int choice_name(struct tools *tools, json_t *choice, const char *path, js
     return -EINVAL;
 }
 
-/* Reads {"type":"allowed_tools","mode","tools"}. Tools that were skipped are skipped here too. */
+/* Reads {"type":"allowed_tools","mode","tools"}. Skips the tools that OpenAI's servers run,
+ * as tools_read() does. */
 static int allowed_read(struct tools *tools, json_t *choice, struct tool_rules *rules,
                         struct problem *problem)
 {

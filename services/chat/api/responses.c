@@ -129,7 +129,7 @@ static int responses_load(struct generation *g, struct problem *problem)
     return 0;
 }
 
-/* Returns the items of the request. Items take the places of the references to them. */
+/* Returns the items of the request. Replaces a reference to an item by the item. */
 static json_t *saved_input(const struct responses_own *own)
 {
     json_t *items = json_array(), *item;

@@ -11,7 +11,7 @@
 #include "core/text.h"
 
 #define SCHEMA_MAX_DEPTH 16
-#define SCHEMA_MAX_STEPS 512 /* most schemas that are examined for one value */
+#define SCHEMA_MAX_STEPS 512 /* maximum number of schemas examined for one value */
 
 static unsigned type_named(const json_t *name)
 {

@@ -191,7 +191,7 @@ static enum step head_read(const struct reply_parser *p, struct call_head *h)
     }
 }
 
-/* Gives the arguments that came before the name to the sink, or an empty object if there are
+/* Gives the sink the arguments that came before the name, or an empty object if there are
  * none. */
 static void call_whole_object(struct reply_parser *p, const struct call_head *h)
 {

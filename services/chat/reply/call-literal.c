@@ -32,7 +32,7 @@ static bool literal_call_is_gemma(const struct reply_parser *p)
     return p->reply->format->body == BODY_GEMMA;
 }
 
-/* Gives the part of a value that has come so far to the sink. */
+/* Gives the sink the part of a value that has come so far. */
 static enum step literal_call_value(struct reply_parser *p)
 {
     _cleanup_str_ struct str out = {};

@@ -220,7 +220,7 @@ static enum step xml_value(struct reply_parser *p)
     return xml_to(p, XML_ARGUMENT);
 }
 
-/* Gives the next @len bytes of a string to the sink. */
+/* Gives the sink the next @len bytes of a string. */
 static void xml_put_text(struct reply_parser *p, size_t len)
 {
     _cleanup_str_ struct str out = {};

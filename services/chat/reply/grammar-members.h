@@ -20,6 +20,6 @@ bool grammar_requires(json_t *parameters, const char *key);
  * the expression between two members. */
 void grammar_put_members(struct lark *l, json_t *root, json_t *schema, const char *separator,
                          grammar_member put);
-/* Writes an object in Gemma's notation. If the schema @root has more than types, lists and
- * properties, writes the object as JSON, which the parser can read as well. */
+/* Writes an object in Gemma's notation. If the schema @root has less common keywords, such as
+ * `anyOf` or `pattern`, writes the object as JSON, which the parser can read as well. */
 void grammar_put_gemma(struct lark *l, json_t *root);

@@ -22,9 +22,10 @@ bool parser_skip_space(struct reply_parser *p);
  * ends with the name, which may then become longer. */
 size_t parser_name(const struct reply_parser *p, size_t at, bool *ret_is_whole);
 /*
- * Gives the text before the first of @markers to the sink, as pieces of @kind. Returns the index of
- * the marker. p->pos is then at the marker, and p->back at the whitespace before it. Returns -1 if
- * no marker came yet. With @trims_end, whitespace before a marker is not given to the sink.
+ * Searches the text for any of @markers. Gives the sink the text before the marker, as pieces of
+ * @kind. Returns the index of the marker. p->pos is then at the marker, and p->back at the
+ * whitespace before it. Returns -1 if no marker came yet. With @trims_end, the sink does not get
+ * whitespace before a marker.
  */
 int parser_scan(struct reply_parser *p, const char *const *markers, size_t n, enum piece_kind kind,
                 bool trims_end);
@@ -36,12 +37,12 @@ bool parser_begin_call(struct reply_parser *p, const char *name, size_t len, con
                        size_t id_len);
 /* Ends a call. A further call may begin at p->pos. */
 void parser_end_call(struct reply_parser *p);
-/* Gives a part of the JSON text of the arguments to the sink. */
+/* Gives the sink a part of the JSON text of the arguments. */
 void parser_arguments(struct reply_parser *p, const char *text, size_t len);
 void parser_fail(struct reply_parser *p, int error);
 
-/* Consumes a JSON object or array, and gives it to the sink as arguments. p->depth must be 0 before
- * the first call. Returns STEP_DONE when the object or array is complete. */
+/* Consumes a JSON object or array, and gives the sink its text as arguments. p->depth must be 0
+ * before the first call. Returns STEP_DONE when the object or array is complete. */
 enum step parser_json(struct reply_parser *p);
 
 /* Readers of calls, for the rows of formats.c. */

@@ -19,7 +19,7 @@
 #include "core/str.h"
 
 #define PARSER_MAX_NESTING 64
-#define PARSER_MAX_HEAD    ((size_t)32 << 10) /* most bytes up to the end of a call's name */
+#define PARSER_MAX_HEAD    ((size_t)32 << 10) /* maximum size up to the end of a call's name */
 #define PARSER_MAX_CALLS   1024
 
 /* Takes the pieces. The text of a piece is borrowed until the function returns. If the function

@@ -72,6 +72,9 @@ struct config {
         unsigned prefix_cache;      /* enum config_bool; true */
         uint32_t max_models;        /* resident at the same time; 1 */
         unsigned canonical_prompts; /* enum config_canonical; claude-code */
+        uint32_t grammars;          /* that are kept for each model; 32 */
+        uint64_t grammar_texts;     /* bytes of their texts together; 8 MiB */
+        uint64_t grammar_memory;    /* bytes of what is computed for one of them; 64 MiB */
         uint32_t max_tokens;  /* per answer if the request has no limit; 0: as many as fit into the
                                  context */
         uint32_t most_tokens; /* limit of the max_tokens of a request; a larger value is reduced to

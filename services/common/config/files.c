@@ -186,6 +186,9 @@ int config_new(struct config **ret_config)
     c->chat.prefix_cache = CONFIG_TRUE;
     c->chat.canonical_prompts = CONFIG_CANONICAL_CLAUDE_CODE;
     c->chat.max_batch_tokens = 512;
+    c->chat.grammars = 32;
+    c->chat.grammar_texts = MEBIBYTES(8);
+    c->chat.grammar_memory = MEBIBYTES(64);
     c->chat.max_models = 1;
     c->chat.template_timeout_usec = SECONDS(5);
     c->chat.idle_timeout_usec = SECONDS(300);

@@ -58,7 +58,7 @@ void bed_run(struct bed *bed, struct bed_seq *s, uint32_t chunk);
 /* Computes the next @n rows as if they were at @pos, after the tokens in @blocks. */
 void bed_far_step(struct bed *bed, struct bed_seq *s, const uint32_t *blocks, uint32_t pos,
                   uint32_t n);
-/* Returns the roundings of this device in steps of @n_rows. */
+/* Returns which numbers this device rounds when it computes steps of @n_rows rows. */
 struct bound_rules bed_rules(const struct bed *bed, uint32_t n_rows);
 /* Compares the results of a whole sequence with the formulas; reports differences under the name
  * @what. Returns the root mean square of (error / bound). */
@@ -81,8 +81,8 @@ struct case_memory {
 /* Returns @size bytes that start @offset bytes after an address that is aligned to 64. */
 void *case_bytes(struct case_memory *m, size_t size, size_t offset);
 float *case_floats(struct check *c, struct case_memory *m, enum fill fill, size_t n);
-/* Makes a matrix whose numbers are so small that products with rows of K normal numbers stay near
- * 1. */
+/* Makes a matrix whose numbers are so small that products with rows of K normally distributed
+ * numbers stay near 1. */
 struct weight case_weight(struct check *c, struct case_memory *m, enum inf_dtype dtype,
                           uint32_t rows, uint32_t cols, size_t offset);
 void case_done(struct check *c, struct case_memory *m);

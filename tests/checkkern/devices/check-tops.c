@@ -148,7 +148,7 @@ static void step(struct bed *bed, const float *x, uint32_t n, const uint32_t *wa
         if (ops->logits && wanted[i] > 0) {
             compare(bed->c, &tops[i], x + (size_t)i * n, n, i);
             if (ops->logits(bed->backend, bed->plan, i, row) < 0)
-                check_fail(bed->c, "row %u is not told", i);
+                check_fail(bed->c, "row %u cannot be fetched", i);
             whole = row;
         }
         /* NaN has many bit patterns, and -0 may become 0. */

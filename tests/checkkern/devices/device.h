@@ -7,7 +7,7 @@
  *
  * Software devices are also checked under other names. Under the name "vulkan:0/gpu" such a device
  * uses the kernels for GPUs, and memory that the host cannot access. Under the name "vulkan:0/dots"
- * it uses the kernels for products on devices with instructions that multiply bytes.
+ * it does the same, and its matrix products use the kernels that multiply packed bytes.
  */
 
 #include "backend/backend.h"
@@ -27,7 +27,8 @@ unsigned devices_names(struct device_name names[DEVICES_MOST], char *why, size_t
 int device_open(const struct device_name *device, unsigned n_threads, struct backend **ret_backend,
                 struct inf_err *reterr);
 struct backend *device_close(struct backend *b);
-/* Sets the roundings of the device in steps of @n_rows; other members of @rules stay unchanged. */
+/* Writes to @rules which numbers the device rounds when it computes steps of @n_rows rows. Leaves
+ * the other members of @rules unchanged. */
 void device_rules(const struct backend *b, uint32_t n_rows, struct bound_rules *rules);
 /* Returns whether the bits of a row must not depend on the rows that are computed with it. */
 bool device_same_bits(const struct backend *b);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares the CPU backend with the formulas, and the variants of the backend with each other, bit
- * for bit.
+ * Compares the CPU backend with an evaluation of the graph in double precision, and the variants of
+ * the backend with each other, bit for bit.
  */
 #include "backend/cpu/exec/device.h"
 

@@ -93,8 +93,8 @@ static void remember(const char *path, int fd, uint64_t offset, uint64_t n)
         memset(u->old, 0, n);
 }
 
-/* Drops the saved contents of writes to a file that are now durable, or to a file that was deleted;
- * NULL: of all files. */
+/* Drops the saved contents of a file, because its writes are now durable or because it was deleted.
+ * NULL: drops those of all files. */
 static void forget(const char *path)
 {
     size_t m = 0;
@@ -107,7 +107,8 @@ static void forget(const char *path)
     n_undos = m;
 }
 
-/* Undoes a write: all its sectors, the sectors after some point, or random sectors. */
+/* Undoes a random part of a write: nothing, all its sectors, the sectors from some point on, or
+ * random sectors. */
 static void take_back(const struct undo *u)
 {
     const int fd = open(u->path, O_RDWR | O_CLOEXEC);
@@ -359,8 +360,8 @@ static int v_kind(sqlite3_file *f)
     return 0;
 }
 
-/* Version 1 has no shared memory and no memory maps, neither of which an index used by one process
- * needs. */
+/* Version 1 has no functions for shared memory or memory maps. An index that only one process uses
+ * needs neither. */
 static const sqlite3_io_methods methods = {
     .iVersion = 1,
     .xClose = v_close,

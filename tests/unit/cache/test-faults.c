@@ -4,9 +4,8 @@
  *
  * A "life" is a series of sessions in one directory. Each session has one kind of faults, and ends
  * when the store is closed or the power is lost. After each session the faults stop: the store must
- * open, no block that is found may be wrong, new blocks must be stored, and limits must hold. A
- * life without limits on a disk whose only fault is power loss must also lose no block that was
- * put.
+ * open, no block that is found may be wrong, new blocks must be stored, and limits must hold. If a
+ * life has no limits and its only fault is power loss, it must also lose no block that was put.
  */
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -139,7 +139,8 @@ static void language_repeat(const struct language *x, uint32_t min, uint32_t max
 {
     struct language power = {{true}}, result = {{false}};
 
-    /* More repetitions than letters give new texts only if some repetitions are empty. */
+    /* A text has at most LENGTH letters, so at most LENGTH of its repetitions are not empty. More
+     * than min + LENGTH repetitions therefore give no new texts. */
     for (uint32_t i = 0; i <= MIN(max, min + LENGTH); i++) {
         for (int t = 0; i >= min && t < TEXTS; t++)
             result.has[t] |= power.has[t];

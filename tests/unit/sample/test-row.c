@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares passes over a row with plain loops at every length, and, bit for bit, between the
- * instruction sets of this CPU.
+ * Compares passes over a row with plain loops, at every length. The results must be the same, bit
+ * for bit, on all instruction sets of this CPU.
  */
 #include "lib/test.h"
 

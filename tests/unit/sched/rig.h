@@ -21,7 +21,7 @@
 #define RIG_MAX_CHOICES 8
 
 struct rig_params {
-    struct null_options null;                                /* n_vocab is set by rig_new() */
+    struct null_options null;                                /* n_vocab is set by rig_init() */
     uint32_t n_ctx, max_seqs, max_queue, max_rows, n_blocks; /* 0: large enough */
     bool no_prefix_cache;
     uint32_t n_padding; /* logits of a row that belong to no token */

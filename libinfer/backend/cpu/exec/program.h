@@ -38,7 +38,7 @@
  * all rows itself instead of waiting for other threads. */
 #define PRIVATE_ROWS  4u
 #define PRIVATE_ELEMS 8192u
-/* The fewest and the most tokens of a KV block. */
+/* The minimum and the maximum number of tokens of a KV block. */
 #define KV_BLOCK_MIN 16u
 #define KV_BLOCK_MAX ATTN_TOKENS_MAX
 /* A product with at most AHEAD_ROWS rows mostly waits for memory. Therefore a thread that waits for
