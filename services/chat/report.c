@@ -11,6 +11,7 @@
 #include "chat/chat.h"
 #include "common/http/http.h"
 #include "common/wire/cache-client.h"
+#include "common/wire/keep-client.h"
 
 struct totals {
     struct inf_engine_stats sum;
@@ -92,7 +93,7 @@ static const struct model_metric model_metrics[] = {
      "Speed of computing prompts, over the last seconds of work.", STAT(engine.prefill_tok_s)},
     {"sconce_chat_decode_tokens_per_second", "gauge",
      "Speed of generating tokens, over the last seconds of work.", STAT(engine.decode_tok_s)},
-    {"sconce_chat_device_losses_total", "counter", "How often the device was lost.",
+    {"sconce_chat_device_losses_total", "counter", "Times that the device was lost.",
      STAT(engine.n_device_losses)},
     {"sconce_chat_loaded_blocks_total", "counter",
      "Blocks of prompts that were read from the cache service.", STAT(engine.n_tier_loaded)},
@@ -106,7 +107,7 @@ static const struct model_metric model_metrics[] = {
      "Blocks from the cache service that were damaged and had to be computed.",
      STAT(engine.n_tier_bad)},
     {"sconce_chat_unread_prompts_total", "counter",
-     "How often blocks were not read from the cache service because computing them seemed faster.",
+     "Times that blocks were not read from the cache service because computing seemed faster.",
      STAT(engine.n_tier_refused)},
     {"sconce_chat_threads", "gauge", "Threads that compute.", STAT(n_threads)},
 };
@@ -260,6 +261,8 @@ void chat_metrics(struct model_host *host, struct http_request *request)
     metrics_gauge(&out, "sconce_chat_models_loaded", "Models in memory.", NULL, t.n_residents);
     if (chat->cache_socket)
         cache_client_metrics(&out);
+    if (chat->keep_socket)
+        keep_client_metrics(&out);
     model_host_put_counters(host, "sconce_chat", &out);
     http_respond(request, 200, METRICS_TYPE, out.data, out.len);
 }

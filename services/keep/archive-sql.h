@@ -21,6 +21,7 @@ enum archive_sql {
     SQL_OLDEST,
     SQL_BYTES_OF,
     SQL_NUMBERS,
+    SQL_TENANTS,
     SQL_NEXT,
     SQL_ADD_ITEM,
     SQL_PLACE_OF,
@@ -32,10 +33,18 @@ enum archive_sql {
     SQL_COUNT,
 };
 
+/* The numbers of entries that a change adds and deletes. */
+struct archive_change {
+    uint64_t n_added, n_expired, n_evicted;
+};
+
 struct archive {
     sqlite3 *db;
     struct archive_limits limits;
-    int64_t now; /* time of the current change */
+    int64_t now;                   /* time of the current change */
+    struct archive_change change;  /* the current change */
+    struct archive_change changes; /* the sums of all committed changes */
+    uint64_t n_found, n_missed, n_refused;
     sqlite3_stmt *statements[SQL_COUNT];
 };
 

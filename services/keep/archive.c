@@ -76,6 +76,7 @@ static const char *const texts[SQL_COUNT] = {
                    " LIMIT 1",
     [SQL_BYTES_OF] = "SELECT bytes FROM sum WHERE tenant = 't' || ?1",
     [SQL_NUMBERS] = "SELECT entries, bytes FROM sum WHERE tenant = ''",
+    [SQL_TENANTS] = "SELECT count(*) FROM sum WHERE tenant != ''",
     [SQL_NEXT] = "SELECT coalesce(min(expires), 0) FROM entry",
     [SQL_ADD_ITEM] = "INSERT INTO item(entry, place, id, output, text) VALUES(?1,"
                      " (SELECT coalesce(max(place), 0) + 1 FROM item WHERE entry = ?1), ?2, ?3,"
@@ -253,9 +254,12 @@ int archive_begin(struct archive *a, int64_t now)
     int r = archive_run(a, SQL_BEGIN, 0, 0);
 
     a->now = now;
+    a->change = (struct archive_change){};
     r = r < 0 ? r : archive_run(a, SQL_EXPIRE, now, 0);
     if (r < 0)
         archive_rollback(a);
+    else
+        a->change.n_expired = (uint64_t)sqlite3_changes(a->db);
     return r;
 }
 
@@ -263,9 +267,14 @@ int archive_commit(struct archive *a)
 {
     const int r = archive_run(a, SQL_COMMIT, 0, 0);
 
-    if (r < 0)
+    if (r < 0) {
         archive_rollback(a);
-    return r;
+        return r;
+    }
+    a->changes.n_added += a->change.n_added;
+    a->changes.n_expired += a->change.n_expired;
+    a->changes.n_evicted += a->change.n_evicted;
+    return 0;
 }
 
 void archive_rollback(struct archive *a)
@@ -293,10 +302,13 @@ static int archive_drop_oldest(struct archive *a, const char *tenant, int64_t ke
     sqlite3_reset(st);
     if (r <= 0)
         return r < 0 ? r : ARCHIVE_FULL;
-    return archive_delete(a, oldest);
+    r = archive_delete(a, oldest);
+    if (r == 0)
+        a->change.n_evicted++;
+    return r;
 }
 
-int archive_make_room(struct archive *a, const char *tenant, int64_t key, uint64_t bytes)
+static int archive_find_room(struct archive *a, const char *tenant, int64_t key, uint64_t bytes)
 {
     if (bytes > a->limits.max_bytes || bytes > a->limits.max_total_bytes)
         return ARCHIVE_FULL;
@@ -312,6 +324,15 @@ int archive_make_room(struct archive *a, const char *tenant, int64_t key, uint64
         if (r != 0)
             return r;
     }
+}
+
+int archive_make_room(struct archive *a, const char *tenant, int64_t key, uint64_t bytes)
+{
+    const int r = archive_find_room(a, tenant, key, bytes);
+
+    if (r == ARCHIVE_FULL)
+        a->n_refused++;
+    return r;
 }
 
 int archive_grow(struct archive *a, int64_t key, int64_t bytes)
@@ -338,9 +359,11 @@ int archive_add(struct archive *a, const char *tenant, enum archive_kind kind, c
     sqlite3_bind_int64(st, 8, (int64_t)bytes);
     r = archive_step(st);
     sqlite3_clear_bindings(st);
-    if (r == 0)
-        *ret_key = sqlite3_last_insert_rowid(a->db);
-    return r;
+    if (r < 0)
+        return r;
+    a->change.n_added++;
+    *ret_key = sqlite3_last_insert_rowid(a->db);
+    return 0;
 }
 
 int archive_replace(struct archive *a, const char *tenant, int64_t key, struct str text)
@@ -378,8 +401,11 @@ int archive_find(struct archive *a, const char *tenant, enum archive_kind kind, 
     sqlite3_bind_text(st, 2, id, -1, SQLITE_STATIC);
     sqlite3_bind_int(st, 3, (int)kind);
     r = archive_step(st);
+    if (r == 0)
+        a->n_missed++;
     if (r <= 0)
         return r < 0 ? r : ARCHIVE_ABSENT;
+    a->n_found++;
     entry.key = sqlite3_column_int64(st, 0);
     entry.created = sqlite3_column_int64(st, 2);
     r = archive_take_text(st, 3, &entry.text);
@@ -418,12 +444,24 @@ int archive_delete(struct archive *a, int64_t key)
 
 int archive_numbers(struct archive *a, struct archive_numbers *ret_numbers)
 {
-    int64_t values[2] = {};
-    const int r = archive_read_numbers(a, SQL_NUMBERS, NULL, values, 2);
+    int64_t values[3] = {};
+    int r = archive_read_numbers(a, SQL_NUMBERS, NULL, values, 2);
 
-    if (r == 0)
-        *ret_numbers = (struct archive_numbers){(uint64_t)values[0], (uint64_t)values[1]};
-    return r;
+    r = r < 0 ? r : archive_read_numbers(a, SQL_TENANTS, NULL, &values[2], 1);
+    if (r < 0)
+        return r;
+    *ret_numbers = (struct archive_numbers){
+        .n_entries = (uint64_t)values[0],
+        .n_bytes = (uint64_t)values[1],
+        .n_tenants = (uint64_t)values[2],
+        .n_added = a->changes.n_added,
+        .n_found = a->n_found,
+        .n_missed = a->n_missed,
+        .n_expired = a->changes.n_expired,
+        .n_evicted = a->changes.n_evicted,
+        .n_refused = a->n_refused,
+    };
+    return 0;
 }
 
 int archive_next_expiry(struct archive *a, int64_t *ret_time)

@@ -59,8 +59,17 @@ struct archive_page {
     size_t limit;
 };
 
+/* The members from n_added on count since the archive was opened. A change that was rolled back
+ * adds to n_found, n_missed and n_refused only. */
 struct archive_numbers {
     uint64_t n_entries, n_bytes;
+    uint64_t n_tenants; /* tenants that have entries */
+    uint64_t n_added;   /* entries that were made */
+    uint64_t n_found;   /* entries that archive_find() found */
+    uint64_t n_missed;  /* entries that archive_find() did not find */
+    uint64_t n_expired; /* entries that expired */
+    uint64_t n_evicted; /* entries that were deleted to make room for others of their tenant */
+    uint64_t n_refused; /* results ARCHIVE_FULL */
 };
 
 struct archive;

@@ -39,6 +39,26 @@ static void session_free(struct keep_session *session)
     free(session);
 }
 
+/* Fills in the numbers of an answer. If the archive cannot be read, they stay 0. */
+static void session_put_numbers(const struct keep *keep, struct keep_numbers *ret_numbers)
+{
+    struct archive_numbers n = {};
+
+    if (!keep->archive || archive_numbers(keep->archive, &n) < 0)
+        return;
+    *ret_numbers = (struct keep_numbers){
+        .entries = n.n_entries,
+        .bytes = n.n_bytes,
+        .tenants = n.n_tenants,
+        .added_total = n.n_added,
+        .found_total = n.n_found,
+        .missed_total = n.n_missed,
+        .expired_total = n.n_expired,
+        .evicted_total = n.n_evicted,
+        .refused_total = n.n_refused,
+    };
+}
+
 /* Answers @question. Writes the answer into @answer. */
 static int session_serve(struct keep *keep, const struct keep_packet *question,
                          struct keep_packet *answer)
@@ -62,6 +82,7 @@ static int session_serve(struct keep *keep, const struct keep_packet *question,
     }
     r.body = (struct http_text){body.data ? body.data : "", body.len};
     keep_answer_make(answer, keep_answer(&r));
+    session_put_numbers(keep, &answer->head.numbers);
     e = keep_packet_add_body(answer, (struct http_text){r.out.data, r.out.len});
     str_done(&r.out);
     return e;

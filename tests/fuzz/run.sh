@@ -24,6 +24,8 @@ sources() {
     gguf) echo ../../libinfer/format/gguf/*.c ;;
     hf-config) echo ../../libinfer/format/hf/config*.c ../../libinfer/format/hf/reader.c ;;
     hf-modules) echo ../../libinfer/format/hf/modules.c ../../libinfer/format/hf/adapters.c ;;
+    keep) echo ../../services/keep/*.c ;;
+    llama-request) echo ../../services/chat/api/*.c ;;
     models-task) echo ../../libinfer/format/hf/*.c ../../libinfer/format/gguf/*.c ;;
     request) echo ../../services/chat/api/*.c ;;
     safetensors) echo ../../libinfer/format/hf/safetensors.c ;;

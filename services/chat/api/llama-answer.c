@@ -17,26 +17,6 @@
 #include "common/wire/fields.h"
 #include "common/wire/json.h"
 
-static int completion_read(struct generation *g, struct problem *problem)
-{
-    int r = llama_fields_known(g, NULL, problem);
-
-    r = r < 0 ? r : llama_params_read(g, problem);
-    if (r == 0 && !field_find(g->body, "prompt"))
-        return problem_set(problem, 400, "missing_field", "prompt",
-                           "Missing required parameter: 'prompt'.");
-    return r;
-}
-
-static int infill_read(struct generation *g, struct problem *problem)
-{
-    static const char *const more[] = {"input_prefix", "input_suffix", "input_extra", NULL};
-    int r = llama_fields_known(g, more, problem);
-
-    r = r < 0 ? r : llama_params_read(g, problem);
-    return r < 0 ? r : llama_infill_read(g, problem);
-}
-
 static int llama_tokens(struct generation *g, struct choice *c, const struct inf_event *event)
 {
     const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->base.model);
@@ -263,7 +243,7 @@ const struct chat_api api_llama_completion = {
     .sampling = &sampling_llama,
     .own_size = sizeof(struct llama_own),
     .choice_size = sizeof(struct llama_choice),
-    .read = completion_read,
+    .read = llama_completion_read,
     .prepare = llama_completion_prepare,
     .stream_type = SSE_TYPE,
     .stream_pause = SSE_COMMENT,
@@ -284,7 +264,7 @@ const struct chat_api api_llama_infill = {
     .sampling = &sampling_llama,
     .own_size = sizeof(struct llama_own),
     .choice_size = sizeof(struct llama_choice),
-    .read = infill_read,
+    .read = llama_infill_read,
     .prepare = llama_infill_prepare,
     .stream_type = SSE_TYPE,
     .stream_pause = SSE_COMMENT,

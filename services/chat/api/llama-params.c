@@ -44,7 +44,10 @@ static const char *const llama_fields[] = {
     NULL,
 };
 
-int llama_fields_known(const struct generation *g, const char *const *more, struct problem *problem)
+/* Refuses unknown fields. @more is a NULL-terminated list of known fields that only this endpoint
+ * has. */
+static int llama_fields_known(const struct generation *g, const char *const *more,
+                              struct problem *problem)
 {
     const char *names[64];
     size_t n = 0;
@@ -229,7 +232,7 @@ static int llama_read_samplers(struct generation *g, struct problem *problem)
     return 0;
 }
 
-int llama_params_read(struct generation *g, struct problem *problem)
+static int llama_params_read(struct generation *g, struct problem *problem)
 {
     struct llama_own *own = g->own;
     int r;
@@ -245,46 +248,67 @@ int llama_params_read(struct generation *g, struct problem *problem)
     return MIN(r, 0);
 }
 
-static int bias_add(struct generation *g, int32_t token, float bias, struct problem *problem)
+int llama_completion_read(struct generation *g, struct problem *problem)
 {
-    struct params *p = &g->params;
-    struct inf_logit_bias *all;
+    int r = llama_fields_known(g, NULL, problem);
 
-    if (p->sampling.n_logit_bias == PARAMS_MAX_BIAS)
-        return problem_set(problem, 400, "invalid_value", "logit_bias",
-                           "'logit_bias' has more than %d tokens.", PARAMS_MAX_BIAS);
-    all = realloc(p->bias, (p->sampling.n_logit_bias + 1) * sizeof(*all));
-    if (!all)
-        return problem_no_memory(problem);
-    p->bias = all;
-    p->bias[p->sampling.n_logit_bias++] = (struct inf_logit_bias){token, bias};
-    p->sampling.logit_bias = p->bias;
+    r = r < 0 ? r : llama_params_read(g, problem);
+    if (r == 0 && !field_find(g->body, "prompt"))
+        return problem_set(problem, 400, "missing_field", "prompt",
+                           "Missing required parameter: 'prompt'.");
+    return r;
+}
+
+static int infill_read_extra(json_t *extra, struct problem *problem)
+{
+    static const char *const fields[] = {"filename", "text", NULL};
+    json_t *chunk;
+    char param[64];
+    size_t i;
+
+    if (extra && !json_is_array(extra))
+        return field_wrong_type("input_extra", "an array of objects", extra, problem);
+    json_array_foreach(extra, i, chunk)
+    {
+        json_t *name = field_find(chunk, "filename");
+
+        snprintf(param, sizeof(param), "input_extra[%zu]", i);
+        if (!json_is_object(chunk) || !json_is_string(field_find(chunk, "text")) ||
+            (name && !json_is_string(name)))
+            return problem_set(problem, 400, "invalid_value", param,
+                               "'%s' must be an object with the strings \"filename\" and "
+                               "\"text\".",
+                               param);
+        if (fields_known(chunk, "input_extra.", fields, problem) < 0)
+            return -EINVAL;
+    }
     return 0;
 }
 
-int llama_bias_resolve(struct generation *g, struct problem *problem)
+static int infill_read_texts(struct generation *g, struct problem *problem)
 {
-    const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->base.model);
-    json_t *pair;
-    size_t i;
+    static const char *const texts[] = {"input_prefix", "input_suffix"};
+    json_t *prompt = field_find(g->body, "prompt");
 
-    json_array_foreach(g->params.bias_texts, i, pair)
-    {
-        const json_t *text = json_array_get(pair, 0);
-        const float bias = (float)json_real_value(json_array_get(pair, 1));
-        _cleanup_free_ int32_t *ids = NULL;
-        size_t n = 0;
-        int r = inf_tokenizer_encode(tok, json_string_value(text), json_string_length(text), 0,
-                                     PARAMS_MAX_BIAS, &ids, &n);
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+        json_t *text = field_find(g->body, texts[i]);
 
-        if (r == -ENOMEM)
-            return problem_no_memory(problem);
-        if (r < 0)
-            return problem_set(problem, 400, "invalid_value", "logit_bias",
-                               "'logit_bias' has more than %d tokens.", PARAMS_MAX_BIAS);
-        for (size_t k = 0; k < n; k++)
-            if ((r = bias_add(g, ids[k], bias, problem)) < 0)
-                return r;
+        if (!text)
+            return problem_set(problem, 400, "missing_field", texts[i],
+                               "Missing required parameter: '%s'.", texts[i]);
+        if (!json_is_string(text))
+            return field_wrong_type(texts[i], "a string", text, problem);
     }
-    return 0;
+    if (prompt && !json_is_string(prompt))
+        return field_wrong_type("prompt", "a string", prompt, problem);
+    return infill_read_extra(field_find(g->body, "input_extra"), problem);
+}
+
+int llama_infill_read(struct generation *g, struct problem *problem)
+{
+    static const char *const more[] = {"input_prefix", "input_suffix", "input_extra", NULL};
+    int r = llama_fields_known(g, more, problem);
+
+    r = r < 0 ? r : llama_params_read(g, problem);
+    return r < 0 ? r : infill_read_texts(g, problem);
 }

@@ -19,14 +19,9 @@ struct llama_choice {
     struct str tokens, probs; /* elements of JSON arrays that were not sent yet */
 };
 
-/* Reads the fields that /completion and /infill have in common. */
-int llama_params_read(struct generation *g, struct problem *problem);
-/* Refuses unknown fields. @more is a NULL-terminated list of known fields that only this endpoint
- * has. */
-int llama_fields_known(const struct generation *g, const char *const *more,
-                       struct problem *problem);
-/* Turns texts in `logit_bias` into tokens of the loaded model. */
-int llama_bias_resolve(struct generation *g, struct problem *problem);
+/* llama-params.c: check the body (`read`). Need only g->api, g->own, g->body and g->params. */
+int llama_completion_read(struct generation *g, struct problem *problem);
+int llama_infill_read(struct generation *g, struct problem *problem);
 /* Writes own->settings. */
 int llama_settings_make(struct generation *g, struct problem *problem);
 
@@ -34,7 +29,6 @@ int llama_settings_make(struct generation *g, struct problem *problem);
  * names. @n_predict is the limit of tokens; 0: no limit. */
 json_t *llama_settings(const struct params *params, uint32_t n_predict);
 
-/* llama-prompt.c: check the fields of the prompt (`read`), and make g->prompts (`prepare`). */
+/* llama-prompt.c: make g->prompts (`prepare`). */
 int llama_completion_prepare(struct generation *g, struct problem *problem);
-int llama_infill_read(struct generation *g, struct problem *problem);
 int llama_infill_prepare(struct generation *g, struct problem *problem);

@@ -18,3 +18,7 @@ struct keep_question {
  * listens there. */
 int keep_client_ask(const char *path, const struct keep_question *question, struct str *body,
                     int *ret_status);
+
+/* Writes the counters of this process, and the numbers that the last answer of the service had. May
+ * be called from any thread. */
+void keep_client_metrics(struct str *out);
