@@ -163,7 +163,7 @@ static void put_xml_value(struct lark *l, const struct reply_tool *tool, json_t 
     json_t *values = json_object_get(schema, "enum"), *copy;
 
     if (types == VALUE_STRING && json_array_size(values)) {
-        lark_choice(l, values);
+        lark_one_of(l, values);
     } else if (types & VALUE_STRING) {
         if (!put_custom(l, tool))
             lark_puts(l, "XML_TEXT ");

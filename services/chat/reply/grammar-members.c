@@ -152,7 +152,7 @@ static void gemma_put_string(struct lark *l, json_t *values)
 {
     lark_marker(l, "<|\"|>");
     if (json_array_size(values))
-        lark_choice(l, values);
+        lark_one_of(l, values);
     else
         lark_puts(l, "GEMMA_TEXT ");
     lark_marker(l, "<|\"|>");

@@ -32,7 +32,7 @@ static int put_constraint(struct lark *l, const struct constraint *c)
         lark_json(l, c->value);
         return 0;
     case CONSTRAINT_CHOICE:
-        lark_choice(l, c->value);
+        lark_one_of(l, c->value);
         return 0;
     case CONSTRAINT_REGEX:
         lark_regex(l, json_string_value(c->value));

@@ -51,7 +51,7 @@ void lark_text(struct lark *l, const char *text, size_t len)
     }
 }
 
-void lark_choice(struct lark *l, const json_t *strings)
+void lark_one_of(struct lark *l, const json_t *strings)
 {
     json_t *string;
     size_t i;
