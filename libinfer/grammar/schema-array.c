@@ -43,21 +43,6 @@ static const struct schema_value *array_rest(const struct schema_value *v)
     return items && items->type == VALUE_ARRAY ? schema_get(v, "additionalItems") : items;
 }
 
-static bool array_negated(const struct facts *f, uint32_t i)
-{
-    for (; i != UINT32_MAX; i = f->v[i].parent)
-        if (f->v[i].v->is_negation)
-            return true;
-    return false;
-}
-
-static bool array_below(const struct facts *f, uint32_t i, uint32_t top)
-{
-    while (i != UINT32_MAX && i != top)
-        i = f->v[i].parent;
-    return i == top;
-}
-
 static bool array_fact_covers(const struct schema_value *v, uint32_t i)
 {
     const struct schema_value *prefix = array_prefix(v);
@@ -68,7 +53,7 @@ static bool array_fact_covers(const struct schema_value *v, uint32_t i)
 static bool array_is_evaluated(const struct array *a, uint32_t i, uint32_t top)
 {
     for (uint32_t k = top; k < a->f->n; k++)
-        if (array_below(a->f, k, top) && !array_negated(a->f, k) &&
+        if (schema_fact_is_below(a->f, k, top) &&
             (array_fact_covers(a->f->v[k].v, i) ||
              (k > top && schema_get(a->f->v[k].v, "unevaluatedItems"))))
             return true;

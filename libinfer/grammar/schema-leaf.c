@@ -36,6 +36,18 @@ static unsigned leaf_enum_types(const struct schema_value *v)
     return one ? types & (schema_value_type(one) | null) : types;
 }
 
+bool schema_fact_is_below(const struct facts *f, uint32_t i, uint32_t top)
+{
+    bool below = false;
+
+    for (; i != UINT32_MAX; i = f->v[i].parent) {
+        if (f->v[i].v->is_negation)
+            return false;
+        below = below || i == top;
+    }
+    return below;
+}
+
 unsigned schema_leaf_types(struct schema *s, const struct facts *f)
 {
     unsigned types = TYPE_ANY;

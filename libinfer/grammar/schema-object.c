@@ -227,28 +227,12 @@ static bool object_add_fact(struct object *o, const struct schema_value *v, cons
     return !more || schema_set_add(o->s, set, more);
 }
 
-/* Tells whether fact @i is part of a negation, whose properties do not count as evaluated. */
-static bool fact_is_negated(const struct facts *f, uint32_t i)
-{
-    for (; i != UINT32_MAX; i = f->v[i].parent)
-        if (f->v[i].v->is_negation)
-            return true;
-    return false;
-}
-
-static bool fact_is_below(const struct facts *f, uint32_t i, uint32_t top)
-{
-    while (i != UINT32_MAX && i != top)
-        i = f->v[i].parent;
-    return i == top;
-}
-
 /* Tells whether fact @top or a fact below it has a schema for the property. The facts below a fact
  * stand behind it in the list. */
 static bool object_is_evaluated(const struct object *o, const bool *seen, uint32_t top)
 {
     for (uint32_t i = top; i < o->f->n; i++)
-        if (fact_is_below(o->f, i, top) && !fact_is_negated(o->f, i) &&
+        if (schema_fact_is_below(o->f, i, top) &&
             (seen[i] || (i > top && schema_get(o->f->v[i].v, "unevaluatedProperties"))))
             return true;
     return false;

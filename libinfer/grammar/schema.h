@@ -219,6 +219,8 @@ unsigned schema_types(const struct schema_value *v);
 grammar_node schema_leaf_node(struct schema *s, const struct facts *f);
 /* Makes the bodies of the rules in s->work. */
 bool schema_leaf_finish(struct schema *s);
+/* Tells whether fact @i is fact @top or below it. What a negation contains does not count. */
+bool schema_fact_is_below(const struct facts *f, uint32_t i, uint32_t top);
 /* The types that all facts permit. */
 unsigned schema_leaf_types(struct schema *s, const struct facts *f);
 /* Tells whether a schema has no keyword that restricts a value. */

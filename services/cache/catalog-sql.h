@@ -4,14 +4,10 @@
 /* Declares the SQL statements and the functions that catalog.c, catalog-rows.c and catalog-tables.c
  * share. */
 
-#include <sqlite3.h>
-
 #include "cache/catalog.h"
+#include "common/sql/sql.h"
 
 enum catalog_sql {
-    SQL_BEGIN,
-    SQL_COMMIT,
-    SQL_ROLLBACK,
     SQL_BY_KEY,
     SQL_FROM,
     SQL_LOWEST,
@@ -46,8 +42,6 @@ struct catalog {
     sqlite3_stmt *statements[SQL_COUNT];
 };
 
-/* Converts an SQLite result to a negative errno; 0 for results that are not errors. */
-int catalog_errno(int rc);
 /* Prepares the statement on first use and binds @values [n]. On failure returns NULL and sets
  * *ret_error. */
 sqlite3_stmt *catalog_bind(struct catalog *c, enum catalog_sql which, const int64_t *values, int n,

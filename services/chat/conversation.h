@@ -13,6 +13,9 @@
 #include "core/macros.h"
 #include "core/str.h"
 
+/* The memory of the parsed arguments of all calls in one request, in bytes. */
+#define CONVERSATION_MAX_ARGUMENTS ((size_t)32 << 20)
+
 enum message_role {
     ROLE_SYSTEM,
     ROLE_DEVELOPER,
@@ -62,6 +65,10 @@ struct message *conversation_add(struct conversation *c);
 void message_done(struct message *m);
 /* Appends a call. Takes over the references @id, @name and @arguments, also on failure. -ENOMEM. */
 int message_add_call(struct message *m, json_t *id, json_t *name, json_t *arguments);
+/* Reads the arguments of a call, which templates expect as an object. *ret_arguments is a new
+ * reference: the object that @text contains, or @text if it contains no object. *room is the memory
+ * that the object may take, see json_parse_within(). -E2BIG, -ENOMEM. */
+int message_parse_arguments(json_t *text, size_t *room, json_t **ret_arguments);
 /* Sets a variable that the template must read. Keeps its own reference to @value. -ENOMEM. */
 int conversation_set(struct conversation *c, const char *name, json_t *value);
 /* Appends the messages as a JSON array in OpenAI's format. Leaves out a message that the answer

@@ -113,6 +113,12 @@ int generation_context_problem(const struct generation *g, size_t n_tokens, bool
 /* Encodes one prompt and appends it to g->prompts; for `prepare`. */
 int generation_add_prompt(struct generation *g, const char *text, size_t len, unsigned flags,
                           struct problem *problem);
+/* Calls @add for each prompt of the field "prompt", an array. @n_field is the field with the number
+ * of answers to each prompt, for errors. */
+int generation_add_prompts(struct generation *g, json_t *prompts, const char *n_field,
+                           int (*add)(struct generation *g, json_t *prompt,
+                                      struct problem *problem),
+                           struct problem *problem);
 /* Appends a prompt of @tokens to g->prompts. Takes over @tokens, also if it fails. */
 int generation_add_tokens(struct generation *g, int32_t *tokens, size_t n_tokens,
                           struct problem *problem);

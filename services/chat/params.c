@@ -5,11 +5,26 @@
 #include <stdlib.h>
 
 #include "common/config/config.h"
+#include "common/wire/fields.h"
 
 void params_init(struct params *p)
 {
     *p = (struct params){.n = 1, .n_logprobs = -1, .reasoning = {.enabled = -1, .budget = -1}};
     sampling_clear(&p->sampling);
+}
+
+int params_number(json_t *object, const char *name, const struct sampling_row *row,
+                  double *ret_value, struct problem *problem)
+{
+    int64_t whole = 0;
+    int r;
+
+    if (!row->is_whole)
+        return field_double(object, name, row->min, row->max, ret_value, problem);
+    r = field_int(object, name, (int64_t)row->min, (int64_t)row->max, &whole, problem);
+    if (r > 0)
+        *ret_value = (double)whole;
+    return r;
 }
 
 /* Sets the breakers of the sampler DRY: texts that a repetition never includes. The defaults are

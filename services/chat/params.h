@@ -106,6 +106,10 @@ struct params {
 
 /* Sets the defaults. */
 void params_init(struct params *params);
+/* Reads a field with a sampling parameter: a number within the limits of @row. The results are
+ * those of the functions in fields.h. */
+int params_number(json_t *object, const char *name, const struct sampling_row *row,
+                  double *ret_value, struct problem *problem);
 struct config;
 
 /* Sets each sampling parameter that the request does not give. The value comes from the first of

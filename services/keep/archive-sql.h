@@ -3,14 +3,10 @@
 
 /* Declares the SQL statements and the functions that archive.c and archive-items.c share. */
 
-#include <sqlite3.h>
-
+#include "common/sql/sql.h"
 #include "keep/archive.h"
 
 enum archive_sql {
-    SQL_BEGIN,
-    SQL_COMMIT,
-    SQL_ROLLBACK,
     SQL_EXPIRE,
     SQL_ADD,
     SQL_REPLACE,
@@ -48,13 +44,8 @@ struct archive {
     sqlite3_stmt *statements[SQL_COUNT];
 };
 
-/* Converts a result of SQLite to a negative errno; 0 for results that are not errors. */
-int archive_errno(int rc);
 /* Returns the statement, prepared and reset. On failure, returns NULL and sets *ret_error. */
 sqlite3_stmt *archive_statement(struct archive *a, enum archive_sql which, int *ret_error);
-/* Runs a statement up to its next row. Returns 1 if there is a row. Otherwise resets @st, and
- * returns 0 or a negative errno. */
-int archive_step(sqlite3_stmt *st);
 /* Runs a statement that yields no rows. The statement has at most two parameters, which are
  * numbers. */
 int archive_run(struct archive *a, enum archive_sql which, int64_t first, int64_t second);

@@ -58,9 +58,6 @@ static const char schema[] =
     "COMMIT;";
 
 static const char *const texts[SQL_COUNT] = {
-    [SQL_BEGIN] = "BEGIN IMMEDIATE",
-    [SQL_COMMIT] = "COMMIT",
-    [SQL_ROLLBACK] = "ROLLBACK",
     [SQL_EXPIRE] = "DELETE FROM entry WHERE expires <= ?1",
     [SQL_ADD] = "INSERT INTO entry(tenant, kind, id, previous, text, created, used, expires, bytes)"
                 " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8)",
@@ -92,59 +89,14 @@ static const char *const texts[SQL_COUNT] = {
     [SQL_DELETE_ITEM] = "DELETE FROM item WHERE entry = ?1 AND id = ?2",
 };
 
-int archive_errno(int rc)
-{
-    switch (rc & 0xff) {
-    case SQLITE_OK:
-    case SQLITE_ROW:
-    case SQLITE_DONE:
-        return 0;
-    case SQLITE_FULL:
-        return -ENOSPC;
-    case SQLITE_READONLY:
-        return -EROFS;
-    case SQLITE_NOMEM:
-        return -ENOMEM;
-    case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-        return -EBUSY;
-    case SQLITE_CONSTRAINT:
-        return -EEXIST;
-    case SQLITE_IOERR:
-    case SQLITE_CANTOPEN:
-    case SQLITE_PERM:
-    case SQLITE_AUTH:
-        return rc == SQLITE_IOERR_NOMEM ? -ENOMEM : -EIO;
-    default:
-        /* The statements are constant. If a statement does not match the tables, the file is
-         * damaged. */
-        return -EUCLEAN;
-    }
-}
-
 sqlite3_stmt *archive_statement(struct archive *a, enum archive_sql which, int *ret_error)
 {
-    sqlite3_stmt **st = &a->statements[which];
-    int rc = SQLITE_OK;
+    const int r = sql_prepare(a->db, texts[which], &a->statements[which]);
 
-    if (*st)
-        sqlite3_reset(*st);
-    else
-        rc = sqlite3_prepare_v3(a->db, texts[which], -1, SQLITE_PREPARE_PERSISTENT, st, NULL);
-    if (rc == SQLITE_OK)
-        return *st;
-    *ret_error = archive_errno(rc);
+    if (r == 0)
+        return a->statements[which];
+    *ret_error = r;
     return NULL;
-}
-
-int archive_step(sqlite3_stmt *st)
-{
-    const int rc = sqlite3_step(st);
-
-    if (rc == SQLITE_ROW)
-        return 1;
-    sqlite3_reset(st);
-    return archive_errno(rc);
 }
 
 int archive_run(struct archive *a, enum archive_sql which, int64_t first, int64_t second)
@@ -158,7 +110,7 @@ int archive_run(struct archive *a, enum archive_sql which, int64_t first, int64_
         sqlite3_bind_int64(st, 1, first);
     if (sqlite3_bind_parameter_count(st) > 1)
         sqlite3_bind_int64(st, 2, second);
-    r = archive_step(st);
+    r = sql_step(st);
     sqlite3_reset(st);
     return r < 0 ? r : 0;
 }
@@ -174,35 +126,24 @@ static int archive_read_numbers(struct archive *a, enum archive_sql which, const
         return r;
     if (tenant)
         sqlite3_bind_text(st, 1, tenant, -1, SQLITE_STATIC);
-    r = archive_step(st);
+    r = sql_step(st);
     for (int i = 0; i < n && r > 0; i++)
         values[i] = sqlite3_column_int64(st, i);
     sqlite3_reset(st);
     return r < 0 ? r : 0;
 }
 
-static int archive_pragma(struct archive *a, const char *pragma, int64_t *ret_value)
-{
-    sqlite3_stmt *st = NULL;
-    int rc = sqlite3_prepare_v2(a->db, pragma, -1, &st, NULL);
-
-    if (rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW)
-        *ret_value = sqlite3_column_int64(st, 0);
-    sqlite3_finalize(st);
-    return archive_errno(rc);
-}
-
 /* Makes the tables of a new file, or checks that the file is an archive. */
 static int archive_prepare(struct archive *a, const char *path, struct inf_err *reterr)
 {
     int64_t n_tables = 0, application = 0, version = 0;
-    int r = archive_errno(sqlite3_exec(a->db, settings, NULL, NULL, NULL));
+    int r = sql_exec(a->db, settings);
 
-    r = r < 0 ? r : archive_pragma(a, "SELECT count(*) FROM sqlite_schema", &n_tables);
+    r = r < 0 ? r : sql_number(a->db, "SELECT count(*) FROM sqlite_schema", &n_tables);
     if (r == 0 && n_tables == 0)
-        r = archive_errno(sqlite3_exec(a->db, schema, NULL, NULL, NULL));
-    r = r < 0 ? r : archive_pragma(a, "PRAGMA application_id", &application);
-    r = r < 0 ? r : archive_pragma(a, "PRAGMA user_version", &version);
+        r = sql_exec(a->db, schema);
+    r = r < 0 ? r : sql_number(a->db, "PRAGMA application_id", &application);
+    r = r < 0 ? r : sql_number(a->db, "PRAGMA user_version", &version);
     if (r == -EBUSY)
         return err_set(reterr, EBUSY, "another process uses %s", path ? path : "memory");
     if (r < 0)
@@ -223,13 +164,10 @@ int archive_open(const char *path, const struct archive_limits *limits,
     if (!a)
         return err_set(reterr, ENOMEM, "out of memory");
     a->limits = *limits;
-    r = sqlite3_open_v2(path ? path : ":memory:", &a->db,
-                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
-                            SQLITE_OPEN_EXRESCODE,
-                        NULL);
-    if (r != SQLITE_OK)
-        return err_set(reterr, -archive_errno(r), "%s cannot be opened: %s", path ? path : "memory",
-                       sqlite3_errstr(r));
+    r = sql_open(path ? path : ":memory:", NULL, &a->db);
+    if (r < 0)
+        return err_set(reterr, -r, "%s cannot be opened: %s", path ? path : "memory",
+                       sqlite3_errmsg(a->db));
     sqlite3_limit(a->db, SQLITE_LIMIT_ATTACHED, 0);
     r = archive_prepare(a, path, reterr);
     if (r < 0)
@@ -251,13 +189,13 @@ struct archive *archive_free(struct archive *a)
 
 int archive_begin(struct archive *a, int64_t now)
 {
-    int r = archive_run(a, SQL_BEGIN, 0, 0);
+    int r = sql_begin(a->db);
 
     a->now = now;
     a->change = (struct archive_change){};
     r = r < 0 ? r : archive_run(a, SQL_EXPIRE, now, 0);
     if (r < 0)
-        archive_rollback(a);
+        sql_rollback(a->db);
     else
         a->change.n_expired = (uint64_t)sqlite3_changes(a->db);
     return r;
@@ -265,12 +203,10 @@ int archive_begin(struct archive *a, int64_t now)
 
 int archive_commit(struct archive *a)
 {
-    const int r = archive_run(a, SQL_COMMIT, 0, 0);
+    const int r = sql_commit(a->db);
 
-    if (r < 0) {
-        archive_rollback(a);
+    if (r < 0)
         return r;
-    }
     a->changes.n_added += a->change.n_added;
     a->changes.n_expired += a->change.n_expired;
     a->changes.n_evicted += a->change.n_evicted;
@@ -279,9 +215,7 @@ int archive_commit(struct archive *a)
 
 void archive_rollback(struct archive *a)
 {
-    /* SQLite may already have rolled the change back. */
-    if (!sqlite3_get_autocommit(a->db))
-        archive_run(a, SQL_ROLLBACK, 0, 0);
+    sql_rollback(a->db);
 }
 
 /* Deletes the entry of the tenant that was not used for the longest time. ARCHIVE_FULL: the tenant
@@ -296,7 +230,7 @@ static int archive_drop_oldest(struct archive *a, const char *tenant, int64_t ke
         return r;
     sqlite3_bind_text(st, 1, tenant, -1, SQLITE_STATIC);
     sqlite3_bind_int64(st, 2, key);
-    r = archive_step(st);
+    r = sql_step(st);
     if (r > 0)
         oldest = sqlite3_column_int64(st, 0);
     sqlite3_reset(st);
@@ -357,7 +291,7 @@ int archive_add(struct archive *a, const char *tenant, enum archive_kind kind, c
     sqlite3_bind_int64(st, 6, a->now);
     sqlite3_bind_int64(st, 7, a->now + a->limits.expiry_sec);
     sqlite3_bind_int64(st, 8, (int64_t)bytes);
-    r = archive_step(st);
+    r = sql_step(st);
     sqlite3_clear_bindings(st);
     if (r < 0)
         return r;
@@ -376,7 +310,7 @@ int archive_replace(struct archive *a, const char *tenant, int64_t key, struct s
     sqlite3_bind_int64(st, 1, key);
     sqlite3_bind_text64(st, 2, text.data ? text.data : "", text.len, SQLITE_STATIC, SQLITE_UTF8);
     sqlite3_bind_int64(st, 3, (int64_t)text.len);
-    r = archive_step(st);
+    r = sql_step(st);
     sqlite3_clear_bindings(st);
     return r;
 }
@@ -400,7 +334,7 @@ int archive_find(struct archive *a, const char *tenant, enum archive_kind kind, 
     sqlite3_bind_text(st, 1, tenant, -1, SQLITE_STATIC);
     sqlite3_bind_text(st, 2, id, -1, SQLITE_STATIC);
     sqlite3_bind_int(st, 3, (int)kind);
-    r = archive_step(st);
+    r = sql_step(st);
     if (r == 0)
         a->n_missed++;
     if (r <= 0)
@@ -434,7 +368,7 @@ int archive_touch(struct archive *a, int64_t key)
     sqlite3_bind_int64(st, 1, key);
     sqlite3_bind_int64(st, 2, a->now);
     sqlite3_bind_int64(st, 3, a->now + a->limits.expiry_sec);
-    return archive_step(st);
+    return sql_step(st);
 }
 
 int archive_delete(struct archive *a, int64_t key)

@@ -57,11 +57,8 @@ static int items_read(json_t *items, struct problem *problem)
     json_t *item;
     size_t i;
 
-    if (!json_is_array(items))
-        return field_wrong_type("items", "an array", items, problem);
-    if (json_array_size(items) > CONVERSATIONS_MAX_ITEMS)
-        return problem_set(problem, 400, "invalid_value", "items",
-                           "'items' has more than %d entries.", CONVERSATIONS_MAX_ITEMS);
+    if (field_check_array(items, "items", "an array", CONVERSATIONS_MAX_ITEMS, problem) < 0)
+        return -EINVAL;
     json_array_foreach(items, i, item)
     {
         char prefix[32];

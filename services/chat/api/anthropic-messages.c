@@ -503,14 +503,12 @@ static int messages_read(struct reader *reader, json_t *messages)
     if (!messages)
         return problem_set(reader->problem, 400, "missing_field", "messages",
                            "Missing required parameter: 'messages'.");
-    if (!json_is_array(messages))
-        return field_wrong_type("messages", "an array of objects", messages, reader->problem);
+    if (field_check_array(messages, "messages", "an array of objects", MESSAGES_MAX,
+                          reader->problem) < 0)
+        return -EINVAL;
     if (!json_array_size(messages))
         return problem_set(reader->problem, 400, "empty_array", "messages",
                            "Invalid 'messages': an empty array; it needs one message at least.");
-    if (json_array_size(messages) > MESSAGES_MAX)
-        return problem_set(reader->problem, 400, "invalid_value", "messages",
-                           "'messages' has more than %d entries.", MESSAGES_MAX);
     json_array_foreach(messages, i, message)
     {
         anthropic_item(path, "messages", i);

@@ -197,11 +197,8 @@ static int tools_read(json_t *tools, struct conversation *c, json_t *names, stru
     char path[ANTHROPIC_PATH];
     size_t i;
 
-    if (!json_is_array(tools))
-        return field_wrong_type("tools", "an array", tools, problem);
-    if (json_array_size(tools) > TOOLS_MAX)
-        return problem_set(problem, 400, "invalid_value", "tools",
-                           "'tools' has more than %d entries.", TOOLS_MAX);
+    if (field_check_array(tools, "tools", "an array", TOOLS_MAX, problem) < 0)
+        return -EINVAL;
     if (!json_array_size(tools))
         return 0;
     c->tools = json_array();

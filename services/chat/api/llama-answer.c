@@ -231,49 +231,26 @@ static void llama_done(struct generation *g)
     str_done(&own->settings);
 }
 
-#define LLAMA_FINISHES                                                                             \
-    {                                                                                              \
-        [FINISH_STOP] = "eos", [FINISH_STOP_TEXT] = "word", [FINISH_LENGTH] = "limit"              \
-    }
+/* The members that are the same for both endpoints. */
+#define LLAMA_SHARED                                                                               \
+    .prompt_field = "prompt",                                                                      \
+    .finishes = {[FINISH_STOP] = "eos", [FINISH_STOP_TEXT] = "word", [FINISH_LENGTH] = "limit"},   \
+    .sampling = &sampling_llama, .own_size = sizeof(struct llama_own),                             \
+    .choice_size = sizeof(struct llama_choice), .stream_type = SSE_TYPE,                           \
+    .stream_pause = SSE_COMMENT, .begin = llama_begin, .tokens = llama_tokens,                     \
+    .piece = llama_piece, .progress = llama_progress, .finish = llama_finish, .end = llama_end,    \
+    .choice_done = llama_choice_done, .done = llama_done
 
 const struct chat_api api_llama_completion = {
+    LLAMA_SHARED,
     .id_prefix = "cmpl-",
-    .prompt_field = "prompt",
-    .finishes = LLAMA_FINISHES,
-    .sampling = &sampling_llama,
-    .own_size = sizeof(struct llama_own),
-    .choice_size = sizeof(struct llama_choice),
     .read = llama_completion_read,
     .prepare = llama_completion_prepare,
-    .stream_type = SSE_TYPE,
-    .stream_pause = SSE_COMMENT,
-    .begin = llama_begin,
-    .tokens = llama_tokens,
-    .piece = llama_piece,
-    .progress = llama_progress,
-    .finish = llama_finish,
-    .end = llama_end,
-    .choice_done = llama_choice_done,
-    .done = llama_done,
 };
 
 const struct chat_api api_llama_infill = {
+    LLAMA_SHARED,
     .id_prefix = "fill-",
-    .prompt_field = "prompt",
-    .finishes = LLAMA_FINISHES,
-    .sampling = &sampling_llama,
-    .own_size = sizeof(struct llama_own),
-    .choice_size = sizeof(struct llama_choice),
     .read = llama_infill_read,
     .prepare = llama_infill_prepare,
-    .stream_type = SSE_TYPE,
-    .stream_pause = SSE_COMMENT,
-    .begin = llama_begin,
-    .tokens = llama_tokens,
-    .piece = llama_piece,
-    .progress = llama_progress,
-    .finish = llama_finish,
-    .end = llama_end,
-    .choice_done = llama_choice_done,
-    .done = llama_done,
 };

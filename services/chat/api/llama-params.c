@@ -49,16 +49,10 @@ static const char *const llama_fields[] = {
 static int llama_fields_known(const struct generation *g, const char *const *more,
                               struct problem *problem)
 {
-    const char *names[64];
-    size_t n = 0;
+    const char *const *const lists[] = {llama_fields, openai_params_names, openai_constraint_names,
+                                        more, NULL};
 
-    for (const char *const *name = llama_fields; *name; name++)
-        names[n++] = *name;
-    for (const char *const *name = more; name && *name; name++)
-        names[n++] = *name;
-    assert(n < ARRAY_SIZE(names));
-    names[n] = NULL;
-    return openai_fields_known(g->body, names, problem);
+    return fields_known_in(g->body, "", lists, problem);
 }
 
 /* Reads lengths. -1 stands for "no limit". */

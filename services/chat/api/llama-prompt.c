@@ -114,27 +114,13 @@ static bool prompt_is_list(const json_t *prompt)
 
 static int prompts_add(struct generation *g, struct problem *problem)
 {
-    json_t *prompt = field_find(g->body, "prompt"), *item;
+    json_t *prompt = field_find(g->body, "prompt");
+    const bool is_list = prompt_is_list(prompt);
     struct llama_own *own = g->own;
-    size_t i;
-    int r = 0;
 
-    own->is_many = prompt_is_list(prompt) || g->params.n > 1;
-    if (!prompt_is_list(prompt))
-        return prompt_add(g, prompt, problem);
-    if (!json_array_size(prompt))
-        return problem_set(problem, 400, "empty_prompt", "prompt", "'prompt' is an empty array.");
-    if (json_array_size(prompt) * g->params.n > PARAMS_MAX_CHOICES)
-        return problem_set(problem, 400, "invalid_value", "prompt",
-                           "'prompt' and 'n_cmpl' ask for %zu answers; at most %d are possible.",
-                           json_array_size(prompt) * g->params.n, PARAMS_MAX_CHOICES);
-    json_array_foreach(prompt, i, item)
-    {
-        r = prompt_add(g, item, problem);
-        if (r < 0)
-            break;
-    }
-    return r;
+    own->is_many = is_list || g->params.n > 1;
+    return is_list ? generation_add_prompts(g, prompt, "n_cmpl", prompt_add, problem)
+                   : prompt_add(g, prompt, problem);
 }
 
 /* Keeps the text of each prompt for the answer. */

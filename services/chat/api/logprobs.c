@@ -76,6 +76,20 @@ int logprobs_put_token(struct str *out, const struct inf_tokenizer *tok,
     return r < 0 ? r : str_puts(out, "]}");
 }
 
+int logprobs_add_event(const struct generation *g, const struct inf_event *event, struct str *out)
+{
+    const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->base.model);
+    int r = 0;
+
+    if (event->kind != INF_EVENT_TOKENS || g->params.n_logprobs < 0)
+        return 0;
+    for (size_t i = 0; i < event->n_tokens && r == 0; i++) {
+        r = out->len ? str_putc(out, ',') : 0;
+        r = r < 0 ? r : logprobs_put_token(out, tok, &event->tokens[i], LOGPROBS_CHAT);
+    }
+    return r;
+}
+
 static int put_legacy_token(struct str *out, const struct inf_tokenizer *tok, int32_t id)
 {
     unsigned char bytes[TOKEN_MAX];

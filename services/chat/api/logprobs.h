@@ -4,11 +4,7 @@
 /* Writes log-probabilities in the formats of /v1/chat/completions, /v1/completions and
  * llama-server. */
 
-#include <infer/engine.h>
-
-#include "core/str.h"
-
-struct inf_tokenizer;
+#include "chat/generation.h"
 
 enum logprobs_form {
     LOGPROBS_CHAT,       /* {"token","logprob","bytes","top_logprobs"} */
@@ -19,6 +15,9 @@ enum logprobs_form {
 /* Writes the object of one token. */
 int logprobs_put_token(struct str *out, const struct inf_tokenizer *tok,
                        const struct inf_token_logprob *token, enum logprobs_form form);
+/* Appends the objects of the tokens of an event to @out, the elements of an array in the form
+ * LOGPROBS_CHAT. Does nothing if the request does not ask for probabilities. */
+int logprobs_add_event(const struct generation *g, const struct inf_event *event, struct str *out);
 /*
  * An answer of /v1/completions has four parallel arrays. The first four fields hold the elements of
  * these arrays so far, separated by commas. Offsets count code points of the choice's text.

@@ -146,21 +146,12 @@ int ollama_begin(struct generation *g)
 
 int ollama_tokens(struct generation *g, struct choice *c, const struct inf_event *event)
 {
-    const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->base.model);
     struct ollama_choice *own_choice = c->own;
     struct ollama_own *own = g->own;
-    struct str *logprobs = &own_choice->logprobs;
-    int r = 0;
 
     if (!own->prompt_usec)
         own->prompt_usec = clock_usec();
-    if (event->kind != INF_EVENT_TOKENS || g->params.n_logprobs < 0)
-        return 0;
-    for (size_t i = 0; i < event->n_tokens && r == 0; i++) {
-        r = logprobs->len ? str_putc(logprobs, ',') : 0;
-        r = r < 0 ? r : logprobs_put_token(logprobs, tok, &event->tokens[i], LOGPROBS_CHAT);
-    }
-    return r;
+    return logprobs_add_event(g, event, &own_choice->logprobs);
 }
 
 void ollama_choice_done(struct choice *c)

@@ -10,8 +10,6 @@
 
 #include "chat/generation.h"
 
-#define OLLAMA_STREAM_TYPE "application/x-ndjson"
-
 /* g->own of these endpoints. */
 struct ollama_own {
     json_t *model;     /* string: the name of the model in the request; NULL: the request names no
@@ -66,3 +64,13 @@ int ollama_begin(struct generation *g);
 int ollama_tokens(struct generation *g, struct choice *c, const struct inf_event *event);
 void ollama_choice_done(struct choice *c);
 void ollama_own_done(struct generation *g);
+
+/* The members of struct chat_api that are the same for both endpoints. */
+#define OLLAMA_SHARED                                                                              \
+    .finishes = {[FINISH_STOP] = "stop",                                                           \
+                 [FINISH_STOP_TEXT] = "stop",                                                      \
+                 [FINISH_LENGTH] = "length",                                                       \
+                 [FINISH_CALLS] = "stop"},                                                         \
+    .sampling = &sampling_ollama, .own_size = sizeof(struct ollama_own),                           \
+    .choice_size = sizeof(struct ollama_choice), .stream_type = "application/x-ndjson",            \
+    .begin = ollama_begin, .choice_done = ollama_choice_done, .done = ollama_own_done

@@ -249,23 +249,14 @@ static int generate_end(struct generation *g)
 }
 
 const struct chat_api api_ollama_generate = {
+    OLLAMA_SHARED,
+    /* The members that differ: */
     .id_prefix = "gen-",
     .prompt_field = "prompt",
-    .finishes = {[FINISH_STOP] = "stop",
-                 [FINISH_STOP_TEXT] = "stop",
-                 [FINISH_LENGTH] = "length",
-                 [FINISH_CALLS] = "stop"},
-    .sampling = &sampling_ollama,
-    .own_size = sizeof(struct ollama_own),
-    .choice_size = sizeof(struct ollama_choice),
     .read = generate_read,
     .prepare = generate_prepare,
-    .stream_type = OLLAMA_STREAM_TYPE,
-    .begin = ollama_begin,
     .tokens = generate_tokens,
     .piece = generate_piece,
     .finish = generate_finish,
     .end = generate_end,
-    .choice_done = ollama_choice_done,
-    .done = ollama_own_done,
 };

@@ -166,11 +166,9 @@ int ollama_conversation_read(json_t *body, struct tool_rules *rules, struct conv
     size_t i;
     int r = 0;
 
-    if (messages && !json_is_array(messages))
-        return field_wrong_type("messages", "an array of objects", messages, problem);
-    if (json_array_size(messages) > MESSAGES_MAX)
-        return problem_set(problem, 400, "invalid_value", "messages",
-                           "'messages' has more than %d entries.", MESSAGES_MAX);
+    if (messages &&
+        field_check_array(messages, "messages", "an array of objects", MESSAGES_MAX, problem) < 0)
+        return -EINVAL;
     json_array_foreach(messages, i, message)
     {
         r = message_read(message, i, c, problem);

@@ -84,19 +84,17 @@ static int sampling_read(struct params *p, json_t *body, const char *name, enum 
         [SAMPLING_PRESENCE_PENALTY] = {-2, 2},
         [SAMPLING_FREQUENCY_PENALTY] = {-2, 2},
     };
-    const struct sampling_row *row = &sampling_rows[key];
-    const bool use = !wide && narrow[key].max > 0;
-    int64_t whole = 0;
-    double value = 0;
+    struct sampling_row row = sampling_rows[key];
+    double value;
     int r;
 
-    if (row->is_whole)
-        r = field_int(body, name, (int64_t)row->min, (int64_t)row->max, &whole, problem);
-    else
-        r = field_double(body, name, use ? narrow[key].min : row->min,
-                         use ? narrow[key].max : row->max, &value, problem);
+    if (!wide && narrow[key].max > 0) {
+        row.min = narrow[key].min;
+        row.max = narrow[key].max;
+    }
+    r = params_number(body, name, &row, &value, problem);
     if (r > 0)
-        sampling_set(&p->sampling, key, row->is_whole ? (double)whole : value);
+        sampling_set(&p->sampling, key, value);
     return r;
 }
 
@@ -448,14 +446,7 @@ int openai_params_read_wide(struct params *p, json_t *body, struct problem *prob
 
 int openai_fields_known(json_t *body, const char *const *more, struct problem *problem)
 {
-    const char *const *lists[] = {openai_params_names, openai_constraint_names, more};
-    const char *names[224];
-    size_t n = 0;
+    const char *const *const lists[] = {openai_params_names, openai_constraint_names, more, NULL};
 
-    for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
-        for (const char *const *name = lists[i]; *name; name++)
-            names[n++] = *name;
-    assert(n < ARRAY_SIZE(names));
-    names[n] = NULL;
-    return fields_known(body, "", names, problem);
+    return fields_known_in(body, "", lists, problem);
 }

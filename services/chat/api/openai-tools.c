@@ -166,11 +166,8 @@ static int tools_check(json_t *tools, json_t *names, struct problem *problem)
     size_t i;
     int r;
 
-    if (!json_is_array(tools))
-        return field_wrong_type("tools", "an array", tools, problem);
-    if (json_array_size(tools) > TOOLS_MAX)
-        return problem_set(problem, 400, "invalid_value", "tools",
-                           "'tools' has more than %d entries.", TOOLS_MAX);
+    if ((r = field_check_array(tools, "tools", "an array", TOOLS_MAX, problem)) < 0)
+        return r;
     json_array_foreach(tools, i, tool)
     {
         char param[64];

@@ -14,9 +14,8 @@
 #include "common/wire/fields.h"
 #include "common/wire/json.h"
 
-#define ITEMS_MAX           65536
-#define ITEMS_MAX_ARGUMENTS ((size_t)32 << 20) /* memory of parsed arguments, in bytes */
-#define ITEMS_PATH          96
+#define ITEMS_MAX  65536
+#define ITEMS_PATH 96
 
 struct items {
     struct conversation *conversation;
@@ -264,30 +263,17 @@ static int read_reasoning(struct items *items, const struct item *item, struct p
 
 /* --- calls of tools --- */
 
-/* Reads the arguments of a call. Templates expect an object. Any other text stays a string. */
 static int arguments_read(struct items *items, json_t *text, const char *path,
                           json_t **ret_arguments, struct problem *problem)
 {
-    json_t *parsed = NULL;
-    struct inf_err err = {};
-    const int r = json_parse_within(json_string_value(text), json_string_length(text), &items->room,
-                                    &parsed, &err);
+    const int r = message_parse_arguments(text, &items->room, ret_arguments);
 
     if (r == -E2BIG)
         return problem_set(problem, 400, "too_many_values", path,
                            "The arguments of function calls have too many values: together they "
                            "take more than %zu MiB of memory.",
-                           ITEMS_MAX_ARGUMENTS >> 20);
-    if (r == -ENOMEM)
-        return problem_no_memory(problem);
-    if (r == 0 && json_is_object(parsed)) {
-        *ret_arguments = parsed;
-        return 0;
-    }
-    if (r == 0)
-        json_decref(parsed);
-    *ret_arguments = json_incref(text);
-    return 0;
+                           CONVERSATION_MAX_ARGUMENTS >> 20);
+    return r < 0 ? problem_no_memory(problem) : 0;
 }
 
 json_t *responses_full_name(const char *space, const char *name)
@@ -439,7 +425,7 @@ int responses_items_read(const struct responses_body *body, json_t *context, jso
     struct items items = {.conversation = conversation,
                           .references = references,
                           .calls = calls,
-                          .room = ITEMS_MAX_ARGUMENTS};
+                          .room = CONVERSATION_MAX_ARGUMENTS};
     int r = calls ? 0 : -ENOMEM;
 
     if (json_array_size(body->input) + json_array_size(context) > ITEMS_MAX)

@@ -267,18 +267,8 @@ static int responses_begin(struct generation *g)
 
 static int responses_tokens(struct generation *g, struct choice *c, const struct inf_event *event)
 {
-    const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->base.model);
-    struct str *logprobs = &own_of(g)->output.logprobs;
-    int r = 0;
-
     (void)c;
-    if (event->kind != INF_EVENT_TOKENS || g->params.n_logprobs < 0)
-        return 0;
-    for (size_t i = 0; i < event->n_tokens && r == 0; i++) {
-        r = logprobs->len ? str_putc(logprobs, ',') : 0;
-        r = r < 0 ? r : logprobs_put_token(logprobs, tok, &event->tokens[i], LOGPROBS_CHAT);
-    }
-    return r;
+    return logprobs_add_event(g, event, &own_of(g)->output.logprobs);
 }
 
 static int responses_set_extras(struct generation *g, struct choice *c, bool with_progress)

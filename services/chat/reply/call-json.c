@@ -30,6 +30,29 @@ static enum step call_to(struct reply_parser *p, int step)
     return STEP_AGAIN;
 }
 
+/* Follows the strings and the depth of JSON by one character. Returns whether the character ends an
+ * object or an array. */
+static bool json_closes(struct reply_parser *p, char c)
+{
+    const bool closes = c == '}' || c == ']';
+
+    if (p->escaped) {
+        p->escaped = false;
+        return false;
+    }
+    if (p->in_string) {
+        p->escaped = c == '\\';
+        p->in_string = c != '"';
+        return false;
+    }
+    p->in_string = c == '"';
+    if (c == '{' || c == '[')
+        p->depth++;
+    if (closes)
+        p->depth--;
+    return closes;
+}
+
 enum step parser_json(struct reply_parser *p)
 {
     size_t i = p->pos;
@@ -48,17 +71,8 @@ enum step parser_json(struct reply_parser *p)
             parser_arguments(p, escape + p->escaped, strlen(escape) - p->escaped);
             p->escaped = false;
             p->pos = i + 1;
-        } else if (p->escaped) {
-            p->escaped = false;
-        } else if (p->in_string) {
-            p->escaped = c == '\\';
-            p->in_string = c != '"';
-        } else if (c == '"') {
-            p->in_string = true;
-        } else if (c == '{' || c == '[') {
-            p->depth++;
-        } else if (c == '}' || c == ']') {
-            whole = --p->depth <= 0;
+        } else {
+            whole = json_closes(p, c) && p->depth <= 0;
         }
     }
     parser_arguments(p, p->in.data + p->pos, i - p->pos);
@@ -239,18 +253,7 @@ static enum step call_object(struct reply_parser *p)
 static enum step call_object_rest(struct reply_parser *p)
 {
     for (; p->pos < p->in.len; p->pos++) {
-        const char c = p->in.data[p->pos];
-
-        if (p->escaped) {
-            p->escaped = false;
-        } else if (p->in_string) {
-            p->escaped = c == '\\';
-            p->in_string = c != '"';
-        } else if (c == '"') {
-            p->in_string = true;
-        } else if (c == '{' || c == '[') {
-            p->depth++;
-        } else if ((c == '}' || c == ']') && --p->depth < 0) {
+        if (json_closes(p, p->in.data[p->pos]) && p->depth < 0) {
             p->pos++;
             parser_end_call(p);
             return call_to(p, p->is_array ? CALL_OBJECT : CALL_CLOSE);

@@ -160,20 +160,10 @@ static void put_tool_named(struct lark *l, const struct reply *reply, const stru
 static void put_xml_value(struct lark *l, const struct reply_tool *tool, json_t *schema)
 {
     const unsigned types = tool->is_custom ? VALUE_STRING : value_types(tool->parameters, schema);
-    json_t *values = json_object_get(schema, "enum"), *value, *copy;
-    size_t i;
+    json_t *values = json_object_get(schema, "enum"), *copy;
 
     if (types == VALUE_STRING && json_array_size(values)) {
-        lark_puts(l, "(");
-        json_array_foreach(values, i, value)
-        {
-            lark_puts(l, i ? "| " : "");
-            if (json_string_length(value))
-                lark_text(l, json_string_value(value), json_string_length(value));
-            else
-                lark_puts(l, "\"\" ");
-        }
-        lark_puts(l, ") ");
+        lark_one_of(l, values);
     } else if (types & VALUE_STRING) {
         if (!put_custom(l, tool))
             lark_puts(l, "XML_TEXT ");

@@ -150,23 +150,11 @@ static void gemma_put_member(struct lark *l, json_t *root, const char *key, json
 
 static void gemma_put_string(struct lark *l, json_t *values)
 {
-    json_t *value;
-    size_t i;
-
     lark_marker(l, "<|\"|>");
-    if (!json_array_size(values))
-        lark_puts(l, "GEMMA_TEXT ");
+    if (json_array_size(values))
+        lark_one_of(l, values);
     else
-        lark_puts(l, "(");
-    json_array_foreach(values, i, value)
-    {
-        lark_puts(l, i ? "| " : "");
-        if (json_string_length(value))
-            lark_text(l, json_string_value(value), json_string_length(value));
-        else
-            lark_puts(l, "\"\" ");
-    }
-    lark_puts(l, json_array_size(values) ? ") " : "");
+        lark_puts(l, "GEMMA_TEXT ");
     lark_marker(l, "<|\"|>");
 }
 

@@ -20,8 +20,7 @@ static bool grammar_is_harmony(const struct reply *reply)
 /* Writes the constraint as an expression. */
 static int put_constraint(struct lark *l, const struct constraint *c)
 {
-    json_t *value, *any;
-    size_t i;
+    json_t *any;
 
     switch (c->kind) {
     case CONSTRAINT_JSON:
@@ -33,16 +32,7 @@ static int put_constraint(struct lark *l, const struct constraint *c)
         lark_json(l, c->value);
         return 0;
     case CONSTRAINT_CHOICE:
-        lark_puts(l, "(");
-        json_array_foreach(c->value, i, value)
-        {
-            lark_puts(l, i ? "| " : "");
-            if (json_string_length(value))
-                lark_text(l, json_string_value(value), json_string_length(value));
-            else
-                lark_puts(l, "\"\" ");
-        }
-        lark_puts(l, ") ");
+        lark_one_of(l, c->value);
         return 0;
     case CONSTRAINT_REGEX:
         lark_regex(l, json_string_value(c->value));

@@ -51,6 +51,23 @@ void lark_text(struct lark *l, const char *text, size_t len)
     }
 }
 
+void lark_one_of(struct lark *l, const json_t *strings)
+{
+    json_t *string;
+    size_t i;
+
+    lark_puts(l, "(");
+    json_array_foreach(strings, i, string)
+    {
+        lark_puts(l, i ? "| " : "");
+        if (json_string_length(string))
+            lark_text(l, json_string_value(string), json_string_length(string));
+        else
+            lark_puts(l, "\"\" ");
+    }
+    lark_puts(l, ") ");
+}
+
 /* Encodes a marker; *ret_ids is NULL if there is no tokenizer. */
 static size_t lark_encode(const struct lark *l, const char *marker, int32_t **ret_ids)
 {

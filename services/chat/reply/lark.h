@@ -25,6 +25,8 @@ void lark_puts(struct lark *l, const char *text);
 void lark_printf(struct lark *l, const char *format, ...) PRINTF(2, 3);
 /* Writes a literal text. */
 void lark_text(struct lark *l, const char *text, size_t len);
+/* Writes an expression that matches each string of an array. */
+void lark_one_of(struct lark *l, const json_t *strings);
 /* Writes a text, and its special tokens as tokens. NULL: writes nothing. */
 void lark_marker(struct lark *l, const char *marker);
 /* Writes an expression that matches the JSON values of @schema. @schema is an object or a

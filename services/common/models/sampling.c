@@ -11,15 +11,8 @@
 const struct inf_sampling sampling_openai = {
     .temperature = 1,
     .top_p = 1,
-    .typical_p = 1,
     .repetition_penalty = 1,
-    .penalty_last_n = 64,
-    .dynatemp_exponent = 1,
-    .xtc_threshold = 0.1f,
-    .mirostat_tau = 5,
-    .mirostat_eta = 0.1f,
-    .dry_base = 1.75f,
-    .dry_allowed_length = 2,
+    SAMPLING_SHARED,
 };
 
 const struct inf_sampling sampling_llama = {
@@ -27,15 +20,8 @@ const struct inf_sampling sampling_llama = {
     .top_k = 40,
     .top_p = 0.95f,
     .min_p = 0.05f,
-    .typical_p = 1,
     .repetition_penalty = 1,
-    .penalty_last_n = 64,
-    .dynatemp_exponent = 1,
-    .xtc_threshold = 0.1f,
-    .mirostat_tau = 5,
-    .mirostat_eta = 0.1f,
-    .dry_base = 1.75f,
-    .dry_allowed_length = 2,
+    SAMPLING_SHARED,
 };
 
 const struct sampling_row sampling_rows[N_SAMPLING_KEYS] = {

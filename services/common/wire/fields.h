@@ -39,7 +39,13 @@ bool field_is(const json_t *value, const char *text);
  * Returns -EINVAL. */
 int field_wrong_type(const char *param, const char *expected, const json_t *value,
                      struct problem *problem);
+/* Refuses a value that is not an array, or that has more than @max entries. */
+int field_check_array(const json_t *value, const char *param, const char *expected, int max,
+                      struct problem *problem);
 /* Refuses the first field whose name is not in the NULL-terminated list @names. The message puts
  * @prefix, such as "messages[1].", before the name. */
 int fields_known(json_t *object, const char *prefix, const char *const *names,
                  struct problem *problem);
+/* Works like fields_known(), with a NULL-terminated array of such lists. */
+int fields_known_in(json_t *object, const char *prefix, const char *const *const *lists,
+                    struct problem *problem);
