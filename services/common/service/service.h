@@ -6,8 +6,8 @@
  * finishes its work on SIGTERM.
  *
  * A service exits when there was no activity for idle_timeout, no connection is open, and `busy`
- * reports no work; see also closes_idle_connections. It stops accepting before the final check, so a
- * connection that arrives later stays in the socket's backlog and starts the next process.
+ * reports no work; see also closes_idle_connections. It stops accepting before the final check, so
+ * a connection that arrives later stays in the socket's backlog and starts the next process.
  */
 
 #include "common/http/http.h"
