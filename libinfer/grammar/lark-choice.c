@@ -235,7 +235,8 @@ static int lark_token(struct lark *l, grammar_node *ret_node)
 /* Reads a block that has a notation of its own. */
 static int lark_block(struct lark *l, grammar_node *ret_node)
 {
-    const bool is_json = lark_is(l, LARK_DIRECTIVE, "%json");
+    const bool is_loose = lark_is(l, LARK_DIRECTIVE, "%json_loose");
+    const bool is_json = is_loose || lark_is(l, LARK_DIRECTIVE, "%json");
     const bool is_text = lark_is(l, LARK_DIRECTIVE, "%json_text");
     const unsigned line = l->word.line;
     const char *text;
@@ -252,7 +253,7 @@ static int lark_block(struct lark *l, grammar_node *ret_node)
     text = l->word.text;
     len = l->word.len;
     if (is_json)
-        r = grammar_read_schema(l->b, text, len, ret_node, l->reterr);
+        r = grammar_read_schema_how(l->b, text, len, is_loose, ret_node, l->reterr);
     else
         r = lark_read(l->b, text + 1, len - 2, l->lexer.depth + 1, ret_node, l->reterr);
     if (r == -EINVAL)

@@ -164,6 +164,20 @@ grammar_node schema_quoted(struct schema *s, grammar_node language);
 /* The strings in which the pattern @text matches somewhere. */
 grammar_node schema_pattern_node(struct schema *s, const struct schema_value *at, const char *text,
                                  size_t len);
+/* -- schema-length.c -- */
+
+/* No answer is longer; a larger maxLength is not enforced. */
+enum { LENGTH_MAX = 1 << 16 };
+struct lengths {
+    uint32_t min, max;             /* GRAMMAR_FOREVER: no maximum */
+    const struct schema_value *at; /* the keyword that says it; NULL: none */
+};
+/* Drops the limits that all texts of a node keep. */
+void schema_drop_lengths(struct schema *s, grammar_node language, struct lengths *lengths);
+/* The strings of a regular node with a length, with quotes and escaped, without an automaton that
+ * counts. Returns false if the node has no form for this. */
+bool schema_counted_string(struct schema *s, grammar_node language, const struct lengths *lengths,
+                           grammar_node *ret_node);
 /* -- schema-format.c -- */
 /* The pattern of a format, anchored; NULL if the format is not known. */
 const char *schema_format_pattern(const char *name, size_t len);

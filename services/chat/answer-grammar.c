@@ -47,11 +47,13 @@ static int answer_find_problem(struct generation *g, const char *why, struct pro
     struct inf_err err = {};
 
     for (size_t i = 0; i < g->reply.n_tools; i++) {
+        const struct reply_tool *tool = &g->reply.tools[i];
         _cleanup_str_ struct str text = {};
 
-        if (!g->reply.tools[i].is_custom && reply_tool_schema(&g->reply.tools[i], &text) == 0 &&
-            answer_try(g, INF_GRAMMAR_JSON_SCHEMA, &text, &err) < 0)
-            return answer_tool_problem(g, &g->reply.tools[i], err.text, problem);
+        kind = tool->is_strict ? INF_GRAMMAR_JSON_SCHEMA : INF_GRAMMAR_JSON_SCHEMA_LOOSE;
+        if (!tool->is_custom && reply_tool_schema(tool, &text) == 0 &&
+            answer_try(g, kind, &text, &err) < 0)
+            return answer_tool_problem(g, tool, err.text, problem);
     }
     for (size_t i = 0; i < g->reply.n_tools; i++) {
         _cleanup_str_ struct str text = {};

@@ -306,6 +306,19 @@ def http_get(suite, path):
     return c.getresponse().read()
 
 
+def test_polling_does_not_keep_models(make_suite):
+    suite = make_suite(chat="  idle_timeout: 1s\n")
+    post(suite, SHORT)
+    first = suite.chat.starts
+    end = time.monotonic() + 20 * SLOW
+    while not json.loads(http_get(suite, "/props"))["is_sleeping"]:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    assert suite.chat.starts == first + 1
+    assert post(suite, SHORT)[0] == 200
+    assert not json.loads(http_get(suite, "/props"))["is_sleeping"]
+
+
 def test_health_does_not_wake_services(make_suite):
     suite = make_suite()
     assert b'"ok"' in http_get(suite, "/health")

@@ -187,6 +187,20 @@ def bad(client, param, model="hermes", **fields):
     assert e.value.body["param"] == param, e.value
 
 
+def test_what_tools_cannot_enforce_is_ignored_unless_they_are_strict(client):
+    days = {"type": "array", "items": {"type": "string"}, "uniqueItems": True}
+    function = {"name": "plan", "parameters": {
+        "type": "object", "properties": {"days": days}, "required": ["days"]}}
+    tools = [NOW, {"type": "function", "function": function}]
+    answer = client.chat.completions.create(
+        model="hermes", messages=STORY, max_tokens=300, tools=tools, temperature=1, seed=1,
+        tool_choice={"type": "function", "function": {"name": "plan"}})
+    arguments = json.loads(answer.choices[0].message.tool_calls[0].function.arguments)
+    assert all(isinstance(day, str) for day in arguments["days"])
+    strict = {"type": "function", "function": {**function, "strict": True}}
+    bad(client, "tools[1].function.parameters", tools=[NOW, strict])
+
+
 def test_schemas_that_cannot_be_compiled_are_refused(client):
     broken = {"type": "object", "properties": {"a": {"type": "strong"}}}
     tool = {"type": "function", "function": {"name": "f", "parameters": broken}}

@@ -67,9 +67,8 @@ def known(name, counts):
 
 
 class Cli:
-    def __init__(self, path, tokenizer):
-        self.process = subprocess.Popen([path, tokenizer], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE)
+    def __init__(self, *command):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def ask(self, letter, data):
         self.process.stdin.write(b"%s %d\n" % (letter.encode(), len(data)) + data)
@@ -335,7 +334,7 @@ def check_random(cli, numbers):
 
 
 def main():
-    mode, cli, directories = sys.argv[1], Cli(sys.argv[2], sys.argv[3]), sys.argv[4:]
+    mode, cli, directories = sys.argv[1], Cli(*sys.argv[2:4]), sys.argv[4:]
     check = {"suite": check_suite, "files": check_files, "random": check_random}[mode]
     sys.exit(check(cli, directories) > 0)
 

@@ -76,8 +76,7 @@ static int tool_check_name(json_t *name, const char *path, struct problem *probl
                        path, TOOL_NAME_MAX);
 }
 
-/* Checks the fields that change nothing here: calls always fit their schema, and all tools are
- * known to the model from the beginning. */
+/* Checks the fields that need no more work: all tools are known to the model from the beginning. */
 static int tool_check_accepted(json_t *tool, const char *path, struct problem *problem)
 {
     static const char *const flags[] = {"strict", "defer_loading", "eager_input_streaming"};
@@ -120,8 +119,8 @@ static int tool_read_custom(json_t *tool, const char *path, json_t **ret_functio
                            "Missing required parameter: '%s'.", param);
     if (!json_is_object(schema))
         return field_wrong_type(param, "an object", schema, problem);
-    *ret_function = json_pack("{s:O, s:O*, s:O}", "name", name, "description", description,
-                              "parameters", schema);
+    *ret_function = json_pack("{s:O, s:O*, s:O, s:O*}", "name", name, "description", description,
+                              "parameters", schema, "strict", field_find(tool, "strict"));
     return *ret_function ? 0 : problem_no_memory(problem);
 }
 

@@ -336,9 +336,11 @@ static void put_tools(struct lark *l, const struct reply *reply)
 {
     for (size_t i = 0; i < reply->n_tools; i++) {
         lark_printf(l, "tool_%zu: ", i);
+        l->loose = !reply->tools[i].is_strict;
         put_tool(l, reply, &reply->tools[i]);
         lark_puts(l, "\n");
     }
+    l->loose = false;
     lark_puts(l, "tool: ");
     for (size_t i = 0; i < reply->n_tools; i++)
         lark_printf(l, i ? "| tool_%zu " : "tool_%zu ", i);

@@ -117,7 +117,7 @@ void lark_json(struct lark *l, const json_t *schema)
     else if (json_is_boolean(schema))
         lark_puts(l, json_is_true(schema) ? "%json {} " : "%json {\"not\":{}} ");
     else
-        lark_printf(l, "%%json %s ", text);
+        lark_printf(l, "%s %s ", l->loose ? "%json_loose" : "%json", text);
 }
 
 bool lark_is_special(const struct lark *l, const char *marker)

@@ -18,6 +18,7 @@ struct lark {
     unsigned n_rules;                /* number of rules that lark_begin_rule() began */
     const struct inf_tokenizer *tok; /* borrowed; knows which markers are special tokens; NULL: none
                                         are */
+    bool loose;                      /* lark_json() ignores what cannot be enforced */
     int error;
 };
 

@@ -39,6 +39,7 @@ static void reply_add_tool(struct reply *reply, json_t *tool, size_t index,
         .input = custom ? json_object_get(custom, "format") : NULL,
         .index = index,
         .is_custom = custom != NULL,
+        .is_strict = json_is_true(json_object_get(spec, "strict")),
     };
 }
 

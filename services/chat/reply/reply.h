@@ -23,6 +23,7 @@ struct reply_tool {
     json_t *input;      /* the format of a custom tool's text; borrowed; NULL: any text */
     size_t index;       /* position in the request's array of tools */
     bool is_custom;     /* the tool takes a text instead of JSON arguments */
+    bool is_strict;     /* a schema that cannot be enforced is refused */
 };
 
 struct reply {

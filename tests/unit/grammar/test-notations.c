@@ -155,6 +155,10 @@ TEST(lark_permits_its_texts)
          {"a<\n</x>"},
          {"a</x></x>", "a", "</x"}},
         {"start: T\nT[lazy]: /a*b?/\n", {""}, {"a"}},
+        {"start: %json_loose {\"items\": {\"type\": \"integer\"}, \"uniqueItems\": true, "
+         "\"type\": \"array\"}",
+         {"[1, 1]"},
+         {"[true]", "1"}},
         {"start: \"{\" %json_text { start: \"\\\"\" W\n W: /[a}\\n]+/ } \"}\"",
          {"{\\\"a\\n}", "{\\u0022a\\u000A}"},
          {"{\"a}", "{\\\"a\n}"}},

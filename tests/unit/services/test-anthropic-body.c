@@ -215,7 +215,7 @@ TEST(tools_get_the_format_of_templates)
 {
     struct result result;
     char *want = quoted("[{'type':'function','function':{'name':'a','description':'d',"
-                        "'parameters':{'type':'object'}}}]");
+                        "'parameters':{'type':'object'},'strict':true}}]");
     char *text;
 
     ASSERT_OK(read_body(&result, "{'max_tokens':1,'tools':[{'name':'a','description':'d',"
