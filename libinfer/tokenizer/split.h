@@ -69,7 +69,6 @@ struct split_step {
     size_t text_len;
     enum split_prepend prepend; /* METASPACE, BYTES */
     bool split;                 /* METASPACE */
-    bool individual;            /* DIGITS */
     size_t length;              /* LENGTH */
 };
 
