@@ -2,8 +2,9 @@
 /*
  * Selects attention kernels.
  *
- * Single rows and tiles of more rows have different kernels. On software devices both kinds of
- * kernel give the same bits. On GPUs the order of their sums differs.
+ * Devices that prefer texels use attention/lanes for single rows and for tiles of more rows, with
+ * the same bits. GPUs use attention/row and attention/tiles, whose sums have different orders.
+ * Devices that can use neither have attention/ref.
  */
 #include "backend/vulkan/kernels.h"
 #include "backend/vulkan/push.h"

@@ -179,7 +179,7 @@ struct attn_tile {
 struct thread_layout {
     uint64_t row;         /* [max_width]: one row after its norm */
     uint64_t tile[2];     /* [max_rows, max_chunk]: pieces of products */
-    uint64_t act;         /* preparations of few rows */
+    uint64_t act;         /* rows that the thread prepares for itself, if they are few */
     uint64_t half;        /* [max_head_dim]: a head in the KV store's format */
     uint64_t q, o, total; /* [tile_rows × group, head_dim] */
     uint64_t s;           /* [tile_rows × group, block_tokens ≤ 256] */
