@@ -55,7 +55,7 @@ struct product_format {
  * meanwhile kv_copy(), kv_drop() and plan_rest() do nothing.
  */
 struct backend_ops {
-    const char *name; /* "cpu", "null" */
+    const char *name; /* "cpu", "vulkan", "null" or "split" */
 
     /* Returns the bytes of device memory that are free for weights, K, V and plans. Devices that
      * use the host's memory return UINT64_MAX, or do not have this operation (NULL). */

@@ -51,8 +51,8 @@ struct model {
     struct weight head;                    /* [n_vocab, n_embd]; the embedding if embedding and head
                                               are tied */
     bool tied;
-    struct weight head_pair; /* [2, n_embd] the last copy of two rows of `head`, for scores */
-    int32_t head_pair_tokens[2];
+    struct weight head_pair; /* [2, n_embd]: copy of the two rows of `head` for head_pair_tokens */
+    int32_t head_pair_tokens[2]; /* the newest pair of tokens for which scores were requested */
     struct weight pos_embd, type_embd;       /* [n_pos, n_embd], [n_types, n_embd] */
     struct weight embd_norm, embd_norm_bias; /* [n_embd] */
     struct weight pooler, pooler_bias;       /* [n_embd, n_embd], before the classifier */

@@ -96,10 +96,10 @@ static double rope_scaled(const struct hparams *hp, double freq, uint32_t i)
     return freq;
 }
 
-/* Returns the number by which the base is multiplied. With "NTK-aware" scaling (Su 2023, "mixed"
- * without an exponent) this number is the scaling factor, otherwise it is 1. rope_scaled() then
- * divides all frequencies by factor^(2/rope_dims), so that the lowest frequency is divided by
- * exactly the factor. */
+/* Returns the number by which the base is multiplied. With "NTK-aware" scaling (Su 2023, the
+ * "mixed" variant without its exponent b) this number is the scaling factor, otherwise it is 1.
+ * rope_scaled() then divides all frequencies by factor^(2/rope_dims), so that the lowest frequency
+ * is divided by exactly the factor. */
 static double ntk_base(const struct hparams *hp)
 {
     return hp->rope_scaling == ROPE_SCALING_NTK ? (double)hp->rope_factor : 1;

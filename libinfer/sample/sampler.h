@@ -123,7 +123,7 @@ uint32_t sampler_logprob(struct sampler *s, const float *logits, uint32_t n_row,
  * likely tokens; 0: the whole row is needed. */
 uint32_t sampler_list_need(const struct sampler *s, const struct sample_params *p, uint32_t n_top);
 /* Returns whether @list, which was requested with the number of sampler_list_need(), suffices. A
- * list with indices behind the vocabulary may not suffice, and an empty list never does. */
+ * list with indices behind the vocabulary does not always suffice, and an empty list never does. */
 bool sampler_list_suffices(const struct sampler *s, const struct top_row *list);
 /* Like sampler_pick() and sampler_logprob(), but from a list that suffices. @token must be in the
  * list. */

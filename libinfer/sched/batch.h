@@ -13,7 +13,7 @@
  * shall take BATCH_SLOWDOWN times as long as these sequences take alone, so that their text flows
  * evenly. If more prompts wait than sequences decode, for example when many requests arrive at
  * once, prompts get more rows. Computing few prompt rows at a time is inefficient, and a short
- * delay for few decoding sequences helps many waiting requests.
+ * delay for a few decoding sequences helps many waiting requests.
  */
 
 #include <stdbool.h>

@@ -248,7 +248,8 @@ static int compare_branches(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* Makes @to a copy of @from with one more token. */
+/* Makes @to a copy of @from with the probability of @branch. With @keep, @to also gets the token of
+ * @branch and shares the KV blocks of @from. */
 static void copy_text(struct attempt_text *to, const struct attempt_text *from,
                       const struct branch *branch, bool keep)
 {

@@ -70,7 +70,7 @@ struct decode_scores {
 
 /* Runs one step of @n texts, whose tables grow by the tokens of the items. @logits: rows in the
  * order of the items, and within an item in the order of its tokens. @scores: NULL, or where to
- * write the scores of the rows, in the order of @logits. Errors are those of the backend's
+ * write the scores of the rows of all tokens, in the same order. Errors are those of the backend's
  * run(). */
 int decode_run(struct decode *d, const struct decode_item *items, uint32_t n, float *logits,
                const struct decode_scores *scores);

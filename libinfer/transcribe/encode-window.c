@@ -26,8 +26,8 @@ struct encode {
     struct plan *plans[WHISPER_N_PARTS];
     uint32_t max_windows;
     uint32_t *blocks;       /* [n_blocks], all blocks of the store */
-    uint32_t n_blocks;      /* enough for the rows of all windows, or of one window in the first
-                               part */
+    uint32_t n_blocks;      /* enough for the rows of all windows, and for those of one window in
+                               the first part */
     uint32_t max_rows;      /* limit of rows of a part */
     uint32_t *logit_rows;   /* [max_rows] */
     int32_t *tokens;        /* [max_rows], all 0 */

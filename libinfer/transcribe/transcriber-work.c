@@ -57,7 +57,7 @@ static uint32_t windows_together(const struct transcriber *t)
     return (uint32_t)MAX(1, MIN(n, t->max_windows));
 }
 
-/* Begins to encode waiting windows together. Requests take turns. */
+/* Begins to encode the windows that wait, several together if possible. Requests take turns. */
 static void begin_windows(struct transcriber *t)
 {
     const uint32_t n_running = t->n_running, first = t->turn, most = windows_together(t);

@@ -25,7 +25,8 @@ static struct hearing *next_waiting(const struct hearing *h)
     return hearing_of(h->link.next);
 }
 
-/* Sends @event, or frees it if memory is short, and then returns false. The lock must be held. */
+/* Sends @event and returns true. If memory is short or @event is NULL, frees @event and returns
+ * false. The lock must be held. */
 static bool push_event(struct transcriber *t, struct inf_audio_event *event)
 {
     struct event_item *item = event ? NEW(struct event_item, 1) : NULL;
@@ -82,7 +83,7 @@ static struct hearing *find_request(struct transcriber *t, uint64_t id)
     return NULL;
 }
 
-/* Starts waiting requests when others have ended. The lock must be held. */
+/* Starts requests of the queue until the maximum number of requests run. The lock must be held. */
 static void admit_requests(struct transcriber *t)
 {
     while (t->waiting.head && t->n_running < t->params.max_running) {

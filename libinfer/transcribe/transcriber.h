@@ -54,8 +54,8 @@ struct transcriber {
     /* Requests of the windows in the encoder; NULL: the request is gone. */
     struct hearing *encoding[TRANSCRIBER_MAX_WINDOWS];
     uint32_t n_encoding;
-    uint64_t encode_nsec, window_nsec; /* time of the windows in the encoder so far; time per
-                                          window of the last run */
+    uint64_t encode_nsec, window_nsec; /* encode_nsec: time spent so far on the windows in the
+                                          encoder; window_nsec: time per window of the last run */
     uint32_t turn;                     /* index in `running` of the request whose turn is next */
     float *window;                     /* [max_windows, LONGFORM_WINDOW, n_mels] */
     float *rows;                       /* [max_windows, n_audio, n_embd] */

@@ -54,7 +54,7 @@ PUSH(push_attention)
 // Contains a slice of the queries and one of the keys, or the values of some tokens.
 shared vec4 slices[SHARED_KEYS > SHARED_VALUES ? SHARED_KEYS : SHARED_VALUES];
 shared vec4 weights[M * WEIGHTS_LD]; // scores, then weights
-shared float factors[M];             // factors of the earlier results, then of the final result
+shared float factors[M];             // factors of the earlier results, then divisors of the final result
 
 uvec4 tile;
 uint self, first_head, kv_head, group, last;

@@ -5,7 +5,7 @@
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 
-// Lists the largest logits of each row in descending order, from the output of sample/runs. Of equal logits,
+// Lists the largest logits of each row in descending order, from the output of sample/runs. If logits are equal,
 // the one with the lower index comes first.
 //
 // A list contains the number of its pairs, log Σ e^(x - largest), and pairs of index and value. It has as many

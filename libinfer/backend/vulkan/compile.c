@@ -17,13 +17,13 @@
 #include "quant/dtype.h"
 
 /* plan_place() counts in units of this many bytes. It places values at multiples of 64 units, which
- * are 256 bytes. Vulkan devices may not require a larger alignment of bindings. */
+ * are 256 bytes. Vulkan does not allow devices to require a larger alignment of bindings. */
 #define UNIT 4u
 
 struct compiler {
     struct emit e;
     struct graph_users users;
-    bool *done; /* [n]: a stage computes the node, or leaves it to a later stage */
+    bool *done; /* [n]: the node is compiled, or a later stage will include it */
 };
 
 static const struct graph_node *node_at(const struct compiler *c, graph_ref ref)

@@ -136,9 +136,9 @@ static uint32_t class_rows(const struct emit *e, enum vkb_class class, bool kept
     return class == VKB_ONE ? 1 : class == VKB_FEW ? MIN(most, VKB_FEW_ROWS) : most;
 }
 
-/* Packs @src for the products that follow. Does nothing if @src was packed last. The packing waits
- * for the previous dispatch unless e->joins is set, and the first product waits for the
- * packing. */
+/* Packs @src for the products that follow. Does nothing if the value that this list packed last is
+ * @src. *ret_new says whether a packing was emitted. The packing waits for the previous dispatch
+ * unless e->joins is set, and the first product waits for the packing. */
 static int emit_pack(struct emit *e, enum vkb_class class, enum vkb_pack pack, graph_ref src,
                      bool *ret_new)
 {

@@ -65,8 +65,7 @@ struct vkb_product {
 /* pick-product.c: selects the kernel for a product. Returns false if there is no kernel. */
 bool vkb_pick_product(const struct vkb_caps *caps, const struct vkb_product *p,
                       enum vkb_class class, struct vkb_choice *ret_choice);
-/* Selects the kernel that packs rows of @width columns: a workgroup packs ret_choice->columns of
- * one row. */
+/* Selects the kernel that packs rows: a workgroup packs ret_choice->columns columns of one row. */
 bool vkb_pick_pack(const struct vkb_caps *caps, enum vkb_pack pack, struct vkb_choice *ret_choice);
 /* Returns the bytes of @rows packed rows. */
 uint64_t vkb_pack_size(enum vkb_pack pack, uint32_t rows, uint32_t width);

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Places buffers in few large allocations.
+ * Places buffers in a few large allocations.
  *
  * A device allows only some thousand allocations, and each allocation is slow. A heap (one per
  * memory type in use) allocates chunks and gives each buffer the first free span that is large

@@ -2,16 +2,18 @@
 /*
  * Selects attention kernels.
  *
- * Single rows and tiles of more rows have different kernels. On software devices both kinds of
- * kernel give the same bits. On GPUs the order of their sums differs.
+ * Devices that prefer texels use attention/lanes for single rows and for tiles of more rows, with
+ * the same bits. GPUs use attention/row and attention/tiles, whose sums have different orders.
+ * Devices that can use neither have attention/ref.
  */
 #include "backend/vulkan/kernels.h"
 #include "backend/vulkan/push.h"
 
 #define HEAD_DIM_MAX 256u
 
-/* attention/lanes: tokens of a part of the context, queries per subgroup, how many of these are
- * heads of one row in steps with many rows, and rounds of the lanes over the chunks of a head. */
+/* attention/lanes: the tokens of a part of the context; the maximum number of queries per subgroup;
+ * in steps with many rows, the maximum number of these queries that are heads of one row; and the
+ * maximum number of rounds in which the lanes process the chunks of a head. */
 #define LANES_PART          512u
 #define LANES_QUERIES       8u
 #define LANES_HEADS_OF_MANY 4u
@@ -84,7 +86,8 @@ static bool pick_lanes(const struct vkb_caps *caps, const struct kv_layout *layo
     a->tile_rows = many ? LANES_QUERIES / a->heads : 1;
     a->rows_from = many ? 2 : 1;
     a->part_tokens = LANES_PART;
-    /* Rounds per block: one per chunk of keys, one per lane of values, and the ends of loops. */
+    /* Rounds of loops per block: one for each chunk of a key, one for each lane in the sums of
+     * values, and one for the end of each loop. */
     a->max_ctx = longest_context(
         caps, STORE_TOKENS, chunks_of_each(layout, 1) + caps->subgroup_size + LANES_ROUNDS_MAX + 3);
     a->split = !many && layout->n_kv_heads * DIV_UP(group, a->heads) < LANES_WORK_MIN;

@@ -2,10 +2,10 @@
 /*
  * Selects product kernels.
  *
- * Software devices use matmul/rows for everything. On other devices, the kernels for few rows read
- * weights as fast as they can (matmul/vecdot if the device multiplies four bytes at a time, else
- * matmul/vec). The kernels for many rows decode weights once for several rows (matmul/coop if
- * subgroups multiply matrices, else matmul/tile).
+ * Software devices that prefer texels use matmul/rows for everything. On other devices, the kernels
+ * for few rows read weights as fast as they can (matmul/vecdot if the device multiplies four bytes
+ * at a time, else matmul/vec). The kernels for many rows decode weights once for several rows
+ * (matmul/coop if subgroups multiply matrices, else matmul/tile).
  */
 #include <stdio.h>
 

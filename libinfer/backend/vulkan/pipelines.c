@@ -2,9 +2,9 @@
 /*
  * Keeps pipelines in a short list (a model needs a few dozen), and their cache in a file.
  *
- * The file begins with a hash of its data. It is written under a temporary name and then renamed,
- * so a reader sees a complete file or none. The driver checks the data, which begin with the
- * driver's identity.
+ * The file has a header with a hash of the data that follow. It is written under a temporary name
+ * and then renamed, so a reader sees a complete file or none. The driver checks the data, which
+ * begin with the driver's identity.
  */
 #include "backend/vulkan/pipelines.h"
 

@@ -93,9 +93,9 @@ enum {
 /*
  * elem/heads: a part is all heads of q, of k or of v. Slots: 0 and 5 are the norms of q and k
  * (floats). 1 is cos and sin, [row][n_dims], a pair for each pair of elements. 2, 6 and 7 are q, k
- * and v. 3 is y, the result for the heads of q, or for the only other part if nothing is stored. 4
- * and 8 are the keys and values of the layer. Groups (heads of all its parts, rows). y must not be
- * one of its inputs, unless nothing is rotated.
+ * and v. 3 is y: the result for the heads of q, or, with STORE off, for the heads of the only part
+ * that is processed. 4 and 8 are the keys and values of the layer. Groups (heads of all processed
+ * parts, rows). y must not be one of the inputs, unless nothing is rotated.
  */
 struct push_heads {
     uint32_t n_heads, n_kv_heads, head_dim;

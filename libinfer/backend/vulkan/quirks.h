@@ -4,8 +4,8 @@
 /*
  * Corrects faults and peculiarities of drivers.
  *
- * All code that depends on a particular driver is here, with a reference to the report of the
- * fault.
+ * All code that depends on a particular driver is here, with a reference to a report of the fault
+ * or to the driver's source where there is one.
  */
 
 #include "backend/vulkan/instance.h"

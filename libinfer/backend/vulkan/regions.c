@@ -11,7 +11,7 @@
 #include "core/err.h"
 
 /* A region may contain the bytes between two weights only if they are in the same pages as the
- * weights; whole pages between weights may not be mapped. This is the smallest page size. */
+ * weights; whole pages between weights are possibly not mapped. This is the smallest page size. */
 #define PAGE 4096u
 
 int vkb_weights_add(struct vkb_weights *w, const void *host, uint64_t size)

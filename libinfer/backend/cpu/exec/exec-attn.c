@@ -371,7 +371,8 @@ static void merge_head(const struct exec *x, const struct stage *s, const struct
     write_result(&one, &total, s->dst);
 }
 
-/* Computes few long sequences, which threads share: each stretch of a task is one piece of work. */
+/* Computes the attention of a few long sequences, which threads share: each stretch of a task is
+ * one piece of work. */
 static void shared_tasks(const struct exec *x, uint32_t i_stage, unsigned i_thread,
                          const struct cut *cut)
 {

@@ -29,7 +29,7 @@ struct fuser {
     struct inf_err *reterr;
     uint32_t n;
     struct graph_users users;
-    bool *done;   /* [n]: a stage computes the node */
+    bool *done;   /* [n]: the node needs no further stage of its own */
     bool *late;   /* [n]: a norm or selection of rows, done when products prepare their input */
     bool *stored; /* [n]: k or v that a product stores in the KV store */
 };

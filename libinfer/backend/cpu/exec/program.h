@@ -179,7 +179,7 @@ struct attn_tile {
 struct thread_layout {
     uint64_t row;         /* [max_width]: one row after its norm */
     uint64_t tile[2];     /* [max_rows, max_chunk]: pieces of products */
-    uint64_t act;         /* preparations of few rows */
+    uint64_t act;         /* rows that the thread prepares for itself, if they are few */
     uint64_t half;        /* [max_head_dim]: a head in the KV store's format */
     uint64_t q, o, total; /* [tile_rows × group, head_dim] */
     uint64_t s;           /* [tile_rows × group, block_tokens ≤ 256] */
@@ -273,7 +273,7 @@ int exec_run_part(struct backend *b, struct plan *plan, struct kv_store *store,
                   const struct batch *batch, float *logits, uint32_t *i_stage);
 /* Returns row @row of a value. The caller must not write to rows of the graph's input. */
 float *exec_row(const struct exec *x, graph_ref ref, uint32_t row);
-/* Computes thread @i_thread's share of @n rows. */
+/* Finds the share of thread @i_thread in @n rows or pieces of work: *ret_begin … *ret_end - 1. */
 void exec_share(const struct exec *x, unsigned i_thread, uint32_t n, uint32_t *ret_begin,
                 uint32_t *ret_end);
 /* Claims one of the @n pieces of a stage: the next piece of thread @i_thread's share, or of another
@@ -288,7 +288,7 @@ void exec_embed(const struct exec *x, const struct stage *s, unsigned i_thread);
 void exec_node(const struct exec *x, const struct stage *s, unsigned i_thread);
 /* Rotates one head of row @row in place. */
 void exec_rope(const struct exec *x, int i_rope, uint32_t row, float *head);
-/* exec-store.c: stores one head of row @row. @half is a buffer for the floats of one head. */
+/* exec-store.c: stores one head of row @row. @half: a buffer for it, see struct thread_layout. */
 void exec_store(const struct exec *x, enum kv_part part, uint32_t i_layer, uint32_t i_head,
                 uint32_t row, const float *head, void *half);
 /* exec-product.c */

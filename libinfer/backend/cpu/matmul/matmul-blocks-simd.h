@@ -18,8 +18,9 @@
  * The including file defines: v_n, the number of lanes; vector types v_int and v_float; v_zero(),
  * v_load() of aligned pairs, v_all() of one pair; v_dot(acc, w, x), which adds products of pairs;
  * v_float_load(), v_float_all(), v_scale(acc, d, sum) = fma(float(acc), d, sum), v_mul(); v_put(y,
- * bias or NULL, sums, n), which writes n of bias + sums; v_round128(x, n, dst), see
- * prepare_blocks(); and TILE_M, the number of rows that are multiplied at once.
+ * bias or NULL, sums, n), which writes the first n elements of bias + sums; v_largest128(x), the
+ * bits of the largest magnitude of 128 numbers; v_round128(x, inverse, q), which rounds 128 numbers
+ * × inverse; and TILE_M, the number of rows that are multiplied at once.
  */
 
 #include <string.h>

@@ -44,7 +44,7 @@
 #define PANEL_K_F32   128u /* for float formats */
 #define PANEL_K_PAIRS 256u /* for BF16 and F16 weights with prepared rows of the same format */
 
-#define MATMUL_DIRECT_M 2u /* the most prepared rows that are multiplied without a panel */
+#define MATMUL_DIRECT_M 2u /* maximum number of prepared rows for multiplying without a panel */
 
 /* Holds 32 elements of a prepared row: x ≈ d × q. */
 struct matmul_q8 {
@@ -141,7 +141,7 @@ struct matmul_direct {
     float *y;
     size_t ldy;
     const uint8_t *ahead; /* memory of the size of these rows of W to prefetch; or NULL */
-    bool once;            /* prefetch past the second-level cache, see prefetch_line() */
+    bool once;            /* prefetches bypass the second-level cache, see prefetch_line() */
 };
 
 struct matmul_kernel {
@@ -151,7 +151,7 @@ struct matmul_kernel {
     void (*decode)(struct matmul_panel *panel, unsigned half, const uint8_t *w, size_t row_bytes,
                    uint32_t kc, const uint8_t **ahead);
     void (*multiply)(const struct matmul_tile *tile);
-    /* Multiplies few prepared rows without a panel; NULL: not supported. */
+    /* Multiplies up to MATMUL_DIRECT_M prepared rows without a panel; NULL: not supported. */
     void (*direct)(struct matmul_direct *direct);
     unsigned direct_n; /* rows of W per call */
 };

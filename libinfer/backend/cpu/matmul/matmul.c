@@ -242,10 +242,11 @@ struct group {
  * rows of a group have arrived when its computation begins. */
 #define AHEAD (4u << 10)
 /* Without a panel, prefetches are whole groups of rows ahead, and at least this many bytes: as many
- * as memory delivers in the time between a request to memory and its response. */
+ * as memory delivers in the time between a request to memory and its response. With a panel, the
+ * next chunk is prefetched if there are at most PANEL_AHEAD_ROWS prepared rows. */
 #define AHEAD_MIN        (12u << 10)
 #define PANEL_AHEAD_ROWS 64u
-/* The most bytes that a chunk of one row can have: 2 × 210 (Q6_K), 16 × 34 (Q8_0) or 128 × 4 (F32),
+/* Maximum number of bytes of a chunk of one row: 2 × 210 (Q6_K), 16 × 34 (Q8_0) or 128 × 4 (F32),
  * rounded up. */
 #define COPY_BYTES 640u
 

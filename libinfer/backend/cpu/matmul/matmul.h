@@ -50,7 +50,8 @@ struct matmul_args {
     enum inf_dtype dtype; /* format of W */
     const void *w;        /* row 0 of W */
     size_t row_bytes;     /* bytes from one row of W to the next */
-    enum matmul_act kind; /* form of the prepared rows, from matmul_act_kind() */
+    enum matmul_act kind; /* form of the prepared rows, from matmul_act_kind(), or from
+                             matmul_packed_kind() if W is packed */
     const void *act;      /* first prepared row */
     size_t act_stride;    /* bytes from one prepared row to the next */
     uint32_t M, K;        /* K: a whole number of blocks of dtype */
