@@ -35,7 +35,7 @@ struct row {
 
 /* Struct catalog_state is the state of the store as a whole. */
 struct catalog_state {
-    uint64_t seq; /* count of uses */
+    uint64_t seq; /* count of uses and puts */
     int64_t next_id;
     uint32_t next_segment;
     uint64_t at;

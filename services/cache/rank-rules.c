@@ -44,9 +44,9 @@
 #define SHADOW_MAX  (SAMPLES / 8)
 #define NOWHERE     UINT16_MAX
 
-/* Another rule is used only when its score is better by RULE_MARGIN, because a store that often
- * switches between rules follows none of them. A hit that is SCORE_HALVES turnovers old counts
- * half. */
+/* Another rule is used only when its score is higher by the factor RULE_MARGIN, because a store
+ * that often switches between rules follows none of them. A hit that is SCORE_HALVES turnovers old
+ * counts half. */
 #define RULE_MARGIN   1.1
 #define SCORE_HALVES  16.0
 #define LENGTH_WEIGHT (1.0 / 4096)

@@ -4,7 +4,7 @@
  * pipes.
  *
  * The loop adds streams and marks streams that must end. Only the thread removes streams from the
- * list and frees streams, so the thread may read both without the lock.
+ * list and frees them, so the thread may use a stream of the list without the lock.
  */
 #include "cache/read-stream.h"
 

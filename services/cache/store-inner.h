@@ -73,8 +73,8 @@ struct store {
     struct store_stats stats; /* only the counters */
 };
 
-/* The limit of uses that are pending in memory, and the number of them that a transaction for other
- * changes also writes. */
+/* TOUCHES_MAX is the limit of uses that are pending in memory. A step of upkeep, or a transaction
+ * that adds blocks, writes up to TOUCHES_STEP of them to the index. */
 #define TOUCHES_MAX  8192
 #define TOUCHES_STEP 1024
 

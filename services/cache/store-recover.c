@@ -22,8 +22,8 @@
 #define AGAIN_USEC 5000000
 /* The wall clock may be ahead of the time of the last write to the index by at most this. */
 #define AHEAD_MAX ((uint64_t)366 * 86400)
-/* Checksums are verified only for the last records without rows. This is the limit of their
- * bytes. */
+/* When records get rows, only the last of these records, which together have at most this many
+ * bytes, are verified by their checksums. */
 #define CHECK_MAX (UINT64_C(2) << 30)
 /* Bytes that a segment file may take on disk beyond its blocks with rows. */
 #define DISK_SLACK (4 * STORE_PAGE)

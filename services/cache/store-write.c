@@ -404,8 +404,8 @@ static int put_end(struct store *s, struct store_write *w)
     return r < 0 ? r : transaction_end(s, add_blocks(s, w));
 }
 
-/* Returns how many of the blocks, counted from the first, are stored or were declined. If already
- * the first block failed, returns its error. */
+/* Returns how many of the blocks, counted from the first, are stored or were declined. If the
+ * first block failed, returns its error. */
 static int result_of(const struct store_write *w)
 {
     for (uint32_t i = 0; i < w->n_given; i++)

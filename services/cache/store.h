@@ -122,7 +122,7 @@ int store_put_begin(struct store *s, const struct store_origin *origin,
 int store_write_run(struct store_write *w, int fd);
 /* Adds the rows of written blocks, so that lookups find them. Frees @w, which is NULL if
  * store_put_begin() failed. Returns how many of the blocks that store_put_begin() got, counted from
- * the first, are now stored or were declined. If already the first block failed, returns its error.
+ * the first, are now stored or were declined. If the first block failed, returns its error.
  * -EBADMSG: a checksum did not match. */
 int store_put_end(struct store *s, struct store_write *w);
 /* Calls store_put_begin(), store_write_run() and store_put_end(). Borrows @fd. */

@@ -36,7 +36,7 @@ struct endpoint {
     int (*read)(struct call *c, struct problem *problem);
     /* Makes c->texts with the tokenizer of the loaded model. */
     int (*prepare)(struct call *c, struct problem *problem);
-    /* Writes c->result to c->out; NULL: the request had no texts. -ENOMEM. */
+    /* Writes c->result, which is NULL if the request had no texts, to c->out. -ENOMEM. */
     int (*answer)(struct call *c);
 };
 

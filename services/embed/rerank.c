@@ -127,7 +127,7 @@ static float score_of(const struct call *c, size_t i)
 }
 
 /* Returns the score that late interaction gives to document @i. The query is the first text of the
- * result. The raw score is the sum over the query's tokens; the normal score is the mean. */
+ * result. With raw_scores the score is the sum over the query's tokens, otherwise the mean. */
 static float score_of_rows(const struct call *c, size_t i)
 {
     const struct inf_embed_result *r = c->result;

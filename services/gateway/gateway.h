@@ -117,7 +117,7 @@ void gw_auth_init(struct gateway *gateway);
  * tenant of a request with a key is a digest of the key, because services do not get the key
  * itself. Without a key, each user of a unix socket is a tenant, and all TCP clients are one
  * tenant. Root and the user of the gateway have all rights on a unix socket, also with a key.
- * *ret_access is written if the request passes; the configuration owns its key_name. */
+ * *ret_access is written if the request passes; the lists of keys own its key_name. */
 enum gw_auth gw_auth_check(const struct gateway *gateway, const struct http_request *request,
                            struct gw_access *ret_access);
 /* cors.c: returns whether the request comes from a web page whose origin is not configured. */

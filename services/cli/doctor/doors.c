@@ -221,9 +221,8 @@ static void check_group(struct doctor *d, const struct doctor_side *side)
         member ? "newgrp sconce"
                : doctor_text("sudo usermod -aG sconce %s", doctor_quote(user->pw_name)),
         member ? "you are in the group sconce, but joined after this session started: log in again"
-               : "you have no permission to use %s: only members of the group sconce have. Join "
-                 "the group "
-                 "and log in again, or set up services of your own: sconce setup",
+               : "you have no permission to use %s: only members of the group sconce may use it. "
+                 "Join the group and log in again, or set up services of your own: sconce setup",
         path);
 }
 

@@ -270,7 +270,7 @@ void doctor_disks(struct doctor *d)
 {
     const char *home = getenv("HOME");
 
-    check_disk(d, "/tmp", "large request bodies are stored there");
+    check_disk(d, "/tmp", "commands that start a service of their own store its socket there");
     for (size_t i = 0; i < d->n_sides; i++) {
         const struct doctor_side *side = &d->sides[i];
         const char *run = getenv("XDG_RUNTIME_DIR");

@@ -25,9 +25,9 @@ struct embed_batch {
     const struct embed_ask *ask;
     struct embed_line *lines; /* [cap], of which n are used */
     size_t n, cap;
-    float *vectors; /* [first[number of lines with a text], width] */
-    size_t *first; /* [number of lines with a text + 1]: index of each text's first vector, and last
-                      the number of vectors */
+    float *vectors; /* [number of vectors, width] */
+    size_t *first; /* [number of lines with a text + 1]: index of each text's first vector; the last
+                      element is the number of vectors */
     uint32_t width;
     int r; /* result of the request; @err has the error text */
     struct inf_err err;

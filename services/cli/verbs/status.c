@@ -378,7 +378,7 @@ static void ask_all(struct report *r)
     _cleanup_free_ char *dir = NULL;
     char address[512];
 
-    /* If the user has no runtime directory, config_socket_dir() returns the system's. */
+    /* If root has no runtime directory, config_socket_dir() returns the system's. */
     if (config_socket_dir(&dir) == 0 && strcmp(dir, "/run/sconce") != 0 &&
         (user_active || !has_units(r, "user"))) {
         snprintf(address, sizeof(address), "unix:%s/gateway.sock", dir);

@@ -74,7 +74,7 @@ struct config {
         unsigned canonical_prompts; /* enum config_canonical; claude-code */
         uint32_t grammars;          /* that are kept for each model; 32 */
         uint64_t grammar_texts;     /* bytes of their texts together; 8 MiB */
-        uint64_t grammar_memory;    /* bytes of what is computed for one of them; 64 MiB */
+        uint64_t grammar_memory;    /* bytes of the data computed for one grammar; 64 MiB */
         uint32_t max_tokens;  /* per answer if the request has no limit; 0: as many as fit into the
                                  context */
         uint32_t most_tokens; /* limit of the max_tokens of a request; a larger value is reduced to
@@ -178,8 +178,8 @@ char *config_block_dir(const struct config *config);
  * sets, else the user's own. The caller frees it. NULL: there is no home directory. */
 char *config_keep_dir(void);
 /* Returns the directory of the services' sockets: $XDG_RUNTIME_DIR/sconce. If that variable is not
- * set: /run/sconce for root and for system services, and -ENOENT for other users. The caller frees
- * *ret_dir. */
+ * set: /run/sconce for root, and -ENOENT for other users. The caller frees *ret_dir. The units pass
+ * the paths of sockets as options, so system services do not need this directory. */
 int config_socket_dir(char **ret_dir);
 /* Returns the path of the socket of @service in the directory of config_socket_dir(). The caller
  * frees *ret_path. -ENOENT, -ENOMEM. */

@@ -88,7 +88,7 @@ const char *policy_about(const struct policy *policy);
 const char *policy_about_files(const struct policy *policy);
 /* Returns the reason why memory may become executable; NULL: it may not. */
 const char *policy_executable(const struct policy *policy);
-/* Returns the policy's own limit for the number of different calls in the phase serve. */
+/* Returns the policy's own limit for the number of different calls in the phase `serve`. */
 unsigned policy_limit(const struct policy *policy);
 /* Returns the highest call number that the policy's author knew; calls above it get ENOSYS. */
 unsigned policy_known(const struct policy *policy);

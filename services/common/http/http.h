@@ -56,7 +56,7 @@ enum http_door {
     HTTP_N_DOORS,
 };
 
-/* The poller; only for loop.c. */
+/* The poller; only for service/loop.c. */
 int http_base_new(struct http_base **ret_base);
 struct http_base *http_base_free(struct http_base *base);
 int http_base_poll(struct http_base *base, int timeout_msec);

@@ -69,8 +69,8 @@ const struct models_broken *models_find_broken(const struct models *m, const cha
 /* Models are sorted by name. */
 const struct models_entry *models_at(const struct models *m, size_t i);
 /* Finds a model by name or alias, ignoring case; NULL: absent. If no model has the name @name,
- * which ends with ":latest", the model is found by the name before that tag, which clients of
- * Ollama add. */
+ * and @name ends with the tag ":latest", finds the model by the part of @name before the tag,
+ * because clients of Ollama add this tag. */
 const struct models_entry *models_find(const struct models *m, const char *name);
 /* Returns the model for requests that name none: the configured default, else the only installed
  * model for chat, else NULL. */

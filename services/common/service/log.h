@@ -30,7 +30,7 @@ void log_event(const char *id, int priority, const char *model, const char *form
 struct log_access {
     const char *id; /* x-request-id */
     const char *method, *path;
-    int status; /* 0: the client left before its request was complete */
+    int status; /* 499: the client left before its answer began */
     uint64_t bytes, duration_usec;
     const char *note;  /* "client left", or NULL */
     const char *trace; /* trace id of the W3C header traceparent, or NULL */

@@ -22,8 +22,7 @@
 #define CACHE_CLIENT_TIMEOUT_USEC (2 * 1000000u)
 
 /* Makes a client for the socket at @path. @name is the client's name in the service's log. Copies
- * both texts. The caller frees *ret_tier with cache_client_free(), after the engine. -ENOMEM,
- * -ENAMETOOLONG. */
+ * both texts. The caller frees *ret_tier with cache_client_free(), after the engine. -ENOMEM. */
 int cache_client_new(const char *path, const char *name, uint64_t timeout_usec,
                      struct inf_tier **ret_tier);
 /* NULL is allowed; returns NULL. */

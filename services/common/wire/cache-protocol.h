@@ -64,7 +64,8 @@ struct cache_head {
     bool answer;      /* true: from the service */
     uint32_t request; /* number of the request; the answer has the same number */
     int32_t status;   /* of an answer: 0 or a negative errno; of a request: 0 */
-    uint32_t n;       /* number of names, blocks, places or rows in the body */
+    uint32_t n; /* number of names, blocks, digests, counters or rows in the body; in the answer to
+                   PUT: number of blocks that were taken */
 };
 
 /* Struct cache_origin has the texts of struct inf_tier_origin; an empty text means that there is
