@@ -25,7 +25,9 @@ static int check_text(const struct inf_embed_text *t, size_t i, const struct job
     if (t->n_seen > 0 &&
         (t->n_seen > t->n_tokens || shape->pick != JOB_PICK_ALL || !shape->encoder ||
          (shape->window > 0 && t->n_tokens - t->n_seen >= shape->window)))
-        return err_set(reterr, EINVAL, "text %zu: this model cannot leave tokens unseen", i);
+        return err_set(
+            reterr, EINVAL,
+            "text %zu: n_seen is too large, or the model cannot leave the other tokens unseen", i);
     for (size_t j = 0; j < t->n_tokens; j++) {
         if (t->tokens[j] < 0 || (uint32_t)t->tokens[j] >= shape->n_vocab)
             return err_set(reterr, EINVAL, "text %zu: token %d is not in the vocabulary", i,

@@ -101,8 +101,8 @@ void kv_pool_rest(struct kv_pool *pool)
     }
 }
 
-/* If a block of the pool has a name, other blocks have all names before it in the chain. So
- * bisection finds the first name that no block has. */
+/* If a name of a chain has a block in the pool, all names before it have one, too. So bisection
+ * finds the first name that no block has. */
 uint32_t kv_pool_n_known(const struct kv_pool *pool, const struct kv_name *names, uint32_t n)
 {
     uint32_t first = 0;

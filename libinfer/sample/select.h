@@ -22,7 +22,7 @@ static inline bool cand_before(const struct cand *a, const struct cand *b)
     return a->key != b->key ? a->key > b->key : a->id < b->id;
 }
 
-/* Moves the first @k of @n candidates to the front, in no particular order. */
+/* Moves the @k largest of @n candidates to the front, in no particular order. */
 void cand_select(struct cand *c, uint32_t n, uint32_t k);
 void cand_sort(struct cand *c, uint32_t n);
 /* Moves the shortest prefix (of the candidates in order) whose mass reaches @mass to the front, in

@@ -36,7 +36,7 @@ static uint32_t stages_least(const struct stages *c)
     return MIN(MAX(c->p->min_keep, 1u), c->n);
 }
 
-/* Keeps the first @n candidates. */
+/* Keeps the @n most likely candidates. */
 static void stages_keep(struct stages *c, uint32_t n)
 {
     if (n >= c->n)
@@ -224,7 +224,7 @@ static void mirostat_cut_zipf(struct stages *c, float mu)
     s = m > 1 ? sum_tb / sum_tt : 1;
     epsilon = s - 1;
     k = pow(epsilon * exp2((double)mu) / (1 - pow(c->n_vocab, -epsilon)), 1 / s);
-    /* k is NaN if the tokens are equally likely. */
+    /* k is NaN if the exponent is exactly 1, for example if there is only one candidate. */
     stages_keep(c, k >= 1 ? (uint32_t)MIN(k, (double)c->n) : 1);
 }
 

@@ -78,7 +78,8 @@ int segment_write_fd(struct segments *set, struct segment *seg);
 int segment_read(const struct store_io *io, int fd, void *buffer, uint64_t n, uint64_t offset);
 int segment_write(const struct store_io *io, int fd, const void *bytes, uint64_t n,
                   uint64_t offset);
-/* Writes the bytes of a block at @offset, and then the record before them. */
+/* Writes the bytes of a block at @offset. After that it writes the record, whose page ends at
+ * @offset. */
 int segment_write_record(const struct store_io *io, int fd, const struct record *record,
                          const void *bytes, uint64_t offset);
 /* Finds the next record in @seg whose page is at @from or later and whose block ends at @end or

@@ -7,9 +7,10 @@
  * A directory holds segment files and an index of them (SQLite). Segment files change only by
  * appending and by punching holes. The bytes of a block are written and synced before its row, so a
  * row never names bytes that were not written. The bytes may be damaged later. Therefore readers
- * verify checksums, and call store_reject() if a checksum does not match. If the index cannot be
- * read, it is renamed and rebuilt from the records before the blocks. Damage in the directory
- * causes the loss of blocks, and of nothing else.
+ * verify checksums, and call store_reject() if a checksum does not match. In a segment file, a
+ * record that describes the block precedes each block. If the index cannot be read, it is renamed,
+ * and a new index is built from these records. Damage in the directory causes the loss of blocks,
+ * and of nothing else.
  *
  * One thread calls all functions except store_write_run(), which uses no state of other functions.
  * Functions return 0 or the documented value, else a negative errno: -ENOSPC and -EDQUOT (try
@@ -159,7 +160,8 @@ struct store_filter {
     uint64_t older_than; /* seconds since the last use */
 };
 
-/* Struct store_cursor is the progress of a purge or verification. It is zeroed at the beginning. */
+/* Struct store_cursor is the progress of a purge or verification. The caller zeroes it before the
+ * first step. */
 struct store_cursor {
     uint64_t at;
     uint64_t seen;          /* blocks examined */

@@ -4,9 +4,10 @@
 
 // Defines reductions: sum, maximum and minimum.
 //
-// The functions lanes_…() reduce over a subgroup, team_…() over the workgroup. With TEXEL a workgroup is a single
-// complete subgroup: on software devices shared memory and barriers are expensive, and a shuffle is one
-// instruction. Otherwise a workgroup may have any size. All invocations must call these functions.
+// The functions lanes_…() reduce over a subgroup, team_…() over the workgroup. All invocations must
+// call them. TEXEL is defined in the variants for software devices, where shared memory and
+// barriers are expensive and a shuffle is one instruction. In these variants a workgroup is a
+// single complete subgroup. Without TEXEL a workgroup may have up to 64 subgroups.
 
 #ifdef TEXEL
 

@@ -6,10 +6,11 @@
 
 // Computes y = x · wᵀ for few rows of x: each subgroup has some rows of w, whose chunks its lanes share.
 //
-// Neighboring lanes read neighboring chunks, so that memory is read in order. A workgroup has `groups` times
-// `columns` rows of w, whatever the size of its subgroups; it must not be smaller than a subgroup. The order
-// of sums depends on the size of subgroups, and not on the tile. Workgroups: x counts groups of columns, y
-// tiles of rows.
+// Neighboring lanes read neighboring chunks, so that memory is read in order. A workgroup has
+// `groups` times `columns` rows of w, whatever the size of its subgroups; it must not be smaller
+// than a subgroup. The order of sums depends on the size of subgroups, and not on the tile.
+// Workgroups: x counts sets of `groups` times `columns` rows of w, which give columns of y; y
+// counts tiles of rows of x.
 
 #include "matmul/product.glsl"
 #include "matmul/add.glsl"

@@ -7,9 +7,9 @@
 
 // Computes y = x · wᵀ with quantized weights, for few rows of x, which matmul/quantise has converted to int8.
 //
-// The kernel works like matmul/vec, but uses an instruction that multiplies 4 pairs of bytes and adds the
-// products. The integer sums are exact; only the scaling rounds. Workgroups: x counts groups of columns, y
-// tiles of rows.
+// The kernel works like matmul/vec, but uses an instruction that multiplies 4 pairs of bytes and
+// adds the products. The integer sums are exact; only the scaling rounds. Workgroups: x counts sets
+// of `groups` times `columns` rows of w, which give columns of y; y counts tiles of rows of x.
 
 #include "matmul/product.glsl"
 #include "matmul/chunk.glsl"

@@ -259,7 +259,7 @@ static int read_field(struct multipart_head *head, struct multipart_text line,
     if (text_is(name, "Content-Transfer-Encoding") && !text_is(line, "binary") &&
         !text_is(line, "8bit") && !text_is(line, "7bit"))
         return err_set(reterr, EINVAL,
-                       "a part has a Content-Transfer-Encoding, which is not supported");
+                       "the Content-Transfer-Encoding of a part must be binary, 8bit or 7bit");
     return 0;
 }
 
