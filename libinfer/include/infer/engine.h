@@ -57,9 +57,9 @@ struct inf_engine_params {
                                   or "auto": "f16", or "f32" for models in F32 */
     uint64_t kv_bytes; /* size of the KV cache in bytes; 0: enough for 4 sequences of n_ctx tokens,
                           but at most a quarter of the machine's memory. A GPU with its own memory
-                          may use a quarter of that memory, or all that the model leaves free there
-                          if this is more. If n_ctx is set, the default is at least enough for one
-                          sequence. The cache is never larger than the device can hold */
+                          may use a quarter of that memory or the part of it that the model leaves
+                          free, whichever is larger. If n_ctx is set, the default is at least enough
+                          for one sequence. The cache is never larger than the device can hold */
     bool no_prefix_cache;   /* do not keep the KV blocks of requests for later requests */
     struct inf_tier *tier;  /* stores KV blocks outside the engine's memory; must outlive the
                                engine; NULL: none */
