@@ -198,8 +198,8 @@ static size_t match_cased(const struct cursor *c, size_t at, unsigned letters)
             end += n;
         return end;
     }
-    /* The expression's U* backtracks until W+ can match, which is at the last letter without
-     * case. */
+    /* The expression's U* backtracks until W+ can match. W+ then matches only the last letter
+     * beyond ASCII, because this letter is both a U and a W. */
     return both_end > both ? both_end : end;
 }
 

@@ -228,7 +228,7 @@ int transaction_touches(struct store *s, uint32_t most)
 
     for (uint32_t i = 0; i < n && r == 0; i++)
         r = write_touch(s, &s->touches[i]);
-    /* Uses that could not be written are dropped too, which does little harm. */
+    /* The touches that could not be written are dropped, too. Losing a touch does little harm. */
     s->n_touches -= n;
     memmove(s->touches, s->touches + n, s->n_touches * sizeof(*s->touches));
     return r;

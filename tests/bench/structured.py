@@ -4,11 +4,12 @@
 
     structured.py --build BUILD --model MODEL.gguf [--rounds 8] [--tokens 128]
 
-One client asks the chat service for a fixed number of tokens, alternately without and with a
-schema. Half of the schemas are new to the service. The figures are the processor time of the
-service per token without and with a schema, and the median over the rounds of the ratio of these
-two times. Other work on the machine disturbs processor time less than elapsed time. Each prompt is
-short and used only once.
+In each round, one client asks the chat service for a fixed number of tokens once without and once
+with a schema. Two consecutive rounds have the same schema, which is new to the service in the first
+of them; the schema of the first pair was sent before the measurement. The figures are the processor
+time of the service per token without and with a schema, and the median over the rounds of the ratio
+of these two times. Other work on the machine disturbs processor time less than elapsed time. Each
+round has its own short prompt.
 """
 import argparse
 import http.client

@@ -19,7 +19,8 @@ struct llama_choice {
     struct str tokens, probs; /* elements of JSON arrays that were not sent yet */
 };
 
-/* llama-params.c: check the body (`read`). Need only g->api, g->own, g->body and g->params. */
+/* llama-params.c: these functions are the `read` of struct chat_api: they check the body. They use
+ * only g->api, g->own, g->body and g->params. */
 int llama_completion_read(struct generation *g, struct problem *problem);
 int llama_infill_read(struct generation *g, struct problem *problem);
 /* Writes own->settings. */
@@ -29,6 +30,6 @@ int llama_settings_make(struct generation *g, struct problem *problem);
  * names. @n_predict is the limit of tokens; 0: no limit. */
 json_t *llama_settings(const struct params *params, uint32_t n_predict);
 
-/* llama-prompt.c: make g->prompts (`prepare`). */
+/* llama-prompt.c: these functions are the `prepare` of struct chat_api: they make g->prompts. */
 int llama_completion_prepare(struct generation *g, struct problem *problem);
 int llama_infill_prepare(struct generation *g, struct problem *problem);

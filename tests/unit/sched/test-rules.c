@@ -173,7 +173,8 @@ TEST(errors_of_grammars_end_the_choice)
     c = run_script("a", &(struct inf_request){.grammar = &broken});
     assert_int_equal(c.finish, INF_FINISH_ERROR);
     ASSERT_STREQ(c.error, "the grammar reached a limit of its size");
-    /* The bias excludes the only token that the grammar permits; "ab" is also one token. */
+    /* After "c" the grammar permits only the token "b", which the bias excludes. This would not
+     * work with the text "ab", which is also a single token. */
     g.texts[0] = "cb";
     c = run_script("cb", &(struct inf_request){
                              .grammar = &g, .sampling = {.logit_bias = &bias, .n_logit_bias = 1}});
@@ -199,7 +200,7 @@ TEST(logprobs_beside_a_grammar_are_those_of_raw_logits)
     ASSERT_STREQ(o.choices[0].text.data, "x");
     assert_true(fabs(o.choices[0].logprobs - ('x' % 7 * 0.1 - log(sum))) < 1e-4);
     outcome_done(&o);
-    /* After all stages, "x" is certain. */
+    /* After all stages of sampling, which include the mask of the grammar, "x" is certain. */
     copy.post_logprobs = true;
     rig_alone(&null, 64, &copy, &o);
     assert_true(o.choices[0].logprobs == 0);
