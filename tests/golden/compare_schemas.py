@@ -44,7 +44,8 @@ PROGRAMS = ("sconce", "llguidance", "xgrammar")
 def ecma(pattern):
     """Returns the pattern with the meaning of ECMA-262 for the module regex."""
     out, inside, i = [], False, 0
-    classes = {"d": "0-9", "w": "A-Za-z0-9_"}
+    classes = {"d": "0-9", "w": "A-Za-z0-9_",
+               "s": r"\t-\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"}
     while i < len(pattern):
         c = pattern[i]
         if c == "\\" and i + 1 < len(pattern):
@@ -52,7 +53,7 @@ def ecma(pattern):
             i += 2
             if e in classes:
                 out.append(classes[e] if inside else "[%s]" % classes[e])
-            elif e in "DW" and not inside:
+            elif e in "DWS" and not inside:
                 out.append("[^%s]" % classes[e.lower()])
             else:
                 out.append("\\" + e)
@@ -184,6 +185,11 @@ def accepts(program, rank, value):
         if writer.budget <= 0:
             return None
     return False
+
+
+def weaker(error):
+    """docs/json-schema.md says when oneOf means anyOf."""
+    return " (oneOf as anyOf)" if "is valid under each of" in error.message else ""
 
 
 def unique_pairs(pairs):
@@ -335,7 +341,7 @@ class Case:
                 continue
             error = self.judge.error(value)
             if error is not None:
-                self.fault(program, "bad walk", "%s: %s" % (error.message[:160], dumps(value)[:300]))
+                self.fault(program, "bad walk" + weaker(error), "%s: %s" % (error.message[:160], dumps(value)[:300]))
             else:
                 documents.append(value)
         return documents
@@ -366,7 +372,7 @@ class Case:
         self.counts[program.name, kind] += 1
         if ok and not valid:
             error = self.judge.error(value)
-            self.fault(program, "invalid accepted", "%s: %s" % (error.message[:160],
+            self.fault(program, "invalid accepted" + weaker(error), "%s: %s" % (error.message[:160],
                                                                 dumps(value)[:1500]))
         elif valid and not ok:
             self.fault(program, "valid refused", "%s: %s" % (source, dumps(value)[:1500]))
@@ -411,11 +417,11 @@ def compare(path, schema, programs, options):
 
 
 def report(totals, records):
-    print("%-12s" % "", *("%12s" % p for p in PROGRAMS))
+    print("%-34s" % "", *("%12s" % p for p in PROGRAMS))
     for kind in ("compiled", "valid", "valid refused", "valid undecided", "invalid",
-                 "invalid accepted", "invalid undecided", "walks", "bad walk",
-                 "walks without an end"):
-        print("%-22s" % kind, *("%12d" % totals[p, kind] for p in PROGRAMS))
+                 "invalid accepted", "invalid accepted (oneOf as anyOf)", "invalid undecided", "walks",
+                 "bad walk", "bad walk (oneOf as anyOf)", "walks without an end"):
+        print("%-34s" % kind, *("%12d" % totals[p, kind] for p in PROGRAMS))
     for kind, n in totals.items():
         if isinstance(kind, str):
             print(n, kind)
@@ -459,7 +465,8 @@ def main():
     if options.json:
         options.json.write_text(json.dumps({"records": records}, indent=1))
     report(totals, records)
-    sys.exit(any(f["program"] == "sconce" for r in records for f in r["faults"]))
+    sys.exit(any(f["program"] == "sconce" and "oneOf" not in f["kind"]
+                 for r in records for f in r["faults"]))
 
 
 if __name__ == "__main__":
