@@ -6,7 +6,7 @@
 #include "grammar/fragment.h"
 #include "grammar/vocab.h"
 
-/* Larger operands are not examined. */
+/* The limits of operands that are examined. */
 #define MAX_SIZE  400
 #define MAX_DEPTH 4
 #define MAX_PAIRS 64

@@ -15,8 +15,8 @@
 #include "core/index.h"
 #include "grammar/dfa.h"
 
-/* The edges of one state: one for each range of bytes that leads to the same state, and three
- * more. */
+/* The largest number of edges of one state: one for each range of bytes that leads to the same
+ * state, and three more. */
 #define MAX_EDGES 260
 #define NOWHERE   UINT32_MAX
 
@@ -62,7 +62,7 @@ struct escaper {
     struct place_memo *memo;
     uint32_t *states; /* states that are found by their edges */
     uint32_t n_memo, cap_memo, n_states, cap_states;
-    /* The bytes that stand for themselves, without borders of the automaton's classes inside. */
+    /* Ranges of bytes that stand for themselves. The bytes of a range are in one class. */
     struct {
         uint8_t first, last;
     } spans[256];
@@ -93,7 +93,7 @@ static uint32_t escaper_step(const struct escaper *e, uint32_t state, unsigned b
     return e->dfa->next[(size_t)state * e->dfa->n_classes + e->dfa->class_of[byte]];
 }
 
-/* Gives the state with which an automaton's state continues. */
+/* Gives the state of the nfa for a state of the automaton. */
 static uint32_t escaper_state(const struct escaper *e, uint32_t state)
 {
     return state == DFA_DEAD ? NOWHERE : e->base + state;
@@ -164,7 +164,7 @@ static uint32_t escaper_put(struct escaper *e, const struct edge_list *list)
 
 static uint32_t escaper_place(struct escaper *e, enum place place, uint32_t state, unsigned bits);
 
-/* Gives the place behind digit @h of a place up to \uXX. */
+/* Gives the state behind digit @h in a place where at most two digits have been read. */
 static uint32_t place_begin(struct escaper *e, enum place place, uint32_t state, unsigned bits,
                             unsigned h)
 {
@@ -199,7 +199,7 @@ static uint32_t place_begin(struct escaper *e, enum place place, uint32_t state,
     }
 }
 
-/* Gives the place behind digit @h of any place that reads a digit. */
+/* Gives the state behind digit @h in any place where a digit is read. */
 static uint32_t place_digit(struct escaper *e, enum place place, uint32_t state, unsigned bits,
                             unsigned h)
 {

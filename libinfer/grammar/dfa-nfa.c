@@ -5,8 +5,8 @@
 
 #include "grammar/dfa.h"
 
-/* The edges of one state: one for each range of bytes that leads to the same state, and one to
- * the end. */
+/* The largest number of edges of one state: one for each range of bytes that leads to the same
+ * state, and one to the end. */
 #define MAX_EDGES 260
 
 struct edge_list {

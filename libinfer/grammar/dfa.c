@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes deterministic automata: from states, from pairs of states, and smaller. */
+/* Makes deterministic automata from states or from pairs of states, and makes them smaller. */
 #include <errno.h>
 #include <string.h>
 
@@ -102,7 +102,7 @@ static int dfa_find_alive(const struct dfa *dfa, bool *alive)
     return 0;
 }
 
-/* Splits the parts of a partition once: two states stay in one part if their edges lead to the same
+/* Splits the parts of a partition once. Two states stay in one part if their edges lead to the same
  * parts. Returns the number of parts or -ENOMEM. */
 static int64_t dfa_split(const struct dfa *dfa, const uint32_t *part, uint32_t *ret_part,
                          uint32_t *key)
@@ -282,8 +282,7 @@ static int subsets_to_dfa(const struct subsets *s, const uint8_t class_of[256],
     return dfa_shrink(dfa, s->work, ret_dfa);
 }
 
-/* A set of states of an nfa, of which only the states that matter are kept: those that consume
- * something, and final ones. */
+/* A set of states of an nfa. It keeps only final states and states that consume something. */
 struct closure {
     const struct nfa *nfa;
     uint32_t *stack, *set, *seen; /* [n_states] each; seen[i] == round: in the set */
@@ -550,8 +549,8 @@ int dfa_not(const struct dfa *x, struct work *work, struct dfa **ret_dfa)
     return dfa_from_pairs(x, not_step, not_final, class_of, work, ret_dfa);
 }
 
-/* The search for a text: border[i] is the length of the longest proper beginning of the text that
- * its first i bytes end with. */
+/* The search for a text: border[i] is the length of the longest proper prefix of the text with
+ * which its first i bytes end. */
 struct search {
     const uint32_t *text;
     uint32_t *border;

@@ -32,7 +32,7 @@ int dfa_from_nfa(const struct nfa *nfa, uint32_t start, struct dfa **ret_dfa);
 int dfa_and(const struct dfa *x, const struct dfa *y, struct work *work, struct dfa **ret_dfa);
 /* Valid UTF-8 that @x does not accept. */
 int dfa_not(const struct dfa *x, struct work *work, struct dfa **ret_dfa);
-/* UTF-8 up to the first occurrence of the bytes @end, and these. */
+/* UTF-8 up to and including the first occurrence of the bytes @end. */
 int dfa_until(const uint32_t *end, uint32_t n, struct work *work, struct dfa **ret_dfa);
 /* The texts of @x inside of a JSON string, see grammar_json_escaped(). */
 int dfa_json_escaped(const struct dfa *x, struct work *work, struct dfa **ret_dfa);

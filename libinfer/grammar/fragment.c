@@ -7,7 +7,7 @@
 #include "core/hash.h"
 #include "grammar/fragment.h"
 
-/* A class with more ranges is made smaller before it is used. */
+/* A class with more ranges becomes an automaton with few states before it is used. */
 #define CLASS_PLAIN 8
 /* An automaton with more states becomes a rule. */
 #define DFA_PLAIN     12

@@ -29,10 +29,10 @@ struct compiler {
 };
 
 void compiler_done(struct compiler *c);
-/* Gives the automaton of a regular node. It belongs to the compiler. */
+/* Gives the automaton of a regular node. The automaton belongs to the compiler. */
 int compiler_dfa(struct compiler *c, grammar_node node, const struct dfa **ret_dfa);
-/* Finds the families of which each single character is a text of @node. Returns a set of bits, or a
- * negative errno value. Only nodes that are easy to examine are. */
+/* Finds the families in which each character, alone, is a text of @node. Returns a set of bits, or
+ * a negative errno value. The set is empty for nodes that are hard to examine. */
 int compiler_covers(struct compiler *c, grammar_node node);
 
 struct fragment_memo {
@@ -70,7 +70,7 @@ struct fragments {
 };
 
 void fragments_done(struct fragments *f);
-/* Errors as grammar_program_new(). */
+/* The errors are those of grammar_program_new(). */
 int fragment_make(struct fragments *f, grammar_node node, uint32_t next, uint32_t *ret_start);
 /* Makes a state with one edge. */
 int fragment_edge(struct fragments *f, struct edge edge, uint32_t *ret_start);

@@ -123,7 +123,7 @@ int grammar_make_room(struct inf_grammar *g)
         r = automaton_forget(&g->automaton, configs, n);
         if (r < 0)
             return r;
-        /* If the places in use are large, forgetting again soon would be in vain. */
+        /* If the configurations in use are large, forgetting again soon would free little. */
         g->large_size = MAX(g->memory, 2 * automaton_size(&g->automaton));
         if (g->large_size > 4 * g->memory)
             r = -E2BIG;

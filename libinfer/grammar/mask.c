@@ -33,13 +33,13 @@ static void mask_set_node(const struct inf_grammar_vocab *v, int32_t token, uint
         mask_set(mask, (int32_t)list[i]);
 }
 
-/* If fewer nodes than this are looked up, no shorter way is searched. */
+/* If fewer nodes than this are looked up, no shorter way is searched for. */
 #define MANY_NODES 20000
-/* Subtrees with fewer nodes are always walked over. */
+/* Subtrees with at most this many nodes are always walked node by node. */
 #define SMALL_SUBTREE 256
 
-/* Finds a family of which all tokens with the first byte @byte may follow the configuration before
- * the byte; @config is the one behind it. */
+/* Finds a family whose tokens with the first byte @byte are all permitted. @config is the
+ * configuration behind this byte. */
 static const struct family *find_subtree(const struct inf_grammar *g, uint32_t config, uint8_t byte)
 {
     for (unsigned family = 0; family < N_FAMILIES; family++)
@@ -52,8 +52,8 @@ static const struct family *find_subtree(const struct inf_grammar *g, uint32_t c
 static int grammar_walk_nodes(struct inf_grammar *g, const struct token_trie *trie, uint32_t i,
                               uint32_t end, bool whole, uint32_t *mask);
 
-/* Takes the tokens with the first byte @byte by a family. Returns 1, 0 if no family fits, or a
- * negative errno value. */
+/* Sets the bits of the tokens with the first byte @byte with the help of a family. Returns 1, 0 if
+ * no family fits, or a negative errno value. */
 static int grammar_take_subtree(struct inf_grammar *g, uint32_t config, uint8_t byte,
                                 uint32_t *mask)
 {
@@ -72,8 +72,8 @@ static int grammar_take_subtree(struct inf_grammar *g, uint32_t config, uint8_t 
     return r < 0 ? r : 1;
 }
 
-/* Walks over the nodes of a trie from @i to @end and over the automaton side by side. @whole: the
- * trie has all tokens. */
+/* Walks over the nodes of a trie from @i to @end and over the automaton side by side. @whole tells
+ * whether the trie has all tokens. */
 static int grammar_walk_nodes(struct inf_grammar *g, const struct token_trie *trie, uint32_t i,
                               uint32_t end, bool whole, uint32_t *mask)
 {
@@ -247,7 +247,8 @@ void grammar_drop_masks(struct inf_grammar *g)
     g->masks_size = 0;
 }
 
-/* Returns the number of tokens of a mask, or any number from @enough on if there are so many. */
+/* Returns the number of tokens of a mask. If it is at least @enough, the result may be smaller than
+ * the number, but not smaller than @enough. */
 static uint32_t mask_count(const uint32_t *mask, uint32_t n_words, uint32_t enough)
 {
     uint32_t n = 0;

@@ -60,5 +60,5 @@ static inline const struct edge *nfa_edges(const struct nfa *nfa, uint32_t state
 }
 
 /* Sets class_of[byte] so that all bytes of a class are in the same ranges of edges. Returns the
- * number of classes. Classes are ranges, and ascend. */
+ * number of classes. Each class is a range of bytes, and the numbers of the classes ascend. */
 uint32_t nfa_classes(const struct nfa *nfa, uint8_t ret_class_of[256]);

@@ -89,7 +89,7 @@ static bool node_finds_text(const struct grammar_builder *b, const struct node *
     return true;
 }
 
-/* Fills in what a node summarizes of its words @words: depth, size, and whether it is text. */
+/* Fills in the members of a node that follow from its words: depth, size and is_text. */
 static int node_measure(const struct grammar_builder *b, struct node *node, const uint32_t *words)
 {
     uint32_t size = 1;

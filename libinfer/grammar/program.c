@@ -45,8 +45,8 @@ static int program_make_states(struct program *p, struct fragments *f, grammar_n
 }
 
 /* Finds all states that have a property. A state has the property if it is final, or if one of its
- * edges leads to a state that has it. The edge counts only if @consuming or if the edge is empty or
- * a call; the start of a called rule must have the property as well. */
+ * edges leads to a state that has it. All edges count if @consuming is set, otherwise only empty
+ * edges and calls. For a call, the start of the called rule must have the property as well. */
 struct spread {
     const struct program *p;
     bool *has;
@@ -167,7 +167,7 @@ static int program_prune(struct program *p, struct inf_err *reterr)
     return 0;
 }
 
-/* Gives each token a symbol. */
+/* Gives the token of an edge a symbol. Equal tokens have one symbol. */
 static int program_number_token(struct program *p, struct edge *edge, uint32_t *cap)
 {
     uint32_t n = p->n_symbols - p->n_classes;

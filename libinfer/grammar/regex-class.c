@@ -53,7 +53,8 @@ static bool parse_braced_hex(struct regex_parser *p, uint32_t *ret_value)
     return n > 0 && value <= SET_LAST && p->at < p->len && p->pattern[p->at++] == '}';
 }
 
-/* Parses what follows "\u" or "\x". Two codes of surrogates are one code point. */
+/* Parses the code behind "\u" or "\x". Two escapes that form a surrogate pair are one code
+ * point. */
 static int parse_code(struct regex_parser *p, char letter, uint32_t *ret_cp)
 {
     uint32_t low;
@@ -218,7 +219,8 @@ static int class_range(struct regex_parser *p, struct set *set)
     return r < 0 ? r : set_add(set, first, last);
 }
 
-/* Rust can intersect, subtract and nest classes, in which these texts are not plain. */
+/* Tells whether an operation on classes follows. Only Rust has these: intersection, subtraction and
+ * nested classes. */
 static bool is_operation(const struct regex_parser *p)
 {
     static const char *const operations[] = {"&&", "--", "~~", "[:"};

@@ -12,8 +12,7 @@
 #define REPEAT_STATES  400
 /* More repetitions are made from blocks. */
 #define REPEAT_PLAIN 1000
-/* In the place of the number of operands that may follow: the operands themselves may be left out.
- */
+/* A value of the parameter `more` of repeat_times(): the operands may be left out. */
 #define OPTIONAL (GRAMMAR_FOREVER - 1)
 
 void repeat_chains_done(struct repeat_chains *c)
@@ -171,7 +170,7 @@ static uint32_t square_root(uint32_t n)
     return root;
 }
 
-/* Writes a long repetition in blocks of about as many repetitions as there are blocks. */
+/* Writes a repetition of n operands as about √n blocks of √n operands each. */
 static grammar_node repeat_blocks(struct grammar_builder *b, grammar_node x, uint32_t min,
                                   uint32_t max)
 {

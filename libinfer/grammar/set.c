@@ -10,9 +10,9 @@
 
 #define MAX_RANGES 65536
 
-/* The names of general categories in ECMA-262, by the numbers of utf8proc. */
+/* The names of general categories in ECMA-262, with the numbers that utf8proc gives them. */
 static const struct {
-    uint32_t categories; /* bit utf8proc_category_t */
+    uint32_t categories; /* bits by utf8proc_category_t */
     const char *brief, *name;
 } CATEGORIES[] = {
     {1u << UTF8PROC_CATEGORY_CN, "Cn", "Unassigned"},

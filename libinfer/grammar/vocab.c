@@ -22,9 +22,9 @@ enum {
 
 /*
  * The first family has the characters that stand for themselves inside of a JSON string. The second
- * family has text without the characters that usually begin the end of a free text. Both leave out
- * U+2028 and U+2029, which "." of ECMA-262 does not match. The third family has the letters and
- * digits of ASCII, of which names and addresses consist.
+ * family has the characters of free text, except those with which the marker at the end of a free
+ * text usually begins. Both leave out U+2028 and U+2029, which "." of ECMA-262 does not match. The
+ * third family has the letters and digits of ASCII, of which names and addresses consist.
  */
 static bool family_has(unsigned family, uint8_t byte)
 {
@@ -129,8 +129,8 @@ static bool token_equal(const struct token *x, const struct token *y)
     return x->len == y->len && memcmp(x->bytes, y->bytes, x->len) == 0;
 }
 
-/* Moves tokens with the bytes of an earlier token to lists. The first one stays, with the number of
- * its list. */
+/* Moves tokens with equal bytes to lists. One token stays in the array for them, with the number of
+ * the list. */
 static int tokens_join(struct tokens *t, struct inf_grammar_vocab *v)
 {
     uint32_t n_out = 0, n_words = 0, cap_lists = 0, cap_at = 0;
@@ -196,7 +196,7 @@ static int trie_make(struct token_trie *trie, const struct token *const *list, u
     return 0;
 }
 
-/* Returns the number of characters of a token, with those that are not complete; UINT32_MAX: the
+/* Returns the number of characters of a token, incomplete ones included; UINT32_MAX: the
  * token is not in the family. */
 static uint32_t token_chars(const struct token *token, unsigned family)
 {
@@ -228,9 +228,9 @@ static void token_set_bits(const struct inf_grammar_vocab *v, const struct token
 }
 
 /*
- * The tokens of a family while it is made: those of one group after those of the other groups.
- * Each slice has two groups, its own tokens of ASCII and the others. The last group are the tokens
- * outside of the family.
+ * All tokens, in groups, while a family is made. Each slice of the family has two groups: its own
+ * tokens of ASCII, and its own tokens with other characters. The last group has the tokens outside
+ * of the family.
  */
 enum { GROUP_OTHERS = 2 * N_LEVELS, N_GROUPS };
 
@@ -314,8 +314,8 @@ static int slice_make(struct slice *slice, const struct members *m, const struct
     return r < 0 ? r : members_make_trie(m, 2 * level + 1, &slice->wide);
 }
 
-/* Lists the tokens of a family by their first bytes, so that those of one byte can be taken
- * together. */
+/* Lists the tokens of a family by their first bytes, so that all tokens with the same first byte
+ * can be taken together. */
 static int family_list(struct family *family, const struct members *m)
 {
     uint32_t n = 0, byte = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keeps the grammars that requests of one model used last. */
+/* Keeps the grammars that requests of one model used most recently. */
 #include "chat/grammar-cache.h"
 
 #include <errno.h>
@@ -37,7 +37,7 @@ static struct inf_grammar *cache_find(struct grammar_cache *cache, enum inf_gram
     return NULL;
 }
 
-/* Adds an entry at the front. Without memory for it the grammar is simply not kept. */
+/* Adds an entry at the front. If memory is short, the grammar is not kept. */
 static void cache_add(struct grammar_cache *cache, enum inf_grammar_kind kind, const char *text,
                       size_t len, struct inf_grammar *grammar)
 {

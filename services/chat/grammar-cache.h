@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * The grammars that requests of one model used last
+ * Keeps the grammars that requests of one model used most recently.
  *
- * Compiling a grammar takes time, and its automaton grows while it is used, so requests with the
- * same tools or the same schema share one. Any thread may use the cache.
+ * Compiling a grammar takes time, and a grammar's automaton grows while it is used. Therefore
+ * requests with the same tools or the same schema share one grammar. Any thread may use the cache.
  */
 
 #include <infer/grammar.h>
@@ -30,7 +30,7 @@ struct grammar_cache {
     pthread_mutex_t lock;
     struct inf_grammar_vocab *vocab; /* made for the first grammar; NULL until then */
     struct grammar_cache_limits limits;
-    struct grammar_cache_entry *entries; /* the last used one first */
+    struct grammar_cache_entry *entries; /* the most recently used one first */
     size_t n, cap, n_bytes;
 };
 

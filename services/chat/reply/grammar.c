@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes the grammar of the answers of a request.
+ * Writes the grammar of the answers to a request.
  *
- * An answer is thinking, if the model thinks, and then either text or calls; text may also come
- * before calls. Text ends where the marker of a call begins, so that a marker is always followed by
- * a whole call.
+ * An answer begins with thinking, if the model thinks. Text, calls, or text and then calls follow.
+ * Text cannot contain the marker of a call, so a whole call follows each marker.
  */
 #include "chat/reply/grammar.h"
 
@@ -18,11 +17,10 @@ static bool grammar_is_harmony(const struct reply *reply)
     return reply->format && reply->format->body == BODY_HARMONY;
 }
 
-/* Writes what the constraint permits, as an expression. */
+/* Writes the constraint as an expression. */
 static int put_constraint(struct lark *l, const struct constraint *c)
 {
-    json_t *value, *any;
-    size_t i;
+    json_t *any;
 
     switch (c->kind) {
     case CONSTRAINT_JSON:
@@ -34,16 +32,7 @@ static int put_constraint(struct lark *l, const struct constraint *c)
         lark_json(l, c->value);
         return 0;
     case CONSTRAINT_CHOICE:
-        lark_puts(l, "(");
-        json_array_foreach(c->value, i, value)
-        {
-            lark_puts(l, i ? "| " : "");
-            if (json_string_length(value))
-                lark_text(l, json_string_value(value), json_string_length(value));
-            else
-                lark_puts(l, "\"\" ");
-        }
-        lark_puts(l, ") ");
+        lark_one_of(l, c->value);
         return 0;
     case CONSTRAINT_REGEX:
         lark_regex(l, json_string_value(c->value));
@@ -56,7 +45,7 @@ static int put_constraint(struct lark *l, const struct constraint *c)
     }
 }
 
-/* Adds the rule `thinking`: the part in which the model thinks, with its end. */
+/* Adds the rule `thinking`: the part in which the model thinks, with its end marker. */
 static void put_thinking(struct lark *l, const struct reply *reply, bool is_off)
 {
     const struct thinking_marks *marks = reply->thinking;
@@ -77,7 +66,7 @@ static void put_thinking(struct lark *l, const struct reply *reply, bool is_off)
     lark_puts(l, reply->is_open ? "\n" : ")?\n");
 }
 
-/* Adds the rule `answer`: text, calls, or what the constraint permits. */
+/* Adds the rule `answer`: text, calls, or the constraint. */
 static int put_answer(struct lark *l, const struct reply *reply, const struct constraint *c)
 {
     const bool calls = reply->n_tools > 0;
@@ -99,7 +88,7 @@ static int put_answer(struct lark *l, const struct reply *reply, const struct co
     return r;
 }
 
-/* Adds the terminal TEXT, any text without the openers of calls. */
+/* Adds the terminal TEXT, which is any text without the openers of calls. */
 static void put_text(struct lark *l, const struct reply *reply)
 {
     const struct reply_format *f = reply->n_tools ? reply->format : NULL;
@@ -129,7 +118,7 @@ static int put_plain_answers(struct lark *l, const struct reply *reply, const st
     return r;
 }
 
-/* Writes the messages of gpt-oss. The prompt ends behind <|start|>assistant. */
+/* Writes the messages of gpt-oss. The prompt ends after <|start|>assistant. */
 static int put_harmony(struct lark *l, const struct reply *reply, const struct constraint *c,
                        bool is_off)
 {

@@ -38,7 +38,7 @@ static int is_yaml(const struct dirent *e)
     return e->d_name[0] != '.' && n > 5 && strcmp(e->d_name + n - 5, ".yaml") == 0;
 }
 
-/* Applies DIR/sconce.yaml, then DIR/sconce.d in order of name. */
+/* Applies DIR/sconce.yaml, then the files of DIR/sconce.d in the order of their names. */
 int config_apply_dir(struct config *config, const char *dir, struct inf_err *reterr)
 {
     _cleanup_free_ char *main_file = path_join(dir, "sconce.yaml");

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Compiles untrusted text as a grammar, and follows random texts. A mask must have exactly the
- * tokens that are accepted, there must always be one, and compiling and each step must be quick.
+ * Compiles untrusted text as a grammar, and follows random texts of the grammar. A mask must have
+ * exactly the tokens that the matcher accepts. Compiling and following must be quick.
  */
 
 #include <assert.h>

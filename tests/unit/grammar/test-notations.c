@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads regular expressions, GBNF and Lark, and compares texts with what they permit. */
+/* Reads grammars written as regular expressions, in GBNF and in Lark, and checks which texts they
+ * permit. */
 #include "unit/grammar/tiny.h"
 
 #include "core/err.h"
@@ -22,7 +23,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Tells whether @text belongs to a grammar, without tokens. */
+/* Returns whether a grammar permits @text, byte by byte. */
 static bool accepts(struct inf_grammar *g, const char *text, size_t len)
 {
     uint32_t config;
@@ -154,6 +155,10 @@ TEST(lark_permits_its_texts)
          {"a<\n</x>"},
          {"a</x></x>", "a", "</x"}},
         {"start: T\nT[lazy]: /a*b?/\n", {""}, {"a"}},
+        {"start: %json_loose {\"items\": {\"type\": \"integer\"}, \"uniqueItems\": true, "
+         "\"type\": \"array\"}",
+         {"[1, 1]"},
+         {"[true]", "1"}},
         {"start: \"{\" %json_text { start: \"\\\"\" W\n W: /[a}\\n]+/ } \"}\"",
          {"{\\\"a\\n}", "{\\u0022a\\u000A}"},
          {"{\"a}", "{\\\"a\n}"}},
@@ -207,8 +212,8 @@ TEST(tokens_are_permitted_only_by_name)
     inf_grammar_unref(g);
 }
 
-/* Deep brackets make many configurations. The place of a matcher survives that they are
- * forgotten. */
+/* Deep brackets make many configurations. If the automaton drops configurations, its matchers must
+ * keep their places. */
 TEST(an_automaton_forgets_without_moving_its_matchers)
 {
     static const char text[] = "root ::= \"(\" root \")\" root | [ab]* [abc]*";
@@ -240,7 +245,7 @@ TEST(an_automaton_forgets_without_moving_its_matchers)
     inf_grammar_unref(g);
 }
 
-/* Opens and closes brackets, by tokens that the mask permits. */
+/* Opens and closes brackets with tokens that the mask permits. */
 static void *follow_brackets(void *data)
 {
     struct grammar_matcher *m;
@@ -286,7 +291,8 @@ TEST(several_threads_share_a_grammar)
     inf_grammar_unref(g);
 }
 
-/* A vocabulary of SentencePiece: tokens of single bytes, and pieces that begin with a space. */
+/* The vocabulary of this test comes from SentencePiece. It has tokens of single bytes, and pieces
+ * that begin with a space. */
 TEST(pieces_with_spaces_and_tokens_of_bytes_count_by_their_bytes)
 {
     static const char text[] = "root ::= \" a\" [\\x80-\\U0010ffff] \"\\n\"";
