@@ -124,7 +124,7 @@ static int node_room(struct grammar_builder *b, uint32_t n_words)
 
     if (b->n_nodes >= BUILDER_MAX_NODES || n_words > BUILDER_MAX_WORDS - b->n_words)
         return -E2BIG;
-    r = work_add(&b->work, WORK_NODE + n_words);
+    r = work_add(&b->work, WORK_NODE + WORK_WORD * (uint64_t)n_words);
     if (r == 0)
         r = ARRAY_GROW(b->nodes, b->cap_nodes, b->n_nodes + 1);
     if (r == 0)

@@ -128,17 +128,21 @@ static bool disjoint_below(struct schema *s, const struct schema_value *v,
 static bool disjoint(struct schema *s, const struct schema_value *a, const struct schema_value *b,
                      unsigned depth)
 {
+    unsigned types_a, types_b;
+
     while (a->type == VALUE_ALIAS)
         a = a->alias;
     while (b->type == VALUE_ALIAS)
         b = b->alias;
-    if (depth == 0 || !schema_step(s, a, 1))
+    if (depth == 0 || work_add(&s->b->work, WORK_DISJOINT) < 0 || !schema_step(s, a, 1))
         return false;
     if (a->type != VALUE_OBJECT || b->type != VALUE_OBJECT)
         return (a->type == VALUE_BOOL && !a->truth) || (b->type == VALUE_BOOL && !b->truth);
-    if ((disjoint_types(a) & disjoint_types(b)) == 0 || disjoint_enums(s, a, b))
+    types_a = disjoint_types(a);
+    types_b = disjoint_types(b);
+    if ((types_a & types_b) == 0 || disjoint_enums(s, a, b))
         return true;
-    if (disjoint_types(a) == TYPE_OBJECT && disjoint_types(b) == TYPE_OBJECT &&
+    if (types_a == TYPE_OBJECT && types_b == TYPE_OBJECT &&
         (disjoint_properties(s, a, b, depth) || disjoint_closed(a, b) || disjoint_closed(b, a)))
         return true;
     return disjoint_below(s, a, b, depth) || disjoint_below(s, b, a, depth);

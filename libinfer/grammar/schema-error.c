@@ -89,8 +89,8 @@ bool schema_step(struct schema *s, const struct schema_value *at, uint32_t n)
     if (s->r < 0)
         return false;
     s->n_steps += n;
-    if (s->n_steps > SCHEMA_MAX_STEPS || s->n_nodes > SCHEMA_MAX_NODES ||
-        s->arena.used > SCHEMA_MAX_MEMORY)
+    if (work_add(&s->b->work, WORK_STEP * (uint64_t)n) < 0 || s->n_steps > SCHEMA_MAX_STEPS ||
+        s->n_nodes > SCHEMA_MAX_NODES || s->arena.used > SCHEMA_MAX_MEMORY)
         schema_fail(s, E2BIG, at, "the schema is too complex");
     r = grammar_builder_error(s->b);
     if (r == -ENOMEM && s->r == 0)

@@ -401,20 +401,29 @@ const struct schema_value *schema_get_n(const struct schema_value *v, const char
     if (!v || v->type != VALUE_OBJECT)
         return NULL;
     for (const struct schema_value *m = v->first; m; m = m->next)
-        if (m->key_len == len && memcmp(m->key, key, len) == 0)
+        if (m->key_len == len && (len == 0 || m->key[len - 1] == key[len - 1]) &&
+            memcmp(m->key, key, len) == 0)
             return m;
     return NULL;
 }
 
-const struct schema_value *schema_get(const struct schema_value *v, const char *key)
+/* Tells whether a number is an integer that is written in the only way without an exponent. */
+static bool number_is_plain(const struct schema_value *v)
 {
-    return schema_get_n(v, key, strlen(key));
+    if (v->len == 0 || v->len > 15 || v->text[0] == '0' || v->text[0] == '-')
+        return false;
+    for (size_t i = 0; i < v->len; i++)
+        if (v->text[i] < '0' || v->text[i] > '9')
+            return false;
+    return true;
 }
 
 static bool equal_numbers(const struct schema_value *a, const struct schema_value *b)
 {
     struct decimal x, y;
 
+    if (number_is_plain(a) && number_is_plain(b))
+        return a->len == b->len && memcmp(a->text, b->text, a->len) == 0;
     if (decimal_read(a, &x) && decimal_read(b, &y))
         return decimal_compare(&x, &y) == 0;
     return a->len == b->len && memcmp(a->text, b->text, a->len) == 0;

@@ -43,8 +43,13 @@ struct schema_value {
 /* Reads JSON. Sets s->root. */
 bool schema_value_read(struct schema *s, const char *text, size_t len);
 /* The member @key of an object; NULL if there is none, or @v is no object. */
-const struct schema_value *schema_get(const struct schema_value *v, const char *key);
 const struct schema_value *schema_get_n(const struct schema_value *v, const char *key, size_t len);
+
+static inline const struct schema_value *schema_get(const struct schema_value *v, const char *key)
+{
+    return schema_get_n(v, key, strlen(key));
+}
+
 bool schema_equal(const struct schema_value *a, const struct schema_value *b);
 static inline bool schema_is(const struct schema_value *v, const char *text)
 {

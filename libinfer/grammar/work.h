@@ -14,11 +14,14 @@
 #include "core/macros.h"
 
 /* A unit is about a nanosecond of a processor of 2021. */
-#define WORK_MAX   150000000u
-#define WORK_NODE  100u  /* a node that is made or found */
-#define WORK_SET   4000u /* a set of characters with a name is made */
-#define WORK_RANGE 20u   /* a range of such a set, or of a class */
-#define WORK_CALL  40u   /* a node of which a fragment is made or found */
+#define WORK_MAX      150000000u
+#define WORK_NODE     160u  /* a node that is made or found */
+#define WORK_STEP     15u   /* a part of a JSON Schema is looked at */
+#define WORK_DISJOINT 300u  /* two schemas are compared */
+#define WORK_SET      4000u /* a set of characters with a name is made */
+#define WORK_RANGE    20u   /* a range of such a set, or of a class */
+#define WORK_WORD     1u    /* an operand of a node that is made or found */
+#define WORK_CALL     40u   /* a node of which a fragment is made or found */
 /* A state and an edge of an nfa, with what the program does to them later. */
 #define WORK_STATE  40u
 #define WORK_EDGE   40u

@@ -68,6 +68,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     fuzz_compile((const char *)data, size, false);
     fuzz_compile((const char *)data, size, true);
-    assert(clock() - start < 20 * CLOCKS_PER_SEC);
+    assert(clock() - start < 16 * CLOCKS_PER_SEC);
     return 0;
 }
