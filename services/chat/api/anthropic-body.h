@@ -31,11 +31,15 @@ int anthropic_body_read(json_t *body, const struct anthropic_rules *rules, struc
                         struct conversation *conversation, struct anthropic_wishes *wishes,
                         struct problem *problem);
 
-/* The parts of it: anthropic-messages.c, anthropic-tools.c. */
+/* The parts of it: anthropic-messages.c, anthropic-tools.c, anthropic-prefill.c. The last part
+ * reads
+ * @params and the messages that the other parts have read. */
 int anthropic_messages_read(json_t *body, const struct anthropic_rules *rules,
                             struct conversation *conversation, struct problem *problem);
 int anthropic_tools_read(json_t *body, struct params *params, struct conversation *conversation,
                          struct problem *problem);
+int anthropic_prefill_read(json_t *body, const struct params *params,
+                           struct conversation *conversation, struct problem *problem);
 
 /* Write the path of a field, and of an item, of the value at the path @prefix, for errors. Long
  * paths are cut. */

@@ -371,5 +371,7 @@ int anthropic_body_read(json_t *body, const struct anthropic_rules *rules, struc
         params_read_output(p, body, problem) < 0 || params_read_metadata(body, problem) < 0 ||
         params_read_accepted(body, problem) < 0 || anthropic_tools_read(body, p, c, problem) < 0)
         return -EINVAL;
-    return anthropic_messages_read(body, rules, c, problem);
+    return anthropic_messages_read(body, rules, c, problem) < 0
+               ? -EINVAL
+               : anthropic_prefill_read(body, p, c, problem);
 }
