@@ -41,6 +41,10 @@ int anthropic_tools_read(json_t *body, struct params *params, struct conversatio
 int anthropic_prefill_read(json_t *body, const struct params *params,
                            struct conversation *conversation, struct problem *problem);
 
+/* Sets the bounds in a schema that are in its descriptions, and in those of the schemas within it.
+ * -ENOMEM. */
+int anthropic_bounds_restore(json_t *schema);
+
 /* Write the path of a field, and of an item, of the value at the path @prefix, for errors. Long
  * paths are cut. */
 #define ANTHROPIC_PATH 128

@@ -233,6 +233,8 @@ static int params_read_format(struct params *p, json_t *format, const char *path
                            "Missing required parameter: '%s'.", schema_path);
     if (!json_is_object(schema))
         return field_wrong_type(schema_path, "an object", schema, problem);
+    if (anthropic_bounds_restore(schema) < 0)
+        return problem_no_memory(problem);
     json_decref(p->constraint.value);
     p->constraint = (struct constraint){CONSTRAINT_SCHEMA, json_incref(schema), schema_path};
     return 0;

@@ -138,6 +138,42 @@ TEST(results_of_tools_become_messages_of_tools)
           "[" CALLED "," RESULT("") "]");
 }
 
+/* Checks what the schema of an answer becomes. */
+static void check_schema(const char *schema, const char *expected)
+{
+    char body[4096];
+    char *want = quoted(expected);
+    _cleanup_free_ char *text = NULL;
+    struct result result;
+
+    snprintf(body, sizeof(body),
+             "{'max_tokens':1,'output_config':{'format':{'type':'json_schema','schema':%s}}," HI
+             "}",
+             schema);
+    ASSERT_OK(read_body(&result, body));
+    text = json_dumps(result.params.constraint.value, JSON_COMPACT);
+    assert_string_equal(text, want);
+    result_done(&result);
+    free(want);
+}
+
+TEST(bounds_in_descriptions_are_restored)
+{
+    check_schema("{'type':'integer','description':'Days\\n\\n{minimum: 1, maximum: 7}'}",
+                 "{'type':'integer','description':'Days\\n\\n{minimum: 1, maximum: 7}',"
+                 "'minimum':1,'maximum':7}");
+    check_schema("{'properties':{'a':{'description':'{exclusiveMinimum: 0.5, default: x}'}}}",
+                 "{'properties':{'a':{'description':'{exclusiveMinimum: 0.5, default: x}',"
+                 "'exclusiveMinimum':0.5}}}");
+    check_schema("{'items':{'anyOf':[{'description':'{uniqueItems: True, minItems: 2}'}]}}",
+                 "{'items':{'anyOf':[{'description':'{uniqueItems: True, minItems: 2}',"
+                 "'minItems':2,'uniqueItems':true}]}}");
+    check_schema("{'description':'{x}\\n\\nminimum: 1}'}",
+                 "{'description':'{x}\\n\\nminimum: 1}'}");
+    check_schema("{'description':'{maxLength: many, my minimum: 1, minLength: -}','maxItems':1}",
+                 "{'description':'{maxLength: many, my minimum: 1, minLength: -}','maxItems':1}");
+}
+
 /* Checks that the answer continues a last message of the assistant with @content. */
 static void check_prefill(const char *fields, const char *content, const char *reasoning,
                           const char *text)
@@ -473,6 +509,7 @@ TEST(ids_of_calls_can_be_short)
 
 RUN_TESTS(cmocka_unit_test(strings_and_blocks_become_messages),
           cmocka_unit_test(results_of_tools_become_messages_of_tools),
+          cmocka_unit_test(bounds_in_descriptions_are_restored),
           cmocka_unit_test(an_answer_continues_a_last_message_of_the_assistant),
           cmocka_unit_test(errors_name_the_path),
           cmocka_unit_test(tools_get_the_format_of_templates),
