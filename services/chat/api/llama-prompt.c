@@ -169,7 +169,7 @@ int llama_completion_prepare(struct generation *g, struct problem *problem)
 
 static int infill_read_extra(json_t *extra, struct problem *problem)
 {
-    static const char *const fields[] = {"filename", "text", NULL};
+    static const char *const fields[] = {"filename", "text", "time", NULL};
     json_t *chunk;
     char param[64];
     size_t i;

@@ -24,6 +24,8 @@ int llama_params_read(struct generation *g, struct problem *problem);
 /* Refuses unknown fields; @more (NULL-terminated) are known in addition to the shared ones. */
 int llama_fields_known(const struct generation *g, const char *const *more,
                        struct problem *problem);
+/* Reads `samplers`, which lists the stages of sampling that are used, in their order. */
+int llama_samplers_read(json_t *body, struct params *params, struct problem *problem);
 /* Turns texts in `logit_bias` into tokens of the loaded model. */
 int llama_bias_resolve(struct generation *g, struct problem *problem);
 /* Writes own->settings. */
