@@ -2,8 +2,8 @@
 /*
  * Reads whether an answer continues the last message of Anthropic's Messages API (prefill).
  *
- * It does if this message is the assistant's. What Anthropic's API refuses then is refused here in
- * the same words, because clients search for them.
+ * It does if this message is the assistant's. The errors have the words of Anthropic's API, because
+ * clients search for them.
  */
 #include <errno.h>
 #include <string.h>
