@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Builds the Arch package of the last commit outside of the tree. makepkg refuses to run as root, so for
+# Builds the Arch packages of the last commit outside of the tree. makepkg refuses to run as root, so for
 # root this script runs it as the user nobody.
 set -eu
 
 case ${1-} in
 -h | --help)
     echo "Usage: sh packaging/build-arch.sh [OUTDIR] [MAKEPKG-OPTION]..."
-    echo "Builds packaging/arch/PKGBUILD and puts the package into OUTDIR (arch-packages)."
+    echo "Builds packaging/arch/PKGBUILD and puts the packages into OUTDIR (default: arch-packages)."
     exit 0
     ;;
 esac

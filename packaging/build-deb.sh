@@ -9,7 +9,7 @@ usage() {
     cat <<EOF
 Usage: sh packaging/build-deb.sh [OUTDIR]
 Builds the Debian packages of the last commit (without git: of the current tree) and puts
-them into OUTDIR (debs).
+them into OUTDIR (default: debs).
 
 DEB_BUILD_OPTIONS   nocheck runs no tests, noautodbgsym makes no debug packages
 DEB_BUILD_PROFILES  nocheck builds no tests, nodoc makes no sconce-doc

@@ -6,7 +6,7 @@ set -eu
 case ${1-} in
 -h | --help)
     echo "Usage: sh packaging/build-rpm.sh [OUTDIR] [RPMBUILD-OPTION]..."
-    echo "Builds packaging/rpm/sconce.spec.in and puts the packages into OUTDIR (rpms). Options such as"
+    echo "Builds packaging/rpm/sconce.spec.in and puts the packages into OUTDIR (default: rpms). Options such as"
     echo "--without tests, --with bundled_h2o and --nodeps go to rpmbuild."
     exit 0
     ;;

@@ -90,14 +90,15 @@ TYPES = {
              "stop_token_ids tokens texts input_extra guided_choice functions stop_sequences "
              "context images include items mcp_servers",
 }
-# What has another type than its name says in TYPES.
+# These types replace the types that TYPES gives to the same names.
 OTHER_TYPES = {"logprobs": {"type": ["boolean", "integer"]},
                "cache_control": {"type": "object", "properties": {"type": {"type": "string"}}}}
 STATUSES = ["400", "401", "403", "404", "405", "408", "413", "414", "415", "417", "429", "431",
             "500", "501", "502", "503", "504", "505", "507"]
 EVENTS, LINES, PLAIN = "text/event-stream", "application/x-ndjson", "text/plain"
 JSON_TYPE = "application/json"
-# The formats of a good answer, by the endpoint or the path. All others are JSON, or events.
+# The formats of answers with the status 200, by endpoint or path. Other routes answer with JSON,
+# and to POST also with events.
 FORMATS = {"api_ollama_chat": [JSON_TYPE, LINES], "api_ollama_generate": [JSON_TYPE, LINES],
            "transcribe": [JSON_TYPE, EVENTS, PLAIN, "text/vtt", "application/x-subrip"],
            "translate": [JSON_TYPE, EVENTS, PLAIN, "text/vtt", "application/x-subrip"],
@@ -111,7 +112,7 @@ def types():
 
 
 def names_of(source):
-    """Returns the words of a list of names in the sources: FILE:NAME or NAME; "=A B": A and B."""
+    """Returns a list of words. FILE:NAME or NAME: the list NAME in the sources; "=A B": A and B."""
     if source.startswith("="):
         return source[1:].split()
     file, _, name = source.rpartition(":")

@@ -17,14 +17,14 @@
 # Without a STEP, all steps run. They take about half an hour on two processors. To stay near this
 # time, tests with many slow cases run a random sample of them, and some tests are left out. `full`
 # runs everything: all cases on software devices and on arm64, all tests marked `full`, all API
-# tests under sanitizers, and each fuzzer for a minute. That takes hours.
+# tests under sanitizers with all checks of UBSan, and each fuzzer for a minute. That takes hours.
 #
 # The step "system" boots systemd in containers and installs the packages there. It needs root, and
 # a system on which systemd-nspawn can mount. On other systems the step is skipped, and its message
 # gives the reason.
 #
 # BUILD_ROOT   the directory for build directories (build-tests)
-# FUZZ_SECONDS how long each fuzzer runs (5; with `full` 60)
+# FUZZ_SECONDS how long each fuzzer runs (3; with `full` 60)
 # SCONCE_SUITE the Debian release in the containers (default: the release of this system)
 # SCONCE_DATA  a directory with real models and tokenizers (../shared/data beside the tree); tests
 #              that need them are skipped without it
@@ -40,9 +40,10 @@ BUILD_ROOT=${BUILD_ROOT:-$PWD/build-tests}
 JOBS=$(nproc)
 STEPS=
 full=
+asan=asan
 for word; do
     case $word in
-    full) full=yes ;;
+    full) full=yes asan=asan-full ;;
     unit | api | system | asan | tsan | fuzz) STEPS="$STEPS $word" ;;
     *)
         echo "run.sh: unknown step \"$word\"; the steps are unit, api, system, asan, tsan, fuzz;" \
@@ -62,7 +63,7 @@ if [ "$full" ]; then
     short=
     FUZZ_SECONDS=${FUZZ_SECONDS:-60}
 fi
-export FUZZ_SECONDS="${FUZZ_SECONDS:-5}"
+export FUZZ_SECONDS="${FUZZ_SECONDS:-3}"
 passed=0
 failed=0
 builder=
@@ -211,7 +212,7 @@ fi
 # The other builds run in the background, since the tests wait more than they compute.
 names=
 [ "$machines" ] && names=debs
-{ want asan || want fuzz; } && names="$names asan"
+{ want asan || want fuzz; } && names="$names $asan"
 want tsan && names="$names tsan"
 if [ "$names" ]; then
     for name in $names; do
@@ -250,7 +251,7 @@ fi
 
 if want asan || want fuzz; then
     say "build with clang, ASan and UBSan"
-    await asan
+    await "$asan"
 fi
 
 if want asan; then
@@ -260,12 +261,12 @@ if want asan; then
     # The suite `vulkan` is left out: it would spend minutes in the driver. The Vulkan tests in
     # other suites cover our handling of memory.
     # shellcheck disable=SC2086
-    meson_tests asan 5 --no-suite lint --no-suite arm64 --no-suite fp16 --no-suite vulkan $short
+    meson_tests "$asan" 5 --no-suite lint --no-suite arm64 --no-suite fp16 --no-suite vulkan $short
     say "the services under ASan and UBSan"
     if [ "$full" ]; then
-        SCONCE_TEST_SLOW=5 python_tests asan api
+        SCONCE_TEST_SLOW=5 python_tests "$asan" api
     else
-        SCONCE_TEST_SLOW=5 python_tests asan api -m sanitize
+        SCONCE_TEST_SLOW=5 python_tests "$asan" api -m sanitize
     fi
     unset ASAN_OPTIONS UBSAN_OPTIONS
 fi
@@ -279,7 +280,7 @@ fi
 
 if want fuzz; then
     say "fuzzers"
-    sh tests/fuzz/run.sh "$BUILD_ROOT/asan" "$BUILD_ROOT/fuzz-work"
+    sh tests/fuzz/run.sh "$BUILD_ROOT/$asan" "$BUILD_ROOT/fuzz-work"
     count fuzzers $?
     for status in "$BUILD_ROOT"/fuzz-work/*.status; do
         name=${status##*/}

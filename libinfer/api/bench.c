@@ -58,8 +58,8 @@ struct part {
     double work;
 };
 
-/* Computes one step of stream @i from position @pos on. With @last it returns logits, of the last
- * row only. */
+/* Computes one step of stream @i from position @pos on. With @last the step computes the logits of
+ * its last row. */
 static int forward_stream(struct bench *b, uint32_t i, const int32_t *tokens, uint32_t pos,
                           uint32_t n_rows, bool last)
 {

@@ -10,11 +10,11 @@
 #include "backend/layer-split.h"
 #include "core/err.h"
 
-/* Memory of a plan besides its values: descriptors, buffers for transfers, and what drivers
- * keep. */
+/* Memory of a plan besides its values: descriptors, buffers for transfers, and memory of
+ * drivers. */
 #define SPARE_BYTES (64ull << 20)
-/* Estimate of how many values a plan needs at the same time, if each were as large as the
- * largest. */
+/* Estimated number of values that a plan needs at the same time, if each value were as large as the
+ * largest one. */
 #define WIDEST_ALIVE 6u
 
 static uint64_t scratch_bytes(const struct graph *g, const struct plan_limits *limits)

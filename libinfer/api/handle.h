@@ -76,9 +76,10 @@ int setup_kv_check(struct backend *backend, const struct kv_layout *layout, stru
  * leaves free, but at least a quarter of the device's memory. */
 uint64_t setup_kv_room(struct backend *backend, const struct inf_model *model,
                        const struct setup *setup);
-/* Sets in @setup the number of blocks of a KV pool of at most @room bytes, on a device that holds
- * at most @max_blocks. Reduces n_ctx of @setup if necessary and @p does not request an n_ctx.
- * -EINVAL: the sizes that @p requests do not fit. */
+/* Sets in @setup the number of blocks of a KV pool, on a device that holds at most @max_blocks.
+ * @room limits the bytes of the pool, unless @p requests another size or an n_ctx that needs more.
+ * Reduces n_ctx of @setup if necessary and @p does not request an n_ctx. -EINVAL: the sizes that @p
+ * requests do not fit. */
 int setup_kv_size(const struct inf_engine_params *p, const struct kv_layout *layout, uint64_t room,
                   uint64_t max_blocks, struct setup *setup, struct inf_err *reterr);
 int setup_backend(const struct setup *setup, struct backend **ret_backend, struct inf_err *reterr);

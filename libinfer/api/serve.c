@@ -25,9 +25,9 @@
 #define DEFAULT_SEQS   16u
 #define DEFAULT_QUEUE  256u
 #define DEFAULT_BATCH  512u
-/* Rows of logits per step for log-probabilities of prompts: as many as take PROMPT_LOGITS_BYTES,
- * but at least PROMPT_LOGITS_MIN. Their memory is used only when log-probabilities are
- * requested. */
+/* For log-probabilities of prompts, a step can have as many rows of logits as fit in
+ * PROMPT_LOGITS_BYTES, but at least PROMPT_LOGITS_MIN. The memory of these rows is used only when
+ * log-probabilities are requested. */
 #define PROMPT_LOGITS_MIN   16u
 #define PROMPT_LOGITS_BYTES (64u << 20)
 
@@ -169,7 +169,7 @@ static bool in_unit(float x)
     return x >= 0 && x <= 1;
 }
 
-/* Checks the options that llama.cpp has beside those of other APIs. */
+/* Checks the options that llama.cpp has in addition to those of other APIs. */
 static int check_stages(const struct inf_sampling *s, struct inf_err *reterr)
 {
     if (!isfinite(s->dynatemp_range) || s->dynatemp_range < 0 || !isfinite(s->dynatemp_exponent) ||
@@ -221,7 +221,7 @@ static int check_sampling(const struct inf_sampling *s, uint32_t n_vocab, struct
     if (!in_unit(s->top_p) || !in_unit(s->min_p) || !in_unit(s->typical_p))
         return err_set(reterr, EINVAL, "top_p, min_p and typical_p must be between 0 and 1");
     if (!isfinite(s->repetition_penalty) || s->repetition_penalty < 0)
-        return err_set(reterr, EINVAL, "repetition_penalty must be a positive number");
+        return err_set(reterr, EINVAL, "repetition_penalty must be a number that is not negative");
     if (!isfinite(s->presence_penalty) || !isfinite(s->frequency_penalty))
         return err_set(reterr, EINVAL, "presence_penalty and frequency_penalty must be numbers");
     if (s->n_logit_bias > n_vocab)

@@ -55,7 +55,7 @@ struct product_format {
  * meanwhile kv_copy(), kv_drop() and plan_rest() do nothing.
  */
 struct backend_ops {
-    const char *name; /* "cpu", "null" */
+    const char *name; /* "cpu", "vulkan", "null" or "split" */
 
     /* Returns the bytes of device memory that are free for weights, K, V and plans. Devices that
      * use the host's memory return UINT64_MAX, or do not have this operation (NULL). */
@@ -124,7 +124,8 @@ struct backend_ops {
     int (*run_part)(struct backend *b, struct plan *plan, struct kv_store *store,
                     const struct batch *batch, float *logits, uint32_t *i_stage);
     /* Fetches the whole row @i of logits of the last run. Callers need it when the list of the row
-     * is not sufficient. Returns 0, or an error like run(). NULL: this backend makes no lists. */
+     * is not sufficient. Returns 0, or an error that run() can return. NULL: this backend makes no
+     * lists. */
     int (*logits)(struct backend *b, struct plan *plan, uint32_t i, float *ret_row);
     /* Returns the number of rows, at least 1, that the next step should not exceed, so that the
      * device stays responsive for other users. Steps with more rows also work. NULL: a step should

@@ -37,8 +37,8 @@ static int gpu_open(const struct backend_params *params, struct backend **ret_ba
 
     if (!list)
         return -ENOMEM;
-    /* Hold the drivers from now until a device is open, so that they are not unloaded after the
-     * devices are listed and loaded again. */
+    /* Hold the drivers until a device is open. Otherwise the drivers would be unloaded after the
+     * devices are listed, and loaded again to open a device. */
     if (devices_has_gpu(NULL))
         vkb_hold(NULL, NULL, false, &drivers, NULL);
     devices_add_cpu(list);
@@ -76,7 +76,7 @@ int backend_new(const struct backend_params *params, struct backend **ret_backen
     r = open_named(params, name, &b, reterr);
     if (r < 0)
         return r;
-    /* A Vulkan backend has already set its name, which contains its number. */
+    /* A Vulkan backend has already set `device`, which contains the number of its device. */
     if (!b->device[0])
         snprintf(b->device, sizeof(b->device), "%s", b->ops->name);
     *ret_backend = b;

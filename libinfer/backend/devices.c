@@ -91,9 +91,9 @@ void devices_add_vulkan(struct inf_device_list *list)
         snprintf(list->why, sizeof(list->why), "%s", err.text);
 }
 
-/* Finds a render node that this process may open, and else any render node. Returns 0 if the node
- * at @path can be opened, -ENOENT if there is no render node, or another error that says why the
- * node at @path cannot be opened. */
+/* Finds a render node that this process may open. If it may open none of them, finds any render
+ * node. Returns 0 if the node at @path can be opened, -ENOENT if there is no render node, or
+ * another error that says why the node at @path cannot be opened. */
 static int find_render_node(char *path, size_t size)
 {
     DIR *d = opendir("/dev/dri");

@@ -10,8 +10,8 @@
  *   where memory is fast, and the embedding does not need fast memory. This is also true if head
  *   and embedding are one table: then the CPU reads the rows of the embedding from the mapped file.
  * - The residual stream goes only from the CPU to the device. The device returns the logits of few
- *   rows, or only the largest logits of these rows. In the steps of a prompt before its last step
- *   it returns nothing.
+ *   rows, or only the largest logits of these rows. In the steps of a prompt before the prompt's
+ *   last step, the device returns nothing.
  */
 
 #include "backend/backend.h"
@@ -34,8 +34,8 @@ int layer_sizes_init(struct layer_sizes *sizes, const struct graph *g,
 void layer_sizes_done(struct layer_sizes *sizes);
 
 /*
- * Returns how many of the last layers fit into @budget bytes together with scratch and head; may be
- * 0. The argument @i_layer of layer_split_new() is n_layers minus this number. If all layers fit,
- * *ret_whole says whether the embedding fits too: then no split is needed.
+ * Returns how many of the last layers fit into @budget bytes together with scratch and head; this
+ * number may be 0. The argument @i_layer of layer_split_new() is n_layers minus this number. If all
+ * layers fit, *ret_whole says whether the embedding fits, too. If it does, no split is needed.
  */
 uint32_t layer_fit(const struct layer_sizes *sizes, uint64_t budget, bool *ret_whole);

@@ -292,8 +292,8 @@ static int part_recover(struct backend *part, bool *lost, struct inf_err *reterr
     return r;
 }
 
-/* Opens the lost devices again. A device that was not lost still has its K and V, but nobody reads
- * them: all K and V are computed again. */
+/* Opens the lost devices again. A device that was not lost still has its K and V, but they are not
+ * read, because all K and V are computed again. */
 static int split_recover(struct backend *b, struct inf_err *reterr)
 {
     struct layer_split *s = split_of(b);
@@ -358,7 +358,8 @@ static const struct backend_ops split_ops = {
 };
 
 /* Makes the text that kv_format() returns. It contains the instruction sets of both devices,
- * because the bits of a block depend on both, and isa() returns only one. */
+ * because the bits of a block depend on both instruction sets, and isa() returns only one of
+ * them. */
 static int make_kv_format(struct layer_split *s, const struct backend *low,
                           const struct backend *high)
 {

@@ -16,7 +16,7 @@
  * zero if there are no copies. */
 struct reformat {
     struct arena arena;
-    struct map copies; /* from a weight's data and a format to its copy */
+    struct map copies; /* maps a weight's data and a format to the copy */
 };
 
 void reformat_done(struct reformat *rf);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Defines filters over whole sequences: sorting, grouping, extremes. */
+/* Defines filters over whole sequences, such as sort, groupby and max. */
 #include <string.h>
 
 #include "chat/attrpath.h"
@@ -308,7 +308,7 @@ static bool batch_next(struct jinja *j, struct jiter *it, struct value *ret)
         it->in = iter_new(j, c->src);
         c->started = true;
     }
-    if (c->list.kind != V_MISSING) { /* an item that did not fit into the row before */
+    if (c->list.kind != V_MISSING) { /* an item that did not fit into the previous row */
         jlist_push(j, row.u.l, c->list);
         c->list = MISSING;
     }

@@ -203,7 +203,7 @@ static struct value json_sep(struct jinja *j, struct value pair, size_t i)
     struct value v;
 
     if (!val_is_seq(pair) || pair.u.l->n != 2)
-        raise_value(j, "separators are two strings");
+        raise_value(j, "separators must be two strings");
     v = pair.u.l->v[i];
     arg_str(j, v);
     return v;

@@ -48,7 +48,8 @@ FILTER(f_length)
 }
 
 /* Returns a copy of a number's text without surrounding space, with ASCII digits and without
- * underscores between digits. Returns NULL if an underscore is at another place. */
+ * underscores between digits. Returns NULL if an underscore is at another place, or if the text has
+ * other characters that are not ASCII. */
 static char *number_text(struct jinja *j, struct value s)
 {
     const struct jstr *t = text_strip(j, s, MISSING, STRIP_BOTH).u.s;
@@ -189,8 +190,8 @@ FILTER(f_float)
     return a[0].kind == V_MISSING ? val_float(0) : a[0];
 }
 
-/* Rounds to @n decimals as Python's round(): the exact binary value is rounded correctly, and
- * halves to even. */
+/* Rounds to @n decimals as Python's round() does: rounds the exact binary value to the nearest
+ * decimal, and a value in the middle between two decimals to the even one. */
 static double round_float(struct jinja *j, double f, int64_t n)
 {
     char text[512];
@@ -204,7 +205,8 @@ static double round_float(struct jinja *j, double f, int64_t n)
         snprintf(text, sizeof(text), "%.*f", (int)MIN(n, 120), f);
         return n > 120 ? f : strtod(text, NULL);
     }
-    /* 10^-n is exact for all @n that matter, and the division rounds once. */
+    /* Here @n is negative. Powers of ten up to 10^22 are exact, so for them only the division
+     * rounds. */
     const double p = pow(10, (double)-n), y = f / p;
     double r = nearbyint(y);
 

@@ -117,8 +117,8 @@ static struct value collapse_space(struct jinja *j, struct value v)
     return jbuf_value(j, &b);
 }
 
-/* Parses an entity ("&…;") at @p. Returns its length, and sets *ret to its code point; 0: there is
- * no entity. */
+/* Parses an entity ("&…;") at @p. Returns its length and sets *ret to its code point. Returns 0 if
+ * there is no entity. */
 static size_t parse_entity(const char *p, const char *end, uint32_t *ret)
 {
     static const struct {

@@ -100,7 +100,7 @@ struct node {
     struct value val;
     struct node *a, *b, *c, *dyn_args, *dyn_kw;
     struct nodes args, kw, body, els;
-    const struct builtin *fn; /* of a filter or test; NULL: it does not exist */
+    const struct builtin *fn; /* the filter or test; NULL: it does not exist */
 
     struct ref ref;
     struct scope scope, scope2, scope3; /* of N_FOR: scopes of body, filter and else */

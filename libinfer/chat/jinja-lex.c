@@ -175,7 +175,7 @@ static void lex_raw(struct lexer *x)
             return;
         }
     }
-    if (x->p < x->end) /* jinja2 allows the end of the template here */
+    if (x->p < x->end) /* jinja2 allows a template to end right after {% raw %} */
         lex_fail(x, "Missing end of raw directive");
 }
 
@@ -219,8 +219,8 @@ static const char *unescape_hex(struct lexer *x, struct jbuf *b, const char *p, 
     return p;
 }
 
-/* Appends the character for the escape at @p, behind its backslash, as Python's codec
- * unicode-escape does. Returns the end of the escape. */
+/* Appends the character that an escape stands for, as Python's codec unicode-escape does. @p is
+ * behind the backslash of the escape. Returns the end of the escape. */
 static const char *unescape_string(struct lexer *x, struct jbuf *b, const char *p, const char *end)
 {
     static const char from[] = "\\'\"abfnrtv", to[] = "\\'\"\a\b\f\n\r\t\v";

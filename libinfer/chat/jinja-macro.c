@@ -106,7 +106,7 @@ static void call_enter(struct jinja *j)
     jinja_enter(j);
 }
 
-/* Returns the output of the body and ends the call. */
+/* Runs the body, ends the call, and returns the output of the body. */
 static struct value call_leave(struct jinja *j, const struct node *n, struct env *env)
 {
     struct jbuf b = {0}, *const out = j->out;

@@ -79,8 +79,8 @@ static struct value op_repeat(struct jinja *j, struct value v, int64_t n)
     return r;
 }
 
-/* Returns the exact quotient, rounded once, as Python does. To round to the 53 bits of a double, 55
- * bits of the quotient are enough, with the information whether any later bit is set. */
+/* Returns the exact quotient, rounded once, as Python does. Rounding to the 53 bits of a double
+ * needs only 55 bits of the quotient and the information whether any later bit is set. */
 static double int_quotient(int64_t a, int64_t b)
 {
     const uint64_t n = a < 0 ? -(uint64_t)a : (uint64_t)a, d = b < 0 ? -(uint64_t)b : (uint64_t)b;
@@ -257,7 +257,7 @@ struct value op_negate(struct jinja *j, struct value a, bool negative)
 
 /* ---- attributes and items ---- */
 
-/* Returns whether the object has no items. */
+/* Returns whether the type of @obj does not support obj[arg]. */
 static bool no_items(struct value obj)
 {
     return obj.kind != V_STR && !val_is_seq(obj) && obj.kind != V_DICT && obj.kind != V_RANGE;

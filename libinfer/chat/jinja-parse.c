@@ -20,8 +20,8 @@ struct node *node_new(struct parser *p, enum node_type type, uint32_t line)
 
 void nodes_add(struct parser *p, struct nodes *list, struct node *n)
 {
-    /* The capacity is always a power of two and doubles when it is reached, so it need not be
-     * stored. */
+    /* The capacity is always a power of two and doubles when the list is full, so the list does not
+     * store its capacity. */
     if ((list->n & (list->n - 1)) == 0) {
         struct node **v = JARRAY(p->j, struct node *, list->n ? (size_t)list->n * 2 : 1);
 
@@ -422,7 +422,7 @@ static struct node *parse_statement(struct parser *p)
             return tags[i].parse(p);
     for (size_t i = 0; i < ARRAY_SIZE(other); i++)
         if (token_is_name(p->t, other[i]))
-            parse_fail(p, p->t->line, "'%s' needs other templates, a chat template has none",
+            parse_fail(p, p->t->line, "'%s' needs other templates, but a chat template has none",
                        other[i]);
     parse_fail(p, p->t->line, "unknown tag '%s'", token_text(p));
 }

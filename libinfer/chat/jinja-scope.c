@@ -44,7 +44,7 @@ struct symbols *symbols_new(struct jinja *j, struct symbols *parent, struct fn_s
     return s;
 }
 
-/* Returns the slot of a name in a function, which jinja2 calls l_<level>_<name>. */
+/* Returns the slot of a name in a function. jinja2 calls this local variable l_<level>_<name>. */
 static uint32_t fn_slot(struct jinja *j, struct fn_scope *f, uint32_t level, struct jstr *name)
 {
     jinja_charge(j, f->n * COST_CHAR);

@@ -32,7 +32,7 @@ enum {
 enum {
     COST_STEP = 64,    /* a node, a call, an item of a list */
     COST_CHAR = 8,     /* a byte of text that is decoded and examined character by character */
-    COST_SEARCH = 4,   /* a byte of text in which a shorter text is searched */
+    COST_SEARCH = 4,   /* a byte of text that is searched for a shorter text */
     COST_FLOAT = 1024, /* a float that is printed or parsed */
 };
 
@@ -71,7 +71,7 @@ enum { MAX_BOUND = 8 };
 /*
  * A function, method, filter or test that is written in C. @spec names its parameters: "a b? c?",
  * where ? marks optional parameters. A leading / means that arguments cannot be passed by name.
- * With the spec "*", the function itself reads @args. Optional arguments that are missing are
+ * With the spec "*", the function itself reads @args. A missing optional argument is
  * V_MISSING. @self is the object of a method, or the value that a filter or test gets.
  */
 struct builtin {
@@ -80,8 +80,9 @@ struct builtin {
                        const struct args *args);
 };
 
-/* Ends the parse or render with an error, and adds the line number to the message. @code is EPROTO
- * for faults of the template and E2BIG for limits. */
+/* Ends the parse or render with an error, and adds the line number to the message. @code is EBADMSG
+ * for a fault that parsing finds, EPROTO for a fault that rendering finds, and E2BIG, ETIME or
+ * ENOMEM for a limit. */
 _Noreturn void jinja_raise(struct jinja *j, int code, const char *format, ...) PRINTF(3, 4);
 #define raise_type(j, ...)  jinja_raise(j, EPROTO, "TypeError: " __VA_ARGS__)
 #define raise_value(j, ...) jinja_raise(j, EPROTO, "ValueError: " __VA_ARGS__)
@@ -93,8 +94,8 @@ void *jinja_array(struct jinja *j, size_t n, size_t size);
 #define JNEW(j, type)      ((type *)jinja_alloc(j, sizeof(type)))
 #define JARRAY(j, type, n) ((type *)jinja_array(j, n, sizeof(type)))
 
-/* Raises an error if the limit of cost or of time is exceeded. Otherwise sets look_at for the next
- * check. */
+/* Raises an error if the limit of cost or the limit of time is exceeded. Otherwise sets look_at for
+ * the next check. */
 void jinja_look(struct jinja *j);
 
 /* Charges work: adds its cost to the cost of the render, before the work is done. Raises an error
@@ -166,8 +167,7 @@ bool attr_find(struct jinja *j, struct value obj, struct jstr *name, struct valu
 /* Convert an argument, or return @absent if the argument is missing. */
 int64_t arg_int(struct jinja *j, struct value v, int64_t absent);
 bool arg_true(struct jinja *j, struct value v, bool absent);
-struct jstr *arg_str(struct jinja *j, struct value v); /* raises a TypeError unless it is a
-                                                          string */
+struct jstr *arg_str(struct jinja *j, struct value v); /* @v must be a string, else: TypeError */
 
 extern const struct builtin str_methods[], str_format_methods[], str_test_methods[], list_methods[],
     tuple_methods[], dict_methods[], int_methods[], float_methods[], range_methods[],
@@ -192,7 +192,7 @@ struct value *loop_changed(struct jloop *l); /* the last argument of loop.change
 
 struct value format_percent(struct jinja *j, struct value format, struct value arg);
 struct value format_braces(struct jinja *j, struct value format, const struct args *args);
-struct value html_escape(struct jinja *j, struct value v); /* Markup */
+struct value html_escape(struct jinja *j, struct value v); /* returns Markup */
 struct value val_markup(struct value s, bool markup);
 
 bool cp_is_space(uint32_t cp);

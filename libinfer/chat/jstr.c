@@ -2,9 +2,9 @@
 /*
  * Implements strings: immutable UTF-8 in the arena, whose code points are counted only when needed.
  *
- * The last string in a buffer with room can be extended in place, so that a loop of `text = text +
- * part` copies only the appended bytes. The shorter string keeps its own length, and never sees the
- * bytes behind its end.
+ * The last string in a buffer with free space can be extended in place, so that a loop of `text =
+ * text + part` copies only the appended bytes. The old string keeps its length, so the appended
+ * bytes are not part of it.
  */
 #include "chat/value.h"
 

@@ -157,7 +157,7 @@ METHOD(m_endswith)
     return has_any_affix(j, self, a, true);
 }
 
-/* Returns the position of the text @a[0] in code points, or -1. */
+/* Returns the position of the text @a[0] in @self, in code points, or -1. */
 static int64_t find_part(struct jinja *j, struct value self, struct value *a, bool last)
 {
     struct jstr *x = arg_str(j, a[0]), *s = self.u.s;

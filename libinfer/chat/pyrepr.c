@@ -20,9 +20,8 @@ size_t float_repr(double f, char out[32])
         return (size_t)snprintf(out, 32, "nan");
     if (isinf(f))
         return (size_t)snprintf(out, 32, f < 0 ? "-inf" : "inf");
-    /* Python prints the fewest digits that read back as the same float. The search can begin at 15
-     * digits, because every decimal with so many digits survives the conversion to a float and
-     * back. */
+    /* Python prints the fewest digits that read back as the same float. The loop tries 1 digit,
+     * then 2, and so on. 17 digits are always enough. */
     for (; prec < 17; prec++) {
         snprintf(digits, sizeof(digits), "%.*e", prec - 1, f);
         if (strtod(digits, NULL) == f)

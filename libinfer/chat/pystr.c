@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Implements string operations that methods and filters share. Results keep the flag of Markup. */
+/* Implements string operations that methods and filters share. Results keep the flag STR_MARKUP of
+ * their input. */
 #include "chat/pystr.h"
 
 #include <string.h>
@@ -45,7 +46,8 @@ struct value text_strip(struct jinja *j, struct value s, struct value chars, enu
     return val_sub(j, s, (size_t)(p - start), (size_t)(end - start));
 }
 
-/* This charge is enough because memmem() of the C library takes linear time. */
+/* The charge grows only with the number of bytes, because memmem() of the C library takes linear
+ * time. */
 const char *text_find(struct jinja *j, const char *p, const char *end, const struct jstr *what)
 {
     const char *at = memmem(p, (size_t)(end - p), what->data, what->len);

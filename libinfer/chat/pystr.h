@@ -7,11 +7,11 @@
 
 enum strip_side { STRIP_LEFT = 1, STRIP_RIGHT = 2, STRIP_BOTH = 3 };
 
-/* Removes characters at the sides @side of @s. @chars: the characters to remove; V_MISSING or None:
- * whitespace. */
+/* Removes characters at one or both ends of @s. @chars has the characters to remove. If @chars is
+ * V_MISSING or None, whitespace is removed. */
 struct value text_strip(struct jinja *j, struct value s, struct value chars, enum strip_side side);
-/* Return the first and the last occurrence of @what, which has at least one byte, in [@p, @end); or
- * NULL. */
+/* Return the first or the last occurrence of @what in [@p, @end), or NULL. @what has at least one
+ * byte. */
 const char *text_find(struct jinja *j, const char *p, const char *end, const struct jstr *what);
 const char *text_find_last(struct jinja *j, const char *p, const char *end,
                            const struct jstr *what);

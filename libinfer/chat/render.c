@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Implements the public functions of chat.h. A template is parsed once, into an arena of its own.
- * Each render has another arena: it converts JSON to values, runs the template, and copies the
- * result. Errors of parsing and rendering arrive here through jinja_raise().
+ * Each render has its own arena too. A render converts JSON to values, runs the template, and
+ * copies the result. Errors of parsing and rendering arrive here through jinja_raise().
  */
 #include <jansson.h>
 #include <stdarg.h>

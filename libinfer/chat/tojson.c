@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes JSON text as Python's json.dumps does. As in Python, values that JSON cannot represent
- * raise an error. */
+/* Writes JSON text as Python's json.dumps does. As in Python, values of types that JSON does not
+ * have raise an error, but NaN and infinity are written as NaN and Infinity. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 
 #include "core/codepoint-range.h"
 
-/* A code point and the letters that replace it, of which unused ones are 0. */
+/* A code point and the letters that replace it; unused letters are 0. */
 struct unicode_special {
     uint32_t cp, to[3];
 };

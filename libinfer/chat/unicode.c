@@ -220,7 +220,7 @@ static void put_lower(struct jinja *j, struct jbuf *b, const struct jstr *s, con
     }
 }
 
-/* Writes the case-folded form of a letter; a letter without an entry is written in lower case. */
+/* Writes the case-folded form of @cp. If there is no such form, writes @cp in lower case. */
 static void put_fold(struct jinja *j, struct jbuf *b, uint32_t cp)
 {
     utf8proc_int32_t to[8];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Implements operations on all values: truth, equality, order, hash and length. As in Python 3,
- * numbers of different types can be compared, sequences are compared item by item, and all other
- * values by identity.
+ * numbers of different types can be compared, and sequences are compared item by item.
+ * Dictionaries, ranges, and views of keys or items are equal if their contents are equal. Undefined
+ * values are equal. All other values are compared by identity.
  */
 #include "chat/value.h"
 
@@ -122,8 +123,8 @@ bool val_same(struct jinja *j, struct value a, struct value b)
     case V_FLOAT:
         return a.u.f == b.u.f;
     case V_STR:
-        /* CPython interns names and single characters, so strings that are equal are often
-         * identical. So comparing texts comes closest to comparing identities. */
+        /* CPython interns names and single characters, so equal strings are often the same object
+         * there. Therefore a comparison of the texts comes closest to Python's result. */
         return a.u.s == b.u.s || (a.flag == b.flag && jstr_eq(j, a.u.s, b.u.s));
     case V_FUNC:
         return a.u.func->fn == b.u.func->fn && val_same(j, a.u.func->self, b.u.func->self);

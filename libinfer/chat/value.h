@@ -4,10 +4,11 @@
 /*
  * Defines the values of the template language: Python's objects, as far as a template can see them.
  *
- * Strings, lists, tuples and dicts never change once a template has them (jinja2's sandbox forbids
- * it). So values can share them, and a longer string or list may use the buffer of the string or
- * list that it extends. The memory of constants belongs to the arena of the parsed template, all
- * other memory to the arena of one render. Memory is freed only with its arena.
+ * A template cannot change the strings, lists, tuples and dicts that it has (jinja2's sandbox
+ * forbids it). So values can share them, and a longer string or list may use the buffer of the
+ * string or list that it extends. The memory of constants belongs to the arena of the parsed
+ * template. All other memory belongs to the arena of one render. Memory is freed only with its
+ * arena.
  *
  * Errors are not returned, but raised with jinja_raise(), which does not return (jinja.h).
  */
@@ -85,7 +86,7 @@ struct value {
 struct jlist {
     struct value *v;
     size_t n;
-    struct jlist_room *room; /* a list at the end of the used part may be extended in place */
+    struct jlist_room *room; /* a list at the end of its used part may be extended in place */
 };
 
 struct jlist_room {
@@ -139,7 +140,7 @@ struct jfunc {
 
 struct jcycler {
     struct jlist *items;
-    size_t pos; /* of a joiner: whether it was used */
+    size_t pos; /* index of the next item; for a joiner: whether the joiner was used */
     struct value sep;
 };
 
@@ -192,9 +193,9 @@ struct jstr *jstr_new(struct jinja *j, const char *s, size_t len);  /* copies */
 struct jstr *jstr_wrap(struct jinja *j, const char *s, size_t len); /* borrows */
 struct value val_str(struct jinja *j, const char *s, size_t len);
 struct value val_cstr(struct jinja *j, const char *s);
-struct value val_sub(struct jinja *j, struct value from, size_t start, size_t end); /* bytes */
+struct value val_sub(struct jinja *j, struct value from, size_t start, size_t end); /* in bytes */
 struct value val_of_jstr(struct jstr *s);
-size_t jstr_count(struct jinja *j, struct jstr *s); /* code points */
+size_t jstr_count(struct jinja *j, struct jstr *s); /* number of code points */
 /* Returns the byte offset of code point @i, which must be at most the count. */
 size_t jstr_offset(struct jinja *j, struct jstr *s, size_t i);
 struct value val_concat(struct jinja *j, struct value a, struct value b);
@@ -230,7 +231,7 @@ static inline uint32_t u8_next(const char **p)
     return (s[0] & 7u) << 18 | (s[1] & 0x3fu) << 12 | (s[2] & 0x3fu) << 6 | (s[3] & 0x3f);
 }
 
-/* Moves @p back by one code point and returns this code point. There must be one before @p. */
+/* Moves @p back by one code point, which must exist, and returns this code point. */
 static inline uint32_t u8_prev(const char **p)
 {
     const char *s = *p - 1;
@@ -251,18 +252,18 @@ struct value jlist_concat(struct jinja *j, struct value a, struct value b);
 
 struct jdict *jdict_new(struct jinja *j);
 struct value val_dict(struct jinja *j);
-/* Adds an entry or replaces its value. Raises a TypeError for keys that cannot be hashed. */
+/* Sets the value of a key. Raises a TypeError for keys that cannot be hashed. */
 void jdict_set(struct jinja *j, struct jdict *d, struct value key, struct value val);
 struct value *jdict_get(struct jinja *j, const struct jdict *d, struct value key); /* or NULL */
 struct value *jdict_get_str(struct jinja *j, const struct jdict *d, const struct jstr *key);
 struct value *jdict_get_cstr(struct jinja *j, const struct jdict *d, const char *key);
 
-/* ---- what all values have ---- */
+/* ---- operations on all values ---- */
 
 bool val_truth(struct jinja *j, struct value v);
 bool val_eq(struct jinja *j, struct value a, struct value b);
 bool val_same(struct jinja *j, struct value a, struct value b); /* `is` */
-/* Returns <0, 0 or >0. Raises a TypeError if there is no order. *ret_nan: an operand is NaN. */
+/* Returns <0, 0 or >0. *ret_nan: an operand is NaN. Raises a TypeError if there is no order. */
 int val_cmp(struct jinja *j, struct value a, struct value b, bool *ret_nan);
 bool val_lt(struct jinja *j, struct value a, struct value b);
 bool val_hashable(struct jinja *j, struct value v);
@@ -273,7 +274,7 @@ const char *val_type(struct value v);             /* Python's type name */
 /* ---- iteration (iter.c) ---- */
 
 struct jiter *iter_try(struct jinja *j, struct value v); /* NULL: not iterable */
-struct jiter *iter_new(struct jinja *j, struct value v); /* raises a TypeError instead */
+struct jiter *iter_new(struct jinja *j, struct value v); /* raises a TypeError if not iterable */
 bool iter_next(struct jinja *j, struct jiter *it, struct value *ret);
 struct jiter *iter_reversed(struct jinja *j, struct value v); /* NULL: not reversible */
 struct jiter *iter_generator(struct jinja *j,

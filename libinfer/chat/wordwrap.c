@@ -15,7 +15,7 @@ struct wrap {
     bool hyphens;
 };
 
-/* Returns whether textwrap counts @cp as whitespace: only ASCII characters. */
+/* Returns whether textwrap counts @cp as whitespace. textwrap knows only ASCII whitespace. */
 static bool is_ws(uint32_t cp)
 {
     return cp == ' ' || (cp >= 9 && cp <= 13);
@@ -133,8 +133,8 @@ static struct chunk chunk_of(const char *s, const char *end)
     return c;
 }
 
-/* Returns the bytes of a long word that fit into @space characters. The cut is at a hyphen if there
- * is one. */
+/* Returns how many bytes of a long word fit into @space characters. The cut is behind the last
+ * hyphen if there is one. */
 static size_t long_cut(const struct wrap *w, const struct chunk *c, size_t space)
 {
     const char *p = c->s, *hyphen = NULL;

@@ -18,6 +18,7 @@ struct arena {
 
 /* Returns memory that is not initialized; NULL if memory is short. */
 void *arena_alloc(struct arena *a, size_t size);
+/* Like arena_alloc(), but the memory is zeroed. */
 void *arena_zalloc(struct arena *a, size_t size);
 /* Returns a copy of @s with a NUL appended; NULL if memory is short. */
 char *arena_strndup(struct arena *a, const char *s, size_t len);

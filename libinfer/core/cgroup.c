@@ -4,8 +4,8 @@
  *
  * /proc/self/cgroup names the groups of the process: "0::PATH" in the unified hierarchy,
  * "N:CONTROLLERS:PATH" in a hierarchy of version 1. Hierarchies are searched where distributions
- * mount them. In a container this file may give a path of the host; directories of this path that
- * do not exist in the container are skipped.
+ * mount them. In a container, /proc/self/cgroup may give a path of the host; directories of this
+ * path that do not exist in the container are skipped.
  */
 #include "core/cgroup.h"
 

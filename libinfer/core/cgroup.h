@@ -16,6 +16,6 @@ double cgroup_cpus(const char *root);
 /* Returns the limit of memory in bytes; UINT64_MAX: there is no limit. */
 uint64_t cgroup_memory(const char *root);
 
-/* Returns the bytes of memory that the process may use: all of the machine, or less if a control
- * group limits them. */
+/* Returns the bytes of memory that the process may use: all memory of the machine, or less if a
+ * control group sets a limit. */
 uint64_t memory_bytes(void);

@@ -33,9 +33,9 @@ static uint64_t xcr0(void)
 }
 
 /*
- * A process must request AMX tile state before its first use (Linux
- * Documentation/arch/x86/xstate.rst). This file requests it when the program is loaded, because the
- * filters of system calls in services forbid the call later.
+ * A process must request the state of AMX tiles before it first uses them (Linux
+ * Documentation/arch/x86/xstate.rst). This file requests the state when the program is loaded,
+ * because the filters of system calls in services forbid the call later.
  */
 static bool have_tiles;
 

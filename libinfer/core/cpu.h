@@ -31,8 +31,8 @@ enum cpu_flags {
 /* Returns the flags that the CPU and the kernel support; they are detected once. */
 unsigned cpu_flags(void);
 /* Finds the flags that the rung @name may use and the CPU supports. Returns 0 and sets *ret_flags;
- * -EOPNOTSUPP: the CPU does not support the rung; -EINVAL: unknown name. NULL or "auto" is the best
- * rung. */
+ * -EOPNOTSUPP: the CPU does not support the rung; -EINVAL: unknown name. NULL or "auto" gives all
+ * flags of cpu_flags(). */
 int cpu_rung_flags(const char *name, unsigned *ret_flags);
 /* Returns the name of the highest rung whose flags are all in @flags; static. */
 const char *cpu_rung_name(unsigned flags);

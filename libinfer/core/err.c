@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Error texts quote names from untrusted files. Therefore this file replaces every byte that could
- * break a terminal or a JSON string.
+ * Error texts quote names from untrusted files. Therefore this file replaces control characters and
+ * invalid UTF-8, which could break a terminal or a JSON text.
  */
 #include "core/err.h"
 

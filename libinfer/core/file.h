@@ -35,22 +35,23 @@ int file_map_read(const struct file_map *map, uint64_t offset, void *ret, size_t
                   struct inf_err *reterr);
 /* Returns whether the file is known to have changed or become shorter. Makes no system call. */
 bool file_map_is_lost(const struct file_map *map);
-/* Compares the file's size and times. Returns 0, or -ESTALE with the reason. Once a map is stale,
- * the function always returns -ESTALE for the map. Any thread may call this function. If another
- * file was renamed over this file, the mapping is still valid. */
+/* Compares the file's size and modification time with those when the file was mapped. Returns 0, or
+ * -ESTALE with the reason. Once a map is stale, the function always returns -ESTALE for the map.
+ * Any thread may call this function. If another file was renamed over this file, the mapping is
+ * still valid. */
 int file_map_check(const struct file_map *map, struct inf_err *reterr);
 
-/* A set of mapped files that something was computed from; it borrows them. Zeroed memory is an
- * empty set, which is never lost. */
+/* A set of mapped files from which results were computed. The files are borrowed. Zeroed memory is
+ * an empty set, which is never lost. */
 struct file_set {
     const struct file_map *const *maps; /* [n] */
     size_t n;
     unsigned n_lost; /* value of guard_n_lost() when this set was last checked */
 };
 /* Returns whether any file of the set is lost (file_map_is_lost()). Costs one load from memory as
- * long as no file of the process is lost. Only one thread may call it. */
+ * long as no file of the process is lost. Only one thread may call this function. */
 bool file_set_is_lost(struct file_set *set);
-/* Calls file_map_check() for all files of the set. Any thread may call it. */
+/* Calls file_map_check() for all files of the set. Any thread may call this function. */
 int file_set_check(const struct file_set *set, struct inf_err *reterr);
 
 /* A private copy of the beginning of a mapped file. All zero: nothing was copied. */

@@ -2,7 +2,7 @@
 /*
  * The SIGBUS handler and its table of mappings
  *
- * The handler walks a table that is never freed and takes no lock. Writers set `begin` of a slot (a
+ * The handler takes no lock. It walks a table that is never freed. Writers set `begin` of a slot (a
  * row of the table) last and clear `begin` first. Readers load `begin` before and after `size`.
  *
  * A guard is marked as lost before its pages become zeros, so a reader of such a zero always finds

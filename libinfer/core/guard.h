@@ -23,11 +23,11 @@ int guard_install(void);
 struct guard *guard_new(const void *begin, size_t size);
 /* Frees a guard. The mapping must still exist. NULL is allowed; returns NULL. */
 struct guard *guard_free(struct guard *g);
-/* Returns whether a read found a page missing, or guard_lose() was called. Any thread may call
- * it. */
+/* Returns whether a read found a page missing, or guard_lose() was called. Any thread may call this
+ * function. */
 bool guard_is_lost(const struct guard *g);
-/* Marks the content as known to be wrong. Any thread may call it. */
+/* Marks the content as known to be wrong. Any thread may call this function. */
 void guard_lose(struct guard *g);
 /* Returns how many guards were lost so far. While this number does not change, no further guard is
- * lost. Any thread may call it. */
+ * lost. Any thread may call this function. */
 unsigned guard_n_lost(void);

@@ -29,5 +29,6 @@ struct fifo_link *outbox_take(struct outbox *o);
 /* Returns the time of clock_nsec() that is @timeout_msec from now; a negative timeout never
  * ends. */
 uint64_t outbox_deadline(int timeout_msec);
-/* Waits until @fd is readable. Returns false when the time @end_nsec has come. */
+/* Waits until @fd is readable, the time @end_nsec comes, or a signal interrupts the wait. Returns
+ * false only if the time had come before the call. */
 bool outbox_wait(int fd, uint64_t end_nsec);

@@ -37,7 +37,7 @@ static inline bool text_ends_with_nocase(const char *text, const char *end)
 }
 
 /* Appends @name to the list in @list, a buffer of @size bytes (at least 6) that is "" at first:
- * "a, b". If there is no room for a name and for what may follow it, the list ends with "…". */
+ * "a, b". If there is no room for the name with a mark "…" behind it, the list ends with "…". */
 static inline void text_list_add(char *list, size_t size, const char *name)
 {
     static const char rest[] = ", …";

@@ -4,9 +4,9 @@
 /*
  * A list of the largest values of a row of logits, which some devices return
  *
- * A vocabulary has 10^5 entries. Sampling mostly needs only a few of them, and the sum that
- * normalizes probabilities. A list is what a row begins with when it is sorted by decreasing value;
- * of equal values, the one with the lower index comes first.
+ * A vocabulary has about 10^5 entries. Sampling mostly needs only a few of them, and the sum that
+ * normalizes probabilities. A list is the beginning of the row after sorting by decreasing value.
+ * If values are equal, the one with the lower index comes first.
  */
 
 #include <stdint.h>

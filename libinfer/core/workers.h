@@ -23,6 +23,6 @@ void workers_run(struct workers *w, workers_fn fn, void *arg);
 /* Waits until all threads have called this function; only fn may call it. Then each thread sees
  * what all threads wrote before their calls. */
 void workers_barrier(struct workers *w);
-/* Like workers_barrier(), but calls idle(@arg) while it spins, until idle() returns false. idle()
- * does small, optional pieces of work. */
+/* Like workers_barrier(), but calls idle(@arg) again and again while it waits, until idle() returns
+ * false. idle() does small, optional pieces of work. */
 void workers_barrier_idle(struct workers *w, bool (*idle)(void *arg), void *arg);

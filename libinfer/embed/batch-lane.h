@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * A lane: one batch of texts while the model computes it
+ * Declares lanes. A lane holds one batch of texts while the model computes it.
  *
  * A lane has its own plans, one per task, and its own KV store of one layer. So the batch of
  * another lane can be computed while the batch of this lane is paused between two matrix products.
@@ -14,9 +14,9 @@
 #define LANE_MAX_PLANS 8u
 
 struct lane_params {
-    uint32_t width;        /* of the graphs' output */
+    uint32_t width;        /* width of the graphs' output */
     uint32_t batch_tokens; /* limit of tokens of several texts together */
-    uint32_t max_tokens;   /* per text */
+    uint32_t max_tokens;   /* limit of tokens of one text */
     uint32_t n_kv_heads, head_dim;
     enum job_pick pick;
     int32_t padding; /* tokens with this id use row 0 of the position table, and the other tokens of
@@ -51,7 +51,7 @@ struct lane {
     bool large;       /* the batch was a single text longer than batch_tokens */
 };
 
-/* -EOPNOTSUPP with the reason, -ENOMEM. @lane must be zeroed. */
+/* Initializes @lane, which must be zeroed. Returns 0, -EOPNOTSUPP with the reason, or -ENOMEM. */
 int lane_init(struct lane *lane, struct backend *backend, const struct lane_params *params,
               struct inf_err *reterr);
 void lane_done(struct lane *lane);

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * The embedder's thread and its two queues
+ * Declares the embedder, its thread and its two queues.
  *
  * Requests of few tokens wait in the first queue, and all others in the second queue; both queues
  * are in order of arrival. Each queue has a lane. The thread computes whole batches of the first
  * queue and, between them, parts of the second queue's batch. So a small request waits for at most
- * one part, and a large one always makes progress.
+ * one part, and a large request always makes progress.
  */
 
 #include "backend/reformat.h"
@@ -50,7 +50,7 @@ int embedder_new(struct backend **backend, const struct embedder_params *params,
 struct embedder *embedder_free(struct embedder *e);
 DEFINE_CLEANUP(struct embedder *, embedder_free);
 
-/* Like inf_embedder_submit(). */
+/* Implements inf_embedder_submit(). */
 int embedder_submit(struct embedder *e, const struct inf_embed_request *request, uint64_t *ret_id,
                     struct inf_err *reterr);
 void embedder_cancel(struct embedder *e, uint64_t id);

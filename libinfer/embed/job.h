@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A job is a request in progress, with its texts and the vectors computed so far. */
+/* Declares jobs: requests in progress, with their texts and the vectors computed so far. */
 
 #include <infer/embed.h>
 
@@ -27,12 +27,12 @@ struct job {
     struct fifo_link link;
     uint64_t id;
     void *user;
-    int32_t *tokens; /* of all texts */
+    int32_t *tokens; /* tokens of all texts */
     uint8_t *types;  /* or NULL */
     struct job_text *texts;
     size_t n_texts, n_tokens;
     size_t n_begun, n_ended; /* numbers of texts; texts begin in order */
-    uint32_t full_width;     /* of the model's output */
+    uint32_t full_width;     /* width of the model's output */
     uint32_t i_task;
     bool normalize;
     int error;
@@ -43,10 +43,10 @@ struct job {
 /* Properties of the embedder that jobs depend on. */
 struct job_shape {
     uint32_t n_vocab, n_types, max_tokens, width;
-    uint32_t window; /* of the model's layers; 0: none */
+    uint32_t window; /* attention window of the model's layers; 0: none */
     bool encoder;    /* attention is bidirectional */
     enum job_pick pick;
-    bool normalize;                         /* default, unless the request says otherwise */
+    bool normalize;                         /* the default for requests that do not set it */
     const char (*tasks)[HPARAMS_TASK_NAME]; /* [n_tasks] names of the model's tasks */
     uint32_t n_tasks;
 };
@@ -57,7 +57,7 @@ int job_new(const struct inf_embed_request *request, const struct job_shape *sha
 struct job *job_free(struct job *job);
 DEFINE_CLEANUP(struct job *, job_free);
 
-/* Stores vector @i of the job from the model's @row, truncated, and normalized if requested. */
+/* Stores vector @i of the job: the model's row @row, truncated, and normalized if requested. */
 void job_put(struct job *job, size_t i, const float *row);
 /* Takes the result from the job, with the job's error. */
 struct inf_embed_result *job_finish(struct job *job);

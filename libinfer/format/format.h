@@ -31,7 +31,8 @@ struct format_tensor {
     const char *type_name; /* element type in the words of the file: "Q4_K", "BF16" */
     enum inf_dtype dtype;  /* INF_DTYPE_INVALID: sconce cannot compute with this type */
     uint32_t n_dims;
-    uint64_t dims[FORMAT_MAX_DIMS]; /* dims[0] varies fastest: a weight is dims[1] rows × dims[0] */
+    uint64_t dims[FORMAT_MAX_DIMS]; /* dims[0] varies fastest; a matrix has dims[1] rows of dims[0]
+                                       elements */
     const void *data;
     uint64_t size; /* bytes */
 };
@@ -71,12 +72,12 @@ const char *format_dir(const struct format *f);
 const char *format_chat_template(const struct format *f, size_t *ret_len);
 
 /* Computes a digest of the hyperparameters and of the tensors' names, types and shapes. The digest
- * does not depend on the path of the file, nor on the values of the weights. So it can identify
- * data that live no longer than the mapping, but not stored data. */
+ * does not depend on the path of the file, nor on the values of the weights. So the digest can
+ * identify data that exist no longer than the mapping, but not stored data. */
 void format_identity(const struct format *f, uint8_t ret_digest[SHA256_BYTES]);
 
-/* Returns file @i of those that hold the weights, in an order that depends only on the model. NULL:
- * there are no more files. */
+/* Returns file @i of the files with the weights; NULL: there are no more files. The order of the
+ * files depends only on the model. */
 const struct file_map *format_file(const struct format *f, size_t i);
 
 /* Gives metadata pair @i as text, for people to read. Returns false behind the last pair. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks hyperparameters against limits. The limits are far above the values of all models, and so
- * low that the product of any two values, multiplied by the size of a float, cannot overflow. */
+ * low that the product of any two values, multiplied by the size of a float, cannot overflow 64
+ * bits. */
 #include "format/hparams.h"
 
 #include <errno.h>

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Holds the hyperparameters of transformers, from GGUF metadata or config.json.
+ * Holds the hyperparameters of a model, from GGUF metadata or config.json.
  *
- * Code that fills them in must end with hparams_check(): afterwards all products of the counts fit
- * 32 bits and no divisor is 0.
+ * Code that fills them in must end with hparams_check(). Afterwards no divisor is 0, and the
+ * product of any two counts, multiplied by the size of a float, fits 64 bits.
  */
 
 #include <stdbool.h>
@@ -23,9 +23,9 @@ enum rope_scaling {
     ROPE_SCALING_NTK,
 };
 
-/* Ways to make one vector of the rows of a text. */
+/* Ways to compute one vector from the rows of a text. */
 enum pooling {
-    POOLING_NONE, /* the file does not say */
+    POOLING_NONE, /* the file names no pooling */
     POOLING_MEAN,
     POOLING_CLS, /* the first row */
     POOLING_LAST,
@@ -44,7 +44,7 @@ struct hparams_embed {
     uint32_t pos_first; /* encoders: row of the position table for position 0 */
     bool pos_skips;     /* encoders: positions do not count tokens with the id pos_first - 1
                            (padding); all padding tokens use the row before pos_first */
-    uint32_t n_pos;     /* rows of the position table; 0: positions are rotations */
+    uint32_t n_pos;     /* rows of the position table; 0: the model has rotary positions */
     uint32_t n_types;   /* number of token types; 0: none */
     enum pooling pooling;
     uint32_t n_labels; /* labels of a classifier; 0: there is no classifier */
@@ -60,8 +60,8 @@ struct hparams_embed {
     uint32_t multi_out;  /* width of token vectors; 0: n_embd */
     bool late; /* the model only does late interaction: dense layers apply to token vectors, and
                   nothing is pooled */
-    /* Each task has low-rank matrices that are added to the matrices of all layers. A task name
-     * contains no dot and no slash. */
+    /* Each task has low-rank matrices, whose products are added to the matrices of the layers. A
+     * task name contains no dot and no slash. */
     uint32_t n_tasks;
     char tasks[HPARAMS_MAX_TASKS][HPARAMS_TASK_NAME];
     uint32_t lora_rank;

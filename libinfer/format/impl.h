@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Internals of format.h: the data that the readers of the formats fill in. */
+/* Declares the internals of format.h: the data that the readers of the formats fill in. */
 
 #include "core/arena.h"
 #include "core/map.h"
@@ -40,13 +40,13 @@ struct format {
 int format_reserve(struct format *f, size_t n, struct inf_err *reterr);
 int format_add(struct format *f, const struct format_tensor *t, struct inf_err *reterr);
 
-/* These functions are the three readers of models. @f is zeroed except for kind; if a reader fails,
- * the caller frees @f. */
+/* Read a model of each kind. @f is zeroed except for kind; if a function fails, the caller frees
+ * @f. */
 int format_read_gguf(struct format *f, const char *path, unsigned flags, struct inf_err *reterr);
 int format_read_dir(struct format *f, const char *path, unsigned flags, struct inf_err *reterr);
 int format_read_bin(struct format *f, const char *path, struct inf_err *reterr);
-/* whisper/files.c: fills f->whisper from config.json and the files beside it, then adds all tensors
- * of the shards, which must be open. */
+/* whisper/files.c: format_read_whisper_config() fills f->whisper from config.json and the files
+ * beside it. format_add_whisper_tensors() adds all tensors of the shards, which must be open. */
 int format_read_whisper_config(struct format *f, const json_t *config, struct inf_err *reterr);
 int format_add_whisper_tensors(struct format *f, struct inf_err *reterr);
 /* These functions detect and read a Whisper model in a GGUF file, f->gguf, that contains only

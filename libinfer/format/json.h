@@ -12,8 +12,8 @@
 enum json_text_flags {
     JSON_TEXT_DUPLICATES = 1 << 0, /* the last duplicate key wins, as in Python; otherwise
                                       duplicates are errors */
-    JSON_TEXT_BIG_INTS = 1 << 1,   /* all integers become reals, so that those beyond 64 bits are
-                                      accepted */
+    JSON_TEXT_BIG_INTS = 1 << 1,   /* all integers become reals, so that integers beyond 64 bits
+                                      are accepted */
 };
 
 static inline void json_decrefpp(json_t **j)
@@ -26,9 +26,10 @@ static inline void json_decrefpp(json_t **j)
  * -ENOMEM. */
 int json_text_parse(const char *text, size_t len, unsigned flags, const char *what,
                     json_t **ret_object, struct inf_err *reterr);
-/* Like json_text_parse(), for a file of at most @max bytes. */
+/* Does what json_text_parse() does, for a file of at most @max bytes. */
 int json_text_read(const char *path, size_t max, unsigned flags, json_t **ret_object,
                    struct inf_err *reterr);
-/* Writes a value as short text in @arena. Returns false if there is not enough memory. */
+/* Gives the text of a value: a string without quotes, an array or object of more than 1024 bytes
+ * as "[…]" or "{…}". The text is in @arena or constant. Returns false if memory runs out. */
 struct arena;
 bool json_text_of(const json_t *value, struct arena *arena, const char **ret_text);

@@ -30,7 +30,7 @@ int automaton_init(struct automaton *a, const struct program *p)
         r = ARRAY_GROW(a->kernel_items, a->cap_kernel_items, 1);
     if (r == 0)
         r = automaton_new_frames(a, 1, &frame); /* FRAME_BOTTOM */
-    /* The places of AUTOMATON_UNKNOWN and AUTOMATON_DEAD. */
+    /* These two configurations take the numbers AUTOMATON_UNKNOWN and AUTOMATON_DEAD. */
     if (r == 0)
         r = automaton_put_config(a, &none, 0, true, &config);
     if (r == 0)
@@ -39,7 +39,7 @@ int automaton_init(struct automaton *a, const struct program *p)
         automaton_done(a);
         return r;
     }
-    /* An empty configuration with an end must not be found as AUTOMATON_UNKNOWN. */
+    /* A complete configuration without items must not be found as AUTOMATON_UNKNOWN. */
     index_done(&a->config_index);
     a->config_index = (struct index){0};
     return 0;
@@ -209,7 +209,7 @@ void automaton_set_known(struct automaton *a, uint32_t config, const uint8_t kno
         to[i] = MAX(to[i], known[i]);
 }
 
-/* Gives the configuration of a kernel, whose items are the last of kernel_items. */
+/* Gives the configuration of a kernel, whose items are those of kernel_items from @first on. */
 static int automaton_find(struct automaton *a, uint32_t first, uint32_t *ret_config)
 {
     const uint32_t n = a->n_kernel_items - first;

@@ -4,16 +4,16 @@
 /*
  * The automaton of a grammar, which is made while it is used
  *
- * An item is a state of the program and a frame. A frame is a set of items, with which the text
- * continues behind the end of the rule that the state belongs to. A configuration is the set of all
- * items in which the text so far may be; only items that consume something are stored. Equal frames
- * and equal configurations are stored once, so that parts of a text that mean the same lead to the
- * same configuration, and each step from a configuration with a symbol is computed once.
+ * An item is a state of the program and a frame. The frame is the set of items with which the text
+ * continues behind the end of the state's rule. A configuration is the set of all items in which
+ * the text so far may be. It stores only items that consume something. Equal frames and equal
+ * configurations are stored once, so that parts of a text that mean the same lead to the same
+ * configuration, and each step from a configuration with a symbol is computed once.
  *
- * A rule that contains itself at its start gives frames that contain each other: all callers of a
- * rule at one place of the text share one frame.
+ * All callers of a rule at one place of the text share one frame. Therefore a rule that contains
+ * itself at its start gives frames that contain each other.
  *
- * From each configuration a text can be completed. All functions need the lock of the grammar.
+ * A text can be completed from each configuration. All functions need the lock of the grammar.
  */
 
 #include "core/arena.h"
@@ -30,11 +30,11 @@
 /* state << 32 | frame */
 typedef uint64_t item;
 
-/* A summary of the texts that may follow, for slice.c. */
+/* A summary of the texts of one family that may follow, for slice.c. */
 struct cover {
     uint8_t phase; /* a state of utf8_step() */
-    uint8_t good;  /* texts of this length may follow; COVER_ANY: of any length */
-    uint8_t bad;   /* a text of this length may not follow; 0: not known */
+    uint8_t good;  /* all texts of so many characters may follow; COVER_ANY: of any number */
+    uint8_t bad;   /* at least one text of so many characters cannot follow; 0: not known */
 };
 
 struct config {
@@ -80,7 +80,7 @@ void automaton_done(struct automaton *a);
 int automaton_start(struct automaton *a, uint32_t *ret_config);
 /* Gives the configuration behind a symbol. -E2BIG: the automaton has become too large; -ENOMEM. */
 int automaton_step(struct automaton *a, uint32_t config, uint32_t symbol, uint32_t *ret_config);
-/* Gives the configuration with the items of both. */
+/* Gives the configuration that has the items of @x and those of @y. */
 int automaton_join(struct automaton *a, uint32_t x, uint32_t y, uint32_t *ret_config);
 /* Returns the bytes that the automaton uses. */
 size_t automaton_size(const struct automaton *a);
@@ -92,7 +92,7 @@ int automaton_put_frame(struct automaton *a, const item *items, uint32_t n, uint
 int automaton_put_config(struct automaton *a, const item *items, uint32_t n, bool is_complete,
                          uint32_t *ret_config);
 void automaton_set_known(struct automaton *a, uint32_t config, const uint8_t known[N_FAMILIES]);
-/* Makes @n frames one after the other, which do not have items yet. */
+/* Makes @n frames with consecutive numbers and without items. */
 int automaton_new_frames(struct automaton *a, uint32_t n, uint32_t *ret_first);
 int automaton_set_frame(struct automaton *a, uint32_t frame, const item *items, uint32_t n);
 

@@ -6,11 +6,11 @@
  *
  * A grammar is a set of rules over bytes. A node is an expression; nodes are numbers and belong to
  * their builder. A node may be used in any number of places. The function that fails first (out of
- * memory, or a limit of the builder) leaves an error in the builder, returns BUILDER_NONE, and all
- * later functions return BUILDER_NONE at once, so readers check only the result of
- * grammar_builder_finish() and may test the builder for an error in long loops.
+ * memory, or a limit of the builder) leaves an error in the builder and returns BUILDER_NONE. All
+ * later functions return BUILDER_NONE at once. Therefore readers test for an error with
+ * grammar_builder_error() only at the end and in long loops.
  *
- * A node is *regular* if no rule is reachable from it that contains itself. Only regular nodes may
+ * A node is *regular* if no rule that contains itself is reachable from it. Only regular nodes may
  * be operands of grammar_and() and grammar_not().
  */
 
@@ -29,11 +29,11 @@ struct grammar_range {
     uint32_t first, last;
 };
 
-/* -ENOMEM. */
+/* Returns 0 or -ENOMEM. */
 int grammar_builder_new(struct grammar_builder **ret_builder);
 struct grammar_builder *grammar_builder_free(struct grammar_builder *b);
 DEFINE_CLEANUP(struct grammar_builder *, grammar_builder_free);
-/* 0, -ENOMEM, or -E2BIG. */
+/* Returns 0, -ENOMEM, or -E2BIG. */
 int grammar_builder_error(const struct grammar_builder *b);
 
 grammar_node grammar_empty(struct grammar_builder *b);   /* the empty text */
@@ -42,8 +42,8 @@ grammar_node grammar_bytes(struct grammar_builder *b, const char *text, size_t l
 /* One code point of the ranges, or with @inverted one code point outside of them, in UTF-8. */
 grammar_node grammar_class(struct grammar_builder *b, const struct grammar_range *ranges, size_t n,
                            bool inverted);
-/* The token whose piece is @text. If the tokenizer has no such token, or the token is a plain one,
- * the bytes of @text as well. */
+/* The token whose piece is @text: the token alone if it is special, the token or the bytes of @text
+ * if it is plain, and the bytes alone if the tokenizer has no such token. */
 grammar_node grammar_token(struct grammar_builder *b, const char *text, size_t len);
 /* The token with this id. grammar_program_new() refuses ids that the tokenizer does not have. */
 grammar_node grammar_token_id(struct grammar_builder *b, uint32_t id);
@@ -56,34 +56,34 @@ grammar_node grammar_repeat(struct grammar_builder *b, grammar_node node, uint32
 grammar_node grammar_rule_new(struct grammar_builder *b, const char *name);
 void grammar_rule_set(struct grammar_builder *b, grammar_node rule, grammar_node body);
 
-/* Texts that both regular nodes have; texts that the regular node does not have. The complement
- * contains only valid UTF-8. */
+/* The texts that both regular nodes have. */
 grammar_node grammar_and(struct grammar_builder *b, grammar_node x, grammar_node y);
+/* The texts of valid UTF-8 that the regular node does not have. */
 grammar_node grammar_not(struct grammar_builder *b, grammar_node x);
 /* The texts of a regular @x, written inside a JSON string: quotes, backslashes and control
  * characters are escaped, each in every way that JSON permits; the quotes around the string are not
  * included. */
 grammar_node grammar_json_escaped(struct grammar_builder *b, grammar_node x);
-/* All text up to the first occurrence of @end, and @end; @end is not empty. */
+/* All text up to and including the first occurrence of @end, which is not empty. */
 grammar_node grammar_until(struct grammar_builder *b, const char *end, size_t len);
 
 /*
- * Reads a regular expression of ECMA-262 with the flag u (what JSON Schema uses; Lark and Rust
- * write the common part in the same way). The node stands for the whole text: ^ and $ at its ends
- * are permitted and change nothing, and @unanchored puts any text around it where ^ or $ is
- * missing. Look-around and back references are refused. -EINVAL with the position in *reterr;
- * -E2BIG; -ENOMEM.
+ * Reads a regular expression of ECMA-262 with the flag u. JSON Schema uses this notation, and Lark
+ * and Rust write most expressions in the same way. The node stands for the whole text: ^ and $ at
+ * its ends are permitted and change nothing, and @unanchored puts any text around it where ^ or $
+ * is missing. Look-behind and back references are refused, and so is look-ahead inside of most
+ * groups and repetitions. -EINVAL with the position in *reterr; -E2BIG; -ENOMEM.
  */
 int grammar_regex(struct grammar_builder *b, const char *pattern, size_t len, bool unanchored,
                   grammar_node *ret_node, struct inf_err *reterr);
 
 /* The readers of the notations. Each adds its rules to @b and gives the node of the whole text. A
- * reader of one notation may call the reader of another (%json in Lark). Errors as
+ * reader of one notation may call the reader of another (%json in Lark). The errors are those of
  * inf_grammar_new(). */
 int grammar_read_schema(struct grammar_builder *b, const char *text, size_t len,
                         grammar_node *ret_node, struct inf_err *reterr);
-/* Like grammar_read_schema(). With @loose, what cannot be enforced is ignored instead of refused,
- * so that the grammar permits more than the schema. */
+/* Like grammar_read_schema(). With @loose, keywords that cannot be enforced are ignored instead of
+ * refused, so that the grammar permits more than the schema. */
 int grammar_read_schema_how(struct grammar_builder *b, const char *text, size_t len, bool loose,
                             grammar_node *ret_node, struct inf_err *reterr);
 int grammar_read_gbnf(struct grammar_builder *b, const char *text, size_t len,

@@ -6,7 +6,7 @@
 #include "core/utf8.h"
 #include "grammar/fragment.h"
 
-/* How many states at the ends of sequences are compared with a new one. */
+/* The number of earlier states with which a new state is compared. */
 #define RECENT 16
 
 struct class
@@ -42,7 +42,7 @@ static int class_state(struct class *c, struct edge edge, uint32_t *ret_state)
     return r;
 }
 
-/* Adds code points whose encodings differ only within ranges of bytes. */
+/* Adds code points whose encodings are all combinations of one range of bytes per place. */
 static int class_add_sequence(struct class *c, uint32_t first, uint32_t last)
 {
     char a[4], b[4];
@@ -64,8 +64,8 @@ static int class_add_sequence(struct class *c, uint32_t first, uint32_t last)
     return r;
 }
 
-/* Adds code points whose encodings have the same length: splits the range where the bytes behind a
- * byte would not have their whole range. */
+/* Adds code points whose encodings have the same length. The range is split until, in each part,
+ * the bytes behind the first differing byte have their whole range. */
 static int class_add_split(struct class *c, uint32_t first, uint32_t last)
 {
     int r;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A rule that is called at this place of the text gets a local frame, which collects the items
- * behind all calls of the rule. The frame is complete when all edges were followed; only then it is
- * stored, and local numbers in the items are replaced. Local frames that contain each other are
- * stored together: the key of such a group is its content with rules instead of frames.
+ * behind all calls of the rule. The frame is complete when all edges have been followed. It is
+ * stored then, and the stored number replaces its local number in the items. Local frames that
+ * contain each other are stored as one group. The key of a group is the items of its frames, in
+ * which the number of a rule stands for the rule's frame.
  */
 #include <errno.h>
 #include <string.h>
@@ -23,7 +24,7 @@ struct items {
 
 struct local {
     uint32_t rule, frame;
-    uint32_t first, n; /* in the sorted list of continuations */
+    uint32_t first, n; /* its items in the sorted list `behind` */
 };
 
 /* An item behind a call. */
@@ -40,7 +41,8 @@ struct group {
 
 struct closure {
     const struct program *p;
-    /* The set of items that were found: open addressing, used[i] == round. */
+    /* The items that were found, as a hash table with open addressing. A place is in use if used[i]
+     * == round. */
     item *seen;
     uint32_t *used;
     uint32_t n_seen, cap_seen, round;
@@ -145,7 +147,7 @@ static int seen_grow(struct closure *c)
     return 0;
 }
 
-/* Adds an item that was not found before. */
+/* Adds an item, unless it was found before. */
 static int closure_add(struct closure *c, uint32_t state, uint32_t frame)
 {
     const item it = item_make(state, frame);
@@ -168,7 +170,7 @@ static int closure_add(struct closure *c, uint32_t state, uint32_t frame)
     return items_add(&c->stack, it);
 }
 
-/* Returns the local frame of a rule, a new one if necessary; a negative errno value. */
+/* Returns the local frame of a rule, which is made if necessary, or a negative errno value. */
 static int64_t closure_local(struct closure *c, uint32_t rule)
 {
     if (c->local_round[rule] == c->round)
@@ -187,7 +189,8 @@ static int closure_call(struct closure *c, const struct edge *edge, uint32_t fra
     int64_t local;
     int r;
 
-    /* A call at the end of a rule needs no frame, so that lists of any length do not grow. */
+    /* A call at the end of a rule needs no frame, so the frames do not grow with the length of a
+     * list. */
     if (program_is_end(c->p, edge->to))
         return closure_add(c, start, frame);
     local = closure_local(c, edge->arg);
@@ -207,7 +210,8 @@ static int closure_return(struct closure *c, const struct automaton *a, uint32_t
 
     if (frame == FRAME_BOTTOM)
         c->is_complete = true;
-    /* The call has already been followed to its end if the rule may be empty. */
+    /* A rule with a local frame may be empty here, and closure_call() has already added the item
+     * behind the call. */
     if (frame == FRAME_BOTTOM || frame & LOCAL)
         return 0;
     for (uint32_t i = 0; r == 0 && i < a->frames[frame].n; i++) {
@@ -290,8 +294,8 @@ static int local_items(struct closure *c, const struct local *local)
     return r;
 }
 
-/* Stores the local frames that contain only stored frames, again and again. Returns how many
- * remain, or a negative errno value. */
+/* Stores the local frames that contain only stored frames, until no such frame is left. Returns the
+ * number of local frames that remain, or a negative errno value. */
 static int64_t closure_store_simple(struct closure *c, struct automaton *a)
 {
     uint32_t n = c->n_locals, n_before;
@@ -330,8 +334,8 @@ static int local_compare(const void *x, const void *y)
     return a < b ? -1 : a > b;
 }
 
-/* Appends the key of one frame of the group: its rule, and its items, which name a frame of the
- * group by its rule. */
+/* Appends the key of one frame of the group: its rule and its items. In these items the number of a
+ * rule stands for a frame of the group. */
 static int group_add(struct closure *c, const struct local *local)
 {
     const uint32_t start = c->n_group_words;
@@ -357,7 +361,7 @@ static int group_add(struct closure *c, const struct local *local)
     return 0;
 }
 
-/* Finds the group whose key are the last words, or makes it. Returns 1 if it is new. */
+/* Finds or makes the group whose key is the words from @start on. Returns 1 if it is new. */
 static int group_put(struct closure *c, struct automaton *a, uint32_t start, uint32_t n_frames,
                      uint32_t *ret_frame)
 {
@@ -434,7 +438,7 @@ int closure_make(struct closure *c, struct automaton *a, const item *kernel, uin
 {
     int r = 0;
 
-    if (++c->round == 0) { /* stamps of an earlier round must not look new */
+    if (++c->round == 0) { /* old values must not look like the new round */
         if (c->cap_seen > 0)
             memset(c->used, 0, c->cap_seen * sizeof(*c->used));
         memset(c->local_round, 0, c->p->n_rules * sizeof(*c->local_round));

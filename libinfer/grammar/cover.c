@@ -6,7 +6,7 @@
 #include "grammar/fragment.h"
 #include "grammar/vocab.h"
 
-/* Larger operands are not examined. */
+/* The limits of operands that are examined. */
 #define MAX_SIZE  400
 #define MAX_DEPTH 4
 #define MAX_PAIRS 64
@@ -57,6 +57,8 @@ static bool node_has_class(const struct grammar_builder *b, grammar_node node, u
 
     if (n->kind == NODE_CLASS)
         return true;
+    if (n->kind == NODE_JSON_ESCAPED)
+        return b->nodes[node_words(b, node)[0]].kind == NODE_CLASS;
     if (depth == 0 || n->size > MAX_SIZE)
         return false;
     if (n->kind == NODE_RULE)
@@ -84,7 +86,7 @@ int compiler_covers(struct compiler *c, grammar_node node)
     r = compiler_dfa(c, node, &dfa);
     c->reterr = reterr;
     if (r < 0)
-        return r == -ENOMEM ? r : 0;
+        return r == -ENOMEM || work_add(&c->b->work, 0) < 0 ? r : 0;
     for (unsigned family = 0; family < N_FAMILIES; family++)
         covers |= dfa_covers(dfa, family) << family;
     c->covers[node] = (uint8_t)(1 + covers);

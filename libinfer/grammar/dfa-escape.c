@@ -15,29 +15,31 @@
 #include "core/index.h"
 #include "grammar/dfa.h"
 
-/* The edges of one state: one for each range of bytes that leads to the same state, and three
- * more. */
+/* The largest number of edges of one state: one for each range of bytes that leads to the same
+ * state, and three more. */
 #define MAX_EDGES 260
 #define NOWHERE   UINT32_MAX
 
 /* The position within an escape sequence. The digits are h1 … h4; those of a low surrogate are
  * l2 … l4. */
 enum place {
-    PLACE_U,        /* \u */
-    PLACE_ZERO,     /* \u0 */
-    PLACE_ZERO2,    /* \u00 */
-    PLACE_ASCII,    /* \u00 h3, and bits = h3 */
-    PLACE_TWO,      /* \u0 h2 of a character of two bytes, and bits = h2 */
-    PLACE_THREE,    /* h1, and the automaton has read the first byte of three */
-    PLACE_D,        /* \uD */
-    PLACE_MIDDLE,   /* bits are the first four of the last byte but one */
-    PLACE_LAST,     /* bits are the first two of the last byte */
-    PLACE_HIGH,     /* \uD h2 of a high surrogate, and bits = h2 & 3 */
-    PLACE_HIGH3,    /* bits are the first four of the second byte of four */
-    PLACE_LOW,      /* a high surrogate, and bits are the first two of the third byte */
-    PLACE_LOW_U,    /* the same, and a backslash */
-    PLACE_LOW_D,    /* the same, and u */
-    PLACE_LOW_HEAD, /* the same, and D */
+    PLACE_U,                  /* \u */
+    PLACE_ZERO,               /* \u0 */
+    PLACE_ZERO2,              /* \u00 */
+    PLACE_ASCII,              /* \u00 h3, and bits = h3 */
+    PLACE_SHARED,             /* the following places are reached in several ways */
+    PLACE_ANY = PLACE_SHARED, /* before a digit, and the automaton has read the character */
+    PLACE_TWO,                /* \u0 h2 of a character of two bytes, and bits = h2 */
+    PLACE_D,                  /* \uD */
+    PLACE_HIGH,               /* \uD h2 of a high surrogate, and bits = h2 & 3 */
+    PLACE_THREE,              /* h1, and the automaton has read the first byte of three */
+    PLACE_MIDDLE,             /* bits are the first four of the last byte but one */
+    PLACE_LAST,               /* bits are the first two of the last byte */
+    PLACE_HIGH3,              /* bits are the first four of the second byte of four */
+    PLACE_LOW,                /* a high surrogate, and bits are the first two of the third byte */
+    PLACE_LOW_U,              /* the same, and a backslash */
+    PLACE_LOW_D,              /* the same, and u */
+    PLACE_LOW_HEAD,           /* the same, and D */
 };
 
 struct place_memo {
@@ -53,11 +55,18 @@ struct edge_list {
 struct escaper {
     const struct dfa *dfa;
     struct nfa *nfa;
-    uint32_t base; /* state i of the automaton is state base + i */
+    uint32_t base;   /* state i of the automaton is state base + i */
+    uint32_t *alike; /* [dfa->n] a state with the same edges for first bytes of long characters */
+    bool *is_even;   /* [dfa->n] all further bytes of a character lead to the same state */
     struct index place_index, state_index;
     struct place_memo *memo;
     uint32_t *states; /* states that are found by their edges */
     uint32_t n_memo, cap_memo, n_states, cap_states;
+    /* Ranges of bytes that stand for themselves. The bytes of a range are in one class. */
+    struct {
+        uint8_t first, last;
+    } spans[256];
+    uint32_t n_spans;
     int r; /* the first error */
 };
 
@@ -67,6 +76,8 @@ static void escaper_done(struct escaper *e)
     index_done(&e->state_index);
     free(e->memo);
     free(e->states);
+    free(e->alike);
+    free(e->is_even);
 }
 
 static uint32_t escaper_fail(struct escaper *e, int r)
@@ -82,7 +93,7 @@ static uint32_t escaper_step(const struct escaper *e, uint32_t state, unsigned b
     return e->dfa->next[(size_t)state * e->dfa->n_classes + e->dfa->class_of[byte]];
 }
 
-/* Gives the state with which an automaton's state continues. */
+/* Gives the state of the nfa for a state of the automaton. */
 static uint32_t escaper_state(const struct escaper *e, uint32_t state)
 {
     return state == DFA_DEAD ? NOWHERE : e->base + state;
@@ -153,7 +164,7 @@ static uint32_t escaper_put(struct escaper *e, const struct edge_list *list)
 
 static uint32_t escaper_place(struct escaper *e, enum place place, uint32_t state, unsigned bits);
 
-/* Gives the place behind digit @h of a place up to \uXX. */
+/* Gives the state behind digit @h in a place where at most two digits have been read. */
 static uint32_t place_begin(struct escaper *e, enum place place, uint32_t state, unsigned bits,
                             unsigned h)
 {
@@ -162,15 +173,17 @@ static uint32_t place_begin(struct escaper *e, enum place place, uint32_t state,
         if (h == 0)
             return escaper_place(e, PLACE_ZERO, state, 0);
         if (h == 0xd)
-            return escaper_place(e, PLACE_D, state, 0);
+            return escaper_place(e, PLACE_D, e->alike[state], 0);
         return escaper_place(e, PLACE_THREE, escaper_step(e, state, 0xe0 | h), 0);
     case PLACE_ZERO:
         if (h == 0)
             return escaper_place(e, PLACE_ZERO2, state, 0);
         if (h < 8)
-            return escaper_place(e, PLACE_TWO, state, h);
+            return escaper_place(e, PLACE_TWO, e->alike[state], h);
         return escaper_place(e, PLACE_MIDDLE, escaper_step(e, state, 0xe0), h);
     case PLACE_ZERO2:
+        if (h < 8 && e->dfa->class_of[h << 4] == e->dfa->class_of[h << 4 | 15])
+            return escaper_place(e, PLACE_ANY, escaper_step(e, state, h << 4), 0);
         if (h < 8)
             return escaper_place(e, PLACE_ASCII, state, h);
         return escaper_place(e, PLACE_LAST, escaper_step(e, state, 0xc0 | h >> 2), h & 3);
@@ -186,7 +199,7 @@ static uint32_t place_begin(struct escaper *e, enum place place, uint32_t state,
     }
 }
 
-/* Gives the place behind digit @h of any place that reads a digit. */
+/* Gives the state behind digit @h in any place where a digit is read. */
 static uint32_t place_digit(struct escaper *e, enum place place, uint32_t state, unsigned bits,
                             unsigned h)
 {
@@ -195,6 +208,8 @@ static uint32_t place_digit(struct escaper *e, enum place place, uint32_t state,
     switch (place) {
     case PLACE_ASCII:
         return escaper_state(e, escaper_step(e, state, bits << 4 | h));
+    case PLACE_ANY:
+        return escaper_state(e, state);
     case PLACE_MIDDLE:
         return escaper_place(e, PLACE_LAST, escaper_step(e, state, 0x80 | bits << 2 | h >> 2),
                              h & 3);
@@ -241,20 +256,57 @@ static uint32_t place_make(struct escaper *e, enum place place, uint32_t state, 
     return escaper_put(e, &list);
 }
 
-/* Gives the state of a place; NOWHERE: no character continues in this way. */
-static uint32_t escaper_place(struct escaper *e, enum place place, uint32_t state, unsigned bits)
+/* Tells whether the automaton goes on from @state with a byte from @first to @last. */
+static bool escaper_reads(const struct escaper *e, uint32_t state, unsigned first, unsigned last)
+{
+    const uint32_t *row = e->dfa->next + (size_t)state * e->dfa->n_classes;
+
+    for (unsigned c = e->dfa->class_of[first]; c <= e->dfa->class_of[last]; c++)
+        if (row[c] != DFA_DEAD)
+            return true;
+    return false;
+}
+
+/* Tells whether a character may continue behind a place. False is certain. */
+static bool place_reads(const struct escaper *e, enum place place, uint32_t state, unsigned bits)
+{
+    switch (place) {
+    case PLACE_ZERO2:
+        return escaper_reads(e, state, 0, 0xc3);
+    case PLACE_ASCII:
+        return escaper_reads(e, state, bits << 4, bits << 4 | 15);
+    case PLACE_TWO:
+        return escaper_reads(e, state, 0xc0 | bits << 2, 0xc3 | bits << 2);
+    case PLACE_D:
+        return escaper_reads(e, state, 0xed, 0xf4);
+    case PLACE_HIGH:
+        return escaper_reads(e, state, 0xf0, 0xf4);
+    default:
+        return true;
+    }
+}
+
+/* Gives the state of a place whose bits matter. */
+static uint32_t escaper_place_bits(struct escaper *e, enum place place, uint32_t state,
+                                   unsigned bits)
 {
     const uint64_t key = (uint64_t)state << 32 | (uint64_t)place << 8 | bits;
-    const uint32_t hash = (uint32_t)hash_seeded(&key, sizeof(key));
+    const uint32_t hash = (uint32_t)hash_fold(key ^ hash_seed(), 0x9e3779b97f4a7c15u);
     uint32_t at, found, made;
 
-    if (state == DFA_DEAD || e->r < 0)
+    if (state == DFA_DEAD || e->r < 0 || !place_reads(e, place, state, bits))
         return NOWHERE;
+    if (work_add(e->nfa->work, WORK_ESCAPE) < 0)
+        return escaper_fail(e, -E2BIG);
     at = index_start(&e->place_index, hash);
-    for (; e->n_memo > 0 && index_match(&e->place_index, hash, &at, &found); at++)
+    for (;
+         place >= PLACE_SHARED && e->n_memo > 0 && index_match(&e->place_index, hash, &at, &found);
+         at++)
         if (e->memo[found].key == key)
             return e->memo[found].state;
     made = place_make(e, place, state, bits);
+    if (place < PLACE_SHARED)
+        return made;
     if (index_reserve(&e->place_index, (size_t)e->n_memo + 1) < 0 ||
         ARRAY_GROW(e->memo, e->cap_memo, (size_t)e->n_memo + 1) < 0)
         return escaper_fail(e, -ENOMEM);
@@ -264,6 +316,14 @@ static uint32_t escaper_place(struct escaper *e, enum place place, uint32_t stat
     index_put(&e->place_index, at, hash, e->n_memo);
     e->memo[e->n_memo++] = (struct place_memo){key, made};
     return made;
+}
+
+/* Gives the state of a place; NOWHERE: no character continues in this way. */
+static uint32_t escaper_place(struct escaper *e, enum place place, uint32_t state, unsigned bits)
+{
+    if (state != DFA_DEAD && place >= PLACE_MIDDLE && e->is_even[state])
+        bits = 0; /* they make no difference */
+    return escaper_place_bits(e, place, state, bits);
 }
 
 /* Gives the state behind a backslash. */
@@ -291,25 +351,91 @@ static int escaper_make(struct escaper *e, uint32_t state, uint32_t end)
     struct edge_list list;
 
     list.n = 0;
-    for (unsigned byte = 0x20; byte < 256; byte++)
-        if (byte != '"' && byte != '\\')
-            edges_add(&list, byte, byte, escaper_state(e, escaper_step(e, state, byte)));
+    for (uint32_t i = 0; i < e->n_spans; i++)
+        edges_add(&list, e->spans[i].first, e->spans[i].last,
+                  escaper_state(e, escaper_step(e, state, e->spans[i].first)));
     edges_add(&list, '\\', '\\', escaper_backslash(e, state));
     if (e->dfa->is_final[state])
         list.edges[list.n++] = (struct edge){.kind = EDGE_EMPTY, .to = end};
     return e->r < 0 ? e->r : nfa_set_edges(e->nfa, e->base + state, list.edges, list.n);
 }
 
+static int escaper_find_alike(struct escaper *e)
+{
+    _cleanup_(index_done) struct index index = {0};
+    const struct dfa *dfa = e->dfa;
+    const size_t first = dfa->class_of[0xc0], n = dfa->class_of[0xf4] - first + 1;
+
+    e->alike = NEW(uint32_t, dfa->n);
+    if (!e->alike || index_reserve(&index, dfa->n) < 0)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < dfa->n; i++) {
+        const uint32_t *row = dfa->next + (size_t)i * dfa->n_classes + first;
+        const uint32_t hash = (uint32_t)hash_seeded(row, n * sizeof(*row));
+        uint32_t at = index_start(&index, hash);
+
+        for (; index_match(&index, hash, &at, &e->alike[i]); at++)
+            if (memcmp(dfa->next + (size_t)e->alike[i] * dfa->n_classes + first, row,
+                       n * sizeof(*row)) == 0)
+                break;
+        if (!index_match(&index, hash, &at, &e->alike[i])) {
+            e->alike[i] = i;
+            index_put(&index, at, hash, i);
+        }
+    }
+    return 0;
+}
+
+static int escaper_find_even(struct escaper *e)
+{
+    const struct dfa *dfa = e->dfa;
+
+    e->is_even = NEW(bool, dfa->n);
+    if (!e->is_even)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < dfa->n; i++) {
+        const uint32_t *row = dfa->next + (size_t)i * dfa->n_classes;
+
+        e->is_even[i] = true;
+        for (unsigned c = dfa->class_of[0x80]; c < dfa->class_of[0xbf]; c++)
+            e->is_even[i] &= row[c] == row[c + 1];
+    }
+    return 0;
+}
+
+static void escaper_find_spans(struct escaper *e)
+{
+    for (unsigned byte = 0x20; byte < 256; byte++) {
+        const uint32_t n = e->n_spans;
+
+        if (byte == '"' || byte == '\\')
+            continue;
+        if (n > 0 && e->spans[n - 1].last + 1u == byte &&
+            e->dfa->class_of[byte] == e->dfa->class_of[byte - 1]) {
+            e->spans[n - 1].last = (uint8_t)byte;
+            continue;
+        }
+        e->spans[n].first = e->spans[n].last = (uint8_t)byte;
+        e->n_spans++;
+    }
+}
+
 int dfa_escaped_to_nfa(const struct dfa *dfa, struct nfa *nfa, uint32_t next, uint32_t *ret_start)
 {
     _cleanup_(escaper_done) struct escaper e = {.dfa = dfa, .nfa = nfa, .base = nfa->n_states};
     uint32_t state;
-    int r = 0;
+    int r;
 
+    escaper_find_spans(&e);
+    r = escaper_find_alike(&e);
+    if (r == 0)
+        r = escaper_find_even(&e);
     for (uint32_t i = 0; r == 0 && i < dfa->n; i++)
         r = nfa_add_state(nfa, false, &state);
     if (r == 0)
         r = index_reserve(&e.place_index, 1);
+    if (r == 0)
+        r = work_add(nfa->work, WORK_ROW * (uint64_t)dfa->n);
     for (uint32_t i = 0; r == 0 && i < dfa->n; i++)
         r = escaper_make(&e, i, next);
     if (r == 0)
@@ -317,9 +443,9 @@ int dfa_escaped_to_nfa(const struct dfa *dfa, struct nfa *nfa, uint32_t next, ui
     return r;
 }
 
-int dfa_json_escaped(const struct dfa *x, struct dfa **ret_dfa)
+int dfa_json_escaped(const struct dfa *x, struct work *work, struct dfa **ret_dfa)
 {
-    _cleanup_(nfa_done) struct nfa nfa = {0};
+    _cleanup_(nfa_done) struct nfa nfa = {.work = work};
     uint32_t end, start;
     int r;
 

@@ -5,8 +5,8 @@
 
 #include "grammar/dfa.h"
 
-/* The edges of one state: one for each range of bytes that leads to the same state, and one to
- * the end. */
+/* The largest number of edges of one state: one for each range of bytes that leads to the same
+ * state, and one to the end. */
 #define MAX_EDGES 260
 
 struct edge_list {
@@ -65,7 +65,9 @@ int dfa_to_nfa(const struct dfa *dfa, struct nfa *nfa, uint32_t next, uint32_t *
         edges_add_range(&list, dfa, i, 0, 255, base);
         if (dfa->is_final[i])
             edges_add(&list, EDGE_EMPTY, 0, 0, next);
-        r = nfa_set_edges(nfa, base + i, list.edges, list.n);
+        r = work_add(nfa->work, WORK_ROW);
+        if (r == 0)
+            r = nfa_set_edges(nfa, base + i, list.edges, list.n);
     }
     if (r == 0)
         *ret_start = base;

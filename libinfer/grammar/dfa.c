@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes deterministic automata: from states, from pairs of states, and smaller. */
+/* Makes deterministic automata from states or from pairs of states, and makes them smaller. */
 #include <errno.h>
 #include <string.h>
 
@@ -8,11 +8,12 @@
 #include "core/index.h"
 #include "grammar/dfa.h"
 
-/* Elements of all sets of states together; states and edges looked at while one automaton is made;
- * and steps of minimizing. */
-#define MAX_WORDS  (1u << 23)
-#define MAX_VISITS (1u << 24)
-#define MAX_STEPS  (1u << 27)
+/* Elements of all sets of states together, and steps of minimizing one automaton. */
+#define MAX_WORDS (1u << 23)
+#define MAX_STEPS (1u << 25)
+
+/* Smaller sets are sorted by insertion. */
+#define SORT_SMALL 16
 
 struct dfa *dfa_free(struct dfa *dfa)
 {
@@ -101,7 +102,7 @@ static int dfa_find_alive(const struct dfa *dfa, bool *alive)
     return 0;
 }
 
-/* Splits the parts of a partition once: two states stay in one part if their edges lead to the same
+/* Splits the parts of a partition once. Two states stay in one part if their edges lead to the same
  * parts. Returns the number of parts or -ENOMEM. */
 static int64_t dfa_split(const struct dfa *dfa, const uint32_t *part, uint32_t *ret_part,
                          uint32_t *key)
@@ -140,8 +141,8 @@ static int64_t dfa_split(const struct dfa *dfa, const uint32_t *part, uint32_t *
 }
 
 /* Finds which states accept the same texts: state i is in part part[i]. Returns the number of
- * parts. */
-static int64_t dfa_partition(const struct dfa *dfa, uint32_t *part)
+ * parts, or a negative errno value. */
+static int64_t dfa_partition(const struct dfa *dfa, struct work *work, uint32_t *part)
 {
     _cleanup_free_ uint32_t *other = NEW(uint32_t, dfa->n);
     _cleanup_free_ uint32_t *key = NEW(uint32_t, (size_t)dfa->n_classes + 1);
@@ -160,6 +161,9 @@ static int64_t dfa_partition(const struct dfa *dfa, uint32_t *part)
         steps += (uint64_t)dfa->n * dfa->n_classes;
         if (n_new < 0)
             return n_new;
+        r = work_add(work, WORK_SPLIT * (uint64_t)dfa->n * dfa->n_classes);
+        if (r < 0)
+            return r;
         memcpy(part, other, dfa->n * sizeof(*part));
         if (n_new == n)
             return n;
@@ -173,7 +177,7 @@ static int64_t dfa_partition(const struct dfa *dfa, uint32_t *part)
 }
 
 /* Makes the smallest automaton that accepts the same texts, and frees @dfa. */
-static int dfa_shrink(struct dfa *dfa, struct dfa **ret_dfa)
+static int dfa_shrink(struct dfa *dfa, struct work *work, struct dfa **ret_dfa)
 {
     _cleanup_(dfa_freep) struct dfa *old = dfa, *new = NULL;
     _cleanup_free_ bool *alive = NEW(bool, dfa->n);
@@ -189,13 +193,12 @@ static int dfa_shrink(struct dfa *dfa, struct dfa **ret_dfa)
     for (size_t i = 0; i < (size_t)old->n * old->n_classes; i++)
         if (old->next[i] != DFA_DEAD && !alive[old->next[i]])
             old->next[i] = DFA_DEAD;
-    n = dfa_partition(old, part);
+    n = dfa_partition(old, work, part);
     if (n < 0)
         return (int)n;
     r = dfa_new((uint32_t)n, old->n_classes, &new);
     if (r < 0)
         return r;
-    new->n_made = old->n;
     memcpy(new->class_of, old->class_of, sizeof(new->class_of));
     /* The start is in part 0, because parts are numbered in the order of the states. */
     for (uint32_t i = 0; i < old->n; i++) {
@@ -218,6 +221,7 @@ struct subsets {
     uint32_t *next;
     bool *is_final;
     uint32_t n, n_words, cap_words, cap_first, cap_next, cap_final, n_classes;
+    struct work *work;
 };
 
 static void subsets_done(struct subsets *s)
@@ -236,7 +240,8 @@ static int subsets_put(struct subsets *s, const uint32_t *key, uint32_t n, bool 
     const uint32_t hash = (uint32_t)hash_seeded(key, n * sizeof(*key));
     uint32_t at, found;
 
-    if (s->n >= DFA_MAX_STATES || n > MAX_WORDS - s->n_words)
+    if (s->n >= DFA_MAX_STATES || n > MAX_WORDS - s->n_words ||
+        work_add(s->work, WORK_SUBSET + n) < 0)
         return -E2BIG;
     if (index_reserve(&s->index, (size_t)s->n + 1) < 0 ||
         ARRAY_GROW(s->words, s->cap_words, (size_t)s->n_words + n + 1) < 0 ||
@@ -266,22 +271,23 @@ static int subsets_to_dfa(const struct subsets *s, const uint8_t class_of[256],
     struct dfa *dfa;
     int r;
 
-    r = dfa_new(s->n, s->n_classes, &dfa);
+    r = work_add(s->work, WORK_SHRINK * (uint64_t)s->n * s->n_classes);
+    if (r == 0)
+        r = dfa_new(s->n, s->n_classes, &dfa);
     if (r < 0)
         return r;
     memcpy(dfa->class_of, class_of, sizeof(dfa->class_of));
     memcpy(dfa->next, s->next, (size_t)s->n * s->n_classes * sizeof(*s->next));
     memcpy(dfa->is_final, s->is_final, s->n * sizeof(*s->is_final));
-    return dfa_shrink(dfa, ret_dfa);
+    return dfa_shrink(dfa, s->work, ret_dfa);
 }
 
-/* A set of states of an nfa, of which only the states that matter are kept: those that consume
- * something, and final ones. */
+/* A set of states of an nfa. It keeps only final states and states that consume something. */
 struct closure {
     const struct nfa *nfa;
     uint32_t *stack, *set, *seen; /* [n_states] each; seen[i] == round: in the set */
     uint32_t n_stack, n_set, round;
-    uint32_t visits; /* states and edges looked at so far, for a limit */
+    uint32_t visits; /* states and edges looked at since they were counted as work */
     bool is_final;
 };
 
@@ -298,6 +304,22 @@ static int state_compare(const void *x, const void *y)
     const uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
 
     return a < b ? -1 : a > b;
+}
+
+static void closure_sort(struct closure *c)
+{
+    if (c->n_set > SORT_SMALL) {
+        qsort(c->set, c->n_set, sizeof(*c->set), state_compare);
+        return;
+    }
+    for (uint32_t i = 1; i < c->n_set; i++) {
+        const uint32_t state = c->set[i];
+        uint32_t at = i;
+
+        for (; at > 0 && c->set[at - 1] > state; at--)
+            c->set[at] = c->set[at - 1];
+        c->set[at] = state;
+    }
 }
 
 static void closure_finish(struct closure *c)
@@ -318,7 +340,7 @@ static void closure_finish(struct closure *c)
         if (matters)
             c->set[c->n_set++] = state;
     }
-    qsort(c->set, c->n_set, sizeof(*c->set), state_compare);
+    closure_sort(c);
 }
 
 static void closure_start(struct closure *c)
@@ -344,28 +366,50 @@ static void closure_step(struct closure *c, const uint32_t *from, uint32_t n, ui
     closure_finish(c);
 }
 
-static int subsets_expand(struct subsets *s, struct closure *c, const uint8_t *bytes)
+/* Finds the classes of bytes at which the edges of the states @from change. */
+static void closure_find_changes(struct closure *c, const uint32_t *from, uint32_t n,
+                                 const uint8_t class_of[256], bool changes[257])
 {
-    for (uint32_t i = 0; i < s->n; i++)
-        for (uint32_t k = 0; k < s->n_classes; k++) {
-            uint32_t to = DFA_DEAD;
-            int r = 0;
+    memset(changes, 0, 257 * sizeof(*changes));
+    changes[0] = true;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct edge *edges = nfa_edges(c->nfa, from[i]);
 
-            if (c->visits > MAX_VISITS)
-                return -E2BIG;
-            closure_step(c, s->words + s->first[i], s->first[i + 1] - s->first[i], bytes[k]);
+        for (uint32_t e = 0; e < c->nfa->states[from[i]].n; e++)
+            if (edges[e].kind == EDGE_BYTES)
+                changes[class_of[edges[e].first]] = changes[class_of[edges[e].last] + 1] = true;
+        c->visits += 1 + c->nfa->states[from[i]].n;
+    }
+}
+
+/* Makes the edges of one set of states. */
+static int subsets_expand_one(struct subsets *s, struct closure *c, uint32_t i,
+                              const uint8_t class_of[256], const uint8_t *bytes)
+{
+    const uint32_t n = s->first[i + 1] - s->first[i];
+    uint32_t to = DFA_DEAD;
+    bool changes[257];
+    int r = 0;
+
+    closure_find_changes(c, s->words + s->first[i], n, class_of, changes);
+    for (uint32_t k = 0; r == 0 && k < s->n_classes; k++) {
+        if (changes[k]) {
+            closure_step(c, s->words + s->first[i], n, bytes[k]);
+            to = DFA_DEAD;
             if (c->n_set > 0)
                 r = subsets_put(s, c->set, c->n_set, c->is_final, &to);
-            if (r < 0)
-                return r;
-            s->next[(size_t)i * s->n_classes + k] = to;
         }
-    return 0;
+        s->next[(size_t)i * s->n_classes + k] = to;
+        if (r == 0)
+            r = work_add(s->work, WORK_VISIT * (uint64_t)c->visits);
+        c->visits = 0;
+    }
+    return r;
 }
 
 int dfa_from_nfa(const struct nfa *nfa, uint32_t start, struct dfa **ret_dfa)
 {
-    _cleanup_(subsets_done) struct subsets s = {0};
+    _cleanup_(subsets_done) struct subsets s = {.work = nfa->work};
     _cleanup_free_ uint32_t *memory = NEW(uint32_t, 3 * (size_t)nfa->n_states);
     uint8_t class_of[256], bytes[256];
     struct closure c = {.nfa = nfa};
@@ -384,8 +428,8 @@ int dfa_from_nfa(const struct nfa *nfa, uint32_t start, struct dfa **ret_dfa)
     closure_add(&c, start);
     closure_finish(&c);
     r = subsets_put(&s, c.set, c.n_set, c.is_final, &first);
-    if (r == 0)
-        r = subsets_expand(&s, &c, bytes);
+    for (uint32_t i = 0; r == 0 && i < s.n; i++)
+        r = subsets_expand_one(&s, &c, i, class_of, bytes);
     return r < 0 ? r : subsets_to_dfa(&s, class_of, ret_dfa);
 }
 
@@ -408,9 +452,10 @@ typedef bool (*pair_step_fn)(const void *data, const uint32_t from[2], uint8_t b
 typedef bool (*pair_final_fn)(const void *data, const uint32_t pair[2]);
 
 static int dfa_from_pairs(const void *data, pair_step_fn step, pair_final_fn is_final,
-                          const uint8_t class_of[256], struct dfa **ret_dfa)
+                          const uint8_t class_of[256], struct work *work, struct dfa **ret_dfa)
 {
-    _cleanup_(subsets_done) struct subsets s = {.n_classes = (uint32_t)class_of[255] + 1};
+    _cleanup_(subsets_done) struct subsets s = {.n_classes = (uint32_t)class_of[255] + 1,
+                                                .work = work};
     const uint32_t start[2] = {0, 0};
     uint32_t first;
     int r;
@@ -454,13 +499,13 @@ static bool and_final(const void *data, const uint32_t pair[2])
     return p->x->is_final[pair[0]] && p->y->is_final[pair[1]];
 }
 
-int dfa_and(const struct dfa *x, const struct dfa *y, struct dfa **ret_dfa)
+int dfa_and(const struct dfa *x, const struct dfa *y, struct work *work, struct dfa **ret_dfa)
 {
     const struct dfa_pair pair = {x, y};
     uint8_t class_of[256];
 
     classes_join(x->class_of, y->class_of, class_of);
-    return dfa_from_pairs(&pair, and_step, and_final, class_of, ret_dfa);
+    return dfa_from_pairs(&pair, and_step, and_final, class_of, work, ret_dfa);
 }
 
 /* Classes of bytes that utf8_step() treats in the same way. */
@@ -495,17 +540,17 @@ static bool not_final(const void *data, const uint32_t pair[2])
     return (pair[0] == DFA_DEAD || !x->is_final[pair[0]]) && pair[1] == UTF8_START;
 }
 
-int dfa_not(const struct dfa *x, struct dfa **ret_dfa)
+int dfa_not(const struct dfa *x, struct work *work, struct dfa **ret_dfa)
 {
     uint8_t utf8[256], class_of[256];
 
     utf8_classes(utf8);
     classes_join(x->class_of, utf8, class_of);
-    return dfa_from_pairs(x, not_step, not_final, class_of, ret_dfa);
+    return dfa_from_pairs(x, not_step, not_final, class_of, work, ret_dfa);
 }
 
-/* The search for a text: border[i] is the length of the longest proper beginning of the text that
- * its first i bytes end with. */
+/* The search for a text: border[i] is the length of the longest proper prefix of the text with
+ * which its first i bytes end. */
 struct search {
     const uint32_t *text;
     uint32_t *border;
@@ -533,7 +578,7 @@ static bool until_final(const void *data, const uint32_t pair[2])
     return pair[0] == s->n;
 }
 
-int dfa_until(const uint32_t *end, uint32_t n, struct dfa **ret_dfa)
+int dfa_until(const uint32_t *end, uint32_t n, struct work *work, struct dfa **ret_dfa)
 {
     _cleanup_free_ uint32_t *border = NEW(uint32_t, (size_t)n + 1);
     const struct search search = {end, border, n};
@@ -549,5 +594,5 @@ int dfa_until(const uint32_t *end, uint32_t n, struct dfa **ret_dfa)
     }
     for (unsigned byte = 0; byte < 256; byte++)
         class_of[byte] = (uint8_t)byte;
-    return dfa_from_pairs(&search, until_step, until_final, class_of, ret_dfa);
+    return dfa_from_pairs(&search, until_step, until_final, class_of, work, ret_dfa);
 }

@@ -4,7 +4,8 @@
 /*
  * Deterministic automata over bytes, for the operations that only regular nodes have
  *
- * All functions return -ENOMEM, or -E2BIG if a result has more than DFA_MAX_STATES states.
+ * All functions return -ENOMEM, or -E2BIG if a result has more than DFA_MAX_STATES states or if the
+ * limit of @work is exceeded. Functions with an nfa use its counter.
  */
 
 #include "core/macros.h"
@@ -17,7 +18,6 @@
  * accepts nothing. */
 struct dfa {
     uint32_t n, n_classes;
-    uint32_t n_made; /* states before equal ones were joined */
     uint8_t class_of[256];
     uint32_t *next; /* [n][n_classes] */
     bool *is_final; /* [n] */
@@ -29,13 +29,13 @@ DEFINE_CLEANUP(struct dfa *, dfa_free);
 /* @nfa has no calls; its tokens are ignored. */
 int dfa_from_nfa(const struct nfa *nfa, uint32_t start, struct dfa **ret_dfa);
 /* Texts that both accept. */
-int dfa_and(const struct dfa *x, const struct dfa *y, struct dfa **ret_dfa);
+int dfa_and(const struct dfa *x, const struct dfa *y, struct work *work, struct dfa **ret_dfa);
 /* Valid UTF-8 that @x does not accept. */
-int dfa_not(const struct dfa *x, struct dfa **ret_dfa);
-/* UTF-8 up to the first occurrence of the bytes @end, and these. */
-int dfa_until(const uint32_t *end, uint32_t n, struct dfa **ret_dfa);
+int dfa_not(const struct dfa *x, struct work *work, struct dfa **ret_dfa);
+/* UTF-8 up to and including the first occurrence of the bytes @end. */
+int dfa_until(const uint32_t *end, uint32_t n, struct work *work, struct dfa **ret_dfa);
 /* The texts of @x inside of a JSON string, see grammar_json_escaped(). */
-int dfa_json_escaped(const struct dfa *x, struct dfa **ret_dfa);
+int dfa_json_escaped(const struct dfa *x, struct work *work, struct dfa **ret_dfa);
 /* Adds the states of @dfa to @nfa. Where @dfa ends, @nfa continues at @next. */
 int dfa_to_nfa(const struct dfa *dfa, struct nfa *nfa, uint32_t next, uint32_t *ret_start);
 /* Adds states that read the texts of @dfa inside of a JSON string, see grammar_json_escaped(). */

@@ -7,18 +7,19 @@
 #include "core/hash.h"
 #include "grammar/fragment.h"
 
-/* A class with more ranges is made smaller before it is used. */
+/* A class with more ranges becomes an automaton with few states before it is used. */
 #define CLASS_PLAIN 8
-/* A larger operand of a repetition becomes a rule if the repetition would have more states. */
-#define REPEAT_OPERAND 4
-#define REPEAT_STATES  400
 /* An automaton with more states becomes a rule. */
-#define DFA_PLAIN 12
-/* More repetitions are made from blocks. */
-#define REPEAT_PLAIN 1000
-/* Edges of automata that one grammar may make. Ten million take about a second. */
-#define MAX_WORK  (1u << 25)
-#define MAX_CALLS 3000
+#define DFA_PLAIN     12
+#define ESCAPED_PLAIN 12 /* before its escapes are added */
+/* The operands of a larger node are escaped one by one, which needs no automaton of the whole. */
+#define ESCAPE_WHOLE 300
+/* A sequence with a longer repetition of more states becomes a rule. */
+#define SEQ_PLAIN    400
+#define REPEAT_SHORT 16
+#define MAX_CALLS    3000
+/* States from which a deterministic automaton may be made. */
+#define INLINE_STATES (1u << 17)
 
 void compiler_done(struct compiler *c)
 {
@@ -37,6 +38,7 @@ void fragments_done(struct fragments *f)
     free(f->memo);
     free(f->rules);
     free(f->rule_of);
+    repeat_chains_done(&f->chains);
     *f = (struct fragments){0};
 }
 
@@ -57,8 +59,7 @@ int fragment_rule(struct fragments *f, grammar_node body, uint32_t *ret_rule)
     return 0;
 }
 
-/* Makes a state with one edge. */
-static int fragment_edge(struct fragments *f, struct edge edge, uint32_t *ret_start)
+int fragment_edge(struct fragments *f, struct edge edge, uint32_t *ret_start)
 {
     int r;
 
@@ -81,8 +82,7 @@ static int fragment_bytes(struct fragments *f, const uint32_t *words, uint32_t n
     return r;
 }
 
-/* Makes a state with empty edges to two others. */
-static int fragment_fork(struct fragments *f, uint32_t x, uint32_t y, uint32_t *ret_start)
+int fragment_fork(struct fragments *f, uint32_t x, uint32_t y, uint32_t *ret_start)
 {
     const struct edge edges[] = {{.kind = EDGE_EMPTY, .to = x}, {.kind = EDGE_EMPTY, .to = y}};
     int r;
@@ -131,10 +131,35 @@ static int fragment_token(struct fragments *f, const uint32_t *words, uint32_t n
     return r < 0 ? r : fragment_fork(f, by_bytes, by_id, ret_start);
 }
 
+static bool repeat_is_long(const struct grammar_builder *b, grammar_node node)
+{
+    const struct node *x = &b->nodes[node];
+
+    if (x->kind == NODE_JSON_ESCAPED && x->size > ESCAPE_WHOLE)
+        x = &b->nodes[node_words(b, node)[0]];
+    return x->kind == NODE_REPEAT && x->size > SEQ_PLAIN &&
+           (x->max == GRAMMAR_FOREVER ? x->min : x->max) > REPEAT_SHORT;
+}
+
+/* Tells whether a sequence contains a long repetition. Such a sequence becomes a rule, so that
+ * sequences with the same end share the states of their repetitions. */
+static bool seq_is_long(const struct grammar_builder *b, grammar_node node)
+{
+    for (uint32_t i = 0; i < b->nodes[node].n; i++)
+        if (repeat_is_long(b, node_words(b, node)[i]))
+            return true;
+    return false;
+}
+
 static int fragment_seq(struct fragments *f, grammar_node node, uint32_t next, uint32_t *ret_start)
 {
+    struct edge edge = {.kind = EDGE_CALL, .to = next};
     int r = 0;
 
+    if (!f->is_inline && next != f->rule_end && seq_is_long(f->c->b, node)) {
+        r = fragment_rule(f, node, &edge.arg);
+        return r < 0 ? r : fragment_edge(f, edge, ret_start);
+    }
     for (uint32_t i = f->c->b->nodes[node].n; r == 0 && i-- > 0;)
         r = fragment_make(f, node_words(f->c->b, node)[i], next, &next);
     *ret_start = next;
@@ -156,167 +181,6 @@ static int fragment_alt(struct fragments *f, grammar_node node, uint32_t next, u
     if (r == 0)
         r = nfa_add_state(&f->nfa, false, ret_start);
     return r < 0 ? r : nfa_set_edges(&f->nfa, *ret_start, edges, n);
-}
-
-/* Reads the operand of a repetition once. */
-static int fragment_operand(struct fragments *f, grammar_node operand, bool as_rule, uint32_t next,
-                            uint32_t *ret_start)
-{
-    struct edge edge = {.kind = EDGE_CALL, .to = next};
-    int r;
-
-    if (!as_rule)
-        return fragment_make(f, operand, next, ret_start);
-    r = fragment_rule(f, operand, &edge.arg);
-    return r < 0 ? r : fragment_edge(f, edge, ret_start);
-}
-
-/* Notes that @times characters of the families @covers may follow @state. */
-static void state_cover(struct fragments *f, uint32_t state, int covers, uint32_t times)
-{
-    uint8_t cover = COVER_ANY;
-
-    if (times != GRAMMAR_FOREVER)
-        cover = (uint8_t)MIN(times, COVER_ANY - 1);
-    for (unsigned i = 0; i < N_FAMILIES; i++)
-        if (covers >> i & 1)
-            f->nfa.states[state].cover[i] = cover;
-}
-
-/* The parameters of one repetition. */
-struct repeat {
-    grammar_node x;
-    bool as_rule;
-    int covers;
-};
-
-/* Reads the operand any number of times. */
-static int fragment_star(struct fragments *f, struct repeat repeat, uint32_t next,
-                         uint32_t *ret_start)
-{
-    struct edge edges[] = {{.kind = EDGE_EMPTY}, {.kind = EDGE_EMPTY, .to = next}};
-    int r;
-
-    r = nfa_add_state(&f->nfa, false, ret_start);
-    if (r == 0)
-        r = fragment_operand(f, repeat.x, repeat.as_rule, *ret_start, &edges[0].to);
-    if (r == 0)
-        r = nfa_set_edges(&f->nfa, *ret_start, edges, 2);
-    if (r == 0)
-        state_cover(f, *ret_start, repeat.covers, GRAMMAR_FOREVER);
-    return r;
-}
-
-/* Reads the operand up to @n times. */
-static int fragment_optional(struct fragments *f, struct repeat repeat, uint32_t n, uint32_t next,
-                             uint32_t *ret_start)
-{
-    const uint32_t end = next;
-    uint32_t start;
-    int r = 0;
-
-    for (uint32_t i = 0; r == 0 && i < n; i++) {
-        r = fragment_operand(f, repeat.x, repeat.as_rule, next, &start);
-        if (r == 0)
-            r = fragment_fork(f, start, end, &next);
-        if (r == 0)
-            state_cover(f, next, repeat.covers, i + 1);
-    }
-    *ret_start = next;
-    return r;
-}
-
-/* Reads the operand @n times; up to @more further operands may follow. */
-static int fragment_times(struct fragments *f, struct repeat repeat, uint32_t n, uint32_t more,
-                          uint32_t next, uint32_t *ret_start)
-{
-    int r = 0;
-
-    for (uint32_t i = 0; r == 0 && i < n; i++) {
-        struct edge edge = {.kind = EDGE_EMPTY};
-
-        r = fragment_operand(f, repeat.x, repeat.as_rule, next, &next);
-        if (r < 0 || repeat.covers == 0)
-            continue;
-        edge.to = next;
-        r = fragment_edge(f, edge, &next);
-        if (r == 0)
-            state_cover(f, next, repeat.covers, more == GRAMMAR_FOREVER ? more : more + i + 1);
-    }
-    *ret_start = next;
-    return r;
-}
-
-static uint32_t square_root(uint32_t n)
-{
-    uint32_t root = 1;
-
-    while ((uint64_t)root * root < n)
-        root = root < 256 ? root + 1 : root + root / 256;
-    return root;
-}
-
-/* Writes a long repetition in blocks of about as many repetitions as there are blocks. */
-static grammar_node repeat_blocks(struct grammar_builder *b, grammar_node x, uint32_t min,
-                                  uint32_t max)
-{
-    const uint32_t least = min > REPEAT_PLAIN ? square_root(min) : 0;
-    const uint32_t more = max == GRAMMAR_FOREVER ? 0 : max - min;
-    const uint32_t most = more > REPEAT_PLAIN ? square_root(more) : 0;
-    grammar_node nodes[3], block, choice[2];
-    uint32_t n = 0;
-
-    if (least > 0) {
-        block = grammar_repeat(b, x, least, least);
-        nodes[n++] = grammar_repeat(b, block, min / least, min / least);
-        nodes[n++] = grammar_repeat(b, x, min % least, min % least);
-    } else {
-        nodes[n++] = grammar_repeat(b, x, min, min);
-    }
-    if (max == GRAMMAR_FOREVER) {
-        nodes[n++] = grammar_repeat(b, x, 0, max);
-    } else if (most > 0) {
-        block = grammar_repeat(b, x, most, most);
-        choice[0] = grammar_repeat(b, x, 0, most - 1);
-        choice[1] = grammar_repeat(b, block, 0, more / most - 1);
-        choice[0] = grammar_seq(b, (grammar_node[]){choice[1], choice[0]}, 2);
-        choice[1] = grammar_seq(b,
-                                (grammar_node[]){grammar_repeat(b, block, more / most, more / most),
-                                                 grammar_repeat(b, x, 0, more % most)},
-                                2);
-        nodes[n++] = grammar_alt(b, choice, 2);
-    } else {
-        nodes[n++] = grammar_repeat(b, x, 0, more);
-    }
-    return grammar_seq(b, nodes, n);
-}
-
-static int fragment_repeat(struct fragments *f, grammar_node node, uint32_t next,
-                           uint32_t *ret_start)
-{
-    const struct node n = f->c->b->nodes[node];
-    struct repeat repeat = {.x = node_words(f->c->b, node)[0]};
-    const bool forever = n.max == GRAMMAR_FOREVER;
-    const uint32_t more = forever ? 0 : n.max - n.min;
-    int r = 0;
-
-    if (!f->is_inline && (n.min > REPEAT_PLAIN || more > REPEAT_PLAIN)) {
-        const grammar_node blocks = repeat_blocks(f->c->b, repeat.x, n.min, n.max);
-
-        return f->c->b->error < 0 ? f->c->b->error : fragment_make(f, blocks, next, ret_start);
-    }
-    repeat.as_rule = !f->is_inline && n.max > 1 && n.size > REPEAT_STATES &&
-                     f->c->b->nodes[repeat.x].size > REPEAT_OPERAND && (!forever || n.min > 0);
-    repeat.covers = f->is_inline ? 0 : compiler_covers(f->c, repeat.x);
-    if (repeat.covers < 0)
-        return repeat.covers;
-    if (forever)
-        r = fragment_star(f, repeat, next, &next);
-    else
-        r = fragment_optional(f, repeat, more, next, &next);
-    return r < 0 ? r
-                 : fragment_times(f, repeat, n.min, forever ? GRAMMAR_FOREVER : more, next,
-                                  ret_start);
 }
 
 /* Copies the body of a rule, or calls the rule. */
@@ -343,20 +207,53 @@ static int fragment_call(struct fragments *f, uint32_t rule, uint32_t next, uint
     return r;
 }
 
+/* Tells whether the text of a node can be escaped operand by operand. */
+static bool node_is_divisible(const struct node *node)
+{
+    return node->is_text &&
+           (node->kind == NODE_SEQ || node->kind == NODE_ALT || node->kind == NODE_REPEAT);
+}
+
+/* Writes a node inside of a JSON string: escapes its operands. */
+static int fragment_escape(struct fragments *f, grammar_node node, uint32_t next,
+                           uint32_t *ret_start)
+{
+    struct grammar_builder *b = f->c->b;
+    const struct node x = b->nodes[node];
+    _cleanup_free_ grammar_node *parts = NEW(grammar_node, x.n);
+    grammar_node whole;
+
+    if (!parts)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < x.n; i++)
+        parts[i] = grammar_json_escaped(b, node_words(b, node)[i]);
+    if (x.kind == NODE_REPEAT)
+        whole = grammar_repeat(b, parts[0], x.min, x.max);
+    else
+        whole = x.kind == NODE_SEQ ? grammar_seq(b, parts, x.n) : grammar_alt(b, parts, x.n);
+    return whole == BUILDER_NONE ? b->error : fragment_make(f, whole, next, ret_start);
+}
+
 /* Makes the states of a node that is an operation on automata. A large automaton becomes a rule,
  * so that all places that use it share its states. */
 static int fragment_dfa(struct fragments *f, grammar_node node, uint32_t next, uint32_t *ret_start)
 {
     const bool escaped = f->c->b->nodes[node].kind == NODE_JSON_ESCAPED && !f->is_inline;
     const grammar_node operand = escaped ? node_words(f->c->b, node)[0] : node;
+    const struct node x = f->c->b->nodes[operand];
+    const bool divisible = escaped && node_is_divisible(&x);
     struct edge edge = {.kind = EDGE_CALL, .to = next};
     const struct dfa *dfa;
     int r;
 
+    if (divisible && x.size > ESCAPE_WHOLE)
+        return fragment_escape(f, operand, next, ret_start);
     r = compiler_dfa(f->c, operand, &dfa);
+    if (r == -E2BIG && divisible)
+        return fragment_escape(f, operand, next, ret_start);
     if (r < 0)
         return r;
-    if (!f->is_inline && next != f->rule_end && dfa->n > DFA_PLAIN) {
+    if (!f->is_inline && next != f->rule_end && dfa->n > (escaped ? ESCAPED_PLAIN : DFA_PLAIN)) {
         r = fragment_rule(f, node, &edge.arg);
         return r < 0 ? r : fragment_edge(f, edge, ret_start);
     }
@@ -391,7 +288,7 @@ static int fragment_make_new(struct fragments *f, grammar_node node, uint32_t ne
     case NODE_ALT:
         return fragment_alt(f, node, next, ret_start);
     case NODE_REPEAT:
-        return fragment_repeat(f, node, next, ret_start);
+        return repeat_fragment(f, node, next, ret_start);
     case NODE_RULE:
         return fragment_call(f, x.min, next, ret_start);
     case NODE_AND:
@@ -410,6 +307,8 @@ int fragment_make(struct fragments *f, grammar_node node, uint32_t next, uint32_
     uint32_t at, found;
     int r;
 
+    if (work_add(&f->c->b->work, WORK_CALL) < 0)
+        return -E2BIG;
     if (index_reserve(&f->memo_index, (size_t)f->n_memo + 1) < 0)
         return -ENOMEM;
     at = index_start(&f->memo_index, hash);
@@ -418,7 +317,7 @@ int fragment_make(struct fragments *f, grammar_node node, uint32_t next, uint32_
             *ret_start = f->memo[found].start;
             return 0;
         }
-    if (f->c->depth >= MAX_CALLS)
+    if (f->c->depth >= MAX_CALLS || (f->is_inline && f->nfa.n_states > INLINE_STATES))
         return -E2BIG;
     f->c->depth++;
     r = fragment_make_new(f, node, next, ret_start);
@@ -439,7 +338,8 @@ int fragment_make(struct fragments *f, grammar_node node, uint32_t next, uint32_
 /* Makes the automaton of a node that is no operation on automata. */
 static int compiler_dfa_plain(struct compiler *c, grammar_node node, struct dfa **ret_dfa)
 {
-    _cleanup_(fragments_done) struct fragments f = {.c = c, .is_inline = true};
+    _cleanup_(fragments_done) struct fragments f = {
+        .c = c, .nfa.work = &c->b->work, .is_inline = true};
     const struct node x = c->b->nodes[node];
     uint32_t end, start;
     int r;
@@ -462,7 +362,7 @@ static int compiler_dfa_new(struct compiler *c, grammar_node node, struct dfa **
     int r = 0;
 
     if (x.kind == NODE_UNTIL)
-        return dfa_until(words, x.n, ret_dfa);
+        return dfa_until(words, x.n, &c->b->work, ret_dfa);
     if (x.kind != NODE_AND && x.kind != NODE_NOT && x.kind != NODE_JSON_ESCAPED)
         return compiler_dfa_plain(c, node, ret_dfa);
     for (uint32_t i = 0; r == 0 && i < x.n; i++)
@@ -470,9 +370,9 @@ static int compiler_dfa_new(struct compiler *c, grammar_node node, struct dfa **
     if (r < 0)
         return r;
     if (x.kind == NODE_AND)
-        return dfa_and(operands[0], operands[1], ret_dfa);
-    return x.kind == NODE_NOT ? dfa_not(operands[0], ret_dfa)
-                              : dfa_json_escaped(operands[0], ret_dfa);
+        return dfa_and(operands[0], operands[1], &c->b->work, ret_dfa);
+    return x.kind == NODE_NOT ? dfa_not(operands[0], &c->b->work, ret_dfa)
+                              : dfa_json_escaped(operands[0], &c->b->work, ret_dfa);
 }
 
 int compiler_dfa(struct compiler *c, grammar_node node, const struct dfa **ret_dfa)
@@ -492,9 +392,6 @@ int compiler_dfa(struct compiler *c, grammar_node node, const struct dfa **ret_d
         if (r < 0)
             return r;
         c->dfas[node] = dfa;
-        c->work += (uint64_t)dfa->n_made * dfa->n_classes;
-        if (c->work > MAX_WORK)
-            return -E2BIG;
     }
     *ret_dfa = c->dfas[node];
     return 0;

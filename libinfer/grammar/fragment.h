@@ -26,14 +26,13 @@ struct compiler {
     uint8_t *covers; /* [cap_covers] by node, see compiler_covers() */
     uint32_t cap_covers;
     unsigned depth; /* of calls */
-    uint64_t work;  /* edges of all automata that were made for it */
 };
 
 void compiler_done(struct compiler *c);
-/* Gives the automaton of a regular node. It belongs to the compiler. */
+/* Gives the automaton of a regular node. The automaton belongs to the compiler. */
 int compiler_dfa(struct compiler *c, grammar_node node, const struct dfa **ret_dfa);
-/* Finds the families of which each single character is a text of @node. Returns a set of bits, or a
- * negative errno value. Only nodes that are easy to examine are. */
+/* Finds the families in which each character, alone, is a text of @node. Returns a set of bits, or
+ * a negative errno value. The set is empty for nodes that are hard to examine. */
 int compiler_covers(struct compiler *c, grammar_node node);
 
 struct fragment_memo {
@@ -41,15 +40,29 @@ struct fragment_memo {
     uint32_t next, start;
 };
 
+/* The states of one operand that is repeated: from states[i] on it is read i + 1 times. */
+struct repeat_chain {
+    uint32_t key[4]; /* operand, whether it is a rule, what may follow, and the next state */
+    uint32_t *states;
+    uint32_t n, cap;
+};
+
+struct repeat_chains {
+    struct index index;
+    struct repeat_chain *chains;
+    uint32_t n, cap;
+};
+
 /* The rules of an nfa, which are made from nodes. Rule 0 is the whole grammar. */
 struct fragments {
     struct compiler *c;
     struct nfa nfa;
     bool is_inline;    /* rules are copied instead of called */
-    uint32_t rule_end; /* the final state of the rule that is being made */
+    uint32_t rule_end; /* the final state of all rules, so that rules share equal ends */
     struct index memo_index;
     struct fragment_memo *memo;
     uint32_t n_memo, cap_memo;
+    struct repeat_chains chains;
     grammar_node *rules; /* the bodies of the rules that are called */
     uint32_t n_rules, cap_rules;
     uint32_t *rule_of; /* [cap_rule_of] by node: number of its rule + 1; 0: none */
@@ -57,8 +70,15 @@ struct fragments {
 };
 
 void fragments_done(struct fragments *f);
-/* Errors as grammar_program_new(). */
+/* The errors are those of grammar_program_new(). */
 int fragment_make(struct fragments *f, grammar_node node, uint32_t next, uint32_t *ret_start);
+/* Makes a state with one edge. */
+int fragment_edge(struct fragments *f, struct edge edge, uint32_t *ret_start);
+/* Makes a state with empty edges to two others. */
+int fragment_fork(struct fragments *f, uint32_t x, uint32_t y, uint32_t *ret_start);
+/* Makes the fragment of a NODE_REPEAT. */
+int repeat_fragment(struct fragments *f, grammar_node node, uint32_t next, uint32_t *ret_start);
+void repeat_chains_done(struct repeat_chains *c);
 /* Gives the number of the rule with this body. */
 int fragment_rule(struct fragments *f, grammar_node body, uint32_t *ret_rule);
 /* The fragment of a class; @words are the ends of its @n / 2 ranges. */

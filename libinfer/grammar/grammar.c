@@ -5,13 +5,6 @@
 #include "grammar/builder.h"
 #include "grammar/grammar.h"
 
-/* An automaton of this size is forgotten, except for the places where matchers are. */
-#define LARGE_SIZE (64u << 20)
-/* The places of all matchers together may need this much. */
-#define MAX_SIZE (256u << 20)
-/* How much an automaton may grow in one call. */
-#define MAX_GROWTH (32u << 20)
-
 static int grammar_init(struct inf_grammar *g)
 {
     int r;
@@ -37,7 +30,8 @@ int grammar_new(struct inf_grammar_vocab *vocab, struct program *program,
     pthread_mutex_init(&g->lock, NULL);
     g->vocab = grammar_vocab_ref(vocab);
     g->program = program;
-    g->large_size = LARGE_SIZE;
+    g->memory = atomic_load(&vocab->memory);
+    g->large_size = g->memory;
     r = grammar_init(g);
     if (r < 0) {
         g->program = NULL;
@@ -129,12 +123,12 @@ int grammar_make_room(struct inf_grammar *g)
         r = automaton_forget(&g->automaton, configs, n);
         if (r < 0)
             return r;
-        /* If the places in use are large, forgetting again soon would be in vain. */
-        g->large_size = MAX(LARGE_SIZE, 2 * automaton_size(&g->automaton));
-        if (g->large_size > MAX_SIZE)
+        /* If the configurations in use are large, forgetting again soon would free little. */
+        g->large_size = MAX(g->memory, 2 * automaton_size(&g->automaton));
+        if (g->large_size > 4 * g->memory)
             r = -E2BIG;
     }
-    g->size_limit = automaton_size(&g->automaton) + MAX_GROWTH;
+    g->size_limit = automaton_size(&g->automaton) + g->memory / 2; /* for the growth in one call */
     return r;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A compiled grammar with its automaton, and the masks of configurations. */
+/* A compiled grammar with its automaton, and the masks of configurations (see automaton.h). */
 
 #include <pthread.h>
 
@@ -9,7 +9,7 @@
 #include "grammar/matcher.h"
 #include "grammar/vocab.h"
 
-/* A step of a text of a family: the symbol, and the phase behind it. */
+/* One step in a text of a family (see vocab.h): the symbol, and the phase behind the symbol. */
 struct family_move {
     uint16_t symbol;
     uint8_t phase;
@@ -40,26 +40,28 @@ struct inf_grammar {
     struct program *program;
     struct family_moves moves[N_FAMILIES];
 
-    pthread_mutex_t lock; /* for all below, and for the configurations of matchers */
+    pthread_mutex_t lock; /* for all members below, and for the configurations of matchers */
     struct automaton automaton;
     uint32_t *path; /* [vocab->max_len + 1] configurations of a walk */
     struct stored_mask *masks;
     uint32_t n_masks, cap_masks;
     size_t masks_size; /* bytes */
+    size_t memory;     /* bytes that the automaton may usually have */
     size_t large_size; /* bytes of an automaton that is worth forgetting */
     size_t size_limit; /* bytes that the automaton may have at the end of the call */
     struct grammar_matcher *matchers;
     uint32_t n_matchers;
 };
 
-/* Makes a grammar of a program, which it takes if it succeeds. */
+/* Makes a grammar from a program. On success, the grammar owns the program. */
 int grammar_new(struct inf_grammar_vocab *vocab, struct program *program,
                 struct inf_grammar **ret_grammar);
-/* Forgets most of the automaton if it has become large. Called before all work on the automaton. */
+/* Forgets most of the automaton if it has become large. Must be called before any work on the
+ * automaton. */
 int grammar_make_room(struct inf_grammar *g);
 /* Gives the configuration behind a symbol. */
 int grammar_step(struct inf_grammar *g, uint32_t config, uint32_t symbol, uint32_t *ret_config);
-/* Computes the mask of a configuration, or copies it. */
+/* Computes the mask of a configuration, or copies the stored mask. */
 int grammar_mask(struct inf_grammar *g, uint32_t config, uint32_t *ret_mask);
 void grammar_drop_masks(struct inf_grammar *g);
 
@@ -67,7 +69,10 @@ int family_moves_init(struct family_moves *m, const struct program *p, unsigned 
 /* Finds a slice whose tokens may all follow the configuration; NULL: none. */
 int grammar_find_slice(struct inf_grammar *g, uint32_t config, const struct family **ret_family,
                        const struct slice **ret_slice);
-/* Finds the length of the longest texts of ASCII and a family that may follow; UINT32_MAX: not
- * known. */
+/* Tells whether it is already known that all texts of a family that continue in @phase may
+ * follow. */
+bool grammar_covers_any(struct inf_grammar *g, unsigned family, uint32_t config, uint8_t phase);
+/* Finds the length of the longest text of ASCII characters of a family that may follow; UINT32_MAX:
+ * not known. */
 int grammar_ascii_limit(struct inf_grammar *g, unsigned family, uint32_t config,
                         uint32_t *ret_limit);

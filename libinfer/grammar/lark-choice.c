@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads what stands behind the colon of a rule or a terminal. */
+/* Reads the text behind the colon of a rule or a terminal. */
 #include <errno.h>
 #include <string.h>
 
@@ -29,7 +29,8 @@ static int hex_digits(const char *text, size_t len, size_t at, size_t n, uint32_
     return 0;
 }
 
-/* Decodes the escape behind a backslash at text[at]. Returns the bytes that it has, or 0. */
+/* Decodes the escape at text[at], which follows a backslash. Returns its length in bytes, or 0 if
+ * it is not valid. */
 static size_t decode_escape(const char *text, size_t len, size_t at, uint32_t *ret_cp)
 {
     static const char letters[] = "nrtbfv0", codes[] = "\n\r\t\b\f\v\0";
@@ -83,7 +84,7 @@ int lark_string(const struct lark *l, const struct lark_word *word, char **ret_t
     return 0;
 }
 
-/* Text in which upper and lower case do not matter. */
+/* Makes the node of a text in which upper and lower case do not matter. */
 static int lark_fold(struct lark *l, const char *text, size_t len, grammar_node *ret_node)
 {
     _cleanup_nodes_ struct nodes nodes = {0};
@@ -234,7 +235,8 @@ static int lark_token(struct lark *l, grammar_node *ret_node)
 /* Reads a block that has a notation of its own. */
 static int lark_block(struct lark *l, grammar_node *ret_node)
 {
-    const bool is_json = lark_is(l, LARK_DIRECTIVE, "%json");
+    const bool is_loose = lark_is(l, LARK_DIRECTIVE, "%json_loose");
+    const bool is_json = is_loose || lark_is(l, LARK_DIRECTIVE, "%json");
     const bool is_text = lark_is(l, LARK_DIRECTIVE, "%json_text");
     const unsigned line = l->word.line;
     const char *text;
@@ -251,7 +253,7 @@ static int lark_block(struct lark *l, grammar_node *ret_node)
     text = l->word.text;
     len = l->word.len;
     if (is_json)
-        r = grammar_read_schema(l->b, text, len, ret_node, l->reterr);
+        r = grammar_read_schema_how(l->b, text, len, is_loose, ret_node, l->reterr);
     else
         r = lark_read(l->b, text + 1, len - 2, l->lexer.depth + 1, ret_node, l->reterr);
     if (r == -EINVAL)
@@ -287,7 +289,8 @@ static int lark_group(struct lark *l, const char *end, grammar_node *ret_node)
     return r < 0 ? r : lark_expect(l, end);
 }
 
-/* A rule is named in lower case, and what a rule consists of needs no more text behind it. */
+/* Tells whether a word is the name of a rule, which is in lower case. Ignored text is not added
+ * behind a rule, because it is already behind the terminals of the rule. */
 static bool is_rule_name(const struct lark_word *word)
 {
     for (size_t i = 0; i < word->len; i++)
@@ -454,8 +457,7 @@ static int lark_sequence(struct lark *l, grammar_node *ret_node)
     return r;
 }
 
-/* Reads sequences that are joined by "&", and the name of the tree behind "->", which does not
- * matter here. */
+/* Reads sequences that are joined by "&", and skips the name of the tree behind "->". */
 static int lark_branch(struct lark *l, grammar_node *ret_node)
 {
     grammar_node node;

@@ -183,7 +183,8 @@ static int lex_other(struct lark_lexer *l, struct lark_word *word)
 
 static bool takes_block(const struct lark_word *word)
 {
-    static const char *const names[] = {"%json", "%lark", "%json_text", "%llguidance", "%regex"};
+    static const char *const names[] = {"%json",      "%json_loose", "%lark",
+                                        "%json_text", "%llguidance", "%regex"};
 
     for (size_t i = 0; word->kind == LARK_DIRECTIVE && i < ARRAY_SIZE(names); i++)
         if (word->len == strlen(names[i]) && memcmp(word->text, names[i], word->len) == 0)

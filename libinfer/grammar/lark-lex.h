@@ -8,7 +8,7 @@
 
 enum lark_kind {
     LARK_END,  /* of the text */
-    LARK_LINE, /* end of a statement: the end of a line that the next one does not continue */
+    LARK_LINE, /* end of a statement: the end of a line that the next line does not continue */
     LARK_NAME, /* letters, digits and "_"; begins with no digit */
     LARK_NUMBER,
     LARK_STRING,    /* with its quotes */

@@ -95,7 +95,7 @@ static int lark_attributes(struct lark *l, struct attributes *a)
     return r < 0 ? r : lark_expect(l, "]");
 }
 
-/* Applies attributes to what stands behind the colon. */
+/* Applies attributes to the node of the text behind the colon. */
 static grammar_node attributes_apply(const struct attributes *a, struct lark *l, grammar_node body)
 {
     const struct grammar_range all = {0, SET_LAST};
@@ -120,7 +120,7 @@ static bool is_terminal_name(const char *text)
     return *text >= 'A' && *text <= 'Z';
 }
 
-/* Skips what may stand before the name, and the priority behind it. */
+/* Skips the signs that may stand before a name. */
 static int lark_name_marks(struct lark *l)
 {
     int r;
@@ -131,6 +131,7 @@ static int lark_name_marks(struct lark *l)
     return r;
 }
 
+/* Skips the priority behind a name. */
 static int lark_priority(struct lark *l)
 {
     int r;

@@ -7,7 +7,7 @@
 
 #define USUAL_BYTES 256 /* most tokens are shorter */
 
-/* Makes a matcher that its grammar does not know yet. */
+/* Makes a matcher that is not in the list of its grammar yet. */
 static struct grammar_matcher *matcher_alloc(struct inf_grammar *grammar)
 {
     struct grammar_matcher *m = NEW(struct grammar_matcher, 1);
@@ -151,7 +151,7 @@ static int follow_token(struct inf_grammar *g, uint32_t config, int32_t token, u
     return 0;
 }
 
-/* Gives the configuration in which a text may be if it may be in either of two. */
+/* Gives the configuration of a text that may be in the configuration @x or in @y. */
 static int follow_both(struct inf_grammar *g, uint32_t x, uint32_t y, uint32_t *ret_config)
 {
     if (x == AUTOMATON_DEAD || x == y) {

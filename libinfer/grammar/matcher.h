@@ -5,7 +5,7 @@
  * Follows one text through a grammar, token by token.
  *
  * A matcher belongs to one thread at a time. Several matchers of one grammar may be used by several
- * threads at once. It holds a reference to its grammar.
+ * threads at once. A matcher holds a reference to its grammar.
  */
 
 #include <infer/grammar.h>
@@ -14,17 +14,17 @@
 
 struct grammar_matcher;
 
-/* Positive conditions. */
+/* Positive results of grammar_matcher_accept(). */
 enum {
     MATCHER_REFUSED = 1, /* the token does not continue a text of the grammar */
 };
 
-/* -ENOMEM. */
+/* Returns 0 or -ENOMEM. */
 int grammar_matcher_new(struct inf_grammar *grammar, struct grammar_matcher **ret_matcher);
 /* NULL is allowed; returns NULL. */
 struct grammar_matcher *grammar_matcher_free(struct grammar_matcher *m);
 DEFINE_CLEANUP(struct grammar_matcher *, grammar_matcher_free);
-/* Makes a matcher that is where @m is. -ENOMEM. */
+/* Makes a matcher at the same place of the same text as @m. -ENOMEM. */
 int grammar_matcher_clone(const struct grammar_matcher *m, struct grammar_matcher **ret_matcher);
 
 /*
@@ -33,8 +33,8 @@ int grammar_matcher_clone(const struct grammar_matcher *m, struct grammar_matche
  * complete. -E2BIG: a limit of the grammar's automaton was reached; -ENOMEM.
  */
 int grammar_matcher_mask(struct grammar_matcher *m, uint32_t *ret_mask);
-/* Appends a token. A token that ends the generation is accepted behind a complete text. Returns 0;
- * MATCHER_REFUSED, and the matcher is unchanged; -E2BIG; -ENOMEM. */
+/* Appends a token. A token that ends the generation is accepted behind a complete text. Returns 0,
+ * -E2BIG, -ENOMEM, or MATCHER_REFUSED, which leaves the matcher unchanged. */
 int grammar_matcher_accept(struct grammar_matcher *m, int32_t token);
 /* Tells whether the text so far is a text of the grammar. */
 bool grammar_matcher_is_complete(const struct grammar_matcher *m);

@@ -23,7 +23,7 @@ struct names {
 };
 
 void names_done(struct names *names);
-/* Finds a name, or creates a rule for it. -ENOMEM, or the builder's error. */
+/* Finds a name, or creates a rule for it. Returns 0, -ENOMEM, or the builder's error. */
 int names_get(struct names *names, struct grammar_builder *b, const char *text, size_t len,
               unsigned line, struct name **ret_name);
 /* Finds a name; NULL: there is none. */

@@ -11,7 +11,9 @@ int nfa_add_state(struct nfa *nfa, bool is_final, uint32_t *ret_state)
 
     if (nfa->n_states >= NFA_MAX_STATES)
         return -E2BIG;
-    r = ARRAY_GROW(nfa->states, nfa->cap_states, (size_t)nfa->n_states + 1);
+    r = work_add(nfa->work, WORK_STATE);
+    if (r == 0)
+        r = ARRAY_GROW(nfa->states, nfa->cap_states, (size_t)nfa->n_states + 1);
     if (r == 0)
         r = ARRAY_GROW(nfa->edges, nfa->cap_edges, 1);
     if (r < 0)
@@ -28,7 +30,9 @@ int nfa_set_edges(struct nfa *nfa, uint32_t state, const struct edge *edges, uin
     assert(nfa->states[state].n == 0);
     if (n > NFA_MAX_EDGES - nfa->n_edges)
         return -E2BIG;
-    r = ARRAY_GROW(nfa->edges, nfa->cap_edges, (size_t)nfa->n_edges + n);
+    r = work_add(nfa->work, WORK_EDGE * (uint64_t)n);
+    if (r == 0)
+        r = ARRAY_GROW(nfa->edges, nfa->cap_edges, (size_t)nfa->n_edges + n);
     if (r < 0)
         return r;
     if (n > 0)
@@ -43,7 +47,7 @@ void nfa_done(struct nfa *nfa)
 {
     free(nfa->states);
     free(nfa->edges);
-    *nfa = (struct nfa){0};
+    *nfa = (struct nfa){.work = nfa->work};
 }
 
 uint32_t nfa_classes(const struct nfa *nfa, uint8_t ret_class_of[256])

@@ -9,6 +9,7 @@
  */
 
 #include "core/macros.h"
+#include "grammar/work.h"
 
 #define NFA_MAX_STATES (1u << 20)
 #define NFA_MAX_EDGES  (1u << 22)
@@ -41,12 +42,13 @@ struct state {
 
 /* Zeroed memory is empty. */
 struct nfa {
+    struct work *work; /* counts its states and edges; NULL: nothing counts them */
     struct state *states;
     struct edge *edges;
     uint32_t n_states, cap_states, n_edges, cap_edges;
 };
 
-/* -ENOMEM, -E2BIG. */
+/* -ENOMEM, -E2BIG: a limit of the nfa or the limit of work. */
 int nfa_add_state(struct nfa *nfa, bool is_final, uint32_t *ret_state);
 /* Adds the only edges that @state gets. */
 int nfa_set_edges(struct nfa *nfa, uint32_t state, const struct edge *edges, uint32_t n);
@@ -58,5 +60,5 @@ static inline const struct edge *nfa_edges(const struct nfa *nfa, uint32_t state
 }
 
 /* Sets class_of[byte] so that all bytes of a class are in the same ranges of edges. Returns the
- * number of classes. Classes are ranges, and ascend. */
+ * number of classes. Each class is a range of bytes, and the numbers of the classes ascend. */
 uint32_t nfa_classes(const struct nfa *nfa, uint8_t ret_class_of[256]);

@@ -5,6 +5,7 @@
 
 #include "core/array.h"
 #include "core/hash.h"
+#include "grammar/dfa.h"
 #include "grammar/node.h"
 
 #define LAST_CODE_POINT 0x10ffffu
@@ -65,11 +66,35 @@ static bool has_operands(enum node_kind kind)
            kind == NODE_NOT || kind == NODE_JSON_ESCAPED;
 }
 
-/* Fills in the depth and the size of @node, which has the words @words. */
+/* Tells whether the bytes @words are UTF-8. */
+static bool words_are_text(const uint32_t *words, uint32_t n)
+{
+    uint8_t state = UTF8_START;
+
+    for (uint32_t i = 0; i < n && state != UTF8_INVALID; i++)
+        state = utf8_step(state, (uint8_t)words[i]);
+    return state == UTF8_START;
+}
+
+static bool node_finds_text(const struct grammar_builder *b, const struct node *node,
+                            const uint32_t *words)
+{
+    if (node->kind == NODE_BYTES || node->kind == NODE_UNTIL)
+        return words_are_text(words, node->n);
+    if (node->kind == NODE_TOKEN || node->kind == NODE_TOKEN_ID || node->kind == NODE_RULE)
+        return false;
+    for (uint32_t i = 0; has_operands(node->kind) && i < node->n; i++)
+        if (!b->nodes[words[i]].is_text)
+            return false;
+    return true;
+}
+
+/* Fills in the members of a node that follow from its words: depth, size and is_text. */
 static int node_measure(const struct grammar_builder *b, struct node *node, const uint32_t *words)
 {
     uint32_t size = 1;
 
+    node->is_text = node_finds_text(b, node, words);
     if (!has_operands(node->kind)) {
         node->size = node->kind == NODE_CLASS ? MAX(4, node->n) : add_capped(node->n, 1);
         return 0;
@@ -99,7 +124,9 @@ static int node_room(struct grammar_builder *b, uint32_t n_words)
 
     if (b->n_nodes >= BUILDER_MAX_NODES || n_words > BUILDER_MAX_WORDS - b->n_words)
         return -E2BIG;
-    r = ARRAY_GROW(b->nodes, b->cap_nodes, b->n_nodes + 1);
+    r = work_add(&b->work, WORK_NODE + n_words);
+    if (r == 0)
+        r = ARRAY_GROW(b->nodes, b->cap_nodes, b->n_nodes + 1);
     if (r == 0)
         r = ARRAY_GROW(b->words, b->cap_words, (size_t)b->n_words + n_words);
     return r == 0 ? index_reserve(&b->index, (size_t)b->n_nodes + 1) : r;
@@ -196,9 +223,12 @@ static int range_compare(const void *x, const void *y)
 /* Sorts and merges ranges. Returns their new number. */
 static size_t ranges_merge(struct grammar_range *ranges, size_t n)
 {
-    size_t n_out = 0;
+    size_t n_out = 0, n_sorted = 1;
 
-    qsort(ranges, n, sizeof(*ranges), range_compare);
+    while (n_sorted < n && ranges[n_sorted - 1].first <= ranges[n_sorted].first)
+        n_sorted++;
+    if (n_sorted < n)
+        qsort(ranges, n, sizeof(*ranges), range_compare);
     for (size_t i = 0; i < n; i++) {
         const struct grammar_range range = {ranges[i].first, MIN(ranges[i].last, LAST_CODE_POINT)};
 
@@ -237,7 +267,7 @@ grammar_node grammar_class(struct grammar_builder *b, const struct grammar_range
 
     if (b->error < 0)
         return BUILDER_NONE;
-    if (n > BUILDER_MAX_WORDS / 4)
+    if (n > BUILDER_MAX_WORDS / 4 || work_add(&b->work, WORK_RANGE * (uint64_t)n) < 0)
         return node_fail(b, -E2BIG);
     copy = NEW(struct grammar_range, n + 1);
     if (!copy)

@@ -8,10 +8,11 @@
 
 #include "core/index.h"
 #include "grammar/builder.h"
+#include "grammar/work.h"
 
 #define BUILDER_MAX_NODES (1u << 20)
 #define BUILDER_MAX_WORDS (1u << 23)
-#define BUILDER_MAX_DEPTH 1000 /* how deep nodes may be nested between two rules */
+#define BUILDER_MAX_DEPTH 1000 /* the largest depth of nested nodes between two rules */
 
 enum node_kind {
     NODE_EMPTY,
@@ -31,17 +32,17 @@ enum node_kind {
 };
 
 /*
- * The words of a node, [n] from builder->words[at] on: the operands of SEQ, ALT, REPEAT, AND, NOT
- * and JSON_ESCAPED; the ends of the ranges of a CLASS in ascending order; the bytes of BYTES, TOKEN
- * and UNTIL, one per word.
+ * A node has n words, which begin at builder->words[at]. The words of SEQ, ALT, REPEAT, AND, NOT
+ * and JSON_ESCAPED are the operands. The words of a CLASS are the ends of its ranges in ascending
+ * order. BYTES, TOKEN and UNTIL have one byte in each word.
  */
 struct node {
     uint8_t kind;
+    bool is_text; /* its texts are known to consist of whole code points */
     uint16_t depth;
     uint32_t at, n;
-    uint32_t min, max; /* of a REPEAT; min is the number of a RULE, and the id of a
-                           TOKEN_ID */
-    uint32_t size;     /* estimate of the number of states, UINT32_MAX at most */
+    uint32_t min, max; /* limits of a REPEAT; min: number of a RULE, or id of a TOKEN_ID */
+    uint32_t size;     /* estimated number of states; UINT32_MAX also stands for larger ones */
 };
 
 struct rule {
@@ -51,6 +52,7 @@ struct rule {
 
 struct grammar_builder {
     int error;
+    struct work work; /* of this grammar so far */
     struct node *nodes;
     uint32_t *words;
     struct rule *rules;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A list of nodes that grows, for readers. Zeroed memory is empty. */
+/* A growing list of nodes, for the readers of the notations. Zeroed memory is empty. */
 
 #include "core/array.h"
 #include "grammar/builder.h"

@@ -24,30 +24,29 @@ struct program *grammar_program_free(struct program *p)
 /* Makes the states of all rules. */
 static int program_make_states(struct program *p, struct fragments *f, grammar_node root)
 {
-    uint32_t rule, end, cap = 0;
+    uint32_t rule, cap = 0;
     int r;
 
     r = fragment_rule(f, root, &rule);
+    if (r == 0)
+        r = nfa_add_state(&f->nfa, true, &f->rule_end);
     for (uint32_t i = 0; r == 0 && i < f->n_rules; i++) {
         r = ARRAY_GROW(p->starts, cap, (size_t)i + 1);
         if (r == 0)
-            r = nfa_add_state(&f->nfa, true, &end);
-        if (r < 0)
-            break;
-        f->rule_end = end;
-        r = fragment_make(f, f->rules[i], end, &p->starts[i]);
+            r = fragment_make(f, f->rules[i], f->rule_end, &p->starts[i]);
     }
     if (r < 0)
         return r;
     p->n_rules = f->n_rules;
     p->nfa = f->nfa;
+    p->nfa.work = NULL; /* belongs to the builder */
     f->nfa = (struct nfa){0};
     return 0;
 }
 
 /* Finds all states that have a property. A state has the property if it is final, or if one of its
- * edges leads to a state that has it. The edge counts only if @consuming or if the edge is empty or
- * a call; the start of a called rule must have the property as well. */
+ * edges leads to a state that has it. All edges count if @consuming is set, otherwise only empty
+ * edges and calls. For a call, the start of the called rule must have the property as well. */
 struct spread {
     const struct program *p;
     bool *has;
@@ -168,7 +167,7 @@ static int program_prune(struct program *p, struct inf_err *reterr)
     return 0;
 }
 
-/* Gives each token a symbol. */
+/* Gives the token of an edge a symbol. Equal tokens have one symbol. */
 static int program_number_token(struct program *p, struct edge *edge, uint32_t *cap)
 {
     uint32_t n = p->n_symbols - p->n_classes;
@@ -210,7 +209,7 @@ int grammar_program_new(struct grammar_builder *b, grammar_node root,
                         struct inf_err *reterr)
 {
     _cleanup_(compiler_done) struct compiler compiler = {.b = b, .tok = tok, .reterr = reterr};
-    _cleanup_(fragments_done) struct fragments f = {.c = &compiler};
+    _cleanup_(fragments_done) struct fragments f = {.c = &compiler, .nfa.work = &b->work};
     _cleanup_(grammar_program_freep) struct program *p = NULL;
     struct inf_err err = {0};
     int r = b->error;

@@ -4,7 +4,7 @@
 /*
  * A grammar as states and edges, from which the automaton is made while it is used
  *
- * From each state a text can be completed: states and edges that lead nowhere are removed.
+ * A text can be completed from each state, because states and edges that lead nowhere are removed.
  */
 
 #include <infer/tokenizer.h>
@@ -15,7 +15,7 @@
 struct program {
     struct nfa nfa;   /* arg of EDGE_TOKEN: index of the symbol */
     uint32_t *starts; /* [n_rules]: first states; rule 0 is the whole grammar */
-    bool *nullable;   /* [n_states]: the rest of the rule may be empty */
+    bool *nullable;   /* [n_states]: the rest of the rule behind the state may be empty */
     uint32_t n_rules;
     /* A symbol is a class of bytes, or a token: symbol n_classes + i is tokens[i]. */
     uint8_t class_of[256];
@@ -27,7 +27,7 @@ struct program {
 /*
  * Compiles @root. @tok may be NULL; there are no tokens then. @b gets more nodes. -EINVAL: no text
  * belongs to the grammar, a rule has no body, or an operand of grammar_and(), grammar_not() or
- * grammar_json_escaped() is not regular; *reterr has the sentence. -E2BIG; -ENOMEM.
+ * grammar_json_escaped() is not regular; *reterr has the reason. -E2BIG; -ENOMEM.
  */
 int grammar_program_new(struct grammar_builder *b, grammar_node root,
                         const struct inf_tokenizer *tok, struct program **ret_program,
@@ -35,7 +35,7 @@ int grammar_program_new(struct grammar_builder *b, grammar_node root,
 struct program *grammar_program_free(struct program *p);
 DEFINE_CLEANUP(struct program *, grammar_program_free);
 
-/* A state behind which its rule ends at once. */
+/* Tells whether a rule ends in this state and cannot go on. */
 static inline bool program_is_end(const struct program *p, uint32_t state)
 {
     return p->nfa.states[state].is_final && p->nfa.states[state].n == 0;

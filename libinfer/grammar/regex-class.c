@@ -4,6 +4,7 @@
 
 #include "core/err.h"
 #include "core/utf8.h"
+#include "grammar/node.h"
 #include "grammar/regex-class.h"
 
 static int class_fail(const struct regex_parser *p, const char *what)
@@ -52,7 +53,8 @@ static bool parse_braced_hex(struct regex_parser *p, uint32_t *ret_value)
     return n > 0 && value <= SET_LAST && p->at < p->len && p->pattern[p->at++] == '}';
 }
 
-/* Parses what follows "\u" or "\x". Two codes of surrogates are one code point. */
+/* Parses the code behind "\u" or "\x". Two escapes that form a surrogate pair are one code
+ * point. */
 static int parse_code(struct regex_parser *p, char letter, uint32_t *ret_cp)
 {
     uint32_t low;
@@ -96,6 +98,8 @@ static int parse_property(struct regex_parser *p, bool invert, struct set *set)
     if (r == 0 && invert)
         r = set_invert(&property);
     if (r == 0)
+        r = work_add(&p->b->work, WORK_SET + WORK_RANGE * (uint64_t)property.n);
+    if (r == 0)
         r = set_add_set(set, &property);
     set_done(&property);
     p->at = (size_t)(end - p->pattern) + braced;
@@ -111,6 +115,10 @@ static int parse_set_escape(struct regex_parser *p, char letter, struct set *set
     r = set_add_escape(&meaning, lower, p->flags & REGEX_RUST);
     if (r == 0 && letter != lower)
         r = set_invert(&meaning);
+    if (r == 0)
+        r = work_add(&p->b->work, WORK_RANGE * (uint64_t)(1 + meaning.n));
+    if (r == 0 && p->flags & REGEX_RUST)
+        r = work_add(&p->b->work, WORK_SET);
     if (r == 0)
         r = set_add_set(set, &meaning);
     set_done(&meaning);
@@ -211,7 +219,8 @@ static int class_range(struct regex_parser *p, struct set *set)
     return r < 0 ? r : set_add(set, first, last);
 }
 
-/* Rust can intersect, subtract and nest classes, in which these texts are not plain. */
+/* Tells whether an operation on classes follows. Only Rust has these: intersection, subtraction and
+ * nested classes. */
 static bool is_operation(const struct regex_parser *p)
 {
     static const char *const operations[] = {"&&", "--", "~~", "[:"};

@@ -15,8 +15,8 @@ struct regex_parser {
     struct inf_err *reterr;
 };
 
-/* Parses an escape, which begins at the current backslash. It stands for the set that is added to
- * @set (*ret_is_set), or for *ret_cp. */
+/* Parses an escape, which begins at the current backslash. If the escape stands for a set, adds
+ * this set to @set. Otherwise sets *ret_cp. *ret_is_set tells which of the two happened. */
 int regex_escape(struct regex_parser *p, struct set *set, uint32_t *ret_cp, bool *ret_is_set);
 /* Parses a class, which begins at the current bracket. @set is empty; it gets the code points that
  * the class matches, also with respect to the flag i. */

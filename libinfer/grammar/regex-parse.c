@@ -129,7 +129,7 @@ static int parse_group_name(struct regex_parser *p)
     return 0;
 }
 
-/* Parses what is inside of a group, and its bracket. */
+/* Parses the inside of a group and its closing bracket. */
 static int parse_group_rest(struct regex_parser *p, enum tree_kind kind, struct tree **ret_tree)
 {
     const unsigned flags = p->flags;
@@ -257,7 +257,7 @@ static int parse_atom(struct regex_parser *p, struct tree **ret_tree)
     }
 }
 
-/* Parses digits. Returns false if there are none or too many. */
+/* Parses digits. Returns false if there are none, or if the number is too large. */
 static bool parse_number(const struct regex_parser *p, size_t *at, uint32_t *ret_number)
 {
     uint64_t number = 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turns the tree of a regular expression into nodes.
+ * Turns (lowers) the tree of a regular expression into nodes.
  *
  * The pattern describes a part of a text, and anchors and look-ahead describe what surrounds the
- * part. A node describes whole texts. Therefore "any text" is put where a branch of the pattern has
- * no anchor, and look-ahead becomes an intersection with all of the rest of the text.
+ * part. A node describes whole texts. Therefore "any text" (padding) is put where a branch of the
+ * pattern has no anchor, and look-ahead becomes an intersection with the whole rest of the text.
  */
 #include <errno.h>
 
@@ -14,10 +14,10 @@
 
 #define MAX_PATTERN 65536 /* bytes */
 
-/* Where in the text a part of the pattern is. */
+/* The place of a part of the pattern in the text. */
 struct place {
     bool at_start, at_end;    /* nothing but padding is before or behind the part */
-    bool pad_left, pad_right; /* any text may be there */
+    bool pad_left, pad_right; /* any text may be before or behind the part */
 };
 
 struct lowering {
@@ -38,7 +38,7 @@ static grammar_node any_text(struct grammar_builder *b)
 static int lower_seq(const struct lowering *l, const struct tree *first, struct place place,
                      grammar_node *ret_node);
 
-/* Lowers what follows a look-ahead, together with it. */
+/* Lowers a look-ahead together with the trees that follow it. */
 static int lower_ahead(const struct lowering *l, const struct tree *ahead, struct place place,
                        grammar_node *ret_node)
 {
@@ -66,7 +66,7 @@ static int lower_ahead(const struct lowering *l, const struct tree *ahead, struc
     return 0;
 }
 
-/* Tells whether only the ends of the text follow. */
+/* Tells whether all trees from @tree on are anchors of the end of the text. */
 static bool is_tail(const struct tree *tree)
 {
     while (tree && tree->kind == TREE_END)
@@ -107,7 +107,7 @@ static int lower_list(const struct lowering *l, const struct tree *first, struct
         place.pad_right &= !inside.pad_right;
         place.at_start = place.pad_left = false;
     }
-    /* Without a part behind the padding, both paddings are one. */
+    /* If the list has no part, the left padding and the right padding are one. */
     place.pad_right &= !first;
     return r == 0 && (place.pad_left || place.pad_right) ? nodes_add(list, any_text(l->b)) : r;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes an automaton small again: copies the configurations that are in use to a new one. */
+/* Makes an automaton small again: copies the configurations that are in use to a new automaton. */
 #include <errno.h>
 #include <string.h>
 
 #include "core/array.h"
 #include "grammar/automaton.h"
 
-/* The state that is copied to a new automaton when the old one reaches its limit of memory. */
+/* The copying of configurations to a new automaton when the old one has become too large. */
 struct remains {
     const struct automaton *from;
     struct automaton *to;
@@ -29,8 +29,8 @@ static void remains_mark(struct remains *m, const item *items, uint32_t n)
     }
 }
 
-/* Copies items to m->items, with the new numbers of their frames. The order stays, because the
- * numbers have the same order. */
+/* Copies items to m->items, with the new numbers of their frames. The items stay sorted, because
+ * the new numbers have the order of the old ones. */
 static int remains_translate(struct remains *m, const item *items, uint32_t n)
 {
     int r;

@@ -2,9 +2,10 @@
 /*
  * Arrays
  *
- * The first elements may have schemas of their own; all others share one. An array is made from its
- * last element to the first one. The elements so far leave a *state*: how many elements have
- * satisfied `contains`, or which values of an enumeration have been used (uniqueItems).
+ * The first elements (the prefix) may have schemas of their own, and all other elements share one.
+ * The nodes are made from the last element to the first one. There is one node for each *state*
+ * that the elements before it can leave: the number of elements that have satisfied `contains`, or
+ * the set of values of an enumeration that have been used (uniqueItems).
  */
 #include <errno.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 #include "grammar/schema.h"
 
 enum {
-    MAX_COUNT = 1 << 16, /* no answer is longer; a larger maxItems is not enforced */
+    MAX_COUNT = 1 << 16, /* no answer has more elements, so a larger maxItems is not enforced */
     MAX_PREFIX = 4096,
     MAX_CELLS = 1 << 14,
     MAX_UNIQUE = 8, /* values of an enumeration with uniqueItems */
@@ -42,21 +43,6 @@ static const struct schema_value *array_rest(const struct schema_value *v)
     return items && items->type == VALUE_ARRAY ? schema_get(v, "additionalItems") : items;
 }
 
-static bool array_negated(const struct facts *f, uint32_t i)
-{
-    for (; i != UINT32_MAX; i = f->v[i].parent)
-        if (f->v[i].v->is_negation)
-            return true;
-    return false;
-}
-
-static bool array_below(const struct facts *f, uint32_t i, uint32_t top)
-{
-    while (i != UINT32_MAX && i != top)
-        i = f->v[i].parent;
-    return i == top;
-}
-
 static bool array_fact_covers(const struct schema_value *v, uint32_t i)
 {
     const struct schema_value *prefix = array_prefix(v);
@@ -67,7 +53,7 @@ static bool array_fact_covers(const struct schema_value *v, uint32_t i)
 static bool array_is_evaluated(const struct array *a, uint32_t i, uint32_t top)
 {
     for (uint32_t k = top; k < a->f->n; k++)
-        if (array_below(a->f, k, top) && !array_negated(a->f, k) &&
+        if (schema_fact_is_below(a->f, k, top) &&
             (array_fact_covers(a->f->v[k].v, i) ||
              (k > top && schema_get(a->f->v[k].v, "unevaluatedItems"))))
             return true;
@@ -209,7 +195,7 @@ static grammar_node array_with_comma(struct schema *s, grammar_node element)
 
 /* -- plain arrays -- */
 
-/* Elements behind @n others, all with the schemas of the rest. */
+/* The elements behind the first @n ones, which all have the schemas of the rest. */
 static grammar_node array_tail(struct array *a, uint32_t n)
 {
     const uint32_t min = a->min > n ? a->min - n : 0;
@@ -250,7 +236,8 @@ static grammar_node array_plain(struct array *a)
 
 /* -- contains -- */
 
-/* Elements from @i on: those that satisfy `contains`, and those that need not. */
+/* The nodes of one element. @with: the element satisfies `contains`. @without: it need not, or must
+ * not if there is a limit (maxContains). */
 struct kinds {
     grammar_node with, without;
 };
@@ -276,8 +263,8 @@ static bool array_counts_to(const struct array *a, uint32_t *ret_top)
     return *ret_top < MAX_CELLS;
 }
 
-/* Makes the rests of an array that may go on for ever, [top + 1] by the number of elements that
- * satisfied `contains`. */
+/* Makes the nodes of what may follow in an array of any length. ret_rest[i] may follow i elements
+ * that satisfied `contains`; i is at most @top. */
 static bool contains_endless(struct array *a, uint32_t top, grammar_node *ret_rest)
 {
     struct schema *s = a->s;
@@ -391,7 +378,8 @@ static grammar_node unique_value(struct array *a, const struct schema_set *set,
     return schema_set_node(s, &both);
 }
 
-/* Arrays of the values @nodes[n] without repetition. Rest r is for the set of used values r. */
+/* Arrays of the values @nodes[n] without repetition. rest[r] is the rest if the used values are the
+ * bits of r. */
 static grammar_node unique_node(struct array *a, const grammar_node *nodes, uint32_t n)
 {
     struct schema *s = a->s;

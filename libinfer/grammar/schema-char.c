@@ -2,7 +2,7 @@
 /*
  * Characters inside of JSON strings, in every way in which JSON can write them (RFC 8259, 7)
  *
- * Characters above U+FFFF are written as pairs of \u escapes; half a pair is no character.
+ * Characters above U+FFFF are escaped by pairs of \u escapes. Half a pair is not a character.
  */
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static grammar_node char_hex(struct schema *s, uint32_t n)
     return grammar_repeat(s->b, grammar_class(s->b, hex, 3, false), n, n);
 }
 
-/* uXXXX, behind the backslash, from U+0100 on. */
+/* The escapes uXXXX behind the backslash, for the characters from U+0100 on. */
 static grammar_node char_unicode_wide(struct schema *s)
 {
     static const struct grammar_range no_d[] = {

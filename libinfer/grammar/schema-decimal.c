@@ -2,8 +2,9 @@
 /*
  * Exact decimal numbers of schemas
  *
- * A number that is not an integer and has more than 15 digits is what a writer made of a 64-bit
- * float, such as 0.10000000000000001. The shortest text of this float is taken for it: 0.1.
+ * A number that is not an integer and has more than 15 digits, such as 0.10000000000000001, usually
+ * comes from a program that wrote a 64-bit float. It is replaced by the shortest text of the same
+ * float, here 0.1.
  */
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +18,9 @@ enum { EXPONENT_MAX = 100000, FLOAT_DIGITS = 15 };
 /* The digits of a number's text, in front of the exponent. */
 struct digits {
     char text[4 * DECIMAL_DIGITS];
-    long n, point; /* the point stands behind digit @point, which may be outside of the digits */
+    long n, point; /* point: how many digits come before the decimal point; negative: zeros
+                      come between the point and the digits; above n: zeros come between the
+                      digits and the point */
 };
 
 static bool digits_read(const char *text, struct digits *d, bool *ret_negative)
@@ -136,7 +139,8 @@ static void step_magnitude(struct decimal *d, bool up)
     d->negative = d->negative && d->n_int > 0;
 }
 
-/* A decimal has room for one more digit than it is read with. */
+/* The integer part may become one digit longer. There is room for the digit, because the fraction
+ * is dropped. */
 void decimal_to_integer(struct decimal *d, bool up, bool open)
 {
     const bool whole = d->n_frac == 0;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Proves that no value satisfies two schemas, in the simple cases that the schemas of oneOf have
+ * Proves that no value satisfies two schemas, in the simple cases that are common in oneOf
  *
- * Two schemas are disjoint if their types or the values of their enums are, if a property that one
- * of them requires has disjoint schemas, or if one requires a property that the other forbids.
+ * Two schemas are disjoint if their types or the values of their enums are disjoint, if one of them
+ * requires a property for which they have disjoint schemas, or if one requires a property that the
+ * other forbids.
  */
 #include <string.h>
 
@@ -62,7 +63,8 @@ static bool disjoint_requires(const struct schema_value *v, const char *name, si
     return false;
 }
 
-/* A property of both, which one of them requires, has disjoint schemas. */
+/* Tells whether there is a property that one schema requires, and for which the two schemas declare
+ * disjoint schemas. */
 static bool disjoint_properties(struct schema *s, const struct schema_value *a,
                                 const struct schema_value *b, unsigned depth)
 {
@@ -82,7 +84,7 @@ static bool disjoint_properties(struct schema *s, const struct schema_value *a,
     return false;
 }
 
-/* @a requires a property that @b forbids. */
+/* Tells whether @a requires a property that @b forbids. */
 static bool disjoint_closed(const struct schema_value *a, const struct schema_value *b)
 {
     const struct schema_value *m = schema_get(a, "required");
@@ -98,7 +100,7 @@ static bool disjoint_closed(const struct schema_value *a, const struct schema_va
     return false;
 }
 
-/* A schema that @v brings to the same place is disjoint from @b. */
+/* Tells whether @b is disjoint from the schemas that @v applies to the same place. */
 static bool disjoint_below(struct schema *s, const struct schema_value *v,
                            const struct schema_value *b, unsigned depth)
 {

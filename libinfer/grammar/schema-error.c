@@ -118,7 +118,7 @@ grammar_node schema_seq(struct schema *s, const grammar_node *nodes, size_t n)
     return n == 1 ? nodes[0] : grammar_seq(s->b, nodes, n);
 }
 
-/* @nodes may be changed by the caller only afterwards; nodes that permit nothing are left out. */
+/* Nodes that permit nothing are left out. */
 grammar_node schema_alt(struct schema *s, const grammar_node *nodes, size_t n)
 {
     _cleanup_free_ grammar_node *some = NEW(grammar_node, n);

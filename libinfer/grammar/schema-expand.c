@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Expands the schemas of a place into alternatives without choices
+ * Expands the schemas of a place into alternatives, which are lists of facts (see schema.h)
  *
  * Every schema that a fact names by $ref or allOf becomes a fact as well. A schema that permits
- * several ways (anyOf, oneOf, if, not, …) leaves a choice, an array of schemas of which one must
+ * several ways (anyOf, oneOf, if, not, …) adds a choice: an array of schemas, one of which must
  * apply. When all facts are known, the choices are tried one after the other.
  */
 #include <errno.h>
@@ -40,7 +40,8 @@ static enum outcome expansion_memory(struct expansion *e, const struct schema_va
     return OUTCOME_ERROR;
 }
 
-/* A schema that brings itself to the same place says nothing. */
+/* Tells whether a schema refers to itself at the same place, which is an error, or whether the
+ * chain of references is too long. */
 static bool expansion_is_cycle(struct expansion *e, const struct schema_value *v, uint32_t parent)
 {
     unsigned n = 0;

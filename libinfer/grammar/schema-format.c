@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The formats of strings that are enforced, as regular expressions of the whole string
+ * The values of the keyword `format` that are enforced, as regular expressions of whole strings
  *
- * date-time, date, time, duration: RFC 3339, with the days of each month and leap years, without
- * leap seconds, which many programs refuse. email: RFC 5321 without quoted parts. hostname: RFC
+ * date-time, date, time, duration: RFC 3339. Days are checked against months and leap years. Leap
+ * seconds are not permitted, because many programs refuse them. email: RFC 5321 without quoted
+ * parts. hostname: RFC
  * 1123. ipv4: RFC 2673. ipv6: RFC 4291. uri and uri-reference: RFC 3986. uuid: RFC 9562.
  * json-pointer: RFC 6901. Other formats are annotations.
  */
@@ -11,7 +12,7 @@
 
 #include "grammar/schema.h"
 
-/* The year 0000 is left out: many programs have no such year. */
+/* The year 0000 is left out, because many programs have no such year. */
 #define YEAR "(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
 #define DATE                                                                                       \
     "(?:" YEAR "-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])"                                 \

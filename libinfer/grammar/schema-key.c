@@ -2,10 +2,10 @@
 /*
  * Keys that are none of the declared names
  *
- * The names are a trie of code points. A key follows the trie for a while, and leaves it at a
- * character that no name has there, or ends where no name ends; behind that every string may
- * follow. Inside of the trie, characters of ASCII that need no escape are written without one, so
- * that no declared name can be spelled in another way.
+ * The names are a trie of code points. A key follows the trie until it ends where no name ends, or
+ * until it leaves the trie at a character that no name has there. Any string may follow this
+ * character. Inside of the trie, characters of ASCII that need no escape are written without one,
+ * so that no declared name can be spelled in another way.
  */
 #include <errno.h>
 #include <string.h>
@@ -32,8 +32,8 @@ static int key_compare(const void *a, const void *b)
     return order ? order : (x->len > y->len) - (x->len < y->len);
 }
 
-/* Escapes of characters other than those of ASCII that need none; of those above ASCII only if
- * @wide. */
+/* The escapes of the characters of ASCII that need one, and with @wide those of all characters
+ * above ASCII. */
 static grammar_node key_escapes(struct schema *s, bool wide)
 {
     static const struct grammar_range low[] = {{'0', '1'}},
@@ -65,7 +65,7 @@ static bool key_needs_escape(uint32_t cp)
     return cp < 0x20 || cp == '"' || cp == '\\' || cp == '/';
 }
 
-/* Characters that no name has here, and then any string. */
+/* A character that no name has here, and then any string. */
 static grammar_node key_leave(struct schema *s, const struct grammar_range *taken, size_t n)
 {
     _cleanup_free_ struct grammar_range *ranges = NEW(struct grammar_range, n + 3);

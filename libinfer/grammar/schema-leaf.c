@@ -36,6 +36,18 @@ static unsigned leaf_enum_types(const struct schema_value *v)
     return one ? types & (schema_value_type(one) | null) : types;
 }
 
+bool schema_fact_is_below(const struct facts *f, uint32_t i, uint32_t top)
+{
+    bool below = false;
+
+    for (; i != UINT32_MAX; i = f->v[i].parent) {
+        if (f->v[i].v->is_negation)
+            return false;
+        below = below || i == top;
+    }
+    return below;
+}
+
 unsigned schema_leaf_types(struct schema *s, const struct facts *f)
 {
     unsigned types = TYPE_ANY;
@@ -121,8 +133,8 @@ static bool leaf_is_scoped(const struct facts *f)
     return false;
 }
 
-/* Copies the facts that matter: those with keywords of their own, or all if it matters which fact
- * brought which. Makes the key of the alternative as well. */
+/* Copies the facts that matter: facts with keywords of their own, or all facts if keywords such as
+ * unevaluatedItems depend on the parents of facts. Also makes the key of the alternative. */
 static bool leaf_facts(struct schema *s, const struct facts *f, struct facts *ret_facts,
                        const uint64_t **ret_key, size_t *ret_len)
 {

@@ -2,8 +2,9 @@
 /*
  * Makes nodes of the multiples of a number, by the remainder of the digits so far
  *
- * A node stands for the digits that may follow @i digits whose number has the remainder @r. The
- * nodes are made from the last digit to the first one, so each of them exists once.
+ * A node stands for the digits that may follow the first i digits if these digits form a number
+ * with the remainder r. The nodes are made from the last digit to the first one, so each of them
+ * exists once.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,8 +14,8 @@
 struct multiple {
     struct schema *s;
     uint32_t factor, n_int, n_frac;
-    grammar_node *now, *after; /* [factor] digits that follow, by remainder */
-    grammar_node *tail;        /* [factor] what follows the integer part */
+    grammar_node *now, *after; /* [factor] nodes of the digits that follow, by remainder */
+    grammar_node *tail; /* [factor] nodes of the text behind the integer part, by remainder */
 };
 
 static grammar_node multiple_digit(struct schema *s, uint32_t digit)
@@ -24,7 +25,7 @@ static grammar_node multiple_digit(struct schema *s, uint32_t digit)
     return grammar_bytes(s->b, &text, 1);
 }
 
-/* Digits from @first on, each with the node that follows it, and @end. */
+/* The choices at one place: a digit from @first on, with the node that follows it, or @end. */
 static grammar_node multiple_step(struct multiple *m, uint32_t r, uint32_t first, grammar_node end)
 {
     grammar_node ways[11], parts[2];
@@ -51,7 +52,7 @@ static void multiple_swap(struct multiple *m)
 static void multiple_fraction(struct multiple *m)
 {
     const grammar_node empty = grammar_empty(m->s->b);
-    uint32_t power = 1 % m->factor; /* what the missing digits multiply the remainder by */
+    uint32_t power = 1 % m->factor; /* 10^(number of missing digits), modulo the factor */
 
     for (uint32_t r = 0; r < m->factor; r++)
         m->after[r] = r == 0 ? empty : m->s->nothing;

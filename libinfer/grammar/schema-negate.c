@@ -4,7 +4,8 @@
  *
  * A value violates a schema if it violates one of its keywords. So the result is an anyOf with one
  * schema, or a few, for each keyword. Most of them also name a type, because other types satisfy
- * the keyword. Schemas inside are negated when they are needed, as {"not": …}.
+ * the keyword. Schemas inside of the result are written as {"not": …}, and are negated when they
+ * are needed.
  */
 #include <errno.h>
 #include <string.h>
@@ -255,7 +256,8 @@ static bool negation_any(struct negation *g, const struct schema_value *list)
 static bool negation_keyword(struct negation *g, const struct schema_value *v,
                              const struct schema_value *m);
 
-/* Keywords with the same handling for all values. */
+/* Negates a keyword of count_pairs or bound_pairs. *ret_known tells whether @m is such a
+ * keyword. */
 static bool negation_pair(struct negation *g, const struct schema_value *v,
                           const struct schema_value *m, bool *ret_known)
 {
@@ -431,7 +433,7 @@ static bool can_negate(struct schema *s, const struct schema_value *v, unsigned 
 
 bool schema_can_negate(struct schema *s, const struct schema_value *v)
 {
-    unsigned budget = 24; /* schemas: larger ones make too many ways */
+    unsigned budget = 24; /* number of schemas; larger schemas make too many ways */
 
     return can_negate(s, v, &budget);
 }

@@ -7,6 +7,7 @@
  * otherwise write the digits of 1/3 for ever.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "grammar/schema.h"
@@ -16,7 +17,11 @@ struct bounds {
     struct range range;
     struct schema_values multiples, excluded;
     const struct schema_value *low_at, *high_at;
+    bool has_far; /* there is a bound that bound_is_far() */
 };
+
+/* Numbers without an exponent have fewer digits than this (DECIMAL_DIGITS). */
+#define BOUND_FAR 1e64
 
 static grammar_node number_signed(struct schema *s, grammar_node rest)
 {
@@ -78,6 +83,14 @@ static grammar_node number_broken(struct schema *s)
 
 /* -- constraints -- */
 
+/* Tells whether every number that is written without an exponent keeps a bound. */
+static bool bound_is_far(const struct schema_value *v, bool low)
+{
+    const double x = v->type == VALUE_NUMBER ? strtod(v->text, NULL) : 0;
+
+    return low ? x <= -BOUND_FAR : x >= BOUND_FAR;
+}
+
 static bool bounds_apply(struct schema *s, struct bounds *b, const struct schema_value *v, bool low,
                          bool open)
 {
@@ -86,8 +99,10 @@ static bool bounds_apply(struct schema *s, struct bounds *b, const struct schema
     int order;
 
     if (!decimal_read(v, &d)) {
-        schema_fail(s, EINVAL, v, "the number has more than %d digits", DECIMAL_DIGITS);
-        return false;
+        b->has_far = bound_is_far(v, low);
+        if (!b->has_far)
+            schema_fail(s, EINVAL, v, "the number has more than %d digits", DECIMAL_DIGITS);
+        return b->has_far;
     }
     order = low && r->has_low     ? decimal_compare(&d, &r->low)
             : !low && r->has_high ? decimal_compare(&r->high, &d)
@@ -203,7 +218,7 @@ static grammar_node number_multiple(struct schema *s, const struct schema_value 
         return s->loose ? schema_number_any(s, types)
                         : schema_fail(s, EINVAL, v, "the number is too large for multipleOf");
     if (!(types & TYPE_FRACTION) && n_frac > 0) {
-        /* An integer has no digits behind the point, whatever the factor has. */
+        /* An integer has no digits behind the point, even if the factor has some. */
         grammar_node ways[] = {multiple_node(s, factor, n_int, n_frac),
                                schema_number_any(s, types)};
 
@@ -216,7 +231,8 @@ static grammar_node number_multiple(struct schema *s, const struct schema_value 
     parts[1] = grammar_repeat(s->b, schema_chars(s, "0"), zeros, zeros);
     parts[1] = schema_seq(s, parts, 2);
     parts[0] = schema_chars(s, "0");
-    /* "0" and its zeros is no number: the bounds or the digits of integers exclude it. */
+    /* "0" with more zeros behind it is not a number. The intersection with all integers excludes
+     * it. */
     node = schema_alt(s, parts, 2);
     return grammar_and(s->b, node, schema_number_any(s, TYPE_INTEGER));
 }
@@ -255,7 +271,8 @@ static grammar_node number_spellings(struct schema *s, const struct schema_value
     return schema_seq(s, parts, n);
 }
 
-/* The text of a number of an enum: as in the schema, or without exponent. */
+/* The text of a number of an enum: without an exponent, or as in the schema if it has too many
+ * digits. */
 static grammar_node number_constant(struct schema *s, const struct schema_value *v)
 {
     struct decimal d;
@@ -330,7 +347,7 @@ grammar_node schema_number(struct schema *s, const struct facts *f, unsigned typ
 
     if (!bounds_read(s, &b, f) || !schema_enum_values(s, f, &values, &has_values))
         return BUILDER_NONE;
-    bounded = b.range.has_low || b.range.has_high;
+    bounded = b.range.has_low || b.range.has_high || b.has_far;
     if (bounded || b.multiples.n > 0 || b.excluded.n > 0 || types == TYPE_FRACTION) {
         node = range_node(s, &b.range, types & TYPE_FRACTION);
         if (node == s->nothing)

@@ -2,9 +2,9 @@
 /*
  * Objects
  *
- * The declared properties are written in the order of the schema, optional ones may be missing;
- * then follow the others. The key of an additional property is none of the declared names. That
- * additional keys differ from each other is not enforced.
+ * An object has the declared properties in the order of the schema, without some of the optional
+ * ones, and then additional properties. The key of an additional property is none of the declared
+ * names. The grammar does not enforce that additional keys differ from each other.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "grammar/schema.h"
 
 enum {
-    MAX_PATTERNS = 6, /* of patternProperties of one place: their subsets are tried */
+    MAX_PATTERNS = 6, /* patterns of patternProperties at one place; all their subsets are tried */
     MAX_CELLS = 1 << 14,
     RULE_EVERY = 64, /* properties, so that nodes are not nested too deep */
 };
@@ -189,7 +189,7 @@ static bool object_read_names(struct object *o)
 
 /* -- values -- */
 
-/* Which patterns match: bit i for o->patterns[i]. */
+/* The set of patterns that match a key: bit i stands for o->patterns[i]. */
 typedef uint32_t pattern_mask;
 
 static bool object_pattern_in(const struct object *o, pattern_mask mask,
@@ -201,8 +201,8 @@ static bool object_pattern_in(const struct object *o, pattern_mask mask,
     return false;
 }
 
-/* Adds what one schema says about a property. @name is NULL for keys that no schema declares.
- * *ret_seen says whether the schema says anything. */
+/* Adds the schemas that @v has for a property. @name is NULL for keys that no schema declares.
+ * *ret_seen tells whether @v has any. */
 static bool object_add_fact(struct object *o, const struct schema_value *v, const char *name,
                             size_t len, pattern_mask mask, struct schema_set *set, bool *ret_seen)
 {
@@ -227,28 +227,12 @@ static bool object_add_fact(struct object *o, const struct schema_value *v, cons
     return !more || schema_set_add(o->s, set, more);
 }
 
-/* Tells whether fact @i is part of a negation, which says nothing about other properties. */
-static bool fact_is_negated(const struct facts *f, uint32_t i)
-{
-    for (; i != UINT32_MAX; i = f->v[i].parent)
-        if (f->v[i].v->is_negation)
-            return true;
-    return false;
-}
-
-static bool fact_is_below(const struct facts *f, uint32_t i, uint32_t top)
-{
-    while (i != UINT32_MAX && i != top)
-        i = f->v[i].parent;
-    return i == top;
-}
-
-/* Tells whether a schema below fact @top says something about the property. Facts below a fact come
- * behind it. */
+/* Tells whether fact @top or a fact below it has a schema for the property. The facts below a fact
+ * stand behind it in the list. */
 static bool object_is_evaluated(const struct object *o, const bool *seen, uint32_t top)
 {
     for (uint32_t i = top; i < o->f->n; i++)
-        if (fact_is_below(o->f, i, top) && !fact_is_negated(o->f, i) &&
+        if (schema_fact_is_below(o->f, i, top) &&
             (seen[i] || (i > top && schema_get(o->f->v[i].v, "unevaluatedProperties"))))
             return true;
     return false;
@@ -398,7 +382,7 @@ static grammar_node object_rule(struct schema *s, grammar_node body)
     return rule;
 }
 
-/* Counts of properties matter up to this one. */
+/* Returns the number up to which properties are counted. */
 static uint32_t object_top(const struct object *o)
 {
     return o->max != GRAMMAR_FOREVER ? o->max : o->min;
@@ -420,7 +404,7 @@ static bool object_make_members(struct object *o)
     }
     if (o->min > o->max)
         return true;
-    /* With counts, each member is used many times. */
+    /* If properties are counted, each member is used many times. */
     for (uint32_t i = 0; i < o->n && object_top(o) > 0; i++)
         o->properties[i].member = object_rule(o->s, o->properties[i].member);
     o->other = object_other(o);
@@ -442,8 +426,8 @@ static grammar_node object_tail(struct object *o, uint32_t count)
 }
 
 /*
- * The rest of an object from property @i on, for each number of properties in front, [top + 1]:
- * @after is the rest from property i + 1 on. @comma is empty or s->comma.
+ * Makes the nodes of what may follow from property @i on: rest[c] follows c properties
+ * (c is at most object_top()). @after has these nodes for property i + 1.
  */
 static void object_step(struct object *o, uint32_t i, const grammar_node *after, grammar_node *rest)
 {
@@ -463,8 +447,8 @@ static void object_step(struct object *o, uint32_t i, const grammar_node *after,
     }
 }
 
-/* The contents of an object with at least one property. Rests are made from the last property on;
- * the first property that is there has no comma. */
+/* The contents of an object with at least one property. The rests are made from the last property
+ * to the first one. No comma stands before the first property of an object. */
 static grammar_node object_contents(struct object *o)
 {
     const uint32_t top = object_top(o), one = MIN(1u, top);

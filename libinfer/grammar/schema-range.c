@@ -2,9 +2,9 @@
 /*
  * Makes nodes of the numbers in a range, by comparing digits from the left
  *
- * A text is *tight* to a bound while all its digits are those of the bound; then the next digit may
- * not pass that of the bound. Every other text may go on freely. The nodes form a tree whose size
- * is proportional to the digits of the bounds.
+ * A text is *tight* to a bound while all its digits so far are those of the bound. The next digit
+ * of such a text may not pass the digit of the bound. Any digit may follow other texts. The nodes
+ * form a tree whose size is proportional to the digits of the bounds.
  */
 #include <errno.h>
 #include <string.h>
@@ -18,7 +18,7 @@ enum { INT_DIGITS = DECIMAL_DIGITS, FLOAT_DIGITS = 15, FRAC_MAX = 32 };
 struct span {
     const struct decimal *low, *high; /* @high may be NULL */
     bool low_open, high_open, fraction;
-    int n_frac; /* digits behind the point at most */
+    int n_frac; /* the largest number of digits behind the point */
 };
 
 static grammar_node span_digits(struct schema *s, char first, char last)
@@ -78,7 +78,8 @@ static grammar_node span_branch(struct schema *s, const struct span *m, int leng
     return schema_seq(s, parts, 2);
 }
 
-/* The digits from here on. @length is 0 in the fraction. @ends says that nothing may follow. */
+/* The digits from here on. @length is 0 in the fraction. With @ends the number may also end
+ * here. */
 static grammar_node span_fork(struct schema *s, const struct span *m, int length, int i,
                               struct fork f, bool ends)
 {
@@ -164,7 +165,7 @@ static grammar_node span_integer(struct schema *s, const struct span *m, int len
     return f.first > f.last ? s->nothing : span_fork(s, m, length, i, f, false);
 }
 
-/* Numbers whose integer part has between @from and @to digits, at least 2. */
+/* Numbers whose integer part has between @from and @to digits. @from is at least 2. */
 static grammar_node span_lengths(struct schema *s, const struct span *m, int from, int to)
 {
     grammar_node parts[3];

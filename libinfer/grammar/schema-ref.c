@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * References between schemas ($ref and its relatives) inside of one document
+ * References between schemas ($ref, $dynamicRef and $recursiveRef) inside of one document
  *
  * A reference is a URI that is resolved against the URI of the innermost schema around it that has
  * an $id. All schemas with an $id or an anchor are in a table of URIs. A reference to a document
- * that is not in the table is refused: nothing is ever loaded.
+ * that is not in the table is refused, because no document is ever loaded.
  */
 #include <errno.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static bool ref_fail_memory(struct schema *s, const struct schema_value *at)
 
 struct uri {
     const char *text;
-    size_t len, scheme, path; /* ends of the scheme (with ':'), and of the authority */
+    size_t len, scheme, path; /* scheme and path: ends of the scheme (with ':') and authority */
 };
 
 static struct uri uri_split(const char *text, size_t len)
@@ -135,7 +135,8 @@ static bool ref_put_anchor(struct schema *s, const struct str *base, const char 
     return ref_put(s, &uri, v);
 }
 
-/* A $dynamicRef is an ordinary reference unless several schemas have its anchor. */
+/* Counts the schemas that have a dynamic anchor. A $dynamicRef is an ordinary reference if only one
+ * schema has its anchor. */
 static bool ref_put_dynamic(struct schema *s, const struct schema_value *v)
 {
     const struct schema_value *a = schema_get(v, "$dynamicAnchor");
@@ -163,7 +164,7 @@ static bool ref_put_anchors(struct schema *s, const struct str *base, const stru
     return ref_put_dynamic(s, v);
 }
 
-/* The role of a value. Only in schemas, $id and anchors have a meaning. */
+/* The role of a value. $id and anchors have a meaning only in schemas. */
 enum ref_place {
     REF_DATA,    /* a value of an unknown keyword, or data */
     REF_SCHEMA,  /* a schema, or a list of schemas */
@@ -204,8 +205,8 @@ static enum ref_place ref_place_of(const struct schema_value *member)
     return REF_DATA;
 }
 
-/* Walks below a schema that has an $id. In old drafts, an $id that is only a fragment is an
- * anchor. */
+/* Puts a schema that has an $id into the table, and gives its URI. In old drafts, an $id that is
+ * only a fragment is an anchor. */
 static bool ref_walk_id(struct schema *s, struct schema_value *v, const struct str *base_uri,
                         const struct schema_value *id, struct str *ret_uri)
 {
@@ -356,7 +357,7 @@ static const struct schema_value *pointer_follow(const struct schema_value *v, c
     return v;
 }
 
-/* @fragment is what follows '#'. */
+/* Finds the value to which a URI with a fragment refers. @fragment is the text behind '#'. */
 static const struct schema_value *ref_in_document(struct schema *s, const struct str *uri,
                                                   const char *fragment, size_t len)
 {

@@ -4,8 +4,9 @@
  *
  * anyOf: one of the schemas. oneOf: one of the schemas; if two of them could apply at once, the
  * others are excluded by `not` where that can be expressed and stays small. if/then/else: "if and
- * then", or "not if, and else". dependentRequired and its relatives: without the property, or with
- * what it demands. Values of enum and const that are arrays or objects: a schema for each.
+ * then", or "not if, and else". dependentRequired, dependentSchemas and dependencies: an object
+ * without the property, or with everything that the property demands. Values of enum and const that
+ * are arrays or objects: a schema for each.
  */
 #include <errno.h>
 #include <string.h>
@@ -129,8 +130,8 @@ static bool choices_any(struct schema *s, struct schema_value *choices,
     return rewrite_push(s, choices, ways);
 }
 
-/* Ways to violate the others that a schema of oneOf may have; with more, the others are not
- * excluded. */
+/* The largest number of ways in which a value of one schema of oneOf may violate the other schemas.
+ * If there are more ways, the remaining schemas are not excluded. */
 enum { ONE_OF_WAYS = 24 };
 
 static const struct schema_value *one_of_target(struct schema *s, const struct schema_value *v)
@@ -165,7 +166,7 @@ static bool one_of_is_open(struct schema *s, const struct schema_value *v)
     return v->type == VALUE_OBJECT;
 }
 
-/* Adds what excludes @other to the schemas of a way. */
+/* Adds to @all, the schemas of a way, a schema that excludes the values of @other. */
 static bool one_of_exclude(struct schema *s, struct schema_value *all,
                            const struct schema_value *other, unsigned *ways)
 {
@@ -186,7 +187,8 @@ static bool one_of_exclude(struct schema *s, struct schema_value *all,
         rewrite_with(s, "type", schema_make_text(s, VALUE_STRING, "object", 6, other), other));
 }
 
-/* Schema @m of a oneOf, without what others permit. */
+/* Makes a schema that permits the values of @m, except those that the other schemas of the oneOf
+ * @list permit. */
 static struct schema_value *one_of_way(struct schema *s, const struct schema_value *list,
                                        const struct schema_value *m)
 {

@@ -11,18 +11,13 @@
 #include "core/err.h"
 #include "grammar/schema.h"
 
-/* No answer is longer; a larger maxLength is not enforced. */
-enum {
-    LENGTH_MAX = 1 << 16,
-    LENGTH_SMALL = 256, /* no automaton of such strings is too large */
-};
+/* An automaton with an estimate of fewer states is not too large. */
+enum { STATES_SMALL = 4000 };
 
-struct lengths {
-    uint32_t min, max;
-    const struct schema_value *at;
-};
-
-static bool lengths_read(struct lengths *l, const struct facts *f)
+/* Reads the lengths that all facts permit, without those that the other constraints imply. Returns
+ * false if nothing is left. */
+static bool lengths_read(struct schema *s, const struct facts *f, grammar_node language,
+                         struct lengths *l)
 {
     uint32_t n;
 
@@ -40,6 +35,8 @@ static bool lengths_read(struct lengths *l, const struct facts *f)
             l->at = max;
         }
     }
+    if (l->at && l->min <= l->max)
+        schema_drop_lengths(s, language, l);
     return l->min > 0 || l->max != GRAMMAR_FOREVER;
 }
 
@@ -57,7 +54,7 @@ static grammar_node string_and(struct schema *s, grammar_node a, grammar_node b)
     return grammar_and(s->b, a, b);
 }
 
-/* @all is the intersection so far; *ret_plain: nothing was added to it. */
+/* @all is the intersection of the constraints so far. @plain: no constraint was added. */
 struct language {
     grammar_node all;
     bool plain;
@@ -176,7 +173,7 @@ grammar_node schema_string_language(struct schema *s, const struct facts *f, boo
     if (!schema_enum_values(s, f, &values, &has_values))
         return BUILDER_NONE;
     l = string_patterns(s, f);
-    if (lengths_read(&n, f)) {
+    if (lengths_read(s, f, l.all, &n)) {
         if (n.min > n.max)
             return schema_conflict(s, n.at, "minLength is more than maxLength");
         language_add_lengths(s, &l, &n);
@@ -226,20 +223,49 @@ static grammar_node string_of_length(struct schema *s, const struct lengths *n)
     return schema_seq(s, parts, 3);
 }
 
-/* Tells whether to give up the lengths of strings with a pattern, because the automaton that counts
- * is too large. */
-static bool string_is_too_long(struct schema *s, grammar_node language, const struct lengths *n)
+/* Returns the first pattern or format of the facts. */
+static const struct schema_value *string_pattern_of(const struct facts *f)
 {
+    static const char *const keys[] = {"pattern", "format", " notPattern", " notFormat"};
+
+    for (uint32_t i = 0; i < f->n; i++)
+        for (size_t k = 0; k < ARRAY_SIZE(keys); k++)
+            if (schema_get(f->v[i].v, keys[k]))
+                return schema_get(f->v[i].v, keys[k]);
+    return f->n > 0 ? f->v[0].v : NULL;
+}
+
+/* Tells whether the automaton of a language is too large. @patterns is the language without the
+ * lengths. */
+static bool string_is_too_large(struct schema *s, grammar_node language, grammar_node patterns,
+                                const struct lengths *n)
+{
+    const uint32_t counted = n->max == GRAMMAR_FOREVER ? n->min : MIN(n->max, LENGTH_MAX);
     const struct dfa *dfa;
 
-    if (n->min < LENGTH_SMALL && (n->max < LENGTH_SMALL || n->max == GRAMMAR_FOREVER))
-        return false;
-    if (compiler_dfa(&s->compiler, language, &dfa) != -E2BIG)
-        return false;
-    if (!s->loose)
-        schema_fail(s, EINVAL, n->at,
-                    "the length is too large to be counted beside a pattern or a format");
-    return s->loose;
+    return (uint64_t)s->b->nodes[patterns].size * MAX(counted, 1) >= STATES_SMALL &&
+           compiler_dfa(&s->compiler, language, &dfa) == -E2BIG;
+}
+
+/* Makes strings whose language is too large in another way, or gives their lengths up. @patterns is
+ * the language without lengths. */
+static grammar_node string_large(struct schema *s, const struct facts *f,
+                                 const struct language *patterns, const struct lengths *n)
+{
+    grammar_node node;
+
+    if (schema_counted_string(s, patterns->all, n, &node))
+        return node == s->nothing
+                   ? schema_conflict(s, n->at, "the pattern permits no text of this length")
+                   : node;
+    if (s->loose)
+        return string_is_too_large(s, patterns->all, patterns->all, n)
+                   ? s->string
+                   : schema_quoted(s, patterns->all);
+    if (!n->at)
+        return schema_fail(s, EINVAL, string_pattern_of(f), "the pattern is too large");
+    return schema_fail(s, EINVAL, n->at,
+                       "the length is too large to be counted beside a pattern or a format");
 }
 
 grammar_node schema_string(struct schema *s, const struct facts *f)
@@ -248,7 +274,7 @@ grammar_node schema_string(struct schema *s, const struct facts *f)
     struct schema_values values;
     grammar_node language;
     struct lengths n;
-    bool has_values, has_lengths = lengths_read(&n, f), plain;
+    bool has_values, has_lengths = lengths_read(s, f, patterns.all, &n), plain;
 
     if (!schema_enum_values(s, f, &values, &has_values))
         return BUILDER_NONE;
@@ -261,7 +287,9 @@ grammar_node schema_string(struct schema *s, const struct facts *f)
     if (n.min > LENGTH_MAX)
         return schema_fail(s, EINVAL, n.at, "the length is more than %d", LENGTH_MAX);
     language = schema_string_language(s, f, &plain);
-    if (language != BUILDER_NONE && has_lengths && string_is_too_long(s, language, &n))
-        language = patterns.all;
-    return s->r < 0 ? BUILDER_NONE : schema_quoted(s, language);
+    if (s->r < 0 || language == BUILDER_NONE)
+        return BUILDER_NONE;
+    if (!has_values && string_is_too_large(s, language, patterns.all, &n))
+        return string_large(s, f, &patterns, &n);
+    return schema_quoted(s, language);
 }

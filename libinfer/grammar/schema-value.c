@@ -3,9 +3,9 @@
  * Reads JSON into a tree that keeps the digits of numbers, the order of members, and the place of
  * each value.
  *
- * Other parsers of the tree keep numbers as 64-bit values; bounds such as 18446744073709551615 and
- * 0.1 must stay exact here. If a name occurs twice in an object, the text is refused: two readers
- * could understand it in two ways.
+ * The other JSON parsers of this project keep numbers as 64-bit values, but bounds such as
+ * 18446744073709551615 and 0.1 must stay exact here. If a name occurs twice in an object, the text
+ * is refused, because two programs could read it in two ways.
  */
 #include <errno.h>
 #include <string.h>
@@ -496,7 +496,7 @@ struct schema_value *schema_add(struct schema *s, struct schema_value *parent, c
     parent->n++;
     child->key = key;
     child->key_len = key_len;
-    /* Messages name the place that the parent names. */
+    /* Messages name the place of the parent. */
     child->parent = parent;
     child->index = UINT32_MAX;
     return parent;

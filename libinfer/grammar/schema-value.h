@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The values of a schema's text, and values that its readers make of them. */
+/* The values of a schema's text, and the values that are made from them. */
 
 #include <string.h>
 
@@ -16,7 +16,7 @@ enum value_type {
     VALUE_STRING,
     VALUE_ARRAY,
     VALUE_OBJECT,
-    VALUE_ALIAS, /* a schema that this file's readers made: stands for another schema */
+    VALUE_ALIAS, /* a schema that is not in the text and stands for another schema */
 };
 
 /* A JSON value. Elements of arrays and members of objects are lists in the order of the text. */
@@ -37,7 +37,7 @@ struct schema_value {
     struct schema_value *base;     /* innermost schema around this one that has an $id */
     struct schema_value *alias;    /* of VALUE_ALIAS */
     struct schema_value *choices;  /* see schema-rewrite.c */
-    struct schema_value *negation; /* see schema-rewrite.c */
+    struct schema_value *negation; /* see schema-negate.c */
 };
 
 /* Reads JSON. Sets s->root. */
@@ -50,10 +50,12 @@ static inline bool schema_is(const struct schema_value *v, const char *text)
 {
     return v && v->type == VALUE_STRING && v->len == strlen(text) && !memcmp(v->text, text, v->len);
 }
-/* Makes a value that is not part of the text. Messages name @origin. NULL if a limit is reached. */
+/* Makes a value that is not part of the text. Messages name the place of @origin. NULL if a limit
+ * is reached. */
 struct schema_value *schema_make(struct schema *s, enum value_type type,
                                  const struct schema_value *origin);
-/* Appends @child to an array (@key is NULL) or an object. NULL arguments are passed on. */
+/* Appends @child to an array (@key is NULL) or an object. Returns NULL if @parent or @child is
+ * NULL. */
 struct schema_value *schema_add(struct schema *s, struct schema_value *parent, const char *key,
                                 size_t key_len, struct schema_value *child);
 struct schema_value *schema_make_alias(struct schema *s, const struct schema_value *of);
@@ -80,8 +82,9 @@ struct decimal {
 /* Returns false if @v is no number, or has too many digits. */
 bool decimal_read(const struct schema_value *v, struct decimal *ret_decimal);
 int decimal_compare(const struct decimal *a, const struct decimal *b);
-/* Makes a bound of integers of a bound of numbers: the next integer that is not below (@up) or not
- * above @d; with @open, @d itself is excluded. */
+/* Replaces a bound of numbers by a bound of integers. With @up the result is the smallest integer
+ * that is not below @d, otherwise the largest that is not above. With @open, @d itself is
+ * excluded. */
 void decimal_to_integer(struct decimal *d, bool up, bool open);
-/* A number that counts something: minLength and its like. False if @v is none. */
+/* Reads a count such as the value of minLength. Returns false if @v is not a count. */
 bool schema_count(const struct schema_value *v, uint32_t *ret_count);

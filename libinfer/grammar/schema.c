@@ -2,9 +2,10 @@
 /*
  * Reads a JSON Schema, and makes the nodes that all schemas share
  *
- * White space between the tokens of a document is bounded, so that a model cannot write blanks for
- * ever: behind ':' one space; behind ',', inside of brackets and braces one space, or the end of a
- * line and up to 64 blanks. This includes what writers of JSON make, compact or indented.
+ * White space in a document is limited, so that a model cannot write blanks for ever. One space may
+ * stand behind ':'. Behind ',' and inside of brackets and braces there may be one space, or the end
+ * of a line and up to 64 blanks. This includes the compact and the indented JSON that programs
+ * usually write.
  */
 #include <errno.h>
 

@@ -5,11 +5,12 @@
  * The parts of the reader of JSON Schema
  *
  * A schema is read into a tree of values. A *set* is the list of all schemas that apply to a place
- * of a document: `properties/a` of one schema, and of each schema that its `allOf` and `$ref` name.
- * A set is expanded (schema-expand.c) into alternatives, each a list of *facts*:
- * schemas whose own keywords all apply and whose choices (anyOf, oneOf, if, not) have been made.
- * schema-leaf.c turns the facts of an alternative into nodes of a grammar. Sets and alternatives
- * are remembered, so recursive schemas become recursive rules.
+ * of a document: for example `properties/a` of one schema, and `properties/a` of each schema that
+ * its `allOf` and `$ref` name. A set is expanded (schema-expand.c) into alternatives, each a list
+ * of *facts*: schemas whose own keywords all apply and whose choices (anyOf, oneOf, if, not) have
+ * been made. schema-leaf.c turns the facts of an alternative into nodes of a grammar. Each set and
+ * each alternative is made once and then found in a map, so recursive schemas become recursive
+ * rules.
  *
  * The first error ends the work: functions return BUILDER_NONE or false, and schema->r is set.
  */
@@ -52,8 +53,8 @@ struct schema_set {
     const struct schema_value **v;
 };
 
-/* A schema whose own keywords apply. @parent is the index of the fact that brought it, or
- * UINT32_MAX. */
+/* A schema whose own keywords apply. @parent is the index of the fact that applies it to the same
+ * place, or UINT32_MAX. */
 struct fact {
     const struct schema_value *v;
     uint32_t parent;
@@ -67,7 +68,7 @@ struct facts {
 
 struct schema {
     struct grammar_builder *b;
-    struct compiler compiler; /* of regular nodes that are looked into */
+    struct compiler compiler; /* makes the automata of regular nodes that are examined */
     struct inf_err *reterr;
     struct arena arena;
     struct schema_value *root;
@@ -78,16 +79,16 @@ struct schema {
     struct map leaves;   /* facts → node */
     struct map patterns; /* text of a pattern → node */
     uint32_t n_values, n_steps, n_nodes, n_recursive, n_leaves;
-    uint32_t depth;                      /* of sets that are being read */
-    bool old_refs;                       /* drafts up to 7: $ref hides its neighbours */
-    bool draft4;                         /* "id" instead of "$id" */
-    bool loose;                          /* ignore what cannot be enforced */
-    int r;                               /* 0 or the first error */
+    uint32_t depth; /* number of nested alternatives that are being built */
+    bool old_refs;  /* drafts up to 7, in which $ref hides the keywords beside it */
+    bool draft4;    /* draft 4, which has "id" instead of "$id" */
+    bool loose;     /* keywords that cannot be enforced are ignored */
+    int r;          /* 0 or the first error */
     const struct schema_value *conflict; /* the first schema that permits nothing */
     const char *conflict_text;
-    struct leaf_work *work; /* leaves that have a rule but no body yet */
+    struct leaf_work *work; /* alternatives that have a rule without a body */
 
-    /* nodes that are made at most once; 0 is valid, so they are made at the start */
+    /* Shared nodes. 0 is a valid node, so they are all made at the start. */
     grammar_node nothing, gap, comma, colon, quote, digit, character, any_text, string, string_rest,
         any, any_array, any_object;
     struct schema_value *null, *no_choices;
@@ -102,7 +103,7 @@ grammar_node schema_fail(struct schema *s, int code, const struct schema_value *
 grammar_node schema_fail_memory(struct schema *s);
 /* Counts @n steps. Returns false if a limit is reached or there was an error. */
 bool schema_step(struct schema *s, const struct schema_value *at, uint32_t n);
-/* Remembers why a part permits nothing, and returns s->nothing. */
+/* Records why a part permits nothing, and returns s->nothing. */
 grammar_node schema_conflict(struct schema *s, const struct schema_value *at, const char *text);
 
 /* -- schema-number.c -- */
@@ -132,7 +133,7 @@ enum { MULTIPLE_DIGITS = 20, MULTIPLE_STATES = 8192 };
 grammar_node schema_char_any(struct schema *s);
 grammar_node schema_char(struct schema *s, uint32_t cp);
 
-grammar_node schema_char_wide(struct schema *s); /* escapes from U+0100 on */
+grammar_node schema_char_wide(struct schema *s); /* escapes of the characters from U+0100 on */
 
 /* -- schema-key.c -- */
 
@@ -141,20 +142,21 @@ struct key_name {
     const char *text;
     size_t len;
 };
-/* Strings with quotes that are none of the names, which are sorted. s->nothing: a name is longer
- * than KEY_MAX. */
+/* Strings with quotes that are none of the names. Sorts @names. s->nothing: a name is longer than
+ * KEY_MAX. */
 grammar_node schema_other_keys(struct schema *s, struct key_name *names, size_t n);
 
 /* -- schema-string.c -- */
 
 /* The strings that all facts permit, not escaped and without quotes: a regular node; s->nothing;
- * or BUILDER_NONE. *ret_plain says that every string is permitted. */
+ * or BUILDER_NONE. *ret_plain tells whether every string is permitted. */
 grammar_node schema_string_language(struct schema *s, const struct facts *f, bool *ret_plain);
-/* Strings as they are written in the document. */
+/* The strings that all facts permit, as they are written in the document. */
 grammar_node schema_string(struct schema *s, const struct facts *f);
-/* A string constant as it is written. Characters of ASCII have one spelling, others have all. */
+/* A string constant as it is written. Plain characters of ASCII have one spelling, and all other
+ * characters have every spelling. */
 grammar_node schema_literal(struct schema *s, const char *text, size_t len);
-/* Tells whether a text belongs to a regular node. False: error. */
+/* Finds out whether a text belongs to a regular node. Returns false on an error. */
 bool schema_matches(struct schema *s, grammar_node node, const char *text, size_t len,
                     bool *ret_matches);
 /* A string of a language, with quotes and escaped. */
@@ -162,6 +164,20 @@ grammar_node schema_quoted(struct schema *s, grammar_node language);
 /* The strings in which the pattern @text matches somewhere. */
 grammar_node schema_pattern_node(struct schema *s, const struct schema_value *at, const char *text,
                                  size_t len);
+/* -- schema-length.c -- */
+
+/* No answer is longer; a larger maxLength is not enforced. */
+enum { LENGTH_MAX = 1 << 16 };
+struct lengths {
+    uint32_t min, max;             /* GRAMMAR_FOREVER: no maximum */
+    const struct schema_value *at; /* the keyword that says it; NULL: none */
+};
+/* Drops the limits that all texts of a node keep. */
+void schema_drop_lengths(struct schema *s, grammar_node language, struct lengths *lengths);
+/* The strings of a regular node with a length, with quotes and escaped, without an automaton that
+ * counts. Returns false if the node has no form for this. */
+bool schema_counted_string(struct schema *s, grammar_node language, const struct lengths *lengths,
+                           grammar_node *ret_node);
 /* -- schema-format.c -- */
 /* The pattern of a format, anchored; NULL if the format is not known. */
 const char *schema_format_pattern(const char *name, size_t len);
@@ -176,14 +192,14 @@ const struct schema_value *schema_ref_resolve(struct schema *s, const struct sch
 
 /* The node of the values that a set permits. */
 grammar_node schema_set_node(struct schema *s, const struct schema_set *set);
-/* Calls @leaf for every alternative of a set. Stops if it returns false. */
+/* Calls @leaf for every alternative of a set. Stops if @leaf returns false. */
 typedef bool (*schema_leaf_fn)(struct schema *s, const struct facts *f, void *data);
 bool schema_expand(struct schema *s, const struct schema_set *set, schema_leaf_fn leaf, void *data);
 
 /* -- schema-rewrite.c -- */
 
-/* The choices that schema @v asks for, as an array of arrays of schemas: of each inner array one
- * must be chosen. NULL: error. */
+/* The choices of schema @v, as an array of arrays of schemas. One schema of each inner array must
+ * be chosen. NULL: error. */
 const struct schema_value *schema_choices(struct schema *s, const struct schema_value *v);
 
 /* A schema that permits exactly the value @v. NULL: error. */
@@ -193,7 +209,7 @@ const struct schema_value *schema_constant(struct schema *s, const struct schema
 
 /* A schema that permits what @v does not. NULL: error. */
 const struct schema_value *schema_negate(struct schema *s, const struct schema_value *v);
-/* Tells whether schema_negate() can do @v and everything below. */
+/* Tells whether schema_negate() can negate @v and everything below it. */
 bool schema_can_negate(struct schema *s, const struct schema_value *v);
 /* -- schema-disjoint.c -- */
 bool schema_disjoint(struct schema *s, const struct schema_value *a, const struct schema_value *b);
@@ -203,7 +219,7 @@ bool schema_disjoint(struct schema *s, const struct schema_value *a, const struc
 enum keyword_kind {
     KEYWORD_NOTE,     /* ignored */
     KEYWORD_ENFORCED, /* restricts the values */
-    KEYWORD_APPLY,    /* brings other schemas to the same place */
+    KEYWORD_APPLY,    /* applies other schemas to the same place */
     KEYWORD_REFUSED,
 };
 enum keyword_kind schema_keyword_kind(const char *name, size_t len);
@@ -215,18 +231,20 @@ unsigned schema_types(const struct schema_value *v);
 
 /* -- schema-leaf.c -- */
 grammar_node schema_leaf_node(struct schema *s, const struct facts *f);
-/* Gives bodies to the rules that wait. */
+/* Makes the bodies of the rules in s->work. */
 bool schema_leaf_finish(struct schema *s);
+/* Tells whether fact @i is fact @top or below it. What a negation contains does not count. */
+bool schema_fact_is_below(const struct facts *f, uint32_t i, uint32_t top);
 /* The types that all facts permit. */
 unsigned schema_leaf_types(struct schema *s, const struct facts *f);
-/* Appends a schema to a set unless it permits everything. */
+/* Tells whether a schema has no keyword that restricts a value. */
 bool schema_is_everything(const struct schema_value *v);
+/* Appends a schema to a set unless the schema permits everything. */
 bool schema_set_add(struct schema *s, struct schema_set *set, const struct schema_value *v);
 
 /* -- schema-object.c, schema-array.c, schema-enum.c -- */
 grammar_node schema_object(struct schema *s, const struct facts *f);
 grammar_node schema_array(struct schema *s, const struct facts *f);
-/* The scalar values that enum and const of all facts permit; NULL: there is no enum. */
 /* Tells whether no value of an enum is an array or an object. */
 bool schema_enum_is_scalar(const struct schema_value *list);
 unsigned schema_value_type(const struct schema_value *v);
@@ -234,6 +252,8 @@ struct schema_values {
     uint32_t n;
     const struct schema_value **v;
 };
+/* Gives the scalar values that enum and const of all facts permit. *ret_has tells whether there is
+ * an enum or a const of scalars. */
 bool schema_enum_values(struct schema *s, const struct facts *f, struct schema_values *ret_values,
                         bool *ret_has);
 

@@ -10,9 +10,9 @@
 
 #define MAX_RANGES 65536
 
-/* The names of general categories in ECMA-262, by the numbers of utf8proc. */
+/* The names of general categories in ECMA-262, with the numbers that utf8proc gives them. */
 static const struct {
-    uint32_t categories; /* bit utf8proc_category_t */
+    uint32_t categories; /* bits by utf8proc_category_t */
     const char *brief, *name;
 } CATEGORIES[] = {
     {1u << UTF8PROC_CATEGORY_CN, "Cn", "Unassigned"},
@@ -58,8 +58,12 @@ static const struct {
     {LETTERS, "L", "Letter"},
     {BIT(LU) | BIT(LL) | BIT(LT), "LC", "Cased_Letter"},
     {MARKS, "M", "Mark"},
+    {MARKS, "Combining_Mark", "Combining_Mark"},
+    {BIT(ND), "digit", "digit"},
+    {BIT(CC), "cntrl", "cntrl"},
     {BIT(ND) | BIT(NL) | BIT(NO), "N", "Number"},
     {BIT(PC) | BIT(PD) | BIT(PS) | BIT(PE) | BIT(PI) | BIT(PF) | BIT(PO), "P", "Punctuation"},
+    {BIT(PC) | BIT(PD) | BIT(PS) | BIT(PE) | BIT(PI) | BIT(PF) | BIT(PO), "punct", "punct"},
     {BIT(SM) | BIT(SC) | BIT(SK) | BIT(SO), "S", "Symbol"},
     {BIT(ZS) | BIT(ZL) | BIT(ZP), "Z", "Separator"},
     {BIT(CC) | BIT(CF) | BIT(CO) | BIT(CN), "C", "Other"},
@@ -89,6 +93,13 @@ static int tables_add_pair(uint32_t cp, uint32_t other)
     return 0;
 }
 
+static int range_compare(const void *x, const void *y)
+{
+    const struct grammar_range *a = x, *b = y;
+
+    return a->first < b->first ? -1 : a->first > b->first;
+}
+
 static void tables_fill(void)
 {
     int last = -1;
@@ -109,6 +120,8 @@ static void tables_fill(void)
         if (tables.error == 0)
             tables.error = tables_add_pair(cp, (uint32_t)utf8proc_toupper((utf8proc_int32_t)cp));
     }
+    if (tables.n_pairs > 0)
+        qsort(tables.pairs, tables.n_pairs, sizeof(*tables.pairs), range_compare);
 }
 
 static int tables_get(void)
@@ -144,19 +157,14 @@ int set_add_set(struct set *s, const struct set *other)
     return r;
 }
 
-static int range_compare(const void *x, const void *y)
-{
-    const struct grammar_range *a = x, *b = y;
-
-    return a->first < b->first ? -1 : a->first > b->first;
-}
-
 /* Sorts the ranges, and merges those that touch. */
 static void set_sort(struct set *s)
 {
-    size_t n = 0;
+    size_t n = 0, n_sorted = 1;
 
-    if (s->n > 1)
+    while (n_sorted < s->n && s->ranges[n_sorted - 1].first <= s->ranges[n_sorted].first)
+        n_sorted++;
+    if (n_sorted < s->n)
         qsort(s->ranges, s->n, sizeof(*s->ranges), range_compare);
     for (size_t i = 0; i < s->n; i++)
         if (n > 0 && s->ranges[i].first <= s->ranges[n - 1].last + 1)
@@ -189,19 +197,20 @@ int set_invert(struct set *s)
     return 0;
 }
 
-static bool set_has(const struct set *s, size_t n, uint32_t cp)
+/* Returns the number of pairs whose letter comes before @cp. */
+static size_t tables_find_pair(uint32_t cp)
 {
-    size_t lo = 0, hi = n;
+    size_t lo = 0, hi = tables.n_pairs;
 
     while (lo < hi) {
         const size_t mid = (lo + hi) / 2;
 
-        if (cp > s->ranges[mid].last)
+        if (tables.pairs[mid].first < cp)
             lo = mid + 1;
         else
             hi = mid;
     }
-    return lo < n && cp >= s->ranges[lo].first;
+    return lo;
 }
 
 int set_fold(struct set *s)
@@ -210,11 +219,14 @@ int set_fold(struct set *s)
     int r;
 
     r = tables_get();
+    if (r < 0)
+        return r;
     set_sort(s);
     n = s->n;
-    for (size_t i = 0; r == 0 && i < tables.n_pairs; i++)
-        if (set_has(s, n, tables.pairs[i].first))
-            r = set_add(s, tables.pairs[i].last, tables.pairs[i].last);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = tables_find_pair(s->ranges[i].first);
+             r == 0 && k < tables.n_pairs && tables.pairs[k].first <= s->ranges[i].last; k++)
+            r = set_add(s, tables.pairs[k].last, tables.pairs[k].last);
     if (r == 0)
         set_sort(s);
     return r;

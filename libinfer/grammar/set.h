@@ -21,9 +21,9 @@ int set_add_set(struct set *s, const struct set *other);
 int set_invert(struct set *s);
 /* Adds to each letter its upper and its lower case (simple mappings). */
 int set_fold(struct set *s);
-/* Adds all code points with a property of ECMA-262: a general category ("Lu", "L", "Letter", also
+/* Adds all code points with a property of ECMA-262 that utf8proc knows: a general category ("Lu", "L", "Letter", also
  * behind "General_Category=" or "gc="), "Any", "ASCII" or "Assigned". -EINVAL: any other. */
 int set_add_property(struct set *s, const char *name, size_t len);
-/* Adds what \d, \s or \w mean in ECMA-262; with @unicode what they mean in Rust. */
+/* Adds the characters of \d, \s or \w in ECMA-262, or with @unicode those in Rust. */
 int set_add_escape(struct set *s, char escape, bool unicode);
 grammar_node set_node(const struct set *s, struct grammar_builder *b);

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds out which slices a configuration permits as a whole.
+ * Finds out which slices (see vocab.h) a configuration (see automaton.h) permits as a whole.
  *
- * A slice is permitted if from the configuration all texts of its family up to its length may
- * follow. The answers are kept with the configurations on the way, so each is computed once.
+ * A slice is permitted if all texts of its family up to its length may follow the configuration.
+ * The answers are kept in the configurations on the way, so each answer is computed once.
  */
 #include <errno.h>
 
 #include "core/array.h"
 #include "grammar/grammar.h"
 
-/* Pairs of a configuration and a phase that are tried for texts of any length. */
+/* The largest number of pairs of a configuration and a phase that are tried for texts of any
+ * length. */
 #define MAX_PAIRS 48
-/* Longer limits of texts are not looked for. */
+/* grammar_ascii_limit() finds limits of the length of texts up to this one. */
 #define MAX_LIMIT 24
-/* Steps that one answer may take. */
+/* The largest number of steps for one answer. */
 #define MAX_STEPS 20000
 
 int family_moves_init(struct family_moves *m, const struct program *p, unsigned family)
@@ -46,7 +47,8 @@ struct question {
     unsigned family, steps;
 };
 
-/* Returns what is known of a configuration in @phase; NULL if that cannot be noted. */
+/* Returns what is known of a configuration in @phase; NULL if the configuration already holds the
+ * answers for another phase. */
 static struct cover *question_cover(const struct question *q, uint32_t config, uint8_t phase)
 {
     struct cover *cover = &q->g->automaton.configs[config].cover[q->family];
@@ -56,8 +58,8 @@ static struct cover *question_cover(const struct question *q, uint32_t config, u
     return cover->phase == phase ? cover : NULL;
 }
 
-/* Returns 1 if all texts of @len bytes may follow, 0 if not or if the answer takes too long, or a
- * negative errno value. */
+/* Returns 1 if all texts of @len characters may follow, 0 if not or if the answer takes too long,
+ * or a negative errno value. If @phase is within a character, this is the first of them. */
 static int question_ask(struct question *q, uint32_t config, uint8_t phase, uint8_t len)
 {
     const struct family_moves *m = &q->g->moves[q->family];
@@ -76,7 +78,11 @@ static int question_ask(struct question *q, uint32_t config, uint8_t phase, uint
         r = grammar_step(q->g, config, m->moves[i].symbol, &to);
         if (r < 0)
             return r;
-        r = to == AUTOMATON_DEAD ? 0 : question_ask(q, to, m->moves[i].phase, (uint8_t)(len - 1));
+        if (to == AUTOMATON_DEAD)
+            r = 0;
+        else
+            r = question_ask(q, to, m->moves[i].phase,
+                             (uint8_t)(len - (m->moves[i].phase == UTF8_START)));
     }
     cover = question_cover(q, config, phase);
     if (cover && r == 1)
@@ -103,7 +109,7 @@ static bool pairs_add(struct pair *pairs, unsigned *n, struct pair pair)
     return true;
 }
 
-/* Answers for texts of any length: no step from any pair on the way may fail. */
+/* Answers for texts of any length. They may follow if no step from any pair on the way fails. */
 static int question_ask_any(struct question *q, uint32_t config)
 {
     const struct family_moves *m = &q->g->moves[q->family];
@@ -128,6 +134,16 @@ static int question_ask_any(struct question *q, uint32_t config)
             cover->good = COVER_ANY;
     }
     return 1;
+}
+
+bool grammar_covers_any(struct inf_grammar *g, unsigned family, uint32_t config, uint8_t phase)
+{
+    const struct question q = {.g = g, .family = family};
+    const struct cover *cover = question_cover(&q, config, phase);
+
+    if (phase == UTF8_START && g->automaton.configs[config].known[family] == COVER_ANY)
+        return true;
+    return cover && cover->good == COVER_ANY;
 }
 
 /* Finds the longest slice of one family by trying texts. */
@@ -165,7 +181,7 @@ static int grammar_find_level(struct inf_grammar *g, unsigned family, uint32_t c
     if (known == 0)
         return grammar_try_levels(g, family, config, ret_slice);
     for (unsigned level = N_LEVELS; level-- > 0 && !*ret_slice;)
-        if (known == COVER_ANY || slices[level].longest <= known)
+        if (known == COVER_ANY || slices[level].max_len <= known)
             *ret_slice = &slices[level];
     return 0;
 }

@@ -8,8 +8,12 @@
 #include "tokenizer/tokenizer.h"
 
 #define MAX_TOKEN UINT16_MAX /* bytes */
+/* Bytes of the automaton of one grammar, if nobody says anything else. */
+#define USUAL_MEMORY ((size_t)64 << 20)
 
-static const uint32_t LEVELS[N_LEVELS] = {2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 18, 24, UINT32_MAX};
+/* Characters of the longest tokens of each slice. */
+static const uint32_t LEVELS[N_LEVELS] = {1,  2,  3,  4,  5,  6,  7,  8,  9,
+                                          10, 11, 12, 14, 16, 18, 20, 24, UINT32_MAX};
 
 enum {
     PHASE_E2 = UTF8_STATES, /* behind the first byte of U+2028 */
@@ -18,9 +22,9 @@ enum {
 
 /*
  * The first family has the characters that stand for themselves inside of a JSON string. The second
- * family has text without the characters that usually begin the end of a free text. Both leave out
- * U+2028 and U+2029, which "." of ECMA-262 does not match. The third family has the letters and
- * digits of ASCII, of which names and addresses consist.
+ * family has the characters of free text, except those with which the marker at the end of a free
+ * text usually begins. Both leave out U+2028 and U+2029, which "." of ECMA-262 does not match. The
+ * third family has the letters and digits of ASCII, of which names and addresses consist.
  */
 static bool family_has(unsigned family, uint8_t byte)
 {
@@ -125,8 +129,8 @@ static bool token_equal(const struct token *x, const struct token *y)
     return x->len == y->len && memcmp(x->bytes, y->bytes, x->len) == 0;
 }
 
-/* Moves tokens with the bytes of an earlier token to lists. The first one stays, with the number of
- * its list. */
+/* Moves tokens with equal bytes to lists. One token stays in the array for them, with the number of
+ * the list. */
 static int tokens_join(struct tokens *t, struct inf_grammar_vocab *v)
 {
     uint32_t n_out = 0, n_words = 0, cap_lists = 0, cap_at = 0;
@@ -192,13 +196,20 @@ static int trie_make(struct token_trie *trie, const struct token *const *list, u
     return 0;
 }
 
-static bool token_in_family(const struct token *token, unsigned family)
+/* Returns the number of characters of a token, incomplete ones included; UINT32_MAX: the
+ * token is not in the family. */
+static uint32_t token_chars(const struct token *token, unsigned family)
 {
     uint8_t phase = UTF8_START;
+    uint32_t n = 0;
 
-    for (uint32_t i = 0; i < token->len && phase != UTF8_INVALID; i++)
+    for (uint32_t i = 0; i < token->len; i++) {
+        n += phase == UTF8_START;
         phase = family_step(family, phase, token->bytes[i]);
-    return phase != UTF8_INVALID;
+        if (phase == UTF8_INVALID)
+            return UINT32_MAX;
+    }
+    return n;
 }
 
 /* Sets the bits of all ids that a token stands for. */
@@ -216,17 +227,24 @@ static void token_set_bits(const struct inf_grammar_vocab *v, const struct token
         mask[list[i] / 32] |= 1u << (list[i] % 32);
 }
 
-/* The tokens of a family while it is made. */
+/*
+ * All tokens, in groups, while a family is made. Each slice of the family has two groups: its own
+ * tokens of ASCII, and its own tokens with other characters. The last group has the tokens outside
+ * of the family.
+ */
+enum { GROUP_OTHERS = 2 * N_LEVELS, N_GROUPS };
+
 struct members {
     const struct inf_grammar_vocab *v;
     const struct tokens *t;
-    bool *in_family;           /* [t->n] */
-    const struct token **list; /* [t->n] scratch */
+    uint8_t *group;            /* [t->n] */
+    const struct token **list; /* [t->n]: sorted within each group */
+    uint32_t at[N_GROUPS + 1]; /* the first token of each group */
 };
 
 static void members_done(struct members *m)
 {
-    free(m->in_family);
+    free(m->group);
     free(m->list);
 }
 
@@ -238,45 +256,66 @@ static bool token_is_ascii(const struct token *token)
     return true;
 }
 
-/* Adds to a slice its own tokens, those of ASCII or the others. */
-static int slice_make_own(struct token_trie *trie, struct slice *slice, const struct members *m,
-                          bool ascii)
+static unsigned token_group(const struct token *token, unsigned family)
 {
-    uint32_t n = 0;
+    const uint32_t n = token_chars(token, family);
+    unsigned level = 0;
 
-    for (uint32_t i = 0; i < m->t->n; i++) {
-        const struct token *token = &m->t->tokens[i];
+    if (n == UINT32_MAX)
+        return GROUP_OTHERS;
+    while (n > LEVELS[level])
+        level++;
+    return 2 * level + !token_is_ascii(token);
+}
 
-        if (!m->in_family[i] || token->len < slice->min_len || token->len > slice->max_len ||
-            token_is_ascii(token) != ascii)
-            continue;
-        token_set_bits(m->v, token, slice->mask);
-        slice->longest = MAX(slice->longest, token->len);
-        m->list[n++] = token;
+static int members_init(struct members *m, unsigned family)
+{
+    const struct tokens *t = m->t;
+    uint32_t next[N_GROUPS];
+
+    m->group = NEW(uint8_t, t->n);
+    m->list = NEW(const struct token *, t->n);
+    if (!m->group || !m->list)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < t->n; i++) {
+        m->group[i] = (uint8_t)token_group(&t->tokens[i], family);
+        m->at[m->group[i] + 1]++;
     }
-    return trie_make(trie, m->list, n, m->v->max_len);
+    for (unsigned i = 0; i < N_GROUPS; i++) {
+        next[i] = m->at[i];
+        m->at[i + 1] += m->at[i];
+    }
+    for (uint32_t i = 0; i < t->n; i++)
+        m->list[next[m->group[i]]++] = &t->tokens[i];
+    return 0;
+}
+
+static int members_make_trie(const struct members *m, unsigned group, struct token_trie *trie)
+{
+    return trie_make(trie, m->list + m->at[group], m->at[group + 1] - m->at[group], m->v->max_len);
 }
 
 /* Makes a slice of a family. @shorter: the next shorter slice, or NULL. */
 static int slice_make(struct slice *slice, const struct members *m, const struct slice *shorter,
-                      uint32_t max_len)
+                      unsigned level)
 {
     int r;
 
-    slice->min_len = shorter ? shorter->max_len + 1 : 0;
-    slice->max_len = max_len;
-    slice->longest = shorter ? shorter->longest : 0;
+    slice->min_len = level > 0 ? LEVELS[level - 1] + 1 : 0;
+    slice->max_len = LEVELS[level];
     slice->mask = NEW(uint32_t, m->v->n_words);
     if (!slice->mask)
         return -ENOMEM;
     if (shorter)
         memcpy(slice->mask, shorter->mask, m->v->n_words * sizeof(*slice->mask));
-    r = slice_make_own(&slice->ascii, slice, m, true);
-    return r < 0 ? r : slice_make_own(&slice->wide, slice, m, false);
+    for (uint32_t i = m->at[2 * level]; i < m->at[2 * level + 2]; i++)
+        token_set_bits(m->v, m->list[i], slice->mask);
+    r = members_make_trie(m, 2 * level, &slice->ascii);
+    return r < 0 ? r : members_make_trie(m, 2 * level + 1, &slice->wide);
 }
 
-/* Lists the tokens of a family by their first bytes, so that those of one byte can be taken
- * together. */
+/* Lists the tokens of a family by their first bytes, so that all tokens with the same first byte
+ * can be taken together. */
 static int family_list(struct family *family, const struct members *m)
 {
     uint32_t n = 0, byte = 0;
@@ -287,7 +326,7 @@ static int family_list(struct family *family, const struct members *m)
     for (uint32_t i = 0; i < m->t->n; i++) {
         const struct token *token = &m->t->tokens[i];
 
-        if (!m->in_family[i])
+        if (m->group[i] == GROUP_OTHERS)
             continue;
         while (byte <= token->bytes[0])
             family->members_at[byte++] = n;
@@ -301,13 +340,9 @@ static int family_list(struct family *family, const struct members *m)
 /* Makes the trie of the tokens outside of a family. */
 static int family_make_others(struct family *family, const struct members *m)
 {
-    uint32_t n = 0;
     int r;
 
-    for (uint32_t i = 0; i < m->t->n; i++)
-        if (!m->in_family[i])
-            m->list[n++] = &m->t->tokens[i];
-    r = trie_make(&family->others, m->list, n, m->v->max_len);
+    r = members_make_trie(m, GROUP_OTHERS, &family->others);
     memset(family->others_at, 0xff, sizeof(family->others_at));
     for (uint32_t i = 0; r == 0 && i < family->others.n; i += family->others.nodes[i].size)
         family->others_at[family->others.nodes[i].byte] = i;
@@ -318,16 +353,12 @@ static int family_make(struct inf_grammar_vocab *v, const struct tokens *t, unsi
 {
     struct family *family = &v->families[number];
     struct slice *slices = family->slices;
-    _cleanup_(members_done) struct members m = {v, t, NEW(bool, t->n),
-                                                NEW(const struct token *, t->n)};
-    int r = 0;
+    _cleanup_(members_done) struct members m = {.v = v, .t = t};
+    int r;
 
-    if (!m.in_family || !m.list)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < t->n; i++)
-        m.in_family[i] = token_in_family(&t->tokens[i], number);
+    r = members_init(&m, number);
     for (unsigned level = 0; r == 0 && level < N_LEVELS; level++)
-        r = slice_make(&slices[level], &m, level > 0 ? &slices[level - 1] : NULL, LEVELS[level]);
+        r = slice_make(&slices[level], &m, level > 0 ? &slices[level - 1] : NULL, level);
     if (r == 0)
         r = family_make_others(family, &m);
     slices[N_LEVELS - 1].n_other = family->others.n;
@@ -377,6 +408,7 @@ int inf_grammar_vocab_new(const struct inf_tokenizer *tok, struct inf_grammar_vo
     if (!v)
         return -ENOMEM;
     atomic_init(&v->refs, 1);
+    atomic_init(&v->memory, USUAL_MEMORY);
     v->tok = tok;
     v->n_vocab = inf_tokenizer_n_vocab(tok);
     v->n_words = DIV_UP(v->n_vocab, 32);
@@ -393,6 +425,11 @@ int inf_grammar_vocab_new(const struct inf_tokenizer *tok, struct inf_grammar_vo
     }
     *ret_vocab = v;
     return 0;
+}
+
+void inf_grammar_vocab_set_memory(struct inf_grammar_vocab *vocab, size_t bytes)
+{
+    atomic_store(&vocab->memory, bytes);
 }
 
 struct inf_grammar_vocab *grammar_vocab_ref(struct inf_grammar_vocab *vocab)

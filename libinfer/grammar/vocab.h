@@ -6,8 +6,8 @@
  *
  * A slice is a set of tokens that many grammars permit all together: for example all tokens of
  * characters that stand for themselves inside of a JSON string. Where a grammar permits a slice,
- * only the other tokens are looked up one by one. The slices of one family differ in the length of
- * their tokens, because grammars limit the lengths of texts.
+ * only the other tokens are looked up one by one. The slices of one family have tokens of the same
+ * characters, but up to different lengths, because grammars limit the lengths of texts.
  */
 
 #include <infer/grammar.h>
@@ -17,14 +17,14 @@
 #include "grammar/dfa.h"
 
 enum {
-    N_LEVELS = 14, /* slices of one family */
+    N_LEVELS = 18, /* slices of one family */
     FAMILY_PHASES = UTF8_STATES + 2,
 };
 
 /* A node; nodes are stored in depth-first order. */
 struct trie_node {
     uint32_t size;  /* nodes of the subtree, this one included */
-    int32_t token;  /* id; -1: none; below -1: list -2 - token has several */
+    int32_t token;  /* id; -1: none; below -1: several ids, in the list number -2 - token */
     uint16_t depth; /* number of bytes before this node's byte */
     uint8_t byte;
 };
@@ -36,24 +36,24 @@ struct token_trie {
 
 /* The tokens of a family up to a length. */
 struct slice {
-    uint32_t min_len, max_len; /* bytes of its own tokens; UINT32_MAX: any length */
-    uint32_t longest;          /* bytes of its longest token */
+    uint32_t min_len, max_len; /* characters of its own tokens; UINT32_MAX: any number */
     uint32_t *mask;            /* [n_words] its tokens */
-    struct token_trie ascii;   /* its own tokens, which shorter slices do not have: of ASCII … */
-    struct token_trie wide;    /* … and those with other characters */
-    uint32_t n_other;          /* nodes of the tries of all tokens that it does not have */
+    struct token_trie ascii;   /* its own tokens (those that shorter slices do not have) of ASCII */
+    struct token_trie wide;    /* its own tokens that have other characters */
+    uint32_t n_other;          /* number of nodes in the tries of all tokens outside of the slice */
 };
 
 struct family {
     struct slice slices[N_LEVELS]; /* by ascending length */
-    struct token_trie others;      /* tokens outside of the family */
-    uint32_t others_at[256];       /* the node of others for a first byte; UINT32_MAX: none */
-    int32_t *members;              /* its tokens by their first bytes: members[at[byte]] … */
+    struct token_trie others;      /* the tokens outside of the family */
+    uint32_t others_at[256]; /* the node of the trie `others` for a first byte; UINT32_MAX: none */
+    int32_t *members; /* its tokens, sorted by the first byte: members[members_at[byte]] … */
     uint32_t members_at[257];
 };
 
 struct inf_grammar_vocab {
     atomic_uint refs;
+    atomic_size_t memory; /* bytes of the automaton of a new grammar */
     const struct inf_tokenizer *tok;
     uint32_t n_vocab, n_words, max_len;
     struct token_trie all;
@@ -65,7 +65,8 @@ struct inf_grammar_vocab {
     uint32_t n_ends;
 };
 
-/* Returns the phase behind @byte of a text of @family, or UTF8_INVALID. */
+/* Returns the phase behind @byte in a text of @family, or UTF8_INVALID. A phase is a state between
+ * the bytes of a character. */
 uint8_t family_step(unsigned family, uint8_t phase, uint8_t byte);
 struct inf_grammar_vocab *grammar_vocab_ref(struct inf_grammar_vocab *vocab);
 /* Tells whether a token stands for its bytes. */

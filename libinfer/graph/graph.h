@@ -147,7 +147,8 @@ graph_ref graph_attention(struct graph *g, graph_ref q, graph_ref k, graph_ref v
 /* Computes attention over the memory of each sequence. Earlier steps have stored the k and v of the
  * memory. */
 graph_ref graph_attention_memory(struct graph *g, graph_ref q, const struct attn_params *attn);
-/* Stores k and v of all rows as those of layer attn->i_layer. The result must not be read. */
+/* Stores k and v of all rows as the k and v of layer attn->i_layer. The result must not be
+ * read. */
 graph_ref graph_store(struct graph *g, graph_ref k, graph_ref v, const struct attn_params *attn);
 graph_ref graph_glu(struct graph *g, graph_ref gate, graph_ref up, enum graph_act act);
 graph_ref graph_act(struct graph *g, graph_ref x, enum graph_act act);
@@ -155,7 +156,7 @@ graph_ref graph_add(struct graph *g, graph_ref a, graph_ref b);
 graph_ref graph_scale(struct graph *g, graph_ref x, float factor);
 graph_ref graph_rows(struct graph *g, graph_ref x);
 /* Computes the mean of the rows of each sequence. A batch for a graph with this node requests the
- * logits of exactly one row of each sequence; any row of the sequence will do. */
+ * logits of exactly one row of each sequence. It does not matter which row this is. */
 graph_ref graph_pool(struct graph *g, graph_ref x);
 /* Makes @x, the logits, the output of the graph. This must be the last node. */
 void graph_output(struct graph *g, graph_ref x);

@@ -3,9 +3,9 @@
  * Places all values of a graph in one scratch buffer.
  *
  * Values are placed in order of size, the largest first. Each value goes into the lowest sufficient
- * gap between those placed values that are needed at the same time as it. This is algorithm 3 of
- * Pisarchyk and Lee 2020, "Efficient memory management for deep neural net inference". Invariant:
- * two values that one step needs never share a byte.
+ * gap between the placed values that are needed at the same time as this value. This is algorithm 3
+ * of Pisarchyk and Lee 2020, "Efficient memory management for deep neural net inference".
+ * Invariant: two values that the same step of the plan needs never share a byte.
  */
 #include "graph/plan.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Declares what tables use of a pool's internals: the reference counts of its blocks, which are
- * known by their numbers. */
+/* Declares the internals of a pool that tables use: the reference counts of blocks. Blocks are
+ * identified by their numbers. */
 
 #include "kv/pool.h"
 
@@ -20,8 +20,8 @@ struct kv_pool {
 /* Takes a free block, sets its reference count to one, and returns its number. The pool must have a
  * free block. */
 uint32_t kv_block_take(struct kv_pool *pool);
-/* Adds one to the reference count of @block. Unless the block is idle, its count must not be zero.
- */
+/* Adds one to the reference count of @block. If this count is zero, the block must be idle
+ * (kv/pool.h). */
 void kv_block_ref(struct kv_pool *pool, uint32_t block);
 void kv_block_unref(struct kv_pool *pool, uint32_t block);
 /* Copies @block to a free block with a reference count of one, and returns the number of the copy.

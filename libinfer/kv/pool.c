@@ -4,9 +4,9 @@
  *
  * The engine thread owns the pool. The backend holds the bytes of the blocks; the pool holds their
  * numbers, reference counts and names. Free blocks without a name form a stack: the block that was
- * used last is used next, so a lightly loaded pool touches little memory. Invariant: a block whose
- * count is 0 is idle if it has a name, else it is on the stack; a block with a higher count is
- * neither idle nor on the stack.
+ * freed most recently is used next, so a lightly loaded pool touches little memory. Invariant: a
+ * block whose count is 0 is idle if it has a name, else it is on the stack; a block with a higher
+ * count is neither idle nor on the stack.
  */
 #include "kv/block.h"
 

@@ -56,11 +56,11 @@ uint32_t kv_pool_find(const struct kv_pool *pool, const struct kv_name *name);
 const struct kv_name *kv_pool_name(const struct kv_pool *pool, uint32_t block);
 /* Returns the bytes per block, or 0 if the device cannot export blocks. */
 uint64_t kv_pool_block_bytes(const struct kv_pool *pool);
-/* Copies the bytes of @block to @to. Callers may call it only between steps. Returns 0, -ENOMEM, or
- * -ENODEV if the device is lost. */
+/* Copies the bytes of @block to @to. This function may be called only between two steps of the
+ * engine. Returns 0, -ENOMEM, or -ENODEV if the device is lost. */
 int kv_pool_export(const struct kv_pool *pool, uint32_t block, void *to);
-/* Drops the names of all blocks. The engine calls it when the content of the blocks is lost or may
- * be wrong. Tables that hold blocks at this time can no longer name them. */
+/* Drops the names of all blocks. The engine calls this function when the content of the blocks is
+ * lost or may be wrong. Tables that hold blocks at this time can no longer name them. */
 void kv_pool_forget(struct kv_pool *pool);
 
 /* Initializes @table with memory for the block numbers of @max_tokens tokens. Extending the table
@@ -86,10 +86,10 @@ void kv_table_name(struct kv_table *table, const struct kv_name *names, uint32_t
 /* Returns the address of the bytes of block @i, which must be unnamed and not shared. Returns NULL
  * if the CPU cannot write to the device's blocks; the caller then uses kv_table_import(). */
 void *kv_table_bytes(const struct kv_table *table, uint32_t i);
-/* Fills block @i of @table with the bytes at @from. Callers may call it only between steps. Returns
- * 0, or an error like kv_pool_export(). */
+/* Fills block @i of @table with the bytes at @from. This function may be called only between two
+ * steps of the engine. Returns 0, or an error as kv_pool_export() does. */
 int kv_table_import(struct kv_table *table, uint32_t i, const void *from);
-/* Returns whether blocks of @table may get names. They may if the pool has not dropped all names
+/* Returns whether blocks of @table may get names. This is so if the pool has not dropped all names
  * since the table got its first block. */
 bool kv_table_is_current(const struct kv_table *table);
 /* Drops all but the first @n_tokens tokens. */

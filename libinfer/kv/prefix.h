@@ -6,7 +6,7 @@
  *
  * The name of a full block depends on its tokens and on everything before them:
  *
- *   name = SHA-256(name of the block before ‖ its tokens as 32-bit little-endian)
+ *   name = SHA-256(name of the previous block ‖ tokens of this block, 32-bit little-endian)
  *
  * The first block of a chain follows a root. The root is a hash of everything else that K and V
  * depend on (the model, their number formats, the kernels that computed them) and of the tenant and

@@ -17,7 +17,7 @@ static uint64_t blocks_for(const struct kv_table *table, uint64_t n_tokens)
     return DIV_UP(n_tokens, table->pool->layout.block_tokens);
 }
 
-/* Returns whether the last block has room and is shared or named. */
+/* Returns whether the last block is partly filled, and is shared or named. */
 static bool tail_is_shared(const struct kv_table *table)
 {
     const struct kv_pool *pool = table->pool;

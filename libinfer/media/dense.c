@@ -7,7 +7,7 @@
 #include "core/cpu.h"
 #include "media/dense-isa.h"
 
-/* dense_get() returns the product of the first row whose flags the CPU supports. */
+/* dense_get() returns the function of the first row whose flags the CPU supports. */
 static const struct {
     dense_fn fn;
     unsigned flags;

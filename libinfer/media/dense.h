@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Products of a few columns with a small matrix, for networks of some 10^5 weights
+ * Multiplies a few columns with a small matrix, for networks of about 10^5 weights.
  *
  * On every instruction set, an output is computed as one sum, in the order of the inputs. So all
  * instruction sets give the same bits.
@@ -21,7 +21,8 @@ struct dense {
     const float *bias;    /* [n_out] */
 };
 
-/* @out: [n_cols][n_out] := bias + the sum over i of x[col][i] × weights[i]. @n_cols: 1, 2 or 4. */
+/* Sets @out, [n_cols][n_out], to bias + the sum over i of x[col][i] × weights[i]. @n_cols is 1, 2
+ * or 4. */
 typedef void (*dense_fn)(const struct dense *d, const float *const *x, uint32_t n_cols, float *out);
 
 /* Returns the fastest product for a CPU with @flags (core/cpu.h). */

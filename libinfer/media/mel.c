@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Computes log-mel frames: applies the window before the spectrum is computed, and triangles and
- * logarithms after that
+ * Computes log-mel frames. The window is applied before the spectrum is computed; triangles and
+ * logarithms are applied after that.
  *
  * The mel scale is Slaney's (Auditory Toolbox, 1998): linear below 1 kHz, and logarithmic above. A
  * triangle covers few frequencies, so its weights are stored as one run.

@@ -26,7 +26,8 @@ enum {
 
 struct mel;
 
-/* A part of a signal. Samples outside of it count as silence, except for the mirror at 0. */
+/* A part of a signal. Samples outside of this part count as silence, except for the mirror before
+ * sample 0. */
 struct mel_signal {
     const float *samples; /* -1…1 */
     uint64_t start;       /* index of its first sample in the whole signal */
@@ -48,6 +49,6 @@ void mel_frames(const struct mel *mel, const struct mel_signal *signal, uint64_t
                 float *out);
 /* Returns the largest of @n values. */
 float mel_peak(const float *x, size_t n);
-/* Raises those of @n values that are below @peak - 8 to this limit, then sets each x to (x + 4) /
- * 4. */
+/* Raises values that are below @peak - 8 to this limit, then sets each of the @n values x to (x +
+ * 4) / 4. */
 void mel_scale(float *x, size_t n, float peak);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Declares the kernels, one per instruction set. */
+/* Declares the kernels of spectrum.h, one per instruction set. */
 
 #include "media/spectrum.h"
 

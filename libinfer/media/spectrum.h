@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Power spectrum of windowed frames
+ * Computes the power spectrum of windowed frames.
  *
  * A frame is SPECTRUM_N real samples. Its even samples become the real parts and its odd samples
  * the imaginary parts of a complex transform of half the length, in Stockham's order, which needs
@@ -40,7 +40,8 @@ void spectrum_plan_init(struct spectrum_plan *plan);
 
 struct spectrum_kernel {
     uint32_t width; /* frames at a time */
-    /* @x: [SPECTRUM_N][width]; @power: [SPECTRUM_BINS][width]; both aligned to 64 bytes. */
+    /* Computes @power, [SPECTRUM_BINS][width], from @x, [SPECTRUM_N][width]. Both are aligned to 64
+     * bytes. */
     void (*powers)(const struct spectrum_plan *plan, const double *x, double *power);
 };
 

@@ -45,7 +45,7 @@ static struct speech_span settle_pending(struct speech_finder *f, uint64_t *next
     return f->pending;
 }
 
-/* Ends a span. Returns true if this makes the span before it final. */
+/* Ends a span. Returns true if the previous span thereby becomes final. */
 static bool close_span(struct speech_finder *f, uint64_t start, uint64_t end,
                        struct speech_span *ret_span)
 {
@@ -115,8 +115,8 @@ static bool cut_span(struct speech_finder *f, struct speech_span *ret_span)
     return close_span(f, start, end, ret_span);
 }
 
-/* Handles a chunk of a pause. Returns true if the pause ended a span and so made the span before it
- * final. */
+/* Handles a chunk of a pause. Returns true if the pause ended a span and the previous span thereby
+ * became final. */
 static bool pause_on(struct speech_finder *f, struct speech_span *ret_span)
 {
     const uint64_t start = f->start, end = f->pause > 0 ? f->pause : f->at;

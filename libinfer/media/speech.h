@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Spans of speech in a signal, from a probability for every VAD_CHUNK samples
+ * Finds spans of speech in a signal, from a probability for every VAD_CHUNK samples.
  *
  * The rules are those of Silero's get_speech_timestamps(). A span begins where the probability
  * reaches the threshold, and ends where the probability falls below a lower threshold and stays
@@ -21,7 +21,7 @@ struct speech_params {
     uint32_t max_speech_ms;  /* 0: no limit */
     uint32_t min_silence_ms; /* length of a pause that ends a span */
     uint32_t min_pause_ms;   /* a span may be cut only in a longer pause */
-    uint32_t pad_ms;         /* added on each side */
+    uint32_t pad_ms;         /* milliseconds by which a span is widened on each side */
 };
 
 /* Silero's defaults. */
@@ -39,7 +39,7 @@ struct speech_finder {
     uint64_t pause;    /* start of the pause that may end the span; 0: none */
     uint64_t cut;      /* start of the longest pause so far */
     uint64_t cut_size; /* 0: none */
-    bool has_pending;  /* a span waits for what follows */
+    bool has_pending;  /* `pending` is a finished span that is not final yet */
     struct speech_span pending;
 };
 

@@ -61,7 +61,7 @@ static const struct layer_shape {
     [LAST] = {{"final_conv.", "_model.decoder.decoder.2."}, 1, VAD_STATE, 1, 0, 1},
 };
 
-/* The open file, of one of the two kinds. */
+/* The open file. Only one of the two members is set. */
 struct source {
     struct safetensors *st;
     struct ggml_bin *bin;
@@ -109,7 +109,7 @@ static bool has_shape(const struct format_tensor *t, const uint32_t want[3])
     }
 }
 
-/* Reads a tensor with the dimensions @want, fastest first, as floats on the heap. */
+/* Reads a tensor with the dimensions @want, the fastest-varying first, as floats on the heap. */
 static int read_tensor(const struct source *src, const char *name, const uint32_t want[3],
                        float **ret_data, struct inf_err *reterr)
 {

@@ -2,12 +2,13 @@
 #pragma once
 
 /*
- * Voice activity detection: the probability that somebody speaks
+ * Detects voice activity: computes the probability that somebody speaks.
  *
  * The network is Silero VAD (version 5 and later, 16 kHz). Every 512 samples, with the 64 before
- * them, become four spectra. Four convolutions turn these into one vector, a recurrent cell adds
- * memory, and the result is one number. The weights are read from a file of the network's authors
- * (silero_vad_16k.safetensors) or of whisper.cpp (ggml-silero-v6.2.0.bin).
+ * them, become four spectra. Four convolutions turn these spectra into one vector. A recurrent cell
+ * combines this vector with its state, and the result is one number. The weights are read from a
+ * file of the network's authors (silero_vad_16k.safetensors) or of whisper.cpp
+ * (ggml-silero-v6.2.0.bin).
  */
 
 #include <infer/types.h>
@@ -28,8 +29,8 @@ struct vad_state {
     float hidden[VAD_STATE], cell[VAD_STATE];
 };
 
-/* Loads the network from a file. @cpu: flags of core/cpu.h. -ENOENT…; -EBADMSG: the file is not a
- * Silero VAD model; -ENOMEM. */
+/* Loads the network from a file. @cpu: flags of core/cpu.h. Returns 0, an error of opening the
+ * file, -EBADMSG if the file is not a Silero VAD model, or -ENOMEM. */
 int vad_model_open(const char *path, unsigned cpu, struct vad_model **ret_model,
                    struct inf_err *reterr);
 struct vad_model *vad_model_close(struct vad_model *model);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * BERT encoders: BERT (Devlin et al. 2019), RoBERTa and XLM-RoBERTa (Liu et al. 2019, Conneau et
- * al. 2020), Nomic's BERT with rotations and gated units (Nussbaum et al. 2024), GTE (Zhang et al.
- * 2024)
+ * Implements the BERT encoders: BERT (Devlin et al. 2019), RoBERTa and XLM-RoBERTa (Liu et al.
+ * 2019, Conneau et al. 2020), Nomic's BERT with rotations and gated units (Nussbaum et al. 2024),
+ * and GTE (Zhang et al. 2024).
  *
- * The norm of a layer comes after its sum: x = norm(x + attention(x)), then x = norm(x +
- * feed_forward(x)). Hyperparameters and the presence of weights tell these models apart.
+ * Norms come after the sums: x = norm(x + attention(x)), then x = norm(x + feed_forward(x)).
+ * Hyperparameters and the presence of weights tell these models apart.
  */
 #include <math.h>
 #include <stdio.h>

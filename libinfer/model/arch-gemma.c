@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * EmbeddingGemma (Vera et al. 2025): Gemma 3 as an encoder
+ * Implements EmbeddingGemma (Vera et al. 2025), which is Gemma 3 as an encoder.
  *
- * Attention is bidirectional. In most layers it is limited to a window, and in these layers the
- * rotation has another base. Attention and the feed-forward layers have norms before and after
- * them.
+ * Attention is bidirectional. In most layers attention is limited to a window, and in these layers
+ * the rotation has another base. There are norms before and after attention, and before and after
+ * the feed-forward layers.
  */
 #include "model/arch.h"
 

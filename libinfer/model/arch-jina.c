@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * jina-embeddings-v4 (Günther et al. 2025), for texts
+ * Implements jina-embeddings-v4 (Günther et al. 2025) for texts.
  *
  * The model is the language model of Qwen 2.5 VL, which has the layers of Qwen 2. Each task adds
  * low-rank matrices (Hu et al. 2021) to the matrices of the model. The vector of a text is the mean
@@ -13,7 +13,7 @@
 #include "core/err.h"
 #include "model/arch.h"
 
-/* Binds both matrices or none. */
+/* Binds both low-rank matrices that a task adds to @w, or none. */
 static int bind_lora(struct binder *b, uint32_t i_task, const char *base, const struct weight *w,
                      struct model_lora *lora)
 {

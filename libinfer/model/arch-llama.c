@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Llama 2 and 3 (Touvron et al. 2023), Mistral (Jiang et al. 2023), TinyLlama, and other models
- * with the same layers: norms before attention and feed-forward layers, rotary positions, grouped
- * queries, gated feed-forward layers. Biases are used if the file has them, and a sliding window if
- * the hyperparameters say so.
+ * Implements Llama 2 and 3 (Touvron et al. 2023), Mistral (Jiang et al. 2023), TinyLlama, and other
+ * models with the same layers. These models have norms before attention and before feed-forward
+ * layers, rotary positions, grouped queries, and gated feed-forward layers. Biases are used if the
+ * file has them, and a sliding window if the hyperparameters contain one.
  */
 #include "model/arch.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ModernBERT (Warner et al. 2024)
+ * Implements ModernBERT (Warner et al. 2024).
  *
  * The model is an encoder with norms before attention and before gated units. The first attention
  * has no norm, because its input is the normalized embedding. In every third layer, attention

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Qwen 2 and 2.5 (Yang et al. 2024) have the layers of Llama, with biases on q, k and v. Dense
- * models of Qwen 3 (Yang et al. 2025) have no biases, but normalize q and k per head before
- * rotation.
+ * Implements Qwen 2 and 2.5 (Yang et al. 2024), which have the layers of Llama, with biases on q, k
+ * and v. Also implements the dense models of Qwen 3 (Yang et al. 2025), which have no biases, but
+ * normalize q and k per head before rotation.
  */
 #include "model/arch.h"
 

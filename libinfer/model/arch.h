@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Internals of model.h, for adding an architecture
+ * Declares the internals of model.h that an architecture uses.
  *
  * An architecture is one file with one struct arch: the functions that bind its weights and build
  * its graph. Weights have their GGUF names; format/ has converted other names.
@@ -51,8 +51,8 @@ struct model {
     struct weight head;                    /* [n_vocab, n_embd]; the embedding if embedding and head
                                               are tied */
     bool tied;
-    struct weight head_pair; /* [2, n_embd] the last copy of two rows of `head`, for scores */
-    int32_t head_pair_tokens[2];
+    struct weight head_pair; /* [2, n_embd]: copy of the two rows of `head` for head_pair_tokens */
+    int32_t head_pair_tokens[2]; /* the newest pair of tokens for which scores were requested */
     struct weight pos_embd, type_embd;       /* [n_pos, n_embd], [n_types, n_embd] */
     struct weight embd_norm, embd_norm_bias; /* [n_embd] */
     struct weight pooler, pooler_bias;       /* [n_embd, n_embd], before the classifier */
@@ -99,7 +99,8 @@ enum weights_need {
  * part of the architecture; -EOPNOTSUPP: a tensor is stored in a number format that this library
  * cannot compute with; -ENOMEM. */
 int weights_bind(struct model *m, unsigned need, struct inf_err *reterr);
-/* Like weights_bind(), for architectures with more weights, which then call bind_all_used(). */
+/* Does what weights_bind() does, for architectures with more weights, which call bind_all_used()
+ * afterwards. */
 struct binder;
 int weights_bind_decoder(struct binder *b, unsigned need);
 
@@ -114,7 +115,7 @@ struct binder {
 /* One row of a table of a block's weights. */
 struct bind_slot {
     const char *name;
-    size_t offset; /* in struct model_layer, unless stated otherwise */
+    size_t offset; /* in struct model_layer, or with BIND_END in struct model */
     uint32_t rows, cols;
     bool needed;
 };
@@ -124,8 +125,8 @@ struct bind_slot {
         name, offsetof(struct model_layer, field), rows, cols, needed                              \
     }
 
-/* Returns @rows rows from @first on of a matrix that joins several matrices, or that many elements
- * of a vector; a zeroed weight if @w is zeroed. */
+/* Returns @rows rows, from row @first on, of a matrix that joins several matrices. If @w is a
+ * vector, returns @rows elements instead. If @w is zeroed, returns a zeroed weight. */
 struct weight bind_rows(const struct weight *w, uint32_t first, uint32_t rows);
 int bind_weight(struct binder *b, const char *name, bool needed, uint32_t rows, uint32_t cols,
                 struct weight *ret);
@@ -160,7 +161,7 @@ graph_ref layer_product(const struct model *m, struct graph *g, graph_ref x, con
 graph_ref layer_embed(const struct model *m, struct graph *g);
 /* Builds the attention of layer @i_layer: computes q, k and v from the rows @h, applies norms of
  * heads and rotation if the model has them, and keeps k and v in layer @i_store of the KV store.
- * @both_ways as in attn_params. */
+ * @both_ways is the member of attn_params. */
 graph_ref layer_attend(const struct model *m, struct graph *g, uint32_t i_layer, uint32_t i_store,
                        graph_ref h, bool both_ways);
 /* Returns whether only the pooled rows are needed after this layer's attention. This is the case in

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists the architectures that this build supports, one per line. */
+/* Lists the architectures that this build supports. */
 #include <string.h>
 
 #include "model/arch.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Binds the weights that encoders share: q, k and v in one matrix, classifiers, layers after the
- * pooling. */
+/* Binds the weights that encoders share: q, k and v in one matrix, classifiers, and the layers
+ * after the pooling. */
 #include <stdio.h>
 
 #include "model/arch.h"

@@ -40,7 +40,8 @@ uint32_t model_embed_width(const struct model *m, const struct model_embed *how)
 }
 
 /* Makes a weight of the rows of the head for two tokens. The rows are copied, because they are not
- * adjacent; the model keeps the last copy, so that asking again takes no more memory. */
+ * adjacent. The model keeps the newest copy, so that another call for the same tokens takes
+ * no memory. */
 static int head_rows(struct model *m, const int32_t tokens[2], struct weight *ret,
                      struct inf_err *reterr)
 {
@@ -91,8 +92,8 @@ static graph_ref dense_layers(const struct model *m, struct graph *g, graph_ref 
     return x;
 }
 
-/* Builds the rows of a text. If the pooling takes single rows, the result has only these rows,
- * because the last layer drops all other rows. */
+/* Builds the part of the graph that computes the rows of a text. If the pooling takes single rows,
+ * the result has only these rows, because the last layer drops all other rows. */
 static graph_ref all_rows(const struct model *m, struct graph *g, enum pooling pooling)
 {
     return m->arch->build_rows ? m->arch->build_rows(m, g, pooling)

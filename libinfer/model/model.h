@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * A model: hyperparameters, weights in place, and the graph of its forward pass
+ * Declares a model: its hyperparameters, its weights in the mapped file, and the graph of its
+ * forward pass.
  *
  * A model is immutable once it is open. model/archs.c lists the architectures; each is one file
  * with a struct arch (arch.h).
@@ -49,16 +50,16 @@ struct model_embed {
     int32_t tokens[2]; /* for SCORE without a classifier: "no" and "yes" */
 };
 
-/* Returns the pooling that the model's files specify, or else the default: of classifiers the first
- * row, of other encoders the mean, of decoders the last row. */
+/* Returns the pooling that the model's files specify. If they specify none, returns the default:
+ * the first row for classifiers, the mean for other encoders, the last row for decoders. */
 enum pooling model_pooling(const struct model *m);
 /* Returns the pooling for scores. It is independent of the pooling for vectors that the files
  * specify, and usually takes one row. */
 enum pooling model_score_pooling(const struct model *m);
 /*
- * Builds the forward pass for whole texts, over a KV store of one layer. A batch names the row of
- * each text that is pooled; for ROWS it names all rows. -EOPNOTSUPP: the model cannot compute this;
- * other errors as of model_build().
+ * Builds the forward pass for whole texts, over a KV store of one layer. A batch requests the
+ * logits of one row per text, the row that is pooled. For MODEL_MAKE_ROWS it requests the logits of
+ * all rows. -EOPNOTSUPP: the model cannot compute this. Other errors are those of model_build().
  */
 int model_build_embed(struct model *m, const struct model_embed *how, struct graph **ret_graph,
                       struct inf_err *reterr);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inverse frequencies of the rotary embedding, and their scaling to longer contexts
+ * Computes the inverse frequencies of the rotary embedding, and scales them to longer contexts.
  *
  * "linear" divides all frequencies by the factor. "llama3" (Llama 3.1) divides the low frequencies
- * and keeps the high ones, with a ramp between them. "yarn" (Peng et al. 2023) also does this, but
- * its ramp is given in rotations over the original context, and it multiplies sin and cos by a
- * factor. "ntk" uses another base. If there is a tensor rope_freqs.weight, the frequencies are also
- * divided by its elements. Frequencies are computed in double and rounded once; only the division
- * by the tensor's elements is in float.
+ * and keeps the high frequencies, with a ramp between them. "yarn" (Peng et al. 2023) also does
+ * this, with two differences: the ramp is given in rotations over the original context, and sin and
+ * cos are multiplied by a factor. "ntk" uses another base. If there is a tensor rope_freqs.weight,
+ * the frequencies are also divided by its elements. Frequencies are computed in double and rounded
+ * once; only the division by the tensor's elements is in float.
  */
 #include <errno.h>
 #include <math.h>
@@ -96,9 +96,10 @@ static double rope_scaled(const struct hparams *hp, double freq, uint32_t i)
     return freq;
 }
 
-/* Returns the number by which the base is multiplied: with "NTK-aware" scaling (Su 2023, "mixed"
- * without an exponent) the factor, otherwise 1. rope_scaled() then divides all frequencies by
- * factor^(2/rope_dims), so that the lowest frequency is divided by exactly the factor. */
+/* Returns the number by which the base is multiplied. With "NTK-aware" scaling (Su 2023, the
+ * "mixed" variant without its exponent b) this number is the scaling factor, otherwise it is 1.
+ * rope_scaled() then divides all frequencies by factor^(2/rope_dims), so that the lowest frequency
+ * is divided by exactly the factor. */
 static double ntk_base(const struct hparams *hp)
 {
     return hp->rope_scaling == ROPE_SCALING_NTK ? (double)hp->rope_factor : 1;

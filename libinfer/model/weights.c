@@ -4,7 +4,8 @@
  *
  * Matrices are used in place. Vectors (norms, biases), which are small, are decoded once unless
  * they are stored as F32. So backends need to support only F32 vectors. A tensor that was not bound
- * is an error: the file then belongs to another architecture that only looks like this one.
+ * is an error: the file then belongs to another architecture, which is only similar to this
+ * architecture.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Internals of whisper.h: binds weights under the names of Hugging Face or those of OpenAI. */
+/* Binds the weights of Whisper under the names of Hugging Face or those of OpenAI. */
 
 #include "core/arena.h"
 #include "model/whisper.h"
@@ -22,7 +22,7 @@ struct whisper_names {
 /* One row of a table of a block's weights; a vector if it has one row. */
 struct whisper_slot {
     struct whisper_names names;
-    size_t offset; /* of its struct weight in the block */
+    size_t offset; /* offset of the struct weight in the block */
     uint32_t rows, cols;
 };
 

@@ -7,7 +7,7 @@
 #include "core/err.h"
 #include "model/whisper-bind.h"
 
-/* Attention to earlier text, or to the encoder's output. */
+/* The weights of the attention to earlier text, or to the encoder's output. */
 struct attention {
     struct weight norm, norm_bias;          /* [n_embd] */
     struct weight q, k, v, out;             /* [n_embd, n_embd] */

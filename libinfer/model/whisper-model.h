@@ -12,14 +12,15 @@ struct whisper_model {
     struct whisper_decoder *decoder;
 };
 
-/* Opens a model from a file that has a format_whisper(). The file must outlive the model. Errors as
- * of whisper_encoder_new(). */
+/* Opens a model from a file that has a format_whisper(). The file must outlive the model. Returns
+ * the same errors as whisper_encoder_new(). */
 int whisper_model_open(const struct format *f, struct whisper_model **ret_model,
                        struct inf_err *reterr);
 struct whisper_model *whisper_model_close(struct whisper_model *m);
 DEFINE_CLEANUP(struct whisper_model *, whisper_model_close);
 
-/* Returns the number format that stands for all weights: that of the decoder's token table. */
+/* Returns the number format of the decoder's token table, which stands for the format of all
+ * weights. */
 enum inf_dtype whisper_model_dtype(const struct whisper_model *m);
 /* Finds the heads whose attention gives the times of words: those that the files name, or all heads
  * of the upper half of the layers. Sets one bit per head in @masks, [n_text_layers], and returns

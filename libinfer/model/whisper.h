@@ -2,12 +2,13 @@
 #pragma once
 
 /*
- * Whisper: the encoder and the decoder
+ * Declares Whisper's encoder and decoder.
  *
- * Frames of 10 ms pass two convolutions over three frames, the second with stride two, then blocks
- * of bidirectional attention (Radford et al. 2022). All values of a graph have the same number of
- * rows, so the encoder has three graphs. Each convolution is a matrix product whose input rows hold
- * three consecutive frames; the caller lays them out.
+ * The encoder applies two convolutions over three frames to the frames of 10 ms. The second
+ * convolution has stride two. Blocks of bidirectional attention follow (Radford et al. 2022). All
+ * values of a graph have the same number of rows, so the encoder has three graphs. Each convolution
+ * is a matrix product whose input rows hold three consecutive frames. The caller writes these input
+ * rows.
  */
 
 #include "core/macros.h"
@@ -19,7 +20,7 @@ struct whisper_shape {
     uint32_t n_embd, n_heads, n_ff, n_layers;
 };
 
-/* A source of tensors, named as by Hugging Face, or as by OpenAI and whisper.cpp. */
+/* A source of tensors. They have the names of Hugging Face, or those of OpenAI and whisper.cpp. */
 struct whisper_source {
     const struct format_tensor *(*find)(const void *file, const char *name); /* NULL: absent */
     const void *file;
@@ -35,9 +36,9 @@ enum whisper_part {
 
 struct whisper_encoder;
 
-/* Weights stay in the file, which must outlive the encoder; those of convolutions are copied.
- * -EBADMSG: a tensor is missing or has another shape; -EOPNOTSUPP: an unsupported number format;
- * -ENOMEM. */
+/* The weights of convolutions are copied. All other weights stay in the file, which must outlive
+ * the encoder. -EBADMSG: a tensor is missing or has another shape; -EOPNOTSUPP: an unsupported
+ * number format; -ENOMEM. */
 int whisper_encoder_new(const struct whisper_source *src, const struct whisper_shape *shape,
                         struct whisper_encoder **ret_encoder, struct inf_err *reterr);
 struct whisper_encoder *whisper_encoder_free(struct whisper_encoder *e);
@@ -53,22 +54,23 @@ int whisper_encoder_graph(const struct whisper_encoder *e, enum whisper_part par
 
 /*
  * The decoder writes text from the encoder's output. Its blocks attend to the text so far, then to
- * the memory: keys and values of the encoder's rows, computed once per window (graph/batch.h). The
- * token table is also the head.
+ * the memory (graph/batch.h). The memory holds keys and values of the encoder's rows, computed once
+ * per window of 30 s. The token table is also the head.
  */
 struct whisper_text_shape {
     uint32_t n_vocab, n_ctx;
     uint32_t n_embd, n_heads, n_ff, n_layers;
 };
 
-/* Heads of the attention to the memory, per layer: bit h is head h, below 64. */
+/* A set of heads of the attention to the memory. Each layer has a mask in which bit h stands for
+ * head h, so only heads below 64 can be in the set. */
 struct whisper_heads {
     const uint64_t *masks; /* [n_layers] */
 };
 
 struct whisper_decoder;
 
-/* Like whisper_encoder_new(). */
+/* Creates a decoder. Returns the same errors as whisper_encoder_new(). */
 int whisper_decoder_new(const struct whisper_source *src, const struct whisper_text_shape *shape,
                         struct whisper_decoder **ret_decoder, struct inf_err *reterr);
 struct whisper_decoder *whisper_decoder_free(struct whisper_decoder *d);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Decodes the stored formats: the reference for kernels
+ * Decodes the stored formats. These functions are the reference for kernels.
  *
  * Every product and sum is rounded to float in the order given in block.h. The gguf Python package
  * does the same, so tests compare results bit for bit. Source bytes need no alignment.

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Encodes floats into the stored formats
+ * Encodes floats into the stored formats.
  *
  * Q8_0 takes its scale from the largest magnitude. For the other formats with one scale per block,
  * a short search finds the scale with the least squared error. The search tries scales that map the
  * value of the largest magnitude to about the end of the range, and for each rounding computes the
  * scale that fits best. For formats with a scale and a minimum, the search finds both. In the K
- * formats the groups' scales are then rounded to their few bits, and the weights are rounded again
- * with the scales that decoding will use. Except in Q4_1 and Q5_1, the error of a weight x counts
- * in proportion to |x| plus the root mean square of the block, because large weights matter more in
- * products. Values that are not finite count as zero.
+ * formats the scales of the groups are then rounded to a few bits, and the weights are rounded
+ * again with the scales that decoding will use. Except in Q4_1 and Q5_1, the error of a weight x
+ * counts in proportion to |x| plus the root mean square of the block, because large weights matter
+ * more in products. Values that are not finite count as zero.
  */
 
 #include <math.h>

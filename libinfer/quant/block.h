@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Block layouts of the stored formats, little-endian, as GGUF files hold them
+ * Defines the block layouts of the stored formats, little-endian, as GGUF files hold them.
  *
  * d, m: binary16. w: the weight. q: an unsigned integer of the format's width.
  *
@@ -19,8 +19,9 @@
  *         │ d │ dmin │ sc, mn │ 32 bytes of high bits │ 128 nibble pairs │
  *     Byte i of pairs 32c … 32c+31 holds q of group 2c (low) and 2c + 1 (high).
  *     Bit g of high byte i belongs to element i of group g.
- *     sc and mn, by bytes: 0–3 sc[0–3], 4–7 mn[0–3] in their low 6 bits; bytes 8–11 hold the low
- *     4 bits of sc[4–7] (low) and mn[4–7] (high), whose top 2 bits are bits 6–7 of bytes 0–3, 4–7.
+ *     The low 6 bits of bytes 0–3 are sc[0–3], and those of bytes 4–7 are mn[0–3]. Bytes 8–11
+ *     hold the low 4 bits of sc[4–7] (low) and of mn[4–7] (high). The top 2 bits of sc[4–7] are
+ *     bits 6–7 of bytes 0–3, and the top 2 bits of mn[4–7] are bits 6–7 of bytes 4–7.
  *
  *   Q6_K  256 weights in 16 groups of 16, w = d × sc[g] × (q - 32), sc signed 8 bits  210
  *         │ 128 bytes: low 4 bits │ 64 bytes: high 2 bits │ sc[16] │ d │

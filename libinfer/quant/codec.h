@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Number formats of keys and values
+ * Declares the number formats of keys and values.
  *
  * A format defines how one head of one token is stored. The backend decides where the numbers and
  * scales of a block's tokens are placed.

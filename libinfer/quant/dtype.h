@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Number formats of weights: block layouts and reference conversions
+ * Declares the number formats of weights: block layouts and reference conversions.
  *
  * A row of a weight is a sequence of blocks; formats without blocks have blocks of one element.
  * decode and encode are the references: plain C, exact in float. Tests, embeddings in rare formats

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finds repetitions with the Z algorithm, from the end of the text to its beginning: repeats[k] is
- * how many tokens before the one that is k places before the last equal the last tokens.
+ * the length of the longest run of tokens that ends k places before the last token and equals the
+ * last tokens of the text.
  */
 #include "sample/dry.h"
 
@@ -117,7 +118,7 @@ uint32_t dry_find(const struct dry *d, const int32_t *tokens, uint32_t n, uint32
     return t.n;
 }
 
-/* Whether the token has a whole breaker in it. */
+/* Returns whether the token contains a whole breaker. */
 static bool is_breaker(const struct dry_breakers *b, int32_t token)
 {
     for (uint32_t h = find_head(b, token); h < b->n_heads && b->heads[h].token == token; h++)
@@ -128,7 +129,7 @@ static bool is_breaker(const struct dry_breakers *b, int32_t token)
 
 float dry_penalty(const struct dry *d, int32_t token, uint32_t count)
 {
-    const float max_log = 88.7228391f; /* of a float */
+    const float max_log = 88.7228391f; /* log(FLT_MAX) */
     uint32_t exponent = count - 1 - d->allowed;
 
     if (is_breaker(&d->breakers, token))

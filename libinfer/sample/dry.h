@@ -4,9 +4,9 @@
 /*
  * DRY ("don't repeat yourself"), a penalty for tokens that would continue a repetition
  *
- * The stage looks for earlier places of the text where the same tokens stand as at its end. The
- * token behind such a place would continue the repetition. If the repetition is already n tokens
- * long, and n is at least the allowed length, the logit of that token is lowered by
+ * The stage looks for earlier places of the text where the same tokens stand as at the end of the
+ * text. The token behind such a place would continue the repetition. If the repetition is already n
+ * tokens long, and n is at least the allowed length, the logit of that token is lowered by
  *     multiplier × base ^ (n - allowed length)
  * with the longest n that applies to the token. A breaker is a text, such as a line break, that a
  * repetition never includes; a token with a breaker in it gets no penalty. Source: the sampler
@@ -16,8 +16,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A breaker begins in the token; the tokens tails[tail … tail + n_tail) follow if it continues
- * behind the token. n_tail 0: the token has the whole breaker in it. */
+/* A breaker begins in the token; the tokens tails[tail … tail + n_tail) follow if the breaker
+ * continues behind the token. n_tail 0: the token has the whole breaker in it. */
 struct dry_head {
     int32_t token;
     uint32_t tail, n_tail;
@@ -45,9 +45,10 @@ static inline bool dry_is_on(const struct dry *d)
 }
 
 /*
- * Finds the tokens that get a penalty after the text @tokens. Sets counts[t] of each of them to 1
- * plus the number of repeated tokens; @counts [n_vocab] is all zero before. @repeats [n] is scratch
- * memory. Returns how many of the last tokens were searched: all tokens with counts are among them.
+ * Finds the tokens that get a penalty after the text @tokens. Sets counts[t] of each such token t
+ * to 1 plus the number of repeated tokens; @counts [n_vocab] is all zero before. @repeats [n] is
+ * scratch memory. Returns how many of the last tokens were searched: all tokens with counts are
+ * among them.
  */
 uint32_t dry_find(const struct dry *d, const int32_t *tokens, uint32_t n, uint32_t n_vocab,
                   uint32_t *repeats, uint32_t *counts);

@@ -92,7 +92,7 @@ static bool row_peaks(const float *x, uint32_t n, float *peaks)
 /* Replaces a vector of values by their exponentials. */
 static inline void exp_lanes(lanes *x, float max, float scale)
 {
-    const float round = 12582912.0f; /* 1.5 × 2^23: adding it removes the fraction */
+    const float round = 12582912.0f; /* 1.5 × 2^23: adding this number removes the fraction */
     lanes z = (*x - max) * scale, k, r, p;
     const lanes_int keep = z > -86.0f;
     lanes_int power;
@@ -143,7 +143,7 @@ static void row_masses(const float *x, uint32_t n, float max, float scale, float
     }
 }
 
-/* Copies the values of up to 32 tokens, whose bits are @bits. */
+/* Copies each of 32 values whose bit in @bits is set; the other values become -infinity. */
 static inline void mask_word(const float *x, uint32_t bits, float *out)
 {
     static const int32_t bit_of[] = {1 << 0,  1 << 1,  1 << 2,  1 << 3, 1 << 4,  1 << 5,

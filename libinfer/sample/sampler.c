@@ -20,7 +20,7 @@
 #include "sample/row.h"
 #include "sample/select.h"
 
-/* Describes the candidates that the last pick by stages left. */
+/* Describes the candidates that remained after the latest pick by stages. */
 struct post {
     uint32_t n, picked;
     double total; /* of the masses */
@@ -235,10 +235,10 @@ static int32_t draw_under_envelope(struct sampler *s, const struct weighed *w, f
 /*
  * Draws a token by mass from a prefix of the list of tokens in order of decreasing mass. The prefix
  * is the shortest that has the share top_p of the total mass; tokens of less mass than @least are
- * left out. The list is not made: a token is drawn from all remaining tokens. If the tokens before
- * it have less than the share top_p, the token is in the prefix and is accepted. Otherwise the
- * token and all tokens behind it are outside the prefix, and the next draw is from the tokens
- * before it. On average log(1 / top_p) draws are rejected.
+ * left out. This list is never made. Instead a token is drawn from all remaining tokens. If the
+ * tokens before this token have less than the share top_p, it is in the prefix and is accepted.
+ * Otherwise the token and all tokens behind it are outside the prefix, and the next draw is from
+ * the tokens before it. On average log(1 / top_p) draws are rejected.
  */
 static int32_t draw_from_prefix(struct sampler *s, const struct weighed *w, float top_p,
                                 float least, struct rng *rng)
@@ -301,7 +301,7 @@ static uint32_t take_cands(struct sampler *s, const struct sample_params *p, con
     return n;
 }
 
-/* Applies the stages after top-k to its @n candidates. */
+/* Applies the stages after top-k to the first @n candidates of s->cands. */
 static int32_t pick_from_cands(struct sampler *s, const struct sample_params *p, struct rng *rng,
                                uint32_t n, float max)
 {

@@ -78,7 +78,7 @@ struct sample_params {
 int sample_params_init(struct sample_params *p, const struct inf_sampling *in);
 void sample_params_done(struct sample_params *p);
 
-/* The state that one choice keeps between its tokens. */
+/* The state that a sequence keeps from one choice of a token to the next. */
 struct sample_state {
     struct rng rng;
     float mu;          /* of Mirostat */
@@ -88,7 +88,7 @@ struct sample_state {
 
 void sample_state_init(struct sample_state *state, const struct sample_params *p, uint64_t seed);
 
-/* The text that a token is chosen for. */
+/* The text for which a token is chosen. */
 struct sample_text {
     const int32_t *tokens;
     uint32_t n_tokens, n_prompt; /* the first n_prompt tokens belong to the prompt */
@@ -101,7 +101,7 @@ struct sampler;
 
 #define SAMPLE_MAX_TOP TOP_MAX /* limit of @n_top of sampler_logprob() */
 
-/* Positive conditions. */
+/* Conditions that functions return as positive numbers. */
 enum {
     SAMPLE_BAD_ROW = 1,   /* a logit is NaN or +infinity, or all are -infinity */
     SAMPLE_NONE_LEFT = 2, /* every token is forbidden */
@@ -118,15 +118,15 @@ DEFINE_CLEANUP(struct sampler *, sampler_free);
  */
 int sampler_pick(struct sampler *s, const struct sample_params *p, const struct sample_text *text,
                  struct sample_state *state, float *logits, int32_t *ret_token);
-/* Like sampler_logprob(), for the token of the last pick, with the probabilities of the last stage.
- * The parameters of the pick had post_logprobs set. */
+/* Like sampler_logprob(), for the token of the latest pick, with the probabilities from which stage
+ * 13 drew the token. The parameters of that pick must have had post_logprobs set. */
 uint32_t sampler_post_logprob(struct sampler *s, uint32_t n_top, float *ret_logprob,
                               struct inf_top_logprob *ret_top);
 /*
  * Computes the log-softmax of @token over a row of @n_row ≥ n_vocab raw logits (if @token is
  * negative, *ret_logprob is NAN), and the @n_top ≤ SAMPLE_MAX_TOP most likely of the first n_vocab
- * tokens, best first. Returns how many tokens are in @ret_top. For a row with NaN, *ret_logprob is
- * NAN and the result is 0.
+ * tokens, best first. Returns how many tokens are in @ret_top. For an invalid row (SAMPLE_BAD_ROW),
+ * *ret_logprob is NAN and the result is 0.
  */
 uint32_t sampler_logprob(struct sampler *s, const float *logits, uint32_t n_row, int32_t token,
                          uint32_t n_top, float *ret_logprob, struct inf_top_logprob *ret_top);
@@ -135,7 +135,7 @@ uint32_t sampler_logprob(struct sampler *s, const float *logits, uint32_t n_row,
  * likely tokens; 0: the whole row is needed. */
 uint32_t sampler_list_need(const struct sampler *s, const struct sample_params *p, uint32_t n_top);
 /* Returns whether @list, which was requested with the number of sampler_list_need(), suffices. A
- * list with indices behind the vocabulary may not suffice, and an empty list never does. */
+ * list with indices behind the vocabulary does not always suffice, and an empty list never does. */
 bool sampler_list_suffices(const struct sampler *s, const struct top_row *list);
 /* Like sampler_pick() and sampler_logprob(), but from a list that suffices. @token must be in the
  * list. */

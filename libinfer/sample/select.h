@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Selection of the largest elements without sorting all
+ * Selection of the largest elements without sorting all of them
  *
  * Larger keys always come first, and equal keys are ordered by lower id, so results do not depend
  * on the method. Keys are never NaN.

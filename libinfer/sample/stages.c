@@ -13,7 +13,7 @@
 #include "sample/cands.h"
 #include "sample/infill.h"
 
-/* Mirostat 1 estimates the exponent of Zipf's law from so many tokens. */
+/* The number of tokens from which Mirostat 1 estimates the exponent of Zipf's law. */
 #define MIROSTAT_TOKENS 100u
 
 static const uint8_t usual_order[] = {
@@ -21,8 +21,8 @@ static const uint8_t usual_order[] = {
     INF_STAGE_TOP_P,       INF_STAGE_MIN_P,       INF_STAGE_XTC,
 };
 
-/* Computes the masses of the candidates and returns their sum. The most likely of them has mass 1,
- * even if a stage left out more likely ones, so the sum is never 0. */
+/* Computes the masses of the candidates and returns their sum. The most likely candidate has mass
+ * 1, even if a stage left out more likely ones, so the sum is never 0. */
 static double stages_weigh(struct stages *c)
 {
     c->max = -INFINITY;
@@ -149,8 +149,8 @@ static void stages_min_p(struct stages *c)
     stages_keep(c, MAX(n, stages_least(c)));
 }
 
-/* Exclude top choices: leaves out all but the last of the tokens that have at least the
- * probability of the threshold. */
+/* XTC means "exclude top choices": the stage leaves out the tokens whose probability is at least
+ * the threshold, but keeps the least likely of these tokens. */
 static void stages_xtc(struct stages *c, struct rng *rng)
 {
     const struct sample_params *p = c->p;
@@ -219,8 +219,9 @@ static void stages_apply(struct stages *c, enum inf_stage stage, struct rng *rng
     }
 }
 
-/* Mirostat 1 (Basu et al. 2021): keeps so many tokens that the expected surprise is mu, if the
- * probabilities follow Zipf's law. Its exponent is estimated from the most likely tokens. */
+/* Mirostat 1 (Basu et al. 2021): keeps the number of tokens with which the expected surprise is mu
+ * if the probabilities follow Zipf's law. The exponent of the law is estimated from the most likely
+ * tokens. */
 static void mirostat_cut_zipf(struct stages *c, float mu)
 {
     const uint32_t m = MIN(MIROSTAT_TOKENS, c->n);

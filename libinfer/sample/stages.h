@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The stages of sampling one after the other, over a list of candidates. sampler.h says what they
- * do; the list is needed for stages and orders that the faster ways of sampler.c do not know. */
+/* Applies the stages of sampling one after the other to a list of candidates. sampler.h describes
+ * the stages. The list is needed for stages and orders that the faster methods of sampler.c do not
+ * support. */
 
 #include "sample/row.h"
 #include "sample/sampler.h"
@@ -16,7 +17,7 @@ struct stages {
     struct cand *cands; /* their keys are logits */
     uint32_t n;
     float max;    /* the largest logit of the candidates, set when masses are computed */
-    float scale;  /* 1 / temperature; 1 before that stage */
+    float scale;  /* 1 / temperature; 1 before the stage of the temperature */
     double total; /* of the masses of the candidates that remain, set by stages_pick() */
 };
 

@@ -2,7 +2,7 @@
 /*
  * Admits and preempts sequences.
  *
- * To admit a sequence is to move it from the waiting list to the running sequences, with KV blocks
+ * Admission moves a sequence from the waiting list to the running sequences and gives it KV blocks
  * from the pool. Waiting sequences are admitted in order of age. The choices of a request (its
  * answers, one sequence each) share the prompt's blocks, and all sequences share blocks that the
  * pool finds by name. When the KV pool is full, the youngest running sequence is preempted: it
@@ -116,8 +116,8 @@ static uint32_t share_blocks(struct seq *seq, const struct seq *donor, uint32_t 
     return n_given;
 }
 
-/* Marks the blocks that were found by name as reused. Reports the use of those blocks that the tier
- * has to the tier. */
+/* Marks the blocks that were found by name as reused. Tells the tier which of its blocks are
+ * used. */
 static void note_found(struct sched *s, struct seq *seq)
 {
     uint32_t n_kept = 0;

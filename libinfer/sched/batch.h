@@ -13,7 +13,7 @@
  * shall take BATCH_SLOWDOWN times as long as these sequences take alone, so that their text flows
  * evenly. If more prompts wait than sequences decode, for example when many requests arrive at
  * once, prompts get more rows. Computing few prompt rows at a time is inefficient, and a short
- * delay for few decoding sequences helps many waiting requests.
+ * delay for a few decoding sequences helps many waiting requests.
  */
 
 #include <stdbool.h>
@@ -43,8 +43,8 @@ void batch_plan(const struct batch_want *want, uint32_t n, const struct batch_li
 /* If several prompts wait per decoding sequence, BATCH_SLOWDOWN is multiplied by their number, but
  * by at most BATCH_CROWD. */
 #define BATCH_CROWD     4.0
-#define BATCH_MIN_CHUNK 32 /* least prompt rows of a step in which no sequence decodes */
-#define BATCH_MIN_MIXED 4  /* least prompt rows of a step in which some sequences decode */
+#define BATCH_MIN_CHUNK 32 /* fewest prompt rows of a step in which no sequence decodes */
+#define BATCH_MIN_MIXED 4  /* fewest prompt rows of a step in which some sequences decode */
 /* The time of decoding alone is measured by steps without prompts: BATCH_MEASURE steps at first,
  * then one after every BATCH_REFRESH steps with prompts. Measurements older than BATCH_FORGET steps
  * are dropped. */
@@ -52,8 +52,8 @@ void batch_plan(const struct batch_want *want, uint32_t n, const struct batch_li
 #define BATCH_REFRESH 32
 #define BATCH_FORGET  1000
 
-/* Measurements of decode-only steps with a number of sequences from one power of two to the
- * next. */
+/* Measurements of steps without prompts, whose number of sequences is between one power of two and
+ * the next. */
 struct batch_class {
     uint32_t n;       /* number of measurements */
     double usec;      /* time of one step */

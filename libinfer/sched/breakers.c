@@ -25,7 +25,7 @@ void breakers_done(struct breakers *b)
     *b = (struct breakers){0};
 }
 
-/* Collects the bytes of all tokens. The lock is held. */
+/* Collects the bytes of all tokens. The caller holds the lock. */
 static int collect_bytes(struct breakers *b)
 {
     _cleanup_str_ struct str bytes = {0};
@@ -51,7 +51,7 @@ static int collect_bytes(struct breakers *b)
     return -ENOMEM;
 }
 
-/* The tokens of the rest of a breaker, from each of its bytes on. */
+/* For each byte of a breaker, the tokens of the rest of the breaker from this byte on. */
 struct rest {
     uint32_t tail[BREAKERS_MAX_BYTES], n_tail[BREAKERS_MAX_BYTES];
 };

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Matches the tokens that begin and end a channel.
+ * Matches the tokens that begin and end a channel: the part of a text in which the model thinks
+ * (struct inf_channel).
  *
- * The tokens that begin it are the first tokens of the text, so one mismatch decides. The tokens
- * that end it can come anywhere, and are matched with the Knuth-Morris-Pratt algorithm.
+ * Only lead tokens may stand before the tokens that begin the part, so after one mismatch the text
+ * has no such part. The tokens that end the part can come anywhere, and are matched with the
+ * Knuth-Morris-Pratt algorithm.
  */
 #include "sched/channel.h"
 
@@ -27,7 +29,7 @@ static void copy_tokens(int32_t **at, int32_t **ret_copy, const int32_t *tokens,
 
 int channel_init(struct channel *c, const struct inf_channel *in)
 {
-    const bool own = in->n_forced > 0; /* what the engine writes is not just close */
+    const bool own = in->n_forced > 0; /* the engine writes other tokens than close */
     const int32_t *forced = own ? in->forced : in->close;
     const size_t n_forced = own ? in->n_forced : in->n_close;
     int32_t *at;
@@ -84,7 +86,7 @@ int32_t channel_forced(const struct channel *c, const struct channel_state *stat
         return c->forced[state->n_written];
     if (state->n_inside < c->budget)
         return -1;
-    /* An end that has begun by itself is only completed. */
+    /* If the model has begun to write the end, the engine only completes it. */
     return state->n_matched > 0 ? c->close[state->n_matched] : c->forced[0];
 }
 
@@ -96,7 +98,7 @@ static bool is_lead(const struct channel *c, int32_t token)
     return false;
 }
 
-/* Takes a token that may belong to those that begin the part. */
+/* Takes a token that may be one of the tokens that begin the part. */
 static enum channel_token take_open(const struct channel *c, struct channel_state *state,
                                     int32_t token)
 {

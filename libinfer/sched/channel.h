@@ -5,8 +5,9 @@
  * Follows the part of a text in which the model thinks (struct inf_channel), and ends it when its
  * budget is used up.
  *
- * A text is before the part until the tokens that begin it are complete, then inside, then behind
- * it. All decisions depend only on the tokens of the text.
+ * The place of a text is before the part until the tokens that begin the part are complete, then
+ * inside of the part until the tokens that end the part are complete, and then behind the part. All
+ * decisions depend only on the tokens of the text.
  */
 
 #include <infer/engine.h>
@@ -34,9 +35,10 @@ enum channel_place {
 /* The place of one text. */
 struct channel_state {
     enum channel_place place;
-    uint32_t n_matched; /* tokens of open (before) or close (inside) that the text ends with */
+    uint32_t n_matched; /* number of tokens of open (before) or close (inside) with which the text
+                           ends */
     uint32_t n_inside;  /* tokens that count against the budget */
-    uint32_t n_written; /* tokens of forced that the text has */
+    uint32_t n_written; /* number of tokens of forced that the text already has */
     uint32_t n_tokens;  /* all tokens of the part so far */
 };
 
@@ -50,9 +52,9 @@ int32_t channel_forced(const struct channel *c, const struct channel_state *stat
 
 /* The part of the text that a token belongs to. */
 enum channel_token {
-    CHANNEL_TEXT,    /* it is outside of the part */
-    CHANNEL_THOUGHT, /* it is inside of the part */
-    CHANNEL_MARK,    /* it belongs to the tokens that begin or end the part */
+    CHANNEL_TEXT,    /* the token is outside of the part */
+    CHANNEL_THOUGHT, /* the token is inside of the part */
+    CHANNEL_MARK,    /* the token is one of those that begin or end the part */
 };
 
 /* Appends a token to the text. */

@@ -105,7 +105,7 @@ int sched_new(struct runner **runner, const struct inf_tokenizer *tok,
     return 0;
 }
 
-/* Wakes the engine because the tier has news. The thread of the tier calls it. */
+/* Wakes the engine because the tier has news. The thread of the tier calls this function. */
 static void take_news(void *data)
 {
     struct sched *s = data;
@@ -317,7 +317,7 @@ static void fade_speed(double *tokens, double *usec, uint32_t n, uint64_t step_u
     *usec = *usec * keep + (double)step_usec;
 }
 
-/* Counts the times of new tokens and the size of the step. The lock is held. */
+/* Counts the times of new tokens and the size of the step. The caller holds the lock. */
 static void count_times(struct sched *s)
 {
     const struct step *step = &s->step;

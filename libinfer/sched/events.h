@@ -4,9 +4,10 @@
 /*
  * Passes events from the engine thread to the caller.
  *
- * An event is stored as a record. There are two logs of records: the engine appends to one while
- * the reader reads the other. The logs are swapped when the reader reaches the end of its log. Both
- * logs keep their memory, so that steady work allocates nothing. A log cannot grow without limit,
+ * An event is stored as a record. The engine thread collects the records of a step in a buffer (the
+ * stage), and then moves them to the log of pending records. Meanwhile the reader reads another
+ * log. The two logs are swapped when the reader reaches the end of its log. The stage and the logs
+ * keep their memory, so that steady work allocates nothing. A log cannot grow without limit,
  * because running choices (the answers of a request) have a limited output. An eventfd is readable
  * while records wait.
  */

@@ -8,7 +8,7 @@
  * only by a system call that reads the attributes of the file. The engine makes this system call
  * before a sequence may finish successfully, and when a request is submitted. After a change all
  * requests end, and no later request finds the computed KV blocks, because they lose their names.
- * The thread of the KV tier checks the files itself, and then stores no more blocks.
+ * The thread of the KV tier checks the files itself, and stores no more blocks after a change.
  */
 #include "sched/sched.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shares the computation of masks between the threads that sample and one thread of its own. */
+/* Shares the computation of masks between the threads that sample and the mask thread. */
 #include "sched/masks.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ int mask_take(struct mask *mask, int32_t token)
     return grammar_matcher_accept(mask->matcher, token);
 }
 
-/* Computes a mask. The lock is held, and released meanwhile. */
+/* Computes a mask. The caller holds the lock, which is released during the computation. */
 static void make_mask(struct masks *m, struct mask *mask)
 {
     int r;

@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * Computes the masks of grammars beside the steps.
+ * Computes the masks of grammars while steps run.
  *
  * The mask of a sequence says which tokens may come next, so it can be computed as soon as the
- * sequence's last token is known, while the device computes that token's row. A thread of its own
- * does so during a step. A thread that samples a row computes the mask itself if the thread of the
- * masks has not begun with it, or waits for it. The thread touches sequences only between
- * masks_begin() and masks_end().
+ * sequence's last token is known, while the device computes that token's row. The mask thread does
+ * so during a step. A thread that samples a row needs the mask. It waits until the mask is ready,
+ * or computes the mask itself if the mask thread has not begun with it. The mask thread uses
+ * sequences only between masks_begin() and masks_end().
  */
 
 #include <pthread.h>
@@ -44,17 +44,18 @@ struct masks {
     uint32_t n_jobs, i_next;   /* the next job for the thread */
 };
 
-/* -ENOMEM. */
+/* Returns 0 or -ENOMEM. */
 int masks_init(struct masks *m, uint32_t max_seqs);
 void masks_done(struct masks *m);
 /* Starts the thread. Without the thread, the threads that sample compute all masks. */
 int masks_start(struct masks *m);
 
-/* Adds a mask that the next step needs. Only between masks_end() and masks_begin(). */
+/* Adds a mask that the next step needs. May be called only between masks_end() and
+ * masks_begin(). */
 void masks_add(struct masks *m, struct mask *mask);
 /* Wakes the thread if there are masks to compute. */
 void masks_begin(struct masks *m);
 /* Makes sure that @mask is ready. Several threads may call this function at once. */
 void masks_await(struct masks *m, struct mask *mask);
-/* Ends the work on masks; those that nobody has begun with stay stale. */
+/* Ends the work on masks. Masks that no thread has begun to compute stay stale. */
 void masks_end(struct masks *m);

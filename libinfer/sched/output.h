@@ -24,10 +24,10 @@ struct output_token {
 
 struct output {
     struct inf_detok *detok;
-    bool searches;                /* stop strings are searched */
+    bool searches;                /* the text is searched for stop strings */
     const struct stop_set *stops; /* borrowed */
     uint32_t *stop_state;
-    uint32_t top_stride; /* most alternatives per token */
+    uint32_t top_stride; /* largest number of alternatives per token */
 
     struct str held; /* text that was not sent yet */
     uint64_t base;   /* position of held in the text of the choice */
@@ -58,10 +58,10 @@ struct output_params {
 int output_init(struct output *o, const struct output_params *params);
 void output_done(struct output *o);
 
-/* Adds one token with its most likely alternatives @top. Stop strings are not searched before the
- * first call with @search. Returns 0, OUTPUT_STOPPED with *ret_stop,
- * -ENOMEM, or an error of the tokenizer. After OUTPUT_STOPPED the output takes no more tokens; the
- * text that it has can still be sent. */
+/* Adds one token with its most likely alternatives @top. The text is not searched for stop strings
+ * before the first call with @search. Returns 0, OUTPUT_STOPPED with *ret_stop, -ENOMEM, or an
+ * error of the tokenizer. After OUTPUT_STOPPED the output takes no more tokens, but the text that
+ * it has can still be sent. */
 int output_push(struct output *o, const struct output_token *token,
                 const struct inf_top_logprob *top, bool search, uint32_t *ret_stop);
 /* Ends the output: held text can be sent now. Returns the same results as output_push(). */

@@ -49,7 +49,7 @@ static int copy_tokens(const int32_t *tokens, size_t n, size_t n_before, int32_t
     return 0;
 }
 
-/* Copies what decides where texts end, and which of their tokens are visible. */
+/* Copies the rules that decide where texts end and which tokens are visible. */
 static int copy_rules(struct request *r, const struct inf_request *in,
                       const struct request_limits *limits)
 {
@@ -219,7 +219,7 @@ static int start_tokens(struct seq *s, struct kv_pool *pool)
     return r < 0 ? r : kv_table_init(&s->table, pool, req->max_total);
 }
 
-/* Allocates what a sequence needs to choose tokens and to make text of them. */
+/* Allocates the memory that a sequence needs to choose tokens and to turn them into text. */
 static int start_text(struct seq *s, const struct inf_tokenizer *tok)
 {
     const struct request *req = s->req;
@@ -292,8 +292,8 @@ void seq_end(struct seq *s, enum inf_finish finish, const char *error)
     s->error = error;
 }
 
-/* If a grammar permits nothing but the end, the text ends even if EOS is ignored or the text is too
- * short; so these tokens are only avoided (see sample_row()). */
+/* The tokens that this function finds are only avoided: if a grammar permits nothing but the end,
+ * the text ends even if EOS is ignored or the text is too short (see pick_from_row()). */
 void seq_forbidden(const struct seq *s, struct sample_text *text)
 {
     const struct request *req = s->req;

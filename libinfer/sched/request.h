@@ -129,7 +129,7 @@ struct request {
     struct seq seqs[];
 };
 
-/* What a request needs to know of its engine. */
+/* The values of the engine on which a request depends. */
 struct request_limits {
     uint32_t n_ctx;     /* limit of the tokens of prompt and output together */
     const int32_t *eog; /* [n_eog]: the tokens that end a text of the model */

@@ -29,8 +29,8 @@ int runner_new(struct backend **backend, const struct runner_params *params,
         if (!r->tops)
             return err_set(reterr, ENOMEM, "out of memory");
     }
-    /* r->backend is set last, because runner_free() would free it, and the backend belongs to the
-     * caller until success. */
+    /* r->backend is set last, because runner_free() frees the backend, which belongs to the caller
+     * until success. */
     k = kv_pool_new(b, &params->layout, params->n_blocks, &r->pool);
     if (k < 0)
         return err_set(reterr, -k, "no memory for %u blocks of KV cache", params->n_blocks);

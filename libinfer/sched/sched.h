@@ -70,7 +70,8 @@ struct step {
     uint64_t usec;
 };
 
-/* State of the recovery from a lost device. All members are zero if no device was lost. */
+/* State of the recovery from a lost device. All members except pause_usec are zero until a device
+ * is lost. */
 struct loss {
     bool lost;
     uint32_t n_in_a_row;                                  /* losses since the last complete step */
@@ -103,7 +104,7 @@ struct spill {
 enum spilled {
     SPILLED_ALL,
     SPILL_MORE,  /* continue at once */
-    SPILL_LATER, /* continue when the tier reports news */
+    SPILL_LATER, /* continue when the tier reports news, or after a pause */
 };
 
 struct sched {
@@ -198,8 +199,8 @@ bool sched_pick_ready(struct sched *s);
 void sched_name_blocks(struct sched *s, struct seq *seq);
 
 /* tier-fetch.c */
-/* Asks the tier for those blocks of a sequence that the pool does not have, before the sequence
- * waits. */
+/* Asks the tier for those blocks of a sequence that the pool does not have. The scheduler calls it
+ * when the sequence begins to wait. */
 void sched_ask(struct sched *s, struct seq *seq);
 /* Returns whether the sequence should wait for the tier's answer. */
 bool sched_awaits_answer(struct sched *s, const struct seq *seq);

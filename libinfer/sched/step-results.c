@@ -48,8 +48,8 @@ static bool is_among(const int32_t *tokens, uint32_t n, int32_t token)
     return false;
 }
 
-/* Returns whether a token ends the text. A grammar permits a token of the model that ends the text
- * only behind a complete text, so such a token ends it even if EOS is ignored. */
+/* Returns whether a token ends the text. With a grammar, a token of the model that ends the text
+ * can come only behind a complete text, so it ends the text even if EOS is ignored. */
 static bool ends_text(const struct sched *s, const struct seq *seq, int32_t token,
                       enum channel_token kind)
 {
@@ -64,7 +64,7 @@ static bool ends_text(const struct sched *s, const struct seq *seq, int32_t toke
            is_among(req->ends + req->n_eog, req->n_ends - req->n_eog, token);
 }
 
-/* Takes the new token to the text of the choice. */
+/* Appends the new token to the text of the choice. */
 static int push_token(struct sched *s, const struct step_part *part, bool search)
 {
     const struct inf_top_logprob *top =
@@ -86,7 +86,8 @@ static int end_with_token(struct sched *s, const struct step_part *part)
     return r < 0 ? r : finish_choice(seq, INF_FINISH_STOP);
 }
 
-/* Takes the new token to the grammar. Returns whether the choice goes on. */
+/* Appends the new token to the text that the grammar's matcher follows. Returns whether the choice
+ * goes on. */
 static bool match_token(struct seq *seq, int32_t token)
 {
     const int r = seq->mask.matcher ? mask_take(&seq->mask, token) : 0;

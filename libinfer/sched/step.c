@@ -5,7 +5,7 @@
  * step_init() allocates all memory; the code of a step, including the functions that it calls, does
  * not allocate, lock or log. Grammars are the exception: a grammar's automaton grows while it is
  * used, and a lock guards the masks. The state of a sequence, including its random generator,
- * changes only after the device has returned all rows. So a failed step leaves no trace.
+ * changes only after the device has returned all rows. So a failed step changes nothing.
  */
 #include "sched/sched.h"
 

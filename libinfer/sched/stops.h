@@ -31,13 +31,13 @@ void stop_set_done(struct stop_set *set);
 struct stop_match {
     uint32_t i_stop;
     uint32_t len; /* length of the stop string */
-    size_t end;   /* bytes of the text up to and including the last byte of the match */
+    size_t end;   /* bytes of the scanned piece up to and including the last byte of the match */
 };
 
 /*
  * Scans @text, the next piece of the text. @state has set->n elements, which the caller sets to
- * zero before the first call. Returns true if a stop string is complete; then the text after
- * ret_match->end was not scanned.
+ * zero before the first call. Returns true if a stop string is complete; then the bytes of the
+ * piece after ret_match->end were not scanned.
  */
 bool stop_set_scan(const struct stop_set *set, uint32_t *state, const char *text, size_t len,
                    struct stop_match *ret_match);

@@ -13,7 +13,7 @@
 #include "core/clock.h"
 #include "sched/tier-impl.h"
 
-#define MAX_USED        64     /* the most notes of used blocks that may wait */
+#define MAX_USED        64     /* largest number of waiting notes about used blocks */
 #define FIRST_READ      1000.0 /* bytes per microsecond, assumed until the speed is measured */
 #define FIRST_READ_SIZE 64e6
 #define PAUSE_USEC      100000 /* first pause after a failed call */
@@ -145,7 +145,8 @@ static bool is_paused(struct tier *t, const struct tier_pause *p)
     return paused;
 }
 
-/* Returns whether the digest is not known because the tier could not be asked for it recently. */
+/* Returns whether the digest is unknown, and the tier is not asked for it yet because the last call
+ * failed. */
 static bool is_away(struct tier *t)
 {
     return atomic_load(&t->digest_state) == DIGEST_NEW && is_paused(t, &t->find_pause);
@@ -336,8 +337,8 @@ bool tier_work(struct tier *t)
            work_used(t) || work_batch(t) || work_spare(t);
 }
 
-/* Returns the time when the next bytes may be hashed, or 0 if there is nothing to hash. Hashing
- * needs a time because no other thread requests it. */
+/* Returns the time when the next bytes may be hashed, or 0 if there is nothing to hash. No other
+ * thread requests hashing, so the tier's thread must wake by itself at this time. */
 static uint64_t next_due(const struct tier *t)
 {
     return atomic_load(&t->digest_state) == DIGEST_HASHING ? MAX(t->hash_usec, UINT64_C(1)) : 0;

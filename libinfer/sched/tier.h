@@ -50,14 +50,14 @@ struct tier_params {
     const char *format;        /* identifies the meaning of a block's bytes; a part of the block's
                                   name in the tier */
     uint64_t block_bytes;
-    void (*news)(void *data); /* the tier's thread calls it, without holding a lock */
+    void (*news)(void *data); /* called by the tier's thread, which holds no lock then */
     void *data;
 };
 
 struct tier_counts {
     uint64_t n_asked, n_found;       /* blocks */
     uint64_t n_loaded, loaded_bytes; /* blocks that arrived complete and correct */
-    uint64_t n_bad;                  /* blocks that were short, wrong or unreadable */
+    uint64_t n_bad;                  /* blocks that arrived complete with a wrong checksum */
     uint64_t n_kept, kept_bytes;     /* blocks that the tier accepted */
     uint64_t n_failed;               /* failed calls to the tier */
 };
@@ -72,7 +72,7 @@ DEFINE_CLEANUP(struct tier *, tier_free);
 /* Does one piece of work. Returns false if there was nothing to do. */
 bool tier_work(struct tier *t);
 void tier_count(struct tier *t, struct tier_counts *ret_counts);
-/* Tells the thread whether steps run: while they do, it computes the digest slowly. */
+/* Tells the thread whether steps run. While steps run, the thread computes the digest slowly. */
 void tier_set_busy(struct tier *t, bool busy);
 /* Returns whether it is useful to ask for blocks now. */
 bool tier_is_ready(struct tier *t);
@@ -105,7 +105,8 @@ void fetch_load(struct fetch *f, uint32_t first, uint32_t n, void *const *to, do
  * may be NULL. Returns NULL. */
 struct fetch *fetch_drop(struct fetch *f);
 
-/* Reports to the tier blocks that the engine used without reading them from the tier. */
+/* Tells the tier which of its blocks the engine found in the pool and used, without reading them
+ * from the tier. */
 void tier_note_used(struct tier *t, struct tier_owner *owner, const struct kv_name *names,
                     uint32_t n);
 
@@ -140,7 +141,8 @@ struct tier_batch *tier_over_batch(struct tier *t);
 struct tier_batch *tier_batch_free(struct tier_batch *b);
 /* Returns whether it is useful to store more blocks now. */
 bool tier_may_keep(struct tier *t);
-/* Returns whether storing has failed repeatedly. */
+/* Returns whether the engine should not wait until blocks are stored, because storing has failed
+ * repeatedly, the files have changed, or the tier cannot be asked for digests. */
 bool tier_is_down(struct tier *t);
 /* Returns whether there are batches that are being filled or stored. */
 bool tier_is_keeping(struct tier *t);

@@ -4,7 +4,7 @@
 /*
  * Cuts added tokens out of a text before the text is split into words.
  *
- * The leftmost token is cut out first, and of several tokens at one place the longest, as in
+ * The leftmost token is cut out first, and of several tokens at one place the longest one, as in
  * Hugging Face's AddedVocabulary. A tokenizer has two sets of added tokens: one for the raw text,
  * and one for the normalized text.
  */
@@ -14,8 +14,8 @@
 
 enum added_flags {
     ADDED_SPECIAL = 1 << 0,     /* the token is only matched if special tokens are parsed */
-    ADDED_LSTRIP = 1 << 1,      /* the match includes the white space before it */
-    ADDED_RSTRIP = 1 << 2,      /* the match includes the white space behind it */
+    ADDED_LSTRIP = 1 << 1,      /* the match includes the white space before the token */
+    ADDED_RSTRIP = 1 << 2,      /* the match includes the white space behind the token */
     ADDED_SINGLE_WORD = 1 << 3, /* the token is not matched inside a word */
 };
 

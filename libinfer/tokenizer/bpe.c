@@ -256,8 +256,9 @@ static void push_id(struct bpe_work *w, size_t *n, int32_t id, size_t len)
 
 /*
  * Splits a word into symbols for merges by id. Unknown characters become bytes or the unknown
- * token. With fuse_unknown a run of unknown characters becomes one unknown token. As in Hugging
- * Face's tokenizers, that token is emitted only after the bytes of characters that follow the run.
+ * token. With fuse_unknown a run of unknown characters becomes one unknown token. If characters
+ * that become bytes follow, these bytes come before the unknown token, as in Hugging Face's
+ * tokenizers.
  */
 static int split_pieces(const struct bpe *b, struct bpe_work *w, const char *s, size_t len,
                         size_t *ret_n)
@@ -323,8 +324,7 @@ static int split_text(const struct bpe *b, struct bpe_work *w, const char *s, si
     return 0;
 }
 
-/* Merges the best pair of symbols again and again; used for few symbols. Returns how many symbols
- * are left. */
+/* Repeatedly merges the best pair of symbols of a short word. Returns how many symbols are left. */
 static size_t merge_short(const struct bpe *b, struct bpe_symbol *s, size_t n)
 {
     struct bpe_hit hits[SHORT_WORD];
@@ -439,7 +439,7 @@ static int merge_long(const struct bpe *b, struct bpe_work *w, size_t *n)
     return 0;
 }
 
-/* Emits a text that is not a piece, as those of its bytes that are pieces. */
+/* Emits the bytes of a text that is not a piece. Bytes that are not pieces are dropped. */
 static int put_bytes(const struct bpe *b, const char *text, size_t len, struct ids *out)
 {
     int r = 0;

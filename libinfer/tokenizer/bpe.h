@@ -39,8 +39,8 @@ struct bpe {
     int32_t bytes[256];
     bool byte_fallback; /* unknown characters become bytes */
     bool fuse_unknown;
-    bool ignore_merges;          /* words that are pieces are not split */
-    bool newline_words;          /* words of newlines that are pieces are not split */
+    bool ignore_merges;          /* do not split words that are pieces */
+    bool newline_words;          /* do not split words of newlines that are pieces */
     int32_t unknown;             /* merges by id; -1: unknown characters are dropped */
     const char *prefix, *suffix; /* merges by id: prefix of continuing pieces, suffix of the last
                                     piece; or NULL */

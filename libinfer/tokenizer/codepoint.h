@@ -58,12 +58,13 @@ enum uni_form {
 };
 
 /* Normalizes @n code points at @in, of which the first @zero come from the first code point of an
- * input (text.h). *ret_zero is their number in the output. The caller frees *ret_out. */
+ * input (text.h). *ret_zero is the number of code points in the output that come from that code
+ * point. The caller frees *ret_out. */
 int uni_normalize(enum uni_form form, const uint32_t *in, size_t n, size_t zero, uint32_t **ret_out,
                   size_t *ret_n, size_t *ret_zero);
 
-/* Iterates over ranges with one of the general categories @names (such as "L" or "Nd") that were
- * assigned after Unicode 14 and up to @version. Returns false after the last range. */
+/* Iterates over the ranges of the general category @name (such as "Nd", or "L" for all letters)
+ * that were assigned after Unicode 14 and up to @version. Returns false after the last range. */
 bool uni_new_range(const char *name, enum uni_version version, size_t *i, uint32_t *ret_first,
                    uint32_t *ret_last);
 /* Iterates over the ranges that \w matches besides letters, marks, decimal digits and

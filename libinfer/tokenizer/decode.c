@@ -338,7 +338,8 @@ static int fuse_strings(const struct strings *in, struct strings *out)
     return r < 0 ? r : strings_end(out);
 }
 
-/* Merges repeated pieces, removes padding, and turns the word delimiter into a space. */
+/* Merges repeated pieces and removes padding. With st->cleanup, also cleans up the text and turns
+ * the word delimiter into a space. */
 static int decode_ctc(const struct dec_step *st, const struct strings *in, struct strings *out)
 {
     int r = 0;

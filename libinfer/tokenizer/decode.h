@@ -81,8 +81,9 @@ int strings_end(struct strings *s);
 int decode_piece(const struct inf_tokenizer *tok, int32_t id, struct strings *s);
 /*
  * Runs the steps over @s and appends the result to @out. Afterwards the content of @s and @scratch
- * is undefined. With @raw, invalid UTF-8 is kept; otherwise it becomes U+FFFD. With @raw, nothing
- * is allocated once @s, @scratch and @out are large enough, except for DEC_CTC.
+ * is undefined. With @raw, invalid UTF-8 is kept; otherwise it becomes U+FFFD. With @raw, no memory
+ * is allocated if @s, @scratch and @out are already large enough, except by DEC_CTC, DEC_WORDPIECE,
+ * and DEC_REPLACE with a regular expression.
  */
 int decoder_run(const struct decoder *d, struct strings *s, struct strings *scratch, bool raw,
                 struct str *out);

@@ -4,7 +4,7 @@
  * asks for it.
  *
  * A text that is truncated at its end need not be encoded completely. A beginning of the text can
- * be encoded alone if it ends between a letter and a space with a letter behind it, because no
+ * be encoded alone if it ends right before a space that stands between two letters, because no
  * splitter makes a word across such a place.
  */
 #include <errno.h>
@@ -95,9 +95,9 @@ static int encode_start(const struct inf_tokenizer *tok, const char *s, size_t l
     return encode_whole(tok, s, len, flags, limit, ret);
 }
 
-/* Encodes one text. If the text will be truncated at its end, only its beginning may be encoded,
- * which gives at least the first @max tokens. If texts that are too long are refused, the text is
- * encoded only until it is known to be too long. */
+/* Encodes one text. If the text will be truncated at its end, it is enough to encode a beginning
+ * that gives at least @max tokens. If texts that are too long are refused, the text is encoded only
+ * until it is known to be too long. */
 static int encode_body(const struct inf_tokenizer *tok, const struct inf_encode_text *text,
                        unsigned flags, enum inf_cut cut, size_t max, struct body *ret)
 {

@@ -24,7 +24,7 @@ struct config {
 
 int config_parse(struct config *c, enum config_file file, const char *text, size_t len,
                  struct inf_err *reterr);
-/* Reads those of the files that the directory contains. */
+/* Reads the configuration files that the directory contains. */
 int config_read_dir(struct config *c, const char *dir, struct inf_err *reterr);
 void config_done(struct config *c);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loads tokenizers in the files that were used before tokenizer.json: vocab.json with merges.txt,
+ * Loads tokenizers from the files that were used before tokenizer.json: vocab.json with merges.txt,
  * or vocab.txt.
  *
- * They are converted to a tokenizer.json in memory, as Hugging Face's converters do it, and the
- * result is read like any other tokenizer.json. tokenizer_class selects the splitter.
+ * These files are converted to a tokenizer.json in memory, as Hugging Face's converters do it, and
+ * the result is read like any other tokenizer.json. tokenizer_class selects the splitter.
  */
 #include <errno.h>
 #include <string.h>

@@ -123,7 +123,8 @@ static bool has_piece(const struct inf_tokenizer *tok, const char *name)
     return vocab_find(&tok->vocab, name, strlen(name)) >= 0;
 }
 
-/* Marks control tokens by their names, because converters forget to mark them. */
+/* Corrects the kinds of some tokens by their names, because converters forget to mark control
+ * tokens. A few names become user-defined tokens or normal pieces instead. */
 static void fix_kinds(struct load *l)
 {
     static const char *const shown[] = {"<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"};

@@ -202,7 +202,7 @@ int json_load_model(struct json_load *l, const json_t *j)
 
     if (!json_is_object(j))
         return err_set(l->reterr, EINVAL, "\"model\" is missing or not an object");
-    /* Files of the first versions of the library have no type. */
+    /* Files of the first versions of Hugging Face's library have no type. */
     if (!*type)
         type = json_object_get(j, "merges")                     ? "BPE"
                : json_is_array(json_object_get(j, "vocab"))     ? "Unigram"

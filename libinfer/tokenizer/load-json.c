@@ -3,7 +3,8 @@
  * Loads the tokenizer.json of Hugging Face's library tokenizers 0.2x.
  *
  * The settings of truncation and padding are ignored. Unknown components are refused by name. As in
- * this library, an added token gets the id of the piece with its text, or else the next free id.
+ * that library, an added token gets the id of the piece with the same text, or else the next free
+ * id.
  */
 #include "tokenizer/load-json.h"
 

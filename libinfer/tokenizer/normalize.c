@@ -351,7 +351,7 @@ static int by_grapheme(const struct charsmap *m, const char *s, size_t len, stru
     return r;
 }
 
-/* Does what SentencePiece's NormalizePrefix() does with the start of @s. Returns the length of the
+/* Normalizes the start of @s as SentencePiece's NormalizePrefix() does. Returns the length of the
  * prefix; *ret_text is its normalized form. */
 static size_t spm_prefix(const struct norm_step *st, const char *s, size_t len,
                          const char **ret_text, size_t *ret_len)

@@ -41,7 +41,7 @@ struct norm_step {
     struct pattern *regex;                     /* REPLACE; owned */
     struct charsmap map;                       /* CHARSMAP, SPM; owned */
     bool prefix, suffix, merge_spaces, escape; /* SPM */
-    bool lazy_prefix;                          /* SPM: no prefix before the first word */
+    bool lazy_prefix;                          /* SPM: the prefix stands behind leading spaces */
     const struct trie *keep;                   /* SPM: pieces that are kept unchanged; or NULL */
 };
 

@@ -3,8 +3,9 @@
  * Translates expressions of Oniguruma (Ruby syntax, doc/RE of 6.9) for PCRE2.
  *
  * The translation is one pass over the pattern. A character class becomes text in brackets if
- * possible. Classes that intersect or contain negated classes become a group with a lookahead.
- * Other constructs are copied, so PCRE2 refuses those that it does not know.
+ * possible. A class that contains other classes or negated sets becomes a group of alternatives,
+ * and an intersection of classes becomes a group with a lookahead. Other constructs are copied, so
+ * PCRE2 refuses those that it does not know.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -346,8 +347,8 @@ static int parse_class(struct translation *t, struct str *out)
             return r;
         more = t->p < t->end && *t->p == '&';
         t->p += more ? 2 : 1;
-        /* Each operand of && except the last becomes a lookahead, a condition on what the last
-         * operand matches. */
+        /* Each operand of && except the last becomes a lookahead, a condition on the code point
+         * that the last operand matches. */
         if (more || intersects) {
             intersects = true;
             r = more ? str_puts(&whole, "(?=") : 0;

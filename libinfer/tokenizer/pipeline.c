@@ -198,9 +198,9 @@ bool pipeline_is_too_long(const struct inf_tokenizer *tok, const char *text, siz
 
     if (max_ids == 0 || tok->max_bytes == 0 || len / tok->max_bytes <= max_ids)
         return false;
-    /* Count the bytes that cannot belong to white space. White space beyond ASCII begins with one
-     * of these four bytes; so do some letters, which are then not counted. So the count is a lower
-     * bound. */
+    /* Count the bytes that cannot belong to white space. White space beyond ASCII begins with the
+     * byte 0xc2, 0xe1, 0xe2 or 0xe3. Some letters also begin with these bytes and are not counted,
+     * so the count is a lower bound. */
     for (size_t i = 0; tok->swallows_space && i < len; i++) {
         const unsigned char c = (unsigned char)text[i];
 

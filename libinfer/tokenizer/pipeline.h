@@ -55,14 +55,16 @@ struct inf_tokenizer {
     int32_t prefix[PIPELINE_MAX_AROUND], suffix[PIPELINE_MAX_AROUND];
     unsigned n_prefix, n_suffix;
     struct around_pair pair;
-    bool one_type; /* both texts of a pair have the same type, whatever the post-processor says */
+    bool one_type; /* both texts of a pair have the same type, even if the post-processor gives them
+                      different ones */
     enum piece_style style;
     struct decoder dec;
     struct map shown; /* maps the text of an added token to the item of added_normal's trie that has
-                         its normalized text */
+                         the token's normalized text */
     int32_t bos, eos, pad;
-    size_t max_bytes;    /* no token represents more bytes of text than this; 0: unknown */
-    bool swallows_space; /* white space is not counted in max_bytes */
+    size_t max_bytes; /* upper bound of the bytes of text that one token represents; 0: unknown */
+    bool swallows_space; /* an added token may include any amount of white space, which max_bytes
+                            does not count */
 };
 
 /* Sets all ids to -1. */
@@ -83,5 +85,5 @@ bool pipeline_is_too_long(const struct inf_tokenizer *tok, const char *text, siz
 
 /* Marks @tok->eos and the tokens with the usual names as ending generation. */
 void eog_mark(struct inf_tokenizer *tok);
-/* Makes the pieces with the usual names of tokens that end generation control tokens. */
+/* Turns pieces into control tokens if they have the usual name of a token that ends generation. */
 void eog_control(struct inf_tokenizer *tok);

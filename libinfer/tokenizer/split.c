@@ -38,7 +38,7 @@ struct cutter {
     struct segs *out;
     size_t base;
     enum split_behavior behavior;
-    bool previous;     /* whether the last part was a match */
+    bool previous;     /* whether the part before the current one was a match */
     size_t first;      /* index of the first segment of the text that is being cut */
     size_t start, len; /* MERGED_NEXT: a delimiter that waits for the following part */
     bool waiting;

@@ -16,7 +16,8 @@ enum split_kind {
     SPLIT_REGEX,
     SPLIT_STRING,
     SPLIT_FAST,  /* a hand-written splitter; each match is a word */
-    SPLIT_BYTES, /* ByteLevel: adds a leading space if asked to, and replaces bytes by characters */
+    SPLIT_BYTES, /* ByteLevel: adds a leading space if `prepend` says so, and replaces bytes by
+                    characters */
     SPLIT_METASPACE,
     SPLIT_WORDS, /* "Whitespace": \w+|[^\w\s]+ */
     SPLIT_SPACES,
@@ -68,7 +69,6 @@ struct split_step {
     size_t text_len;
     enum split_prepend prepend; /* METASPACE, BYTES */
     bool split;                 /* METASPACE */
-    bool individual;            /* DIGITS */
     size_t length;              /* LENGTH */
 };
 

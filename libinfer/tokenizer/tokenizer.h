@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Internals of <infer/tokenizer.h>: where tokenizers are loaded from. */
+/* Declares the functions that load tokenizers from files, and other internals of
+ * <infer/tokenizer.h>. */
 
 #include <infer/tokenizer.h>
 
@@ -33,7 +34,7 @@ int tokenizer_open_file(const char *path, struct inf_tokenizer **ret_tok, struct
 int tokenizer_parse_json(const char *json, size_t len, const char *config, size_t config_len,
                          struct inf_tokenizer **ret_tok, struct inf_err *reterr);
 /* Finds the bytes that each token alone adds to a text, as inf_tokenizer_token_bytes() does:
- * ret_ends[id] is where those of a token end in @ret_bytes, which the caller frees. -ENOMEM. */
+ * the bytes of a token end at ret_ends[id] in @ret_bytes, which the caller frees. -ENOMEM. */
 int tokenizer_all_bytes(const struct inf_tokenizer *tok, struct str *ret_bytes, size_t *ret_ends);
 struct inf_tokenizer *tokenizer_free(struct inf_tokenizer *tok);
 DEFINE_CLEANUP(struct inf_tokenizer *, tokenizer_free);

@@ -23,7 +23,7 @@ struct trie {
 };
 
 int trie_add(struct trie *t, const char *text, uint32_t len, int32_t id);
-/* Sorts the items. If texts are equal, the item that was added last is kept. */
+/* Sorts the items. If texts are equal, the item with the highest id is kept. */
 void trie_seal(struct trie *t);
 void trie_done(struct trie *t);
 

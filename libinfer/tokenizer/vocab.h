@@ -44,7 +44,8 @@ struct vocab {
     uint32_t max_len; /* longest piece in the index */
     uint64_t seed;    /* seed of the hashes in the index */
     struct index ids;
-    struct map lost; /* maps the text of a piece whose id a later piece has taken to this id */
+    struct map lost; /* maps the text of each lost piece to its id; a piece is lost if a later piece
+                        has taken its id */
 };
 
 /* Reserves room for @n pieces with ids below @n_ids; the caller has checked that both are within

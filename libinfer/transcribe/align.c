@@ -95,9 +95,9 @@ static void prepare_head(const struct align_params *p, float *head, float *padde
 }
 
 /*
- * Computes the cost of the cheapest path to each element of @x, [n][m], and in @steps the last step
- * of this path. The path starts from a border: a row and a column of costs before the first row and
- * the first column. Only two rows of costs are kept.
+ * Computes the cost of the cheapest path to each element of @x, [n][m], and writes the last step of
+ * each path to @steps. The path starts from a border: a row and a column of costs before the first
+ * row and the first column. Only two rows of costs are kept.
  */
 static void find_steps(const float *x, uint32_t n, uint32_t m, float *cost, uint8_t *steps)
 {

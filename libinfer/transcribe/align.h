@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * Times of tokens
+ * Computes the times of tokens.
  *
  * Some heads of the decoder's cross-attention attend to the sound of the word that the decoder is
- * about to write. Their weights are normalized, smoothed and averaged. The cheapest monotonic path
- * through the averaged weights (dynamic time warping) gives each token its time. This is the method
- * of OpenAI's whisper.
+ * about to write. The attention weights of these heads are normalized, smoothed and averaged. The
+ * cheapest monotonic path through the averaged weights (dynamic time warping) gives each token its
+ * time. This is the method of OpenAI's whisper.
  */
 
 #include <stddef.h>
@@ -16,7 +16,7 @@
 struct align_params {
     uint32_t n_heads;
     uint32_t n_tokens; /* rows per head: the beginning of the prompt, the text, its end */
-    uint32_t n_frames; /* frames of 20 ms, without silence behind the recording */
+    uint32_t n_frames; /* frames of 20 ms, without silence behind the end of the recording */
     uint32_t n_skip;   /* first rows, which are used only for normalization */
 };
 

@@ -141,7 +141,8 @@ uint32_t attempt_items(struct attempt *a, const struct kv_table *memory, struct 
     return n;
 }
 
-/* Returns log Σ exp(x × scale). Stores the masses in @space if @keep is true. */
+/* Returns log Σ exp(x × scale). If @keep is true, stores the masses (sample/row.h), which are
+ * proportional to the probabilities, in @space. */
 static double log_sum(struct attempt_space *space, const float *x, uint32_t n, float scale,
                       bool keep, float *ret_max)
 {
@@ -197,7 +198,8 @@ static void append_token(struct attempt *a, struct attempt_text *t, struct attem
     } else if (all == all) {
         id = row_argmax(logits, n, space->peaks);
     }
-    /* No token is allowed, or the logits are invalid because the weights are broken. */
+    /* The id is negative if no token is allowed, or if the logits are invalid because the weights
+     * are broken. */
     if (id < 0 || id == a->tokens->end) {
         t->log_probability += id < 0 ? 0 : (double)logits[id] - all;
         t->ended = true;
@@ -246,7 +248,8 @@ static int compare_branches(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* Makes @to a copy of @from with one more token. */
+/* Makes @to a copy of @from with the probability of @branch. With @keep, @to also gets the token of
+ * @branch and shares the KV blocks of @from. */
 static void copy_text(struct attempt_text *to, const struct attempt_text *from,
                       const struct branch *branch, bool keep)
 {

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * One attempt at the text of a window, at one temperature
+ * Makes one attempt, at one temperature, to write the text of a window (30 s of audio).
  *
  * At temperature 0 an attempt takes the most likely tokens, or follows beams of the most likely
  * texts. At other temperatures it samples several texts and takes the most likely one. The caller
@@ -21,7 +21,7 @@ enum { ATTEMPT_MAX_TEXTS = 16 };
 /* Working memory that the attempts of one thread share. */
 struct attempt_space {
     const struct row_kernels *kernels;
-    float *masses, *peaks, *sums; /* masses of all tokens; peaks and sums of their runs */
+    float *masses, *peaks, *sums; /* masses of all tokens; peaks and sums of runs (sample/row.h) */
 };
 
 int attempt_space_init(struct attempt_space *space, const struct row_kernels *kernels, uint32_t n);
@@ -54,7 +54,7 @@ struct attempt {
     struct attempt_text *next, *finished;
     uint32_t n_finished;
     bool begun;
-    double no_speech; /* probability; NAN: unknown */
+    double no_speech; /* probability that nobody speaks; NAN: unknown */
 };
 
 /* Allocates memory for @max_texts. -ENOMEM. */

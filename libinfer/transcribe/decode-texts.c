@@ -11,8 +11,8 @@
 
 enum { BLOCK_TOKENS = 64 };
 
-/* Makes a pool with blocks for all memories and texts. A text may need one block more, for its copy
- * of a last block that it shared. */
+/* Makes a pool with blocks for all memories and texts. A text may need one more block, for a copy
+ * of its last block if other texts share that block. */
 static int make_pool(struct decode *d)
 {
     const struct decode_params *p = &d->params;

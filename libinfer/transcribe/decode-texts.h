@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * Whisper's decoder on a backend: memories of windows, and the texts that it writes for them
+ * Runs Whisper's decoder on a backend. The decoder writes texts for windows of 30 s.
  *
  * A memory is the keys and values that the decoder computes once for a window. Memories and texts
  * are tables in one pool of blocks. Texts of several windows are computed together. Texts of one
- * window share its memory, and the blocks of the tokens with which they all begin.
+ * window share the memory of the window, and the blocks of the tokens with which all these texts
+ * begin.
  */
 
 #include "backend/backend.h"
@@ -22,8 +23,8 @@ struct decode_params {
     uint32_t max_memories, max_texts;
     uint32_t max_rows, max_logits; /* per step */
     enum codec codec;
-    /* Copies, in the backend's fastest format, of the weights that compute memories; NULL: use the
-     * weights as they are. Must outlive the decoder. */
+    /* Copies of the weights that compute memories, in the backend's fastest format; NULL: the
+     * original weights are used. The copies must outlive the decoder. */
     struct reformat *weights;
 };
 
@@ -45,8 +46,8 @@ void decode_done(struct decode *d);
 /* Initialize empty tables, for memories and texts. -ENOMEM. */
 int decode_memory_init(struct decode *d, struct kv_table *memory);
 int decode_text_init(struct decode *d, struct kv_table *text);
-/* Computes the memory of a window from @rows, [n_audio, n_embd], the encoder's output. Errors as of
- * the backend's run(). */
+/* Computes the memory of a window from @rows, [n_audio, n_embd], the encoder's output. Errors are
+ * those of the backend's run(). */
 int decode_remember(struct decode *d, struct kv_table *memory, const float *rows);
 
 /* A text and the tokens to append to it. */
@@ -67,8 +68,9 @@ struct decode_scores {
     size_t kept_row, kept_head;
 };
 
-/* Runs one step of @n texts, whose tables grow by their tokens. @logits: rows in the order of the
- * items, and within an item in the order of its tokens. @scores: NULL, or where to write the scores
- * of the rows, in the order of @logits. Errors as of the backend's run(). */
+/* Runs one step of @n texts, whose tables grow by the tokens of the items. @logits: rows in the
+ * order of the items, and within an item in the order of its tokens. @scores: NULL, or where to
+ * write the scores of the rows of all tokens, in the same order. Errors are those of the backend's
+ * run(). */
 int decode_run(struct decode *d, const struct decode_item *items, uint32_t n, float *logits,
                const struct decode_scores *scores);

@@ -3,8 +3,8 @@
  * Runs Whisper's encoder.
  *
  * Three plans run one after another: the two convolutions for each window, and the layers for all
- * windows. Before each convolution its rows are laid out: each consists of three consecutive rows
- * of the convolution's input, with zeros beyond the ends of the signal.
+ * windows. Before each convolution its input is arranged: each arranged row consists of three
+ * consecutive rows of the input, with zeros beyond the ends of the signal.
  */
 #include "transcribe/encode-window.h"
 
@@ -26,8 +26,8 @@ struct encode {
     struct plan *plans[WHISPER_N_PARTS];
     uint32_t max_windows;
     uint32_t *blocks;       /* [n_blocks], all blocks of the store */
-    uint32_t n_blocks;      /* enough for the rows of all windows, or of one window in the first
-                               part */
+    uint32_t n_blocks;      /* enough for the rows of all windows, and for those of one window in
+                               the first part */
     uint32_t max_rows;      /* limit of rows of a part */
     uint32_t *logit_rows;   /* [max_rows] */
     int32_t *tokens;        /* [max_rows], all 0 */
@@ -171,8 +171,8 @@ struct encode *encode_free(struct encode *enc)
     return NULL;
 }
 
-/* Lays out the input of a convolution. Row i of @rows has rows step × i - 1 … step × i + 1 of @x,
- * [n_in, width]. */
+/* Arranges the input of a convolution, @x [n_in, width]. Row i of @rows consists of the rows step ×
+ * i - 1 … step × i + 1 of @x. */
 static void lay_out(const float *x, uint32_t n_in, uint32_t width, uint32_t step, float *rows)
 {
     for (uint32_t i = 0; i * step < n_in; i++)

@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * Whisper's encoder on a device: from mel frames of windows to the input of the decoder
+ * Runs Whisper's encoder on a device. The encoder turns the mel frames of windows into the input of
+ * the decoder.
  *
- * Windows of several requests pass the encoder's layers together, so each product reads its weights
- * once for all of these windows. The two convolutions have wide rows and few weights, and process
- * one window at a time.
+ * Windows of several requests pass through the encoder's layers together, so each product reads its
+ * weights once for all of these windows. The two convolutions have wide rows and few weights, and
+ * process one window at a time.
  *
  * All memory is allocated at creation; a run allocates nothing. Only the thread that uses the
  * backend may use the encoder.
@@ -19,7 +20,7 @@
 struct encode;
 
 /* Compiles @encoder for @backend and for up to @max_windows windows at once. @weights holds copies
- * of weights in the backend's fastest format; NULL: use the weights as they are. All three must
+ * of weights in the backend's fastest format; NULL: the original weights are used. All three must
  * outlive the result. -EOPNOTSUPP with the reason, -ENOMEM. */
 int encode_new(struct backend *backend, const struct whisper_encoder *encoder,
                struct reformat *weights, uint32_t max_windows, struct encode **ret_encode,

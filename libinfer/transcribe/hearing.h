@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * A transcription request in progress
+ * Declares a transcription request in progress.
  *
- * The transcriber's thread processes it window by window. The transcriber's lock protects only the
- * members that callers write.
+ * The transcriber's thread processes the request window by window. The transcriber's lock protects
+ * only the members that callers write.
  */
 
 #include <infer/audio.h>
@@ -18,10 +18,10 @@
 
 enum hearing_state {
     HEARING_LISTEN,   /* waits for the samples of the next window */
-    HEARING_ENCODE,   /* waits for the encoder, or is in it */
+    HEARING_ENCODE,   /* waits for the encoder, or is in the encoder */
     HEARING_LANGUAGE, /* the decoder detects the language */
     HEARING_TEXT,     /* the decoder writes the text */
-    HEARING_OVER,     /* error is 0, or the reason */
+    HEARING_OVER,     /* has ended; error is 0 or the reason */
 };
 
 struct event_item {

@@ -66,8 +66,8 @@ enum {
 
 struct longform;
 
-/* Begins a recording. @initial: tokens of the initial prompt, which are copied; at most as many are
- * used as fill half of the context. -ENOMEM. */
+/* Begins the work on one recording. @initial: the tokens of the initial prompt, which are copied.
+ * Tokens that do not fit into half of the context are not used. -ENOMEM. */
 int longform_new(const struct longform_params *params, const int32_t *initial, size_t n_initial,
                  struct longform **ret_lf);
 struct longform *longform_free(struct longform *lf);
@@ -93,8 +93,8 @@ int longform_take(struct longform *lf, const struct longform_result *result,
 /* Marks segment @i of the last longform_take() as empty, because its text is blank or its words
  * leave it no duration. */
 void longform_forget(struct longform *lf, size_t i);
-/* Says that, by the times of words, speech in the window of the last longform_take() ended at
- * @frame. The next window begins at this frame, unless the last window ended in silence. */
+/* Says that the speech in the window of the last longform_take() ended at @frame, as the times of
+ * its words show. The next window begins at this frame, unless the last window ended in silence. */
 void longform_words_end(struct longform *lf, int64_t frame);
 
 /* Computes the size of a text divided by its size after compression with zlib; 0 if the text is

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Applies the rules in the order of OpenAI's whisper: lists of tokens, pairs of times, order of
- * times, the beginning. Last, words are forbidden if all times together are more likely than the
- * most likely word. */
+ * times, the beginning. Finally, text tokens are forbidden if all times together are more likely
+ * than the most likely text token. */
 #include "transcribe/rules.h"
 
 #include <math.h>

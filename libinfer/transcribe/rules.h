@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Rules for the next token of Whisper's decoder
+ * Applies rules to the next token of Whisper's decoder.
  *
  * Times are tokens: all ids from `timestamp_begin` on, one for every 20 ms of the window. They
  * occur in pairs, as the end of a segment and the start of the next, or alone before the end of the

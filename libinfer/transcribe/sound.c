@@ -14,8 +14,8 @@
 enum { MAX_SPEECH_MS = 28000 };
 
 struct sound_piece {
-    uint64_t heard, start; /* the first sample, in the audio without skipped silence and in the
-                              recording */
+    uint64_t heard, start; /* index of the first sample: `heard` in the audio without skipped
+                              silence, `start` in the recording */
     uint64_t n;
 };
 

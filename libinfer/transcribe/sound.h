@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Audio of a recording that is still arriving and is not transcribed yet
+ * Holds the audio of a recording that is still arriving and is not transcribed yet.
  *
  * Samples become frames as they arrive, and are then dropped. Frames are dropped after their
  * window. With voice activity detection only spans of speech become frames, one directly after
@@ -44,7 +44,7 @@ struct sound {
     /* Frames that were not dropped, from first_frame on. */
     float *frames;
     size_t frames_cap;
-    uint64_t first_frame, n_frames; /* n_frames: computed in all */
+    uint64_t first_frame, n_frames; /* n_frames: frames computed so far, including dropped frames */
     uint64_t n_peaked;
     float peak;
     struct sound_piece *pieces;

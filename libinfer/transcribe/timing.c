@@ -17,7 +17,7 @@
 
 struct reading {
     const struct timing_params *p;
-    int32_t *tokens; /* the start, the token for no times, the text, its end */
+    int32_t *tokens; /* the start, the token <|notimestamps|>, the text, its end */
     uint32_t n_tokens, n_said, n_frames;
     float *probabilities; /* [n_said] */
 };

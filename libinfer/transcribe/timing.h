@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Words of a window, with their times
+ * Finds the words of a window, and their times.
  *
  * The decoder reads the text once more, without its time tokens. Some of its heads attend to the
  * window, and their scores give the time of each token (transcribe/align.h, transcribe/words.h).
@@ -21,7 +21,7 @@ struct timing_params {
     const int32_t *start; /* tokens that begin a transcript */
     uint32_t n_start;
     uint32_t n_heads;  /* heads whose scores the decoder can return */
-    uint32_t n_frames; /* frames of 10 ms, without silence behind the recording */
+    uint32_t n_frames; /* frames of 10 ms, without silence behind the end of the recording */
     bool has_blanks;   /* the language is written with blanks between words */
     float *logits;     /* working memory: [n_logits, n_vocab] */
     uint32_t n_logits; /* limit of rows per step */
@@ -35,8 +35,8 @@ struct timing {
     struct words_lengths lengths;
 };
 
-/* Makes words of @n text tokens; none if there is no sound. -ENOMEM, or an error of the backend's
- * run(). Free *ret_timing with timing_done(). */
+/* Makes words of @n text tokens. If there is no sound, there are no words. -ENOMEM, or an error of
+ * the backend's run(). Free *ret_timing with timing_done(). */
 int timing_make(const struct timing_params *p, const int32_t *said, uint32_t n,
                 struct timing *ret_timing);
 void timing_done(struct timing *t);

@@ -86,8 +86,8 @@ static int find_languages(struct speech_tokens *t, const struct inf_tokenizer *t
     return 0;
 }
 
-/* Sets *@ret_id to the first token of a text. Unless @any is set, the text must be a single token;
- * otherwise *@ret_id is -1. -ENOMEM. */
+/* Sets *@ret_id to the first token of a text. If @any is false and the text is not a single token,
+ * sets *@ret_id to -1. -ENOMEM. */
 static int first_token(const struct inf_tokenizer *tok, const char *text, bool any, int32_t *ret_id)
 {
     _cleanup_free_ int32_t *ids = NULL;

@@ -26,8 +26,8 @@ struct speech_tokens {
     size_t n_forbidden, n_not_first;
 };
 
-/* -EBADMSG: a token is missing; -ENOMEM. @t must be zeroed. Call speech_tokens_done() also after a
- * failure. */
+/* Fills in @t, which must be zeroed. -EBADMSG: a token is missing; -ENOMEM. Call
+ * speech_tokens_done() also after a failure. */
 int speech_tokens_init(struct speech_tokens *t, const struct inf_tokenizer *tok,
                        const struct whisper_config *config, struct inf_err *reterr);
 void speech_tokens_done(struct speech_tokens *t);

@@ -7,7 +7,8 @@
 #include "core/clock.h"
 #include "transcribe/heard.h"
 
-/* Time slice of the encoder: while the decoder has work, and while it has none. */
+/* Time slices of the encoder: the first while the decoder has work, the second while it has
+ * none. */
 #define SLICE_NSEC      UINT64_C(20000000)
 #define SLICE_LONG_NSEC UINT64_C(100000000)
 /* All windows in the encoder wait until the last of them is computed. If one window takes this
@@ -56,7 +57,7 @@ static uint32_t windows_together(const struct transcriber *t)
     return (uint32_t)MAX(1, MIN(n, t->max_windows));
 }
 
-/* Begins to encode waiting windows together. Requests take turns. */
+/* Begins to encode the windows that wait, several together if possible. Requests take turns. */
 static void begin_windows(struct transcriber *t)
 {
     const uint32_t n_running = t->n_running, first = t->turn, most = windows_together(t);
@@ -78,7 +79,7 @@ static void begin_windows(struct transcriber *t)
         encode_begin(t->encode, t->window, t->n_encoding);
 }
 
-/* Returns whether a window in the encoder is still wanted: windows of canceled requests are not. */
+/* Returns whether the encoder has a window of a request that was not canceled. */
 static bool is_encoding(const struct transcriber *t)
 {
     for (uint32_t i = 0; i < t->n_encoding; i++)

@@ -25,7 +25,8 @@ static struct hearing *next_waiting(const struct hearing *h)
     return hearing_of(h->link.next);
 }
 
-/* The lock must be held. Returns false if memory is short. */
+/* Sends @event and returns true. If memory is short or @event is NULL, frees @event and returns
+ * false. The lock must be held. */
 static bool push_event(struct transcriber *t, struct inf_audio_event *event)
 {
     struct event_item *item = event ? NEW(struct event_item, 1) : NULL;
@@ -82,7 +83,7 @@ static struct hearing *find_request(struct transcriber *t, uint64_t id)
     return NULL;
 }
 
-/* Starts waiting requests when others have ended. The lock must be held. */
+/* Starts requests of the queue until the maximum number of requests run. The lock must be held. */
 static void admit_requests(struct transcriber *t)
 {
     while (t->waiting.head && t->n_running < t->params.max_running) {
@@ -130,7 +131,7 @@ static bool take_input(struct transcriber *t, struct hearing *h)
     return true;
 }
 
-/* The lock must be held. */
+/* Tells the caller that a request has room for more samples again. The lock must be held. */
 static void tell_room(struct transcriber *t, struct hearing *h)
 {
     if (!h->told_full || h->finished || h->n_held + h->n_incoming >= TRANSCRIBER_MAX_HELD)
@@ -139,7 +140,8 @@ static void tell_room(struct transcriber *t, struct hearing *h)
     h->told_full = !push_event(t, speech_event_new(h, INF_AUDIO_ROOM));
 }
 
-/* The lock must be held, and is released meanwhile. Returns true if something changed. */
+/* Takes the new input of all running requests. The lock must be held, and is released meanwhile.
+ * Returns true if something changed. */
 static bool listen_all(struct transcriber *t)
 {
     bool any = false;
@@ -164,7 +166,7 @@ static void leave_encoder(struct transcriber *t, const struct hearing *h)
             t->encoding[i] = NULL;
 }
 
-/* The lock must be held. Returns true if there is room for other requests. */
+/* Removes the requests that have ended. The lock must be held. Returns true if there were any. */
 static bool drop_ended(struct transcriber *t)
 {
     const uint32_t n = t->n_running;

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * The transcriber's thread and its requests
+ * Declares the transcriber, its thread and its requests.
  *
- * Requests run concurrently up to a limit, in order of arrival. Waiting windows pass the encoder
- * together, and requests take turns. The encoder runs in slices of time; between two slices, the
- * texts of all other windows advance by a token. A run of the encoder and a step of the decoder
- * each read their weights once for all requests in it.
+ * Requests run concurrently up to a limit, in order of arrival. Waiting windows pass through the
+ * encoder together, and requests take turns. The encoder runs in slices of time; between two
+ * slices, the texts of all other windows advance by a token. A run of the encoder and a step of the
+ * decoder each read their weights once for all requests in it.
  */
 
 #include "core/file.h"
@@ -28,7 +28,7 @@ enum {
 struct transcriber_params {
     const struct whisper_model *model;
     const struct inf_tokenizer *tok;
-    const char *vad_path; /* NULL: none */
+    const char *vad_path; /* model for voice activity detection; NULL: none */
     uint32_t max_running, max_waiting;
     bool exact;
     struct file_set files; /* files of the weights: if they change, all computing stops */
@@ -54,13 +54,13 @@ struct transcriber {
     /* Requests of the windows in the encoder; NULL: the request is gone. */
     struct hearing *encoding[TRANSCRIBER_MAX_WINDOWS];
     uint32_t n_encoding;
-    uint64_t encode_nsec, window_nsec; /* time of the windows in the encoder so far; time per
-                                          window of the last run */
+    uint64_t encode_nsec, window_nsec; /* encode_nsec: time spent so far on the windows in the
+                                          encoder; window_nsec: time per window of the last run */
     uint32_t turn;                     /* index in `running` of the request whose turn is next */
     float *window;                     /* [max_windows, LONGFORM_WINDOW, n_mels] */
     float *rows;                       /* [max_windows, n_audio, n_embd] */
-    float *logits;                     /* of a step */
-    struct decode_item *items;         /* of a step */
+    float *logits;                     /* logits of a step */
+    struct decode_item *items;         /* items of a step */
     int32_t *said;                     /* [n_text_ctx]: text of an accepted window */
     struct loop_thread thread;         /* its lock protects all members below, the list of running
                                           requests, and parts of each request */
@@ -71,14 +71,14 @@ struct transcriber {
     struct inf_transcriber_stats stats;
 };
 
-/* Takes ownership of *@backend on success. -EOPNOTSUPP with the reason, an error of reading the VAD
- * weights, -ENOMEM, -EAGAIN. */
+/* Takes ownership of *@backend on success. Returns -EOPNOTSUPP with the reason, an error of reading
+ * the weights for voice activity detection, -ENOMEM, or -EAGAIN. */
 int transcriber_new(struct backend **backend, const struct transcriber_params *params,
                     struct transcriber **ret_transcriber, struct inf_err *reterr);
 struct transcriber *transcriber_free(struct transcriber *t);
 DEFINE_CLEANUP(struct transcriber *, transcriber_free);
 
-/* Like the functions inf_transcriber_*(). */
+/* Implement the functions inf_transcriber_*(). */
 int transcriber_submit(struct transcriber *t, const struct inf_audio_request *request,
                        uint64_t *ret_id, struct inf_err *reterr);
 int transcriber_feed(struct transcriber *t, uint64_t id, const float *samples, size_t n);

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Words and their times
+ * Makes words of tokens, and finds their times.
  *
  * Tokens are joined to words at blanks, or code point by code point in languages without blanks.
  * The times of words come from the times of tokens (transcribe/align.h) and are corrected by the
@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 /* A run of bytes of the text and of the tokens that make them. A word without text was merged into
- * another one. */
+ * another word. */
 struct word {
     size_t text, n_text;
     size_t token, n_tokens;

@@ -137,9 +137,10 @@ class Decoder(nn.Module):
 
 @torch.no_grad()
 def look_beside(attention, reach):
-    """Initializes the attention so that the first head attends to the row @reach rows before, and the second to the
-    row @reach rows after, by the positions in the input. Neighboring sounds help to recognize a sound, and to
-    learn this takes longer than all else."""
+    """Initializes the attention so that the first head attends to the row @reach rows before,
+    and the second to the row @reach rows after, by the positions in the input. Neighboring
+    sounds help to recognize a sound. Without this initialization, learning to use them takes
+    longer than the rest of the training."""
     width = attention.query.weight.shape[0]
     d, half = width // attention.n_heads, width // 2
     rates = torch.exp(-torch.log(torch.tensor(10000.0)) / (half - 1) * torch.arange(half))[:d // 2]

@@ -39,7 +39,8 @@ class Heard:
 
 
 def hear(given, encoder, vocabulary, seed, dtype):
-    """Is the main function of the process that generates and encodes windows, and puts them into the queue @given."""
+    """Runs in a process of its own: generates and encodes windows, and puts them into the queue
+    @given."""
     torch.set_num_threads(1)
     composer = Composer(vocabulary, Pool(vocabulary, seed * 1000), seed)
     encoder = copy.deepcopy(encoder).to(dtype)

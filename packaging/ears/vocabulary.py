@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selects the tokens of sconce-ears. From Whisper's tokens, and in their order, these are the tokens that the
-sentences need, those of all bytes, and the intermediate tokens of byte pair encoding. The special tokens come after
-them, in Whisper's order."""
+"""Selects the tokens of sconce-ears from Whisper's tokens: the tokens that the sentences need,
+the tokens of all bytes, and the intermediate tokens of byte pair encoding. They keep Whisper's
+order. The special tokens come after them, also in Whisper's order."""
 import base64
 import re
 

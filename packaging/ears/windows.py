@@ -109,7 +109,7 @@ class Composer:
 
     def window(self, seconds, whole=False):
         """Returns a window for training. With @whole it has the 30 seconds of Whisper's windows, else only @seconds of
-        them, for the start of the training."""
+        them, so that a step of the training takes less time."""
         rng, n = self.rng, int(seconds * RATE)
         if rng.random() < 0.06:
             return self.nothing(n, seconds)

@@ -7,7 +7,7 @@ not do. `fill()` puts values into an answer; `holds()` checks a claim.
     in an answer                    becomes
     <<key SECTION.KEY>>             the default of a configuration key, "16MiB"
     <<number SECTION.KEY>>          the default without its unit, "300"
-    <<verbs>> <<routes>> <<formats>> <<sections>>   all of them, as a list in a sentence
+    <<verbs>> <<routes>> <<formats>> <<sections>>   all names of this kind, as a list in a sentence
 
     claim                           is true if
     verb NAME                       `sconce NAME` exists

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The audio service transcribes speech, and offers this through OpenAI's HTTP API.
+ * The audio service transcribes speech for clients of OpenAI's HTTP API.
  *
  * The thread of the event loop owns all objects. Two threads open and load models, and each
  * transcriber has its own threads. A separate program decodes files (see decoder-client.h).

@@ -5,8 +5,8 @@
  * sniff.c recognizes the container, and the demuxer of the container is opened by name. Streams are
  * not probed (avformat_find_stream_info); properties that headers do not contain become known when
  * packets are decoded. Packets that a decoder refuses are skipped, as players do, and counted. If
- * more than two in three packets are refused, the file counts as broken; ffmpeg has the same limit
- * (-max_error_rate). Samples are clipped to -1 … 1, as in 16-bit files.
+ * more than two thirds of the packets are refused, the file counts as broken; ffmpeg has the same
+ * limit (-max_error_rate). Samples are clipped to -1 … 1, as in 16-bit files.
  */
 #include "audio/decode.h"
 
@@ -130,7 +130,7 @@ static int64_t file_seek(void *opaque, int64_t offset, int whence)
     return base + offset;
 }
 
-/* Prevents libav from opening other files that a file names. */
+/* Prevents libav from opening further files that the audio file names. */
 static int open_nothing(AVFormatContext *s, AVIOContext **pb, const char *url, int flags,
                         AVDictionary **options)
 {

@@ -5,8 +5,8 @@
  * Decodes an audio file in memory to mono samples at 16 kHz, with libavformat, libavcodec and
  * libswresample.
  *
- * This is the only code that uses these three libraries, called libav in comments. It runs in the
- * decoder's children (and in tests). Lists in sniff.c and decode.c define which containers and
+ * This is the only code that uses these three libraries, called libav in comments. The code runs in
+ * the decoder's children (and in tests). Lists in sniff.c and decode.c define which containers and
  * codecs are supported, regardless of how the libraries were built. libav itself implements
  * everything in these lists. The code opens no file and starts no thread.
  */

@@ -54,7 +54,7 @@ struct decoding {
     int pipe;
     struct loop_watch *watch; /* NULL: paused, or at the end of the pipe */
     struct loop_timer stall;
-    struct loop_task again; /* offers samples again that were not taken */
+    struct loop_task again; /* offers the samples again that the callback did not take */
     bool resting, at_end, has_status;
     int status;           /* of waitpid() */
     const float *offered; /* [n_offered] samples that are not yet taken */
@@ -357,7 +357,8 @@ static int decoder_spawn(struct decoder *decoder, const char *program, bool land
 {
     char *argv[] = {(char *)program, landlock_optional ? (char *)"--landlock-optional" : NULL,
                     NULL};
-    /* The decoder gets no environment, so that it learns of no sockets and secrets. */
+    /* The decoder gets no environment variables, because they could contain secrets and paths of
+     * sockets. */
     char *environment[] = {NULL};
     posix_spawn_file_actions_t actions;
     int r = posix_spawn_file_actions_init(&actions);

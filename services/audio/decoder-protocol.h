@@ -6,11 +6,11 @@
  *
  * The decoder is a separate program that the service starts before the service loses the right to
  * start programs. The decoder waits for orders on a packet socket (descriptor 3) and forks a child
- * for each order DECODER_START. The child seals itself, decodes one file and exits; a notice
- * reports its exit status. An order DECODER_START comes with two descriptors: the file in sealed
- * memory, and the write end of a pipe for the audio. The child writes frames of samples (mono, 16
- * kHz, -1 … 1), and at last a frame with the result. Both sides run on one machine and are built
- * together, so structs are sent in their memory layout.
+ * for each order DECODER_START. The child limits its own rights further (confine_seal()), decodes
+ * one file and exits; a notice reports its exit status. An order DECODER_START comes with two
+ * descriptors: the file in sealed memory, and the write end of a pipe for the audio. The child
+ * writes frames of samples (mono, 16 kHz, -1 … 1), and finally a frame with the result. Both sides
+ * run on one machine and are built together, so structs are sent in their memory layout.
  *
  * The service trusts no byte from the pipe: see decoder-client.h.
  */
@@ -20,7 +20,7 @@
 enum {
     DECODER_SOCKET = 3,
     DECODER_MAX = 32,             /* children at a time */
-    DECODER_FRAME_SAMPLES = 4096, /* most samples in a frame */
+    DECODER_FRAME_SAMPLES = 4096, /* maximum number of samples in a frame */
     DECODER_RATE = 16000,
     DECODER_NAME = 32, /* size of the name of a format or codec */
 };
@@ -29,7 +29,7 @@ enum decoder_order_kind { DECODER_START = 1, DECODER_STOP };
 
 struct decoder_order {
     uint32_t kind, id;
-    /* For DECODER_START only: */
+    /* The following fields are only for DECODER_START. */
     uint64_t size;        /* bytes of the file */
     uint64_t max_samples; /* beyond this, the decoding fails */
     uint64_t max_memory;  /* bytes in addition to the file and the memory of the program */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce-audio-decoder forks a sealed child process for each file that is to be decoded.
+ * sconce-audio-decoder forks a confined child process for each file that is to be decoded.
  *
  * The audio service starts it with one socket, descriptor 3; see decoder-protocol.h. The policy
- * `decoder` is applied before the first order. In its phase `start`, this process can start and end
- * children and use its socket. In the phase `serve`, which each child enters before it reads its
- * file, a child can only allocate memory, write and exit. The file is already mapped.
+ * `decoder` is applied before the first order. In the policy's phase `start`, this process can
+ * start and end children and use its socket. Each child enters the phase `serve` before it reads
+ * its file. In this phase a child can only allocate memory, write and exit; its file is already
+ * mapped.
  *
  * Children end by themselves, by limits of memory and processor time, by an order to stop, or with
  * this process. This process ends with the service, when its socket is closed. It ignores the
@@ -42,10 +43,10 @@ static struct {
 
 /* --- libraries --- */
 
-/* libav needs libraries that write to stderr, which is the journal here, as soon as they are
- * loaded. One of them warns that it cannot lock memory for secrets, although this process has no
- * secrets. So stderr is /dev/null while libraries are loaded. The dynamic loader writes its own
- * messages earlier, so they are not lost. */
+/* libav needs libraries that write to stderr as soon as they are loaded. One of these libraries
+ * warns that it cannot lock memory for secrets, although this process has no secrets. Since stderr
+ * is the journal here, stderr is /dev/null while libraries are loaded. The dynamic loader writes
+ * its own messages before that, so they are not lost. */
 static int stderr_of_ours = -1;
 
 static void libraries_mute(void)

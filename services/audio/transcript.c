@@ -114,7 +114,7 @@ int transcript_add(struct transcript *t, const struct inf_audio_event *event,
 
 static int put_seconds(struct str *out, const char *name, double value)
 {
-    /* Milliseconds; models are not more precise. */
+    /* Times have milliseconds, because models are not more precise. */
     return str_printf(out, ",\"%s\":%.*f", name, 3, value);
 }
 

@@ -36,8 +36,8 @@ struct transcript {
 };
 
 void transcript_done(struct transcript *t);
-/* Adds a copy of a segment. *ret_delta is the text that this adds to t->text, valid until the next
- * call. Returns 0 or -ENOMEM. */
+/* Adds a copy of a segment. *ret_delta is the text that the function adds to t->text; it is valid
+ * until the next call. Returns 0 or -ENOMEM. */
 int transcript_add(struct transcript *t, const struct inf_audio_event *event,
                    struct http_text *ret_delta);
 /* Writes the answer. -ENOMEM. */

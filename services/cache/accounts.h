@@ -24,12 +24,13 @@ struct origin {
     char *model, *codec, *session; /* model NULL: this number is free; session NULL: none */
     uint32_t tenant;
     uint64_t blocks, bytes, at;
-    char *key; /* its key in the map by_origin */
+    char *key; /* the origin's key in the map by_origin */
     bool unsaved;
 };
 
 struct accounts {
-    struct tenant *tenants; /* by number, from 1; 0 is not used */
+    struct tenant *tenants; /* the index is the number of the tenant, from 1; element 0 is not
+                               used */
     struct origin *origins;
     uint32_t n_tenants, n_origins, tenants_cap, origins_cap;
     struct map by_origin, by_tenant;
@@ -48,7 +49,7 @@ int accounts_save(struct accounts *a, struct catalog *c);
 int accounts_origin(struct accounts *a, const struct store_origin *origin, uint32_t *ret_id);
 /* Returns the number of the tenant @name; 0: there is none. */
 uint32_t accounts_find_tenant(const struct accounts *a, const char *name);
-/* Whether there is an origin with the number @origin. */
+/* Returns whether there is an origin with the number @origin. */
 bool accounts_has(const struct accounts *a, uint32_t origin);
 /* Adds (@sign 1) or subtracts (@sign -1) one block that takes @bytes on disk. */
 void accounts_change(struct accounts *a, uint32_t origin, uint64_t bytes, int sign);

@@ -149,7 +149,7 @@ int catalog_insert(struct catalog *c, const struct row *row)
 
     if (!st)
         return r;
-    r = catalog_errno(sqlite3_bind_blob(st, 16, row->name + KEY_BYTES, REST_BYTES, SQLITE_STATIC));
+    r = sql_errno(sqlite3_bind_blob(st, 16, row->name + KEY_BYTES, REST_BYTES, SQLITE_STATIC));
     return r < 0 ? r : catalog_step(st);
 }
 

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Declares what catalog.c, catalog-rows.c and catalog-tables.c share: the SQL statements of the
- * index. */
-
-#include <sqlite3.h>
+/* Declares the SQL statements and the functions that catalog.c, catalog-rows.c and catalog-tables.c
+ * share. */
 
 #include "cache/catalog.h"
+#include "common/sql/sql.h"
 
 enum catalog_sql {
-    SQL_BEGIN,
-    SQL_COMMIT,
-    SQL_ROLLBACK,
     SQL_BY_KEY,
     SQL_FROM,
     SQL_LOWEST,
@@ -46,8 +42,6 @@ struct catalog {
     sqlite3_stmt *statements[SQL_COUNT];
 };
 
-/* Converts an SQLite result to a negative errno; 0 for results that are not errors. */
-int catalog_errno(int rc);
 /* Prepares the statement on first use and binds @values [n]. On failure returns NULL and sets
  * *ret_error. */
 sqlite3_stmt *catalog_bind(struct catalog *c, enum catalog_sql which, const int64_t *values, int n,

@@ -110,7 +110,7 @@ int catalog_load_origins(struct catalog *c,
 /* Binds @text to the parameter @at. A NULL @text becomes SQL's NULL. */
 static int bind_text(sqlite3_stmt *st, int at, const char *text)
 {
-    return catalog_errno(sqlite3_bind_text(st, at, text, -1, SQLITE_STATIC));
+    return sql_errno(sqlite3_bind_text(st, at, text, -1, SQLITE_STATIC));
 }
 
 int catalog_save_origin(struct catalog *c, const struct catalog_origin *origin)
@@ -205,7 +205,7 @@ int catalog_remember(struct catalog *c, const struct store_file *file, uint64_t 
 
     if (!st)
         return r;
-    r = catalog_errno(sqlite3_bind_blob(st, 7, digest, STORE_DIGEST_BYTES, SQLITE_STATIC));
+    r = sql_errno(sqlite3_bind_blob(st, 7, digest, STORE_DIGEST_BYTES, SQLITE_STATIC));
     if (r == 0)
         r = catalog_step(st);
     return r < 0 ? r : catalog_run(c, SQL_FORGET, keep, 1);

@@ -47,9 +47,6 @@ static const char *const schema[] = {
 };
 
 static const char *const texts[SQL_COUNT] = {
-    [SQL_BEGIN] = "BEGIN IMMEDIATE",
-    [SQL_COMMIT] = "COMMIT",
-    [SQL_ROLLBACK] = "ROLLBACK",
     [SQL_BY_KEY] = "SELECT " ROW_COLUMNS " FROM block WHERE key = ?1",
     [SQL_FROM] = "SELECT " ROW_COLUMNS " FROM block WHERE id >= ?1 ORDER BY id",
     [SQL_LOWEST] = "SELECT " ROW_COLUMNS
@@ -85,60 +82,26 @@ static const char *const texts[SQL_COUNT] = {
     [SQL_FORGET_ALL] = "DELETE FROM digest",
 };
 
-int catalog_errno(int rc)
-{
-    if ((rc & 0xff) == SQLITE_IOERR && rc == SQLITE_IOERR_NOMEM)
-        return -ENOMEM;
-    switch (rc & 0xff) {
-    case SQLITE_OK:
-    case SQLITE_ROW:
-    case SQLITE_DONE:
-        return 0;
-    case SQLITE_FULL:
-        return -ENOSPC;
-    case SQLITE_READONLY:
-        return -EROFS;
-    case SQLITE_NOMEM:
-        return -ENOMEM;
-    case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-        return -EBUSY;
-    case SQLITE_IOERR:
-    case SQLITE_CANTOPEN:
-    case SQLITE_PERM:
-    case SQLITE_AUTH:
-        return -EIO;
-    default:
-        /* The statements are constant, so if a statement does not match the tables, the file is
-         * damaged. */
-        return -EUCLEAN;
-    }
-}
-
 sqlite3_stmt *catalog_bind(struct catalog *c, enum catalog_sql which, const int64_t *values, int n,
                            int *ret_error)
 {
     sqlite3_stmt **st = &c->statements[which];
-    int rc = SQLITE_OK;
+    int r = sql_prepare(c->db, texts[which], st);
 
-    if (!*st)
-        rc = sqlite3_prepare_v3(c->db, texts[which], -1, SQLITE_PREPARE_PERSISTENT, st, NULL);
-    for (int i = 0; i < n && rc == SQLITE_OK; i++)
-        rc = sqlite3_bind_int64(*st, i + 1, values[i]);
-    if (rc == SQLITE_OK)
+    for (int i = 0; i < n && r == 0; i++)
+        r = sql_errno(sqlite3_bind_int64(*st, i + 1, values[i]));
+    if (r == 0)
         return *st;
-    *ret_error = catalog_errno(rc);
+    *ret_error = r;
     return NULL;
 }
 
 int catalog_step(sqlite3_stmt *st)
 {
-    const int rc = sqlite3_step(st);
+    const int r = sql_step(st);
 
-    if (rc == SQLITE_ROW)
-        return 1;
-    sqlite3_reset(st);
-    return catalog_errno(rc);
+    /* The rows violate no constraint, unless the file is damaged. */
+    return r == -EEXIST ? -EUCLEAN : r;
 }
 
 int catalog_run(struct catalog *c, enum catalog_sql which, const int64_t *values, int n)
@@ -152,49 +115,24 @@ int catalog_run(struct catalog *c, enum catalog_sql which, const int64_t *values
 int catalog_begin(struct catalog *c)
 {
     catalog_rest(c);
-    return catalog_run(c, SQL_BEGIN, NULL, 0);
+    return sql_begin(c->db);
 }
 
 int catalog_commit(struct catalog *c)
 {
-    const int r = catalog_run(c, SQL_COMMIT, NULL, 0);
-
-    if (r < 0)
-        catalog_rollback(c);
-    return r;
+    return sql_commit(c->db);
 }
 
 void catalog_rollback(struct catalog *c)
 {
-    /* SQLite may already have rolled the transaction back. */
-    if (!sqlite3_get_autocommit(c->db))
-        catalog_run(c, SQL_ROLLBACK, NULL, 0);
+    sql_rollback(c->db);
 }
 
 int catalog_checkpoint(struct catalog *c)
 {
     catalog_rest(c);
-    return catalog_errno(
+    return sql_errno(
         sqlite3_wal_checkpoint_v2(c->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL));
-}
-
-static int pragma_number(struct catalog *c, const char *pragma, int64_t *ret_value)
-{
-    sqlite3_stmt *st = NULL;
-    int rc = sqlite3_prepare_v2(c->db, pragma, -1, &st, NULL);
-
-    if (rc == SQLITE_OK) {
-        rc = sqlite3_step(st);
-        if (rc == SQLITE_ROW)
-            *ret_value = sqlite3_column_int64(st, 0);
-    }
-    sqlite3_finalize(st);
-    return rc == SQLITE_ROW ? 0 : rc == SQLITE_DONE ? -EUCLEAN : catalog_errno(rc);
-}
-
-static int catalog_exec(struct catalog *c, const char *sql)
-{
-    return catalog_errno(sqlite3_exec(c->db, sql, NULL, NULL, NULL));
 }
 
 /* Joins the version and its complement, so that a damaged version is recognized. */
@@ -217,11 +155,11 @@ static int catalog_create(struct catalog *c)
     int r = catalog_begin(c);
 
     for (size_t i = 0; i < ARRAY_SIZE(schema) && r == 0; i++)
-        r = catalog_exec(c, schema[i]);
+        r = sql_exec(c->db, schema[i]);
     snprintf(text, sizeof(text), "PRAGMA application_id = %d; PRAGMA user_version = %d;",
              APPLICATION_ID, version_encode(CATALOG_VERSION));
     if (r == 0)
-        r = catalog_exec(c, text);
+        r = sql_exec(c->db, text);
     if (r == 0)
         return catalog_commit(c);
     catalog_rollback(c);
@@ -238,12 +176,12 @@ enum {
 static int check_version(struct catalog *c, struct inf_err *reterr)
 {
     int64_t id = 0, value = 0, n_tables = 0;
-    int version, r = pragma_number(c, "PRAGMA application_id", &id);
+    int version, r = sql_number(c->db, "PRAGMA application_id", &id);
 
     if (r == 0)
-        r = pragma_number(c, "PRAGMA user_version", &value);
+        r = sql_number(c->db, "PRAGMA user_version", &value);
     if (r == 0)
-        r = pragma_number(c, "SELECT count(*) FROM sqlite_schema", &n_tables);
+        r = sql_number(c->db, "SELECT count(*) FROM sqlite_schema", &n_tables);
     if (r < 0)
         return r;
     if (n_tables == 0 && id == 0 && value == 0)
@@ -272,16 +210,13 @@ static int catalog_configure(struct catalog *c)
     int r = 0;
 
     for (size_t i = 0; i < ARRAY_SIZE(pragmas) && r == 0; i++)
-        r = catalog_exec(c, pragmas[i]);
+        r = sql_exec(c->db, pragmas[i]);
     return r;
 }
 
 static int open_db(struct catalog *c, const char *vfs, struct inf_err *reterr)
 {
-    int r = catalog_errno(sqlite3_open_v2(c->path, &c->db,
-                                          SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE |
-                                              SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
-                                          vfs));
+    int r = sql_open(c->path, vfs, &c->db);
     bool is_new;
 
     if (r == 0)
@@ -291,7 +226,7 @@ static int open_db(struct catalog *c, const char *vfs, struct inf_err *reterr)
     if (r < 0)
         return r;
     is_new = r == CATALOG_NEW;
-    r = catalog_exec(c, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;");
+    r = sql_exec(c->db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;");
     return r == 0 && is_new ? catalog_create(c) : r;
 }
 

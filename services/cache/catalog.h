@@ -4,11 +4,11 @@
 /*
  * Keeps the index of the store, an SQLite database with a row for each block.
  *
- * Each new row gets a higher number (row id) than all earlier rows. Blocks that were put one after
- * the other, such as those of a chain, therefore lie side by side. An SQL index finds the numbers
- * by the first 8 bytes of names. Two more SQL indexes hold the leaves (blocks that no other block
- * continues) by rank, because only leaves may be evicted. These two indexes are small, and most
- * uses of blocks do not change them.
+ * Each new row gets a higher number (row id) than all earlier rows. Therefore the rows of blocks
+ * that were put one after the other, such as the blocks of a chain, lie side by side in the
+ * database. An SQL index finds the numbers by the first 8 bytes of names. Two more SQL indexes hold
+ * the leaves (blocks that no other block continues) by rank, because only leaves may be evicted.
+ * These two indexes are small, and most uses of blocks do not change them.
  *
  * The contents are not trusted. Rows with impossible values are skipped. If SQLite finds damage,
  * functions return -EUCLEAN, and the caller rebuilds the index. Other errors are -ENOSPC, -EIO,
@@ -20,12 +20,12 @@
 /* Struct row is the row of a block. */
 struct row {
     int64_t id;
-    int64_t parent;    /* row of the parent; 0: unknown */
+    int64_t parent;    /* number of the parent's row; 0: unknown */
     uint32_t children; /* number of rows whose parent is this row */
-    uint32_t index;    /* position in its chain */
+    uint32_t index;    /* position of the block in its chain */
     uint32_t origin, tenant;
     uint32_t segment, hits;
-    uint64_t offset; /* of the block's bytes; the record begins one page before */
+    uint64_t offset; /* offset of the block's bytes; the record begins one page before */
     uint64_t size, sum;
     uint64_t rank; /* below 2^63; the lowest is evicted first */
     uint64_t used; /* the store's count of uses and puts at the last use */
@@ -35,7 +35,7 @@ struct row {
 
 /* Struct catalog_state is the state of the store as a whole. */
 struct catalog_state {
-    uint64_t seq; /* count of uses */
+    uint64_t seq; /* count of uses and puts */
     int64_t next_id;
     uint32_t next_segment;
     uint64_t at;
@@ -55,7 +55,7 @@ struct catalog_origin {
 struct catalog;
 
 /* Opens the index at @path, or makes an empty index. -ESTALE: an older version of sconce wrote the
- * index; -EPROTONOSUPPORT: a newer version wrote it; other errors as above. */
+ * index; -EPROTONOSUPPORT: a newer version wrote it; other errors are those listed above. */
 int catalog_open(const char *path, const char *vfs, struct catalog **ret_catalog,
                  struct inf_err *reterr);
 struct catalog *catalog_close(struct catalog *c);
@@ -72,7 +72,8 @@ void catalog_rollback(struct catalog *c);
 /* Moves committed pages from the log into the database file and syncs it. */
 int catalog_checkpoint(struct catalog *c);
 
-/* Rows. The functions that read return 1 and set *ret_row, or return 0: there is no such row. */
+/* Functions for rows. The functions that read return 1 and set *ret_row, or return 0 if there is no
+ * such row. */
 
 int catalog_by_name(struct catalog *c, const uint8_t name[STORE_NAME_BYTES], struct row *ret_row);
 /* Finds the first row with a number of at least @id. */
@@ -95,8 +96,8 @@ int catalog_touch(struct catalog *c, int64_t id, uint64_t rank, uint64_t used, u
 int catalog_set_parent(struct catalog *c, int64_t id, int64_t old, int64_t parent);
 int catalog_move(struct catalog *c, int64_t id, uint32_t segment, uint64_t offset);
 
-/* Small tables. The functions with @fn call it for each row, and stop at its first negative result,
- * which they return. */
+/* Functions for small tables. The functions with a parameter @fn call @fn for each row. If @fn
+ * returns a negative number, they stop and return this number. */
 
 int catalog_load_state(struct catalog *c, struct catalog_state *ret_state);
 int catalog_save_state(struct catalog *c, const struct catalog_state *state);

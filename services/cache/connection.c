@@ -42,8 +42,8 @@ static pid_t peer_of(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 ? 0 : peer.pid;
 }
 
-/* Makes room for one more connection: if @client, or all clients together, already have the most
- * connections that are allowed, closes one of these connections. */
+/* Makes room for one more connection: if @client, or all clients together, already have the
+ * maximum number of connections, closes one of these connections. */
 static void make_room(struct server *server, pid_t client)
 {
     struct session *oldest = NULL, *own = NULL;
@@ -89,7 +89,7 @@ static void take_fds(struct server *server, struct msghdr *msg)
     }
 }
 
-/* Receives a packet. Returns 1: server->in has the packet; 0: there is none now; negative: the
+/* Receives a packet. Returns 1: server->in has the packet; 0: there is no packet now; negative: the
  * connection has ended. */
 static int connection_receive(struct session *session)
 {

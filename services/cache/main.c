@@ -3,8 +3,8 @@
  * Runs sconce-cache, the process that stores KV blocks on disk.
  *
  * It reads the configuration, prepares its directory, gives up privileges, takes its socket and
- * serves. With a wrong configuration it serves too: `sconce cache status` gets the error, and
- * engines work without cached blocks on disk (tier 2).
+ * serves. It serves even if the configuration is wrong. Then `sconce cache status` gets the error,
+ * and engines work without cached blocks on disk (tier 2).
  */
 #include <stdio.h>
 #include <string.h>

@@ -44,9 +44,9 @@
 #define SHADOW_MAX  (SAMPLES / 8)
 #define NOWHERE     UINT16_MAX
 
-/* Another rule is used only when its score is better by RULE_MARGIN, because a store that often
- * switches between rules follows none of them. A hit that is SCORE_HALVES turnovers old counts
- * half. */
+/* Another rule is used only when its score is higher by the factor RULE_MARGIN, because a store
+ * that often switches between rules follows none of them. A hit that is SCORE_HALVES turnovers old
+ * counts half. */
 #define RULE_MARGIN   1.1
 #define SCORE_HALVES  16.0
 #define LENGTH_WEIGHT (1.0 / 4096)
@@ -80,7 +80,7 @@ struct sample {
     uint64_t seq;
     uint32_t uses; /* uses after the first */
     int64_t ranks[N_RULES];
-    uint16_t places[N_RULES]; /* index in each shadow; NOWHERE: not in it */
+    uint16_t places[N_RULES]; /* index in each shadow; NOWHERE: the sample is not in this shadow */
 };
 
 /* Struct shadow holds the blocks of the sample that a rule would keep, as a heap with the lowest

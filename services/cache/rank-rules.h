@@ -10,10 +10,10 @@
  * each use, so unused blocks fall behind without any other aging, and the policy reads no clock.
  *
  * The expected time depends on how often the block was used again, and on the length of its chain
- * relative to other chains. How much these two matter differs between workloads and sizes of the
- * store, so several rules compete. Each rule has a small simulated store with a sample of the
- * blocks. The rule whose simulated store had the most hits recently gives the ranks. Plain LRU is
- * one of the rules.
+ * relative to other chains. The importance of these two factors differs between workloads and
+ * between sizes of the store, so several rules compete. Each rule has a small simulated store with
+ * a sample of the blocks. The rule whose simulated store had the most hits recently gives the
+ * ranks. Plain LRU is one of the rules.
  *
  * The policy does no I/O, and the same calls always give the same ranks. It takes 1 MiB of memory,
  * and 128 bytes per block of capacity to recognize evicted blocks, but at most 16 MiB for this. One
@@ -30,11 +30,11 @@ struct cache_policy;
  * a report that an engine used its own copy. */
 struct cache_policy_use {
     uint64_t seq;    /* the store's count of uses and puts, which never decreases */
-    uint64_t rank;   /* its present rank; ignored unless `kept` */
+    uint64_t rank;   /* the current rank of the block; used only if `kept` is set */
     uint64_t name;   /* any 8 bytes of the block's name */
-    uint32_t index;  /* position in its chain, from 0 */
+    uint32_t index;  /* position of the block in its chain, from 0 */
     uint32_t length; /* known length of the chain that is put or requested, in blocks */
-    bool kept;       /* true: it is stored; false: it is being put */
+    bool kept;       /* true: the block is stored; false: the block is being put */
 };
 
 /* Makes a policy. @capacity: about how many blocks fit into the store; see cache_policy_resize().
@@ -54,17 +54,17 @@ int cache_policy_save(const struct cache_policy *p, void **ret_saved, size_t *re
  * -ENOMEM: nothing has changed. */
 int cache_policy_resize(struct cache_policy *p, uint64_t capacity);
 
-/* Records that the block @name was requested and is not stored, with @after requested blocks of its
- * chain from this block on. If the block is put later, possibly alone, the length of its chain is
- * known from this call. */
+/* Records that the block @name was requested and is not stored. @after is the number of requested
+ * blocks of its chain, from this block on. If the block is put later, possibly alone, the length of
+ * its chain is known from this call. */
 void cache_policy_missed(struct cache_policy *p, uint64_t name, uint32_t after);
 
 /* Returns the new rank of the block, which is below 2^63 and not below the old rank. Must be called
  * for the blocks of a chain from the first to the last. */
 uint64_t cache_policy_rank(struct cache_policy *p, const struct cache_policy_use *use);
 
-/* Whether a block of @rank is worth writing to a full store whose lowest leaf has the rank @lowest.
- * A block is not worth writing if it would be the next to be evicted. */
+/* Returns whether a block of @rank is worth writing to a full store whose lowest leaf has the rank
+ * @lowest. A block is not worth writing if it would be the next to be evicted. */
 static inline bool cache_policy_admits(uint64_t rank, uint64_t lowest)
 {
     return rank >= lowest;

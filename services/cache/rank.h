@@ -18,8 +18,8 @@ void rank_close(struct store *s);
  * requested. */
 uint64_t rank_of(struct store *s, const uint8_t name[STORE_NAME_BYTES], uint32_t index,
                  uint32_t length, uint64_t seq, uint64_t has);
-/* Notifies the policy that the block @name was requested and is not stored, with @after requested
- * blocks of its chain from this block on. */
+/* Notifies the policy that the block @name was requested and is not stored. @after is the number of
+ * requested blocks of its chain, from this block on. */
 void rank_missed(struct store *s, const uint8_t name[STORE_NAME_BYTES], uint32_t after);
 /* Notifies the policy of how many blocks fit, if the number has changed by a tenth. */
 void rank_resize(struct store *s);

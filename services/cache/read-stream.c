@@ -4,7 +4,7 @@
  * pipes.
  *
  * The loop adds streams and marks streams that must end. Only the thread removes streams from the
- * list and frees streams, so the thread may read both without the lock.
+ * list and frees them, so the thread may use a stream of the list without the lock.
  */
 #include "cache/read-stream.h"
 
@@ -109,7 +109,8 @@ static void tell_unreadable(struct streams *set, const struct stream *s)
     eventfd_signal(set->news);
 }
 
-/* Sends what fits into the pipe now, about PIPE_BYTES at most. False: the stream has ended. */
+/* Sends as many bytes as fit into the pipe now, but at most about PIPE_BYTES. Returns false if the
+ * stream has ended. */
 static bool stream_move(struct streams *set, struct stream *s)
 {
     uint64_t moved = 0;
@@ -172,7 +173,7 @@ static uint32_t streams_gather(const struct streams *set, struct stream *streams
     return n;
 }
 
-/* Whether a stream continues after poll() returned @events for its pipe. */
+/* Returns whether a stream continues after poll() returned @events for its pipe. */
 static bool goes_on(struct streams *set, struct stream *s, short events)
 {
     if (events & POLLERR)
@@ -182,7 +183,7 @@ static bool goes_on(struct streams *set, struct stream *s, short events)
     return clock_usec() - s->moved_usec < STREAM_IDLE_USEC;
 }
 
-/* Waits until some pipes are not full, and fills them. False: the thread must end. */
+/* Waits until some pipes are not full, and fills them. Returns false if the thread must end. */
 static bool streams_work(struct streams *set)
 {
     struct pollfd waits[STREAM_MAX + 1];
@@ -307,8 +308,8 @@ static int stream_new(struct store *store, const uint8_t (*names)[STORE_NAME_BYT
 }
 
 /* If @client has too many streams, marks its oldest stream to end; if all clients together have too
- * many, marks the stream that has waited longest for its client. False: another stream can be added
- * only after the marked one has ended. */
+ * many, marks the stream that has waited longest for its client. Returns false if another stream
+ * can be added only after the marked stream has ended. */
 static bool make_room(struct streams *set, uint64_t client)
 {
     struct stream *own = NULL, *stale = NULL;

@@ -11,8 +11,8 @@
 
 #include "cache/store.h"
 
-#define STREAM_MAX        64 /* of all clients at the same time */
-#define STREAM_MAX_OF_ONE 4  /* per connection */
+#define STREAM_MAX        64 /* maximum number of streams of all clients at the same time */
+#define STREAM_MAX_OF_ONE 4  /* maximum number of streams of one connection */
 /* The longest time in which a client may read nothing. */
 #define STREAM_IDLE_USEC (5 * UINT64_C(1000000))
 
@@ -32,10 +32,10 @@ int streams_new(const struct stream_params *params, struct streams **ret_streams
 struct streams *streams_free(struct streams *set);
 /* Starts sending the first @n of the blocks @names [@n + @n_ahead] at @places. The other blocks,
  * which the client is expected to read next, are only read ahead. @client is the id of the
- * connection. If it has too many streams, its oldest stream ends. The caller owns *ret_pipe, the
- * read end. -errno. */
+ * connection. If the connection has too many streams, its oldest stream ends. The caller owns
+ * *ret_pipe, which is the end to read from. -errno. */
 int stream_start(struct streams *set, struct store *store, uint64_t client,
                  const uint8_t (*names)[STORE_NAME_BYTES], const struct store_place *places,
                  uint32_t n, uint32_t n_ahead, int *ret_pipe);
-/* Whether any stream is active. */
+/* Returns whether any stream is active. */
 bool streams_busy(struct streams *set);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Encodes and decodes the record before each block in a segment, from which the index can be
- * rebuilt.
+ * Encodes and decodes the record that stands before each block in a segment. The index can be
+ * rebuilt from the records.
  *
  * A record is one page. It begins with a magic number, the version, the length, and the checksum of
  * the bytes that follow. Names, numbers and texts follow. A record is little-endian and padded with
@@ -24,7 +24,7 @@ enum {
 
 struct record {
     uint8_t name[STORE_NAME_BYTES], parent[STORE_NAME_BYTES];
-    uint64_t size, sum; /* of the block */
+    uint64_t size, sum; /* size and checksum of the block */
     uint64_t at;        /* seconds since 1970 */
     uint32_t index;
     bool has_session;

@@ -37,7 +37,7 @@ struct segment {
     bool untidy; /* the segment may have records without rows whose space was not freed */
 };
 
-/* Whether a block of @size bytes can be at @offset. */
+/* Returns whether a block of @size bytes can be at @offset. */
 static inline bool segment_has(const struct segment *seg, uint64_t offset, uint64_t size)
 {
     return offset >= (uint64_t)2 * STORE_PAGE && size <= seg->end && offset <= seg->end - size;
@@ -56,7 +56,7 @@ void segments_init(struct segments *set, const struct store_io *io, int dir);
 void segments_done(struct segments *set);
 /* Returns the segment @number; NULL: there is none. */
 struct segment *segments_find(const struct segments *set, uint32_t number);
-/* segments_add() adds a segment for an existing file; segments_create() makes the file and its
+/* segments_add() adds a segment for an existing file. segments_create() also makes the file and its
  * first page. */
 int segments_add(struct segments *set, uint32_t number, struct segment **ret_segment);
 int segments_create(struct segments *set, uint32_t number, struct segment **ret_segment);
@@ -68,8 +68,9 @@ int segments_remove(struct segments *set, struct segment *seg);
 int segments_scan(struct segments *set,
                   int (*fn)(void *data, uint32_t number, uint64_t size, uint64_t disk), void *data);
 
-/* Both return a descriptor that the segment owns and that is opened on first use. segment_fd()
- * returns the descriptor of seg->file, for reading; segment_write_fd() returns one for writing. */
+/* Both functions return a descriptor that the segment owns and that is opened on first use.
+ * segment_fd() returns the descriptor of seg->file, for reading. segment_write_fd() returns a
+ * descriptor for writing. */
 int segment_fd(struct segments *set, struct segment *seg);
 int segment_write_fd(struct segments *set, struct segment *seg);
 

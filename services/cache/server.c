@@ -82,7 +82,7 @@ static void server_tend(struct server *server)
     if (r == 0 && !server->puts)
         r = store_flush(server->store);
     if (r < 0 && !server->tend_failed)
-        log_warn("upkeep of the store failed: %s", strerror(-r));
+        log_warn("maintenance of the store failed: %s", strerror(-r));
     server->tend_failed = r < 0;
 }
 
@@ -135,7 +135,7 @@ static void open_store(struct server *server)
         cache_text_set(server->status.problem, sizeof(server->status.problem), err.text);
     else if (config->cache.enabled == CONFIG_FALSE)
         cache_text_set(server->status.problem, sizeof(server->status.problem),
-                       "it is switched off (cache.enabled)");
+                       "the cache is switched off (cache.enabled)");
     server->refusing = config->cache.enabled == CONFIG_FALSE;
 }
 

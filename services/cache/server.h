@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Declares what the files of the process sconce-cache share.
+ * Declares the data and functions that the files of the process sconce-cache share.
  *
  * One loop owns the store and all connections. The callback that reads a request also answers it. A
  * second thread writes blocks to the disk, at places that the store has planned (write-queue.c). A
@@ -37,7 +37,8 @@ struct listener {
     struct loop_watch *watch; /* NULL: paused */
 };
 
-/* Struct session is a connection. The list begins with the connection that was active last. */
+/* Struct session is a connection. The list of connections begins with the connection that was
+ * active most recently. */
 struct session {
     struct server *server;
     struct session *prev, *next;
@@ -63,7 +64,8 @@ struct put {
     uint64_t n_bytes;
 };
 
-/* Kinds of log messages that clients could cause without limit. They are therefore rate-limited. */
+/* Kinds of log messages that clients could cause without limit. Therefore these messages are
+ * rate-limited. */
 enum server_complaint {
     SERVER_MALFORMED,
     SERVER_CROWDED,
@@ -84,14 +86,15 @@ struct server {
     bool refusing;       /* cache.enabled is false: only requests of `sconce cache` are answered */
     struct jobs *writer;
     struct streams *streams;
-    struct put *puts; /* being written */
+    struct put *puts; /* the puts that are being written */
     struct loop_timer tend;
     struct loop_task tending;
     bool draining, tend_failed;
     uint64_t quiet_until[SERVER_N_COMPLAINTS];
     struct cache_status status;  /* the counters of the server itself, and the texts */
-    struct cache_packet in, out; /* the present request and its answer */
-    int in_fds[2], out_fd;       /* descriptors that were received, and the one to send; -1: none */
+    struct cache_packet in, out; /* the current request and its answer */
+    int in_fds[2], out_fd;       /* descriptors that were received, and the descriptor to send; -1:
+                                    none */
     size_t n_in_fds;
 };
 
@@ -106,16 +109,16 @@ void server_drain(void *data);
 void server_status_text(void *data, char *text, size_t size);
 /* Schedules maintenance of the store, which starts after SERVER_TEND_USEC. */
 void server_tend_soon(struct server *server);
-/* Whether to log a message of the kind @what now. Each kind is logged at most once in
+/* Returns whether to log a message of the kind @what now. Each kind is logged at most once in
  * SERVER_COMPLAIN_USEC. */
 bool server_may_complain(struct server *server, enum server_complaint what);
 /* Collects the counters of @server and of its store. */
 void server_count(struct server *server, struct cache_status *ret_status);
 
 /* connection.c */
-/* Makes a connection from @fd, and owns @fd even on failure. If the process of the client, or all
- * processes together, have too many connections, the one of these that has been silent longest is
- * closed. */
+/* Makes a connection from @fd, and owns @fd even on failure. If the client's process has too many
+ * connections, closes the one of them that has been silent longest. If all processes together have
+ * too many, closes the one of all connections that has been silent longest. */
 int session_new(struct server *server, int fd);
 /* Closes the connection; returns NULL. */
 struct session *session_free(struct session *session);
@@ -123,8 +126,8 @@ struct session *session_free(struct session *session);
 /* commands.c */
 /* Answers the request in server->in with @head and @body. Fills server->out, and sets
  * server->out_fd, which the caller closes after sending it. If out.len stays 0, there is no answer.
- * Takes descriptors that it needs from in_fds. Negative: the caller must send `out` unless it is
- * empty, and then close the connection. */
+ * Takes descriptors that it needs from in_fds. If the result is negative, the caller must send
+ * `out` (if it is not empty), and then close the connection. */
 int command_answer(struct session *session, const struct cache_head *head,
                    struct cache_reader *body);
 

@@ -44,8 +44,8 @@ static bool may_move(const struct store *s, const struct segment *seg)
     return seg != s->active && seg->n_writes == 0 && seg->end > STORE_PAGE;
 }
 
-/* Among the segments of which more than 1/@part is dead, returns the segment with the fewest live
- * bytes, which costs least to move; NULL: there is none. */
+/* Returns a segment of which more than 1/@part is dead: the one with the fewest live bytes, because
+ * it costs least to move. NULL: there is none. */
 static struct segment *compact_pick(const struct store *s, uint64_t part)
 {
     struct segment *best = NULL;
@@ -79,14 +79,14 @@ static void pass_start(struct store *s, struct segment *seg, bool moves)
     seg->untidy = false;
 }
 
-/* Whether an attempt to punch holes may succeed now. */
+/* Returns whether an attempt to punch holes may succeed now. */
 static bool compact_may_punch(const struct store *s)
 {
     return s->can_punch &&
            (s->unpunched_usec == 0 || clock_usec() - s->unpunched_usec >= AGAIN_USEC);
 }
 
-/* Starts a pass if it is worthwhile for some segment. False: there is nothing to do. */
+/* Starts a pass if it is worthwhile for some segment. Returns false if there is nothing to do. */
 static bool compact_choose(struct store *s)
 {
     struct segment *seg = compact_may_punch(s) ? compact_untidy(s) : NULL;

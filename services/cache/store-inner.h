@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Declares what the files of the store share.
+ * Declares the data and functions that the files of the store share.
  *
  * The state in memory that mirrors the index (accounts, bytes of segments, counts) changes together
  * with the index in a transaction. If the transaction fails, the state is read from the index
@@ -12,10 +12,10 @@
 #include "cache/accounts.h"
 #include "cache/segment.h"
 
-/* Struct touch is a use of a block that is not yet written to the index. */
+/* Struct touch records a use of a block until the use is written to the index. */
 struct touch {
     int64_t id;
-    int64_t parent, old_parent; /* 0: unchanged */
+    int64_t parent, old_parent; /* new and old parent, which may be equal; 0: unknown */
     uint64_t rank, used, at;
 };
 
@@ -67,14 +67,14 @@ struct store {
     struct pass tidy;
     uint64_t tended_usec;
 
-    struct store_write *writes; /* under way */
+    struct store_write *writes; /* the writes under way */
     uint64_t reserved;          /* bytes reserved by these writes */
 
     struct store_stats stats; /* only the counters */
 };
 
-/* The limit of uses that are pending in memory, and the number of them that a transaction for other
- * changes also writes. */
+/* TOUCHES_MAX is the limit of uses that are pending in memory. A step of upkeep, or a transaction
+ * that adds blocks, writes up to TOUCHES_STEP of them to the index. */
 #define TOUCHES_MAX  8192
 #define TOUCHES_STEP 1024
 
@@ -85,8 +85,8 @@ int store_attach(struct store *s, struct inf_err *reterr);
 void store_detach(struct store *s);
 /* Returns 0 if the index is open. Otherwise tries to open it, at most once every few seconds. */
 int store_ready(struct store *s);
-/* Handles the result @r of a call. True: the index was damaged, and a new index is open now, so the
- * caller must repeat the call. */
+/* Handles the result @r of a call. Returns true if the index was damaged and a new index is open
+ * now. Then the caller must repeat the call. */
 bool store_settle(struct store *s, int r);
 
 /* Removes the rows of blocks in @segment; 0: in segments whose file is missing. */
@@ -121,7 +121,7 @@ uint64_t store_now(const struct store *s);
 
 /* Returns the limit of bytes that one write may request. */
 uint64_t room_most(const struct store *s);
-/* Whether @need more bytes of @tenant (0: no tenant) fit without eviction. */
+/* Returns whether @need more bytes of @tenant (0: no tenant) fit without eviction. */
 bool room_fits(const struct store *s, uint32_t tenant, uint64_t need);
 
 /* Struct room is a transaction that evicts blocks to make space for others. */
@@ -160,7 +160,7 @@ int compact_one(struct store *s);
 
 /* store-write.c: writes under way */
 
-/* Whether a write under way, or the write @more (NULL: none), contains a child of the block
+/* Returns whether a write under way, or the write @more (NULL: none), contains a child of the block
  * @name. */
 bool write_continues(const struct store *s, const struct store_write *more,
                      const uint8_t name[STORE_NAME_BYTES]);

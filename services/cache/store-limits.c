@@ -12,14 +12,14 @@
 
 #include "cache/rank-rules.h"
 
-/* About the number of segments of a full store. Each takes a descriptor. */
+/* The approximate number of segments of a full store. Each segment takes a descriptor. */
 #define SEGMENTS        64
 #define SEGMENT_MIN     (UINT64_C(64) << 20)
 #define SEGMENT_MAX     (UINT64_C(4) << 30)
 #define SEGMENT_DEFAULT (UINT64_C(1) << 30)
 
-/* Returns the bytes on disk that count towards the limit of all bytes, including those of writes
- * under way. */
+/* Returns the bytes on disk that count towards the limit of all bytes, including the bytes of
+ * writes under way. */
 static uint64_t room_taken(const struct store *s)
 {
     /* A file has a first page, and the file system may need one more page of metadata. */
@@ -80,7 +80,8 @@ int room_drop_empty(struct store *s, struct segment *seg)
     return 1;
 }
 
-/* Stops appending to the active segment. False: there is none, or it has no records. */
+/* Stops appending to the active segment. Returns false if there is no active segment, or if it has
+ * no records. */
 static bool room_retire(struct store *s)
 {
     struct segment *seg = s->active;
@@ -155,7 +156,7 @@ static uint64_t dead_bytes(const struct store *s, uint64_t freed)
     return taken > has ? taken - has : 0;
 }
 
-/* Whether blocks must be evicted before @need more bytes fit. */
+/* Returns whether blocks must be evicted before @need more bytes fit. */
 static bool is_full(const struct store *s, uint64_t need, uint64_t freed)
 {
     if (disk_lacks(s, need) > dead_bytes(s, freed))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists what is stored: sums over the origins that share a model, a tenant or a session. */
+/* Lists the numbers of stored blocks and bytes, as sums over the origins that share a model, a
+ * tenant or a session. */
 #include "cache/store-inner.h"
 
 #include <errno.h>

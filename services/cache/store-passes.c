@@ -76,8 +76,8 @@ static int remove_rows(struct store *s, const struct row *rows, uint32_t n,
     return r;
 }
 
-/* Whether the checksum of a block matches. A block that cannot be read from the disk is not good.
- * For other errors returns a negative errno. */
+/* Returns 1 if the checksum of a block matches. Returns 0 if it does not match, or if the block
+ * cannot be read from the disk. For other errors returns a negative errno. */
 static int is_good(struct store *s, const struct row *row, void *buffer)
 {
     struct segment *seg = segments_find(&s->segments, row->segment);

@@ -16,14 +16,14 @@
 #include "core/clock.h"
 #include "core/err.h"
 
-/* Most records that one transaction adds. */
+/* Maximum number of records that one transaction adds. */
 #define BATCH 4096
 /* Interval between attempts to open the index. */
 #define AGAIN_USEC 5000000
 /* The wall clock may be ahead of the time of the last write to the index by at most this. */
 #define AHEAD_MAX ((uint64_t)366 * 86400)
-/* Among the records without rows, only the last ones have their checksums verified: at most this
- * many bytes. */
+/* When records get rows, only the last of these records, which together have at most this many
+ * bytes, are verified by their checksums. */
 #define CHECK_MAX (UINT64_C(2) << 30)
 /* Bytes that a segment file may take on disk beyond its blocks with rows. */
 #define DISK_SLACK (4 * STORE_PAGE)
@@ -92,7 +92,7 @@ static int see_row(void *data, const struct catalog_segment *row)
     return 0;
 }
 
-/* Whether the bytes of a record match its checksum. */
+/* Returns whether the bytes of a record match its checksum. */
 static bool is_whole(struct store *s, struct segment *seg, const struct record *record,
                      uint64_t offset)
 {
@@ -138,9 +138,9 @@ static int take_in(struct store *s, struct segment *seg, const struct record *re
     return r < 0 ? r : transaction_add(s, &row, record->parent);
 }
 
-/* Whether to verify the checksum of a record. Bytes that were being written when the last process
- * ended may be incomplete. They are among the last bytes, so only the last bytes are verified here;
- * readers verify all bytes. */
+/* Returns whether to verify the checksum of a record. Bytes that were being written when the last
+ * process ended may be incomplete. They are among the last bytes, so only the last bytes are
+ * verified here; readers verify all bytes. */
 static bool must_check(struct store *s, uint64_t size)
 {
     if (s->to_trust < size)

@@ -19,7 +19,7 @@ struct plan {
     struct store_block block;
     struct segment *segment;
     int fd;
-    uint64_t offset; /* of the block's bytes */
+    uint64_t offset; /* offset of the block's bytes */
     uint64_t rank, used;
     int result;
 };
@@ -33,7 +33,7 @@ struct store_write {
     int32_t *given; /* [n_given] index of each block's plan; -1: the block is already stored or was
                        declined */
     uint32_t n_given, n;
-    uint64_t bytes; /* reserved */
+    uint64_t bytes; /* bytes that are reserved for the write */
 };
 
 static struct store_write *write_free(struct store_write *w)
@@ -69,7 +69,7 @@ static int write_new(struct store *s, const struct store_origin *origin, uint32_
     return 0;
 }
 
-/* Whether the write @w contains a child of the block @name. */
+/* Returns whether the write @w contains a child of the block @name. */
 static bool write_is_parent(const struct store_write *w, const uint8_t name[STORE_NAME_BYTES])
 {
     for (uint32_t i = w->n_plans; i-- > 0;)
@@ -95,8 +95,8 @@ bool write_continues(const struct store *s, const struct store_write *more,
     return more && write_is_parent(more, name);
 }
 
-/* Returns 1 if the parent of a block is stored or being written, else 0 or an error. Without its
- * parent nobody could find the block. */
+/* Returns 1 if the parent of a block is stored or being written, else 0 or an error. A block
+ * without its parent could not be found. */
 static int has_parent(struct store *s, const struct store_write *w, const struct store_block *block)
 {
     static const uint8_t none[STORE_NAME_BYTES];
@@ -345,8 +345,8 @@ int store_write_run(struct store_write *w, int fd)
     return r < 0 ? r : synced;
 }
 
-/* Adds the row of a written block, unless another write has added a row for the block in
- * between. */
+/* Adds the row of a written block, unless another write has added a row for the block in the
+ * meantime. */
 static int add_block(struct store *s, const struct store_write *w, const struct plan *p,
                      uint32_t origin)
 {
@@ -404,8 +404,8 @@ static int put_end(struct store *s, struct store_write *w)
     return r < 0 ? r : transaction_end(s, add_blocks(s, w));
 }
 
-/* Returns how many of the first blocks are stored or were declined, or the error of the first
- * block. */
+/* Returns how many of the blocks, counted from the first, are stored or were declined. If the
+ * first block failed, returns its error. */
 static int result_of(const struct store_write *w)
 {
     for (uint32_t i = 0; i < w->n_given; i++)

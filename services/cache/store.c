@@ -56,8 +56,8 @@ static int open_dirs(struct store *s, const char *path, struct inf_err *reterr)
     return 0;
 }
 
-/* Whether the file system can punch holes. The test uses the lock file, whose contents nobody
- * reads. */
+/* Returns whether the file system can punch holes. The test uses the lock file, whose contents
+ * nobody reads. */
 static bool try_punch(const struct store *s)
 {
     return s->io->punch(s->io->data, s->lock, 0, STORE_PAGE) != -EOPNOTSUPP;
@@ -196,7 +196,8 @@ static int remove_row(struct store *s, const struct row *row)
     return r < 0 ? r : transaction_end(s, transaction_remove(s, row));
 }
 
-/* Returns how many of the first @names have blocks. Records uses of these blocks if @is_use. */
+/* Returns how many of @names, counted from the first, have blocks. Records uses of these blocks if
+ * @is_use. */
 static int look_up(struct store *s, const uint8_t (*names)[STORE_NAME_BYTES], uint32_t n,
                    bool is_use, struct store_place *ret_places)
 {

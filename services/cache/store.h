@@ -6,10 +6,10 @@
  *
  * A directory holds segment files and an index of them (SQLite). Segment files change only by
  * appending and by punching holes. The bytes of a block are written and synced before its row, so a
- * row never names bytes that were not written. The bytes may have been damaged since: readers
- * verify checksums and call store_reject() if a checksum does not match. If the index cannot be
- * read, it is renamed and rebuilt from the records before the blocks. Damage in the directory loses
- * nothing but blocks.
+ * row never names bytes that were not written. The bytes may be damaged later. Therefore readers
+ * verify checksums, and call store_reject() if a checksum does not match. If the index cannot be
+ * read, it is renamed and rebuilt from the records before the blocks. Damage in the directory
+ * causes the loss of blocks, and of nothing else.
  *
  * One thread calls all functions except store_write_run(), which uses no state of other functions.
  * Functions return 0 or the documented value, else a negative errno: -ENOSPC and -EDQUOT (try
@@ -80,7 +80,7 @@ struct store_block {
  * -EPROTONOSUPPORT: a newer version of sconce wrote the store, which was not changed. *reterr says
  * what to do. */
 int store_open(const struct store_params *p, struct store **ret_store, struct inf_err *reterr);
-/* Whether @fd is the file STORE_LOCK of the directory, open for reading and writing. */
+/* Returns whether @fd is the file STORE_LOCK of the directory, open for reading and writing. */
 bool store_is_lock(const struct store *s, int fd);
 /* Writes pending state to disk. NULL is allowed; returns NULL. No write may be under way. */
 struct store *store_close(struct store *s);
@@ -88,30 +88,31 @@ DEFINE_CLEANUP(struct store *, store_close)
 
 /* Blocks. */
 
-/* Returns how many of the first @names [@n] are stored, and their places in @ret_places [@n].
- * Counts as a use of these blocks. */
+/* Looks up @names [@n], up to the first block that is not stored. Returns the number of blocks that
+ * were found, and their places in @ret_places [@n]. The call counts as a use of these blocks. */
 int store_find(struct store *s, const struct store_origin *origin,
                const uint8_t (*names)[STORE_NAME_BYTES], uint32_t n,
                struct store_place *ret_places);
-/* Like store_find(), but does not count as a use. */
+/* Like store_find(), but the call does not count as a use. */
 int store_locate(struct store *s, const uint8_t (*names)[STORE_NAME_BYTES], uint32_t n,
                  struct store_place *ret_places);
 /* Sets *ret_file to the file of a segment, which the caller releases with segment_file_unref().
  * Places in the file stay readable, or read as zeros, even after the segment is removed. -ENOENT:
  * the segment is already removed. */
 int store_segment_file(struct store *s, uint32_t segment, struct segment_file **ret_file);
-/* Records that an engine used the first of @names from its own memory. */
+/* Records that an engine used the blocks @names [@n] from its own memory. If a block is not stored,
+ * ignores it and all blocks after it. */
 int store_used(struct store *s, const struct store_origin *origin,
                const uint8_t (*names)[STORE_NAME_BYTES], uint32_t n);
 /* Removes the block @name if it is stored, because its bytes do not match its checksum or cannot be
  * read. */
 int store_reject(struct store *s, const uint8_t name[STORE_NAME_BYTES]);
 
-/* Plans places for those of @blocks [@n] that are not stored yet and are worth more than the blocks
- * that must be evicted for them, up to the first block that does not fit. The caller must pass
- * *ret_write to store_put_end(), with or without store_write_run() before. The arrays are not
- * needed afterwards. -ENOSPC: the limit of all blocks or of the file system is reached; -EDQUOT:
- * the tenant's limit is reached. */
+/* Plans places for @blocks [@n], up to the first block that does not fit. Leaves out blocks that
+ * are already stored, and blocks that are worth less than the blocks that must be evicted for them.
+ * The caller must pass *ret_write to store_put_end(), with or without store_write_run() before. The
+ * arrays are not needed afterwards. -ENOSPC: the limit of all blocks or of the file system is
+ * reached; -EDQUOT: the tenant's limit is reached. */
 int store_put_begin(struct store *s, const struct store_origin *origin,
                     const struct store_block *blocks, uint32_t n, struct store_write **ret_write);
 /* Verifies the checksums of the bytes in @fd, writes the bytes and syncs them. @fd must not shrink
@@ -120,8 +121,9 @@ int store_put_begin(struct store *s, const struct store_origin *origin,
  * been written. */
 int store_write_run(struct store_write *w, int fd);
 /* Adds the rows of written blocks, so that lookups find them. Frees @w, which is NULL if
- * store_put_begin() failed. Returns how many of the first blocks that store_put_begin() got are now
- * stored or were declined, or the error of the first block. -EBADMSG: a checksum did not match. */
+ * store_put_begin() failed. Returns how many of the blocks that store_put_begin() got, counted from
+ * the first, are now stored or were declined. If the first block failed, returns its error.
+ * -EBADMSG: a checksum did not match. */
 int store_put_end(struct store *s, struct store_write *w);
 /* Calls store_put_begin(), store_write_run() and store_put_end(). Borrows @fd. */
 int store_put(struct store *s, const struct store_origin *origin, int fd,

@@ -64,9 +64,9 @@ void put_abandon(struct server *server)
         put_finish(server->puts);
 }
 
-/* Whether the first @end bytes of @fd can no longer change and are all allocated. Reading a page
- * that is not allocated would allocate it, and charge it to this process for as long as the client
- * keeps it. */
+/* Returns whether the first @end bytes of @fd can no longer change and are all allocated. Reading a
+ * page that is not allocated would allocate it, and charge it to this process for as long as the
+ * client keeps it. */
 static bool is_fit(int fd, uint64_t end)
 {
     const int seals = fcntl(fd, F_GET_SEALS);
@@ -76,7 +76,7 @@ static bool is_fit(int fd, uint64_t end)
            (uint64_t)st.st_size >= end && st.st_blocks >= (st.st_size + 511) / 512;
 }
 
-/* Whether one more put of @client may wait. */
+/* Returns whether one more put of @client may wait. */
 static bool has_room(const struct server *server, pid_t client)
 {
     uint32_t n = 0, n_own = 0;
@@ -88,7 +88,8 @@ static bool has_room(const struct server *server, pid_t client)
     return n < SERVER_MAX_PUTS && n_own < SERVER_MAX_PUTS_OF_ONE;
 }
 
-/* Returns how many of the first @blocks may wait, and sets *ret_bytes to their size. */
+/* Returns how many of @blocks, counted from the first, may wait. Sets *ret_bytes to the size of
+ * these blocks. */
 static uint32_t count_that_fit(const struct server *server, const struct inf_tier_block *blocks,
                                uint32_t n, uint64_t *ret_bytes)
 {

@@ -2,10 +2,10 @@
 /*
  * Writes the array "models" of GET /v1/models, which the agent Codex reads (version 0.169).
  *
- * Codex takes from it how to use a model that it does not know: how long a conversation may be, and
- * which tools to offer. It refuses the whole list if a field is missing that it requires, so all of
- * them are here. An entry replaces the instructions that Codex has for unknown models, and its own
- * text must be short, because small models compute it slowly.
+ * The array tells Codex how to use a model that it does not know: how long a conversation may be,
+ * and which tools to offer. Codex refuses the whole list if a required field is missing, so each
+ * entry has all required fields. The instructions in an entry replace the instructions that Codex
+ * has for unknown models. They are short, because small models process long instructions slowly.
  */
 #include "chat/agent-models.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Writes the list of models that the agent Codex reads, beside OpenAI's list */
+/* Writes the list of models that the agent Codex reads, in addition to OpenAI's list. */
 
 #include "chat/chat.h"
 #include "core/str.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compiles the grammar that the answers of a request follow, or says which part of it is wrong. */
+/* Compiles the grammar that the answers of a request follow. If that fails, finds the tool or the
+ * constraint that is wrong. */
 #include "chat/answer-grammar.h"
 
 #include <errno.h>
@@ -35,8 +36,8 @@ static int answer_tool_problem(const struct generation *g, const struct reply_to
                        param, why);
 }
 
-/* Finds the tool or the constraint that cannot be compiled, because the positions in the message
- * are those of the whole grammar. */
+/* Compiles each tool and the constraint alone, to find the one that is wrong. The error of the
+ * whole grammar has positions in the whole grammar, which the client does not know. */
 static int answer_find_problem(struct generation *g, const char *why, struct problem *problem)
 {
     const struct constraint *c = &g->params.constraint;
@@ -46,11 +47,13 @@ static int answer_find_problem(struct generation *g, const char *why, struct pro
     struct inf_err err = {};
 
     for (size_t i = 0; i < g->reply.n_tools; i++) {
+        const struct reply_tool *tool = &g->reply.tools[i];
         _cleanup_str_ struct str text = {};
 
-        if (!g->reply.tools[i].is_custom && reply_tool_schema(&g->reply.tools[i], &text) == 0 &&
-            answer_try(g, INF_GRAMMAR_JSON_SCHEMA, &text, &err) < 0)
-            return answer_tool_problem(g, &g->reply.tools[i], err.text, problem);
+        kind = tool->is_strict ? INF_GRAMMAR_JSON_SCHEMA : INF_GRAMMAR_JSON_SCHEMA_LOOSE;
+        if (!tool->is_custom && reply_tool_schema(tool, &text) == 0 &&
+            answer_try(g, kind, &text, &err) < 0)
+            return answer_tool_problem(g, tool, err.text, problem);
     }
     for (size_t i = 0; i < g->reply.n_tools; i++) {
         _cleanup_str_ struct str text = {};
@@ -89,7 +92,8 @@ int answer_grammar_set(struct generation *g, struct problem *problem)
     int r = reply_grammar(&g->reply, c, is_off, tok, &kind, &text);
 
     if (r == -EOPNOTSUPP && !g->reply.n_tools && !g->reply.is_open) {
-        /* Such an answer begins without thinking. */
+        /* The grammar cannot be combined with thinking, so the answer must begin without
+         * thinking. */
         const struct reply none = {0};
 
         r = reply_grammar(&none, c, true, tok, &kind, &text);
@@ -106,6 +110,6 @@ int answer_grammar_set(struct generation *g, struct problem *problem)
     if (r == -ENOMEM)
         return problem_no_memory(problem);
     if (r < 0 && !err.text[0])
-        err_set(&err, E2BIG, "their grammar would be too large");
+        err_set(&err, E2BIG, "the grammar would be too large");
     return r < 0 ? answer_find_problem(g, err.text, problem) : 0;
 }

@@ -20,7 +20,7 @@ bool canonical_is_billing(const json_t *text)
            strlen(s) == json_string_length(text) && s[strlen(s) - 1] == ';' && !strchr(s, '\n');
 }
 
-/* Whether a line of @len bytes counts the tokens left. */
+/* Returns whether a line of @len bytes tells how many tokens are left. */
 static bool countdown_is(const char *line, size_t len)
 {
     const size_t n_open = sizeof(countdown_open) - 1, n_close = sizeof(countdown_close) - 1;
@@ -38,7 +38,8 @@ static bool countdown_is(const char *line, size_t len)
     return true;
 }
 
-/* Finds the first such line at or after @from that is a paragraph. Returns its length; 0: none. */
+/* Finds the first paragraph at or after @from that consists of such a line. Returns its length, or
+ * 0 if there is none. */
 static size_t countdown_find(const char *text, size_t len, size_t from, size_t *ret_at)
 {
     while (from < len) {
@@ -77,7 +78,8 @@ int canonical_drop_countdown(json_t *text, json_t **ret_text)
         if (str_append(&out, s + from, at - from) < 0)
             return -ENOMEM;
         from = MIN(at + n + 2, len);
-        /* One of the two empty lines around the paragraph goes with it. */
+        /* The empty line behind the paragraph was dropped with it. If the text ends with the
+         * paragraph, the empty line before it is dropped. */
         if (at + n == len && out.len >= 2)
             out.len -= 2;
     }

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * Canonical prompts: what an agent changes in each request without meaning is left out
+ * Canonical prompts: leaves out lines that an agent changes in each request and that mean nothing
+ * to the model
  *
  * The prefix cache helps only if a prompt begins exactly like an earlier one. Some agents put a
  * line that changes with every request at the beginning of their prompts. Each rule below names the
@@ -13,16 +14,17 @@
  * The rules of `claude-code` describe Claude Code 2.1:
  * - The first block of `system` is one line, `x-anthropic-billing-header: cc_version=…;`, whose
  *   `cch=` is a checksum of the request. The block is left out.
- * - In a text block of `system`, and in a message of the role system, a paragraph of its own is the
- *   line `<total_tokens>N tokens left</total_tokens>`. The paragraph is left out.
+ * - A text block of `system`, or a message of the role system, can contain the line
+ *   `<total_tokens>N tokens left</total_tokens>` as a paragraph of its own. The paragraph is left
+ *   out.
  */
 
 #include <jansson.h>
 
 #include "core/macros.h"
 
-/* Whether @text is the whole line with the checksum. */
+/* Returns whether @text is the line with the checksum, and nothing else. */
 bool canonical_is_billing(const json_t *text);
-/* Leaves out the paragraphs that count the tokens left. *ret_text is a new reference to @text, or
- * to a new string. -ENOMEM. */
+/* Leaves out the paragraphs that tell how many tokens are left. *ret_text is a new reference to
+ * @text, or to a new string. -ENOMEM. */
 int canonical_drop_countdown(json_t *text, json_t **ret_text);

@@ -4,9 +4,10 @@
 /*
  * The APIs of the chat service
  *
- * An endpoint of an API is one struct chat_api and one row in routes.h. It reads a body into a
- * request in the service's own terms (params.h, conversation.h), and writes the answer. The row in
- * routes.h also names the format of errors. Everything else is the same for all APIs.
+ * Each endpoint of an API is defined by one struct chat_api and one row in routes.h. The functions
+ * of the struct read the body of an HTTP request into the service's own structures (params.h,
+ * conversation.h), and write the answer. The row in routes.h also names the format of errors.
+ * Everything else is the same for all APIs.
  */
 
 #include <infer/engine.h>
@@ -20,9 +21,9 @@ struct generation;
 struct http_request;
 struct model_host;
 
-/* Why a choice ended. */
+/* The reason for which a choice ended. A choice is one answer to a prompt (choice.h). */
 enum finish {
-    FINISH_NONE, /* it has not */
+    FINISH_NONE, /* the choice has not ended */
     FINISH_STOP,
     FINISH_STOP_TEXT, /* at a stop string of the request */
     FINISH_LENGTH,
@@ -32,54 +33,59 @@ enum finish {
 
 /* All strings are static. Functions may be NULL where their comment says so. */
 struct chat_api {
-    const char *id_prefix;               /* of the ids of its answers */
-    const char *prompt_field;            /* the field of the prompt, for errors */
-    const char *finishes[N_FINISHES];    /* how the API names the reasons of the end */
+    const char *id_prefix;               /* the beginning of the ids of answers */
+    const char *prompt_field;            /* the name of the prompt's field, for errors */
+    const char *finishes[N_FINISHES];    /* the API's name for each enum finish */
     const char *tool_schema;             /* path of the schema within a tool, for errors; NULL:
                                             function.parameters */
-    const struct inf_sampling *sampling; /* the API's defaults of sampling, all of them; NULL:
-                                            OpenAI's */
-    size_t own_size, choice_size;        /* of g->own and of c->own, which are zeroed at first */
+    const struct inf_sampling *sampling; /* the API's default of every sampling parameter; NULL:
+                                            OpenAI's defaults */
+    size_t own_size, choice_size;        /* the sizes of g->own and c->own, which begin as zeroes */
     bool computes_only;                  /* no text is generated: `prepare` writes the answer */
-    bool takes_pieces; /* `piece` is called for answers that are no streams, too */
-    /* Takes over the whole request, which needs no model; the other fields are unused. May be
+    bool takes_pieces; /* `piece` is also called for answers that are not streamed */
+    /* Handles the whole request, without a model. If it is set, the other fields are unused. May be
      * NULL. */
     void (*take)(struct model_host *host, struct http_request *http);
 
-    /* Reads and checks g->body, an object. May run on a thread beside the loop. */
+    /* Reads and checks g->body, a JSON object. May run on a thread beside the loop. */
     int (*read)(struct generation *g, struct problem *problem);
-    /* Called if g->loads: gets what the request needs from other services. Runs on a thread beside
-     * the loop after `read`. May be NULL. */
+    /* Gets the data that the request needs from other services. Called after `read` if g->loads is
+     * set. Runs on a thread beside the loop. May be NULL. */
     int (*load)(struct generation *g, struct problem *problem);
     /* Makes g->prompts, with the loaded model, or writes the answer. Runs on a thread beside the
-     * loop. If params.unloads is set, it writes the answer on the loop, without a model. Without
-     * prompts the answer is empty. */
+     * loop. If params.unloads is set, `prepare` runs on the loop, has no model, and must write the
+     * answer. If `prepare` makes no prompts and writes nothing, the answer has no choices. */
     int (*prepare)(struct generation *g, struct problem *problem);
 
-    /* The following functions write into g->out: events of a stream, or the answer. -ENOMEM. */
+    /* The following functions write into g->out: events of a stream, or the answer. Each returns 0
+     * or -ENOMEM. */
     const char *stream_type;  /* content type of streams */
-    const char *stream_pause; /* sent while nothing else is to be sent; NULL: nothing */
+    const char *stream_pause; /* sent every few seconds until the first token; NULL: nothing is
+                                 sent */
     const char *stream_end;   /* the last bytes of a stream; NULL: none */
-    /* Streams only: the first events. */
+    /* Streams only: writes the first events. */
     int (*begin)(struct generation *g);
-    /* Called for an event with the probabilities of tokens, if they were requested, before
-     * `piece`. A prompt's come with INF_EVENT_PROMPT. May be NULL. */
+    /* Called for each event with tokens, before `piece`. The event has the probabilities of the
+     * tokens if the request asks for them. The probabilities of a prompt's tokens come in events of
+     * the kind INF_EVENT_PROMPT. May be NULL. */
     int (*tokens)(struct generation *g, struct choice *c, const struct inf_event *event);
-    /* Streams only: a piece of a choice. */
+    /* Streams only, unless takes_pieces is set: writes a piece of a choice. */
     int (*piece)(struct generation *g, struct choice *c, const struct piece *piece);
-    /* Streams only, if the request has `return_progress`: a part of c->prompt is computed. May be
-     * NULL. */
+    /* Streams only, if the request has `return_progress`: called when a part of c->prompt was
+     * computed. May be NULL. */
     int (*progress)(struct generation *g, struct choice *c);
-    /* A choice ended, for the reason in c->finish, which may be changed. */
+    /* Called when a choice ended. c->finish is the reason of the end, which the function may
+     * change. */
     int (*finish)(struct generation *g, struct choice *c);
-    /* Called if g->saves, when all choices ended: sends the answer to other services. Runs on a
-     * thread beside the loop before `end`. May be NULL. */
+    /* Sends the answer to other services. Called when all choices ended, before `end`, if g->saves
+     * is set. Runs on a thread beside the loop. May be NULL. */
     void (*save)(struct generation *g);
-    /* Streams only: an error breaks the stream off; the error's own event follows. May be NULL. */
+    /* Streams only: called when an error ends the stream, before the event of the error is sent.
+     * May be NULL. */
     int (*fail)(struct generation *g, const struct problem *problem);
-    /* All choices ended: the last events of a stream, or the whole answer. */
+    /* Called when all choices ended: writes the last events of a stream, or the whole answer. */
     int (*end)(struct generation *g);
-    /* Free what c->own and g->own hold. May be NULL. */
+    /* Free the data that the fields of c->own and of g->own point to. May be NULL. */
     void (*choice_done)(struct choice *c);
     void (*done)(struct generation *g);
 };

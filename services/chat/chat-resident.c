@@ -29,10 +29,14 @@ static int resident_init(struct resident *resident, const void *key)
     struct chat_resident *own = chat_resident_of(resident);
     const uint64_t hash = hash_bytes(resident->size ^ (uint64_t)resident->mtime, resident->path,
                                      strlen(resident->path));
+    const struct config *config = chat_of(resident)->host.config;
+    const struct grammar_cache_limits limits = {.n = config->chat.grammars,
+                                                .n_bytes = config->chat.grammar_texts,
+                                                .memory = config->chat.grammar_memory};
 
     snprintf(own->fingerprint, sizeof(own->fingerprint), "b%010llx",
              (unsigned long long)(hash & 0xffffffffffu));
-    grammar_cache_init(&own->grammars);
+    grammar_cache_init(&own->grammars, &limits);
     if (!key || strcmp(key, "any") == 0)
         return 0;
     own->kv_type = strdup(key);

@@ -11,12 +11,14 @@
 
 struct chat_resident {
     struct resident base;
-    char *kv_type;         /* as requested; NULL: the configured type */
-    char fingerprint[24];  /* "b" and ten digits: llama.cpp's clients expect this letter */
-    struct inf_tier *tier; /* tier 2 of the KV cache; freed after the engine; NULL: none */
+    char *kv_type;         /* requested type of the KV cache; NULL: the configured type */
+    char fingerprint[24];  /* "b" and ten hexadecimal digits: llama.cpp's clients expect the
+                              letter */
+    struct inf_tier *tier; /* connection to the cache service (tier 2 of the KV cache, on disk);
+                              freed after the engine; NULL: none */
     struct inf_engine *engine;
     struct grammar_cache grammars;
-    struct inf_sampling sampling; /* what the model's files recommend */
+    struct inf_sampling sampling; /* sampling parameters that the model's files recommend */
 };
 
 /* The function chat_residents_ops.stats fills this structure. */

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * The chat service runs models that generate text, and offers them through OpenAI's HTTP API.
+ * The chat service runs models that generate text, and offers them through HTTP APIs (chat-api.h).
  *
- * The thread of the event loop owns all objects. Two threads open and load models, several render
- * templates and tokenize prompts, and each engine has its own thread.
+ * The thread of the event loop owns all objects. Two threads open and load models, several threads
+ * render templates and tokenize prompts, and each engine has its own thread.
  */
 
 #include "chat/device.h"
@@ -15,15 +15,18 @@ struct chat_stats {
     uint64_t n_prompt_tokens, n_cached_tokens, n_generated_tokens;
     uint64_t n_finished_stop, n_finished_length;
     struct metrics_histogram first_token;
-    double prompt_seconds, generation_seconds; /* of computing prompts, and of generating tokens */
-    uint64_t n_most_tokens;                    /* of a prompt and its answer */
+    double prompt_seconds, generation_seconds; /* time spent on computing prompts, and on generating
+                                                  tokens */
+    uint64_t n_most_tokens;                    /* the largest number of tokens in a prompt and its
+                                                  answer */
 };
 
 struct chat {
     struct model_host host;
     struct chat_device device;
-    char *keep_socket;       /* path of the keep service's socket; NULL: no directory is known */
-    struct job_lane keeping; /* calls of the keep service */
+    char *keep_socket;       /* path of the keep service's socket; NULL: no directory for sockets is
+                                known */
+    struct job_lane keeping; /* queue of the calls to the keep service */
     char *cache_socket; /* path of the cache service's socket; NULL: no cache service is used */
     struct chat_stats stats;
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns the text of one answer into pieces, collects them if the answer is not streamed, and counts
- * tokens. */
+/* Turns the text of one answer into pieces, collects the pieces if the answer is not streamed, and
+ * counts tokens. */
 #include "chat/choice.h"
 
 #include <errno.h>
@@ -55,8 +55,8 @@ int choice_init(struct choice *c, struct generation *g, uint32_t index, struct p
     return c->own ? 0 : -ENOMEM;
 }
 
-/* Follows the lines of the text. Returns how many of the @len bytes come before a line with less
- * indentation than the request permits. */
+/* Keeps track of the lines of the text. Returns how many of the @len bytes come before a line with
+ * less indentation than the request permits. */
 static size_t choice_follow(struct choice *c, const char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
@@ -83,7 +83,7 @@ static bool choice_is_late(const struct choice *c)
            c->last_usec - c->prompt->computed_usec > most;
 }
 
-/* Ends the text of a choice, and with it those of the other choices of its prompt. */
+/* Ends the text of a choice, and the texts of the other choices of the same prompt. */
 static void choice_cut(struct choice *c)
 {
     c->is_cut = c->prompt->is_cut = true;

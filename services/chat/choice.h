@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A choice is one answer to a prompt: its text becomes pieces, which are streamed or collected. */
+/* A choice is one answer to a prompt. Its text is split into pieces, which are streamed or
+ * collected. */
 
 #include "chat/generation.h"
 
-/* @prompt is the prompt that the choice continues. -ENOMEM. */
+/* Initializes @c. @prompt is the prompt that the choice continues. -ENOMEM. */
 int choice_init(struct choice *c, struct generation *g, uint32_t index, struct prompt *prompt);
 /* Takes the text and the tokens of an event. -ENOMEM. */
 int choice_take(struct choice *c, const struct inf_event *event);
 /* Notes when the tokens of an event came. */
 void choice_note_time(struct choice *c, const struct inf_event *event);
-/* Gives what was held back, when the choice ends for the reason in c->finish. An answer with
- * calls of tools gets FINISH_CALLS. -ENOMEM. */
+/* Call it when the choice ended and c->finish is the reason. Writes the text that the parser held
+ * back. Sets c->finish to FINISH_CALLS if the answer has calls of tools, except at FINISH_LENGTH.
+ * -ENOMEM. */
 int choice_end(struct choice *c);
 void choice_done(struct choice *c);

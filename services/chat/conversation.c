@@ -39,6 +39,19 @@ int message_add_call(struct message *m, json_t *id, json_t *name, json_t *argume
     return 0;
 }
 
+int message_parse_arguments(json_t *text, size_t *room, json_t **ret_arguments)
+{
+    _cleanup_json_ json_t *parsed = NULL;
+    struct inf_err err = {};
+    const int r =
+        json_parse_within(json_string_value(text), json_string_length(text), room, &parsed, &err);
+
+    if (r == -E2BIG || r == -ENOMEM)
+        return r;
+    *ret_arguments = json_incref(json_is_object(parsed) ? parsed : text);
+    return 0;
+}
+
 int conversation_set(struct conversation *c, const char *name, json_t *value)
 {
     if (!c->settings)

@@ -2,16 +2,19 @@
 #pragma once
 
 /*
- * A conversation: the messages of a request, whichever API they came through
+ * A conversation: the messages of a request, in the same form for all APIs
  *
- * An API reads its body into a conversation once. Chat templates are fed from it. Strings are JSON
- * strings, which the conversation owns references to, so that long texts are not copied.
+ * An API reads its body into a conversation once. Chat templates read the conversation. Strings are
+ * JSON strings, to which the conversation owns references, so that long texts are not copied.
  */
 
 #include <jansson.h>
 
 #include "core/macros.h"
 #include "core/str.h"
+
+/* The memory of the parsed arguments of all calls in one request, in bytes. */
+#define CONVERSATION_MAX_ARGUMENTS ((size_t)32 << 20)
 
 enum message_role {
     ROLE_SYSTEM,
@@ -32,9 +35,10 @@ struct tool_call {
 
 struct message {
     enum message_role role;
-    json_t *text;      /* string; NULL: the message has none */
-    json_t *name;      /* string: of the speaker, or of the tool; or NULL */
-    json_t *call_id;   /* string: the call that this result of a tool answers; or NULL */
+    json_t *text;      /* string; NULL: the message has no text */
+    json_t *name;      /* string: the name of the speaker or of the tool; or NULL */
+    json_t *call_id;   /* string: the id of the call of a tool whose result this message is; or
+                          NULL */
     json_t *reasoning; /* string: what the assistant thought before its answer; or NULL */
     struct tool_call *calls;
     size_t n_calls;
@@ -43,12 +47,14 @@ struct message {
 struct conversation {
     struct message *messages;
     size_t n_messages, messages_cap;
-    json_t *tools;     /* array in OpenAI's format; NULL: none */
-    json_t *documents; /* array; NULL: none */
-    json_t *variables; /* object: further variables of the template; NULL: none */
-    json_t *settings;  /* object: variables that must have an effect on the template; NULL: none */
-    bool continues;    /* the answer continues the last message, which is the assistant's */
-    bool adds_no_prompt; /* the text ends after the last message */
+    json_t *tools;       /* array in OpenAI's format; NULL: none */
+    json_t *documents;   /* array; NULL: none */
+    json_t *variables;   /* object with further variables of the template; NULL: none */
+    json_t *settings;    /* object with variables that the template must read, or the request is
+                            refused; NULL: none */
+    bool continues;      /* the answer continues the last message, which is the assistant's */
+    bool adds_no_prompt; /* the prompt ends after the last message, without the start of an
+                            answer */
 };
 
 /* Returns the name of a role in OpenAI's API and in templates. */
@@ -57,13 +63,17 @@ const char *message_role_name(enum message_role role);
 struct message *conversation_add(struct conversation *c);
 /* Frees what a message holds. */
 void message_done(struct message *m);
-/* Appends a call; the arguments are references that the call takes over, also on failure.
- * -ENOMEM. */
+/* Appends a call. Takes over the references @id, @name and @arguments, also on failure. -ENOMEM. */
 int message_add_call(struct message *m, json_t *id, json_t *name, json_t *arguments);
-/* Sets a variable that must have an effect. Keeps its own reference to @value. -ENOMEM. */
+/* Reads the arguments of a call, which templates expect as an object. *ret_arguments is a new
+ * reference: the object that @text contains, or @text if it contains no object. *room is the memory
+ * that the object may take, see json_parse_within(). -E2BIG, -ENOMEM. */
+int message_parse_arguments(json_t *text, size_t *room, json_t **ret_arguments);
+/* Sets a variable that the template must read. Keeps its own reference to @value. -ENOMEM. */
 int conversation_set(struct conversation *c, const char *name, json_t *value);
-/* Appends the messages, without one that the answer continues, as a JSON array in OpenAI's format.
- * @reasoning is the field in which the template expects what the assistant thought. -ENOMEM. */
+/* Appends the messages as a JSON array in OpenAI's format. Leaves out a message that the answer
+ * continues. @reasoning is the field in which the template expects what the assistant thought.
+ * -ENOMEM. */
 int conversation_put_messages(const struct conversation *c, const char *reasoning, struct str *out);
 /* Returns the message that an answer continues; NULL: none. */
 const struct message *conversation_continued(const struct conversation *c);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes tools, calls and results into a conversation in the form that a model can read. */
+/* Writes tools, calls and results into a conversation in a form that a model can read. */
 #include "chat/described-tools.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 
 #include "common/wire/json.h"
 
-/* Appends to the description what the text of a custom tool has to be. */
+/* Writes the description of a custom tool, and the grammar that the tool's input must follow. */
 static int custom_describe(json_t *custom, struct str *out)
 {
     json_t *format = json_object_get(custom, "format");
@@ -38,7 +38,8 @@ static json_t *custom_as_function(json_t *custom)
                      "input", "type", "string", "required", "input");
 }
 
-/* Many templates fail if a function has no description or no parameters. */
+/* Adds an empty description and empty parameters if they are missing, because many templates fail
+ * without them. */
 static json_t *function_complete(json_t *tool)
 {
     json_t *function = json_object_get(tool, "function"), *copy;
@@ -139,8 +140,8 @@ static int describe_put_text(const struct message *m, struct str *out)
     return m->text ? str_append(out, json_string_value(m->text), json_string_length(m->text)) : 0;
 }
 
-/* Adds the list of tools to the first message if it is the system's, or else puts a message of the
- * system before it. */
+/* Adds the list of tools to the first message if that is a system message. Otherwise inserts a
+ * system message with the list before it. */
 static int describe_list(struct conversation *c, json_t *tools)
 {
     _cleanup_str_ struct str text = {};
@@ -167,7 +168,7 @@ static int describe_list(struct conversation *c, json_t *tools)
     return r < 0 ? r : describe_set_text(&c->messages[0], &text);
 }
 
-/* Writes the calls of a message behind its text. */
+/* Writes the calls of a message after its text. */
 static int describe_calls(struct message *m)
 {
     _cleanup_str_ struct str text = {};
@@ -206,8 +207,8 @@ static bool describe_is_result(const struct message *m)
     return m->role == ROLE_TOOL || m->role == ROLE_FUNCTION;
 }
 
-/* Makes one message of the user of each run of results, because many templates want the roles to
- * alternate. */
+/* Turns consecutive results into one message of the user, because many templates require
+ * alternating roles. */
 static int describe_results(struct conversation *c)
 {
     _cleanup_str_ struct str text = {};

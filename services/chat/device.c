@@ -99,7 +99,7 @@ int chat_device_choose(struct chat_device *d, struct options *options)
 }
 
 /* The loop reads SIGTERM and SIGINT from a signalfd. Threads of drivers inherit the mask that this
- * function sets; without it they could receive the signals. */
+ * function sets. Without this mask they could receive the signals. */
 static void block_signals(void)
 {
     sigset_t set;
@@ -115,8 +115,8 @@ static int refuse_software(struct chat_device *d, struct options *options)
     const struct inf_device_info *info = inf_device_info(d->device);
     const int r =
         set_wrong(options,
-                  "chat.device is %s, but %s computes on the CPU itself, and this service "
-                  "is confined for a GPU; \"cpu\" is faster",
+                  "chat.device is %s, but %s computes on the CPU, and the sandbox of this "
+                  "service is made for a GPU; \"cpu\" is faster",
                   info->name, info->description);
 
     d->device = inf_device_close(d->device);

@@ -5,9 +5,9 @@
  * Chooses and opens the device on which the chat service computes.
  *
  * Opening a device loads files, opens device nodes and starts threads. All this must happen before
- * the service is sealed. Therefore the service chooses the device when it has read its
- * configuration, opens it under the policy that the device needs, and keeps it open for models that
- * are loaded later.
+ * the service gives up the rights for it. Therefore the service chooses the device when it has read
+ * its configuration. The device determines the policy: the system calls and paths that the service
+ * may use. The service then opens the device, and keeps it open for models that are loaded later.
  */
 
 #include <infer/device.h>
@@ -18,10 +18,10 @@ struct options;
 
 struct chat_device {
     const char *policy; /* name of the policy that the service must use; static */
-    char *cache_dir;    /* for compiled kernels; NULL: they are not stored */
-    char *why; /* why "auto" chose the CPU; NULL: it did not, or "auto" is not configured */
+    char *cache_dir;    /* directory for compiled kernels; NULL: the kernels are not stored */
+    char *why; /* why "auto" chose the CPU; NULL: "auto" chose a GPU, or is not configured */
     struct inf_device *device;
-    char text[320]; /* "vulkan:0 (NAME)" */
+    char text[320]; /* for example "vulkan:0 (NAME)" */
 };
 
 /* Call it before confine_start(). If the device is not available, marks the configuration as wrong

@@ -70,3 +70,28 @@ int generation_add_prompt(struct generation *g, const char *text, size_t len, un
     }
     return generation_add_tokens(g, e.ids, e.n, problem);
 }
+
+int generation_add_prompts(struct generation *g, json_t *prompts, const char *n_field,
+                           int (*add)(struct generation *g, json_t *prompt,
+                                      struct problem *problem),
+                           struct problem *problem)
+{
+    const size_t n = json_array_size(prompts) * g->params.n;
+    json_t *prompt;
+    size_t i;
+    int r = 0;
+
+    if (!json_array_size(prompts))
+        return problem_set(problem, 400, "empty_prompt", "prompt", "'prompt' is an empty array.");
+    if (n > PARAMS_MAX_CHOICES)
+        return problem_set(problem, 400, "invalid_value", "prompt",
+                           "'prompt' and '%s' ask for %zu answers; at most %d are possible.",
+                           n_field, n, PARAMS_MAX_CHOICES);
+    json_array_foreach(prompts, i, prompt)
+    {
+        r = add(g, prompt, problem);
+        if (r < 0)
+            break;
+    }
+    return r;
+}

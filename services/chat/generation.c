@@ -66,8 +66,8 @@ static void generation_no_memory(struct generation *g)
     model_request_fail(&g->request, 503, "out_of_memory", "Out of memory.");
 }
 
-/* Before the first token, sends what the API sends in a pause every few seconds, because clients or
- * proxies may close idle connections. */
+/* Runs every few seconds. Sends api->stream_pause until the first token, because clients or proxies
+ * may close idle connections. */
 static void generation_tick(struct model_request *request)
 {
     const struct generation *g = generation_of(request);
@@ -261,7 +261,7 @@ static void generation_submit(struct generation *g)
             return;
         g->chat->stats.n_prompt_tokens += g->prompts[i].n_tokens;
     }
-    /* The engine has references of its own. */
+    /* The engine has its own references to the grammar. */
     g->grammar = inf_grammar_unref(g->grammar);
     if (g->params.stream) {
         stream_begin(g->request.http, g->api->stream_type);
@@ -272,7 +272,8 @@ static void generation_submit(struct generation *g)
         generation_complete(g);
 }
 
-/* Frees what only prompts are made of before the answer is generated, which may take long. */
+/* Frees the data from which the prompts were made. The data are not needed while the answer is
+ * generated, which may take long. */
 static void generation_drop_body(struct generation *g)
 {
     json_decref(g->body);
@@ -387,7 +388,7 @@ static void generation_unload(struct generation *g, const struct models_entry *e
     generation_prepared(&g->request);
 }
 
-/* Requests the model of a request that was read, and whose further data were loaded. */
+/* Requests the model, after the body was read and further data were loaded. */
 static void generation_want(struct model_request *request)
 {
     struct generation *g = generation_of(request);
@@ -521,7 +522,8 @@ static struct prompt *generation_prompt_of(struct generation *g, uint64_t engine
     return NULL;
 }
 
-/* Gives the API the tokens, and the text as events of a stream or to be collected in the choice. */
+/* Gives the tokens of an event to the API. Writes the text of the event as events of the stream, or
+ * collects it in the choice. */
 static int generation_write(struct generation *g, struct choice *c, const struct inf_event *event)
 {
     int r = 0;
@@ -543,7 +545,8 @@ static void generation_count(struct generation *g, const struct prompt *prompt,
         s->generation_seconds += (double)(clock_usec() - prompt->computed_usec) / 1e6;
 }
 
-/* The first progress of a prompt tells when its computation begins. */
+/* Reports the progress of a prompt. The first progress of a prompt tells when its computation
+ * begins. */
 static void generation_progress(struct generation *g, struct choice *c,
                                 const struct inf_event *event)
 {

@@ -33,51 +33,53 @@ struct prompt {
     size_t text_len;
     uint64_t engine_id; /* 0: not submitted, or finished */
     uint32_t n_cached;
-    /* Monotonic times; 0: not yet. The prompt began, its last progress, it was computed. */
+    /* Monotonic times: start, last progress and end of the prompt's computation; 0: not yet. */
     uint64_t start_usec, progress_usec, computed_usec;
-    uint64_t n_processed; /* tokens that are computed so far, without n_cached */
-    bool is_cut;          /* the service itself ended the text, which counts as a limit of length */
+    uint64_t n_processed; /* tokens that were computed so far, without n_cached */
+    bool is_cut;          /* the service itself ended the text; the answer reports this as the
+                             length limit */
 };
 
 /* A call of a tool in an answer that is not streamed. */
 struct made_call {
     char *id;
-    struct str name, arguments; /* is_custom: the input instead of the arguments */
-    bool is_custom;             /* the tool takes a text */
+    struct str name, arguments; /* is_custom: `arguments` holds the input */
+    bool is_custom;             /* the input is a text instead of JSON arguments */
 };
 
 struct choice {
     struct generation *generation;
     uint32_t index;
     struct prompt *prompt;
-    struct str text, reasoning; /* the answer, if it is not streamed; and its calls */
+    struct str text, reasoning; /* the answer without its calls, if it is not streamed */
     struct made_call *calls;
     size_t n_calls, calls_cap;
     struct reply_parser parser;
-    uint32_t n_generated, n_reasoning; /* tokens; so far */
-    uint64_t last_usec;                /* when the last token came */
+    uint32_t n_generated, n_reasoning; /* numbers of tokens so far */
+    uint64_t last_usec;                /* time of the last token */
     bool has_new_line;                 /* the text has a line break */
     bool is_cut;                       /* further text is dropped */
     uint32_t n_line_spaces;            /* white space at the beginning of the last line, so far */
     bool in_line;                      /* the last line has more than white space */
     enum finish finish;
     const char *stop_text; /* FINISH_STOP_TEXT: the stop string; belongs to g->params */
-    void *own;             /* [api->choice_size] what only this API needs */
+    void *own;             /* [api->choice_size] the API's own data */
 };
 
 struct generation {
     struct model_request request;
     struct chat *chat;
     const struct chat_api *api;
-    void *own; /* [api->own_size] what only this API needs */
+    void *own; /* [api->own_size] the API's own data */
     char id[REQUEST_ID_SIZE];
     char tenant[TENANT_SIZE], session[SESSION_ID_SIZE];
     int64_t created;
     json_t *body;
     struct params params;
-    struct reply reply; /* how the answers are read */
+    struct reply reply; /* how the answers are parsed */
     struct reply_tokens tokens;
-    struct inf_channel channel; /* the thinking part; points to channel_tokens */
+    struct inf_channel channel; /* the part of an answer in which the model thinks; points to
+                                   channel_tokens */
     int32_t *channel_tokens;
     struct inf_grammar *grammar;      /* NULL: any text; owned reference */
     struct conversation conversation; /* empty if the body has prompts instead of messages */
@@ -99,17 +101,24 @@ struct generation {
 void generation_new(struct model_host *host, const void *api, struct http_request *http);
 /* Handles an event of the engine. */
 void generation_on_event(struct generation *g, const struct inf_event *event);
-/* A prompt that is only counted need not fit into the context. It may have this many tokens. */
+/* A prompt whose tokens are only counted may have this many tokens, even if the context is
+ * shorter. */
 #define GENERATION_MAX_COUNTED ((size_t)1 << 17)
 /* Returns how many tokens a prompt may have. */
 size_t generation_max_prompt(const struct generation *g);
-/* Fills in the problem that a prompt has @n_tokens tokens, or with @more even more of them, and
- * does not fit into the context. */
+/* Fills in @problem for a prompt that does not fit into the context. The prompt has @n_tokens
+ * tokens, or more than that if @more is set. Returns -EINVAL. */
 int generation_context_problem(const struct generation *g, size_t n_tokens, bool more,
                                struct problem *problem);
 /* Encodes one prompt and appends it to g->prompts; for `prepare`. */
 int generation_add_prompt(struct generation *g, const char *text, size_t len, unsigned flags,
                           struct problem *problem);
+/* Calls @add for each prompt of the field "prompt", an array. @n_field is the field with the number
+ * of answers to each prompt, for errors. */
+int generation_add_prompts(struct generation *g, json_t *prompts, const char *n_field,
+                           int (*add)(struct generation *g, json_t *prompt,
+                                      struct problem *problem),
+                           struct problem *problem);
 /* Appends a prompt of @tokens to g->prompts. Takes over @tokens, also if it fails. */
 int generation_add_tokens(struct generation *g, int32_t *tokens, size_t n_tokens,
                           struct problem *problem);

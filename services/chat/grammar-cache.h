@@ -2,19 +2,16 @@
 #pragma once
 
 /*
- * The grammars that requests of one model used last
+ * Keeps the grammars that requests of one model used most recently.
  *
- * Compiling a grammar takes time, and its automaton grows while it is used, so requests with the
- * same tools or the same schema share one. Any thread may use the cache.
+ * Compiling a grammar takes time, and a grammar's automaton grows while it is used. Therefore
+ * requests with the same tools or the same schema share one grammar. Any thread may use the cache.
  */
 
 #include <infer/grammar.h>
 #include <pthread.h>
 
 #include "core/macros.h"
-
-#define GRAMMAR_CACHE_ENTRIES 32
-#define GRAMMAR_CACHE_BYTES   ((size_t)8 << 20) /* of the texts of all entries together */
 
 struct grammar_cache_entry {
     enum inf_grammar_kind kind;
@@ -23,14 +20,21 @@ struct grammar_cache_entry {
     struct inf_grammar *grammar;
 };
 
+struct grammar_cache_limits {
+    size_t n;       /* entries */
+    size_t n_bytes; /* of the texts of all entries together */
+    size_t memory;  /* of the automaton of one grammar, see inf_grammar_vocab_set_memory() */
+};
+
 struct grammar_cache {
     pthread_mutex_t lock;
     struct inf_grammar_vocab *vocab; /* made for the first grammar; NULL until then */
-    struct grammar_cache_entry entries[GRAMMAR_CACHE_ENTRIES]; /* the last used one first */
-    size_t n, n_bytes;
+    struct grammar_cache_limits limits;
+    struct grammar_cache_entry *entries; /* the most recently used one first */
+    size_t n, cap, n_bytes;
 };
 
-void grammar_cache_init(struct grammar_cache *cache);
+void grammar_cache_init(struct grammar_cache *cache, const struct grammar_cache_limits *limits);
 /* Compiles a grammar, or finds it. The caller owns the reference *ret_grammar. Errors as
  * inf_grammar_new(). */
 int grammar_cache_get(struct grammar_cache *cache, const struct inf_tokenizer *tok,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Passes the requests of clients for kept responses and conversations on to the keep service. */
+/* Forwards requests for kept responses and conversations to the keep service. */
 #include "chat/kept.h"
 
 #include <errno.h>
@@ -88,7 +88,8 @@ static void kept_done(struct model_request *request)
     str_done(&k->answer);
 }
 
-/* Copies what is passed on, because the client may leave while a thread uses it. */
+/* Copies the parts of the HTTP request that are passed on, because the client may disconnect while
+ * a thread uses them. */
 static int kept_copy(struct kept *k, const struct http_request *http)
 {
     const struct http_text method = http_request_method(http), path = http_request_path(http);

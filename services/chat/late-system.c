@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds out whether a template takes system messages in mid-conversation, and merges them with
- * their neighbours if it does not. */
+/* Finds out whether a template accepts system messages in the middle of a conversation, and merges
+ * these messages with their neighbours. */
 #include "chat/late-system.h"
 
 #include <errno.h>
@@ -63,11 +63,11 @@ bool late_system_is_native(const struct inf_chat_template *tmpl)
     return true;
 }
 
-/* A conversation that is written anew. */
+/* The state of late_system_merge(), which writes the messages anew into the same array. */
 struct late_merge {
     struct conversation *c;
-    size_t n;            /* messages that are written */
-    struct text_run run; /* text of the last of them */
+    size_t n;            /* number of messages written so far */
+    struct text_run run; /* extends the text of the last written message */
 };
 
 static struct message *merge_last(const struct late_merge *merge)
@@ -75,8 +75,8 @@ static struct message *merge_last(const struct late_merge *merge)
     return merge->n ? &merge->c->messages[merge->n - 1] : NULL;
 }
 
-/* Writes a message. It takes the place of one that was read, because each message that was read
- * gives at most one. */
+/* Writes a message into the array. The place is free, because at most one message is written for
+ * each message that was read. */
 static int merge_add(struct late_merge *merge, struct message m)
 {
     const int r = text_run_end(&merge->run);
@@ -89,7 +89,7 @@ static int merge_add(struct late_merge *merge, struct message m)
     return 0;
 }
 
-/* Returns the text of a system message with its marks. NULL: out of memory. */
+/* Puts LATE_OPEN and LATE_CLOSE around the text of a system message. NULL: out of memory. */
 static json_t *late_marked(const json_t *text)
 {
     _cleanup_str_ struct str out = {};
@@ -118,8 +118,8 @@ static int merge_system(struct late_merge *merge, const struct message *system)
     return r;
 }
 
-/* Writes a message that follows a system message. Takes over @m. Two messages of the user between
- * which only a system message was become one. */
+/* Writes a message that follows a system message. Takes over @m. If only system messages stood
+ * between @m and another message of the user, the two become one message. */
 static int merge_follower(struct late_merge *merge, struct message m)
 {
     struct message *last = merge_last(merge);
@@ -142,7 +142,7 @@ int late_system_merge(struct conversation *c)
         struct message m = c->messages[i];
         const bool is_late = late_system_is(c, i);
 
-        /* The message that was read is gone, so that an error leaves no message twice. */
+        /* The array must not keep a second copy of the message if an error occurs. */
         c->messages[i] = (struct message){0};
         if (r < 0 || is_late) {
             r = r < 0 ? r : merge_system(&merge, &m);

@@ -2,24 +2,25 @@
 #pragma once
 
 /*
- * System messages in mid-conversation
+ * System messages in the middle of a conversation
  *
- * Agents send instructions in messages of the role system after other messages. They have to stay
- * in their places: moved to the beginning, they would change the whole prompt, and the prefix cache
- * would be of no use. Many chat templates refuse such messages, drop them or move them. For these
- * templates the text of the message becomes a paragraph of the message before it, if that is the
- * user's or a tool's, else of the user's message after it, else a user's message of its own. The
- * paragraph is marked as `<system-reminder>`.
+ * Agents send instructions in messages of the role system after other messages. These messages must
+ * stay in their places. At the beginning they would change the whole prompt, and the prefix cache
+ * could not be used. Many chat templates refuse such messages, drop them or move them. For these
+ * templates, the text of the system message becomes a paragraph of the message before it, if that
+ * message has the role user or tool. Otherwise it becomes a paragraph of the message after it, if
+ * that message has the role user. Otherwise it becomes a user message of its own. The paragraph is
+ * marked as `<system-reminder>`.
  */
 
 #include "chat/conversation.h"
 
 struct inf_chat_template;
 
-/* Whether the conversation has such messages. */
+/* Returns whether the conversation has system messages after its first message. */
 bool late_system_exists(const struct conversation *c);
-/* Whether a template writes such messages in their places. It is tried with a short
- * conversation. */
+/* Returns whether a template writes such messages in their places. Renders a short conversation to
+ * find out. */
 bool late_system_is_native(const struct inf_chat_template *tmpl);
-/* Makes all such messages paragraphs of other messages. -ENOMEM. */
+/* Turns all such messages into paragraphs of other messages, or into user messages. -ENOMEM. */
 int late_system_merge(struct conversation *c);

@@ -28,7 +28,7 @@ static int put_meta(struct str *out, const struct chat_resident *resident)
         inf_model_chat_template(resident->base.model) ? "true" : "false");
 }
 
-/* Writes the fields that a model has in Anthropic's API, beside those of OpenAI's. */
+/* Writes the fields of a model that Anthropic's API has and OpenAI's API does not have. */
 static int put_anthropic(struct str *out, const struct models_entry *entry)
 {
     const time_t time = (time_t)entry->mtime;

@@ -15,7 +15,8 @@
 #include "common/service/log.h"
 #include "common/service/misconfigured.h"
 
-/* Only the gateway and tools on this machine connect; by default, the gateway allows fewer. */
+/* Only the gateway and tools on this machine connect; by default, the gateway opens fewer
+ * connections than this. */
 #define CHAT_MAX_CONNECTIONS 4096
 
 /* Serves requests; the device must be open. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sets the defaults of a request, and checks what only the loaded model can decide. */
+/* Sets the defaults of a request, and checks token ids against the loaded model. */
 #include "chat/params.h"
 
 #include <stdlib.h>
 
 #include "common/config/config.h"
+#include "common/wire/fields.h"
 
 void params_init(struct params *p)
 {
@@ -12,7 +13,22 @@ void params_init(struct params *p)
     sampling_clear(&p->sampling);
 }
 
-/* The defaults are llama.cpp's. */
+int params_number(json_t *object, const char *name, const struct sampling_row *row,
+                  double *ret_value, struct problem *problem)
+{
+    int64_t whole = 0;
+    int r;
+
+    if (!row->is_whole)
+        return field_double(object, name, row->min, row->max, ret_value, problem);
+    r = field_int(object, name, (int64_t)row->min, (int64_t)row->max, &whole, problem);
+    if (r > 0)
+        *ret_value = (double)whole;
+    return r;
+}
+
+/* Sets the breakers of the sampler DRY: texts that a repetition never includes. The defaults are
+ * llama.cpp's. */
 static void params_set_breakers(struct params *p)
 {
     static const struct inf_breaker defaults[] = {{"\n", 1}, {":", 1}, {"\"", 1}, {"*", 1}};

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What a request for text asks for, whichever API it came through: the model, lengths, sampling,
- * stop strings, streaming and the cache
+ * The parameters of a request for text, in the same form for all APIs: the model, lengths,
+ * sampling, stop strings, streaming and the cache
  */
 
 #include <infer/engine.h>
@@ -16,7 +16,7 @@
 #define PARAMS_MAX_CHOICES 128
 #define PARAMS_MAX_BIAS    1024
 
-/* Which tools the model may or must call. */
+/* Tells which tools the model may or must call. */
 enum tool_choice {
     TOOLS_AUTO,
     TOOLS_NONE,
@@ -27,18 +27,18 @@ enum tool_choice {
 struct tool_rules {
     enum tool_choice choice;
     json_t *name;    /* TOOLS_NAMED: string */
-    json_t *allowed; /* array of names, to which calls are restricted; NULL: all tools */
+    json_t *allowed; /* array of the names of the tools that may be called; NULL: all tools */
     bool single;     /* at most one call in an answer */
 };
 
 enum constraint_kind {
     CONSTRAINT_NONE,
-    CONSTRAINT_JSON,   /* any JSON object */
-    CONSTRAINT_SCHEMA, /* a JSON Schema */
-    CONSTRAINT_GBNF,   /* the others: string */
+    CONSTRAINT_JSON,   /* the answer is any JSON object */
+    CONSTRAINT_SCHEMA, /* constraint.value: a JSON Schema */
+    CONSTRAINT_GBNF,   /* constraint.value of this kind and of the next two: string */
     CONSTRAINT_REGEX,
     CONSTRAINT_LARK,
-    CONSTRAINT_CHOICE, /* array of strings, of which the answer is one */
+    CONSTRAINT_CHOICE, /* constraint.value: array of strings; the answer is one of them */
 };
 
 /* The form that an answer must have. */
@@ -48,68 +48,78 @@ struct constraint {
     const char *field; /* path of the field in the body, for errors; static */
 };
 
-/* How much the model thinks before it answers. */
+/* Tells how much the model thinks before it answers. */
 struct reasoning_rules {
-    int enabled;        /* 1, 0; -1: as the template does by itself */
-    json_t *effort;     /* string for the template, for example "high"; NULL: not set */
-    int64_t budget;     /* limit of tokens; -1: none. The smallest budget of a request wins. */
-    bool beside_length; /* tokens of reasoning do not count as max_tokens */
-    const char *field;  /* a request that wants reasoning is refused, and this field is named, if
-                           the model does not reason; static; NULL: it is not refused */
+    int enabled;    /* 1: on; 0: off; -1: not set, the template decides */
+    json_t *effort; /* string for the template, for example "high"; NULL: not set */
+    int64_t budget; /* maximum tokens of reasoning; -1: no limit. If a request has several budgets,
+                       the smallest one counts. */
+    bool beside_length; /* tokens of reasoning do not count towards max_tokens */
+    const char *field;  /* if the model does not reason, a request for reasoning is refused with an
+                           error that names this field; static; NULL: the request is not refused */
 };
 
 struct params {
-    const char *model; /* borrowed from the body; NULL: the default */
-    /* logit_bias points to bias. Until params_resolve(), parameters that the request does not give
-     * are "not set" (common/models/sampling.h). */
+    const char *model; /* borrowed from the body; NULL: the default model */
+    /* sampling.logit_bias points to `bias`. Until params_resolve(), parameters that the request
+     * does not give are "not set" (common/models/sampling.h). */
     struct inf_sampling sampling;
     enum sampling_source sources[N_SAMPLING_KEYS];
     struct inf_logit_bias *bias;
-    struct inf_stop stops[PARAMS_MAX_STOPS]; /* point into stop_texts */
+    struct inf_stop stops[PARAMS_MAX_STOPS]; /* their texts belong to stop_texts */
     json_t *stop_texts[PARAMS_MAX_STOPS];
     size_t n_stops;
     uint32_t n;          /* choices per prompt */
     uint32_t max_tokens; /* per choice; 0: the default of the configuration */
     int n_logprobs;      /* as in struct inf_request */
     bool prompt_logprobs,
-        score_only; /* score_only: the prompt is computed, and nothing is written */
+        score_only; /* score_only: the prompt is computed, and no text is generated */
     bool stream, include_usage, ignore_eos, show_special, no_cache;
-    bool with_timings, with_progress, /* extras of llama-server in streams */
-        with_prompt;                  /* the answer tells the prompt (`verbose`) */
+    bool with_timings, with_progress, /* extras of llama-server */
+        with_prompt;                  /* the answer contains the prompt (`verbose`) */
     bool shows_stop;                  /* the text includes the stop string that ended it */
     uint32_t min_tokens;
     int32_t stop_tokens[PARAMS_MAX_STOPS];
     size_t n_stop_tokens;
-    uint32_t truncate_prompt;  /* prompts lose their beginning if they have more tokens; 0: never */
-    uint32_t n_indent;         /* the text ends before a line with less indentation; 0: off */
-    uint64_t max_predict_usec; /* time from the first token after which the text ends, once it has
-                                  a line break; 0: no limit */
+    uint32_t truncate_prompt;  /* longer prompts lose their first tokens, until this many tokens are
+                                  left; 0: never */
+    uint32_t n_indent;         /* the text ends before a line that begins with fewer spaces and
+                                  tabs; 0: off */
+    uint64_t max_predict_usec; /* a text with a line break ends when more than this time has passed
+                                  since its first token; 0: no limit */
     bool post_logprobs;        /* as in struct inf_request */
     bool has_order;            /* `order` is used */
     uint8_t order[INF_N_STAGES];                   /* [sampling.n_order] enum inf_stage */
-    struct inf_breaker breakers[PARAMS_MAX_STOPS]; /* point into breaker_texts */
+    struct inf_breaker breakers[PARAMS_MAX_STOPS]; /* their texts belong to breaker_texts */
     json_t *breaker_texts;                         /* array of strings; NULL: the defaults */
-    json_t *bias_texts;      /* array of [text, bias], whose tokens get the bias; NULL: none */
+    json_t *bias_texts;      /* array of [text, bias]; each token of the text gets the bias; NULL:
+                                none */
     struct tool_rules tools; /* the tools themselves belong to the conversation */
     struct constraint constraint;
     struct reasoning_rules reasoning;
-    bool has_keep, unloads; /* unloads: the model is only to leave the memory, nothing is written */
+    bool has_keep, unloads; /* unloads: the request only removes the model from memory */
     uint64_t keep_usec;     /* has_keep: how long the model stays after its last use; UINT64_MAX:
-                               without end */
+                               for ever */
     json_t *cache_salt;     /* string; NULL: none */
     const char *kv_type;    /* type of the KV cache; borrowed from the body; NULL: chat.kv_type */
 };
 
 /* Sets the defaults. */
 void params_init(struct params *params);
+/* Reads a field with a sampling parameter: a number within the limits of @row. The results are
+ * those of the functions in fields.h. */
+int params_number(json_t *object, const char *name, const struct sampling_row *row,
+                  double *ret_value, struct problem *problem);
 struct config;
 
-/* Sets the sampling parameters that the request does not give: from the manifest, the model and the
- * configuration, in this order, and else to the API's defaults. @api NULL: OpenAI's. */
+/* Sets each sampling parameter that the request does not give. The value comes from the first of
+ * these that has one: the manifest, the model, the configuration, the API's defaults. @api NULL:
+ * OpenAI's defaults. */
 void params_resolve(struct params *params, const struct inf_sampling *manifest,
                     const struct inf_sampling *model, const struct config *config,
                     const struct inf_sampling *api);
-/* Adds a stop string, and keeps a reference to @text. False: there is no room, or it is empty. */
+/* Adds a stop string, and keeps a reference to @text. Returns false if there is no room, or if
+ * @text is empty. */
 bool params_add_stop(struct params *params, json_t *text);
 /* Checks that the token ids in logit_bias and stop_tokens are in the model's vocabulary. */
 int params_check_vocab(const struct params *params, uint32_t n_vocab, struct problem *problem);

@@ -2,8 +2,8 @@
 /*
  * Writes /health, /metrics and the status line for systemd.
  *
- * Metrics whose names begin with vllm: have the names of vLLM's metrics, so that
- * dashboards for vLLM can show them.
+ * Metrics whose names begin with `vllm:` have the names of vLLM's metrics, so that dashboards for
+ * vLLM can show them.
  */
 #include <stdio.h>
 
@@ -11,6 +11,7 @@
 #include "chat/chat.h"
 #include "common/http/http.h"
 #include "common/wire/cache-client.h"
+#include "common/wire/keep-client.h"
 
 struct totals {
     struct inf_engine_stats sum;
@@ -92,7 +93,7 @@ static const struct model_metric model_metrics[] = {
      "Speed of computing prompts, over the last seconds of work.", STAT(engine.prefill_tok_s)},
     {"sconce_chat_decode_tokens_per_second", "gauge",
      "Speed of generating tokens, over the last seconds of work.", STAT(engine.decode_tok_s)},
-    {"sconce_chat_device_losses_total", "counter", "How often the device was lost.",
+    {"sconce_chat_device_losses_total", "counter", "Times that the device was lost.",
      STAT(engine.n_device_losses)},
     {"sconce_chat_loaded_blocks_total", "counter",
      "Blocks of prompts that were read from the cache service.", STAT(engine.n_tier_loaded)},
@@ -106,7 +107,7 @@ static const struct model_metric model_metrics[] = {
      "Blocks from the cache service that were damaged and had to be computed.",
      STAT(engine.n_tier_bad)},
     {"sconce_chat_unread_prompts_total", "counter",
-     "How often blocks were not read from the cache service because computing them seemed faster.",
+     "Times that blocks were not read from the cache service because computing seemed faster.",
      STAT(engine.n_tier_refused)},
     {"sconce_chat_threads", "gauge", "Threads that compute.", STAT(n_threads)},
 };
@@ -133,15 +134,17 @@ static void metrics_vllm(const struct chat *chat, struct str *out)
                     (double)s->n_prompt_tokens);
     metrics_counter(out, "vllm:generation_tokens_total", "Tokens that were generated.", NULL,
                     (double)s->n_generated_tokens);
-    metrics_head(out, "vllm:request_success_total", "counter", "Choices by how they ended.");
+    metrics_head(out, "vllm:request_success_total", "counter",
+                 "Choices, by the reason for which they ended.");
     metrics_sample(out, "vllm:request_success_total", "finished_reason=\"stop\"",
                    (double)s->n_finished_stop);
     metrics_sample(out, "vllm:request_success_total", "finished_reason=\"length\"",
                    (double)s->n_finished_length);
     metrics_write_histogram(out, "vllm:time_to_first_token_seconds",
-                            "From a request's arrival to its first token.", NULL, &s->first_token);
+                            "Time from a request's arrival to its first token.", NULL,
+                            &s->first_token);
     metrics_write_histogram(out, "vllm:e2e_request_latency_seconds",
-                            "From a request's arrival to the end of its answer.", NULL,
+                            "Time from a request's arrival to the end of its answer.", NULL,
                             &chat->host.stats.duration);
 }
 
@@ -151,15 +154,17 @@ static const struct {
     size_t offset;
     enum inf_histogram_unit unit;
 } histograms[] = {
-    {"sconce_chat_queue_seconds", "From the submission of a sequence until it first runs.",
+    {"sconce_chat_queue_seconds", "Time from the submission of a sequence until it first runs.",
      HISTOGRAM(queue_seconds), INF_HISTOGRAM_SECONDS},
-    {"vllm:request_queue_time_seconds", "From the submission of a sequence until it first runs.",
-     HISTOGRAM(queue_seconds), INF_HISTOGRAM_SECONDS},
-    {"sconce_chat_first_token_seconds", "From the submission of a sequence to its first token.",
-     HISTOGRAM(first_token_seconds), INF_HISTOGRAM_SECONDS},
-    {"sconce_chat_next_token_seconds", "From one token of a sequence to the next.",
+    {"vllm:request_queue_time_seconds",
+     "Time from the submission of a sequence until it first runs.", HISTOGRAM(queue_seconds),
+     INF_HISTOGRAM_SECONDS},
+    {"sconce_chat_first_token_seconds",
+     "Time from the submission of a sequence to its first token.", HISTOGRAM(first_token_seconds),
+     INF_HISTOGRAM_SECONDS},
+    {"sconce_chat_next_token_seconds", "Time from one token of a sequence to the next.",
      HISTOGRAM(next_token_seconds), INF_HISTOGRAM_SECONDS},
-    {"vllm:inter_token_latency_seconds", "From one token of a sequence to the next.",
+    {"vllm:inter_token_latency_seconds", "Time from one token of a sequence to the next.",
      HISTOGRAM(next_token_seconds), INF_HISTOGRAM_SECONDS},
     {"sconce_chat_step_tokens", "Tokens that a step computes.", HISTOGRAM(step_tokens),
      INF_HISTOGRAM_NUMBER},
@@ -210,11 +215,11 @@ static void metrics_llama(const struct chat *chat, const struct totals *t, struc
         {"tokens_predicted_seconds_total", "counter", "Time in which tokens were generated.",
          s->generation_seconds},
         {"n_decode_total", "counter", "Steps that were computed.", (double)t->sum.n_steps},
-        {"n_tokens_max", "counter", "Most tokens of a prompt and its answer.",
+        {"n_tokens_max", "counter", "Largest number of tokens in a prompt and its answer.",
          (double)s->n_most_tokens},
-        {"spec_decode_num_draft_tokens_total", "counter", "Drafted tokens; there are none.", 0},
-        {"spec_decode_num_accepted_tokens_total", "counter", "Accepted drafts; there are none.", 0},
-        {"spec_decode_num_drafts_total", "counter", "Checked drafts; there are none.", 0},
+        {"spec_decode_num_draft_tokens_total", "counter", "Drafted tokens; always 0.", 0},
+        {"spec_decode_num_accepted_tokens_total", "counter", "Accepted drafts; always 0.", 0},
+        {"spec_decode_num_drafts_total", "counter", "Checked drafts; always 0.", 0},
         {"prompt_tokens_seconds", "gauge", "Speed of computing prompts.", t->sum.prefill_tok_s},
         {"predicted_tokens_seconds", "gauge", "Speed of generating tokens.", t->sum.decode_tok_s},
         {"requests_processing", "gauge", "Sequences that are being computed.", t->sum.n_running},
@@ -256,6 +261,8 @@ void chat_metrics(struct model_host *host, struct http_request *request)
     metrics_gauge(&out, "sconce_chat_models_loaded", "Models in memory.", NULL, t.n_residents);
     if (chat->cache_socket)
         cache_client_metrics(&out);
+    if (chat->keep_socket)
+        keep_client_metrics(&out);
     model_host_put_counters(host, "sconce_chat", &out);
     http_respond(request, 200, METRICS_TYPE, out.data, out.len);
 }

@@ -21,7 +21,7 @@ static bool short_id_is(const char *id, size_t len)
     return len == SHORT_ID;
 }
 
-/* Writes the letters of a hash (FNV-1a, 64 bits) of @id. */
+/* Hashes @id (FNV-1a, 64 bits), and writes the hash as letters and digits. */
 static void short_id_hash(const char *id, size_t len, char out[SHORT_ID])
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";

@@ -2,8 +2,9 @@
 /*
  * Renders chat templates.
  *
- * A request may set variables of the template. One that it sets in a field of its own is refused if
- * the template does not read it, because it would have no effect.
+ * A request may set variables of the template. Some variables have a field of their own in the
+ * request. If the template does not read such a variable, the request is refused, because the field
+ * would have no effect.
  */
 #include "chat/template.h"
 
@@ -24,8 +25,8 @@
 #include "common/wire/json.h"
 #include "host/model-host.h"
 
-/* Sets the variables with the day that llama-server gives to templates, if the template reads them.
- * Templates of Llama show a day of 2024 without them. */
+/* Sets the variables `date_string` and `datetime` to the current day, as llama-server does, if the
+ * template reads them. Without these variables, templates of Llama write a day of 2024. */
 static int template_add_day(json_t *variables, const char *source)
 {
     static const struct {
@@ -48,7 +49,7 @@ static int template_add_day(json_t *variables, const char *source)
     return 0;
 }
 
-/* Templates of Firefunction read the tools as one text, in a variable of this name. */
+/* Sets the variable `functions` to the tools as one text. Templates of Firefunction read it. */
 static int template_add_functions(json_t *variables, const json_t *tools, const char *source)
 {
     _cleanup_free_ char *text = NULL;
@@ -88,8 +89,8 @@ static int template_variables(const struct conversation *c, const char *source, 
     return r < 0 ? problem_no_memory(problem) : 0;
 }
 
-/* Finds the format of calls. If the source of the template does not show it, the template writes a
- * call in a small conversation. */
+/* Finds the format in which the model writes calls. If the source of the template does not show the
+ * format, renders a small conversation with a call, and looks at the text. */
 static const struct reply_format *template_format(const struct generation *g,
                                                   const struct inf_chat_template *tmpl)
 {
@@ -118,8 +119,8 @@ static const struct reply_format *template_format(const struct generation *g,
     return format;
 }
 
-/* Prepares the tools for the template, and chooses the format of the answers. A template that reads
- * no tools gets them as text. */
+/* Prepares the tools for the template, and chooses the format of the answers. If the template reads
+ * no tools, they become text of the messages. */
 static int template_set_tools(struct generation *g, const struct inf_chat_template *tmpl,
                               struct problem *problem)
 {
@@ -256,7 +257,7 @@ int template_render(struct generation *g, char **ret_text, size_t *ret_len, stru
     return r < 0 ? r : template_continue(g, ret_text, ret_len, problem);
 }
 
-/* Says how the answers to the prompt @text are read and constrained. */
+/* Sets how the answers to the prompt @text are parsed and constrained. */
 static int template_set_reply(struct generation *g, const char *text, size_t len,
                               struct problem *problem)
 {

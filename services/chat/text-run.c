@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Joins pieces of texts. A text that has one piece only is that piece, without a copy. */
+/* Joins pieces of texts. If a text has only one piece, it is a reference to the piece, and nothing
+ * is copied. */
 #include "chat/text-run.h"
 
 #include <errno.h>

@@ -13,12 +13,13 @@
 
 /* Zeroed memory is a run that extends nothing. */
 struct text_run {
-    json_t **text; /* NULL: nothing */
+    json_t **text; /* the string that the run extends; NULL: none */
     struct str joined;
 };
 
-/* Appends @separator, unless the text is empty, and the string @piece to *@text, which may be NULL.
- * Ends the run of another text first. *@text must stay in its place until the run ends. -ENOMEM. */
+/* Appends @separator and the string @piece to *@text, which may be NULL. If *@text is empty, only
+ * @piece is appended. If the run extends another text, ends that run first. The pointer @text must
+ * stay valid until the run ends. -ENOMEM. */
 int text_run_add(struct text_run *run, json_t **text, const char *separator, json_t *piece);
 /* Brings the text up to date. -ENOMEM. */
 int text_run_end(struct text_run *run);

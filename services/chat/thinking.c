@@ -2,9 +2,9 @@
 /*
  * Decides how much a model thinks.
  *
- * Families read different variables of the template: enable_thinking (Qwen, GLM, Gemma),
- * thinking (DeepSeek, Granite, Kimi), reasoning_effort (gpt-oss). If a template reads none of them,
- * thinking that is switched off is ended by the engine as soon as it begins.
+ * The templates of model families read different variables: enable_thinking (Qwen, GLM, Gemma),
+ * thinking (DeepSeek, Granite, Kimi), reasoning_effort (gpt-oss). If a template reads none of these
+ * variables and thinking is switched off, the engine ends the thinking as soon as it begins.
  */
 #include "chat/thinking.h"
 
@@ -49,7 +49,7 @@ static int thinking_put(struct conversation *c, const char *name, json_t *value)
     return r;
 }
 
-/* Returns the word for an effort that the template knows. Templates know low, medium and high. */
+/* Returns the word that the template knows for @effort. All templates know low, medium and high. */
 static const char *thinking_effort(const char *effort, const char *source)
 {
     if (strcmp(effort, "minimal") == 0 || strcmp(effort, "none") == 0)
@@ -59,8 +59,8 @@ static const char *thinking_effort(const char *effort, const char *source)
     return effort;
 }
 
-/* A request may also set the variable of the template itself. Then the variable counts, so that the
- * grammar and the engine agree with the prompt. */
+/* Reads the variable @name if the request sets it directly. The variable then overrides the other
+ * fields of the request, so that the grammar and the engine agree with the prompt. */
 static void thinking_read_variable(struct generation *g, const char *name)
 {
     json_t *value = json_object_get(g->conversation.variables, name ? name : "enable_thinking");
@@ -92,7 +92,7 @@ int thinking_set_variables(struct generation *g, const char *source, struct prob
     return r < 0 ? problem_no_memory(problem) : 0;
 }
 
-/* Returns whether the template reads a field of this name of some object. */
+/* Returns whether the template reads a field @name of any object. */
 static bool thinking_reads(const char *source, const char *name)
 {
     const size_t n = strlen(name);
@@ -123,8 +123,8 @@ const char *thinking_field(const char *source)
     return field ? field : "reasoning_content";
 }
 
-/* The template of gpt-oss refuses a message with calls that has both thinking and a text, and
- * writes either in the same place. Such a text becomes a part of the thinking. */
+/* Appends the text to the thinking in messages that have calls, thinking and a text. The template
+ * of gpt-oss refuses such messages, and writes thinking and text in the same place. */
 static int thinking_take_text(struct conversation *c)
 {
     for (size_t i = 0; i < c->n_messages; i++) {
@@ -145,7 +145,7 @@ static int thinking_take_text(struct conversation *c)
     return 0;
 }
 
-/* Writes what the assistant thought before the text of a message. */
+/* Puts the assistant's thoughts at the beginning of the text of a message. */
 static int thinking_write_message(struct message *m)
 {
     _cleanup_str_ struct str text = {};
@@ -228,7 +228,7 @@ int thinking_set_channel(struct generation *g, const char *text, size_t len)
     g->reply.is_open = reply_prompt_is_open(marks, text, len);
     r = thinking_add(g, marks->open, &n, &n_open);
     r = r < 0 ? r : thinking_add(g, marks->close, &n, &n_close);
-    /* Models of this kind were trained with line feeds around the end of the thinking. */
+    /* Models of this kind were trained with line feeds around the tag that ends the thinking. */
     if (r == 0 && is_think)
         r = thinking_add(g, "\n</think>\n\n", &n, &n_forced);
     if (r < 0)

@@ -51,7 +51,7 @@ static int not_found(const char *verb, const char *model, const struct config *c
     if (broken)
         return cli_error(verb, "the model \"%s\" cannot be used: %s", model, broken->why);
     if (models_count(models) > 0)
-        return cli_error(verb, "there is no model \"%s\"; installed are: %s", model,
+        return cli_error(verb, "there is no model \"%s\"; these are installed: %s", model,
                          names ? names : "");
     cli_error(verb, "there is no model \"%s\", and no model is installed.", model);
     fputs(
@@ -69,7 +69,8 @@ int cli_find_model(const char *verb, const struct cli_models *m, const char *mod
     const struct models_entry *entry;
     int r;
 
-    /* A word with a slash is a path if it exists; any other word is a name first. */
+    /* A word with a slash is a path if that path exists. Any other word is first looked up as a
+     * name. */
     if (strchr(model, '/') && path_exists(model)) {
         *ret_path = strdup(model);
         return *ret_path ? CLI_OK : cli_error(verb, "out of memory");

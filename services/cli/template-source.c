@@ -2,8 +2,8 @@
 /*
  * Loads chat templates from models and from single files (see template-source.h).
  *
- * A directory without a vocabulary can still have a template. Therefore tokenizer_config.json is
- * read here if the model cannot be opened for its tokenizer.
+ * A directory without a vocabulary can still have a template. Therefore a directory with a
+ * tokenizer_config.json is not opened as a model: this file is read here.
  */
 #include "cli/template-source.h"
 

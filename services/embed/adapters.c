@@ -10,7 +10,8 @@
 #include "core/text.h"
 #include "embed/embed-request.h"
 
-/* Sets c->i_task if the first @len bytes of @name are a task of the model; otherwise false. */
+/* Sets c->i_task if the first @len bytes of @name are the name of a task of the model. False: there
+ * is no such task. */
 static bool adapter_find(struct call *c, const char *name, size_t len)
 {
     const char *task;

@@ -59,7 +59,7 @@ static const struct model_metric model_metrics[] = {
     {"sconce_embed_batches_total", "counter", "Batches that were computed.",
      STAT(embedder.n_batches)},
     {"sconce_embed_interruptions_total", "counter",
-     "How often small requests ran between the layers of a large one.",
+     "Times that small requests ran between the layers of a large one.",
      STAT(embedder.n_interrupted)},
     {"sconce_embed_busy_seconds_total", "counter", "Time spent computing.",
      STAT(embedder.busy_seconds)},

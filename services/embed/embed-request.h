@@ -36,7 +36,7 @@ struct endpoint {
     int (*read)(struct call *c, struct problem *problem);
     /* Makes c->texts with the tokenizer of the loaded model. */
     int (*prepare)(struct call *c, struct problem *problem);
-    /* Writes c->result to c->out; NULL: the request had no texts. -ENOMEM. */
+    /* Writes c->result, which is NULL if the request had no texts, to c->out. -ENOMEM. */
     int (*answer)(struct call *c);
 };
 
@@ -102,7 +102,7 @@ int token_vectors_put(struct call *c, size_t i);
  * texts. */
 int embeddings_read_common(struct call *c, const char *param, struct problem *problem);
 
-/* For `answer`: appends {"prompt_tokens":…,"total_tokens":…} to c->out. */
+/* Appends {"prompt_tokens":…,"total_tokens":…} to c->out, for functions `answer` of endpoints. */
 int call_put_usage(struct call *c);
 
 extern const struct endpoint endpoint_embeddings; /* embeddings.c */

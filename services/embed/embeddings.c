@@ -139,7 +139,7 @@ static int embed_answer(struct call *c)
 
 static const char *const llama_fields[] = {"model", "input", "content", "embd_normalize", NULL};
 
-/* llama-server's endpoint, whose answers are arrays of vectors. */
+/* Reads a request to llama-server's endpoint, whose answers are arrays of vectors. */
 static int llama_read(struct call *c, struct problem *problem)
 {
     const char *param = json_object_get(c->body, "content") ? "content" : "input";

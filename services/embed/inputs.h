@@ -28,7 +28,7 @@ struct inputs {
 
 enum { INPUTS_NAME = 128 };
 
-/* Most bytes of one text; tokenizing may need forty times as much memory. */
+/* Maximum size of one text in bytes; tokenizing may need forty times as much memory. */
 #define INPUTS_MAX_TEXT ((size_t)4 << 20)
 
 /* The prompt that a request chooses: the name of one of the model's prompts, the text of a prompt,

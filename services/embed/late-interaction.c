@@ -73,9 +73,9 @@ static int32_t reader_find(const struct reader *r, const char *piece, size_t len
 /*
  * Sets the words of a role. If the first word, with or without the blanks behind it, is the text of
  * one token, that token is the marker, and only the other words are put before the text. Otherwise
- * there is no marker, and all words are put before the text. @inserted is true if the format
- * inserts ids before the text: then any token can be the marker. It is false if the format puts
- * words before the text: then only a token that was added to the tokenizer can be the marker.
+ * there is no marker, and all words are put before the text. If @inserted is true, the format
+ * inserts ids before the text, and any token can be the marker. If @inserted is false, the format
+ * puts words before the text, and only a token that was added to the tokenizer can be the marker.
  */
 static int set_words(const struct reader *r, enum interaction_role role, const char *words,
                      bool inserted)

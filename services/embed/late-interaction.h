@@ -24,7 +24,7 @@ struct interaction {
     struct {
         int32_t marker; /* token that marks the role; -1: none */
         char *words;    /* text to put before each text; owned; NULL: none */
-        uint32_t max;   /* most tokens of an encoded text; 0: the model's limit */
+        uint32_t max;   /* maximum tokens of an encoded text; 0: the model's limit */
         bool skips;     /* the tokens of `skipped` are not compared */
     } roles[INTERACTION_N];
     uint32_t n_lead;     /* number of tokens that the tokenizer puts before every text */
@@ -42,14 +42,15 @@ int interaction_read(const char *path, json_t *prompts, const struct inf_tokeniz
                      struct interaction **ret, struct inf_err *reterr);
 struct interaction *interaction_free(struct interaction *it);
 
-/* Encodes a text in its role. @max: the most tokens that the model takes. *ret_encoding is as in
- * inf_tokenizer_encode_texts(), *ret_seen is n_seen of struct inf_embed_text. -E2BIG: the text is
- * too long and @cut is INF_CUT_NONE; -ENOMEM. */
+/* Encodes a text in its role. @max: the maximum number of tokens that the model takes.
+ * *ret_encoding is as in inf_tokenizer_encode_texts(), *ret_seen is n_seen of struct
+ * inf_embed_text. -E2BIG: the text is too long and @cut is INF_CUT_NONE; -ENOMEM. */
 int interaction_encode(const struct interaction *it, const struct inf_tokenizer *tok,
                        enum interaction_role role, const struct inf_encode_text *text,
                        enum inf_cut cut, uint32_t max, struct inf_encoding *ret_encoding,
                        size_t *ret_seen);
-/* Returns the most tokens of an encoded text in this role, for a model that takes @max tokens. */
+/* Returns the maximum number of tokens of an encoded text in this role, for a model that takes @max
+ * tokens. */
 uint32_t interaction_max(const struct interaction *it, enum interaction_role role, uint32_t max);
 /* Returns whether the vector of token @id is compared. */
 bool interaction_counts(const struct interaction *it, enum interaction_role role, int32_t id);

@@ -17,7 +17,8 @@ static const char *const embeddings_fields[] = {
     "model", "prompt", "keep_alive", "options", NULL,
 };
 
-/* Reads what both endpoints have. Ollama truncates texts that are too long. */
+/* Reads the fields that /api/embed and /api/embeddings have in common. Ollama truncates texts that
+ * are too long. */
 static int read_common(struct call *c, struct problem *problem)
 {
     _cleanup_json_ json_t *options = NULL;
@@ -32,7 +33,8 @@ static int read_common(struct call *c, struct problem *problem)
     return MIN(r, 0);
 }
 
-/* Returns whether there is nothing to compute: the model is only loaded. */
+/* Returns whether @value, the field with the texts, has no text. Such a request computes nothing,
+ * and only loads the model. */
 static bool is_empty(const json_t *value)
 {
     return value && (json_is_string(value)  ? json_string_length(value) == 0

@@ -5,10 +5,10 @@
  * A prompt is a text that a model expects before the text of a request.
  *
  * Many models were trained with different prompts before queries and documents. In the format of
- * sentence-transformers, the file config_sentence_transformers.json has them: the object "prompts"
- * maps names to prompts, and "default_prompt_name" names the prompt of requests that choose none.
- * The prompts "query" and "passage" of jina-embeddings-v4 are only in that model's code, so they
- * are built in here.
+ * sentence-transformers, prompts are in the file config_sentence_transformers.json: the object
+ * "prompts" maps names to prompts, and "default_prompt_name" names the prompt for requests that
+ * choose none. The prompts "query" and "passage" of jina-embeddings-v4 are only in that model's
+ * code, so they are built in here.
  */
 
 #include <infer/types.h>

@@ -127,7 +127,7 @@ static float score_of(const struct call *c, size_t i)
 }
 
 /* Returns the score that late interaction gives to document @i. The query is the first text of the
- * result. The raw score is the sum over the query's tokens; the normal score is the mean. */
+ * result. With raw_scores the score is the sum over the query's tokens, otherwise the mean. */
 static float score_of_rows(const struct call *c, size_t i)
 {
     const struct inf_embed_result *r = c->result;
@@ -198,7 +198,7 @@ static int rerank_answer(struct call *c)
 static const char *const cohere_fields[] = {
     "model", "query", "documents", "top_n", "return_documents", NULL};
 
-/* Version 2 of Cohere's API. */
+/* Writes an answer of version 2 of Cohere's API. */
 static int cohere_answer(struct call *c)
 {
     _cleanup_free_ struct rank *ranks = make_ranks(c);
@@ -214,7 +214,7 @@ static int cohere_answer(struct call *c)
 
 static const char *const score_fields[] = {"model", "text_1", "text_2", "user", NULL};
 
-/* vLLM's endpoint compares one text with others. */
+/* Reads a request to vLLM's endpoint, which compares one text with others. */
 static int score_read(struct call *c, struct problem *problem)
 {
     json_t *first = field_find(c->body, "text_1");

@@ -18,7 +18,8 @@ static const char *const v1_fields[] = {
     "prompt_name", "prompt", "instruction", "dimensions", NULL,
 };
 
-/* Reads the format of text-embeddings-inference, which compares one sentence with several. */
+/* Reads the format of text-embeddings-inference, which compares one sentence with several
+ * others. */
 static int read_inputs(struct call *c, struct problem *problem)
 {
     const size_t max = c->request.host->config->embed.max_texts;

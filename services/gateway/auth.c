@@ -99,7 +99,8 @@ static void auth_tenant_of_key(struct http_text key, char ret_tenant[TENANT_SIZE
 }
 
 /* Finds the user at the other end of a unix socket; false: unknown. All users whom the user
- * namespace of this process does not map have one common id, which therefore identifies nobody. */
+ * namespace of this process does not map have one common id. This id therefore identifies
+ * nobody. */
 static bool auth_peer(const struct gateway *gateway, const struct http_request *request,
                       uid_t *ret_uid)
 {

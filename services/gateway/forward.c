@@ -2,10 +2,11 @@
 /*
  * Forwards requests to services, and their answers to clients.
  *
- * Answers with status 200 are streamed, no faster than the client reads; other answers are short
- * and forwarded in one piece. Whether an answer is complete follows from HTTP alone. If a stream of
- * events is incomplete, because of a crash or an error, the client gets an error event in the
- * format of its API (unless the service sent one) and a broken transfer.
+ * Answers with status 200 are streamed, no faster than the client reads. Other answers are short
+ * and are forwarded in one piece. HTTP alone tells whether an answer is complete. If a stream of
+ * events is incomplete because of a crash or an error, the gateway breaks off the transfer to the
+ * client. Before that it sends an error event in the format of the API, if the service did not send
+ * one.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -51,7 +52,8 @@ static void forward_head(void *user, int status, const struct http_header *heade
     uint64_t length = UINT64_MAX;
 
     gw_liveness_leave(r);
-    /* The call does not need the body any more: it is not retried after the head of an answer. */
+    /* The body of the request is no longer needed, because a call is not retried after the head of
+     * an answer came. */
     if (!r->answered)
         http_request_drop_body(r->http);
     r->status = status;
@@ -69,7 +71,7 @@ static void forward_head(void *user, int status, const struct http_header *heade
             if (!r->answered && http_text_is_nocase(h->name, passed[k]))
                 http_response_header(r->http, passed[k], h->value.data, h->value.len);
     }
-    /* The answer to HEAD has a length and no content, so it is forwarded in one piece too. */
+    /* The answer to HEAD has a length and no content, so it is also forwarded in one piece. */
     if (r->answered || status != 200 || http_text_is(http_request_method(r->http), "HEAD"))
         return;
     r->streaming = true;

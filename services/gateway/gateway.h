@@ -53,11 +53,12 @@ struct gateway {
     struct service *service;
     struct http_upstream *upstreams[N_BACKENDS];
     struct gw_liveness liveness[N_BACKENDS];
-    /* Time until which a service that answered cannot have exited because it was idle; 0: the
-     * service has not answered yet, or the last call failed. */
+    /* A service that answered does not exit because of idleness before this time. 0: the service
+     * has not answered yet, or the last call failed. */
     uint64_t awake_until_usec[N_BACKENDS];
     uint32_t n_forwarded[N_BACKENDS]; /* calls in progress */
-    uint64_t n_answers[6];            /* by status / 100; [0]: no answer, because the client left */
+    uint64_t n_answers[6];            /* numbers of answers by status / 100; [0]: no answer, because
+                                         the client left */
     uint64_t n_unauthorized;
     uint64_t n_failures[N_BACKENDS][GW_N_FAILURES];
     struct metrics_histogram duration;
@@ -77,14 +78,14 @@ struct gw_request {
     struct http_request *http;
     const struct gw_route *route; /* set when the request was admitted */
     char id[REQUEST_ID_SIZE];
-    const char *note;        /* static, for the access line */
+    const char *note;        /* for the line in the access log; static */
     struct gw_access access; /* zeroed until gw_auth_check() lets the request pass */
     struct http_call *call;
     enum service_backend target;
     struct gw_request *prev_waiting, *next_waiting;
     bool waits;      /* waits for the first byte; in the list of gw_liveness */
     struct str body; /* an answer that is forwarded in one piece */
-    int status;      /* of the service's answer */
+    int status;      /* status of the service's answer */
     char type[128], retry_after[16];
     bool streaming;
     bool is_absent; /* the socket of the service does not exist */
@@ -104,7 +105,7 @@ void gw_handle(void *data, struct http_request *request);
 enum gw_auth {
     GW_AUTH_PASSES,
     GW_AUTH_NO_KEYS, /* the socket requires a key, and no key is configured */
-    GW_AUTH_WRONG,   /* no key, or a wrong one */
+    GW_AUTH_WRONG,   /* the key is missing or wrong */
     GW_AUTH_FOREIGN, /* a web page whose origin is not configured, on a socket that requires no key
                       */
 };
@@ -112,16 +113,17 @@ enum gw_auth {
 /* auth.c: sets own_uid and unmapped_uid; call it before confinement, which closes /proc. */
 void gw_auth_init(struct gateway *gateway);
 /* Checks whether the request may pass, and with which rights. The check takes the same time for all
- * keys of one length. The function also sets the tenant, which clients cannot choose. The tenant of
- * a request with a key is a digest of the key, because services do not get the key itself. Without
- * a key, each user of a unix socket is a tenant, and all TCP clients are one tenant. Root and the
- * user of the gateway have all rights on a unix socket, also with a key. *ret_access is written if
- * the request passes; the configuration owns its key_name. */
+ * keys of the same length. The function also sets the tenant, which clients cannot choose. The
+ * tenant of a request with a key is a digest of the key, because services do not get the key
+ * itself. Without a key, each user of a unix socket is a tenant, and all TCP clients are one
+ * tenant. Root and the user of the gateway have all rights on a unix socket, also with a key.
+ * *ret_access is written if the request passes; the lists of keys own its key_name. */
 enum gw_auth gw_auth_check(const struct gateway *gateway, const struct http_request *request,
                            struct gw_access *ret_access);
 /* cors.c: returns whether the request comes from a web page whose origin is not configured. */
 bool gw_cors_is_foreign(const struct config *config, const struct http_request *request);
-/* Adds the headers for an allowed origin. True: it was a preflight request and is answered. */
+/* Adds the headers for an allowed origin. Returns true if the request was a preflight request. The
+ * function then also answers the request. */
 bool gw_cors_handle(const struct config *config, struct http_request *request);
 
 /* forward.c: forwards the request to a service, and the answer to the client as it arrives. */
@@ -149,7 +151,7 @@ void gw_health(struct gw_request *r);
 bool gw_health_is_deep(const struct gw_request *r);
 void gw_metrics(struct gw_request *r);
 
-/* ollama.c: Ollama's API, as far as it needs no service. */
+/* ollama.c: the endpoints of Ollama's API that need no service. */
 void gw_ollama_greet(struct gw_request *r);
 void gw_ollama_version(struct gw_request *r);
 /* Refuses a request that would change the installed models. */

@@ -27,7 +27,7 @@ enum {
 
 struct gw_route {
     const char *path;
-    unsigned methods;                     /* METHOD_…, one or several */
+    unsigned methods;                     /* one or several of METHOD_… */
     unsigned right;                       /* enum right; 0: none, so no key is needed */
     bool is_prefix;                       /* a longer path is required */
     bool only_ollama;                     /* the path exists only at Ollama's port */
@@ -35,7 +35,7 @@ struct gw_route {
     void (*handle)(struct gw_request *r); /* NULL: forwarded to the service */
 };
 
-/* Clients ask for this path to find out whether the server can be reached. */
+/* Answers GET /. Clients request this path to find out whether the server can be reached. */
 static void route_greet(struct gw_request *r)
 {
     http_respond(r->http, 200, "text/plain; charset=utf-8", "sconce\n", 7);
@@ -75,10 +75,11 @@ static const struct {
 /* The search for the route of a request. A path may have several routes, one for each method. */
 struct route_search {
     struct http_text path;
-    unsigned method;              /* of the request */
+    unsigned method;              /* the method of the request */
     bool at_ollama;               /* the request came through Ollama's port */
-    const struct gw_route *route; /* the route of the method, else the first one of the path */
-    unsigned methods;             /* of all routes of the path */
+    const struct gw_route *route; /* the route for path and method, or else the first route for the
+                                     path */
+    unsigned methods;             /* the methods of all routes for the path */
 };
 
 /* Returns whether the route of the request is among @rows. */
@@ -103,7 +104,8 @@ static bool route_find_in(const struct gw_route *rows, size_t n, struct route_se
     return false;
 }
 
-/* Finds the routes of the path. *ret_target is set to the service of the route of the method. */
+/* Finds the routes for the path. If a service has a route for path and method, sets *ret_target to
+ * this service. */
 static void route_find(struct route_search *search, enum service_backend *ret_target)
 {
     for (unsigned i = 0; i < N_BACKENDS; i++)
@@ -243,7 +245,7 @@ static void request_check(struct gw_request *r)
     right = route ? route_right(route, r) : 0;
     if (route)
         http_request_set_errors(r->http, route->errors);
-    /* The name of the header in Anthropic's API. */
+    /* Anthropic's API has this name for the header with the id. */
     if (route && route->errors == &errors_anthropic)
         http_response_header(r->http, "request-id", r->id, strlen(r->id));
     if (!route || right) {

@@ -2,9 +2,9 @@
 /*
  * Answers /health and /metrics.
  *
- * /health reports only the gateway, unless the query has deep=1, which asks all services and
- * thereby starts them. /metrics starts no service: it has the metrics of the gateway and of
- * services that are known to be running.
+ * /health reports on the gateway. With deep=1 in the query, it also asks all services, and thereby
+ * starts them. /metrics starts no service: it has the metrics of the gateway and of services that
+ * are known to be running.
  */
 #include <stdio.h>
 #include <string.h>
@@ -129,17 +129,17 @@ static void metrics_write(const struct gw_request *r, struct str *out)
         metrics_sample(out, "sconce_gateway_requests_total", labels, (double)gateway->n_answers[i]);
     }
     metrics_counter(out, "sconce_gateway_unauthorized_total",
-                    "Requests refused for their key, its rights, or their origin.", NULL,
-                    (double)gateway->n_unauthorized);
+                    "Requests that were refused because of their key, its rights, or their origin.",
+                    NULL, (double)gateway->n_unauthorized);
     metrics_services(r, out);
     metrics_write_histogram(out, "sconce_gateway_request_duration_seconds",
-                            "From the arrival of a request to the end of its answer.", NULL,
+                            "Time from the arrival of a request to the end of its answer.", NULL,
                             &gateway->duration);
     metrics_process(out, "sconce_gateway");
 }
 
 /* Requests the metrics of running services one after the other, from @target on. When all services
- * have answered, answers the client with the gateway's metrics and those of the services. */
+ * have answered, sends the metrics of the gateway and of the services to the client. */
 static void metrics_ask(struct gw_request *r, unsigned target);
 
 static void metrics_answer(struct gw_request *r)

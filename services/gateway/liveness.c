@@ -7,8 +7,8 @@
  * gateway probes the service: it requests /health on another connection, once per
  * gateway.probe_interval. After three probes without an answer the client gets an error. A service
  * that received SIGTERM accepts no connection but still finishes requests that it has read.
- * Therefore the clients of requests that were read get the error only after eight probes, which
- * take longer than finishing may take.
+ * Therefore, if the service has read a request, the client gets the error only after eight probes.
+ * They take longer than a service may take to finish its requests.
  */
 #include "common/config/config.h"
 #include "common/service/log.h"

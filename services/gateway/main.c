@@ -17,7 +17,8 @@
 #include "common/service/service.h"
 #include "gateway/gateway.h"
 
-/* How long idle connections to services stay open; shorter than the services keep them. */
+/* The gateway closes connections to services that were idle for this time, before the services
+ * close them. */
 #define GATEWAY_KEEP_USEC (5 * 1000000u)
 /* The C library returns larger blocks, which hold bodies, to the system when they are freed. If
  * this limit were not set, the C library would raise it when the first body is freed, and then keep

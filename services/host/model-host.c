@@ -221,6 +221,7 @@ static int host_open(struct model_host *host, const struct options *options, str
                     .data = host,
                 },
             .idle_timeout_usec = params->idle_timeout_usec,
+            .closes_idle_connections = true,
             .drain_timeout_usec = options->drain_timeout_usec,
             .ready_status = params->ready_status,
             .busy = host_busy,

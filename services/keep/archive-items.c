@@ -5,7 +5,7 @@
 
 #include "keep/archive-sql.h"
 
-#define ITEM_ROW 128u /* what a row costs in addition to its text, in bytes */
+#define ITEM_ROW 128u /* bytes that are counted for a row in addition to its text */
 
 int archive_add_item(struct archive *a, const char *tenant, int64_t key,
                      const struct archive_item *item)
@@ -20,7 +20,7 @@ int archive_add_item(struct archive *a, const char *tenant, int64_t key,
     sqlite3_bind_text(st, 2, item->id, -1, SQLITE_STATIC);
     sqlite3_bind_int(st, 3, item->is_output);
     sqlite3_bind_text64(st, 4, item->text, item->len, SQLITE_STATIC, SQLITE_UTF8);
-    r = archive_step(st);
+    r = sql_step(st);
     sqlite3_clear_bindings(st);
     return r < 0 ? r : archive_grow(a, key, (int64_t)bytes);
 }
@@ -40,7 +40,7 @@ static int item_start(struct archive *a, int64_t key, const struct archive_page 
         return r;
     sqlite3_bind_int64(st, 1, key);
     sqlite3_bind_text(st, 2, page->after, -1, SQLITE_STATIC);
-    r = archive_step(st);
+    r = sql_step(st);
     if (r > 0)
         *ret_place = sqlite3_column_int64(st, 0);
     sqlite3_reset(st);
@@ -61,7 +61,7 @@ int archive_list(struct archive *a, int64_t key, const struct archive_page *page
     sqlite3_bind_int64(st, 2, place);
     sqlite3_bind_int(st, 3, page->inputs_only ? 0 : 1);
     sqlite3_bind_int64(st, 4, (int64_t)MIN(page->limit, (size_t)INT32_MAX) + 1);
-    while (!stopped && (r = archive_step(st)) > 0)
+    while (!stopped && (r = sql_step(st)) > 0)
         stopped = each(data, &(struct archive_item){
                                  .id = (const char *)sqlite3_column_text(st, 0),
                                  .text = (const char *)sqlite3_column_text(st, 1),
@@ -87,7 +87,7 @@ int archive_find_item(struct archive *a, const char *tenant, int64_t key, const 
         sqlite3_bind_text(st, 1, id, -1, SQLITE_STATIC);
         sqlite3_bind_text(st, 2, tenant, -1, SQLITE_STATIC);
     }
-    r = archive_step(st);
+    r = sql_step(st);
     if (r <= 0)
         return r < 0 ? r : ARCHIVE_ABSENT;
     r = str_append(out, (const char *)sqlite3_column_text(st, 0),
@@ -106,6 +106,6 @@ int archive_delete_item(struct archive *a, int64_t key, const char *id)
         return r;
     sqlite3_bind_int64(st, 1, key);
     sqlite3_bind_text(st, 2, id, -1, SQLITE_STATIC);
-    r = archive_step(st);
+    r = sql_step(st);
     return r < 0 ? r : archive_grow(a, key, -(int64_t)(text.len + ITEM_ROW));
 }

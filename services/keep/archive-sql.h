@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Declares what archive.c and archive-items.c share: the SQL statements of the archive. */
+/* Declares the SQL statements and the functions that archive.c and archive-items.c share. */
 
-#include <sqlite3.h>
-
+#include "common/sql/sql.h"
 #include "keep/archive.h"
 
 enum archive_sql {
-    SQL_BEGIN,
-    SQL_COMMIT,
-    SQL_ROLLBACK,
     SQL_EXPIRE,
     SQL_ADD,
     SQL_REPLACE,
@@ -21,6 +17,7 @@ enum archive_sql {
     SQL_OLDEST,
     SQL_BYTES_OF,
     SQL_NUMBERS,
+    SQL_TENANTS,
     SQL_NEXT,
     SQL_ADD_ITEM,
     SQL_PLACE_OF,
@@ -32,23 +29,28 @@ enum archive_sql {
     SQL_COUNT,
 };
 
+/* The numbers of entries that a change adds and deletes. */
+struct archive_change {
+    uint64_t n_added, n_expired, n_evicted;
+};
+
 struct archive {
     sqlite3 *db;
     struct archive_limits limits;
-    int64_t now; /* of the change that is being made */
+    int64_t now;                   /* time of the current change */
+    struct archive_change change;  /* the current change */
+    struct archive_change changes; /* the sums of all committed changes */
+    uint64_t n_found, n_missed, n_refused;
     sqlite3_stmt *statements[SQL_COUNT];
 };
 
-/* Converts a result of SQLite to a negative errno; 0 for results that are not errors. */
-int archive_errno(int rc);
-/* Returns the statement, prepared and reset, or NULL with *ret_error. */
+/* Returns the statement, prepared and reset. On failure, returns NULL and sets *ret_error. */
 sqlite3_stmt *archive_statement(struct archive *a, enum archive_sql which, int *ret_error);
-/* Returns 1 if there is a row. Otherwise resets @st, and returns 0 or a negative errno. */
-int archive_step(sqlite3_stmt *st);
-/* Runs a statement that has up to two numbers as parameters, and returns no row. */
+/* Runs a statement that yields no rows. The statement has at most two parameters, which are
+ * numbers. */
 int archive_run(struct archive *a, enum archive_sql which, int64_t first, int64_t second);
-/* Makes room for @bytes more of the tenant, by deleting its entries that were not used for the
- * longest time, except the entry @key. ARCHIVE_FULL. */
+/* Makes room for @bytes more bytes of the tenant. To do so, deletes entries of the tenant, least
+ * recently used first, but never the entry @key. ARCHIVE_FULL. */
 int archive_make_room(struct archive *a, const char *tenant, int64_t key, uint64_t bytes);
 /* Adds @bytes, which may be negative, to the size of an entry. */
 int archive_grow(struct archive *a, int64_t key, int64_t bytes);

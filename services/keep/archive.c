@@ -3,7 +3,7 @@
  * Opens the archive, and makes, finds and deletes entries (see archive.h).
  *
  * The file is locked as long as it is open. A commit waits for the disk. SQLite overwrites deleted
- * text with zeros, and its rollback journal is cut to no bytes after each change.
+ * text with zeros, and its rollback journal is cut to zero bytes after each change.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 /* The characters "scKP". */
 #define ARCHIVE_APPLICATION "1935887184"
 #define ARCHIVE_VERSION     1
-/* A row costs these bytes in addition to its texts. */
+/* The bytes that are counted for a row in addition to its texts. */
 #define ARCHIVE_ROW 256u
 
 static const char settings[] = "PRAGMA locking_mode = EXCLUSIVE; PRAGMA auto_vacuum = FULL;"
@@ -34,7 +34,8 @@ static const char schema[] =
     " place INTEGER NOT NULL, id TEXT NOT NULL, output INTEGER NOT NULL, text TEXT NOT NULL,"
     " PRIMARY KEY(entry, place)) WITHOUT ROWID;"
     "CREATE INDEX item_id ON item(id);"
-    /* The sums of each tenant, with "t" before its name, and of all tenants, with the name "". */
+    /* A row has the sums of one tenant, with "t" before its name. The row "" has the sums of
+     * all. */
     "CREATE TABLE sum(tenant TEXT PRIMARY KEY, entries INTEGER NOT NULL, bytes INTEGER NOT NULL)"
     " WITHOUT ROWID;"
     "CREATE TRIGGER entry_added AFTER INSERT ON entry BEGIN"
@@ -57,9 +58,6 @@ static const char schema[] =
     "COMMIT;";
 
 static const char *const texts[SQL_COUNT] = {
-    [SQL_BEGIN] = "BEGIN IMMEDIATE",
-    [SQL_COMMIT] = "COMMIT",
-    [SQL_ROLLBACK] = "ROLLBACK",
     [SQL_EXPIRE] = "DELETE FROM entry WHERE expires <= ?1",
     [SQL_ADD] = "INSERT INTO entry(tenant, kind, id, previous, text, created, used, expires, bytes)"
                 " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8)",
@@ -75,6 +73,7 @@ static const char *const texts[SQL_COUNT] = {
                    " LIMIT 1",
     [SQL_BYTES_OF] = "SELECT bytes FROM sum WHERE tenant = 't' || ?1",
     [SQL_NUMBERS] = "SELECT entries, bytes FROM sum WHERE tenant = ''",
+    [SQL_TENANTS] = "SELECT count(*) FROM sum WHERE tenant != ''",
     [SQL_NEXT] = "SELECT coalesce(min(expires), 0) FROM entry",
     [SQL_ADD_ITEM] = "INSERT INTO item(entry, place, id, output, text) VALUES(?1,"
                      " (SELECT coalesce(max(place), 0) + 1 FROM item WHERE entry = ?1), ?2, ?3,"
@@ -90,58 +89,14 @@ static const char *const texts[SQL_COUNT] = {
     [SQL_DELETE_ITEM] = "DELETE FROM item WHERE entry = ?1 AND id = ?2",
 };
 
-int archive_errno(int rc)
-{
-    switch (rc & 0xff) {
-    case SQLITE_OK:
-    case SQLITE_ROW:
-    case SQLITE_DONE:
-        return 0;
-    case SQLITE_FULL:
-        return -ENOSPC;
-    case SQLITE_READONLY:
-        return -EROFS;
-    case SQLITE_NOMEM:
-        return -ENOMEM;
-    case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-        return -EBUSY;
-    case SQLITE_CONSTRAINT:
-        return -EEXIST;
-    case SQLITE_IOERR:
-    case SQLITE_CANTOPEN:
-    case SQLITE_PERM:
-    case SQLITE_AUTH:
-        return rc == SQLITE_IOERR_NOMEM ? -ENOMEM : -EIO;
-    default:
-        /* The statements are constant, so if one does not match the tables, the file is damaged. */
-        return -EUCLEAN;
-    }
-}
-
 sqlite3_stmt *archive_statement(struct archive *a, enum archive_sql which, int *ret_error)
 {
-    sqlite3_stmt **st = &a->statements[which];
-    int rc = SQLITE_OK;
+    const int r = sql_prepare(a->db, texts[which], &a->statements[which]);
 
-    if (*st)
-        sqlite3_reset(*st);
-    else
-        rc = sqlite3_prepare_v3(a->db, texts[which], -1, SQLITE_PREPARE_PERSISTENT, st, NULL);
-    if (rc == SQLITE_OK)
-        return *st;
-    *ret_error = archive_errno(rc);
+    if (r == 0)
+        return a->statements[which];
+    *ret_error = r;
     return NULL;
-}
-
-int archive_step(sqlite3_stmt *st)
-{
-    const int rc = sqlite3_step(st);
-
-    if (rc == SQLITE_ROW)
-        return 1;
-    sqlite3_reset(st);
-    return archive_errno(rc);
 }
 
 int archive_run(struct archive *a, enum archive_sql which, int64_t first, int64_t second)
@@ -155,12 +110,12 @@ int archive_run(struct archive *a, enum archive_sql which, int64_t first, int64_
         sqlite3_bind_int64(st, 1, first);
     if (sqlite3_bind_parameter_count(st) > 1)
         sqlite3_bind_int64(st, 2, second);
-    r = archive_step(st);
+    r = sql_step(st);
     sqlite3_reset(st);
     return r < 0 ? r : 0;
 }
 
-/* Reads numbers from a row; they stay as they are if there is none. */
+/* Reads @n numbers from a row into @values. If there is no row, @values stays as it is. */
 static int archive_read_numbers(struct archive *a, enum archive_sql which, const char *tenant,
                                 int64_t *values, int n)
 {
@@ -171,35 +126,24 @@ static int archive_read_numbers(struct archive *a, enum archive_sql which, const
         return r;
     if (tenant)
         sqlite3_bind_text(st, 1, tenant, -1, SQLITE_STATIC);
-    r = archive_step(st);
+    r = sql_step(st);
     for (int i = 0; i < n && r > 0; i++)
         values[i] = sqlite3_column_int64(st, i);
     sqlite3_reset(st);
     return r < 0 ? r : 0;
 }
 
-static int archive_pragma(struct archive *a, const char *pragma, int64_t *ret_value)
-{
-    sqlite3_stmt *st = NULL;
-    int rc = sqlite3_prepare_v2(a->db, pragma, -1, &st, NULL);
-
-    if (rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW)
-        *ret_value = sqlite3_column_int64(st, 0);
-    sqlite3_finalize(st);
-    return archive_errno(rc);
-}
-
 /* Makes the tables of a new file, or checks that the file is an archive. */
 static int archive_prepare(struct archive *a, const char *path, struct inf_err *reterr)
 {
     int64_t n_tables = 0, application = 0, version = 0;
-    int r = archive_errno(sqlite3_exec(a->db, settings, NULL, NULL, NULL));
+    int r = sql_exec(a->db, settings);
 
-    r = r < 0 ? r : archive_pragma(a, "SELECT count(*) FROM sqlite_schema", &n_tables);
+    r = r < 0 ? r : sql_number(a->db, "SELECT count(*) FROM sqlite_schema", &n_tables);
     if (r == 0 && n_tables == 0)
-        r = archive_errno(sqlite3_exec(a->db, schema, NULL, NULL, NULL));
-    r = r < 0 ? r : archive_pragma(a, "PRAGMA application_id", &application);
-    r = r < 0 ? r : archive_pragma(a, "PRAGMA user_version", &version);
+        r = sql_exec(a->db, schema);
+    r = r < 0 ? r : sql_number(a->db, "PRAGMA application_id", &application);
+    r = r < 0 ? r : sql_number(a->db, "PRAGMA user_version", &version);
     if (r == -EBUSY)
         return err_set(reterr, EBUSY, "another process uses %s", path ? path : "memory");
     if (r < 0)
@@ -220,13 +164,10 @@ int archive_open(const char *path, const struct archive_limits *limits,
     if (!a)
         return err_set(reterr, ENOMEM, "out of memory");
     a->limits = *limits;
-    r = sqlite3_open_v2(path ? path : ":memory:", &a->db,
-                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
-                            SQLITE_OPEN_EXRESCODE,
-                        NULL);
-    if (r != SQLITE_OK)
-        return err_set(reterr, -archive_errno(r), "%s cannot be opened: %s", path ? path : "memory",
-                       sqlite3_errstr(r));
+    r = sql_open(path ? path : ":memory:", NULL, &a->db);
+    if (r < 0)
+        return err_set(reterr, -r, "%s cannot be opened: %s", path ? path : "memory",
+                       sqlite3_errmsg(a->db));
     sqlite3_limit(a->db, SQLITE_LIMIT_ATTACHED, 0);
     r = archive_prepare(a, path, reterr);
     if (r < 0)
@@ -248,33 +189,37 @@ struct archive *archive_free(struct archive *a)
 
 int archive_begin(struct archive *a, int64_t now)
 {
-    int r = archive_run(a, SQL_BEGIN, 0, 0);
+    int r = sql_begin(a->db);
 
     a->now = now;
+    a->change = (struct archive_change){};
     r = r < 0 ? r : archive_run(a, SQL_EXPIRE, now, 0);
     if (r < 0)
-        archive_rollback(a);
+        sql_rollback(a->db);
+    else
+        a->change.n_expired = (uint64_t)sqlite3_changes(a->db);
     return r;
 }
 
 int archive_commit(struct archive *a)
 {
-    const int r = archive_run(a, SQL_COMMIT, 0, 0);
+    const int r = sql_commit(a->db);
 
     if (r < 0)
-        archive_rollback(a);
-    return r;
+        return r;
+    a->changes.n_added += a->change.n_added;
+    a->changes.n_expired += a->change.n_expired;
+    a->changes.n_evicted += a->change.n_evicted;
+    return 0;
 }
 
 void archive_rollback(struct archive *a)
 {
-    /* SQLite may already have rolled the change back. */
-    if (!sqlite3_get_autocommit(a->db))
-        archive_run(a, SQL_ROLLBACK, 0, 0);
+    sql_rollback(a->db);
 }
 
-/* Deletes the entry of the tenant that was not used for the longest time. ARCHIVE_FULL: it has no
- * entry except @key. */
+/* Deletes the entry of the tenant that was not used for the longest time. ARCHIVE_FULL: the tenant
+ * has no entry except @key. */
 static int archive_drop_oldest(struct archive *a, const char *tenant, int64_t key)
 {
     int r = 0;
@@ -285,16 +230,19 @@ static int archive_drop_oldest(struct archive *a, const char *tenant, int64_t ke
         return r;
     sqlite3_bind_text(st, 1, tenant, -1, SQLITE_STATIC);
     sqlite3_bind_int64(st, 2, key);
-    r = archive_step(st);
+    r = sql_step(st);
     if (r > 0)
         oldest = sqlite3_column_int64(st, 0);
     sqlite3_reset(st);
     if (r <= 0)
         return r < 0 ? r : ARCHIVE_FULL;
-    return archive_delete(a, oldest);
+    r = archive_delete(a, oldest);
+    if (r == 0)
+        a->change.n_evicted++;
+    return r;
 }
 
-int archive_make_room(struct archive *a, const char *tenant, int64_t key, uint64_t bytes)
+static int archive_find_room(struct archive *a, const char *tenant, int64_t key, uint64_t bytes)
 {
     if (bytes > a->limits.max_bytes || bytes > a->limits.max_total_bytes)
         return ARCHIVE_FULL;
@@ -310,6 +258,15 @@ int archive_make_room(struct archive *a, const char *tenant, int64_t key, uint64
         if (r != 0)
             return r;
     }
+}
+
+int archive_make_room(struct archive *a, const char *tenant, int64_t key, uint64_t bytes)
+{
+    const int r = archive_find_room(a, tenant, key, bytes);
+
+    if (r == ARCHIVE_FULL)
+        a->n_refused++;
+    return r;
 }
 
 int archive_grow(struct archive *a, int64_t key, int64_t bytes)
@@ -334,11 +291,13 @@ int archive_add(struct archive *a, const char *tenant, enum archive_kind kind, c
     sqlite3_bind_int64(st, 6, a->now);
     sqlite3_bind_int64(st, 7, a->now + a->limits.expiry_sec);
     sqlite3_bind_int64(st, 8, (int64_t)bytes);
-    r = archive_step(st);
+    r = sql_step(st);
     sqlite3_clear_bindings(st);
-    if (r == 0)
-        *ret_key = sqlite3_last_insert_rowid(a->db);
-    return r;
+    if (r < 0)
+        return r;
+    a->change.n_added++;
+    *ret_key = sqlite3_last_insert_rowid(a->db);
+    return 0;
 }
 
 int archive_replace(struct archive *a, const char *tenant, int64_t key, struct str text)
@@ -351,7 +310,7 @@ int archive_replace(struct archive *a, const char *tenant, int64_t key, struct s
     sqlite3_bind_int64(st, 1, key);
     sqlite3_bind_text64(st, 2, text.data ? text.data : "", text.len, SQLITE_STATIC, SQLITE_UTF8);
     sqlite3_bind_int64(st, 3, (int64_t)text.len);
-    r = archive_step(st);
+    r = sql_step(st);
     sqlite3_clear_bindings(st);
     return r;
 }
@@ -375,9 +334,12 @@ int archive_find(struct archive *a, const char *tenant, enum archive_kind kind, 
     sqlite3_bind_text(st, 1, tenant, -1, SQLITE_STATIC);
     sqlite3_bind_text(st, 2, id, -1, SQLITE_STATIC);
     sqlite3_bind_int(st, 3, (int)kind);
-    r = archive_step(st);
+    r = sql_step(st);
+    if (r == 0)
+        a->n_missed++;
     if (r <= 0)
         return r < 0 ? r : ARCHIVE_ABSENT;
+    a->n_found++;
     entry.key = sqlite3_column_int64(st, 0);
     entry.created = sqlite3_column_int64(st, 2);
     r = archive_take_text(st, 3, &entry.text);
@@ -406,7 +368,7 @@ int archive_touch(struct archive *a, int64_t key)
     sqlite3_bind_int64(st, 1, key);
     sqlite3_bind_int64(st, 2, a->now);
     sqlite3_bind_int64(st, 3, a->now + a->limits.expiry_sec);
-    return archive_step(st);
+    return sql_step(st);
 }
 
 int archive_delete(struct archive *a, int64_t key)
@@ -416,12 +378,24 @@ int archive_delete(struct archive *a, int64_t key)
 
 int archive_numbers(struct archive *a, struct archive_numbers *ret_numbers)
 {
-    int64_t values[2] = {};
-    const int r = archive_read_numbers(a, SQL_NUMBERS, NULL, values, 2);
+    int64_t values[3] = {};
+    int r = archive_read_numbers(a, SQL_NUMBERS, NULL, values, 2);
 
-    if (r == 0)
-        *ret_numbers = (struct archive_numbers){(uint64_t)values[0], (uint64_t)values[1]};
-    return r;
+    r = r < 0 ? r : archive_read_numbers(a, SQL_TENANTS, NULL, &values[2], 1);
+    if (r < 0)
+        return r;
+    *ret_numbers = (struct archive_numbers){
+        .n_entries = (uint64_t)values[0],
+        .n_bytes = (uint64_t)values[1],
+        .n_tenants = (uint64_t)values[2],
+        .n_added = a->changes.n_added,
+        .n_found = a->n_found,
+        .n_missed = a->n_missed,
+        .n_expired = a->changes.n_expired,
+        .n_evicted = a->changes.n_evicted,
+        .n_refused = a->n_refused,
+    };
+    return 0;
 }
 
 int archive_next_expiry(struct archive *a, int64_t *ret_time)

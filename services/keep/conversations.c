@@ -44,8 +44,8 @@ static int metadata_read(json_t *body, struct str *out, struct problem *problem)
             return field_wrong_type("metadata", "strings", value, problem);
         if (strlen(name) > 64 || json_string_length(value) > 512)
             return problem_set(problem, 400, "invalid_value", "metadata",
-                               "A name in 'metadata' has more than 64 bytes, or a value more than "
-                               "512.");
+                               "A name in 'metadata' has more than 64 bytes, or a value has more "
+                               "than 512 bytes.");
     }
     text = json_dumps(metadata, JSON_COMPACT);
     return !text || str_puts(out, text) < 0 ? problem_no_memory(problem) : 0;
@@ -57,11 +57,8 @@ static int items_read(json_t *items, struct problem *problem)
     json_t *item;
     size_t i;
 
-    if (!json_is_array(items))
-        return field_wrong_type("items", "an array", items, problem);
-    if (json_array_size(items) > CONVERSATIONS_MAX_ITEMS)
-        return problem_set(problem, 400, "invalid_value", "items",
-                           "'items' has more than %d entries.", CONVERSATIONS_MAX_ITEMS);
+    if (field_check_array(items, "items", "an array", CONVERSATIONS_MAX_ITEMS, problem) < 0)
+        return -EINVAL;
     json_array_foreach(items, i, item)
     {
         char prefix[32];

@@ -2,11 +2,11 @@
 /*
  * Answers the two requests that only the chat service sends.
  *
- * POST /keep/load finds what a new request continues. Its body names a response ("previous"), or a
- * conversation ("conversation"), and items ("references"); each is optional. The answer has the
- * items of the chain of responses or of the conversation, oldest first ("items"), and an object
- * with the named items ("references"). POST /keep/save stores a response ("response") with the
- * items of its request ("input"). An item of `input` may lack an id.
+ * POST /keep/load finds the items that a new request continues. The body may name a response
+ * ("previous") or a conversation ("conversation"), and items ("references"). The answer has the
+ * items of the conversation, or of the response and all responses before it, oldest first
+ * ("items"). It also has an object with the named items ("references"). POST /keep/save stores a
+ * response ("response") with the items of its request ("input"). An item of `input` may lack an id.
  */
 #include <errno.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 #include "keep/items.h"
 #include "keep/keep.h"
 
-/* Limits of what a request can continue: responses of a chain, bytes of items. */
+/* Limits of a request: responses that it continues, bytes of their items, items that it names. */
 #define EXCHANGE_MAX_CHAIN      4096
 #define EXCHANGE_MAX_BYTES      ((size_t)64 << 20)
 #define EXCHANGE_MAX_REFERENCES 1024
@@ -54,7 +54,8 @@ static int exchange_put_items(struct keep_request *r, int64_t key, struct exchan
     return e < 0 ? e : archive_list(r->keep->archive, key, &page, exchange_each, items);
 }
 
-/* Writes the items of the responses of a chain, of which *id is the last. */
+/* Writes the items of a chain of responses, each of which continues the one before it. @id is the
+ * last response of the chain. */
 static int chain_put(struct keep_request *r, const char *id, struct exchange_items *items,
                      struct problem *problem)
 {
@@ -154,7 +155,7 @@ int exchange_load(struct keep_request *r, struct problem *problem)
     if (e == -EFBIG)
         e = problem_set(problem, 400, "context_length_exceeded",
                         conversation ? "conversation" : "previous_response_id",
-                        "What this request continues is too long.");
+                        "The conversation that this request continues is too long.");
     return keep_end(r, e, problem);
 }
 
@@ -245,7 +246,7 @@ int exchange_save(struct keep_request *r, struct problem *problem)
                            "The body needs a response, and its input.");
     if ((e = keep_begin(r, problem)) < 0)
         return e;
-    /* The conversation comes first: it must not give way to the response. */
+    /* The conversation comes first, because making room for the response could delete it. */
     e = save_conversation(r, response, input, problem);
     e = e != 0 ? e : save_response(r, response, input, problem);
     e = e != 0 ? e : str_puts(&r->out, "{\"saved\":true}");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks the items that clients give, and writes lists of items (see items.h). The format is that
- * of OpenAI's Conversations API. */
+/* Checks the items that clients send, and writes lists of items, in the format of OpenAI's
+ * Conversations API (see items.h). */
 #include "keep/items.h"
 
 #include <errno.h>

@@ -25,9 +25,9 @@ struct keep {
     const struct config *config;
     struct service *service;
     struct loop *loop;
-    struct archive *archive; /* NULL: it cannot be used, for the reason in `problem` */
+    struct archive *archive; /* NULL: the archive cannot be used; `problem` tells why */
     char problem[256];
-    struct loop_timer expiry; /* when the next entry expires */
+    struct loop_timer expiry; /* fires when the next entry expires */
     struct keep_listener {
         struct keep *keep;
         int fd;
@@ -47,8 +47,8 @@ struct keep_request {
     struct str out; /* the answer */
 };
 
-/* The handlers of routes write the answer, JSON, to r->out. A negative result: *problem is the
- * answer. */
+/* The handler of a route writes the answer to r->out, as JSON. If it returns a negative number,
+ * *problem is the answer. */
 typedef int keep_handler(struct keep_request *r, struct problem *problem);
 
 /* responses.c */
@@ -69,8 +69,8 @@ void keep_schedule(struct keep *keep);
 
 /* Begins a change. Fills in the problem if the archive fails. */
 int keep_begin(struct keep_request *r, struct problem *problem);
-/* Commits a change if @result is 0, else rolls it back; returns @result, or a failure of the
+/* Commits a change if @result is 0, else rolls it back. Returns @result, or the error of the
  * commit. @result is a result of archive.h, or -EINVAL if *problem is filled in already. */
 int keep_end(struct keep_request *r, int result, struct problem *problem);
-/* Fills in the problem of an id that the tenant does not have. */
+/* Fills in @problem for an @id that the tenant (the client's API key or user) does not have. */
 int keep_absent(struct problem *problem, const char *param, const char *what, const char *id);

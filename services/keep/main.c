@@ -30,8 +30,8 @@ static bool keep_is_on_disk(const struct options *options)
     return options->config->keep.storage == CONFIG_STORAGE_DISK;
 }
 
-/* Makes the directory, and those above it, which a user may lack. Must run before the Landlock
- * rules apply; the archive reports what fails here. */
+/* Makes the directory of the archive, and missing directories above it. Must run before the
+ * Landlock rules apply. Ignores errors, because opening the archive fails after them. */
 static void keep_prepare_directory(const struct options *options)
 {
     _cleanup_free_ char *dir = keep_is_on_disk(options) ? config_keep_dir() : NULL;
@@ -62,7 +62,7 @@ static int keep_open(struct keep *keep, const struct options *options, struct in
     return archive_open(path, &limits, &keep->archive, reterr);
 }
 
-/* Entries in memory would be lost if the process exited. */
+/* Returns whether the process must not exit. If it exited, entries in memory would be lost. */
 static bool keep_busy(void *data)
 {
     const struct keep *keep = data;
@@ -103,7 +103,7 @@ static int keep_serve(struct keep *keep, const struct options *options, struct i
     return service_run(keep->service);
 }
 
-/* With a wrong configuration the service serves too: each request gets the error. */
+/* Runs the service. If the configuration is wrong, each request gets the error. */
 static int keep_run(struct options *options)
 {
     static struct keep keep;

@@ -66,7 +66,7 @@ struct parameter {
     struct http_text name, value;
 };
 
-/* Takes the next parameter off @query. False: there is none. */
+/* Removes the first parameter from @query. Returns false if there is none. */
 static bool parameter_next(struct http_text *query, struct parameter *ret_parameter)
 {
     const char *end, *equals;
@@ -99,7 +99,8 @@ static int parameter_refuse(const struct parameter *p, const char *rule, struct 
                        "Invalid value for '%s': it must be %s.", name, rule);
 }
 
-/* Clients write brackets as they are, or percent-encoded. */
+/* Returns whether the parameter is `include`, or empty. Clients write the brackets of `include[]`
+ * as they are, or percent-encoded. */
 static bool parameter_is_include(const struct parameter *p)
 {
     return http_text_is(p->name, "include") || http_text_is(p->name, "include[]") ||

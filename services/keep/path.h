@@ -14,22 +14,21 @@ struct path {
     char id[PATH_ID_SIZE], action[16], item[PATH_ID_SIZE];
 };
 
-/* Reads what follows the prefix of @prefix_len bytes. False: it has another form, or characters
- * that no id has. */
+/* Reads the part of @path after the prefix of @prefix_len bytes. Returns false if this part has
+ * another form, or characters that no id has. */
 bool path_read(struct http_text path, size_t prefix_len, struct path *ret_path);
 /* Fills in the problem of a path that path_read() refuses, or that has no such action. */
 int path_unknown(struct http_text path, struct problem *problem);
-/* Whether an id has only characters that ids have, and a length that ids have. */
+/* Returns whether @id has only characters that ids may have, and a length that ids may have. */
 bool path_id_is_plain(const char *id, size_t len);
 
-/* The query of a list. `after` points into after_id. */
+/* The query of a list. page.after points to after_id. */
 struct page {
     struct archive_page page;
     char after_id[PATH_ID_SIZE];
 };
 
-/* Reads limit, order and after; accepts include. */
+/* Reads the parameters `limit`, `order` and `after`. Accepts `include`, which has no effect. */
 int page_read(struct http_text query, struct page *ret_page, struct problem *problem);
-/* Refuses each parameter of a query except those that ask for further fields ("include") and a
- * "stream" that is false. */
+/* Refuses all parameters of a query except `include`, `include_obfuscation` and `stream=false`. */
 int query_check(struct http_text query, struct problem *problem);

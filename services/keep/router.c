@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Passes requests to their handlers, and deletes what has expired. */
+/* Passes requests to their handlers, and deletes expired entries. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
@@ -73,7 +73,7 @@ int keep_begin(struct keep_request *r, struct problem *problem)
     const int e = archive_begin(r->keep->archive, r->now);
 
     return e < 0 ? problem_set(problem, 503, "keep_failed", NULL,
-                               "What is kept cannot be read: %s.", strerror(-e))
+                               "The kept entries cannot be read: %s.", strerror(-e))
                  : 0;
 }
 
@@ -92,7 +92,7 @@ int keep_end(struct keep_request *r, int result, struct problem *problem)
                            "keep.max_total_bytes of the configuration are reached.");
     if (result < 0 && result != -EINVAL)
         return problem_set(problem, 503, "keep_failed", NULL,
-                           "What is kept cannot be read or written: %s.", strerror(-result));
+                           "The kept entries cannot be read or written: %s.", strerror(-result));
     return result;
 }
 
@@ -122,7 +122,8 @@ void keep_schedule(struct keep *keep)
     keep->expiry.data = keep;
     if (!keep->archive || archive_next_expiry(keep->archive, &next) < 0 || !next)
         return;
-    /* The clock may be set while the timer runs, so it is looked at once an hour. */
+    /* The clock may be set while the timer runs, so the timer reads the clock at least once an
+     * hour. */
     loop_timer_set(keep->loop, &keep->expiry,
                    next <= now ? 1000000u
                                : MIN((uint64_t)(next - now) * 1000000u, EXPIRY_MAX_USEC));

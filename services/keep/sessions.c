@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Manages connections: reads questions and sends answers.
+ * Manages connections: reads questions (requests of the chat service) and sends answers.
  *
- * A client sends one question at a time, and the body of an answer is in memory of its own, so an
- * answer fits into the socket buffer. A client that does not read its answers is disconnected.
+ * A client sends one question at a time, and the body of an answer is in a memfd, so an answer fits
+ * into the socket buffer. A client that does not read its answers is disconnected.
  */
 #include <errno.h>
 #include <string.h>
@@ -15,7 +15,8 @@
 #include "common/wire/keep-protocol.h"
 #include "keep/keep.h"
 
-/* The chat service has fewer connections than this; the oldest one is closed for a further one. */
+/* The largest number of connections. The chat service has fewer. If one more comes, the oldest
+ * connection is closed. */
 #define SESSIONS_MAX 256
 
 struct keep_session {
@@ -38,7 +39,27 @@ static void session_free(struct keep_session *session)
     free(session);
 }
 
-/* Answers the question in @packet; the answer replaces it. */
+/* Fills in the numbers of an answer. If the archive cannot be read, they stay 0. */
+static void session_put_numbers(const struct keep *keep, struct keep_numbers *ret_numbers)
+{
+    struct archive_numbers n = {};
+
+    if (!keep->archive || archive_numbers(keep->archive, &n) < 0)
+        return;
+    *ret_numbers = (struct keep_numbers){
+        .entries = n.n_entries,
+        .bytes = n.n_bytes,
+        .tenants = n.n_tenants,
+        .added_total = n.n_added,
+        .found_total = n.n_found,
+        .missed_total = n.n_missed,
+        .expired_total = n.n_expired,
+        .evicted_total = n.n_evicted,
+        .refused_total = n.n_refused,
+    };
+}
+
+/* Answers @question. Writes the answer into @answer. */
 static int session_serve(struct keep *keep, const struct keep_packet *question,
                          struct keep_packet *answer)
 {
@@ -61,6 +82,7 @@ static int session_serve(struct keep *keep, const struct keep_packet *question,
     }
     r.body = (struct http_text){body.data ? body.data : "", body.len};
     keep_answer_make(answer, keep_answer(&r));
+    session_put_numbers(keep, &answer->head.numbers);
     e = keep_packet_add_body(answer, (struct http_text){r.out.data, r.out.len});
     str_done(&r.out);
     return e;

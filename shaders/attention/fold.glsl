@@ -5,8 +5,8 @@
 // Merges the attention results of a query for two parts of its context.
 //
 // The result for a part consists of the largest score, the sum of the weights e^(score - largest), and the
-// sum of the values with these weights. A context is cut into parts at multiples of push.part_tokens. All
-// kernels merge the parts in order, so that the results have the same bits.
+// sum of the values with these weights. A context is cut into parts at multiples of push.part_tokens.
+// attention/lanes and attention/merge both merge the parts in order, so that their results have the same bits.
 
 #include "lib/math.glsl"
 

@@ -7,11 +7,12 @@
 
 // Computes attention of tiles of rows on GPUs.
 //
-// A workgroup computes a tile of rows for some of the heads that read one KV head: up to M queries together,
-// over their context in blocks of 64 tokens, with the online softmax. The products of queries and keys, and
-// those of weights and values, are products of small matrices, parts of which are copied to shared memory as
-// floats. An invocation computes 4 × 4 scores, and 4 queries × some groups of 4 elements of the result. Four
-// neighboring lanes compute the softmax of a query, so subgroups must have at least 4 lanes.
+// A workgroup computes a tile of rows for some of the heads that read one KV head. These are up to M queries,
+// which are processed together, over their context in blocks of 64 tokens, with the online softmax. The
+// products of queries and keys, and those of weights and values, are products of small matrices, parts of which
+// are copied to shared memory as floats. An invocation computes 4 × 4 scores, and 4 queries × some groups of 4
+// elements of the result. Four neighboring lanes compute the softmax of a query, so subgroups must have at
+// least 4 lanes.
 //
 // The sums of a query have the same order, whatever else is in the tile. Tiles of fewer rows than
 // ROWS_FROM are skipped.
@@ -32,7 +33,7 @@ layout(constant_id = 5) const uint ROWS_FROM = 2;
 
 #include "attention/store.glsl"
 
-const uint M = 32;        // most queries of a workgroup: at least ROWS × HEADS
+const uint M = 32;        // maximum number of queries of a workgroup: at least ROWS × HEADS
 const uint THREADS = 128; // M × 4 for the softmax; M / 4 × 16 for the products
 const uint SLICE = 32;    // elements of each query and key in shared memory at a time
 const uint FOURS = (HEAD_DIM + 3) / 4;      // groups of 4 elements of a head
@@ -53,7 +54,7 @@ PUSH(push_attention)
 // Contains a slice of the queries and one of the keys, or the values of some tokens.
 shared vec4 slices[SHARED_KEYS > SHARED_VALUES ? SHARED_KEYS : SHARED_VALUES];
 shared vec4 weights[M * WEIGHTS_LD]; // scores, then weights
-shared float factors[M];             // factors of the earlier results, then of the final result
+shared float factors[M];             // factors of the earlier results, then divisors of the final result
 
 uvec4 tile;
 uint self, first_head, kv_head, group, last;

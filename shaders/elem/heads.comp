@@ -10,7 +10,7 @@
 //
 // An RMS norm over the head and a rotary embedding may be applied to q and k. Then q is written to y, and k
 // and v to the KV store. Each of the parts q, k and v is optional, so one dispatch can process all heads of a
-// step, or a single part. With STORE off, k is written to y instead of the store.
+// step, or a single part. With STORE off, the single part is written to y instead of the store.
 //
 // A workgroup processes one head of one row: x counts the heads of the enabled parts, in the
 // order q, k, v; y counts rows. Slots: 0 norm of q, 5 norm of k, 1 cos and sin, [row][n_dims];

@@ -66,7 +66,7 @@
 #define INOUT_F32(slot, name) SLOT_ARRAY(slot, name, float, )
 #define INOUT_U32(slot, name) SLOT_ARRAY(slot, name, uint, )
 
-// Vectors that are written are in storage buffers with and without TEXEL.
+// Kernels write vectors to storage buffers, also with TEXEL.
 #define OUT_F4(slot, name)   SLOT_ARRAY(slot, name, vec4, writeonly)
 #define OUT_U4(slot, name)   SLOT_ARRAY(slot, name, uvec4, writeonly)
 #define INOUT_F4(slot, name) SLOT_ARRAY(slot, name, vec4, )

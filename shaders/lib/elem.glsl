@@ -4,9 +4,10 @@
 
 // Defines the main function of kernels that compute each element by itself.
 //
-// An invocation computes 4 neighboring columns of a row. Workgroups: x counts columns, y rows. ELEM_MAIN(f)
-// defines main() for y = f(i), where i is the index of an element of x. The kernel defines f for single
-// elements and for groups of 4.
+// An invocation computes 4 neighboring columns of a row. Workgroups: x counts columns, y rows.
+// ELEM_MAIN(from_row, f4, f1) defines main(), which computes row `row` of y from row from_row of the operands.
+// The kernel defines f1(i), the result for element i of the operands, and f4(i), the result for their elements
+// 4i … 4i + 3.
 
 #include "lib/push.glsl"
 #include "lib/step.glsl"

@@ -36,8 +36,8 @@ float exp_reduced(float r)
 }
 
 // Returns x - n × ln 2. The constant is split into two parts, the first of which has so few digits that its
-// product with n is exact. The computation is declared precise, and does not use fma(), to which precise does
-// not always apply: otherwise compilers could add up the two parts of ln 2.
+// product with n is exact. Compilers must not add up the two parts of ln 2. Therefore the computation is
+// declared precise, and does not use fma(), to which precise does not always apply.
 float exp_remainder(float x, float n)
 {
     precise float r = x - n * 0.693359375;

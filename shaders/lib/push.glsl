@@ -70,7 +70,7 @@ struct push_attention {
     float scale;        // scale of the scores
     uint q_ld, y_ld;    // widths of q and y
     uint part_tokens;   // a multiple of a block's tokens
-    uint n_parts;       // most parts of a context
+    uint n_parts;       // largest number of parts of a context
 };
 
 // The largest values of rows of logits.

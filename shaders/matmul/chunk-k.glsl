@@ -32,7 +32,8 @@ head read_head(bool second, uint at)
     return head(uint[](words[0], words[1], words[2], words[3]));
 }
 
-// Returns the first quad of chunk c, which is half c % 2 of the groups 2 (c / 2) and 2 (c / 2) + 1.
+// Returns the first quad of chunk c, which consists of half c % 2 of each of the groups 2 (c / 2) and
+// 2 (c / 2) + 1.
 uint chunk_quad(uint c)
 {
     return c / 2 * 16 + c % 2 * 4;

@@ -35,8 +35,8 @@ uint[WORDS_MAX] read_words(bool second, uint at, uint n, bool aligned)
     return words;
 }
 
-// Returns the 4 bytes of a word as floats, in units of QUAD_UNIT: each byte is masked and not shifted, since
-// masks are cheaper.
+// Returns the 4 bytes of a word as floats, divided by BYTE_UNIT: all bytes but the highest are masked and not
+// shifted, since masks are cheaper.
 vec4 byte_floats(uint word)
 {
     return vec4(int(word & 0xff), int(word & 0xff00), int(word & 0xff0000), int(word >> 24));

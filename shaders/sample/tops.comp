@@ -5,7 +5,7 @@
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 
-// Lists the largest logits of each row in descending order, from the output of sample/runs. Of equal logits,
+// Lists the largest logits of each row in descending order, from the output of sample/runs. If logits are equal,
 // the one with the lower index comes first.
 //
 // A list contains the number of its pairs, log Σ e^(x - largest), and pairs of index and value. It has as many
@@ -13,9 +13,9 @@
 // its largest value is infinite.
 //
 // A subgroup processes one row. Each lane has some of the runs, and keeps their best value. The best value of
-// all lanes is output, after its index was found in its run; the run's best value then becomes the next value
-// in the order. All values before the last output value in the order have been output, so the last output
-// value determines which values are left.
+// all lanes is output, after its index was found in its run. Then the next value of this run becomes the run's
+// best value. All values before the last output value in the order have been output, so the last output value
+// determines which values are left.
 //
 // Workgroups: x counts rows of logits. Slot 3: lists.
 
@@ -60,7 +60,7 @@ float sum_runs(float top)
     return lanes_sum(sum);
 }
 
-// Finds the index of @value in its run, and makes the best value that is left in the run the run's value.
+// Finds the index of @value in its run, and stores the best value that is left in this run.
 void take(float value, uint run)
 {
     uint id = ~0u, n = 0;

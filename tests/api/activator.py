@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small socket activator for tests, which does the work of systemd or `sconce serve`.
 
-It holds listening sockets, starts a service by the LISTEN_FDS protocol when one of them becomes
-readable, and restarts the service on the next connection after it has ended.
+It holds listening sockets, starts a service by the LISTEN_FDS protocol when one of the sockets
+becomes readable, and restarts the service on the next connection after it has ended.
 """
 import os
 import select

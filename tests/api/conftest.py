@@ -62,7 +62,8 @@ class Suite:
 
     def __init__(self, models, gateway="", chat="", args=(), gateway_idle="60s", embed="",
                  audio="", audio_program=None, keep=None):
-        """@keep is the section of the keep service; None: this service is not there."""
+        """@keep is the section `keep` of the configuration; with None the keep service does not
+        run."""
         self.dir = tempfile.mkdtemp(prefix="sconce-")
         self.log_path = os.path.join(self.dir, "log")
         self.log = open(self.log_path, "ab")

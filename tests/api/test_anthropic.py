@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests Anthropic's Messages API with the official client and as bytes: answers, streams, counts of
-tokens, errors, and the prompts of agents."""
+"""Tests Anthropic's Messages API with the official client and with raw requests: answers,
+streams, counts of tokens, errors, and the prompts of agents."""
 import asyncio
 import http.client
 import json
@@ -20,8 +20,9 @@ STORY = [{"role": "user", "content": "Once upon a time"}]
 GREEDY = {"temperature": 0}
 BLOCK = 64  # tokens of a block of the prefix cache
 
-# A template like that of Qwen3, which writes system messages in their places, and one like that of
-# Qwen3.5, which refuses them. Both read tools.
+# These texts make two templates. The first one writes system messages in their places, as Qwen3's
+# template does. The second one refuses them after the first message, as Qwen3.5's template does.
+# Both read tools.
 HEAD = ("{%- if tools %}{{ '<tools>' }}{%- for tool in tools %}{{ tool | tojson }}{%- endfor %}"
         "{{ '</tools>\\n' }}{%- endif %}")
 BODY = ("{%- for m in messages %}REFUSE{{ '<' + m.role + '>' + m.content }}"
@@ -171,7 +172,7 @@ PICK = [{"name": "pick", "description": "Picks.", "input_schema": {
 
 @pytest.mark.parametrize("model", ["tiny", "inplace"])
 def test_calls_fit_the_schema_and_their_results_are_read(client, model):
-    """The model is too small to want a call, so the request requires one."""
+    """The model is too small to write a call by itself, so the request requires a call."""
     args = dict(model=model, max_tokens=120, tools=PICK, extra_body=GREEDY,
                 tool_choice={"type": "tool", "name": "pick", "disable_parallel_tool_use": True})
     whole = client.messages.create(messages=STORY, **args)
@@ -215,7 +216,7 @@ def test_thinking_is_a_block_and_ends_with_its_budget(client, display):
 
 
 def system_of(n, left=200000):
-    """The system prompt of an agent like Claude Code, for its @n-th request."""
+    """Returns the system prompt of an agent like Claude Code, for its @n-th request."""
     return [{"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1.197.ba5; "
                                      "cc_entrypoint=cli; cch=%05x;" % (n * 7919)},
             {"type": "text", "text": "You are an agent.", "cache_control": {"type": "ephemeral"}},
@@ -224,7 +225,7 @@ def system_of(n, left=200000):
 
 
 def turns_of(n):
-    """The messages of the @n-th request of an agent: each answer calls a tool."""
+    """Returns the messages of the @n-th request of an agent: each answer calls a tool."""
     messages = [{"role": "user", "content": [{"type": "text", "text": "Once upon a time"}]},
                 {"role": "system", "content": "Available agents: claude, a friend of Lily."}]
     for i in range(n):
@@ -329,7 +330,7 @@ def test_errors_name_the_field(suite, fields, kind, param, stream):
 
 
 def test_clients_learn_that_conversations_are_not_kept(suite):
-    """Tests the code by which Anthropic's clients send the whole conversation instead."""
+    """Tests the error code that makes Anthropic's clients send the whole conversation."""
     body = {"model": "tiny", "messages": STORY, "max_tokens": 1, "thread": {"type": "create"}}
     status, _, data = post(suite, body)
     error = json.loads(data)["error"]

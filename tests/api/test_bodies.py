@@ -12,7 +12,7 @@ from conftest import ROOT, SLOW, Suite, check_log, own_metrics
 
 MIB = 1 << 20
 BODY = 16 * MIB - 400  # the largest body that passes the gateway, minus the text around the content
-PEAK = 256 * MIB       # the most memory for one request, as docs/security.md says
+PEAK = 256 * MIB       # the maximum memory for one request, as docs/security.md says
 CHAT = b'{"model":"tiny","messages":[{"role":"user","content":"%s"%s}]%s}'
 VALUES = b"{}," * (BODY // 3) + b"{}"
 

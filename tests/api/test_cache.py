@@ -168,7 +168,7 @@ def test_memory_that_can_change_is_rejected(cache):
             f.write(data)
             f.flush()
             assert c.call(wire.PUT, origin() + block, 1, [f.fileno()]).status == -errno.EPERM
-        # Sealed, but smaller than the packet says.
+        # This memfd is sealed, but smaller than the packet says.
         fd = wire.memfd(data[:-1])
         assert c.call(wire.PUT, origin() + block, 1, [fd]).status == -errno.EPERM
         os.close(fd)

@@ -70,7 +70,7 @@ ADMIN = {"list": (wire.LIST, struct.pack("<Q", 2) + bytes(40)),
 
 def test_only_clients_that_can_open_the_directory_manage_it(cache):
     """The chat service cannot list or purge: otherwise it could learn tenants and sessions, and
-    delete all."""
+    delete everything."""
     with cache.client() as c:
         c.put(chain(3), tenant="alice", session="secret-talk")
         cache.wait_written(c, 3)
@@ -126,8 +126,8 @@ def test_an_unreadable_block_is_removed(cache):
 
 
 def test_a_client_that_does_not_read_delays_no_other(cache):
-    """A client that does not read loses its reads: the oldest when it starts more, all after a
-    timeout."""
+    """The service ends the reads of a client that does not read: the oldest read when the client
+    starts one too many, and all reads after a timeout."""
     size = 4 * MIB
     with cache.client() as c, cache.client() as other:
         c.put(chain(2, size=size))

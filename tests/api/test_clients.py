@@ -65,7 +65,7 @@ def anthropic_client(suite, request):
 
 
 def httpx_of(package):
-    """Returns the name of the package of HTTP that a client uses."""
+    """Returns the name of the HTTP package that a client uses."""
     return "httpx2" if "httpx2" in str(package.DefaultHttpxClient.__mro__) else "httpx"
 
 
@@ -187,7 +187,7 @@ def test_langchain(suite):
     from langchain_core.messages import HumanMessage, ToolMessage
     result = ToolMessage("booked", tool_call_id=first.tool_calls[0]["id"])
     assert model(5).bind_tools([Trip]).invoke([HumanMessage("Once"), first, result])
-    # This mode asks for any JSON object; the grammar makes it one.
+    # This mode asks for any JSON object; the grammar makes the answer a JSON object.
     raw = model(400).with_structured_output(Trip, method="json_mode", include_raw=True)
     try:
         assert isinstance(json.loads(raw.invoke("Once")["raw"].content), dict)

@@ -115,7 +115,7 @@ def test_a_key_has_the_rights_of_its_line(make_keyed):
         for path in (MODELS, "/v1/models/tiny"):
             answer = ask(suite, "tcp", key, path)
             assert answer[0] == 200 if infers else lacks(answer, "infer"), (key, path, answer)
-        # Neither a route that does not exist nor a public route needs a right.
+        # Routes that do not exist and public routes need no right.
         assert ask(suite, "tcp", key, "/nothing")[0] == 404
         assert ask(suite, "tcp", key, "/health")[0] == 200
     # An unknown key gets no more than a request without a key.
@@ -144,7 +144,7 @@ def test_missing_rights_are_reported_as_in_rfc_6750(make_keyed):
 
 
 def connect_as(suite, uid):
-    """Returns a connection to the unix socket that another user of this machine has made."""
+    """Connects to the unix socket as another user of this machine, and returns the connection."""
     os.chmod(suite.dir, 0o711)
     os.chmod(suite.gateway_sock, 0o666)
     s = socket.socket(socket.AF_UNIX)
@@ -178,8 +178,8 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be oth
 
 
 def in_user_namespace(suite, option):
-    """Makes a suite whose gateway runs in a user namespace with the map that this option of unshare
-    makes."""
+    """Changes a suite so that its gateway runs in a user namespace. @option: the option of unshare
+    that sets the map of UIDs."""
     words = [shutil.which("unshare"), "--user", option]
     if not words[0] or subprocess.run([*words, "true"]).returncode:
         pytest.skip("no user namespaces here")
@@ -223,7 +223,7 @@ def test_users_who_cannot_be_distinguished_share_no_cache(make_keyed):
     suite = make_keyed()
     in_user_namespace(suite, "--map-root-user")
     assert [cached_for(suite, uid) for uid in (1234, 1235, 1234)] == [0, 0, 0]
-    # A user with a distinct UID finds its own cached prefix, and may see all routes.
+    # A user with a distinct UID finds the prefix that this user cached, and may use all routes.
     assert [cached_for(suite, 0), cached_for(suite, 0) > 0] == [0, True]
     assert ask_as(suite, 0, "/metrics")[0] == 200
     assert lacks(ask_as(suite, 1234, "/metrics"), "observe")

@@ -11,7 +11,7 @@ from test_embed import GOLDEN, add_config, copy_models, post, vectors
 
 
 def mark_pairs(directory, kind):
-    """Gives the second text and the last separator of a text pair's template the token type
+    """Changes the template of text pairs: the second text and the last separator get the token type
     @kind."""
     path = directory / "tokenizer.json"
     tok = json.loads(path.read_text())

@@ -125,7 +125,7 @@ def loads(suite, service):
 
 
 def check_refused(suite, ask, model, code, words):
-    """The error is not one that clients retry, and the loaded model stays loaded."""
+    """Checks that the error does not make clients retry, and that the loaded model stays loaded."""
     run, service, good = ASKS[ask]
     assert run(suite, good)[0] == 200
     before = loads(suite, service)

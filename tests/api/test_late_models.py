@@ -47,8 +47,8 @@ def write_tensors(path, tensors):
 
 
 def make_pylate(path):
-    """Stores colbert in PyLate's format: the configuration has the markers, a folder the
-    projection."""
+    """Stores colbert in PyLate's format: the markers are in the configuration, and the projection is
+    in a folder of its own."""
     shutil.copytree(GOLDEN / "colbert", path)
     tensors = read_tensors(path / "model.safetensors")
     (path / "1_Dense").mkdir()

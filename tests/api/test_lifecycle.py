@@ -191,8 +191,7 @@ def test_crash_before_the_answer_is_502_and_harms_no_other(make_suite):
             post(suite, SHORT)
         with start(suite, LONG) as s:
             wait_running(suite)
-            # Waits so long that the gateway does not take the crash for a stale connection and
-            # retry.
+            # Waits, because the gateway would otherwise consider the connection stale, and retry.
             time.sleep(1.2)
             suite.chat.kill(signal.SIGKILL)
             answer = s.recv(65536)
@@ -305,6 +304,19 @@ def http_get(suite, path):
     c = http.client.HTTPConnection("127.0.0.1", suite.port, timeout=30)
     c.request("GET", path)
     return c.getresponse().read()
+
+
+def test_polling_does_not_keep_models(make_suite):
+    suite = make_suite(chat="  idle_timeout: 1s\n")
+    post(suite, SHORT)
+    first = suite.chat.starts
+    end = time.monotonic() + 20 * SLOW
+    while not json.loads(http_get(suite, "/props"))["is_sleeping"]:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    assert suite.chat.starts == first + 1
+    assert post(suite, SHORT)[0] == 200
+    assert not json.loads(http_get(suite, "/props"))["is_sleeping"]
 
 
 def test_health_does_not_wake_services(make_suite):

@@ -156,7 +156,8 @@ def test_fields(suite):
 
 
 def test_lengths(suite):
-    """Tests that most_tokens cuts what a request asks for, and that -1 stands for no limit."""
+    """Tests that most_tokens limits the length that a request asks for, and that -1 means no
+    limit."""
     body = {"prompt": "Once", "temperature": 0, "ignore_eos": True}
     for n in (-1, 1000):
         a = call(suite, "/completion", {**body, "n_predict": n})[1]
@@ -332,7 +333,7 @@ def test_errors(suite):
 
 
 def test_ignored(suite):
-    """Tests fields that change nothing here."""
+    """Tests fields that are accepted without effect."""
     body = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": -1, "seed": -1,
             "stop": ["a", "e"], "verbosity": "low", "prompt_cache_retention": "24h", "n_keep": 4,
             "priority": 1, "request_id": "x", "spaces_between_special_tokens": True}

@@ -327,7 +327,7 @@ def test_empty_requests_load_and_unload(http, path, empty):
     r = post(http, path, model="tiny", keep_alive=0, **empty).json()
     assert r["done"] and r["done_reason"] == "unload"
     assert "tiny:latest" not in names(http, "ps")
-    # A model that is not loaded is not loaded for this.
+    # A request to unload a model that is not in memory does not load the model.
     assert post(http, path, model="plain", keep_alive=0, **empty).json()["done_reason"] == "unload"
     assert not names(http, "ps")
 
@@ -393,7 +393,7 @@ def test_show(http):
     bert = post(http, "show", name="bert", verbose=True).json()
     assert bert["capabilities"] == ["embedding"]
     assert bert["model_info"]["bert.embedding_length"] > 0
-    # To show a model does not load it.
+    # Showing a model does not load it.
     assert set(names(http, "ps")) <= {"tiny:latest"}
     refused(post(http, "show", model="none"), 404, "none")
     refused(post(http, "show"), 400, "model")

@@ -12,7 +12,7 @@ from conftest import ROOT
 BODIES = [{}, {"nonsense": 1}, {"model": 3}, {"model": "none"}, {"prompt": 1}, {"input": []},
           {"messages": [{"role": "user"}]}, {"tokens": [-1]}, {"temperature": "hot"}]
 
-# These routes, which would change the models, are refused by 501.
+# These routes would change the installed models, and are refused with 501.
 REFUSED = {"/api/pull", "/api/push", "/api/create", "/api/copy", "/api/delete", "/api/blobs/"}
 
 
@@ -24,7 +24,7 @@ def document(suite):
 
 
 def test_routes(document):
-    """Tests that each row of each table of routes is described, and nothing else."""
+    """Tests that the description has each row of each table of routes, and no other route."""
     assert document["openapi"].startswith("3.1")
     rows = set()
     for file in (ROOT / "services").glob("*/routes.h"):
@@ -55,7 +55,8 @@ def test_fields(document):
 
 
 def test_answers(suite, document):
-    """Tests that wrong bodies get an answer that is described and is no fault of the server."""
+    """Tests that wrong bodies get an answer that the description contains, and no internal
+    error."""
     for path, item in document["paths"].items():
         for method, operation in item.items():
             if "audio" in path:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends requests that schemathesis makes from the description of the routes, valid ones and wrong
-ones. No answer may be a fault of the server, or one that the description does not have.
+"""Sends valid and invalid requests, which schemathesis makes from the description of the routes. No
+answer may be an internal error of the server, and the description must contain every answer.
 
-SCONCE_OPENAPI_CASES is the number of random requests (20,000). About 9,000 others cover the limits
-of each field. The PyPI package schemathesis must be installed; its reports are in the directory
-SCONCE_OPENAPI_REPORTS, if this is set.
+SCONCE_OPENAPI_CASES is the number of random requests (default: 20,000). About 9,000 others cover
+the limits of each field. The PyPI package schemathesis must be installed; its reports are in the
+directory SCONCE_OPENAPI_REPORTS, if this is set.
 """
 import json
 import os
@@ -21,7 +21,7 @@ from conftest import ROOT, check_log, Suite
 GOLDEN = ROOT / "tests/golden/embed"
 CASES = int(os.environ.get("SCONCE_OPENAPI_CASES", 20000))
 REPORTS = os.environ.get("SCONCE_OPENAPI_REPORTS")
-# Routes that always refuse with 501, and the descriptions of sound, which are tested elsewhere.
+# These routes always refuse with 501, or take sound files and are tested elsewhere.
 LEFT_OUT = r"^/slots/\{|^/api/(pull|push|create|copy|delete|blobs)|/audio/"
 CHECKS = ("not_a_server_error,status_code_conformance,content_type_conformance,"
           "response_headers_conformance,response_schema_conformance")

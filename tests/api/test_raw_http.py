@@ -149,7 +149,8 @@ def test_slow_heads_are_cut(make_suite):
 
 
 def test_closing_half_of_a_connection_is_leaving(suite):
-    """The gateway, like most servers, takes a client that closes its sending side to have left."""
+    """The gateway treats a client that closes its sending side as disconnected, as most servers
+    do."""
     with suite.connect() as s:
         s.sendall(post(json.dumps({"model": "tiny", "prompt": "Once", "max_tokens": 1500, "n": 16,
                                    "ignore_eos": True}).encode()))

@@ -8,7 +8,7 @@ import urllib.request
 
 import pytest
 
-from conftest import Suite, check_log, read_all
+from conftest import Suite, check_log, parse_metrics, read_all
 
 openai = pytest.importorskip("openai")
 
@@ -18,7 +18,7 @@ KEYS = "  api_keys: [alice-key, bob-key]\n"
 
 @pytest.fixture(scope="module")
 def kept(model_dir):
-    """Provides a suite with the keep service, and two clients with keys of their own."""
+    """Provides a suite with the keep service and with API keys for two clients."""
     suite = Suite(model_dir, gateway=KEYS, keep="  max_bytes: 64KiB\n")
     yield suite
     check_log(suite.close())
@@ -57,7 +57,7 @@ def post(suite, path, body, key="alice-key"):
 
 
 def events(suite, body, key="alice-key"):
-    """Returns the events of a stream as they are on the wire."""
+    """Returns the events of a stream as the server sends them."""
     text = post(suite, "/v1/responses", dict(body, stream=True), key).read().decode()
     assert text.endswith("\n\n") and "[DONE]" not in text
     found = []
@@ -342,12 +342,28 @@ def test_the_oldest_entries_of_a_tenant_give_way(kept, alice, bob):
     with pytest.raises(openai.NotFoundError):
         alice.responses.retrieve(first.id)
     assert bob.responses.retrieve(bobs.id).id == bobs.id
-    # A response that alone is too large is not kept, and says so.
+    # A response that is larger than all room is not kept, and its field `store` says so.
     assert create(alice, user="u" * 70000).store is False
     assert refused(alice, extra_body={"metadata": {"a": 1}}).body["param"] == "metadata"
 
 
-# --- without the keep service, and other lives of it ---
+def test_the_metrics_count_entries(kept, alice):
+    before = kept.metrics()
+    create(alice)
+    with pytest.raises(openai.NotFoundError):
+        alice.responses.retrieve("resp_absent")
+    values = parse_metrics(kept.observe("/metrics"))
+    assert values["sconce_keep_tenants"] in (1, 2) and values["sconce_keep_expired_total"] == 0
+    assert 0 < values["sconce_keep_entries"] and 0 < values["sconce_keep_bytes"] <= 2 * 65536
+    for name in ("keep_added", "keep_missed", "chat_keep_calls"):
+        assert values[f"sconce_{name}_total"] > before.get(f"sconce_{name}_total", 0)
+    assert values["sconce_chat_keep_failures_total"] == 0
+    create(alice, user="u" * 70000)
+    refused = "sconce_keep_refused_total"
+    assert kept.metrics()[refused] == values[refused] + 1
+
+
+# --- without the keep service, and after its process has ended ---
 
 def test_without_the_keep_service_nothing_is_kept(suite, client):
     assert create(client).store is False

@@ -122,7 +122,7 @@ def test_reasoning_is_an_item(client, summary):
     name = "reasoning_summary_text" if summary else "reasoning_text"
     deltas = [e.delta for e in seen if e.type == "response.%s.delta" % name]
     assert "".join(deltas) == parts[0].text
-    # A later prompt has what the model thought.
+    # A later prompt contains the reasoning of the model.
     more = create(client, model="thinks", input="And?", previous_response_id=r.id,
                   max_output_tokens=1)
     assert more.usage.input_tokens > r.usage.input_tokens

@@ -12,14 +12,15 @@ import pytest
 from conftest import SLOW, check_log, own_metrics, Suite
 from gguf_template import set_chat_template
 
-# Comparing megabytes takes few template steps. The template repeats it until a limit ends it.
+# Comparing megabytes takes few template steps. The template repeats the comparison until a limit
+# ends the template.
 COMPARES = ("{% set s = 'a' * 1000000 %}{% set t = 'a' * 1000000 %}{% for a in range(99999) %}"
             "{% for b in range(99999) %}{% set x = s == t %}{% endfor %}{% endfor %}")
 LOOPS = ("{% for a in range(99999) %}{% for b in range(99999) %}{% set x = a + b %}"
          "{% endfor %}{% endfor %}")
 
 
-# What Llama's and Firefunction's templates read.
+# The variables that the templates of Llama and Firefunction read.
 DAYS = ("{% if not date_string is defined %}{% set date_string = '26 Jul 2024' %}{% endif %}"
         "{{ date_string }}|{{ datetime }}|{{ 'tools ' + functions }}")
 
@@ -138,7 +139,8 @@ def test_time_is_limited_as_configured(models):
 
 
 def test_requests_that_were_left_are_not_rendered(suite):
-    """A request whose client disconnected before the request's turn takes no time of a preparer."""
+    """If a client disconnects before the turn of its request, no template is rendered for this
+    request."""
     body = json.dumps({"model": "loops", "messages": [{"role": "user", "content": "x"}]})
     for _ in range(30):
         c = http.client.HTTPConnection("127.0.0.1", suite.port, timeout=10)

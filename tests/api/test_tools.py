@@ -11,7 +11,7 @@ import pytest
 from conftest import check_log, Suite
 from gguf_template import set_chat_template
 
-# What the templates of the families have in common with the formats of services/chat/reply.
+# The marks in a template by which services/chat/reply/formats.c recognizes each format.
 MARKS = {
     "hermes": "<tool_call> </tool_call>",
     "qwen-xml": "<tool_call> <function= <parameter=",
@@ -185,6 +185,20 @@ def bad(client, param, model="hermes", **fields):
     with pytest.raises(openai.BadRequestError) as e:
         client.chat.completions.create(model=model, messages=STORY, max_tokens=5, **fields)
     assert e.value.body["param"] == param, e.value
+
+
+def test_what_tools_cannot_enforce_is_ignored_unless_they_are_strict(client):
+    days = {"type": "array", "items": {"type": "string"}, "uniqueItems": True}
+    function = {"name": "plan", "parameters": {
+        "type": "object", "properties": {"days": days}, "required": ["days"]}}
+    tools = [NOW, {"type": "function", "function": function}]
+    answer = client.chat.completions.create(
+        model="hermes", messages=STORY, max_tokens=300, tools=tools, temperature=1, seed=1,
+        tool_choice={"type": "function", "function": {"name": "plan"}})
+    arguments = json.loads(answer.choices[0].message.tool_calls[0].function.arguments)
+    assert all(isinstance(day, str) for day in arguments["days"])
+    strict = {"type": "function", "function": {**function, "strict": True}}
+    bad(client, "tools[1].function.parameters", tools=[NOW, strict])
 
 
 def test_schemas_that_cannot_be_compiled_are_refused(client):

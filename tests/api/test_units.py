@@ -84,7 +84,8 @@ def test_only_services_that_distinguish_users_have_no_user_namespace(units):
 
 
 def test_each_socket_has_the_group_of_its_clients(units):
-    """Only the gateway connects to the backends, and only chat connects to the cache and keep."""
+    """Only the gateway connects to the backends; only chat connects to the cache and keep
+    services."""
     kind, path = units
     if kind == "user":
         pytest.skip("sockets of a user are that user's alone")
@@ -98,7 +99,8 @@ def test_each_socket_has_the_group_of_its_clients(units):
                           "chat": ["sconce-kv sconce-kept"]}.get(row.name, [])
     named = re.findall(r"(?m)^g (\S+) -$", (ROOT / "policy/sysusers.d/sconce.conf").read_text())
     assert set(named) == {"sconce", "sconce-services", "sconce-kv", "sconce-kept"}
-    # A unit with DynamicUser= does not start if a group has the name of its user, which is its own.
+    # The user of a unit with DynamicUser= has the unit's name. If a group already has this name,
+    # the unit does not start.
     assert not set(named) & {"sconce-" + row.name for row in SERVICES}
 
 

@@ -4,10 +4,11 @@
 /*
  * Declares the attacks that a service must withstand after an attacker has taken it over.
  *
- * An attack is a few system calls of the victim. Its function returns 0 if the attack succeeded, a
- * negative errno if a call was denied (the victim may be dead by then), or ATTACK_ABSENT if this
- * machine lacks the target. Success does no harm to the machine: a harmful call gets arguments that
- * the kernel rejects after it has checked the rights.
+ * An attack is a few system calls that the victim (victim.h), a process of the service, is made to
+ * execute. The function of an attack returns 0 if the attack succeeded, a negative errno if a call
+ * was denied (the victim may be dead by then), or ATTACK_ABSENT if this machine lacks the target.
+ * Success does no harm to the machine: a harmful call gets arguments that the kernel rejects after
+ * it has checked the rights.
  */
 
 #include <netinet/in.h>
@@ -34,13 +35,13 @@ struct scene {
     const char *outside_dir; /* writable for everybody */
     const char *neighbor_socket;
     const char *bus;                     /* the socket of the message bus */
-    const char *kept_socket, *kept_lock; /* the cache service's socket, its directory's lock */
+    const char *kept_socket, *kept_lock; /* the cache service's socket; the lock of its directory */
     pid_t neighbor;
     uint64_t neighbor_address;     /* readable memory of @neighbor */
     int listener;                  /* inherited TCP socket of the service, or -1 */
     struct sockaddr_in tcp4, udp4; /* tcp4 is on another machine, if --out names one */
     struct sockaddr_in local;      /* a port of this machine */
-    int udp_fd;                    /* the socket that is bound to udp4 */
+    int udp_fd;                    /* this program's socket, which is bound to udp4 */
     struct sockaddr_in6 tcp6;      /* family 0: this machine has no IPv6 */
     const char *abstract;          /* a listening socket's name, without the leading NUL */
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attacks on files: reading files that the service does not need, and all kinds of writes.
+ * Attacks files: tries to read files that the service does not need, and to write in all possible
+ * ways.
  *
  * Attacks on the model store use a decoy file, which is created again before each attack.
  */
@@ -34,7 +35,8 @@ static int read_file(struct victim *v, const char *path)
     return n < 0 ? (int)n : n == 0 ? -ENODATA : 0;
 }
 
-/* Listing a directory succeeds if it shows an entry: a wall may leave an empty directory. */
+/* Listing a directory succeeds if it shows the entry @name, because confinement may replace the
+ * directory by an empty one. */
 static int list_directory(struct victim *v, const char *path, const char *name)
 {
     char entries[2048] = {};
@@ -124,7 +126,7 @@ static int dev_gpu(struct victim *v, const struct scene *s UNUSED)
 {
     const int r = device(v, "/dev/dri/renderD128", O_RDWR);
 
-    /* A node without a driver: a process that may open it gets one of these errors. */
+    /* The device node has no driver, so a process that may open it gets one of these errors. */
     return r == -ENXIO || r == -ENODEV ? 0 : r;
 }
 
@@ -147,7 +149,8 @@ static int write_outside(struct victim *v, const struct scene *s)
     return (int)CALL(v, SYS_unlinkat, (uint64_t)AT_FDCWD, victim_text(v, path), 0);
 }
 
-/* Creates the decoy in the store with our own rights; returns its path. */
+/* Creates the decoy in the store with the rights of this program, not of the victim; returns its
+ * path. */
 static const char *decoy(const struct scene *s, const char *name)
 {
     static char path[512];

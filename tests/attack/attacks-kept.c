@@ -4,8 +4,8 @@
  *
  * The attacks send requests that any client may send, and search every descriptor that comes with
  * an answer for more than the requested block. The attacks know the name of one block, 32 bytes
- * 'A', as anybody does who can guess the beginning of a prompt. KEPT_SECRET is in a block with
- * another name.
+ * 'A'. An attacker who can guess the beginning of a prompt knows such a name too. KEPT_SECRET is in
+ * a block with another name.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -57,7 +57,7 @@ static uint64_t put_message(struct kept *k, const void *data, size_t size, int *
     return victim_put(k->victim, &msg, sizeof(msg));
 }
 
-/* Reads what the victim received with the message at @there. */
+/* Reads the packet and the descriptor that the victim received with the message at @there. */
 static int get_message(struct kept *k, uint64_t there, size_t size)
 {
     union {
@@ -180,7 +180,8 @@ static long read_some(struct kept *k, int fd, uint64_t at, uint64_t there)
     return n == -ESPIPE ? CALL(k->victim, SYS_read, (uint64_t)fd, there, KEPT_PIECE) : n;
 }
 
-/* Searches the descriptor. Returns 0 if it reveals the secret, -ENODATA if it does not. */
+/* Searches the bytes of the descriptor. Returns 0 if they contain the secret, -ENODATA if they do
+ * not. */
 static int look(struct kept *k, int fd)
 {
     static char bytes[KEPT_PIECE], both[2 * KEPT_PIECE];

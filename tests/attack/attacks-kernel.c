@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attacks that make memory executable, or use parts of the kernel that no service needs.
+ * Tries to make memory executable, and to use parts of the kernel that no service needs.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #include "attack.h"
 
 #define PAGE 4096
-/* Results are mapped addresses; only those in the last page of the address space are errors. */
+/* Results are mapped addresses. Only results in the last page of the address space are errors. */
 #define IS_ERROR(r) ((r) < 0 && (r) > -PAGE)
 
 static long map(struct victim *v, int prot, int flags, long fd)
@@ -82,7 +82,8 @@ static int map_memfd_code(struct victim *v, const struct scene *s UNUSED)
 
 static int mount_files(struct victim *v, const struct scene *s UNUSED)
 {
-    /* There is no such file system: a process that may mount gets ENODEV, and nothing happens. */
+    /* There is no such file system, so a process that may mount file systems gets ENODEV, and
+     * nothing is mounted. */
     const uint64_t type = victim_text(v, "sconce-none");
     const long r = CALL(v, SYS_mount, type, victim_text(v, "/"), type, MS_NOSUID, 0);
 
@@ -128,7 +129,7 @@ static int userfaultfd(struct victim *v, const struct scene *s UNUSED)
 static int keyring(struct victim *v, const struct scene *s UNUSED)
 {
     const uint64_t type = victim_text(v, "user");
-    /* KEY_SPEC_PROCESS_KEYRING */
+    /* -2 is KEY_SPEC_PROCESS_KEYRING. */
     const long key = CALL(v, SYS_add_key, type, type, type, 4, (uint64_t)-2);
 
     return key < 0 ? (int)key : 0;
@@ -136,7 +137,8 @@ static int keyring(struct victim *v, const struct scene *s UNUSED)
 
 static int set_clock(struct victim *v, const struct scene *s UNUSED)
 {
-    /* The tick is invalid: a process that may set the clock gets EINVAL, and nothing happens. */
+    /* The tick is invalid, so a process that may set the clock gets EINVAL, and the clock does not
+     * change. */
     const struct timex timex = {.modes = ADJ_TICK};
     const long r = CALL(v, SYS_adjtimex, victim_put(v, &timex, sizeof(timex)));
 

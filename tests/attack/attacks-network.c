@@ -89,7 +89,8 @@ static int packet(struct victim *v, const struct scene *s UNUSED)
     return fd < 0 ? (int)fd : 0;
 }
 
-/* Asks the kernel to turn the loopback device on; who may do this may change all of the network. */
+/* Asks the kernel to turn the loopback device on. A process that may do this may change all of the
+ * network. */
 static int netlink(struct victim *v, const struct scene *s UNUSED)
 {
     struct {
@@ -153,8 +154,8 @@ static int bus(struct victim *v, const struct scene *s)
     return connect_to_path(v, s->bus);
 }
 
-/* An inherited listener belongs to the host's network. Once it is disconnected it can connect
- * there. */
+/* An inherited listener belongs to the host's network. Once the socket no longer listens, it can
+ * connect to that network. */
 static int reuse_listener(struct victim *v, int fd, const struct sockaddr_in *to)
 {
     const struct sockaddr none = {.sa_family = AF_UNSPEC};
@@ -168,7 +169,8 @@ static int reuse_listener(struct victim *v, int fd, const struct sockaddr_in *to
     r = CALL(v, SYS_connect, (uint64_t)fd, victim_put(v, to, sizeof(*to)), sizeof(*to));
     if (r != -EINPROGRESS)
         return (int)r;
-    /* The socket does not block; the second call returns the result of the first. */
+    /* The socket does not block, so the second call of connect() returns the result of the first
+     * call. */
     usleep(200000);
     r = CALL(v, SYS_connect, (uint64_t)fd, victim_put(v, to, sizeof(*to)), sizeof(*to));
     return r == -EISCONN ? 0 : (int)r;

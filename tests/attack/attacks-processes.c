@@ -28,8 +28,8 @@ static int exec_sh(struct victim *v, const struct scene *s UNUSED)
     return (int)CALL(v, SYS_execve, victim_text(v, "/bin/sh"), arguments(v), 0);
 }
 
-/* Struct program is a program that needs no other file. It would crash at its first instruction, if
- * it got that far. */
+/* Struct program is a program that needs no other file. If it were executed, it would crash at its
+ * first instruction. */
 struct program {
     Elf64_Ehdr header;
     Elf64_Phdr segment;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * confined POLICY: applies the walls of a policy, and then writes until its reader closes the pipe.
+ * confined POLICY: confines itself with a policy, and then writes until the reader of its output
+ * closes the pipe.
  *
  * Tests use this program for policies of processes that are not services, such as decoders.
  */

@@ -23,8 +23,8 @@ def build():
 
 @pytest.fixture(scope="session")
 def program(build):
-    """Provides the path of tests/attack; skips unless we are root and ptrace can suspend
-    seccomp."""
+    """Provides the path of the attack program. Skips the tests unless they run as root and ptrace
+    can suspend seccomp."""
     path = build / "tests/attack/attack"
     if os.geteuid() != 0:
         pytest.skip("attacks on processes need root")
@@ -85,7 +85,7 @@ def put_bad_links(models, scene):
 
 @pytest.fixture(scope="session")
 def serve(build, tmp_path_factory, scene):
-    """Provides the services without systemd, with only the walls that they raise themselves."""
+    """Provides the services without systemd, so that they are confined only by themselves."""
     here = tmp_path_factory.mktemp("serve")
     models = here / "models"
     models.mkdir()

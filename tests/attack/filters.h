@@ -7,7 +7,7 @@
 
 struct filters;
 
-/* Reads all filters, oldest first. -EACCES: we may not read them. */
+/* Reads all filters, oldest first. -EACCES: this program may not read them. */
 int filters_read(struct victim *victim, struct filters **ret_filters);
 size_t filters_count(const struct filters *filters);
 /* Loads the filters @first to @first + @n - 1, in that order. */

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attack: makes a running service try forbidden actions, wall by wall.
+ * attack: makes a running service try forbidden actions. Each action is tried with several sets of
+ * walls, the mechanisms that confine the service.
  *
  *   attack [OPTION]... PID      tries each attack in a copy of the process, in six ways
  *   attack [OPTION]...          tries each attack in a process without walls; each must succeed
  *   attack --state PID          prints the walls as the kernel reports them to the process
  *   attack --kill-self PID      makes the process itself try a forbidden call, which kills it
  *
- * One line per attack and way: NAME, WAY and OUTCOME, separated by tabs. Ways: `none` (no wall),
- * `own` (only the last --own filters, the service's own), `unit` (only its other filters), `spaces`
- * (only its namespaces and credentials), `unfiltered` (everything but seccomp), `all`. Outcomes:
- * `done`, `absent`, the name of an errno, or of the signal that ended the process.
+ * The program prints a line for each attack and each way: NAME, WAY and OUTCOME, separated by tabs.
+ * The ways are `none` (no wall), `own` (only the last --own filters, which the service itself
+ * installs), `unit` (only the service's other filters), `spaces` (only its namespaces and
+ * credentials), `unfiltered` (all walls except seccomp) and `all`. The outcomes are `done`,
+ * `absent`, the name of an errno, or the name of the signal that ended the process.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -51,8 +53,8 @@ static const struct attack *const tables[] = {
 struct run {
     pid_t pid;
     size_t n_own;
-    const char *only; /* names separated by commas, or NULL */
-    const char *out;  /* a listener on another machine, or NULL */
+    const char *only; /* names of the attacks to run, separated by commas; NULL: all */
+    const char *out;  /* address of a listener on another machine, or NULL */
     struct scene scene;
     int our_listener;
     /* The process that attacks copy, for each way; NULL if this run does not use the way. */
@@ -85,7 +87,7 @@ static void print_outcome(const struct attack *a, enum way way, int r, const str
     fflush(stdout);
 }
 
-/* Runs one attack in one way. Returns -EPIPE if the victim could not be copied: there is no
+/* Runs one attack in one way. Returns -EPIPE if the victim could not be copied, so that there is no
  * result. */
 static int run_attack(struct run *run, const struct attack *a, enum way way)
 {
@@ -139,7 +141,8 @@ static size_t outer_filters(void)
     return n;
 }
 
-/* Makes a stand-in with filters @first to @first + @n - 1 of the service and no other wall. */
+/* Makes a stand-in (standin.h) with the filters @first to @first + @n - 1 of the service, and with
+ * no other wall. */
 static int filtered_new(const struct filters *filters, size_t first, size_t n,
                         struct standin **ret_standin, struct victim **ret_victim)
 {
@@ -220,8 +223,8 @@ static int show_state(pid_t pid)
     return r < 0 ? r : state_print(copy);
 }
 
-/* Makes the process itself, not a copy, do a forbidden call under its filters; reports how it
- * ends. */
+/* Makes the process itself, not a copy, make a forbidden call under its filters; reports how the
+ * process ends. */
 static int kill_self(pid_t pid)
 {
     _cleanup_(victim_freep) struct victim *victim = NULL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes system calls of arm64: `svc #0`, number in x8, arguments in x0 to x5. If the program
- * counter was changed, the kernel does not restart the interrupted call. */
+/* Makes system calls of arm64. The instruction is `svc #0`, the number is in x8, and the arguments
+ * are in x0 to x5. If the program counter was changed, the kernel does not restart the interrupted
+ * call. */
 #include "registers.h"
 
 const unsigned char registers_trap[] = {0x01, 0x00, 0x00, 0xd4};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes system calls of x86-64: number in rax, arguments in rdi rsi rdx r10 r8 r9. */
+/* Makes system calls of x86-64. The number is in rax, and the arguments are in rdi, rsi, rdx, r10,
+ * r8 and r9. */
 #include "registers.h"
 
 const unsigned char registers_trap[] = {0x0f, 0x05};
@@ -10,8 +11,8 @@ void registers_set_call(struct user_regs_struct *regs, uint64_t pc, long nr,
 {
     regs->rip = pc;
     regs->rax = (uint64_t)nr;
-    /* Marks the thread as outside of a system call, so the kernel does not restart the interrupted
-     * one. */
+    /* Marks the thread as outside of a system call, so that the kernel does not restart the
+     * interrupted call. */
     regs->orig_rax = (uint64_t)-1;
     regs->rdi = args[0];
     regs->rsi = args[1];

@@ -13,8 +13,8 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 
-/* Our descriptors start here, above those of a service, because stand-ins reuse the service's
- * numbers. */
+/* The descriptors of this program start at this number, above those of a service, because stand-ins
+ * (standin.h) use the same numbers as the service. */
 #define OUR_FDS 256
 
 static int lift(int fd)

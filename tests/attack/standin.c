@@ -2,10 +2,10 @@
 /*
  * Makes children that take on the namespaces and credentials of a service.
  *
- * A child takes them on in the order of systemd. Descriptors and namespaces come first, while it
- * still has all rights. User and groups follow, by their IDs outside of the user namespace; the
- * child keeps its capabilities. The user namespace is next, and the child gives up capabilities
- * last.
+ * A child takes them on in the same order as systemd. Descriptors and namespaces come first, while
+ * the child still has all rights. The user and the groups follow, by their IDs outside of the user
+ * namespace; the child keeps its capabilities. Then the child enters the user namespace, and at
+ * last it drops its capabilities.
  */
 #include "standin.h"
 
@@ -77,7 +77,8 @@ static int namespace_open(pid_t pid, const char *name)
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* Returns whether we are already in this namespace. Entering our own user namespace would fail. */
+/* Returns whether this process is already in the namespace of @pid. A process cannot enter its own
+ * user namespace again. */
 static bool same_namespace(pid_t pid, const char *name)
 {
     char path[64], ours[64] = "", theirs[64] = "";
@@ -116,8 +117,8 @@ static int put_on_capabilities(const struct identity *id)
     return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
 }
 
-/* Entering a mount namespace leads to its root directory, which is not that of a service that runs
- * in a chroot. */
+/* Enters the root directory of the service. A process that enters a mount namespace is in the root
+ * directory of the namespace, but a service may run in a chroot. */
 static int root_enter(int root)
 {
     return fchdir(root) < 0 || chroot(".") < 0 || chdir("/") < 0 ? -errno : 0;

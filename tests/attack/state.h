@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Finds the walls of a process by calls that the process itself makes. */
+/* Finds out how a process is confined, by calls that the process itself makes. */
 
 #include "victim.h"
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests attacks of compromised services on stored blocks of the cache service.
 
-The cache has blocks of two tenants. The attacks run inside the services, with their rights: with
-all walls (`all`), and with only some of them.
+The cache has blocks of two tenants. The attacks run inside the services, with the rights of the
+services: with all walls (`all`), and with only some walls. A wall is a mechanism that confines a
+service (tests/lib/walls.py).
 """
 import os
 import pathlib
@@ -50,7 +51,7 @@ def test_an_attacker_in_chat_reads_only_blocks_that_it_can_name(program, serve, 
     assert lists["none"] == "done"
     for way in ("own", "unfiltered", "all"):
         assert walls.denied(lists[way]), lists
-    # The requested block came, and no data of another tenant. This must hold even without walls.
+    # The requested block arrived, and no data of another tenant. This must hold even without walls.
     assert set(reads.values()) == {"ENODATA"}
 
 

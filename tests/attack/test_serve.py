@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests the walls that services raise themselves, without systemd: seccomp, Landlock, MDWE.
+"""Tests the walls (tests/lib/walls.py) that services set up themselves, without systemd: seccomp,
+Landlock, MDWE.
 
 The services run as root in these tests, with all capabilities, so only these walls can deny
 anything. tests/e2e/systemd/test_attacks.py tests the walls that units add.
@@ -10,13 +11,13 @@ import pytest
 
 import walls
 from services import SERVICES
-# Landlock restricts TCP only.
+# Landlock restricts only TCP.
 UDP = {"udp"}
-# Services that read models may open files; Landlock restricts which ones.
+# Services that read models may open files; Landlock restricts which files.
 READS = {"other-file", "home-file", "root-file", "shadow", "cache", "state", "proc-mem"}
-# Services that write files may also change some.
+# Services that write files may also change some files.
 KEEPS = READS | {"write", "store-create", "store-write", "store-unlink"}
-# The filter of the keep service denies listing a directory, too.
+# The filter of the keep service also denies listing a directory.
 OPENS = KEEPS - {"cache", "state"}
 
 

@@ -2,11 +2,11 @@
 /*
  * Makes another process execute system calls, through ptrace.
  *
- * The thread's registers are pointed at a system call instruction of its vDSO, which every process
- * has, so no code needs to be written. Arguments are written to the far end of its stack, whose
- * bytes are restored afterwards. PTRACE_SYSCALL stops before and after the call. A thread is
- * released from a stop in the kernel's signal code, so that the call that we interrupted is
- * restarted as after any signal.
+ * The program counter of a thread is set to a system call instruction in the vDSO, which every
+ * process has, so no code needs to be written. Arguments are written to the far end of the thread's
+ * stack, whose bytes are restored afterwards. PTRACE_SYSCALL stops the thread before and after the
+ * call. In the end the thread is released from a stop in the kernel's signal code, so that the
+ * kernel restarts the call that this program interrupted, as after any signal.
  */
 #include "victim.h"
 
@@ -245,7 +245,7 @@ int victim_copy(struct victim *v, bool filtered, struct victim **ret_copy)
     pid = CALL(v, SYS_clone, CLONE_PARENT | SIGCHLD);
     if (pid < 0)
         return (int)pid;
-    /* The result of the call is the PID in the process's own namespace. */
+    /* The result of the call is the PID in the process's own namespace, so it is not used here. */
     copy->pid = v->child;
     copy->is_copy = true;
     copy->trap = v->trap;
@@ -305,7 +305,8 @@ struct victim *victim_free(struct victim *v)
     return NULL;
 }
 
-/* Returns whether a filter killed the process: then SIGSYS is pending at the exit from the call. */
+/* Returns whether a filter killed the process. In this case SIGSYS is pending at the exit from the
+ * call. */
 static bool is_doomed(const struct victim *v)
 {
     struct __ptrace_peeksiginfo_args args = {.nr = 8};
@@ -340,7 +341,7 @@ long victim_call(struct victim *v, long nr, const uint64_t args[static 6])
     if (r < 0)
         return r;
     v->child = 0;
-    /* The first stop is the entry to the call, the second its exit. */
+    /* The first stop is the entry to the call, and the second stop is the exit from the call. */
     for (int edge = 0; edge < 2; edge++) {
         r = victim_run_to_edge(v);
         if (r < 0)

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * A victim is a process that executes system calls of our choice.
+ * A victim is a process that is made to execute given system calls.
  *
- * ptrace stops one of its threads, which then makes the calls with the process's own rights. Calls
- * go into a copy of the process (a fork that the process itself is made to execute). The copy has
+ * ptrace stops one thread of the process, which then makes the calls with the process's own rights.
+ * The calls are made in a copy of the process (the process is made to call fork()). The copy has
  * the same credentials, namespaces, Landlock domain, seccomp filters, descriptors and memory, and
  * may be killed by the call; the process itself continues unchanged.
  */
@@ -20,21 +20,21 @@
 struct victim;
 
 /*
- * Stops a thread of @pid, with its seccomp filters suspended for the calls that we make. Needs
- * CAP_SYS_ADMIN and no filter on ourselves. Nothing in the process is changed for good; freeing the
- * victim resumes it.
+ * Stops a thread of @pid. Its seccomp filters are suspended for the calls of victim_call(). Needs
+ * CAP_SYS_ADMIN, and a calling process without filters. Freeing the victim restores the thread and
+ * resumes it.
  */
 int victim_open(pid_t pid, struct victim **ret_victim);
 /* Makes a copy of the process, which is a child of the process's parent; freeing the copy kills it.
  * @filtered: whether the copy's filters are in force. */
 int victim_copy(struct victim *victim, bool filtered, struct victim **ret_copy);
-/* From now on the filters are also in force for calls of the process itself. */
+/* From now on the filters are also in force for calls that are made in the process itself. */
 int victim_set_filtered(struct victim *victim);
 struct victim *victim_free(struct victim *victim);
 DEFINE_CLEANUP(struct victim *, victim_free);
 
 /* Returns the call's result, or a negative errno. -ESRCH: the process is dead; victim_killed_by()
- * tells the signal. A call longer than a few seconds ends with -ETIME, and the copy is killed. */
+ * returns the signal. A call longer than a few seconds ends with -ETIME, and the copy is killed. */
 long victim_call(struct victim *victim, long nr, const uint64_t args[static 6]);
 #define CALL(victim, nr, ...) victim_call(victim, nr, (const uint64_t[6]){__VA_ARGS__})
 int victim_killed_by(const struct victim *victim);

@@ -4,9 +4,9 @@
  * sound.
  *
  * A program that is linked with this file uses it instead of the transcriber of the library. It
- * accepts any model and writes a segment for every five seconds: " Segment N.", which has two
- * words, " Part N." in translations, or " Speech N." if silence is skipped. The prompt "wait MSEC"
- * makes it slow, and "fail" makes it fail. The language must have two letters.
+ * accepts any model and writes a segment of two words for every five seconds: " Segment N.", in
+ * translations " Part N.", and if silence is skipped " Speech N.". The prompt "wait MSEC" makes it
+ * slow, and "fail" makes it fail. The language must have two letters.
  */
 #include <infer/audio.h>
 

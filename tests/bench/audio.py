@@ -3,8 +3,8 @@
 reached.
 
 Programs take turns within one run. Figures are medians over rounds; ratios are medians of ratios.
-Exit status: 0 when all targets are reached, 1 when one falls short, 2 when something could not be
-run.
+Exit status: 0 when all targets are reached, 1 when a target is missed, 2 when something could not
+be run.
 """
 import argparse
 import datetime
@@ -59,29 +59,37 @@ def parse(argv):
         prog="audio.sh", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     add = p.add_argument
     add("--build", type=pathlib.Path, default=TREE / "build", help="build directory (build)")
-    add("--whisper", type=pathlib.Path, metavar="DIR", help="programs of whisper.cpp, built natively")
-    add("--python", metavar="PATH", help="one with numpy, openai-whisper, torch, transformers")
+    add("--whisper", type=pathlib.Path, metavar="DIR",
+        help="directory of whisper.cpp's programs, built for this CPU")
+    add("--python", metavar="PATH",
+        help="a Python with numpy, openai-whisper, torch and transformers")
     add("--pytest", metavar="PATH", default=sys.executable,
         help="the Python of the tests, with pytest (the one that runs this script)")
-    add("--part", action="append", dest="parts", choices=list(PARTS), help="only this one")
-    add("--shape", action="append", dest="shapes", choices=SHAPES, help="of speed (all)")
-    add("--format", action="append", dest="formats", choices=FORMATS, help="of speed (all)")
-    add("--isa", metavar="NAME", help="instruction set of speed (the best)")
+    add("--part", action="append", dest="parts", choices=list(PARTS),
+        help="run only this part")
+    add("--shape", action="append", dest="shapes", choices=SHAPES,
+        help="measure the speed of this shape (all)")
+    add("--format", action="append", dest="formats", choices=FORMATS,
+        help="measure the speed of this format (all)")
+    add("--isa", metavar="NAME", help="instruction set for the part speed (the best)")
     add("--models", type=pathlib.Path, metavar="DIR",
         default=os.environ.get("BENCH_DIR", tempfile.gettempdir() + "/sconce-bench"),
-        help="where models are made ($BENCH_DIR)")
+        help="directory in which models are made ($BENCH_DIR)")
     add("--data", type=pathlib.Path, metavar="DIR",
         default=os.environ.get("SCONCE_DATA", TREE.parent / "shared/data"),
-        help="recordings ($SCONCE_DATA)")
+        help="directory with recordings ($SCONCE_DATA)")
     add("-t", "--threads", type=int, default=len(os.sched_getaffinity(0)))
-    add("--rounds", type=int, default=3, metavar="N", help="turns of all programs (3)")
-    add("--clients", type=int, default=4, metavar="N", help="at once (4)")
-    add("--client-shape", default="base", choices=SHAPES, help="model of clients, F16 (base)")
+    add("--rounds", type=int, default=3, metavar="N", help="number of turns of each program (3)")
+    add("--clients", type=int, default=4, metavar="N", help="number of clients at once (4)")
+    add("--client-shape", default="base", choices=SHAPES,
+        help="shape of the model in F16 for the part clients (base)")
     add("--hours", type=float, default=3, metavar="N",
-        help="length of the file of the part memory (3)")
-    add("--large", action="store_true", help="parity of large-v3 as well: 14 GB, half an hour")
-    add("--sentences", type=int, default=100, metavar="N", help="of words (100)")
-    add("--lock", metavar="FILE", help="locked (flock) while something is timed")
+        help="length in hours of the file in the part memory (3)")
+    add("--large", action="store_true",
+        help="also check large-v3 in the part parity: 14 GB, half an hour")
+    add("--sentences", type=int, default=100, metavar="N",
+        help="number of sentences in the part words (100)")
+    add("--lock", metavar="FILE", help="lock this file (flock) during measurements")
     add("--docs", metavar="FILE", help="put tables between the marks of this Markdown file")
     o = p.parse_args(argv, Options())
     o.models, o.data = pathlib.Path(o.models), pathlib.Path(o.data)

@@ -5,8 +5,8 @@
  * bench-embed MODEL LINES [--batch N] [--seconds S] [--threads N] [--isa NAME] [--pool KIND]
  *             [--kind vectors|rows|scores] [--bulk] [--exact] [--out FILE] [--tokens FILE]
  *
- * Computes vectors of the lines of a file, in one request of N lines after another, and prints the
- * speed. --out writes the vectors of the first pass as floats. --tokens writes the token ids of
+ * Computes vectors of the lines of a file, in requests of N lines, one after another, and prints
+ * the speed. --out writes the vectors of the first pass as floats. --tokens writes the token ids of
  * that pass as int32: for each text its length, then its ids. --bulk keeps a large request running
  * at the same time, and prints the times of the small requests with and without the large one.
  */

@@ -197,7 +197,7 @@ int main(int argc, char **argv)
     text = read_all(argv[3], &len);
     start = now_us();
     if (inf_grammar_new(vocab, kind_of(argv[2]), text, len, &grammar, &err) < 0) {
-        printf("%s: %s\n", argv[3], err.text);
+        printf("%s: %s (%.2f ms)\n", argv[3], err.text, (now_us() - start) / 1e3);
         return 1;
     }
     printf("compile: %.2f ms\n", (now_us() - start) / 1e3);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the time from a connection, while gateway and chat do not run, to the first token, and
-the private memory of both services then.
+"""Measures cold starts: the time from a connection to the first token when neither the gateway nor
+the chat service runs, and the private memory of both services at the first token.
 
 The figures of cold.py are compared with those of llama-server, which must start and load the model
 before it can take a request."""

@@ -4,7 +4,7 @@ reached.
 
 Programs are only compared within one run, in which they take turns, because other users may halve
 the speed of a machine's memory a minute later. Figures are medians over rounds; ratios are medians
-of ratios. Exit status: 0 when all targets are reached, 1 when one falls short, 2 when something
+of ratios. Exit status: 0 when all targets are reached, 1 when a target is missed, 2 when something
 could not be run.
 """
 import argparse
@@ -66,38 +66,45 @@ def parse(argv):
         prog="compare.sh", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     add = p.add_argument
     add("--build", type=pathlib.Path, default=TREE / "build", help="build directory (build)")
-    add("--sconce", type=pathlib.Path, help="the command, when it is not that of --build")
-    add("--llama-bench", type=pathlib.Path, metavar="PATH", help="of llama.cpp, built natively")
+    add("--sconce", type=pathlib.Path, help="path of the command sconce (the one in --build)")
+    add("--llama-bench", type=pathlib.Path, metavar="PATH",
+        help="llama-bench of llama.cpp, built for this CPU")
     add("--ik-bench", type=pathlib.Path, metavar="PATH", help="llama-bench of ik_llama.cpp")
-    add("--llama-server", type=pathlib.Path, metavar="PATH", help="of llama.cpp")
-    add("--part", action="append", dest="parts", choices=list(PARTS), help="only this one")
+    add("--llama-server", type=pathlib.Path, metavar="PATH", help="llama-server of llama.cpp")
+    add("--part", action="append", dest="parts", choices=list(PARTS),
+        help="run only this part")
     add("--format", action="append", dest="formats", metavar="TYPE",
-        choices=engine.TARGETED + engine.INFORMATION, help="only this format (%s)"
+        choices=engine.TARGETED + engine.INFORMATION, help="measure only this format (%s)"
         % ", ".join(engine.TARGETED + engine.INFORMATION))
     add("--models", type=pathlib.Path, metavar="DIR",
         default=os.environ.get("BENCH_DIR", tempfile.gettempdir() + "/sconce-bench"),
-        help="where models are made ($BENCH_DIR)")
-    add("--shape", default="qwen3-0.6b", help="of the models (qwen3-0.6b)")
-    add("--preset", default="Q4_K_M", help="format of clients, cold and growth (Q4_K_M)")
+        help="directory in which models are made ($BENCH_DIR)")
+    add("--shape", default="qwen3-0.6b", help="shape of the models (qwen3-0.6b)")
+    add("--preset", default="Q4_K_M",
+        help="format for the parts clients, cold and growth (Q4_K_M)")
     add("--data", type=pathlib.Path, metavar="DIR",
         default=os.environ.get("SCONCE_DATA", TREE.parent / "shared/data"),
-        help="real models ($SCONCE_DATA)")
+        help="directory with real models ($SCONCE_DATA)")
     add("-t", "--threads", type=int, default=len(os.sched_getaffinity(0)))
-    add("-p", "--prompt", type=int, default=512, metavar="N", help="tokens of a prompt (512)")
-    add("-n", "--generate", type=int, default=64, metavar="N", help="tokens to decode (64)")
-    add("-r", "--repeat", type=int, default=3, metavar="N", help="runs of each bench (3)")
-    add("--rounds", type=int, default=5, metavar="N", help="turns of all programs (5)")
-    add("--cold-rounds", type=int, default=10, metavar="N", help="cold starts of each (10)")
-    add("--growth-rounds", type=int, default=2, metavar="N", help="waves of clients (2)")
-    add("--words", type=int, default=64, metavar="N", help="of a client's prompt (64)")
-    add("--tokens", type=int, default=64, metavar="N", help="of an answer (64)")
+    add("-p", "--prompt", type=int, default=512, metavar="N",
+        help="number of tokens of a prompt (512)")
+    add("-n", "--generate", type=int, default=64, metavar="N",
+        help="number of tokens to decode (64)")
+    add("-r", "--repeat", type=int, default=3, metavar="N", help="number of runs of each bench (3)")
+    add("--rounds", type=int, default=5, metavar="N", help="number of turns of each program (5)")
+    add("--cold-rounds", type=int, default=10, metavar="N", help="cold starts of each program (10)")
+    add("--growth-rounds", type=int, default=2, metavar="N", help="number of waves of clients (2)")
+    add("--words", type=int, default=64, metavar="N",
+        help="number of words of a client's prompt (64)")
+    add("--tokens", type=int, default=64, metavar="N", help="number of tokens of an answer (64)")
     add("--gap-seconds", type=float, default=20, metavar="S",
-        help="how long others' prompts are read beside a stream (20)")
-    add("--max-context", type=int, default=32768, metavar="N", help="of growth (32768)")
+        help="seconds in which other prompts are read beside a stream (20)")
+    add("--max-context", type=int, default=32768, metavar="N",
+        help="longest context in the part growth (32768)")
     add("--peer-context", type=int, default=4096, metavar="N",
-        help="of growth with llama-bench, which needs minutes for more (4096)")
-    add("--lock", metavar="FILE", help="locked (flock) while something is measured")
-    add("--plot", metavar="FILE", help="write growth as SVG")
+        help="longest context of llama-bench in the part growth; more takes minutes (4096)")
+    add("--lock", metavar="FILE", help="lock this file (flock) during measurements")
+    add("--plot", metavar="FILE", help="write the plot of the part growth as SVG")
     add("--docs", metavar="FILE", help="put tables between the marks of this Markdown file")
     add("--json", metavar="FILE", help="write all figures")
     o = p.parse_args(argv, Options())

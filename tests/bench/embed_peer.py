@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is a Python embedder for embed_service.py, which runs it with the Python that has its packages.
+"""Computes vectors with a Python library. embed_service.py starts this program with the Python
+interpreter that has the library.
 
     embed_peer.py sentence-transformers|onnxruntime MODEL_DIR
 
-Prints its name, then reads objects {"texts": […], "answer": BOOL}, one per line. It answers each
-with {"seconds": S}, and also with the vectors if "answer" is true. Uses two threads.
+Prints its name, then reads objects {"texts": […], "answer": BOOL}, one per line. For each object it
+prints {"seconds": S}, and also the vectors if "answer" is true. Uses two threads.
 """
 import json
 import os

@@ -294,11 +294,11 @@ def main():
     p.add_argument("--hf", help="the model for PYTHON, if --model is a file")
     p.add_argument("--python", help="a Python with sentence-transformers and onnxruntime")
     p.add_argument("--pytest", default=sys.executable,
-                   help="the Python of the tests (that of this script)")
-    p.add_argument("--q8", action="store_true", help="weights of Q8_0: cosines from %g on are good" %
-                   GOAL_COSINE_Q8)
+                   help="the Python of the tests (the one that runs this script)")
+    p.add_argument("--q8", action="store_true",
+                   help="the weights are Q8_0: cosines from %g on are good" % GOAL_COSINE_Q8)
     p.add_argument("--part", action="append", choices=list(PARTS))
-    p.add_argument("--seconds", type=float, default=2, help="of each measurement")
+    p.add_argument("--seconds", type=float, default=2, help="duration of each measurement")
     args = p.parse_args()
     parts = args.part or list(PARTS)
     texts = sentences()

@@ -15,7 +15,7 @@ def median(values):
 
 
 def percentile(values, part):
-    """Returns the smallest of the values that is not exceeded by at least @part of them."""
+    """Returns the smallest value such that at least the share @part of all values is not larger."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(part * len(ordered)) - 1)] if ordered else 0.0
 
@@ -40,11 +40,12 @@ class Figures:
         self.clock = cpu_clock()
 
     def tell_machine(self):
-        """Prints which part of the CPU time since the title the host of this virtual machine took,
-        and which part was idle. A run from which the host took much time is not reliable."""
+        """Prints the share of the CPU time since the last title that the host of this virtual machine
+        took, and the share that was idle. A run from which the host took much time is not
+        reliable."""
         before, now = self.clock, cpu_clock()
         total = max(1, sum(now) - sum(before))
-        self.note("of the CPUs' time the host took %.1f %%, idle were %.1f %%; load %.1f"
+        self.note("the host took %.1f %% of the CPU time, and %.1f %% was idle; load %.1f"
                   % (100 * (now[7] - before[7]) / total, 100 * (now[3] - before[3]) / total,
                      os.getloadavg()[0]))
 
@@ -111,7 +112,7 @@ class Figures:
 
 def run(name, measure):
     """Runs the program @name: measure(figures) does its work. Exits with 0 when all targets are
-    reached, 1 when one falls short, 2 when something could not be run."""
+    reached, 1 when a target is missed, 2 when something could not be run."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # the exit stops the servers
     figures = Figures()
     try:

@@ -2,8 +2,8 @@
 """Prints each figure by which the Vulkan backend is judged, its target, and whether the target is
 reached.
 
-Exit status: 0 when all targets are reached, 1 when one falls short or there was no time for it, 2
-when something could not be run.
+Exit status: 0 when all targets are reached, 1 when a target is missed or the time was too short to
+measure its figure, 2 when something could not be run.
 """
 import argparse
 import datetime
@@ -68,25 +68,30 @@ def parse(argv):
         prog="gpu.sh", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     add = p.add_argument
     add("--build", type=pathlib.Path, default=TREE / "build", help="build directory (build)")
-    add("--device", default="vulkan", metavar="NAME", help="what computes (vulkan)")
-    add("--llama-bench", type=pathlib.Path, metavar="PATH", help="of llama.cpp, with Vulkan")
-    add("--llama-batched-bench", type=pathlib.Path, metavar="PATH", help="for 16 streams")
-    add("--lavapipe", action="store_true", help="Vulkan in software: a short prompt, few tokens")
-    add("--shape", action="append", dest="shapes", metavar="NAME", help="only this one (%s)"
+    add("--device", default="vulkan", metavar="NAME", help="the device that computes (vulkan)")
+    add("--llama-bench", type=pathlib.Path, metavar="PATH",
+        help="llama-bench of llama.cpp, built with Vulkan")
+    add("--llama-batched-bench", type=pathlib.Path, metavar="PATH",
+        help="llama-batched-bench of llama.cpp, for 16 streams")
+    add("--lavapipe", action="store_true",
+        help="use Vulkan in software, with a short prompt and few tokens")
+    add("--shape", action="append", dest="shapes", metavar="NAME", help="only this shape (%s)"
         % ", ".join(SHAPES))
-    add("--preset", action="append", dest="presets", metavar="TYPE", help="only this one (%s)"
+    add("--preset", action="append", dest="presets", metavar="TYPE", help="only this format (%s)"
         % ", ".join(PRESETS))
     add("--models", type=pathlib.Path, metavar="DIR",
         default=os.environ.get("BENCH_DIR", tempfile.gettempdir() + "/sconce-bench"),
-        help="where models are, or are made ($BENCH_DIR)")
+        help="directory of the models; missing ones are made ($BENCH_DIR)")
     add("--keep", action="store_true", help="keep the models that are made")
     add("-p", "--prompts", type=int, nargs=2, default=None, metavar="N",
-        help="tokens of the two prompts (512 4096)")
-    add("-n", "--generate", type=int, default=None, metavar="N", help="tokens to decode (128)")
-    add("-r", "--repeat", type=int, default=3, metavar="N", help="runs of each bench (3)")
-    add("--starts", type=int, default=5, metavar="N", help="warm starts (5)")
-    add("--minutes", type=float, default=9, metavar="N", help="all of it may take (9)")
-    add("--lock", metavar="FILE", help="locked (flock) while something is measured")
+        help="numbers of tokens of the two prompts (512 4096)")
+    add("-n", "--generate", type=int, default=None, metavar="N",
+        help="number of tokens to decode (128)")
+    add("-r", "--repeat", type=int, default=3, metavar="N", help="number of runs of each bench (3)")
+    add("--starts", type=int, default=5, metavar="N", help="number of warm starts (5)")
+    add("--minutes", type=float, default=9, metavar="N",
+        help="minutes that all measurements together may take (9)")
+    add("--lock", metavar="FILE", help="lock this file (flock) during measurements")
     add("--docs", metavar="FILE", help="put tables between the marks of this Markdown file")
     add("--json", metavar="FILE", help="write all figures")
     o = p.parse_args(argv, Options())

@@ -15,8 +15,8 @@ from figures import median, percentile
 
 
 def words(seed, n):
-    """Returns a text of n short words that no other seed gives. Each has one or two tokens, as
-    usual words do."""
+    """Returns a text of n short words that no other seed gives. Each word has one or two tokens,
+    as usual words do."""
     rng = random.Random(seed)
     return " ".join("".join(rng.choices("etaoinshrdlu", k=2)) for _ in range(n))
 

@@ -169,7 +169,8 @@ def is_text(token):
 
 
 def add_tokenizer(w, vocab, directory):
-    """Returns the tokens that an answer must not contain: control, padding, parts of characters."""
+    """Writes the vocabulary. Returns the tokens that an answer must not contain: control tokens,
+    padding, and tokens that are not whole characters."""
     # Qwen has 151,643 tokens of text; the other rows of the matrix are never used.
     n_text = min(vocab - len(CONTROL), 151643)
     tokens, merges = real_merges(directory) if directory else made_up_merges(n_text - 256)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints each figure by which the two tiers of the KV cache are judged, its target, and whether the
 target is reached. Programs take turns within one run. Exit status: 0 when all targets are reached,
-1 when one falls short, 2 when something could not be run.
+1 when a target is missed, 2 when something could not be run.
 """
 import argparse
 import datetime
@@ -32,25 +32,32 @@ def parse(argv):
     p = argparse.ArgumentParser(prog="prefix.sh", description=__doc__,
                                 formatter_class=argparse.RawTextHelpFormatter)
     add = p.add_argument
-    add("model", nargs="?", type=pathlib.Path, metavar="MODEL", help="a GGUF file (made)")
+    add("model", nargs="?", type=pathlib.Path, metavar="MODEL",
+        help="a GGUF file; without it, a model is made")
     add("--build", type=pathlib.Path, default=TREE / "build", help="build directory (build)")
-    add("--part", action="append", dest="parts", choices=list(PARTS), help="only this one")
+    add("--part", action="append", dest="parts", choices=list(PARTS),
+        help="run only this part")
     add("--directory", type=pathlib.Path, metavar="DIR", default=pathlib.Path.cwd(),
-        help="where blocks are kept, on the disk that is measured (.)")
+        help="directory for the blocks, on the disk that is measured (.)")
     add("--models", type=pathlib.Path, metavar="DIR",
         default=os.environ.get("BENCH_DIR", tempfile.gettempdir() + "/sconce-bench"),
-        help="where a model is made ($BENCH_DIR)")
+        help="directory in which a model is made ($BENCH_DIR)")
     add("-t", "--threads", type=int, default=len(os.sched_getaffinity(0)))
-    add("-p", "--prompt", type=int, default=8192, metavar="N", help="tokens of the prefix (8192)")
-    add("--rounds", type=int, default=5, metavar="N", help="restarts of each kind (5)")
-    add("--fresh-rounds", type=int, default=6, metavar="N", help="turns of prompts (6)")
-    add("--fresh-prompt", type=int, default=512, metavar="N", help="tokens of each (512)")
-    add("--faults", type=int, default=100000, metavar="N", help="faults to inject (100000)")
-    add("--blocks", type=int, default=10000000, metavar="N", help="of a large index (10000000)")
+    add("-p", "--prompt", type=int, default=8192, metavar="N",
+        help="number of tokens of the prefix (8192)")
+    add("--rounds", type=int, default=5, metavar="N", help="number of restarts of each kind (5)")
+    add("--fresh-rounds", type=int, default=6, metavar="N",
+        help="number of turns in the part fresh (6)")
+    add("--fresh-prompt", type=int, default=512, metavar="N",
+        help="number of tokens of each prompt in the part fresh (512)")
+    add("--faults", type=int, default=100000, metavar="N",
+        help="number of faults to inject (100000)")
+    add("--blocks", type=int, default=10000000, metavar="N",
+        help="number of blocks in a large index (10000000)")
     add("--trace", action="append", dest="traces", type=pathlib.Path, default=[], metavar="FILE",
-        help="a trace of requests, in Mooncake's or Qwen-Bailian's format (some that are made, in\n"
-             "which the store must only be as good as LRU)")
-    add("--lock", metavar="FILE", help="locked (flock) while something is timed")
+        help="a trace of requests, in Mooncake's or Qwen-Bailian's format (without this option,\n"
+             "traces are made, in which the store must only be as good as LRU)")
+    add("--lock", metavar="FILE", help="lock this file (flock) during measurements")
     add("--docs", metavar="FILE", help="put tables between the marks of this Markdown file")
     o = p.parse_args(argv)
     o.build = o.build.resolve()

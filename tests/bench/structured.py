@@ -4,10 +4,11 @@
 
     structured.py --build BUILD --model MODEL.gguf [--rounds 8] [--tokens 128]
 
-One client asks the chat service for a fixed number of tokens, in turns freely and with a schema;
-half of the schemas are new to the service. The figure is the processor time of the service per
-token, which other work on the machine disturbs less than the time on the clock, and the ratio of
-both is the median of the rounds. The prompt is short and always another one.
+One client asks the chat service for a fixed number of tokens, alternately without and with a
+schema. Half of the schemas are new to the service. The figures are the processor time of the
+service per token without and with a schema, and the median over the rounds of the ratio of these
+two times. Other work on the machine disturbs processor time less than elapsed time. Each prompt is
+short and used only once.
 """
 import argparse
 import http.client
@@ -26,7 +27,7 @@ from gguf_template import CHATML, set_chat_template  # noqa: E402
 
 
 def schema(number):
-    """A schema whose documents do not end early; each number gives another grammar."""
+    """Returns a schema whose documents do not end early; each number gives another grammar."""
     return {"type": "object", "additionalProperties": False,
             "required": ["title", "tags", "text%d" % number],
             "properties": {
@@ -60,7 +61,7 @@ def ask(path, prompt, tokens, rules):
 
 
 def busy(pid):
-    """The processor seconds of a process."""
+    """Returns the processor seconds of a process."""
     fields = pathlib.Path("/proc/%d/stat" % pid).read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

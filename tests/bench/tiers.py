@@ -21,7 +21,7 @@ OF_COLD = {"dropped": 20, "warm": 60}  # times faster than computing
 OF_DISK = 70  # % of the bandwidth of the disk
 FRESH = 1.05  # time with tiers, as a multiple of that without
 BLOCK = 64  # tokens
-MEMORY = 3 << 30  # bytes for a prefix in the engine, the same in the page cache, and the model
+MEMORY = 3 << 30  # bytes: a prefix in the engine, the same prefix in the page cache, and the model
 TAIL = 32  # tokens after the last whole block, which are always computed
 TYPES = ["f16", "bf16", "q8_0", "q4_0", "fp8"]
 
@@ -50,8 +50,8 @@ class Tiers(Suite):
                    if line.startswith((name + "{", name + " ")))
 
     def wait_kept(self, n_blocks, seconds=120):
-        """Waits until this start kept or loaded @n_blocks blocks and the directory no longer
-        grows."""
+        """Waits until the services have kept or loaded @n_blocks blocks since their start, and the
+        directory no longer grows."""
         end = time.monotonic() + seconds
         while (self.metric("sconce_chat_kept_blocks_total") +
                self.metric("sconce_chat_loaded_blocks_total")) < n_blocks:
@@ -164,8 +164,8 @@ class Known:
 
     def after_restart(self, what, prepare, is_running=False):
         """Returns the seconds to the first token, the seconds of a second request with the blocks
-        in memory, and the bytes that the first request loaded. @is_running: another prompt starts
-        the services and loads the model before."""
+        in memory, and the bytes that the first request loaded. @is_running: another prompt first
+        starts the services and loads the model."""
         prepare()
         with self.suite() as s:
             if is_running:
@@ -186,7 +186,7 @@ class Known:
 def disk_share(known):
     """Returns the percentage of the disk's bandwidth at which blocks are read, and this bandwidth.
     A second request with the same prompt measures the computation of the other tokens, which is
-    subtracted. Another prompt starts the services before, so that their start is not measured."""
+    subtracted. Another prompt first starts the services, so that their start is not measured."""
 
     def blocks_alone():
         os.sync()

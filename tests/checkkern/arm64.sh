@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Builds checkkern with the kernels of AArch64 and runs it under qemu-user, once on a CPU without
-# the dot product instructions and once on a CPU with them. Exits 77 (skipped) without a cross
-# compiler or qemu. ARM64_CC and ARM64_RUN name another compiler and another emulator. The script
-# passes its arguments to checkkern.
+# the dot product instructions and once on a CPU with them. Exits with 77 (skipped) if there is no
+# cross compiler or no qemu. ARM64_CC and ARM64_RUN name another compiler and another emulator. The
+# script passes its arguments to checkkern.
 set -eu
 
 cc=${ARM64_CC:-aarch64-linux-gnu-gcc}

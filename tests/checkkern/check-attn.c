@@ -3,9 +3,9 @@
 /*
  * Checks the attention kernels.
  *
- * The check compares scores and values of a block with the reference. The bits of scores and values
- * must not depend on the rows that share a call. The check also covers quantising and the steps of
- * the softmax.
+ * The check compares the scores and the weighted sums of values of a block with the reference.
+ * Their bits must not depend on the other rows of the same call. The check also covers quantising
+ * and the steps of the softmax.
  */
 
 #include <math.h>
@@ -24,7 +24,7 @@ struct block_case {
     enum codec format;
     uint32_t M, hd, bt;
     struct guarded q, q_ref, k, v, s, o;
-    float *x; /* queries before query() */
+    float *x; /* queries, before query() prepares them */
     struct attn_range *range;
 };
 
@@ -39,8 +39,8 @@ static void put(enum codec format, void *to, size_t i, float x)
         elem_ref.bf16_store((uint16_t *)to + i, &x, 1);
 }
 
-/* Fills a head with noise. Formats with scales get random bytes, because all bytes are valid in a
- * block except the NaN of FP8, which is never stored. Numbers are at most about 3. */
+/* Fills a head with noise. Formats with scales get random bytes. All bytes are valid in a block
+ * except the NaN of FP8, which is never stored. Numbers are at most about 3. */
 static void fill_head(struct check *ck, const struct block_case *c, void *head)
 {
     const size_t n = (size_t)c->hd * c->bt, n_bytes = n * codec_info(c->format)->n_bits / 8;
@@ -102,8 +102,8 @@ static void block_done(struct check *ck, struct block_case *c)
     ck->n_cases++;
 }
 
-/* Sets the token ranges that rows can see: all of the block, the staircase of causal attention, a
- * window. */
+/* Sets the range of tokens that each row attends to: the whole block, all tokens up to the row
+ * (causal attention), or a window. */
 static void fill_ranges(struct check *ck, struct block_case *c)
 {
     const uint32_t group = 1 + rng_u32(&ck->rng) % 3, kind = rng_u32(&ck->rng) % 3;

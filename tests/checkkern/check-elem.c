@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Checks the kernels for single rows against the reference: norm, rope, gated units, number
- * formats.
+ * Checks the kernels for single rows (norms, rotary embedding, activations, conversions of numbers)
+ * against the reference.
  */
 
 #include <math.h>
@@ -50,8 +50,8 @@ static void rows_done(struct check *c, struct rows *r)
     c->n_cases++;
 }
 
-/* Compares with the bound for @n_terms float roundings, each of at most @magnitude. @floor is the
- * bound for results near 0. */
+/* Compares results with the reference. The bound is that of a float sum of @n_terms terms whose
+ * magnitudes add up to the expected result, plus @floor for results near 0. */
 static void compare(struct check *c, const struct rows *r, unsigned n_terms, float floor,
                     const char *what)
 {
@@ -77,7 +77,8 @@ static void norm_case(struct check *c, const struct elem_fns *fns, uint32_t n, e
     rows_init(c, &r, n, fill);
     elem_ref.rms_norm(r.expected.data, r.a.data, r.b.data, 1e-6f, n);
     fns->rms_norm(r.y.data, r.a.data, r.b.data, 1e-6f, n);
-    /* In float the squares of the largest values are infinite, which gives 0 as in models. */
+    /* In float the squares of the largest values are infinite, so the result is 0, and is not
+     * compared. */
     if (fill != FILL_MAX && fill != FILL_ALL_MIN)
         compare(c, &r, n / 16 + 8, 1e-44f, fill_name(fill));
     memcpy(r.y.data, r.a.data, n * sizeof(float));
@@ -110,7 +111,7 @@ static void rope_case(struct check *c, const struct elem_fns *fns, uint32_t n, b
                                  (fabsf(((float *)r.b.data)[i]) + fabsf(((float *)r.c.data)[i])));
     (pairs ? elem_ref.rope_pairs : elem_ref.rope_half)(r.expected.data, r.b.data, r.c.data, n);
     (pairs ? fns->rope_pairs : fns->rope_half)(r.y.data, r.b.data, r.c.data, n);
-    /* Terms may cancel: the bound depends on their magnitudes. */
+    /* The two terms may cancel each other, so the bound depends on their magnitudes. */
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t j = pairs ? i ^ 1 : (i + n / 2) % n;
         const float *x = r.a.data, *co = r.b.data, *s = r.c.data;
@@ -177,7 +178,8 @@ static void layer_norm_case(struct check *c, const struct elem_fns *fns, uint32_
         for (uint32_t i = 0; i < n && fill == FILL_NORMAL; i++) {
             const double y = (double)((float *)r.y.data)[i],
                          e = (double)((float *)r.expected.data)[i];
-            /* The error of the mean, divided by the deviation, is that of a sum of n terms. */
+            /* The error of the mean, divided by the standard deviation, is the error of a sum of n
+             * terms. */
             const double size = most / sqrt(var + 1e-5) * fabs((double)((float *)r.b.data)[i]);
 
             if (!(fabs(y - e) <= tolerance_sum(n / 16 + 16, 4, size + fabs(e))))
@@ -231,7 +233,7 @@ void check_gelu(struct check *c)
     }
 }
 
-/* Checks conversions and sums, which are exact: the bits must be equal. */
+/* Checks conversions and sums, whose results must have the same bits as the reference. */
 static void exact_case(struct check *c, const struct elem_fns *fns, uint32_t n, enum fill fill)
 {
     struct rows r;

@@ -3,10 +3,10 @@
 /*
  * Checks products of F16 weights with F16 rows, bit for bit, against a definition in scalars.
  *
- * The F16 unit rounds every sum, so a check by tolerance would need a wide tolerance. The 64 bits
- * of a long double hold each sum of products exactly before it is rounded: weights of a block are
- * multiples of 2^-24 below 2^16, prepared numbers are multiples of 2^-24 up to 2^-6, and sums are
- * below 2^15.
+ * The F16 instructions of the CPU round every sum, so a check by tolerance would need a wide
+ * tolerance. The 64 bits of a long double hold each sum of products exactly before it is rounded:
+ * weights of a block are multiples of 2^-24 below 2^16, prepared numbers are multiples of 2^-24 up
+ * to 2^-6, and sums are below 2^15.
  */
 
 #include <math.h>

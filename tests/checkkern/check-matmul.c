@@ -4,8 +4,8 @@
  * Checks matrix products against the reference and, bit for bit, against each other, and measures
  * their speed.
  *
- * All rungs (instruction set levels) except the reference sum in the same order. Therefore each
- * must equal the lowest of them exactly.
+ * All rungs (instruction set levels) except the reference add terms in the same order. Therefore
+ * the results of each rung must equal those of the lowest such rung exactly.
  */
 
 #include <math.h>
@@ -106,8 +106,9 @@ static double act_value(const struct product *p, uint32_t m, uint32_t k)
     return (double)d * (int8_t)row[k % 32];
 }
 
-/* Computes the sum of the magnitudes of the terms of element (m, n), and the root of the sum of
- * squares of the sums of blocks of 32. @mags: the magnitudes of the weights of row n. */
+/* Returns the sum of the magnitudes of the terms of element (m, n). *ret_root gets the root of the
+ * sum of the squares of the block sums, each over 32 terms. @mags: the magnitudes of the weights of
+ * row n. */
 static double magnitude(const struct product *p, uint32_t m, uint32_t n, const float *mags,
                         double *ret_root)
 {
@@ -222,7 +223,7 @@ void check_matmul(struct check *c)
     static const uint32_t Ns[] = {1, 15, 16, 17, 32, 33, 63, 71};
     static const uint32_t Ms[] = {1, 2, 3, 5, 7, 13};
 
-    /* Checks every length; the shapes alternate. */
+    /* Checks every length with random numbers of rows and columns. */
     for (int d = 0; d < INF_DTYPE_N; d++)
         for (size_t i = 0; i < ARRAY_SIZE(Ks); i++)
             check_case(c, (enum inf_dtype)d, Ms[rng_u32(&c->rng) % ARRAY_SIZE(Ms)],

@@ -69,7 +69,8 @@ static void check_errors(struct check *c, const struct attn_fns *fns)
             q4 += ((double)y[i] - (double)x[i]) * ((double)y[i] - (double)x[i]);
     }
     if (!(q4 / sum <= 0.0069) || !(fp8 / sum <= 0.00070))
-        check_fail(c, "of normal numbers, q4_0 loses %.2g and fp8 %.2g", q4 / sum, fp8 / sum);
+        check_fail(c, "of normally distributed numbers, q4_0 loses %.2g and fp8 %.2g", q4 / sum,
+                   fp8 / sum);
     c->n_cases++;
 }
 
@@ -116,7 +117,7 @@ void check_pack(struct check *c)
     check_errors(c, fns);
 }
 
-/* Prints nanoseconds per head of 128. */
+/* Prints the nanoseconds that a head of 128 numbers takes. */
 void bench_pack(struct check *c)
 {
     enum { N = 128, ROUNDS = 100000 };

@@ -3,7 +3,7 @@
 /*
  * Checks products with packed weights, and measures their speed.
  *
- * Results are compared with sums in double precision of the packed weights. The bits of a row must
+ * Results are compared with sums of the packed weights in double precision. The bits of a row must
  * not depend on the other rows and columns of the same call.
  */
 
@@ -120,8 +120,8 @@ static void compare_block(struct check *c, const struct packed *p, uint32_t m, u
     }
 }
 
-/* Compares a product with its definition. F32 rows are compared with x itself: each of their two
- * parts loses a bit. */
+/* Compares a product with its definition. F32 rows are compared with x itself, although each of
+ * their two parts loses a bit. */
 static void compare(struct check *c, const struct packed *p, const char *fill)
 {
     const bool two = p->dtype == INF_DTYPE_F32;

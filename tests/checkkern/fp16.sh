@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# fp16.sh CHECKKERN [ARG]...: runs checkkern on an emulated CPU with AVX-512 FP16: Bochs boots Linux
-# with checkkern as its first process. Needs (on Debian 13) bochs, vgabios, xorriso, isolinux,
-# syslinux-common, cpio and any kernel; exits 77 (skipped) if one is missing. FP16_KERNEL names a
-# kernel.
+# fp16.sh CHECKKERN [ARG]...: runs checkkern on an emulated CPU with AVX-512 FP16. The emulator
+# Bochs boots Linux with checkkern as the first process. The script needs bochs, vgabios, xorriso,
+# isolinux, syslinux-common, cpio (packages of Debian 13) and any kernel. It exits with 77 (skipped)
+# if one of them is missing. FP16_KERNEL names a kernel.
 set -eu
 
 checkkern=$1
@@ -67,7 +67,7 @@ com1: enabled=1, mode=file, dev=$work/out
 log: $work/log
 panic: action=fatal
 EOF
-# Bochs ends at a triple fault, by which Linux reboots here.
+# Linux reboots by a triple fault here, and Bochs ends at a triple fault.
 $alone "$bochs" -q -f "$work/bochsrc" >"$work/screen" 2>&1 </dev/null || true
 # Linux panics when its first process ends. The message of this panic may cut the last line.
 sed -n 's/\[.*Kernel panic.*//; /^\(seed\|ok\|not ok\|checkkern\)/p' "$work/out"

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * checkkern: compares the kernels of every rung and device with the reference, and times them
+ * Declares the framework of checkkern, which compares the kernels of every rung and device with the
+ * reference, and measures their speed.
  *
  * A rung is an instruction set level of the CPU. A check is a function that is called once for each
  * rung that this CPU supports, lowest first; checks of graphs are called once for each Vulkan
@@ -27,11 +28,12 @@ struct check {
     unsigned n_cases;   /* cases that were compared */
     unsigned n_same;    /* results compared bit for bit with the same rows in other batches */
     unsigned n_other;   /* of these, results with different bits */
-    unsigned n_threads; /* of benches */
+    unsigned n_threads; /* threads of speed measurements */
     unsigned share;     /* long checks run one of this many cases; 0: all */
 };
 
-/* Each name has a function void check_<name>(struct check *) and a bench_<name>. */
+/* For each name there are two functions, check_<name>() and bench_<name>(), with a parameter struct
+ * check *. */
 #define CHECKS(X)                                                                                  \
     X(limits)                                                                                      \
     X(prepare)                                                                                     \
@@ -72,16 +74,17 @@ void devices_list(void);
 /* Prints the result of a check. */
 void check_report(const struct check *c, double seconds);
 
-/* Returns whether a case of a long check is part of the sample; the seed decides this. */
+/* Returns whether a case of a long check is part of the random sample, which depends on the
+ * seed. */
 bool check_draws(struct check *c);
 /* Reports a difference; after ten per check it only counts them. */
 void check_fail(struct check *c, const char *format, ...) PRINTF(2, 3);
 
 /*
- * Struct guarded holds memory whose end (or, with @at_end false, whose start) touches an unmapped
- * page, so that a kernel that reads too far crashes. The rest of its pages has a pattern that
- * guarded_done() checks. If @at_end is true, @data is only as aligned as its size: to 4 bytes for a
- * size of 12.
+ * Struct guarded holds memory that ends at an unmapped page (or, if @at_end is false, begins after
+ * one), so that a kernel that reads too far crashes. The other bytes of its pages have a pattern
+ * that guarded_done() checks. If @at_end is true, the alignment of @data depends on the size: it is
+ * 4 bytes for a size of 12.
  */
 struct guarded {
     void *data;
@@ -97,9 +100,9 @@ bool guarded_done(struct guarded *g);
 enum fill {
     FILL_NORMAL,
     FILL_ZERO,
-    FILL_MAX,     /* ±largest */
-    FILL_ALL_MIN, /* -largest */
-    FILL_OUTLIER, /* normal and one 1000 times as large */
+    FILL_MAX,     /* the largest number, with either sign */
+    FILL_ALL_MIN, /* the most negative number */
+    FILL_OUTLIER, /* FILL_NORMAL, and one number that is 1000 times as large */
     FILL_DENORMAL,
     FILL_N,
 };
@@ -115,13 +118,14 @@ void fill_floats(struct check *c, enum fill fill, float *x, size_t n);
  * Σ|terms|.
  */
 double tolerance_sum(uint64_t n_terms, unsigned n_roundings, double magnitude);
-/* Returns the limit of the root mean square of (error / magnitude); it is lower than the limit of
- * one error, because errors have random signs. */
+/* Returns the limit of the root mean square of (error / magnitude). This limit is lower than the
+ * limit of a single error, because errors have random signs. */
 double tolerance_rms(uint64_t n_terms, unsigned n_roundings);
 
-/* The bounds of tolerance_sum() and tolerance_rms() for F16 sums over blocks of 32 products. In the
- * first, @magnitude is the sum of the magnitudes of the blocks. In the second, errors are divided
- * by the root of the sum of the squares of these magnitudes. */
+/* The bounds of tolerance_sum() and tolerance_rms() for F16 sums over blocks of 32 products. For
+ * tolerance_half_sum(), @magnitude is the sum of the magnitudes of the blocks. For
+ * tolerance_half_rms(), errors are divided by the root of the sum of the squares of these
+ * magnitudes. */
 double tolerance_half_sum(double magnitude);
 double tolerance_half_rms(void);
 

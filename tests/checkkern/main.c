@@ -6,11 +6,11 @@
  * checkkern [--seed N] [--test NAME] [--rung NAME] [--only cpu|devices] [--share N] [--threads N]
  *           [--bench] [--list]
  *
- * The rung (instruction set level) of a device is its name, "vulkan:0"; "cpu" runs the checks of
- * devices on the CPU. With --share, the program runs a random one in N of the cases of devices and
- * of the long checks of the CPU; with SCONCE_TEST_FULL it runs all cases. The program prints its
- * seed; the same seed repeats a failure. When a kernel crashes, the program prints the names of the
- * check and of the rung.
+ * A rung is an instruction set level of the CPU, or the name of a device, such as "vulkan:0". The
+ * name "cpu" runs the checks of devices on the CPU. With --share, the program runs only one in N
+ * cases, chosen at random, of the checks of devices and of the long checks of the CPU. With
+ * SCONCE_TEST_FULL it runs all cases. The program prints its seed; the same seed repeats a failure.
+ * When a kernel crashes, the program prints the names of the check and of the rung.
  */
 
 #include <errno.h>

@@ -6,12 +6,12 @@
  * Float sums: each operation rounds by at most u = 2^-24 of its result, and no partial sum is
  * larger than the sum of magnitudes. So the error of n operations is at most n × u × Σ|terms| to
  * first order (Higham, Accuracy and Stability of Numerical Algorithms, §3.1). The signs of errors
- * are practically random, so their mean square grows only with n; 4 times the expected root is
- * allowed. Integer parts have no tolerance.
+ * are practically random, so the mean square of the errors grows only with n. The allowed root mean
+ * square is 4 times the expected one. Sums of integers have no tolerance.
  *
- * Sums of F16 (matmul-avx512fp16.c): of the 32 products of a block, the even and the odd ones form
- * two chains of 16, whose sums are added. This makes 17 roundings, each by at most u = 2^-11 of the
- * magnitude of the block. Blocks are scaled so that no sum is below the normal range.
+ * Sums of F16 (matmul-avx512fp16.c): the even products and the odd products of the 32 products of a
+ * block form two chains of 16, whose sums are added. This makes 17 roundings, each by at most u =
+ * 2^-11 of the magnitude of the block. Blocks are scaled so that no sum is below the normal range.
  *
  * F32 in two bfloat16 (matmul-tiles-amx.c): each factor is hi + lo + rest, with |lo| ≤ u |w|,
  * |rest| ≤ u^2 |w| and u = 2^-8. The kernel omits the product of the two lo and all products with
@@ -53,7 +53,8 @@ double tolerance_two_sum(double magnitude)
     return 3.03 * BF16_UNIT * BF16_UNIT * magnitude; /* lo is rounded */
 }
 
-/* Three errors of up to u^2, each with a mean square of less than a tenth of its square. */
+/* There are three errors of up to u^2. The mean square of each error is less than a tenth of the
+ * square of its limit. */
 double tolerance_two_rms(void)
 {
     return BF16_UNIT * BF16_UNIT;

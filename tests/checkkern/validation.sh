@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # validation.sh CHECKKERN TEST_LOGITS: runs both programs under the validation layer of Khronos,
-# with validation of synchronization, and fails on any message. Exits 77 (skipped) without the layer
-# or a device.
+# with validation of synchronization, and fails on any message. Exits with 77 (skipped) if the layer
+# or a device is missing.
 set -u
 
 layer=VK_LAYER_KHRONOS_validation

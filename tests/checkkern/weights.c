@@ -8,7 +8,7 @@
 #include "core/half.h"
 #include "quant/dtype.h"
 
-/* Per format: the offsets of a block's binary16 numbers, and of its quantized weights. */
+/* For each format: the offsets of the binary16 numbers and of the quantized weights in a block. */
 static const struct layout {
     int16_t half[2]; /* byte offsets, or -1 */
     int16_t header;  /* bytes before the weights when the format has offsets, else 0 */

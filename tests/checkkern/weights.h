@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Makes weights of every format for checks and benchmarks: encoded numbers, random or extreme
- * bytes. */
+/* Makes weights of every format for checks and benchmarks. They are encoded numbers, random bytes,
+ * or extreme bytes. */
 
 #include "harness.h"
 
 enum weight_fill {
-    WEIGHT_ENCODED, /* normal numbers through the format's encoder */
+    WEIGHT_ENCODED, /* normally distributed numbers, encoded */
     WEIGHT_RANDOM,  /* random bits, scales of ordinary size */
     WEIGHT_ZERO,
     WEIGHT_ONES, /* all bits set, scales of ordinary size */
@@ -18,5 +18,6 @@ enum weight_fill {
 /* Fills @n_elems weights, a whole number of blocks. */
 void weights_fill(struct check *c, enum inf_dtype dtype, enum weight_fill fill, void *dst,
                   uint64_t n_elems);
-/* Decodes a block, but writes the sums of the magnitudes of the terms: |scale × q| + |offset|. */
+/* Decodes a block. For each weight it writes the sum of the magnitudes of the terms, |scale × q| +
+ * |offset|, instead of the weight. */
 void weights_magnitudes(enum inf_dtype dtype, const void *block, float *dst);

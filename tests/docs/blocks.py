@@ -10,7 +10,8 @@ The first word of a fence is the language, the rest says how the tests treat the
     sh norun: REASON    not run
     python              run while `sconce serve` runs
     yaml                a configuration; `yaml manifest`: a model's manifest; `yaml policy`: a policy
-    json                valid JSON; `json above`: the shape of what the last `sh` block printed
+    json                valid JSON; `json above`: with the names and types of the output of the
+                        last `sh` block
     text                not an example
 
 In a manual page a comment before .EX says the same: .\\" block: server

@@ -38,8 +38,8 @@ def keys(build, user):
 
 
 def data_directories(text):
-    """Returns the model directories, with the directory of packages in place of that of this
-    build."""
+    """Returns the model directories. The directory of this build is replaced by the directory that
+    packages use."""
     return [re.sub(r".*/share/sconce/models$", "/usr/share/sconce/models", d)
             if not d.startswith("~") else d for d in text]
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks manual pages: well formed, one per command, unit and file, with all existing options."""
+"""Checks the manual pages: they are well formed, each command, unit and file has one, and they name
+all existing options."""
 import re
 import subprocess
 

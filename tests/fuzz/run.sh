@@ -4,7 +4,7 @@
 # corpus, as many at once as there are processors. OUT (fuzz-work) gets the findings of the fuzzers,
 # their logs (NAME.log), and their exit statuses (NAME.status).
 #
-# FUZZ_SECONDS   how long each runs (10)
+# FUZZ_SECONDS   seconds that each fuzzer runs (10)
 set -u
 [ $# -ge 1 ] || {
     sed -n '3,7s/^# *//p' "$0" >&2
@@ -24,6 +24,8 @@ sources() {
     gguf) echo ../../libinfer/format/gguf/*.c ;;
     hf-config) echo ../../libinfer/format/hf/config*.c ../../libinfer/format/hf/reader.c ;;
     hf-modules) echo ../../libinfer/format/hf/modules.c ../../libinfer/format/hf/adapters.c ;;
+    keep) echo ../../services/keep/*.c ;;
+    llama-request) echo ../../services/chat/api/*.c ;;
     models-task) echo ../../libinfer/format/hf/*.c ../../libinfer/format/gguf/*.c ;;
     request) echo ../../services/chat/api/*.c ;;
     safetensors) echo ../../libinfer/format/hf/safetensors.c ;;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the grammar of JSON Schemas with other implementations. Run by hand:
+"""Compares the grammars of JSON Schemas with other implementations. People run this script by hand:
 
     check_schemas.py suite CLI TOKENIZER DIRECTORY...   the JSON-Schema-Test-Suite (in the sdist of
                                                         jsonschema)
@@ -8,14 +8,14 @@
                                                         llguidance
     check_schemas.py random CLI TOKENIZER NUMBER SEED   random schemas, against jsonschema
 
-CLI is build/tests/unit/grammar/schema-cli, and TOKENIZER a directory or file: random texts are made
-of tokens that the masks permit, and then brought to their shortest end. Needs jsonschema with
-rfc3339-validator, for `files` also llguidance.
+CLI is build/tests/unit/grammar/schema-cli. TOKENIZER is a directory or file: random texts are made
+of its tokens where the masks permit them, and are then completed with as few bytes as possible.
+Needs jsonschema with rfc3339-validator; `files` also needs llguidance.
 
-For each schema that compiles: random texts of the grammar must be valid documents, valid documents
-of the suite must be accepted in one order of their members, and invalid ones must not. A refused
-schema is counted with its message. What docs/json-schema.md does not promise is told as well:
-formats that are ignored, leap seconds, exponents beside bounds.
+For each schema that compiles, random texts of the grammar must be valid documents. Valid documents
+of the suite must be accepted with at least one order of their members, and invalid documents must
+be rejected. Refused schemas are counted by their messages. The script also reports mismatches that
+docs/json-schema.md allows: formats that are ignored, leap seconds, exponents beside bounds.
 """
 import collections
 import itertools
@@ -41,7 +41,7 @@ URIS = {"draft4": "http://json-schema.org/draft-04/schema#",
         "draft7": "http://json-schema.org/draft-07/schema#"}
 
 
-# What a mismatch is called, and why it is expected.
+# The names of expected mismatches (regular expressions), and the reasons why they are expected.
 KNOWN = [
     (r"(?:invalid accepted|bad walk): (idn-|iri|uri-template|regex: |content: |ecmascript-regex: \\a)",
      "formats and contents that are annotations"),
@@ -67,9 +67,8 @@ def known(name, counts):
 
 
 class Cli:
-    def __init__(self, path, tokenizer):
-        self.process = subprocess.Popen([path, tokenizer], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE)
+    def __init__(self, *command):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def ask(self, letter, data):
         self.process.stdin.write(b"%s %d\n" % (letter.encode(), len(data)) + data)
@@ -205,7 +204,7 @@ def read_schemas(directories):
 
 
 def other_accepts(schema):
-    """Whether llguidance compiles the schema, and a function that checks a text."""
+    """Returns whether llguidance compiles the schema, and a function that checks a text."""
     import llguidance
 
     grammar = llguidance.LLMatcher.grammar_from_json_schema(json.dumps(schema))
@@ -267,7 +266,7 @@ def check_files(cli, directories):
 
 
 def random_schema(r, depth=0):
-    """A schema of supported keywords, which often contradict each other."""
+    """Makes a schema of supported keywords, which often contradict each other."""
     def sub():
         return random_schema(r, depth + 1)
 
@@ -313,7 +312,7 @@ def random_schema(r, depth=0):
 
 
 def check_random(cli, numbers):
-    """Random schemas: the number of them, and a seed."""
+    """Checks random schemas. @numbers: the number of schemas, and a seed."""
     counts, refused = collections.Counter(), collections.Counter()
     r = random.Random(int(numbers[1]))
     for _ in range(int(numbers[0])):
@@ -335,7 +334,7 @@ def check_random(cli, numbers):
 
 
 def main():
-    mode, cli, directories = sys.argv[1], Cli(sys.argv[2], sys.argv[3]), sys.argv[4:]
+    mode, cli, directories = sys.argv[1], Cli(*sys.argv[2:4]), sys.argv[4:]
     check = {"suite": check_suite, "files": check_files, "random": check_random}[mode]
     sys.exit(check(cli, directories) > 0)
 

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares models of Whisper's shapes, with random weights, with transformers and whisper.cpp.
+"""Makes models with random weights in the sizes of Whisper's models, and compares libinfer's
+results for these models with those of transformers and whisper.cpp.
 
-For each shape it makes a directory in Hugging Face layout in F32 (with numbers that F16 can hold)
-and a .bin file in F16. It asks each program for the logits of a text about a window of speech, and
-for the next tokens of the text, once with the rules for times and once without them:
+For each size ("shape") the script makes a directory in Hugging Face layout in F32 (with numbers
+that F16 can represent) and a .bin file in F16. It asks each program for the logits of a text about
+a window of speech, and for the next tokens of the text, once with the rules for times and once
+without them:
 
     F32            The logits must be those of transformers, with an NMSE of at most 1e-7, and the
                    tokens must be the same.
@@ -111,8 +113,8 @@ class Shape:
             decoder_start_token_id=self.ids["<|startoftranscript|>"], attn_implementation="eager")
 
     def tensors(self):
-        """Yields (OpenAI's name, tensor) of all weights. Each tensor has other numbers of one long
-        random row."""
+        """Yields (OpenAI's name, tensor) of all weights. Each tensor takes different numbers from
+        one long random row."""
         rng = np.random.default_rng(3)
         row = torch.from_numpy(rng.standard_normal(1 << 24, np.float32))
         at = 0

@@ -72,7 +72,8 @@ static void put_hparams(struct gguf_writer *w, const struct hparams *hp)
         gguf_put_u32(w, key(hp, "attention.sliding_window"), (hp->window - 1) * 2);
         gguf_put_f32(w, key(hp, "rope.freq_base_swa"), hp->rope_theta_window);
         if (!hp->norms_add_one || hp->n_layers != 4)
-            return; /* every third layer of ModernBERT has no window, which needs no key */
+            return; /* in ModernBERT every third layer has no window; GGUF files have no key for
+                       this */
         gguf_put_u32(w, key(hp, "attention.sliding_window_pattern"), 3);
         return;
     }

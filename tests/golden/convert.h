@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Turns an opened Hugging Face directory into a GGUF file, as llama.cpp's converter does: it
- * interleaves the rows of q and k of the family "llama", and stores llama3 scaling as
- * rope_freqs.weight. */
+/* Turns an opened Hugging Face directory into a GGUF file, as llama.cpp's converter does: the
+ * function interleaves the rows of q and k for the architecture "llama", and stores the rotary
+ * scaling "llama3" as rope_freqs.weight. */
 
 #include "format/format.h"
 

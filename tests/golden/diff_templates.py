@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Renders chat templates with many conversations, by jinja2 and by our renderer; prints what
-differs.
+"""Renders chat templates with many conversations, with jinja2 and with libinfer, and prints the
+differences.
 
 usage: RENDER_CLI=build/tests/unit/chat/render-cli diff_templates.py PATH…
 

@@ -12,7 +12,7 @@ struct embed_case {
     char path[4096];
     enum inf_embed_kind kind;
     size_t n, width;
-    uint32_t max_tokens; /* 0: the file does not say */
+    uint32_t max_tokens; /* 0: the file does not give it */
     struct inf_embed_text texts[EMBED_CASE_TEXTS];
     int32_t ids[EMBED_CASE_TEXTS][EMBED_CASE_TOKENS];
     uint8_t types[EMBED_CASE_TEXTS][EMBED_CASE_TOKENS];

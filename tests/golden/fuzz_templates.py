@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Renders random templates from a grammar with jinja2 and with our renderer; prints what differs.
+"""Makes random templates from a grammar, renders them with jinja2 and with libinfer, and prints the
+differences.
 
 usage: RENDER_CLI=build/tests/unit/chat/render-cli fuzz_templates.py [--seed S] [--n N]
 
-An error in both counts as equal. Needs the packages jinja2 and transformers.
+If both renderers report an error, the results count as equal. Needs the packages jinja2 and
+transformers.
 """
 import argparse
 import random
@@ -144,8 +146,8 @@ class Gen:
             a = e(depth - 1, kind)
             return "(%s %s %s)" % (a, self.pick(CMPOPS), e(depth - 1, kind if self.r.random() < .7 else "list"))
         if r < .5:
-            # jinja2 evaluates slices of constants by other rules when it compiles than when it
-            # runs, so this slices only names.
+            # jinja2 evaluates slices of constants when it compiles a template, by other rules than
+            # when it renders the template. Therefore only names are sliced.
             if self.r.random() < .5:
                 return "%s[%s]" % (self.pick(ANY_VARS), self.pick(
                     ["1:", ":2", "::-1", "-2:", "1:3", "::2", ":-1", "5:1:-1", "-5::2", "i:", ":neg"]))

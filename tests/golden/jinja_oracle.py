@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Renders chat templates with Python's jinja2, set up as in transformers, and with our renderer.
+"""Renders chat templates with Python's jinja2, configured as in transformers, and with libinfer.
 
 Needs the packages jinja2 and transformers.
 """
@@ -40,7 +40,8 @@ def oracle(template, variables, now=NOW):
 
 
 class Ours:
-    """Runs our renderer behind a pipe. @program: tests/unit/chat/render-cli of the build."""
+    """Runs libinfer's renderer in a process with pipes. @program: the path of
+    tests/unit/chat/render-cli in the build directory."""
 
     def __init__(self, program):
         self.program = program

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the expected results for the unit tests of libinfer/media. All words are little-endian and
-have 32 bits.
+"""Writes files with the expected results of the unit tests of libinfer/media. All numbers in the
+files are little-endian and have 32 bits.
 
 audio/mel.bin has log-mel frames of some signals, computed by the math of Whisper's reference in
 double precision. For each signal and each number of bins it has a name in 16 bytes, the number of
-bins, and the number of frames. Then it has the index and the float32 values of each frame. The
-signal "noise" is made anew by the test.
+bins, and the number of frames. Then it has the index and the float32 values of each frame. The file
+does not have the samples of the signal "noise"; the test makes the same signal.
 
 audio/vad.bin has two rows of probabilities of speech. The first row is computed in double precision
 with the weights in silero_vad_16k.safetensors. The second row is computed by Silero's own
@@ -43,8 +43,8 @@ N_FFT, HOP, PAD = 400, 160, 480000
 
 
 def noise(n):
-    """Makes noise with a linear congruential generator: first silent, then loud, then quiet
-    again."""
+    """Makes noise with a linear congruential generator. Its four quarters are silent, loud, quiet
+    and very quiet."""
     x, out = 1, np.empty(n)
     for i in range(n):
         x = (x * 1664525 + 1013904223) % 2**32
@@ -121,7 +121,7 @@ def write_vad(data, silero):
 
 
 class Recorded:
-    """Stands in for a model: each call returns the next of the given values."""
+    """Replaces a model: each call returns the next of the given values."""
 
     def __init__(self, values):
         self.values = iter(values)

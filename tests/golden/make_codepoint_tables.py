@@ -3,10 +3,10 @@
 """Writes libinfer/tokenizer/codepoint-tables.h.
 
 The tokenizers with which models were trained contain tables of several Unicode versions. The
-system's libraries have Unicode 14 (PCRE2 10.42) and 15 (utf8proc 2.8). This script asks the
-`tokenizers` package (0.23) about every code point, and writes down where the package differs from
-these libraries. With these tables we split texts exactly as the package does. Needs:
-tokenizers==0.23.*, libutf8proc 2.8, Python 3.11 (unicodedata 14.0).
+system's libraries have Unicode 14 (PCRE2 10.42) and 15 (utf8proc 2.8). This script gets the
+properties of every code point from the `tokenizers` package (0.23), and writes down the properties
+in which the package differs from these libraries. With these tables libinfer splits texts exactly
+as the package does. Needs: tokenizers==0.23.*, libutf8proc 2.8, Python 3.11 (unicodedata 14.0).
 """
 import ctypes
 import sys

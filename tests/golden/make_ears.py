@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes recordings, as Ogg Opus, and their texts for tests of the audio service. libespeak-ng
-speaks sentences that packaging/ears/sconce-ears was not trained on, in voices that it was trained
-on.
+"""Makes recordings in the format Ogg Opus, and their texts, for tests of the audio service.
+libespeak-ng speaks the sentences. The model packaging/ears/sconce-ears was trained with the same
+voices, but not with these sentences.
 
 Needs: numpy, scipy; libespeak-ng 1.51, ffmpeg.
 Usage: make_ears.py [DIRECTORY]        (audio/ears beside this file)

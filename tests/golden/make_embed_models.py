@@ -82,7 +82,7 @@ MODELS = {
         **BERT, type_vocab_size=1, num_labels=1, rope_parameters=rope("default")), "score", []),
 }
 
-# The tokens whose logits are the score of a ranker that is a decoder.
+# A decoder that ranks texts computes the score from the logits of these two tokens.
 NO, YES = 7, 40
 
 
@@ -119,7 +119,8 @@ def write_modules(out, width, pooling, dense, seed):
 
 
 def use_new_names(out):
-    """Gives keys and tensors the names of Alibaba's own code, and stretches the rotary base."""
+    """Gives keys and tensors the names of Alibaba's own code, and scales the base of the rotary
+    embedding (type "ntk")."""
     path = out / "config.json"
     config = json.loads(path.read_text())
     config.pop("rope_parameters")
@@ -141,8 +142,8 @@ def stretch(model):
 
 
 def use_old_gemma(path):
-    """Writes the configuration as before transformers 5: both bases at the top level, a window
-    pattern."""
+    """Writes the configuration in the form that transformers had before version 5, with both rotary
+    bases at the top level and with a window pattern."""
     config = json.loads(path.read_text())
     bases = config.pop("rope_parameters")
     config["rope_theta"] = bases["full_attention"]["rope_theta"]
@@ -153,7 +154,7 @@ def use_old_gemma(path):
 
 
 def fill_from_zero(model):
-    """Subtracts 1 from the weights of norms, because Gemma's norms add 1 to what is stored."""
+    """Subtracts 1 from the weights of norms, because Gemma's norms add 1 to the stored weights."""
     with torch.no_grad():
         for name, p in model.named_parameters():
             if name.endswith("norm.weight"):
@@ -247,9 +248,9 @@ SAVED_LENGTH = 20
 
 
 def make_saved(name, seed):
-    """Lets sentence-transformers write a directory: the class has no head, and only the tokenizer's
-    configuration has the length at which texts are cut. sentence-transformers also cuts the texts
-    and computes the vectors."""
+    """Lets sentence-transformers write a directory. The class of the model has no head, and only
+    the tokenizer's configuration has the length at which texts are truncated. sentence-transformers
+    also truncates the texts and computes the vectors."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import (Normalize, Pooling,
                                                                    Transformer)

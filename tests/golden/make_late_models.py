@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Makes the tiny random late-interaction models of tests/golden/embed: "colbert" in the format of
-ColBERT's own code, and "colbert-modern" in that of sentence-transformers.
+ColBERT's own code, and "colbert-modern" in the format of sentence-transformers.
 
-case-late.json has queries and documents with their vectors of tokens, and the score of each query
-and document: the sum of the best cosines. sentence-transformers computes them in double precision.
-The file also has the token ids of the texts, and tells which of them the encoder attends to.
+case-late.json has queries and documents with their vectors of tokens, and the score of each pair of
+a query and a document: the sum of the best cosines. sentence-transformers computes vectors and
+scores in double precision. The file also has the token ids of the texts, and says to which tokens
+the encoder attends.
 
 Needs: torch 2.x, transformers 5.x, sentence-transformers 6.x, tokenizers, safetensors. Run it in
 this directory:
@@ -135,8 +136,8 @@ def write_case(out):
     case = {"query": texts_of(model, "query", QUERIES),
             "document": texts_of(model, "document", DOCUMENTS)}
     vectors = {"query": model.encode_query(QUERIES), "document": model.encode_document(DOCUMENTS)}
-    # The encoder does not attend to the tokens that fill these texts up. Layers with windows need
-    # this case.
+    # The encoder does not attend to the tokens with which these texts are padded. This case tests
+    # layers with windows.
     model[0].query_expansion = {"strategy": "min", "attend": False, "length": 14}
     case["unseen"] = texts_of(model, "query", ["b", "abc x"])
     case["scores"] = [[float((torch.as_tensor(q) @ torch.as_tensor(d).T).max(1).values.sum())

@@ -94,7 +94,8 @@ def fill(model, seed):
 
 
 def use_old_rope(path):
-    """Writes the configuration as before transformers 5: the base is beside "rope_scaling"."""
+    """Writes the configuration in the form that transformers had before version 5, with the rotary
+    base beside "rope_scaling"."""
     config = json.loads(path.read_text())
     scaling = config.pop("rope_parameters")
     config["rope_theta"] = scaling.pop("rope_theta")
@@ -106,7 +107,7 @@ def use_old_rope(path):
 
 
 def write_tokenizer(path, n_vocab):
-    """Writes the tokenizer that a model needs: one character per token, from "!" on."""
+    """Writes the tokenizer that a model needs. Each token is one character, and token 0 is "!"."""
     vocab = {chr(33 + i): i for i in range(n_vocab)}
     model = {"type": "BPE", "dropout": None, "unk_token": None,
              "continuing_subword_prefix": None, "end_of_word_suffix": None, "fuse_unk": False,

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes quant-blocks.bin: random blocks of each number format and the numbers that they decode to.
 
-Needs the packages gguf and numpy. For each format: its name in 8 bytes, the number of bytes and
-of elements as two little-endian 32-bit words, the bytes, the elements as float32.
+Needs the packages gguf and numpy. For each format the file has the name in 8 bytes, the number of
+bytes and the number of elements as two little-endian 32-bit words, the bytes, and the elements as
+float32.
 """
 
 import pathlib
@@ -30,7 +31,8 @@ for name in FORMATS:
         raw = rng.standard_normal(n).astype(np.float32).view(np.uint8).reshape(n, size)
     else:
         raw = rng.integers(0, 256, (n, size), dtype=np.uint8)
-    # F16 gets all classes of numbers except infinities and NaN: all exponents below the largest.
+    # F16 blocks have all classes of numbers except infinities and NaN, so the largest exponent is
+    # replaced.
     if name == "f16":
         words = raw.view(np.uint16)
         words[(words & 0x7C00) == 0x7C00] ^= 0x0400

@@ -3,9 +3,10 @@
 """Writes tests/golden/pairs.json: texts and pairs of texts with special tokens, whole and
 truncated.
 
-Each entry names a tokenizer of tests/golden/tokenizers and a post-processor that replaces the
-tokenizer's own. Its cases are [text, pair or null, limit of tokens or 0, side that is cut, ids,
-types]; ids and types are those of the reference implementation.
+Each entry names a tokenizer of tests/golden/tokenizers, and has a post-processor that replaces the
+tokenizer's own. Each case of an entry is a list: the text, the second text or null, the limit of
+tokens or 0, the side that is truncated, the ids, and the types. The ids and types are those of the
+reference implementation.
 
 Needs: tokenizers 0.23. Usage: make_token_pairs.py
 """

@@ -314,9 +314,9 @@ def build_sp():
 
 
 def without_control(tok):
-    """Gives special pieces names that no text contains. Unigram of `tokenizers` finds "</s>" in a
-    text even when it must not look for special tokens. SentencePiece never finds it, and neither do
-    we."""
+    """Gives special pieces names that no text contains. The Unigram model of `tokenizers` finds
+    "</s>" in a text even if it must not look for special tokens. SentencePiece and libinfer never
+    find it."""
     root = json.loads(tok.to_str())
     if root["model"]["type"] != "Unigram":
         return tok

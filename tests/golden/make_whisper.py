@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the expected results for the unit tests of libinfer/transcribe: what OpenAI's whisper
-computes from given logits, from given results of windows, and from attention scores.
+"""Writes the expected results of the unit tests of libinfer/transcribe. OpenAI's whisper computes
+them from given logits, from given results of windows, and from attention scores.
 
 audio/rules.bin, audio/longform.bin and audio/words.bin contain little-endian 32-bit words, float32
 and float64, in the order in which the tests read them. Needs the packages openai-whisper, tiktoken,
-numpy and torch (numba is replaced: it only makes the same code faster).
+numpy and torch (numba is not needed, because this script replaces it; it only makes the same code
+faster).
 
     python3 make_whisper.py
 """
@@ -63,7 +64,7 @@ def write_rules():
 
 
 class Heard:
-    """Stands in for a model: it returns random texts, and remembers its arguments and results."""
+    """Replaces a model: it returns random texts, and stores its arguments and results."""
 
     device = torch.device("cpu")
     is_multilingual = False
@@ -138,7 +139,7 @@ def write_longform():
 
 
 class Attentive(torch.nn.Module):
-    """Stands in for a model of two layers whose attention follows a path with noise."""
+    """Replaces a model of two layers, whose attention follows a path with noise."""
 
     class Block(torch.nn.Module):
         class Attention(torch.nn.Module):

@@ -4,12 +4,13 @@
 Hugging Face (config.json, generation_config.json, tokenizer.json, model.safetensors in F16) and in
 the file of whisper.cpp (ggml.bin). It also writes the results of other programs with this model:
 
-    logits.bin   float32: for two texts about frames of sound(240000, 9) / 2 their logits, by
-                 transformers in double precision
-    heard.json   texts of made sound (sound() below), by OpenAI's whisper
+    logits.bin   float32: the logits of two texts about the frames of sound(240000, 9) / 2, which
+                 transformers computes in double precision
+    heard.json   the texts that OpenAI's whisper returns for sound that sound() below makes
 
-Needs: torch 2.x, transformers 5.x, safetensors, openai-whisper, tiktoken, numpy, and gpt2.tiktoken of
-openai/whisper (numba is replaced: it only makes the same code faster).
+Needs: torch 2.x, transformers 5.x, safetensors, openai-whisper, tiktoken, numpy, and gpt2.tiktoken
+of openai/whisper (numba is not needed, because this script replaces it; it only makes the same code
+faster).
 
     python3 make_whisper_text.py gpt2.tiktoken
 """

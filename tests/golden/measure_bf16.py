@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures how much precision BF16 products lose, by comparing logits with those in double
-precision. In one case, rows are rounded to bfloat16 before each product. In the other case,
-everything is computed in bfloat16; transformers does so by default with a file in BF16.
+"""Measures the loss of precision in BF16 products, by comparing logits with logits that are
+computed in double precision. In one case, rows are rounded to bfloat16 before each product. In the
+other case, everything is computed in bfloat16; transformers does so by default with a file in BF16.
 
 Weights are rounded to bfloat16 in all cases, so that they cause no difference.
 

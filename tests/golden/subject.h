@@ -20,7 +20,7 @@ struct subject {
 };
 
 void subject_open(struct subject *s, const char *path);
-/* Opens one of subject_names. */
+/* Opens the model @name, which is one of subject_names. */
 void subject_open_golden(struct subject *s, const char *name);
 void subject_close(struct subject *s);
 /* Returns the layout of a KV cache in half precision, which most models use. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests how the files beside the weights change what the tiny models in embed/ compute, and which
+/* Tests how the files beside the weights change the results of the tiny models in embed/, and which
  * files are refused. */
 #include <infer/embed.h>
 #include <infer/engine.h>
@@ -93,8 +93,8 @@ TEST(unsupported_adapters_are_refused)
     rmdir(dir);
 }
 
-/* Texts are cut at the length in the module's configuration, else at that in the tokenizer's, but
- * never beyond the positions of the model (80 here). */
+/* Texts are truncated to the length in the module's configuration, or else to the length in the
+ * tokenizer's configuration. They never exceed the positions of the model (80 here). */
 TEST(texts_have_the_length_that_sentence_transformers_gives_them)
 {
     static const char *const files[] = {"config.json",  "model.safetensors",     "tokenizer.json",
@@ -154,8 +154,8 @@ static int engine_open(const char *name, struct inf_err *reterr)
     return r;
 }
 
-/* Like transformers, we generate with a class that has no head if the embedding serves as the
- * head. */
+/* Like transformers, libinfer generates text with a model class that has no head if the embedding
+ * is also the head. */
 TEST(models_without_a_head_generate_when_they_are_tied)
 {
     struct inf_err err = {0};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares tiny random encoders with transformers (make_embed_models.py), on every ISA level of the
- * CPU: texts alone, texts in one batch, and a large request that a small one interrupts.
+ * Compares tiny random encoders with transformers (make_embed_models.py), on every instruction set
+ * level of the CPU: texts alone, texts in one batch, and a large request that a small request
+ * interrupts.
  */
 #include <infer/embed.h>
 #include <infer/engine.h>
@@ -59,8 +60,8 @@ static void check_rung(const char *name, const struct embed_case *g, struct inf_
         inf_embed_result_free(r);
     }
     print_message("%-16s %-8s NMSE %.2g\n", name, isa, worst);
-    /* Rows and weights may be rounded to BF16, or rows and sums to F16: each error is at most 2^-9.
-     * F32 is split into two BF16. */
+    /* Rows and weights may be rounded to BF16, or rows and sums to F16; each error is at most 2^-9.
+     * F32 numbers are split into two BF16 numbers. */
     assert_true(worst < (exact                                           ? 1e-9
                          : inf_model_info(model)->dtype == INF_DTYPE_F32 ? 1e-8
                                                                          : 1e-4));
@@ -128,7 +129,7 @@ static uint64_t submit_task(struct inf_embedder *e, const struct embed_case *g, 
     return id;
 }
 
-/* Compares the vector of each text, or the vector of its last token. */
+/* Compares the vector of each text, or the vector of the last token of each text. */
 static void check_tasks(const struct embed_case *g, struct inf_model *model, const char *isa)
 {
     struct inf_embedder *e = embed_case_embedder(g, model, isa, 2, 0, true);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares greedy texts of small real models with those of other programs, on every ISA level of
- * the CPU or on $SCONCE_DEVICE, alone and many at once. The models are not part of the tree;
- * without the data directory these tests are skipped.
+ * Compares greedy texts of small real models with those of other programs, on every instruction set
+ * level of the CPU or on $SCONCE_DEVICE. Requests run alone and many at once. The models are not
+ * part of the tree; without the data directory these tests are skipped.
  */
 #include <infer/engine.h>
 #include <infer/tokenizer.h>
@@ -83,8 +83,8 @@ static char *read_text(const char *path)
     return text;
 }
 
-/* Returns the example text of the model's own page: it follows a command line and ends at a
- * fence. */
+/* Returns the example text in the model's own documentation. The text follows a command line, and
+ * ends at the end of the code block. */
 static char *story(void)
 {
     const char *path = test_data("models/stories260K/stories260K.md");
@@ -175,8 +175,8 @@ TEST(tinystories_continues_as_a_plain_forward_pass_does)
 
 enum { N_ASKED = 16, N_TOKENS = 60, MAX_PROMPT = 150 };
 
-/* Struct asked holds a request and its result. Prompts are parts of the model's own story, of
- * different lengths, from different places. */
+/* Struct asked holds a request and its result. Prompts are parts of different lengths, from
+ * different places of the model's own story. */
 struct asked {
     int32_t prompt[MAX_PROMPT];
     struct inf_request q;
@@ -210,8 +210,8 @@ static void take(struct asked *a, const struct inf_event *e)
         a->res.ids[a->res.n++] = e->tokens[i].token;
 }
 
-/* Submits all requests. Each joins at a random moment while others run, or when all others have
- * ended. */
+/* Submits all requests. Each request is submitted at a random moment while others run, or when all
+ * others have ended. */
 static void ask_all(struct inf_engine *engine, struct asked *asked, struct rng *rng)
 {
     uint32_t n_in = 0, n_over = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Compares tiny random late-interaction models with sentence-transformers (make_late_models.py), on
- * every ISA level of the CPU: the vectors of all tokens, also in texts with tokens to which no
- * token attends (unseen tokens).
+ * every instruction set level of the CPU. It compares the vectors of all tokens, also in texts with
+ * tokens to which no token attends (unseen tokens).
  */
 #include <infer/embed.h>
 

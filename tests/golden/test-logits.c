@@ -159,7 +159,7 @@ static double engine_bound(const struct inf_model *model, const struct test_targ
 
     if (dtype == INF_DTYPE_F32)
         return 1e-9;
-    /* GPUs may multiply numbers of half precision. */
+    /* GPUs may multiply numbers in half precision. */
     if (!on->isa)
         return 2e-4;
     assert_int_equal(cpu_rung_flags(on->isa, &flags), 0);

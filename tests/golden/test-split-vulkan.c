@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Splits whole models between the CPU and a Vulkan device, with either of them first. The answers
- * must be those of the CPU.
+ * Splits whole models between the CPU and a Vulkan device. In some cases the CPU computes the first
+ * layers, in other cases the device does. The results must be those of the CPU alone.
  */
 #include "backend/layer-split.h"
 #include "golden/subject.h"
@@ -62,8 +62,8 @@ static bool ask(const struct subject *s, uint32_t i_layer, bool upper, struct an
  * equally likely. */
 static bool check_logits(const struct subject *s, const char *name, uint32_t i_layer, bool upper)
 {
-    /* CPUs that multiply bfloat16 round rows to its 8 bits; devices may round to the 11 bits of
-     * F16. */
+    /* CPUs that multiply bfloat16 round rows to the 8 bits of bfloat16. Devices may round to the 11
+     * bits of F16. */
     const bool short_rows = graph_node(s->graph, 0)->w.dtype == INF_DTYPE_BF16;
     struct answers cpu, both;
     double e;

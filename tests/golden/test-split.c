@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Splits whole models between two devices, at every border of two layers. Logits and greedy texts
- * must be those of one device, bit for bit.
+ * Splits whole models between two devices, at every border between two layers. Logits must be those
+ * of one device, bit for bit, and so must greedy texts.
  */
 #include "backend/layer-fit.h"
 #include "backend/layer-split.h"
@@ -77,7 +77,7 @@ TEST(models_are_measured_by_layers)
         for (uint32_t j = 0; j < sizes.n_layers; j++)
             sum += sizes.weights[j];
         sum += sizes.head;
-        /* The graph has vectors as floats, even if the file stores them with fewer bits. */
+        /* In the graph, vectors are floats, even if the file stores them with fewer bits. */
         assert_true(sum >= model_bytes_token(s.m) && sum < model_bytes_token(s.m) * 11 / 10);
         assert_int_equal(sizes.embd == 0, model_tied_head(s.m));
         assert_true(sizes.kv * sizes.n_layers == 3 * kv_layout_block_bytes(&layout));

@@ -3,10 +3,10 @@
  * whisper-eval MODEL FRAMES TOKENS N OUT [--exact] [--isa NAME] [--threads N]
  *
  * Runs a model of Whisper on a window, for check_whisper_shapes.py. It writes the logits of each of
- * TOKENS to OUT. It prints two lines with the next N tokens of the text: the first line has the
- * most likely of all tokens, the second the most likely of those that the rules for times allow.
- * FRAMES: float32, [2 × rows of the encoder, mel bins]; TOKENS: int32; OUT: float32, [tokens,
- * vocabulary].
+ * TOKENS to OUT. It prints two lines with the next N tokens of the text. In the first line each
+ * token is the most likely of all tokens. In the second line each token is the most likely of the
+ * tokens that the rules for times allow. FRAMES: float32, [2 × rows of the encoder, mel bins];
+ * TOKENS: int32; OUT: float32, [tokens, vocabulary].
  */
 #include <errno.h>
 #include <getopt.h>
@@ -105,7 +105,8 @@ static int32_t likeliest(const float *row, uint32_t n)
     return (int32_t)best;
 }
 
-/* Prints the @n most likely next tokens. @rules may be NULL. */
+/* Continues the text by @n tokens, each of which is the most likely one, and prints them. @rules
+ * may be NULL. */
 static void go_on(struct subject *s, const int32_t *tokens, uint32_t n_tokens, unsigned n,
                   const struct rules *rules)
 {

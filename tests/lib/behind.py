@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pauses the background builds of tests/run.sh, which run in a session of their own."""
+"""Pauses the background builds that tests/run.sh starts in a session of their own."""
 import contextlib
 import os
 import subprocess

@@ -4,7 +4,8 @@
 /*
  * Chooses the device on which tests of whole models run.
  *
- * $SCONCE_DEVICE names it. Without it the tests run on the CPU, once per supported ISA level.
+ * $SCONCE_DEVICE names the device. If the variable is not set, the tests run on the CPU, once for
+ * each supported instruction set level.
  */
 
 #include <infer/device.h>

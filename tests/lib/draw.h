@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Slow tests run a random part of their cases. */
+/* Chooses the random part of the cases that slow tests run. */
 
 #include "core/clock.h"
 #include "core/rng.h"
 #include "lib/test.h"
 
-/* Decides whether to run a case of a slow test: one of @one_in cases, at random, or all cases with
- * test_full(). Messages of failures must name the case. */
+/* Returns whether to run a case of a slow test: one in @one_in cases, at random, or all cases if
+ * test_full() is true. Messages of failures must name the case. */
 static inline bool test_drawn(unsigned one_in)
 {
     static struct rng rng;

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Writes GGUF v3 into memory, valid or deliberately invalid: nothing is checked, so tests can write
- * any value. A zeroed struct is an empty writer with the format's default alignment of 32. Running
- * out of memory ends the test.
+ * Writes GGUF files (version 3) in memory. The functions check nothing, so tests can also write
+ * invalid files. A zeroed struct is an empty writer with the format's default alignment of 32.
+ * Running out of memory ends the test.
  */
 
 #include "core/str.h"
@@ -24,11 +24,11 @@ void gguf_put_strings(struct gguf_writer *w, const char *key, const char *const 
 void gguf_put_i32s(struct gguf_writer *w, const char *key, const int32_t *x, uint64_t n);
 void gguf_put_f32s(struct gguf_writer *w, const char *key, const float *x, uint64_t n);
 void gguf_put_bools(struct gguf_writer *w, const char *key, const uint8_t *x, uint64_t n);
-/* Writes @key, the value type, and any bytes after them. */
+/* Writes @key, the type @type of the value, and the bytes @data as the value. */
 void gguf_put_raw(struct gguf_writer *w, const char *key, uint32_t type, const void *data,
                   size_t len);
-/* Writes a tensor. @type is ggml's number of the type; the data starts at the next multiple of the
- * alignment. */
+/* Writes a tensor. @type is the number of the type in ggml. The data starts at the next multiple of
+ * the alignment. */
 void gguf_put_tensor(struct gguf_writer *w, const char *name, uint32_t type, const uint64_t *dims,
                      uint32_t n_dims, const void *data, size_t size);
 /* Writes only the directory entry of a tensor, without data. */

@@ -11,7 +11,7 @@ struct eval {
     const struct graph *g;
     const int32_t *tokens;
     const double *input;
-    size_t n;        /* rows, all of which are computed */
+    size_t n;        /* number of rows; all rows are computed */
     double **values; /* [nodes], each [n, width] */
 };
 

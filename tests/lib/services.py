@@ -2,9 +2,9 @@
 """Provides the table of the services under test, with a row for each section of
 services/services.ini.
 
-The tests of policies (system calls of a service), of attacks (actions it must not be able to take)
-and of units (its life under systemd) all use this table, so one section of that file adds a new
-service to all of them.
+The tests of policies (the system calls of a service), of attacks (actions that the service must not
+be able to take) and of units (how the service runs under systemd) all use this table. So one
+section of services.ini adds a new service to all these tests.
 """
 import dataclasses
 import importlib.util
@@ -25,14 +25,14 @@ class ServiceRow:
     max_calls: int = 70  # distinct system calls that the last filter may allow
     needs_models: bool = False  # it reads the model store, and no other data of the machine
     may_connect: tuple = ()  # the services whose unix sockets it connects to
-    socket_type: int = socket.SOCK_STREAM  # of its unix socket
+    socket_type: int = socket.SOCK_STREAM  # the type of its unix socket
     keeps_files: bool = False  # it writes to a directory of its own
     may_network: bool = False  # whether it may connect to other machines
     makes_memory: bool = False  # it creates memory file descriptors and passes them to others
     answers: bool = True  # whether requests to a chat model pass through it
     # It distinguishes the users of the machine by UID, so its system unit has no user namespace.
     sees_users: bool = False
-    options: tuple = ()  # of its program, in addition to those of all services; without "--"
+    options: tuple = ()  # its program's own options, besides those of all services; without "--"
 
     def takes(self, option):
         return option in ("--config", "--drain-timeout") or option.removeprefix("--") in self.options

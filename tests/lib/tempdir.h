@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Makes a temporary directory for each test, with cmocka_unit_test_setup_teardown(). `dir` is its
- * path. */
+/* Makes a temporary directory for each test that uses these functions in
+ * cmocka_unit_test_setup_teardown(). `dir` is the path of the directory. */
 
 #include <ftw.h>
 

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Every unit test includes this header, which has cmocka and macros of our own.
+ * Every unit test includes this header, which includes cmocka and defines more macros.
  *
- * A test program is a list of TEST(name) bodies and RUN_TESTS(name, …) at its end. Names are
+ * A test program is a list of TEST(name) functions, with RUN_TESTS(name, …) at the end. Names are
  * sentences. Tests that need files outside the tree call test_data(), and skip() if it returns
  * NULL.
  */
@@ -52,7 +52,7 @@
             fail_msg("\"%s\" does not contain \"%s\"", text, part);                                \
     } while (0)
 
-/* Returns whether to run all cases; otherwise slow tests run a random or fixed part of their
+/* Returns whether to run all cases. If not, slow tests run a random or fixed part of their
  * cases. */
 static inline bool test_full(void)
 {
@@ -60,7 +60,7 @@ static inline bool test_full(void)
 }
 
 /* Returns a path below the directory of real models: $SCONCE_DATA, or shared/data beside the tree.
- * Returns NULL if the file is missing: then the test must skip(). */
+ * Returns NULL if the file is missing; the test must then call skip(). */
 static inline const char *test_data(const char *name)
 {
     static char path[4096];
@@ -86,7 +86,8 @@ static inline const char *test_golden(const char *name)
     return path;
 }
 
-/* Returns how many times slower a tool, such as qemu, makes the test program: 1 without one. */
+/* Returns how many times slower the test program runs because of a tool such as qemu; 1: there is
+ * no such tool. */
 static inline double test_slowness(void)
 {
     const char *text = getenv("SCONCE_TEST_SLOW");

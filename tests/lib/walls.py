@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs tests/attack against services and judges the results, wall by wall.
+"""Runs the attack program (tests/attack) against services, and judges the results for each wall.
 
 A wall is a mechanism that confines a service. Each attack is tried in several ways
 (tests/attack/main.c), each with some of a service's walls:
 
   own       only the seccomp filters that the service installs itself
   unit      only the seccomp filters of its unit
-  landlock  only the other walls that the service raises itself: Landlock, and memory that never
-            becomes executable (MDWE). Measured in a service that runs as root without a unit, with
-            seccomp suspended; such a service has no other walls
+  landlock  only the other walls that the service sets up itself: Landlock, and memory that never
+            becomes executable (MDWE). This way is measured in a service that runs as root without
+            a unit, with seccomp suspended; such a service has no other walls
   spaces    only the namespaces, mounts, user and capabilities that its unit sets
   all       the service with all its walls
 
 The two filters count as one wall, seccomp, because the same part of the kernel enforces both.
-Landlock and MDWE are the second wall, namespaces and credentials the third.
+Landlock and MDWE together are the second wall, and namespaces and credentials the third wall.
 """
 import dataclasses
 import os
@@ -22,8 +22,8 @@ import subprocess
 
 COLUMNS = ("own", "unit", "landlock", "spaces", "all")
 
-# On machines that lack a feature, attacks have these outcomes without any wall. Such attacks get no
-# row in the table.
+# On machines that lack a feature, attacks have these outcomes even without any wall. The table of
+# results has no rows for such attacks.
 NATURAL = {
     "module": ("ENOSYS",),  # a kernel without modules
     "bpf": ("ENOSYS",),  # without BPF
@@ -39,8 +39,9 @@ NATURAL = {
     "listener": ("EINVAL",),  # no connection leaves the machine from a loopback address
 }
 
-# Only seccomp denies these attacks, but with two filters: the service's own and its unit's. No
-# other part of Linux denies them to a process without privileges, for the reasons given here.
+# Only seccomp denies these attacks, but with two filters: the service's own filter and that of its
+# unit. No other part of Linux denies these attacks to a process without privileges, for the reasons
+# given here.
 TWO_FILTERS = {
     "exec-memfd": "a file without a path passes Landlock and noexec mounts",
     "map-memfd": "MDWE checks addresses, and this maps the same memory a second time",
@@ -59,10 +60,10 @@ ONE_WALL = {
 # connections from forbidden ones.
 CONNECTING = {"bus": "Landlock has no rules for unix sockets; the unit hides the forbidden ones",
               "neighbor-socket": "a user's sockets are in one directory; chat opens no streams"}
-# Additions for services that pass memory to others: their unit allows memfd_create.
+# Additions for services that pass memory to others: the units of such services allow memfd_create.
 HANDING = {"exec-memfd": "only the service's own filter forbids execve",
            "map-memfd": "only the service's own filter forbids executable mappings"}
-# Additions for services that write files: their filters allow it.
+# Additions for services that write files: the filters of such services allow writing.
 KEEPING = {"write": "only Landlock distinguishes the service's directory from others"}
 
 # Older kernels cannot deny these attacks. The number is the Landlock version that is needed.
@@ -101,8 +102,9 @@ def parse(text):
 
 
 def run(attack, pid=None, runner=None, **options):
-    """Runs the attack program with options as --other-file=…; an option of None is left out.
-    @runner runs an argument list: Machine.run, or a function for programs of this system."""
+    """Runs the attack program with the given options (other_file becomes --other-file); an option
+    with the value None is left out. @runner runs an argument list: Machine.run, or a function for
+    programs of this system."""
     argv = [str(attack)]
     for name, value in options.items():
         if value is True:
@@ -142,8 +144,8 @@ class Table:
     """Holds the results for one service in one mode."""
 
     def __init__(self, title, result, alone=None):
-        """Makes the table. @alone: the results of the service without a unit; None if @result has
-        these."""
+        """Makes the table. @alone: the results of the service without a unit; None if @result is of
+        a service without a unit."""
         self.title = title
         self.notes = result.notes
         self.rows = {}

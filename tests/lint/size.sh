@@ -30,7 +30,7 @@ found=$(xargs wc -l <"$list" 2>/dev/null | awk '
 [ -z "$found" ] || tell "$found"
 while read -r f exempt reason; do
     case $f in '#'* | '') continue ;; esac
-    [ "$exempt" -le 1000 ] || tell "size-exempt: $f has $exempt lines; the most is 1000"
+    [ "$exempt" -le 1000 ] || tell "size-exempt: $f has $exempt lines; the maximum is 1000"
     [ -n "$reason" ] || tell "size-exempt: $f has no reason"
     [ -f "$f" ] && [ "$(wc -l <"$f")" -gt "$(limit_of "$f")" ] ||
         tell "size-exempt: $f needs no exception"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Runs attempts in processes that confine themselves. The processes see the directory `dir`, in
- * which models/ is the only model directory. */
+/* Runs functions ("attempts") in processes that confine themselves. The configuration of the
+ * processes has one model directory, models/ in the directory `dir`. */
 
 #include "common/confine/confine.h"
 

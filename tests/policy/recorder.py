@@ -13,7 +13,7 @@ import subprocess
 CALL = re.compile(r"^(\d+) +(\w+)\((.*)$")
 NUMBER = re.compile(r"-?(?:0x[0-9a-f]+|\d+)|NULL|\?")
 PHASES = ("before", "start", "serve")
-FILTER_SIZE_LEAST = 0x1000  # a pointer to a filter; libseccomp probes the kernel with NULL
+FILTER_SIZE_LEAST = 0x1000  # pointers to filters are larger; libseccomp probes the kernel with NULL
 
 
 def available():
@@ -25,7 +25,8 @@ def available():
 
 def wrap(argv, output):
     """Returns the command that runs @argv and records its calls with arguments as plain numbers.
-    The record omits programs that the service starts, which have policies of their own."""
+    The record does not contain programs that the service starts, because they have policies of
+    their own."""
     return [shutil.which("strace"), "-D", "-f", "-b", "execve", "-A", "-qq", "-s", "0", "-e", "raw=all",
             "-o", str(output), *argv]
 
@@ -52,7 +53,7 @@ class Life:
 
     def add(self, name, args, line):
         if name == "seccomp" and args[0] == 1 and args[2] >= FILTER_SIZE_LEAST:
-            # The call that installs a filter belongs to the phase that it ends.
+            # The call that installs a filter belongs to the phase that ends with this call.
             if self.phase:
                 self.calls.setdefault((PHASES[self.phase], name, args[:3]), line)
             self.phase += 1

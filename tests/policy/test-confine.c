@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests confinement from inside: for each attempt, a process confines itself and makes the attempt.
+ * Tests confinement from inside: for each forbidden or allowed action, a process confines itself
+ * and then tries the action.
  *
  * Every system call that a policy does not allow is tried by number, with harmless arguments.
  */
@@ -46,8 +47,8 @@ static bool is_mentioned(const struct policy *policy, enum policy_phase phase,
     return false;
 }
 
-/* Returns whether a call probes the kernel, which lets such a call pass every filter; the call
- * fails later. */
+/* Returns whether a call only probes for a feature of the kernel. The kernel lets such calls pass
+ * every filter, and they fail later. */
 static bool is_probe(enum policy_arch arch, int number)
 {
     return arch == POLICY_X86_64 && (number == 335 || number == 336);
@@ -153,7 +154,8 @@ TEST(conditions_hold)
     gets("chat", EACCES, SYS_openat, AT_FDCWD, (long)"/etc/passwd", O_RDONLY);
 }
 
-/* The policy for a GPU allows opening device nodes and ioctls on them, and no new files. */
+/* The policy for a GPU allows opening device nodes and calling ioctl() on them, but not creating
+ * files. */
 TEST(conditions_of_drivers_hold)
 {
     static const int flags[] = {O_WRONLY, O_RDWR | O_TRUNC, O_RDWR | O_TMPFILE};
@@ -179,7 +181,7 @@ TEST(conditions_of_drivers_hold)
     killed("chat-lavapipe", SYS_openat, AT_FDCWD, (long)"/dev/null", O_RDWR);
 }
 
-/* The cache service may create files; Landlock restricts where. */
+/* The cache service may create files; Landlock restricts the directories. */
 TEST(conditions_of_the_cache_service_hold)
 {
     killed("cache", SYS_openat, AT_FDCWD, (long)"/tmp", O_TMPFILE | O_RDWR);
@@ -190,8 +192,8 @@ TEST(conditions_of_the_cache_service_hold)
     killed("cache", SYS_clone, SIGCHLD, 0, 0);
 }
 
-/* With the default configuration the keep service may open no file, though its filter would allow
- * to create one. */
+/* With the default configuration the keep service may not open any file, although its filter allows
+ * creating files. */
 TEST(conditions_of_the_keep_service_hold)
 {
     killed("keep", SYS_openat, AT_FDCWD, (long)"/tmp", O_TMPFILE | O_RDWR);
@@ -232,7 +234,7 @@ TEST(compiled_kernels_are_written_before_the_end_of_the_start)
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), EACCES);
     assert_true(was_killed(confined("chat", STARTED, try_create, path)));
-    /* Writing blocks is allowed in every phase, and no other file can be written. */
+    /* The service may write files of blocks in every phase, but no other files. */
     status = confined("cache", SEALED, try_create, path);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
@@ -245,7 +247,7 @@ TEST(compiled_kernels_are_written_before_the_end_of_the_start)
 #ifdef __x86_64__
 static int try_other_abi(const void *arg)
 {
-    long r = 20; /* getpid() of 32 bits */
+    long r = 20; /* the number of getpid() in the 32-bit ABI */
 
     (void)arg;
     __asm__ volatile("int $0x80" : "+a"(r) : : "memory", "r8", "r9", "r10", "r11");
@@ -269,7 +271,8 @@ TEST(calls_of_other_abis_kill_the_process)
 
 static char decoded[3 << 20];
 
-/* Acts as a decoder does: allocates, reads a file that is already in memory, and writes. */
+/* Makes the calls of a decoder: allocates memory, reads a file that is already in memory, and
+ * writes. */
 static int decode(const void *arg)
 {
     const int *out = arg;
@@ -309,8 +312,8 @@ static int try_read(const void *arg)
     return read(*(const int *)arg, &c, 1) == 1 ? 0 : 1;
 }
 
-/* A decoder's child must not read: its file is in memory before it is sealed. Only its parent
- * reads. */
+/* A decoder's child must not read from descriptors: its file is in memory before the child calls
+ * confine_seal(). Only the parent of the child reads. */
 TEST(decoder_reads_nothing)
 {
     int in[2];
@@ -339,8 +342,8 @@ TEST(a_broken_invariant_still_aborts)
     }
 }
 
-/* Starts under a filter that makes @call fail with @error. Returns 0 if confined, else the
- * error. */
+/* Calls confine_start() under a filter that makes @call fail with @error. Returns 0 if the process
+ * is confined, else the error. */
 static int start_without(const char *call, int error, const char *landlock, char *text, size_t size)
 {
     scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ALLOW);
@@ -373,7 +376,7 @@ static int try_start(const void *arg)
     return r != 0 && strstr(text, w->text) ? 50 : 51;
 }
 
-/* Like confined(), but @attempt confines itself. */
+/* Works like confined(), but @attempt itself confines the process. */
 static int alone(int (*attempt)(const void *arg), const void *arg)
 {
     const pid_t pid = fork();

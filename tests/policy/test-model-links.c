@@ -38,8 +38,8 @@ static void put_text(const char *name, const char *text, size_t len)
     close(fd);
 }
 
-/* Writes a file whose first bytes are those of a model; the resolution of links reads only
- * these. */
+/* Writes a file whose first bytes are those of a model. The check of a link's target reads only
+ * these bytes. */
 static void put(const char *name)
 {
     put_text(name, "GGUF\3 and more", 14);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests policies: what the parser rejects, and what none of our policies may allow.
+ * Tests which policies the parser rejects, and which actions none of sconce's policies may allow.
  */
 #include "common/confine/policy.h"
 
@@ -21,7 +21,8 @@ static bool has_drivers(const char *service)
     return strncmp(service, "chat-", 5) == 0;
 }
 
-/* Loads a service "t" from three texts: its system calls, a fragment "f", its files. */
+/* Loads the policy of a service "t" from three texts: the system calls, a fragment "f", and the
+ * files. */
 static int load(const char *calls, const char *fragment, const char *files,
                 struct policy **ret_policy, struct inf_err *err)
 {
@@ -251,9 +252,9 @@ static const struct policy_condition *condition_of(const struct policy_rule *rul
     return NULL;
 }
 
-/* Returns whether a forbidden call is the task of a service: the cache service changes its files,
- * and receives blocks in sealed memory over a connection. The keep service changes its file, and
- * sends answers in sealed memory. */
+/* Returns whether a service needs a call that is forbidden to services in general. For example, the
+ * cache and keep services change their own files, chat and the gateway connect to other services,
+ * and services that load models open files. */
 static bool is_its_task(const char *service, const char *name)
 {
     static const struct {
@@ -274,8 +275,9 @@ static bool is_its_task(const char *service, const char *name)
     return false;
 }
 
-/* Returns whether only policies with drivers have a rule: opening device nodes, mapping machine
- * code from files, generating machine code (lavapipe only), and writing the cache before READY. */
+/* Returns whether only policies with drivers may have a rule. Such rules allow opening device
+ * nodes, mapping machine code from files, generating machine code (lavapipe only), and writing the
+ * cache before READY. */
 static bool is_of_drivers(const char *service, enum policy_phase phase,
                           const struct policy_rule *rule)
 {
@@ -342,7 +344,7 @@ static void check_rule(const char *service, const struct policy_rule *rule)
 
         if (strcmp(rule->name, needed[i].name) != 0)
             continue;
-        /* The service writes its own files; Landlock restricts where. */
+        /* The service writes its own files; Landlock restricts the directories. */
         if (has_directory(service) && strcmp(rule->name, "openat") == 0 &&
             needed[i].mask != 020000000)
             continue;
@@ -433,7 +435,7 @@ TEST(no_policy_of_ours_allows_forbidden_calls)
 
 /* Returns whether a service may write a path. A service with GPU drivers may write device nodes of
  * GPUs and its cache of compiled kernels. The cache service may write its blocks, and the keep
- * service its file. */
+ * service may write its file. */
 static bool may_write(const char *service, const struct policy_path *path)
 {
     static const uint64_t node = 2 /* write_file */ | 4 | 1 << 15 /* ioctl_dev */;

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that policies match what services do: that they allow everything that is needed, and
-nothing else.
+"""Checks that policies allow exactly the system calls that services need.
 
-Every service runs through its whole life under strace. A call that its policy does not allow fails
-the test (and would have killed the service). A rule that was never needed also fails the test,
-unless the policy says why the call is rare.
+Every service runs under strace, from its start to its exit. If a service makes a call that its
+policy does not allow, the test fails (and the policy would have killed the service). The test also
+fails if a rule was never needed and the policy does not say why the call is rare.
 """
 import concurrent.futures
 import http.client
@@ -55,8 +54,9 @@ chat:
   idle_timeout: 4s
   threads: 2
 """
-# Vulkan uses the GPU if there is one, else lavapipe. Lavapipe is slow, and slower under strace;
-# without `probe_interval` the gateway does not take it for a service that hangs.
+# Vulkan uses the GPU if there is one, else lavapipe. Lavapipe is slow, and even slower under
+# strace. Without `probe_interval` the gateway waits longer before it treats the slow service as one
+# that hangs.
 VULKAN = CONFIG.replace("  probe_interval: 200ms\n", "") + "  device: vulkan\n"
 PATIENCE = 60  # seconds for an answer; only a hanging service takes longer
 VULKAN_PATIENCE = 300
@@ -244,9 +244,10 @@ def errors(life):
 
 
 def refuses_link(life, name, path, body):
-    """Asks a service for a link that leads out of the model directories. Returns the name of the
-    link, its target and the answer. Only a process that started before the link was made refuses
-    it, so this tries again, with another file, if the service was started in between."""
+    """Makes a link that leads out of the model directories, and asks a service for this model.
+    Returns the name of the link, its target and the answer. Only a process that started before the
+    link was made refuses the link, so the function tries again with another link if the service was
+    restarted in between."""
     for n in range(5):
         link = "link-%s-%d" % (name, n)
         target = life.path / (link + ".gguf")
@@ -418,8 +419,8 @@ def check_policy(trace, explained, row, phase, n_lives, files=""):
     for life in lives:
         assert not life.end or "SIGSYS" not in life.end, "%s: %s" % (row.name, life.end)
         for (where, name, args), line in life.calls.items():
-            # The start phase also allows all calls of the serve phase, so it need not use all
-            # rules.
+            # The start phase also allows all calls of the serve phase, so a process in the start
+            # phase need not use all rules.
             if where == phase or phase == "start":
                 if not policy.allows(name, args, life.pid):
                     denied.setdefault(name, line.strip())

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that the decoder's policy matches the calls that the decoder makes; see test_drift.py.
 
-The phase `start` applies to the process that makes children, the phase `serve` to the children.
+The phase `start` applies to the process that starts children, and the phase `serve` applies to the
+children.
 """
 import math
 import os
@@ -33,7 +34,7 @@ def sound(path, rate, seconds):
 
 @pytest.fixture(scope="module")
 def calls(tmp_path_factory):
-    """Provides {phase: {(name, arguments): line}}"""
+    """Provides {phase: {(name, arguments): line}}."""
     if not FILES.exists():
         pytest.skip("a build without libav")
     if not recorder.available():

@@ -269,7 +269,7 @@ static void list_top(const float *row, uint32_t n_vocab, struct top_row *top)
 }
 
 /* Returns row @i of the logits, or its list if a list is requested. In the second case the row is
- * filled with NaN, so that tests fail if somebody reads it. */
+ * filled with NaN, so that tests fail if the row is read. */
 static void answer_row(struct null_backend *nb, const struct plan *plan, uint32_t i, float *logits,
                        struct top_row *tops)
 {

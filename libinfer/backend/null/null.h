@@ -21,7 +21,7 @@ struct null_row {
 struct null_options {
     uint32_t n_vocab; /* width of the logits if there is no graph */
     uint64_t seed;
-    uint32_t max_blocks; /* most blocks of a KV store; 0: no limit */
+    uint32_t max_blocks; /* limit of the blocks of a KV store; 0: no limit */
     uint64_t memory;     /* bytes of the device's own memory; 0: it uses the host's memory */
     uint32_t step_usec;  /* a run sleeps step_usec + n_rows × row_usec */
     uint32_t row_usec;
@@ -42,11 +42,12 @@ struct null_options {
 };
 
 int null_new(struct backend **ret_backend);
-/* Sets the options. Tests call it before the first graph is compiled, or between runs. */
+/* Sets the options. Tests call this function before the first graph is compiled, or between
+ * runs. */
 void null_configure(struct backend *b, const struct null_options *options);
 uint64_t null_n_steps(const struct backend *b);
 struct null_counts {
-    uint64_t n_losses, n_recovers; /* includes failed calls of recover() */
+    uint64_t n_losses, n_recovers; /* n_recovers includes failed calls of recover() */
     uint64_t n_lists, n_fetched;   /* rows returned as a list, and rows fetched whole afterwards */
 };
 struct null_counts null_count(const struct backend *b);

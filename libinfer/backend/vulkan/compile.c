@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compiles graph nodes into stages
+ * Compiles graph nodes into stages. A stage is a set of dispatches that run in any order.
  *
  * Nodes are visited in order. A norm over the whole width includes the selection of rows before it.
  * Products with the same input run side by side. A product includes the residual sum that follows
- * it; two products and the gated unit that follows them become one kernel; the norm, the rotation
+ * it. Two products and the gated unit that follows them become one kernel. The norm, the rotation
  * and the storing of heads that follow a product become one kernel. A node joins a stage only if no
  * other node reads the values in between.
  */
@@ -16,14 +16,14 @@
 #include "graph/plan.h"
 #include "quant/dtype.h"
 
-/* The bytes of a unit in which plan_place() counts. It places values at multiples of 64 units,
- * which are 256 bytes: Vulkan devices may require no larger alignment of bindings. */
+/* plan_place() counts in units of this many bytes. It places values at multiples of 64 units, which
+ * are 256 bytes. Vulkan does not allow devices to require a larger alignment of bindings. */
 #define UNIT 4u
 
 struct compiler {
     struct emit e;
     struct graph_users users;
-    bool *done; /* [n]: a stage computes it, or leaves it to a later stage */
+    bool *done; /* [n]: the node is compiled, or a later stage will include it */
 };
 
 static const struct graph_node *node_at(const struct compiler *c, graph_ref ref)
@@ -81,7 +81,8 @@ static int compile_product(struct compiler *c, graph_ref ref)
     sum = only_user(c, dst, GRAPH_ADD);
     if (sum >= 0) {
         add = node_at(c, sum)->src[node_at(c, sum)->src[0] == dst];
-        /* An earlier stage must have made @add: dispatches of one stage run in any order. */
+        /* An earlier stage must have made @add, because dispatches of one stage run in any
+         * order. */
         if (add != dst && c->e.plan->values[add].made &&
             c->e.plan->values[add].first < c->e.plan->n_stages) {
             p.add = add;
@@ -117,8 +118,8 @@ static int compile_products(struct compiler *c, graph_ref ref)
     return 0;
 }
 
-/* Finds the value that attention's input @ref is computed from, and the remaining operations
- * between them. */
+/* Finds the value from which attention's input @ref is computed, and the operations that remain to
+ * be done between this value and @ref. */
 static struct emit_part find_part(const struct compiler *c, graph_ref ref)
 {
     struct emit_part part = {.src = ref, .norm = GRAPH_NONE, .rope = GRAPH_NONE};
@@ -187,8 +188,8 @@ static int compile_plain(struct compiler *c, graph_ref ref)
     return r;
 }
 
-/* Whether @ref, which works on heads, can be done where k and v are stored: attention must be its
- * only reader. */
+/* Returns whether the operation @ref, which works on heads, can be done where k and v are stored.
+ * For that, attention must be the only reader of @ref. */
 static bool attention_can_do(const struct compiler *c, graph_ref ref)
 {
     const struct graph_node *n = node_at(c, ref);
@@ -258,7 +259,8 @@ static int place_values(struct plan *plan)
         if (!v->made || (graph_ref)i == plan->input)
             continue;
         refs[n] = i;
-        /* The output must persist until the next step: rows of it are read after the step. */
+        /* The output must persist until the next step, because its rows are read after the
+         * step. */
         spans[n++] =
             (struct plan_span){.first = v->first,
                                .last = (graph_ref)i == plan->output ? plan->n_stages : v->last,
@@ -279,7 +281,7 @@ static void place_step(struct plan *plan)
     struct vkb_step_layout *s = &plan->step;
 
     s->max_blocks = l->max_seqs * DIV_UP(l->max_ctx, plan->store->layout.block_tokens);
-    /* Some classes have tiles of one row. */
+    /* Some classes of steps have tiles of one row. */
     s->max_tiles = MAX(l->max_rows, VKB_FEW_ROWS);
     s->tokens = 16;
     s->row_pos = s->tokens + l->max_rows;
@@ -313,7 +315,7 @@ static int collect_weights(struct plan *plan, const struct graph *g, uint64_t ma
     return 0;
 }
 
-/* The first feature of the node that only encoders have; NULL: none. */
+/* Returns the first feature of the node that only encoders have; NULL: there is none. */
 static const char *encoder_part(const struct graph_node *n)
 {
     if (n->op == GRAPH_LAYER_NORM || n->op == GRAPH_ACT || n->op == GRAPH_POOL)

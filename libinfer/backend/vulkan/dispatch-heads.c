@@ -12,7 +12,8 @@
 
 enum { PART_Q, PART_K, PART_V, PART_N };
 
-/* Index of the rope table for these parameters; equal parameters share one. */
+/* Sets *ret_i to the index of the rope table for these parameters. Equal parameters share a
+ * table. */
 static int rope_find(struct emit *e, const struct rope_params *p, uint32_t *ret_i)
 {
     struct plan *plan = e->plan;
@@ -40,7 +41,7 @@ static uint32_t rope_spec(const struct rope_params *p)
     return p->style == ROPE_HALF ? HEADS_ROPE_HALF : HEADS_ROPE_PAIRS;
 }
 
-/* Whether heads and their rotated parts can be handled 4 elements at a time. */
+/* Returns whether heads and their rotated parts can be processed 4 elements at a time. */
 static bool whole_heads(uint32_t head_dim, const struct rope_params *rope)
 {
     return head_dim % 4 == 0 && (!rope || rope->n_dims % (rope->style == ROPE_HALF ? 8 : 4) == 0);

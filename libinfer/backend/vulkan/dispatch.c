@@ -15,7 +15,7 @@
 
 #define SLOT_STEP 9u
 
-/* Appends an empty dispatch to the list of @class; NULL if memory is short. */
+/* Appends an empty dispatch to the list of @class. Returns NULL if memory is short. */
 static struct vkb_dispatch *vkb_list_add(struct plan *plan, enum vkb_class class)
 {
     struct vkb_list *list = &plan->lists[class];
@@ -99,7 +99,7 @@ bool emit_can_glu(const struct emit *e, const struct weight *w, const struct wei
     return true;
 }
 
-/* Rows of a weight that fit into one binding, in multiples of @unit. */
+/* Returns the number of rows of a weight that fit into one binding, as a multiple of @unit. */
 static uint32_t rows_per_range(const struct emit *e, const struct vkb_kernel *kernel,
                                uint64_t row_bytes, uint32_t unit)
 {
@@ -121,8 +121,8 @@ static struct vkb_bind weight_bind(const struct weight *w, uint64_t row_bytes, u
     };
 }
 
-/* Whether rows of @w start at multiples of 16 bytes on the device, which keeps the host's addresses
- * modulo 16. */
+/* Returns whether rows of @w start at multiples of 16 bytes on the device. Modulo 16, addresses on
+ * the device are equal to the host's addresses. */
 static bool is_aligned(const struct weight *w, uint64_t row_bytes)
 {
     return ((uintptr_t)w->data | row_bytes) % 16 == 0;
@@ -136,9 +136,9 @@ static uint32_t class_rows(const struct emit *e, enum vkb_class class, bool kept
     return class == VKB_ONE ? 1 : class == VKB_FEW ? MIN(most, VKB_FEW_ROWS) : most;
 }
 
-/* Packs @src for the products that follow, unless the last packing was of @src, too. The packing
- * waits for the dispatch before it unless e->joins is set, and the first product waits for the
- * packing. */
+/* Packs @src for the products that follow. Does nothing if the value that this list packed last is
+ * @src. *ret_new says whether a packing was emitted. The packing waits for the previous dispatch
+ * unless e->joins is set, and the first product waits for the packing. */
 static int emit_pack(struct emit *e, enum vkb_class class, enum vkb_pack pack, graph_ref src,
                      bool *ret_new)
 {

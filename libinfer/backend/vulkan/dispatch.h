@@ -11,7 +11,7 @@ struct emit {
     const struct graph *g;
     const struct vkb_caps *caps;
     struct inf_err *reterr;
-    bool joins;     /* the next dispatch does not wait for the one before it */
+    bool joins;     /* the next dispatch does not wait for the previous dispatch */
     uint32_t layer; /* number of attention operations so far */
     /* For each list and format: the value whose rows were packed last, plus one; 0: none. */
     uint32_t packed[VKB_CLASS_N][VKB_PACK_N];
@@ -37,10 +37,10 @@ struct emit_heads {
 };
 
 /* Checks that the device can compute all attention of the graph, and chooses the plan's tiles and
- * the size of its buffer of parts. This function and the next ones return -EOPNOTSUPP with the
- * reason, or -ENOMEM. */
+ * the size of its buffer of parts. This function and the following functions return 0, -EOPNOTSUPP
+ * with the reason, or -ENOMEM. */
 int emit_begin(struct emit *e);
-/* Whether one kernel computes a gated unit with these weights. */
+/* Returns whether one kernel computes a gated unit with these weights. */
 bool emit_can_glu(const struct emit *e, const struct weight *w, const struct weight *w2);
 int emit_matmul(struct emit *e, const struct emit_product *p);
 int emit_heads(struct emit *e, const struct emit_heads *h);
@@ -54,14 +54,14 @@ int emit_tops(struct emit *e, graph_ref logits);
 
 /* The next functions are shared by the files that emit dispatches. */
 
-/* Appends a dispatch with the step buffer bound; NULL if memory is short. */
+/* Appends a dispatch with the step buffer bound. Returns NULL if memory is short. */
 struct vkb_dispatch *emit_add(struct emit *e, enum vkb_class class, const struct vkb_choice *choice,
                               const void *push, uint32_t push_size);
 struct vkb_bind emit_value(graph_ref ref);
-/* How the rows of a value are counted. */
+/* Returns how the rows of a value are counted. */
 enum vkb_count_by emit_rows(const struct emit *e, graph_ref ref);
 /* Sets specialization constant @i. Skipped constants before it are 0. */
 void emit_spec(struct vkb_choice *choice, uint32_t i, uint32_t value);
-/* -EOPNOTSUPP: "there is no Vulkan kernel for …" */
+/* Returns -EOPNOTSUPP with the reason "there is no Vulkan kernel for …". */
 int emit_none(struct emit *e, const char *what);
 int emit_rope(struct emit *e, const struct graph_node *n, graph_ref dst, enum vkb_class class);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens a device with only those features that its kernels use.
+ * Opens a device with only the features that the kernels use.
  */
 #include "backend/vulkan/gpu.h"
 

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * An open device: its queue, its one pipeline layout, its memory and its pipelines
+ * Declares an open device: its queue, its only pipeline layout, its memory and its pipelines.
  *
- * Everything that belongs to a VkDevice is reached from here, so that a lost device can be
+ * struct vkb_device refers to everything that belongs to a VkDevice, so that a lost device can be
  * discarded and opened again. All calls come from one thread, except that another thread may call
  * vkb_pipeline_get() while weights are loaded.
  *
@@ -40,7 +40,7 @@ struct vkb_device {
     VkPipelineLayout layout;
     VkCommandPool commands;
     VkSemaphore timeline;
-    uint64_t submitted;   /* the last value that the timeline will reach */
+    uint64_t submitted;   /* value that the timeline reaches after the last submission */
     atomic_bool lost;     /* set by any thread that uses the device */
     bool cache_read_only; /* do not write compiled pipelines to the cache */
     struct vkb_heap *heaps[VK_MAX_MEMORY_TYPES];
@@ -48,13 +48,15 @@ struct vkb_device {
     struct vkb_fault *fault; /* borrowed; NULL: none */
 };
 
-/* @cache_dir: directory for compiled pipelines; NULL: none. -EOPNOTSUPP, -ENOMEM, -EIO. */
+/* Opens a device. @cache_dir: directory for compiled pipelines; NULL: none. Returns 0, -EOPNOTSUPP,
+ * -ENOMEM or -EIO. */
 int vkb_device_new(struct vkb_instance *in, const struct vkb_device_info *info,
                    const char *cache_dir, struct vkb_device **ret_device, struct inf_err *reterr);
-/* The caller has destroyed everything that was created from the device, or the device is lost. */
+/* Closes a device. Before the call, everything that was created from the device must be destroyed,
+ * or the device must be lost. */
 struct vkb_device *vkb_device_free(struct vkb_device *dev);
 DEFINE_CLEANUP(struct vkb_device *, vkb_device_free);
 
-/* Converts a result to a negative errno with a sentence. If the result says that the device is
- * lost, marks it as lost. */
+/* Converts a result to a negative errno, and writes a sentence to *reterr. If the result says that
+ * the device is lost, marks it as lost. */
 int vkb_fail(struct vkb_device *dev, VkResult result, const char *what, struct inf_err *reterr);

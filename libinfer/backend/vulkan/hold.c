@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Holds a device open, and compiles the kernels that any model may need into the cache
+ * Holds a device open, and compiles the kernels that any model may need into the cache.
  *
- * All users of Vulkan in the process share the instance: while one holds it, drivers stay loaded,
- * so opening a device loads nothing.
+ * All users of Vulkan in the process share one instance. While one of them holds this instance,
+ * drivers stay loaded, so opening a device loads nothing.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,7 +22,8 @@ struct vkb_held {
     struct vkb_device *dev;
 };
 
-/* Usual dimensions of models. Kernels are selected by these and by the formats of weights. */
+/* Usual dimensions of models. Kernels are selected by these dimensions and by the formats of
+ * weights. */
 static const uint32_t widths[] = {64, 1024, 2048, 4096};
 static const uint32_t head_dims[] = {64, 128}, groups[] = {1, 2, 4, 8};
 
@@ -129,8 +130,8 @@ static void compile_all(struct vkb_device *dev)
     vkb_pipelines_save(dev);
 }
 
-/* Whether compiling in advance helps: software devices compile at the first dispatch and store
- * nothing. */
+/* Returns whether compiling in advance helps. It does not help on software devices, which compile
+ * at the first dispatch and store nothing. */
 static bool keeps_kernels(const struct vkb_device *dev)
 {
     return dev->info->caps.kind != VKB_SOFTWARE || vkb_pretend.discrete;

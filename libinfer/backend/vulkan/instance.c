@@ -80,7 +80,7 @@ static bool find_queue(const struct vkb_instance *in, struct vkb_device_info *in
     return true;
 }
 
-/* Whether @p is the one matrix shape for which the kernels are written. */
+/* Returns whether @p is the one matrix shape for which the kernels are written. */
 static bool is_our_shape(const struct vkb_coopmat_properties *p)
 {
     return p->m_size == 16 && p->n_size == 16 && p->k_size == 16 &&
@@ -154,8 +154,8 @@ static void read_features(const struct vkb_instance *in, struct vkb_device_info 
     caps->int16 = f.features.shaderInt16;
     caps->storage8 = f12.storageBuffer8BitAccess;
     caps->storage16 = f11.storageBuffer16BitAccess;
-    /* The extension needs F16 and the Vulkan memory model. While this model is enabled, device
-     * scope, which the other kernels use, is a feature of its own. */
+    /* The extension needs F16 and the Vulkan memory model. The other kernels use device scope,
+     * which is a separate feature while this model is enabled. */
     caps->coopmat = f12.shaderFloat16 && f12.vulkanMemoryModel && f12.vulkanMemoryModelDeviceScope;
     if (!f12.timelineSemaphore)
         info->unusable = "it has no timeline semaphores";

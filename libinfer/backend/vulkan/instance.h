@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The Vulkan devices of this machine and their capabilities
+ * Lists the Vulkan devices of this machine and their capabilities.
  *
  * Devices are listed best first: discrete, integrated, virtual, then software such as lavapipe.
  * Devices of one kind are in the order of the drivers. "vulkan:N" is device N of this list, counted
@@ -37,19 +37,19 @@ struct vkb_caps {
     bool coopmat; /* VK_KHR_cooperative_matrix: F16 × F16 + F32 of 16 × 16 × 16 in a subgroup */
     bool coopmat_nv;    /* VK_NV_cooperative_matrix2 */
     bool texel;         /* texel buffers are read faster than storage buffers */
-    bool checks_bounds; /* accesses beyond a binding are undefined unless the driver is asked to
-                           check them */
+    bool checks_bounds; /* the device is opened with bounds checks, because kernels may fail without
+                           them */
     bool host_import;
     uint64_t import_align;
     bool unified; /* the device uses the host's memory */
     bool memory_budget;
-    uint32_t shared_size; /* per workgroup */
+    uint32_t shared_size; /* shared memory per workgroup */
     uint32_t max_invocations;
     uint32_t max_loops; /* limit of the rounds of all loops of an invocation together; 0: none */
-    uint64_t max_range; /* per storage buffer binding */
+    uint64_t max_range; /* limit of a storage buffer binding */
     uint64_t max_texels;
     uint64_t max_alloc;
-    uint32_t offset_align; /* of bindings */
+    uint32_t offset_align; /* alignment of the offsets of bindings */
     double timestamp_nsec; /* nanoseconds per tick; 0: there are no timestamps */
     uint64_t heap_size;    /* size of the largest heap on the device */
 };
@@ -60,7 +60,7 @@ struct vkb_device_info {
     char driver[VK_MAX_DRIVER_NAME_SIZE + VK_MAX_DRIVER_INFO_SIZE + 1];
     VkDriverId driver_id;
     uint32_t api_version, driver_version, vendor_id, device_id;
-    uint8_t pipeline_uuid[VK_UUID_SIZE]; /* of the driver's pipeline cache */
+    uint8_t pipeline_uuid[VK_UUID_SIZE]; /* UUID of the driver's pipeline cache */
     uint32_t queue_family;
     const char *unusable; /* why the device is unusable; NULL: it is usable. Static. */
     struct vkb_caps caps;
@@ -76,15 +76,15 @@ struct vkb_instance {
 };
 
 /* Returns the instance of this process, which all users share by reference count. Any thread may
- * call it. -EOPNOTSUPP with the reason: no loader, no driver, no device. */
+ * call this function. -EOPNOTSUPP with the reason: there is no loader, no driver or no device. */
 int vkb_instance_new(struct vkb_instance **ret_instance, struct inf_err *reterr);
 struct vkb_instance *vkb_instance_free(struct vkb_instance *in);
 DEFINE_CLEANUP(struct vkb_instance *, vkb_instance_free);
 
-/* *ret_total is the size of the device's largest memory heap, *ret_free the bytes that this process
- * can still allocate there. If the driver does not report the latter (VK_EXT_memory_budget), both
- * are equal. */
+/* Sets *ret_total to the size of the device's largest memory heap, and *ret_free to the bytes that
+ * this process can still allocate in this heap. If the driver does not report the free bytes
+ * (VK_EXT_memory_budget), sets both to the size. */
 void vkb_memory(const struct vkb_instance *in, const struct vkb_device_info *info,
                 uint64_t *ret_total, uint64_t *ret_free);
-/* Whether the device has the extension. False also if the query fails. */
+/* Returns whether the device has the extension; false also if the query fails. */
 bool vkb_has_extension(const struct vkb_instance *in, VkPhysicalDevice device, const char *name);

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The kernels, and their selection for a device
+ * Declares the kernels, and their selection for a device.
  *
  * A kernel is a shader of shaders/, compiled for one format and one way to read weights. A choice
  * adds values for the kernel's specialization constants and says how much work one workgroup does.
@@ -20,7 +20,7 @@ struct vkb_kernel {
     uint32_t texel_f4; /* bit i: slot i is read as texels of 4 floats */
 };
 
-/* The table that the build generates from the shaders. */
+/* Return the size and the rows of the table that the build generates from the shaders. */
 size_t vkb_n_kernels(void);
 const struct vkb_kernel *vkb_kernel_at(size_t i);
 
@@ -36,21 +36,22 @@ struct vkb_choice {
     const struct vkb_kernel *kernel;
     enum vkb_pack pack;                  /* products: the format of slot 2 */
     uint32_t spec[VKB_SPEC_MAX], n_spec; /* constants 0 … n_spec - 1 */
-    uint32_t columns, rows;              /* of the result that one workgroup computes */
+    uint32_t columns, rows;              /* size of the result of one workgroup */
 };
 
-/* Steps are divided into three classes by their rows; each has its own recorded commands. */
+/* Steps are divided into three classes by their number of rows. Each class has its own recorded
+ * commands. */
 enum vkb_class {
     VKB_ONE,  /* 1 row */
     VKB_FEW,  /* up to VKB_FEW_ROWS */
-    VKB_MANY, /* more */
+    VKB_MANY, /* more rows */
     VKB_CLASS_N,
 };
 
 #define VKB_FEW_ROWS 16u
 
-/* Finds a kernel by name, such as "matmul/rows q4_k". Returns the variant that reads texels if the
- * device prefers them and there is one. NULL: none. */
+/* Finds a kernel by name, such as "matmul/rows q4_k". If the device prefers texels, returns the
+ * variant that reads texels, if there is one. Returns NULL if there is no such kernel. */
 const struct vkb_kernel *vkb_kernel_find(const struct vkb_caps *caps, const char *name);
 
 /* A product of x with K columns and weights with N rows. */
@@ -61,17 +62,16 @@ struct vkb_product {
     bool aligned; /* rows of weights start at multiples of 16 bytes */
 };
 
-/* pick-product.c. Returns false if there is no kernel. */
+/* pick-product.c: selects the kernel for a product. Returns false if there is no kernel. */
 bool vkb_pick_product(const struct vkb_caps *caps, const struct vkb_product *p,
                       enum vkb_class class, struct vkb_choice *ret_choice);
-/* Selects the kernel that packs rows of @width columns: a workgroup packs ret_choice->columns of
- * one row. */
+/* Selects the kernel that packs rows: a workgroup packs ret_choice->columns columns of one row. */
 bool vkb_pick_pack(const struct vkb_caps *caps, enum vkb_pack pack, struct vkb_choice *ret_choice);
-/* Bytes of @rows packed rows. */
+/* Returns the bytes of @rows packed rows. */
 uint64_t vkb_pack_size(enum vkb_pack pack, uint32_t rows, uint32_t width);
 bool vkb_pick_embed(const struct vkb_caps *caps, enum inf_dtype dtype,
                     struct vkb_choice *ret_choice);
-/* Attention of heads over a KV store. */
+/* A kernel for attention over a KV store, and the division of its work. */
 struct vkb_attention {
     struct vkb_choice choice;
     uint32_t tile_rows;   /* rows that share a pass over the context */
@@ -84,7 +84,7 @@ struct vkb_attention {
     bool finishes;        /* contexts of one part are finished without a merge */
 };
 
-/* The format of the KV store: one of STORE_… of push.h. */
+/* Returns the format of the KV store: one of STORE_… of push.h. */
 uint32_t vkb_store_format(const struct kv_layout *layout);
 bool vkb_pick_attention(const struct vkb_caps *caps, const struct kv_layout *layout,
                         uint32_t n_heads, enum vkb_class class, struct vkb_attention *ret_choice);

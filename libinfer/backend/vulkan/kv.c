@@ -115,7 +115,7 @@ void vkb_kv_free(struct backend *b, struct kv_store *store)
     store_free(store);
 }
 
-/* If the device is lost meanwhile, the next step notices it. */
+/* If the device is lost meanwhile, the next step notices the loss. */
 void vkb_kv_copy(struct backend *b, struct kv_store *store, uint32_t dst, uint32_t src)
 {
     struct vkb_device *dev = CONTAINER_OF(b, struct vkb_backend, base)->dev;
@@ -150,7 +150,7 @@ void vkb_kv_copy(struct backend *b, struct kv_store *store, uint32_t dst, uint32
         dev->lost = true;
 }
 
-/* Does nothing: device memory cannot be returned page by page. */
+/* Does nothing, because device memory cannot be returned page by page. */
 void vkb_kv_drop(struct backend *b, struct kv_store *store, uint32_t first, uint32_t n)
 {
     (void)b;
@@ -162,7 +162,8 @@ uint64_t vkb_kv_size(const struct backend *b UNUSED, const struct kv_store *stor
     return store->block_bytes * 2 * store->layout.n_layers;
 }
 
-/* One staging buffer serves both directions: its host memory is fast to read and to write. */
+/* Creates the staging buffer, unless it exists. One buffer serves both directions, because its host
+ * memory is fast to read and to write. */
 static int make_staging(struct vkb_device *dev, struct kv_store *store)
 {
     if (!dev || dev->lost)
@@ -203,7 +204,7 @@ static void copy_staging(struct vkb_device *dev, VkCommandBuffer c, struct kv_st
     }
 }
 
-/* If a copy fails, the device is lost; the next step notices that, too. */
+/* If a copy fails, the device counts as lost, and the next step notices the loss. */
 static int move_block(struct vkb_device *dev, struct kv_store *store, uint32_t block, bool out)
 {
     const VkPipelineStageFlags compute = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,

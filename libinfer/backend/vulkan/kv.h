@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Keeps K and V on the device: the KV functions of backend_ops. */
+/* Declares the KV functions of backend_ops, which keep K and V on the device. */
 
 #include "backend/vulkan/program.h"
 
@@ -16,6 +16,6 @@ uint64_t vkb_kv_size(const struct backend *b, const struct kv_store *store);
 int vkb_kv_export(struct backend *b, struct kv_store *store, uint32_t block, void *to);
 int vkb_kv_import(struct backend *b, struct kv_store *store, uint32_t block, const void *from);
 const char *vkb_kv_format(const struct backend *b);
-/* Sets the text that vkb_kv_format() returns. It names the driver, because drivers round
+/* Sets the text that vkb_kv_format() returns. The text names the driver, because drivers round
  * differently. */
 void vkb_kv_describe(struct vkb_backend *vkb);

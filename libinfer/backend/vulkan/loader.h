@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Opens the Vulkan loader at run time
+ * Opens the Vulkan loader at run time.
  *
  * libvulkan is not linked, so a machine without it can use the CPU. Function pointers are in tables
  * per instance and device, so that several devices can be open at once.
@@ -112,14 +112,14 @@ struct vkb_instance_fns {
 /* Opens the loader. Close *ret_lib with vkb_loader_close(). -EOPNOTSUPP: there is no loader. */
 int vkb_loader_open(void **ret_lib, struct vkb_global_fns *ret_fn, struct inf_err *reterr);
 void vkb_loader_close(void *lib);
-/* -EOPNOTSUPP: a function of Vulkan 1.2 is missing. */
+/* Look up the functions. -EOPNOTSUPP: a function of Vulkan 1.2 is missing. */
 int vkb_loader_instance_fns(const struct vkb_global_fns *global, VkInstance instance,
                             struct vkb_instance_fns *ret_fn, struct inf_err *reterr);
 int vkb_loader_device_fns(const struct vkb_instance_fns *instance, VkDevice device,
                           struct vkb_device_fns *ret_fn, struct inf_err *reterr);
 
-/* "VK_ERROR_DEVICE_LOST" and the like. */
+/* Returns the name of a result, such as "VK_ERROR_DEVICE_LOST". */
 const char *vkb_result_name(VkResult result);
-/* The errno for a result: -ENODEV for a lost device, -ENOMEM, -ETIMEDOUT, else -EIO; 0 for
- * success. */
+/* Returns the negative errno for a result: -ENODEV for a lost device, -ENOMEM, -ETIMEDOUT, or -EIO.
+ * Returns 0 for success. */
 int vkb_errno(VkResult result);

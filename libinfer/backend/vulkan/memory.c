@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Divides large allocations: each memory type has chunks, and each chunk a list of spans in order
- * of offset.
+ * Divides large allocations. Each memory type has chunks, and each chunk has a list of spans in
+ * order of offset.
  */
 #include "backend/vulkan/memory.h"
 
@@ -22,7 +22,7 @@ struct vkb_chunk {
     struct vkb_heap *heap;
     VkDeviceMemory memory;
     void *map;
-    struct vkb_span *spans; /* they cover the chunk; two neighbors are never both free */
+    struct vkb_span *spans; /* the spans cover the chunk; two neighbors are never both free */
     uint32_t n_used;
 };
 
@@ -107,7 +107,7 @@ static VkResult chunk_new(struct vkb_device *dev, struct vkb_heap *heap, uint64_
     return VK_SUCCESS;
 }
 
-/* Splits the span if less than all of it is needed. Returns false if memory is short. */
+/* Splits the span if only a part of it is needed. Returns false if memory is short. */
 static bool span_cut(struct vkb_span *s, uint64_t size)
 {
     struct vkb_span *rest;
@@ -145,7 +145,7 @@ static bool chunk_take(struct vkb_chunk *chunk, uint64_t size, uint64_t align, u
     return false;
 }
 
-/* Merges the free spans that follow @s into @s, if it is free. */
+/* If @s is free, merges the free spans that follow @s into @s. */
 static void span_merge(struct vkb_span *s)
 {
     while (s && !s->used && s->next && !s->next->used) {
@@ -275,7 +275,7 @@ int vkb_buffer_import(struct vkb_device *dev, const void *ptr, uint64_t size,
     struct vkb_buffer b = {.size = end - begin};
     VkMemoryRequirements need;
 
-    /* Host pages are as fast as the device's own memory only if both are shared. */
+    /* Host pages are as fast as the device's memory only if the device uses the host's memory. */
     if (!dev->info->caps.host_import || !dev->info->caps.unified ||
         !dev->fn.GetMemoryHostPointerPropertiesEXT)
         return -EOPNOTSUPP;

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Places buffers in few large allocations
+ * Places buffers in a few large allocations.
  *
  * A device allows only some thousand allocations, and each allocation is slow. A heap (one per
  * memory type in use) allocates chunks and gives each buffer the first free span that is large
@@ -23,17 +23,17 @@ struct vkb_chunk;
 struct vkb_buffer {
     VkBuffer handle;
     uint64_t size;
-    void *map;               /* NULL: the host cannot reach it */
+    void *map;               /* NULL: the host cannot access the buffer */
     struct vkb_chunk *chunk; /* NULL: imported or none */
     uint64_t offset;
     VkDeviceMemory imported;
 };
 
-/* The content of a new buffer is undefined. -ENOMEM with the reason. */
+/* Creates a buffer, whose content is undefined. -ENOMEM with the reason. */
 int vkb_buffer_new(struct vkb_device *dev, enum vkb_place place, uint64_t size,
                    struct vkb_buffer *ret_buffer, struct inf_err *reterr);
 /* Imports the pages that hold @size bytes at @ptr, read-only. *ret_offset is the offset of @ptr in
- * the buffer. -EOPNOTSUPP: the device cannot import them. */
+ * the buffer. -EOPNOTSUPP: the device cannot import these pages. */
 int vkb_buffer_import(struct vkb_device *dev, const void *ptr, uint64_t size,
                       struct vkb_buffer *ret_buffer, uint64_t *ret_offset);
 /* Frees a buffer. Does nothing with a zeroed buffer. */

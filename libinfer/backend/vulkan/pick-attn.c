@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Selects attention kernels
+ * Selects attention kernels.
  *
- * Single rows and tiles of more rows have different kernels. On software devices both kernels give
- * the same bits; on GPUs the order of their sums differs.
+ * Devices that prefer texels use attention/lanes for single rows and for tiles of more rows, with
+ * the same bits. GPUs use attention/row and attention/tiles, whose sums have different orders.
+ * Devices that can use neither have attention/ref.
  */
 #include "backend/vulkan/kernels.h"
 #include "backend/vulkan/push.h"
 
 #define HEAD_DIM_MAX 256u
 
-/* attention/lanes: tokens of a part, queries per subgroup, how many of these are heads of one row
- * in steps with many rows, and rounds of the lanes over the chunks of a head. */
+/* attention/lanes: the tokens of a part of the context; the maximum number of queries per subgroup;
+ * in steps with many rows, the maximum number of these queries that are heads of one row; and the
+ * maximum number of rounds in which the lanes process the chunks of a head. */
 #define LANES_PART          512u
 #define LANES_QUERIES       8u
 #define LANES_HEADS_OF_MANY 4u
@@ -19,7 +21,7 @@
 /* With this many workgroups the heads keep all cores busy, and the context need not be split. */
 #define LANES_WORK_MIN 8u
 
-/* attention/row: tokens of a part, and registers per invocation for queries. */
+/* attention/row: tokens of a part of the context, and registers per invocation for queries. */
 #define ROW_PART       256u
 #define ROW_REGISTERS  64u
 #define ROW_HEADS_MAX  8u
@@ -32,7 +34,7 @@
 #define TILES_HEADS_MAX 8u
 #define TILES_THREADS   128u
 
-/* Elements in 16 bytes. */
+/* Returns the number of elements in a chunk of 16 bytes. */
 static uint32_t chunk_elements(const struct kv_layout *layout)
 {
     static const uint32_t elements[] = {
@@ -41,13 +43,14 @@ static uint32_t chunk_elements(const struct kv_layout *layout)
     return elements[vkb_store_format(layout)];
 }
 
-/* Chunks of a head per invocation, for @n invocations. */
+/* Returns the number of chunks of a head that each of @n invocations has. */
 static uint32_t chunks_of_each(const struct kv_layout *layout, uint32_t n)
 {
     return DIV_UP(DIV_UP(layout->head_dim, chunk_elements(layout)), n);
 }
 
-/* Heads per workgroup: at most @most, and the same number in each. */
+/* Returns the number of heads per workgroup: at most @most, and divided evenly among
+ * workgroups. */
 static uint32_t even_heads(uint32_t group, uint32_t most)
 {
     return DIV_UP(group, DIV_UP(group, MAX(1u, most)));
@@ -59,7 +62,8 @@ static void set_constant(struct vkb_attention *a, uint32_t i, uint32_t value)
     a->choice.n_spec = MAX(a->choice.n_spec, i + 1);
 }
 
-/* The longest context within the device's limit of loops, if @tokens take @rounds rounds. */
+/* Returns the longest context within the device's limit of loops, if @tokens tokens take @rounds
+ * rounds of loops. */
 static uint32_t longest_context(const struct vkb_caps *caps, uint32_t tokens, uint32_t rounds)
 {
     return caps->max_loops > 0 ? (caps->max_loops / rounds - 1) * tokens : UINT32_MAX;
@@ -71,8 +75,8 @@ static bool can_lanes(const struct vkb_caps *caps, const struct kv_layout *layou
            chunks_of_each(layout, caps->subgroup_size) <= LANES_ROUNDS_MAX;
 }
 
-/* In steps with many rows, a subgroup takes some heads of several rows; in other steps, as many
- * heads of one row as possible. */
+/* Selects attention/lanes. In steps with many rows, a subgroup computes some heads of several rows.
+ * In other steps, it computes as many heads of one row as possible. */
 static bool pick_lanes(const struct vkb_caps *caps, const struct kv_layout *layout, uint32_t group,
                        enum vkb_class class, struct vkb_attention *a)
 {
@@ -82,7 +86,8 @@ static bool pick_lanes(const struct vkb_caps *caps, const struct kv_layout *layo
     a->tile_rows = many ? LANES_QUERIES / a->heads : 1;
     a->rows_from = many ? 2 : 1;
     a->part_tokens = LANES_PART;
-    /* Rounds per block: one per chunk of keys, one per lane of values, and the ends of loops. */
+    /* Rounds of loops per block: one for each chunk of a key, one for each lane in the sums of
+     * values, and one for the end of each loop. */
     a->max_ctx = longest_context(
         caps, STORE_TOKENS, chunks_of_each(layout, 1) + caps->subgroup_size + LANES_ROUNDS_MAX + 3);
     a->split = !many && layout->n_kv_heads * DIV_UP(group, a->heads) < LANES_WORK_MIN;

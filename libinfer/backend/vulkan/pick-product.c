@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Selects product kernels
+ * Selects product kernels.
  *
- * Software devices use matmul/rows for everything. On other devices, the kernels for few rows read
- * weights as fast as they can (matmul/vecdot if the device multiplies four bytes at a time, else
- * matmul/vec). The kernels for many rows decode weights once for several rows (matmul/coop if
- * subgroups multiply matrices, else matmul/tile).
+ * Software devices that prefer texels use matmul/rows for everything. On other devices, the kernels
+ * for few rows read weights as fast as they can (matmul/vecdot if the device multiplies four bytes
+ * at a time, else matmul/vec). The kernels for many rows decode weights once for several rows
+ * (matmul/coop if subgroups multiply matrices, else matmul/tile).
  */
 #include <stdio.h>
 
@@ -27,8 +27,8 @@ static bool find_product(const struct vkb_caps *caps, const char *family,
     return ret_choice->kernel != NULL;
 }
 
-/* A lane computes as many rows of x and of weights as possible while the code fits the instruction
- * cache. */
+/* Selects matmul/rows. A lane multiplies as many rows of x and of weights as possible, as long as
+ * the code fits into the instruction cache. */
 static bool pick_rows(const struct vkb_caps *caps, const struct vkb_product *p,
                       enum vkb_class class, struct vkb_choice *c)
 {
@@ -44,7 +44,8 @@ static bool pick_rows(const struct vkb_caps *caps, const struct vkb_product *p,
     return true;
 }
 
-/* A subgroup takes 2 rows of weights at a time, a workgroup 4 times as many. */
+/* Selects matmul/vecdot or matmul/vec. A subgroup multiplies 2 rows of weights at a time, and a
+ * workgroup 4 times as many. */
 static bool pick_vec(const struct vkb_caps *caps, const struct vkb_product *p, enum vkb_class class,
                      struct vkb_choice *c)
 {
@@ -64,7 +65,8 @@ static bool pick_vec(const struct vkb_caps *caps, const struct vkb_product *p, e
     return true;
 }
 
-/* A workgroup takes 64 rows of x and 64 rows of weights, or half as many if 64 do not fit. */
+/* Selects matmul/tile. A workgroup multiplies 64 rows of x by 64 rows of weights, or 32 by 32 if 64
+ * rows do not fit. */
 static bool pick_tile(const struct vkb_caps *caps, const struct vkb_product *p,
                       struct vkb_choice *c)
 {
@@ -95,8 +97,9 @@ static uint32_t shared_bytes(const struct shape *s, uint32_t depth, bool glu)
            n_subgroups(s) * (glu ? 2 : 1) * FRAGMENT * FRAGMENT * (uint32_t)sizeof(float);
 }
 
-/* Picks the largest shape that fits, because large workgroups use each number that they read most
- * often. For small matrices it begins with smaller shapes, so that there are enough workgroups. */
+/* Picks the largest shape that fits, because large workgroups use each number that they read in
+ * many products. For small matrices, only smaller shapes are tried, so that there are enough
+ * workgroups. */
 static bool pick_shape(const struct vkb_caps *caps, const struct vkb_product *p, uint32_t depth,
                        struct shape *ret_shape)
 {
@@ -138,7 +141,7 @@ static bool pick_coop(const struct vkb_caps *caps, const struct vkb_product *p,
     return true;
 }
 
-/* One invocation computes one element. */
+/* Selects matmul/ref, where an invocation computes one element. */
 static bool pick_ref(const struct vkb_caps *caps, const struct vkb_product *p, struct vkb_choice *c)
 {
     if (p->glu || !find_product(caps, "matmul/ref", p, c))

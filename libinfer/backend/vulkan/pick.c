@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Selects kernels that do not depend on a format; also helps the other pick-*.c files.
+ * Finds kernels by name, and selects the kernels that are neither products nor attention.
  */
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +26,8 @@ const struct vkb_kernel *vkb_kernel_find(const struct vkb_caps *caps, const char
     return plain;
 }
 
-/* Sets a one-dimensional workgroup: one subgroup if barriers are expensive, else a few. */
+/* Sets a one-dimensional workgroup: one subgroup on devices that prefer texels, because barriers
+ * are expensive there, else a few subgroups. */
 static void set_size(const struct vkb_caps *caps, struct vkb_choice *c)
 {
     c->spec[0] = caps->texel ? caps->subgroup_size : MIN(128u, caps->max_invocations);

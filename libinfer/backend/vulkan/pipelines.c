@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeps pipelines in a short list (a model needs a few dozen), and their cache in a file
+ * Keeps pipelines in a short list (a model needs a few dozen), and their cache in a file.
  *
- * The file is written under a temporary name and renamed, with a hash of its data in front: a
- * reader sees a complete file or none. The driver checks the data, which begin with the driver's
- * identity.
+ * The file has a header with a hash of the data that follow. It is written under a temporary name
+ * and then renamed, so a reader sees a complete file or none. The driver checks the data, which
+ * begin with the driver's identity.
  */
 #include "backend/vulkan/pipelines.h"
 
@@ -24,7 +24,7 @@
 
 struct file_head {
     uint64_t magic, hash;
-    uint64_t complete; /* 1: contains what models usually need */
+    uint64_t complete; /* 1: the file has the kernels that models usually need */
 };
 
 struct entry {
@@ -38,11 +38,12 @@ struct vkb_pipelines {
     VkPipelineCache cache;
     char *path; /* NULL: there is no cache file */
     struct entry *entries;
-    uint64_t saved_hash; /* of the data in the file */
+    uint64_t saved_hash; /* hash of the data in the file */
     bool dirty, complete;
 };
 
-/* Identifies device, driver and shaders: everything that changes the compiled code. */
+/* Returns a hash of device, driver and shaders, which are all that the compiled code depends
+ * on. */
 static uint64_t pipelines_identity(const struct vkb_device_info *info)
 {
     uint64_t h = hash_bytes(1, info->pipeline_uuid, sizeof(info->pipeline_uuid));
@@ -57,7 +58,8 @@ static uint64_t pipelines_identity(const struct vkb_device_info *info)
     return h;
 }
 
-/* Reads the driver's data from the file. Returns none if the file is missing or damaged. */
+/* Reads the driver's data from the file. Sets *ret_data to NULL if the file is missing or
+ * damaged. */
 static void read_file(struct vkb_pipelines *p, char **ret_data, size_t *ret_size)
 {
     struct file_head head;
@@ -201,8 +203,8 @@ int vkb_pipeline_get(struct vkb_device *dev, const struct vkb_kernel *kernel, co
     return 0;
 }
 
-/* Writes the whole file or nothing. A file is never opened for writing again; a new file replaces
- * it. */
+/* Writes the whole file or nothing. An existing file is never opened for writing; the new file
+ * replaces it. */
 static bool write_file(const char *path, const struct file_head *head, const void *data,
                        size_t size)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes a plan on a device: memory, pipelines, descriptors, recorded commands
+ * Makes a plan on a device: its memory, pipelines, descriptors and recorded commands.
  *
- * A second thread compiles pipelines while the first loads weights.
+ * A second thread compiles pipelines while the first thread loads weights.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -45,7 +45,8 @@ static struct range rope_range(const struct plan *plan, uint32_t i_rope)
     return (struct range){plan->step_buffer.handle, at, size};
 }
 
-/* Weights may start anywhere; *ret_rest is the distance between the binding and the weight. */
+/* Returns the range of a weight, which may start at any address. *ret_rest is the distance from the
+ * start of the binding to the weight. */
 static struct range weight_range(const struct builder *b, const struct vkb_bind *bind,
                                  uint32_t *ret_rest)
 {

@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * A graph as lists of dispatches
+ * Represents a graph as lists of dispatches.
  *
  * compile.c walks through the graph and decides what is computed together. dispatch.c and
  * dispatch-heads.c write the dispatches, once for each class of steps. These files need no open
  * device, because bindings refer to weights by address and to values by node. plan-create.c
- * allocates memory, descriptors and pipelines on a device, and records the commands. All that it
- * makes can be discarded and made again. run.c replays the commands.
+ * allocates memory, descriptors and pipelines on a device, and records the commands. Everything
+ * that plan-create.c makes can be discarded and made again. run.c replays the commands.
  */
 
 #include "backend/backend.h"
@@ -38,7 +38,8 @@ struct vkb_bind {
     uint64_t offset, size;
     const void *host;
     /* For VKB_BIND_WEIGHT: the index of the push constant that receives the number of bytes between
-     * the binding's start and the weight. They differ because bindings must be aligned. */
+     * the binding's start and the weight. This number can be above 0, because bindings must be
+     * aligned. */
     uint32_t push_at;
 };
 
@@ -57,7 +58,7 @@ enum vkb_count_by {
 
 struct vkb_count {
     enum vkb_count_by by;
-    uint32_t n; /* VKB_COUNT_FIXED: the count; else how many one workgroup handles */
+    uint32_t n; /* VKB_COUNT_FIXED: the count; else the n of enum vkb_count_by */
 };
 
 struct vkb_dispatch {
@@ -67,7 +68,7 @@ struct vkb_dispatch {
     uint32_t push[VKB_PUSH_MAX / sizeof(uint32_t)];
     uint32_t push_size; /* bytes */
     bool joins;         /* does not wait for the dispatch before it */
-    uint32_t layer;     /* lists are split into segments where it changes */
+    uint32_t layer;     /* lists are split into segments where the layer changes */
 
     VkPipeline pipeline; /* made on the device */
     VkDescriptorSet set;
@@ -78,7 +79,7 @@ struct vkb_dispatch {
 struct vkb_segment {
     VkCommandBuffer commands;
     uint32_t first, n;   /* dispatches */
-    double usec_per_row; /* measured, decaying average; 0: not yet */
+    double usec_per_row; /* decaying average of measurements; 0: not measured yet */
 };
 
 struct vkb_list {
@@ -94,7 +95,7 @@ struct vkb_value {
     bool made;
     uint32_t width;
     bool rows_kept;       /* max_logits rows instead of max_rows */
-    uint32_t first, last; /* range of stages that need it */
+    uint32_t first, last; /* range of stages that need the value */
     uint64_t offset;      /* in the scratch buffer */
 };
 
@@ -141,7 +142,7 @@ struct kv_store {
     struct kv_store *next; /* in the backend's list */
     struct kv_layout layout;
     uint32_t n_blocks;
-    uint64_t block_bytes;     /* of K or V of one layer */
+    uint64_t block_bytes;     /* bytes of a block's K or V of one layer */
     struct vkb_buffer *k, *v; /* [n_layers] */
     /* Staging buffer for one block: K, then V of each layer. Created at the first transfer. */
     struct vkb_buffer staging;
@@ -151,7 +152,7 @@ struct vkb_backend {
     struct backend base;
     struct vkb_instance *in;
     const struct vkb_device_info *info;
-    struct vkb_device *dev; /* NULL while lost */
+    struct vkb_device *dev; /* NULL while the device is lost */
     char *cache_dir;
     bool cache_read_only;
     uint64_t submit_usec; /* limit of a submission's time; 0: none */
@@ -162,7 +163,7 @@ struct vkb_backend {
     char kv_format[sizeof(((struct vkb_device_info *)0)->name) + 128];
 };
 
-/* compile.c: the device-independent part of a plan. */
+/* compile.c: makes the part of a plan that needs no open device. */
 int vkb_compile(struct plan *plan, const struct graph *g, struct inf_err *reterr);
 void vkb_plan_done(struct plan *plan);
 /* Adds a small vector to the constants, as floats. *ret_bind refers to it. -ENOMEM. */
@@ -180,6 +181,6 @@ void vkb_store_destroy(struct vkb_device *dev, struct kv_store *store);
 int vkb_run(struct backend *b, struct plan *plan, struct kv_store *store, const struct batch *batch,
             float *logits, struct top_row *tops);
 int vkb_logits(struct backend *b, struct plan *plan, uint32_t i, float *ret_row);
-/* Runs all dispatches without rows, so that drivers do the compiling that they defer to the first
- * use while the process still has the rights for it. Computes nothing. */
+/* Runs all dispatches without rows, and so computes nothing. Drivers that defer compiling to the
+ * first use then compile now, while the process still has the rights for it. */
 int vkb_warm_up(struct plan *plan);

@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * Push constants and specialization constants of kernels
+ * Declares the push constants and the specialization constants of kernels.
  *
  * The structs match those of shaders/lib/push.glsl member by member. Constant 0 is always the size
  * of a workgroup, and constant 1 the rows per invocation or tile. Further constants are specific to
- * a kernel and are listed here by number.
+ * a kernel and are listed here by number. The comments list the slots of each kernel, and in
+ * parentheses what each dimension of its workgroups (groups) counts.
  */
 
 #include <stdint.h>
@@ -92,15 +93,15 @@ enum {
 /*
  * elem/heads: a part is all heads of q, of k or of v. Slots: 0 and 5 are the norms of q and k
  * (floats). 1 is cos and sin, [row][n_dims], a pair for each pair of elements. 2, 6 and 7 are q, k
- * and v. 3 is y, the result for the heads of q, or for the only other part if nothing is stored. 4
- * and 8 are the keys and values of the layer. Groups (heads of all its parts, rows). y must not be
- * one of its inputs, unless nothing is rotated.
+ * and v. 3 is y: the result for the heads of q, or, with STORE off, for the heads of the only part
+ * that is processed. 4 and 8 are the keys and values of the layer. Groups (heads of all processed
+ * parts, rows). y must not be one of the inputs, unless nothing is rotated.
  */
 struct push_heads {
     uint32_t n_heads, n_kv_heads, head_dim;
     uint32_t n_dims;                    /* rotated dimensions of a head */
     uint32_t q_ld, k_ld, v_ld;          /* widths of the values that contain the parts */
-    uint32_t q_first, k_first, v_first; /* first column of the parts' first heads in these */
+    uint32_t q_first, k_first, v_first; /* columns of the parts' first heads in these values */
     uint32_t y_ld;
     float q_eps, k_eps;
 };
@@ -129,8 +130,8 @@ enum {
 enum {
     SPEC_HEADS_WHOLE = 2,  /* 1: head_dim, n_dims (n_dims / 2 with ROPE_HALF), widths and first
                               columns are multiples of 4 */
-    SPEC_HEADS_PARTS = 3,  /* which HEADS_… there are */
-    SPEC_HEADS_NORMS = 4,  /* which HEADS_… have a norm */
+    SPEC_HEADS_PARTS = 3,  /* HEADS_… of the parts that are processed */
+    SPEC_HEADS_NORMS = 4,  /* HEADS_… of the parts that have a norm */
     SPEC_HEADS_ROPE = 5,   /* HEADS_ROPE_… of q and k */
     SPEC_HEADS_FORMAT = 6, /* STORE_… */
     SPEC_HEADS_STORE = 7,  /* 0: parts go to y */
@@ -141,29 +142,31 @@ enum {
  * of one row][n_heads][n_parts][head_dim + 2] floats; tiles of one row come before others. ref uses
  * only the first five members of the push constants; its groups are (n_heads, rows).
  *
- * lanes, for texel devices: workgroups of one subgroup; tiles of ROWS_FROM to TILE_ROWS rows and
- * HEADS of the heads of one KV head, at most 8 queries together. With SPLIT, and TILE_ROWS 1, parts
- * go to merge. Groups (n_kv_heads × ⌈heads of a KV head / HEADS⌉, tiles, parts or 1).
+ * lanes is for devices that prefer texels. A workgroup is one subgroup. It computes tiles of
+ * ROWS_FROM to TILE_ROWS rows for HEADS of the heads of one KV head, which are at most 8 queries.
+ * With SPLIT, which requires that TILE_ROWS is 1, it computes one part of the context, and merge
+ * merges the parts. Groups (n_kv_heads × ⌈heads of a KV head / HEADS⌉, tiles, parts or 1).
  *
- * row, for GPUs: tiles of one row, HEADS of the heads of one KV head, parts of PART tokens for
- * merge; finishes contexts of one part. Subgroups have at least 8 lanes. Shared memory: PART ×
- * HEADS floats, and 4 (for Q8_0: 16) for each of THREADS invocations, which is also constant 0.
- * Groups (n_kv_heads × ⌈heads of a KV head / HEADS⌉, tiles, parts).
+ * row is for GPUs. A workgroup computes a tile of one row, for HEADS of the heads of one KV head,
+ * over a part of PART tokens; merge merges the parts. If a context has only one part, row writes
+ * the final result. Subgroups must have at least 8 lanes. Shared memory: PART × HEADS floats, and 4
+ * floats (for Q8_0: 16) for each of THREADS invocations. THREADS is equal to constant 0. Groups
+ * (n_kv_heads × ⌈heads of a KV head / HEADS⌉, tiles, parts).
  *
- * tiles, for GPUs: tiles of ROWS_FROM to TILE_ROWS rows, at most 32 queries together, 128
- * invocations. Subgroups have at least 4 lanes. Shared memory: 24 KiB. Groups (n_kv_heads × ⌈heads
- * of a KV head / HEADS⌉, tiles).
+ * tiles is for GPUs. A workgroup of 128 invocations computes a tile of ROWS_FROM to TILE_ROWS rows
+ * for HEADS of the heads of one KV head, which are at most 32 queries. Subgroups must have at least
+ * 4 lanes. Shared memory: 24 KiB. Groups (n_kv_heads × ⌈heads of a KV head / HEADS⌉, tiles).
  *
- * merge: for tiles of one row. Groups (n_heads × head_dim columns, tiles).
+ * merge is for tiles of one row. Groups (n_heads × head_dim columns, tiles).
  */
 struct push_attention {
     uint32_t n_heads, n_kv_heads, head_dim;
     uint32_t window; /* 0: none */
     float scale;
     uint32_t q_ld, y_ld;  /* widths of q and y */
-    uint32_t part_tokens; /* contexts are split at multiples of it; a multiple of a block's
-                             tokens */
-    uint32_t n_parts;     /* parts that there is room for */
+    uint32_t part_tokens; /* contexts are split at multiples of this number of tokens, which is a
+                             multiple of a block's tokens */
+    uint32_t n_parts;     /* largest number of parts of a context */
 };
 
 enum {
@@ -176,13 +179,13 @@ enum {
     SPEC_LANES_FORMAT = 4, /* STORE_… */
     SPEC_LANES_SPLIT = 5,
     SPEC_LANES_ROWS_FROM = 6,
-    SPEC_LANES_LANES = 7, /* the size of a subgroup, like constant 0 */
+    SPEC_LANES_LANES = 7, /* the size of a subgroup; equal to constant 0 */
 
     SPEC_ROW_HEADS = 2,
     SPEC_ROW_HEAD_DIM = 3,
     SPEC_ROW_FORMAT = 4,  /* STORE_… */
     SPEC_ROW_PART = 5,    /* part_tokens */
-    SPEC_ROW_THREADS = 6, /* like constant 0 */
+    SPEC_ROW_THREADS = 6, /* equal to constant 0 */
 
     SPEC_TILES_HEADS = 2,
     SPEC_TILES_HEAD_DIM = 3,

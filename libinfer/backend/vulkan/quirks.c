@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Corrections for drivers that report a property wrongly or not at all.
+ * Corrects properties that a driver reports wrongly or not at all.
  */
 #include "backend/vulkan/quirks.h"
 

@@ -2,16 +2,16 @@
 #pragma once
 
 /*
- * Corrects faults and peculiarities of drivers
+ * Corrects faults and peculiarities of drivers.
  *
- * All code that depends on a particular driver is here, with a reference to the report of the
- * fault.
+ * All code that depends on a particular driver is here, with a reference to a report of the fault
+ * or to the driver's source where there is one.
  */
 
 #include "backend/vulkan/instance.h"
 
-/* For tests without a GPU: a software device that behaves like one. Read when devices are listed
- * and opened. */
+/* Settings with which a software device behaves like a GPU, for tests without a GPU. They are read
+ * when devices are listed and opened. */
 struct vkb_pretend {
     bool discrete;        /* has memory of its own: staging, copies, no imported pages */
     bool plain;           /* no texel buffers */

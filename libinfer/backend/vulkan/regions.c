@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sorts weights by address, and joins those that are close together into regions.
+ * Sorts weights by address, and joins weights that are close together into regions.
  */
 #include "backend/vulkan/regions.h"
 
@@ -11,7 +11,7 @@
 #include "core/err.h"
 
 /* A region may contain the bytes between two weights only if they are in the same pages as the
- * weights; whole pages between weights may not be mapped. This is the smallest page size. */
+ * weights; whole pages between weights are possibly not mapped. This is the smallest page size. */
 #define PAGE 4096u
 
 int vkb_weights_add(struct vkb_weights *w, const void *host, uint64_t size)

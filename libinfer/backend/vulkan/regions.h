@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * Weights on the device
+ * Loads weights onto the device.
  *
- * Weights that are close together in the host's memory become one region, which is one buffer: the
- * imported host pages if the device can import them, else a copy. Regions know the host addresses,
- * so that the weights can be loaded again after a device loss.
+ * Weights that are close together in the host's memory become one region, which is one buffer. The
+ * buffer consists of the imported host pages if the device can import them, and is a copy
+ * otherwise. Regions store the host addresses, so that the weights can be loaded again after a
+ * device loss.
  */
 
 #include "backend/vulkan/upload.h"
@@ -23,9 +24,10 @@ struct vkb_weights {
     uint32_t n, cap;
 };
 
-/* Adds a weight. Call it before vkb_weights_join(). -ENOMEM. */
+/* Adds a weight. This function must be called before vkb_weights_join(). -ENOMEM. */
 int vkb_weights_add(struct vkb_weights *w, const void *host, uint64_t size);
-/* Joins the added weights into regions of at most @max_size (larger only for a larger weight). */
+/* Joins the added weights into regions of at most @max_size bytes. A region is larger only if a
+ * single weight is larger. */
 void vkb_weights_join(struct vkb_weights *w, uint64_t max_size);
 void vkb_weights_done(struct vkb_weights *w);
 
@@ -33,5 +35,5 @@ void vkb_weights_done(struct vkb_weights *w);
 int vkb_weights_load(struct vkb_device *dev, struct vkb_weights *w, struct vkb_ring *ring,
                      struct inf_err *reterr);
 void vkb_weights_unload(struct vkb_device *dev, struct vkb_weights *w);
-/* The region that holds the added weight @host. */
+/* Returns the region that holds the added weight @host. */
 const struct vkb_region *vkb_weights_find(const struct vkb_weights *w, const void *host);

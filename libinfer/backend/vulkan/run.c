@@ -72,7 +72,8 @@ static void put_rows(const struct plan *plan, const struct batch *batch, uint32_
     }
 }
 
-/* Angles are products in single precision, because models were trained with such angles. */
+/* Fills a rope table with the sin and cos of a step. Angles are computed in single precision,
+ * because models were trained with such angles. */
 static void put_rope(const struct plan *plan, const struct batch *batch, uint32_t i_rope,
                      float *table)
 {
@@ -232,7 +233,7 @@ static int fetch_buffer(struct plan *plan, const struct vkb_buffer *from, uint64
     return r;
 }
 
-/* The longest list that any row of logits requests. */
+/* Returns the length of the longest list that any row of logits requests. */
 static uint32_t longest_list(const struct batch *batch, const struct top_row *tops)
 {
     uint32_t n = 0;
@@ -242,7 +243,7 @@ static uint32_t longest_list(const struct batch *batch, const struct top_row *to
     return n;
 }
 
-/* Reads list @i of those that the device made: see shaders/sample/tops.comp. */
+/* Reads list @i, which the device made in the format that shaders/sample/tops.comp describes. */
 static void take_list(const struct plan *plan, uint32_t i, struct top_row *top)
 {
     const uint32_t *row = (const uint32_t *)plan->tops.map + (size_t)i * VKB_TOP_STRIDE;

@@ -6,9 +6,9 @@
 
 #include <errno.h>
 
-/* A wait that takes longer means that the device hangs: a submission takes some tens of
- * milliseconds, and the watchdogs of graphics drivers end it after 2 to 10 s. Software devices have
- * no watchdog. */
+/* A wait that takes longer means that the device hangs. A submission takes some tens of
+ * milliseconds, and the watchdogs of graphics drivers end a submission after 2 to 10 s. Software
+ * devices have no watchdog. */
 #define LIMIT_NSEC          20000000000u
 #define LIMIT_SOFTWARE_NSEC 900000000000u
 
@@ -17,7 +17,7 @@ static int fail_device(struct vkb_device *dev, VkResult result)
     return vkb_fail(dev, result, "the queue", NULL);
 }
 
-/* Whether this submission shall find the device lost, in a test. */
+/* Returns whether this submission fails on purpose, as if the device were lost, in a test. */
 static bool fault_strikes(struct vkb_fault *f)
 {
     if (!f || f->rate <= 0)

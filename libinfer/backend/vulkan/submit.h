@@ -5,7 +5,7 @@
  * Submits work to the device, and waits for it with a time limit.
  *
  * Each submission increments the device's timeline by one. A wait that exceeds its limit means that
- * the device hangs: it counts as lost.
+ * the device hangs. The device then counts as lost.
  */
 
 #include "backend/vulkan/gpu.h"
@@ -18,5 +18,5 @@ int vkb_wait(struct vkb_device *dev, uint64_t value);
 
 /* Begins a command buffer that is used once. NULL: memory is short or the device is lost. */
 VkCommandBuffer vkb_once_begin(struct vkb_device *dev);
-/* Ends, submits, waits for and frees the command buffer. */
+/* Ends the command buffer, submits it, waits for it, and frees it. */
 int vkb_once_end(struct vkb_device *dev, VkCommandBuffer commands);

@@ -51,7 +51,7 @@ void vkb_ring_done(struct vkb_device *dev, struct vkb_ring *ring)
     *ring = (struct vkb_ring){.next = 0};
 }
 
-/* Sends the content of staging buffer @i to its target. */
+/* Copies @size bytes of staging buffer @i to @offset of the buffer @to. */
 static int send_staging(struct vkb_device *dev, struct vkb_ring *ring, uint32_t i, VkBuffer to,
                         uint64_t offset, uint64_t size)
 {

@@ -2,28 +2,29 @@
 #pragma once
 
 /*
- * The interface of the Vulkan backend for the rest of the library
+ * Declares the interface of the Vulkan backend for the rest of the library.
  *
- * It includes no Vulkan header, and builds without Vulkan have its functions, too.
+ * This file includes no Vulkan header, and builds without Vulkan have these functions, too.
  */
 
 #include "backend/backend.h"
 #include "backend/devices.h"
 
-/* Appends the Vulkan devices to @list, best first. -EOPNOTSUPP with the reason if there are none:
- * no loader, no driver, or built without Vulkan. */
+/* Appends the Vulkan devices to @list, best first. -EOPNOTSUPP with the reason: there is no device,
+ * no driver or no loader, or this build has no Vulkan. */
 int vkb_list(struct inf_device_list *list, struct inf_err *reterr);
 struct vkb_held;
 /*
  * Opens the device @name ("vulkan:N") and keeps drivers and device until vkb_release(), so that
- * code that lists or opens devices meanwhile loads nothing. NULL: keep only the drivers. @compiles:
- * compile the kernels that models usually need into the cache, unless they are there. -EOPNOTSUPP
- * or -EIO, with the reason; -ENOMEM.
+ * code that lists or opens devices meanwhile loads nothing. If @name is NULL, keeps only the
+ * drivers. If @compiles is set, compiles the kernels that models usually need into the cache,
+ * unless the cache has them. -EOPNOTSUPP or -EIO, with the reason; -ENOMEM.
  */
 int vkb_hold(const char *name, const char *cache_dir, bool compiles, struct vkb_held **ret_held,
              struct inf_err *reterr);
 struct vkb_held *vkb_release(struct vkb_held *held);
 DEFINE_CLEANUP(struct vkb_held *, vkb_release);
-/* params->device is "vulkan" or "vulkan:N". -EINVAL or -EOPNOTSUPP, with the reason; -ENOMEM. */
+/* Creates a backend for the device params->device, which is "vulkan" or "vulkan:N". -EINVAL or
+ * -EOPNOTSUPP, with the reason; -ENOMEM. */
 int vkb_backend_new(const struct backend_params *params, struct backend **ret_backend,
                     struct inf_err *reterr);

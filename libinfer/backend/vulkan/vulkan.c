@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Vulkan backend: its table of operations, its creation, and reopening a lost device.
+ * Implements the Vulkan backend: its table of operations, its creation, and the reopening of a lost
+ * device.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -59,7 +60,7 @@ static void vkb_plan_free(struct backend *b, struct plan *plan)
     free(plan);
 }
 
-/* Does nothing: device memory cannot be returned page by page. */
+/* Does nothing, because device memory cannot be returned page by page. */
 static void vkb_plan_rest(struct backend *b, struct plan *plan)
 {
     (void)b;
@@ -124,7 +125,7 @@ static void vkb_parallel(struct backend *b, workers_fn fn, void *arg)
     workers_run(CONTAINER_OF(b, struct vkb_backend, base)->workers, fn, arg);
 }
 
-/* Leaves a tenth of the free memory to others: a display, or a driver that counts differently. */
+/* Returns the free memory, less a tenth for a display, or for a driver that counts differently. */
 static uint64_t vkb_free_memory(struct backend *b)
 {
     const struct vkb_backend *vkb = CONTAINER_OF(b, struct vkb_backend, base);
@@ -177,7 +178,8 @@ static const struct backend_ops vkb_ops = {
     .isa = vkb_isa,
 };
 
-/* Returns the first usable device; if there is none, 0, whose opening tells the reason. */
+/* Returns the number of the first usable device. If there is none, returns 0; opening device 0 then
+ * fails with the reason. */
 static unsigned long first_usable(const struct vkb_instance *in)
 {
     for (uint32_t i = 0; i < in->n_devices; i++)
@@ -186,7 +188,8 @@ static unsigned long first_usable(const struct vkb_instance *in)
     return 0;
 }
 
-/* Finds the device "vulkan", the first usable one, or "vulkan:N", number N from 0. */
+/* Finds a device by name. "vulkan" is the first usable device, and "vulkan:N" is device N, counted
+ * from 0. */
 static int find_device(struct vkb_backend *vkb, const char *name, struct inf_err *reterr)
 {
     unsigned long i = first_usable(vkb->in);

@@ -6,7 +6,8 @@
  * checked before it is used: a count is refused if its elements, at their smallest size, would not
  * fit into the remaining bytes. So the size of the file bounds all allocations. Header, metadata
  * and directory are first read into private memory, which the owner of the file cannot change.
- * Strings and numbers stay there; only keys and names are copied, so that they end with a NUL.
+ * Strings and numbers stay in this memory. Only keys and names are copied, so that they end with a
+ * NUL.
  */
 #include "format/gguf/gguf.h"
 
@@ -18,11 +19,12 @@
 #include "core/err.h"
 #include "format/gguf/types.h"
 
-#define GGUF_MAX_NAME   65535 /* the format's limit for keys; here also for tensor names */
+/* The format has this limit for keys. The parser applies it to tensor names, too. */
+#define GGUF_MAX_NAME   65535
 #define GGUF_MAX_VALUES ((uint64_t)1 << 20)
 #define GGUF_MAX_ALIGN  ((uint64_t)1 << 20)
-/* These limits are necessary besides the size of the file, because sparse files can be huge and
- * take no disk space. */
+/* The size of the file alone is not a sufficient limit, because sparse files can be huge and take
+ * no disk space. */
 #define GGUF_MAX_STRINGS ((uint64_t)1 << 22) /* in all values together */
 #define GGUF_MAX_SCALARS ((uint64_t)1 << 28) /* per array */
 
@@ -36,7 +38,7 @@ struct reader {
 
 /* An entry of the tensor directory, before the place of the tensor's data is known. */
 struct entry {
-    uint64_t offset; /* of the tensor's data in the data section */
+    uint64_t offset; /* offset of the tensor's data in the data section */
     uint64_t at;     /* offset of this entry in the file, for messages */
     uint32_t elem_align;
 };
@@ -95,7 +97,7 @@ static int read_string(struct reader *r, struct gguf_str *ret, const char *what)
     return rc;
 }
 
-/* Reads a key or a tensor's name. It is copied, so that it ends with a NUL. */
+/* Reads a key or a tensor's name into a copy that ends with a NUL. */
 static int read_name(struct reader *r, struct arena *arena, const char **ret, const char *what)
 {
     const uint64_t at = r->pos;
@@ -114,7 +116,7 @@ static int read_name(struct reader *r, struct arena *arena, const char **ret, co
     return *ret ? 0 : err_set(r->err, ENOMEM, "out of memory");
 }
 
-/* Returns the bytes of one value; 0 for types of variable length. */
+/* Returns the size of one value in bytes; 0 for types of variable length. */
 static uint32_t scalar_size(enum gguf_type type)
 {
     static const uint8_t sizes[] = {

@@ -43,7 +43,7 @@ struct gguf_value {
     enum gguf_type type;
     enum gguf_type elem;       /* type of an array's elements; never GGUF_ARRAY */
     uint64_t n;                /* number of elements of an array; 1 for other types */
-    const unsigned char *data; /* first value, unaligned and little-endian, in private memory */
+    const unsigned char *data; /* the first value, unaligned and little-endian, in private memory */
     const uint32_t *offsets;   /* for arrays of strings: [n] offset of each string from data;
                                   otherwise NULL */
 };
@@ -51,7 +51,8 @@ struct gguf_value {
 /* Maps a file. If the file is a part of a split model ("-00001-of-00003.gguf"), it must be the
  * first part, and all other parts are opened as well. A file without tensors is valid. */
 int gguf_open(const char *path, struct gguf **ret_gguf, struct inf_err *reterr);
-/* Like gguf_open(), but opens only one part of a split model, with its own metadata and tensors. */
+/* Does what gguf_open() does, but opens only one part of a split model, with the metadata and
+ * tensors of this part. */
 int gguf_open_part(const char *path, struct gguf **ret_gguf, struct inf_err *reterr);
 /* Parses one part in memory, which must outlive *ret_gguf. Tests and fuzzers call this function. */
 int gguf_parse(const void *data, uint64_t size, struct gguf **ret_gguf, struct inf_err *reterr);
@@ -70,8 +71,7 @@ bool gguf_u64(const struct gguf *g, const char *key, uint64_t *ret);
 bool gguf_f64(const struct gguf *g, const char *key, double *ret);
 bool gguf_bool(const struct gguf *g, const char *key, bool *ret);
 bool gguf_string(const struct gguf *g, const char *key, struct gguf_str *ret);
-/* Returns string @i of an array of strings; string 0 of a value that is a single string is the
- * value. */
+/* Returns string @i of an array of strings. If the value is a single string, @i must be 0. */
 struct gguf_str gguf_string_at(const struct gguf_value *v, uint64_t i);
 /* Return element @i of an array of numbers. */
 double gguf_elem_f64(const struct gguf_value *v, uint64_t i);

@@ -225,8 +225,8 @@ static int get_rope(struct keys *k, struct hparams *hp)
     return hp->rope_scaling == ROPE_SCALING_YARN ? get_yarn(k, hp) : 0;
 }
 
-/* Reads a list that says for each layer whether the window applies. If the value is a number n, the
- * window applies to all layers except each n-th. */
+/* Reads a list that says for each layer whether the window applies. If the value is a number n
+ * instead, the window applies to all layers except every n-th layer. */
 static int get_pattern(struct keys *k, const struct gguf_value *v, struct hparams *hp)
 {
     if (v->elem == GGUF_STRING || (v->type == GGUF_ARRAY && v->n < hp->n_layers))
@@ -241,8 +241,8 @@ static int get_pattern(struct keys *k, const struct gguf_value *v, struct hparam
 }
 
 /* Reads the window of an encoder, which counts the tokens on both sides together. If the pattern is
- * a number n, one layer of each n has no window: the first in ModernBERT, the last in other
- * models. */
+ * a number n, one layer of each group of n layers has no window: the first layer in ModernBERT, the
+ * last layer in other models. */
 static int get_encoder_window(struct keys *k, struct hparams *hp)
 {
     const uint32_t first = strcmp(hp->arch, "modern-bert") == 0 ? 0 : 1;
@@ -290,7 +290,8 @@ static int get_vocab(struct keys *k, struct hparams *hp)
     r = get_u32(k, "vocab_size", false, &hp->n_vocab);
     if (r < 0)
         return r;
-    /* The number of rows of the embedding decides, because each token needs a row. */
+    /* The vocabulary size is the number of rows of the embedding, because each token needs a
+     * row. */
     if (map_find(&k->g->tensor_map, "token_embd.weight", 17, &i)) {
         const struct format_tensor *t = &k->g->tensors[i];
 
@@ -301,7 +302,7 @@ static int get_vocab(struct keys *k, struct hparams *hp)
         hp->n_vocab = (uint32_t)tokens->n;
     }
     if (tokens && tokens->n > hp->n_vocab)
-        return err_set(k->err, EBADMSG, "the vocabulary has %llu tokens, the model %u rows",
+        return err_set(k->err, EBADMSG, "the vocabulary has %llu tokens, but the model has %u rows",
                        (unsigned long long)tokens->n, hp->n_vocab);
     return 0;
 }
@@ -315,7 +316,7 @@ static uint32_t tensor_rows(const struct gguf *g, const char *name)
     return (uint32_t)g->tensors[i].dims[1];
 }
 
-/* Reads the pooling. The values of its key are those of llama.cpp; 4 stands for a classifier. */
+/* Reads the pooling. Its key has the values of llama.cpp, where 4 stands for a classifier. */
 static int get_pooling(struct keys *k, struct hparams *hp)
 {
     static const enum pooling poolings[] = {POOLING_NONE, POOLING_MEAN, POOLING_CLS, POOLING_LAST,

@@ -6,8 +6,8 @@
 #include "format/gguf/gguf.h"
 #include "format/hparams.h"
 
-/* -EOPNOTSUPP: the architecture or a feature is not supported. -EBADMSG: a key is missing or
- * invalid. */
+/* Reads and checks hyperparameters. -EOPNOTSUPP: the architecture or a feature is not supported.
+ * -EBADMSG: a key is missing or invalid. */
 int gguf_hparams(const struct gguf *g, struct hparams *ret_hp, struct inf_err *reterr);
 /* Sets only arch and name, which every file has. */
 void gguf_hparams_names(const struct gguf *g, struct hparams *hp);

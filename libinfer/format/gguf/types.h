@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Internals of gguf.h: the number formats of ggml, and the parsed file. */
+/* Declares the internals of gguf.h: the number formats of ggml, and the parsed file. */
 
 #include "core/arena.h"
 #include "core/file.h"

@@ -2,9 +2,9 @@
 /*
  * Reads models with task adapters: jina-embeddings-v4.
  *
- * The model's config.json names the tasks and says how the rows of a text are processed. The folder
- * adapters/ has the low-rank matrices (LoRA, Hu et al. 2021) of all tasks in one file, as PEFT
- * stores them.
+ * The model's config.json names the tasks, and says how a text's vectors are pooled and how wide
+ * its token vectors are. The folder adapters/ has the low-rank matrices (LoRA, Hu et al. 2021) of
+ * all tasks in one file, as PEFT stores them.
  */
 #include <errno.h>
 #include <math.h>

@@ -2,9 +2,9 @@
 /*
  * Reads the config.json of encoders, as transformers does.
  *
- * The classes differ in how they encode positions, in the feed-forward layers, and in the layers
- * behind the last transformer layer. config-window.c has the classes with windows. Nomic's own code
- * uses other names than transformers for most settings.
+ * The classes of encoders differ in how they encode positions, in the feed-forward layers, and in
+ * the layers behind the last transformer layer. config-window.c has the classes with windows.
+ * Nomic's own code uses other names than transformers for most settings.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -232,7 +232,8 @@ int hf_config_encoder(const json_t *config, struct hf_config *ret_config, struct
     if (rc < 0)
         return rc;
     if (r.class->late) {
-        /* ColBERT has one dense layer without bias. The shape of its tensor gives its width. */
+        /* ColBERT has one dense layer without bias. The shape of this layer's tensor gives the
+         * width of the layer. */
         c.hp.embed.late = true;
         c.hp.embed.n_dense = 1;
         c.hp.embed.dense_linear[0] = true;

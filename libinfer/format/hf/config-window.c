@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the config.json of encoders in which most layers see only a window: ModernBERT and
- * EmbeddingGemma.
+ * Reads the config.json of encoders in which most layers attend only to a window of nearby tokens:
+ * ModernBERT and EmbeddingGemma.
  *
  * Layers with a window have their own rotary base. The file gives the window as the number of
  * tokens on both sides together. A row attends to half of these tokens on each side, and to its own
@@ -114,8 +114,9 @@ static int get_rope(const struct hf_reader *r, const struct window_class *class,
     return rc;
 }
 
-/* Finds the layers without a window. The list layer_types says which they are. Without this list,
- * they are the last layer of each group of N layers for Gemma, and the first for ModernBERT. */
+/* Finds the layers without a window. The list layer_types gives the type of each layer. If this
+ * list is missing, one layer of each group of layers has no window: the last layer for Gemma, the
+ * first layer for ModernBERT. */
 static int get_layers(const struct hf_reader *r, const struct window_class *class,
                       struct hparams *hp)
 {

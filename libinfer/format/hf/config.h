@@ -12,17 +12,18 @@ struct hf_config {
     bool bias_qkv, bias_out, bias_mlp; /* the matrices of the layers that have biases */
     bool tied; /* the head is the embedding, unless the file has a separate head */
     bool base; /* the class has no head, so the head may be missing */
-    /* Converts tensor names to canonical ones (names.h). */
+    /* Converts tensor names to canonical names (names.h). */
     bool (*tensor_name)(const char *name, char out[HF_NAME_MAX]);
 };
 
-/* -EOPNOTSUPP: the class or a feature is not supported; the message names it. -EBADMSG: a value is
- * invalid. */
+/* Parses a config.json. -EOPNOTSUPP: the class or a feature is not supported; the message names it.
+ * -EBADMSG: a value is invalid. */
 int hf_config_parse(const json_t *config, struct hf_config *ret_config, struct inf_err *reterr);
 /* config-bert.c: reads the config.json of encoders. hf_config_parse() calls these functions. */
 bool hf_config_is_encoder(const json_t *config);
 int hf_config_encoder(const json_t *config, struct hf_config *ret_config, struct inf_err *reterr);
-/* config-window.c: reads the config.json of encoders in which some layers see only a window. */
+/* config-window.c: reads the config.json of encoders in which some layers attend only to a window
+ * of nearby tokens. */
 bool hf_config_is_windowed(const json_t *config);
 int hf_config_windowed(const json_t *config, struct hf_config *ret_config, struct inf_err *reterr);
 /* adapters.c: adds to @c the settings that jina-embeddings-v4 has besides those of its language

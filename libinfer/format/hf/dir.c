@@ -301,7 +301,8 @@ static int add_meta(struct format *f, const char *prefix, json_t *object, struct
     return 0;
 }
 
-/* The metadata is config.json, and generation_config.json under "generation_config.". */
+/* Reads the metadata: the members of config.json, and the members of generation_config.json with
+ * "generation_config." before their names. */
 static int read_meta(struct format *f, json_t *config, struct inf_err *reterr)
 {
     _cleanup_free_ char *path = path_join(f->dir, "generation_config.json");

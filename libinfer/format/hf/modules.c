@@ -6,8 +6,8 @@
  * of vectors. An unsupported step is refused by name.
  *
  * Late-interaction models have no pooling. Their dense layers either say that they apply to token
- * vectors, or have a class of PyLate. The step "MultiVectorMask", which selects the tokens that
- * count, is left to the caller that compares vectors.
+ * vectors, or have a class of PyLate. The step "MultiVectorMask" selects the tokens whose vectors
+ * are compared. This step is left to the caller that compares vectors.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,7 +19,9 @@
 #include "format/impl.h"
 #include "format/json.h"
 
-#define MODULES_MAX ((size_t)16 << 20) /* tokenizer_config.json lists added tokens */
+/* Limit of the bytes of a file. tokenizer_config.json can be large, because it lists added tokens.
+ */
+#define MODULES_MAX ((size_t)16 << 20)
 
 /* Returns whether @path is the name of a folder directly in the model's directory. */
 static bool is_plain(const char *path)
@@ -187,8 +189,8 @@ static int read_list(const struct format *f, json_t **ret, struct inf_err *reter
     return json_text_parse(text, (size_t)n, 0, "modules.json", ret, reterr);
 }
 
-/* Uses the length @length if the model has that many positions. Files store "no limit" as a number
- * far above all lengths. */
+/* Sets the limit of tokens to @length if the model has that many positions. Files store "no limit"
+ * as a number far above all lengths. */
 static void set_max_tokens(struct format *f, const json_t *length)
 {
     const double n = json_number_value(length);

@@ -71,13 +71,13 @@ static const struct name_pair in_layer[] = {
     {"mlp.gate_proj.", "ffn_gate."},
     {"mlp.down_proj.", "ffn_down."},
     {"post_mlp_layernorm.", "layer_output_norm."},
-    /* Names of GTE, where half of a matrix belongs to the gate. */
+    /* Names of GTE, where the second half of one matrix belongs to the gate. */
     {"attention.qkv_proj.", "attn_qkv."},
     {"attention.o_proj.", "attn_output."},
     {"attn_ln.", "attn_output_norm."},
     {"mlp_ln.", "layer_output_norm."},
     {"mlp.up_gate_proj.", "ffn_up_gate."},
-    /* Names of ModernBERT, where the half for the gate is the other half of the matrix. */
+    /* Names of ModernBERT, where the first half of the matrix mlp.Wi belongs to the gate. */
     {"attn_norm.", "attn_norm."},
     {"attn.Wo.", "attn_output."},
     {"mlp_norm.", "ffn_norm."},

@@ -13,12 +13,12 @@
  * long.
  */
 bool hf_name(const char *name, char out[HF_NAME_MAX]);
-/* Like hf_name(), for Gemma's classes, whose layers also have norms behind attention and behind the
- * feed-forward part. */
+/* Does what hf_name() does, for Gemma's classes, whose layers also have norms behind attention and
+ * behind the feed-forward part. */
 bool hf_name_gemma(const char *name, char out[HF_NAME_MAX]);
-/* names-jina.c: like hf_name(), for jina-embeddings-v4 and its adapters. Names of tensors that
- * texts do not need become "". The low-rank matrices of "blk.0.attn_q.weight" are
+/* names-jina.c: does what hf_name() does, for jina-embeddings-v4 and its adapters. Names of tensors
+ * that texts do not need become "". The low-rank matrices of "blk.0.attn_q.weight" are
  * "blk.0.attn_q.lora_a.TASK" and "….lora_b.TASK". */
 bool hf_name_jina(const char *name, char out[HF_NAME_MAX]);
-/* names-bert.c: like hf_name(), for encoders. */
+/* names-bert.c: does what hf_name() does, for encoders. */
 bool hf_name_encoder(const char *name, char out[HF_NAME_MAX]);

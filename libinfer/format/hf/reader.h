@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* These functions read values of config.json by type, for models of all classes. */
+/* Reads values of config.json by type, for models of all classes. */
 
 #include "format/json.h"
 #include "graph/graph.h"
@@ -30,7 +30,8 @@ struct hf_refused {
 /* Returns the value of @key in @object. NULL: the value is missing or null, or @object is not an
  * object. */
 const json_t *hf_value(const json_t *object, const char *key);
-/* Like hf_value(), for the first of two keys that exists; @other may be NULL. */
+/* Returns the value of @key, or if it is missing or null, the value of @other, which may be NULL.
+ * NULL: both are missing or null. */
 const json_t *hf_get(const struct hf_reader *r, const char *key, const char *other);
 /* Reads a count. -EBADMSG: the value is not a count up to INT32_MAX, or the key is missing and
  * @absent is HF_NEEDED. */

@@ -66,8 +66,8 @@ static bool get_offset(const json_t *array, size_t i, uint64_t *ret)
     return true;
 }
 
-/* Sets the dimensions of @t. Files list the dimension that varies slowest first. If there are more
- * than FORMAT_MAX_DIMS dimensions, the slowest of them become one dimension, their product. */
+/* Sets the dimensions of @t. In a file, the dimension that varies slowest comes first. If there are
+ * more than FORMAT_MAX_DIMS dimensions, the slowest dimensions are multiplied into one. */
 static int set_shape(struct format_tensor *t, const json_t *shape, uint64_t *ret_n,
                      struct inf_err *reterr)
 {
@@ -139,7 +139,7 @@ static int by_address(const void *a, const void *b)
     return p < q ? -1 : 1;
 }
 
-/* Checks that each tensor begins where the one before it ends. */
+/* Checks that each tensor begins where the previous tensor ends. */
 static int check_cover(const struct safetensors *st, const unsigned char *data, uint64_t size,
                        struct inf_err *reterr)
 {
@@ -201,7 +201,7 @@ static int read_entries(struct safetensors *st, json_t *header, const unsigned c
     return check_cover(st, data, size, reterr);
 }
 
-/* Reads the header, *ret_len bytes from offset 8 on. */
+/* Reads the header, which begins at offset 8 and has *ret_len bytes. */
 static int read_header(const struct file_map *map, json_t **ret_header, uint64_t *ret_len,
                        struct inf_err *reterr)
 {

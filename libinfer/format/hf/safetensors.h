@@ -4,8 +4,9 @@
 /*
  * Reads safetensors files: a JSON header, then the bytes of all tensors without gaps.
  *
- * Opening a file checks all of it except the values of tensors. Tensors have the names of the file.
- * Their dimensions are reversed, so that the dimension that varies fastest comes first.
+ * Opening a file checks all of it except the values of tensors. Tensors keep the names that they
+ * have in the file. Their dimensions are reversed, so that the dimension that varies fastest comes
+ * first.
  */
 
 #include "core/file.h"

@@ -37,7 +37,7 @@ static const json_t *choose_template(const json_t *x)
     return NULL;
 }
 
-/* Returns 1 if the file has a template, or 0. */
+/* Returns 1 if the file has a template, 0 if it has none, or an error. */
 static int from_json(struct format *f, const char *name, struct inf_err *reterr)
 {
     _cleanup_free_ char *path = path_join(f->dir, name);

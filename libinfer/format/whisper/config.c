@@ -14,7 +14,7 @@ enum {
     MAX_COUNT = 1 << 20,
     MAX_MELS = 128,
     MIN_TEXT_CTX = 16,
-    /* Vocabulary size of multilingual models; English-only models have fewer tokens. */
+    /* The smallest vocabulary of a multilingual model; English-only models have fewer tokens. */
     MULTILINGUAL_VOCAB = 51865,
 };
 
@@ -69,8 +69,8 @@ static int check_variant(const json_t *config, struct inf_err *reterr)
         return err_set(reterr, EOPNOTSUPP, "config.json: scale_embedding is not supported");
     if (json_is_string(act) && strcmp(json_string_value(act), "gelu") != 0)
         return err_set(reterr, EOPNOTSUPP,
-                       "config.json: activation_function %.32s is none of "
-                       "Whisper's",
+                       "config.json: activation_function %.32s is not "
+                       "supported",
                        json_string_value(act));
     return 0;
 }
@@ -94,7 +94,7 @@ static int check_counts(const struct whisper_config *c, struct inf_err *reterr)
     return 0;
 }
 
-/* Reads a list of tokens. If it is missing or not a list, the result stays NULL. */
+/* Reads a list of tokens. If the value is missing or not a list, the result stays NULL. */
 static int get_tokens(const json_t *from, const char *key, const struct whisper_config *c,
                       struct arena *arena, const int32_t **ret, size_t *ret_n,
                       struct inf_err *reterr)

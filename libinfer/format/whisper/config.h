@@ -46,5 +46,5 @@ int whisper_config_parse(const json_t *config, const json_t *generation, struct 
                          struct whisper_config *ret_config, struct inf_err *reterr);
 int whisper_config_from_bin(const struct ggml_bin_whisper *bin, struct whisper_config *ret_config,
                             struct inf_err *reterr);
-/* Sets those hyperparameters that other models have as well. */
+/* Sets the hyperparameters that models of other kinds have as well. */
 void whisper_config_hparams(const struct whisper_config *c, struct hparams *hp);

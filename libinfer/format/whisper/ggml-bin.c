@@ -130,7 +130,8 @@ static int read_hparams(struct ggml_bin *bin, struct reader *rd)
         return r;
     if (w->n_audio_embd % w->n_audio_heads || w->n_text_embd % w->n_text_heads)
         return err_set(rd->reterr, EBADMSG, "a width is not a multiple of its heads");
-    /* Ignore the word for the number format of most weights, because each tensor states its own. */
+    /* Ignore the word for the number format of most weights, because each tensor states its own
+     * format. */
     return take_word(rd, &type) ? 0 : -EBADMSG;
 }
 
@@ -178,8 +179,9 @@ static int read_vocab(struct ggml_bin *bin, struct reader *rd)
     return 0;
 }
 
-/* Reads the header of a VAD model: name, version, samples per step, samples of context, and layers.
- * The code that uses the model checks the shapes of its tensors. */
+/* Reads the header of a VAD (voice activity detection) model: name, version, samples per step,
+ * samples of context, and layers. The code that uses the model checks the shapes of its
+ * tensors. */
 static int read_vad(struct reader *rd)
 {
     static const char name[] = "silero-16k";

@@ -6,9 +6,9 @@
  * activity detection.
  *
  * A file has a magic number, hyperparameters in a fixed sequence of 32-bit words, for Whisper the
- * mel filters and the vocabulary, and then tensors until its end, each with its dimensions, name
- * and data. The format aligns nothing, so tensor data that are not aligned to their elements are
- * copied. Opening a file checks all of it except the values of tensors.
+ * mel filters and the vocabulary, and then tensors until the end of the file. Each tensor has its
+ * dimensions, its name and its data. The format aligns nothing, so tensor data that are not aligned
+ * to their elements are copied. Opening a file checks all of it except the values of tensors.
  */
 
 #include "core/macros.h"

@@ -38,7 +38,8 @@ struct inf_transcriber_params {
     const char *isa;
     uint32_t n_threads;
     bool exact;            /* multiply F16 weights as floats, as in infer/embed.h */
-    const char *vad_path;  /* Silero VAD weights; NULL: none, and skip_silence has no effect */
+    const char *vad_path;  /* weights of Silero's voice activity detection (VAD); NULL: none, and
+                              skip_silence has no effect */
     uint32_t max_requests; /* requests that run together, at most 64; 0: 4 */
     uint32_t max_queue;    /* requests that wait; 0: 64 */
 };

@@ -9,8 +9,9 @@
  * the batch between steps, and a long prompt is computed in chunks while other requests decode.
  * Callers submit requests with inf_engine_submit() and take events with inf_engine_next_event(). A
  * request can have several choices: texts that are generated for one prompt. The events of one
- * choice come in order. The greedy output of a request does not depend on the other requests in the
- * batch.
+ * choice come in order. The keys and values of computed tokens are kept in the KV cache, in blocks
+ * of a fixed number of tokens. The greedy output of a request does not depend on the other requests
+ * in the batch.
  *
  * Any thread may call inf_engine_submit(), inf_engine_cancel() and inf_engine_stats(). Only one
  * thread at a time may call inf_engine_next_event() and inf_engine_wait_event().
@@ -54,15 +55,15 @@ struct inf_engine_params {
                                   if the head size is a multiple of 32, "q8_0" and "q4_0";
                                   "q8_0:q4_0" gives one format for keys and one for values; NULL
                                   or "auto": "f16", or "f32" for models in F32 */
-    uint64_t kv_bytes;         /* size of the KV cache; 0: enough for 4 sequences of n_ctx tokens,
-                                  but at most a quarter of the machine's memory or, on a GPU with
-                                  its own memory, the larger of a quarter of that memory and what
-                                  the model leaves free there; never more than the device can
-                                  hold */
-    bool no_prefix_cache;      /* do not keep the KV blocks of requests for later requests */
-    struct inf_tier *tier;     /* stores KV blocks outside the engine's memory; must outlive the
-                                  engine; NULL: none */
-    const char *tier_model;    /* name of the model in the tier; NULL: "" */
+    uint64_t kv_bytes; /* size of the KV cache in bytes; 0: enough for 4 sequences of n_ctx tokens,
+                          but at most a quarter of the machine's memory. A GPU with its own memory
+                          may use a quarter of that memory, or all that the model leaves free there
+                          if this is more. If n_ctx is set, the default is at least enough for one
+                          sequence. The cache is never larger than the device can hold */
+    bool no_prefix_cache;   /* do not keep the KV blocks of requests for later requests */
+    struct inf_tier *tier;  /* stores KV blocks outside the engine's memory; must outlive the
+                               engine; NULL: none */
+    const char *tier_model; /* name of the model in the tier; NULL: "" */
 };
 
 struct inf_stop {
@@ -71,22 +72,23 @@ struct inf_stop {
 };
 
 /*
- * A part of a text in which the model thinks before it answers. It begins with the tokens @open, or
- * with the text if the prompt ends inside of it, and ends with the tokens @close. A text has at
- * most one such part, at its beginning; only the tokens @lead may stand before it. Stop strings and
- * stop_tokens are not searched in it.
+ * A part of a text in which the model thinks before it answers. The part begins with the tokens
+ * @open, or at the beginning of the text if the prompt ends inside of the part. It ends with the
+ * tokens @close. A text has at most one such part, at its beginning. Only the tokens @lead may
+ * stand before the part. The part is not searched for stop strings and stop_tokens.
  */
 struct inf_channel {
     const int32_t *open, *close; /* n_close 0: there is no such part */
     size_t n_open, n_close;
     const int32_t *lead; /* tokens that may stand before @open, such as line breaks */
     size_t n_lead;
-    bool is_open;          /* the prompt ends inside of it */
-    uint32_t budget;       /* tokens after which the engine itself writes @forced; UINT32_MAX:
-                              no limit. 0: it does so at once if the part begins */
-    const int32_t *forced; /* what the engine writes to end the part; n_forced 0: @close */
+    bool is_open;    /* the prompt ends inside of the part */
+    uint32_t budget; /* number of tokens in the part after which the engine itself writes @forced;
+                        0: as soon as the part begins; UINT32_MAX: no limit */
+    const int32_t *forced; /* the tokens that the engine writes to end the part; n_forced 0: the
+                              tokens @close */
     size_t n_forced;
-    bool beside_length; /* max_tokens counts only the tokens behind it */
+    bool beside_length; /* max_tokens counts only the tokens behind the part */
 };
 
 /* inf_engine_submit() copies a request and everything that it points to, except @user. */
@@ -99,10 +101,11 @@ struct inf_request {
     const struct inf_stop *stops; /* texts that end the generation, even if they span several
                                      tokens; they are not part of the output */
     size_t n_stops;
-    bool ignore_eos; /* EOS does not end the generation; with a grammar, EOS is avoided as long as
-                        the grammar permits something else */
-    uint32_t min_tokens; /* until then no token that ends the generation is chosen, and stop strings
-                            are not searched; a grammar that permits nothing else still ends it */
+    bool ignore_eos; /* EOS does not end the generation; with a grammar, EOS is not chosen as long
+                        as the grammar permits another token */
+    uint32_t min_tokens; /* number of tokens before which no token that ends the generation is
+                            chosen and stop strings are not searched; a grammar that permits only
+                            the end still ends the generation */
     const int32_t *stop_tokens; /* further tokens that end the generation, even with ignore_eos */
     size_t n_stop_tokens;
     struct inf_grammar *grammar; /* what the text may be, see infer/grammar.h; the engine takes a
@@ -132,8 +135,9 @@ struct inf_request {
 };
 
 enum inf_event_kind {
-    INF_EVENT_PROGRESS, /* a part of the prompt is computed, see n_computed; the first one comes
-                           before anything is computed. Only if the request wants it */
+    INF_EVENT_PROGRESS, /* a part of the prompt is computed, see n_computed; the first of these
+                           events comes before anything is computed; sent only if the request has
+                           `progress` */
     INF_EVENT_PROMPT,   /* the prompt is computed; the event has the logprobs of its tokens if they
                            were requested */
     INF_EVENT_TOKENS,   /* new final text, with its tokens */
@@ -186,8 +190,8 @@ struct inf_event {
                              started */
     uint32_t n_computed;  /* PROGRESS: prompt tokens that are in the KV cache */
     uint32_t n_generated; /* tokens of this choice so far */
-    uint32_t n_channel;   /* those of them that belong to the channel, with the tokens that begin
-                             and end it */
+    uint32_t n_channel;   /* number of those tokens that belong to the channel, including the tokens
+                             that begin and end the channel */
     bool last;            /* FINISH: all choices of the request have ended */
 };
 

@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-/* The tokens of a tokenizer, sorted by their bytes. It is made once per model. */
+/* The tokens of a tokenizer, sorted by their bytes. Callers make one per model. */
 struct inf_grammar_vocab;
 struct inf_grammar;
 
@@ -38,6 +38,11 @@ enum inf_grammar_kind {
 /* @tok is borrowed, and must outlive the object and all grammars made with it. -ENOMEM. */
 INF_PUBLIC int inf_grammar_vocab_new(const struct inf_tokenizer *tok,
                                      struct inf_grammar_vocab **ret_vocab);
+/* Sets how many bytes the automaton of one grammar may use. The new limit is for grammars that are
+ * made with the vocabulary from now on. Without this call, the limit is 64 MiB. An automaton that
+ * reaches its limit forgets everything except what its matchers need. If they need more than twice
+ * the limit, it fails with -E2BIG. Masks may use a quarter of the limit in addition. */
+INF_PUBLIC void inf_grammar_vocab_set_memory(struct inf_grammar_vocab *vocab, size_t bytes);
 /* Grammars hold references of their own. NULL is allowed; returns NULL. */
 INF_PUBLIC struct inf_grammar_vocab *inf_grammar_vocab_unref(struct inf_grammar_vocab *vocab);
 

@@ -48,8 +48,8 @@ struct inf_model_info {
     uint64_t n_params;
     uint64_t n_bytes;       /* bytes of all stored tensors */
     uint64_t n_bytes_token; /* bytes of weights that decoding one token reads: all matrices that the
-                               token is multiplied with, including the head, but not its row of the
-                               embedding */
+                               token is multiplied with, including the head, but not the token's row
+                               of the embedding */
     uint64_t n_madds_token; /* multiply-adds of one token with the matrices of n_bytes_token */
     uint64_t n_madds_head;  /* the head's part of n_madds_token; a prompt needs the head only for
                                its last token */
@@ -70,10 +70,10 @@ struct inf_model_info {
 INF_PUBLIC int inf_model_open(const struct inf_model_params *params, struct inf_model **ret_model,
                               struct inf_err *reterr);
 /*
- * Installs a handler for SIGBUS, once per process. With the handler, reading a mapped page that a
- * model's file no longer has gives zeros and makes the model stale. The handler passes SIGBUS with
- * any other cause to the handler that was installed before. Threads must not block SIGBUS. Returns
- * 0 or -errno.
+ * Installs a handler for SIGBUS, once per process. If a program then reads a mapped page that a
+ * model's file no longer has, it gets zeros, and the model becomes stale. The handler passes SIGBUS
+ * with any other cause to the handler that was installed before. Threads must not block SIGBUS.
+ * Returns 0 or -errno.
  */
 INF_PUBLIC int inf_files_guard(void);
 /* Compares the sizes and modification times of the model's files with those when the model was

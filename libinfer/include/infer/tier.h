@@ -3,7 +3,8 @@
 #define INFER_TIER_H
 
 /*
- * Tier: storage for KV blocks beyond the memory of one engine
+ * Tier: storage for KV blocks (the computed keys and values of some tokens) beyond the memory of
+ * one engine
  *
  * The library opens no socket and no file to store blocks. Instead, the creator of an engine may
  * pass a tier: a table of functions that find and store blocks by name. A name identifies, on any
@@ -46,7 +47,7 @@ struct inf_tier_block {
     uint8_t parent[INF_TIER_NAME_BYTES]; /* name of the block before this block in the text; zeros:
                                             this block is the first of the text */
     uint32_t index;                      /* position in the text, in blocks, from 0 */
-    uint64_t offset, size;               /* where the bytes of the block are in the memfd */
+    uint64_t offset, size;               /* place of the block's bytes in the memfd */
     uint64_t sum;                        /* XXH3-64 of the bytes, with seed 0 */
 };
 

@@ -64,8 +64,8 @@ struct inf_encoding {
  * Encodes a complete input of the model: a text, or a text and @pair (may be NULL) as "[CLS] text
  * [SEP] pair [SEP]". Texts are truncated, the longer text of a pair first, until the input has at
  * most @max_ids tokens (0: no limit). The special tokens around the texts are not truncated.
- * -E2BIG: the input has too many tokens and @cut is INF_CUT_NONE, or @max_ids is smaller than the
- * number of special tokens; -ENOMEM.
+ * -E2BIG: the input has too many tokens and @cut is INF_CUT_NONE, or @max_ids leaves no room for a
+ * token besides the special tokens; -ENOMEM.
  */
 INF_PUBLIC int inf_tokenizer_encode_texts(const struct inf_tokenizer *tok,
                                           const struct inf_encode_text *text,
@@ -97,7 +97,8 @@ INF_PUBLIC unsigned inf_tokenizer_token_flags(const struct inf_tokenizer *tok, i
 INF_PUBLIC const char *inf_tokenizer_token_text(const struct inf_tokenizer *tok, int32_t id,
                                                 size_t *ret_len);
 /* Finds the bytes that this token alone adds to a text. Writes at most @size of them into @buf, and
- * returns how many there are. Answers report them as "bytes" with log-probabilities. */
+ * returns how many there are. Responses report these bytes as "bytes", next to the log-probability
+ * of the token. */
 INF_PUBLIC size_t inf_tokenizer_token_bytes(const struct inf_tokenizer *tok, int32_t id,
                                             unsigned char *buf, size_t size);
 /* Returns the id of the token whose piece is exactly @piece; -1 if there is none. */

@@ -25,7 +25,7 @@
 /* g->own */
 struct anthropic_own {
     struct anthropic_wishes wishes;
-    bool started; /* message_start is written */
+    bool started; /* message_start was written */
 };
 
 enum block_kind { BLOCK_NONE, BLOCK_TEXT, BLOCK_THINKING, BLOCK_CALL };
@@ -33,7 +33,7 @@ enum block_kind { BLOCK_NONE, BLOCK_TEXT, BLOCK_THINKING, BLOCK_CALL };
 /* c->own: the block of a stream that is being written */
 struct anthropic_block {
     enum block_kind kind;
-    uint32_t index, n; /* n: blocks so far */
+    uint32_t index, n; /* n: number of blocks so far */
 };
 
 static int anthropic_read_body(struct generation *g, bool counts, struct problem *problem)
@@ -103,7 +103,7 @@ static int event_close(struct generation *g, int r)
     return r < 0 ? r : str_puts(&g->out, "}\n\n");
 }
 
-/* @begins: nothing is written yet. */
+/* Writes the usage. @begins: no token was generated yet. */
 static int usage_put(const struct generation *g, bool begins, struct str *out)
 {
     struct usage u = generation_usage(g);
@@ -128,7 +128,7 @@ static int message_open(const struct generation *g, struct str *out)
     return r < 0 ? r : str_puts(out, ",\"content\":[");
 }
 
-/* Writes the rest of a message. @c is NULL while it has not ended. */
+/* Writes the rest of a message. @c is NULL if the answer has not ended. */
 static int message_close(const struct generation *g, const struct choice *c, struct str *out)
 {
     int r = str_puts(out, "],\"stop_reason\":");
@@ -168,7 +168,7 @@ static int stream_tokens(struct generation *g, struct choice *c, const struct in
     return g->request.streaming && event->kind == INF_EVENT_TOKENS ? stream_start(g) : 0;
 }
 
-/* Opens the event of a delta, up to its text. @field is the name of the text. */
+/* Opens the event of a delta, up to its text. @field is the name of the field with the text. */
 static int delta_open(struct generation *g, const struct anthropic_block *b, const char *type,
                       const char *field)
 {
@@ -189,8 +189,8 @@ static int delta_put(struct generation *g, const struct anthropic_block *b, cons
     return event_close(g, r);
 }
 
-/* Ends the block of a stream, if there is one. Nobody checks a signature here, but clients send
- * back only thinking that has one. */
+/* Ends the block of a stream, if there is one. Signatures are not checked here, but clients send
+ * thinking back only if it has a signature. */
 static int block_stop(struct generation *g, struct anthropic_block *b)
 {
     int r = 0;
@@ -205,7 +205,8 @@ static int block_stop(struct generation *g, struct anthropic_block *b)
     return event_close(g, r);
 }
 
-/* Begins a block, unless it is of the kind of the present one. */
+/* Begins a block. If the current block has the same kind, it goes on instead. Each call is a block
+ * of its own. */
 static int block_start(struct generation *g, struct anthropic_block *b, enum block_kind kind,
                        const struct piece *piece)
 {
@@ -285,8 +286,8 @@ static int stream_end(struct generation *g)
     return event_close(g, r);
 }
 
-/* Writes the input of a call. It is an object, unless the answer was cut before the end of the
- * call. */
+/* Writes the input of a call. If the answer was cut within the call, the text of the arguments is
+ * not an object. Then writes {"INVALID_JSON":TEXT}. */
 static int call_put_input(const struct made_call *call, struct str *out)
 {
     const char *text = call->arguments.len ? call->arguments.data : "{}";

@@ -5,8 +5,8 @@
  * Reads bodies of Anthropic's Messages API, version 2023-06-01 with the beta fields that agents
  * send
  *
- * A field that is not supported is refused by an error that names its path, except for a few fields
- * that are accepted without effect. docs/http-api.md lists them.
+ * An unsupported field is refused with an error that names its path. A few fields are accepted
+ * although they have no effect. docs/http-api.md lists these fields.
  */
 
 #include <jansson.h>
@@ -15,25 +15,24 @@
 #include "chat/params.h"
 #include "common/http/problem.h"
 
-/* These settings are not in the body. */
+/* Settings that are not in the body. */
 struct anthropic_rules {
     bool counts;          /* the prompt is only counted: `max_tokens` is not required */
     bool drops_countdown; /* the rules of canonical.h apply */
 };
 
-/* The parts of a body that the answer depends on. */
+/* Settings of the body that only the answer needs. */
 struct anthropic_wishes {
     bool hides_thinking; /* thinking blocks are empty */
 };
 
-/* Reads a whole body. Strings of @params are borrowed from it. */
+/* Reads a whole body. Strings of @params are borrowed from @body. */
 int anthropic_body_read(json_t *body, const struct anthropic_rules *rules, struct params *params,
                         struct conversation *conversation, struct anthropic_wishes *wishes,
                         struct problem *problem);
 
-/* The parts of it: anthropic-messages.c, anthropic-tools.c, anthropic-prefill.c. The last part
- * reads
- * @params and the messages that the other parts have read. */
+/* Read parts of a body (anthropic-messages.c, anthropic-tools.c, anthropic-prefill.c). The last one
+ * reads @params and the messages, which the others have read. */
 int anthropic_messages_read(json_t *body, const struct anthropic_rules *rules,
                             struct conversation *conversation, struct problem *problem);
 int anthropic_tools_read(json_t *body, struct params *params, struct conversation *conversation,
@@ -45,13 +44,14 @@ int anthropic_prefill_read(json_t *body, const struct params *params,
  * -ENOMEM. */
 int anthropic_bounds_restore(json_t *schema);
 
-/* Write the path of a field, and of an item, of the value at the path @prefix, for errors. Long
- * paths are cut. */
+/* Write the path of a field or of an item, for errors. @prefix is the path of the object or array
+ * that has it. Long paths are cut. */
 #define ANTHROPIC_PATH 128
 void anthropic_path(char out[ANTHROPIC_PATH], const char *prefix, const char *name);
 void anthropic_item(char out[ANTHROPIC_PATH], const char *prefix, size_t index);
-/* Finds the field @name of the object at the path @prefix, which must be a string (and, for the
- * second function, be there). *ret_value is borrowed; NULL: absent. */
+/* Find the field @name of the object at the path @prefix. The field must be a string. The second
+ * function also requires that the field exists. *ret_value is borrowed; NULL: the field is
+ * absent. */
 int anthropic_string(json_t *object, const char *prefix, const char *name, json_t **ret_value,
                      struct problem *problem);
 int anthropic_need_string(json_t *object, const char *prefix, const char *name, json_t **ret_value,

@@ -3,9 +3,10 @@
  * Reads the system prompt and the messages of Anthropic's Messages API into a conversation.
  *
  * A message of the user may have results of tools between its texts: each result becomes a message
- * of a tool, and each run of texts a message of the user. Consecutive messages of the user, and of
- * the assistant, are one message, as in Anthropic's API. Text blocks of the user and of the system
- * are joined by line feeds; those of the assistant, whose text they were, by nothing.
+ * of a tool, and the texts between two results become a message of the user. Consecutive messages
+ * of the user become one message, as in Anthropic's API, and so do those of the assistant. Text
+ * blocks of the user and of the system are joined by line feeds. Text blocks of the assistant are
+ * joined without a separator, because they were parts of one text.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@ struct reader {
     const struct anthropic_rules *rules;
     struct conversation *c;
     json_t *calls;                   /* names of tools, by the ids of their calls */
-    struct text_run text, reasoning; /* of the last message */
+    struct text_run text, reasoning; /* extend the last message */
     struct problem *problem;
 };
 
@@ -42,7 +43,7 @@ static int no_memory(struct reader *reader, int r)
     return r < 0 ? problem_no_memory(reader->problem) : 0;
 }
 
-/* Appends @text after a line feed, unless it is the first. */
+/* Appends @text. A line feed separates it from earlier texts. */
 static int lines_add(struct str *lines, const json_t *text)
 {
     const int r = lines->len ? str_putc(lines, '\n') : 0;
@@ -117,7 +118,7 @@ static int source_read(struct reader *reader, json_t *source, const char *path, 
     if (!field_is(type, "content"))
         return problem_set(reader->problem, 400, "unsupported_content", path,
                            "Documents from a source of the type \"%.40s\" ('%s') are not supported "
-                           "here: only text is.",
+                           "here: only text is supported.",
                            json_string_value(type), path);
     if (anthropic_known(source, path, content_names, reader->problem) < 0)
         return -EINVAL;
@@ -131,7 +132,7 @@ static int source_read(struct reader *reader, json_t *source, const char *path, 
     return text_blocks_read(reader, text, param, out);
 }
 
-/* A document becomes text: its title, its context, its contents. */
+/* Reads a document as text: its title, its context and its contents. */
 static int document_read(struct reader *reader, json_t *block, const char *path, struct str *out)
 {
     json_t *citations = field_find(block, "citations"), *title, *context;
@@ -187,7 +188,8 @@ static struct message *reader_message(struct reader *reader, enum message_role r
     return m && m->role == role ? m : reader_add(reader, role);
 }
 
-/* Takes over @text, which is NULL if there was no memory for it. */
+/* Adds @text to a message of the user. Takes over @text, which is NULL if memory ran
+ * out before. */
 static int user_add(struct reader *reader, json_t *text)
 {
     struct message *m = text ? reader_message(reader, ROLE_USER) : NULL;
@@ -343,7 +345,7 @@ static int assistant_block_read(struct reader *reader, json_t *block, const char
         return call_read(reader, block, path, m);
     if (field_is(type, "thinking"))
         return thinking_read(reader, block, path, m);
-    /* The data is of another service, and nobody here can read it. */
+    /* Only the service that wrote the data can read it. */
     if (field_is(type, "redacted_thinking"))
         return anthropic_known(block, path, redacted_fields, reader->problem);
     if (!field_is(type, "text"))
@@ -373,7 +375,7 @@ static int assistant_read(struct reader *reader, json_t *content, const char *pa
     return 0;
 }
 
-/* Reads a system message in mid-conversation. */
+/* Reads a system message in the middle of a conversation. */
 static int system_message_read(struct reader *reader, json_t *content, const char *path)
 {
     _cleanup_str_ struct str lines = {};
@@ -501,14 +503,12 @@ static int messages_read(struct reader *reader, json_t *messages)
     if (!messages)
         return problem_set(reader->problem, 400, "missing_field", "messages",
                            "Missing required parameter: 'messages'.");
-    if (!json_is_array(messages))
-        return field_wrong_type("messages", "an array of objects", messages, reader->problem);
+    if (field_check_array(messages, "messages", "an array of objects", MESSAGES_MAX,
+                          reader->problem) < 0)
+        return -EINVAL;
     if (!json_array_size(messages))
         return problem_set(reader->problem, 400, "empty_array", "messages",
                            "Invalid 'messages': an empty array; it needs one message at least.");
-    if (json_array_size(messages) > MESSAGES_MAX)
-        return problem_set(reader->problem, 400, "invalid_value", "messages",
-                           "'messages' has more than %d entries.", MESSAGES_MAX);
     json_array_foreach(messages, i, message)
     {
         anthropic_item(path, "messages", i);

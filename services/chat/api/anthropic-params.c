@@ -35,7 +35,7 @@ static const char *const body_fields[] = {
     NULL,
 };
 
-/* Strings of configuration that change nothing here. */
+/* Fields that change nothing here, and the strings that they may have. */
 static const struct {
     const char *name;
     const char *values[4];
@@ -210,7 +210,7 @@ static int params_read_thinking(struct params *p, json_t *body, struct anthropic
                        "\"disabled\".");
 }
 
-/* Reads what the answer has to be. @path is that of the format object. */
+/* Reads the form that the answer must have. @path is the path of the object @format. */
 static int params_read_format(struct params *p, json_t *format, const char *path,
                               const char *schema_path, struct problem *problem)
 {
@@ -269,8 +269,8 @@ static int params_read_output(struct params *p, json_t *body, struct problem *pr
     return 0;
 }
 
-/* The only edit of the context that is accepted keeps or drops thinking of earlier turns, which the
- * chat template decides here. */
+/* Checks the edits of the context. Only one type of edit is accepted: it keeps or drops thinking of
+ * earlier turns. It has no effect, because here the chat template decides this. */
 static int params_read_context(json_t *body, struct problem *problem)
 {
     static const char *const names[] = {"edits", NULL}, *const edit_names[] = {"type", "keep",
@@ -319,7 +319,7 @@ static int params_read_metadata(json_t *body, struct problem *problem)
                : anthropic_string(metadata, "metadata", "user_id", &user, problem);
 }
 
-/* Checks the fields that have no effect here, and refuses those that would need one. */
+/* Checks the fields that have no effect here. Refuses values that would need an effect. */
 static int params_read_accepted(json_t *body, struct problem *problem)
 {
     json_t *servers = field_find(body, "mcp_servers");
@@ -344,7 +344,7 @@ static int params_read_accepted(json_t *body, struct problem *problem)
         return -EINVAL;
     if (diagnostics && !json_is_object(diagnostics))
         return field_wrong_type("diagnostics", "an object", diagnostics, problem);
-    /* By this code Anthropic's clients know that they have to send the whole conversation. */
+    /* This code tells Anthropic's clients to send the whole conversation. */
     if (field_find(body, "thread"))
         return problem_set(problem, 400, "thread_unsupported_request", "thread",
                            "Unsupported parameter: 'thread': conversations are not kept here; send "

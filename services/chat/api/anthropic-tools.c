@@ -3,9 +3,9 @@
  * Reads the tools of Anthropic's Messages API, and the choice among them.
  *
  * The tools become tools in OpenAI's format, which chat templates expect. A tool with a schema may
- * have the type "custom" or none. Tools of Anthropic that the client runs have no schema in the
- * request; those for files and the shell get theirs here. Tools that Anthropic's servers run are
- * refused.
+ * have the type "custom" or no type. Tools of Anthropic that the client runs have no schema in the
+ * request. This file has the schemas of the tools for files and for the shell. Tools that
+ * Anthropic's servers run are refused.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -28,9 +28,9 @@ static const char *const client_tool_fields[] = {
     "max_characters", NULL,
 };
 
-/* Tools that the client runs, and whose schema is known by their type. */
+/* Tools that the client runs. The type of such a tool determines its schema. */
 static const struct client_tool {
-    const char *types; /* how the types begin */
+    const char *types; /* the beginning of the types */
     const char *text;  /* description and parameters of the function */
 } client_tools[] = {
     {"bash_20",
@@ -76,8 +76,7 @@ static int tool_check_name(json_t *name, const char *path, struct problem *probl
                        path, TOOL_NAME_MAX);
 }
 
-/* Checks the fields that change nothing here: calls always fit their schema, and all tools are
- * known to the model from the beginning. */
+/* Checks the fields that need no more work: all tools are known to the model from the beginning. */
 static int tool_check_accepted(json_t *tool, const char *path, struct problem *problem)
 {
     static const char *const flags[] = {"strict", "defer_loading", "eager_input_streaming"};
@@ -120,12 +119,12 @@ static int tool_read_custom(json_t *tool, const char *path, json_t **ret_functio
                            "Missing required parameter: '%s'.", param);
     if (!json_is_object(schema))
         return field_wrong_type(param, "an object", schema, problem);
-    *ret_function = json_pack("{s:O, s:O*, s:O}", "name", name, "description", description,
-                              "parameters", schema);
+    *ret_function = json_pack("{s:O, s:O*, s:O, s:O*}", "name", name, "description", description,
+                              "parameters", schema, "strict", field_find(tool, "strict"));
     return *ret_function ? 0 : problem_no_memory(problem);
 }
 
-/* Makes the function of a tool whose schema is known by its type. */
+/* Makes the function of a tool whose type determines its schema. */
 static int tool_read_client(json_t *tool, const struct client_tool *known, const char *path,
                             json_t **ret_function, struct problem *problem)
 {
@@ -164,7 +163,7 @@ static int tool_read(json_t *tool, const char *path, json_t **ret_function, stru
                        json_string_value(type), path);
 }
 
-/* Adds a tool to those of the conversation. Takes over @function. */
+/* Adds a tool to the tools of the conversation. Takes over @function. */
 static int tool_add(struct conversation *c, json_t *names, json_t *function, const char *path,
                     struct problem *problem)
 {
@@ -190,18 +189,15 @@ static int tool_add(struct conversation *c, json_t *names, json_t *function, con
     return !tool || json_array_append_new(c->tools, tool) < 0 ? problem_no_memory(problem) : 0;
 }
 
-/* Reads the tools. @names becomes an object whose keys are their names. */
+/* Reads the tools. Adds their names to the object @names as keys. */
 static int tools_read(json_t *tools, struct conversation *c, json_t *names, struct problem *problem)
 {
     json_t *tool, *function = NULL;
     char path[ANTHROPIC_PATH];
     size_t i;
 
-    if (!json_is_array(tools))
-        return field_wrong_type("tools", "an array", tools, problem);
-    if (json_array_size(tools) > TOOLS_MAX)
-        return problem_set(problem, 400, "invalid_value", "tools",
-                           "'tools' has more than %d entries.", TOOLS_MAX);
+    if (field_check_array(tools, "tools", "an array", TOOLS_MAX, problem) < 0)
+        return -EINVAL;
     if (!json_array_size(tools))
         return 0;
     c->tools = json_array();
@@ -248,7 +244,7 @@ static int choice_read(json_t *choice, json_t *names, struct tool_rules *rules,
     if (single && !json_is_boolean(single))
         return field_wrong_type("tool_choice.disable_parallel_tool_use", "a boolean", single,
                                 problem);
-    /* Clients that name one tool read one call. */
+    /* Clients that name one tool expect one call. */
     rules->single = single ? json_is_true(single) : field_is(type, "tool");
     if (!field_is(type, "tool") && field_find(choice, "name"))
         return problem_set(problem, 400, "invalid_value", "tool_choice.name",

@@ -2,9 +2,10 @@
 /*
  * Makes prompts for filling in the middle of a text (see fim.h).
  *
- * The tokens are those that a GGUF file names in tokenizer.ggml.fim_*_token_id; else they are found
- * by the names that the known families give them. With tokens for repositories, other files come
- * first, in the form of Qwen2.5-Coder (arXiv 2409.12186, section 3.1.3).
+ * A GGUF file may name the special tokens in tokenizer.ggml.fim_*_token_id. Otherwise they are
+ * found by the names that known families of models use. The request may have further files
+ * (fim_input.extra). They stand at the beginning of the prompt. If the model has tokens for
+ * repositories, the files are in the form of Qwen2.5-Coder (arXiv 2409.12186, section 3.1.3).
  */
 #include "chat/api/fim.h"
 
@@ -28,7 +29,7 @@ enum fim_token {
 #define FIM_MAX_NAMES 8
 
 static const struct {
-    const char *keys[2]; /* in GGUF files; the second one is of older files */
+    const char *keys[2]; /* keys in GGUF files; older files use the second key */
     const char *names[FIM_MAX_NAMES];
 } fim_rows[N_FIM_TOKENS] = {
     [FIM_PREFIX] = {{"tokenizer.ggml.fim_pre_token_id", "tokenizer.ggml.prefix_token_id"},
@@ -87,7 +88,8 @@ static int fim_add(struct fim_prompt *p, const int32_t *ids, size_t n)
     return 0;
 }
 
-/* Encodes @text and keeps at most @max tokens, those at the end if @keeps_end. */
+/* Encodes @text and keeps at most @max tokens: the last ones if @keeps_end is set, or else the
+ * first ones. */
 static int fim_encode(const struct inf_tokenizer *tok, const json_t *text, size_t max,
                       bool keeps_end, struct fim_prompt *out)
 {
@@ -114,7 +116,8 @@ static int fim_add_text(const struct inf_tokenizer *tok, const char *text, struc
     return r < 0 ? r : fim_add(out, ids, n);
 }
 
-/* Adds the other files. @room: most tokens of all of them; the last ones are left out. */
+/* Adds the further files. @room is the largest number of tokens for all files together. The last
+ * files are left out if they do not fit. */
 static int fim_add_extra(const struct inf_model *model, const json_t *extra, size_t room,
                          struct fim_prompt *out)
 {
@@ -160,7 +163,7 @@ static int fim_make(struct generation *g, const struct fim_input *input, const i
     const struct inf_tokenizer *tok = inf_model_tokenizer(model);
     const size_t n_ctx = inf_engine_n_ctx(g->resident->engine);
     const size_t answer = MIN(input->room ? input->room : n_ctx / 4, n_ctx / 2);
-    /* Three tokens around the texts, BOS, and the names of files. */
+    /* 16 tokens are enough for the three special tokens, BOS, and the names of files. */
     const size_t room = n_ctx > answer + 16 ? n_ctx - answer - 16 : 1;
     const int32_t bos = inf_tokenizer_bos(tok);
     _cleanup_(fim_prompt_done) struct fim_prompt before = {0}, after = {0}, middle = {0};

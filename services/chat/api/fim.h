@@ -4,24 +4,27 @@
 /*
  * Makes prompts that ask a model to fill in the middle of a text
  *
- * Models for code are trained with special tokens before the text in front of the gap, before the
- * text behind it, and where the middle begins.
+ * Models for code are trained with three special tokens. They stand before the text that precedes
+ * the gap (the prefix), before the text that follows the gap (the suffix), and before the text that
+ * fills the gap (the middle).
  */
 
 #include "chat/generation.h"
 
-/* All members are JSON strings except @extra, and may be NULL. */
+/* The JSON values may be NULL. All of them except @extra are strings. */
 struct fim_input {
     const json_t *prefix, *suffix;
-    const json_t *middle; /* how the middle begins */
-    const json_t *extra;  /* array of {"filename", "text"}: other files */
-    const char *field;    /* the field that asks for it, for errors; static; NULL: the endpoint */
-    uint32_t room;        /* tokens of the answer, for which the context keeps room; 0: a quarter of
+    const json_t *middle; /* the beginning of the middle */
+    const json_t *extra;  /* array of further files: {"filename", "text"} */
+    const char *field;    /* the field that asks for a middle, for errors; static; NULL: the
+                             endpoint asks for it */
+    uint32_t room;        /* tokens of the context that are reserved for the answer; 0: a quarter of
                              the context */
 };
 
-/* Returns whether the model has the tokens for this. */
+/* Returns whether the model has the special tokens for this. */
 bool fim_is_known(const struct inf_model *model);
-/* Adds the prompt to g->prompts. If the context is too small, the prefix loses its beginning, the
- * suffix its end, and the extra files are left out. Refuses models without these tokens. */
+/* Adds the prompt to g->prompts. If the context is too small, cuts off the beginning of the prefix
+ * and the end of the suffix, and leaves out extra files. Refuses models without the special
+ * tokens. */
 int fim_prepare(struct generation *g, const struct fim_input *input, struct problem *problem);

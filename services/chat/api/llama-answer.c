@@ -2,9 +2,9 @@
 /*
  * Answers POST /completion and POST /infill, as llama-server does.
  *
- * A stream has one event per piece of text, with its tokens, and a last event per choice that has
- * everything but the text. Without a stream, the answer is one such object, or an array of them if
- * there are several prompts or choices.
+ * A stream has one event for each piece of text, with the tokens of the piece. A last event for
+ * each choice has all other fields. An answer that is not streamed is one object with all fields,
+ * or an array of such objects if there are several prompts or choices.
  */
 #include <errno.h>
 #include <infer/tokenizer.h>
@@ -16,26 +16,6 @@
 #include "common/http/sse.h"
 #include "common/wire/fields.h"
 #include "common/wire/json.h"
-
-static int completion_read(struct generation *g, struct problem *problem)
-{
-    int r = llama_fields_known(g, NULL, problem);
-
-    r = r < 0 ? r : llama_params_read(g, problem);
-    if (r == 0 && !field_find(g->body, "prompt"))
-        return problem_set(problem, 400, "missing_field", "prompt",
-                           "Missing required parameter: 'prompt'.");
-    return r;
-}
-
-static int infill_read(struct generation *g, struct problem *problem)
-{
-    static const char *const more[] = {"input_prefix", "input_suffix", "input_extra", NULL};
-    int r = llama_fields_known(g, more, problem);
-
-    r = r < 0 ? r : llama_params_read(g, problem);
-    return r < 0 ? r : llama_infill_read(g, problem);
-}
 
 static int llama_tokens(struct generation *g, struct choice *c, const struct inf_event *event)
 {
@@ -156,7 +136,7 @@ static int put_final_whole(const struct generation *g, const struct choice *c, s
     return r < 0 ? r : str_putc(out, '}');
 }
 
-/* Moves the members that @fields name from @whole to the result. "a/b" is member b of a. */
+/* Returns an object with the members of @whole that @fields name. "a/b" names the member b of a. */
 static json_t *select_fields(const json_t *fields, const json_t *whole)
 {
     json_t *out = json_object(), *field;
@@ -249,49 +229,26 @@ static void llama_done(struct generation *g)
     str_done(&own->settings);
 }
 
-#define LLAMA_FINISHES                                                                             \
-    {                                                                                              \
-        [FINISH_STOP] = "eos", [FINISH_STOP_TEXT] = "word", [FINISH_LENGTH] = "limit"              \
-    }
+/* The members that are the same for both endpoints. */
+#define LLAMA_SHARED                                                                               \
+    .prompt_field = "prompt",                                                                      \
+    .finishes = {[FINISH_STOP] = "eos", [FINISH_STOP_TEXT] = "word", [FINISH_LENGTH] = "limit"},   \
+    .sampling = &sampling_llama, .own_size = sizeof(struct llama_own),                             \
+    .choice_size = sizeof(struct llama_choice), .stream_type = SSE_TYPE,                           \
+    .stream_pause = SSE_COMMENT, .begin = llama_begin, .tokens = llama_tokens,                     \
+    .piece = llama_piece, .progress = llama_progress, .finish = llama_finish, .end = llama_end,    \
+    .choice_done = llama_choice_done, .done = llama_done
 
 const struct chat_api api_llama_completion = {
+    LLAMA_SHARED,
     .id_prefix = "cmpl-",
-    .prompt_field = "prompt",
-    .finishes = LLAMA_FINISHES,
-    .sampling = &sampling_llama,
-    .own_size = sizeof(struct llama_own),
-    .choice_size = sizeof(struct llama_choice),
-    .read = completion_read,
+    .read = llama_completion_read,
     .prepare = llama_completion_prepare,
-    .stream_type = SSE_TYPE,
-    .stream_pause = SSE_COMMENT,
-    .begin = llama_begin,
-    .tokens = llama_tokens,
-    .piece = llama_piece,
-    .progress = llama_progress,
-    .finish = llama_finish,
-    .end = llama_end,
-    .choice_done = llama_choice_done,
-    .done = llama_done,
 };
 
 const struct chat_api api_llama_infill = {
+    LLAMA_SHARED,
     .id_prefix = "fill-",
-    .prompt_field = "prompt",
-    .finishes = LLAMA_FINISHES,
-    .sampling = &sampling_llama,
-    .own_size = sizeof(struct llama_own),
-    .choice_size = sizeof(struct llama_choice),
-    .read = infill_read,
+    .read = llama_infill_read,
     .prepare = llama_infill_prepare,
-    .stream_type = SSE_TYPE,
-    .stream_pause = SSE_COMMENT,
-    .begin = llama_begin,
-    .tokens = llama_tokens,
-    .piece = llama_piece,
-    .progress = llama_progress,
-    .finish = llama_finish,
-    .end = llama_end,
-    .choice_done = llama_choice_done,
-    .done = llama_done,
 };

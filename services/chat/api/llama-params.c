@@ -2,8 +2,9 @@
 /*
  * Reads the fields of llama-server's POST /completion and POST /infill.
  *
- * Ranges are wider than OpenAI's. A field without effect here is accepted if it also has none, or
- * only one on speed, in llama-server with the value that was sent; docs/http-api.md lists them.
+ * Values may have wider ranges than in OpenAI's API. Some fields have no effect here. Such a field
+ * is accepted if its value has no effect in llama-server either, except on speed. docs/http-api.md
+ * lists these fields.
  */
 #include <errno.h>
 #include <infer/tokenizer.h>
@@ -13,7 +14,7 @@
 #include "chat/api/openai-body.h"
 #include "common/wire/fields.h"
 
-/* The engine reports at most this many likely tokens. */
+/* The largest number of likely tokens that the engine reports. */
 #define LLAMA_MAX_PROBS 20
 
 static const char *const llama_fields[] = {
@@ -43,18 +44,15 @@ static const char *const llama_fields[] = {
     NULL,
 };
 
-int llama_fields_known(const struct generation *g, const char *const *more, struct problem *problem)
+/* Refuses unknown fields. @more is a NULL-terminated list of known fields that only this endpoint
+ * has. */
+static int llama_fields_known(const struct generation *g, const char *const *more,
+                              struct problem *problem)
 {
-    const char *names[64];
-    size_t n = 0;
+    const char *const *const lists[] = {llama_fields, openai_params_names, openai_constraint_names,
+                                        more, NULL};
 
-    for (const char *const *name = llama_fields; *name; name++)
-        names[n++] = *name;
-    for (const char *const *name = more; name && *name; name++)
-        names[n++] = *name;
-    assert(n < ARRAY_SIZE(names));
-    names[n] = NULL;
-    return openai_fields_known(g->body, names, problem);
+    return fields_known_in(g->body, "", lists, problem);
 }
 
 /* Reads lengths. -1 stands for "no limit". */
@@ -82,7 +80,7 @@ static int llama_read_lengths(struct generation *g, struct problem *problem)
     return 0;
 }
 
-/* Reads fields of sampling, and those of which only the values without effect are possible. */
+/* Reads fields of sampling, and fields that are accepted only with values that have no effect. */
 static int llama_read_rest(struct generation *g, struct problem *problem)
 {
     json_t *lora = field_find(g->body, "lora");
@@ -148,7 +146,7 @@ static int llama_read_constraint(struct generation *g, struct problem *problem)
     struct llama_own *own = g->own;
     int r;
 
-    /* llama.cpp's own clients send an empty grammar for none. */
+    /* llama.cpp's own clients send an empty grammar if they want none. */
     if (field_is(grammar, ""))
         json_object_del(g->body, "grammar");
     r = openai_constraint_read(g->body, &g->params.constraint, problem);
@@ -156,8 +154,9 @@ static int llama_read_constraint(struct generation *g, struct problem *problem)
     return r;
 }
 
-/* Reads a sampler's name. Sets *ret_stage, or switches on a bit of *penalties, because penalties
- * come before all stages. */
+/* Reads a sampler's name, and sets *ret_stage to its stage. Penalties are not stages, because they
+ * come before all stages. For a penalty, sets *ret_stage to a negative number, and sets a bit of
+ * *penalties. */
 static bool sampler_find(const json_t *name, int *ret_stage, unsigned *penalties)
 {
     static const struct {
@@ -226,7 +225,7 @@ int llama_samplers_read(json_t *body, struct params *p, struct problem *problem)
     return 0;
 }
 
-int llama_params_read(struct generation *g, struct problem *problem)
+static int llama_params_read(struct generation *g, struct problem *problem)
 {
     struct llama_own *own = g->own;
     int r;
@@ -243,46 +242,67 @@ int llama_params_read(struct generation *g, struct problem *problem)
     return MIN(r, 0);
 }
 
-static int bias_add(struct generation *g, int32_t token, float bias, struct problem *problem)
+int llama_completion_read(struct generation *g, struct problem *problem)
 {
-    struct params *p = &g->params;
-    struct inf_logit_bias *all;
+    int r = llama_fields_known(g, NULL, problem);
 
-    if (p->sampling.n_logit_bias == PARAMS_MAX_BIAS)
-        return problem_set(problem, 400, "invalid_value", "logit_bias",
-                           "'logit_bias' has more than %d tokens.", PARAMS_MAX_BIAS);
-    all = realloc(p->bias, (p->sampling.n_logit_bias + 1) * sizeof(*all));
-    if (!all)
-        return problem_no_memory(problem);
-    p->bias = all;
-    p->bias[p->sampling.n_logit_bias++] = (struct inf_logit_bias){token, bias};
-    p->sampling.logit_bias = p->bias;
+    r = r < 0 ? r : llama_params_read(g, problem);
+    if (r == 0 && !field_find(g->body, "prompt"))
+        return problem_set(problem, 400, "missing_field", "prompt",
+                           "Missing required parameter: 'prompt'.");
+    return r;
+}
+
+static int infill_read_extra(json_t *extra, struct problem *problem)
+{
+    static const char *const fields[] = {"filename", "text", "time", NULL};
+    json_t *chunk;
+    char param[64];
+    size_t i;
+
+    if (extra && !json_is_array(extra))
+        return field_wrong_type("input_extra", "an array of objects", extra, problem);
+    json_array_foreach(extra, i, chunk)
+    {
+        json_t *name = field_find(chunk, "filename");
+
+        snprintf(param, sizeof(param), "input_extra[%zu]", i);
+        if (!json_is_object(chunk) || !json_is_string(field_find(chunk, "text")) ||
+            (name && !json_is_string(name)))
+            return problem_set(problem, 400, "invalid_value", param,
+                               "'%s' must be an object with the strings \"filename\" and "
+                               "\"text\".",
+                               param);
+        if (fields_known(chunk, "input_extra.", fields, problem) < 0)
+            return -EINVAL;
+    }
     return 0;
 }
 
-int llama_bias_resolve(struct generation *g, struct problem *problem)
+static int infill_read_texts(struct generation *g, struct problem *problem)
 {
-    const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->base.model);
-    json_t *pair;
-    size_t i;
+    static const char *const texts[] = {"input_prefix", "input_suffix"};
+    json_t *prompt = field_find(g->body, "prompt");
 
-    json_array_foreach(g->params.bias_texts, i, pair)
-    {
-        const json_t *text = json_array_get(pair, 0);
-        const float bias = (float)json_real_value(json_array_get(pair, 1));
-        _cleanup_free_ int32_t *ids = NULL;
-        size_t n = 0;
-        int r = inf_tokenizer_encode(tok, json_string_value(text), json_string_length(text), 0,
-                                     PARAMS_MAX_BIAS, &ids, &n);
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+        json_t *text = field_find(g->body, texts[i]);
 
-        if (r == -ENOMEM)
-            return problem_no_memory(problem);
-        if (r < 0)
-            return problem_set(problem, 400, "invalid_value", "logit_bias",
-                               "'logit_bias' has more than %d tokens.", PARAMS_MAX_BIAS);
-        for (size_t k = 0; k < n; k++)
-            if ((r = bias_add(g, ids[k], bias, problem)) < 0)
-                return r;
+        if (!text)
+            return problem_set(problem, 400, "missing_field", texts[i],
+                               "Missing required parameter: '%s'.", texts[i]);
+        if (!json_is_string(text))
+            return field_wrong_type(texts[i], "a string", text, problem);
     }
-    return 0;
+    if (prompt && !json_is_string(prompt))
+        return field_wrong_type("prompt", "a string", prompt, problem);
+    return infill_read_extra(field_find(g->body, "input_extra"), problem);
+}
+
+int llama_infill_read(struct generation *g, struct problem *problem)
+{
+    static const char *const more[] = {"input_prefix", "input_suffix", "input_extra", NULL};
+    int r = llama_fields_known(g, more, problem);
+
+    r = r < 0 ? r : llama_params_read(g, problem);
+    return r < 0 ? r : infill_read_texts(g, problem);
 }

@@ -20,7 +20,7 @@ struct ids {
     size_t n, cap;
 };
 
-/* Appends the tokens of a part of a prompt, a string or a token id. */
+/* Appends the tokens of one part of a prompt. The part is a string or a token id. */
 static int ids_add(struct generation *g, struct ids *ids, json_t *part, bool first,
                    struct problem *problem)
 {
@@ -114,27 +114,13 @@ static bool prompt_is_list(const json_t *prompt)
 
 static int prompts_add(struct generation *g, struct problem *problem)
 {
-    json_t *prompt = field_find(g->body, "prompt"), *item;
+    json_t *prompt = field_find(g->body, "prompt");
+    const bool is_list = prompt_is_list(prompt);
     struct llama_own *own = g->own;
-    size_t i;
-    int r = 0;
 
-    own->is_many = prompt_is_list(prompt) || g->params.n > 1;
-    if (!prompt_is_list(prompt))
-        return prompt_add(g, prompt, problem);
-    if (!json_array_size(prompt))
-        return problem_set(problem, 400, "empty_prompt", "prompt", "'prompt' is an empty array.");
-    if (json_array_size(prompt) * g->params.n > PARAMS_MAX_CHOICES)
-        return problem_set(problem, 400, "invalid_value", "prompt",
-                           "'prompt' and 'n_cmpl' ask for %zu answers; at most %d are possible.",
-                           json_array_size(prompt) * g->params.n, PARAMS_MAX_CHOICES);
-    json_array_foreach(prompt, i, item)
-    {
-        r = prompt_add(g, item, problem);
-        if (r < 0)
-            break;
-    }
-    return r;
+    own->is_many = is_list || g->params.n > 1;
+    return is_list ? generation_add_prompts(g, prompt, "n_cmpl", prompt_add, problem)
+                   : prompt_add(g, prompt, problem);
 }
 
 /* Keeps the text of each prompt for the answer. */
@@ -151,9 +137,54 @@ static int prompts_keep_texts(struct generation *g, struct problem *problem)
     return 0;
 }
 
+static int bias_add(struct generation *g, int32_t token, float bias, struct problem *problem)
+{
+    struct params *p = &g->params;
+    struct inf_logit_bias *all;
+
+    if (p->sampling.n_logit_bias == PARAMS_MAX_BIAS)
+        return problem_set(problem, 400, "invalid_value", "logit_bias",
+                           "'logit_bias' has more than %d tokens.", PARAMS_MAX_BIAS);
+    all = realloc(p->bias, (p->sampling.n_logit_bias + 1) * sizeof(*all));
+    if (!all)
+        return problem_no_memory(problem);
+    p->bias = all;
+    p->bias[p->sampling.n_logit_bias++] = (struct inf_logit_bias){token, bias};
+    p->sampling.logit_bias = p->bias;
+    return 0;
+}
+
+/* Turns texts in `logit_bias` into tokens of the loaded model. */
+static int bias_resolve(struct generation *g, struct problem *problem)
+{
+    const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->base.model);
+    json_t *pair;
+    size_t i;
+
+    json_array_foreach(g->params.bias_texts, i, pair)
+    {
+        const json_t *text = json_array_get(pair, 0);
+        const float bias = (float)json_real_value(json_array_get(pair, 1));
+        _cleanup_free_ int32_t *ids = NULL;
+        size_t n = 0;
+        int r = inf_tokenizer_encode(tok, json_string_value(text), json_string_length(text), 0,
+                                     PARAMS_MAX_BIAS, &ids, &n);
+
+        if (r == -ENOMEM)
+            return problem_no_memory(problem);
+        if (r < 0)
+            return problem_set(problem, 400, "invalid_value", "logit_bias",
+                               "'logit_bias' has more than %d tokens.", PARAMS_MAX_BIAS);
+        for (size_t k = 0; k < n; k++)
+            if ((r = bias_add(g, ids[k], bias, problem)) < 0)
+                return r;
+    }
+    return 0;
+}
+
 static int llama_prepare(struct generation *g, struct problem *problem)
 {
-    int r = llama_bias_resolve(g, problem);
+    int r = bias_resolve(g, problem);
 
     r = r < 0 ? r : answer_grammar_set(g, problem);
     r = r < 0 ? r : prompts_keep_texts(g, problem);
@@ -165,51 +196,6 @@ int llama_completion_prepare(struct generation *g, struct problem *problem)
     const int r = prompts_add(g, problem);
 
     return r < 0 ? r : llama_prepare(g, problem);
-}
-
-static int infill_read_extra(json_t *extra, struct problem *problem)
-{
-    static const char *const fields[] = {"filename", "text", "time", NULL};
-    json_t *chunk;
-    char param[64];
-    size_t i;
-
-    if (extra && !json_is_array(extra))
-        return field_wrong_type("input_extra", "an array of objects", extra, problem);
-    json_array_foreach(extra, i, chunk)
-    {
-        json_t *name = field_find(chunk, "filename");
-
-        snprintf(param, sizeof(param), "input_extra[%zu]", i);
-        if (!json_is_object(chunk) || !json_is_string(field_find(chunk, "text")) ||
-            (name && !json_is_string(name)))
-            return problem_set(problem, 400, "invalid_value", param,
-                               "'%s' must be an object with the strings \"filename\" and "
-                               "\"text\".",
-                               param);
-        if (fields_known(chunk, "input_extra.", fields, problem) < 0)
-            return -EINVAL;
-    }
-    return 0;
-}
-
-int llama_infill_read(struct generation *g, struct problem *problem)
-{
-    static const char *const texts[] = {"input_prefix", "input_suffix"};
-    json_t *prompt = field_find(g->body, "prompt");
-
-    for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
-        json_t *text = field_find(g->body, texts[i]);
-
-        if (!text)
-            return problem_set(problem, 400, "missing_field", texts[i],
-                               "Missing required parameter: '%s'.", texts[i]);
-        if (!json_is_string(text))
-            return field_wrong_type(texts[i], "a string", text, problem);
-    }
-    if (prompt && !json_is_string(prompt))
-        return field_wrong_type("prompt", "a string", prompt, problem);
-    return infill_read_extra(field_find(g->body, "input_extra"), problem);
 }
 
 int llama_infill_prepare(struct generation *g, struct problem *problem)

@@ -5,10 +5,10 @@
 #include "chat/api/llama.h"
 #include "common/wire/json.h"
 
-/* The seed of llama-server that stands for a random one. */
+/* The value that llama-server uses for a random seed. */
 #define LLAMA_RANDOM_SEED UINT32_MAX
 
-/* The stages in the order in which the engine applies them, behind the penalties. */
+/* Lists the samplers in the order in which the engine applies them. The penalties come first. */
 static json_t *settings_samplers(const struct inf_sampling *s)
 {
     static const char *const names[INF_N_STAGES] = {

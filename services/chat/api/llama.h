@@ -1,41 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What llama-server's endpoints POST /completion and POST /infill have in common */
+/* The parts that llama-server's endpoints POST /completion and POST /infill share */
 
 #include "chat/generation.h"
 
 struct llama_own {
     bool return_tokens;
     bool is_many;           /* the answer is an array */
-    int64_t id_slot;        /* as in the request; the answer repeats it */
+    int64_t id_slot;        /* the field of the request; the answer repeats it */
     json_t *fields;         /* array of the names of wanted fields; NULL: all */
-    struct str settings;    /* generation_settings, for the answers */
-    json_t *stop, *grammar; /* as in the request, for generation_settings; or NULL */
+    struct str settings;    /* JSON text of the field generation_settings of the answers */
+    json_t *stop, *grammar; /* the fields of the request, for generation_settings; or NULL */
 };
 
 /* c->own */
 struct llama_choice {
-    struct str tokens, probs; /* elements of JSON arrays, not sent yet */
+    struct str tokens, probs; /* elements of JSON arrays that were not sent yet */
 };
 
-/* Reads the fields that both endpoints have. */
-int llama_params_read(struct generation *g, struct problem *problem);
-/* Refuses unknown fields; @more (NULL-terminated) are known in addition to the shared ones. */
-int llama_fields_known(const struct generation *g, const char *const *more,
-                       struct problem *problem);
+/* llama-params.c: check the body (`read`). Need only g->api, g->own, g->body and g->params. */
+int llama_completion_read(struct generation *g, struct problem *problem);
+int llama_infill_read(struct generation *g, struct problem *problem);
 /* Reads `samplers`, which lists the stages of sampling that are used, in their order. */
 int llama_samplers_read(json_t *body, struct params *params, struct problem *problem);
-/* Turns texts in `logit_bias` into tokens of the loaded model. */
-int llama_bias_resolve(struct generation *g, struct problem *problem);
 /* Writes own->settings. */
 int llama_settings_make(struct generation *g, struct problem *problem);
 
-/* llama-settings.c: returns an object with all parameters of a generation as llama-server names
- * them. @g NULL: the defaults of @resident. */
+/* llama-settings.c: returns an object with all parameters of a generation under llama-server's
+ * names. @n_predict is the limit of tokens; 0: no limit. */
 json_t *llama_settings(const struct params *params, uint32_t n_predict);
 
-/* llama-prompt.c: make g->prompts. */
+/* llama-prompt.c: make g->prompts (`prepare`). */
 int llama_completion_prepare(struct generation *g, struct problem *problem);
-int llama_infill_read(struct generation *g, struct problem *problem);
 int llama_infill_prepare(struct generation *g, struct problem *problem);

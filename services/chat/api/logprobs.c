@@ -2,8 +2,9 @@
 /*
  * Writes log-probabilities of tokens as JSON.
  *
- * The bytes of a token may be incomplete UTF-8. As in OpenAI's API, /v1/chat/completions then has
- * U+FFFD in the text of the token, next to its bytes, and /v1/completions has "bytes:\xe2\x80".
+ * The bytes of a token may be incomplete UTF-8. For such a token, /v1/chat/completions writes a
+ * text with U+FFFD, and also the bytes. /v1/completions writes a text such as "bytes:\xe2\x80".
+ * OpenAI's API does the same.
  */
 #include "chat/api/logprobs.h"
 
@@ -73,6 +74,20 @@ int logprobs_put_token(struct str *out, const struct inf_tokenizer *tok,
         r = r < 0 ? r : str_putc(out, '}');
     }
     return r < 0 ? r : str_puts(out, "]}");
+}
+
+int logprobs_add_event(const struct generation *g, const struct inf_event *event, struct str *out)
+{
+    const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->base.model);
+    int r = 0;
+
+    if (event->kind != INF_EVENT_TOKENS || g->params.n_logprobs < 0)
+        return 0;
+    for (size_t i = 0; i < event->n_tokens && r == 0; i++) {
+        r = out->len ? str_putc(out, ',') : 0;
+        r = r < 0 ? r : logprobs_put_token(out, tok, &event->tokens[i], LOGPROBS_CHAT);
+    }
+    return r;
 }
 
 static int put_legacy_token(struct str *out, const struct inf_tokenizer *tok, int32_t id)

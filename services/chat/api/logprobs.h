@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Writes log-probabilities in the formats of /v1/chat/completions and /v1/completions. */
+/* Writes log-probabilities in the formats of /v1/chat/completions, /v1/completions and
+ * llama-server. */
 
-#include <infer/engine.h>
-
-#include "core/str.h"
-
-struct inf_tokenizer;
+#include "chat/generation.h"
 
 enum logprobs_form {
     LOGPROBS_CHAT,       /* {"token","logprob","bytes","top_logprobs"} */
-    LOGPROBS_LLAMA,      /* also with the id of the token */
+    LOGPROBS_LLAMA,      /* the same with the id of the token */
     LOGPROBS_LLAMA_POST, /* {"id","token","prob","bytes","top_probs"}, with probabilities */
 };
 
 /* Writes the object of one token. */
 int logprobs_put_token(struct str *out, const struct inf_tokenizer *tok,
                        const struct inf_token_logprob *token, enum logprobs_form form);
+/* Appends the objects of the tokens of an event to @out, the elements of an array in the form
+ * LOGPROBS_CHAT. Does nothing if the request does not ask for probabilities. */
+int logprobs_add_event(const struct generation *g, const struct inf_event *event, struct str *out);
 /*
  * An answer of /v1/completions has four parallel arrays. The first four fields hold the elements of
  * these arrays so far, separated by commas. Offsets count code points of the choice's text.
  */
 struct logprobs_legacy {
     struct str *tokens, *token_logprobs, *top_logprobs, *text_offset;
-    int32_t *offset; /* of the next token; -1: this token begins with a space before the text */
+    int32_t *offset; /* offset of the next token; -1: this token begins with a space that the text
+                        lacks */
     bool show_special;
 };
 /* Appends one token to the arrays. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads and writes what /api/chat and /api/generate have in common. */
+/* Reads and writes the parts that /api/chat and /api/generate share. */
 #include "chat/api/ollama-answer.h"
 
 #include <errno.h>
@@ -58,7 +58,7 @@ int ollama_put_head(struct generation *g)
     return r < 0 ? r : ollama_put_now(&g->out);
 }
 
-/* Ollama's arguments are an object. */
+/* Writes a call. In Ollama's API, the arguments are an object. */
 static int put_call(struct str *out, const struct made_call *call, size_t i)
 {
     int r = str_puts(out, i ? ",{\"id\":" : "{\"id\":");
@@ -100,7 +100,7 @@ int ollama_put_logprobs(struct generation *g, struct str *logprobs)
     return r;
 }
 
-/* Writes one duration in nanoseconds; nothing if one of the times is not known. */
+/* Writes one duration in nanoseconds. The duration is 0 if one of the times is not known. */
 static int put_duration(struct str *out, const char *name, uint64_t from_usec, uint64_t to_usec)
 {
     if (!from_usec || to_usec < from_usec)
@@ -146,21 +146,12 @@ int ollama_begin(struct generation *g)
 
 int ollama_tokens(struct generation *g, struct choice *c, const struct inf_event *event)
 {
-    const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->base.model);
     struct ollama_choice *own_choice = c->own;
     struct ollama_own *own = g->own;
-    struct str *logprobs = &own_choice->logprobs;
-    int r = 0;
 
     if (!own->prompt_usec)
         own->prompt_usec = clock_usec();
-    if (event->kind != INF_EVENT_TOKENS || g->params.n_logprobs < 0)
-        return 0;
-    for (size_t i = 0; i < event->n_tokens && r == 0; i++) {
-        r = logprobs->len ? str_putc(logprobs, ',') : 0;
-        r = r < 0 ? r : logprobs_put_token(logprobs, tok, &event->tokens[i], LOGPROBS_CHAT);
-    }
-    return r;
+    return logprobs_add_event(g, event, &own_choice->logprobs);
 }
 
 void ollama_choice_done(struct choice *c)

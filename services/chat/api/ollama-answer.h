@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Declares what the answers of /api/chat and /api/generate have in common.
+ * Declares the data and functions that /api/chat and /api/generate share.
  *
  * A stream consists of lines, each of which is a JSON object. The last one has "done": true, the
  * reason of the end, and durations in nanoseconds.
@@ -10,14 +10,13 @@
 
 #include "chat/generation.h"
 
-#define OLLAMA_STREAM_TYPE "application/x-ndjson"
-
 /* g->own of these endpoints. */
 struct ollama_own {
-    json_t *model;     /* string: the model as the request names it; NULL: it names none */
-    bool loads;        /* the request has no prompt: the model is loaded, and nothing is written */
+    json_t *model;     /* string: the name of the model in the request; NULL: the request names no
+                          model */
+    bool loads;        /* the request has no prompt: the model is only loaded */
     bool raw;          /* /api/generate: the prompt goes to the model as it is */
-    struct str tokens; /* /api/generate: the ids of the written tokens, each with a comma before
+    struct str tokens; /* /api/generate: the ids of the generated tokens, each with a comma before
                           it */
     uint64_t ready_usec, prompt_usec; /* when the model was loaded, and when the prompt was
                                          computed */
@@ -25,24 +24,27 @@ struct ollama_own {
 
 /* c->own of these endpoints. */
 struct ollama_choice {
-    struct str logprobs;   /* of tokens that were not sent yet, as elements of a JSON array */
+    struct str logprobs;   /* probabilities of tokens that were not sent yet, as elements of a JSON
+                              array */
     struct made_call call; /* a call whose arguments are not complete */
     bool has_call;
 };
 
-/* Reads what both endpoints have; @more: their own fields. `loads` must be set afterwards. */
+/* Reads the fields that /api/chat and /api/generate have in common. @more names the fields that
+ * only the requested one has. If there is no prompt, the caller must call ollama_only_loads()
+ * afterwards. */
 int ollama_read(struct generation *g, const char *const *more, struct problem *problem);
-/* Decides that the request has no prompt. */
+/* Notes that the request has no prompt, and therefore only loads or unloads the model. */
 void ollama_only_loads(struct generation *g);
-/* For `prepare`, before everything else. */
+/* Notes when the model was loaded. `prepare` must call it first. */
 void ollama_begin_prepare(struct generation *g);
-/* Whether a template can switch its model's thinking, or reads what it thought. */
+/* Returns whether a template has markers of thinking, or reads a variable that controls
+ * thinking. */
 bool ollama_template_thinks(const char *source);
 
-/* The following functions append to g->out. -ENOMEM. */
+/* The following functions append to g->out or to @out. -ENOMEM. */
 int ollama_put_head(struct generation *g);
-/* Writes {"role":"assistant",…}. @calls: elements of the array of calls; may be NULL, like the
- * texts. */
+/* The contents of an object {"role":"assistant",…}. The texts and `calls` may be NULL. */
 struct ollama_message {
     struct http_text content, thinking;
     const struct made_call *calls;
@@ -54,11 +56,21 @@ int ollama_put_logprobs(struct generation *g, struct str *logprobs);
 /* Writes the fields of the last object, and closes it. @more: further fields, each with a comma
  * before it; may be NULL. */
 int ollama_put_end(struct generation *g, const char *more);
-/* Writes the answer to a request without a prompt; @answer: its field with the empty answer. */
+/* Writes the answer to a request without a prompt. @answer is the field with the empty answer. */
 int ollama_put_loaded(struct generation *g, const char *answer);
 
-/* For struct chat_api. */
+/* The following functions are for struct chat_api. */
 int ollama_begin(struct generation *g);
 int ollama_tokens(struct generation *g, struct choice *c, const struct inf_event *event);
 void ollama_choice_done(struct choice *c);
 void ollama_own_done(struct generation *g);
+
+/* The members of struct chat_api that are the same for both endpoints. */
+#define OLLAMA_SHARED                                                                              \
+    .finishes = {[FINISH_STOP] = "stop",                                                           \
+                 [FINISH_STOP_TEXT] = "stop",                                                      \
+                 [FINISH_LENGTH] = "length",                                                       \
+                 [FINISH_CALLS] = "stop"},                                                         \
+    .sampling = &sampling_ollama, .own_size = sizeof(struct ollama_own),                           \
+    .choice_size = sizeof(struct ollama_choice), .stream_type = "application/x-ndjson",            \
+    .begin = ollama_begin, .choice_done = ollama_choice_done, .done = ollama_own_done

@@ -5,8 +5,8 @@
  * Reads bodies of Ollama's API (docs/api.md of Ollama, version 0.13): the parameters that /api/chat
  * and /api/generate share, and messages
  *
- * A field that is not supported is refused by an error that names it, except for a few fields that
- * are accepted without effect. docs/http-api.md lists them.
+ * An unsupported field is refused with an error that names the field. A few fields are accepted
+ * although they have no effect. docs/http-api.md lists these fields.
  */
 
 #include <jansson.h>
@@ -25,5 +25,5 @@ int ollama_params_read(struct params *params, json_t *body, const char *const *m
 /* Reads the messages and the tools. The conversation stays empty if there are no messages. */
 int ollama_conversation_read(json_t *body, struct tool_rules *rules,
                              struct conversation *conversation, struct problem *problem);
-/* Refuses @images, an array or NULL, unless it is empty. @param: its path. */
+/* Refuses @images if it has elements. @images must be an array or NULL. @param is its path. */
 int ollama_refuse_images(const json_t *images, const char *param, struct problem *problem);

@@ -125,23 +125,14 @@ static int chat_end(struct generation *g)
 }
 
 const struct chat_api api_ollama_chat = {
+    OLLAMA_SHARED,
+    /* The members that differ: */
     .id_prefix = "chat-",
     .prompt_field = "messages",
-    .finishes = {[FINISH_STOP] = "stop",
-                 [FINISH_STOP_TEXT] = "stop",
-                 [FINISH_LENGTH] = "length",
-                 [FINISH_CALLS] = "stop"},
-    .sampling = &sampling_ollama,
-    .own_size = sizeof(struct ollama_own),
-    .choice_size = sizeof(struct ollama_choice),
     .read = chat_read,
     .prepare = chat_prepare,
-    .stream_type = OLLAMA_STREAM_TYPE,
-    .begin = ollama_begin,
     .tokens = ollama_tokens,
     .piece = chat_piece,
     .finish = chat_finish,
     .end = chat_end,
-    .choice_done = ollama_choice_done,
-    .done = ollama_own_done,
 };

@@ -25,7 +25,7 @@ static int text_field(json_t *body, const char *name, json_t **ret_text, struct 
                : 0;
 }
 
-/* Refuses what cannot be honoured, or cannot be combined. */
+/* Refuses fields that are not supported, and fields that cannot be combined. */
 static int generate_check(const struct generation *g, struct problem *problem)
 {
     static const char *const without_raw[] = {"template", "suffix", "system", "context"};
@@ -175,7 +175,7 @@ static int generate_prepare(struct generation *g, struct problem *problem)
 
 /* --- the answer --- */
 
-/* Remembers the tokens for the field "context" of the last object. */
+/* Collects the tokens for the field "context" of the last object. */
 static int generate_tokens(struct generation *g, struct choice *c, const struct inf_event *event)
 {
     struct ollama_own *own = g->own;
@@ -249,23 +249,14 @@ static int generate_end(struct generation *g)
 }
 
 const struct chat_api api_ollama_generate = {
+    OLLAMA_SHARED,
+    /* The members that differ: */
     .id_prefix = "gen-",
     .prompt_field = "prompt",
-    .finishes = {[FINISH_STOP] = "stop",
-                 [FINISH_STOP_TEXT] = "stop",
-                 [FINISH_LENGTH] = "length",
-                 [FINISH_CALLS] = "stop"},
-    .sampling = &sampling_ollama,
-    .own_size = sizeof(struct ollama_own),
-    .choice_size = sizeof(struct ollama_choice),
     .read = generate_read,
     .prepare = generate_prepare,
-    .stream_type = OLLAMA_STREAM_TYPE,
-    .begin = ollama_begin,
     .tokens = generate_tokens,
     .piece = generate_piece,
     .finish = generate_finish,
     .end = generate_end,
-    .choice_done = ollama_choice_done,
-    .done = ollama_own_done,
 };

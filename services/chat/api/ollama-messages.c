@@ -24,11 +24,12 @@ int ollama_refuse_images(const json_t *images, const char *param, struct problem
     if (!json_array_size(images))
         return 0;
     return problem_set(problem, 400, "unsupported_content", param,
-                       "Unsupported parameter: '%s' is not supported by this model: only text is.",
+                       "Unsupported parameter: '%s' is not supported by this model: only text is "
+                       "supported.",
                        param);
 }
 
-/* Reads the optional string @name of the object at @prefix. */
+/* Reads the optional string @name of an object. @prefix is the path of the object. */
 static int string_read(json_t *object, const char *prefix, const char *name, json_t **ret_string,
                        struct problem *problem)
 {
@@ -64,12 +65,12 @@ static int role_read(json_t *object, const char *prefix, enum message_role *ret_
     if (!json_is_string(role))
         return field_wrong_type(param, "a string", role, problem);
     return problem_set(problem, 400, "invalid_value", param,
-                       "Invalid value for '%s': it must be \"system\", \"user\", \"assistant\" or "
-                       "\"tool\".",
+                       "Invalid value for '%s': it must be \"system\", \"developer\", \"user\", "
+                       "\"assistant\" or \"tool\".",
                        param);
 }
 
-/* Reads one element of "tool_calls"; @param: its path. */
+/* Reads one element of "tool_calls". @param is the path of the element. */
 static int call_read(json_t *call, struct message *m, const char *param, struct problem *problem)
 {
     json_t *function = json_is_object(call) ? field_find(call, "function") : NULL;
@@ -135,7 +136,8 @@ static int message_read(json_t *object, size_t i, struct conversation *c, struct
     return r < 0 ? r : calls_read(object, m, prefix, problem);
 }
 
-/* Tools have the form of OpenAI's API, but their type may be missing, and they are functions. */
+/* Reads the tools. They have the form of OpenAI's API, but all of them are functions, and their
+ * type may be missing. */
 static int tools_read(json_t *body, struct tool_rules *rules, struct conversation *c,
                       struct problem *problem)
 {
@@ -164,11 +166,9 @@ int ollama_conversation_read(json_t *body, struct tool_rules *rules, struct conv
     size_t i;
     int r = 0;
 
-    if (messages && !json_is_array(messages))
-        return field_wrong_type("messages", "an array of objects", messages, problem);
-    if (json_array_size(messages) > MESSAGES_MAX)
-        return problem_set(problem, 400, "invalid_value", "messages",
-                           "'messages' has more than %d entries.", MESSAGES_MAX);
+    if (messages &&
+        field_check_array(messages, "messages", "an array of objects", MESSAGES_MAX, problem) < 0)
+        return -EINVAL;
     json_array_foreach(messages, i, message)
     {
         r = message_read(message, i, c, problem);

@@ -17,8 +17,8 @@
 #include "core/clock.h"
 #include "core/sha256.h"
 
-/* Identifies the model's file. It is not the digest of the content, which would take a minute to
- * compute. */
+/* Writes a digest that identifies the model's file. The digest is not made from the contents of the
+ * file, because this would take a minute. */
 static int put_digest(struct str *out, const char *path, uint64_t size, int64_t mtime)
 {
     static const char purpose[] = "sconce model";
@@ -37,7 +37,7 @@ static int put_digest(struct str *out, const char *path, uint64_t size, int64_t 
     return r < 0 ? r : str_putc(out, '"');
 }
 
-/* Writes a number of parameters as "1.5B". */
+/* Writes a number of parameters in a form such as "1.5B". */
 static int put_count(struct str *out, uint64_t n)
 {
     const double d = (double)n;
@@ -126,7 +126,7 @@ void ollama_tags(struct model_host *host, struct http_request *request)
 }
 
 /* Writes when the model will be unloaded if nobody uses it: at the end of its keep_alive, or when
- * the service exits because it is idle. A model that is in use has the time that begins now. */
+ * the service exits because it is idle. If the model is in use, the time begins now. */
 static int put_expiry(const struct model_host *host, const struct resident *r, struct str *out)
 {
     const uint64_t idle = host->params.idle_timeout_usec, now = clock_usec();
@@ -138,7 +138,7 @@ static int put_expiry(const struct model_host *host, const struct resident *r, s
 
     if (res < 0)
         return res;
-    /* The same far time as Ollama's for a model that stays. */
+    /* Ollama writes the same time for a model that stays forever. */
     if (keep > (uint64_t)100 * 365 * 86400 * 1000000)
         return str_puts(out, "\"2318-01-01T00:00:00Z\"");
     return ollama_put_time(out, time(NULL) + (int64_t)((keep > used ? keep - used : 0) / 1000000),

@@ -23,15 +23,8 @@ const struct inf_sampling sampling_ollama = {
     .temperature = 0.8f,
     .top_k = 40,
     .top_p = 0.9f,
-    .typical_p = 1,
     .repetition_penalty = 1.1f,
-    .penalty_last_n = 64,
-    .dynatemp_exponent = 1,
-    .xtc_threshold = 0.1f,
-    .mirostat_tau = 5,
-    .mirostat_eta = 0.1f,
-    .dry_base = 1.75f,
-    .dry_allowed_length = 2,
+    SAMPLING_SHARED,
 };
 
 static const struct {
@@ -52,31 +45,17 @@ static const struct {
     {OPTION("mirostat_eta"), SAMPLING_MIROSTAT_ETA},
 };
 
-/* Reads a sampling parameter; returns as fields.h does. */
-static int option_number(json_t *options, const char *path, const struct sampling_row *row,
-                         double *ret_value, struct problem *problem)
-{
-    int64_t whole = 0;
-    int r;
-
-    if (!row->is_whole)
-        return field_double(options, path, row->min, row->max, ret_value, problem);
-    r = field_int(options, path, (int64_t)row->min, (int64_t)row->max, &whole, problem);
-    *ret_value = (double)whole;
-    return r;
-}
-
 static int options_sampling(struct params *p, json_t *options, struct problem *problem)
 {
     for (size_t i = 0; i < ARRAY_SIZE(option_keys); i++) {
         const enum sampling_key key = option_keys[i].key;
         double value = 0;
         const int r =
-            option_number(options, option_keys[i].path, &sampling_rows[key], &value, problem);
+            params_number(options, option_keys[i].path, &sampling_rows[key], &value, problem);
 
         if (r < 0)
             return r;
-        /* No window means no penalty. */
+        /* If no earlier tokens are looked at, there is no penalty. */
         if (r > 0 && key == SAMPLING_REPEAT_LAST_N && value == 0)
             sampling_set(&p->sampling, SAMPLING_REPETITION_PENALTY, 1);
         else if (r > 0)
@@ -138,7 +117,7 @@ static int options_read(struct params *p, json_t *body, struct problem *problem)
     return options_stops(p, options, problem);
 }
 
-/* "format": "json", or a JSON Schema. */
+/* Reads the field `format`, which is "json" or a JSON Schema. */
 static int format_read(struct params *p, json_t *body, struct problem *problem)
 {
     json_t *format = field_find(body, "format");
@@ -158,7 +137,7 @@ static int format_read(struct params *p, json_t *body, struct problem *problem)
     return 0;
 }
 
-/* "think": a boolean, or how much. */
+/* Reads the field `think`, which is a boolean or tells how much the model is to think. */
 static int think_read(struct params *p, json_t *body, struct problem *problem)
 {
     static const char *const levels[] = {"low", "medium", "high", "max"};
@@ -198,29 +177,16 @@ static int logprobs_read(struct params *p, json_t *body, struct problem *problem
     return 0;
 }
 
-static int known(json_t *body, const char *const *more, struct problem *problem)
-{
-    const char *const *lists[] = {shared_fields, more};
-    const char *names[32];
-    size_t n = 0;
-
-    for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
-        for (const char *const *name = lists[i]; *name; name++)
-            names[n++] = *name;
-    assert(n < ARRAY_SIZE(names));
-    names[n] = NULL;
-    return fields_known(body, "", names, problem);
-}
-
 int ollama_params_read(struct params *p, json_t *body, const char *const *more,
                        struct problem *problem)
 {
+    const char *const *const fields[] = {shared_fields, more, NULL};
     bool unused = false;
     int r;
 
     params_init(p);
     p->stream = true;
-    if ((r = known(body, more, problem)) < 0 ||
+    if ((r = fields_known_in(body, "", fields, problem)) < 0 ||
         (r = field_text(body, "model", &p->model, problem)) < 0 ||
         (r = field_bool(body, "stream", &p->stream, problem)) < 0 ||
         (r = field_bool(body, "truncate", &unused, problem)) < 0 ||

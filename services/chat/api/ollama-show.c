@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers POST /api/show, as in Ollama's API: describes one model.
+ * Answers POST /api/show: describes one model, as in Ollama's API.
  *
- * The description needs the model's files. A model that is not loaded is opened for it on a thread,
- * which maps its weights but does not read them, and takes no other model's place.
+ * The description needs the model's files. If the model is not loaded, a thread opens the files.
+ * The thread maps the weights but does not read them, and no other model is unloaded.
  */
 #include <errno.h>
 #include <infer/chat.h>
@@ -23,9 +23,9 @@
 
 struct show {
     struct model_request request;
-    char *name, *path; /* of the model */
+    char *name, *path; /* the model's name and path */
     int64_t mtime;
-    const char *kind; /* static */
+    const char *kind; /* format of the model's files; static */
     enum models_task task;
     char *asked; /* the name in the request */
     struct inf_model *model;
@@ -91,7 +91,7 @@ static int put_capabilities(struct show *s)
     return r < 0 ? r : str_puts(&s->out, "],");
 }
 
-/* Returns a value of the model's metadata; NULL: it has none of this name. */
+/* Returns the value @name of the model's metadata; NULL: there is none. */
 static const char *meta_find(const struct inf_model *model, const char *name)
 {
     const char *key, *value;
@@ -177,7 +177,7 @@ static int show_write(struct show *s)
 
 /* --- the request --- */
 
-/* Runs on a thread. */
+/* Opens the model if it is not open, and describes it. Runs on a thread beside the loop. */
 static void show_describe(struct model_request *request)
 {
     struct show *s = show_of(request);
@@ -249,7 +249,7 @@ static int show_find(struct show *s, struct problem *problem)
                            "The model '%.100s' does not exist here.", s->asked);
     if (entry->task == MODELS_SPEECH)
         return problem_set(problem, 400, "unsupported_model", "model",
-                           "The model '%.100s' transcribes speech, which Ollama's API lacks.",
+                           "The model '%.100s' transcribes speech, which Ollama's API cannot do.",
                            s->asked);
     s->name = strdup(entry->name);
     s->path = strdup(entry->path);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes what the answers of OpenAI's endpoints for text have in common. */
+/* Writes the parts that the answers of OpenAI's endpoints for text share. */
 #include "chat/api/openai-answer.h"
 
 #include "chat/api/timings.h"

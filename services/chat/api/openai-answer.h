@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the answers of /v1/chat/completions and /v1/completions have in common */
+/* The parts that the answers of /v1/chat/completions and /v1/completions share */
 
 #include "chat/generation.h"
 
 /* g->own of these endpoints. */
 struct openai_own {
-    struct str head; /* see openai_put_head() */
+    struct str head; /* the text that openai_put_head() appends */
     bool echo;       /* answers begin with their prompts */
 };
 
@@ -18,10 +18,10 @@ int openai_put_head(struct generation *g, const char *object);
 int openai_put_usage(const struct generation *g, struct str *out);
 /* Appends to g->out the event of a stream that has the usage, if it was requested. */
 int openai_put_usage_event(struct generation *g, const char *object);
-/* Appends what llama-server adds to answers, each part if the request wants it: the times, and the
- * prompt. */
+/* Appends the fields that llama-server adds to answers: the times and the prompt. Each field is
+ * added only if the request asks for it. */
 int openai_put_extras(const struct generation *g, struct str *out);
-/* Appends to g->out an event without choices that tells how far c->prompt is computed. */
+/* Appends to g->out an event without choices that tells how much of c->prompt was computed. */
 int openai_put_progress(struct generation *g, struct choice *c, const char *object);
 /* For chat_api.done. */
 void openai_own_done(struct generation *g);

@@ -156,20 +156,10 @@ static int chat_begin(struct generation *g)
 
 static int chat_tokens(struct generation *g, struct choice *c, const struct inf_event *event)
 {
-    const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->base.model);
-    struct str *logprobs = chat_logprobs(c);
-    int r = 0;
-
-    if (event->kind != INF_EVENT_TOKENS || g->params.n_logprobs < 0)
-        return 0;
-    for (size_t i = 0; i < event->n_tokens && r == 0; i++) {
-        r = logprobs->len ? str_putc(logprobs, ',') : 0;
-        r = r < 0 ? r : logprobs_put_token(logprobs, tok, &event->tokens[i], LOGPROBS_CHAT);
-    }
-    return r;
+    return logprobs_add_event(g, event, chat_logprobs(c));
 }
 
-/* Writes the delta of a call of a tool, from the name on. */
+/* Writes the delta for a piece of a call of a tool. */
 static int chat_put_call_delta(struct generation *g, struct choice *c, const struct piece *piece)
 {
     struct chat_choice *own = c->own;
@@ -203,7 +193,8 @@ static int chat_put_delta(struct generation *g, struct choice *c, const struct p
     return r < 0 ? r : str_putc(&g->out, '}');
 }
 
-/* Text may be held back; its probabilities are sent together with it. */
+/* Writes a chunk. The parser may hold text back; the probabilities of a text are sent together with
+ * the text. */
 static int chat_piece(struct generation *g, struct choice *c, const struct piece *piece)
 {
     struct str *logprobs = chat_logprobs(c);
@@ -298,7 +289,8 @@ static int chat_progress(struct generation *g, struct choice *c)
     return openai_put_progress(g, c, "chat.completion.chunk");
 }
 
-/* In llama-server, an answer continues a last message of the assistant. */
+/* Reads a request as llama-server does: if the last message is the assistant's, the answer
+ * continues it. */
 static int llama_chat_read(struct generation *g, struct problem *problem)
 {
     struct conversation *c = &g->conversation;
@@ -326,53 +318,22 @@ static int count_prepare(struct generation *g, struct problem *problem)
     return r;
 }
 
-const struct chat_api api_openai_chat = {
-    .id_prefix = "chatcmpl-",
-    .prompt_field = "messages",
-    .finishes = {[FINISH_STOP] = "stop",
-                 [FINISH_STOP_TEXT] = "stop",
-                 [FINISH_LENGTH] = "length",
-                 [FINISH_CALLS] = "tool_calls"},
-    .own_size = sizeof(struct openai_own),
-    .choice_size = sizeof(struct chat_choice),
-    .read = chat_read,
-    .prepare = conversation_prepare,
-    .stream_type = SSE_TYPE,
-    .stream_pause = SSE_COMMENT,
-    .stream_end = SSE_DONE,
-    .begin = chat_begin,
-    .tokens = chat_tokens,
-    .piece = chat_piece,
-    .progress = chat_progress,
-    .finish = chat_finish,
-    .end = chat_end,
-    .choice_done = chat_choice_done,
-    .done = openai_own_done,
-};
+/* The members that are the same for both endpoints. */
+#define CHAT_SHARED                                                                                \
+    .id_prefix = "chatcmpl-", .prompt_field = "messages",                                          \
+    .finishes = {[FINISH_STOP] = "stop",                                                           \
+                 [FINISH_STOP_TEXT] = "stop",                                                      \
+                 [FINISH_LENGTH] = "length",                                                       \
+                 [FINISH_CALLS] = "tool_calls"},                                                   \
+    .own_size = sizeof(struct openai_own), .choice_size = sizeof(struct chat_choice),              \
+    .prepare = conversation_prepare, .stream_type = SSE_TYPE, .stream_pause = SSE_COMMENT,         \
+    .stream_end = SSE_DONE, .begin = chat_begin, .tokens = chat_tokens, .piece = chat_piece,       \
+    .progress = chat_progress, .finish = chat_finish, .end = chat_end,                             \
+    .choice_done = chat_choice_done, .done = openai_own_done
 
-const struct chat_api api_llama_chat = {
-    .id_prefix = "chatcmpl-",
-    .prompt_field = "messages",
-    .finishes = {[FINISH_STOP] = "stop",
-                 [FINISH_STOP_TEXT] = "stop",
-                 [FINISH_LENGTH] = "length",
-                 [FINISH_CALLS] = "tool_calls"},
-    .own_size = sizeof(struct openai_own),
-    .choice_size = sizeof(struct chat_choice),
-    .read = llama_chat_read,
-    .prepare = conversation_prepare,
-    .stream_type = SSE_TYPE,
-    .stream_pause = SSE_COMMENT,
-    .stream_end = SSE_DONE,
-    .begin = chat_begin,
-    .tokens = chat_tokens,
-    .piece = chat_piece,
-    .progress = chat_progress,
-    .finish = chat_finish,
-    .end = chat_end,
-    .choice_done = chat_choice_done,
-    .done = openai_own_done,
-};
+const struct chat_api api_openai_chat = {CHAT_SHARED, .read = chat_read};
+
+const struct chat_api api_llama_chat = {CHAT_SHARED, .read = llama_chat_read};
 
 /* Counts the tokens of the prompt that a chat request would have. */
 const struct chat_api api_count_tokens = {

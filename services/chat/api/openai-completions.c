@@ -110,9 +110,7 @@ static int add_one(struct generation *g, json_t *prompt, struct problem *problem
 
 static int add_prompts(struct generation *g, struct problem *problem)
 {
-    json_t *prompt = field_find(g->body, "prompt"), *suffix = field_find(g->body, "suffix"), *item;
-    size_t i;
-    int r = 0;
+    json_t *prompt = field_find(g->body, "prompt"), *suffix = field_find(g->body, "suffix");
 
     if (json_string_length(suffix))
         return fim_prepare(g,
@@ -123,19 +121,7 @@ static int add_prompts(struct generation *g, struct problem *problem)
                            problem);
     if (!json_is_array(prompt) || json_is_integer(json_array_get(prompt, 0)))
         return add_one(g, prompt, problem);
-    if (!json_array_size(prompt))
-        return problem_set(problem, 400, "empty_prompt", "prompt", "'prompt' is an empty array.");
-    if (json_array_size(prompt) * g->params.n > PARAMS_MAX_CHOICES)
-        return problem_set(problem, 400, "invalid_value", "prompt",
-                           "'prompt' and 'n' ask for %zu answers; at most %d are possible.",
-                           json_array_size(prompt) * g->params.n, PARAMS_MAX_CHOICES);
-    json_array_foreach(prompt, i, item)
-    {
-        r = add_one(g, item, problem);
-        if (r < 0)
-            break;
-    }
-    return r;
+    return generation_add_prompts(g, prompt, "n", add_one, problem);
 }
 
 static int completions_prepare(struct generation *g, struct problem *problem)

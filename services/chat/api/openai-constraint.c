@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads what an answer has to be: OpenAI's response_format, and the fields that vLLM and llama.cpp
- * add. A request may have only one of them.
+ * Reads the form that an answer must have, from OpenAI's response_format and the fields that vLLM
+ * and llama.cpp add. A request may have only one of these fields.
  */
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static int constraint_set(struct constraint *c, enum constraint_kind kind, json_
     return 0;
 }
 
-/* A schema may also be given as the text of a JSON object. */
+/* Sets a JSON Schema. The schema may also be given as the text of a JSON object. */
 static int schema_set(struct constraint *c, json_t *value, const char *field,
                       struct problem *problem)
 {
@@ -64,7 +64,7 @@ static int text_set(struct constraint *c, enum constraint_kind kind, json_t *val
     return constraint_set(c, kind, value, field, problem);
 }
 
-/* The rules of GBNF have "::=", those of Lark have ":". */
+/* Sets a grammar. The rules of GBNF contain "::=", and the rules of Lark contain ":". */
 static int grammar_set(struct constraint *c, json_t *value, const char *field,
                        struct problem *problem)
 {
@@ -93,8 +93,8 @@ static int choices_set(struct constraint *c, json_t *value, const char *field,
     return constraint_set(c, CONSTRAINT_CHOICE, value, field, problem);
 }
 
-/* Reads {"type": "json_schema", "json_schema": {"name": …, "schema": …}}. llama.cpp also takes the
- * schema beside the type. */
+/* Reads {"type": "json_schema", "json_schema": {"name": …, "schema": …}}. Also reads llama.cpp's
+ * form, {"type": "json_schema", "schema": …}. */
 static int format_schema_read(json_t *format, struct constraint *c, struct problem *problem)
 {
     static const char *const names[] = {"name", "description", "schema", "strict", NULL};

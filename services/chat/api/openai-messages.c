@@ -12,8 +12,6 @@
 #include "core/str.h"
 
 #define MESSAGES_MAX 65536
-#define MESSAGES_MAX_ARGUMENTS                                                                     \
-    ((size_t)32 << 20) /* memory of the parsed arguments of one request, in bytes */
 
 static const char *const message_fields[] = {
     "role",      "content", "name",        "tool_calls", "tool_call_id",  "reasoning_content",
@@ -34,7 +32,7 @@ static int part_text(json_t *part, const char *param, struct str *out, struct pr
     if (!field_is(type, "text") && !field_is(type, "input_text") && !field_is(type, "refusal"))
         return problem_set(problem, 400, "unsupported_content", param,
                            "Content parts of type \"%.40s\" are not supported by this model: "
-                           "only text is.",
+                           "only text is supported.",
                            json_string_value(type));
     text = json_object_get(part, field_is(type, "refusal") ? "refusal" : "text");
     if (!text)
@@ -48,7 +46,8 @@ static int part_text(json_t *part, const char *param, struct str *out, struct pr
     return 0;
 }
 
-/* Reads the content, which may be a string, an array of parts, or, for the assistant, nothing. */
+/* Reads the content, which is a string or an array of parts. The assistant's messages may lack
+ * it. */
 static int content_read(json_t *object, struct message *m, const char *prefix,
                         struct problem *problem)
 {
@@ -101,38 +100,24 @@ static int string_read(json_t *object, const char *prefix, const char *const *na
     return 0;
 }
 
-/* Templates expect arguments as an object, but clients send it as text. Text that is not an object
- * is unchanged. */
+/* Reads the arguments of a call: an object, or a text. */
 static int arguments_read(json_t *function, const char *param, size_t *room, json_t **ret_arguments,
                           struct problem *problem)
 {
     json_t *arguments = json_object_get(function, "arguments");
-    json_t *parsed = NULL;
-    struct inf_err err = {};
     int r;
 
-    *ret_arguments = NULL;
     if (!json_is_string(arguments)) {
         *ret_arguments = json_incref(arguments);
         return 0;
     }
-    r = json_parse_within(json_string_value(arguments), json_string_length(arguments), room,
-                          &parsed, &err);
+    r = message_parse_arguments(arguments, room, ret_arguments);
     if (r == -E2BIG)
         return problem_set(problem, 400, "too_many_values", param,
                            "The arguments of tool calls have too many values: together they take "
                            "more than %zu MiB of memory.",
-                           MESSAGES_MAX_ARGUMENTS >> 20);
-    if (r == -ENOMEM)
-        return problem_no_memory(problem);
-    if (r == 0 && json_is_object(parsed)) {
-        *ret_arguments = parsed;
-        return 0;
-    }
-    if (r == 0)
-        json_decref(parsed);
-    *ret_arguments = json_incref(arguments);
-    return 0;
+                           CONVERSATION_MAX_ARGUMENTS >> 20);
+    return r < 0 ? problem_no_memory(problem) : 0;
 }
 
 /* Reads a function that the assistant called. @call has the id; NULL: the call has none. */
@@ -230,7 +215,7 @@ static int message_read(json_t *object, size_t i, struct conversation *c, size_t
 
 static int messages_read(json_t *messages, struct conversation *c, struct problem *problem)
 {
-    size_t room = MESSAGES_MAX_ARGUMENTS;
+    size_t room = CONVERSATION_MAX_ARGUMENTS;
     json_t *message;
     size_t i;
     int r;
@@ -238,14 +223,12 @@ static int messages_read(json_t *messages, struct conversation *c, struct proble
     if (!messages || json_is_null(messages))
         return problem_set(problem, 400, "missing_field", "messages",
                            "Missing required parameter: 'messages'.");
-    if (!json_is_array(messages))
-        return field_wrong_type("messages", "an array of objects", messages, problem);
+    if ((r = field_check_array(messages, "messages", "an array of objects", MESSAGES_MAX,
+                               problem)) < 0)
+        return r;
     if (!json_array_size(messages))
         return problem_set(problem, 400, "empty_array", "messages",
                            "Invalid 'messages': an empty array; it needs one message at least.");
-    if (json_array_size(messages) > MESSAGES_MAX)
-        return problem_set(problem, 400, "invalid_value", "messages",
-                           "'messages' has more than %d entries.", MESSAGES_MAX);
     json_array_foreach(messages, i, message)
     {
         r = message_read(message, i, c, &room, problem);

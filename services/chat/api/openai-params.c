@@ -71,7 +71,8 @@ const char *const openai_params_names[] = {
     NULL,
 };
 
-/* Reads a sampling parameter under the name @name. OpenAI's ranges are narrower than the others. */
+/* Reads a sampling parameter under the name @name. Uses OpenAI's narrower ranges, except with
+ * @wide. */
 static int sampling_read(struct params *p, json_t *body, const char *name, enum sampling_key key,
                          bool wide, struct problem *problem)
 {
@@ -83,23 +84,21 @@ static int sampling_read(struct params *p, json_t *body, const char *name, enum 
         [SAMPLING_PRESENCE_PENALTY] = {-2, 2},
         [SAMPLING_FREQUENCY_PENALTY] = {-2, 2},
     };
-    const struct sampling_row *row = &sampling_rows[key];
-    const bool use = !wide && narrow[key].max > 0;
-    int64_t whole = 0;
-    double value = 0;
+    struct sampling_row row = sampling_rows[key];
+    double value;
     int r;
 
-    if (row->is_whole)
-        r = field_int(body, name, (int64_t)row->min, (int64_t)row->max, &whole, problem);
-    else
-        r = field_double(body, name, use ? narrow[key].min : row->min,
-                         use ? narrow[key].max : row->max, &value, problem);
+    if (!wide && narrow[key].max > 0) {
+        row.min = narrow[key].min;
+        row.max = narrow[key].max;
+    }
+    r = params_number(body, name, &row, &value, problem);
     if (r > 0)
-        sampling_set(&p->sampling, key, row->is_whole ? (double)whole : value);
+        sampling_set(&p->sampling, key, value);
     return r;
 }
 
-/* DRY does not count repetitions beyond these texts. */
+/* Reads the breakers of the sampler DRY: a repetition never includes one of these texts. */
 static int breakers_read(struct params *p, json_t *body, struct problem *problem)
 {
     json_t *list = field_find(body, "dry_sequence_breakers"), *text;
@@ -148,8 +147,8 @@ static int openai_read_ints(struct params *p, json_t *body, struct problem *prob
     return 0;
 }
 
-/* Reads a pair of a token and its bias. @key is a token id, or with @wide also a text, all of whose
- * tokens get the bias. False as bias excludes the token. */
+/* Reads a pair of a token and its bias. @key is a token id. With @wide, @key may also be a text:
+ * then all tokens of the text get the bias. With @wide, the bias false excludes the token. */
 static int bias_read(struct params *p, const json_t *key, const json_t *value, bool wide,
                      struct problem *problem)
 {
@@ -371,7 +370,7 @@ static int openai_read_stop_tokens(struct params *p, json_t *body, struct proble
     return 0;
 }
 
-/* Reads the names that vLLM and llama-server add to OpenAI's API. */
+/* Reads the fields that vLLM and llama-server add to OpenAI's API. */
 static int openai_read_extras(struct params *p, json_t *body, struct problem *problem)
 {
     int64_t least = 0, slot = -1, priority = 0, keep = 0, most = 0;
@@ -450,14 +449,7 @@ int openai_params_read_wide(struct params *p, json_t *body, struct problem *prob
 
 int openai_fields_known(json_t *body, const char *const *more, struct problem *problem)
 {
-    const char *const *lists[] = {openai_params_names, openai_constraint_names, more};
-    const char *names[224];
-    size_t n = 0;
+    const char *const *const lists[] = {openai_params_names, openai_constraint_names, more, NULL};
 
-    for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
-        for (const char *const *name = lists[i]; *name; name++)
-            names[n++] = *name;
-    assert(n < ARRAY_SIZE(names));
-    names[n] = NULL;
-    return fields_known(body, "", names, problem);
+    return fields_known_in(body, "", lists, problem);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads how much a model thinks before it answers. */
+/* Reads how much a model is to think before it answers. */
 #include "chat/api/openai-body.h"
 #include "common/wire/fields.h"
 
@@ -28,7 +28,8 @@ static int effort_read(json_t *body, struct reasoning_rules *rules, struct probl
                        "\"low\", \"medium\", \"high\", \"xhigh\" or \"max\".");
 }
 
-/* The smallest of several budgets counts. -1 is no limit. */
+/* Reads one field with a budget. If a request has several budgets, the smallest one counts. -1
+ * means no limit. */
 static int budget_read(json_t *body, const char *name, struct reasoning_rules *rules,
                        struct problem *problem)
 {

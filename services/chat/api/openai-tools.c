@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the tools of a request in the format of OpenAI's chat API, and which of them may be
- * called. */
+/* Reads the tools of a request in the format of OpenAI's chat API, and the rules that say which
+ * tools may be called. */
 #include <stdio.h>
 #include <string.h>
 
@@ -123,7 +123,7 @@ static int custom_check(json_t *custom, const char *path, struct problem *proble
     return custom_grammar_check(field_find(format, "grammar"), param, problem);
 }
 
-/* Checks one tool, and gives its name. */
+/* Checks one tool, and sets *ret_name to its name. */
 static int tool_check(json_t *tool, size_t i, json_t **ret_name, struct problem *problem)
 {
     static const char *const function_names[] = {"type", "function", NULL};
@@ -159,18 +159,15 @@ static int tool_check(json_t *tool, size_t i, json_t **ret_name, struct problem 
     return custom ? custom_check(spec, param, problem) : function_check(spec, param, problem);
 }
 
-/* Sets *ret_names to an object whose keys are the names of the tools. */
+/* Checks all tools, and adds their names to the object @names as keys. */
 static int tools_check(json_t *tools, json_t *names, struct problem *problem)
 {
     json_t *tool, *name = NULL;
     size_t i;
     int r;
 
-    if (!json_is_array(tools))
-        return field_wrong_type("tools", "an array", tools, problem);
-    if (json_array_size(tools) > TOOLS_MAX)
-        return problem_set(problem, 400, "invalid_value", "tools",
-                           "'tools' has more than %d entries.", TOOLS_MAX);
+    if ((r = field_check_array(tools, "tools", "an array", TOOLS_MAX, problem)) < 0)
+        return r;
     json_array_foreach(tools, i, tool)
     {
         char param[64];
@@ -204,7 +201,7 @@ static int reference_read(json_t *object, const char *path, json_t *names, json_
         return problem_set(problem, 400, "invalid_value", param,
                            "Invalid value for '%s': it must be \"function\" or \"custom\".", param);
     snprintf(param, sizeof(param), "%s.%s", path, custom ? "custom" : "function");
-    /* Some clients put the name beside the type, as the Responses API does. */
+    /* Some clients put the name next to the type, as the Responses API does. */
     spec = field_find(object, custom ? "custom" : "function");
     r = name_read(spec ? spec : object, spec ? param : path, ret_name, problem);
     if (r < 0)
@@ -277,7 +274,7 @@ static int choice_read(json_t *choice, json_t *names, struct tool_rules *rules,
     return 0;
 }
 
-/* Refuses the fields that `tools` replaced, unless they change nothing. */
+/* Refuses the older fields that `tools` replaced, if they would have an effect. */
 static int legacy_check(json_t *body, struct problem *problem)
 {
     json_t *value = field_find(body, "function_call");
@@ -308,7 +305,7 @@ int openai_tools_read(json_t *body, struct tool_rules *rules, struct conversatio
     if (r == 0 && !json_array_size(tools) && rules->choice == TOOLS_REQUIRED)
         r = problem_set(problem, 400, "invalid_value", "tool_choice",
                         "'tool_choice' is only possible with 'tools'.");
-    /* Clients that name one tool read one call. */
+    /* Clients that name one tool expect one call. */
     parallel = rules->choice != TOOLS_NAMED;
     r = r < 0 ? r : field_bool(body, "parallel_tool_calls", &parallel, problem);
     rules->single = !parallel;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers GET /props: the model of a request, its context, and the defaults of sampling, as
- * llama-server does.
+ * Answers GET /props as llama-server does. The answer says which model a request would use, and
+ * gives the length of its context and the defaults of sampling.
  *
- * The request neither loads a model nor keeps one in memory. The answer lacks what only a loaded
- * model tells while the model is not loaded. The query may name a model, /props?model=NAME.
+ * The request neither loads a model nor keeps one in memory. If the model is not loaded, the answer
+ * lacks the fields that only a loaded model can tell. The query may name a model:
+ * /props?model=NAME.
  */
 #include <infer/chat.h>
 #include <infer/tokenizer.h>

@@ -38,7 +38,7 @@ static const char *const body_fields[] = {
     NULL,
 };
 
-/* Whether @value is one of the NULL-terminated @words. */
+/* Returns whether @value is one of the NULL-terminated @words. */
 static bool word_is_known(const json_t *value, const char *const *words)
 {
     while (*words && !field_is(value, *words))
@@ -75,7 +75,7 @@ static int input_read(json_t *json, struct responses_body *body, struct problem 
     return 0;
 }
 
-/* Reads an optional id; *ret_id is a reference. */
+/* Reads an optional id; *ret_id is a new reference. */
 static int id_read(json_t *value, const char *name, json_t **ret_id, struct problem *problem)
 {
     if (!value)
@@ -88,7 +88,7 @@ static int id_read(json_t *value, const char *name, json_t **ret_id, struct prob
     return 0;
 }
 
-/* Reads what the request continues. */
+/* Reads the id of the conversation or of the response that the request continues. */
 static int links_read(json_t *json, struct responses_body *body, struct problem *problem)
 {
     json_t *conversation = field_find(json, "conversation");
@@ -236,7 +236,7 @@ static int include_read(json_t *json, struct responses_body *body, struct proble
 
 /* --- the other fields --- */
 
-/* Reads fields that have no effect, or only one value that is supported. */
+/* Reads fields that have no effect, and fields of which only one value is supported. */
 static int ignored_read(json_t *json, struct problem *problem)
 {
     static const char *const retentions[] = {"in_memory", "in-memory", "24h", NULL};
@@ -288,7 +288,8 @@ static int metadata_check(json_t *json, struct problem *problem)
     return 0;
 }
 
-/* Reads the fields that other APIs of OpenAI have, too. `store` means something else there. */
+/* Reads the fields that OpenAI's other APIs also have. The field `store` is handled here, because
+ * it has another meaning there. */
 static int shared_read(json_t *json, struct responses_body *body, struct params *params,
                        struct problem *problem)
 {
@@ -315,7 +316,7 @@ static int shared_read(json_t *json, struct responses_body *body, struct params 
     return r < 0 ? r : metadata_check(json, problem);
 }
 
-/* The template's variables have the names of /v1/chat/completions. */
+/* Reads the variables of the template, with the field names of /v1/chat/completions. */
 static int variables_read(json_t *json, struct params *params, struct conversation *conversation,
                           struct problem *problem)
 {
@@ -335,7 +336,7 @@ static int variables_read(json_t *json, struct params *params, struct conversati
 
 /* --- what the response repeats --- */
 
-/* Writes "NAME":VALUE; @mark comes before it. */
+/* Writes @mark and "NAME":VALUE. @fallback is the text of the value if @value is NULL. */
 static int echo_put(struct str *out, const char *mark, const char *name, const json_t *value,
                     const char *fallback)
 {

@@ -2,9 +2,9 @@
 /*
  * Makes the items of a response from pieces, and writes the events of a stream.
  *
- * Each event has its type as its name and in its data, and a number. The events of an item come in
- * this order: the item is added, its part is added (calls have no part), deltas, the whole text,
- * the part is done, the item is done.
+ * The type of an event is its name, and is also in its data. The data also have a sequence number.
+ * The events of an item come in this order: the item is added, its part is added (calls have no
+ * part), deltas, the whole text, the part is done, the item is done.
  */
 #include <errno.h>
 #include <string.h>
@@ -117,7 +117,7 @@ static int response_event(struct output *o, const char *type, const char *status
     return r < 0 ? r : event_close(o, out);
 }
 
-/* Writes that the last item was added or is done. */
+/* Writes an event which says that the last item was added or is done. */
 static int item_event(struct output *o, const char *type, struct str *out)
 {
     int r = event_open(o, type, out);
@@ -282,7 +282,7 @@ int output_finish(struct output *o, bool is_cut, struct str *out)
     int r = 0;
 
     o->is_cut = is_cut;
-    /* Clients expect a message also if the model wrote nothing. */
+    /* Clients expect a message even if the model wrote nothing. */
     if (!o->n_items)
         r = item_begin(o, OUTPUT_MESSAGE, NULL, out);
     return r < 0 ? r : item_end(o, output_status(o), out);

@@ -3,8 +3,8 @@
  * Reads the items of a request for a response into messages.
  *
  * Items of one turn of the assistant (reasoning, a message, calls) become one message, because chat
- * templates expect them there. System messages that follow each other become one message, because
- * many templates accept only one; the role "developer" counts as "system".
+ * templates expect them in one message. Consecutive system messages become one message, because
+ * many templates accept only one. The role "developer" counts as "system".
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,9 +14,8 @@
 #include "common/wire/fields.h"
 #include "common/wire/json.h"
 
-#define ITEMS_MAX           65536
-#define ITEMS_MAX_ARGUMENTS ((size_t)32 << 20) /* memory of parsed arguments, in bytes */
-#define ITEMS_PATH          96
+#define ITEMS_MAX  65536
+#define ITEMS_PATH 96
 
 struct items {
     struct conversation *conversation;
@@ -41,7 +40,7 @@ static int item_missing(const struct item *item, const char *name, struct proble
                        param);
 }
 
-/* Reads a string; *ret_string is borrowed. It may be absent if @may_lack. */
+/* Reads the string @name. *ret_string is borrowed. The field may be absent if @may_lack is set. */
 static int item_string(const struct item *item, const char *name, bool may_lack,
                        json_t **ret_string, struct problem *problem)
 {
@@ -85,7 +84,7 @@ static int part_text(json_t *part, const char *param, struct str *out, struct pr
         else if (i + 1 == ARRAY_SIZE(types))
             return problem_set(problem, 400, "unsupported_content", param,
                                "Content parts of type \"%.40s\" are not supported by this model: "
-                               "only text is.",
+                               "only text is supported.",
                                json_string_value(type));
     snprintf(prefix, sizeof(prefix), "%s.", param);
     if (fields_known(part, prefix, names, problem) < 0)
@@ -99,7 +98,8 @@ static int part_text(json_t *part, const char *param, struct str *out, struct pr
     return 0;
 }
 
-/* Reads a string or an array of parts of text. *ret_text is a reference; NULL: absent or empty. */
+/* Reads a string or an array of parts of text. *ret_text is a new reference; NULL: the field is
+ * absent or empty. */
 static int text_read(const struct item *item, const char *name, json_t **ret_text,
                      struct problem *problem)
 {
@@ -167,7 +167,7 @@ static int add_message(struct items *items, enum message_role role, json_t *text
     return 0;
 }
 
-/* Returns the message of the assistant's present turn, which begins here if there is none. */
+/* Returns the message of the assistant's current turn. Begins a turn if there is none. */
 static struct message *open_turn(struct items *items)
 {
     if (!items->is_open && add_message(items, ROLE_ASSISTANT, NULL) < 0)
@@ -242,7 +242,7 @@ static int read_reasoning(struct items *items, const struct item *item, struct p
     if (!text && (r = text_read(item, "summary", &text, problem)) < 0)
         return r;
     m = last_message(items);
-    /* Reasoning begins a turn, unless only reasoning precedes it. */
+    /* Reasoning after a text or a call begins a new turn. */
     if (m && items->is_open && (m->text || m->n_calls))
         items->is_open = false;
     if (!text || !json_string_length(text)) {
@@ -263,30 +263,17 @@ static int read_reasoning(struct items *items, const struct item *item, struct p
 
 /* --- calls of tools --- */
 
-/* Templates expect arguments as an object. Text that is not an object is unchanged. */
 static int arguments_read(struct items *items, json_t *text, const char *path,
                           json_t **ret_arguments, struct problem *problem)
 {
-    json_t *parsed = NULL;
-    struct inf_err err = {};
-    const int r = json_parse_within(json_string_value(text), json_string_length(text), &items->room,
-                                    &parsed, &err);
+    const int r = message_parse_arguments(text, &items->room, ret_arguments);
 
     if (r == -E2BIG)
         return problem_set(problem, 400, "too_many_values", path,
                            "The arguments of function calls have too many values: together they "
                            "take more than %zu MiB of memory.",
-                           ITEMS_MAX_ARGUMENTS >> 20);
-    if (r == -ENOMEM)
-        return problem_no_memory(problem);
-    if (r == 0 && json_is_object(parsed)) {
-        *ret_arguments = parsed;
-        return 0;
-    }
-    if (r == 0)
-        json_decref(parsed);
-    *ret_arguments = json_incref(text);
-    return 0;
+                           CONVERSATION_MAX_ARGUMENTS >> 20);
+    return r < 0 ? problem_no_memory(problem) : 0;
 }
 
 json_t *responses_full_name(const char *space, const char *name)
@@ -296,7 +283,7 @@ json_t *responses_full_name(const char *space, const char *name)
     return json_sprintf("%s%s%s", space, len && space[len - 1] == '_' ? "" : "__", name);
 }
 
-/* Reads a call; @text_name is the field of what the tool gets. */
+/* Reads a call. @text_name is the field with the arguments or the input of the tool. */
 static int read_call(struct items *items, const struct item *item, const char *text_name,
                      struct problem *problem)
 {
@@ -438,12 +425,13 @@ int responses_items_read(const struct responses_body *body, json_t *context, jso
     struct items items = {.conversation = conversation,
                           .references = references,
                           .calls = calls,
-                          .room = ITEMS_MAX_ARGUMENTS};
+                          .room = CONVERSATION_MAX_ARGUMENTS};
     int r = calls ? 0 : -ENOMEM;
 
     if (json_array_size(body->input) + json_array_size(context) > ITEMS_MAX)
         return problem_set(problem, 400, "invalid_value", "input",
-                           "'input' has more than %d items, or continues as many.", ITEMS_MAX);
+                           "'input' and the items that it continues are more than %d items.",
+                           ITEMS_MAX);
     while (conversation->n_messages)
         message_done(&conversation->messages[--conversation->n_messages]);
     if (r == 0 && body->instructions)

@@ -28,7 +28,7 @@ int output_put_part(const struct output *o, const struct output_item *item, bool
     return r < 0 ? r : str_putc(out, '}');
 }
 
-/* An item of whose text nothing is known yet has no part. */
+/* Writes the parts of an item. An item has no part before its first text comes. */
 static int put_parts(const struct output *o, const struct output_item *item, struct str *out)
 {
     int r = str_putc(out, '[');

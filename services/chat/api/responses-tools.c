@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the tools of a request for a response, and which of them may be called.
+ * Reads the tools of a request for a response, and the rules that say which tools may be called.
  *
  * Functions and custom tools get OpenAI's format of chat completions, which templates expect. The
  * tools of a namespace get names of their own, NAMESPACE__NAME. Tools that OpenAI's servers run are
- * skipped, because agents list them although they can do without them; a request that demands one
- * is refused.
+ * skipped, because agents list such tools although they can work without them. A request that
+ * demands the call of such a tool is refused.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ static const char *const hosted_types[] = {
     NULL,
 };
 
-/* Whether OpenAI's servers run the tool. Some types end with a date or a version. */
+/* Returns whether OpenAI's servers run the tool. Some types end with a date or a version. */
 static bool tool_is_hosted(const json_t *type)
 {
     const char *text = json_string_value(type);
@@ -141,7 +141,8 @@ static int read_function(struct tools *tools, json_t *tool, const json_t *space,
     return r < 0 ? r : tool_add(tools, "function", tool_copy(tool, name, copied), problem);
 }
 
-/* Reads the format of a custom tool into the form of chat completions; a new reference. */
+/* Converts the format of a custom tool into the form of chat completions. *ret_format is a new
+ * reference. */
 static int format_read(json_t *tool, const char *path, json_t **ret_format, struct problem *problem)
 {
     static const char *const names[] = {"type", "syntax", "definition", NULL};
@@ -301,7 +302,8 @@ static int choice_name(struct tools *tools, json_t *choice, const char *path, js
     return -EINVAL;
 }
 
-/* Reads {"type":"allowed_tools","mode","tools"}. Tools that were skipped are skipped here too. */
+/* Reads {"type":"allowed_tools","mode","tools"}. Skips the tools that OpenAI's servers run,
+ * as tools_read() does. */
 static int allowed_read(struct tools *tools, json_t *choice, struct tool_rules *rules,
                         struct problem *problem)
 {
@@ -377,7 +379,7 @@ int responses_tools_read(json_t *json, struct responses_body *body, struct param
     if ((array && (r = tools_read(&tools, array, NULL, "tools", problem)) < 0) ||
         (r = choice_read(&tools, field_find(json, "tool_choice"), rules, problem)) < 0)
         return r;
-    /* Clients that name one tool read one call. */
+    /* Clients that name one tool expect one call. */
     parallel = rules->choice != TOOLS_NAMED;
     r = field_bool(json, "parallel_tool_calls", &parallel, problem);
     if (r < 0)

@@ -2,9 +2,10 @@
 /*
  * Answers POST /v1/responses and POST /v1/responses/input_tokens.
  *
- * A request first asks the keep service for what it continues, which also tells whether its
- * response can be kept. When the answer is complete, the keep service gets it before the client
- * gets the last event, so that the client can continue it at once.
+ * First, the chat service asks the keep service for the items that the request continues. This also
+ * tells whether the response can be kept. When the response is complete, the chat service sends it
+ * to the keep service before it sends the last event to the client. Therefore the client can
+ * continue the response at once.
  */
 #include <errno.h>
 #include <infer/tokenizer.h>
@@ -25,7 +26,7 @@ struct responses_own {
     struct responses_body body;
     struct output output;
     json_t *context; /* array: the items that the request continues; NULL: none */
-    json_t *found;   /* object: the items to which it refers; NULL: none */
+    json_t *found;   /* object: maps ids to the items to which the request refers; NULL: none */
     char error[512];
 };
 
@@ -36,7 +37,7 @@ static struct responses_own *own_of(const struct generation *g)
 
 /* --- the keep service --- */
 
-/* Makes a question of an object, whose reference it takes over. */
+/* Sends @object to the keep service, and waits for the answer. Takes over the reference @object. */
 static int ask(struct generation *g, const char *target, json_t *object, struct str *answer,
                int *ret_status)
 {
@@ -56,7 +57,7 @@ static int ask(struct generation *g, const char *target, json_t *object, struct 
                     answer, ret_status);
 }
 
-/* Fills in the problem that the keep service answered. */
+/* Fills in @problem with the error that the keep service answered. */
 static int keep_problem(const struct str *answer, int status, struct problem *problem)
 {
     static const char *const codes[] = {"not_found", "previous_response_not_found",
@@ -78,8 +79,8 @@ static int keep_problem(const struct str *answer, int status, struct problem *pr
                        message ? message : "The keep service failed.");
 }
 
-/* Handles that the keep service cannot be asked: a request that needs it is refused, and the
- * response of another one is not kept. */
+/* Called if the keep service cannot be asked. Refuses a request that needs the keep service. The
+ * response to any other request is not kept. */
 static int load_failed(struct responses_own *own, int error, struct problem *problem)
 {
     const struct responses_body *b = &own->body;
@@ -128,7 +129,7 @@ static int responses_load(struct generation *g, struct problem *problem)
     return 0;
 }
 
-/* Returns the items of the request, with those to which it refers in their places. */
+/* Returns the items of the request. Replaces a reference to an item by the item. */
 static json_t *saved_input(const struct responses_own *own)
 {
     json_t *items = json_array(), *item;
@@ -203,7 +204,7 @@ static int responses_read(struct generation *g, struct problem *problem)
     return 0;
 }
 
-/* Whether the request has nothing to answer. Agents send such requests to learn whether the
+/* Returns whether the request has nothing to answer. Agents send such requests to learn whether the
  * endpoint exists, and expect an empty response. */
 static bool is_probe(const struct responses_own *own)
 {
@@ -266,18 +267,8 @@ static int responses_begin(struct generation *g)
 
 static int responses_tokens(struct generation *g, struct choice *c, const struct inf_event *event)
 {
-    const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->base.model);
-    struct str *logprobs = &own_of(g)->output.logprobs;
-    int r = 0;
-
     (void)c;
-    if (event->kind != INF_EVENT_TOKENS || g->params.n_logprobs < 0)
-        return 0;
-    for (size_t i = 0; i < event->n_tokens && r == 0; i++) {
-        r = logprobs->len ? str_putc(logprobs, ',') : 0;
-        r = r < 0 ? r : logprobs_put_token(logprobs, tok, &event->tokens[i], LOGPROBS_CHAT);
-    }
-    return r;
+    return logprobs_add_event(g, event, &own_of(g)->output.logprobs);
 }
 
 static int responses_set_extras(struct generation *g, struct choice *c, bool with_progress)
@@ -330,7 +321,7 @@ static int responses_fail(struct generation *g, const struct problem *problem)
 {
     struct responses_own *own = own_of(g);
 
-    /* A thread sends the complete response to the keep service. */
+    /* The response is complete, and a thread may be sending it to the keep service. */
     if (g->n_choices && g->n_finished == g->n_choices)
         return 0;
     snprintf(own->error, sizeof(own->error), "%s", problem->message);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers GET /slots: which sequences run, as llama-server does.
+ * Answers GET /slots as llama-server does: tells which sequences run.
  *
  * There are chat.max_sequences slots. The running answers of the client that asks occupy the first
- * ones; the answers of other clients are not shown, so their slots seem idle. The field `id_slot`
- * of requests selects nothing, because every sequence finds the cached blocks of its client.
+ * slots. The answers of other clients are not shown, so their slots seem idle. The field `id_slot`
+ * of requests has no effect, because every sequence finds the cached blocks of its client.
  */
 #include <errno.h>
 #include <string.h>
@@ -23,7 +23,8 @@ static const struct generation *slots_generation(const struct model_request *req
     return CONTAINER_OF(request, struct generation, request);
 }
 
-/* Returns the context of the loaded model; if none is loaded, that of the configuration. */
+/* Returns the context length of the loaded model. If no model is loaded, returns the configured
+ * context length. */
 static uint32_t slots_context(const struct model_host *host)
 {
     const struct resident *r = residents_ready(host->residents.first);

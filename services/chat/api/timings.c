@@ -2,8 +2,8 @@
 /*
  * Writes the numbers and times of an answer's tokens (see timings.h).
  *
- * The first token comes from the computation of the prompt, so the speed of generating counts one
- * token less than there are.
+ * The computation of the prompt yields the first token. Therefore the speed of generating is
+ * computed without the first token.
  */
 #include "chat/api/timings.h"
 
@@ -14,8 +14,8 @@ static double milliseconds(uint64_t from_usec, uint64_t to_usec)
     return from_usec && to_usec > from_usec ? (double)(to_usec - from_usec) / 1e3 : 0;
 }
 
-/* Writes ,"NAME_n":…,"NAME_ms":…,"NAME_per_token_ms":…,"NAME_per_second":… @n_steps tokens took
- * @ms. */
+/* Writes ,"NAME_n":…,"NAME_ms":…,"NAME_per_token_ms":…,"NAME_per_second":… The last two are
+ * computed from the @n_steps tokens that took @ms milliseconds. */
 static int put_part(struct str *out, const char *name, uint64_t n, uint64_t n_steps, double ms)
 {
     int r = str_printf(out, ",\"%s_n\":%llu,\"%s_ms\":", name, (unsigned long long)n, name);

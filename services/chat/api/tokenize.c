@@ -4,72 +4,15 @@
 #include <infer/tokenizer.h>
 #include <string.h>
 
-#include "chat/api/openai-body.h"
-#include "chat/generation.h"
+#include "chat/api/tokenize.h"
 #include "chat/template.h"
 #include "common/wire/fields.h"
 #include "common/wire/json.h"
 #include "core/utf8.h"
 
-static const char *const tokenize_fields[] = {
-    "model", "content", "prompt", "add_special", "parse_special", "with_pieces", NULL,
-};
-static const char *const detokenize_fields[] = {"model", "tokens", NULL};
-static const char *const apply_template_fields[] = {
-    "model",
-    "messages",
-    "documents",
-    "chat_template_kwargs",
-    "enable_thinking",
-    "reasoning_effort",
-    "add_generation_prompt",
-    "continue_final_message",
-    "tools",
-    "tool_choice",
-    "parallel_tool_calls",
-    NULL,
-};
-
-/* Processing a text takes about a hundred times its size in memory. */
-#define TOKENIZE_MAX_BYTES ((size_t)4 << 20)
-
 static int out_of_memory(int r, struct problem *problem)
 {
     return r < 0 ? problem_no_memory(problem) : 0;
-}
-
-static json_t *tokenize_text(const struct generation *g)
-{
-    json_t *text = field_find(g->body, "content");
-
-    return text ? text : field_find(g->body, "prompt");
-}
-
-/* Refuses unknown fields, and reads the name of the model. */
-static int tokenize_read_model(struct generation *g, const char *const *fields,
-                               struct problem *problem)
-{
-    const int r = fields_known(g->body, "", fields, problem);
-
-    return r < 0 ? r : MIN(field_text(g->body, "model", &g->params.model, problem), 0);
-}
-
-static int tokenize_read(struct generation *g, struct problem *problem)
-{
-    json_t *text = tokenize_text(g);
-
-    if (tokenize_read_model(g, tokenize_fields, problem) < 0)
-        return -EINVAL;
-    if (!text)
-        return problem_set(problem, 400, "missing_field", "content",
-                           "Missing required parameter: 'content'.");
-    if (!json_is_string(text))
-        return field_wrong_type("content", "a string", text, problem);
-    if (json_string_length(text) > TOKENIZE_MAX_BYTES)
-        return problem_set(problem, 400, "value_too_long", "content",
-                           "Invalid value for 'content': it is longer than %zu bytes.",
-                           TOKENIZE_MAX_BYTES);
-    return 0;
 }
 
 static int put_piece(struct str *out, const struct inf_tokenizer *tok, int32_t id)
@@ -118,18 +61,6 @@ static int tokenize_prepare(struct generation *g, struct problem *problem)
     return out_of_memory(r < 0 ? r : str_puts(&g->out, "]}"), problem);
 }
 
-static int detokenize_read(struct generation *g, struct problem *problem)
-{
-    json_t *tokens = field_find(g->body, "tokens");
-
-    if (tokenize_read_model(g, detokenize_fields, problem) < 0)
-        return -EINVAL;
-    if (!tokens)
-        return problem_set(problem, 400, "missing_field", "tokens",
-                           "Missing required parameter: 'tokens'.");
-    return json_is_array(tokens) ? 0 : field_wrong_type("tokens", "an array", tokens, problem);
-}
-
 static int detokenize_prepare(struct generation *g, struct problem *problem)
 {
     json_t *tokens = field_find(g->body, "tokens"), *token;
@@ -148,7 +79,7 @@ static int detokenize_prepare(struct generation *g, struct problem *problem)
             return field_wrong_type("tokens", "token ids", token, problem);
         if (id < 0 || id >= inf_model_info(g->resident->base.model)->n_vocab)
             return problem_set(problem, 400, "invalid_value", "tokens",
-                               "Invalid value for 'tokens': %lldis not a token id of this model.",
+                               "Invalid value for 'tokens': %lld is not a token id of this model.",
                                (long long)id);
         ids[i] = (int32_t)id;
     }
@@ -157,17 +88,6 @@ static int detokenize_prepare(struct generation *g, struct problem *problem)
     r = r < 0 ? r : str_puts(&g->out, "{\"content\":");
     r = r < 0 ? r : json_put_string(&g->out, text, len);
     return out_of_memory(r < 0 ? r : str_putc(&g->out, '}'), problem);
-}
-
-static int apply_template_read(struct generation *g, struct problem *problem)
-{
-    int r = tokenize_read_model(g, apply_template_fields, problem);
-
-    if (r < 0 ||
-        (r = openai_tools_read(g->body, &g->params.tools, &g->conversation, problem)) < 0 ||
-        (r = openai_reasoning_read(g->body, &g->params.reasoning, problem)) < 0)
-        return r;
-    return openai_conversation_read(g->body, &g->conversation, problem);
 }
 
 static int apply_template_prepare(struct generation *g, struct problem *problem)

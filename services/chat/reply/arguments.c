@@ -11,7 +11,7 @@
 #include "core/text.h"
 
 #define SCHEMA_MAX_DEPTH 16
-#define SCHEMA_MAX_STEPS 512 /* schemas that are looked at for the types of one value */
+#define SCHEMA_MAX_STEPS 512 /* maximum number of schemas examined for one value */
 
 static unsigned type_named(const json_t *name)
 {
@@ -51,7 +51,7 @@ static unsigned type_of(const json_t *value)
     }
 }
 
-/* Finds what a reference "#/a/b" points to; NULL: nothing. */
+/* Finds the schema to which a reference such as "#/a/b" points; NULL: there is none. */
 static json_t *schema_find(json_t *root, const char *ref)
 {
     json_t *at = root;
@@ -72,7 +72,7 @@ static json_t *schema_find(json_t *root, const char *ref)
     return *ref ? NULL : at;
 }
 
-/* Where the search for the types of one value is. */
+/* The state of the search for the types of one value. */
 struct types {
     json_t *root;
     int depth, n_steps;
@@ -149,13 +149,14 @@ unsigned arguments_types(json_t *parameters, const char *key)
 static bool value_fits(unsigned types, json_t *value)
 {
     if (json_is_string(value))
-        return false; /* text stands for itself */
+        return false; /* a text in quotes stands for a string that includes the quotes */
     if (json_is_real(value) && (types & VALUE_INTEGER) && !(types & VALUE_NUMBER))
         return json_real_value(value) == (double)(long long)json_real_value(value);
     return type_of(value) & types;
 }
 
-/* Appends @text if it is JSON of one of the types. Returns whether it was appended. */
+/* Appends @text if it is JSON of one of the types. Returns 1: it was appended; 0: it is not such
+ * JSON; -ENOMEM. */
 static int put_json(unsigned types, const char *text, size_t len, struct str *out)
 {
     _cleanup_json_ json_t *value = NULL;
@@ -204,7 +205,7 @@ int arguments_put_value(unsigned types, const char *text, size_t len, struct str
 /* The states of the reader of a custom tool's input: the JSON object {"input": "TEXT"}. */
 enum {
     CUSTOM_KEY,
-    CUSTOM_VALUE, /* the opening quote comes */
+    CUSTOM_VALUE, /* the opening quote comes next */
     CUSTOM_TEXT,
     CUSTOM_ESCAPE,
     CUSTOM_HEX,

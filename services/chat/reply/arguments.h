@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Values of arguments that models write as plain text, and what the schema of a tool permits. */
+/* Finds the types that the schema of a tool permits for its arguments, and turns arguments that a
+ * model wrote as plain text into JSON values. */
 
 #include <jansson.h>
 
@@ -21,8 +22,9 @@ enum value_type {
 /* Returns the types that a JSON Schema permits for the property @key of an object. A property that
  * the schema does not describe may have any type. @parameters may be NULL. */
 unsigned arguments_types(json_t *parameters, const char *key);
-/* Returns the types that @schema permits. @root is the document of its references. */
+/* Returns the types that @schema permits. @root is the document to which references in @schema
+ * point. */
 unsigned value_types(json_t *root, json_t *schema);
-/* Appends the JSON value that the plain text @text stands for, of one of @types if it can be read
- * as such, and otherwise a string. -ENOMEM. */
+/* Appends the plain text @text as a JSON value. The value has one of @types if the text can be read
+ * so, and is a string otherwise. -ENOMEM. */
 int arguments_put_value(unsigned types, const char *text, size_t len, struct str *out);

@@ -3,8 +3,9 @@
  * Reads answers of gpt-oss (harmony).
  *
  * An answer is a list of messages: <|start|>assistant<|channel|>CHANNEL to=RECIPIENT
- * <|constrain|>json<|message|>BODY<|end|>. The prompt ends behind the first <|start|>assistant.
- * The channel analysis is reasoning; a message to functions.NAME is a call; the rest is text.
+ * <|constrain|>json<|message|>BODY<|end|>. The prompt ends after the first <|start|>assistant.
+ * Messages in the channel `analysis` are reasoning. Messages to functions.NAME are calls. All other
+ * messages are text.
  */
 #include <errno.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 
 enum {
     HARMONY_HEADER,
-    HARMONY_CALL, /* the arguments come */
+    HARMONY_CALL, /* the arguments come next */
     HARMONY_ARGUMENTS,
     HARMONY_BODY,
 };
@@ -30,7 +31,8 @@ static enum step harmony_to(struct reply_parser *p, int step)
     return STEP_AGAIN;
 }
 
-/* Returns what follows @word in the header, and its length; NULL: the header does not have it. */
+/* Returns the word that follows @word in the header, and its length; NULL: the header does not
+ * contain @word. */
 static const char *harmony_word(const struct reply_parser *p, const char *word, size_t *ret_len)
 {
     const char *found = strstr(p->channel.data, word);
@@ -54,7 +56,7 @@ static bool harmony_begins(const struct reply_parser *p, size_t at)
     return false;
 }
 
-/* Takes the header, up to the text of the message. */
+/* Reads the header, up to the text of the message. */
 static enum step harmony_take_header(struct reply_parser *p)
 {
     size_t i = p->pos;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads calls whose arguments are JSON: objects {"name": …, "arguments": {…}}, arrays of them, and
- * names that are followed by the object of the arguments.
+ * Reads calls whose arguments are JSON: objects {"name": …, "arguments": {…}}, arrays of such
+ * objects, and names that are followed by an object with the arguments.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -11,14 +11,14 @@
 #include "core/text.h"
 
 enum {
-    CALL_OPEN, /* the opener comes */
+    CALL_OPEN, /* the opener comes next */
     CALL_FIRST,
-    CALL_NAMED, /* the marker of a call, or the end of all */
+    CALL_NAMED, /* the marker of a call comes next, or the end of all calls */
     CALL_NAME,
     CALL_NAME_END,
     CALL_NAMED_ARGUMENTS,
     CALL_NAMED_END,
-    CALL_OBJECT, /* an object with name and arguments */
+    CALL_OBJECT, /* an object with name and arguments comes next */
     CALL_OBJECT_ARGUMENTS,
     CALL_OBJECT_REST,
     CALL_CLOSE,
@@ -30,6 +30,29 @@ static enum step call_to(struct reply_parser *p, int step)
     return STEP_AGAIN;
 }
 
+/* Follows the strings and the depth of JSON by one character. Returns whether the character ends an
+ * object or an array. */
+static bool json_closes(struct reply_parser *p, char c)
+{
+    const bool closes = c == '}' || c == ']';
+
+    if (p->escaped) {
+        p->escaped = false;
+        return false;
+    }
+    if (p->in_string) {
+        p->escaped = c == '\\';
+        p->in_string = c != '"';
+        return false;
+    }
+    p->in_string = c == '"';
+    if (c == '{' || c == '[')
+        p->depth++;
+    if (closes)
+        p->depth--;
+    return closes;
+}
+
 enum step parser_json(struct reply_parser *p)
 {
     size_t i = p->pos;
@@ -39,7 +62,8 @@ enum step parser_json(struct reply_parser *p)
         const char c = p->in.data[i];
 
         if (p->in_string && (unsigned char)c < 0x20) {
-            /* Models write line feeds into strings, which JSON does not permit. */
+            /* Models write control characters, for example line feeds, into strings. JSON does not
+             * permit them, so they are escaped. */
             char escape[8];
 
             parser_arguments(p, p->in.data + p->pos, i - p->pos);
@@ -47,17 +71,8 @@ enum step parser_json(struct reply_parser *p)
             parser_arguments(p, escape + p->escaped, strlen(escape) - p->escaped);
             p->escaped = false;
             p->pos = i + 1;
-        } else if (p->escaped) {
-            p->escaped = false;
-        } else if (p->in_string) {
-            p->escaped = c == '\\';
-            p->in_string = c != '"';
-        } else if (c == '"') {
-            p->in_string = true;
-        } else if (c == '{' || c == '[') {
-            p->depth++;
-        } else if (c == '}' || c == ']') {
-            whole = --p->depth <= 0;
+        } else {
+            whole = json_closes(p, c) && p->depth <= 0;
         }
     }
     parser_arguments(p, p->in.data + p->pos, i - p->pos);
@@ -65,7 +80,7 @@ enum step parser_json(struct reply_parser *p)
     return whole ? STEP_DONE : STEP_MORE;
 }
 
-/* The members that were found in the text of an object, as places in the parser's text. */
+/* The members that were found in an object, as byte positions in the parser's text. */
 struct call_head {
     size_t at; /* the next byte */
     size_t name, name_len, arguments, arguments_end;
@@ -166,7 +181,8 @@ static enum step head_member(const struct reply_parser *p, struct call_head *h)
     return STEP_AGAIN;
 }
 
-/* Reads an object up to its arguments if the name comes first, or else whole. */
+/* Reads an object up to its arguments if the name comes before them. Otherwise reads the whole
+ * object. */
 static enum step head_read(const struct reply_parser *p, struct call_head *h)
 {
     enum step s;
@@ -189,7 +205,8 @@ static enum step head_read(const struct reply_parser *p, struct call_head *h)
     }
 }
 
-/* Gives arguments that came before the name, or none. */
+/* Gives the sink the arguments that came before the name, or an empty object if there are
+ * none. */
 static void call_whole_object(struct reply_parser *p, const struct call_head *h)
 {
     p->pos = h->arguments;
@@ -232,22 +249,11 @@ static enum step call_object(struct reply_parser *p)
     return call_to(p, p->is_array ? CALL_OBJECT : CALL_CLOSE);
 }
 
-/* Skips the members behind the arguments. */
+/* Skips the members after the arguments. */
 static enum step call_object_rest(struct reply_parser *p)
 {
     for (; p->pos < p->in.len; p->pos++) {
-        const char c = p->in.data[p->pos];
-
-        if (p->escaped) {
-            p->escaped = false;
-        } else if (p->in_string) {
-            p->escaped = c == '\\';
-            p->in_string = c != '"';
-        } else if (c == '"') {
-            p->in_string = true;
-        } else if (c == '{' || c == '[') {
-            p->depth++;
-        } else if ((c == '}' || c == ']') && --p->depth < 0) {
+        if (json_closes(p, p->in.data[p->pos]) && p->depth < 0) {
             p->pos++;
             parser_end_call(p);
             return call_to(p, p->is_array ? CALL_OBJECT : CALL_CLOSE);
@@ -256,7 +262,7 @@ static enum step call_object_rest(struct reply_parser *p)
     return STEP_MORE;
 }
 
-/* The end marker is optional, because models forget it. */
+/* Reads the end marker. It is optional, because models sometimes leave it out. */
 static enum step call_close(struct reply_parser *p)
 {
     const struct reply_format *f = p->reply->format;
@@ -355,7 +361,8 @@ static enum step call_name_end(struct reply_parser *p)
     return m == MATCH_PART || id == MATCH_PART ? STEP_MORE : STEP_FAIL;
 }
 
-/* Finds the name in what the model wrote: Kimi writes functions.NAME:3. */
+/* Begins a call. Finds the tool's name in the name that the model wrote: Kimi writes
+ * functions.NAME:3. */
 static bool call_begin_named(struct reply_parser *p)
 {
     const char *written = p->key.data, *name = written, *colon;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads calls of Gemma 4, call:NAME{key:value}, and calls in the form of Python's,
- * [name(key=value), …]. */
+/* Reads calls of Gemma 4, call:NAME{key:value}, and calls in Python's syntax, [name(key=value),
+ * …]. */
 #include <errno.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "common/wire/json.h"
 
 enum {
-    LITERAL_CALL_OPEN, /* the opener comes */
+    LITERAL_CALL_OPEN, /* the opener comes next */
     LITERAL_CALL_FIRST,
     LITERAL_CALL_NAME,
     LITERAL_CALL_BRACKET,
@@ -32,7 +32,7 @@ static bool literal_call_is_gemma(const struct reply_parser *p)
     return p->reply->format->body == BODY_GEMMA;
 }
 
-/* Gives what can be written of a value. */
+/* Gives the sink the part of a value that has come so far. */
 static enum step literal_call_value(struct reply_parser *p)
 {
     _cleanup_str_ struct str out = {};
@@ -107,7 +107,8 @@ static enum step literal_call_bracket(struct reply_parser *p)
     return literal_call_to(p, LITERAL_CALL_KEY);
 }
 
-/* Ends a call of Python at its bracket, or where its syntax is wrong. */
+/* Ends a call in Python's syntax, at its closing bracket or where the syntax is wrong. Consumes
+ * @n_bytes bytes. */
 static enum step literal_call_end(struct reply_parser *p, size_t n_bytes)
 {
     parser_arguments(p, "}", 1);
@@ -178,7 +179,7 @@ static enum step literal_call_next(struct reply_parser *p)
     return literal_call_to(p, LITERAL_CALL_CLOSE);
 }
 
-/* The end marker is optional, because models forget it. */
+/* Reads the end marker. It is optional, because models sometimes leave it out. */
 static enum step literal_call_close(struct reply_parser *p)
 {
     const char *close = p->reply->format->marks.close;

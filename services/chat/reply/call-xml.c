@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads calls that have each argument between markers, and writes their values as JSON. */
+/* Reads calls in which each argument stands between markers, and writes the arguments as JSON. */
 #include <errno.h>
 #include <string.h>
 
@@ -10,10 +10,10 @@
 #define XML_MAX_KEY 256
 
 enum {
-    XML_OPEN, /* the opener comes */
-    XML_CALL, /* a call, or the end of all */
+    XML_OPEN, /* the opener comes next */
+    XML_CALL, /* a call comes next, or the end of all calls */
     XML_NAME,
-    XML_ARGUMENT, /* an argument, or the end of the call */
+    XML_ARGUMENT, /* an argument comes next, or the end of the call */
     XML_KEY,
     XML_VALUE_OPEN,
     XML_VALUE,
@@ -95,7 +95,8 @@ static enum step xml_end_call(struct reply_parser *p)
     return xml_marks(p)->close ? xml_to(p, XML_CALL) : STEP_DONE;
 }
 
-/* If neither an argument nor the end of the call comes, the call ends there. */
+/* Reads the marker of an argument, or the end of the call. If neither of them comes, the call ends
+ * here. */
 static enum step xml_argument(struct reply_parser *p)
 {
     const struct call_marks *marks = xml_marks(p);
@@ -112,7 +113,7 @@ static enum step xml_argument(struct reply_parser *p)
     return end == MATCH_PART ? STEP_MORE : xml_end_call(p);
 }
 
-/* Finds @marker behind p->pos. */
+/* Finds @marker after p->pos. */
 static enum step xml_find(struct reply_parser *p, const char *marker, size_t *ret_at)
 {
     for (size_t i = MAX(p->scanned, p->pos); i < p->in.len; i++) {
@@ -142,7 +143,7 @@ static void xml_begin_value(struct reply_parser *p)
     p->is_streamed = p->types == VALUE_STRING;
 }
 
-/* Takes the name of an argument; with marks.typed, also whether it is a string. */
+/* Reads the name of an argument. With marks.typed, also reads whether the value is a string. */
 static enum step xml_key(struct reply_parser *p)
 {
     static const char *const kinds[] = {"true\">", "false\">"};
@@ -219,14 +220,14 @@ static enum step xml_value(struct reply_parser *p)
     return xml_to(p, XML_ARGUMENT);
 }
 
-/* Gives the text of a string that will not change. */
+/* Gives the sink the next @len bytes of a string. */
 static void xml_put_text(struct reply_parser *p, size_t len)
 {
     _cleanup_str_ struct str out = {};
     size_t n = 0;
 
-    /* A code point may be cut at the end of the text. It is escaped byte by byte, so that joined
-     * pieces are the same however the text is cut. */
+    /* The text may end within a code point. Therefore each byte is escaped alone, so that the
+     * joined pieces do not depend on how the text was divided into parts. */
     for (size_t i = 0; i < len && n == 0; i++) {
         const unsigned char c = (unsigned char)p->in.data[p->pos + i];
         int r;

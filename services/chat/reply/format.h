@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * The formats in which families of models write calls of tools, and what they think
+ * The formats in which families of models write calls of tools, and the markers of their thinking
  *
- * A format is one row of a table in formats.c. The chat template of a model tells which row it
- * needs (reply_format_find()). docs/tools.md lists the rows.
+ * A format is one row of a table in formats.c. The chat template of a model decides which row is
+ * used (reply_format_find()). docs/tools.md lists the rows.
  */
 
 #include "core/macros.h"
@@ -14,13 +14,13 @@ struct reply_parser;
 
 /* The result of a step of a parser. */
 enum step {
-    STEP_AGAIN, /* it consumed something, or changed the state */
-    STEP_MORE,  /* it needs more text */
-    STEP_FAIL,  /* the text is not a call; only before the call's name was given to the API */
+    STEP_AGAIN, /* the step consumed text, or changed the state */
+    STEP_MORE,  /* the step needs more text */
+    STEP_FAIL,  /* the text is not a call; impossible after the call's name was given to the API */
     STEP_DONE,  /* the calls ended */
 };
 
-/* How the body of a call is written, for the grammar. */
+/* The form in which a call is written, for the grammar. */
 enum call_body {
     BODY_OBJECT, /* a JSON object with the name and the arguments */
     BODY_ARRAY,  /* a JSON array of such objects */
@@ -36,17 +36,18 @@ enum call_body {
 struct call_marks {
     const char *open;      /* before all calls */
     const char *call;      /* before each name */
-    const char *name_end;  /* behind each name */
+    const char *name_end;  /* after each name */
     const char *key;       /* BODY_XML: before the name of an argument */
-    const char *key_end;   /* BODY_XML: behind it */
-    const char *value;     /* BODY_XML: before the value, if there is a further marker */
-    const char *value_end; /* BODY_XML: behind the value */
-    const char *call_end;  /* behind the arguments */
-    const char *close;     /* behind all calls */
-    const char *newline;   /* BODY_NAMED: what the grammar writes around `name_end`, and before
-                              `call_end`; NULL: nothing */
+    const char *key_end;   /* BODY_XML: after the name of an argument */
+    const char *value;     /* BODY_XML: before the value, if the format has such a marker */
+    const char *value_end; /* BODY_XML: after the value */
+    const char *call_end;  /* after the arguments */
+    const char *close;     /* after all calls */
+    const char *newline;   /* BODY_NAMED: text that the grammar writes around `name_end`, and before
+                              `call_end`; NULL: none */
     bool surrounds;        /* each call has its own `open` and `close` */
-    bool trims;            /* BODY_XML: a line feed at both ends of a value is not part of it */
+    bool trims;            /* BODY_XML: line feeds at the beginning and at the end of a value do not
+                              belong to it */
     bool typed;            /* BODY_XML: an attribute says whether a value is a string */
 };
 
@@ -59,8 +60,8 @@ enum id_style {
 
 struct reply_format {
     const char *name;
-    const char *needles[3]; /* a template has this format if its source contains all of them, */
-    const char *or_needle;  /* or this one; NULL: none */
+    const char *needles[3]; /* a template has this format if its source contains all these texts */
+    const char *or_needle;  /* or if its source contains this text; NULL: none */
     const char *openers[4]; /* texts with which calls begin */
     bool bare;              /* calls also begin with "{" (BODY_OBJECT) or "[" (BODY_PYTHON), but
                                only at the beginning of an answer */
@@ -68,22 +69,23 @@ struct reply_format {
     struct call_marks marks;
     enum id_style ids;
     const char *argument_key; /* BODY_OBJECT, BODY_ARRAY: the name of the arguments */
-    const char *stops[3];     /* tokens that end an answer, if the model does not say so */
+    const char *stops[3];     /* tokens that end an answer, even if the model's files do not say
+                                 so */
     enum step (*step)(struct reply_parser *p); /* reads a call; p->pos is at its opener */
     const char *shown[10]; /* further special tokens that the parser needs to see */
 };
 
-/* How a family of models marks what it thinks. */
+/* The markers around the thinking of a family of models. */
 struct thinking_marks {
     const char *open, *close;
-    const char *needle; /* a template whose source contains it has these markers */
+    const char *needle; /* a template whose source contains this text has these markers */
 };
 
 /* Returns the format of the calls that a template with this source writes; NULL: none is known. */
 const struct reply_format *reply_format_find(const char *source);
 /* Returns the row with this name; NULL: there is none. */
 const struct reply_format *reply_format_named(const char *name);
-/* Returns a row by its number; NULL: there are fewer. */
+/* Returns row @i of the table; NULL: the table has fewer rows. */
 const struct reply_format *reply_format_at(size_t i);
 /* Returns the markers of the thinking of a template with this source; NULL: none. */
 const struct thinking_marks *thinking_find(const char *source);

@@ -3,7 +3,7 @@
  * The table of the formats of calls and of thinking
  *
  * Sources: the chat templates that the families' makers publish with their models, as of 2026. The
- * first row that a template fits counts, so rows with rarer markers come first.
+ * first row that fits a template is used. Therefore rows with rarer markers come first.
  */
 #include <string.h>
 
@@ -62,7 +62,7 @@ static const struct reply_format formats[] = {
         .shown = {"｜DSML｜"},
     },
     {
-        .name = "deepseek-v3", /* and R1 */
+        .name = "deepseek-v3", /* DeepSeek V3 and R1 */
         .needles = {"<｜tool▁calls▁begin｜>", "```json"},
         .openers = {"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>function<｜tool▁sep｜>"},
         .body = BODY_NAMED,
@@ -177,7 +177,7 @@ static const struct reply_format formats[] = {
         .step = call_json_step,
     },
     {
-        .name = "pythonic", /* Llama 3.2 and 4 with calls in the form of Python's */
+        .name = "pythonic", /* Llama 3.2 and 4 with calls in Python's syntax */
         .needles = {"[func_name1("},
         .openers = {"<|python_start|>"},
         .bare = true,
@@ -207,7 +207,7 @@ static const struct reply_format formats[] = {
     },
 };
 
-/* The first row whose needle the template contains counts. */
+/* The first row whose `needle` is in the template is used. */
 static const struct thinking_marks thinkings[] = {
     {"<|channel|>analysis<|message|>", "<|end|>", "<|channel|>"},
     {"<|channel>thought\n", "<channel|>", "<channel|>"},

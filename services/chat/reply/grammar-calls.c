@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes the rules of calls in the formats of the families. */
+/* Writes the grammar rules of calls, in the formats of the families of models. */
 #include "chat/reply/grammar-calls.h"
 
 #include <errno.h>
@@ -10,7 +10,8 @@
 
 static const char *const gemma_quote = "<|\"|>";
 
-/* Copies what references within a schema may need: the definitions of the whole one. */
+/* Copies the definitions of the document @root into @schema, if references in @schema may need
+ * them. */
 static int schema_set_definitions(json_t *schema, json_t *root)
 {
     static const char *const names[] = {"$defs", "definitions"};
@@ -31,7 +32,7 @@ static int schema_set_definitions(json_t *schema, json_t *root)
     return 0;
 }
 
-/* Returns the definition of the grammar of a custom tool's text if it has this syntax. */
+/* Returns the grammar of a custom tool's text if its syntax is @wanted; NULL: it is not. */
 static const char *custom_grammar(const struct reply_tool *tool, const char *wanted)
 {
     json_t *grammar = json_object_get(tool->input, "grammar");
@@ -46,14 +47,14 @@ static const char *custom_grammar(const struct reply_tool *tool, const char *wan
     return json_string_value(json_object_get(grammar, "definition"));
 }
 
-/* The text of a custom tool is the argument `input`. */
+/* Returns the schema of the arguments of a custom tool: its text is the argument `input`. */
 static json_t *custom_schema(void)
 {
     return json_pack("{s:s,s:{s:{s:s}},s:[s],s:b}", "type", "object", "properties", "input", "type",
                      "string", "required", "input", "additionalProperties", 0);
 }
 
-/* Writes the text of a custom tool as it is. False: it may be any text. */
+/* Writes the grammar of a custom tool's text. Returns false if any text is permitted. */
 static bool put_custom(struct lark *l, const struct reply_tool *tool)
 {
     const char *lark = custom_grammar(tool, "lark"), *regex = custom_grammar(tool, "regex");
@@ -85,7 +86,7 @@ json_t *grammar_arguments(const struct reply_tool *tool)
     if (tool->is_custom)
         return custom_schema();
     schema = tool->parameters ? json_copy(tool->parameters) : json_object();
-    /* Arguments are an object, also if the schema does not say so. */
+    /* Arguments are an object, even if the schema does not say so. */
     if (schema && !json_object_get(schema, "type") &&
         json_object_set_new(schema, "type", json_string("object")) < 0) {
         json_decref(schema);
@@ -155,24 +156,14 @@ static void put_tool_named(struct lark *l, const struct reply *reply, const stru
     lark_marker(l, m->call_end);
 }
 
-/* Writes the rule of the value of one argument between markers. */
+/* Writes the expression of the value of one argument between markers. */
 static void put_xml_value(struct lark *l, const struct reply_tool *tool, json_t *schema)
 {
     const unsigned types = tool->is_custom ? VALUE_STRING : value_types(tool->parameters, schema);
-    json_t *values = json_object_get(schema, "enum"), *value, *copy;
-    size_t i;
+    json_t *values = json_object_get(schema, "enum"), *copy;
 
     if (types == VALUE_STRING && json_array_size(values)) {
-        lark_puts(l, "(");
-        json_array_foreach(values, i, value)
-        {
-            lark_puts(l, i ? "| " : "");
-            if (json_string_length(value))
-                lark_text(l, json_string_value(value), json_string_length(value));
-            else
-                lark_puts(l, "\"\" ");
-        }
-        lark_puts(l, ") ");
+        lark_one_of(l, values);
     } else if (types & VALUE_STRING) {
         if (!put_custom(l, tool))
             lark_puts(l, "XML_TEXT ");
@@ -340,14 +331,16 @@ static void put_tool(struct lark *l, const struct reply *reply, const struct rep
     }
 }
 
-/* Writes `tool`, a call without the markers around all calls. */
+/* Writes the rule `tool`, which is a call without the markers around all calls. */
 static void put_tools(struct lark *l, const struct reply *reply)
 {
     for (size_t i = 0; i < reply->n_tools; i++) {
         lark_printf(l, "tool_%zu: ", i);
+        l->loose = !reply->tools[i].is_strict;
         put_tool(l, reply, &reply->tools[i]);
         lark_puts(l, "\n");
     }
+    l->loose = false;
     lark_puts(l, "tool: ");
     for (size_t i = 0; i < reply->n_tools; i++)
         lark_printf(l, i ? "| tool_%zu " : "tool_%zu ", i);
@@ -365,7 +358,7 @@ static void put_repeat(struct lark *l, const struct reply *reply, const char *se
         lark_printf(l, "(%s tool)* ", separator);
 }
 
-/* Formats in which markers surround each call. */
+/* Writes the rule `calls` for formats in which markers surround each call. */
 static void put_surrounded(struct lark *l, const struct reply *reply, const char *newline)
 {
     const struct call_marks *m = &reply->format->marks;
@@ -397,7 +390,7 @@ void grammar_put_calls(struct lark *l, const struct reply *reply)
     }
     lark_puts(l, "calls: ");
     lark_marker(l, m->open);
-    /* Tokenizers of SentencePiece put a space behind the marker. */
+    /* Tokenizers of SentencePiece put a space after the marker. */
     if (f->body == BODY_ARRAY || f->body == BODY_PYTHON)
         lark_puts(l, "\" \"? \"[\" ");
     put_literal(l, f->body == BODY_XML ? "\n" : "");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes the members of objects, with separators between those that are there, and Gemma's
- * values. */
+/* Writes the grammar of the members of objects, and of values in Gemma's notation. Separators stand
+ * only between members that are present. */
 #include "chat/reply/grammar-members.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 struct member {
     const char *key;
     json_t *schema;
-    unsigned rule; /* the rule of the key and the value */
+    unsigned rule; /* the number of the rule for the key and the value */
 };
 
 void grammar_check_members(struct lark *l, json_t *schema)
@@ -20,7 +20,8 @@ void grammar_check_members(struct lark *l, json_t *schema)
         l->error = -E2BIG;
 }
 
-/* Collects the members, the required ones first. *ret_n_required counts these. */
+/* Collects the members, the required ones first. *ret_n_required is the number of the required
+ * ones. */
 static size_t members_collect(json_t *schema, struct member *members, size_t *ret_n_required)
 {
     json_t *property;
@@ -51,8 +52,8 @@ static void members_put_rules(struct lark *l, json_t *root, struct member *membe
     }
 }
 
-/* Writes the optional members from @first on, of which each may be missing. A separator comes only
- * between members. Each rule is one member and what may follow it. */
+/* Writes the optional members from @first on. Each of them may be missing. Separators stand only
+ * between members that are present. @follows: a required member comes before them. */
 static void members_put_optional(struct lark *l, const struct member *members, size_t first,
                                  size_t n, bool follows, const char *separator)
 {
@@ -63,7 +64,8 @@ static void members_put_optional(struct lark *l, const struct member *members, s
             lark_printf(l, "(%s r_%u)? ", separator, members[i].rule);
         return;
     }
-    /* The rule of a member is itself and all that may follow; it is made from the last one on. */
+    /* For each member, makes a rule of everything that may follow it. Such a rule needs the rule of
+     * the next member, so the loop begins with the last member. */
     lark_puts(l, first < n ? "(" : "");
     for (size_t i = n; i-- > first;) {
         struct str saved;
@@ -101,7 +103,7 @@ void grammar_put_members(struct lark *l, json_t *root, json_t *schema, const cha
     members_put_optional(l, members, n_required, n, n_required > 0, separator);
 }
 
-/* Returns whether a schema has only what gemma_put() writes. */
+/* Returns whether a schema has only keywords that gemma_put() can write. */
 static bool gemma_is_simple(json_t *schema, int depth)
 {
     static const char *const known[] = {
@@ -148,23 +150,11 @@ static void gemma_put_member(struct lark *l, json_t *root, const char *key, json
 
 static void gemma_put_string(struct lark *l, json_t *values)
 {
-    json_t *value;
-    size_t i;
-
     lark_marker(l, "<|\"|>");
-    if (!json_array_size(values))
-        lark_puts(l, "GEMMA_TEXT ");
+    if (json_array_size(values))
+        lark_one_of(l, values);
     else
-        lark_puts(l, "(");
-    json_array_foreach(values, i, value)
-    {
-        lark_puts(l, i ? "| " : "");
-        if (json_string_length(value))
-            lark_text(l, json_string_value(value), json_string_length(value));
-        else
-            lark_puts(l, "\"\" ");
-    }
-    lark_puts(l, json_array_size(values) ? ") " : "");
+        lark_puts(l, "GEMMA_TEXT ");
     lark_marker(l, "<|\"|>");
 }
 

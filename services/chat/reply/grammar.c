@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes the grammar of the answers of a request.
+ * Writes the grammar of the answers to a request.
  *
- * An answer is thinking, if the model thinks, and then either text or calls; text may also come
- * before calls. Text ends where the marker of a call begins, so that a marker is always followed by
- * a whole call.
+ * An answer begins with thinking, if the model thinks. Text, calls, or text and then calls follow.
+ * Text cannot contain the marker of a call, so a whole call follows each marker.
  */
 #include "chat/reply/grammar.h"
 
@@ -26,11 +25,10 @@ static bool grammar_has_calls(const struct reply *reply)
            !(reply->continues && reply->format->bare && reply->choice == TOOLS_AUTO);
 }
 
-/* Writes what the constraint permits, as an expression. */
+/* Writes the constraint as an expression. */
 static int put_constraint(struct lark *l, const struct constraint *c)
 {
-    json_t *value, *any;
-    size_t i;
+    json_t *any;
 
     switch (c->kind) {
     case CONSTRAINT_JSON:
@@ -42,16 +40,7 @@ static int put_constraint(struct lark *l, const struct constraint *c)
         lark_json(l, c->value);
         return 0;
     case CONSTRAINT_CHOICE:
-        lark_puts(l, "(");
-        json_array_foreach(c->value, i, value)
-        {
-            lark_puts(l, i ? "| " : "");
-            if (json_string_length(value))
-                lark_text(l, json_string_value(value), json_string_length(value));
-            else
-                lark_puts(l, "\"\" ");
-        }
-        lark_puts(l, ") ");
+        lark_one_of(l, c->value);
         return 0;
     case CONSTRAINT_REGEX:
         lark_regex(l, json_string_value(c->value));
@@ -64,7 +53,7 @@ static int put_constraint(struct lark *l, const struct constraint *c)
     }
 }
 
-/* Adds the rule `thinking`: the part in which the model thinks, with its end. */
+/* Adds the rule `thinking`: the part in which the model thinks, with its end marker. */
 static void put_thinking(struct lark *l, const struct reply *reply, bool is_off)
 {
     const struct thinking_marks *marks = reply->thinking;
@@ -85,7 +74,7 @@ static void put_thinking(struct lark *l, const struct reply *reply, bool is_off)
     lark_puts(l, reply->is_open ? "\n" : ")?\n");
 }
 
-/* Adds the rule `answer`: text, calls, or what the constraint permits. */
+/* Adds the rule `answer`: text, calls, or the constraint. */
 static int put_answer(struct lark *l, const struct reply *reply, const struct constraint *c)
 {
     const bool calls = grammar_has_calls(reply);
@@ -107,7 +96,7 @@ static int put_answer(struct lark *l, const struct reply *reply, const struct co
     return r;
 }
 
-/* Adds the terminal TEXT, any text without the openers of calls. */
+/* Adds the terminal TEXT, which is any text without the openers of calls. */
 static void put_text(struct lark *l, const struct reply *reply)
 {
     const struct reply_format *f = grammar_has_calls(reply) ? reply->format : NULL;
@@ -169,7 +158,7 @@ static void put_harmony_messages(struct lark *l, const struct reply *reply, bool
     lark_puts(l, ")");
 }
 
-/* Writes the messages of gpt-oss. The prompt ends behind <|start|>assistant. */
+/* Writes the messages of gpt-oss. The prompt ends after <|start|>assistant. */
 static int put_harmony(struct lark *l, const struct reply *reply, const struct constraint *c,
                        bool is_off)
 {

@@ -9,9 +9,8 @@
 
 #include "common/wire/json.h"
 
-#define LARK_MAX_TEXT                                                                              \
-    ((size_t)1 << 20) /* bytes; the reader of the notation has this limit, too                     \
-                       */
+/* Limit in bytes; the reader of the notation has the same limit. */
+#define LARK_MAX_TEXT ((size_t)1 << 20)
 
 static void lark_check(struct lark *l, int r)
 {
@@ -50,6 +49,23 @@ void lark_text(struct lark *l, const char *text, size_t len)
         lark_check(l, json_put_string(&l->out, text, len));
         lark_puts(l, " ");
     }
+}
+
+void lark_one_of(struct lark *l, const json_t *strings)
+{
+    json_t *string;
+    size_t i;
+
+    lark_puts(l, "(");
+    json_array_foreach(strings, i, string)
+    {
+        lark_puts(l, i ? "| " : "");
+        if (json_string_length(string))
+            lark_text(l, json_string_value(string), json_string_length(string));
+        else
+            lark_puts(l, "\"\" ");
+    }
+    lark_puts(l, ") ");
 }
 
 /* Encodes a marker; *ret_ids is NULL if there is no tokenizer. */
@@ -101,7 +117,7 @@ void lark_json(struct lark *l, const json_t *schema)
     else if (json_is_boolean(schema))
         lark_puts(l, json_is_true(schema) ? "%json {} " : "%json {\"not\":{}} ");
     else
-        lark_printf(l, "%%json %s ", text);
+        lark_printf(l, "%s %s ", l->loose ? "%json_loose" : "%json", text);
 }
 
 bool lark_is_special(const struct lark *l, const char *marker)

@@ -13,11 +13,11 @@
 static const char literal_quote[] = "<|\"|>";
 
 enum {
-    LITERAL_VALUE, /* a value comes; in an empty list also its end */
+    LITERAL_VALUE, /* a value comes next, or the end of a list */
     LITERAL_STRING,
     LITERAL_KEY_STRING,
-    LITERAL_AFTER, /* a value ended: a comma or the end of what is open */
-    LITERAL_KEY,   /* a key, or the end of the object */
+    LITERAL_AFTER, /* a comma comes next, or a closing bracket */
+    LITERAL_KEY,   /* a key comes next, or the end of the object */
     LITERAL_COLON,
 };
 
@@ -38,7 +38,7 @@ static enum step literal_after_value(struct literal *l)
     return l->depth ? STEP_AGAIN : STEP_DONE;
 }
 
-/* Whether a word is a number of JSON. */
+/* Returns whether a word is a number in JSON's syntax. */
 static bool literal_is_number(const char *word, size_t len)
 {
     size_t i = len && word[0] == '-', digits;
@@ -79,7 +79,7 @@ static int literal_put_word(const char *word, size_t len, struct str *out)
                                         : json_put_string(out, word, len);
 }
 
-/* Finds the end of the word at *pos. */
+/* Finds the length of the word at byte @pos. */
 static enum step literal_word(struct literal_text t, size_t pos, size_t *ret_len)
 {
     size_t n = 0;
@@ -92,7 +92,7 @@ static enum step literal_word(struct literal_text t, size_t pos, size_t *ret_len
     return pos + n < t.len || t.ended ? STEP_DONE : STEP_MORE;
 }
 
-/* Begins a string if one comes. STEP_FAIL: none comes. */
+/* Begins a string if a quote comes next. Returns STEP_FAIL if no quote comes next. */
 static enum step literal_open_string(struct literal *l, struct literal_text t, size_t *pos,
                                      int state, struct str *out)
 {
@@ -161,7 +161,7 @@ static enum step literal_value(struct literal *l, struct literal_text t, size_t 
     return literal_after_value(l);
 }
 
-/* Writes the bytes of one escape of Python or JSON. */
+/* Writes the escape sequence \@c of Python or JSON as JSON. */
 static int literal_put_escape(char c, struct str *out)
 {
     switch (c) {

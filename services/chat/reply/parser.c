@@ -2,8 +2,9 @@
 /*
  * Splits answers into pieces.
  *
- * A state looks at the text behind p->pos. It decides only what no further text can change;
- * otherwise it returns STEP_MORE. So the pieces do not depend on how the text was cut.
+ * The function of a state looks at the text after p->pos. If further text could change its
+ * decision, it returns STEP_MORE. Therefore the pieces do not depend on how the text was divided
+ * into parts.
  */
 #include "chat/reply/parser-state.h"
 
@@ -86,7 +87,7 @@ size_t parser_name(const struct reply_parser *p, size_t at, bool *ret_is_whole)
     return n;
 }
 
-/* Returns the number of the marker at byte @at, -1: none, -2: perhaps one, if more text comes. */
+/* Returns the index of the marker at byte @at. -1: there is none; -2: more text must decide. */
 static int parser_find_marker(const struct reply_parser *p, size_t at, const char *const *markers,
                               size_t n)
 {
@@ -113,7 +114,8 @@ int parser_scan(struct reply_parser *p, const char *const *markers, size_t n, en
     while (i < p->in.len && (found = parser_find_marker(p, i, markers, n)) == -1)
         i++;
     if (found == -2 && p->ended) {
-        /* An answer that is cut behind a call is not text again. */
+        /* If the answer was cut after a call, the incomplete marker belongs to a further call, not
+         * to a text. */
         if (p->is_cut && p->n_calls)
             p->in.len = i;
         i = p->in.len;
@@ -180,7 +182,8 @@ static enum step parser_reasoning(struct reply_parser *p)
     return STEP_AGAIN;
 }
 
-/* Begins a bare call if the answer begins with a bracket. Returns STEP_FAIL if it does not. */
+/* Begins a bare call (reply_format.bare) if the answer begins with a bracket. Returns STEP_FAIL if
+ * the answer does not begin with a bracket. */
 static enum step parser_bare(struct reply_parser *p)
 {
     const size_t at = parser_behind_space(p, p->pos);
@@ -216,7 +219,8 @@ static enum step parser_text(struct reply_parser *p)
     return STEP_AGAIN;
 }
 
-/* Gives the beginning of what is no call as text, and searches behind it. */
+/* Handles a text that began like a call but is none: the sink gets the first byte as text. The
+ * search for calls continues after this byte. */
 static enum step parser_not_a_call(struct reply_parser *p)
 {
     const size_t from = p->trims_start ? parser_behind_space(p, p->back) : p->back;

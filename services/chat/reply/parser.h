@@ -4,13 +4,14 @@
 /*
  * Splits the text of one answer into reasoning, text and calls of tools.
  *
- * The parser takes the text in any parts. The pieces of one kind that follow each other, joined,
- * do not depend on how the text was cut. A piece consists of whole code points if each part does.
+ * The parser takes the text in parts of any length. If consecutive pieces of the same kind are
+ * joined, the result does not depend on how the text was divided into parts. If each part consists
+ * of whole code points, so does each piece.
  *
- * Whitespace between reasoning and answer, and around calls, belongs to none of them. A text that
- * looks like a call at first, but is none (its syntax is wrong, or no tool has this name), is
- * given as text. If an answer is cut within a call whose name is complete, its arguments stay as
- * they came; if it is cut before that, the beginning of the call is left out.
+ * Whitespace between reasoning and answer, and around calls, is dropped. If a text begins like a
+ * call, but its syntax is wrong or no tool has the name in it, it becomes pieces of text. If an
+ * answer is cut within a call after the end of the name, the arguments stay incomplete. If it is
+ * cut before the end of the name, the call is left out.
  */
 
 #include "chat/reply/piece.h"
@@ -18,11 +19,11 @@
 #include "core/str.h"
 
 #define PARSER_MAX_NESTING 64
-#define PARSER_MAX_HEAD    ((size_t)32 << 10) /* bytes up to the end of a call's name */
+#define PARSER_MAX_HEAD    ((size_t)32 << 10) /* maximum size up to the end of a call's name */
 #define PARSER_MAX_CALLS   1024
 
-/* Takes the pieces. The text of a piece is borrowed until the function returns. A negative result
- * ends the call of the parser, which returns it. */
+/* Takes the pieces. The text of a piece is borrowed until the function returns. If the function
+ * returns a negative number, the parser stops and returns this number. */
 struct piece_sink {
     int (*take)(void *data, const struct piece *piece);
     void *data;
@@ -35,13 +36,13 @@ enum parser_state {
     PARSER_CALL,
 };
 
-/* The state of literal.h. */
+/* The state of a reader of literals (literal.h). */
 struct literal {
     int state;
-    char delimiter; /* of the string: ' or ", or < for <|"|> */
+    char delimiter; /* the quote around the current string: ' or ", or < for <|"|> */
     bool escaped;
     uint8_t depth;
-    char stack[PARSER_MAX_NESTING]; /* the brackets that close what is open */
+    char stack[PARSER_MAX_NESTING]; /* the closing brackets that are still missing */
 };
 
 /* The members are private to the parser's files. */
@@ -50,19 +51,19 @@ struct reply_parser {
     struct piece_sink sink;
     enum parser_state state;
     struct str in;    /* text that was not given to the sink yet */
-    size_t pos;       /* bytes of it that are done */
-    size_t scanned;   /* bytes of it that were searched for a marker */
+    size_t pos;       /* bytes of `in` that are done */
+    size_t scanned;   /* bytes of `in` that were searched for a marker */
     size_t mark;      /* where the opener of a possible call begins */
-    size_t back;      /* where the whitespace before it begins */
-    bool trims_start; /* whitespace that comes next belongs to nothing */
+    size_t back;      /* where the whitespace before `mark` begins */
+    bool trims_start; /* whitespace that comes next is dropped */
     bool in_call;     /* the name of the current call was given to the sink */
     bool ended;       /* no more text comes */
-    bool is_cut;      /* …and the model did not end it */
+    bool is_cut;      /* a limit ended the text, not the model */
     bool not_bare;    /* a bare call cannot begin any more, because the answer has begun */
     bool thinks;      /* harmony: the current message is reasoning */
-    bool drops;       /* the current call is not permitted, and left out */
-    int step;         /* of the format's own parser */
-    const struct reply_tool *tool; /* of the current call */
+    bool drops;       /* the current call is not permitted, and is left out */
+    int step;         /* the state of the format's own parser */
+    const struct reply_tool *tool; /* the tool of the current call */
     size_t n_calls;
 
     struct str run; /* the piece that is being joined */
@@ -72,10 +73,10 @@ struct reply_parser {
     /* The arguments of the current call */
     int depth; /* JSON: open brackets */
     bool in_string, escaped;
-    size_t n_arguments; /* XML: arguments so far */
+    size_t n_arguments; /* XML: number of arguments so far */
     struct str key;     /* XML: the name of the current argument */
-    unsigned types;     /* XML: what the schema permits for it */
-    bool is_streamed;   /* XML: the value is a string, and is given while it comes */
+    unsigned types;     /* XML: the types that the schema permits for this argument */
+    bool is_streamed;   /* XML: the value is a string, and is passed on while it comes */
     struct literal literal;
     uint8_t custom; /* state of the reader of a custom tool's input */
     uint8_t n_hex;
@@ -85,9 +86,9 @@ struct reply_parser {
 };
 
 void reply_parser_init(struct reply_parser *p, const struct reply *reply, struct piece_sink sink);
-/* -ENOMEM, or what the sink returned. */
+/* Parses the next part of the text. Returns 0, -ENOMEM, or the negative result of the sink. */
 int reply_parser_feed(struct reply_parser *p, const char *text, size_t len);
-/* Ends the text. @is_cut: the model did not end it itself. */
+/* Ends the text. @is_cut: a limit ended the text, not the model. */
 int reply_parser_finish(struct reply_parser *p, bool is_cut);
 /* Returns whether the next byte of the text would belong to the thinking part. */
 bool reply_parser_is_thinking(const struct reply_parser *p);

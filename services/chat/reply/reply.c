@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chooses the tools that an answer may call, and the tokens that its parser has to see. */
+/* Chooses the tools that an answer may call, and the tokens that its parser must see. */
 #include "chat/reply/reply.h"
 
 #include <errno.h>
@@ -39,6 +39,7 @@ static void reply_add_tool(struct reply *reply, json_t *tool, size_t index,
         .input = custom ? json_object_get(custom, "format") : NULL,
         .index = index,
         .is_custom = custom != NULL,
+        .is_strict = json_is_true(json_object_get(spec, "strict")),
     };
 }
 

@@ -31,10 +31,11 @@ struct conversation_params {
 /* Struct conversation_stats has statistics of the last answer. */
 struct conversation_stats {
     uint32_t n_prompt, n_cached, n_generated;
-    uint32_t n_first;            /* tokens of n_generated before the first text */
-    double first_sec, total_sec; /* seconds until the first text, until the end */
+    uint32_t n_first;            /* number of generated tokens when the first text arrived */
+    double first_sec, total_sec; /* seconds until the first text, and until the end */
     enum inf_finish finish;
-    size_t n_forgotten; /* messages that were dropped from the prompt, from this answer on */
+    size_t n_forgotten; /* messages that were dropped from the prompt for this answer, and stay
+                           dropped */
     uint32_t n_ctx;     /* size of the context in tokens */
     bool is_full;       /* the answer ended because the context was full */
 };
@@ -52,7 +53,7 @@ int conversation_reset(struct conversation *c, const char *system);
 /* Adds the message @text, streams the answer to @out, and stores the message and the answer. If the
  * context is too small for prompt and answer, the oldest messages after the system message are
  * dropped from the prompt until half of the context is free. Because many messages are dropped at
- * once, the following prompts have the same beginning, and the KV cache can reuse it. On failure
+ * once, the following prompts have the same beginning, whose KV blocks can be reused. On failure
  * the conversation is unchanged. -E2BIG: the text alone is too long for the context. */
 int conversation_say(struct conversation *c, const char *text, FILE *out,
                      struct conversation_stats *ret_stats, struct inf_err *reterr);

@@ -21,15 +21,15 @@ struct saved {
     json_t *messages;
 };
 
-/* Returns $XDG_STATE_HOME/sconce and creates the directories; the caller frees it. NULL: there is
- * no home directory. */
+/* Returns $XDG_STATE_HOME/sconce, and creates this directory and its parents; the caller frees the
+ * path. NULL: there is no home directory. */
 char *saved_state_dir(void);
 /* Returns whether @name can be the name of a conversation, and so of its file. */
 bool saved_name_is_good(const char *name);
 bool saved_exists(const char *name);
 int saved_write(const struct saved *s, struct inf_err *reterr);
-/* Reads the conversation @name; NULL: the one that was saved last. -ENOENT: there is none; the
- * error text says which command helps. */
+/* Reads the conversation @name, or the conversation that was saved last if @name is NULL. -ENOENT:
+ * there is none; the error text says which command helps. */
 int saved_read(const char *name, struct saved *ret_saved, struct inf_err *reterr);
 void saved_done(struct saved *s);
 /* Prints all conversations, newest first, as lines or as JSON. */

@@ -45,14 +45,15 @@ enum {
 struct doctor {
     struct doctor_side sides[DOCTOR_MAX_SIDES]; /* the sides to check */
     size_t n_sides;
-    bool other_door; /* no manager opened a socket, but a gateway listens: `sconce serve` */
+    bool other_door; /* no service manager opened a socket, but a gateway of `sconce serve` listens
+                      */
     bool deep;
     struct finding *findings;
     size_t n_findings;
 };
 
 /* Adds a finding. @what and, unless NULL, @command are copied; control characters become blanks.
- * Use doctor_quote() for every word in @command that comes from outside. */
+ * Use doctor_quote() for every word in @command that does not come from this program. */
 void doctor_tell(struct doctor *d, enum finding_kind kind, const char *check, const char *command,
                  const char *what, ...) PRINTF(5, 6);
 /* Formats a text in a ring of static buffers, for commands. */
@@ -69,7 +70,7 @@ const char *doctor_edit(const struct doctor_side *side, const char *text);
 /* Returns the owner of @side for messages: "your" or "the machine's". */
 const char *doctor_whose(const struct doctor_side *side);
 
-/* The checks, in the order in which they run */
+/* Declares the checks, in the order in which they run. */
 void doctor_install(struct doctor *d);
 void doctor_managers(struct doctor *d);
 void doctor_config(struct doctor *d);

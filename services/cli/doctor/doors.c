@@ -44,7 +44,8 @@ static bool doors_listens(const char *path)
     return found;
 }
 
-/* Returns true if no socket listens and none has failed: then somebody stopped all of them. */
+/* Returns true if no socket listens and no socket has failed, which means that somebody stopped all
+ * sockets. */
 static bool all_are_stopped(const struct doctor_side *side)
 {
     struct unit_state tcp;
@@ -146,7 +147,7 @@ static void check_groups(struct doctor *d, const struct doctor_side *side)
 }
 
 /* Services behind the gateway trust every client, so only the gateway may use their sockets. An
- * older version of sconce gave the group sconce access to them. */
+ * older version of sconce gave the group sconce access to these sockets. */
 static void check_inner_socket(struct doctor *d, const struct doctor_side *side,
                                const struct service_row *row)
 {
@@ -220,9 +221,8 @@ static void check_group(struct doctor *d, const struct doctor_side *side)
         member ? "newgrp sconce"
                : doctor_text("sudo usermod -aG sconce %s", doctor_quote(user->pw_name)),
         member ? "you are in the group sconce, but joined after this session started: log in again"
-               : "you have no permission to use %s: only members of the group sconce have. Join "
-                 "the group "
-                 "and log in again, or set up services of your own: sconce setup",
+               : "you have no permission to use %s: only members of the group sconce may use it. "
+                 "Join the group and log in again, or set up services of your own: sconce setup",
         path);
 }
 

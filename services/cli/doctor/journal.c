@@ -248,8 +248,8 @@ static void tell_failure(struct doctor *d, const struct doctor_side *side, size_
                 side->places.user ? " --user" : "", unit);
 }
 
-/* Reports refusals that belong to no failed unit, because the service runs under `sconce serve` or
- * because it continued. */
+/* Reports what AppArmor refused, and refused system calls that belong to no failed unit, because
+ * the service runs under `sconce serve` or continued to run. */
 static void tell_refusals(struct doctor *d, const struct refusals *r, const bool *told)
 {
     for (size_t i = 0; i < N_SERVICES; i++) {

@@ -178,8 +178,8 @@ void doctor_devices(struct doctor *d)
             check_side(d, &d->sides[i], nodes, n);
 }
 
-/* Reads a number from a file in /proc/sys; returns @absent if the file has none or does not
- * exist. */
+/* Reads a number from a file in /proc/sys; returns @absent if the file contains no number or does
+ * not exist. */
 static long machine_setting(const char *path, long absent)
 {
     FILE *f = fopen(path, "re");
@@ -221,8 +221,8 @@ static void check_landlock(struct doctor *d)
     }
 }
 
-/* Checks that user namespaces are available: a user's systemd needs one to set up the sandbox of a
- * service. */
+/* Checks that user namespaces are available, because a user's systemd needs a user namespace to set
+ * up the sandbox of a service. */
 static void check_namespaces(struct doctor *d)
 {
     if (machine_setting("/proc/sys/user/max_user_namespaces", 1) == 0)
@@ -270,7 +270,7 @@ void doctor_disks(struct doctor *d)
 {
     const char *home = getenv("HOME");
 
-    check_disk(d, "/tmp", "large request bodies are stored there");
+    check_disk(d, "/tmp", "commands that start a service of their own store its socket there");
     for (size_t i = 0; i < d->n_sides; i++) {
         const struct doctor_side *side = &d->sides[i];
         const char *run = getenv("XDG_RUNTIME_DIR");

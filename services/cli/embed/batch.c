@@ -229,8 +229,8 @@ static bool batch_mark(struct embed_batch *batch, const json_t *error)
     return false;
 }
 
-/* Sends one request. Returns 1 if the request must be repeated: without a line that was refused, or
- * later because the service is overloaded. */
+/* Sends one request. Returns 1 if it must be sent again without a line that was refused. -EAGAIN:
+ * the service is overloaded, so the request must be sent again later. */
 static int ask_once(struct embed_batch *batch)
 {
     _cleanup_str_ struct str request = {0}, body = {0};

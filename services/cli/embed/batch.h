@@ -4,8 +4,9 @@
 /*
  * Sends requests of `sconce embed`, each for several lines.
  *
- * Each batch has a thread of its own, so that the service computes one batch while another is read
- * or written. A line that the service refuses is marked, and the other lines are sent again.
+ * Each batch has a thread of its own, so that the service computes one batch while the command
+ * reads or writes another batch. A line that the service refuses is marked, and the other lines are
+ * sent again.
  */
 
 #include <infer/types.h>
@@ -24,8 +25,9 @@ struct embed_batch {
     const struct embed_ask *ask;
     struct embed_line *lines; /* [cap], of which n are used */
     size_t n, cap;
-    float *vectors; /* [first[number of lines with a text], width] */
-    size_t *first;  /* index of the first vector of each text, then the number of vectors */
+    float *vectors; /* [number of vectors, width] */
+    size_t *first; /* [number of lines with a text + 1]: index of each text's first vector; the last
+                      element is the number of vectors */
     uint32_t width;
     int r; /* result of the request; @err has the error text */
     struct inf_err err;

@@ -10,8 +10,8 @@
 
 struct embed_line {
     uint64_t number; /* from 1 */
-    char *text,
-        *id; /* owned; text NULL: the line cannot be used; id: the object's id as JSON, or NULL */
+    char *text, *id; /* both owned; text NULL: the line cannot be used; id: the id of the line's
+                        object as JSON, or NULL */
     char error[256]; /* the reason, if text is NULL */
 };
 
@@ -19,8 +19,9 @@ struct embed_lines {
     FILE *file;
     const char *name; /* for messages; borrowed */
     bool json, own_file;
-    const char *field;             /* member of JSON objects that holds the text; borrowed */
-    uint64_t number, n_read, size; /* bytes; size 0: unknown */
+    const char *field;     /* member of JSON objects that holds the text; borrowed */
+    uint64_t number;       /* lines read so far */
+    uint64_t n_read, size; /* bytes read so far; bytes of the file, or 0 if not known */
     char *buffer;
     size_t cap;
 };

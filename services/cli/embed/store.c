@@ -87,7 +87,8 @@ static int continue_json(struct embed_store *store)
     return 0;
 }
 
-/* Checks that OUTPUT.part has the description @work; -ENOENT: OUTPUT.part does not exist. */
+/* Checks that OUTPUT.part has the description @work. -EEXIST: it has another description, or it
+ * does not exist, which means that the output is complete. */
 static int check_part(const struct embed_store *store, const char *path, const char *work,
                       struct inf_err *reterr)
 {

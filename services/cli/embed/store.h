@@ -27,8 +27,8 @@ struct embed_store {
 };
 
 /* Opens an output; @path: NULL for standard output. @work: one line that describes the input and
- * options. -EEXIST: the output exists and is complete, or its OUTPUT.part has another description;
- * with @anew it is replaced. */
+ * options. -EEXIST: the output exists and is complete, or its OUTPUT.part has another description.
+ * With @anew, an existing output is replaced. */
 int embed_store_open(struct embed_store *store, const char *path, const char *work, bool anew,
                      struct inf_err *reterr);
 /* Struct embed_found is the result of one line. */

@@ -76,7 +76,7 @@ char *gpu_nodes_groups(const struct gpu_node *nodes, size_t n)
         const struct group *g;
         bool known = false;
 
-        /* No user should join root's group: a node of that group still needs a udev rule. */
+        /* No user should join root's group, so a node of that group needs a udev rule instead. */
         if ((nodes[i].mode & 06) == 06 || (nodes[i].mode & 060) != 060 || nodes[i].gid == 0)
             continue;
         for (size_t k = 0; k < i; k++)

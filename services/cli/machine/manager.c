@@ -101,7 +101,8 @@ bool manager_is_active(struct manager *m, const char *unit)
     return m->units && units_state(m->units, unit, &s) && strcmp(s.active, "active") == 0;
 }
 
-/* Calls @done with the path of the link for each unit in WantedBy= of @unit; stops at errors. */
+/* Calls @done with the path of the link for each unit in WantedBy= of @unit. If @done returns
+ * a number other than 0, stops and returns this number. */
 static int each_link(const struct manager *m, const char *unit, const char *target,
                      const char *text,
                      int (*done)(const struct manager *m, const char *target, const char *link,

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Sends the requests of `sconce setup` to systemd: to reload unit files, and to start and stop
- * units. Also enables and disables units.
+ * Reloads, starts and stops units for `sconce setup` with requests to systemd, and enables and
+ * disables units.
  *
  * Units are enabled by creating links, as systemctl does. This also works where systemd does not
  * run: in an image, in a chroot, or while packages are installed. There the requests to systemd are

@@ -125,8 +125,8 @@ static const char *const *unit_path(bool user)
     return user ? user_path : system_path;
 }
 
-/* Returns whether @path is a unit file. A link to /dev/null is not: it only masks the unit in
- * directories of lower priority. */
+/* Returns whether @path is a unit file. A link to /dev/null is not a unit file: such a link only
+ * masks the unit in directories of lower priority. */
 static bool is_unit_file(const char *path)
 {
     static const char mask[] = "/dev/null";

@@ -62,8 +62,8 @@ static void add_paths(struct sandbox *s, sd_bus_message *m, const char *type, bo
             sandbox_add(s, target, hides);
     else
         while (sd_bus_message_read(m, "(ssbt)", &source, &target, &ignore, &flags) > 0)
-            /* The services use the configured paths, so only bind mounts that keep the path
-             * count. */
+            /* The services use the configured paths, so a bind mount counts only if its source and
+             * its target are the same path. */
             if (strcmp(source, target) == 0)
                 sandbox_add(s, target, hides);
 }

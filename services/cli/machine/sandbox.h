@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * Tells which files of the machine the unit of the chat service hides.
+ * Finds out which files of the machine the unit of the chat service hides.
  *
- * The unit hides some directories, and binds some directories below them back. If several rules
- * match a path, the rule with the longest prefix applies. File modes are not considered.
+ * The unit hides some directories. With bind mounts it makes some directories below them visible
+ * again. If several rules match a path, the rule with the longest prefix applies. File modes are
+ * not considered.
  */
 
 #include "core/macros.h"

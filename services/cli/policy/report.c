@@ -3,7 +3,7 @@
  * Reports a policy as text or JSON (see report.h).
  *
  * The text lists each allowed system call with its conditions and reason, and then says what
- * happens at all other calls.
+ * happens to all other calls.
  */
 #include "cli/policy/report.h"
 

@@ -77,7 +77,8 @@ static int add_dirs(struct setup *s, struct config **config, size_t n_dirs, char
         return err_set(reterr, ENOMEM, "out of memory");
     if (n_new == 0)
         return 0;
-    /* Check the text first: the services must be able to read every file that is written. */
+    /* Checks the text first, because the services must be able to read every file that is
+     * written. */
     r = config_apply(*config, path, body.data, body.len, reterr);
     return r < 0 ? r : edit_generate(&s->edits, path, body.data, reterr);
 }

@@ -3,9 +3,9 @@
  * sconce setup tcp, key, access: opens and closes the TCP sockets, adds API keys, and sets
  * who may send requests
  *
- * systemd refuses to start a socket whose service is running. And if a socket is restarted while
- * its service runs, the service still holds the socket's port. Therefore the service is stopped in
- * the same transaction in which the socket is started. Meanwhile connections to the gateway's other
+ * systemd refuses to start a socket whose service is running. If a socket is restarted while its
+ * service runs, the service still holds the socket's port. Therefore the service is stopped in the
+ * same transaction in which the socket is started. Meanwhile connections to the gateway's other
  * socket wait in its backlog.
  */
 #include <errno.h>
@@ -98,7 +98,7 @@ static int setup_write_tcp(struct setup *s, const struct setup_socket *socket, u
     return r < 0 ? r : manager_enable(s->manager, socket->unit, reterr);
 }
 
-/* Finds a key with the right infer in the file, or creates one; the caller frees the key. With
+/* Finds a key with the right `infer` in the file, or creates one; the caller frees the key. With
  * dry_run no key is created, and *ret_key is then NULL. */
 static int setup_first_key(struct setup *s, char **ret_key, struct inf_err *reterr)
 {
@@ -193,8 +193,8 @@ static int tcp_prove(const struct setup *s, unsigned port, const char *key)
         return CLI_OK;
     snprintf(address, sizeof(address), "127.0.0.1:%u", port);
     status = http_get(address, "/health", key, &body, &err);
-    /* /health needs no key; /metrics does. Status 403 also means that the key was accepted, since
-     * the gateway checks rights after keys. */
+    /* /health needs no key, but /metrics needs one. Status 403 also means that the key was
+     * accepted, since the gateway checks rights after keys. */
     if (status == 200)
         status = http_get(address, "/metrics", key, &body, &err);
     if (status == 403)

@@ -17,9 +17,9 @@
 
 enum {
     STEP = MICROPHONE_RATE,             /* new samples before the next request */
-    LONGEST = 60 * MICROPHONE_RATE,     /* most samples in a request */
+    LONGEST = 60 * MICROPHONE_RATE,     /* maximum number of samples in a request */
     KEPT_SILENCE = MICROPHONE_RATE * 2, /* silence that is kept, since a word may begin in it */
-    PROMPT = 400,                       /* most bytes of settled text in a prompt */
+    PROMPT = 400,                       /* maximum bytes of settled text in a prompt */
 };
 
 #define SETTLED_SECONDS 2.0  /* a segment is settled when this much sound follows it */
@@ -102,7 +102,7 @@ static int write_line(struct dictation *d, const char *text)
 /* --- requests --- */
 
 /* Returns the prompt: the end of the settled text, from the beginning of a word on. If there is no
- * settled text yet, the prompt is the user's. */
+ * settled text yet, returns the prompt that the user gave. */
 static const char *prompt_of(const struct dictation *d)
 {
     const char *at = d->said.data, *space;

@@ -271,7 +271,8 @@ int speech_ask(const struct speech_ask *ask, int fd, uint64_t size, const char *
     if (sock < 0)
         return err_set(reterr, -sock, "%s: %s", ask->address, strerror(-sock));
     sent = send_form(sock, ask, fd, size, name);
-    /* The server may answer with an error and close the connection before all was sent. */
+    /* The server may answer with an error and close the connection before the whole request was
+     * sent. */
     r = sent < 0 && sent != -EPIPE && sent != -ECONNRESET
             ? sent
             : read_answer(sock, name, counts, &answer);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Transcribes one sound file with the audio service, through the gateway or at its own address. */
+/* Transcribes one sound file with the audio service, through the gateway or at the service's own
+ * address. */
 
 #include <stdio.h>
 

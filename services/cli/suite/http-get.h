@@ -19,6 +19,6 @@ int http_connect(const char *address);
  * error of http_connect(), -ETIMEDOUT, or -EBADMSG (not HTTP). @key: API key or NULL. */
 int http_get(const char *address, const char *path, const char *key, struct str *body,
              struct inf_err *reterr);
-/* Sends a POST of a JSON text; @seconds is how long to wait for each part of the answer. */
+/* Sends a POST of a JSON text; @seconds is the longest time to wait for each part of the answer. */
 int http_post(const char *address, const char *path, const char *key, const char *json,
               unsigned seconds, struct str *body, struct inf_err *reterr);

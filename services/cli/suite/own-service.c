@@ -51,8 +51,8 @@ static bool is_installed(const struct own_service *params)
     return models_scan(config, &models) == 0 && models_find(models, params->model);
 }
 
-/* Like `sconce run`, treats a word with a slash as a path if it exists, and any other word as a
- * path only if no model has this name. */
+/* Returns whether the model is given by its path. As in `sconce run`, a word with a slash is a path
+ * if the path exists. Any other word is a path if the path exists and no model has this name. */
 static bool model_is_path(const struct own_service *params)
 {
     const char *model = params->model;
@@ -223,7 +223,7 @@ static int own_service_supervise(struct own *own,
         return cli_error(own->params->verb, "%s", err.text);
     fflush(NULL);
     pid = supervisor_fork(sup, &err);
-    /* In the child nothing is cleaned up: the parent removes the temporary files. */
+    /* The child cleans nothing up, because the parent removes the temporary files. */
     if (pid == 0)
         exit(work(own->address, own->name ? own->name : own->params->model, data));
     if (pid < 0 || supervisor_run(sup, &err) < 0)

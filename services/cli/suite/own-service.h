@@ -4,9 +4,10 @@
 /*
  * Starts a service that runs only for one command.
  *
- * If no gateway answers, or a model is given by its path, a verb starts the service that it needs,
- * as `sconce serve` would; the service confines itself as usual. The verb does its work in a child
- * process, while the parent supervises the service and forwards signals.
+ * If no gateway answers, a model is given by its path, or --models or --config is given, a verb
+ * starts the service that it needs, as `sconce serve` would; the service confines itself as usual.
+ * The verb does its work in a child process, while the parent supervises the service and forwards
+ * signals.
  */
 
 #include "cli/cli.h"
@@ -19,7 +20,8 @@ struct own_service {
     const char *model;               /* a name or a path; NULL: the service's default */
 };
 
-/* Returns true if @own must be started because the gateway at @address cannot be used. */
+/* Returns true if the service must be started: the options --models or --config are given, the
+ * model is given by its path, or the gateway at @address cannot be used. */
 bool own_service_is_needed(const struct own_service *own, const char *address);
 /* Starts the service and calls @work in a child process, with the service's address, the name under
  * which the service knows the model (NULL if own->model is NULL), and @data. Returns the exit

@@ -149,8 +149,8 @@ static void child_exec(const struct supervisor *s, const struct child *c)
 
     if (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || setsid() < 0)
         _exit(127);
-    /* First move all descriptors above the target numbers, so that no dup2() overwrites one of
-     * them. */
+    /* First moves all descriptors above the target numbers, so that no dup2() overwrites one of the
+     * descriptors. */
     for (size_t i = 0; i < v->n_sockets; i++) {
         fds[i] = fcntl(v->sockets[i].fd, F_DUPFD_CLOEXEC, FIRST_FD + SUPERVISOR_MAX_SOCKETS);
         if (fds[i] < 0)

@@ -4,8 +4,8 @@
 /*
  * Starts services when clients connect to their sockets, without systemd.
  *
- * A supervisor holds the listening sockets of some services. The first connection to one of its
- * sockets starts a service, with the same protocol as systemd (LISTEN_FDS, LISTEN_PID,
+ * A supervisor holds the listening sockets of some services. The first connection to a socket
+ * starts the service of this socket, with the same protocol as systemd (LISTEN_FDS, LISTEN_PID,
  * LISTEN_FDNAMES, NOTIFY_SOCKET). When a service exits because it is idle, its sockets stay open,
  * and the next connection starts it again. The supervisor has one thread. When the supervisor dies,
  * the kernel sends SIGTERM to its children. Each service has a session of its own, so that only the

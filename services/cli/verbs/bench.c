@@ -22,7 +22,7 @@ static const char help[] =
     "  -d, --depth N        tokens in the context before the measured ones (0)\n"
     "  -t, --threads N      compute threads (all available CPUs)\n"
     "  -r, --repeat N       runs of each measurement, after a warm-up run (5)\n"
-    "  -b, --batch N        most tokens of one step (512)\n"
+    "  -b, --batch N        maximum tokens of one step (512)\n"
     "  --streams N          answers that are generated at the same time (1)\n" CLI_DEVICE_HELP
     "  --isa ISA            highest instruction set: ref, avx2, avxvnni, avx512, neon…\n"
     "  --kv-type TYPE       number format of the KV cache: f32, f16, bf16, q8_0, q4_0, fp8, or K:V "

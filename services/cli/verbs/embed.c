@@ -141,7 +141,7 @@ static int embed_put(struct request *q, const struct embed_lines *lines, struct 
         r = -errno;
     if (r == -EMSGSIZE)
         return cli_error("embed",
-                         "%s has vectors of %u numbers, but these have %u; --anew starts "
+                         "%s has vectors of %u numbers, but the new vectors have %u; --anew starts "
                          "it again",
                          q->output, store->width, batch->width);
     return r < 0 ? cli_error("embed", "cannot write: %s", strerror(-r)) : CLI_OK;

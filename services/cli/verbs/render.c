@@ -55,7 +55,7 @@ static int render_load(const char *file, json_t **ret_json)
     return CLI_OK;
 }
 
-/* Removes the values from the body that an option overrides, also from its
+/* Removes from the body all values that an option overrides, also those in its
  * "chat_template_kwargs". */
 static void drop_overridden(const struct render *r, json_t *body)
 {

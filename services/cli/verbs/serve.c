@@ -37,7 +37,7 @@ static const char help[] =
     "($XDG_RUNTIME_DIR/sconce)\n" CLI_DEVICE_HELP CLI_MODELS_HELP;
 
 enum {
-    SERVE_MAX_LISTEN = SUPERVISOR_MAX_SOCKETS - 2, /* the others: the unix socket, --ollama */
+    SERVE_MAX_LISTEN = SUPERVISOR_MAX_SOCKETS - 2, /* without the unix socket and --ollama */
 };
 
 struct part {

@@ -3,7 +3,7 @@
  * sconce setup: sets up the sockets of one service manager, and what its services may access
  *
  * A command writes files (drop-ins, keys, one configuration file) and sends requests to systemd.
- * Running it a second time changes nothing more, except that `setup key` adds another key.
+ * Running a command a second time changes nothing more, except that `setup key` adds another key.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -86,8 +86,8 @@ static void tell_linger(const struct setup *s)
         puts("Your services stop when you log out; `loginctl enable-linger` keeps them running.");
 }
 
-/* Returns whether the unix socket requires a key. No subcommand sets this, only the
- * configuration. */
+/* Returns whether the unix socket requires a key. Only the configuration sets this; no subcommand
+ * does. */
 static bool needs_key(const struct setup *s)
 {
     _cleanup_(config_freep) struct config *config = NULL;

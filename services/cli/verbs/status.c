@@ -39,7 +39,8 @@ struct model_line {
 };
 
 enum state {
-    STATE_UNKNOWN, /* the gateway has not connected to the service, and no other source knows it */
+    STATE_UNKNOWN, /* the gateway has not connected to the service, and no other source knows its
+                      state */
     STATE_SLEEPS,
     STATE_RUNS,
     STATE_ABSENT, /* not installed */
@@ -59,7 +60,7 @@ struct report {
     char closed[512];    /* address of a gateway that this process may not use; "": none */
     const char *manager; /* manager of the gateway that answered: "user", "system", or NULL */
     int status;          /* status of /metrics; 0: no listener */
-    enum state states[N_BACKENDS];
+    enum state states[N_SERVICES];     /* the gateway's own is not used */
     char device[32], description[256]; /* device of the chat service; "" if it does not run */
     struct model_line models[STATUS_MAX_MODELS];
     size_t n_models;
@@ -101,8 +102,8 @@ static void take_up(struct report *r, const char *line)
     if (strncmp(line, up, sizeof(up) - 1) != 0)
         return;
     line += sizeof(up) - 1;
-    for (size_t i = 0; i < N_BACKENDS; i++) {
-        const char *name = service_backends[i]->name;
+    for (size_t i = SERVICE_GATEWAY + 1; i < N_SERVICES; i++) {
+        const char *name = service_rows[i].name;
         const size_t n = strlen(name);
 
         if (strncmp(line, name, n) == 0 && strncmp(line + n, "\"} 1", 4) == 0)
@@ -247,8 +248,8 @@ static void find_states(struct report *r)
     const pid_t supervisor =
         !r->manager && text_starts_with(r->address, "unix:") ? running_supervisor(r->address) : 0;
 
-    for (size_t i = 0; i < N_BACKENDS; i++) {
-        const struct service_row *row = service_backends[i];
+    for (size_t i = SERVICE_GATEWAY + 1; i < N_SERVICES; i++) {
+        const struct service_row *row = &service_rows[i];
         enum state state = STATE_UNKNOWN;
 
         if (!r->address[0])
@@ -273,11 +274,11 @@ static void ask_chat(struct report *r)
     struct inf_err err;
     char address[600];
 
-    if (r->states[BACKEND_CHAT] != STATE_RUNS || r->device[0] ||
+    if (r->states[SERVICE_CHAT] != STATE_RUNS || r->device[0] ||
         !text_starts_with(r->address, "unix:"))
         return;
     snprintf(address, sizeof(address), "%.*s/%s", (int)(slash - r->address), r->address,
-             service_backends[BACKEND_CHAT]->socket);
+             service_rows[SERVICE_CHAT].socket);
     if (http_get(address, "/metrics", NULL, &body, &err) == 200)
         take_metrics(r, &body);
 }
@@ -310,8 +311,8 @@ static json_t *status_doors(const struct unit_state *s, bool user, bool is_gatew
 /* Adds a line for a service whose package is not installed, for users who search for it. */
 static void add_absent(struct report *r, const char *manager, const char *unit)
 {
-    for (size_t i = 0; i < N_BACKENDS; i++) {
-        const struct service_row *row = service_backends[i];
+    for (size_t i = 0; i < N_SERVICES; i++) {
+        const struct service_row *row = &service_rows[i];
         char text[128];
 
         if (strcmp(unit, row->unit) != 0 || !row->package || !has_units(r, manager))
@@ -335,8 +336,8 @@ static void add_unit(struct report *r, bool user, const char *name, const struct
                             status_doors(s, user, strstr(name, "gateway") != NULL)));
 }
 
-/* Reads the units of one manager. Returns true if its gateway runs: then a request to it starts
- * nothing. */
+/* Reads the units of one manager. Returns true if its gateway runs, so that a request to this
+ * gateway starts no process. */
 static bool take_units(struct report *r, bool user)
 {
     _cleanup_(units_closep) struct units *u = NULL;
@@ -377,7 +378,7 @@ static void ask_all(struct report *r)
     _cleanup_free_ char *dir = NULL;
     char address[512];
 
-    /* If the user has no runtime directory, config_socket_dir() returns the system's. */
+    /* If root has no runtime directory, config_socket_dir() returns the system's. */
     if (config_socket_dir(&dir) == 0 && strcmp(dir, "/run/sconce") != 0 &&
         (user_active || !has_units(r, "user"))) {
         snprintf(address, sizeof(address), "unix:%s/gateway.sock", dir);
@@ -406,14 +407,13 @@ static int print_json(const struct report *r)
                                                 "decode_tok_s", m->decode_tok_s, "prefill_tok_s",
                                                 m->prefill_tok_s, "threads", m->threads));
     }
-    for (size_t i = 0; i < N_BACKENDS; i++)
-        json_object_set_new(states, service_backends[i]->name,
-                            json_string(state_names[r->states[i]]));
+    for (size_t i = SERVICE_GATEWAY + 1; i < N_SERVICES; i++)
+        json_object_set_new(states, service_rows[i].name, json_string(state_names[r->states[i]]));
     j = json_pack("{s:O, s:s?, s:o, s:o, s:s?, s:o}", "units", r->units, "gateway",
                   r->address[0] ? r->address : NULL, "services", states, "chat_running",
-                  r->states[BACKEND_CHAT] == STATE_UNKNOWN
+                  r->states[SERVICE_CHAT] == STATE_UNKNOWN
                       ? json_null()
-                      : json_boolean(r->states[BACKEND_CHAT] == STATE_RUNS),
+                      : json_boolean(r->states[SERVICE_CHAT] == STATE_RUNS),
                   "device", r->device[0] ? r->device : NULL, "models", models);
     bad = j ? json_dumpf(j, stdout, JSON_INDENT(2)) : -1;
     json_decref(j);
@@ -465,17 +465,18 @@ static void print_nobody(const struct report *r)
 /* Prints the states of services if no manager has units; else each unit has a line of its own. */
 static void print_services(const struct report *r)
 {
-    for (size_t i = 0; i < N_BACKENDS && !r->manager; i++) {
-        const char *package = service_backends[i]->package;
+    for (size_t i = SERVICE_GATEWAY + 1; i < N_SERVICES && !r->manager; i++) {
+        const char *package = service_rows[i].package;
         const char *text = r->states[i] == STATE_SLEEPS    ? "; the first request starts it"
                            : r->states[i] == STATE_UNKNOWN ? ": the gateway has not used it lately"
                            : package && r->states[i] == STATE_ABSENT ? "; it is in the package "
                                                                      : "";
 
-        /* Without the metrics of the gateway nothing is known. */
-        if (r->states[i] == STATE_UNKNOWN && r->status != 200)
+        /* The gateway knows nothing of services without routes, and nothing is known without its
+         * metrics. */
+        if (r->states[i] == STATE_UNKNOWN && (r->status != 200 || !service_rows[i].has_routes))
             continue;
-        printf("%-7s  %s%s%s\n", service_backends[i]->name, state_names[r->states[i]], text,
+        printf("%-7s  %s%s%s\n", service_rows[i].name, state_names[r->states[i]], text,
                r->states[i] == STATE_ABSENT && package ? package : "");
     }
 }

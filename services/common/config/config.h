@@ -16,16 +16,18 @@
 #include "common/models/sampling.h"
 #include "core/macros.h"
 
-/* Whether clients need a key: on the gateway's TCP socket, and on its unix socket. */
+/* These enumerations say whether clients need a key on the gateway's TCP socket and on its unix
+ * socket. */
 enum config_tcp_access { CONFIG_TCP_KEY, CONFIG_TCP_OPEN };
 enum config_unix_access { CONFIG_UNIX_OPEN, CONFIG_UNIX_KEY };
 /* YAML's words for booleans. */
 enum config_bool { CONFIG_FALSE, CONFIG_TRUE };
-/* Names the client whose volatile lines are left out of prompts (chat/canonical.h). */
+/* Names the client program from whose prompts the service removes the lines that change with every
+ * request (chat/canonical.h). */
 enum config_canonical { CONFIG_CANONICAL_OFF, CONFIG_CANONICAL_CLAUDE_CODE };
 /* Says where the keep service stores its entries. */
 enum config_storage { CONFIG_STORAGE_MEMORY, CONFIG_STORAGE_DISK };
-/* Whether a service refuses to serve on a kernel without Landlock. */
+/* Says whether a service refuses to serve on a kernel without Landlock. */
 enum config_landlock { CONFIG_LANDLOCK_REQUIRED, CONFIG_LANDLOCK_OPTIONAL };
 
 /* The comments name the default of each number that is not 0 by default. */
@@ -70,10 +72,13 @@ struct config {
         unsigned prefix_cache;      /* enum config_bool; true */
         uint32_t max_models;        /* resident at the same time; 1 */
         unsigned canonical_prompts; /* enum config_canonical; claude-code */
+        uint32_t grammars;          /* that are kept for each model; 32 */
+        uint64_t grammar_texts;     /* bytes of their texts together; 8 MiB */
+        uint64_t grammar_memory;    /* bytes of the data computed for one grammar; 64 MiB */
         uint32_t max_tokens;  /* per answer if the request has no limit; 0: as many as fit into the
                                  context */
-        uint32_t most_tokens; /* limit of what a request may ask for as max_tokens; more is cut to
-                                 this; 0: no limit */
+        uint32_t most_tokens; /* limit of the max_tokens of a request; a larger value is reduced to
+                                 this limit; 0: no limit */
         uint64_t template_timeout_usec; /* for one rendering of a chat template; 5 s; 0: no limit */
         uint64_t idle_timeout_usec; /* the service exits after this time without requests; 300 s; 0:
                                        never */
@@ -92,7 +97,7 @@ struct config {
         uint32_t max_texts;     /* per request; 2048 */
         uint64_t max_token_vectors; /* bytes of vectors of single tokens, per request; 32 MiB */
         uint32_t max_queue;         /* unanswered requests; 1024 */
-        uint32_t max_queue_tokens;  /* of waiting texts; 4194304 */
+        uint32_t max_queue_tokens;  /* tokens of waiting texts; 4194304 */
         uint32_t max_models;        /* resident at the same time; 2 */
         uint64_t idle_timeout_usec; /* the service exits after this time without requests; 300 s; 0:
                                        never */
@@ -100,15 +105,16 @@ struct config {
     } embed;
 
     struct {
-        char *default_model;  /* for requests without a model; NULL: the only installed model */
-        char *vad_model;      /* weights of Silero VAD, used by default; NULL: used on request */
-        char *isa;            /* NULL: best */
-        uint32_t threads;     /* 0: all */
-        uint64_t max_body;    /* bytes of a form; 25 MiB */
-        uint32_t max_seconds; /* of audio in a file; 14400; 0: no limit */
-        uint32_t max_running; /* requests processed at the same time; 4 */
-        uint32_t max_queue;   /* unanswered requests; 32 */
-        uint32_t max_models;  /* resident at the same time; 1 */
+        char *default_model; /* for requests without a model; NULL: the only installed model */
+        char *vad_model; /* weights of Silero VAD; if set, silence is skipped by default; NULL: only
+                            on request */
+        char *isa;       /* NULL: best */
+        uint32_t threads;           /* 0: all */
+        uint64_t max_body;          /* bytes of a form; 25 MiB */
+        uint32_t max_seconds;       /* of audio in a file; 14400; 0: no limit */
+        uint32_t max_running;       /* requests processed at the same time; 4 */
+        uint32_t max_queue;         /* unanswered requests; 32 */
+        uint32_t max_models;        /* resident at the same time; 1 */
         uint64_t idle_timeout_usec; /* the service exits after this time without requests; 300 s; 0:
                                        never */
         uint64_t request_timeout_usec; /* for a whole request; 3600 s; 0: no limit */
@@ -117,8 +123,9 @@ struct config {
     struct {
         unsigned enabled;           /* enum config_bool; true */
         char *directory;            /* NULL: the service manager's, or the user's own */
-        uint64_t max_bytes;         /* of blocks; 16 GiB; 0: only min_free limits them */
-        uint64_t tenant_max_bytes;  /* of the blocks of one API key; 0: no limit of its own */
+        uint64_t max_bytes;         /* bytes of all blocks; 16 GiB; 0: only min_free limits them */
+        uint64_t tenant_max_bytes;  /* bytes of the blocks of one API key; 0: only max_bytes limits
+                                       them */
         uint64_t min_free;          /* bytes of the file system that remain free; 4 GiB */
         uint64_t idle_timeout_usec; /* the service exits after this time without requests; 60 s; 0:
                                        never */
@@ -127,8 +134,8 @@ struct config {
     struct {
         unsigned storage;           /* enum config_storage; memory */
         uint64_t expiry_usec;       /* an entry is deleted when nobody used it for this long; 1 h */
-        uint64_t max_bytes;         /* of the entries of one tenant; 64 MiB */
-        uint64_t max_total_bytes;   /* of the entries of all tenants; 512 MiB */
+        uint64_t max_bytes;         /* bytes of the entries of one tenant; 64 MiB */
+        uint64_t max_total_bytes;   /* bytes of the entries of all tenants; 512 MiB */
         uint64_t idle_timeout_usec; /* the service exits after this time without requests, unless it
                                        has entries in memory; 60 s; 0: never */
     } keep;
@@ -171,8 +178,8 @@ char *config_block_dir(const struct config *config);
  * sets, else the user's own. The caller frees it. NULL: there is no home directory. */
 char *config_keep_dir(void);
 /* Returns the directory of the services' sockets: $XDG_RUNTIME_DIR/sconce. If that variable is not
- * set: /run/sconce for root and for system services, and -ENOENT for other users. The caller frees
- * *ret_dir. */
+ * set: /run/sconce for root, and -ENOENT for other users. The caller frees *ret_dir. The units pass
+ * the paths of sockets as options, so system services do not need this directory. */
 int config_socket_dir(char **ret_dir);
 /* Returns the path of the socket of @service in the directory of config_socket_dir(). The caller
  * frees *ret_path. -ENOENT, -ENOMEM. */

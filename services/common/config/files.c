@@ -38,7 +38,7 @@ static int is_yaml(const struct dirent *e)
     return e->d_name[0] != '.' && n > 5 && strcmp(e->d_name + n - 5, ".yaml") == 0;
 }
 
-/* Applies DIR/sconce.yaml, then DIR/sconce.d in order of name. */
+/* Applies DIR/sconce.yaml, then the files of DIR/sconce.d in the order of their names. */
 int config_apply_dir(struct config *config, const char *dir, struct inf_err *reterr)
 {
     _cleanup_free_ char *main_file = path_join(dir, "sconce.yaml");
@@ -186,6 +186,9 @@ int config_new(struct config **ret_config)
     c->chat.prefix_cache = CONFIG_TRUE;
     c->chat.canonical_prompts = CONFIG_CANONICAL_CLAUDE_CODE;
     c->chat.max_batch_tokens = 512;
+    c->chat.grammars = 32;
+    c->chat.grammar_texts = MEBIBYTES(8);
+    c->chat.grammar_memory = MEBIBYTES(64);
     c->chat.max_models = 1;
     c->chat.template_timeout_usec = SECONDS(5);
     c->chat.idle_timeout_usec = SECONDS(300);

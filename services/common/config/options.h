@@ -21,9 +21,9 @@ struct options {
 /*
  * Reads argv of the service named @service, the configuration, and for the gateway the key file.
  * Returns -1 if the service shall run; the caller then calls options_done() later. Otherwise
- * returns the exit status: 0 after -h and --version, 2 for wrong usage, 78 for a wrong
- * configuration (EX_CONFIG). A service that was started with its socket does not exit for a wrong
- * configuration: `wrong` has the error, and misconfigured_serve() sends it to clients.
+ * returns the exit status: 0 after -h and --version, 1 if memory runs out, 2 for wrong usage, 78
+ * for a wrong configuration (EX_CONFIG). A service that was started with its socket does not exit
+ * for a wrong configuration: `wrong` has the error, and misconfigured_serve() sends it to clients.
  */
 int options_read(const char *service, int argc, char **argv, struct options *ret_options);
 /* Sets `wrong` and resets the configuration to the defaults, which are enough to report the error.

@@ -42,7 +42,7 @@ struct service_row {
     size_t max_body;     /* offset of a uint64_t in struct config; 0: the gateway's limit holds */
     bool has_packets;    /* its socket carries packets (SOCK_SEQPACKET), not a stream */
     bool has_routes;     /* it answers clients, through the gateway */
-    bool is_needed;      /* no chat request is answered without it */
+    bool is_needed;      /* every chat request needs it */
 };
 
 /* All rows, by enum service_id. `sconce serve` stops the services in this order: clients before
@@ -57,7 +57,7 @@ extern const char *const service_units[N_SERVICE_UNITS];
 const struct service_row *service_row_find(const char *name);
 /* Returns the row whose service unit or socket unit is @unit, or NULL. */
 const struct service_row *service_row_of_unit(const char *unit);
-/* Whether the service of @row opens the socket of @other. */
+/* Returns whether the service of @row opens the socket of @other. */
 bool service_row_connects(const struct service_row *row, enum service_id other);
 /* Returns the time without work after which the service exits; 0: never. */
 uint64_t service_row_idle_usec(const struct service_row *row, const struct config *config);

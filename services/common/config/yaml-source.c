@@ -74,7 +74,7 @@ static int source_check_end(const struct yaml_source *s, yaml_parser_t *parser)
         return r;
     root = yaml_document_get_root_node(&extra);
     if (root)
-        r = yaml_source_bad(s, root, "a second document; one is allowed");
+        r = yaml_source_bad(s, root, "a second document is not allowed");
     yaml_document_delete(&extra);
     return r;
 }

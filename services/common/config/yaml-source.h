@@ -31,8 +31,8 @@ int yaml_source_bad(const struct yaml_source *s, const yaml_node_t *node, const 
     PRINTF(3, 4);
 /* Returns the text of a scalar; NULL: @node is not a scalar, or the text contains a NUL. */
 const char *yaml_source_scalar(const yaml_node_t *node);
-/* Whether @node is a plain scalar that is empty, "~" or "null". */
+/* Returns whether @node is a plain scalar that is empty, "~" or "null". */
 bool yaml_source_is_null(const yaml_node_t *node);
-/* Whether an earlier pair of @map has the same key as @pair. */
+/* Returns whether an earlier pair of @map has the same key as @pair. */
 bool yaml_source_is_double(const struct yaml_source *s, const yaml_node_t *map,
                            const yaml_node_pair_t *pair);

@@ -5,8 +5,8 @@
  * Confines a service: drops the rights that it does not need.
  *
  * There are two steps. confine_start() follows options_read(), while there is one thread. From then
- * on the process gets no new privileges and writes no core dumps, no memory becomes executable
- * (unless the policy gives a reason for it), Landlock applies, and only the system calls of the
+ * on the process gets no new privileges and writes no core dumps. No memory becomes executable,
+ * except if the policy gives a reason for it. Landlock applies, and only the system calls of the
  * policy's phase `start` are allowed. confine_seal() runs just before READY, when all threads run
  * and everything that requests need is prepared. It limits all threads to the system calls of the
  * phase `serve`. Neither step can be undone.
@@ -31,13 +31,13 @@ int confine_start(const char *policy, const struct config *config, struct inf_er
 /* Takes the second step. May be called only once, after confine_start(). */
 int confine_seal(struct inf_err *reterr);
 
-/* Whether a model directory that was missing at confine_start() exists now. This process cannot
- * open it. */
+/* Returns whether a model directory that was missing at confine_start() exists now. This process
+ * cannot open it. */
 bool confine_is_outdated(void);
 
 /*
- * Explains why @path, which exists, cannot be opened: it, or the target of a link in it, is outside
- * the paths that confine_start() allowed. Writes a sentence with what to do. False: Landlock is not
- * the reason.
+ * Explains why @path, which exists, cannot be opened: @path, or the target of a link in it, is
+ * outside of the paths that confine_start() allowed. Writes a sentence that also says what to do.
+ * False: Landlock is not the reason.
  */
 bool confine_explain_path(const char *path, char *text, size_t size);

@@ -5,10 +5,10 @@
  * Makes the system calls of Landlock without the system headers, because the headers of
  * distributions are older than the kernels in use.
  *
- * A rule set handles every right over files that both the running kernel and this file know. It
- * denies TCP (kernels with ABI 4), and both signals to other processes and connections to their
- * abstract sockets (ABI 6). Access to a file fails with EACCES if the rule set handles the right
- * and no rule grants it.
+ * A rule set handles every right over files that both the running kernel and this file know. On
+ * kernels with ABI 4 or newer it denies TCP. On kernels with ABI 6 it also denies signals to other
+ * processes and connections to their abstract sockets. Access to a file fails with EACCES if the
+ * rule set handles the right and no rule grants it.
  */
 
 #include "core/macros.h"
@@ -27,7 +27,7 @@ int landlock_new(int abi);
  * @rights that apply to files. @ret_fd, which may be NULL, gets a descriptor that keeps the inode
  * of @path alive. -errno. */
 int landlock_allow(int ruleset, int abi, const char *path, uint64_t rights, int *ret_fd);
-/* Like landlock_allow(), for an open file or directory. */
+/* Works like landlock_allow(), for an open file or directory. */
 int landlock_allow_fd(int ruleset, int abi, int fd, uint64_t rights);
 /* Applies the rule set to this thread and to threads that it starts later. Needs
  * no-new-privileges. */

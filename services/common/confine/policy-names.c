@@ -3,8 +3,8 @@
  * Translates the names of constants, errors, phases, architectures and system calls in policies.
  *
  * Only constants with the same value on all architectures of policies are listed, so O_DIRECTORY,
- * for example, is missing. O_TMPFILE stands here for the one bit that O_DIRECTORY does not contain,
- * because masks need only that bit.
+ * for example, is missing. The C library's O_TMPFILE contains O_DIRECTORY and one more bit; here it
+ * is only this bit, which is all that masks need.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -43,7 +43,7 @@ struct reader_field {
 int reader_no_memory(const struct reader *r);
 /* Reads a non-empty text into the policy's arena and sets *(const char **)@out. */
 int reader_text(struct reader *r, const yaml_node_t *node, void *out);
-/* Like reader_text(), for a text that may be unused: @out may be NULL. */
+/* Works like reader_text(), but the text may be unused: @out may be NULL. */
 int reader_about(struct reader *r, const yaml_node_t *node, void *out);
 /* Reads a number from 0 to 4095 to *(unsigned *)@out. */
 int reader_number(struct reader *r, const yaml_node_t *node, void *out);
@@ -56,6 +56,5 @@ int reader_list(struct reader *r, const yaml_node_t *node,
 int reader_file(struct reader *r, const char *file,
                 int (*read)(struct reader *r, const yaml_node_t *root, void *out), void *out);
 
-/* Read the root nodes of seccomp/SERVICE.yaml (policy-rules.c) and landlock/SERVICE.yaml
- * (policy.c). */
+/* Reads the root node of seccomp/SERVICE.yaml (policy-rules.c). */
 int policy_read_seccomp(struct reader *r, const yaml_node_t *root, void *out);

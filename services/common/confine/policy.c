@@ -2,8 +2,8 @@
 /*
  * Loads a policy from its files (see policy.h).
  *
- * The phase start also allows everything that the phase serve allows. Filters accumulate: a call
- * that the filter of the phase start forbids stays forbidden in the phase serve.
+ * The phase `start` also allows everything that the phase `serve` allows. Filters accumulate: a
+ * call that the filter of `start` forbids stays forbidden in `serve`.
  */
 #include "common/confine/policy.h"
 
@@ -142,7 +142,7 @@ static const struct policy_rule *rule_find(const struct policy_rules *rules, con
     return NULL;
 }
 
-/* Appends to the phase start the rules that only the phase serve has. */
+/* Appends the rules that only the phase `serve` has to the rules of the phase `start`. */
 static int merge_phases(struct policy *policy, struct inf_err *reterr)
 {
     struct policy_rules *start = &policy->phases[POLICY_START];

@@ -51,8 +51,8 @@ struct policy_condition {
 };
 
 /* Struct policy_rule allows a call, or makes it fail, if all conditions hold. Several rules may
- * have the same name, but if one of two rules allows the call, they must not match the same
- * arguments. */
+ * have the same name, but a rule that allows the call must not match the same arguments as another
+ * rule of this name. */
 struct policy_rule {
     const char *name;
     int error; /* 0: allowed; else the errno value that it fails with */
@@ -88,7 +88,7 @@ const char *policy_about(const struct policy *policy);
 const char *policy_about_files(const struct policy *policy);
 /* Returns the reason why memory may become executable; NULL: it may not. */
 const char *policy_executable(const struct policy *policy);
-/* Returns the policy's own limit for the number of different calls in the phase serve. */
+/* Returns the policy's own limit for the number of different calls in the phase `serve`. */
 unsigned policy_limit(const struct policy *policy);
 /* Returns the highest call number that the policy's author knew; calls above it get ENOSYS. */
 unsigned policy_known(const struct policy *policy);

@@ -7,7 +7,7 @@
 #include "core/clock.h"
 
 /* Copies the trace id of traceparent, "00-" and 32 hexadecimal digits (W3C Trace Context, level 1),
- * to @out. False: there is no valid one. */
+ * to @out. False: there is no valid trace id. */
 static bool trace_take(const struct http_request *request, char out[33])
 {
     struct http_text value;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers with errors. All errors of one API have one shape, so that clients can rely on it. */
+/* Answers with errors. All errors of one API have the same format, so that clients can rely on
+ * it. */
 #include "common/http/api-error.h"
 
 #include <stdarg.h>
@@ -80,7 +81,7 @@ void api_error_break(struct http_request *request, const struct api_error *error
 {
     _cleanup_str_ struct str event = {};
 
-    /* Without memory, the answer is broken off without an event. */
+    /* If memory runs out, the answer is broken off without an event. */
     error_shape_put_event(http_request_errors(request), &event, error);
     http_response_abort(request, event.data, event.len);
 }

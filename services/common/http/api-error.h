@@ -16,7 +16,7 @@ const char *api_status_text(int status);
  * Retry-After header; 0: the answer has none. */
 void api_error_send(struct http_request *request, int status, const char *code, const char *param,
                     unsigned retry_sec, const char *format, ...) PRINTF(6, 7);
-/* Like api_error_send(), with all members of an error. */
+/* Works like api_error_send(), with all members of an error. */
 void api_error_answer(struct http_request *request, const struct api_error *error,
                       unsigned retry_sec);
 /* Sends an error as the last event of a stream, and breaks the transfer off, so that no client

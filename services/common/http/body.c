@@ -2,9 +2,9 @@
 /*
  * Receives request bodies, and limits the memory that all of them use together.
  *
- * Memory for a body with a Content-Length is reserved before the body is read; without that memory
- * the body is rejected at once. So an accepted body never fails for lack of memory. Memory for a
- * chunked body is reserved as its chunks arrive.
+ * Memory for a body with a Content-Length is reserved before the body is read. If there is not
+ * enough memory, the body is rejected at once, so an accepted body never fails for lack of memory.
+ * Memory for a chunked body is reserved as its chunks arrive.
  */
 #include <errno.h>
 #include <string.h>

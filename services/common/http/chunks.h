@@ -20,7 +20,7 @@ struct chunks {
 
 /* Positive results of chunks_next(). */
 enum {
-    CHUNKS_MORE = 1, /* all was read, and the body continues */
+    CHUNKS_MORE = 1, /* all bytes were read, and the body continues */
     CHUNKS_END,      /* the body ends; bytes after @ret_used do not belong to it */
     CHUNKS_BAD,      /* malformed */
     CHUNKS_LARGE,    /* the new chunk would exceed `max` */

@@ -48,7 +48,7 @@ struct http_call {
     struct http_upstream *upstream;
     const struct http_call_events *events;
     void *user;
-    struct http_call **slot; /* the caller's pointer, cleared at the end */
+    struct http_call **slot; /* the caller's pointer, cleared when the call ends */
     enum call_state state;
     h2o_socketpool_connect_request_t *connecting;
     h2o_socket_t *sock;
@@ -144,7 +144,7 @@ static void call_end(struct http_call *call, enum http_call_result result, int e
     events->end(user, result, error);
 }
 
-/* Ends a call whose answer is complete. @rest: unexpected bytes follow the answer. */
+/* Ends a call whose answer is complete. @rest: whether unexpected bytes follow the answer. */
 static void call_end_whole(struct http_call *call, bool rest)
 {
     if (!rest && !call->head.closes) {
@@ -341,8 +341,8 @@ static void call_on_connect(h2o_socket_t *sock, const char *err, void *data)
         return;
     }
     (void)err;
-    /* libh2o returns a pooled connection from inside h2o_socketpool_connect(), and a new one after
-     * a turn of the loop. */
+    /* libh2o returns a pooled connection from inside h2o_socketpool_connect(), and a new one in a
+     * later round of the event loop. */
     call->pooled = call->upstream->starting == call;
     call->sock = sock;
     call->state = CALL_WRITING;

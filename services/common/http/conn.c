@@ -5,9 +5,10 @@
  * Only this file reads from connections: libh2o's reading is disabled and its read callback
  * replaced. A head is checked (head.c) and its request admitted before any of its body is read.
  * libh2o gets a request only when the request is complete, as a rewritten head without a body. So
- * libh2o cannot understand the head differently. Answers before that point are written in this
- * file. After such an answer the connection closes slowly: the server drops what the peer still
- * sends, so that the answer arrives. While a request is processed, nothing is read.
+ * libh2o cannot interpret the head in another way than this server. Until libh2o gets a request,
+ * this file writes the answer, if one is due. After such an answer the connection closes slowly:
+ * the server drops what the peer still sends, so that the answer arrives. While a request is
+ * processed, nothing is read.
  */
 #include <errno.h>
 #include <string.h>
@@ -115,7 +116,7 @@ void http_conn_answer(struct http_conn *conn)
     h2o_socket_write(conn->sock, &buf, 1, conn_on_answered);
 }
 
-/* Refuses a request whose head is incomplete, malformed or not to be served. */
+/* Refuses a request whose head is incomplete or malformed, or which must not be served. */
 static void conn_refuse(struct http_conn *conn, struct head *head, int status, const char *code,
                         const char *message)
 {
@@ -332,7 +333,7 @@ static char *conn_put(char *out, struct http_text text, const char *end)
     return out + strlen(end);
 }
 
-/* Whether libh2o must not get a header, because the header is about the body. */
+/* Returns whether libh2o must not get a header, because the header is about the body. */
 static bool conn_keeps(struct http_text name)
 {
     return http_text_is_nocase(name, "content-length") ||

@@ -62,8 +62,9 @@ static const char *anthropic_type(int status)
     return status >= 500 ? "api_error" : "invalid_request_error";
 }
 
-/* Anthropic's format has no field, and its code is in `details`. A field and the code are added, as
- * OpenAI's format has them, because clients ignore what they do not know. */
+/* Anthropic's format does not name the wrong field of a request, and it has the code in `details`.
+ * This function also writes `param` and `code` as OpenAI's format has them, because clients ignore
+ * members that they do not know. */
 static int anthropic_put(struct str *out, const struct api_error *e)
 {
     int r = str_printf(out, "{\"type\":\"error\",\"error\":{\"type\":\"%s\",\"message\":",

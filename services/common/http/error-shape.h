@@ -34,7 +34,7 @@ struct error_shape {
 };
 
 extern const struct error_shape errors_openai;    /* {"error":{"message","type","param","code"}} */
-extern const struct error_shape errors_responses; /* as OpenAI's; in a stream an event "error" */
+extern const struct error_shape errors_responses; /* errors_openai; in streams, events "error" */
 extern const struct error_shape errors_anthropic; /* {"type":"error","error":{"type","message"}} */
 extern const struct error_shape errors_ollama;    /* {"error":"message"}, one line per event */
 extern const struct error_shape errors_llama;     /* {"error":{"code":400,"message","type"}} */

@@ -4,7 +4,7 @@
 /*
  * Includes libh2o for loop.c, client.c, and the files of server.h.
  *
- * No other file includes this header or libh2o's.
+ * No other file includes this header or the headers of libh2o.
  */
 
 #include <h2o.h>

@@ -15,7 +15,8 @@
 
 struct head {
     size_t size; /* bytes, including the empty line */
-    /* The parsed part, also of a refused head. The texts point into the data. */
+    /* The parsed part of the head, which is also set for a refused head. The texts point into the
+     * data. */
     struct http_text method, target; /* of a request */
     struct http_header headers[HEAD_MAX_HEADERS];
     size_t n_headers;
@@ -46,7 +47,7 @@ int head_check_answer(const char *data, size_t len, size_t max_header, bool to_h
                       struct head *ret_head);
 /* Copies @from without the unused headers. */
 void head_copy(struct head *to, const struct head *from);
-/* Whether a valid answer has content. @to_head: the request's method was HEAD. */
+/* Returns whether a valid answer has content. @to_head: the request's method was HEAD. */
 bool head_has_content(const struct head *answer, bool to_head);
-/* Whether @c may occur in methods and names (RFC 9110, 5.6.2). */
+/* Returns whether @c may occur in methods and names (RFC 9110, 5.6.2). */
 bool head_is_token(char c);

@@ -56,7 +56,7 @@ enum http_door {
     HTTP_N_DOORS,
 };
 
-/* The poller; only for loop.c. */
+/* The poller; only for service/loop.c. */
 int http_base_new(struct http_base **ret_base);
 struct http_base *http_base_free(struct http_base *base);
 int http_base_poll(struct http_base *base, int timeout_msec);
@@ -68,13 +68,14 @@ struct http_server_params {
     size_t max_body;             /* bytes; `admit` may set another limit for its request */
     size_t max_bodies;           /* bytes of all bodies in memory; requests beyond that get 503 */
     uint32_t max_connections;    /* for each kind of socket; connections beyond that get 503 */
-    uint64_t head_timeout_usec;  /* from when a connection may send a head until it is complete */
+    uint64_t head_timeout_usec;  /* from the moment when a connection may send a head until the head
+                                    is complete */
     uint64_t body_timeout_usec;  /* for receiving a body */
     uint64_t keep_timeout_usec;  /* for a connection between two requests */
     uint64_t stall_timeout_usec; /* for a client that does not read */
-    /* Called when a head is complete, or when the server refuses it (http_request_is_refused()). It
-     * may answer with http_respond(), set the limit of the body, and set events. The server answers
-     * a refused request that `admit` does not answer. May be NULL. */
+    /* Called when a head is complete, or when the server refuses it (http_request_is_refused()).
+     * The callback may answer with http_respond(), set the limit of the body, and set events. The
+     * server answers a refused request that `admit` does not answer. May be NULL. */
     void (*admit)(void *data, struct http_request *request);
     /* Called for each admitted request, which must be answered eventually. */
     void (*handle)(void *data, struct http_request *request);
@@ -85,7 +86,7 @@ struct http_server_params {
 
 struct http_server_stats {
     uint32_t n_connections; /* open now */
-    uint32_t n_requests;    /* requests whose head was read and that are not over */
+    uint32_t n_requests;    /* requests whose head was read and which are not over yet */
     size_t n_body_bytes;    /* bytes of bodies in memory, including reserved bytes */
     uint64_t n_accepted;
     uint64_t n_evicted;   /* idle connections closed for new ones */
@@ -134,9 +135,10 @@ void http_request_drop_body(struct http_request *request);
 /* Finds a header, ignoring case. False: absent. */
 bool http_request_header(const struct http_request *request, const char *name,
                          struct http_text *ret_value);
-/* For `admit`: whether the server refuses the request, whose head may be known only in part. */
+/* Returns, in `admit`, whether the server refuses the request. The head of such a request may be
+ * known only in part. */
 bool http_request_is_refused(const struct http_request *request);
-/* For `admit`: sets the limit of the body in bytes, in place of max_body. 0: the request takes no
+/* Sets, in `admit`, the limit of the body in bytes, in place of max_body. 0: the request takes no
  * body; a small body is read and dropped. */
 void http_request_limit_body(struct http_request *request, size_t max_body);
 /* Marks the sender as authorized. When the server is full, connections of unauthorized clients are
@@ -147,7 +149,7 @@ uint64_t http_request_start_usec(const struct http_request *request);
 /* Return the status of the answer (0 before the answer), and the bytes of content sent so far. */
 int http_request_status(const struct http_request *request);
 uint64_t http_request_bytes(const struct http_request *request);
-/* Whether the peer left or stalled, or the answer was aborted. */
+/* Returns whether the peer left or stalled, or the answer was aborted. */
 bool http_request_failed(const struct http_request *request);
 
 void http_request_set_events(struct http_request *request, const struct http_request_events *events,
@@ -167,7 +169,8 @@ void http_response_close(struct http_request *request);
 void http_respond(struct http_request *request, int status, const char *type, const void *body,
                   size_t len);
 /* Starts a stream. libh2o cannot frame streams with other statuses than 200, so the status of a
- * stream is 200. @length is the size of the following content in bytes, or UINT64_MAX. */
+ * stream is 200. @length is the size of the following content in bytes, or UINT64_MAX if it is not
+ * known. */
 void http_response_begin(struct http_request *request, const char *type, uint64_t length);
 /* Copies @data and sends it soon. Does nothing after the peer left. -ENOMEM. */
 int http_response_write(struct http_request *request, const void *data, size_t len);
@@ -208,19 +211,19 @@ struct http_call_params {
 };
 
 /* Makes a pool of keep-alive connections to the unix socket at @path. @timeout_usec is the longest
- * time between two reads, and @keep_usec how long a connection stays in the pool. */
+ * time between two reads, and @keep_usec is the time that a connection stays in the pool. */
 int http_upstream_new(struct loop *loop, const char *path, uint64_t timeout_usec,
                       uint64_t keep_usec, struct http_upstream **ret_upstream);
 struct http_upstream *http_upstream_free(struct http_upstream *upstream);
 DEFINE_CLEANUP(struct http_upstream *, http_upstream_free);
 
-/* Starts a call. Events may come before this function returns. The function sets *ret_call first,
- * and *ret_call becomes NULL before `end` is called. */
+/* Starts a call. Events may come before this function returns. The function sets *ret_call before
+ * the first event. *ret_call becomes NULL before `end` is called. */
 int http_call_start(struct http_upstream *upstream, const struct http_call_params *params,
                     const struct http_call_events *events, void *user, struct http_call **ret_call);
 /* Cancels the call; no event follows. */
 void http_call_cancel(struct http_call *call);
-/* Whether the service has read the whole request from the socket. */
+/* Returns whether the service has read the whole request from the socket. */
 bool http_call_was_read(const struct http_call *call);
 /* Pause and resume reading the answer. */
 void http_call_pause(struct http_call *call);

@@ -2,10 +2,10 @@
 /*
  * Parses multipart bodies (RFC 2046 §5.1.1) with a state machine over bytes.
  *
- * A delimiter is CR LF "--" boundary. CR occurs only at its beginning, so no delimiter can begin
- * within the matched bytes: after a mismatch the matched bytes are emitted, and the present byte is
- * examined again. The first delimiter needs no CR LF before it; the parser starts as if it had read
- * one.
+ * A delimiter is CR LF "--" boundary. CR occurs only at its beginning, so no other delimiter can
+ * begin within bytes that match a part of a delimiter. After a mismatch the parser therefore emits
+ * these bytes, and examines the present byte again. The first delimiter needs no CR LF before it;
+ * the parser starts as if it had read one.
  */
 #include "common/http/multipart.h"
 

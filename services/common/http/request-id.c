@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Takes or makes request ids. A client's id is accepted only if all its characters are plain,
- * because it appears in logs and headers.
+ * Takes request ids from clients, or makes new ids. A client's id is accepted only if all its
+ * characters are plain, because the id appears in logs and headers.
  */
 #include "common/http/request-id.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Takes or makes the id of each request, which appears in logs and answers. */
+/* Takes the id of each request from the client, or makes a new id. The ids appear in logs and
+ * answers. */
 
 #include "common/http/http.h"
 

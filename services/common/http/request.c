@@ -119,8 +119,8 @@ static void request_on_disposed(void *tie)
     http_request_over(request);
 }
 
-/* Sends the next slice if nothing is in flight. False: there was nothing to send. True: the request
- * may already be freed, because libh2o completes the end of some answers at once. */
+/* Sends the next slice of the answer if no slice is being sent. False: nothing was sent. True: the
+ * request may already be freed, because libh2o completes some answers at once. */
 static bool request_pump(struct http_request *request)
 {
     h2o_send_state_t state = H2O_SEND_STATE_IN_PROGRESS;

@@ -3,12 +3,13 @@
  * Decides which connections stay when the server is full.
  *
  * Each kind of socket has its own limit, max_connections, so clients over TCP cannot use up the
- * connections of the unix socket. At the limit, a new connection replaces the connection that has
- * been idle longest among those without an authorized request, or, if there are none, among the
- * trusted connections, which had one. A connection is idle if it has no request, or only a part of
- * a head; every client must expect such a connection to close. If all connections are busy, a new
- * one gets 503 when its head has arrived. At most HTTP_REFUSED_MAX such connections wait for their
- * head; the newest replaces the oldest.
+ * connections of the unix socket. A connection is trusted if one of its requests was authorized. A
+ * connection is idle if it has no request, or only a part of a head; every client must expect such
+ * a connection to close. At the limit, a new connection replaces the untrusted connection that has
+ * been idle longest. If no untrusted connection is idle, it replaces the trusted connection that
+ * has been idle longest. If all connections are busy, a new connection gets 503 when its head has
+ * arrived. At most HTTP_REFUSED_MAX such connections wait for their head; the newest replaces the
+ * oldest.
  */
 #include "common/http/server.h"
 

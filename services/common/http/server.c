@@ -63,8 +63,8 @@ static void server_on_accept(h2o_socket_t *listener_sock, const char *err)
         h2o_socket_t *sock = h2o_evloop_socket_accept(listener_sock);
 
         if (!sock) {
-            /* If descriptors or memory run out, the socket stays readable. So close a connection,
-             * or wait. */
+            /* If descriptors or memory run out, the socket stays readable, so the server closes a
+             * connection, or waits. */
             if ((errno == EMFILE || errno == ENFILE) && http_room_spare(server))
                 continue;
             if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
@@ -82,7 +82,8 @@ static void server_on_gone(void *data)
     struct http_server *server = data;
     struct epoll_event event;
 
-    /* One event at a time, because handling one may end the request of another. */
+    /* Takes one event at a time, because handling one event may end the request of another
+     * event. */
     for (unsigned i = 0; i < 256 && epoll_wait(server->gone_fd, &event, 1, 0) == 1; i++)
         http_request_kill(event.data.ptr);
 }

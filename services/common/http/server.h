@@ -4,9 +4,9 @@
 /*
  * Declares what the files of the HTTP server share.
  *
- * server.c has the listeners and the server as a whole, room.c decides which connections stay when
- * the server is full, conn.c has connections and reading, body.c request bodies, and request.c
- * requests and answers. No other file includes this header.
+ * server.c has the listeners and the server as a whole. room.c decides which connections stay when
+ * the server is full. conn.c manages connections and reads from them. body.c receives request
+ * bodies. request.c manages requests and writes answers. No other file includes this header.
  */
 
 #include "common/http/chunks.h"
@@ -15,7 +15,7 @@
 #include "core/str.h"
 
 /* When the server is full and no connection can be closed, this many more connections of each kind
- * of socket are accepted, to get a 503. */
+ * of socket are accepted, and get a 503. */
 #define HTTP_REFUSED_MAX   64
 #define HTTP_TICK_USEC     (1000 * 1000u)
 #define HTTP_SLICE         ((size_t)64 * 1024) /* limit of bytes of one write */
@@ -60,12 +60,12 @@ struct http_conn {
     h2o_socket_t *sock;
     h2o_socket_cb read; /* libh2o's callback */
     enum http_conn_state state;
-    bool refused;  /* it is above the limit of connections */
-    bool trusted;  /* a request on it was authorized */
-    bool used;     /* it had a request before */
-    bool deaf;     /* this side has shut down reading; bytes sent before are still read */
-    struct str in; /* the beginning of a head, or bytes after the present request */
-    size_t linger; /* bytes that are still to be read and dropped */
+    bool refused; /* it is above the limit of connections */
+    bool trusted; /* a request on it was authorized */
+    bool used;    /* it had a request before */
+    bool deaf; /* this side has shut down reading; bytes that the peer sent before are still read */
+    struct str in;                /* the beginning of a head, or bytes after the present request */
+    size_t linger;                /* bytes that are still to be read and dropped */
     struct http_request *request; /* the present request */
     struct loop_wait wait;
     struct loop_task rearm;
@@ -117,7 +117,8 @@ struct http_server {
     struct http_room rooms[HTTP_N_DOORS];
     struct http_conn *conns;
     struct http_request *requests;
-    struct http_request *handling; /* the request in the handler; NULL after it ended there */
+    struct http_request *handling; /* the request whose handler is running; NULL: none, or the
+                                      handler has ended it */
     struct loop_queue waits[HTTP_N_WAITS];
     int gone_fd; /* epoll set of the sockets whose requests are being processed */
     struct loop_watch *gone_watch;
@@ -126,15 +127,13 @@ struct http_server {
     char scratch[HTTP_SCRATCH]; /* the bytes just read */
 };
 
-/* --- server.c --- */
-
 /* --- room.c --- */
 
 /* Adds a connection, closing an idle one if necessary, or marks it as refused. */
 void http_room_enter(struct http_conn *conn);
 void http_room_leave(struct http_conn *conn);
-/* http_room_idle(): from now on a new connection may replace @conn. http_room_busy(): it may no
- * longer. */
+/* After http_room_idle(), a new connection may replace @conn. After http_room_busy(), no connection
+ * may replace it. */
 void http_room_idle(struct http_conn *conn);
 void http_room_busy(struct http_conn *conn);
 /* Closes the idle connection that can best be spared, of any kind of socket. False: there is

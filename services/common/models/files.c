@@ -20,7 +20,7 @@
 #include "core/err.h"
 #include "core/file.h"
 
-/* Hexadecimal digits of the shortest hash that names a blob, SHA-1. */
+/* Number of hexadecimal digits of SHA-1, the shortest hash that names a blob. */
 #define BLOB_MIN_DIGITS 40
 /* In bytes. Safetensors files with larger headers are refused. */
 #define SAFETENSORS_MAX_HEADER ((uint64_t)32 << 20)
@@ -215,7 +215,7 @@ static uint64_t read_u64(const unsigned char *p)
     return v;
 }
 
-/* Whether a file begins like weights of the kind @what. */
+/* Returns whether a file begins like weights of the kind @what. */
 static bool begins_as(int fd, uint64_t size, enum model_file what)
 {
     unsigned char head[9];
@@ -252,7 +252,7 @@ static int open_regular(const char *path, struct stat *ret_st)
     return S_ISREG(ret_st->st_mode) ? STEAL_FD(fd) : -EINVAL;
 }
 
-/* Whether the directory contains weights; subdirectories do not count. */
+/* Returns whether the directory contains weights; subdirectories do not count. */
 static bool holds_weights(const char *dir)
 {
     DIR *d = opendir(dir);
@@ -277,8 +277,8 @@ static bool holds_weights(const char *dir)
     return found;
 }
 
-/* Whether @real is ".../blobs/HASH", possibly with the prefix "sha256-" or "sha256:" before the
- * hash. */
+/* Returns whether @real is ".../blobs/HASH", possibly with the prefix "sha256-" or "sha256:" before
+ * the hash. */
 static bool is_blob(const char *real)
 {
     static const char dir[] = "/blobs";
@@ -459,8 +459,8 @@ static int walk_all(struct walk *w)
     return walk_dir(w, "");
 }
 
-/* Whether Landlock forbids this process to read the directory although the file permissions allow
- * it. Such a directory cannot be checked. */
+/* Returns whether Landlock forbids this process to read the directory although the file permissions
+ * allow it. Such a directory cannot be checked. */
 static bool is_closed_to_us(const struct walk *w)
 {
     _cleanup_free_ char *config = path_join(w->dir, "config.json");
@@ -471,7 +471,8 @@ static bool is_closed_to_us(const struct walk *w)
     return !d && !w->files->remember && config && path_exists(config) && access(w->dir, R_OK) == 0;
 }
 
-/* Checks a directory outside of the model directories, after a walk without visits. */
+/* Checks a directory outside of the model directories, after a walk that did not call the
+ * visitor. */
 static int judge_dir(const struct walk *w, struct inf_err *reterr)
 {
     if (w->refused < 0)

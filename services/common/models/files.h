@@ -8,9 +8,9 @@
  * model, so that nobody can use the service to read other files of the machine. Three kinds of
  * targets belong to a model:
  * - weights: a file that begins like GGUF, safetensors or ggml .bin files;
- * - another file of a model: it is named like one, such as tokenizer.json, and is in a directory
- *   with weights or in the model's own directory, or it is a blob of a store (".../blobs/HASH", as
- *   in the stores of Hugging Face and Ollama);
+ * - another file of a model: its name is one that models use, such as tokenizer.json. It is in a
+ *   directory with weights, in the model's own directory, or in a store of blobs (".../blobs/HASH",
+ *   as in the stores of Hugging Face and Ollama);
  * - a directory with config.json and weights: the service may list it, and may read those of its
  *   files that belong to a model.
  *
@@ -49,8 +49,8 @@ int model_files_new(const struct config *config, model_files_fn visit, void *dat
 struct model_files *model_files_free(struct model_files *files);
 DEFINE_CLEANUP(struct model_files *, model_files_free);
 
-/* Whether @path, with all links followed, is a model directory or contains one. Walking into such a
- * directory would never end. */
+/* Returns whether @path, with all links followed, is a model directory or contains one. Walking
+ * into such a directory would never end. */
 bool model_files_is_above(const struct model_files *files, const char *path);
 
 /* Explains why the links of @path cannot be followed to an existing file, in the form that

@@ -21,8 +21,8 @@ static enum model_file kind_of(const char *name)
     return fnmatch("*.bin", name, FNM_CASEFOLD) == 0 ? MODEL_FILE_GGML : MODEL_FILE_SAFETENSORS;
 }
 
-/* Whether an entry of a model directory has weights of voice activity detection. Such weights are
- * not models, and are not looked for in subdirectories. */
+/* Returns whether an entry of a model directory has weights of voice activity detection. Such
+ * weights are not models, and are not looked for in subdirectories. */
 static bool is_vad(const char *name)
 {
     return fnmatch("silero*.safetensors", name, FNM_CASEFOLD) == 0 ||

@@ -128,7 +128,7 @@ static int manifest_document(struct arena *arena, yaml_document_t *doc, struct m
         out->column = key->start_mark.column + 1;
         return err_set(
             reterr, EBADMSG,
-            "\"%.60s\" is not a key of a manifest or has a wrong type; there are name, "
+            "\"%.60s\" is not a key of a manifest or has a wrong type; the keys are name, "
             "path, aliases, matryoshka, and sampling with parameters such as temperature",
             name);
     }

@@ -58,8 +58,8 @@ struct scan {
 
 static const char *const no_aliases[] = {NULL};
 
-/* Whether @file is named like a Whisper model in the format of whisper.cpp ("ggml-base.bin").
- * Models for voice activity detection are excluded. */
+/* Returns whether @file is named like a Whisper model in the format of whisper.cpp
+ * ("ggml-base.bin"). Models for voice activity detection are excluded. */
 static bool is_ggml(const char *file)
 {
     return strncasecmp(file, "ggml-", 5) == 0 && strncasecmp(file, "ggml-silero", 11) != 0 &&
@@ -79,7 +79,7 @@ static unsigned split_part(const char *stem, size_t len, size_t *ret_len)
     return part;
 }
 
-/* Records that @path should be a model but is none. @format gives the reason in a whole
+/* Records that @path should be a model but is not one. @format gives the reason in a whole
  * sentence. */
 PRINTF(5, 6)
 static int add_broken(struct models *m, const char *path, const char *name, size_t name_len,
@@ -241,8 +241,8 @@ static int check_gguf(struct scan *s, struct candidate *c, struct inf_err *reter
     return r;
 }
 
-/* Checks whether @c, whose file name is @base, is a model. 0, MODEL_FILES_NONE, or -errno with the
- * reason. */
+/* Checks whether @c, whose file name is @base, is a model. Returns 0, MODEL_FILES_NONE, or -errno
+ * with the reason. */
 static int check_candidate(struct scan *s, struct candidate *c, const char *base,
                            struct inf_err *reterr)
 {

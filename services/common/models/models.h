@@ -4,14 +4,18 @@
 /*
  * Lists the installed models, and finds them by name.
  *
- * An entry of a model directory is a model if it is a *.gguf file, whose name without .gguf is the
- * model's name; a directory with config.json and *.safetensors, whose name is the model's name
- * ("org/name" one level deeper); a file ggml-*.bin of whisper.cpp, whose name without .bin is the
- * model's name; or a manifest NAME.yaml (manifest.h), whose target is the model. If several
- * directories have a model of the same name, the first directory wins. A manifest and a target in
- * the same directory are one model, and the target's own name becomes an alias. Only manifests and
- * file names are parsed, so listing is cheap and safe. The task of a model is derived from a few
- * words of its files (task.h).
+ * Four kinds of entries of a model directory are models:
+ * - a *.gguf file: the model has the name of the file without .gguf;
+ * - a directory with config.json and *.safetensors: the model has the name of the directory, or
+ *   "org/name" if the directory is one level deeper;
+ * - a file ggml-*.bin of whisper.cpp: the model has the name of the file without .bin;
+ * - a manifest NAME.yaml (manifest.h): the manifest names another file or directory, its target,
+ *   which is the model.
+ *
+ * If several directories have a model of the same name, the model in the first directory is used. A
+ * manifest and a target in the same directory are one model, and the target's own name becomes an
+ * alias. Only manifests and file names are parsed, so listing is cheap and safe. The task of a
+ * model is derived from a few words of its files (task.h).
  *
  * If an entry should be a model but cannot be used, the list of broken entries has the reason, and
  * the other entries are not affected.
@@ -41,7 +45,7 @@ struct models_entry {
     struct inf_sampling sampling; /* defaults of sampling in the manifest */
 };
 
-/* A manifest, link or directory that should be a model but is none. */
+/* A manifest, link or directory that should be a model but is not one. */
 struct models_broken {
     const char *name; /* the name that the model would have */
     const char *path;
@@ -50,7 +54,7 @@ struct models_broken {
 
 /* Scans the model directories, and skips those that it cannot read. -ENOMEM. */
 int models_scan(const struct config *config, struct models **ret_models);
-/* Like models_scan(), but checks files outside of the model directories with @files. */
+/* Works like models_scan(), but checks files outside of the model directories with @files. */
 int models_scan_with(const struct config *config, struct model_files *files,
                      struct models **ret_models);
 struct models *models_free(struct models *m);
@@ -65,8 +69,8 @@ const struct models_broken *models_find_broken(const struct models *m, const cha
 /* Models are sorted by name. */
 const struct models_entry *models_at(const struct models *m, size_t i);
 /* Finds a model by name or alias, ignoring case; NULL: absent. If no model has the name @name,
- * which ends with ":latest", the model is found by the name before that tag, which clients of
- * Ollama add. */
+ * and @name ends with the tag ":latest", finds the model by the part of @name before the tag,
+ * because clients of Ollama add this tag. */
 const struct models_entry *models_find(const struct models *m, const char *name);
 /* Returns the model for requests that name none: the configured default, else the only installed
  * model for chat, else NULL. */
@@ -76,5 +80,5 @@ const struct models_entry *models_only(const struct models *m, enum models_task 
 /* Returns the names of the installed models as "a, b, c" for messages, which ends with "…" after
  * some 400 bytes. The caller frees the text. */
 char *models_names(const struct models *m);
-/* Like models_names(), but only for models with @task. */
+/* Works like models_names(), but only for models with @task. */
 char *models_names_of(const struct models *m, enum models_task task);

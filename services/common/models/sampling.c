@@ -11,15 +11,8 @@
 const struct inf_sampling sampling_openai = {
     .temperature = 1,
     .top_p = 1,
-    .typical_p = 1,
     .repetition_penalty = 1,
-    .penalty_last_n = 64,
-    .dynatemp_exponent = 1,
-    .xtc_threshold = 0.1f,
-    .mirostat_tau = 5,
-    .mirostat_eta = 0.1f,
-    .dry_base = 1.75f,
-    .dry_allowed_length = 2,
+    SAMPLING_SHARED,
 };
 
 const struct inf_sampling sampling_llama = {
@@ -27,15 +20,8 @@ const struct inf_sampling sampling_llama = {
     .top_k = 40,
     .top_p = 0.95f,
     .min_p = 0.05f,
-    .typical_p = 1,
     .repetition_penalty = 1,
-    .penalty_last_n = 64,
-    .dynatemp_exponent = 1,
-    .xtc_threshold = 0.1f,
-    .mirostat_tau = 5,
-    .mirostat_eta = 0.1f,
-    .dry_base = 1.75f,
-    .dry_allowed_length = 2,
+    SAMPLING_SHARED,
 };
 
 const struct sampling_row sampling_rows[N_SAMPLING_KEYS] = {
@@ -119,12 +105,12 @@ bool sampling_set(struct inf_sampling *s, enum sampling_key key, double value)
 
     if (!(value >= row->min && value <= row->max) || (row->is_whole && value != floor(value)))
         return false;
-    /* In the engine, 0 switches these filters off. */
+    /* In the engine, 0 switches these filters off, so 0 becomes a number slightly above 0. */
     if ((key == SAMPLING_TOP_P || key == SAMPLING_TYPICAL_P) && value == 0)
         value = 1e-9;
     if (key == SAMPLING_REPEAT_LAST_N && value < 0)
         value = INT32_MAX;
-    /* For the engine, 0 tokens are all, and in one token there is no repetition. */
+    /* In the engine, 0 stands for all tokens, so 0 becomes 1: a single token has no repetition. */
     if (key == SAMPLING_DRY_PENALTY_LAST_N)
         value = value < 0 ? 0 : MAX(value, 1.0);
     if (key == SAMPLING_TOP_N_SIGMA)

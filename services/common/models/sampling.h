@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * The sampling parameters that a request, a model and the configuration may set
+ * Declares the sampling parameters that a request, a model or the configuration may set.
  *
  * Several sources may set the same parameter: the request, the model's manifest, the model's own
- * files, the configuration, and the API. The first source in this order wins. Each source fills a
- * struct inf_sampling, whose members are "not set" at first: NAN, or UINT32_MAX for whole numbers.
+ * files, the configuration, and the API. The value of the first source in this order is used. Each
+ * source fills a struct inf_sampling, whose members are "not set" at first: NAN, or UINT32_MAX for
+ * whole numbers.
  */
 
 #include <infer/engine.h>
@@ -56,6 +57,11 @@ struct sampling_row {
     size_t offset; /* in struct inf_sampling */
 };
 
+/* The members that have the same default in all APIs. */
+#define SAMPLING_SHARED                                                                            \
+    .typical_p = 1, .penalty_last_n = 64, .dynatemp_exponent = 1, .xtc_threshold = 0.1f,           \
+    .mirostat_tau = 5, .mirostat_eta = 0.1f, .dry_base = 1.75f, .dry_allowed_length = 2
+
 extern const struct sampling_row sampling_rows[N_SAMPLING_KEYS];
 /* Defaults of APIs: all parameters are set. */
 extern const struct inf_sampling sampling_openai, sampling_llama;
@@ -69,14 +75,14 @@ void sampling_clear(struct inf_sampling *s);
 bool sampling_is_set(const struct inf_sampling *s, enum sampling_key key);
 /* Returns the value; 0 if it is not set. */
 double sampling_value(const struct inf_sampling *s, enum sampling_key key);
-/* Sets a parameter in the meaning of the APIs: top_p and typical_p 0 keep only the most likely
- * token; top_k below 1 is off; repeat_last_n and dry_penalty_last_n -1 are the whole text. False:
- * the value is out of range. */
+/* Sets a parameter to a value with the meaning that it has in the APIs: 0 for top_p or typical_p
+ * keeps only the most likely token, a value below 1 switches top_k off, and -1 for repeat_last_n or
+ * dry_penalty_last_n stands for the whole text. False: the value is out of range. */
 bool sampling_set(struct inf_sampling *s, enum sampling_key key, double value);
-/* Like sampling_set(), for a number as text. */
+/* Works like sampling_set(), for a number as text. */
 bool sampling_set_text(struct inf_sampling *s, enum sampling_key key, const char *text);
-/* Copies the parameters that @s lacks and @from has. If @sources is not NULL, notes in it that the
- * copied ones come from @source. */
+/* Copies the parameters that @s lacks and @from has. If @sources is not NULL, sets the source of
+ * each copied parameter to @source. */
 void sampling_fill(struct inf_sampling *s, const struct inf_sampling *from,
                    enum sampling_source source, enum sampling_source sources[N_SAMPLING_KEYS]);
 /* Reads what the model's files recommend. Values out of range are ignored. */

@@ -40,7 +40,7 @@ static const char *gguf_value(const char *data, size_t len, const char *key, uin
     return at + n + sizeof(type);
 }
 
-/* Whether the file's architecture is an encoder. */
+/* Returns whether the file's architecture is an encoder. */
 static bool gguf_is_encoder(const char *data, size_t len)
 {
     static const char *const names[] = {"bert", "embedding", "t5encoder"};
@@ -52,7 +52,7 @@ static bool gguf_is_encoder(const char *data, size_t len)
     return false;
 }
 
-/* Whether the file has tensors with the names of Hugging Face's Whisper. Such files have no
+/* Returns whether the file has tensors with the names of Hugging Face's Whisper. Such files have no
  * architecture key. */
 static bool gguf_is_whisper(const char *data, size_t len)
 {

@@ -15,7 +15,7 @@ enum models_task {
     MODELS_CHAT,
     MODELS_EMBED,  /* vectors of texts */
     MODELS_RERANK, /* scores of pairs */
-    MODELS_SPEECH, /* text of speech */
+    MODELS_SPEECH, /* speech to text */
 };
 
 /* Returns the task of the model @name at @path. @kind: see models_entry. A file that cannot be read

@@ -16,7 +16,7 @@ struct jobs {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     struct job_lane *turns,
-        **turns_end; /* lanes with jobs; this and the following members are guarded by the lock */
+        **turns_end; /* lanes with jobs; the lock guards these and the following members */
     struct job_lane usual;
     struct job *ready, **ready_end;
     bool stopping;

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Runs jobs on threads of their own, and reports their ends on the loop.
+ * Runs jobs on separate threads, and reports on the event loop when a job has ended.
  *
- * Jobs wait in lanes. Jobs of one lane run one after the other, in order; lanes take turns. A lane
- * with slow jobs therefore keeps only one thread busy. If there are as many threads as lanes, such
- * a lane delays no other lane.
+ * Jobs wait in queues, called lanes. Jobs of one lane run one after the other, in order; lanes take
+ * turns. A lane with slow jobs therefore keeps only one thread busy. If there are as many threads
+ * as lanes, such a lane delays no other lane.
  *
  * From jobs_queue() until `done`, a job belongs to the threads; the loop must not access it.
  */

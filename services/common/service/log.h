@@ -22,14 +22,15 @@ void log_msg(int priority, const char *format, ...) PRINTF(2, 3);
 #define LOG_ID_MODEL_FAILED  "5f165bc3d65a4697bc53f4e834d625ee"
 #define LOG_ID_UNANSWERED    "fd221858ece44a6c8f9fc372fbaea14e"
 
-/* Like log_msg(), with a MESSAGE_ID= and, unless @model is NULL, the field SCONCE_MODEL. */
+/* Works like log_msg(), and adds the field MESSAGE_ID and, if @model is not NULL, the field
+ * SCONCE_MODEL. */
 void log_event(const char *id, int priority, const char *model, const char *format, ...)
     PRINTF(4, 5);
 
 struct log_access {
     const char *id; /* x-request-id */
     const char *method, *path;
-    int status; /* 0: the client left before its request was complete */
+    int status; /* 499: the client left before its answer began */
     uint64_t bytes, duration_usec;
     const char *note;  /* "client left", or NULL */
     const char *trace; /* trace id of the W3C header traceparent, or NULL */

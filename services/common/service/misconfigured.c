@@ -25,7 +25,7 @@ struct misconfigured {
     struct service *service;
 };
 
-/* Whether the request is for Anthropic's API, whose errors have a different format. */
+/* Returns whether the request is for Anthropic's API, whose errors have a different format. */
 static bool wants_anthropic(const struct http_request *request)
 {
     static const char prefix[] = "/v1/messages";
@@ -70,7 +70,8 @@ static void misconfigured_handle(void *data, struct http_request *request)
     const struct misconfigured *m = data;
     char message[400];
 
-    /* No service_touch(): repeated requests must not keep the process running. */
+    /* service_touch() is not called, because repeated requests must not keep the process
+     * running. */
     http_response_close(request);
     snprintf(message, sizeof(message), "The configuration of the %s service is wrong: %s", m->name,
              m->text);

@@ -2,7 +2,7 @@
 /*
  * Runs a service process, from taking its sockets to its exit.
  *
- * The timers are: idle (looks whether idle_timeout is over), watchdog (every half of WatchdogSec=),
+ * The timers are: idle (looks whether idle_timeout is over), watchdog (twice per WatchdogSec=),
  * status (while there is work), retire (after service_retire()), and drain (after SIGTERM). A
  * second SIGTERM ends the process at once.
  *
@@ -80,6 +80,13 @@ static void service_drain(struct service *service)
         service_pause(service);
 }
 
+/* Tells whether nothing but connections without requests is left. */
+static bool service_is_quiet(struct service *service)
+{
+    return !(service->server && http_server_stats(service->server)->n_requests > 0) &&
+           !(service->params.busy && service->params.busy(service->params.data));
+}
+
 static void service_on_idle(struct loop_timer *timer)
 {
     struct service *service = timer->data;
@@ -97,6 +104,10 @@ static void service_on_idle(struct loop_timer *timer)
     service_pause(service);
     if (service_is_busy(service)) {
         service_resume(service);
+        if (service->params.closes_idle_connections && service_is_quiet(service)) {
+            service_drain(service);
+            return;
+        }
         loop_timer_set(service->loop, timer,
                        service->params.is_long_busy
                            ? service->params.idle_timeout_usec
@@ -114,11 +125,10 @@ static void service_on_retire(struct loop_timer *timer)
 {
     struct service *service = timer->data;
 
-    if ((service->server && http_server_stats(service->server)->n_requests > 0) ||
-        (service->params.busy && service->params.busy(service->params.data)))
-        loop_timer_set(service->loop, timer, SERVICE_RETIRE_USEC);
-    else
+    if (service_is_quiet(service))
         service_drain(service);
+    else
+        loop_timer_set(service->loop, timer, SERVICE_RETIRE_USEC);
 }
 
 void service_retire(struct service *service, const char *why)

@@ -6,8 +6,8 @@
  * finishes its work on SIGTERM.
  *
  * A service exits when there was no activity for idle_timeout, no connection is open, and `busy`
- * reports no work. It stops accepting before the final check, so a connection that arrives later
- * stays in the socket's backlog and starts the next process.
+ * reports no work; see also closes_idle_connections. It stops accepting before the final check, so
+ * a connection that arrives later stays in the socket's backlog and starts the next process.
  */
 
 #include "common/http/http.h"
@@ -35,16 +35,20 @@ struct service_params {
      * work; only `busy` tells whether there is work. After SIGTERM the service must call
      * service_drained() when no work is left. */
     const struct service_door *door;
-    int door_type;               /* the type of the sockets of `door`: SOCK_SEQPACKET */
-    uint64_t idle_timeout_usec;  /* 0: never */
+    int door_type;              /* the type of the sockets of `door`: SOCK_SEQPACKET */
+    uint64_t idle_timeout_usec; /* 0: never */
+    /* The service exits when it is idle, although there are connections without requests: the
+     * clients open new ones. Without this, frequent requests that do not restart the idle timeout
+     * would keep the service running. */
+    bool closes_idle_connections;
     uint64_t drain_timeout_usec; /* after SIGTERM: time for running answers to finish */
     const char *ready_status;    /* STATUS= of an idle service; NULL: "Ready" */
-    /* Whether there is work other than connections; may be NULL. */
+    /* Returns whether there is work other than connections; may be NULL. */
     bool (*busy)(void *data);
-    /* For how many microseconds the service must not exit although it is idle; 0: it may exit. May
-     * be NULL. */
+    /* Returns for how many microseconds the service must not exit although it is idle; 0: it may
+     * exit. May be NULL. */
     uint64_t (*stays)(void *data);
-    bool is_long_busy; /* `busy` may be true for hours, and is asked once per idle_timeout */
+    bool is_long_busy; /* `busy` may return true for hours, and is called once per idle_timeout */
     /* Called when SIGTERM arrives (`draining`), and when the drain timeout is over, so that running
      * work must end (`expired`). May be NULL. */
     void (*draining)(void *data);

@@ -4,11 +4,11 @@
 /*
  * Connects an engine to the cache service, which becomes the engine's tier 2 (see <infer/tier.h>).
  *
- * The client connects on first use, and again if the service has exited, which the service does
- * when it is idle. Every call has a time limit. If the service does not answer in time or cannot be
- * reached, the client makes no calls for five seconds; the pause doubles with each failure up to
- * one minute. If the service speaks another version of the protocol, the pause is ten minutes. In
- * all these cases the engine sees a cache miss.
+ * The client connects on first use. It connects again if the service has exited, for example
+ * because the service was idle. Every call has a time limit. If the service does not answer in time
+ * or cannot be reached, the client makes no calls for five seconds; the pause doubles with each
+ * failure up to one minute. If the service speaks another version of the protocol, the pause is ten
+ * minutes. In all these cases the engine sees a cache miss.
  *
  * A client belongs to one engine, whose thread makes all calls.
  */
@@ -22,8 +22,7 @@
 #define CACHE_CLIENT_TIMEOUT_USEC (2 * 1000000u)
 
 /* Makes a client for the socket at @path. @name is the client's name in the service's log. Copies
- * both texts. The caller frees *ret_tier with cache_client_free(), after the engine. -ENOMEM,
- * -ENAMETOOLONG. */
+ * both texts. The caller frees *ret_tier with cache_client_free(), after the engine. -ENOMEM. */
 int cache_client_new(const char *path, const char *name, uint64_t timeout_usec,
                      struct inf_tier **ret_tier);
 /* NULL is allowed; returns NULL. */

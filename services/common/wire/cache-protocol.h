@@ -64,7 +64,8 @@ struct cache_head {
     bool answer;      /* true: from the service */
     uint32_t request; /* number of the request; the answer has the same number */
     int32_t status;   /* of an answer: 0 or a negative errno; of a request: 0 */
-    uint32_t n;       /* number of names, blocks, places or rows in the body */
+    uint32_t n; /* number of names, blocks, digests, counters or rows in the body; in the answer to
+                   PUT: number of blocks that were taken */
 };
 
 /* Struct cache_origin has the texts of struct inf_tier_origin; an empty text means that there is
@@ -106,7 +107,7 @@ struct cache_hello {
     X(rejected_blocks_total, "Blocks that were removed because they were damaged.")                \
     X(purged_blocks_total, "Blocks that were removed on request.")                                 \
     X(moved_bytes_total, "Bytes that were moved to free disk space.")                              \
-    X(rebuilds_total, "How often the index was rebuilt.")                                          \
+    X(rebuilds_total, "Times that the index was rebuilt.")                                         \
     X(malformed_total, "Connections that were closed for malformed requests.")
 
 struct cache_status {

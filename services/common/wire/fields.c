@@ -163,24 +163,50 @@ bool field_is(const json_t *value, const char *text)
            memcmp(json_string_value(value), text, len) == 0;
 }
 
-int fields_known(json_t *object, const char *prefix, const char *const *names,
-                 struct problem *problem)
+int field_check_array(const json_t *value, const char *param, const char *expected, int max,
+                      struct problem *problem)
+{
+    if (!json_is_array(value))
+        return field_wrong_type(param, expected, value, problem);
+    if (json_array_size(value) > (size_t)max)
+        return problem_set(problem, 400, "invalid_value", param, "'%s' has more than %d entries.",
+                           param, max);
+    return 0;
+}
+
+static bool field_is_listed(const char *name, const char *const *names)
+{
+    while (*names && strcmp(*names, name) != 0)
+        names++;
+    return *names != NULL;
+}
+
+int fields_known_in(json_t *object, const char *prefix, const char *const *const *lists,
+                    struct problem *problem)
 {
     const char *key;
     json_t *value;
 
     json_object_foreach(object, key, value)
     {
-        const char *const *name = names;
+        const char *const *const *list = lists;
         char param[128];
 
-        while (*name && strcmp(*name, key) != 0)
-            name++;
-        if (*name)
+        while (*list && !field_is_listed(key, *list))
+            list++;
+        if (*list)
             continue;
         snprintf(param, sizeof(param), "%s%s", prefix, key);
         return problem_set(problem, 400, "unknown_field", param,
                            "Unrecognized request argument supplied: %s.", param);
     }
     return 0;
+}
+
+int fields_known(json_t *object, const char *prefix, const char *const *names,
+                 struct problem *problem)
+{
+    const char *const *const lists[] = {names, NULL};
+
+    return fields_known_in(object, prefix, lists, problem);
 }

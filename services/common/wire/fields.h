@@ -29,16 +29,23 @@ int field_int(json_t *object, const char *name, int64_t min, int64_t max, int64_
 int field_string(json_t *object, const char *name, const char **value, size_t *len,
                  struct problem *problem);
 
-/* Like field_string(), but refuses strings with NUL characters; for names and words. */
+/* Works like field_string(), but refuses strings with NUL characters. It is meant for names and
+ * words. */
 int field_text(json_t *object, const char *name, const char **value, struct problem *problem);
-/* Whether @value is the string @text; @value may be NULL. */
+/* Returns whether @value is the string @text; @value may be NULL. */
 bool field_is(const json_t *value, const char *text);
 
 /* Fills @problem because @param has the type of @value. @expected is a phrase such as "a string".
  * Returns -EINVAL. */
 int field_wrong_type(const char *param, const char *expected, const json_t *value,
                      struct problem *problem);
+/* Refuses a value that is not an array, or that has more than @max entries. */
+int field_check_array(const json_t *value, const char *param, const char *expected, int max,
+                      struct problem *problem);
 /* Refuses the first field whose name is not in the NULL-terminated list @names. The message puts
  * @prefix, such as "messages[1].", before the name. */
 int fields_known(json_t *object, const char *prefix, const char *const *names,
                  struct problem *problem);
+/* Works like fields_known(), with a NULL-terminated array of such lists. */
+int fields_known_in(json_t *object, const char *prefix, const char *const *const *lists,
+                    struct problem *problem);

@@ -16,7 +16,7 @@
 #include "core/err.h"
 #include "core/utf8.h"
 
-/* Bytes of memory that each value takes at least. The characters of strings are added. */
+/* Bytes of memory that are counted for each value. The characters of strings are added. */
 enum {
     COST_OBJECT = 240, /* with its first eight places */
     COST_ARRAY = 144,  /* with its first eight places */
@@ -84,6 +84,56 @@ static size_t json_max_memory(size_t len)
     return MIN(len * 32 + JSON_MEMORY_SMALL, len * 2 + JSON_MEMORY_LARGE);
 }
 
+/* Tells whether the digits are an integer that has no place in 64 bits. */
+static bool number_is_wide(const char *digits, size_t n)
+{
+    static const char most[] = "9223372036854775807";
+    const size_t n_most = sizeof(most) - 1;
+
+    for (size_t i = 0; i < n; i++)
+        if (digits[i] < '0' || digits[i] > '9')
+            return false;
+    return n > n_most || (n == n_most && memcmp(digits, most, n) > 0);
+}
+
+/* Copies a text, and writes its wide integers as fractions. */
+static int json_widen(const char *p, size_t len, struct str *out)
+{
+    const char *end = p + len, *start;
+    int r = 0;
+
+    while (p < end && r == 0) {
+        start = p;
+        if (*p == '"') {
+            p = scan_string(p, end);
+            r = str_append(out, start, (size_t)(p - start));
+            continue;
+        }
+        while (p < end && *p && strchr("0123456789+-.eE", *p))
+            p++;
+        p += p == start;
+        r = str_append(out, start, (size_t)(p - start));
+        start += *start == '-';
+        if (r == 0 && number_is_wide(start, (size_t)(p - start)))
+            r = str_append(out, ".0", 2);
+    }
+    return r;
+}
+
+/* Parses a text. jansson refuses integers of more than 64 bits; they become real numbers. */
+static json_t *json_load(const char *data, size_t len, json_error_t *reterror)
+{
+    const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY;
+    json_t *json = json_loadb(data, len, flags, reterror);
+    _cleanup_str_ struct str wide = {};
+    json_error_t error;
+
+    if (!json && json_error_code(reterror) == json_error_numeric_overflow &&
+        json_widen(data, len, &wide) == 0)
+        json = json_loadb(wide.data, wide.len, flags, &error);
+    return json;
+}
+
 int json_parse_within(const char *data, size_t len, size_t *room, json_t **ret_json,
                       struct inf_err *reterr)
 {
@@ -100,7 +150,7 @@ int json_parse_within(const char *data, size_t len, size_t *room, json_t **ret_j
     if (scan.cost > *room)
         return err_set(reterr, E2BIG, "its values take more than %.1f MiB of memory",
                        (double)*room / (1 << 20));
-    json = json_loadb(data, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &error);
+    json = json_load(data, len, &error);
     if (!json) {
         if (json_error_code(&error) == json_error_out_of_memory)
             return err_set(reterr, ENOMEM, "out of memory");

@@ -23,8 +23,8 @@
  * take too much memory for the size of the text; -ENOMEM. */
 int json_parse(const char *data, size_t len, json_t **ret_json, struct inf_err *reterr);
 
-/* Like json_parse(), but the values may take at most *room bytes of memory, and their bytes are
- * subtracted from *room. */
+/* Works like json_parse(), but the values may take at most *room bytes of memory. The bytes that
+ * they take are subtracted from *room. */
 int json_parse_within(const char *data, size_t len, size_t *room, json_t **ret_json,
                       struct inf_err *reterr);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Asks the keep service, and waits for the answer; for threads beside the loop. */
+/* Sends a question to the keep service, and waits for the answer. Only threads other than that of
+ * the event loop may do so. */
 
 #include "common/wire/keep-protocol.h"
 
@@ -17,3 +18,7 @@ struct keep_question {
  * listens there. */
 int keep_client_ask(const char *path, const struct keep_question *question, struct str *body,
                     int *ret_status);
+
+/* Writes the counters of this process, and the numbers that the last answer of the service had. May
+ * be called from any thread. */
+void keep_client_metrics(struct str *out);

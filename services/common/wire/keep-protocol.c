@@ -89,7 +89,7 @@ int keep_packet_add_body(struct keep_packet *packet, struct http_text body)
     return r;
 }
 
-/* Only memory has seals. */
+/* Only memfds have seals. */
 static bool is_sealed(int fd)
 {
     const int seals = fcntl(fd, F_GET_SEALS);
@@ -155,8 +155,8 @@ int keep_packet_send(const struct keep_packet *packet, int socket, int flags)
     return errno == EAGAIN ? -ETIMEDOUT : errno == EPIPE ? -ECONNRESET : -errno;
 }
 
-/* Takes the descriptor of a packet. There is space for two, and the kernel drops further ones and
- * sets MSG_CTRUNC. */
+/* Takes the descriptor of a packet. There is space for two descriptors; the kernel drops further
+ * ones and sets MSG_CTRUNC. */
 static void take_descriptors(struct keep_packet *packet, struct msghdr *msg)
 {
     int fds[2] = {-1, -1};

@@ -10,8 +10,9 @@
 #include "common/wire/fields.h"
 #include "common/wire/json.h"
 
-/* The names of all options. Those from num_ctx on decide how Ollama runs a model. Here the
- * configuration decides this, so they have no effect; docs/http-api.md lists them. */
+/* The names of all options. The options from num_ctx on say how Ollama runs a model. They have no
+ * effect here, because the configuration says how models run; docs/http-api.md lists these
+ * options. */
 static const char *const option_names[] = {
     "temperature",
     "top_k",
@@ -50,8 +51,8 @@ static const char *const option_names[] = {
     NULL,
 };
 
-/* Reads the units of a text such as "1h30m". Returns the seconds, or NAN if it is no such text. A
- * text that is only a number counts seconds, as a number does. */
+/* Reads a duration such as "1h30m", and returns it in seconds; NAN: @text is not a duration. A
+ * number without a unit is a number of seconds. */
 static double duration_read(const char *text)
 {
     static const struct {
@@ -78,7 +79,7 @@ static double duration_read(const char *text)
             return NAN;
         if (!*end)
             return sum == 0 ? sign * value : NAN;
-        /* "m" is also the beginning of "ms", which stands before it. */
+        /* "ms" stands before "m" in the table, because "m" is also the beginning of "ms". */
         while (i < ARRAY_SIZE(units) && strncmp(end, units[i].name, strlen(units[i].name)) != 0)
             i++;
         if (i == ARRAY_SIZE(units))

@@ -15,11 +15,11 @@
 #define OLLAMA_FOREVER UINT64_MAX
 
 /* Reads "keep_alive", how long the model stays in memory after its last use: a number of seconds,
- * or a text such as "5m" or "1h30m"; negative: OLLAMA_FOREVER. As fields.h: returns 1, 0 or
- * -EINVAL. */
+ * or a text such as "5m" or "1h30m"; negative: OLLAMA_FOREVER. Returns 1, 0 or -EINVAL, as the
+ * functions of fields.h do. */
 int ollama_read_keep_alive(json_t *body, uint64_t *ret_usec, struct problem *problem);
-/* Sets *ret_options to a new object with the fields of "options", each of which is named by its
- * path, "options.seed". Refuses the first field that is no option of Ollama's. -EINVAL. */
+/* Sets *ret_options to a new object with the fields of "options". Each field is named by its path,
+ * such as "options.seed". Refuses the first field that is not one of Ollama's options. -EINVAL. */
 int ollama_open_options(json_t *body, json_t **ret_options, struct problem *problem);
 /* Writes @sec and @nsec (Unix time) as a quoted text of RFC 3339, in UTC. -ENOMEM. */
 int ollama_put_time(struct str *out, int64_t sec, long nsec);

@@ -18,7 +18,7 @@ struct http_request;
 #define SESSION_ID_SIZE   65
 #define SESSION_ID_RULE   "'X-Session-Id' must have 1 to 64 letters, digits or \"-_.:\"."
 
-/* Whether @id has 1 to 64 letters, digits and "-_.:". */
+/* Returns whether @id has 1 to 64 letters, digits and "-_.:". */
 bool session_id_is_plain(const char *id, size_t len);
 /* Writes the id of the header to @out, and adds it to the answer's headers; writes "" if there is
  * no such header. -EINVAL: the id is not plain. */

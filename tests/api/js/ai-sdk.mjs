@@ -1,20 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests Vercel's AI SDK. usage: node ai-sdk.mjs URL NODE_MODULES
-import { createRequire } from "node:module";
 import assert from "node:assert";
-import path from "node:path";
-
-const [url, modules] = process.argv.slice(2);
-const resolve = createRequire(path.join(path.resolve(modules), "x.js")).resolve;
-
-async function load(name) {
-  try {
-    return await import(resolve(name));
-  } catch {
-    console.log(`the package ${name} is not there`);
-    process.exit(77);
-  }
-}
+import { load, url } from "./lib/packages.mjs";
 
 const ai = await load("ai");
 const { createOpenAICompatible } = await load("@ai-sdk/openai-compatible");

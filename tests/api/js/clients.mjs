@@ -1,20 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests the clients of OpenAI and Anthropic. usage: node clients.mjs URL NODE_MODULES [SOCKET]
-import { createRequire } from "node:module";
 import assert from "node:assert";
-import path from "node:path";
-
-const [url, modules, socket] = process.argv.slice(2);
-const resolve = createRequire(path.join(path.resolve(modules), "x.js")).resolve;
-
-async function load(name) {
-  try {
-    return await import(resolve(name));
-  } catch {
-    console.log(`the package ${name} is not there`);
-    process.exit(77);
-  }
-}
+import { load, socket, url } from "./lib/packages.mjs";
 
 const { default: OpenAI } = await load("openai");
 const { default: Anthropic } = await load("@anthropic-ai/sdk");

@@ -253,8 +253,8 @@ void *case_bytes(struct case_memory *m, size_t size, size_t offset)
         fprintf(stderr, "checkkern: a case has too many blocks of memory\n");
         exit(2);
     }
-    /* Every second block ends at an unmapped page, if the block is then aligned; the other blocks
-     * begin after an unmapped page. */
+    /* Every second block ends at an unmapped page, unless its start would not be aligned there. All
+     * other blocks begin after an unmapped page. */
     *g = guarded_new(offset + size, m->n % 2 == 1 && (offset + size) % 64 == 0);
     m->n++;
     return (uint8_t *)g->data + offset;

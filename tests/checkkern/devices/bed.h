@@ -36,14 +36,14 @@ struct bed {
     struct kv_store *store;
     struct plan *plan;
     uint32_t width, input_width;
-    uint32_t order[BED_BLOCKS], n_taken; /* blocks, shuffled */
+    uint32_t order[BED_BLOCKS], n_taken; /* all blocks, shuffled; blocks in use */
     int32_t *tokens;
     float *input, *out;
 };
 
-/* Compiles @g for steps of at most @max_rows. Returns false if this case is not part of the sample,
- * or if the device does not support it, which is reported. @layout is NULL for graphs without
- * attention. */
+/* Compiles @g for steps of at most @max_rows. Returns false if this case is not part of the random
+ * sample, or if the device does not support the graph; the latter is reported. @layout is NULL for
+ * graphs without attention. */
 bool bed_init(struct bed *bed, struct check *c, const struct graph *g,
               const struct kv_layout *layout, uint32_t max_rows, uint32_t max_ctx);
 void bed_done(struct bed *bed);
@@ -58,13 +58,13 @@ void bed_run(struct bed *bed, struct bed_seq *s, uint32_t chunk);
 /* Computes the next @n rows as if they were at @pos, after the tokens in @blocks. */
 void bed_far_step(struct bed *bed, struct bed_seq *s, const uint32_t *blocks, uint32_t pos,
                   uint32_t n);
-/* Returns the roundings of this device in steps of @n_rows. */
+/* Returns which numbers this device rounds when it computes steps of @n_rows rows. */
 struct bound_rules bed_rules(const struct bed *bed, uint32_t n_rows);
 /* Compares the results of a whole sequence with the formulas; reports differences under the name
  * @what. Returns the root mean square of (error / bound). */
 double bed_compare(struct bed *bed, const struct bed_seq *s, const struct bound *b,
                    const char *what);
-/* Compares one row with @expected; reports differences as those of row @i of @what. */
+/* Compares one row with @expected. Messages about differences call the row @i of @what. */
 double bed_compare_row(struct bed *bed, const float *row, const double *expected,
                        const double *errors, const char *what, size_t i);
 /* Compares rows bit for bit. A difference is reported if the device must give the same bits, else
@@ -81,8 +81,8 @@ struct case_memory {
 /* Returns @size bytes that start @offset bytes after an address that is aligned to 64. */
 void *case_bytes(struct case_memory *m, size_t size, size_t offset);
 float *case_floats(struct check *c, struct case_memory *m, enum fill fill, size_t n);
-/* Makes a matrix whose numbers are so small that products with rows of K normal numbers stay near
- * 1. */
+/* Makes a matrix whose numbers are so small that products with rows of K normally distributed
+ * numbers stay near 1. */
 struct weight case_weight(struct check *c, struct case_memory *m, enum inf_dtype dtype,
                           uint32_t rows, uint32_t cols, size_t offset);
 void case_done(struct check *c, struct case_memory *m);

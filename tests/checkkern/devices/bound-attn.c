@@ -3,9 +3,9 @@
 /*
  * Derives the error bounds of attention.
  *
- * A weight of the softmax is exp(s - max) ÷ Σ. An error d of a score is a relative error d of its
- * weight. For weights p with the sum 1 the output is out = Σ p v. Relative errors r of the weights
- * change it by at most Σ p |v - out| r.
+ * A weight of the softmax is exp(s - max) ÷ Σ. An error d of a score causes a relative error d of
+ * its weight. For weights p with the sum 1 the output is out = Σ p v. Relative errors r of the
+ * weights change the output by at most Σ p |v - out| r.
  */
 
 #include "checkkern/devices/bound-attn.h"
@@ -20,7 +20,7 @@ struct attn {
     enum bound_rounding rounding;
     const double *q, *k, *v;
     double *dq, *dk, *dv;
-    double *scores, *errors; /* [n] of one row: scores, then weights; errors of the scores */
+    double *scores, *errors; /* [n] for one row: scores, then weights; their errors */
 };
 
 static double *copy_of(const double *x, size_t n)
@@ -88,7 +88,8 @@ static void soften(struct attn *a, size_t first, size_t pos)
                         (a->rounding == BOUND_BF16 ? 0x1p-8 : 0);
         sum += a->scores[j];
     }
-    /* The division by the sum adds the mean of the errors, weighted by the weights. */
+    /* The division by the sum adds the mean of the errors, in which each error counts with its
+     * weight. */
     for (size_t j = first; j <= pos; j++) {
         a->scores[j] /= sum;
         worst += a->scores[j] * a->errors[j];

@@ -4,9 +4,9 @@
  * Derives error bounds, node by node.
  *
  * u is the unit of float rounding. The bounds are of first order: products of two errors are left
- * out, since the constants are generous enough to include them. Vulkan allows devices to treat
- * operands and results below the normal range as 0, so every product may have an error of the
- * smallest normal number.
+ * out, because the constants are generous enough for them. Vulkan allows devices to treat operands
+ * and results below the normal range as 0, so every product may have an error of the smallest
+ * normal number.
  */
 
 #include "checkkern/devices/bound.h"
@@ -108,7 +108,8 @@ static void embed(const struct bound *b, const struct graph_node *node, const in
     free(magnitudes);
 }
 
-/* s = 1 / sqrt(mean + eps): a relative error e of the mean is a relative error e / 2 of s. */
+/* For s = 1 / sqrt(mean + eps), a relative error e of the mean causes a relative error e / 2 of
+ * s. */
 static void rms_norm(const struct bound *b, const struct graph_node *node, const double *x,
                      const double *dx, double *error)
 {
@@ -301,7 +302,7 @@ static void node_errors(struct bound *b, size_t i, const int32_t *tokens,
     case GRAPH_ACT:
     case GRAPH_POOL:
     case GRAPH_STORE:
-        assert(false); /* a node of encoders, which no device computes */
+        assert(false); /* only encoders have this node, and no device computes it */
         return;
     }
 }

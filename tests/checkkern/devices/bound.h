@@ -6,8 +6,8 @@
  *
  * The errors of float arithmetic are followed from node to node. Each value has its own bound,
  * which follows from the bounds of its operands and from the roundings of its own operation
- * (tolerance.c). The rules say what a device rounds on purpose, for example rows that it multiplies
- * as binary16.
+ * (tolerance.c). The rules say which numbers a device rounds on purpose, for example rows that it
+ * multiplies as binary16.
  */
 
 #include "graph/graph.h"
@@ -16,15 +16,16 @@
 enum bound_rounding {
     BOUND_EXACT, /* as floats, without rounding */
     BOUND_F16,
-    BOUND_F16_ROWS, /* halves, and a scale of the row */
-    BOUND_F16_SUMS, /* blocks of 32 halves and a scale; sums of a block are rounded as well */
+    BOUND_F16_ROWS, /* binary16 numbers, and a scale of the row */
+    BOUND_F16_SUMS, /* blocks of 32 binary16 numbers and a scale; the sums of a block are rounded
+                       too */
     BOUND_BF16,
-    BOUND_Q8, /* 32 int8 and a scale */
+    BOUND_Q8, /* blocks of 32 int8 numbers and a scale */
 };
 
 struct bound_rules {
-    enum bound_rounding products[INF_DTYPE_N]; /* rows, and weights of half precision with them */
-    enum bound_rounding attention;             /* queries and the softmax's weights */
+    enum bound_rounding products[INF_DTYPE_N]; /* of rows, and of half-precision weights */
+    enum bound_rounding attention;             /* of queries, and of the softmax weights */
     enum codec k, v;                           /* the formats of stored keys and values */
 };
 
@@ -36,7 +37,7 @@ struct bound {
 };
 
 /* Computes values and bounds for @n rows of one sequence from position 0 on. @input: [n, width] or
- * NULL. Ends the program when there is no memory. */
+ * NULL. Ends the program if memory runs out. */
 void bound_init(struct bound *b, const struct graph *g, const int32_t *tokens, size_t n,
                 const float *input, const struct bound_rules *rules);
 void bound_done(struct bound *b);

@@ -60,8 +60,8 @@ static graph_ref heads(struct check *c, struct attn_bed *b, const struct attn_ca
     return y;
 }
 
-/* Builds two layers with different heads, so that a mix-up shows. The result of the first layer is
- * not used. */
+/* Builds two layers with different heads, so that the results are wrong if a device confuses the
+ * layers. The result of the first layer is not used. */
 static bool attn_init(struct check *c, struct attn_bed *b, const struct attn_case *a,
                       uint32_t max_rows, uint32_t max_ctx)
 {
@@ -134,7 +134,8 @@ static void random_steps(struct bed *bed, struct bed_seq *seqs, uint32_t n_seqs)
     }
 }
 
-/* Computes several sequences in steps of all kinds, and then each sequence alone in one step. */
+/* Computes several sequences together in steps of all kinds, and then each sequence alone in one
+ * step. */
 static void attn_case(struct check *c, const struct attn_case *a)
 {
     static const uint32_t lengths[] = {1, 64, 65, 131};
@@ -266,7 +267,8 @@ static void long_case(struct check *c, const struct attn_case *a, uint32_t n)
 
 enum { UNIQUE = 512 };
 
-/* Computes the attention of row UNIQUE + @r, which sees each of the first rows @times times. */
+/* Computes the attention of row UNIQUE + @r, which attends to each of the first UNIQUE rows @times
+ * times. */
 static void far_row(const struct attn_bed *b, const struct bound *bound, uint32_t r, double times,
                     double *scores, double *expected, double *errors)
 {
@@ -441,7 +443,8 @@ static void nan_case(struct check *c, uint32_t window, uint32_t chunk)
     attn_done(c, &b, opened);
 }
 
-/* Continues a sequence from a copy of another's last block; the original must stay unchanged. */
+/* Continues a sequence from a copy of the last block of another sequence. The original block must
+ * stay unchanged. */
 static void copy_case(struct check *c, enum codec kv)
 {
     enum { N = 100 };
@@ -502,8 +505,8 @@ static double bench_steps(struct bed *bed, struct bed_seq *s, uint32_t pos, uint
     return (double)best * 1e-9;
 }
 
-/* Times decoding after a context, in GB/s of keys and values, and the last rows of a prompt, in
- * multiply-adds. */
+/* Measures the speed of decoding after a context, in GB/s of keys and values, and the speed of the
+ * last rows of a prompt, in multiply-adds per second. */
 void bench_graph_attention(struct check *c)
 {
     static const enum codec kv[] = {CODEC_F16, CODEC_BF16, CODEC_Q8_0, CODEC_F32};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Checks the operations of whole devices except products and attention: rows of tables, norms,
- * rotations, sums, gated units, the choice of rows.
+ * Checks the operations of whole devices except products and attention: lookups of rows in tables,
+ * norms, rotations, sums, gated units, and the choice of rows.
  */
 
 #include <math.h>
@@ -13,7 +13,7 @@
 #include "checkkern/devices/checks.h"
 #include "quant/dtype.h"
 
-/* Computes all rows at once, some at a time, and one by one. */
+/* Computes all rows at once, then a few at a time, then one by one. */
 static void check_graph(struct check *c, const struct graph *g, const int32_t *tokens,
                         const float *input, uint32_t n, const char *what)
 {

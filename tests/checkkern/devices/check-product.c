@@ -3,8 +3,8 @@
 /*
  * Checks products on whole devices.
  *
- * The cases have every format, with the operations that may be computed along with a product (bias,
- * a residual sum, gated units), every class of steps, and weights at any address.
+ * The cases have weights of every format at any address, steps of every class of sizes, and the
+ * operations that may be computed along with a product (bias, a residual sum, gated units).
  */
 
 #include <math.h>
@@ -90,7 +90,8 @@ static void check_rows(struct bed *bed, struct bed_seq *s, uint32_t chunk, bool 
     bed_run(bed, s, chunk);
     snprintf(how, sizeof(how), "%s, steps of %u", what, chunk);
     part = bed_compare(bed, s, &bound, how);
-    /* Errors of random sign grow with the root of the number of terms (tolerance.c). */
+    /* If the signs of errors are random, errors grow with the root of the number of terms
+     * (tolerance.c). */
     if (random_errors && part > 4 / sqrt(K + 8.0))
         check_fail(bed->c, "%s: errors are %.2g of their bounds, which is not by chance", how,
                    part);
@@ -196,8 +197,8 @@ static void bytes_case(struct check *c, enum inf_dtype dtype, enum weight_fill f
     case_done(c, &m);
 }
 
-/* Checks rows whose numbers grow along the row by 2^24, some of them beyond the range of 16-bit
- * floats. */
+/* Checks rows whose numbers grow along the row by a factor of 2^24. Some of the numbers are beyond
+ * the range of 16-bit floats. */
 static void range_case(struct check *c, enum inf_dtype dtype)
 {
     static const int scales[] = {0, -60, 40, 14};

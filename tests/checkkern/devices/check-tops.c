@@ -114,14 +114,15 @@ static void compare(struct check *c, const struct top_row *got, const float *x, 
                        (double)want.values[i]);
             return;
         }
-    /* The sum has @n terms ≤ 1 in any order, each within (3 + 2 |x|) ulp; only terms with a small
-     * |x| matter. */
+    /* The sum has @n terms of at most 1 in any order. Each term has an error of at most (3 + 2 |x|)
+     * ulp; only terms with a small |x| matter. */
     if (want.n > 0 && !(fabs(got->log_sum - want.log_sum) <= 2e-5 + n * 0x1p-24))
         check_fail(c, "width %u, look %u: log sum %.9g, expected %.9g", n, look, got->log_sum,
                    want.log_sum);
 }
 
-/* Requests lists of all lengths in one step, and some whole rows; then each row whole. */
+/* In one step requests lists of all lengths, and whole rows for some rows. Then requests the whole
+ * row for each row. */
 static void step(struct bed *bed, const float *x, uint32_t n, const uint32_t *wanted,
                  uint32_t n_rows)
 {
@@ -147,7 +148,7 @@ static void step(struct bed *bed, const float *x, uint32_t n, const uint32_t *wa
         if (ops->logits && wanted[i] > 0) {
             compare(bed->c, &tops[i], x + (size_t)i * n, n, i);
             if (ops->logits(bed->backend, bed->plan, i, row) < 0)
-                check_fail(bed->c, "row %u is not told", i);
+                check_fail(bed->c, "row %u cannot be fetched", i);
             whole = row;
         }
         /* NaN has many bit patterns, and -0 may become 0. */

@@ -5,7 +5,7 @@
 
 #include "checkkern/harness.h"
 
-/* The name, and whether the check is about products. */
+/* Each row has the name of a check, and whether the check is about products. */
 #define DEVICE_CHECKS(X)                                                                           \
     X(graph_product, true)                                                                         \
     X(graph_hostile, true)                                                                         \

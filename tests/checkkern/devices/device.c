@@ -94,7 +94,7 @@ void device_rules(const struct backend *b, uint32_t n_rows, struct bound_rules *
                                  : choice.pack == VKB_PACK_F16 ? BOUND_F16_ROWS
                                                                : BOUND_EXACT;
     }
-    /* Matrix units multiply binary16. */
+    /* Matrix units (cooperative matrices) multiply binary16 numbers. */
     if (caps_of(b)->coopmat && class == VKB_MANY)
         rules->attention = BOUND_F16;
 }

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * Opens the devices whose operations are all checked: the Vulkan devices of this machine, and the
+ * Opens the devices for the checks of whole devices: the Vulkan devices of this machine, and the
  * CPU if it is requested by name.
  *
- * Software devices are also checked under other names. As "vulkan:0/gpu" such a device uses the
- * kernels for GPUs, and memory that the host cannot access. As "vulkan:0/dots" it uses the products
- * for devices with instructions that multiply bytes.
+ * Software devices are also checked under other names. Under the name "vulkan:0/gpu" such a device
+ * uses the kernels for GPUs, and memory that the host cannot access. Under the name "vulkan:0/dots"
+ * it does the same, and its matrix products use the kernels that multiply packed bytes.
  */
 
 #include "backend/backend.h"
@@ -27,11 +27,13 @@ unsigned devices_names(struct device_name names[DEVICES_MOST], char *why, size_t
 int device_open(const struct device_name *device, unsigned n_threads, struct backend **ret_backend,
                 struct inf_err *reterr);
 struct backend *device_close(struct backend *b);
-/* Sets the roundings of the device in steps of @n_rows; other members of @rules stay unchanged. */
+/* Writes to @rules which numbers the device rounds when it computes steps of @n_rows rows. Leaves
+ * the other members of @rules unchanged. */
 void device_rules(const struct backend *b, uint32_t n_rows, struct bound_rules *rules);
 /* Returns whether the bits of a row must not depend on the rows that are computed with it. */
 bool device_same_bits(const struct backend *b);
 /* Returns whether the device runs on the CPU, so that speed checks use small shapes. */
 bool device_is_slow(const struct backend *b);
-/* Returns whether the driver limits loop iterations, so that very long contexts are rejected. */
+/* Returns whether the driver limits the number of iterations of a loop, so that very long contexts
+ * are rejected. */
 bool device_ends_loops(const struct backend *b);

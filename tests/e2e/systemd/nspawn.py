@@ -339,7 +339,8 @@ def container(name, root):
     argv = ["systemd-nspawn", "-q", "-D", str(root), "--console=pipe", "--machine=" + name,
             "--register=no", "--link-journal=no", "--private-network", "--resolv-conf=off",
             "--timezone=off", "--kill-signal=SIGKILL",
-            # nspawn's own filter is older than Landlock, and applies in addition to the services'.
+            # nspawn's own filter is older than Landlock, and applies in addition to the filters of
+            # the services.
             "--system-call-filter=landlock_create_ruleset landlock_add_rule landlock_restrict_self"]
     if not systemd_runs():
         argv.append("--keep-unit")

@@ -2,10 +2,11 @@
 """Makes root directories for machines. They are made once, kept, and stacked below each machine as
 layers.
 
-A base is a minimal Debian with systemd and apt's lists, made by mmdebstrap. A layer is the result
-of one apt command on top of it, above all the archives of the packages' dependencies, so that a
-machine without network can install them. A root is an overlay over layers and a base (or a copy,
-where that is requested or the kernel refuses overlays), and belongs to one machine.
+A base is a minimal Debian with systemd and apt's lists, made by mmdebstrap. A layer has the files
+that one apt command adds to a base and to the layers on it; for tests of packages, the first layer
+has the archives of their dependencies, so that a machine without network can install them. A root
+is an overlay over layers and a base (or a copy, where that is requested or the kernel refuses
+overlays), and belongs to one machine.
 """
 import hashlib
 import os
@@ -73,8 +74,8 @@ def systemd_runs():
 
 
 def make_base(name=None):
-    """Returns a base, made if it does not exist, as a tuple of one directory, which nothing writes
-    to."""
+    """Returns a base as a tuple of one directory, which nothing writes to. Makes the base if it
+    does not exist."""
     name = name or suite()
     key = hashlib.sha256(" ".join((name, *PACKAGES, *MASKED, "1")).encode()).hexdigest()[:12]
     base = STORE / ("base-%s-%s" % (name, key))
@@ -112,8 +113,8 @@ def make_base(name=None):
 
 def make_layer(base, key, *args, files=()):
     """Returns @base, a tuple of directories, preceded by a directory with the result of `apt-get
-    @args`. @files are copied to /var/cache/sconce while it runs. @key stands for everything on
-    which the result depends."""
+    @args`. @files are copied to /var/cache/sconce-files while it runs. @key must be different if the
+    result would be different."""
     digest = hashlib.sha256(" ".join((*(str(b) for b in base), key, *args)).encode())
     layer = STORE / ("layer-%s" % digest.hexdigest()[:12])
     if not layer.exists():

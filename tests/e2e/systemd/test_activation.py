@@ -110,7 +110,7 @@ def limit(machine, user):
     busy = os.getloadavg()[0] >= os.cpu_count() / 2
     undo = hurry(machine) if busy else lambda: None
     took = yardstick(machine, user)
-    print("\nthe yardstick starts in %.1f ms; usual are %d" % (took, USUAL))
+    print("\nthe yardstick starts in %.1f ms, usually in %d ms" % (took, USUAL))
     yield LIMIT * max(1, took / USUAL) * (1.5 if busy else 1)
     undo()
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that an attacker who has taken over a service can do no harm: two walls deny each attack.
+"""Tests that an attacker who has taken over a service can do no harm: two walls deny each attack. A
+wall is one independent mechanism that confines a service.
 
 tests/attack makes the running service itself try the attacks; tests/lib/walls.py judges the results
 and prints a table per service, in system and user mode. The state is read from the process and not

@@ -39,7 +39,7 @@ def test_a_crash_is_one_failed_request(machine, row, name):
 
 @ROWS
 def test_an_unanswered_request_fails_alone(machine, row):
-    """The crash comes before the answer has begun: the client gets it as an error."""
+    """The service crashes before the answer has begun, and the client gets an error."""
     import threading
     assert ask(machine).status == 200
     got = []
@@ -51,8 +51,7 @@ def test_an_unanswered_request_fails_alone(machine, row):
             got.append(e)
     thread = threading.Thread(target=client)
     thread.start()
-    # If chat crashed earlier, the gateway would take this for a stale kept-alive connection and
-    # retry.
+    # If chat crashed earlier, the gateway would consider the connection stale, and retry.
     time.sleep(1.3)
     assert got == [], "the request was answered too soon for this test"
     os.kill(machine.host_pid(row.unit), signal.SIGKILL)

@@ -22,7 +22,7 @@ def user(request, machine):
 
 def call(machine, user, path, body=None, who=None):
     """Returns (status, answer) of a request at the gateway of @user, or of the machine for None.
-    @who sends it; the default is @user, or root."""
+    @who sends the request; the default is @user, or root."""
     post = ["--data-binary", "@-", "-H", "Content-Type: application/json"] if body else []
     r = machine.run(["curl", "-sS", "-m", "60", "-w", "\n%{http_code}", "--unix-socket",
                      machine.socket_path("gateway", user), "http://localhost" + path, *post],
@@ -72,7 +72,7 @@ def test_responses_on_the_disk_outlive_it(machine, user, configure):
         machine.systemctl("stop", "sconce-chat.service", UNIT, user=user)
     first = respond(machine, user)
     second = respond(machine, user, "And how?", previous_response_id=first["id"])
-    # It exits when it is idle, although it has entries.
+    # The service exits when it is idle, although it has entries.
     machine.wait_inactive(UNIT, user=user, timeout=15)
     assert machine.show(UNIT, "Result", user) == "success"
     assert call(machine, user, "/v1/responses/" + second["id"])[1]["output"] == second["output"]
@@ -86,7 +86,7 @@ def test_responses_on_the_disk_outlive_it(machine, user, configure):
     assert "root" not in [owner for _, owner, _ in rows]
     machine.systemctl("stop", UNIT, user=user)
     if not user:
-        # Another user of the same gateway does not find it.
+        # Another user of the same gateway does not find the response.
         machine.run("id member || useradd -m -G sconce member")
         assert call(machine, None, "/v1/responses/" + first["id"], who="member")[0] == 404
         assert machine.run(["cat", directory(machine, user) + "/kept.db"], user="member",

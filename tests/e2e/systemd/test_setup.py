@@ -302,7 +302,7 @@ def test_an_image_is_set_up_from_outside(m):
 # Devices and directories
 
 def fake_gpu(m):
-    """Makes a device node with a GPU's name that is /dev/null."""
+    """Makes device nodes that have the names of a GPU's nodes, but behave like /dev/null."""
     m.run("mkdir -p /dev/dri && mknod /dev/dri/renderD128 c 1 3 && "
           "mknod /dev/dri/card0 c 1 3 && groupadd -f render && chgrp render /dev/dri/* && "
           "chmod 660 /dev/dri/*")

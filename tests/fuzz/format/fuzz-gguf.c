@@ -8,7 +8,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Reads every byte that an accessor promises. */
+/* Reads every byte of the ranges that the accessors return. */
 static uint64_t touch(const struct gguf *g)
 {
     uint64_t sum = 0;

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Compiles untrusted text as a grammar, and follows random texts. A mask must have exactly the
- * tokens that are accepted, there must always be one, and compiling and each step must be quick.
+ * Compiles untrusted text as a grammar, and follows random texts of the grammar. A mask must have
+ * exactly the tokens that the matcher accepts. Compiling and following must be quick.
  */
 
 #include <assert.h>
@@ -15,7 +15,7 @@
 #include "grammar/matcher.h"
 #include "tokenizer/tokenizer.h"
 
-#define MAX_SECONDS 20 /* sanitizers make the slowest grammars, which take a second, slow */
+#define MAX_SECONDS 20 /* the slowest grammars take a second, and sanitizers make them slower */
 
 static inline struct inf_grammar_vocab *exercise_vocab(void)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the input as a program for a stack machine that builds nodes, and follows the grammar. */
+/* Reads the input as a program for a stack machine that builds the nodes of a grammar, and follows
+ * a text of the grammar. */
 #include "fuzz/grammar/exercise.h"
 
 #include "grammar/grammar.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compiles any text as a JSON Schema, strictly and loosely, and follows a random text of the
- * grammar. The limits must bound the time, and a text never comes to a dead end.
+ * Compiles any text as a JSON Schema, strictly and loosely, and follows a text of the grammar. The
+ * limits must bound the time. A text must never reach a state in which it can neither end nor
+ * continue.
  */
 #include <assert.h>
 #include <string.h>
@@ -15,7 +16,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { MAX_SIZE = 1 << 14, STEPS = 300 };
 
-/* Goes on with the first symbol behind a changing place that continues the text. */
+/* Follows one text. Each step takes the first symbol that continues the text. The search begins at
+ * a different symbol in each step. */
 static void fuzz_walk(struct automaton *a, const struct program *p)
 {
     uint32_t config, next;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parses any bytes as the head of an answer of a service, and what follows it as a chunked body, of
- * an answer or of a client's request. The first byte selects how the rest is cut into pieces, which
- * must not change the result.
+ * Parses any bytes as the head of a service's answer, and the bytes after the head as a chunked
+ * body. The first byte selects how the other bytes are cut into pieces. The pieces must not change
+ * the result.
  */
 #include <stdint.h>
 #include <stdlib.h>

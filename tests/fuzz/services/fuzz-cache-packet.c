@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parses any bytes as a packet, as both ends of cache.sock do. A parsed packet is written back
- * unchanged.
+ * Parses any bytes as a packet, as both ends of cache.sock do. If a parsed packet is written again,
+ * it must have the same bytes.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /*
  * Parses any bytes as a page of a segment, from which an index is rebuilt, and as the saved state
  * of an eviction policy. The checksum of the page is corrected, so that parsing continues after it.
- * Parsed data is written back unchanged.
+ * If parsed data are written again, they must have the same bytes.
  */
 #include <endian.h>
 #include <stdlib.h>

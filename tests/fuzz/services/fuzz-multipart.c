@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parses multipart forms whose first line is the Content-Type and whose other lines are the body.
- * The whole body and the same body in pieces must give the same parts, or both must be rejected.
+ * Parses multipart forms. The first line of the input is the Content-Type, and the other lines are
+ * the body. The whole body and the same body in pieces must give the same parts, or both must be
+ * rejected.
  */
 #include <stdlib.h>
 #include <string.h>

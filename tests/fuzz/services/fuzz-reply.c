@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parses any bytes as an answer of a model. The first byte chooses the format of its calls, the
- * second how it thinks and how the answer ends. The pieces must not depend on how the bytes are
- * cut.
+ * Parses any bytes as an answer of a model. The first byte selects the format of the calls. The
+ * second byte selects the markers of thinking, and how the answer ends. The pieces must not depend
+ * on how the bytes are cut.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parses any bytes as a request from the network: its head, then its body as that of a chat or of a
- * completion.
+ * Parses any bytes as a request from the network: first the head, then the body as the body of a
+ * request for a chat answer or a completion.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parses any bytes as the body of a request for a response. A body that is refused has a problem
- * with a status, and the messages of one that is accepted can be written. */
+/* Parses any bytes as the body of a request for a response. A refused body must have a problem with
+ * a status. The messages of an accepted body must be writable. */
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else {
         if (conversation_put_messages(&conversation, "reasoning_content", &text) < 0)
             abort();
-        /* The same items as what a request continues, after those of the request. */
+        /* Reads the items of the body again, now as items that the request continues. */
         if (responses_items_read(&body, body.input, json, &conversation, &problem) < 0 &&
             !problem.status)
             abort();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests model files that change while they are opened and used: bytes that flip during parsing,
- * files that are truncated or overwritten while requests run. Only requests that use the changed
+ * Tests model files that change while they are opened and used. Bytes flip while a file is parsed,
+ * and files are truncated or overwritten while requests run. Only requests that use the changed
  * file fail, with a reason.
  */
 #include <fcntl.h>
@@ -89,8 +89,8 @@ static struct inf_model *open_model(const char *at)
 /* --- bytes that flip --- */
 
 struct flipper {
-    unsigned char *data; /* of the file, shared and writable */
-    size_t size, end;    /* its size; bytes before @end may flip */
+    unsigned char *data; /* the file, mapped shared and writable */
+    size_t size, end;    /* size of the file; only bytes before @end may flip */
     size_t at;           /* the byte that flips; 0: random bytes */
     atomic_bool stop;
     pthread_t thread;
@@ -138,7 +138,8 @@ static void flipper_stop(struct flipper *f)
     munmap(f->data, f->size);
 }
 
-/* Opens the file, and encodes with the model if that succeeds. Many loads fail; none crashes. */
+/* Opens the file many times. If opening succeeds, encodes a text with the model. Many attempts
+ * fail, but none crashes. */
 static void load_often(const char *at, bool vocab_only)
 {
     const struct inf_model_params params = {.path = at, .vocab_only = vocab_only};

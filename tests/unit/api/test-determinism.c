@@ -88,7 +88,7 @@ struct way {
     uint32_t n_threads, max_seqs, max_batch_tokens;
     bool company;
     const char *kv_type;
-    unsigned n_known; /* how often all prompts were sent before */
+    unsigned n_known; /* the number of times that all prompts were sent before */
 };
 
 static void submit(struct inf_engine *engine, struct question *w, struct answer *a)
@@ -100,7 +100,7 @@ static void submit(struct inf_engine *engine, struct question *w, struct answer 
     ASSERT_OK_ERR(inf_engine_submit(engine, &w->q, &id, &err), err);
 }
 
-/* Sends all prompts; if @company is set, other requests run at the same time. @known: whether some
+/* Sends all prompts. With @company, other requests run at the same time. @known: whether some
  * tokens must be cached. */
 static void ask_all(struct inf_engine *engine, uint32_t n_vocab, bool company, bool known,
                     struct answer *answers)
@@ -177,8 +177,9 @@ static void compare(const struct way *way, const struct answer *a, const struct 
     }
 }
 
-/* Returns whether a variant runs. On the CPU all variants run, or one of four under sanitizers; on
- * a device one of eight runs, because lavapipe takes seconds for each. */
+/* Returns whether a variant runs. On the CPU all variants run, or one in four if the tests are
+ * slowed down, for example by sanitizers. On a device one in eight runs, because lavapipe takes
+ * seconds for each. */
 static bool way_is_drawn(const struct test_target *on)
 {
     const bool is_cpu = strcmp(on->device, "cpu") == 0;
@@ -239,7 +240,8 @@ static void check(const char *path)
     for (size_t i = 1; i < ARRAY_SIZE(ways); i++)
         if (way_is_drawn(&on))
             drawn[n_drawn++] = ways[i];
-    /* At least one variant is compared; the time selects it. */
+    /* If no other variant was drawn, the current time selects one, so that at least one variant is
+     * compared. */
     if (n_drawn == 1)
         drawn[n_drawn++] = ways[1 + clock_nsec() / 1000 % (ARRAY_SIZE(ways) - 1)];
     check_ways(model, &on, drawn, n_drawn);

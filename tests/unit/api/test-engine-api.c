@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests the public engine with a real model: requests alone and in parallel, choices, reasons for
- * the end, log-probabilities compared with plain forward passes, and rejected requests.
+ * Tests the public API of the engine with a real model. Requests run alone and in parallel, with
+ * one or several choices, and end for each reason. Log-probabilities are compared with those of
+ * plain forward passes. Invalid requests are rejected.
  */
 #include "lib/test.h"
 
@@ -352,7 +353,7 @@ TEST(sampling_and_token_lists_are_checked)
     inf_model_unref(model);
 }
 
-/* Asks for a text with DRY and some other stages. */
+/* Generates a text with DRY and some other stages of sampling. */
 TEST(further_samplers_and_histograms_work_with_a_model)
 {
     static const struct inf_breaker breakers[] = {{"\n", 1}, {".", 1}, {". The", 5}};
@@ -468,8 +469,8 @@ TEST(engines_refuse_impossible_parameters)
     p = (struct inf_engine_params){.model = model, .n_ctx = 1};
     ASSERT_ERROR(inf_engine_new(&p, &engine, &err), EINVAL);
     ASSERT_ERROR(inf_engine_new(&(struct inf_engine_params){0}, &engine, &err), EINVAL);
-    /* Too little memory for the model's context shortens it, unless the caller requested a
-     * length. */
+    /* If there is too little memory for the model's context, the context becomes shorter, unless
+     * the caller requested a length. */
     p = (struct inf_engine_params){.model = model, .kv_bytes = 200000};
     ASSERT_OK_ERR(inf_engine_new(&p, &engine, &err), err);
     assert_in_range(inf_engine_n_ctx(engine), 64, 192);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests the opening of models through the public API, and its benchmarks and logits. */
+/* Tests the functions of the public API that open models, measure their speed and compute
+ * logits. */
 #include "lib/test.h"
 
 #include <errno.h>

@@ -49,7 +49,8 @@ void __wrap_free(void *p)
     __real_free(p);
 }
 
-/* Forbids all system calls from now on, except futexes, the eventfd and process exit. */
+/* From now on forbids all system calls except futex(), reads of the clock, reads and writes of the
+ * eventfd, and process exit. */
 static void allow_nothing(int event_fd)
 {
     const struct sock_filter code[] = {
@@ -72,7 +73,8 @@ static void allow_nothing(int event_fd)
         _exit(77);
 }
 
-/* Makes the scheduler of an engine that has no thread; the calling thread runs the ticks. */
+/* Makes the scheduler of an engine without a thread: the calling thread runs the ticks of the
+ * scheduler. */
 static struct sched *new_sched(struct inf_model *model, uint32_t n_threads)
 {
     const struct setup setup = {

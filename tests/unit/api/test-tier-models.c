@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests tiers with tiny models of every architecture and with every number type of keys and values.
- * A second engine reads the blocks that a first engine computed. The tokens and log-probabilities
- * of the second engine must be those of an engine without a tier, bit for bit. On a Vulkan device
- * the test also runs with some of the layers on the CPU.
+ * Tests tiers (stores of KV blocks outside of an engine, see infer/tier.h) with tiny models of
+ * every architecture and with every number type of keys and values. A second engine reads the
+ * blocks that a first engine computed. The tokens and log-probabilities of the second engine must
+ * be those of an engine without a tier, bit for bit. On a Vulkan device the test also runs with
+ * some of the layers on the CPU.
  */
 #include "../sched/fake_tier.h"
 #include "lib/test.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests requests on a Vulkan device that is lost at random: each gives the same result as without
- * losses, and memory use stays constant. There are 240 requests, or 1,000 with SCONCE_TEST_FULL.
- * Without a device the test is skipped.
+ * Tests requests on a Vulkan device that is lost at random. Each request gives the same result as
+ * without losses, and memory use stays constant. There are 240 requests, or 1,000 with
+ * SCONCE_TEST_FULL. Without a device the test is skipped.
  */
 #include <malloc.h>
 
@@ -129,7 +129,7 @@ static struct inf_engine *open_engine(struct inf_model *model, const struct test
     return engine;
 }
 
-/* Makes this share of all submissions lose the device from now on. */
+/* From now on the share @rate of all submissions loses the device. */
 static void set_losses(struct inf_engine *engine, uint64_t seed, double rate)
 {
     struct backend *b = engine->sched->runner->backend;

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Counts the allocations of our own code, without those inside the C library.
+ * Counts the allocations of sconce's own code, without those inside the C library.
  *
- * Programs that use it are linked with --wrap of malloc, calloc, realloc and mmap.
+ * Programs that use this file are linked with --wrap of malloc, calloc, realloc and mmap.
  */
 
-/* Returns the number of calls so far, of all threads. */
+/* Returns the number of allocations of all threads so far. */
 unsigned allocs_count(void);

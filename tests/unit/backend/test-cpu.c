@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares the CPU backend with the formulas, and its variants with each other, bit for bit.
+ * Compares the CPU backend with an evaluation of the graph in double precision, and the variants of
+ * the backend with each other, bit for bit.
  */
 #include "backend/cpu/exec/device.h"
 
@@ -28,7 +29,7 @@ static const struct tiny_options llama = {.dtype = INF_DTYPE_F32,
                                           .rope = ROPE_PAIRS,
                                           .seed = 1};
 
-/* 16-bit types, which some CPUs multiply without conversion. */
+/* This model has weights of a 16-bit type, which some CPUs multiply without conversion. */
 static const struct tiny_options halves = {.dtype = INF_DTYPE_F16,
                                            .n_layers = 2,
                                            .n_embd = 64,
@@ -191,8 +192,8 @@ static void check_fusing(const struct tiny_options *options, const char *rung)
 
     bench_init(&fused, options, rung, 2, CODEC_F16, CODEC_F16, true);
     bench_init(&plain, options, rung, 2, CODEC_F16, CODEC_F16, false);
-    /* The stages are: embedding and head; in each layer q·k·v, attention, its output, gate·up, and
-     * down. */
+    /* The stages are the embedding and the head, and for each layer q·k·v, attention, the output of
+     * the attention, gate·up, and down. */
     assert_int_equal(fused.plan->n_stages, 2 + 5 * options->n_layers);
     assert_true(plain.plan->n_stages > 2 + 12 * options->n_layers);
     a = alone(&fused, 0, 100, 60);
@@ -213,11 +214,12 @@ TEST(fusing_changes_no_bit)
     }
 }
 
-/* Compares the whole prompt at once with steps of each length in @chunks; lists end with 0. */
+/* Compares a prompt that is computed at once with the same prompt in steps of each length in
+ * @chunks, on each number of @threads. Both lists end with 0. */
 static void check_chunks(const struct tiny_options *options, const char *rung, enum codec k,
                          enum codec v, const uint32_t *threads, const uint32_t *chunks)
 {
-    /* More than one range of blocks, so that threads share a sequence. */
+    /* The prompt has more than one range of blocks, so that threads share a sequence. */
     const uint32_t n = ATTN_STRETCH_BLOCKS * BLOCK + 24;
     float *expected = NULL;
 
@@ -259,7 +261,7 @@ TEST(chunks_and_threads_change_no_bit)
     check_chunks(&llama, NULL, CODEC_FP8, CODEC_FP8, all_threads, all_chunks);
 }
 
-/* Runs random steps of all sequences together: every row must be the same as if its sequence ran
+/* Runs random steps of all sequences together. Every row must be the same as if its sequence ran
  * alone. */
 static void check_batches(const struct tiny_options *options, uint32_t n_threads)
 {
@@ -451,12 +453,12 @@ TEST(products_that_no_kernel_can_do_are_refused)
     struct inf_err err;
     struct tiny t;
 
-    /* A graph without layers is fine… */
+    /* A graph without layers is valid. */
     tiny_init(&t, &odd);
     ASSERT_OK(backend_new(&(struct backend_params){.n_threads = 1}, &backend, &err));
     ASSERT_OK_ERR(backend->ops->compile(backend, t.graph, &limits, NULL, &plan, &err), err);
     backend->ops->plan_free(backend, plan);
-    /* …an incomplete graph is not. */
+    /* An incomplete graph is not valid. */
     ASSERT_OK(graph_new(&g));
     ASSERT_ERROR(backend->ops->compile(backend, g, &limits, NULL, &plan, &err), EINVAL);
     graph_free(g);

@@ -76,7 +76,7 @@ static void check_measure(bool tied)
                                    .tied = tied,
                                    .seed = 1};
     const struct kv_layout layout = {2, 2, 32, 64, CODEC_F16, CODEC_F16};
-    const uint64_t layer = 2 * 64 * 4 /* norms */ + 2 * 32 * 4 /* of heads */ +
+    const uint64_t layer = 2 * 64 * 4 /* norms */ + 2 * 32 * 4 /* norms of heads */ +
                            (128 + 64 + 64) * 4 /* biases */ + q8(128 + 64 + 64, 64) + q8(64, 128) +
                            2 * q8(96, 64) + q8(64, 96);
     struct layer_sizes s;

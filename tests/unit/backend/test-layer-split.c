@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests that models split between two devices give the same bits as on one device, after any
- * operation.
+ * Tests that a model that is split between two devices gives the same bits as on one device, after
+ * any operation.
  */
 #include "backend/layer-split.h"
 
@@ -111,7 +111,7 @@ static void rows_add(struct rows *r, struct bench *b, uint32_t i, uint32_t n, st
     }
 }
 
-/* Truncates sequence @i, or makes it continue from the state of another one. */
+/* Truncates sequence @i, or makes it continue from the state of another sequence. */
 static void table_change(struct bench *b, uint32_t i, struct rng *rng)
 {
     struct kv_table *t = &b->tables[i], *other = &b->tables[(i + 1) % MAX_SEQS];
@@ -127,8 +127,8 @@ static void table_change(struct bench *b, uint32_t i, struct rng *rng)
 
 /*
  * Runs steps with chunks of prompts and single tokens of all sequences. Between the steps it
- * truncates and shares sequences, so that blocks are copied, and releases memory. *ret_logits: all
- * resulting logits, @return rows.
+ * truncates and shares sequences, so that blocks are copied, and releases memory. Sets *ret_logits
+ * to the logits of all rows, and returns the number of rows.
  */
 static size_t play(struct bench *b, uint64_t seed, float **ret_logits)
 {
@@ -185,7 +185,7 @@ static void check_borders(const struct tiny_options *o, enum codec kv)
         assert_plays_like(o, kv, split_make(cpu_make(2), cpu_make(2), i), expected, n);
         assert_plays_like(o, kv, split_make(cpu_make(1), cpu_make(3), i), expected, n);
     }
-    /* A part may be split again. */
+    /* A part of a split model may be split again. */
     for (uint32_t i = 0; i < o->n_layers; i++) {
         assert_plays_like(o, kv,
                           split_make(cpu_make(1), split_make(cpu_make(2), cpu_make(1), 1), i),
@@ -325,8 +325,8 @@ TEST(the_whole_refuses_what_a_part_refuses)
     bench_done(&bench);
 }
 
-/* Computes one row, for which @lister makes a list of the @n_wanted largest logits, and the whole
- * row. */
+/* Computes one row on @backend. *ret_top gets a list of the @n_wanted largest logits, which @lister
+ * (@backend or its upper part) makes. @ret_row gets all logits of the row. */
 static void list_some(struct backend *backend, struct backend *lister, uint32_t n_wanted,
                       struct top_row *ret_top, float *ret_row)
 {

@@ -56,7 +56,8 @@ static void long_done(struct long_bench *b)
     backend_free(b->backend);
 }
 
-/* Computes the logits of the last of tokens @pos … @pos + n - 1, with the blocks in @store. */
+/* Computes tokens @pos to @pos + n - 1 with the blocks in @store, and returns the logits of the
+ * last of these tokens. */
 static void long_step(struct long_bench *b, struct kv_store *store, uint32_t pos, uint32_t n,
                       float *logits)
 {
@@ -126,7 +127,7 @@ TEST(formats_of_the_kv_store_change_little)
     tiny_done(&model);
 }
 
-/* All ISA levels read the same store, which the best level has filled. */
+/* All instruction set levels read the same store, which the best level has filled. */
 TEST(long_contexts_are_exact)
 {
     float expected[N_VOCAB], got[N_VOCAB];
@@ -137,7 +138,8 @@ TEST(long_contexts_are_exact)
     long_init(&best, &model, NULL, 3, LONG, CODEC_F16, CODEC_F16);
     for (uint32_t pos = 0; pos < LONG; pos += LONG_STEP)
         long_step(&best, best.store, pos, LONG_STEP, expected);
-    /* The last row alone, computed by several threads and by one: the same bits. */
+    /* The last row has the same bits if it is computed alone, by several threads or by one
+     * thread. */
     long_step(&best, best.store, LONG - 1, 1, got);
     assert_memory_equal(got, expected, sizeof(got));
     for (size_t i = 0; cpu_rung_at(i); i++) {
@@ -151,8 +153,8 @@ TEST(long_contexts_are_exact)
     tiny_done(&model);
 }
 
-/* With a longer context, only that part of a step's memory grows in which partial results are
- * merged. */
+/* With a longer context, only one part of a step's memory grows: the part in which partial results
+ * are merged. */
 TEST(memory_of_a_plan_is_linear_in_the_context)
 {
     struct long_bench b;
@@ -170,7 +172,7 @@ TEST(memory_of_a_plan_is_linear_in_the_context)
                   (unsigned long long)bytes[0], LONG, (unsigned long long)bytes[1], 2 * LONG,
                   (unsigned long long)bytes[2]);
     assert_true(bytes[2] - bytes[1] <= bytes[1] - bytes[0] + (bytes[1] - bytes[0]) / 8);
-    /* The size of 512 rows of scores over the whole context. */
+    /* The growth is far less than the size of LONG_STEP rows of scores over the whole context. */
     assert_true(bytes[1] - bytes[0] < (uint64_t)LONG * LONG_STEP * sizeof(float) / 8);
     tiny_done(&model);
 }

@@ -82,7 +82,7 @@ TEST(each_mode_gives_the_same_answers)
     inf_model_unref(model);
 }
 
-/* Steps of many rows take longer than the limit, so later ones get fewer rows. */
+/* Steps of many rows take longer than the limit, so later steps get fewer rows. */
 TEST(slow_devices_get_steps_of_few_rows)
 {
     const struct setup setup = {.device = "vulkan",

@@ -81,7 +81,7 @@ static void check_apart(const struct vkb_buffer *buffers, uint32_t n)
                             buffers[j].offset >= buffers[i].offset + buffers[i].size);
 }
 
-/* Fills a buffer with a pattern of its own, which it must keep as long as it exists. */
+/* Fills buffer @i with a pattern of its own, which the buffer must keep as long as it exists. */
 static void fill(const struct vkb_buffer *b, uint32_t i)
 {
     if (b->map)
@@ -177,7 +177,7 @@ TEST(uploads_go_through_the_ring)
 
     ASSERT_OK_ERR(vkb_ring_init(dev, &ring, &err), err);
     ASSERT_OK_ERR(vkb_buffer_new(dev, VKB_ON_DEVICE, SIZE + 64, &b, &err), err);
-    /* As on devices whose memory the host cannot map. */
+    /* Without a mapping, the buffer is like those of devices whose memory the host cannot map. */
     unseen = b;
     unseen.map = NULL;
     ASSERT_OK(vkb_upload(dev, &ring, &unseen, 32, data, SIZE));
@@ -247,7 +247,7 @@ TEST(weights_are_joined_without_pages_of_others)
     vkb_weights_done(&w);
 }
 
-/* Makes some pipelines; returns how many bytes the cache had before. */
+/* Makes some pipelines. */
 static void compile_some(struct vkb_device *dev)
 {
     const size_t n = MIN(vkb_n_kernels(), 4u);
@@ -331,7 +331,7 @@ TEST(pipelines_are_kept_in_a_file_that_may_be_torn)
     }
     unlink(path);
     assert_null(only_file(dir));
-    /* If the directory is deleted it costs only time. */
+    /* If the directory was deleted, compiling only takes longer. */
     rmdir(dir);
     dev = open_device(dir);
     compile_some(dev);

@@ -16,13 +16,13 @@ struct tiny_options {
     uint32_t n_layers, n_embd, n_heads, n_kv_heads, head_dim, n_ff, n_vocab;
     enum rope_style rope;
     uint32_t rope_dims; /* 0 means head_dim */
-    uint32_t window;    /* of layers with odd numbers */
+    uint32_t window;    /* the window of layers with odd numbers; 0: none */
     bool qk_norm, bias, tied;
     uint64_t seed;
 };
 
-/* tiny_qwen has all options of a block: a window, norms of q and k, biases, rotation of a part of
- * each head. */
+/* tiny_qwen has all options of a layer: a window, norms of q and k, biases, and rotation of only a
+ * part of each head. */
 extern const struct tiny_options tiny_qwen;
 
 struct tiny {

@@ -17,11 +17,11 @@ enum { SECTOR = 512, FDS = 1024 };
 struct faults faults;
 const char faults_vfs[] = "faults";
 
-/* Struct undo holds the file's contents before a write that is not synced. The list has the latest
- * write last. */
+/* Struct undo holds the contents that a file had before a write that is not synced. The list has
+ * the latest write last. */
 struct undo {
     char path[128];
-    uint64_t offset, n, size; /* size: that of the file before the write */
+    uint64_t offset, n, size; /* size: size of the file before the write */
     uint8_t *old;
 };
 
@@ -93,8 +93,8 @@ static void remember(const char *path, int fd, uint64_t offset, uint64_t n)
         memset(u->old, 0, n);
 }
 
-/* Forgets the saved contents of writes that are durable now, or of a deleted file; NULL: all
- * files. */
+/* Drops the saved contents of a file, because its writes are now durable or because it was deleted.
+ * NULL: drops those of all files. */
 static void forget(const char *path)
 {
     size_t m = 0;
@@ -107,7 +107,8 @@ static void forget(const char *path)
     n_undos = m;
 }
 
-/* Undoes sectors of a write: all, those after some point, or random ones. */
+/* Undoes a random part of a write: nothing, all its sectors, the sectors from some point on, or
+ * random sectors. */
 static void take_back(const struct undo *u)
 {
     const int fd = open(u->path, O_RDWR | O_CLOEXEC);
@@ -244,7 +245,7 @@ const struct store_io faults_io = {
 
 struct file {
     sqlite3_file base;
-    int fd; /* for reading the former contents; SQLite has its own */
+    int fd; /* used to read the former contents; SQLite has another descriptor */
     char path[128];
     sqlite3_file *real;
 };
@@ -359,8 +360,8 @@ static int v_kind(sqlite3_file *f)
     return 0;
 }
 
-/* Version 1 has no shared memory and no memory maps, neither of which an index used by one process
- * needs. */
+/* Version 1 has no functions for shared memory or memory maps. An index that only one process uses
+ * needs neither. */
 static const sqlite3_io_methods methods = {
     .iVersion = 1,
     .xClose = v_close,

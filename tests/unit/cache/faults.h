@@ -4,9 +4,9 @@
 /*
  * Simulates a disk with faults: a function table for segments, and a VFS for SQLite.
  *
- * Any call may return an error, transfer only a part, or be the last one before a power loss. After
- * that no call has an effect until faults_power_on() decides for each unsynced write whether it is
- * complete, missing, or partial.
+ * Any call may return an error, transfer only a part of its bytes, or be the last call before a
+ * power loss. After a power loss no call has an effect until faults_power_on() decides for each
+ * unsynced write whether the write is complete, missing, or partial.
  */
 
 #include <stdbool.h>
@@ -21,8 +21,8 @@ struct faults {
     uint64_t off_at; /* the power fails at this call; 0: never */
     bool is_off;
     bool loses;      /* unsynced writes may be lost at a power failure */
-    uint32_t one_in; /* one call of this many fails; 0: none */
-    uint32_t flips;  /* one read of this many has a wrong bit; 0: none */
+    uint32_t one_in; /* one in this many calls fails; 0: no call fails */
+    uint32_t flips;  /* one in this many reads has a wrong bit; 0: no read has one */
     bool is_full, is_read_only;
     bool no_punch;     /* the file system has no holes */
     uint64_t injected; /* faults so far */
@@ -34,7 +34,7 @@ extern const char faults_vfs[];
 
 /* Disables faults, restarts the random sequence, and registers the VFS. */
 void faults_start(uint64_t seed);
-/* Disables faults. */
+/* Disables all faults. */
 void faults_none(void);
 /* Decides which unsynced writes are on the disk. */
 void faults_power_on(void);

@@ -107,8 +107,8 @@ int kit_put(struct kit *k, const struct store_origin *origin, uint32_t chain, ui
     return r;
 }
 
-/* Returns whether the bytes at @place match their checksum. *ret_wrong counts those that match but
- * differ from the bytes of the block. */
+/* Returns whether the bytes at @place match their checksum. Increments *ret_wrong if the checksum
+ * matches but the bytes are not those of the block. */
 static bool read_place(struct kit *k, const struct store_place *place, uint32_t chain,
                        uint32_t index, uint64_t most, uint32_t *ret_wrong)
 {

@@ -22,12 +22,13 @@ void kit_close(struct kit *k);
 extern const struct store_origin kit_origin;
 
 void kit_name(uint32_t chain, uint32_t index, uint8_t ret_name[STORE_NAME_BYTES]);
-/* Makes the bytes of a block, 1 to @most of them; returns how many. */
+/* Makes the 1 to @most bytes of a block; returns their number. */
 uint64_t kit_bytes(uint32_t chain, uint32_t index, uint64_t most, uint8_t *ret_bytes);
 /* Describes @n blocks of a chain from @first on, in a memfd that the caller closes. */
 int kit_blocks(uint32_t chain, uint32_t first, uint32_t n, uint64_t most,
                struct store_block *ret_blocks);
-/* Puts these blocks; returns the result of store_put(). */
+/* Makes blocks like kit_blocks() and puts them into the store; returns the result of
+ * store_put(). */
 int kit_put(struct kit *k, const struct store_origin *origin, uint32_t chain, uint32_t first,
             uint32_t n, uint64_t most);
 /* Returns how many of the first @n blocks of a chain are found. Blocks whose checksum is wrong are

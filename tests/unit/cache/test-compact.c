@@ -2,7 +2,7 @@
 /*
  * Tests compaction while memory is short, and while the disk frees no space.
  *
- * Linked with --wrap=realloc.
+ * The program is linked with --wrap=realloc.
  */
 #include <fcntl.h>
 
@@ -12,7 +12,7 @@
 
 enum { BLOCKS = 20, SIZE = 20000 };
 
-static bool no_memory; /* for the next call */
+static bool no_memory; /* the next allocation fails */
 static bool no_holes;
 
 void *__real_realloc(void *p, size_t size);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stores on a disk with random faults: test-cache-faults [FAULTS [SEED]]
+ * Tests stores on a disk with random faults. Usage: test-cache-faults [FAULTS [SEED]]
  *
- * A life is a series of sessions in one directory, each with one kind of faults, and each ended by
- * close or power loss. After each session, without faults, the store opens, no found block is
- * wrong, new blocks are stored, and limits hold. Lives without limits, on a disk whose only fault
- * is power loss, also lose nothing that was put.
+ * A "life" is a series of sessions in one directory. Each session has one kind of faults, and ends
+ * when the store is closed or the power is lost. After each session the faults stop: the store must
+ * open, no block that is found may be wrong, new blocks must be stored, and limits must hold. If a
+ * life has no limits and its only fault is power loss, it must also lose no block that was put.
  */
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -23,7 +23,7 @@ enum {
     OPS = 40,
     LIMIT = 768 * 1024,
     PLENTY = 16 * 1024 * 1024,
-    SLACK = 20 * 1024, /* of each segment */
+    SLACK = 20 * 1024, /* bytes by which each segment may exceed the limit */
 };
 
 enum kind {
@@ -315,8 +315,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(nothing_wrong_is_found_whatever_fails),
     };
 
-    /* Without an argument the test runs for some seconds; with a number, until that many faults
-     * have occurred. */
+    /* Without an argument the test runs for some seconds. With a number as its argument it runs
+     * until that many faults have occurred. */
     want_faults = argc > 1 ? strtoull(argv[1], NULL, 10) : 20000;
     most_usec = argc > 1 ? UINT64_MAX : 15000000;
     first_seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;

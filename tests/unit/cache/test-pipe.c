@@ -96,7 +96,7 @@ TEST(errors_of_sending_are_returned)
     close(fd);
 }
 
-/* The owner of the reading end can do nothing but read. */
+/* The owner of the reading end can only read from the pipe. */
 TEST(the_reading_end_shows_nothing_of_the_file)
 {
     const int fd = make_file();

@@ -468,7 +468,7 @@ TEST(blocks_are_weighed_one_by_one)
         for (uint32_t chain = 17; chain < 20; chain++)
             assert_int_equal(find(chain, 20), 20);
     declined = stats().declined;
-    /* There is room for some blocks in addition to those that are restored. */
+    /* There is room for some of these blocks beside the chains that were found above. */
     assert_int_equal(put(500, 0, 120), 120);
     for (uint32_t chain = 17; chain < 20; chain++)
         assert_int_equal(find(chain, 20), 20);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Renders templates for the comparisons in tests/golden: each line of standard input is a JSON
- * object {"template", "vars", "now"?}, each line of output {"text"} or {"error"}.
+ * Renders templates for the comparisons in tests/golden. Each line of standard input is a JSON
+ * object with "template", "vars" and optionally "now". Each line of the output is a JSON object
+ * with "text" or "error".
  */
 #include <stdio.h>
 #include <stdlib.h>

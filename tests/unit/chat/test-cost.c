@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests that steps limit the time of templates: no operation takes much longer than a microsecond
- * per step, even with large values. Each row is repeated until the steps are used up; then its
- * processor time is checked.
+ * Tests that the limit of steps also limits the time of templates: no operation takes much longer
+ * than a microsecond per step, even with large values. Each row of the table is repeated until the
+ * steps are used up. Then the processor time that the row took is checked.
  */
 #include <infer/chat.h>
 #include <time.h>
@@ -23,8 +23,8 @@ enum { STEPS = 250000 }; /* per row, including the steps that make its values */
               "{% set ns.l = ns.l + [" item "] %}{% endfor %}{% set " name " = ns.l %}"            \
     }
 
-/* Values for a row, made when the row uses them. `same` is another string equal to `s`; `tail`
- * starts like `s` and does not occur in it. */
+/* The values that rows use; a value is made only for the rows that use it. `same` is another string
+ * equal to `s`. `tail` starts like `s`, and does not occur in `s`. */
 static const struct {
     const char *name, *text;
 } values[] = {
@@ -49,7 +49,8 @@ static const struct {
     {"keys", "{% set keys = dict.fromkeys(range(4001)|map('string')) %}"},
 };
 
-/* The text before the loop of an expression: it makes the names that the expression uses. */
+/* A row has an expression, which runs in a loop, and a text before the loop, which defines names
+ * that the expression uses. */
 struct row {
     const char *before, *expr;
 };

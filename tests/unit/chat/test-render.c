@@ -262,8 +262,8 @@ TEST(long_conversations_take_linear_time)
     in.messages = messages;
     start = clock();
     ASSERT_OK_ERR(render(template, &in, &text, &err), err);
-    /* The limit is ten times the time on a slow machine, and a hundredth of the time of a quadratic
-     * algorithm. */
+    /* The limit is ten times what a slow machine needs, and a hundredth of what a quadratic
+     * algorithm would need. */
     assert_true(clock() - start < 2 * CLOCKS_PER_SEC);
     assert_non_null(strstr(text, " 10000"));
     free(text);

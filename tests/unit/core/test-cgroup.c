@@ -77,8 +77,8 @@ TEST(version_one_has_files_of_its_own)
     assert_true(cgroup_cpus(root) == 0);
     put("/sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_quota_us", "250000\n");
     assert_true(cgroup_cpus(root) == 2.5);
-    /* In a container /proc/self/cgroup may name a path of the host that does not exist there. Then
-     * the root of the mount is the group of this process. */
+    /* In a container /proc/self/cgroup may name a path of the host that does not exist there. In
+     * this case the root of the mount is the group of this process. */
     put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "50000\n");
     put("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
     assert_true(cgroup_cpus(root) == 0.5);

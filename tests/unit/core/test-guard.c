@@ -56,7 +56,8 @@ TEST(truncated_pages_become_zeros_and_their_guard_is_lost)
     struct guard *of_a = guard_new(a, N_PAGES * page), *of_b = guard_new(b, N_PAGES * page);
     const unsigned before = guard_n_lost();
 
-    /* cmocka installs its own signal handler before each test, so each test installs ours. */
+    /* cmocka installs its own signal handler before each test, so each test installs the handler of
+     * guard.c again. */
     ASSERT_OK(guard_install());
     ASSERT_OK(guard_install());
     assert_int_equal(sum(a), N_PAGES);

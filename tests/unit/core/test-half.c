@@ -58,8 +58,8 @@ TEST(every_e4m3_survives_a_round_trip)
     assert_true(e4m3_to_f32(0xb8) == -1.0f);
 }
 
-/* No value is nearer than the result. If two values are equally near, the result is the even
- * one. */
+/* No other value of the format is nearer to the number than the result. If two values are equally
+ * near, the result is the even one. */
 TEST(e4m3_rounds_to_nearest_even)
 {
     uint32_t u = 1;

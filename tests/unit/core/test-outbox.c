@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests queues, threads that take requests from a queue, and outboxes, which hold results until
- * they are read. */
+/* Tests queues, threads that take requests from a queue, and outboxes, which hold results until a
+ * caller reads them. */
 #include "core/outbox.h"
 
 #include <poll.h>

@@ -7,7 +7,7 @@ enum { MAX_THREADS = 9, N_BARRIERS = 50 };
 
 struct job {
     struct workers *w;
-    unsigned seen[MAX_THREADS]; /* each written by its thread only */
+    unsigned seen[MAX_THREADS]; /* element i is written only by thread i */
     unsigned cells[MAX_THREADS];
     bool good[MAX_THREADS];
 };

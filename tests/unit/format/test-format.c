@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests whole models on disk: directories, shards, templates, metadata. */
+/* Tests whole models on disk: their directories, shards, templates and metadata. */
 #include "format/format.h"
 
 #include <errno.h>
@@ -96,7 +96,7 @@ TEST(names_become_canonical)
         {"model.layers.3.post_attention_layernorm.weight", "blk.3.ffn_norm.weight"},
         {"model.layers.3.mlp.down_proj.weight", "blk.3.ffn_down.weight"},
         {"model.layers.3.self_attn.rotary_emb.inv_freq", ""},
-        /* An unknown type is kept; binding the model rejects it. */
+        /* The names of unknown tensors are kept; binding the model rejects such tensors. */
         {"model.layers.03.mlp.down_proj.weight", "model.layers.03.mlp.down_proj.weight"},
         {"model.layers.x.mlp.down_proj.weight", "model.layers.x.mlp.down_proj.weight"},
         {"model.layers.3.mlp.gate.weight", "model.layers.3.mlp.gate.weight"},
@@ -138,7 +138,7 @@ TEST(adapters_are_named_after_the_tensors_that_they_change)
     assert_false(hf_name_jina("model.layers.3.mlp.gate.lora_B", name) && strstr(name, "lora_b"));
 }
 
-/* The digest does not depend on the directory, but on every number and tensor. */
+/* The digest depends on every number and every tensor. It does not depend on the directory. */
 TEST(models_have_an_identity)
 {
     static const char *const names[] = {"lm_head.weight", "model.norm.weight"};

@@ -37,7 +37,8 @@ static void put_tensor(struct file *f, const char *name, uint32_t type, uint32_t
     put(f, data, size);
 }
 
-/* Vocabulary "a", "", "bc" of 70; widths 4 and 6. */
+/* The header of a model with a vocabulary of 70 tokens, of which the file lists "a", "" and "bc",
+ * and with the widths 4 and 6. */
 static const uint32_t good_head[HEAD_WORDS] = {0x67676d6c, 70, 8, 4, 2, 1, 9, 6, 3, 2, 5, 1};
 
 static struct file build_head(const uint32_t *head)
@@ -66,7 +67,7 @@ static struct file build(void)
     return f;
 }
 
-/* Parses a copy of its exact size. */
+/* Parses a copy in an allocation of exactly @size bytes. */
 static int parse(const struct file *f, size_t size, struct ggml_bin **ret_bin, struct inf_err *err,
                  void **ret_copy)
 {

@@ -159,7 +159,7 @@ TEST(unsupported_features_are_refused_by_name)
         {"llama.rope.freq_base", F32, 0, NULL, "rotary base", EBADMSG},
         {"llama.rope.freq_base", STRING, 0, "x", "not a number", EBADMSG},
         {"llama.rope.scaling.factor", F32, -1, NULL, "scaling factor", EBADMSG},
-        {"llama.vocab_size", U32, 2, NULL, "3 tokens, the model 2 rows", EBADMSG},
+        {"llama.vocab_size", U32, 2, NULL, "3 tokens, but the model has 2 rows", EBADMSG},
         {"llama.attention.sliding_window", U32, 3e9, NULL, "too large", EBADMSG},
     };
 
@@ -185,7 +185,8 @@ TEST(unsupported_features_are_refused_by_name)
     }
 }
 
-/* These decoders were converted from models with bidirectional attention. */
+/* The files of this test are decoders that were converted from models with bidirectional
+ * attention. */
 TEST(decoders_that_see_both_sides_are_refused)
 {
     struct gguf_writer w = {0};

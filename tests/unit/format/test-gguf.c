@@ -52,7 +52,7 @@ TEST(values_and_tensors_are_found)
     assert_true(gguf_u64(g, "u64", &u) && u == UINT64_MAX);
     assert_true(gguf_f64(g, "u64", &d) && d > 1e19);
     assert_true(gguf_f64(g, "i8", &d) && d == -2);
-    /* No conversion between types is silent. */
+    /* Values of another type are not converted. */
     assert_false(gguf_u64(g, "i8", &u));
     assert_false(gguf_u64(g, "factor", &u));
     assert_false(gguf_u64(g, "yes", &u));
@@ -122,7 +122,8 @@ TEST(a_changed_byte_never_crashes)
     free(file);
 }
 
-/* A row has the fault, a function that makes the file, and a part of the message. */
+/* A row has the name of a fault, a function that makes a file with this fault, and a part of the
+ * error message. */
 struct bad {
     const char *what;
     void (*make)(struct gguf_writer *w);

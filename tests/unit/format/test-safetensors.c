@@ -7,8 +7,8 @@
 
 static const float data[8] = {1, 2, 3, 4, 5, 6, 7, 8};
 
-/* Builds a file in an allocation of exactly its size: the header, spaces up to the next multiple of
- * 8 and @shift more, and @n_data bytes of data. */
+/* Builds a file in an allocation of exactly its size. The file has the header, spaces up to the
+ * next multiple of 8, @shift more spaces, and @n_data bytes of data. */
 static char *build_at(const char *header, uint64_t shift, uint64_t n_data, size_t *ret_len)
 {
     const uint64_t n = (strlen(header) + 7) / 8 * 8 + shift;

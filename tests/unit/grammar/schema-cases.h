@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Schemas with texts that they permit and texts that they do not, for test-schema.c. */
+/* Declares schemas for test-schema.c, with texts that they permit and texts that they do not
+ * permit. */
 
 #include <stddef.h>
 

@@ -2,11 +2,15 @@
 /*
  * Answers questions about schemas, for tests/golden/check_schemas.py.
  *
- * The argument is a tokenizer, a directory or a file; without one, walks go byte by byte. Each
- * question on the standard input is a line "LETTER NUMBER", and for S, L and A that many bytes. S
- * and L (loose) compile a schema: "ok MICROSECONDS" or "no MESSAGE". A follows a text: "BYTES
- * COMPLETE". W walks with a seed, "OK LENGTH" and the text: random tokens that the masks permit,
- * and then the shortest end. The microseconds are of processor time.
+ * The argument is the directory or file of a tokenizer. Without an argument, random texts are made
+ * of bytes instead of tokens. Each question on the standard input is a line "LETTER NUMBER". For
+ * the letters S, L and A, a text of that many bytes follows. The answers are:
+ * - S and L compile the text as a schema (L: loosely). The answer is "ok MICROSECONDS STATES", with
+ *   the processor time and the number of states, or "no ERRNO MESSAGE".
+ * - A compares the text with the schema. The answer is "BYTES COMPLETE": the number of bytes that
+ *   the schema permits, and whether the text is complete (1 or 0).
+ * - W makes a random text with NUMBER as the seed: random tokens that the masks permit, and then
+ *   the shortest end. The answer is "OK LENGTH", where OK is 1 or 0, and then the text.
  */
 #include <stdio.h>
 #include <string.h>
@@ -42,7 +46,7 @@ struct cli {
     struct text_grammar text;
     struct inf_tokenizer *tok;
     struct inf_grammar_vocab *vocab;
-    struct inf_grammar *grammar; /* the same grammar with tokens; NULL: none */
+    struct inf_grammar *grammar; /* the same grammar, for the tokens of the tokenizer; NULL: none */
 };
 
 static void cli_compile(struct cli *cli, const char *text, size_t len, bool loose)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads regular expressions, GBNF and Lark, and compares texts with what they permit. */
+/* Reads grammars written as regular expressions, in GBNF and in Lark, and checks which texts they
+ * permit. */
 #include "unit/grammar/tiny.h"
 
 #include "core/err.h"
@@ -22,7 +23,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Tells whether @text belongs to a grammar, without tokens. */
+/* Returns whether a grammar permits @text, byte by byte. */
 static bool accepts(struct inf_grammar *g, const char *text, size_t len)
 {
     uint32_t config;
@@ -77,6 +78,9 @@ TEST(regular_expressions_permit_their_texts)
         {"\\w+\\s\\u0041\\x42\\u{43}", {"ab_1 ABC"}, {"ab-1 ABC"}},
         {".", {"a", "\u4f60"}, {"\n", "\r", "\u2028", ""}},
         {"\\p{Lu}\\P{L}", {"A1", "\u00c41"}, {"a1", "AA"}},
+        {"\\p{General_Category=punct}\\p{gc=Decimal_Number}\\p{Combining_Mark}?",
+         {"!1", ".\u0663", "-2\u0301"},
+         {"a1", "!!"}},
         {"(?i)ab\u00e9", {"AB\u00c9", "aB\u00e9"}, {"ABe"}},
         {"(?i:a)b", {"Ab", "ab"}, {"AB"}},
         {"[\\]\\-]x{0}[-a]", {"]-", "-a"}, {"]x-"}},
@@ -103,6 +107,7 @@ TEST(what_a_regular_expression_cannot_say_is_refused)
     refuse(INF_GRAMMAR_REGEX, "*a", "nothing to repeat");
     refuse(INF_GRAMMAR_REGEX, "a{3,2}", "wrong order");
     refuse(INF_GRAMMAR_REGEX, "\\p{Nonsense}", "Nonsense");
+    refuse(INF_GRAMMAR_REGEX, "\\p{Script=Greek}", "Script=Greek");
     refuse(INF_GRAMMAR_REGEX, "a^b", "middle");
     refuse(INF_GRAMMAR_REGEX, "(?!)", "no text");
     refuse(INF_GRAMMAR_REGEX, "\\", "backslash");
@@ -150,6 +155,10 @@ TEST(lark_permits_its_texts)
          {"a<\n</x>"},
          {"a</x></x>", "a", "</x"}},
         {"start: T\nT[lazy]: /a*b?/\n", {""}, {"a"}},
+        {"start: %json_loose {\"items\": {\"type\": \"integer\"}, \"uniqueItems\": true, "
+         "\"type\": \"array\"}",
+         {"[1, 1]"},
+         {"[true]", "1"}},
         {"start: \"{\" %json_text { start: \"\\\"\" W\n W: /[a}\\n]+/ } \"}\"",
          {"{\\\"a\\n}", "{\\u0022a\\u000A}"},
          {"{\"a}", "{\\\"a\n}"}},
@@ -203,8 +212,8 @@ TEST(tokens_are_permitted_only_by_name)
     inf_grammar_unref(g);
 }
 
-/* Deep brackets make many configurations. The place of a matcher survives that they are
- * forgotten. */
+/* Deep brackets make many configurations. If the automaton drops configurations, its matchers must
+ * keep their places. */
 TEST(an_automaton_forgets_without_moving_its_matchers)
 {
     static const char text[] = "root ::= \"(\" root \")\" root | [ab]* [abc]*";
@@ -236,7 +245,7 @@ TEST(an_automaton_forgets_without_moving_its_matchers)
     inf_grammar_unref(g);
 }
 
-/* Opens and closes brackets, by tokens that the mask permits. */
+/* Opens and closes brackets with tokens that the mask permits. */
 static void *follow_brackets(void *data)
 {
     struct grammar_matcher *m;
@@ -282,7 +291,8 @@ TEST(several_threads_share_a_grammar)
     inf_grammar_unref(g);
 }
 
-/* A vocabulary of SentencePiece: tokens of single bytes, and pieces that begin with a space. */
+/* The vocabulary of this test comes from SentencePiece. It has tokens of single bytes, and pieces
+ * that begin with a space. */
 TEST(pieces_with_spaces_and_tokens_of_bytes_count_by_their_bytes)
 {
     static const char text[] = "root ::= \" a\" [\\x80-\\U0010ffff] \"\\n\"";

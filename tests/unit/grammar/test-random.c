@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares the automaton of random grammars with the languages that a second implementation
- * computes: sets of all texts up to a length, found by iterating over the rules until nothing
- * changes.
+ * Compares the automata of random grammars with the results of a second implementation. For each
+ * rule the second implementation computes the set of all texts up to a length, by applying the
+ * rules until no set changes.
  */
 #include "unit/grammar/tiny.h"
 
@@ -16,7 +16,8 @@ enum {
     MAX_EXPRS = 64,
 };
 
-/* A set of texts. Text number 3 n + 1 + k is text n and letter k; text 0 is empty. */
+/* A set of texts. Text number 0 is empty, and text number 3 n + 1 + k is text number n followed by
+ * letter k. */
 struct language {
     bool has[TEXTS];
 };
@@ -34,7 +35,7 @@ enum expr_kind {
 
 struct expr {
     enum expr_kind kind;
-    int x, y; /* operands, or the number of the text or the rule */
+    int x, y; /* the operands, or x is the number of the text or the rule */
     uint32_t min, max;
 };
 
@@ -88,7 +89,7 @@ static int add_expr(struct random_grammar *g, struct expr e)
     return g->n++;
 }
 
-/* Makes an expression. A regular one uses no rule. */
+/* Makes an expression. A regular expression refers to no rule. */
 static int make_expr(struct random_grammar *g, int depth, bool regular)
 {
     const uint32_t kind = draw(g, 16);
@@ -138,7 +139,8 @@ static void language_repeat(const struct language *x, uint32_t min, uint32_t max
 {
     struct language power = {{true}}, result = {{false}};
 
-    /* More repetitions than letters give nothing new, except by the empty text. */
+    /* A text has at most LENGTH letters, so at most LENGTH of its repetitions are not empty. More
+     * than min + LENGTH repetitions therefore give no new texts. */
     for (uint32_t i = 0; i <= MIN(max, min + LENGTH); i++) {
         for (int t = 0; i >= min && t < TEXTS; t++)
             result.has[t] |= power.has[t];
@@ -230,7 +232,7 @@ static grammar_node build_expr(const struct random_grammar *g, struct grammar_bu
     return e.kind == EXPR_SEQ ? grammar_seq(b, nodes, 2) : grammar_alt(b, nodes, 2);
 }
 
-/* Returns NULL if the grammar permits no text. */
+/* Builds a grammar. Returns NULL if the grammar permits no text. */
 static struct inf_grammar *build(const struct random_grammar *g, struct inf_grammar_vocab *vocab)
 {
     grammar_node rules[RULES];
@@ -256,8 +258,8 @@ static struct inf_grammar *build(const struct random_grammar *g, struct inf_gram
     return grammar;
 }
 
-/* Checks that the mask has exactly the tokens that a copy of the matcher accepts, and that these
- * are the tokens whose bytes it accepts one after the other. */
+/* Checks that the mask has exactly the tokens that a copy of the matcher accepts. A copy must
+ * accept a token exactly if another copy accepts its bytes one after the other. */
 static void check_mask(const struct grammar_matcher *m)
 {
     struct grammar_matcher *other, *bytes;
@@ -282,7 +284,7 @@ static void check_mask(const struct grammar_matcher *m)
     grammar_matcher_free(other);
 }
 
-/* Checks that the text can be completed: searches for the end with single letters. */
+/* Checks that the text so far can be completed, by a search for an end made of single letters. */
 static void check_alive(const struct inf_grammar *grammar, const struct grammar_matcher *m)
 {
     static struct grammar_matcher *queue[5000];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON Schemas: which texts their grammars permit, and what errors say. */
+/* Tests which texts the grammars of JSON Schemas permit, and the messages of errors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -104,7 +104,8 @@ static void test_loose(void **state)
     }
 }
 
-/* White space is bounded, and what writers make is permitted. */
+/* The amount of white space is limited, and the white space that JSON writers produce is
+ * permitted. */
 static void test_blanks(void **state)
 {
     static const char schema[] =
@@ -135,7 +136,7 @@ static void test_blanks(void **state)
     text_grammar_done(&g);
 }
 
-/* Wide, deep and hostile schemas end in time. */
+/* Wide, deep and hostile schemas are compiled or refused within the time limit. */
 static void test_limits(void **state)
 {
     _cleanup_str_ struct str text = {0};

@@ -63,7 +63,7 @@ static uint64_t walk_random(uint64_t *state)
     return z ^ (z >> 31);
 }
 
-/* Finds the next byte: a random class, then a random byte of it. */
+/* Finds the next byte: chooses a random class of bytes, and then a random byte of this class. */
 static bool walk_any(struct text_grammar *g, uint32_t config, uint64_t *random,
                      uint32_t *ret_config, unsigned *ret_byte)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A grammar of bytes for tests: accepts texts, and writes random ones. */
+/* Checks texts against a grammar of bytes, and writes random texts of the grammar, for tests. */
 
 #include "core/str.h"
 #include "grammar/automaton.h"
@@ -11,13 +11,15 @@ struct text_grammar {
     struct automaton automaton;
 };
 
-/* Compiles a JSON Schema. Errors as inf_grammar_new(). */
+/* Compiles a JSON Schema. Returns the same errors as inf_grammar_new(). */
 int text_grammar_init(struct text_grammar *g, const char *schema, size_t len, bool loose,
                       struct inf_err *reterr);
 void text_grammar_done(struct text_grammar *g);
-/* Returns how many bytes of the text may be written; *ret_complete: the text is whole. */
+/* Returns how many bytes at the beginning of the text the grammar permits. *ret_complete: whether
+ * the grammar permits the whole text as a complete text. */
 size_t text_grammar_follow(struct text_grammar *g, const char *text, size_t len,
                            bool *ret_complete);
-/* Appends a random text of the grammar; behind @budget bytes it tries to come to an end. Returns
- * false if there is no end within 50 times the budget, or if the text comes to a dead end. */
+/* Appends a random text of the grammar. After @budget bytes the function prefers bytes that lead to
+ * an end. Returns false if the text does not end within 50 times @budget bytes, or if no further
+ * byte is permitted although the text is not complete. */
 bool text_grammar_walk(struct text_grammar *g, uint64_t seed, size_t budget, struct str *ret);

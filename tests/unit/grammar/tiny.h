@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A tiny tokenizer for tests of grammars. */
+/* Provides a tiny tokenizer for tests of grammars. */
 
 #include "lib/test.h"
 
 #include "grammar/grammar.h"
 #include "tokenizer/tokenizer.h"
 
-/* Tokens by id. */
+/* The ids of tokens. */
 enum {
     TINY_A = 0,
     TINY_B = 1,
     TINY_C = 2,
-    TINY_N = 13, /* plain tokens */
+    TINY_N = 13, /* the number of plain tokens */
     TINY_END = 13,
     TINY_CALL,
     TINY_TAG,

@@ -8,7 +8,7 @@
 #include "grammar/matcher.h"
 #include "tokenizer/tokenizer.h"
 
-#define MAX_PLACES 900000 /* that the search for an end looks at */
+#define MAX_PLACES 900000 /* limit of the configurations that the search for an end visits */
 
 struct walk {
     struct inf_grammar *g;
@@ -18,7 +18,7 @@ struct walk {
     int32_t token_of[256];
 };
 
-/* A configuration, and how the search came to it. */
+/* A configuration, and the byte and the earlier place from which the search reached it. */
 struct place {
     uint32_t config, from;
     uint8_t byte;
@@ -68,7 +68,8 @@ static bool walk_is_end(const struct walk *w, int32_t token)
     return (inf_tokenizer_token_flags(w->g->vocab->tok, token) & INF_TOKEN_EOG) != 0;
 }
 
-/* Half of the tokens are chosen among several by their length: short ones come to an end. */
+/* Chooses a token. Half of the time it takes the shortest of five random tokens, because short
+ * tokens lead to an end sooner. */
 static int32_t walk_choose(struct walk *w)
 {
     int32_t token = walk_token(w);
@@ -103,7 +104,8 @@ static bool search_add(struct search *s, uint32_t config, uint32_t from, unsigne
     return true;
 }
 
-/* Finds the shortest end of a text, of bytes. Returns the number of its last place, or -1. */
+/* Searches for the fewest bytes that complete a text. Returns the number of the last place, or
+ * -1. */
 static int64_t search_end(struct search *s, struct inf_grammar *g, uint32_t config)
 {
     if (!search_add(s, config, 0, 0))
@@ -149,7 +151,7 @@ static void walk_list_bytes(struct walk *w)
     known = w->g->vocab;
 }
 
-/* Accepts a byte as a token. */
+/* Checks that the mask permits the token of a byte, and accepts this token. */
 static bool walk_byte(struct walk *w, uint8_t byte)
 {
     const int32_t token = w->token_of[byte];

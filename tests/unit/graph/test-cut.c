@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests graphs that are cut between layers: the contents of the parts, and that they compute the
- * same.
+ * Tests graphs that are cut between layers. The parts must have the expected contents, and must
+ * compute the same values as the whole graph.
  */
 #include "graph/graph.h"
 
@@ -96,7 +96,7 @@ TEST(the_parts_of_a_graph_are_whole_graphs)
     graph_free(low);
     graph_free(high);
 
-    /* Cuts before the first layer, and after the last one. */
+    /* The graph can be cut before the first layer and after the last one. */
     ASSERT_OK(graph_cut(g, 0, &low, &high, NULL));
     assert_int_equal(graph_n_nodes(low), 3);
     graph_free(low);
@@ -173,7 +173,7 @@ TEST(graphs_without_a_border_are_not_cut)
     graph_output(g, graph_add(g, graph_rows(g, x), y));
     assert_uncut(g, 1, EOPNOTSUPP, "layer 1");
 
-    /* Layers whose order differs from their numbers. */
+    /* The order of these layers differs from their numbers. */
     x = start(&g);
     graph_output(g, graph_rows(g, attend(g, attend(g, x, 1), 0)));
     assert_uncut(g, 1, EOPNOTSUPP, "layer 1");

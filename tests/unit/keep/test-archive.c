@@ -141,6 +141,44 @@ TEST(no_tenant_pushes_out_another)
     archive = archive_free(archive);
 }
 
+static struct archive_numbers numbers_now(void)
+{
+    struct archive_numbers numbers = {};
+
+    ASSERT_OK(archive_numbers(archive, &numbers));
+    return numbers;
+}
+
+TEST(numbers_count_what_happened)
+{
+    char text[800];
+    int64_t key;
+
+    memset(text, 'x', sizeof(text) - 1);
+    text[sizeof(text) - 1] = 0;
+    open_archive(NULL, 2200, 2400);
+    assert_int_equal(add("alice", "resp_1", text, 1), 0);
+    assert_int_equal(add("alice", "resp_2", text, 2), 0);
+    assert_true(numbers_now().n_added == 2 && numbers_now().n_tenants == 1);
+    assert_int_equal(add("bob", "resp_3", text, 3), ARCHIVE_FULL);
+    assert_true(numbers_now().n_refused == 1 && numbers_now().n_added == 2);
+    assert_int_equal(add("alice", "resp_4", text, 4), 0);
+    assert_true(numbers_now().n_evicted == 1 && numbers_now().n_entries == 2);
+    assert_int_equal(find("alice", "resp_1", 5), ARCHIVE_ABSENT);
+    assert_int_equal(find("alice", "resp_2", 5), 0);
+    assert_true(numbers_now().n_found == 1 && numbers_now().n_missed == 1);
+    assert_int_equal(add("bob", "resp_5", "{}", 6), 0);
+    assert_int_equal(numbers_now().n_tenants, 2);
+    /* A change that is rolled back is not counted. */
+    ASSERT_OK(archive_begin(archive, 10 * HOUR));
+    ASSERT_OK(archive_add(archive, "bob", ARCHIVE_RESPONSE, "resp_6", NULL, text_of("{}"), &key));
+    archive_rollback(archive);
+    assert_true(numbers_now().n_expired == 0 && numbers_now().n_added == 4);
+    assert_int_equal(find("bob", "resp_5", 10 * HOUR), ARCHIVE_ABSENT);
+    assert_true(numbers_now().n_expired == 3 && numbers_now().n_tenants == 0);
+    archive = archive_free(archive);
+}
+
 static int count_each(void *data, const struct archive_item *item)
 {
     struct str *out = data;
@@ -176,7 +214,7 @@ TEST(items_are_listed_in_both_directions)
                "msg_3=3! msg_2=2 msg_1=1 ");
     check_list(key, (struct archive_page){.limit = 9, .inputs_only = true}, 0, "msg_1=1 msg_2=2 ");
     check_list(key, (struct archive_page){.limit = 9, .after = "msg_1"}, 0, "msg_2=2 msg_3=3! ");
-    /* One more than the limit, so that the caller sees that there are more. */
+    /* The list has one item more than the limit, so that the caller sees that there are more. */
     check_list(key, (struct archive_page){.limit = 1}, 0, "msg_1=1 msg_2=2 ");
     check_list(key, (struct archive_page){.limit = 1, .after = "msg_9"}, ARCHIVE_ABSENT, "");
     assert_int_equal(archive_find_item(archive, "bob", 0, "msg_1", &text), ARCHIVE_ABSENT);
@@ -254,6 +292,7 @@ RUN_TESTS(cmocka_unit_test(entries_are_found_by_tenant_and_id),
           cmocka_unit_test(entries_expire_an_hour_after_their_last_use),
           cmocka_unit_test(the_oldest_entries_of_the_tenant_give_way),
           cmocka_unit_test(no_tenant_pushes_out_another),
+          cmocka_unit_test(numbers_count_what_happened),
           cmocka_unit_test(items_are_listed_in_both_directions),
           cmocka_unit_test(a_file_outlives_the_process_and_forgets_what_was_deleted),
           cmocka_unit_test(a_file_that_is_no_archive_is_refused))

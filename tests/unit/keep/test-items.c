@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests that items are completed as OpenAI's servers complete them, and that others are refused. */
+/* Tests that valid items are completed as OpenAI's servers complete them, and that invalid items
+ * are refused. */
 #include "keep/items.h"
 
 #include "common/wire/json.h"

@@ -13,7 +13,7 @@ struct kv_store {
 };
 
 extern struct kv_store the_store; /* of the most recent pool */
-extern int store_error;           /* if not 0, making a store fails with it */
+extern int store_error;           /* if not 0, creating a store fails with this error */
 extern struct backend store_device;
 extern const struct kv_layout store_layout;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests the names of blocks: how they are computed, which requests find a block by its name, and
- * which block is evicted.
+ * Tests how the names of blocks are computed, which requests find a block by its name, and which
+ * block is evicted.
  */
 #include "store.h"
 
@@ -27,8 +27,8 @@ static void chain_init(struct chain *c, struct kv_pool *pool)
     ASSERT_OK(kv_table_init(&c->table, pool, MAX_TOKENS));
 }
 
-/* Makes @text the tokens of @c. Known blocks are shared, the others computed. Returns the number of
- * known blocks. */
+/* Makes @text the tokens of @c. Known blocks are shared, and other blocks are computed. Returns the
+ * number of known blocks. */
 static uint32_t say(struct chain *c, const char *text)
 {
     uint32_t n_known;
@@ -197,7 +197,7 @@ TEST(a_named_block_is_copied_before_it_is_written)
     put(&a.table, 7, 'h');
     assert_int_equal(get(&a.table, 6), 'g');
     assert_int_equal(kv_pool_n_free(pool), 1);
-    /* Its new block gets the name of a known block, and is replaced by that block. */
+    /* The new block of the table gets the name of a known block, and is replaced by that block. */
     kv_table_name(&a.table, a.names, 2);
     assert_int_equal(kv_pool_n_free(pool), 1);
     assert_int_equal(kv_pool_n_idle(pool), 0);

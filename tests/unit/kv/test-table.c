@@ -72,7 +72,7 @@ TEST(extending_is_all_or_nothing)
     ASSERT_OK(kv_table_init(&b, pool, MAX_TOKENS));
     assert_int_equal(kv_table_extend(&a, 2), 0);
     kv_table_share(&b, &a, 2);
-    /* This needs a copy and one more block, but only one is free. */
+    /* Extending the table needs a copy and one more block, but only one block is free. */
     assert_int_equal(kv_table_need(&b, 4), 2);
     assert_int_equal(kv_table_extend(&b, 4), KV_FULL);
     assert_int_equal(the_store.n_copies, 0);
@@ -189,7 +189,7 @@ TEST(only_free_blocks_rest)
     assert_int_equal(get(&a, BLOCK), 5);
     assert_int_equal(get(&b, 0), 6);
 
-    /* A gap, and the free blocks at the end. */
+    /* Two more ranges are dropped: a gap, and the free blocks at the end. */
     kv_table_truncate(&a, 0);
     kv_pool_rest(pool);
     assert_int_equal(the_store.n_drops, 3);

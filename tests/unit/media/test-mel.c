@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Compares log-mel frames with a reference in double precision (tests/golden/make_audio.py). The
- * frames must be the same bit for bit on all instruction sets of this CPU, however the signal is
- * cut.
+ * frames must be the same bit for bit on all instruction sets of this CPU, and for any division of
+ * the signal into pieces.
  */
 #include "lib/test.h"
 

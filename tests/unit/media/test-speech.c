@@ -68,8 +68,8 @@ TEST(a_span_is_reported_once_it_is_final)
     speech_finder_init(&finder, &SPEECH_PARAMS_DEFAULT);
     for (int i = 0; i < 20; i++)
         assert_false(speech_finder_push(&finder, 0.9f, &span));
-    /* A pause of 100 ms ends the span. Four chunks of 32 ms contain it, and also the padding of
-     * this span and of any later one. */
+    /* A pause of 100 ms ends the span. Four silent chunks of 32 ms are long enough for this pause,
+     * and for the padding of this span and of a span after the pause. */
     while (!speech_finder_push(&finder, 0.1f, &span))
         n++;
     assert_int_equal(n, 4);

@@ -78,7 +78,8 @@ TEST(probabilities_are_those_of_the_reference)
     check_signals(m, 0, 1e-5f);
 }
 
-/* Files of whisper.cpp have weights in half precision, so each has a relative error of 2^-11. */
+/* Files of whisper.cpp have weights in half precision, so each weight has a relative error of up to
+ * 2^-11. */
 TEST(files_of_whisper_cpp_hear_the_same)
 {
     _cleanup_(vad_model_closep) struct vad_model *m = NULL;

@@ -5,5 +5,6 @@
 
 #include <stddef.h>
 
-/* Returns the samples from -1 to 1, on the heap, or NULL if the file has another format. */
+/* Returns the samples as numbers from -1 to 1, which the caller frees, or NULL if the file has
+ * another format. */
 float *wav_read(const char *path, size_t *ret_n);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Decodes the blocks of tests/golden/quant-blocks.bin, and compares with the gguf package. */
+/* Decodes the blocks of tests/golden/quant-blocks.bin, and compares the numbers with those of the
+ * gguf package. */
 
 #include "lib/test.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compares DRY with a search that looks at every place of the text, and with penalties that were
- * computed by hand. */
+/* Compares the DRY penalty with a search that looks at every place of the text, and with penalties
+ * that were computed by hand. */
 #include "lib/test.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 #define N_VOCAB 6
 #define MAX_N   60
 
-/* Returns how many tokens stand behind the last breaker. */
+/* Returns how many tokens follow the last breaker, a sequence of tokens that ends repetitions. */
 static uint32_t slow_limit(const struct dry_breakers *b, const int32_t *tokens, uint32_t n)
 {
     for (uint32_t end = n; end > 0; end--) {
@@ -117,7 +117,7 @@ TEST(penalties_grow_with_the_repetition)
     check_penalty(&d, text, 8, 4, 0.8);
     d.last_n = UINT32_MAX;
     d.breakers = (struct dry_breakers){heads, 1, tails};
-    check_penalty(&d, text, 8, 4, 0); /* one token behind the breaker */
+    check_penalty(&d, text, 8, 4, 0); /* only one token follows the breaker */
     heads[0].token = 4;
     check_penalty(&d, text, 8, 4, 0); /* the token is a breaker itself */
     heads[0].n_tail = 1;
@@ -126,7 +126,7 @@ TEST(penalties_grow_with_the_repetition)
     check_penalty(&d, text, 8, 4, 0.8 * 1.75);
     heads[0].token = 2;
     tails[0] = 3;
-    check_penalty(&d, text, 8, 4, 0); /* nothing stands behind the breaker of two tokens */
+    check_penalty(&d, text, 8, 4, 0); /* no token follows the breaker of two tokens */
 }
 
 TEST(penalties_stay_finite)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares lists of the largest logits with whole rows: equal draws give the same tokens, and
- * log-probabilities differ only by the rounding of the sum.
+ * Compares sampling from lists of the largest logits with sampling from whole rows. Equal random
+ * numbers must give the same tokens, and log-probabilities may differ only by the rounding of the
+ * sum.
  */
 #include "lib/test.h"
 
@@ -22,7 +23,7 @@ static int by_value(const void *a, const void *b)
     return x != y ? (x > y ? -1 : 1) : i - k;
 }
 
-/* Makes a list and checks it against the contract in core/top.h. */
+/* Makes a list, and checks that it is as core/top.h defines it. */
 static struct top_row list_of(const float *row, uint32_t n_row, uint32_t n_wanted)
 {
     struct top_row list = {.n_wanted = n_wanted};
@@ -212,7 +213,7 @@ TEST(insufficient_lists_are_reported)
     assert_false(suffices(2, (const float[]){1, 2, 3}, 3, 1));
     assert_true(suffices(2, (const float[]){1, -INFINITY, 3}, 3, 3));
     assert_false(suffices(2, (const float[]){-INFINITY, -INFINITY, 3}, 3, 2));
-    /* Rows of NaN. */
+    /* The rows have NaN, infinity, or only -infinity. */
     assert_false(suffices(2, (const float[]){1, NAN}, 2, 1));
     assert_false(suffices(2, (const float[]){1, INFINITY}, 2, 1));
     assert_false(suffices(2, (const float[]){-INFINITY, -INFINITY}, 2, 1));

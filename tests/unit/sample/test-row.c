@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares passes over a row with plain loops at every length, and, bit for bit, between the
- * instruction sets of this CPU.
+ * Compares passes over a row with plain loops, at every length. The results must be the same, bit
+ * for bit, on all instruction sets of this CPU.
  */
 #include "lib/test.h"
 
@@ -133,7 +133,7 @@ static void check_masses(const struct row_kernels *kernels, const float *x, uint
         assert_true(y[i] == 0);
     sum = row_total(sums, n_runs);
     assert_true(fabs(sum - want_sum) <= 1e-6 * want_sum);
-    /* Also works without an output for the masses, and in place. */
+    /* The function also works without an output for the masses, and in place. */
     kernels->masses(x, n, max, scale, NULL, again);
     assert_memory_equal(again, sums, n_runs * sizeof(*sums));
     memcpy(first, x, n * sizeof(*x));

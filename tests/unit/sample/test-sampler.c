@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares the sampler chain with a reference that sorts everything and computes in double: both
- * have the same support, and the frequencies pass a chi-square test. Seeds are fixed, so results do
- * not vary.
+ * Compares the sampler chain with a reference that sorts all tokens and computes in double
+ * precision. Both must be able to draw the same tokens, and the frequencies of the tokens must pass
+ * a chi-square test. Seeds are fixed, so results do not vary.
  */
 #include "lib/test.h"
 
@@ -59,7 +59,7 @@ static void sort_by_p(struct ref *r, uint32_t n)
     qsort(r, n, sizeof(*r), by_key);
 }
 
-/* Writes the distribution that the header defines to @probs [n]. */
+/* Writes the distribution that sampler.h defines to @probs [n]. */
 static void reference(const struct inf_sampling *s, const float *logits, uint32_t n, double *probs)
 {
     static struct ref r[MAX_V];
@@ -108,8 +108,8 @@ static void fill_logits(struct rng *rng, float *logits, uint32_t n, float spread
         logits[i] = (float)(rng_double(rng) + rng_double(rng) + rng_double(rng) - 1.5) * spread;
 }
 
-/* Draws tokens and compares: none may lie outside the support, and chi-square must be within 5
- * sigma, or more if there are few bins. */
+/* Draws tokens and compares their frequencies with the reference. No token with the probability 0
+ * may be drawn, and chi-square must be within 5 sigma, or more if there are few bins. */
 static void check_distribution(const struct inf_sampling *s, uint32_t n_vocab, float spread,
                                uint64_t seed)
 {
@@ -206,7 +206,7 @@ static int32_t pick(const struct inf_sampling *s, const float *row, uint32_t n,
     ASSERT_OK(sample_params_init(&p, s));
     r = sampler_pick(sampler, &p, &text, &state, logits, &t);
     assert_memory_equal(logits, row, n * sizeof(*row));
-    /* Scratch memory must have been reset: a second pick gives the same. */
+    /* A second pick gives the same token, because the scratch memory was reset. */
     if (r == 0 && s->temperature == 0) {
         int32_t again = -1;
 
@@ -238,7 +238,7 @@ TEST(repetition_penalty_sees_signs_window_and_prompt)
 
     /* The penalty applies once per token, however often the token occurs: 2 / 1.5 < 1.9. */
     assert_int_equal(pick(&s, logits, 4, tokens, 4, 4, NULL), 1);
-    /* Outside of the window. */
+    /* Tokens outside of the window are not penalized. */
     s.penalty_last_n = 2;
     assert_int_equal(pick(&s, logits, 4, tokens, 4, 4, NULL), 0);
     /* Negative logits are reduced as well. */
@@ -346,7 +346,7 @@ TEST(logprobs_are_those_of_raw_logits)
     assert_int_equal(top[1].token, 17);
     for (uint32_t i = 1; i < 20; i++)
         assert_true(top[i].logprob <= top[i - 1].logprob);
-    /* Fewer tokens than asked for. */
+    /* There are fewer tokens than were requested. */
     ASSERT_OK(sampler_new(3, 3, &sampler));
     assert_int_equal(sampler_logprob(sampler, logits, 3, -1, 20, &lp, top), 3);
     logits[1] = NAN;

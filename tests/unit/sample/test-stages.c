@@ -138,7 +138,7 @@ static void ref_stage(struct ref *r, const struct inf_sampling *s, enum inf_stag
         ref_xtc(r, (double)s->xtc_threshold, s->min_keep);
 }
 
-/* One pick with the probabilities of all tokens that remained. */
+/* The result of one pick, with the probabilities of all tokens that remained. */
 struct picked {
     int32_t token;
     float logprob;

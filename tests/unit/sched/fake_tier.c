@@ -95,8 +95,8 @@ static int stall(struct fake_tier *t)
     return ends[0];
 }
 
-/* Returns the blocks in a file, which the contract allows if the data is complete from the
- * start. */
+/* Returns the blocks in a file instead of a pipe. A tier may do so if the file has all bytes from
+ * the start. */
 static int fake_read(struct inf_tier *base, const uint8_t (*names)[32], uint32_t n,
                      uint32_t n_ahead, int *ret_fd)
 {
@@ -213,7 +213,7 @@ static void fake_reject(struct inf_tier *base, const uint8_t name[32])
 
     t->n_rejects++;
     if (map_find(&t->map, name, 32, &k))
-        t->blocks[k]->size = 0; /* this block is never found again */
+        t->blocks[k]->size = 0; /* the block was dropped, and is never found again */
 }
 
 static int fake_recall(struct inf_tier *base, const struct inf_tier_file *file, uint8_t ret[32])

@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * Implements a tier in memory that can inject faults.
+ * Implements a tier (a store of KV blocks outside of an engine, see infer/tier.h) in memory. The
+ * tier can inject faults.
  *
  * Blocks are stored in one memfd. The tier checks what the engine passes to it: seals, checksums,
- * and that a block comes after its parent. Only one thread calls it, as the contract demands; other
- * threads read the counts.
+ * and that a block comes after its parent. Only one thread calls the tier, as infer/tier.h
+ * requires; other threads read the counts.
  */
 
 #include <stdatomic.h>
@@ -23,7 +24,7 @@ struct fake_lies {
     uint32_t wrong_size;   /* the reported size of a block is wrong */
     uint32_t other_block;  /* another block is sent */
     uint32_t short_stream; /* the stream ends too early */
-    uint32_t stall;        /* the stream delivers one byte and then hangs */
+    uint32_t stall;        /* the stream delivers one byte, and then no more */
     uint32_t count;        /* more blocks are reported as found than were requested */
     uint32_t fail_find, fail_read, fail_put, half_put, fail_recall;
     uint32_t forget; /* drops blocks */
@@ -37,7 +38,7 @@ struct fake_tier {
     struct fake_lies lies;
     struct rng rng;
     int fd;
-    int stalled; /* the other end of a stream that hangs, or -1 */
+    int stalled; /* the other end of a stream that delivers no more bytes; -1: none */
     uint64_t size;
     struct map map;
     struct fake_block **blocks; /* [n_blocks] */

@@ -75,7 +75,8 @@ int inf_detok_prime(struct inf_detok *d, const int32_t *ids, size_t n)
     return 0;
 }
 
-/* Emits whole code points, and bad bytes as U+FFFD; keeps an unfinished code point. */
+/* Emits whole code points, and bad bytes as U+FFFD; keeps an unfinished code point
+ * unless @all is set. */
 static void drain(struct inf_detok *d, bool all)
 {
     while (d->n_tail > 0) {

@@ -17,7 +17,7 @@ static int copy_in(struct backend *b, struct kv_store *store, uint32_t block, co
     return 0;
 }
 
-/* Makes the blocks of a device look as if they had to be copied to be read. */
+/* Makes a device behave like a device whose blocks can be read only after they are copied. */
 static void take_copies(struct backend *b)
 {
     static struct backend_ops ops;
@@ -87,7 +87,8 @@ void rig_init(struct rig *rig, const struct rig_params *p)
         add_tier(rig, p);
 }
 
-/* Refers to the file of the fake grammars, so that the linker takes it before the library. */
+/* Refers to a function in the file of the fake grammars, so that the linker uses this file and not
+ * the library. */
 static bool (*const fake_is_complete)(const struct grammar_matcher *) = grammar_matcher_is_complete;
 
 void rig_done(struct rig *rig)

@@ -4,8 +4,8 @@
 /*
  * Runs a scheduler on the null device, and collects the results of its requests.
  *
- * The scheduler has no thread: the test calls rig_tick(), and so decides between which steps
- * requests join, leave and end.
+ * The scheduler has no thread. The test calls rig_tick(), so it decides between which steps
+ * requests begin, are canceled and end.
  */
 
 #include "lib/test.h"
@@ -21,12 +21,12 @@
 #define RIG_MAX_CHOICES 8
 
 struct rig_params {
-    struct null_options null;                                /* n_vocab is set by rig_new() */
+    struct null_options null;                                /* n_vocab is set by rig_init() */
     uint32_t n_ctx, max_seqs, max_queue, max_rows, n_blocks; /* 0: large enough */
     bool no_prefix_cache;
     uint32_t n_padding; /* logits of a row that belong to no token */
     struct inf_tier *tier;
-    const struct file_map *weights; /* for the tier's names; NULL: none */
+    const struct file_map *weights; /* part of the names of the tier's blocks; NULL: none */
     double tier_margin;             /* 0: the engine loads each block that it finds */
     bool takes_copies;              /* blocks must be copied to be read, three at a time */
 };
@@ -54,7 +54,7 @@ struct outcome {
     uint64_t id;
     struct choice choices[RIG_MAX_CHOICES];
     uint32_t n_choices, n_finished;
-    double prompt_logprobs; /* sum, of choice 0 */
+    double prompt_logprobs; /* the sum for choice 0 */
     uint32_t n_prompt_tops;
 };
 

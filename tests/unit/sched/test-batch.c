@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests the batch policy with a table of cases, and its properties with random demands. */
+/* Tests the batch policy, which decides how many rows of each sequence a step computes: with a
+ * table of cases, and with random demands. */
 #include "lib/test.h"
 
 #include "core/macros.h"
@@ -105,15 +106,16 @@ TEST(chunks_of_prompts_alone_follow_the_speed)
 {
     struct batch_pace pace = {0};
 
-    /* With 10 us a row, the chunk has the maximum size. */
+    /* If a row takes 10 us, the chunk has the maximum size. */
     assert_int_equal(chunk_after(&pace, 512, 10, 10), 512);
-    /* With 2 ms a row, the chunk has 100 rows, rounded to whole tiles. */
+    /* If a row takes 2 ms, the chunk has 100 rows, rounded to whole tiles. */
     assert_int_equal(chunk_after(&pace, 512, 2000, 10), 96);
-    /* Steps with a small last chunk change nothing, however long a row of them took. */
+    /* Steps whose last chunk is small do not change the estimate, however long a row of such a step
+     * took. */
     batch_pace_note(&pace, 0, 3, 512, 1);
     batch_pace_note(&pace, 0, 3, 512, 100000);
     assert_int_equal(batch_pace_chunk(&pace, 0, 1, 512), 96);
-    /* With a second a row, the chunk has the minimum size. */
+    /* If a row takes a second, the chunk has the minimum size. */
     assert_int_equal(chunk_after(&pace, 512, 1000000, 1), BATCH_MIN_CHUNK);
     assert_int_equal(chunk_after(&pace, 16, 1000000, 1), 16);
 }
@@ -134,8 +136,8 @@ static uint64_t step_usec(const struct machine *m, uint32_t n_decode, uint32_t c
     return (m->step + m->row * (n_decode + n_prompt) + m->look * looks) / 1000;
 }
 
-/* Prompts run one after another beside @n_decode streams. Returns how many of a thousand steps took
- * more than three times as long as a step of the streams alone. */
+/* Simulates prompts that run one after another, while @n_decode streams generate text. Returns how
+ * many of a thousand steps took more than three times as long as a step of the streams alone. */
 static unsigned run_beside(const struct machine *m, uint32_t n_decode, uint32_t n_prompt,
                            unsigned n_prompts, double *ret_share)
 {
@@ -169,9 +171,9 @@ TEST(streams_flow_evenly_beside_prompts)
 {
     static const struct machine machines[] = {
         {10000000, 1500000, 300}, /* a small model on two cores */
-        {20000000, 1000000, 100}, /* memory slower than arithmetic */
+        {20000000, 1000000, 100}, /* memory that is slower than arithmetic */
         {150000000, 20000000, 2000} /* a large model */,
-        {100000, 10000, 1},    /* a tiny one */
+        {100000, 10000, 1},    /* a tiny model */
         {10000000, 50000, 10}, /* many cores */
     };
     static const uint32_t n_decode[] = {1, 3, 15};
@@ -195,7 +197,7 @@ TEST(the_time_of_decoding_is_measured_first_and_again)
 {
     struct batch_pace pace = {0};
 
-    /* Decoding is measured first because nothing is known, and then for another number of
+    /* Decoding is measured first because its time is not known yet, and again for another number of
      * streams. */
     for (uint32_t n = 1; n <= 2; n++) {
         for (unsigned i = 0; i < BATCH_MEASURE; i++) {
@@ -209,12 +211,13 @@ TEST(the_time_of_decoding_is_measured_first_and_again)
         batch_pace_note(&pace, 3, 8, 512, 20000);
     }
     assert_int_equal(batch_pace_chunk(&pace, 3, 1, 512), 0);
-    /* One slow step does not change the estimate; a fast one does. */
+    /* One slow step does not change the estimate, but one fast step does. */
     batch_pace_note(&pace, 3, 0, 512, 1000000);
     assert_true(pace.classes[1].usec < 15000);
     batch_pace_note(&pace, 3, 0, 512, 2000);
     assert_true(pace.classes[1].usec == 2000);
-    /* Old estimates are measured again; recent ones are kept, even if others came in between. */
+    /* Old estimates are measured again. Recent estimates are kept, even if steps with other numbers
+     * of streams ran in between. */
     for (unsigned i = 0; i < BATCH_FORGET; i++) {
         assert_true(batch_pace_chunk(&pace, 3, 1, 512) > 0);
         batch_pace_note(&pace, 1, 0, 512, 2000);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Follows texts of tokens through channels, without an engine. */
+/* Tests channels, the parts of a text in which a model thinks (sched/channel.h), without an
+ * engine. */
 #include "lib/test.h"
 
 #include "core/macros.h"
 #include "sched/channel.h"
 
-/* Takes the letters of @text as tokens; letters that the channel forces are written to @ret_text
- * instead. Returns the number of the channel's tokens. */
+/* Follows the letters of @text as tokens, and writes the resulting letters to @ret_text. Where the
+ * channel forces a letter, this letter replaces that of @text. Returns the number of the channel's
+ * tokens. */
 static uint32_t follow(const struct inf_channel *in, const char *text, char *ret_text,
                        char *ret_kinds)
 {
@@ -53,7 +55,7 @@ TEST(a_channel_begins_and_ends_by_itself)
                              .budget = UINT32_MAX};
 
     check(&in, "<tab///tcd", "<tab///tcd", "MMttMMMM..", 8);
-    /* Only the beginning of a text can be a channel, and it has only one. */
+    /* Only the beginning of a text can be a channel, and a text has only one channel. */
     check(&in, "a<tb//t", "a<tb//t", ".......", 0);
     check(&in, "<ab", "<ab", "M..", 0);
     check(&in, "<t//t<ta//t", "<t//t<ta//t", "MMMMM......", 5);
@@ -78,7 +80,7 @@ TEST(a_used_up_budget_forces_the_end)
 
     check(&in, "<abcdef", "<abc/tdef", "MtttMM...", 6);
     check(&in, "<a/tdef", "<a/tdef", "MtMM...", 4);
-    /* The end that has begun is completed. */
+    /* If the budget is used up within the end of the channel, the end is completed. */
     check(&in, "<ab/def", "<ab/tdef", "MttMM...", 5);
     in.budget = 0;
     check(&in, "<abc", "</tabc", "MMM...", 3);

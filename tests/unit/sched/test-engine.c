@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tests the scheduler step by step on the null device, whose logits reveal every error in blocks
- * and positions: a request gives the same result as alone, whatever other requests run.
+ * and positions. A request must give the same result as alone, whatever other requests run.
  */
 #include "rig.h"
 
@@ -11,8 +11,8 @@
 
 static const struct null_options plain_null = {.seed = 7};
 
-/* Checks requests that join at random times: the result of each is the same as if it had run
- * alone. */
+/* Checks requests that begin at random times. The result of each request must be the same as if it
+ * had run alone. */
 static void check_joining(const struct rig_params *params, uint64_t seed, uint32_t max_prompt,
                           uint32_t max_tokens, uint64_t *ret_rows)
 {
@@ -107,7 +107,8 @@ TEST(choices_share_the_prompt_and_have_seeds_of_their_own)
         many.id = rig_submit(&rig, &r.q);
         rig_finish(&rig, &many, 1);
         rows = rig.sched->stats.n_prompt_tokens;
-        /* The prompt is computed once, and its last token once for each other choice. */
+        /* The whole prompt is computed once; its last token is also computed for each of the other
+         * choices. */
         if (max_seqs >= 5)
             assert_int_equal(rows, 61 + 4);
         rig_done(&rig);
@@ -317,7 +318,7 @@ TEST(the_eventfd_is_readable_while_events_wait)
     rig_done(&rig);
 }
 
-/* A log of events that has grown large is given back when all of it was read. */
+/* The memory of a large log of events is freed when all events were read. */
 TEST(many_unread_events_are_read_and_their_memory_is_freed)
 {
     enum { N = 3000 };
@@ -353,7 +354,8 @@ static bool is_live(const struct outcome *o)
     return o->id != 0 && o->n_finished < o->n_choices;
 }
 
-/* Requests are canceled at random moments: waiting, in their prompt, decoding or finished. */
+/* Requests are canceled at random moments: while they wait, during their prompt, while they decode,
+ * or after their end. */
 TEST(ten_thousand_cancellations_leave_nothing_behind)
 {
     enum { N = 40 };
@@ -429,7 +431,8 @@ TEST(a_cancelled_request_says_nothing_more)
 }
 
 /* On this device a row takes a tenth of the time of a step, so about a dozen rows slow a stream
- * down as much as is allowed. Sleeping takes longer on a busy machine, hence the margins. */
+ * down as much as is allowed. Sleeping takes longer on a busy machine, so the limits of
+ * this test are wide. */
 TEST(a_stream_goes_on_while_a_long_prompt_is_read)
 {
     enum { N = 600 };

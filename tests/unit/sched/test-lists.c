@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tests that a device that returns lists of the largest logits gives the same results as a device
- * that returns whole rows. The null device fills a row with NaN if it returned a list for it.
+ * that returns whole rows. If the null device returns a list for a row, it fills the row itself
+ * with NaN.
  */
 #include "rig.h"
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests a device that is lost, at every step and at random: all requests give the same result as
- * without losses, or end with a reason if the device does not come back.
+ * Tests a device that is lost at every step, or at random. All requests must give the same result
+ * as without losses, or end with a reason if the device cannot be opened again.
  */
 #include "rig.h"
 
 #define REOPEN "the device was lost and could not be reopened: "
 
-/* The number of live allocations, which the functions below count (linked with --wrap). */
+/* The number of allocations that are not freed yet. The functions below count them; the program is
+ * linked with --wrap. */
 static long n_in_use;
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);
@@ -42,7 +43,7 @@ void __wrap_free(void *p)
     __real_free(p);
 }
 
-/* Submits all requests, each with its outcome. */
+/* Submits all requests, and prepares the outcome of each. */
 static void submit_all(struct rig *rig, struct random_request *requests, struct outcome *outcomes,
                        uint32_t n)
 {
@@ -163,7 +164,8 @@ static bool is_live(const struct outcome *o)
     return o->id != 0 && o->n_finished < o->n_choices;
 }
 
-/* Requests are canceled while they wait, run, or wait for the device. */
+/* Requests are canceled while they wait in the queue, run, or wait until the device is opened
+ * again. */
 TEST(cancelled_requests_and_losses_leave_nothing_behind)
 {
     enum { N = 40 };

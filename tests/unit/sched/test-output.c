@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests text output: it has whole code points, no part of a stop string, and each token once. */
+/* Tests the output of text: it must have only whole code points, no part of a stop string, and each
+ * token once. */
 #include "lib/test.h"
 
 #include "core/macros.h"

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests prompts with a common prefix: known blocks are not computed again, which only the number of
- * rows shows. The null device's logits reveal every block whose contents do not match its name.
+ * Tests prompts with a common prefix. Known blocks are not computed again; only the number of
+ * computed rows shows this. The logits of the null device reveal every block whose contents do not
+ * match its name.
  */
 #include "rig.h"
 
-/* Runs one request to its end; returns the number of rows that it took. */
+/* Runs one request to its end; returns the number of rows that were computed. */
 static uint64_t run(struct rig *rig, const struct inf_request *q, struct outcome *o)
 {
     const uint64_t before = rig->sched->stats.n_prompt_tokens;
@@ -18,7 +19,8 @@ static uint64_t run(struct rig *rig, const struct inf_request *q, struct outcome
     return rig->sched->stats.n_prompt_tokens - before;
 }
 
-/* Like run(), and compares the result with that of the request alone; the answer is dropped. */
+/* Works like run(), then compares the result with that of the request alone, and frees the
+ * result. */
 static void check(struct rig *rig, const struct inf_request *q, uint64_t n_rows, uint32_t n_cached)
 {
     struct outcome o, alone;
@@ -103,8 +105,8 @@ TEST(simultaneous_requests_compute_a_prefix_once)
     rig_done(&rig);
 }
 
-/* A request that waits for blocks of another request computes them itself when the other is
- * canceled. */
+/* A request that waits for blocks of another request computes the blocks itself if the other
+ * request is canceled. */
 TEST(no_request_waits_for_a_canceled_one)
 {
     static int32_t tokens[60];
@@ -308,9 +310,9 @@ static bool was_cancelled(const struct outcome *o)
     return false;
 }
 
-/* Runs requests of few families, so that prefixes repeat; some requests opt out of sharing.
- * Requests come and are canceled at random; all others must give the same result as without a
- * cache. */
+/* Runs requests whose prompts belong to a few families, so that prefixes repeat. Some requests do
+ * not share blocks. Requests are submitted and canceled at random. All requests that are not
+ * canceled must give the same result as without a cache. */
 static void check_random(const struct rig_params *params, uint32_t n_rounds)
 {
     static struct outcome outcomes[N_AT_ONCE], expected[N_AT_ONCE];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests what guides a text: grammars, channels, the least number of tokens, tokens that end a text,
- * and tokens that are shown. The grammars are lists of texts (fake_matcher.h).
+ * Tests the parameters that restrict a text: grammars, channels, the least number of tokens, tokens
+ * that end a text, and tokens that are shown. The grammars are lists of texts (fake_matcher.h).
  */
 #include "rig.h"
 
@@ -145,11 +145,11 @@ TEST(a_grammar_ends_the_text_when_it_is_complete)
 {
     struct inf_grammar g = {.texts = {"Hello", "Hell", "Help!"}};
 
-    /* Both ends are possible behind "Hell"; the model wants to go on. Behind "Hello" no further
+    /* After "Hell" the text may end or continue, and the model continues. After "Hello" no further
      * step is needed. */
     check_script("Hello STOP", &(struct inf_request){.grammar = &g}, "Hello", INF_FINISH_STOP, 5);
     check_script("Hell", &(struct inf_request){.grammar = &g}, "Hell", INF_FINISH_STOP, 5);
-    /* The model wants something else. */
+    /* The model prefers tokens that the grammar forbids. */
     check_script("Hexxx", &(struct inf_request){.grammar = &g}, "Hello", INF_FINISH_STOP, 5);
     check_script("Hello", &(struct inf_request){.grammar = &g, .max_tokens = 3}, "Hel",
                  INF_FINISH_LENGTH, 3);
@@ -233,7 +233,7 @@ TEST(a_channel_hides_stops_and_has_a_budget)
     assert_int_equal(c.n_channel, 5);
     str_done(&c.text);
     str_done(&c.ids);
-    /* A model that ends inside of the channel. */
+    /* The model ends the text inside of the channel. */
     q.channel.budget = UINT32_MAX;
     check_script("<ab", &q, "<ab", INF_FINISH_STOP, 4);
 }
@@ -316,7 +316,7 @@ TEST(breakers_begin_in_tokens)
     breakers_init(&b, fake_tokenizer, FAKE_N_VOCAB);
     ASSERT_OK(breakers_find(&b, list, 3, &found));
     assert_int_equal(count_heads(&found, FAKE_WORDS + 2, ""), 1);   /* "stop" has "op" in it */
-    assert_int_equal(count_heads(&found, FAKE_WORDS + 2, "px"), 1); /* and the first "p" of "ppx" */
+    assert_int_equal(count_heads(&found, FAKE_WORDS + 2, "px"), 1); /* its "p" begins "ppx" */
     assert_int_equal(count_heads(&found, FAKE_WORDS + 1, ""), 1);   /* "ab" */
     assert_int_equal(count_heads(&found, 'o', "p"), 1);
     assert_int_equal(count_heads(&found, 'p', "px"), 1);
@@ -354,7 +354,7 @@ TEST(masks_are_computed_beside_the_steps)
             n += outcomes[i].n_finished;
     }
     rig_done(&rig);
-    /* One mask per token: none is computed twice, and none after the end. */
+    /* One mask is computed for each token. No mask is computed twice, and none after the end. */
     assert_int_equal(g.n_masks, 60);
     assert_int_equal(g.n_refs, 0);
     for (uint32_t i = 0; i < 6; i++) {
@@ -387,7 +387,7 @@ TEST(guided_requests_can_be_canceled_at_any_time)
             if (i % 2)
                 sched_cancel(rig.sched, outcomes[i].id);
         }
-        rig_done(&rig); /* ends the others, too */
+        rig_done(&rig); /* also ends the other requests */
         assert_int_equal(g.n_refs, 0);
     }
 }

@@ -12,7 +12,8 @@ struct want {
     uint32_t i_stop;
 };
 
-/* Returns the match that ends first; if several end there, the longest. */
+/* Returns the match that ends first. If several matches end at the same place, returns the longest
+ * of them. */
 static struct want search(const struct inf_stop *stops, size_t n, const char *text, size_t len)
 {
     for (size_t end = 1; end <= len; end++) {

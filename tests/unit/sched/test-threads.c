@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests the engine with its thread: several callers submit, cancel and ask for statistics at the
- * same time, while another thread reads events. A build with -Db_sanitize=thread shows data races.
+ * Tests an engine with a thread of its own: several callers submit requests, cancel them and ask
+ * for statistics at the same time, while another thread reads events. A build with
+ * -Db_sanitize=thread shows data races.
  */
 #include "fake_tier.h"
 #include "rig.h"
@@ -156,7 +157,7 @@ TEST(an_engine_may_be_freed_while_blocks_travel)
     fake_tier_done(&tier);
 }
 
-/* Without work all blocks are stored in the tier, and their memory is released. */
+/* When the engine has no work, it stores all blocks in the tier and releases their memory. */
 TEST(an_idle_engine_stores_its_blocks)
 {
     static int32_t tokens[61];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs thousands of random requests on successive engines that share one tier. The pools of the
- * engines are so small that most blocks are in the tier. Each request gives the same result as
- * without a tier.
+ * Runs thousands of random requests on successive engines that share one tier, a store of KV blocks
+ * outside of the engines. The pools of the engines are so small that most blocks are only in the
+ * tier. Each request must give the same result as without a tier.
  */
 #include "fake_tier.h"
 #include "rig.h"
@@ -51,7 +51,7 @@ static uint64_t run_round(struct rig *rig, struct rig *without, struct rng *rng,
     return n_cached;
 }
 
-/* Runs random requests on successive engines over one tier. */
+/* Runs random requests on successive engines that share one tier. */
 static void check_random(const struct rig_params *params, struct fake_tier *tier, uint32_t n_rounds)
 {
     struct rig_params plain = {

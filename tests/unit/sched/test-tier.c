@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests that blocks outlive an engine: a new engine reads the blocks of the last one. The text is
- * the same as without a tier, whatever the tier does.
+ * Tests tiers, stores of KV blocks outside of an engine (infer/tier.h). A new engine reads the
+ * blocks that an earlier engine stored. The text must be the same as without a tier, whatever the
+ * tier does.
  */
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -21,7 +22,7 @@ static void submit(struct rig *rig, const struct inf_request *q, struct outcome 
     o->id = rig_submit(rig, &copy);
 }
 
-/* Compares the result with that of the request alone, and drops it. */
+/* Compares the result with that of the same request alone, and frees the result. */
 static void check_outcome(struct outcome *o, const struct inf_request *q)
 {
     struct outcome alone;
@@ -77,10 +78,10 @@ TEST(the_next_engine_reads_what_this_one_computed)
 
     fake_tier_init(&tier, 1);
     check_fresh(&tier, &q, 61, 0);
-    assert_int_equal(tier.n_put_blocks, 17); /* of 61 + 9 tokens */
+    assert_int_equal(tier.n_put_blocks, 17); /* all whole blocks of 61 + 9 tokens */
     check_fresh(&tier, &q, 1, 60);
     assert_int_equal(tier.n_put_blocks, 17);
-    q.n_tokens = 60; /* the last token is computed, and nothing else */
+    q.n_tokens = 60; /* only the last token is computed */
     check_fresh(&tier, &q, 1, 59);
     assert_int_equal(tier.n_put_blocks, 19); /* the two new blocks belong to another answer */
     q.n_tokens = 30;
@@ -195,7 +196,8 @@ TEST(the_most_valuable_blocks_are_stored_first)
     rig_collect(&rig, o, 3);
     for (unsigned i = 0; i < 3; i++)
         outcome_done(&o[i]);
-    /* Some time was spent on copies; the rest is ordered by value. */
+    /* The steps have copied some blocks. sched_flush() copies the others: blocks with a session
+     * come before those without one. */
     sched_flush(rig.sched, 1000);
     assert_int_equal(tier.n_put_blocks, 3 * 12);
     assert_string_equal(tier.session, "");
@@ -220,7 +222,7 @@ TEST(late_answers_are_taken_too)
         ;
     submit(&rig, &q, &o);
     sched_tick(rig.sched);
-    assert_int_equal(rig.sched->n_running, 0); /* waits for the answer */
+    assert_int_equal(rig.sched->n_running, 0); /* the request waits for the tier's answer */
     usleep(30000);
     sched_tick(rig.sched);
     sched_tick(rig.sched);
@@ -252,7 +254,8 @@ TEST(blocks_that_are_computed_faster_are_not_loaded)
     fake_tier_done(&tier);
 }
 
-/* A load that hangs is abandoned, and its blocks belong only to the sequence. */
+/* If loading takes too long, the engine stops waiting; the blocks then belong only to the
+ * sequence. */
 TEST(a_load_that_hangs_is_given_up)
 {
     struct fake_tier tier;
@@ -283,7 +286,7 @@ TEST(a_load_that_hangs_is_given_up)
     fake_tier_done(&tier);
 }
 
-/* The tier's thread does not block on bytes that do not come, so others can use it. */
+/* The tier's thread does not block if bytes do not arrive, so other requests can use it. */
 TEST(a_stream_that_stalls_is_given_up)
 {
     struct fake_tier tier;
@@ -348,7 +351,8 @@ TEST(requests_canceled_during_a_load_leave_nothing_behind)
     fake_tier_done(&tier);
 }
 
-/* Weights with the same bytes are one model, in any file, and are read only once. */
+/* Files of weights with the same bytes count as the same model. The bytes of each file are read
+ * only once. */
 TEST(weights_are_known_by_their_content)
 {
     static uint8_t weights[3][9 << 20];
@@ -412,7 +416,8 @@ TEST(nothing_is_found_or_kept_until_weights_are_known)
     fake_tier_done(&tier);
 }
 
-/* A service that is absent is asked again when it is needed, and no weights are hashed in vain. */
+/* If the cache service does not answer, it is asked again when it is needed. No weights are hashed
+ * before it answers. */
 TEST(a_tier_that_was_away_is_found_later)
 {
     static uint8_t weights[64 << 10];

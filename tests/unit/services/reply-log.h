@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Declares what the tests of replies share: tools, and a log of the pieces of an answer. */
+/* Declares tools, and a log of the pieces of an answer, for the tests of replies. */
 
 #include <string.h>
 
@@ -13,7 +13,7 @@ struct reply_log {
     int last; /* kind of the last piece; -1: none */
 };
 
-/* Pieces of one kind that follow each other are joined. */
+/* Logs a piece. Consecutive pieces of the same kind are joined. */
 static inline int reply_log_take(void *data, const struct piece *piece)
 {
     static const char *const names[] = {"T:", "R:", "C:", "A:", "I:"};

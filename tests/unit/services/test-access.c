@@ -90,7 +90,7 @@ static enum gw_auth check(struct http_request request, struct gw_access *ret_acc
     return gw_auth_check(&gateway, &request, ret_access);
 }
 
-/* Fails unless the request passes, with these rights. */
+/* Checks that the request passes, and has these rights. */
 static struct gw_access allowed(struct http_request request, unsigned rights)
 {
     struct gw_access access;
@@ -138,7 +138,7 @@ TEST(without_a_key_other_users_may_only_infer)
     /* An unknown key counts as no key: many clients always send one. */
     assert_false(allowed(by_tcp("none"), RIGHT_INFER).by_key);
     allowed(by_unix(1234, "none"), RIGHT_INFER);
-    /* A known key also counts at an endpoint that requires none. */
+    /* A known key also counts at an endpoint that requires no key. */
     allowed(by_tcp("graphs"), RIGHT_OBSERVE);
 }
 
@@ -175,7 +175,7 @@ TEST(an_endpoint_that_requires_a_key_accepts_nothing_else)
     assert_int_equal(refused(by_tcp("plain")), GW_AUTH_NO_KEYS);
 }
 
-/* Returns the minimum processor time of some thousand checks, in nanoseconds. */
+/* Returns the least processor time of 1000 checks in 40 runs, in nanoseconds. */
 static int64_t time_of(const char *key)
 {
     int64_t best = INT64_MAX;
@@ -192,8 +192,8 @@ static int64_t time_of(const char *key)
     return best;
 }
 
-/* A comparison that stops at the first wrong byte needs a tenth of the time for a key that starts
- * wrong. */
+/* A comparison that stops at the first wrong byte needs a tenth of the time for a key whose
+ * beginning is wrong. */
 TEST(comparing_keys_takes_equal_time_wherever_they_differ)
 {
     char key[513], early[513], late[513];
@@ -233,7 +233,7 @@ TEST(keys_and_users_have_caches_of_their_own)
     memcpy(first, allowed(by_tcp("ask"), RIGHT_INFER).tenant, sizeof(first));
     assert_memory_equal(first, "key ", 4);
     assert_null(strstr(first, "ask"));
-    /* The same key at another endpoint is the same tenant; another key is another one. */
+    /* The same key at another endpoint is the same tenant; another key is another tenant. */
     ASSERT_STREQ(allowed(by_unix(1234, "ask"), RIGHT_INFER).tenant, first);
     assert_string_not_equal(allowed(by_tcp("graphs"), RIGHT_OBSERVE).tenant, first);
     ASSERT_STREQ(allowed(by_unix(1234, NULL), RIGHT_INFER).tenant, "uid 1234");

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Feeds pieces of answers to Anthropic's API, and compares the events of the stream and the whole
+/* Feeds pieces of answers to Anthropic's API, and checks the events of the stream and the whole
  * answer. */
 #include "chat/generation.h"
 #include "chat/template.h"
 #include "lib/test.h"
 
-/* These functions stand in for the rest of the service. */
+/* These functions replace the rest of the service. */
 struct usage generation_usage(const struct generation *g)
 {
     return (struct usage){100, 64, g->n_finished ? 7 : 0, g->n_finished ? 3 : 0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads bodies of Anthropic's Messages API, and compares the conversations that they become. */
+/* Reads bodies of Anthropic's Messages API, and checks the conversations that they become. */
 #include <infer/chat.h>
 
 #include "chat/api/anthropic-body.h"
@@ -15,7 +15,7 @@ struct result {
     struct problem problem;
 };
 
-/* Makes a JSON text from one with apostrophes instead of quotes. The caller frees it. */
+/* Makes a JSON text from a text that has apostrophes instead of quotes. The caller frees it. */
 static char *quoted(const char *text)
 {
     char *copy = strdup(text);
@@ -65,7 +65,7 @@ static void assert_conversation(const struct conversation *c, const char *messag
     free(want);
 }
 
-/* Checks what the system and the messages become. */
+/* Checks the messages that a body with @fields becomes. */
 static void check(const char *fields, const char *messages)
 {
     char body[4096];
@@ -322,7 +322,7 @@ TEST(tools_get_the_format_of_templates)
 {
     struct result result;
     char *want = quoted("[{'type':'function','function':{'name':'a','description':'d',"
-                        "'parameters':{'type':'object'}}}]");
+                        "'parameters':{'type':'object'},'strict':true}}]");
     char *text;
 
     ASSERT_OK(read_body(&result, "{'max_tokens':1,'tools':[{'name':'a','description':'d',"
@@ -401,7 +401,7 @@ TEST(volatile_lines_of_claude_code_are_left_out)
 
 TEST(quoted_lines_are_untouched)
 {
-    /* Within a text of the user, a tool's result, or the assistant. */
+    /* The line is in a text of the user, in a tool's result, or in a text of the assistant. */
     check(USER("'" LEFT("5") "'"), "[" SAYS(LEFT("5")) "]");
     check(
         USER("[{'type':'text','text':'" BILLING "ab12f;'},{'type':'text','text':'" LEFT("5") "'}]"),
@@ -409,13 +409,13 @@ TEST(quoted_lines_are_untouched)
     check("'messages':[" CALL ",{'role':'user','content':[{'type':'tool_result','tool_use_id':"
           "'c1','content':'" LEFT("5") "'}]}]",
           "[" CALLED "," RESULT(LEFT("5")) "]");
-    /* Not in the field, or not in the place where the client puts it. */
+    /* The line is not in the field, or not in the place, where the client puts it. */
     check("'system':'" BILLING "ab12f;'," HI, IS(BILLING "ab12f;"));
     check("'system':'" LEFT("5") "'," HI, IS(LEFT("5")));
     check(BLOCKS("You help.", BILLING "ab12f;") HI, IS("You help.\\n" BILLING "ab12f;"));
     check(BLOCKS(BILLING "ab12f;\\nmore", "b") HI, IS(BILLING "ab12f;\\nmore\\nb"));
     check(BLOCKS("It says " BILLING "ab12f;", "b") HI, IS("It says " BILLING "ab12f;\\nb"));
-    /* Not a paragraph, or not the whole line. */
+    /* The text is not a paragraph of its own, or not the whole line. */
     check(BLOCKS("```\\n" LEFT("5") "\\n```", "b") HI, IS("```\\n" LEFT("5") "\\n```\\nb"));
     check(BLOCKS("a\\n\\n> " LEFT("5"), "b") HI, IS("a\\n\\n> " LEFT("5") "\\nb"));
     check(BLOCKS("a\\n\\n" LEFT("five"), "b") HI, IS("a\\n\\n" LEFT("five") "\\nb"));
@@ -479,7 +479,7 @@ static bool is_native(const char *template)
 TEST(a_template_is_tried_first)
 {
     assert_true(is_native("{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}"));
-    /* One that drops them, one that moves them, and one that refuses them. */
+    /* The next templates drop late system messages, move them, and refuse them. */
     assert_false(is_native("{% for m in messages %}{% if loop.first or m.role != 'system' %}"
                            "{{ m.content }}{% endif %}{% endfor %}"));
     assert_false(is_native("{% for m in messages %}{% if m.role == 'system' %}{{ m.content }}"

@@ -204,7 +204,7 @@ TEST(blocks_come_by_a_pipe)
     assert_int_equal(service_end(&service), 1);
 }
 
-/* Answers READ without a descriptor, with one that blocks, and with an error. */
+/* Answers READ without a descriptor, then with a descriptor that blocks, and then with an error. */
 static void serve_no_pipe(int fd, int n)
 {
     struct cache_head head;
@@ -265,7 +265,7 @@ TEST(a_service_that_exited_is_asked_again)
     service_start(&service, serve_once);
     tier = client();
     assert_int_equal(find(tier, found), 0);
-    /* The client does not even notice the loss. */
+    /* The client connects again, so the next call succeeds. */
     assert_int_equal(find(tier, found), 1);
     cache_client_free(tier);
     assert_int_equal(service_end(&service), 2);

@@ -23,7 +23,8 @@ static void put_end(struct str *s, const struct decoder_end *end)
     ASSERT_OK(str_append(s, end, sizeof(*end)));
 }
 
-/* Reads @s in pieces of at most @step bytes; gives the number of samples, and the last result. */
+/* Reads @s in pieces of at most @step bytes; returns the last result, and sets *ret_n to the number
+ * of samples. */
 static int read_all(const struct str *s, size_t step, size_t *ret_n, struct decoder_end *ret_end)
 {
     struct frames frames = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests lanes of jobs: which job waits for which other job. A job whose name is a capital letter
- * waits for the test. */
+/* Tests lanes of jobs (queues whose jobs run one after the other): which job waits for which other
+ * job. A job whose name is a capital letter waits for the test. */
 #include "common/service/jobs.h"
 
 #include <pthread.h>

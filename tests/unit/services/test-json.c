@@ -35,6 +35,25 @@ TEST(invalid_json_is_refused)
     ASSERT_CONTAINS(err.text, "deeper");
 }
 
+TEST(integers_of_more_than_64_bits_become_real_numbers)
+{
+    static const char text[] = "[9223372036854775807,9223372036854775808,-18446744073709551615,"
+                               "\"9223372036854775808\",1e20,0]";
+    json_t *json = NULL;
+    struct inf_err err;
+
+    ASSERT_OK(json_parse(text, strlen(text), &json, &err));
+    assert_int_equal(json_integer_value(json_array_get(json, 0)), INT64_MAX);
+    assert_true(json_real_value(json_array_get(json, 1)) == 0x1p63);
+    assert_true(json_real_value(json_array_get(json, 2)) == -0x1p64);
+    ASSERT_STREQ(json_string_value(json_array_get(json, 3)), "9223372036854775808");
+    assert_true(json_is_real(json_array_get(json, 4)) && json_is_integer(json_array_get(json, 5)));
+    json_decref(json);
+    ASSERT_ERROR(parse("[9223372036854775808,1e999]", &err), EBADMSG);
+    ASSERT_ERROR(parse("{\"a\":9223372036854775808,\"a\":1}", &err), EBADMSG);
+    ASSERT_ERROR(parse("[-92233720368547758081", &err), EBADMSG);
+}
+
 /* Returns the bytes of the heap in use; 0 if the C library does not report them. */
 static size_t heap(void)
 {
@@ -181,8 +200,9 @@ TEST(numbers_are_short_and_exact)
     ASSERT_STREQ(out.data, "0 1203 18446744073709551615");
 }
 
-RUN_TESTS(cmocka_unit_test(invalid_json_is_refused), cmocka_unit_test(memory_is_predicted),
-          cmocka_unit_test(memory_of_many_keys_is_predicted),
+RUN_TESTS(cmocka_unit_test(invalid_json_is_refused),
+          cmocka_unit_test(integers_of_more_than_64_bits_become_real_numbers),
+          cmocka_unit_test(memory_is_predicted), cmocka_unit_test(memory_of_many_keys_is_predicted),
           cmocka_unit_test(values_that_take_too_much_are_refused_before_they_are_made),
           cmocka_unit_test(room_is_shared),
           cmocka_unit_test(strings_are_quoted_so_that_any_parser_reads_them),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests packets of the keep service: they arrive as they were sent, and others are refused. */
+/* Tests packets of the keep service: packets arrive as they were sent, and malformed packets are
+ * refused. */
 #include "common/wire/keep-protocol.h"
 
 #include <sys/socket.h>

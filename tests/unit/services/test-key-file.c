@@ -140,8 +140,8 @@ TEST(files_are_found_by_credential_then_home)
     ASSERT_OK_ERR(key_list_load(&list, &err), err);
     assert_int_equal(list.n, 1);
     key_list_done(&list);
-    /* A credentials directory without keys does not hide the key file: the endpoint would be
-     * open. */
+    /* A credentials directory without keys does not hide the key file. If it did, the endpoint
+     * would be open. */
     setenv("CREDENTIALS_DIRECTORY", dir, 1);
     ASSERT_OK_ERR(key_list_load(&list, &err), err);
     assert_int_equal(list.n, 1);

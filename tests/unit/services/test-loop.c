@@ -72,7 +72,8 @@ TEST(a_wait_may_change_its_queue)
     assert_string_equal(fired.order, "ba");
 }
 
-/* The first timeout of a queue sets its timer; after its removal the others still fire in time. */
+/* The first timeout of a queue sets the timer of the queue. After this timeout is removed, the
+ * others must still fire in time. */
 TEST(later_waits_have_their_whole_time)
 {
     _cleanup_(loop_freep) struct loop *loop = NULL;

@@ -91,7 +91,8 @@ TEST(listeners_in_the_way_are_found_in_lines)
     assert_true(port_line("   1: 00000000000000000000000000000000:1C62 "
                           "00000000000000000000000000000000:0000 0A 0:0 00:0 0 33 0 7 1",
                           7266, &o));
-    /* Another port, a connection, another address, IPv6's own loopback, and the heading. */
+    /* These lines have another port, a connection, another address, and IPv6's loopback address.
+     * The last one is the heading. */
     assert_false(port_line("   0: 0100007F:1C63 00000000:0000 0A 0:0 00:0 0 0 0 1 1", 7266, &o));
     assert_false(port_line("   0: 0100007F:1C62 0100007F:8000 01 0:0 00:0 0 0 0 1 1", 7266, &o));
     assert_false(port_line("   0: 0201A8C0:1C62 00000000:0000 0A 0:0 00:0 0 0 0 1 1", 7266, &o));

@@ -24,7 +24,7 @@ static void put(const char *name, const char *text)
     fclose(f);
 }
 
-/* Makes a link to @target, which is relative to the test's directory unless absolute. */
+/* Makes a link to @target. A relative @target is relative to the test's directory. */
 static void put_link(const char *name, const char *target)
 {
     char path[512], to[512];
@@ -222,7 +222,7 @@ TEST(links_to_models_are_models)
     put_link("hub/models--o--n/snapshots/1/config.json",
              "hub/models--o--n/blobs/0123456789abcdef0123456789abcdef01234567");
     put_link("models/snap", "hub/models--o--n/snapshots/1");
-    /* A directory of links, file by file. */
+    /* A directory in which each file is a link. */
     put("models/parts/README.md", "");
     put_link("models/parts/config.json", "disk/hf/config.json");
     put_link("models/parts/tokenizer.json", "disk/hf/tokenizer.json");

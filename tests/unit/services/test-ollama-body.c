@@ -172,7 +172,8 @@ TEST(keep_alive_is_a_number_or_a_text)
     }
 }
 
-/* Returns the conversation that a body has, as JSON text; or the refused field. */
+/* Checks the conversation that a body becomes, as JSON text. If the body is refused, @wanted is the
+ * field that the error names. */
 static void check_conversation(const char *text, const char *wanted)
 {
     _cleanup_json_ json_t *body = parse(text);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests grammars and parsers of replies against each other: a random text of a grammar is read as
- * calls whose arguments fit their schema, and the documented form of every family belongs to the
- * grammar.
+ * Tests grammars and parsers of replies against each other: parsers must read random texts of a
+ * grammar as calls whose arguments fit their schema, and grammars must permit the documented form
+ * of every family of models.
  */
 #include "chat/reply/grammar.h"
 
@@ -15,7 +15,7 @@
 
 #define N_SEEDS 12
 
-/* Compiles the grammar of the answers, for bytes. */
+/* Compiles the grammar of the answers. The symbols of the grammar are bytes. */
 static void grammar_of(const struct reply *reply, const struct constraint *constraint,
                        struct text_grammar *g)
 {
@@ -55,7 +55,8 @@ static void check_arguments(const char *name, const char *text, const char *answ
         fail_msg("arguments do not fit: %s\nof: %s", text, answer);
 }
 
-/* Checks that a log has only calls, and that their arguments fit. Returns how many there are. */
+/* Checks that a log has only calls, and that their arguments fit the schemas. Returns the number of
+ * calls. */
 static size_t check_calls(const struct str *log, const char *answer)
 {
     _cleanup_free_ char *copy = strdup(log->data ? log->data : "");
@@ -92,7 +93,7 @@ struct visit {
 
 #define MAX_VISITS 60000
 
-/* Appends the shortest rest of a text whose configuration is @config. */
+/* Appends the shortest end of a text that is in the configuration @config. */
 static bool walk_to_end(struct text_grammar *g, uint32_t config, struct str *out)
 {
     static struct visit visits[MAX_VISITS];
@@ -340,7 +341,7 @@ TEST(thinking_comes_first)
     check_follows("hermes", "<think>", true, TOOLS_REQUIRED, "Hm.\n</think>\n\nYes.", false);
 }
 
-/* Returns how many bytes of the text may be written, or -1 if the text is whole. */
+/* Returns how many bytes of the text the grammar permits, or -1 if it permits the whole text. */
 static long follow_constraint(const char *thinking, enum constraint_kind kind, const char *value,
                               bool with_tools, const char *text)
 {
@@ -432,7 +433,7 @@ TEST(the_text_of_custom_tools_follows_their_grammar)
                  true);
 }
 
-/* Returns whether a grammar permits the tokens of a text, and the end behind them. */
+/* Returns whether a grammar permits the tokens of a text, and the end of the text after them. */
 static bool accepts(struct inf_grammar *grammar, const struct inf_tokenizer *tok, const char *text,
                     unsigned flags)
 {
@@ -472,7 +473,7 @@ TEST(special_tokens_are_seen_and_are_tokens_of_the_grammar)
     ASSERT_OK_ERR(inf_grammar_new(vocab, kind, text.data, text.len, &grammar, &err), err);
     assert_true(accepts(grammar, tok, call, INF_ENCODE_PARSE_SPECIAL));
     assert_true(accepts(grammar, tok, "Hello, you.", 0));
-    /* The same characters are plain text if they are no token. */
+    /* The same characters are plain text if they are not a token. */
     assert_true(accepts(grammar, tok, "[TOOL_CALLS] is a token", 0));
     assert_false(accepts(grammar, tok, "[TOOL_CALLS] is a token", INF_ENCODE_PARSE_SPECIAL));
     inf_grammar_unref(grammar);

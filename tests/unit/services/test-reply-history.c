@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests with real templates that the next turn of a conversation begins with the prompt and the
- * answer of the turn before, so that the KV cache has both.
+ * Tests with real templates that the prompt of the next turn of a conversation begins with the
+ * prompt and the answer of the turn before. Then the KV cache already has both.
  */
 #include <infer/chat.h>
 
@@ -59,7 +59,7 @@ static json_t *answer_message(struct answer *a)
                      "reasoning_content", string_of(&a->reasoning), "tool_calls", calls);
 }
 
-/* Reads "chat_template" of a tokenizer_config.json. NULL: the file is not there. */
+/* Reads "chat_template" of a tokenizer_config.json. NULL: the file does not exist. */
 static struct inf_chat_template *template_open(const char *name)
 {
     const char *path = test_data(name);

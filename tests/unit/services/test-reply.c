@@ -14,7 +14,7 @@ static void check_reply(const struct reply *reply, const char *text, bool is_cut
     for (size_t first = 0; first <= len; first++) {
         _cleanup_str_ struct str log = {};
 
-        /* first 0: byte by byte */
+        /* @first 0: byte by byte */
         reply_log_parse(reply, text, len, first ? first : 1, first ? 0 : 1, is_cut, &log);
         if (strcmp(log.data ? log.data : "", expected) != 0)
             fail_msg("cut after %zu bytes of: %s\n  got:      %s\n  expected: %s", first, text,

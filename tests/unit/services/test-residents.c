@@ -3,8 +3,8 @@
  * Tests the pool of models, with fake models.
  *
  * Loading a path that starts with "slow" waits for the test; so does opening a path that starts
- * with "held". "bad" cannot be opened, "none" opens but cannot compute, "weak" fails to load.
- * Events are logged: "+a" when model a is loaded, "-a" when it is unloaded.
+ * with "held". The path "bad" cannot be opened, "none" can be opened but cannot compute, and "weak"
+ * fails to load. Events are logged: "+a" when model a is loaded, "-a" when it is unloaded.
  */
 #include "host/residents.h"
 

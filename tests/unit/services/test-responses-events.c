@@ -18,7 +18,8 @@ static struct output output_new(bool streams)
     return (struct output){.id = "resp_1", .model = "m", .created = 1, .streams = streams};
 }
 
-/* Feeds pieces; returns the names of the events, and the last event's data in *ret_last. */
+/* Feeds pieces. Appends the names of the events to @names, and sets *ret_last to the data of the
+ * last event. */
 static void feed(struct output *o, const struct piece *const *pieces, bool is_cut,
                  struct str *names, json_t **ret_last)
 {

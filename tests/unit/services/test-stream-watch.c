@@ -6,7 +6,7 @@
 
 #include "lib/test.h"
 
-/* Feeds the text whole, and in two parts, cut at each byte. */
+/* Feeds the text whole, and in two parts, which are cut at each possible byte. */
 static void check(const struct error_shape *shape, const char *text, bool takes_error)
 {
     const size_t len = strlen(text);

@@ -125,7 +125,8 @@ TEST(only_whole_prefixes_hit)
         assert_int_equal(result.asked, 11);
         assert_int_equal(result.hits, 6);
     }
-    /* Three blocks fit: tails are evicted first, so two of three make room for the two new ones. */
+    /* Three blocks fit. The last blocks of chains are evicted first, so two of the three blocks
+     * make room for the two new blocks. */
     ASSERT_OK(sim_run(t, SIM_LRU, 3, &result));
     assert_int_equal(result.hits, 4);
     ASSERT_OK(sim_run(t, SIM_OPTIMAL, 3, &result));

@@ -32,7 +32,7 @@ TEST(numbers_are_written_short)
     check_text(-INFINITY, "null");
 }
 
-/* Every exponent, and many mantissas of each. */
+/* Tests every exponent with many mantissas. */
 TEST(every_number_is_read_back)
 {
     uint32_t noise = 1;

@@ -156,7 +156,7 @@ TEST(every_golden_text_has_its_ids_and_comes_back)
     assert_true(files > 90);
 }
 
-/* The test file that ports of BERT's tokenizer use. */
+/* The cases come from the test file that ports of BERT's tokenizer use. */
 TEST(bert_agrees_with_the_published_cases)
 {
     const char *path = test_data("tokenizers/bert/tokenizer_tests.json");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares texts and pairs with their special tokens with the reference implementation
- * (make_token_pairs.py), and truncated long texts with whole ones.
+ * Compares the tokens of texts and pairs, special tokens included, with those of the reference
+ * implementation (make_token_pairs.py). Also compares the tokens of truncated texts with those of
+ * the whole texts.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -79,7 +80,8 @@ TEST(pairs_are_those_of_the_reference)
     json_decref(list);
 }
 
-/* The last template of the golden file gives A the type 1 and B the type 2. */
+/* The last template of the golden file gives the first text (A) the type 1 and the second text (B)
+ * the type 2. */
 TEST(types_are_returned_where_the_tokenizer_lists_them)
 {
     static const struct {
@@ -119,7 +121,7 @@ TEST(texts_that_do_not_fit_and_may_not_be_cut_are_refused)
     assert_int_equal(
         inf_tokenizer_encode_texts(tok, &text, NULL, INF_ENCODE_ADD_SPECIAL, INF_CUT_NONE, 5, &e),
         -E2BIG);
-    /* There is no room for the special tokens. */
+    /* The limit leaves no room for the special tokens. */
     assert_int_equal(
         inf_tokenizer_encode_texts(tok, &text, NULL, INF_ENCODE_ADD_SPECIAL, INF_CUT_END, 2, &e),
         -E2BIG);

@@ -167,7 +167,7 @@ TEST(bad_bytes_are_read_as_replacement_characters)
     tokenizer_free(tok);
 }
 
-/* A quadratic algorithm would take minutes here. */
+/* A quadratic algorithm would take minutes for these texts. */
 TEST(long_texts_take_linear_time)
 {
     static const char *const names[] = {"bytes.json",       "bytes-noregex.json", "llama.json",

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Compares a tiny random Whisper model with transformers in double precision
- * (tests/golden/make_whisper_text.py): texts alone, in batches, in pieces, and attention scores.
+ * (tests/golden/make_whisper_text.py): logits of texts that are computed alone, in batches and in
+ * pieces, and attention scores.
  */
 #include "transcribe/decode-texts.h"
 
@@ -66,7 +67,7 @@ static int setup(void **state)
 {
     static const struct whisper_shape shape = {N_MELS, N_CTX, N_EMBD, 4, 4 * N_EMBD, 2};
     static const struct whisper_text_shape text = {N_VOCAB, 64, N_EMBD, 4, 4 * N_EMBD, 2};
-    /* An ISA level that multiplies F16 as floats. */
+    /* This instruction set level multiplies F16 weights as floats. */
     const char *rung = cpu_rung_at(1) ? cpu_rung_at(1) : "ref";
     const struct backend_params on = {.device = "cpu", .isa = rung, .n_threads = 2};
     struct subject *s = NEW(struct subject, 1);

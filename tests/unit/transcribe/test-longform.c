@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares prompts, temperatures and segments of whole recordings, with given results of each
- * window, with those of openai-whisper's transcribe() (tests/golden).
+ * Compares the prompts, temperatures and segments of whole recordings with those of
+ * openai-whisper's transcribe() (tests/golden). The results of the model for each window are given.
  */
 #include "unit/transcribe/golden.h"
 

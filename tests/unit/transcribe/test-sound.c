@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests sound that arrives in pieces: the frames do not depend on the pieces, and with voice
- * activity detection only speech remains, with its original times.
+ * Tests sound that arrives in pieces. The frames must not depend on the pieces. With voice activity
+ * detection, only speech remains, and keeps its original times.
  */
 #include "transcribe/sound.h"
 
@@ -87,7 +87,7 @@ TEST(processed_sound_is_freed)
     mel_free(mel);
 }
 
-/* Half a minute of silence, the speech, and silence again. */
+/* The sound is half a minute of silence, then speech, then silence again. */
 TEST(silence_is_skipped)
 {
     enum { SILENCE = 30 * MEL_RATE };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Compares the two file formats of one small model (tests/golden/make_whisper_text.py), which have
- * the same vocabulary, tokens and weights; and tests invalid files.
+ * the same vocabulary, tokens and weights. Also tests invalid files.
  */
 #include "transcribe/tokens.h"
 
@@ -89,7 +89,7 @@ TEST(symbols_are_forbidden)
     inf_model_unref(m);
 }
 
-/* The merges that we derive are those in the file. */
+/* The merges that libinfer derives from the ggml file are those in tokenizer.json. */
 TEST(both_files_encode_alike)
 {
     static const char *const texts[] = {

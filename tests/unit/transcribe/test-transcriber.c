@@ -29,7 +29,7 @@ static struct inf_model *open_model(const char *name)
 static struct inf_transcriber *open_transcriber(struct inf_model *m, uint32_t n_running,
                                                 uint32_t n_waiting)
 {
-    /* An ISA level that multiplies F16 as floats. */
+    /* This instruction set level multiplies F16 weights as floats. */
     const struct inf_transcriber_params params = {
         .model = m,
         .isa = cpu_rung_at(1) ? cpu_rung_at(1) : "ref",
@@ -105,7 +105,7 @@ static void assert_words(const struct inf_audio_event *e, const json_t *want)
         const json_t *w = json_array_get(want, i);
 
         assert_string_equal(e->words[i].text, json_string_value(json_object_get(w, "word")));
-        /* The last bits of the scores may move a boundary by a frame. */
+        /* A boundary may differ by one frame, because the last bits of the scores differ. */
         assert_true(fabs(e->words[i].start - number(w, "start")) < 0.021);
         assert_true(fabs(e->words[i].end - number(w, "end")) < 0.021);
         assert_true(fabs((double)e->words[i].probability - number(w, "probability")) < 1e-3);
@@ -233,7 +233,7 @@ static void begin(struct inf_transcriber *t, struct progress *p, const json_t *w
     ASSERT_OK_ERR(inf_transcriber_submit(t, &request, &p->id, &err), err);
 }
 
-/* One after another, then all at once: requests do not affect each other. */
+/* The requests run one after another and then all at once. They must not affect each other. */
 TEST(texts_are_those_of_the_reference)
 {
     _cleanup_(json_decrefpp) json_t *cases = read_cases();
@@ -258,7 +258,7 @@ TEST(texts_are_those_of_the_reference)
         inf_transcriber_stats(t, &stats);
         assert_int_equal(stats.n_requests, n_begun);
         assert_true(stats.n_windows > n_begun && stats.n_tokens > 0 && stats.busy_seconds > 0);
-        /* With slow windows, as under sanitizers, requests run one by one. */
+        /* If windows are slow, for example under sanitizers, requests run one by one. */
         if (n_running == 1)
             assert_int_equal(stats.n_passes, stats.n_windows);
         else if (stats.busy_seconds < 0.2 * (double)stats.n_windows)
@@ -377,7 +377,7 @@ TEST(requests_wait_and_leave)
     inf_model_unref(m);
 }
 
-/* More than fits the buffer: the caller is notified when it can continue. */
+/* The sound is larger than the buffer. The caller is notified when it can continue. */
 TEST(long_sound_comes_piece_by_piece)
 {
     struct inf_model *m = open_model(DIR);

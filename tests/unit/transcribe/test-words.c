@@ -126,8 +126,8 @@ TEST(words_are_those_of_the_reference)
 
 TEST(broken_text_is_still_split_into_words)
 {
-    /* A code point in two tokens, an unfinished code point, and a byte that starts no code
-     * point. */
+    /* The bytes are a code point in two tokens, an unfinished code point, and a byte that starts no
+     * code point. */
     static const char bytes[] = "\xc3\xa9 \xe3\x81 \xff";
     static const size_t ends[] = {1, 2, 3, 4, 5, 6, 7};
     const struct words_text text = {bytes, ends, ARRAY_SIZE(ends)};

@@ -7,9 +7,9 @@
  * loaded: pairs of elements (keys) or of tokens (values), 16 columns side by side. matmul-amx.c
  * describes the order of a tile's sums. If a tile has fewer than 16 rows, the missing rows count as
  * zeros. Rows are multiplied by the values together only if they see the same range of tokens. If
- * the range does not begin or end at the edge of a tile, the other tokens of the tile count as
- * zeros, and so do their weights. Head sizes that are not whole tiles, and all other formats, use
- * vector kernels.
+ * the range does not begin or end at the edge of a tile, the tile's tokens outside the range count
+ * as zeros, and so do their weights. Head sizes that are not whole tiles, and all other formats,
+ * use vector kernels.
  */
 #include "backend/cpu/simd/simd-avx512.h"
 

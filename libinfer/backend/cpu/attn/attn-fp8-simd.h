@@ -4,11 +4,12 @@
  * Computes attention with keys and values that are stored as FP8. Include it after attn-simd.h.
  *
  * Products are computed as for F16. The bits of an E4M3 number are moved to the places that they
- * have in an F16 number, so the number becomes 256 times too small. Scores and weights are
- * multiplied by the tokens' scales, which correct this.
+ * have in an F16 number, so the number becomes 256 times too small. Therefore scores and weights
+ * are multiplied by 256 times the scales of the tokens.
  */
 
-/* Multiplies the scores or weights of each row by the scales of the tokens that the row sees. */
+/* Multiplies the scores or weights of each row by 256 times the scales of the tokens that the row
+ * sees. */
 static void fp8_scale(const struct attn_args *args)
 {
     const uint16_t *scales =

@@ -87,8 +87,8 @@ static float half_scale(const float *x, uint32_t n, float most)
     return isfinite(scale) ? scale : NAN;
 }
 
-/* Returns the level that is nearest to @x. Half way between two levels, it is the level of smaller
- * magnitude; 0 keeps its sign. */
+/* Returns the level that is nearest to @x. If @x is half way between two levels, returns the level
+ * of smaller magnitude. The sign of a zero decides whether the level is positive or negative. */
 static uint8_t nearest_level(float x)
 {
     uint8_t i = 8;

@@ -4,7 +4,7 @@
  * Defines attention kernels with the vector operations of a simd-<isa>.h, which must be included
  * before this file.
  *
- * One small matrix product computes the scores (q · K) as well as the results (weights · V). The
+ * The same small matrix product computes both the scores (q · K) and the results (weights · V). The
  * sums of a tile of mr rows × nr vectors of columns stay in registers while a loop runs over units
  * of k, the dimension that is summed. A unit is one number or a pair of BF16. For each unit the
  * loop loads nr vectors of the block once and broadcasts mr units of the rows. In causal attention
@@ -25,14 +25,14 @@
 struct tile_args {
     float *c;
     size_t ldc;
-    const uint32_t *a; /* each is the bits of a float, or two BF16 */
+    const uint32_t *a; /* each element has the bits of a float, or of two BF16 */
     size_t lda;
     const void *b, *ahead;
     size_t ldb;
     const struct attn_range *range; /* for values, whose units are tokens: the tokens that each row
                                        sees; for scores: NULL */
     uint32_t N;
-    uint32_t k0, k1, k2, k3; /* all rows see units k1 … k2 - 1, some rows see the others */
+    uint32_t k0, k1, k2, k3; /* all rows see units k1 … k2 - 1, some rows see the other units */
 };
 
 /* Loads a vector of units of @b from unit @n on: BF16 as the bits of pairs, FP8 as numbers that are

@@ -57,7 +57,7 @@ struct attn_args {
     uint32_t block_tokens;          /* a multiple of 16 */
     const struct attn_range *range; /* [n_rows]; lo and hi never decrease from row to row */
     const float *q;                 /* [n_rows, head_dim] floats of memory, written by query() */
-    const void *kv;                 /* keys for scores(), values for values(); of one head */
+    const void *kv;                 /* keys of one head for scores(), or its values for values() */
     const void *ahead;              /* equally large memory that is read next and is prefetched;
                                        or NULL */
     float *s;                       /* [n_rows, block_tokens]: scores, then weights */
@@ -86,11 +86,11 @@ struct attn_fns {
      * scales are rounded to F16 before use. If a block contains NaN or its scale overflows, it gets
      * zeros and the scale NaN. */
     void (*quantise)(int8_t *q, float *scales, const float *x, bool half_scales, uint32_t n);
-    /* Rotates and quantizes a head to Q4_0. Scales are rounded to F16 before use. NaN is
-     * treated as in quantise(). */
+    /* Rotates and quantizes a head to Q4_0. Scales are rounded to F16 before use. If a block
+     * contains NaN or its scale overflows, it gets the scale NaN. */
     void (*quantise_q4)(uint8_t *q, float *scales, const float *x, uint32_t n);
-    /* Quantizes a head to FP8 with one scale, which is rounded to F16 before use. NaN is
-     * treated as in quantise(). */
+    /* Quantizes a head to FP8 with one scale, which is rounded to F16 before use. If the head
+     * contains NaN or its scale overflows, it gets the scale NaN. */
     void (*quantise_fp8)(uint8_t *q, float *scale, const float *x, uint32_t n);
     /* Rotates a head of a multiple of 32 elements, as codec.h defines. The rotation is its own
      * inverse. */

@@ -371,7 +371,8 @@ static void merge_head(const struct exec *x, const struct stage *s, const struct
     write_result(&one, &total, s->dst);
 }
 
-/* Computes few long sequences, which threads share: each stretch of a task is one piece of work. */
+/* Computes the attention of a few long sequences, which threads share: each stretch of a task is
+ * one piece of work. */
 static void shared_tasks(const struct exec *x, uint32_t i_stage, unsigned i_thread,
                          const struct cut *cut)
 {
@@ -422,8 +423,8 @@ static uint32_t shared_parts(const struct exec *x, const struct attn_params *p)
 }
 
 /* Splits the work into tasks with as many heads as possible. The limit is that enough pieces of
- * work remain for all threads; with only one tile, it is that all threads get equally many
- * tasks. */
+ * work remain for all threads. With only one tile, the limit is that all threads get the same
+ * number of tasks. */
 static struct cut cut_work(const struct exec *x, const struct attn_params *p)
 {
     const uint32_t n_threads = x->plan->n_threads;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Computes those operations on single rows that are stages of their own. Fused stages use some of
- * the functions, too.
+ * Computes the operations on single rows that are separate stages. Fused stages use some of the
+ * functions, too.
  *
  * The rows of a step are split evenly among the threads.
  */

@@ -17,7 +17,7 @@ struct slot {
 };
 
 /* Writes @n elements in groups of @unit adjacent elements. A group starts @stride × @unit elements
- * after the group before it. */
+ * after the previous group. */
 static void scatter16(uint16_t *dst, const uint16_t *src, uint32_t n, size_t stride, uint32_t unit)
 {
     for (uint32_t i = 0; i < n; i += unit)

@@ -40,8 +40,8 @@ void exec_share(const struct exec *x, unsigned i_thread, uint32_t n, uint32_t *r
 }
 
 /* Returns the counters of claimed pieces for a stage. Stages use three sets of counters in turn.
- * While stage i uses one set, the set of stage i + 1 is cleared: stage i - 2 used it last, and
- * every thread has left that stage. */
+ * While stage i uses one set, the set of stage i + 1 is cleared. Stage i - 2 used that set last,
+ * and every thread has left stage i - 2. */
 static struct claim *claims_of(const struct exec *x, uint32_t i_stage)
 {
     return x->plan->claims + (size_t)(i_stage % 3) * x->plan->n_threads;
@@ -98,8 +98,8 @@ static void fill_rope(const struct exec *x, const struct rope_table *t, unsigned
     }
 }
 
-/* Finds the next product after stage @i_stage, and the beginning of this thread's share of its
- * weights. */
+/* Finds the next product after stage @i_stage, and the beginning of this thread's share of the
+ * product's weights. */
 static void find_ahead(const struct exec *x, uint32_t i_stage, unsigned i_thread)
 {
     const struct plan *plan = x->plan;

@@ -29,7 +29,7 @@ struct fuser {
     struct inf_err *reterr;
     uint32_t n;
     struct graph_users users;
-    bool *done;   /* [n]: a stage computes it */
+    bool *done;   /* [n]: the node needs no further stage of its own */
     bool *late;   /* [n]: a norm or selection of rows, done when products prepare their input */
     bool *stored; /* [n]: k or v that a product stores in the KV store */
 };
@@ -123,14 +123,15 @@ static int matrix_set(struct fuser *f, const struct graph_node *n, struct matrix
     return 0;
 }
 
-/* Returns the input of node @n that has its keys or values. They are the last two inputs of the
- * nodes that store them. */
+/* Returns the input of node @n that has the keys or the values. Keys and values are the last two
+ * inputs of the nodes that store them. */
 static graph_ref source_of(const struct graph_node *n, enum kv_part part)
 {
     return n->src[(n->op == GRAPH_STORE ? 0 : 1) + (part == KV_VALUES)];
 }
 
-/* Returns whether @ref is the keys or the values among the inputs of node @n. */
+/* Returns which of the inputs of node @n the value @ref is: the keys, the values, or neither
+ * (KV_NONE). */
 static enum kv_part part_of(const struct graph_node *n, graph_ref ref)
 {
     return source_of(n, KV_KEYS) == ref     ? KV_KEYS
@@ -139,7 +140,7 @@ static enum kv_part part_of(const struct graph_node *n, graph_ref ref)
 }
 
 /* Fuses the norm and rope of heads that follow product @p into @p. *@cur is the node whose value @p
- * computes; it becomes the last fused node. */
+ * computes. Sets *@cur to the last fused node. */
 static int fuse_heads(struct fuser *f, struct product *p, graph_ref *cur)
 {
     graph_ref next = only_user(f, *cur, GRAPH_RMS_NORM);
@@ -345,7 +346,7 @@ static int stage_products(struct fuser *f, graph_ref ref)
     return r;
 }
 
-/* Creates a stage that stores those k or v that no product stores. */
+/* Creates a stage that stores k or v, unless a product stores them. */
 static void stage_store(struct fuser *f, const struct graph_node *n, enum kv_part part)
 {
     const graph_ref src = source_of(n, part);

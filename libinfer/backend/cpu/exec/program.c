@@ -39,7 +39,8 @@ static void value_used(struct plan *plan, graph_ref ref, uint32_t i_stage)
 }
 
 /* Marks attention whose result is read only for rows with logits, as in the last layer. The other
- * rows there need only their keys and values stored, so their attention is not computed. */
+ * rows of this layer need only their keys and values stored, so their attention is not
+ * computed. */
 static void mark_wanted_only(struct plan *plan, struct stage *attention)
 {
     for (uint32_t i = 0; i < plan->n_stages; i++) {

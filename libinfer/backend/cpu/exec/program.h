@@ -30,7 +30,7 @@
 #define PRODUCT_COLUMNS 128u
 /* Threads divide the rows of a product with packed weights if each gets at least this many. */
 #define PART_ROWS 64u
-/* With this many pieces per thread, it does not matter if some threads compute one more. */
+/* With this many pieces per thread, it does not matter if some threads compute one piece more. */
 #define EVEN_PIECES 8u
 /* Wider heads are not fused into products. */
 #define FUSED_HEAD_MAX 512u
@@ -38,7 +38,7 @@
  * all rows itself instead of waiting for other threads. */
 #define PRIVATE_ROWS  4u
 #define PRIVATE_ELEMS 8192u
-/* The fewest and the most tokens of a KV block. */
+/* The minimum and the maximum number of tokens of a KV block. */
 #define KV_BLOCK_MIN 16u
 #define KV_BLOCK_MAX ATTN_TOKENS_MAX
 /* A product with at most AHEAD_ROWS rows mostly waits for memory. Therefore a thread that waits for
@@ -144,9 +144,9 @@ struct value {
     uint32_t width;
     uint32_t ld; /* floats from one row to the next */
     bool rows_kept;
-    bool made;            /* a stage stores it; values between fused nodes are never stored */
-    bool is_output;       /* its memory is the caller's logits */
-    bool is_input;        /* its memory is the `input` of the batch */
+    bool made;      /* a stage stores the value; values between fused nodes are never stored */
+    bool is_output; /* its memory is the caller's logits */
+    bool is_input;  /* its memory is the `input` of the batch */
     uint32_t first, last; /* first and last stage that needs the value */
     uint64_t offset;      /* in scratch */
 };
@@ -179,7 +179,7 @@ struct attn_tile {
 struct thread_layout {
     uint64_t row;         /* [max_width]: one row after its norm */
     uint64_t tile[2];     /* [max_rows, max_chunk]: pieces of products */
-    uint64_t act;         /* preparations of few rows */
+    uint64_t act;         /* rows that the thread prepares for itself, if they are few */
     uint64_t half;        /* [max_head_dim]: a head in the KV store's format */
     uint64_t q, o, total; /* [tile_rows × group, head_dim] */
     uint64_t s;           /* [tile_rows × group, block_tokens ≤ 256] */
@@ -200,7 +200,7 @@ struct plan {
     uint32_t n_stages;
     struct rope_table *ropes;
     uint32_t n_ropes;
-    uint32_t max_width; /* of any value */
+    uint32_t max_width; /* largest width of a value */
     uint32_t max_chunk, max_head_dim, max_group, tile_rows;
 
     unsigned char *scratch; /* values and prepared rows, shared */
@@ -217,10 +217,10 @@ struct plan {
     struct claim *claims; /* [3 sets, n_threads], see exec_claim() */
     struct ahead *aheads; /* [n_threads] */
     /* The thread that calls run() writes the next members before the other threads start. */
-    uint32_t *row_pos, *row_block, *row_offset; /* [max_rows]: position, block, place in it */
+    uint32_t *row_pos, *row_block, *row_offset; /* [max_rows]: position, block, place in block */
     struct attn_tile *tiles;
     uint32_t max_tiles;
-    uint64_t *stage_nsec; /* [n_stages] sums of time, by the running thread; NULL: off */
+    uint64_t *stage_nsec; /* [n_stages] sums of the times of all runs; NULL: off */
 };
 
 /* Holds K and V: [block][layer][kv_head][K, V]. attn.h shows the layout of one head. */
@@ -268,12 +268,12 @@ struct exec {
 /* exec.c */
 int exec_run(struct backend *b, struct plan *plan, struct kv_store *store,
              const struct batch *batch, float *logits, struct top_row *tops);
-/* Runs the stages up to the end of the next product. Then no thread uses the plan any more. */
+/* Runs the stages up to the end of the next product. After the call, no thread uses the plan. */
 int exec_run_part(struct backend *b, struct plan *plan, struct kv_store *store,
                   const struct batch *batch, float *logits, uint32_t *i_stage);
 /* Returns row @row of a value. The caller must not write to rows of the graph's input. */
 float *exec_row(const struct exec *x, graph_ref ref, uint32_t row);
-/* Computes thread @i_thread's share of @n rows. */
+/* Finds the share of thread @i_thread in @n rows or pieces of work: *ret_begin … *ret_end - 1. */
 void exec_share(const struct exec *x, unsigned i_thread, uint32_t n, uint32_t *ret_begin,
                 uint32_t *ret_end);
 /* Claims one of the @n pieces of a stage: the next piece of thread @i_thread's share, or of another
@@ -288,7 +288,7 @@ void exec_embed(const struct exec *x, const struct stage *s, unsigned i_thread);
 void exec_node(const struct exec *x, const struct stage *s, unsigned i_thread);
 /* Rotates one head of row @row in place. */
 void exec_rope(const struct exec *x, int i_rope, uint32_t row, float *head);
-/* exec-store.c: stores one head of row @row. @half is a buffer for the floats of one head. */
+/* exec-store.c: stores one head of row @row. @half: a buffer for it, see struct thread_layout. */
 void exec_store(const struct exec *x, enum kv_part part, uint32_t i_layer, uint32_t i_head,
                 uint32_t row, const float *head, void *half);
 /* exec-product.c */

@@ -18,8 +18,8 @@
 
 struct limits;
 
-/* @flags (core/cpu.h) select the instruction set whose loads and dot instruction are measured.
- * Returns 0, -ENOMEM, or -EAGAIN if threads cannot be started. */
+/* Prepares measurements. @flags (core/cpu.h) select the instruction set whose loads and dot
+ * instruction are measured. Returns 0, -ENOMEM, or -EAGAIN if threads cannot be started. */
 int limits_new(unsigned n_threads, unsigned flags, struct limits **ret_limits);
 struct limits *limits_free(struct limits *l);
 DEFINE_CLEANUP(struct limits *, limits_free);

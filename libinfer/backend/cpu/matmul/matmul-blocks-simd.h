@@ -5,10 +5,10 @@
  * Multiplies weights packed as int16 blocks, with any vectors that multiply pairs of int16.
  *
  * A CPU without tiles multiplies pairs of int16 twice as fast as floats. A block is 128 numbers
- * that share a scale. They are rounded to integers within ±4095, so that no sum of 128 products
- * overflows an int32. For normally distributed numbers the rounding loses 4e-8 of their energy, as
- * much as F16 loses. For a block with one large number it loses at most 6e-7. bfloat16 would lose
- * 2.8e-6.
+ * that share a scale. These numbers are rounded to integers within ±4095, so that no sum of 128
+ * products overflows an int32. For normally distributed numbers the rounding loses 4e-8 of their
+ * energy, as much as F16 loses. For a block with one large number it loses at most 6e-7. bfloat16
+ * would lose 2.8e-6.
  *
  * For an element of the result, acc starts at 0, and each block updates it: acc = fma(float(isum),
  * w.d × x.d, acc), where isum is the exact sum of the block's products. The element is bias + acc.
@@ -18,8 +18,9 @@
  * The including file defines: v_n, the number of lanes; vector types v_int and v_float; v_zero(),
  * v_load() of aligned pairs, v_all() of one pair; v_dot(acc, w, x), which adds products of pairs;
  * v_float_load(), v_float_all(), v_scale(acc, d, sum) = fma(float(acc), d, sum), v_mul(); v_put(y,
- * bias or NULL, sums, n), which writes n of bias + sums; v_round128(x, n, dst), see
- * prepare_blocks(); and TILE_M, the number of rows that are multiplied at once.
+ * bias or NULL, sums, n), which writes the first n elements of bias + sums; v_largest128(x), the
+ * bits of the largest magnitude of 128 numbers; v_round128(x, inverse, q), which rounds 128 numbers
+ * × inverse; and TILE_M, the number of rows that are multiplied at once.
  */
 
 #include <string.h>

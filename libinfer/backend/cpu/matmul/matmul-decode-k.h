@@ -115,7 +115,8 @@ static void TILE_NAME(decode_q5_k)(struct matmul_panel *p, unsigned half, const 
                                       VEC_N * sizeof(struct block_q5_k) / 32);
                     UNROLL for (unsigned j = 0; j < 4; j++)
                     {
-                        /* Bits 2i and 2i + 1 of each byte go to bit 4. */
+                        /* Bit 2i of each byte goes to bit 4 of h0, and bit 2i + 1 to bit 4 of
+                         * h1. */
                         const v_int h0 = i < 2 ? v_shl(high[j], i < 2 ? 4 - 2 * i : 0)
                                                : v_shr(high[j], i < 2 ? 0 : 2 * i - 4);
                         const v_int h1 = i < 2 ? v_shl(high[j], i < 2 ? 3 - 2 * i : 0)

@@ -26,7 +26,7 @@ INLINE void load_rows16(const uint8_t *p, size_t stride, v_int v[4])
     transpose(v);
 }
 
-/* Does what load_rows16() does, and prefetch steps @i to @i + 3. */
+/* Does what load_rows16() does, and does the prefetch steps @i to @i + 3. */
 INLINE void load_rows16_ahead(const uint8_t *p, size_t stride, v_int v[4], const uint8_t *ahead,
                               const unsigned i, const unsigned n_bytes)
 {

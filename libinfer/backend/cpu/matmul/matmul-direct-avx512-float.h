@@ -34,8 +34,8 @@ INLINE void direct_next(struct matmul_direct *d, struct direct_lines *lines, con
         d->ahead += 16 * 64;
 }
 
-/* Returns the k at which the block begins that is loaded after the block of @step elements at @k1
- * of chunk @j. */
+/* Returns the first k of the block that is loaded after the block of @step elements at @k1 of chunk
+ * @j. */
 INLINE uint32_t direct_after(uint32_t K, uint32_t k0, uint32_t k1, const unsigned j,
                              const unsigned chunk, const unsigned side, const unsigned step)
 {

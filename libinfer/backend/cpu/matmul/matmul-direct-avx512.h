@@ -111,7 +111,8 @@ INLINE __m512i direct_sum32(const __m512i w[8], __m512i x, const unsigned zero,
 }
 
 /* Computes what direct_sum32() computes, but with sums of 16 products, for Q6_K: sum[0] has the
- * sums of the first two quarters of the vectors, sum[1] those of the last two. */
+ * sums of the first two quarters of the vectors, and sum[1] has the sums of the last two
+ * quarters. */
 INLINE void direct_sum16(const __m512i w[8], __m512i x, __m512i sum[2])
 {
     const __m512i first = direct_first(x, 32);
@@ -146,7 +147,8 @@ INLINE __m256 direct_fma(__m256 scaled, const struct matmul_q8 *x, __m256 acc)
     return _mm256_fmadd_ps(scaled, _mm256_set1_ps(x->d), acc);
 }
 
-/* Adds the sums of two blocks of x, whose scales are in the lanes of @scale, to acc. */
+/* Adds two vectors of sums to acc: the first 8 lanes of @sum, then the other lanes. @scale has the
+ * scales of the weights in the same lanes; @x0 and @x1 have the scales of x. */
 INLINE __m256 direct_add2(__m256 acc, __m512i sum, __m512 scale, const struct matmul_q8 *x0,
                           const struct matmul_q8 *x1)
 {

@@ -4,14 +4,14 @@
 /*
  * Declares the interface between matmul.c and the kernels of each instruction set.
  *
- * y, x, W, M, N and K are those of matmul.h; k is an index of the dimension K. Prepared rows are
- * rows of x in the form that the kernels multiply. If there are only one or two of them, the
- * kernels multiply them directly with the stored blocks of 8 or 16 rows of W (`direct`). Otherwise
- * a product is computed in groups of 32 columns of y, which are 32 rows of W. For each group,
- * chunks of its weights along K are decoded one after another into a panel that stays in the
- * first-level cache. The panel is then multiplied by all prepared rows, a few at a time, so that
- * their sums stay in registers. So stored weights are read once for any M, and nothing is repacked
- * in advance.
+ * y, x, W, M, N and K have the same meaning as in matmul.h; k is an index of the dimension K.
+ * Prepared rows are rows of x in the form that the kernels multiply. If there are only one or two
+ * prepared rows, the kernels multiply these rows directly with the stored blocks of 8 or 16 rows of
+ * W (`direct`). Otherwise a product is computed in groups of 32 columns of y, which are 32 rows of
+ * W. For each group, chunks of its weights along K are decoded one after another into a panel that
+ * stays in the first-level cache. The panel is then multiplied by all prepared rows, a few at a
+ * time, so that their sums stay in registers. So stored weights are read once for any M, and
+ * nothing is repacked in advance.
  *
  * The panel interleaves the weights of the group: for each 4 consecutive k, the 4 bytes of column
  * 0, of column 1, and so on. Each lane of a vector belongs to one column. The int8 dot instructions
@@ -23,8 +23,8 @@
  * where isum is the exact integer sum of the scale's 16 or 32 products. Formats with offsets have a
  * second sum, off = fma(offset, s, off) from 0, which is added to acc after each chunk of k. For
  * float formats the sum of a chunk is a chain of fma over its 128 k, and is then added to acc. With
- * prepared rows of BF16 the chain is over the pairs, with prepared rows of F16 over the blocks, of
- * the 256 k of a chunk.
+ * prepared rows of BF16 or F16 a chunk has 256 k. The chain then runs over the pairs of BF16, or
+ * over the blocks of F16, of the chunk.
  */
 
 #include <math.h>
@@ -44,7 +44,7 @@
 #define PANEL_K_F32   128u /* for float formats */
 #define PANEL_K_PAIRS 256u /* for BF16 and F16 weights with prepared rows of the same format */
 
-#define MATMUL_DIRECT_M 2u /* the most prepared rows that are multiplied without a panel */
+#define MATMUL_DIRECT_M 2u /* maximum number of prepared rows for multiplying without a panel */
 
 /* Holds 32 elements of a prepared row: x ≈ d × q. */
 struct matmul_q8 {
@@ -141,7 +141,7 @@ struct matmul_direct {
     float *y;
     size_t ldy;
     const uint8_t *ahead; /* memory of the size of these rows of W to prefetch; or NULL */
-    bool once;            /* prefetch past the second-level cache, see prefetch_line() */
+    bool once;            /* prefetches bypass the second-level cache, see prefetch_line() */
 };
 
 struct matmul_kernel {
@@ -151,26 +151,26 @@ struct matmul_kernel {
     void (*decode)(struct matmul_panel *panel, unsigned half, const uint8_t *w, size_t row_bytes,
                    uint32_t kc, const uint8_t **ahead);
     void (*multiply)(const struct matmul_tile *tile);
-    /* Multiplies few prepared rows without a panel; NULL: not supported. */
+    /* Multiplies up to MATMUL_DIRECT_M prepared rows without a panel; NULL: not supported. */
     void (*direct)(struct matmul_direct *direct);
     unsigned direct_n; /* rows of W per call */
 };
 
 struct matmul_ops {
     const char *name;
-    unsigned flags;                /* CPU flags that it needs */
-    const struct matmul_ops *base; /* instruction set whose kernels are used for those that are
-                                      missing here; or NULL */
+    unsigned flags;                /* CPU flags that the kernels need */
+    const struct matmul_ops *base; /* has the kernels that are missing here; or NULL */
     void (*prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *dst);
     /* Pads the row with 0 to a multiple of 32. If this function is not NULL, the BF16 kernel
-     * multiplies rows that it prepared. */
+     * multiplies the rows that this function prepares. */
     void (*prepare_bf16)(const float *x, uint32_t K, uint16_t *dst);
     /* Pads the row with 0 to whole blocks. If this function is not NULL, the F16 kernel multiplies
-     * rows that it prepared. */
+     * the rows that this function prepares. */
     void (*prepare_f16)(const float *x, uint32_t K, struct matmul_f16 *dst);
     /* Computes the columns n0 … n1-1 with weights packed for tiles; NULL: not supported. */
     void (*tiles)(const struct matmul_args *args, uint32_t n0, uint32_t n1);
-    /* Prepares rows for tiles(), padded with 0 to whole blocks. Not NULL if tiles() is not NULL. */
+    /* Prepares rows for tiles(), padded with 0 to whole blocks. This function exists if tiles()
+     * exists. */
     void (*prepare_two)(const float *x, uint32_t K, struct matmul_two *dst);
     /* blocks() and prepare_blocks() do the same as tiles() and prepare_two() for weights in int16
      * blocks. */

@@ -12,6 +12,7 @@
  *   TILE_NAME(op)       name of a kernel with the suffix of the instruction set
  *   VEC_S8              if 1: v_dot_s8(sum, w, a) multiplies signed w; if 0: signed w
  *                       are stored as w + 128
+ *   VEC_DIRECT          if 1: kernels that multiply a few rows without a panel exist, too
  *   VEC_PAIRS           if 1: products are first added in pairs in 16 bits: v_pairs(w, a)
  *                       makes the pairs, v_add16 adds them up, and v_widen(sum, pairs) widens the
  *                       results and adds them to sums

@@ -7,7 +7,7 @@
  * The loop is the same for every instruction set. matmul-kernels.h describes what is decoded and in
  * which order floats are added. Kernels always process whole groups of columns and multiples of 32
  * elements. For a last group with fewer columns, and for rows of W whose length is not a multiple
- * of 32, this file passes them padded copies of at most 16 rows of a chunk.
+ * of 32, this file passes padded copies of at most 16 rows of a chunk to the kernels.
  */
 
 #include "backend/cpu/matmul/matmul.h"
@@ -94,8 +94,8 @@ enum matmul_act matmul_act_kind(const struct matmul_ops *ops, enum inf_dtype dty
     return is_float(dtype) ? MATMUL_ACT_F32 : MATMUL_ACT_Q8;
 }
 
-/* Returns the bytes of the first @K elements of a prepared row. Unless @K is the whole row, it is
- * even, and a whole number of blocks for kinds that have blocks. */
+/* Returns the bytes of the first @K elements of a prepared row. If @K is less than the whole row,
+ * @K must be even, and for kinds with blocks a whole number of blocks. */
 static size_t act_offset(enum matmul_act kind, uint32_t K)
 {
     switch (kind) {
@@ -234,7 +234,7 @@ struct group {
     const struct matmul_kernel *kernel;
     uint32_t n, n_cols; /* n_cols ≤ PANEL_N */
     uint32_t k, kc;
-    const uint8_t *ahead; /* what to prefetch next */
+    const uint8_t *ahead; /* memory to prefetch next */
     float bias[PANEL_N];
 };
 
@@ -242,10 +242,11 @@ struct group {
  * rows of a group have arrived when its computation begins. */
 #define AHEAD (4u << 10)
 /* Without a panel, prefetches are whole groups of rows ahead, and at least this many bytes: as many
- * as memory delivers in the time between a request to memory and its answer. */
+ * as memory delivers in the time between a request to memory and its response. With a panel, the
+ * next chunk is prefetched if there are at most PANEL_AHEAD_ROWS prepared rows. */
 #define AHEAD_MIN        (12u << 10)
 #define PANEL_AHEAD_ROWS 64u
-/* The most bytes that a chunk of one row can have: 2 × 210 (Q6_K), 16 × 34 (Q8_0) or 128 × 4 (F32),
+/* Maximum number of bytes of a chunk of one row: 2 × 210 (Q6_K), 16 × 34 (Q8_0) or 128 × 4 (F32),
  * rounded up. */
 #define COPY_BYTES 640u
 
@@ -294,8 +295,8 @@ static void decode_chunk(struct group *g, struct matmul_panel *panel)
     }
 }
 
-/* Computes fewer than PANEL_N columns of y: computes PANEL_N columns in a buffer, and copies those
- * that exist to @y. */
+/* Computes fewer than PANEL_N columns of y: computes PANEL_N columns in a buffer, and copies the
+ * columns that exist to @y. */
 static void multiply_copy(const struct group *g, struct matmul_tile *tile, float *y)
 {
     float copy[16][PANEL_N];

@@ -47,19 +47,20 @@ enum matmul_act {
 struct matmul_ops;
 
 struct matmul_args {
-    enum inf_dtype dtype; /* of W */
+    enum inf_dtype dtype; /* format of W */
     const void *w;        /* row 0 of W */
-    size_t row_bytes;     /* from one row of W to the next */
-    enum matmul_act kind; /* of the prepared rows, from matmul_act_kind() */
+    size_t row_bytes;     /* bytes from one row of W to the next */
+    enum matmul_act kind; /* form of the prepared rows, from matmul_act_kind(), or from
+                             matmul_packed_kind() if W is packed */
     const void *act;      /* first prepared row */
     size_t act_stride;    /* bytes from one prepared row to the next */
     uint32_t M, K;        /* K: a whole number of blocks of dtype */
     float *y;             /* y[m × ldy + n] */
     size_t ldy;           /* floats */
     const float *bias;    /* per row of W, or NULL */
-    bool packed;          /* W is packed, see below; n0 and n1 are multiples of MATMUL_N_STEP */
-    const void *next;     /* memory that the caller will read next, and that is prefetched; or
-                             NULL */
+    bool packed;      /* W is packed (matmul_packs()); n0 and n1 are multiples of MATMUL_N_STEP */
+    const void *next; /* memory that the caller will read next, and that is prefetched; or
+                         NULL */
 };
 
 /* Returns the kernels for a CPU with these flags (core/cpu.h). Never returns NULL. */
@@ -72,11 +73,11 @@ enum matmul_act matmul_act_kind(const struct matmul_ops *ops, enum inf_dtype dty
 size_t matmul_act_bytes(enum matmul_act kind, uint32_t K);
 
 /*
- * Prepares rows row0 … row1-1 of x: row m, at x + m × ldx floats, goes to
- * dst + m × matmul_act_bytes(kind, K). @dst is aligned to MATMUL_ALIGN. K is a multiple of 32
- * for MATMUL_ACT_Q8. A row with NaN or infinity gives NaN results.
- * For MATMUL_ACT_F32 this only copies: a caller whose rows of x are floats at a fixed stride may
- * pass them as act and act_stride instead.
+ * Prepares rows row0 … row1-1 of x: row m, at x + m × ldx floats, goes to dst + m ×
+ * matmul_act_bytes(kind, K). @dst is aligned to MATMUL_ALIGN. K is a multiple of 32 for
+ * MATMUL_ACT_Q8. A row with NaN or infinity gives NaN results. For MATMUL_ACT_F32 this function
+ * only copies, so a caller whose rows of x are floats at a fixed stride may pass these rows as act
+ * and act_stride instead.
  */
 void matmul_prepare(const struct matmul_ops *ops, enum matmul_act kind, const float *x, size_t ldx,
                     uint32_t K, uint32_t row0, uint32_t row1, void *dst);

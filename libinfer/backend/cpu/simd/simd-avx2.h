@@ -282,7 +282,7 @@ static inline vi vi_dot_us(vi acc, vi u, vi s)
     return _mm256_add_epi32(acc, _mm256_madd_epi16(u_odd, s_odd));
 }
 
-/* Rounds x to whole numbers 0 … 65535. Writes their VF_N high bytes to @hi, their low bytes to
+/* Rounds x to whole numbers 0 … 65535. Writes their VF_N high bytes to @hi, and their low bytes to
  * @lo. */
 static inline void vf_to_bytes(uint8_t *hi, uint8_t *lo, vf x)
 {

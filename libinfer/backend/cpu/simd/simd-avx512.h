@@ -244,12 +244,12 @@ static inline vf vi_to_float(vi a)
 /* Adds to each lane of acc the four products of unsigned bytes of u and signed bytes of s. */
 static inline vi vi_dot_us(vi acc, vi u, vi s)
 {
-    /* Assembly, because with the intrinsic gcc 12 copies each sum of a tile back and forth. */
+    /* Use assembly, because with the intrinsic gcc 12 copies each sum of a tile back and forth. */
     __asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(u), "v"(s));
     return acc;
 }
 
-/* Rounds x to whole numbers 0 … 65535. Writes their VF_N high bytes to @hi, their low bytes to
+/* Rounds x to whole numbers 0 … 65535. Writes their VF_N high bytes to @hi, and their low bytes to
  * @lo. */
 static inline void vf_to_bytes(uint8_t *hi, uint8_t *lo, vf x)
 {

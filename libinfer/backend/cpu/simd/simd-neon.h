@@ -265,7 +265,7 @@ static inline vi vi_dot_us(vi acc, vi u, vi s)
     return vpadalq_s16(acc, vmulq_s16(u_odd, vshrq_n_s16(s16, 8)));
 }
 
-/* Rounds x to whole numbers 0 … 65535. Writes their VF_N high bytes to @hi, their low bytes to
+/* Rounds x to whole numbers 0 … 65535. Writes their VF_N high bytes to @hi, and their low bytes to
  * @lo. */
 static inline void vf_to_bytes(uint8_t *hi, uint8_t *lo, vf x)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Contains stubs for functions that the used parts of libh2o reference but sconce does not build.
+ * Contains stubs for functions of libh2o that sconce does not build, although the parts that it
+ * builds refer to them.
  *
  * HTTP/2 (libh2o 2.2 has no protection against rapid resets), the reverse proxy, TLS sessions in
  * memcached and configuration files are not in this library. The stubs of configuration files do
