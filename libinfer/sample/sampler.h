@@ -23,7 +23,8 @@
  * stages 9 to 12 because it limits their work. Ties always go to the lower id. Log-probabilities
  * are those of raw logits: before masks, bias, penalties and temperature.
  *
- * A request may give another order of the stages 6 to 12, as llama.cpp's `samplers` does. Mirostat
+ * A request may give another order of the stages 6 to 12, as llama.cpp's `samplers` does, and may
+ * add a stage for text in the middle of other text (infill.h). Mirostat
  * 1 and 2 take the place of the stages 7 to 12. With a dynamic temperature, stage 6 takes the
  * temperature
  *     low + (high - low) × (entropy / log(number of tokens)) ^ exponent
@@ -43,6 +44,15 @@
 #include "core/top.h"
 #include "sample/dry.h"
 
+/* What the stage infill (infill.h) has to know of the tokens. */
+struct sample_vocab {
+    const int32_t *ends; /* [n_ends]: the tokens that end a text */
+    uint32_t n_ends;
+    /* Returns the text of a token, borrowed; *ret_len is 0 for special tokens. */
+    const char *(*text)(const void *data, int32_t token, size_t *ret_len);
+    const void *data;
+};
+
 /* A copy of struct inf_sampling with defaults resolved. */
 struct sample_params {
     float temperature, top_p, min_p, typical_p;
@@ -59,7 +69,9 @@ struct sample_params {
     uint32_t min_keep;
     uint8_t *order; /* [n_order], owned; NULL: the usual order */
     uint32_t n_order;
-    bool post_logprobs; /* sampler_post_logprob() will be called; set by the caller */
+    bool post_logprobs;        /* sampler_post_logprob() will be called; set by the caller */
+    struct sample_vocab vocab; /* for INF_STAGE_INFILL; set by the caller; without `text`, this
+                                  stage leaves out nothing */
 };
 
 /* Copies @in, which must be valid (asserted). -ENOMEM. */

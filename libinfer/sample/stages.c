@@ -11,6 +11,7 @@
 #include <math.h>
 
 #include "sample/cands.h"
+#include "sample/infill.h"
 
 /* The number of tokens from which Mirostat 1 estimates the exponent of Zipf's law. */
 #define MIROSTAT_TOKENS 100u
@@ -175,6 +176,17 @@ static void stages_xtc(struct stages *c, struct rng *rng)
     c->n = n;
 }
 
+static void stages_infill(struct stages *c)
+{
+    double total;
+
+    if (!c->p->vocab.text)
+        return;
+    stages_keep(c, INFILL_MAX_CANDS);
+    total = stages_weigh(c);
+    c->n = infill_cut(&c->p->vocab, c->logits, c->cands, c->n, total);
+}
+
 static void stages_apply(struct stages *c, enum inf_stage stage, struct rng *rng)
 {
     switch (stage) {
@@ -198,6 +210,9 @@ static void stages_apply(struct stages *c, enum inf_stage stage, struct rng *rng
         break;
     case INF_STAGE_XTC:
         stages_xtc(c, rng);
+        break;
+    case INF_STAGE_INFILL:
+        stages_infill(c);
         break;
     case INF_N_STAGES:
         break;

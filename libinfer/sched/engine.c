@@ -175,7 +175,7 @@ struct sched *sched_free(struct sched *s)
 
 static int make_request(struct sched *s, const struct inf_request *in, struct request **ret_request)
 {
-    const struct request_limits limits = {s->limits.n_ctx, s->eog, s->n_eog};
+    const struct request_limits limits = {s->limits.n_ctx, s->eog, s->n_eog, s->tok};
     _cleanup_(request_freep) struct request *req = NULL;
     int r;
 

@@ -5,6 +5,7 @@
 #include "sched/request.h"
 
 #include <errno.h>
+#include <infer/tokenizer.h>
 #include <math.h>
 #include <string.h>
 #include <sys/random.h>
@@ -87,6 +88,16 @@ static void init_seqs(struct request *r, const struct inf_sampling *sampling)
     }
 }
 
+/* Returns the text of a token for the sampler. */
+static const char *request_token_text(const void *tok, int32_t token, size_t *ret_len)
+{
+    const char *text = inf_tokenizer_token_text(tok, token, ret_len);
+
+    if (!text || (inf_tokenizer_token_flags(tok, token) & INF_TOKEN_SPECIAL) != 0)
+        *ret_len = 0;
+    return text;
+}
+
 int request_new(const struct inf_request *in, const struct request_limits *limits,
                 struct request **ret_request)
 {
@@ -123,6 +134,8 @@ int request_new(const struct inf_request *in, const struct request_limits *limit
     if (k < 0)
         return k;
     r->sampling.post_logprobs = in->post_logprobs && r->want_logprobs;
+    r->sampling.vocab =
+        (struct sample_vocab){limits->eog, limits->n_eog, request_token_text, limits->tok};
     k = copy_rules(r, in, limits);
     if (k < 0)
         return k;

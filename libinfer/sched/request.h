@@ -134,6 +134,7 @@ struct request_limits {
     uint32_t n_ctx;     /* limit of the tokens of prompt and output together */
     const int32_t *eog; /* [n_eog]: the tokens that end a text of the model */
     uint32_t n_eog;
+    const struct inf_tokenizer *tok; /* outlives the request */
 };
 
 /* Creates a request from a copy of @in, which must be valid (asserted). Returns 0 or -ENOMEM. */

@@ -123,9 +123,9 @@ int conversation_put_messages(const struct conversation *c, const char *reasonin
     return r < 0 ? r : str_putc(out, ']');
 }
 
-const json_t *conversation_continued(const struct conversation *c)
+const struct message *conversation_continued(const struct conversation *c)
 {
-    return c->continues ? c->messages[c->n_messages - 1].text : NULL;
+    return c->continues ? &c->messages[c->n_messages - 1] : NULL;
 }
 
 void message_done(struct message *m)

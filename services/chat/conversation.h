@@ -75,6 +75,6 @@ int conversation_set(struct conversation *c, const char *name, json_t *value);
  * continues. @reasoning is the field in which the template expects what the assistant thought.
  * -ENOMEM. */
 int conversation_put_messages(const struct conversation *c, const char *reasoning, struct str *out);
-/* Returns the text that an answer continues; NULL: none. */
-const json_t *conversation_continued(const struct conversation *c);
+/* Returns the message that an answer continues; NULL: none. */
+const struct message *conversation_continued(const struct conversation *c);
 void conversation_done(struct conversation *c);

@@ -496,7 +496,11 @@ static void generation_finish(struct generation *g, struct choice *c, const stru
                            event->error ? event->error : "no reason was given");
         return;
     }
-    c->n_generated = g->params.score_only ? 0 : event->n_generated;
+    c->n_generated = event->n_generated;
+    if (g->params.score_only) {
+        c->n_generated = 0;
+        c->finish = FINISH_LENGTH;
+    }
     g->n_finished++;
     r = choice_end(c);
     generation_send(g, r < 0 ? r : g->api->finish(g, c));

@@ -18,6 +18,7 @@
 #include "chat/answer-grammar.h"
 #include "chat/described-tools.h"
 #include "chat/generation.h"
+#include "chat/reply/prefill.h"
 #include "chat/short-ids.h"
 #include "chat/thinking.h"
 #include "common/config/config.h"
@@ -203,20 +204,26 @@ static int template_run(struct generation *g, const struct inf_chat_template *tm
     return 0;
 }
 
-/* Appends the text that the answer continues. */
-static int template_continue(const struct conversation *c, char **text, size_t *len,
+/* Appends the beginning of the message that the answer continues. */
+static int template_continue(struct generation *g, char **text, size_t *len,
                              struct problem *problem)
 {
-    const json_t *more = conversation_continued(c);
-    const size_t n = json_string_length(more);
-    char *longer = more ? realloc(*text, *len + n + 1) : *text;
+    const struct message *m = conversation_continued(&g->conversation);
+    _cleanup_str_ struct str more = {};
+    char *longer;
 
+    if (!m)
+        return 0;
+    if (prefill_put(&g->reply, *text, *len, m->reasoning, m->text, &more) < 0)
+        return problem_no_memory(problem);
+    longer = realloc(*text, *len + more.len + 1);
     if (!longer)
         return problem_no_memory(problem);
-    if (more)
-        memcpy(longer + *len, json_string_value(more), n + 1);
+    if (more.len)
+        memcpy(longer + *len, more.data, more.len);
     *text = longer;
-    *len += n;
+    *len += more.len;
+    longer[*len] = '\0';
     return 0;
 }
 
@@ -247,7 +254,7 @@ int template_render(struct generation *g, char **ret_text, size_t *ret_len, stru
         r = problem_no_memory(problem);
     r = r < 0 ? r : template_variables(&g->conversation, source, &variables, problem);
     r = r < 0 ? r : template_run(g, tmpl, variables, ret_text, ret_len, problem);
-    return r < 0 ? r : template_continue(&g->conversation, ret_text, ret_len, problem);
+    return r < 0 ? r : template_continue(g, ret_text, ret_len, problem);
 }
 
 /* Sets how the answers to the prompt @text are parsed and constrained. */

@@ -176,7 +176,8 @@ int thinking_write_history(struct conversation *c, const char *source, struct pr
         return thinking_take_text(c) < 0 ? problem_no_memory(problem) : 0;
     if (!marks || strcmp(marks->close, "</think>") != 0 || thinking_find_field(source))
         return 0;
-    for (size_t i = 0; i < c->n_messages; i++) {
+    /* The template does not write a message that the answer continues. */
+    for (size_t i = 0; i < c->n_messages - (c->continues ? 1 : 0); i++) {
         struct message *m = &c->messages[i];
 
         if (m->role == ROLE_ASSISTANT && json_string_length(m->reasoning) &&

@@ -108,6 +108,28 @@ def test_whole_answers_and_streams_are_the_same(suite, client):
         assert unix.messages.create(**args).content == whole.content
 
 
+def test_an_answer_continues_the_last_message_of_the_assistant(suite, client):
+    args = dict(model="tiny", max_tokens=40, extra_body=GREEDY)
+    whole = client.messages.create(messages=STORY, **args)
+    first, rest = text_of(whole)[:text_of(whole).index(" ", 25)], text_of(whole)
+    turns = STORY + [{"role": "assistant", "content": [{"type": "text", "text": first}]}]
+    more = client.messages.create(messages=turns, **args)
+    assert text_of(more).startswith(rest[len(first):]) and len(text_of(more)) > 5
+    with client.messages.stream(messages=turns, **args) as stream:
+        assert "".join(stream.text_stream) == text_of(more)
+    n = client.messages.count_tokens(model="tiny", messages=turns).input_tokens
+    assert n == more.usage.input_tokens + more.usage.cache_read_input_tokens
+    assert n > whole.usage.input_tokens + whole.usage.cache_read_input_tokens
+
+
+def test_a_call_follows_the_beginning_of_an_answer(client):
+    tool = {"name": "now", "input_schema": {"type": "object", "additionalProperties": False}}
+    more = client.messages.create(
+        model="inplace", max_tokens=60, tools=[tool], tool_choice={"type": "tool", "name": "now"},
+        messages=STORY + [{"role": "assistant", "content": "I look at the clock."}])
+    assert more.stop_reason == "tool_use" and more.content[-1].input == {}
+
+
 def test_events_come_in_order(suite):
     body = dict(model="tiny", max_tokens=4, messages=STORY, stream=True, temperature=0)
     status, headers, data = post(suite, body, "/v1/messages?beta=true",
@@ -288,7 +310,7 @@ ERRORS = [
     ({"max_tokens": 1, "seed": 1}, "invalid_request_error", "seed"),
     ({"max_tokens": 1, "messages": [{"role": "user", "content": [{"type": "image", "source": {}}]}]},
      "invalid_request_error", "messages[0].content[0]"),
-    ({"max_tokens": 1, "messages": STORY + [{"role": "assistant", "content": "T"}]},
+    ({"max_tokens": 1, "messages": STORY + [{"role": "assistant", "content": "T "}]},
      "invalid_request_error", "messages[1]"),
     ({"max_tokens": 1, "tools": [{"type": "web_search_20250305", "name": "web_search"}]},
      "invalid_request_error", "tools[0]"),

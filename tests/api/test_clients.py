@@ -267,8 +267,8 @@ def test_javascript(suite, script):
     packages = os.environ.get("SCONCE_TEST_NODE_MODULES")
     if not packages or not shutil.which("node"):
         pytest.skip("set SCONCE_TEST_NODE_MODULES to a folder node_modules, and install node")
-    result = subprocess.run(["node", str(script), suite.url, packages], capture_output=True,
-                            text=True, timeout=120)
+    result = subprocess.run(["node", str(script), suite.url, packages, suite.gateway_sock],
+                            capture_output=True, text=True, timeout=120)
     if result.returncode == 77:
         pytest.skip(result.stdout.strip())
     assert result.returncode == 0, result.stdout + result.stderr

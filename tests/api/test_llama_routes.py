@@ -215,6 +215,20 @@ def test_infill(suite):
     for extra in ([{}], [{"filename": "x"}], [{"filename": 1, "text": "x"}], {}, [1]):
         status, a = call(suite, "/infill", {**body, "input_extra": extra})
         assert status == 400 and a["error"]["param"].startswith("input_extra")
+    # What llama.vim and llama.vscode send; the time is that of Vim and of JavaScript.
+    editor = {**body, "id_slot": 0, "prompt": "x", "stop": [], "n_indent": 4, "top_k": 40,
+              "top_p": 0.9, "samplers": ["top_k", "top_p", "infill"], "stream": False,
+              "cache_prompt": True, "t_max_prompt_ms": 500, "t_max_predict_ms": 1000}
+    a = call(suite, "/infill", {
+        **editor, "response_fields": ["content", "timings/prompt_n", "truncated"],
+        "input_extra": [{"text": "int a;\n", "time": [12, 345], "filename": "a.c"}]})[1]
+    assert set(a) == {"content", "timings/prompt_n", "truncated"}
+    several = call(suite, "/infill", {
+        **editor, "n_cmpl": 3,
+        "input_extra": [{"text": "int a;\n", "time": 1795659362123, "filename": "a.c"}]})[1]
+    assert [a["generation_settings"]["samplers"][-1] for a in several] == ["infill"] * 3
+    assert call(suite, "/infill", {**editor, "n_predict": 0, "samplers": [],
+                                   "response_fields": [""]}) == (200, {})
     refused(suite, "/infill", {"input_prefix": "x"}, "input_suffix")
     refused(suite, "/infill", {**body, "model": "tiny"}, "model")
     status, a = call(suite, "/v1/completions", {"model": "coder", "prompt": "def f(",
@@ -293,6 +307,15 @@ def test_chat(suite):
             {"messages": [user, last], "continue_final_message": True,
              "add_generation_prompt": True}, "continue_final_message")
     refused(suite, "/chat/completions", {"messages": [user, last, last]}, "messages")
+    # llama.vim first has the prompt computed, and sends the instruction when it is complete.
+    editor = {"messages": [user], "id_slot": 0, "stream": False, "cache_prompt": True}
+    a = call(suite, "/v1/chat/completions", {**editor, "n_predict": 0, "samplers": [],
+                                             "response_fields": [""]})[1]
+    assert a["usage"]["completion_tokens"] == 0 and not a["choices"][0]["message"]["content"]
+    a = call(suite, "/v1/chat/completions", {**editor, "min_p": 0.1, "temperature": 0.1,
+                                             "samplers": ["min_p", "temperature"], "n_predict": 4})
+    assert a[0] == 200
+    refused(suite, "/v1/chat/completions", {**editor, "samplers": ["none"]}, "samplers")
     status, a = call(suite, "/chat/completions/input_tokens", {"messages": [user]})
     assert status == 200
     n = call(suite, "/v1/chat/completions", {"messages": [user], "max_tokens": 1})[1]

@@ -37,6 +37,8 @@ enum inf_stage {
     INF_STAGE_TOP_P,
     INF_STAGE_MIN_P,
     INF_STAGE_XTC,
+    INF_STAGE_INFILL, /* the sampler `infill` of llama.cpp: text in the middle of other text ends
+                         early rather than too late */
     INF_N_STAGES,
 };
 
@@ -82,7 +84,7 @@ struct inf_sampling {
     uint32_t min_keep;    /* the stages top-p, typical-p, min-p and XTC leave at least so many
                              tokens; 0: 1 */
     const uint8_t *order; /* the stages (enum inf_stage) in their order; a missing stage is not
-                             applied; NULL: all of them, in the order of the enum */
+                             applied; NULL: all but INF_STAGE_INFILL, in the order of the enum */
     size_t n_order;
 };
 

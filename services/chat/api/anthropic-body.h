@@ -31,11 +31,18 @@ int anthropic_body_read(json_t *body, const struct anthropic_rules *rules, struc
                         struct conversation *conversation, struct anthropic_wishes *wishes,
                         struct problem *problem);
 
-/* Read parts of a body (anthropic-messages.c, anthropic-tools.c). */
+/* Read parts of a body (anthropic-messages.c, anthropic-tools.c, anthropic-prefill.c). The last one
+ * reads @params and the messages, which the others have read. */
 int anthropic_messages_read(json_t *body, const struct anthropic_rules *rules,
                             struct conversation *conversation, struct problem *problem);
 int anthropic_tools_read(json_t *body, struct params *params, struct conversation *conversation,
                          struct problem *problem);
+int anthropic_prefill_read(json_t *body, const struct params *params,
+                           struct conversation *conversation, struct problem *problem);
+
+/* Sets the bounds in a schema that are in its descriptions, and in those of the schemas within it.
+ * -ENOMEM. */
+int anthropic_bounds_restore(json_t *schema);
 
 /* Write the path of a field or of an item, for errors. @prefix is the path of the object or array
  * that has it. Long paths are cut. */

@@ -515,12 +515,7 @@ static int messages_read(struct reader *reader, json_t *messages)
         if (message_read(reader, message, path) < 0)
             return -EINVAL;
     }
-    if (!field_is(json_object_get(json_array_get(messages, i - 1), "role"), "assistant"))
-        return 0;
-    return problem_set(reader->problem, 400, "unsupported_value", path,
-                       "The last message ('%s') is the assistant's. Answers cannot be continued "
-                       "here, so the last message must be the user's.",
-                       path);
+    return 0;
 }
 
 int anthropic_messages_read(json_t *body, const struct anthropic_rules *rules,

@@ -233,6 +233,8 @@ static int params_read_format(struct params *p, json_t *format, const char *path
                            "Missing required parameter: '%s'.", schema_path);
     if (!json_is_object(schema))
         return field_wrong_type(schema_path, "an object", schema, problem);
+    if (anthropic_bounds_restore(schema) < 0)
+        return problem_no_memory(problem);
     json_decref(p->constraint.value);
     p->constraint = (struct constraint){CONSTRAINT_SCHEMA, json_incref(schema), schema_path};
     return 0;
@@ -371,5 +373,7 @@ int anthropic_body_read(json_t *body, const struct anthropic_rules *rules, struc
         params_read_output(p, body, problem) < 0 || params_read_metadata(body, problem) < 0 ||
         params_read_accepted(body, problem) < 0 || anthropic_tools_read(body, p, c, problem) < 0)
         return -EINVAL;
-    return anthropic_messages_read(body, rules, c, problem);
+    return anthropic_messages_read(body, rules, c, problem) < 0
+               ? -EINVAL
+               : anthropic_prefill_read(body, p, c, problem);
 }

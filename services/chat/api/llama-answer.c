@@ -188,8 +188,6 @@ static int llama_finish(struct generation *g, struct choice *c)
 {
     int r;
 
-    if (g->params.score_only)
-        c->finish = FINISH_LENGTH;
     if (!g->request.streaming)
         return 0;
     r = sse_open(&g->out);

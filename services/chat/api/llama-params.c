@@ -171,6 +171,7 @@ static bool sampler_find(const json_t *name, int *ret_stage, unsigned *penalties
         {"top_p", INF_STAGE_TOP_P},
         {"min_p", INF_STAGE_MIN_P},
         {"xtc", INF_STAGE_XTC},
+        {"infill", INF_STAGE_INFILL},
         {"penalties", -1},
         {"dry", -2},
     };
@@ -186,11 +187,9 @@ static bool sampler_find(const json_t *name, int *ret_stage, unsigned *penalties
     return false;
 }
 
-/* Reads the field `samplers`, which lists the stages that are used, in their order. */
-static int llama_read_samplers(struct generation *g, struct problem *problem)
+int llama_samplers_read(json_t *body, struct params *p, struct problem *problem)
 {
-    json_t *list = field_find(g->body, "samplers"), *item;
-    struct params *p = &g->params;
+    json_t *list = field_find(body, "samplers"), *item;
     unsigned penalties = 0, seen = 0;
     size_t i;
 
@@ -234,7 +233,8 @@ static int llama_params_read(struct generation *g, struct problem *problem)
     r = openai_params_read_wide(&g->params, g->body, problem);
     if (r < 0 || (r = llama_read_lengths(g, problem)) < 0 ||
         (r = llama_read_rest(g, problem)) < 0 || (r = llama_read_answer(g, problem)) < 0 ||
-        (r = llama_read_samplers(g, problem)) < 0 || (r = llama_read_constraint(g, problem)) < 0)
+        (r = llama_samplers_read(g->body, &g->params, problem)) < 0 ||
+        (r = llama_read_constraint(g, problem)) < 0)
         return r;
     own->id_slot = -1;
     r = field_int(g->body, "id_slot", -1, INT32_MAX, &own->id_slot, problem);
@@ -255,7 +255,7 @@ int llama_completion_read(struct generation *g, struct problem *problem)
 
 static int infill_read_extra(json_t *extra, struct problem *problem)
 {
-    static const char *const fields[] = {"filename", "text", NULL};
+    static const char *const fields[] = {"filename", "text", "time", NULL};
     json_t *chunk;
     char param[64];
     size_t i;

@@ -19,10 +19,11 @@ static json_t *settings_samplers(const struct inf_sampling *s)
         [INF_STAGE_TOP_P] = "top_p",
         [INF_STAGE_MIN_P] = "min_p",
         [INF_STAGE_XTC] = "xtc",
+        [INF_STAGE_INFILL] = "infill",
     };
     json_t *list = json_pack("[s, s]", "penalties", "dry");
 
-    for (size_t i = 0; i < (s->order ? s->n_order : INF_N_STAGES); i++)
+    for (size_t i = 0; i < (s->order ? s->n_order : INF_STAGE_INFILL); i++)
         json_array_append_new(list, json_string(names[s->order ? s->order[i] : i]));
     return list;
 }

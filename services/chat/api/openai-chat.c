@@ -10,6 +10,7 @@
 #include <infer/tokenizer.h>
 #include <string.h>
 
+#include "chat/api/llama.h"
 #include "chat/api/logprobs.h"
 #include "chat/api/openai-answer.h"
 #include "chat/api/openai-body.h"
@@ -23,6 +24,8 @@ static const char *const chat_fields[] = {
     "max_tokens",
     "max_completion_tokens",
     "n_predict",
+    "samplers",
+    "response_fields",
     "logprobs",
     "top_logprobs",
     "tools",
@@ -56,6 +59,10 @@ static int chat_read_unsupported(struct generation *g, struct problem *problem)
         if (field_find(g->body, refused[i]))
             return problem_set(problem, 400, "unsupported_parameter", refused[i],
                                "Unsupported parameter: '%s' is not supported here.", refused[i]);
+    /* llama-server reads it only on routes of its own. */
+    value = field_find(g->body, "response_fields");
+    if (value && !json_is_array(value))
+        return field_wrong_type("response_fields", "an array of strings", value, problem);
     value = field_find(g->body, "modalities");
     if (value && !(json_array_size(value) == 1 && field_is(json_array_get(value, 0), "text")))
         return problem_set(problem, 400, "unsupported_parameter", "modalities",
@@ -82,6 +89,7 @@ static int chat_read(struct generation *g, struct problem *problem)
                            "'top_logprobs' is only possible with 'logprobs': true.");
     g->params.n_logprobs = logprobs ? (int)top : -1;
     if ((r = chat_read_unsupported(g, problem)) < 0 ||
+        (r = llama_samplers_read(g->body, &g->params, problem)) < 0 ||
         (r = openai_tools_read(g->body, &g->params.tools, &g->conversation, problem)) < 0 ||
         (r = openai_constraint_read(g->body, &g->params.constraint, problem)) < 0 ||
         (r = openai_reasoning_read(g->body, &g->params.reasoning, problem)) < 0)

@@ -276,8 +276,6 @@ static int completions_finish(struct generation *g, struct choice *c)
 {
     const int r = echo_prompt(g, c);
 
-    if (g->params.score_only)
-        c->finish = FINISH_LENGTH;
     return r < 0 || !g->request.streaming ? r
                                           : put_chunk(g, c, "", 0, generation_finish_word(g, c));
 }

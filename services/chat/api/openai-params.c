@@ -424,7 +424,10 @@ int openai_read_length(struct params *p, json_t *body, struct problem *problem)
 
         if (r < 0)
             return r;
-        if (n == 0)
+        /* In llama-server, the prompt is then computed for later requests. */
+        if (r > 0)
+            p->score_only = i == 0 && n == 0;
+        if (n == 0 && !p->score_only)
             return problem_set(problem, 400, "invalid_value", names[i],
                                "Invalid value for '%s': 0 is not possible; -1 stands for no limit.",
                                names[i]);

@@ -126,6 +126,11 @@ static enum step harmony_body(struct reply_parser *p)
     return harmony_to(p, HARMONY_HEADER);
 }
 
+void call_harmony_begin_text(struct reply_parser *p)
+{
+    p->step = HARMONY_BODY;
+}
+
 enum step call_harmony_step(struct reply_parser *p)
 {
     switch (p->step) {

@@ -17,6 +17,14 @@ static bool grammar_is_harmony(const struct reply *reply)
     return reply->format && reply->format->body == BODY_HARMONY;
 }
 
+/* Says whether an answer can have calls. Without a marker, a call in a text that was begun could
+ * not be told from the text. */
+static bool grammar_has_calls(const struct reply *reply)
+{
+    return reply->n_tools &&
+           !(reply->continues && reply->format->bare && reply->choice == TOOLS_AUTO);
+}
+
 /* Writes the constraint as an expression. */
 static int put_constraint(struct lark *l, const struct constraint *c)
 {
@@ -69,7 +77,7 @@ static void put_thinking(struct lark *l, const struct reply *reply, bool is_off)
 /* Adds the rule `answer`: text, calls, or the constraint. */
 static int put_answer(struct lark *l, const struct reply *reply, const struct constraint *c)
 {
-    const bool calls = reply->n_tools > 0;
+    const bool calls = grammar_has_calls(reply);
     const bool text = !calls || reply->choice == TOOLS_AUTO;
     int r = 0;
 
@@ -91,7 +99,7 @@ static int put_answer(struct lark *l, const struct reply *reply, const struct co
 /* Adds the terminal TEXT, which is any text without the openers of calls. */
 static void put_text(struct lark *l, const struct reply *reply)
 {
-    const struct reply_format *f = reply->n_tools ? reply->format : NULL;
+    const struct reply_format *f = grammar_has_calls(reply) ? reply->format : NULL;
 
     if (f && f->bare) {
         /* A text that begins with a bracket would be read as a call. */
@@ -113,9 +121,41 @@ static int put_plain_answers(struct lark *l, const struct reply *reply, const st
     }
     put_text(l, reply);
     r = put_answer(l, reply, c);
-    if (reply->n_tools)
+    if (grammar_has_calls(reply))
         grammar_put_calls(l, reply);
     return r;
+}
+
+/* Writes the rule of the first message of an answer whose text the prompt began, and perhaps of
+ * the calls behind it. */
+static int put_harmony_rest(struct lark *l, const struct reply *reply, const struct constraint *c)
+{
+    const bool calls = reply->n_tools > 0, text = !calls || reply->choice == TOOLS_AUTO;
+    int r = 0;
+
+    lark_puts(l, "start: ");
+    if (calls) {
+        lark_puts(l, "ANY ");
+        lark_marker(l, "<|end|><|start|>assistant");
+        lark_puts(l, "note* calls");
+    }
+    lark_puts(l, calls && text ? " | " : "");
+    if (text && c->kind == CONSTRAINT_NONE)
+        lark_puts(l, "ANY");
+    else if (text)
+        r = put_constraint(l, c);
+    return r;
+}
+
+/* Writes the rule of the messages of an answer. */
+static void put_harmony_messages(struct lark *l, const struct reply *reply, bool is_off)
+{
+    const bool calls = reply->n_tools > 0, text = !calls || reply->choice == TOOLS_AUTO;
+
+    lark_puts(l, is_off ? "start: (" : "start: thought* (");
+    lark_puts(l, text ? "final" : "");
+    lark_puts(l, calls ? (text ? "| note* calls" : "calls") : "");
+    lark_puts(l, ")");
 }
 
 /* Writes the messages of gpt-oss. The prompt ends after <|start|>assistant. */
@@ -124,14 +164,14 @@ static int put_harmony(struct lark *l, const struct reply *reply, const struct c
 {
     static const char *const ends[] = {"<|end|>", "<|start|>", "<|channel|>", "<|call|>",
                                        "<|return|>"};
-    const bool calls = reply->n_tools > 0, text = !calls || reply->choice == TOOLS_AUTO;
     int r = 0;
 
     lark_text_without(l, "ANY", ends, ARRAY_SIZE(ends));
-    lark_puts(l, is_off ? "start: (" : "start: thought* (");
-    lark_puts(l, text ? "final" : "");
-    lark_puts(l, calls ? (text ? "| note* calls" : "calls") : "");
-    lark_puts(l, ")\nthought: ");
+    if (reply->continues)
+        r = put_harmony_rest(l, reply, c);
+    else
+        put_harmony_messages(l, reply, is_off);
+    lark_puts(l, "\nthought: ");
     lark_marker(l, "<|channel|>analysis<|message|>");
     lark_puts(l, "ANY ");
     lark_marker(l, "<|end|><|start|>assistant");
@@ -143,10 +183,10 @@ static int put_harmony(struct lark *l, const struct reply *reply, const struct c
     lark_marker(l, "<|channel|>final<|message|>");
     if (c->kind == CONSTRAINT_NONE)
         lark_puts(l, "ANY");
-    else
+    else if (r == 0)
         r = put_constraint(l, c);
     lark_puts(l, "\n");
-    if (calls)
+    if (reply->n_tools)
         grammar_put_calls(l, reply);
     return r;
 }

@@ -50,3 +50,5 @@ enum step call_json_step(struct reply_parser *p);
 enum step call_xml_step(struct reply_parser *p);
 enum step call_literal_step(struct reply_parser *p);
 enum step call_harmony_step(struct reply_parser *p);
+/* Makes the parser begin within the text of a message. */
+void call_harmony_begin_text(struct reply_parser *p);

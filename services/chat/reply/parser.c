@@ -147,8 +147,11 @@ static enum step parser_start(struct reply_parser *p)
 
     if (p->reply->format && p->reply->format->body == BODY_HARMONY) {
         p->state = PARSER_CALL;
+        if (p->reply->continues)
+            call_harmony_begin_text(p);
         return STEP_AGAIN;
     }
+    p->not_bare = p->reply->continues && p->reply->choice == TOOLS_AUTO;
     p->state = PARSER_TEXT;
     if (!thinking)
         return STEP_AGAIN;

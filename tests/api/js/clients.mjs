@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests the clients of OpenAI and Anthropic. usage: node clients.mjs URL NODE_MODULES
+// Tests the clients of OpenAI and Anthropic. usage: node clients.mjs URL NODE_MODULES [SOCKET]
 import assert from "node:assert";
-import { load, url } from "./lib/packages.mjs";
+import { load, socket, url } from "./lib/packages.mjs";
 
 const { default: OpenAI } = await load("openai");
 const { default: Anthropic } = await load("@anthropic-ai/sdk");
@@ -44,3 +44,36 @@ const made = await anthropic.messages.stream({
 assert(made.stop_reason === "tool_use" && cities.includes(made.content.at(-1).input.city));
 const counted = await anthropic.messages.countTokens({ model: "tiny", messages, tools });
 assert(counted.input_tokens === made.usage.input_tokens + made.usage.cache_read_input_tokens);
+
+const { betaTool } = await load("@anthropic-ai/sdk/helpers/beta/json-schema");
+const trips = [];
+const loop = anthropic.beta.messages.toolRunner({
+  ...chat, max_iterations: 2, tool_choice: { type: "any", disable_parallel_tool_use: true },
+  tools: [betaTool({
+    name: "trip", description: "Books a trip", inputSchema: parameters,
+    run: (input) => trips.push(input.city) && "booked",
+  })],
+});
+for await (const message of loop) assert(message.stop_reason === "tool_use");
+assert(trips.length === 2 && trips.every((city) => cities.includes(city)));
+const schema = {
+  type: "object", required: ["days"], properties: { days: { type: "integer", minimum: 1, maximum: 7 } },
+};
+const { jsonSchemaOutputFormat } = await load("@anthropic-ai/sdk/helpers/json-schema");
+const { days } = (await anthropic.messages.parse({
+  ...chat, output_config: { format: jsonSchemaOutputFormat(schema) },
+})).parsed_output;
+assert(Number.isInteger(days) && days >= 1 && days <= 7);
+
+if (socket) {
+  const { Agent } = await load("undici");
+  const fetchOptions = { dispatcher: new Agent({ connect: { socketPath: socket } }) };
+  const local = { apiKey: "x", maxRetries: 0, fetchOptions };
+  const one = new OpenAI({ baseURL: "http://localhost/v1", ...local });
+  let text = "";
+  for await (const chunk of await one.chat.completions.create({ ...chat, max_tokens: 5, stream: true }))
+    text += chunk.choices[0]?.delta?.content ?? "";
+  assert(text);
+  const two = new Anthropic({ baseURL: "http://localhost", ...local });
+  assert((await two.messages.stream({ ...chat, max_tokens: 5 }).finalText()).length);
+}

@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "core/macros.h"
+#include "core/str.h"
 #include "sample/sampler.h"
 
 #define N_VOCAB 20
@@ -239,6 +240,56 @@ TEST(stages_and_orders_are_those_of_the_reference)
             check(&kinds[i], seed);
 }
 
+static const char *infill_text(const void *data, int32_t token, size_t *ret_len)
+{
+    const char *const *texts = data;
+
+    *ret_len = strlen(texts[token]);
+    return texts[token];
+}
+
+/* Checks which tokens remain of those with the shares @shares (of 100), and in which order. The
+ * tokens 3 and 4 end the text. */
+static void check_infill(const int *shares, const char *expected)
+{
+    static const char *const texts[N_VOCAB] = {"hel", "hell", "hello", "",  "",
+                                               "x",   "y",    "z",     "w", "v"};
+    static const int32_t ends[] = {3, 4};
+    static const uint8_t order[] = {INF_STAGE_TOP_K, INF_STAGE_INFILL};
+    const struct inf_sampling s = {
+        .temperature = 1, .top_k = N_VOCAB, .order = order, .n_order = 2};
+    struct str got = {};
+    struct sample_state ss;
+    struct sample_params p;
+    struct picked picked;
+    float logits[N_VOCAB];
+
+    for (uint32_t i = 0; i < N_VOCAB; i++)
+        logits[i] = i < 10 && shares[i] > 0 ? logf((float)shares[i]) : -INFINITY;
+    ASSERT_OK(sample_params_init(&p, &s));
+    p.post_logprobs = true;
+    p.vocab = (struct sample_vocab){ends, 2, infill_text, texts};
+    sample_state_init(&ss, &p, 1);
+    pick(&p, &ss, logits, &picked);
+    for (uint32_t i = 0; i < picked.n_top; i++)
+        ASSERT_OK(str_printf(&got, "%d ", picked.top[i].token));
+    assert_string_equal(got.data, expected);
+    str_done(&got);
+    sample_params_done(&p);
+}
+
+TEST(text_in_the_middle_ends_early)
+{
+    check_infill((const int[10]){50, 20, 10, 0, 0, 10, 10}, "0 ");
+    check_infill((const int[10]){10, 20, 10, 0, 0, 36, 24}, "5 1 ");
+    check_infill((const int[10]){40, 0, 0, 9, 0, 31, 20}, "3 ");
+    check_infill((const int[10]){41, 0, 0, 2, 0, 39, 18}, "0 5 3 ");
+    check_infill((const int[10]){0, 0, 0, 0, 0, 99, 1}, "5 ");
+    check_infill((const int[10]){0, 0, 0, 60, 40}, "3 4 ");
+    check_infill((const int[10]){18, 0, 0, 1, 0, 17, 17, 16, 16, 15}, "3 ");
+    check_infill((const int[10]){18, 0, 0, 0, 0, 17, 17, 17, 16, 15}, "0 ");
+}
+
 TEST(xtc_acts_as_often_as_its_probability_says)
 {
     const struct inf_sampling s = {
@@ -374,6 +425,7 @@ TEST(masks_and_forbidden_tokens_come_first)
 }
 
 RUN_TESTS(cmocka_unit_test(stages_and_orders_are_those_of_the_reference),
+          cmocka_unit_test(text_in_the_middle_ends_early),
           cmocka_unit_test(xtc_acts_as_often_as_its_probability_says),
           cmocka_unit_test(mirostat_keeps_the_surprise_near_its_target),
           cmocka_unit_test(masks_and_forbidden_tokens_come_first))

@@ -34,6 +34,16 @@ unsigned inf_tokenizer_token_flags(const struct inf_tokenizer *tok, int32_t id)
     return id == FAKE_EOS ? INF_TOKEN_EOG | INF_TOKEN_SPECIAL : 0;
 }
 
+/* Only words have a text here. */
+const char *inf_tokenizer_token_text(const struct inf_tokenizer *tok, int32_t id, size_t *ret_len)
+{
+    const char *text = id >= FAKE_WORDS && id < FAKE_N_VOCAB ? fake_words[id - FAKE_WORDS] : "";
+
+    (void)tok;
+    *ret_len = strlen(text);
+    return text;
+}
+
 int inf_detok_new(const struct inf_tokenizer *tok, bool show_special, struct inf_detok **ret_detok)
 {
     (void)tok;

@@ -138,6 +138,113 @@ TEST(results_of_tools_become_messages_of_tools)
           "[" CALLED "," RESULT("") "]");
 }
 
+/* Checks what the schema of an answer becomes. */
+static void check_schema(const char *schema, const char *expected)
+{
+    char body[4096];
+    char *want = quoted(expected);
+    _cleanup_free_ char *text = NULL;
+    struct result result;
+
+    snprintf(body, sizeof(body),
+             "{'max_tokens':1,'output_config':{'format':{'type':'json_schema','schema':%s}}," HI
+             "}",
+             schema);
+    ASSERT_OK(read_body(&result, body));
+    text = json_dumps(result.params.constraint.value, JSON_COMPACT);
+    assert_string_equal(text, want);
+    result_done(&result);
+    free(want);
+}
+
+TEST(bounds_in_descriptions_are_restored)
+{
+    check_schema("{'type':'integer','description':'Days\\n\\n{minimum: 1, maximum: 7}'}",
+                 "{'type':'integer','description':'Days\\n\\n{minimum: 1, maximum: 7}',"
+                 "'minimum':1,'maximum':7}");
+    check_schema("{'properties':{'a':{'description':'{exclusiveMinimum: 0.5, default: x}'}}}",
+                 "{'properties':{'a':{'description':'{exclusiveMinimum: 0.5, default: x}',"
+                 "'exclusiveMinimum':0.5}}}");
+    check_schema("{'items':{'anyOf':[{'description':'{uniqueItems: True, minItems: 2}'}]}}",
+                 "{'items':{'anyOf':[{'description':'{uniqueItems: True, minItems: 2}',"
+                 "'minItems':2,'uniqueItems':true}]}}");
+    check_schema("{'description':'{x}\\n\\nminimum: 1}'}",
+                 "{'description':'{x}\\n\\nminimum: 1}'}");
+    check_schema("{'description':'{maxLength: many, my minimum: 1, minLength: -}','maxItems':1}",
+                 "{'description':'{maxLength: many, my minimum: 1, minLength: -}','maxItems':1}");
+}
+
+/* Checks that the answer continues a last message of the assistant with @content. */
+static void check_prefill(const char *fields, const char *content, const char *reasoning,
+                          const char *text)
+{
+    char body[4096];
+    const struct message *m;
+    struct result result;
+
+    snprintf(body, sizeof(body),
+             "{'max_tokens':1,%s'messages':[" SAYS("Hi") ",{'role':'assistant','content':%s}]}",
+             fields, content);
+    if (read_body(&result, body) < 0)
+        fail_msg("%s", result.problem.message);
+    m = conversation_continued(&result.c);
+    assert_non_null(m);
+    assert_string_equal(m->reasoning ? json_string_value(m->reasoning) : "", reasoning);
+    assert_string_equal(m->text ? json_string_value(m->text) : "", text);
+    assert_conversation(&result.c, "[" SAYS("Hi") "]");
+    result_done(&result);
+}
+
+/* Checks the words of Anthropic's API in an error about a last message of the assistant. */
+static void check_prefill_refused(const char *fields, const char *content, const char *words)
+{
+    char body[4096];
+    struct result result;
+
+    snprintf(body, sizeof(body),
+             "{'max_tokens':1,%s'messages':[" SAYS("Hi") ",{'role':'assistant','content':%s}]}",
+             fields, content);
+    assert_true(read_body(&result, body) < 0);
+    assert_int_equal(result.problem.status, 400);
+    if (!strstr(result.problem.message, words) || !strstr(result.problem.message, "messages"))
+        fail_msg("%s: %s", body, result.problem.message);
+    result_done(&result);
+}
+
+#define THINKS  "'thinking':{'type':'enabled','budget_tokens':9},"
+#define THOUGHT "{'type':'thinking','thinking':'Hm.','signature':'s'}"
+
+TEST(an_answer_continues_a_last_message_of_the_assistant)
+{
+    check_prefill("", "'The answer is'", "", "The answer is");
+    check_prefill("", "[{'type':'text','text':'The '},{'type':'text','text':'answer'}]", "",
+                  "The answer");
+    check_prefill("", "''", "", "");
+    check_prefill("", "[]", "", "");
+    check_prefill("", "'A'},{'role':'assistant','content':'B'", "", "AB");
+    check_prefill(THINKS, "[" THOUGHT ",{'type':'text','text':'It'}]", "Hm.", "It");
+    check_prefill("'thinking':{'type':'adaptive'},", "'It'", "", "It");
+    check_prefill("'tools':[{'name':'a','input_schema':{}}],'tool_choice':{'type':'any'},", "'I'",
+                  "", "I");
+    check_prefill_refused("", "'The answer is '", "cannot end with trailing whitespace");
+    check_prefill_refused("", "[{'type':'text','text':'x\\n'}]",
+                          "cannot end with trailing whitespace");
+    check_prefill_refused("", "[{'type':'tool_use','id':'t1','name':'n','input':{}}]",
+                          "`tool_use` ids were found without `tool_result` blocks immediately "
+                          "after: t1");
+    check_prefill_refused("", "[" THOUGHT ",{'type':'text','text':'x'}]",
+                          "When thinking is disabled, an `assistant` message in the final position "
+                          "cannot contain `thinking`");
+    check_prefill_refused(THINKS, "[{'type':'text','text':'x'}]",
+                          "messages[1].content[0].type: Expected `thinking` or "
+                          "`redacted_thinking`, but found `text`");
+    check_prefill_refused(THINKS, "'x'", "Expected `thinking`");
+    check_prefill_refused(THINKS, "[" THOUGHT "]",
+                          "The final block in an assistant message cannot be `thinking`");
+    check_prefill_refused("'output_config':{'format':{'type':'json_schema','schema':{}}},", "'{'",
+                          "Prefill is not possible together with 'output_config.format.schema'");
+}
+
 TEST(errors_name_the_path)
 {
     static const struct {
@@ -402,6 +509,8 @@ TEST(ids_of_calls_can_be_short)
 
 RUN_TESTS(cmocka_unit_test(strings_and_blocks_become_messages),
           cmocka_unit_test(results_of_tools_become_messages_of_tools),
+          cmocka_unit_test(bounds_in_descriptions_are_restored),
+          cmocka_unit_test(an_answer_continues_a_last_message_of_the_assistant),
           cmocka_unit_test(errors_name_the_path),
           cmocka_unit_test(tools_get_the_format_of_templates),
           cmocka_unit_test(parameters_are_read),

@@ -293,6 +293,40 @@ TEST(text_may_come_instead_of_calls_but_not_half_a_call)
                "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {}}\n</tool_call>", false);
 }
 
+/* Checks the rest of an answer whose text the prompt began. */
+static void check_rest(const char *format, enum tool_choice choice, const char *text, bool expected)
+{
+    struct reply reply = reply_of(format, NULL, true);
+    struct text_grammar g;
+    bool complete;
+    size_t n;
+
+    reply.continues = true;
+    reply.choice = choice;
+    grammar_of(&reply, NULL, &g);
+    n = text_grammar_follow(&g, text, strlen(text), &complete);
+    if ((n == strlen(text) && complete) != expected)
+        fail_msg("%s: byte %zu of: %s", format, n, text);
+    text_grammar_done(&g);
+    reply_done(&reply);
+}
+
+TEST(a_text_that_was_begun_goes_on)
+{
+    static const char call[] = "{\"name\": \"now\", \"parameters\": {}}";
+
+    check_rest("hermes", TOOLS_AUTO, " is 42.", true);
+    check_rest("llama3", TOOLS_AUTO, "{ int x; }", true);
+    check_rest("llama3", TOOLS_REQUIRED, call, true);
+    check_rest("llama3", TOOLS_REQUIRED, " is 42.", false);
+    check_rest("harmony", TOOLS_AUTO, " is 42.", true);
+    check_rest("harmony", TOOLS_REQUIRED, " is 42.", false);
+    check_rest("harmony", TOOLS_REQUIRED,
+               " look.<|end|><|start|>assistant<|channel|>commentary to=functions.now "
+               "<|constrain|>json<|message|>{}",
+               true);
+}
+
 TEST(thinking_comes_first)
 {
     check_follows("hermes", "<think>", true, TOOLS_REQUIRED,
@@ -451,7 +485,7 @@ TEST(special_tokens_are_seen_and_are_tokens_of_the_grammar)
 RUN_TESTS(cmocka_unit_test(every_text_of_a_grammar_is_calls_that_fit),
           cmocka_unit_test(published_examples_belong_to_the_grammars),
           cmocka_unit_test(text_may_come_instead_of_calls_but_not_half_a_call),
-          cmocka_unit_test(thinking_comes_first),
+          cmocka_unit_test(a_text_that_was_begun_goes_on), cmocka_unit_test(thinking_comes_first),
           cmocka_unit_test(answers_follow_constraints_behind_the_thinking_and_beside_tools),
           cmocka_unit_test(the_text_of_custom_tools_follows_their_grammar),
           cmocka_unit_test(special_tokens_are_seen_and_are_tokens_of_the_grammar))

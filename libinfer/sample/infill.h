@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The stage `infill` of llama.cpp (llama_sampler_init_infill(), 2026), for text in the middle of
+ * other text. It makes the text end early rather than too late. */
+
+#include "sample/sampler.h"
+#include "sample/select.h"
+
+/* Limits the work of the stage, which grows with the square of the number of candidates. */
+#define INFILL_MAX_CANDS 128u
+
+/*
+ * Leaves out candidates, whose masses must be set and have the sum @total:
+ *   1. If tokens that end the text have more than 1/(3n) of the mass of the n others, only they
+ *      remain.
+ *   2. Else the mass of tokens of which one is the beginning of the other goes to the likelier one.
+ *   3. Tokens with less than 0.2 of the mass are left out, then those with less than 1/(m + 1) of
+ *      the mass that remains, if m tokens of text remain. If none remains, the text ends.
+ * Moves those that remain to the front, and returns their number. @logits is the row.
+ */
+uint32_t infill_cut(const struct sample_vocab *vocab, const float *logits, struct cand *c,
+                    uint32_t n, double total);
