@@ -207,13 +207,6 @@ static int fragment_call(struct fragments *f, uint32_t rule, uint32_t next, uint
     return r;
 }
 
-/* Tells whether the text of a node can be escaped operand by operand. */
-static bool node_is_divisible(const struct node *node)
-{
-    return node->is_text &&
-           (node->kind == NODE_SEQ || node->kind == NODE_ALT || node->kind == NODE_REPEAT);
-}
-
 /* Writes a node inside of a JSON string: escapes its operands. */
 static int fragment_escape(struct fragments *f, grammar_node node, uint32_t next,
                            uint32_t *ret_start)

@@ -243,7 +243,8 @@ static bool string_is_too_large(struct schema *s, grammar_node language, grammar
     const uint32_t counted = n->max == GRAMMAR_FOREVER ? n->min : MIN(n->max, LENGTH_MAX);
     const struct dfa *dfa;
 
-    return (uint64_t)s->b->nodes[patterns].size * MAX(counted, 1) >= STATES_SMALL &&
+    return !node_is_divisible(&s->b->nodes[language]) &&
+           (uint64_t)s->b->nodes[patterns].size * MAX(counted, 1) >= STATES_SMALL &&
            compiler_dfa(&s->compiler, language, &dfa) == -E2BIG;
 }
 

@@ -286,7 +286,7 @@ const struct error_case error_cases[] = {
      "'#/uniqueItems': the keyword 'uniqueItems' is only supported"},
     {"{\"properties\":{\"a\":{\"type\":\"string\",\"pattern\":\"a.*b\",\"maxLength\":60000}}}",
      "'#/properties/a/maxLength': the length is too large"},
-    {"{\"properties\":{\"a\":{\"type\":\"string\",\"pattern\":\"^(.b?){2000}$\"}}}",
+    {"{\"properties\":{\"a\":{\"type\":\"string\",\"pattern\":\"^(?!x)(.b?){2000}$\"}}}",
      "'#/properties/a/pattern': the pattern is too large"},
     {"{\"type\":\"number\",\"minimum\":1e300}", "'#/minimum': the number has more than 64 digits"},
     {"{\"type\":\"integer\",\"multipleOf\":0}",
