@@ -6,8 +6,8 @@
  *
  * A template cannot change the strings, lists, tuples and dicts that it has (jinja2's sandbox
  * forbids it). So values can share them, and a longer string or list may use the buffer of the
- * string or list that it extends. Memory is freed only with its arena. Constants are in the arena of
- * the parsed template, and all other values in the arena of one render.
+ * string or list that it extends. Memory is freed only with its arena: constants are in the arena
+ * of the parsed template, and all other values in the arena of one render.
  *
  * Errors are not returned, but raised with jinja_raise(), which does not return (jinja.h).
  */

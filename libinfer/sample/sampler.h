@@ -24,9 +24,8 @@
  * are those of raw logits: before masks, bias, penalties and temperature.
  *
  * A request may give another order of the stages 6 to 12, as llama.cpp's `samplers` does, and may
- * add a stage for text in the middle of other text (infill.h). Mirostat
- * 1 and 2 take the place of the stages 7 to 12. With a dynamic temperature, stage 6 takes the
- * temperature
+ * add a stage for text in the middle of other text (infill.h). Mirostat 1 and 2 take the place of
+ * the stages 7 to 12. With a dynamic temperature, stage 6 takes the temperature
  *     low + (high - low) × (entropy / log(number of tokens)) ^ exponent
  * between temperature - range (at least 0) and temperature + range.
  *

@@ -23,7 +23,7 @@ struct llama_choice {
  * only g->api, g->own, g->body and g->params. */
 int llama_completion_read(struct generation *g, struct problem *problem);
 int llama_infill_read(struct generation *g, struct problem *problem);
-/* Reads `samplers`, which lists the stages of sampling that are used, in their order. */
+/* Reads the field `samplers`, which lists the stages that are used, in their order. */
 int llama_samplers_read(json_t *body, struct params *params, struct problem *problem);
 /* Writes own->settings. */
 int llama_settings_make(struct generation *g, struct problem *problem);

@@ -30,8 +30,8 @@ struct reply {
     const struct reply_format *format;     /* NULL: no tool can be called */
     const struct thinking_marks *thinking; /* NULL: the model does not think visibly */
     bool is_open;                          /* the prompt ends within the thinking part */
-    bool continues;           /* the prompt ends within the text of the answer (prefill.h) */
-    struct reply_tool *tools; /* [n_tools] the tools that may be called */
+    bool continues;                        /* the prompt ends within the text (prefill.h) */
+    struct reply_tool *tools;              /* [n_tools] the tools that may be called */
     size_t n_tools;
     enum tool_choice choice;
     bool single;
