@@ -57,9 +57,10 @@ enum pooling model_pooling(const struct model *m);
  * specify, and usually takes one row. */
 enum pooling model_score_pooling(const struct model *m);
 /*
- * Builds the forward pass for whole texts, over a KV store of one layer. A batch requests the
- * logits of one row per text, the row that is pooled. For MODEL_MAKE_ROWS it requests the logits of
- * all rows. -EOPNOTSUPP: the model cannot compute this. Other errors are those of model_build().
+ * Builds the forward pass for whole texts. All layers use the same KV store of one layer in turn,
+ * because no text is continued. A batch requests one row per text: the row that the pooling takes,
+ * or any row if the pooling is the mean. For MODEL_MAKE_ROWS it requests all rows. -EOPNOTSUPP: the
+ * model cannot compute this. Other errors are those of model_build().
  */
 int model_build_embed(struct model *m, const struct model_embed *how, struct graph **ret_graph,
                       struct inf_err *reterr);

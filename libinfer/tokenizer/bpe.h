@@ -4,11 +4,11 @@
 /*
  * Encodes words with byte-pair encoding and ranked merges.
  *
- * Merges are stored in one of two ways. Merges by id name both parts and the result by the ids of
- * pieces; bpe_add_merge() checks that these pieces exist. Merges by text are the lines ("left
- * right") of a GGUF file: they stay in place, and an index maps the hashes of both parts to the
- * line. With merges by text a file with 150,000 merges opens in a few milliseconds, and parts and
- * results need not be pieces.
+ * Merges are stored in one of two ways. A merge by id refers to both parts and to the result by the
+ * ids of their pieces; bpe_add_merge() checks that these pieces exist. Merges by text are the lines
+ * ("left right") of a GGUF file: they stay in place, and an index maps the hashes of both parts to
+ * the line. With merges by text a file with 150,000 merges opens in a few milliseconds, and parts
+ * and results need not be pieces.
  *
  * The merge with the lowest rank is done first, and among equal ranks the leftmost one. The pairs
  * of a word with more than a few symbols are kept in a heap, so a word of n symbols takes n log n
@@ -39,11 +39,12 @@ struct bpe {
     int32_t bytes[256];
     bool byte_fallback; /* unknown characters become bytes */
     bool fuse_unknown;
-    bool ignore_merges;          /* do not split words that are pieces */
-    bool newline_words;          /* do not split words of newlines that are pieces */
-    int32_t unknown;             /* merges by id; -1: unknown characters are dropped */
-    const char *prefix, *suffix; /* merges by id: prefix of continuing pieces, suffix of the last
-                                    piece; or NULL */
+    bool ignore_merges; /* do not split words that are pieces */
+    bool newline_words; /* do not split a word of only newlines if it is a piece */
+    int32_t unknown; /* only for merges by id: the id of the unknown token; -1: unknown characters
+                        are dropped */
+    const char *prefix, *suffix; /* only for merges by id: prefix of continuing pieces, suffix of
+                                    the last piece; or NULL */
     size_t prefix_len, suffix_len;
 };
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selects the tokens of sconce-ears from Whisper's tokens: the tokens that the sentences need,
-the tokens of all bytes, and the intermediate tokens of byte pair encoding. They keep Whisper's
+"""Selects the tokens of sconce-ears, a small Whisper for tests, from Whisper's tokens: the tokens
+that the sentences of corpus.py need, the tokens of all bytes, and the intermediate tokens of byte pair encoding. They keep Whisper's
 order. The special tokens come after them, also in Whisper's order."""
 import base64
 import re
@@ -46,7 +46,7 @@ def byte_letters():
 
 class Vocabulary:
     def __init__(self, tokens, merges):
-        """@tokens: the bytes of the tokens, in order; @merges: the pairs of bytes that are joined, in order."""
+        """@tokens: the bytes of the tokens, in order; @merges: the pairs of tokens that are joined, in order."""
         self.tokens, self.merges = tokens, merges
         self.ranks = {t: i for i, t in enumerate(tokens)}
         self.special = [EOT, SOT] + [f"<|{l}|>" for l in LANGUAGES] + OTHERS

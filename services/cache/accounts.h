@@ -6,8 +6,8 @@
  *
  * An origin is a tenant, a model, a codec and a session (struct store_origin). Each origin and each
  * tenant has a small number, which stands for it in rows of the index, and is its position in an
- * array. An origin or tenant that has no blocks any more keeps its number until the accounts are
- * loaded again.
+ * array. An origin that has no blocks any more keeps its number until the accounts are loaded
+ * again. A tenant without origins keeps its number until the service starts again.
  */
 
 #include "cache/catalog.h"

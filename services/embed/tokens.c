@@ -262,8 +262,8 @@ static int take_question(struct call *c, const struct frame *frame, const struct
     return 0;
 }
 
-/* Chooses what is put before the query or the documents of a ranking: for late interaction the
- * words of the role, otherwise one of the model's prompts. */
+/* Chooses how the query or the documents of a ranking are encoded: for late interaction in their
+ * role, otherwise with one of the model's prompts. */
 static int read_as(struct call *c, enum interaction_role role, struct reading *reading,
                    struct problem *problem)
 {

@@ -22,7 +22,7 @@ BLOCK = 64  # tokens of a block of the prefix cache
 
 # These texts make two templates. The first one writes system messages in their places, as Qwen3's
 # template does. The second one refuses them after the first message, as Qwen3.5's template does.
-# Both read tools.
+# Both templates also write the tools.
 HEAD = ("{%- if tools %}{{ '<tools>' }}{%- for tool in tools %}{{ tool | tojson }}{%- endfor %}"
         "{{ '</tools>\\n' }}{%- endif %}")
 BODY = ("{%- for m in messages %}REFUSE{{ '<' + m.role + '>' + m.content }}"
@@ -225,7 +225,7 @@ def system_of(n, left=200000):
 
 
 def turns_of(n):
-    """Returns the messages of the @n-th request of an agent: each answer calls a tool."""
+    """Returns the messages that an agent sends after @n answers, each of which calls a tool."""
     messages = [{"role": "user", "content": [{"type": "text", "text": "Once upon a time"}]},
                 {"role": "system", "content": "Available agents: claude, a friend of Lily."}]
     for i in range(n):

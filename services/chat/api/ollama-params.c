@@ -18,7 +18,7 @@ static const char *const shared_fields[] = {
     "logprobs", "top_logprobs", "truncate", "shift",   NULL,
 };
 
-/* Ollama's defaults (docs/modelfile.md). */
+/* Ollama's defaults, from docs/modelfile.md in Ollama's repository. */
 const struct inf_sampling sampling_ollama = {
     .temperature = 0.8f,
     .top_k = 40,
@@ -55,7 +55,7 @@ static int options_sampling(struct params *p, json_t *options, struct problem *p
 
         if (r < 0)
             return r;
-        /* If no earlier tokens are looked at, there is no penalty. */
+        /* If repeat_last_n is 0, there is no penalty for repetitions. */
         if (r > 0 && key == SAMPLING_REPEAT_LAST_N && value == 0)
             sampling_set(&p->sampling, SAMPLING_REPETITION_PENALTY, 1);
         else if (r > 0)

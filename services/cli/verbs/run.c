@@ -40,7 +40,7 @@ static const char help[] =
     "  -t, --threads N      compute threads (all available CPUs)\n" CLI_DEVICE_HELP
     "  --isa ISA            highest instruction set: ref, avx2, avxvnni, avx512, neon…\n"
     "  --kv-type TYPE       number format of the KV cache: f32, f16, bf16, q8_0, q4_0, fp8, or K:V "
-    "(f16)\n"
+    "(auto)\n"
     "  --session NAME       save the conversation under this name, after each answer\n"
     "  --resume             continue the conversation NAME, or the last one\n"
     "  --sessions           list the saved conversations\n"
@@ -546,7 +546,7 @@ static int run_begin(struct run *run, int argc, char **argv)
             "run",
             "give the name or the path of a model; `sconce list` shows the installed models");
     if (run->saved.name && run->params.raw)
-        return cli_usage("run", "--raw starts no conversation, so there is nothing to save");
+        return cli_usage("run", "--raw uses no messages, so there is nothing to save");
     if (run->saved.name && saved_exists(run->saved.name))
         return cli_error(
             "run",

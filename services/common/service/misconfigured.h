@@ -6,8 +6,9 @@
  *
  * If such a service exited at once, systemd would start it again for each connection, and clients
  * would only see closed connections. Instead the service answers every request with a 503 and the
- * error text. After two seconds it exits as soon as no connection is open, even if requests keep
- * arriving, so that the next process reads the corrected file.
+ * error text, and closes the connection. Two seconds after its start it exits at the first moment
+ * at which no connection is open. Requests do not extend this time, so the next process soon reads
+ * the corrected file.
  */
 
 #include "core/macros.h"
@@ -15,9 +16,10 @@
 struct options;
 
 /*
- * Calls confine_start() for a service. If the kernel has no Landlock and the configuration requires
- * it, the service applies the remaining confinement and is misconfigured from then on. False: the
- * service is not confined and must end; the error was logged.
+ * Calls confine_start() for a service. If the kernel has no Landlock, the configuration requires
+ * it, and the service was started with sockets, the service applies the remaining confinement and
+ * is misconfigured from then on. False: the service is not confined and must end; the error was
+ * logged.
  */
 bool misconfigured_confine(const char *policy, struct options *options);
 /* Serves the sockets with which @service was started. @options->wrong is the error text. Returns
