@@ -207,6 +207,17 @@ def test_tokenize_counts_and_goes_back(sconce, installed):
     assert text in back
 
 
+@pytest.mark.parametrize("words,named", [
+    (("tokenize", "-m", "sconce-guide", "--json", "--pieces", "a"), "--pieces"),
+    (("tokenize", "-m", "sconce-guide", "--decode"), "--decode"),
+    (("tokenize", "-m", "sconce-guide", "--decode", "--json", "1"), "--json"),
+    (("info", "sconce-guide", "--json", "--template"), "--template"),
+    (("transcribe", "--seconds", "3", "sound.wav"), "--seconds")])
+def test_options_that_would_be_ignored_are_refused(sconce, installed, words, named):
+    out = run(sconce, *words)
+    assert out.returncode == 2 and out.stdout == "" and named in out.stderr, out
+
+
 def test_render_makes_the_prompt(sconce, installed):
     path = installed / "messages.json"
     path.write_text(json.dumps([{"role": "user", "content": "Hi <there>"}]))

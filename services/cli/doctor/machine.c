@@ -215,8 +215,8 @@ static void check_landlock(struct doctor *d)
                         "| %stee %s",
                         doctor_sudo(side), doctor_quote(dir ? dir : ""), doctor_sudo(side),
                         doctor_quote(file)),
-            "%s; the services do not start unless the configuration allows this, and then run "
-            "without this protection",
+            "%s; the services refuse all requests unless the configuration allows this, and then "
+            "run without this protection",
             why);
     }
 }

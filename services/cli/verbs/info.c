@@ -191,6 +191,8 @@ int verb_info(int argc, char **argv)
     }
     if (devices && (optind < argc || meta || template))
         return cli_usage("info", "--devices can only be combined with --json");
+    if (json && template)
+        return cli_usage("info", "--json and --template cannot be combined");
     if (devices)
         return cli_print_devices("info", json);
     if (optind + 1 != argc)

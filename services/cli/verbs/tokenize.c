@@ -145,6 +145,11 @@ int verb_tokenize(int argc, char **argv)
         return cli_usage("tokenize", "-m MODEL is missing");
     if (!decode && (file != NULL) == (optind + 1 == argc))
         return cli_usage("tokenize", "give one text, `-`, or -f FILE");
+    if (json && pieces)
+        return cli_usage("tokenize", "--json and --pieces cannot be combined");
+    if (decode && (file || json || pieces || optind == argc))
+        return cli_usage("tokenize",
+                         "--decode takes token ids, and neither -f, --json nor --pieces");
     r = cli_open_model("tokenize", &m, name, true, &model);
     if (r != CLI_OK)
         return r;

@@ -232,6 +232,8 @@ static int read_options(int argc, char **argv, struct request *q)
         return cli_usage("transcribe", "--language cannot be used with --translate");
     if (q->ask.address && (q->models.n_dirs || q->models.config))
         return cli_usage("transcribe", "--models and --config cannot be used with --address");
+    if (q->seconds && !q->mic)
+        return cli_usage("transcribe", "--seconds needs --mic");
     if (q->mic == (q->n_files > 0))
         return cli_usage("transcribe",
                          q->mic ? "--mic takes no files" : "name a file, or use --mic");
