@@ -57,6 +57,7 @@ static const struct unit byte_units[] = {
     {"GB", 1000000000},
     {"T", (uint64_t)1 << 40},
     {"TiB", (uint64_t)1 << 40},
+    {"TB", 1000000000000},
     {NULL, 0},
 };
 
