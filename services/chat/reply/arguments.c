@@ -3,6 +3,7 @@
 #include "chat/reply/arguments.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 #include "chat/reply/literal.h"
@@ -151,7 +152,7 @@ static bool value_fits(unsigned types, json_t *value)
     if (json_is_string(value))
         return false; /* a text in quotes stands for a string that includes the quotes */
     if (json_is_real(value) && (types & VALUE_INTEGER) && !(types & VALUE_NUMBER))
-        return json_real_value(value) == (double)(long long)json_real_value(value);
+        return json_real_value(value) == floor(json_real_value(value));
     return type_of(value) & types;
 }
 
