@@ -4,11 +4,12 @@ tools, so the grammar alone makes their answers valid."""
 import json
 import re
 
-import openai
 import pytest
 
 from conftest import Suite, check_log
 from gguf_template import set_chat_template
+
+openai = pytest.importorskip("openai")
 
 TEMPLATE = ("{%% if tools %%}{{ tools | length }}{%% endif %%}{%% for m in messages %%}{{ m.role }}"
             "{{ m.reasoning_content }}{{ m.content }}{%% for c in m.tool_calls %%}"

@@ -5,11 +5,12 @@ import http.client
 import json
 import shutil
 
-import openai
 import pytest
 
 from conftest import check_log, Suite
 from gguf_template import set_chat_template
+
+openai = pytest.importorskip("openai")
 
 # The marks in a template by which services/chat/reply/formats.c recognizes each format.
 MARKS = {
