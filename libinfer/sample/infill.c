@@ -13,18 +13,7 @@ static bool infill_ends(const struct sample_vocab *vocab, const struct cand *c)
     return false;
 }
 
-/* Keeps the candidates that end the text. */
-static uint32_t infill_keep_ends(const struct sample_vocab *vocab, struct cand *c, uint32_t n)
-{
-    uint32_t kept = 0;
-
-    for (uint32_t i = 0; i < n; i++)
-        if (infill_ends(vocab, &c[i]))
-            c[kept++] = c[i];
-    return kept;
-}
-
-/* Says whether the text of @a begins the text of @b. */
+/* Returns whether the text of @b begins with the text of @a. */
 static bool infill_begins(const struct sample_vocab *vocab, const struct cand *a,
                           const struct cand *b)
 {
@@ -50,7 +39,7 @@ static void infill_join(const struct sample_vocab *vocab, struct cand *c, uint32
         }
 }
 
-/* Leaves out the tokens of text with less than @least of the mass. */
+/* Leaves out the tokens with a mass below @least that do not end the text. */
 static uint32_t infill_keep_likely(const struct sample_vocab *vocab, struct cand *c, uint32_t n,
                                    double least)
 {
@@ -89,7 +78,7 @@ uint32_t infill_cut(const struct sample_vocab *vocab, const float *logits, struc
     for (uint32_t i = 0; i < n; i++)
         ends += infill_ends(vocab, &c[i]) ? (double)c[i].mass : 0;
     if (3 * ends * n > total - ends)
-        return infill_keep_ends(vocab, c, n);
+        return infill_keep_likely(vocab, c, n, INFINITY);
     infill_join(vocab, c, n);
     for (uint32_t i = 0; i < n; i++)
         n_likely += (double)c[i].mass >= 0.2 * total && !infill_ends(vocab, &c[i]);

@@ -12,9 +12,9 @@
 
 /*
  * Leaves out candidates, whose masses must be set and have the sum @total:
- *   1. If tokens that end the text have more than 1/(3n) of the mass of the n others, only they
- *      remain.
- *   2. Else the mass of tokens of which one is the beginning of the other goes to the likelier one.
+ *   1. Let n be the number of candidates. If the mass of the tokens that end the text, times 3n, is
+ *      more than the mass of the others, only the tokens that end the text remain.
+ *   2. Otherwise, if one token is the beginning of another, the likelier one gets the mass of both.
  *   3. Tokens with less than 0.2 of the mass are left out, then those with less than 1/(m + 1) of
  *      the mass that remains, if m tokens of text remain. If none remains, the text ends.
  * Moves those that remain to the front, and returns their number. @logits is the row.

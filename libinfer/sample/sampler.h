@@ -43,7 +43,7 @@
 #include "core/top.h"
 #include "sample/dry.h"
 
-/* What the stage infill (infill.h) has to know of the tokens. */
+/* The facts about tokens that the stage infill (infill.h) needs. */
 struct sample_vocab {
     const int32_t *ends; /* [n_ends]: the tokens that end a text */
     uint32_t n_ends;

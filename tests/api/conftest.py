@@ -38,6 +38,17 @@ def taken(name, args):
     return [word for pair in pairs if service(name).takes(pair[0]) for word in pair]
 
 
+STORIES = DATA / "models/stories260K/stories260K.gguf"
+
+
+@pytest.fixture
+def stories():
+    """Skips a test that depends on the texts or the architecture of stories260K, if `model_dir` has
+    another model."""
+    if os.environ.get("SCONCE_TEST_MODEL") or not STORIES.exists():
+        pytest.skip("the model under test is not %s" % STORIES)
+
+
 @pytest.fixture(scope="session")
 def model_dir(tmp_path_factory):
     """Provides a directory with one model under two names: `tiny` (with a chat template), `plain`
@@ -45,7 +56,7 @@ def model_dir(tmp_path_factory):
     if not GATEWAY.exists() or not CHAT.exists():
         pytest.skip("no build in %s (set SCONCE_BUILD)" % BUILD)
     candidates = [os.environ.get("SCONCE_TEST_MODEL"),
-                  DATA / "models/stories260K/stories260K.gguf",
+                  STORIES,
                   ROOT / "packaging/guide/sconce-guide.gguf"]
     source = next((c for c in candidates if c and os.path.exists(c)), None)
     if not source:

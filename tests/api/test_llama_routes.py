@@ -100,7 +100,7 @@ def test_completion(suite):
     assert sum((e["tokens"] for e in events), []) == a["tokens"]
 
 
-def test_prompts(suite):
+def test_prompts(suite, stories):
     """Tests the forms of prompts: tokens, mixtures, objects, and lists of them."""
     text = "There was a cat"
     ids = call(suite, "/tokenize", {"content": text, "add_special": True})[1]["tokens"]
@@ -215,7 +215,7 @@ def test_infill(suite):
     for extra in ([{}], [{"filename": "x"}], [{"filename": 1, "text": "x"}], {}, [1]):
         status, a = call(suite, "/infill", {**body, "input_extra": extra})
         assert status == 400 and a["error"]["param"].startswith("input_extra")
-    # What llama.vim and llama.vscode send; the time is that of Vim and of JavaScript.
+    # llama.vim and llama.vscode send these fields. Vim and JavaScript write times differently.
     editor = {**body, "id_slot": 0, "prompt": "x", "stop": [], "n_indent": 4, "top_k": 40,
               "top_p": 0.9, "samplers": ["top_k", "top_p", "infill"], "stream": False,
               "cache_prompt": True, "t_max_prompt_ms": 500, "t_max_predict_ms": 1000}

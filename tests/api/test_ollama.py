@@ -88,7 +88,7 @@ def check_end(end, reason="length"):
 
 # --- the official client ---
 
-def test_client_chats(client):
+def test_client_chats(client, stories):
     r = client.chat("tiny", STORY, options=GREEDY)
     assert r.message.role == "assistant" and r.message.content
     assert r.model == "tiny" and r.done and r.done_reason == "length" and r.eval_count == 8
@@ -122,7 +122,7 @@ def test_client_of_coroutines(suite):
                                                 "bert:latest"}
 
 
-def test_client_lists_shows_and_embeds(client):
+def test_client_lists_shows_and_embeds(client, stories):
     client.chat("tiny", STORY, options=GREEDY)
     listed = {m.model: m for m in client.list().models}
     assert listed["tiny:latest"].size > 0 and listed["tiny:latest"].digest
@@ -150,7 +150,7 @@ def test_client_gets_errors(client, http):
 
 # --- chat ---
 
-def test_chat_whole_and_streamed(http):
+def test_chat_whole_and_streamed(http, stories):
     whole = chat(http)
     check_end(whole)
     assert set(whole) == {"model", "created_at", "message", "done", "done_reason",
@@ -181,7 +181,7 @@ def test_options_decide(http):
          keep_alive="5m", truncate=True, shift=False)
 
 
-def test_logprobs(http):
+def test_logprobs(http, stories):
     r = chat(http, logprobs=True, top_logprobs=2)
     assert len(r["logprobs"]) == 8
     first = r["logprobs"][0]
@@ -273,7 +273,7 @@ def test_formats(http):
 
 # --- generate ---
 
-def test_generate_forms(http):
+def test_generate_forms(http, stories):
     whole = generate(http)
     check_end(whole)
     assert whole["response"] and "message" not in whole
@@ -365,7 +365,7 @@ def test_a_kept_model_keeps_the_service(make_suite):
     assert 1.5 < time.monotonic() - start < 10 * SLOW
 
 
-def test_lists(http):
+def test_lists(http, stories):
     chat(http)
     listed = names(http, "tags")
     assert set(listed) == {"tiny:latest", "plain:latest", "tooled:latest", "bert:latest"}
@@ -380,7 +380,7 @@ def test_lists(http):
     assert running["size_vram"] == 0 and running["size"] > 0
 
 
-def test_show(http):
+def test_show(http, stories):
     tiny = post(http, "show", model="tiny:latest").json()
     assert tiny["capabilities"] == ["completion", "thinking"]
     assert "messages" in tiny["template"] and tiny["parameters"].startswith("num_ctx ")
@@ -482,7 +482,7 @@ def test_keys_guard_the_port(make_suite):
         assert http.get("/api/tags", headers=good).status_code == 200
 
 
-def test_a_broken_stream_is_no_end(make_suite):
+def test_a_broken_stream_is_no_end(make_suite, stories):
     suite = make_suite()
     body = {"model": "tiny", "messages": STORY, "options": {"num_predict": 400, "temperature": 3,
                                                             "seed": 1}}

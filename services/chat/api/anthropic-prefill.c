@@ -95,7 +95,7 @@ static int prefill_check_end(const struct prefill *p)
         return problem_set(p->problem, 400, "invalid_value", path,
                            "%s: The final block in an assistant message cannot be `thinking`.",
                            path);
-    if (len && strchr(" \t\n\r", json_string_value(p->message->text)[len - 1]))
+    if (len && memchr(" \t\n\r", json_string_value(p->message->text)[len - 1], 4))
         return problem_set(p->problem, 400, "invalid_value", path,
                            "messages: final assistant content cannot end with trailing whitespace "
                            "('%s').",
