@@ -80,7 +80,7 @@ def text_of(message):
     return "".join(b.text for b in message.content if b.type == "text")
 
 
-def test_whole_answers_and_streams_are_the_same(suite, client):
+def test_whole_answers_and_streams_are_the_same(suite, client, stories):
     args = dict(model="tiny", max_tokens=24, messages=STORY, extra_body=GREEDY)
     whole = client.messages.create(**args)
     assert whole.type == "message" and whole.role == "assistant" and whole.model == "tiny"
@@ -108,7 +108,7 @@ def test_whole_answers_and_streams_are_the_same(suite, client):
         assert unix.messages.create(**args).content == whole.content
 
 
-def test_an_answer_continues_the_last_message_of_the_assistant(suite, client):
+def test_an_answer_continues_the_last_message_of_the_assistant(suite, client, stories):
     args = dict(model="tiny", max_tokens=40, extra_body=GREEDY)
     whole = client.messages.create(messages=STORY, **args)
     first, rest = text_of(whole)[:text_of(whole).index(" ", 25)], text_of(whole)
@@ -130,7 +130,7 @@ def test_a_call_follows_the_beginning_of_an_answer(client):
     assert more.stop_reason == "tool_use" and more.content[-1].input == {}
 
 
-def test_events_come_in_order(suite):
+def test_events_come_in_order(suite, stories):
     body = dict(model="tiny", max_tokens=4, messages=STORY, stream=True, temperature=0)
     status, headers, data = post(suite, body, "/v1/messages?beta=true",
                                  {"anthropic-version": "2023-06-01", "anthropic-beta": "x"})
@@ -149,7 +149,7 @@ def test_events_come_in_order(suite):
         assert start["usage"][name] == end["usage"][name]
 
 
-def test_stop_sequences_end_answers(client):
+def test_stop_sequences_end_answers(client, stories):
     args = dict(model="tiny", max_tokens=24, messages=STORY, extra_body=GREEDY)
     text = text_of(client.messages.create(**args))
     words = text.split()
@@ -201,7 +201,7 @@ def test_answers_fit_an_output_format(client):
 
 
 @pytest.mark.parametrize("display", ["summarized", "omitted"])
-def test_thinking_is_a_block_and_ends_with_its_budget(client, display):
+def test_thinking_is_a_block_and_ends_with_its_budget(client, display, stories):
     args = dict(model="tiny", max_tokens=60, messages=STORY, extra_body=GREEDY,
                 thinking={"type": "enabled", "budget_tokens": 8, "display": display})
     whole = client.messages.create(**args)

@@ -120,7 +120,7 @@ def test_unknown_types_are_refused_by_name(guide):
         assert e.value.param == "kv_type"
 
 
-def test_types_that_do_not_fit_the_model_are_refused_and_unload_nothing(make_suite):
+def test_types_that_do_not_fit_the_model_are_refused_and_unload_nothing(make_suite, stories):
     suite = make_suite(chat="  context: 512\n")
     client = openai.OpenAI(base_url=suite.url + "/v1", api_key="none", max_retries=0, timeout=60)
     ask = lambda **body: client.completions.create(model="plain", prompt="Once", max_tokens=4,

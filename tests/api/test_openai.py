@@ -41,7 +41,7 @@ def test_models_are_listed_by_name(client):
     assert e.value.code == "model_not_found" and "plain, tiny" in e.value.message
 
 
-def test_chat_answers_with_usage(client):
+def test_chat_answers_with_usage(client, stories):
     r = chat(client)
     assert r.object == "chat.completion" and r.id.startswith("chatcmpl-")
     assert r.model == "tiny" and r.system_fingerprint
@@ -82,7 +82,7 @@ def test_stream_without_usage_has_none(client):
     assert all(c.choices for c in chat(client, stream=True))
 
 
-def test_several_choices(client):
+def test_several_choices(client, stories):
     r = chat(client, n=3, temperature=1, seed=7)
     assert [c.index for c in r.choices] == [0, 1, 2]
     assert len({c.message.content for c in r.choices}) > 1
@@ -101,7 +101,7 @@ def test_seed_repeats(client):
     assert run(1) == run(1) != run(2)
 
 
-def test_logprobs_have_bytes_and_alternatives(client):
+def test_logprobs_have_bytes_and_alternatives(client, stories):
     r = chat(client, logprobs=True, top_logprobs=3)
     content = r.choices[0].logprobs.content
     assert len(content) == 12
@@ -115,7 +115,7 @@ def test_logprobs_have_bytes_and_alternatives(client):
     assert [t.token for t in streamed] == [t.token for t in content]
 
 
-def test_stop_strings_end_an_answer(client):
+def test_stop_strings_end_an_answer(client, stories):
     whole = chat(client, max_tokens=40).choices[0].message.content
     stop = whole[10:14]
     r = chat(client, max_tokens=40, stop=[stop, "\u00ff"])

@@ -32,7 +32,7 @@ def ask(make_suite):
     return make
 
 
-def test_the_next_turn_of_a_chat_finds_the_last_one(ask):
+def test_the_next_turn_of_a_chat_finds_the_last_one(ask, stories):
     client = ask().client
     without = {"cache_prompt": False}
     turns, cached = [], []

@@ -105,7 +105,7 @@ def test_a_new_process_reads_what_the_last_one_computed(make_kept):
     assert kept.ask(WORDS * 12)[0] == first
 
 
-def test_idle_blocks_are_stored_before_the_process_ends(make_kept):
+def test_idle_blocks_are_stored_before_the_process_ends(make_kept, stories):
     kept = make_kept()
     first, _ = kept.ask(WORDS * 12)
     kept.suite.wait_metric('sconce_chat_kept_blocks_total{model_name="plain"}', 5, 20)

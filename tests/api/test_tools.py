@@ -96,7 +96,7 @@ def call(client, model, **fields):
 
 
 @pytest.mark.parametrize("model", [*MARKS, "plain"])
-def test_required_calls_are_valid(client, model):
+def test_required_calls_are_valid(client, model, stories):
     choice = {"type": "function", "function": {"name": "get_weather"}}
     answer = call(client, model, n=2, tool_choice=choice)
     for c in answer.choices:
@@ -188,7 +188,7 @@ def bad(client, param, model="hermes", **fields):
     assert e.value.body["param"] == param, e.value
 
 
-def test_what_tools_cannot_enforce_is_ignored_unless_they_are_strict(client):
+def test_what_tools_cannot_enforce_is_ignored_unless_they_are_strict(client, stories):
     days = {"type": "array", "items": {"type": "string"}, "uniqueItems": True}
     function = {"name": "plan", "parameters": {
         "type": "object", "properties": {"days": days}, "required": ["days"]}}
@@ -242,7 +242,7 @@ def test_answers_fit_a_schema(client, model):
     assert texts == [c.message.content for c in answer.choices]
 
 
-def test_fields_of_other_servers_constrain_answers(client):
+def test_fields_of_other_servers_constrain_answers(client, stories):
     def ask(**extra):
         return client.chat.completions.create(
             model="tiny", messages=STORY, max_tokens=60, seed=2, temperature=1,
@@ -278,7 +278,7 @@ def test_variables_of_the_template_switch_reasoning_off(client, model):
     assert answer.usage.completion_tokens_details.reasoning_tokens == 0
 
 
-def test_reasoning_is_told_apart_and_has_a_budget(client):
+def test_reasoning_is_told_apart_and_has_a_budget(client, stories):
     def ask(**fields):
         fields = {"max_tokens": 40, "temperature": 1, "seed": 1, **fields}
         return client.chat.completions.create(model="open", messages=STORY, **fields)
