@@ -169,6 +169,11 @@ def theirs(options, model):
     return found
 
 
+def speed(value):
+    """Returns a speed as a cell of a table."""
+    return "%.4g" % value if value < 1000 else "{:,.0f}".format(value)
+
+
 def compare(options, figures, name, mine, others):
     """Prints the figures of both programs and returns the cells of a table."""
     least = OF_LLAMA_LAVAPIPE if options.lavapipe else OF_LLAMA
@@ -178,10 +183,10 @@ def compare(options, figures, name, mine, others):
         if test in others:
             figures.figure("%s, %s, beside llama.cpp" % (name, test), value / others[test], "×",
                            least=least)
-            cells += ["%.4g" % value, "%.4g" % others[test], "%.2f" % (value / others[test])]
+            cells += [speed(value), speed(others[test]), "%.2f" % (value / others[test])]
         else:
             figures.skipped("%s, %s, beside llama.cpp" % (name, test), "its bench was not given")
-            cells += ["%.4g" % value, "–", "–"]
+            cells += [speed(value), "–", "–"]
     return cells
 
 
