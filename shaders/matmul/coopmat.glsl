@@ -21,9 +21,9 @@
 
 const uint COOPMAT_ROWS = 0, COOPMAT_COLUMNS = 1; // whether rows or columns are contiguous in memory
 
-spirv_instruction(id = 4457) coopmat_a coopmat_load_a(spirv_by_reference f16vec4 from, uint order,
+spirv_instruction(id = 4457) coopmat_a coopmat_load_a(spirv_by_reference f16vec2 from, uint order,
                                                       uint pitch);
-spirv_instruction(id = 4457) coopmat_b coopmat_load_b(spirv_by_reference f16vec4 from, uint order,
+spirv_instruction(id = 4457) coopmat_b coopmat_load_b(spirv_by_reference f16vec2 from, uint order,
                                                       uint pitch);
 spirv_instruction(id = 4458) void coopmat_store(spirv_by_reference float to, coopmat_sum m,
                                                 uint order, uint pitch);

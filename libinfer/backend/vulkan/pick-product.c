@@ -44,8 +44,9 @@ static bool pick_rows(const struct vkb_caps *caps, const struct vkb_product *p,
     return true;
 }
 
-/* Selects matmul/vecdot or matmul/vec. A subgroup multiplies 2 rows of weights at a time, and a
- * workgroup 4 times as many. */
+/* Selects matmul/vecdot or matmul/vec. For a single row of x, a subgroup multiplies one row of
+ * weights at a time, so that small matrices have work for many subgroups; for more rows of x, it
+ * multiplies 2 rows of weights at a time. A workgroup multiplies 4 times as many. */
 static bool pick_vec(const struct vkb_caps *caps, const struct vkb_product *p, enum vkb_class class,
                      struct vkb_choice *c)
 {
@@ -57,7 +58,7 @@ static bool pick_vec(const struct vkb_caps *caps, const struct vkb_product *p, e
     c->pack = dots ? VKB_PACK_Q8 : VKB_PACK_NONE;
     c->spec[0] = MIN(MAX(128u, caps->subgroup_max), caps->max_invocations);
     c->spec[SPEC_PRODUCT_TILE] = class == VKB_ONE ? 1 : dots ? 8 : 4;
-    c->spec[SPEC_VEC_COLUMNS] = p->glu ? 1 : 2;
+    c->spec[SPEC_VEC_COLUMNS] = p->glu || class == VKB_ONE ? 1 : 2;
     c->spec[SPEC_VEC_GROUPS] = 4;
     c->n_spec = SPEC_VEC_N;
     c->columns = c->spec[SPEC_VEC_COLUMNS] * c->spec[SPEC_VEC_GROUPS];
@@ -93,19 +94,19 @@ static uint32_t n_subgroups(const struct shape *s)
 
 static uint32_t shared_bytes(const struct shape *s, uint32_t depth, bool glu)
 {
-    return (s->tile + s->width) * (2 * depth + 16) +
+    return 2 * (s->tile + s->width) * (2 * depth + 16) +
            n_subgroups(s) * (glu ? 2 : 1) * FRAGMENT * FRAGMENT * (uint32_t)sizeof(float);
 }
 
 /* Picks the largest shape that fits, because large workgroups use each number that they read in
- * many products. For small matrices, only smaller shapes are tried, so that there are enough
+ * many products. For small matrices, only the smallest shape is tried, so that there are enough
  * workgroups. */
 static bool pick_shape(const struct vkb_caps *caps, const struct vkb_product *p, uint32_t depth,
                        struct shape *ret_shape)
 {
     static const struct shape shapes[] = {{128, 128, 4, 2}, {64, 128, 4, 2}, {64, 64, 2, 2}};
     const uint32_t columns = p->glu ? 2 * p->N : p->N;
-    const size_t first = columns > 2048 ? 0 : columns > 1024 ? 1 : 2;
+    const size_t first = columns >= 4096 ? 0 : 2;
 
     for (size_t i = first; i < ARRAY_SIZE(shapes); i++)
         if (shared_bytes(&shapes[i], depth, p->glu) <= caps->shared_size &&
