@@ -158,6 +158,17 @@ static int compile_attention(struct compiler *c, graph_ref ref)
     return r;
 }
 
+/* Returns whether products are the only readers of @ref. */
+static bool only_products_read(const struct compiler *c, graph_ref ref)
+{
+    uint32_t n = 0;
+
+    for (size_t i = (size_t)ref + 1; i < graph_n_nodes(c->e.g); i++)
+        n +=
+            node_at(c, (graph_ref)i)->op == GRAPH_MATMUL && node_at(c, (graph_ref)i)->src[0] == ref;
+    return n > 0 && n == c->users.n[ref];
+}
+
 static int compile_norm(struct compiler *c, graph_ref ref)
 {
     const struct graph_node *n = node_at(c, ref);
@@ -169,7 +180,7 @@ static int compile_norm(struct compiler *c, graph_ref ref)
         src = node_at(c, src)->src[0];
     stage_reads(c, src);
     stage_makes(c, ref);
-    r = emit_norm(&c->e, n, src, ref, gather);
+    r = emit_norm(&c->e, n, src, ref, gather, only_products_read(c, ref));
     stage_end(c);
     return r;
 }

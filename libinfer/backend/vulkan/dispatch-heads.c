@@ -176,7 +176,16 @@ int emit_heads(struct emit *e, const struct emit_heads *h)
     return r;
 }
 
-int emit_norm(struct emit *e, const struct graph_node *n, graph_ref src, graph_ref dst, bool gather)
+/* Returns whether the norm @n, which only products read, can pack its rows in steps of @class. */
+static bool norm_can_pack(const struct emit *e, const struct graph_node *n, graph_ref dst,
+                          enum vkb_class class)
+{
+    return n->group == n->width && n->width % 32 == 0 && e->caps->subgroup_shuffle &&
+           MIN(e->caps->subgroup_min, e->caps->subgroup_size) >= 8 && emit_all_q8(e, dst, class);
+}
+
+int emit_norm(struct emit *e, const struct graph_node *n, graph_ref src, graph_ref dst, bool gather,
+              bool only_products)
 {
     const struct push_norm push = {
         .width = n->width, .group = n->group, .rows_kept = n->rows_kept, .eps = n->f};
@@ -186,6 +195,7 @@ int emit_norm(struct emit *e, const struct graph_node *n, graph_ref src, graph_r
     if (vkb_const_add(e->plan, &n->w, &w) < 0)
         return -ENOMEM;
     for (int c = 0; c < VKB_CLASS_N; c++) {
+        const bool packs = only_products && norm_can_pack(e, n, dst, (enum vkb_class)c);
         struct vkb_choice choice;
 
         if (!vkb_pick_plain(e->caps, "elem/norm", &choice))
@@ -193,12 +203,15 @@ int emit_norm(struct emit *e, const struct graph_node *n, graph_ref src, graph_r
         emit_spec(&choice, SPEC_NORM_WHOLE, n->group % 4 == 0);
         emit_spec(&choice, SPEC_NORM_HAS_W, true);
         emit_spec(&choice, SPEC_NORM_GATHER, gather);
+        emit_spec(&choice, SPEC_NORM_PACK, packs);
         d = emit_add(e, (enum vkb_class)c, &choice, &push, sizeof(push));
         if (!d)
             return -ENOMEM;
         d->binds[0] = w;
         d->binds[2] = emit_value(src);
         d->binds[3] = emit_value(dst);
+        if (packs)
+            d->binds[5] = emit_packed(e, (enum vkb_class)c, VKB_PACK_Q8, dst);
         d->count[0].n = n->width / n->group;
         d->count[1] = (struct vkb_count){emit_rows(e, dst), 1};
     }

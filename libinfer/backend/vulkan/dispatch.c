@@ -136,6 +136,31 @@ static uint32_t class_rows(const struct emit *e, enum vkb_class class, bool kept
     return class == VKB_ONE ? 1 : class == VKB_FEW ? MIN(most, VKB_FEW_ROWS) : most;
 }
 
+bool emit_all_q8(const struct emit *e, graph_ref src, enum vkb_class class)
+{
+    struct vkb_choice choice;
+
+    for (size_t i = (size_t)src + 1; i < graph_n_nodes(e->g); i++) {
+        const struct graph_node *n = graph_node(e->g, (graph_ref)i);
+        const struct vkb_product p = {.dtype = n->w.dtype, .K = n->w.cols, .N = n->w.rows};
+
+        if (n->op == GRAPH_MATMUL && n->src[0] == src &&
+            (!vkb_pick_product(e->caps, &p, class, &choice) || choice.pack != VKB_PACK_Q8))
+            return false;
+    }
+    return true;
+}
+
+struct vkb_bind emit_packed(struct emit *e, enum vkb_class class, enum vkb_pack pack, graph_ref src)
+{
+    const struct vkb_value *v = &e->plan->values[src];
+    const uint64_t size = vkb_pack_size(pack, class_rows(e, class, v->rows_kept), v->width);
+
+    e->packed[class][pack] = (uint32_t)src + 1;
+    e->plan->packed_size[pack] = MAX(e->plan->packed_size[pack], size);
+    return (struct vkb_bind){.kind = VKB_BIND_PACKED, .index = pack};
+}
+
 /* Packs @src for the products that follow. Does nothing if the value that this list packed last is
  * @src. *ret_new says whether a packing was emitted. The packing waits for the previous dispatch
  * unless e->joins is set, and the first product waits for the packing. */
@@ -144,7 +169,6 @@ static int emit_pack(struct emit *e, enum vkb_class class, enum vkb_pack pack, g
 {
     const struct vkb_value *v = &e->plan->values[src];
     const struct push_pack push = {.width = v->width, .rows_kept = v->rows_kept};
-    const uint64_t size = vkb_pack_size(pack, class_rows(e, class, v->rows_kept), v->width);
     struct vkb_choice choice;
     struct vkb_dispatch *d;
 
@@ -157,11 +181,9 @@ static int emit_pack(struct emit *e, enum vkb_class class, enum vkb_pack pack, g
     if (!d)
         return -ENOMEM;
     d->binds[2] = emit_value(src);
-    d->binds[3] = (struct vkb_bind){.kind = VKB_BIND_PACKED, .index = pack};
+    d->binds[3] = emit_packed(e, class, pack, src);
     d->count[0].n = DIV_UP(v->width, choice.columns);
     d->count[1] = (struct vkb_count){emit_rows(e, src), 1};
-    e->packed[class][pack] = (uint32_t)src + 1;
-    e->plan->packed_size[pack] = MAX(e->plan->packed_size[pack], size);
     return 0;
 }
 
@@ -210,6 +232,7 @@ static int matmul_class(struct emit *e, const struct emit_product *p, enum vkb_c
         d = emit_add(e, class, &choice, &push, sizeof(push));
         if (!d)
             return -ENOMEM;
+        d->work = (p->w2 ? 2 : 1) * n * row_bytes;
         d->joins = (d->joins && !packs) || n0 > 0;
         d->binds[0] = weight_bind(p->w, row_bytes, n0, n,
                                   offsetof(struct push_matmul, w_offset) / sizeof(uint32_t));

@@ -45,8 +45,9 @@ bool emit_can_glu(const struct emit *e, const struct weight *w, const struct wei
 int emit_matmul(struct emit *e, const struct emit_product *p);
 int emit_heads(struct emit *e, const struct emit_heads *h);
 int emit_attention(struct emit *e, const struct graph_node *n, graph_ref dst);
-int emit_norm(struct emit *e, const struct graph_node *n, graph_ref src, graph_ref dst,
-              bool gather);
+/* With @only_products, only products read @dst. */
+int emit_norm(struct emit *e, const struct graph_node *n, graph_ref src, graph_ref dst, bool gather,
+              bool only_products);
 /* Emits an EMBED, GLU, ADD, SCALE, ROWS or ROPE. */
 int emit_plain(struct emit *e, const struct graph_node *n, graph_ref dst);
 /* Emits the dispatches that find the largest logits and compute the sums for probabilities. */
@@ -58,6 +59,11 @@ int emit_tops(struct emit *e, graph_ref logits);
 struct vkb_dispatch *emit_add(struct emit *e, enum vkb_class class, const struct vkb_choice *choice,
                               const void *push, uint32_t push_size);
 struct vkb_bind emit_value(graph_ref ref);
+/* Returns whether all products that read @src in steps of @class need its rows as int8. */
+bool emit_all_q8(const struct emit *e, graph_ref src, enum vkb_class class);
+/* Notes that the list of @class packs @src now, and returns the buffer of packed rows. */
+struct vkb_bind emit_packed(struct emit *e, enum vkb_class class, enum vkb_pack pack,
+                            graph_ref src);
 /* Returns how the rows of a value are counted. */
 enum vkb_count_by emit_rows(const struct emit *e, graph_ref ref);
 /* Sets specialization constant @i. Skipped constants before it are 0. */

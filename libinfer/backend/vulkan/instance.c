@@ -75,8 +75,6 @@ static bool find_queue(const struct vkb_instance *in, struct vkb_device_info *in
     if (found == UINT32_MAX)
         return false;
     info->queue_family = found;
-    if (families[found].timestampValidBits == 0)
-        info->caps.timestamp_nsec = 0;
     return true;
 }
 
@@ -237,7 +235,6 @@ static void read_properties(const struct vkb_instance *in, struct vkb_device_inf
     caps->max_alloc = p11.maxMemoryAllocationSize;
     caps->offset_align = (uint32_t)MAX(limits->minStorageBufferOffsetAlignment,
                                        limits->minTexelBufferOffsetAlignment);
-    caps->timestamp_nsec = (double)limits->timestampPeriod;
 }
 
 static void read_device(const struct vkb_instance *in, VkPhysicalDevice handle,

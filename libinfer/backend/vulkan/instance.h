@@ -50,7 +50,6 @@ struct vkb_caps {
     uint64_t max_texels;
     uint64_t max_alloc;
     uint32_t offset_align; /* alignment of the offsets of bindings */
-    double timestamp_nsec; /* nanoseconds per tick; 0: there are no timestamps */
     uint64_t heap_size;    /* size of the largest heap on the device */
 };
 

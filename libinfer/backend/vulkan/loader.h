@@ -72,11 +72,6 @@
     X(CmdDispatch)                                                                                 \
     X(CmdPipelineBarrier)                                                                          \
     X(CmdCopyBuffer)                                                                               \
-    X(CmdResetQueryPool)                                                                           \
-    X(CmdWriteTimestamp)                                                                           \
-    X(CreateQueryPool)                                                                             \
-    X(DestroyQueryPool)                                                                            \
-    X(GetQueryPoolResults)                                                                         \
     X(CreateSemaphore)                                                                             \
     X(DestroySemaphore)                                                                            \
     X(GetSemaphoreCounterValue)                                                                    \

@@ -14,6 +14,8 @@
 
 /* The workgroup counts of a dispatch take 4 uints, for alignment. */
 #define COUNT_STRIDE (4 * sizeof(uint32_t))
+/* The least work of a dispatch, in bytes of weights. */
+#define WORK_MIN (64u << 10)
 
 struct builder {
     struct vkb_device *dev;
@@ -240,7 +242,7 @@ static void record_dispatch(const struct builder *b, VkCommandBuffer c,
 }
 
 static VkResult record_segment(const struct builder *b, const struct vkb_list *list,
-                               struct vkb_segment *s, uint32_t i_query)
+                               struct vkb_segment *s)
 {
     const VkCommandBufferAllocateInfo allocate = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
@@ -250,7 +252,6 @@ static VkResult record_segment(const struct builder *b, const struct vkb_list *l
     };
     const VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
     const struct vkb_device_fns *fn = &b->dev->fn;
-    const bool timed = b->plan->queries != VK_NULL_HANDLE;
     VkResult result;
 
     result = fn->AllocateCommandBuffers(b->dev->handle, &allocate, &s->commands);
@@ -258,21 +259,25 @@ static VkResult record_segment(const struct builder *b, const struct vkb_list *l
         result = fn->BeginCommandBuffer(s->commands, &begin);
     if (result != VK_SUCCESS)
         return result;
-    if (timed) {
-        fn->CmdResetQueryPool(s->commands, b->plan->queries, i_query, 2);
-        fn->CmdWriteTimestamp(s->commands, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, b->plan->queries,
-                              i_query);
-    }
     for (uint32_t i = s->first; i < s->first + s->n; i++)
         record_dispatch(b, s->commands, &list->dispatches[i], list->counts_at + i);
-    if (timed)
-        fn->CmdWriteTimestamp(s->commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, b->plan->queries,
-                              i_query + 1);
     /* The last segment of a step makes its results visible to the host. */
     if (s->first + s->n == list->n)
         record_barrier(b, s->commands, VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
                        VK_ACCESS_HOST_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT);
     return fn->EndCommandBuffer(s->commands);
+}
+
+/* Adds the work of a dispatch to that of its segment. Dispatches without weights, such as norms and
+ * attention, count like a small matrix. */
+static void count_work(struct vkb_segment *s, const struct vkb_dispatch *d)
+{
+    const uint64_t work = MAX(d->work, WORK_MIN);
+
+    if (d->count[1].by == VKB_COUNT_LOGITS)
+        s->logit_work += work;
+    else
+        s->row_work += work;
 }
 
 /* Makes one segment per layer. */
@@ -287,43 +292,24 @@ static int make_segments(struct plan *plan, struct vkb_list *list)
         if (i == 0 || list->dispatches[i].layer != list->dispatches[i - 1].layer)
             list->segments[list->n_segments++] = (struct vkb_segment){.first = i};
         list->segments[list->n_segments - 1].n++;
+        count_work(&list->segments[list->n_segments - 1], &list->dispatches[i]);
     }
     return 0;
-}
-
-static VkResult make_queries(const struct builder *b)
-{
-    const VkQueryPoolCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
-        .queryType = VK_QUERY_TYPE_TIMESTAMP,
-        .queryCount = b->plan->n_queries,
-    };
-
-    if (b->plan->vkb->submit_usec == 0 || b->dev->info->caps.timestamp_nsec <= 0)
-        return VK_SUCCESS;
-    return b->dev->fn.CreateQueryPool(b->dev->handle, &info, NULL, &b->plan->queries);
 }
 
 static int record_lists(const struct builder *b)
 {
     struct plan *plan = b->plan;
-    uint32_t i_query = 0;
-    VkResult result;
+    VkResult result = VK_SUCCESS;
     int r = 0;
 
-    plan->n_queries = 0;
-    for (int c = 0; r == 0 && c < VKB_CLASS_N; c++) {
+    for (int c = 0; r == 0 && c < VKB_CLASS_N; c++)
         r = make_segments(plan, &plan->lists[c]);
-        plan->n_queries += 2 * plan->lists[c].n_segments;
-    }
     if (r < 0)
         return r;
-    result = make_queries(b);
     for (int c = 0; c < VKB_CLASS_N; c++)
-        for (uint32_t i = 0; result == VK_SUCCESS && i < plan->lists[c].n_segments; i++) {
-            result = record_segment(b, &plan->lists[c], &plan->lists[c].segments[i], i_query);
-            i_query += 2;
-        }
+        for (uint32_t i = 0; result == VK_SUCCESS && i < plan->lists[c].n_segments; i++)
+            result = record_segment(b, &plan->lists[c], &plan->lists[c].segments[i]);
     return result == VK_SUCCESS
                ? 0
                : vkb_fail(b->dev, result, "commands cannot be recorded", b->reterr);
@@ -474,9 +460,7 @@ void vkb_plan_destroy(struct vkb_device *dev, struct plan *plan)
     for (int c = 0; c < VKB_CLASS_N; c++)
         drop_list(dev, &plan->lists[c]);
     dev->fn.DestroyDescriptorPool(dev->handle, plan->pool, NULL);
-    dev->fn.DestroyQueryPool(dev->handle, plan->queries, NULL);
     plan->pool = VK_NULL_HANDLE;
-    plan->queries = VK_NULL_HANDLE;
     for (size_t i = 0; i < ARRAY_SIZE(buffers); i++)
         if (buffers[i]->handle)
             vkb_buffer_done(dev, buffers[i]);

@@ -69,6 +69,7 @@ struct vkb_dispatch {
     uint32_t push_size; /* bytes */
     bool joins;         /* does not wait for the dispatch before it */
     uint32_t layer;     /* lists are split into segments where the layer changes */
+    uint64_t work;      /* bytes of the weights of a product; 0: it is no product */
 
     VkPipeline pipeline; /* made on the device */
     VkDescriptorSet set;
@@ -78,8 +79,10 @@ struct vkb_dispatch {
 /* Commands that are submitted together. */
 struct vkb_segment {
     VkCommandBuffer commands;
-    uint32_t first, n;   /* dispatches */
-    double usec_per_row; /* decaying average of measurements; 0: not measured yet */
+    uint32_t first, n; /* dispatches */
+    /* Estimates of its work, in bytes of weights: for each row of the step, and for each row of
+     * logits. */
+    uint64_t row_work, logit_work;
 };
 
 struct vkb_list {
@@ -87,7 +90,8 @@ struct vkb_list {
     uint32_t n, cap;
     struct vkb_segment *segments;
     uint32_t n_segments;
-    uint32_t counts_at; /* index of its first dispatch's workgroup counts in the counts buffer */
+    uint32_t counts_at;   /* index of its first dispatch's workgroup counts in the counts buffer */
+    double usec_per_work; /* decaying average of measurements; 0: not measured yet */
 };
 
 /* A value of the graph: [rows, width] floats. */
@@ -132,8 +136,6 @@ struct plan {
     struct vkb_buffer scratch, step_buffer, counts, consts_buffer, parts, tops, readback,
         input_buffer, runs, packed[VKB_PACK_N];
     VkDescriptorPool pool;
-    VkQueryPool queries;
-    uint32_t n_queries;
     uint32_t rows_now; /* limit of rows of a step that keeps submissions short */
 };
 

@@ -77,7 +77,7 @@ enum {
     SPEC_GLU_ACT = 3,    /* enum graph_act; only for glu */
 };
 
-/* elem/norm: slots 0 w (floats), 2 x, 3 y; groups (width / group, rows). */
+/* elem/norm: slots 0 w (floats), 2 x, 3 y, 5 packed rows; groups (width / group, rows). */
 struct push_norm {
     uint32_t width, group;
     uint32_t rows_kept;
@@ -88,6 +88,7 @@ enum {
     SPEC_NORM_WHOLE = 2,  /* 1: group is a multiple of 4 */
     SPEC_NORM_HAS_W = 3,  /* 0: no weights */
     SPEC_NORM_GATHER = 4, /* 1: row i of y is for the i-th logits; requires rows_kept */
+    SPEC_NORM_PACK = 5,   /* 1: packed rows are written instead of y; requires group = width */
 };
 
 /*

@@ -7,8 +7,8 @@
  * whose memory the host cannot access.
  *
  * Submissions are kept short, because a device that also draws a desktop cannot draw meanwhile, and
- * drivers treat long submissions as a hang. Segments are timed, and joined only as far as the time
- * limit allows. If a single segment takes too long, steps get fewer rows.
+ * drivers treat long submissions as a hang. Steps are timed, and segments are joined only as far as
+ * the time limit allows. If a single segment takes too long, steps get fewer rows.
  */
 #include <errno.h>
 #include <math.h>
@@ -16,6 +16,7 @@
 
 #include "backend/vulkan/program.h"
 #include "backend/vulkan/submit.h"
+#include "core/clock.h"
 
 #define FADE 0.3 /* weight of the newest measurement */
 
@@ -152,8 +153,15 @@ static void put_counts(const struct plan *plan, const struct vkb_list *list,
         }
 }
 
+/* Returns the work of a segment in a step, in bytes of weights. */
+static double segment_work(const struct vkb_segment *s, uint32_t n_rows, uint32_t n_logits)
+{
+    return (double)s->row_work * n_rows + (double)s->logit_work * n_logits;
+}
+
 /* Submits the segments, joined as long as they fit into one submission's time. */
-static int submit_segments(struct plan *plan, const struct vkb_list *list, uint32_t n_rows)
+static int submit_segments(struct plan *plan, const struct vkb_list *list, uint32_t n_rows,
+                           uint32_t n_logits)
 {
     VkCommandBuffer commands[64];
     const double limit = (double)plan->vkb->submit_usec;
@@ -163,11 +171,11 @@ static int submit_segments(struct plan *plan, const struct vkb_list *list, uint3
 
     for (uint32_t i = 0; r == 0 && i < list->n_segments; i++) {
         const struct vkb_segment *s = &list->segments[i];
-        const double usec = s->usec_per_row * n_rows;
+        const double usec = list->usec_per_work * segment_work(s, n_rows, n_logits);
 
-        /* Segments without a measurement are submitted alone. */
+        /* Until a step was measured, each segment is submitted alone. */
         if (n > 0 && (n == ARRAY_SIZE(commands) ||
-                      (limit > 0 && (sum + usec > limit || s->usec_per_row <= 0)))) {
+                      (limit > 0 && (sum + usec > limit || list->usec_per_work <= 0)))) {
             r = vkb_submit(plan->vkb->dev, commands, n);
             n = 0;
             sum = 0;
@@ -180,33 +188,27 @@ static int submit_segments(struct plan *plan, const struct vkb_list *list, uint3
     return r;
 }
 
-/* Records the times of the segments, and adapts the limit of rows per step. */
-static void note_times(struct plan *plan, enum vkb_class class, uint32_t n_rows)
+/* Records the time of a step, and adapts the limit of rows per step. The host measures the time:
+ * timestamps of the device would make it wait between layers, which costs a seventh of the time of
+ * a decoding step on a fast GPU. */
+static void note_time(struct plan *plan, enum vkb_class class, const struct batch *batch,
+                      uint64_t nsec)
 {
-    struct vkb_device *dev = plan->vkb->dev;
     struct vkb_list *list = &plan->lists[class];
-    uint32_t i_query = 0;
-    double worst = 0;
-    uint64_t ticks[2];
+    uint64_t worst = 0;
+    double work = 0, usec;
 
-    for (int c = 0; c < (int)class; c++)
-        i_query += 2 * plan->lists[c].n_segments;
-    for (uint32_t i = 0; i < list->n_segments; i++, i_query += 2) {
-        struct vkb_segment *s = &list->segments[i];
-        double usec;
-
-        if (dev->fn.GetQueryPoolResults(dev->handle, plan->queries, i_query, 2, sizeof(ticks),
-                                        ticks, sizeof(ticks[0]),
-                                        VK_QUERY_RESULT_64_BIT) != VK_SUCCESS)
-            return;
-        usec = (double)(ticks[1] - ticks[0]) * dev->info->caps.timestamp_nsec * 1e-3 / n_rows;
-        s->usec_per_row =
-            s->usec_per_row > 0 ? s->usec_per_row + FADE * (usec - s->usec_per_row) : usec;
-        worst = MAX(worst, s->usec_per_row);
+    for (uint32_t i = 0; i < list->n_segments; i++) {
+        work += segment_work(&list->segments[i], batch->n_rows, batch->n_logits);
+        worst = MAX(worst, list->segments[i].row_work);
     }
+    usec = (double)nsec * 1e-3 / work;
+    list->usec_per_work =
+        list->usec_per_work > 0 ? list->usec_per_work + FADE * (usec - list->usec_per_work) : usec;
     if (class == VKB_MANY && worst > 0)
-        plan->rows_now = (uint32_t)MIN((double)plan->limits.max_rows,
-                                       MAX(1.0, (double)plan->vkb->submit_usec / worst));
+        plan->rows_now = (uint32_t)MIN(
+            (double)plan->limits.max_rows,
+            MAX(1.0, (double)plan->vkb->submit_usec / ((double)worst * list->usec_per_work)));
 }
 
 /* Copies from a buffer of the device. */
@@ -277,6 +279,7 @@ int vkb_run(struct backend *b, struct plan *plan, struct kv_store *store, const 
     const struct vkb_list *list = &plan->lists[class];
     const uint32_t n_top = plan->tops_size > 0 ? longest_list(batch, tops) : 0;
     uint32_t n_tiles, n_out;
+    uint64_t begin;
     int r;
 
     assert(batch->n_rows > 0 && batch->n_rows <= plan->limits.max_rows);
@@ -286,13 +289,14 @@ int vkb_run(struct backend *b, struct plan *plan, struct kv_store *store, const 
         return -ENODEV;
     n_tiles = put_step(plan, batch, n_top);
     put_counts(plan, list, batch, n_tiles, n_top);
-    r = submit_segments(plan, list, batch->n_rows);
+    begin = clock_nsec();
+    r = submit_segments(plan, list, batch->n_rows, batch->n_logits);
     if (r == 0)
         r = vkb_wait(vkb->dev, vkb->dev->submitted);
     if (r < 0)
         return r;
-    if (plan->queries)
-        note_times(plan, class, batch->n_rows);
+    if (plan->vkb->submit_usec > 0)
+        note_time(plan, class, batch, clock_nsec() - begin);
     n_out = plan->values[plan->output].rows_kept ? batch->n_logits : batch->n_rows;
     for (uint32_t i = 0; r == 0 && i < n_out; i++) {
         if (n_top > 0 && tops[i].n_wanted > 0)
@@ -314,7 +318,7 @@ int vkb_warm_up(struct plan *plan)
     for (uint64_t i = 0; i < plan->counts.size / sizeof(*counts); i++)
         counts[i] = 1;
     for (int c = 0; r == 0 && c < VKB_CLASS_N; c++) {
-        r = submit_segments(plan, &plan->lists[c], 0);
+        r = submit_segments(plan, &plan->lists[c], 0, 0);
         if (r == 0)
             r = vkb_wait(dev, dev->submitted);
     }

@@ -27,6 +27,7 @@ struct product_case {
     size_t offset; /* bytes from an aligned address to the weights */
     enum fill x;
     bool bias, add;
+    bool norm; /* a norm before the product, which only products read */
     bool kept; /* whether rows are chosen before the product */
     int act;   /* the activation of a gated unit; -1: none */
 };
@@ -47,6 +48,11 @@ static graph_ref build(struct check *c, struct case_memory *m, const struct prod
     }
     if (p->kept)
         x = graph_rows(g, x);
+    if (p->norm) {
+        const struct weight n = case_weight(c, m, INF_DTYPE_F32, 1, p->K, 0);
+
+        x = graph_rms_norm(g, x, &n, 1e-6f, 0);
+    }
     y = graph_matmul(g, x, &w, &bias);
     if (p->act >= 0) {
         const struct weight w2 = case_weight(c, m, p->dtype, p->N, p->K, p->offset);
@@ -108,9 +114,9 @@ static void product_case(struct check *c, const struct product_case *p)
     char what[128];
     float *x;
 
-    snprintf(what, sizeof(what), "%s N %u K %u +%zu %s%s%s act %d", dtype_info(p->dtype)->name,
+    snprintf(what, sizeof(what), "%s N %u K %u +%zu %s%s%s%s act %d", dtype_info(p->dtype)->name,
              p->N, p->K, p->offset, fill_name(p->x), p->bias ? " bias" : "", p->add ? " add" : "",
-             p->act);
+             p->norm ? " norm" : "", p->act);
     if (graph_new(&g) < 0)
         exit(2);
     graph_output(g, build(c, &m, p, g));
@@ -118,8 +124,8 @@ static void product_case(struct check *c, const struct product_case *p)
     if (bed_init(&bed, c, g, NULL, ROWS_MOST, ROWS_MOST)) {
         bed_seq_init(&bed, &s, NULL, x, ROWS_MOST);
         for (size_t i = 0; i < ARRAY_SIZE(chunks); i++)
-            check_rows(&bed, &s, chunks[i], p->x == FILL_NORMAL && p->act < 0 && !p->add, p->K,
-                       what);
+            check_rows(&bed, &s, chunks[i],
+                       p->x == FILL_NORMAL && p->act < 0 && !p->add && !p->norm, p->K, what);
         check_company(&bed, &s, what);
         bed_seq_done(&s);
         bed_done(&bed);
@@ -157,6 +163,13 @@ static void check_format(struct check *c, enum inf_dtype dtype)
         product_case(
             c, &(struct product_case){
                    .dtype = dtype, .N = 70 + (uint32_t)act, .K = 512, .add = act % 2, .act = act});
+    for (unsigned i = 0; i < 4; i++)
+        product_case(c, &(struct product_case){.dtype = dtype,
+                                               .N = 48,
+                                               .K = i < 2 ? 768 : 5 * MAX(block, 32u),
+                                               .norm = true,
+                                               .kept = i % 2 == 1,
+                                               .act = i == 2 ? GRAPH_ACT_SILU : -1});
     for (int x = FILL_ZERO; x < FILL_N; x++)
         product_case(c, &(struct product_case){
                             .dtype = dtype, .N = 48, .K = 512, .x = (enum fill)x, .act = -1});
