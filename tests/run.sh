@@ -142,18 +142,24 @@ side_by_side() {
     echo "--numprocesses=$((JOBS > 1 ? JOBS : 2)) --dist=loadfile"
 }
 
+# make_venv: makes the environment of the Python tests in $venv, with the packages from PyPI. It does not see the
+# distribution's packages, because pip may search for an hour for versions that fit to old ones. If pip
+# fails, the distribution's packages are used instead.
+make_venv() {
+    python3 -m venv "$venv"
+    timeout 600 "$venv/bin/pip" -q install --disable-pip-version-check --retries 1 \
+        -r tests/api/requirements.txt >"$venv.log" 2>&1 && return
+    echo "skipped: tests that need the official client; pip could not install it ($venv.log)"
+    python3 -m venv --clear --system-site-packages "$venv"
+}
+
 # python_tests BUILD FOLDER [OPTION]...: runs tests/FOLDER against a build, and adds up the results.
 python_tests() {
     build=$1
     folder=$2
     shift 2
     venv=$BUILD_ROOT/venv
-    if [ ! -x "$venv/bin/python" ]; then
-        python3 -m venv --system-site-packages "$venv"
-        "$venv/bin/pip" -q install --disable-pip-version-check --retries 1 \
-            -r tests/api/requirements.txt >"$venv.log" 2>&1 ||
-            echo "skipped: tests that need the official client; pip could not install it ($venv.log)"
-    fi
+    [ -x "$venv/bin/python" ] || make_venv
     mkdir -p "$BUILD_ROOT/turns"
     xml=$BUILD_ROOT/$build-$(basename "$folder").xml
     rm -f "$xml"
