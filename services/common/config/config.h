@@ -124,7 +124,7 @@ struct config {
         unsigned enabled;           /* enum config_bool; true */
         char *directory;            /* NULL: the service manager's, or the user's own */
         uint64_t max_bytes;         /* bytes of all blocks; 16 GiB; 0: only min_free limits them */
-        uint64_t tenant_max_bytes;  /* bytes of the blocks of one API key; 0: only max_bytes limits
+        uint64_t tenant_max_bytes;  /* bytes of the blocks of one tenant; 0: only max_bytes limits
                                        them */
         uint64_t min_free;          /* bytes of the file system that remain free; 4 GiB */
         uint64_t idle_timeout_usec; /* the service exits after this time without requests; 60 s; 0:
