@@ -106,7 +106,7 @@ TEST(mistakes_are_reported_with_line_and_column)
     refused("about: x\n", NOTHING, NOTHING, "a policy needs \"known\", \"limit\" and \"phases\"");
     refused("known: many\n", NOTHING, NOTHING, "1:8: \"many\" is not a number");
     refused(HEAD "  idle:\n    allow: [read]\n", NOTHING, NOTHING, "5:3: unknown key \"idle\"");
-    refused(HEAD "  start:\n    allow: [read]\n", NOTHING, NOTHING, "the phase serve is missing");
+    refused(HEAD "  start:\n    allow: [read]\n", NOTHING, NOTHING, "the phase `serve` is missing");
     refused(HEAD "  serve:\n    include: [g]\n", NOTHING, NOTHING,
             "6:15: there is no fragment \"g\"");
     refused(HEAD "  serve:\n    include: [f]\n", "allow: [oops]\n", NOTHING,
@@ -154,10 +154,10 @@ TEST(the_start_phase_allows_all_calls_of_the_serve_phase)
 
     refused(HEAD "  serve:\n    allow: [prctl]\n"
                  "  start:\n    allow: [{name: prctl, args: [{arg: 0, eq: PR_SET_NAME}]}]\n",
-            NOTHING, NOTHING, "the phase start allows less of \"prctl\" than the phase serve");
+            NOTHING, NOTHING, "the phase `start` allows less of \"prctl\" than the phase `serve`");
     refused(HEAD "  serve:\n    allow: [clone3]\n"
                  "  start:\n    allow: [{name: clone3, error: ENOSYS}]\n",
-            NOTHING, NOTHING, "the phase start allows less of \"clone3\"");
+            NOTHING, NOTHING, "the phase `start` allows less of \"clone3\"");
 }
 
 TEST(a_call_may_fail_with_some_arguments_and_pass_with_others)

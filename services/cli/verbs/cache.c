@@ -28,15 +28,15 @@ static const char help[] =
     "       sconce cache purge [--model NAME] [--tenant NAME] [--session ID]\n"
     "                          [--older-than TIME] [--all] [--json]\n"
     "Inspects, verifies and cleans the KV blocks of prompts that are stored on disk.\n\n"
-    "  --tenants            ls: by API key instead of by model\n"
+    "  --tenants            ls: by tenant (API key or user) instead of by model\n"
     "  --sessions           ls: by session instead of by model\n"
     "  --model NAME         purge: only blocks of this model\n"
-    "  --tenant NAME        purge: only blocks of this API key, as `ls --tenants` names it\n"
+    "  --tenant NAME        purge: only blocks of this tenant, as `ls --tenants` names it\n"
     "  --session ID         purge: only blocks of this session\n"
     "  --older-than TIME    purge: only blocks that were not used for this time, such as 12h or "
     "7d\n"
     "  --all                purge: everything\n"
-    "  --socket PATH        socket of the service (the user's, else the system's)\n"
+    "  --socket PATH        socket of the service (default: the user's, else the system's)\n"
     "  --json               print JSON\n";
 
 struct request {

@@ -22,21 +22,21 @@
 static const char help[] =
     "Usage: sconce embed [OPTION]... FILE.txt | FILE.jsonl | - | TEXT\n"
     "Converts each line of a file, or one text, to a vector, with the embed service.\n\n"
-    "  -m, --model MODEL    the model, a name or a path (as configured)\n"
-    "  -o, --output FILE    FILE.npy: a NumPy array; FILE.jsonl: lines of JSON (standard output).\n"
-    "                       If FILE is not complete, the command continues it\n"
+    "  -m, --model MODEL    the model, a name or a path (default: as configured)\n"
+    "  -o, --output FILE    FILE.npy: a NumPy array; FILE.jsonl: lines of JSON (default:\n"
+    "                       standard output). If FILE is not complete, the command continues it\n"
     "  --anew               start the output from the beginning, replacing an existing file\n"
-    "  -b, --batch N        texts in one request (64)\n"
+    "  -b, --batch N        texts in one request (default: 64)\n"
     "  --task NAME          the task adapter, for models with several adapters\n"
     "  --token-vectors      one vector for each token, not for each text; not for .npy\n"
     "  --prompt-name NAME   the model's own prompt for the texts, such as query or document\n"
     "  --dimensions N       only the first N numbers of each vector\n"
     "  --truncate           cut texts that are too long instead of refusing them\n"
     "  --jsonl              lines are JSON: strings, or objects with a text\n"
-    "  --field NAME         the member of objects that holds the text (text)\n"
+    "  --field NAME         the member of objects that holds the text (default: text)\n"
     "  --address WHERE      " HTTP_ADDRESS_FORMS " of the gateway\n"
-    "                       (the user's, else the system's)\n"
-    "  --key KEY            API key ($SCONCE_API_KEY)\n" CLI_MODELS_HELP
+    "                       (default: the user's, else the system's)\n"
+    "  --key KEY            API key (default: $SCONCE_API_KEY)\n" CLI_MODELS_HELP
     "\nThe service is started for this command alone if no gateway answers, if MODEL\n"
     "is a path, or if --models or --config is given.\n";
 

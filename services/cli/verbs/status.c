@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce status: shows what runs and how fast, without starting anything
+ * sconce status: shows what runs and how fast; without --address it starts no service
  *
  * systemd knows the states of units. The gateway's metrics list the models in memory and their
  * speed. The metrics are read only from a gateway that already runs, as an active unit or under
@@ -22,11 +22,11 @@
 #include "core/text.h"
 
 static const char help[] = "Usage: sconce status [--json] [--address WHERE] [--key KEY]\n"
-                           "Shows what runs and how fast, without starting any service.\n\n"
+                           "Shows what runs and how fast. Starts no service without --address.\n\n"
                            "  --address WHERE      use the gateway at " HTTP_ADDRESS_FORMS "\n"
                            "                       (default: the user's, else the system's,\n"
                            "                       else the one at port 7266)\n"
-                           "  --key KEY            API key ($SCONCE_API_KEY)\n"
+                           "  --key KEY            API key (default: $SCONCE_API_KEY)\n"
                            "  --json               print a JSON object\n";
 
 enum {

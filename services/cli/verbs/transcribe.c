@@ -19,9 +19,9 @@ static const char help[] =
     "Usage: sconce transcribe [OPTION]... FILE... | --mic\n"
     "Converts speech in sound files to text, with the audio service, and prints it as it "
     "arrives.\n\n"
-    "  -f, --format FORMAT  txt, srt, vtt or json (txt)\n"
-    "  -m, --model MODEL    the model, a name or a path (as configured)\n"
-    "  --language NAME      the spoken language, such as en or german (detected)\n"
+    "  -f, --format FORMAT  txt, srt, vtt or json (default: txt)\n"
+    "  -m, --model MODEL    the model, a name or a path (default: as configured)\n"
+    "  --language NAME      the spoken language, such as en or german (default: detected)\n"
     "  --translate          translate to English\n"
     "  --words              add times of words, with json\n"
     "  --prompt TEXT        text that precedes the speech\n"
@@ -30,8 +30,8 @@ static const char help[] =
     "  --mic                record until Ctrl-C instead of reading files; text appears meanwhile\n"
     "  --seconds N          record for this number of seconds\n"
     "  --address WHERE      " HTTP_ADDRESS_FORMS " of the gateway\n"
-    "                       (the user's, else the system's)\n"
-    "  --key KEY            API key ($SCONCE_API_KEY)\n" CLI_MODELS_HELP
+    "                       (default: the user's, else the system's)\n"
+    "  --key KEY            API key (default: $SCONCE_API_KEY)\n" CLI_MODELS_HELP
     "\nThe service is started for this command alone if no gateway answers, if MODEL\n"
     "is a path, or if --models or --config is given.\n";
 

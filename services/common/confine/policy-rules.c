@@ -319,7 +319,7 @@ static int read_phases(struct reader *r, const yaml_node_t *node, void *out)
     const int e = reader_mapping(r, node, fields, ARRAY_SIZE(fields), out);
 
     if (e == 0 && r->policy->phases[POLICY_SERVE].n == 0)
-        return yaml_source_bad(&r->source, node, "the phase serve is missing");
+        return yaml_source_bad(&r->source, node, "the phase `serve` is missing");
     return e;
 }
 

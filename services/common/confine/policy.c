@@ -162,8 +162,8 @@ static int merge_phases(struct policy *policy, struct inf_err *reterr)
             (wider->error || (wider->n_conditions && !rule->n_conditions))) {
             free(sum.rules);
             return err_set(reterr, EINVAL,
-                           "%s:%zu: the phase start allows less of \"%s\" than the phase serve "
-                           "(%s:%zu)",
+                           "%s:%zu: the phase `start` allows less of \"%s\" than the phase "
+                           "`serve` (%s:%zu)",
                            wider->file, wider->line, rule->name, rule->file, rule->line);
         }
         if (!wider || (wider->n_conditions && !rule->error))
