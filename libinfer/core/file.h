@@ -11,7 +11,7 @@
 struct file_hold;
 
 /*
- * A read-only mapping of a whole regular file. Zeroed memory is an empty mapping.
+ * A read-only mapping of a whole regular file. A struct of zeros is an empty mapping.
  *
  * The file may change or become shorter while it is mapped. So nothing is parsed in a mapping (use
  * struct file_start). Results that are computed from a mapping are valid only if the mapping is not
@@ -41,8 +41,8 @@ bool file_map_is_lost(const struct file_map *map);
  * still valid. */
 int file_map_check(const struct file_map *map, struct inf_err *reterr);
 
-/* A set of mapped files from which results were computed. The files are borrowed. Zeroed memory is
- * an empty set, which is never lost. */
+/* A set of mapped files from which results were computed. The files are borrowed. A struct of
+ * zeros is an empty set, which is never lost. */
 struct file_set {
     const struct file_map *const *maps; /* [n] */
     size_t n;

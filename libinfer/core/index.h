@@ -15,8 +15,8 @@
  *         at++;
  *     }
  *
- * Zeroed memory is an empty index. One thread may write. Several threads may read an index that no
- * thread writes.
+ * A struct of zeros is an empty index. One thread may write. Several threads may read an index that
+ * no thread writes.
  */
 
 #include "core/macros.h"

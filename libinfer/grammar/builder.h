@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Builds the rules of a grammar, for the readers of all notations.
+ * Builds the rules of a grammar, for the parsers of all notations.
  *
  * A grammar is a set of rules over bytes. A node is an expression; nodes are numbers and belong to
  * their builder. A node may be used in any number of places. The function that fails first (out of

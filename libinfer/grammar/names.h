@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The names of the rules of a text, for the readers of notations with rules. */
+/* A table of the names of rules in one grammar. The parsers of GBNF and Lark use it to look up
+ * rules, and to report names that are used but not defined. */
 
 #include "core/arena.h"
 #include "core/map.h"
@@ -14,7 +15,7 @@ struct name {
     bool is_defined;
 };
 
-/* Zeroed memory is empty. */
+/* A struct of zeros is an empty table. */
 struct names {
     struct arena arena;
     struct map map; /* to index in list */

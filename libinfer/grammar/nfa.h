@@ -40,7 +40,7 @@ struct state {
     uint8_t cover[N_FAMILIES];
 };
 
-/* Zeroed memory is empty. */
+/* A struct of zeros is an automaton without states. */
 struct nfa {
     struct work *work; /* counts its states and edges; NULL: nothing counts them */
     struct state *states;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A growing list of nodes, for the readers of the notations. Zeroed memory is empty. */
+/* A growing list of nodes, used by the parsers of grammars. A struct of zeros is an empty list. */
 
 #include "core/array.h"
 #include "grammar/builder.h"

@@ -2,9 +2,9 @@
 /*
  * Expands the schemas of a place into alternatives, which are lists of facts (see schema.h)
  *
- * Every schema that a fact names by $ref or allOf becomes a fact as well. A schema that permits
- * several ways (anyOf, oneOf, if, not, …) adds a choice: an array of schemas, one of which must
- * apply. When all facts are known, the choices are tried one after the other.
+ * Every schema that a fact names by $ref or allOf becomes a fact as well. A schema that offers
+ * alternatives (anyOf, oneOf, if, not, …) adds a choice: an array of schemas, the *ways*, one of
+ * which must apply. When all facts are known, the choices are tried one after the other.
  */
 #include <errno.h>
 #include <string.h>

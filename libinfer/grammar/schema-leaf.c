@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes the node of an alternative: the values that satisfy all of its facts
+ * Makes the node of an alternative: the values that satisfy all of its facts (see schema.h)
  *
  * Alternatives with equal facts have one node. An alternative of arrays or objects gets a rule
  * before its contents are looked at, because the contents may lead back to it. Schemas that are

@@ -12,15 +12,16 @@
 
 #include "grammar/schema.h"
 
-/* The constraints of all facts, merged. */
+/* The constraints on numbers, merged from all schemas that apply to one place (struct facts). */
 struct bounds {
     struct range range;
     struct schema_values multiples, excluded;
     const struct schema_value *low_at, *high_at;
-    bool has_far; /* there is a bound that bound_is_far() */
+    bool has_far; /* bound_is_far() is true of one of the bounds */
 };
 
-/* Numbers without an exponent have fewer digits than this (DECIMAL_DIGITS). */
+/* A number without an exponent has at most DECIMAL_DIGITS (64) digits before the point, so its
+ * magnitude is below this value. */
 #define BOUND_FAR 1e64
 
 static grammar_node number_signed(struct schema *s, grammar_node rest)
@@ -83,7 +84,7 @@ static grammar_node number_broken(struct schema *s)
 
 /* -- constraints -- */
 
-/* Tells whether every number that is written without an exponent keeps a bound. */
+/* Tells whether every number that can be written without an exponent satisfies the bound @v. */
 static bool bound_is_far(const struct schema_value *v, bool low)
 {
     const double x = v->type == VALUE_NUMBER ? strtod(v->text, NULL) : 0;
@@ -218,7 +219,8 @@ static grammar_node number_multiple(struct schema *s, const struct schema_value 
         return s->loose ? schema_number_any(s, types)
                         : schema_fail(s, EINVAL, v, "the number is too large for multipleOf");
     if (!(types & TYPE_FRACTION) && n_frac > 0) {
-        /* An integer has no digits behind the point, even if the factor has some. */
+        /* An integer has no digits behind the point, even if the value of multipleOf has
+         * some. */
         grammar_node ways[] = {multiple_node(s, factor, n_int, n_frac),
                                schema_number_any(s, types)};
 

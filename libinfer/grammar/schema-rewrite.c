@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turns keywords that permit several ways into choices between schemas
+ * Turns keywords that offer alternatives into choices
  *
- * anyOf: one of the schemas. oneOf: one of the schemas; if two of them could apply at once, the
- * others are excluded by `not` where that can be expressed and stays small. if/then/else: "if and
- * then", or "not if, and else". dependentRequired, dependentSchemas and dependencies: an object
- * without the property, or with everything that the property demands. Values of enum and const that
- * are arrays or objects: a schema for each.
+ * A choice is a list of schemas, of which one must apply. Each schema of the list is a *way*.
+ * anyOf: the schemas of the keyword. oneOf: the same schemas; if another schema of oneOf could
+ * apply at the same time, each way excludes that schema by `not`, provided that this can be
+ * expressed and stays small. if/then/else: values that match both `if` and `then`, or values that
+ * do not match `if` but match `else`. dependentRequired, dependentSchemas and dependencies: an
+ * object without the property, or with everything that the property demands. Values of enum and
+ * const that are arrays or objects: a schema for each.
  */
 #include <errno.h>
 #include <string.h>
@@ -130,8 +132,9 @@ static bool choices_any(struct schema *s, struct schema_value *choices,
     return rewrite_push(s, choices, ways);
 }
 
-/* The largest number of ways in which a value of one schema of oneOf may violate the other schemas.
- * If there are more ways, the remaining schemas are not excluded. */
+/* A limit for each way of oneOf. The way gets the negations of the other schemas. Each negation is
+ * a list of alternatives, and their numbers multiply. The first negation with which the product
+ * would be above this limit is left out, and so are the negations after it. */
 enum { ONE_OF_WAYS = 24 };
 
 static const struct schema_value *one_of_target(struct schema *s, const struct schema_value *v)
@@ -147,7 +150,8 @@ static const struct schema_value *one_of_target(struct schema *s, const struct s
     return v;
 }
 
-/* Tells whether all keywords of a schema are about objects, so that it permits everything else. */
+/* Tells whether all keywords of a schema are about objects. Such a schema permits every value that
+ * is not an object. */
 static bool one_of_is_open(struct schema *s, const struct schema_value *v)
 {
     static const char *const names[] = {"properties",   "patternProperties", "additionalProperties",
@@ -166,7 +170,8 @@ static bool one_of_is_open(struct schema *s, const struct schema_value *v)
     return v->type == VALUE_OBJECT;
 }
 
-/* Adds to @all, the schemas of a way, a schema that excludes the values of @other. */
+/* @all is the list of schemas that together make a way. Adds to this list a schema that excludes
+ * the values that @other permits. */
 static bool one_of_exclude(struct schema *s, struct schema_value *all,
                            const struct schema_value *other, unsigned *ways)
 {

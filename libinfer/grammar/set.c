@@ -300,7 +300,7 @@ int set_add_escape(struct set *s, char escape, bool unicode)
     case 'd':
         return unicode ? set_add_categories(s, BIT(ND)) : set_add(s, '0', '9');
     case 's':
-        /* ECMA-262 has U+FEFF, and Unicode has U+0085. */
+        /* Only ECMA-262 counts U+FEFF as white space, and only Unicode counts U+0085. */
         r = set_add_ranges(s, space, ARRAY_SIZE(space) - (unicode ? 1 : 0));
         return r == 0 && unicode ? set_add(s, 0x85, 0x85) : r;
     default:

@@ -5,7 +5,7 @@
 
 #include "grammar/builder.h"
 
-/* Zeroed memory is the empty set. */
+/* A struct of zeros is the empty set. */
 struct set {
     struct grammar_range *ranges; /* in any order; may overlap */
     size_t n, cap;

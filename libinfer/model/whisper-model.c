@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens both parts of a Whisper model from any of its file formats.
+ * Opens the encoder and the decoder of a Whisper model from any of its file formats.
  */
 #include "model/whisper-model.h"
 

@@ -4,9 +4,9 @@
 /*
  * Cuts added tokens out of a text before the text is split into words.
  *
- * The leftmost token is cut out first, and of several tokens at one place the longest one, as in
- * Hugging Face's AddedVocabulary. A tokenizer has two sets of added tokens: one for the raw text,
- * and one for the normalized text.
+ * Tokens are searched from left to right. If several tokens begin at one place, the longest one is
+ * cut out, as in Hugging Face's AddedVocabulary. A tokenizer has two sets of added tokens: one for
+ * the raw text, and one for the normalized text.
  */
 
 #include "tokenizer/text.h"

@@ -25,5 +25,5 @@ struct wordpiece {
 int wordpiece_init(struct wordpiece *w, const struct vocab *vocab, const char *prefix,
                    size_t prefix_len);
 void wordpiece_done(struct wordpiece *w);
-/* -EINVAL if a word is unknown and the model has no unknown token. */
+/* -EINVAL if a word is unknown, the model has no unknown token, and skip_words is false. */
 int wordpiece_encode(const struct wordpiece *w, const char *word, size_t len, struct ids *out);

@@ -23,7 +23,7 @@ struct longform {
     bool silent_end; /* the newest window ended with a single time token, or was silent */
     int32_t *said;   /* the initial prompt, then all text so far */
     size_t n_said, said_cap, n_initial;
-    size_t n_forgotten; /* number of first tokens that no longer serve as prompt */
+    size_t n_forgotten; /* the first n_forgotten tokens of said no longer serve as prompt */
     struct longform_segment *segments;
     size_t n_segments, segments_cap;
 };
@@ -73,8 +73,8 @@ uint64_t longform_seek(const struct longform *lf)
     return lf->seek;
 }
 
-/* Sets the window's earlier text: the last @max of the tokens from index @first on, or all of them
- * if they are fewer. */
+/* Sets window->more to the text before the window: the last @max tokens of said, but none before
+ * index @first. */
 static void set_more(const struct longform *lf, size_t first, size_t max,
                      struct longform_window *window)
 {
@@ -144,8 +144,8 @@ static bool is_time(const struct longform *lf, int32_t token)
     return token >= lf->params.timestamp_begin;
 }
 
-/* Returns the time of a time token in frames from the start of the window, and 0 for other tokens:
- * a text that does not begin with a time begins with the window. */
+/* Returns the time of a time token in frames from the start of the window. Returns 0 for other
+ * tokens, because a text without a time at its beginning starts when the window starts. */
 static int64_t frames_of(const struct longform *lf, int32_t token)
 {
     return MAX((int64_t)token - lf->params.timestamp_begin, 0) * FRAMES_PER_TIME;

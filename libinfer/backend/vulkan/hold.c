@@ -97,12 +97,15 @@ static int compile_attention(struct vkb_device *dev, uint32_t head_dim, uint32_t
     return r;
 }
 
+/* Compiles a kernel without the constants that depend on a graph, such as those of elem/norm and
+ * elem/heads. A plan that sets such constants gets a pipeline of its own. */
 static int compile_plain(struct vkb_device *dev, const char *name)
 {
     struct vkb_choice choice;
 
-    /* The functions above compile products, attention, and kernels with a blank in their names,
-     * which are variants for a format. */
+    /* Skips products and attention, and variants for a format, whose names contain a blank.
+     * compile_products() and compile_attention() compile the usual ones. attention/merge is
+     * compiled when a model needs it, because one of its constants is the size of a head. */
     if (strchr(name, ' ') || text_starts_with(name, "matmul/") ||
         text_starts_with(name, "attention/"))
         return 0;

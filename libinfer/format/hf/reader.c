@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads values of config.json by type, for the readers of all classes.
+ * Reads values of config.json by type. The readers of all classes of models use it.
  */
 #include "format/hf/reader.h"
 

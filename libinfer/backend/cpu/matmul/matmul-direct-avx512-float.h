@@ -5,10 +5,12 @@
  * Multiplies 16 rows of W by one or two prepared rows of floats, with AVX-512.
  *
  * A cache line of each row is loaded and transposed in registers. Then a lane has only numbers of
- * one row, and its sum is the same chain of additions as in the tiles of matmul-tile.h. Each
- * addition of a chain waits for the addition before it, but chains of different chunks of k are
- * independent, so several chunks are computed side by side. While one block is added, the lines of
- * the next block are loaded one by one, and the lines of a later block are prefetched.
+ * one row, and its sum is the same chain of additions as in the tiles of matmul-tile.h. A *chunk*
+ * is a range of k that is summed separately. Each addition of a chain waits for the addition before
+ * it, but chains of different chunks are independent, so several chunks are computed side by side.
+ *
+ * A *block* is one cache line of each of the 16 rows. While one block is added, the lines of the
+ * next block are loaded one by one, and the lines of a later block are prefetched.
  */
 
 #include "backend/cpu/matmul/matmul-lines-avx512.h"
@@ -34,8 +36,8 @@ INLINE void direct_next(struct matmul_direct *d, struct direct_lines *lines, con
         d->ahead += 16 * 64;
 }
 
-/* Returns the first k of the block that is loaded after the block of @step elements at @k1 of chunk
- * @j. */
+/* Returns the k at which the next block to load begins. Blocks have @step elements, and the current
+ * block begins at k1 + j * chunk, in chunk @j of the @side chunks that begin at @k0. */
 INLINE uint32_t direct_after(uint32_t K, uint32_t k0, uint32_t k1, const unsigned j,
                              const unsigned chunk, const unsigned side, const unsigned step)
 {

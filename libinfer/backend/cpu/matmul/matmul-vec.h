@@ -4,21 +4,22 @@
  * Defines the kernels of matrix products for vectors of VEC_N 32-bit lanes.
  *
  * One file per instruction set includes this header. Before it does so, the file defines the types
- * v_int and v_flt, the operations on these types that this header uses (v_…), and the following
- * macros and functions, some of which give the shape of the tiles:
+ * v_int and v_flt, the functions v_… that this header uses, and these macros:
  *   VEC_N               lanes: 4, 8 or 16
- *   TILE_M, TILE_V      rows and vectors of columns that int8 tiles hold in registers
- *   TILE_FM, TILE_FV    rows and vectors of columns that float tiles hold in registers
+ *   TILE_M, TILE_V      the size of an int8 tile in registers: TILE_M rows of x, and TILE_V
+ *                       vectors, each of VEC_N columns
+ *   TILE_FM, TILE_FV    the same for a tile of floats
  *   TILE_NAME(op)       name of a kernel with the suffix of the instruction set
- *   VEC_S8              if 1: v_dot_s8(sum, w, a) multiplies signed w; if 0: signed w
- *                       are stored as w + 128
+ *   VEC_S8              if 1: v_dot_s8(sum, w, a) exists and multiplies signed w; if 0: panels
+ *                       hold signed w as w + 128, and v_dot() multiplies them
  *   VEC_DIRECT          if 1: kernels that multiply a few rows without a panel exist, too
  *   VEC_PAIRS           if 1: products are first added in pairs in 16 bits: v_pairs(w, a)
  *                       makes the pairs, v_add16 adds them up, and v_widen(sum, pairs) widens the
  *                       results and adds them to sums
  *   VEC_PREPARE         if 1: v_top32(x) is the largest magnitude of 32 floats, as bits
- *                       without the sign; v_quant32(x, f, q, nsum) rounds 32 floats × f, and sets
- *                       nsum to minus their sums
+ *                       without the sign; v_quant32(x, f, q, nsum) multiplies 32 floats by f and
+ *                       rounds them to q; it sets nsum[0] to minus the sum of q[0 … 15], and
+ *                       nsum[1] to minus the sum of q[16 … 31]
  * v_rows16(p, stride) loads 16 bytes from each of VEC_N / 4 rows that are 4 × stride apart.
  * v_dot(sum, w, a) adds to each lane 4 products of signed a and w, where w is 0 … 63, or 0 … 255 if
  * VEC_S8 is 0.
@@ -81,7 +82,8 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
         }
         const float inverse = 127 / half_from_bits_f32(amax);
 
-        /* Adding 1.5 × 2^23 rounds to the nearest integer, ties to even, in the low bits. */
+        /* Adding 1.5 × 2^23 rounds to the nearest integer, ties to even. The integer is then in the
+         * low bits of the float. */
         for (unsigned i = 0; i < 32; i++)
             q[i] = (int32_t)half_bits_f32(x[i] * inverse + 0x1.8p23f) - 0x4b400000;
         for (unsigned i = 0; i < 32; i++)
