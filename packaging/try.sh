@@ -17,7 +17,7 @@ Builds sconce, starts it, and asks one question through its HTTP API.
   --no-install   install no packages
   -h, --help     this text
 
-SCONCE_BUILD names the build directory (build-try).
+SCONCE_BUILD names the build directory (default: build-try).
 EOF
 }
 

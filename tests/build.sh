@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Builds the programs that tests/run.sh tests, one build after the other, in BUILD_ROOT
-# (build-tests):
+# (default: build-tests):
 #
 #   tests/build.sh [--idle] NAME...
 #

@@ -23,8 +23,8 @@
 # a system on which systemd-nspawn can mount. On other systems the step is skipped, and its message
 # gives the reason.
 #
-# BUILD_ROOT   the directory for build directories (build-tests)
-# FUZZ_SECONDS how long each fuzzer runs (3; with `full` 60)
+# BUILD_ROOT   the directory for build directories (default: build-tests)
+# FUZZ_SECONDS how long each fuzzer runs (default: 3; with `full` 60)
 # SCONCE_SUITE the Debian release in the containers (default: the release of this system)
 # SCONCE_DATA  a directory with real models and tokenizers (../shared/data beside the tree); tests
 #              that need them are skipped without it

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Sends the questions of questions.txt to a running sconce and checks each answer for its key.
+"""Sends the questions of questions.txt to a running sconce, and checks each answer.
+
+A correct answer contains the text that the corpus demands (`K:`, see corpus.py).
 
 Usage: check.py [--url http://127.0.0.1:7266] [--model sconce-guide] [--n 0] [--at-least 90]
                 [--temperature 0] [--key API_KEY]

@@ -132,7 +132,8 @@ def test_an_interrupted_run_goes_on(suite, tmp_path, kind):
     p.wait()
     size = out.stat().st_size
     assert size < whole.stat().st_size and out.with_suffix("." + kind + ".part").exists()
-    # A run with another model does not resume there, and an incomplete row or line is removed.
+    # A run with another model refuses to continue this file. A run with the same model first removes
+    # an incomplete row or line.
     r = run(suite, tmp_path / "in.txt", "-o", out, "-m", "other")
     assert r.returncode == 1 and "--anew" in r.stderr
     with open(out, "ab") as f:

@@ -58,37 +58,40 @@ def parse(argv):
     p = argparse.ArgumentParser(
         prog="audio.sh", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     add = p.add_argument
-    add("--build", type=pathlib.Path, default=TREE / "build", help="build directory (build)")
+    add("--build", type=pathlib.Path, default=TREE / "build",
+        help="build directory (default: build)")
     add("--whisper", type=pathlib.Path, metavar="DIR",
         help="directory of whisper.cpp's programs, built for this CPU")
     add("--python", metavar="PATH",
         help="a Python with numpy, openai-whisper, torch and transformers")
     add("--pytest", metavar="PATH", default=sys.executable,
-        help="the Python of the tests, with pytest (the one that runs this script)")
+        help="the Python of the tests, with pytest (default: the one that runs this script)")
     add("--part", action="append", dest="parts", choices=list(PARTS),
         help="run only this part")
     add("--shape", action="append", dest="shapes", choices=SHAPES,
-        help="measure the speed of this shape (all)")
+        help="measure the speed of this shape (default: all)")
     add("--format", action="append", dest="formats", choices=FORMATS,
-        help="measure the speed of this format (all)")
-    add("--isa", metavar="NAME", help="instruction set for the part speed (the best)")
+        help="measure the speed of this format (default: all)")
+    add("--isa", metavar="NAME", help="instruction set for the part speed (default: the best)")
     add("--models", type=pathlib.Path, metavar="DIR",
         default=os.environ.get("BENCH_DIR", tempfile.gettempdir() + "/sconce-bench"),
-        help="directory in which models are made ($BENCH_DIR)")
+        help="directory in which models are made (default: $BENCH_DIR, else /tmp/sconce-bench)")
     add("--data", type=pathlib.Path, metavar="DIR",
         default=os.environ.get("SCONCE_DATA", TREE.parent / "shared/data"),
-        help="directory with recordings ($SCONCE_DATA)")
+        help="directory with recordings (default: $SCONCE_DATA, else ../shared/data)")
     add("-t", "--threads", type=int, default=len(os.sched_getaffinity(0)))
-    add("--rounds", type=int, default=3, metavar="N", help="number of turns of each program (3)")
-    add("--clients", type=int, default=4, metavar="N", help="number of clients at once (4)")
+    add("--rounds", type=int, default=3, metavar="N",
+        help="number of turns of each program (default: 3)")
+    add("--clients", type=int, default=4, metavar="N",
+        help="number of clients at once (default: 4)")
     add("--client-shape", default="base", choices=SHAPES,
-        help="shape of the model in F16 for the part clients (base)")
+        help="shape of the model in F16 for the part clients (default: base)")
     add("--hours", type=float, default=3, metavar="N",
-        help="length in hours of the file in the part memory (3)")
+        help="length in hours of the file in the part memory (default: 3)")
     add("--large", action="store_true",
         help="also check large-v3 in the part parity: 14 GB, half an hour")
     add("--sentences", type=int, default=100, metavar="N",
-        help="number of sentences in the part words (100)")
+        help="number of sentences in the part words (default: 100)")
     add("--lock", metavar="FILE", help="lock this file (flock) during measurements")
     add("--docs", metavar="FILE", help="put tables between the marks of this Markdown file")
     o = p.parse_args(argv, Options())

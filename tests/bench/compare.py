@@ -65,8 +65,10 @@ def parse(argv):
     p = argparse.ArgumentParser(
         prog="compare.sh", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     add = p.add_argument
-    add("--build", type=pathlib.Path, default=TREE / "build", help="build directory (build)")
-    add("--sconce", type=pathlib.Path, help="path of the command sconce (the one in --build)")
+    add("--build", type=pathlib.Path, default=TREE / "build",
+        help="build directory (default: build)")
+    add("--sconce", type=pathlib.Path,
+        help="path of the command sconce (default: the one in --build)")
     add("--llama-bench", type=pathlib.Path, metavar="PATH",
         help="llama-bench of llama.cpp, built for this CPU")
     add("--ik-bench", type=pathlib.Path, metavar="PATH", help="llama-bench of ik_llama.cpp")
@@ -78,31 +80,37 @@ def parse(argv):
         % ", ".join(engine.TARGETED + engine.INFORMATION))
     add("--models", type=pathlib.Path, metavar="DIR",
         default=os.environ.get("BENCH_DIR", tempfile.gettempdir() + "/sconce-bench"),
-        help="directory in which models are made ($BENCH_DIR)")
-    add("--shape", default="qwen3-0.6b", help="shape of the models (qwen3-0.6b)")
+        help="directory in which models are made (default: $BENCH_DIR, else /tmp/sconce-bench)")
+    add("--shape", default="qwen3-0.6b", help="shape of the models (default: qwen3-0.6b)")
     add("--preset", default="Q4_K_M",
-        help="format for the parts clients, cold and growth (Q4_K_M)")
+        help="format for the parts clients, cold and growth (default: Q4_K_M)")
     add("--data", type=pathlib.Path, metavar="DIR",
         default=os.environ.get("SCONCE_DATA", TREE.parent / "shared/data"),
-        help="directory with real models ($SCONCE_DATA)")
+        help="directory with real models (default: $SCONCE_DATA, else ../shared/data)")
     add("-t", "--threads", type=int, default=len(os.sched_getaffinity(0)))
     add("-p", "--prompt", type=int, default=512, metavar="N",
-        help="number of tokens of a prompt (512)")
+        help="number of tokens of a prompt (default: 512)")
     add("-n", "--generate", type=int, default=64, metavar="N",
-        help="number of tokens to decode (64)")
-    add("-r", "--repeat", type=int, default=3, metavar="N", help="number of runs of each bench (3)")
-    add("--rounds", type=int, default=5, metavar="N", help="number of turns of each program (5)")
-    add("--cold-rounds", type=int, default=10, metavar="N", help="cold starts of each program (10)")
-    add("--growth-rounds", type=int, default=2, metavar="N", help="number of waves of clients (2)")
+        help="number of tokens to decode (default: 64)")
+    add("-r", "--repeat", type=int, default=3, metavar="N",
+        help="number of runs of each bench (default: 3)")
+    add("--rounds", type=int, default=5, metavar="N",
+        help="number of turns of each program (default: 5)")
+    add("--cold-rounds", type=int, default=10, metavar="N",
+        help="cold starts of each program (default: 10)")
+    add("--growth-rounds", type=int, default=2, metavar="N",
+        help="number of waves of clients (default: 2)")
     add("--words", type=int, default=64, metavar="N",
-        help="number of words of a client's prompt (64)")
-    add("--tokens", type=int, default=64, metavar="N", help="number of tokens of an answer (64)")
+        help="number of words of a client's prompt (default: 64)")
+    add("--tokens", type=int, default=64, metavar="N",
+        help="number of tokens of an answer (default: 64)")
     add("--gap-seconds", type=float, default=20, metavar="S",
-        help="seconds in which other prompts are read beside a stream (20)")
+        help="seconds in which other prompts are read beside a stream (default: 20)")
     add("--max-context", type=int, default=32768, metavar="N",
-        help="longest context in the part growth (32768)")
+        help="longest context in the part growth (default: 32768)")
     add("--peer-context", type=int, default=4096, metavar="N",
-        help="longest context of llama-bench in the part growth; more takes minutes (4096)")
+        help="longest context of llama-bench in the part growth (default: 4096);\n"
+             "more takes minutes")
     add("--lock", metavar="FILE", help="lock this file (flock) during measurements")
     add("--plot", metavar="FILE", help="write the plot of the part growth as SVG")
     add("--docs", metavar="FILE", help="put tables between the marks of this Markdown file")

@@ -287,14 +287,15 @@ def start_peers(args, parts):
 
 def main():
     p = argparse.ArgumentParser(prog="embed.sh", description=__doc__.split("\n\n")[0])
-    p.add_argument("--model", required=True, help="a directory in Hugging Face layout, or a GGUF file")
+    p.add_argument("--model", required=True,
+                   help="a directory in Hugging Face layout, or a GGUF file")
     p.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     p.add_argument("--llama-server", help="the program of llama-server")
     p.add_argument("--gguf", help="the model for llama-server, if --model is a directory")
     p.add_argument("--hf", help="the model for PYTHON, if --model is a file")
     p.add_argument("--python", help="a Python with sentence-transformers and onnxruntime")
     p.add_argument("--pytest", default=sys.executable,
-                   help="the Python of the tests (the one that runs this script)")
+                   help="the Python of the tests (default: the one that runs this script)")
     p.add_argument("--q8", action="store_true",
                    help="the weights are Q8_0: cosines from %g on are good" % GOAL_COSINE_Q8)
     p.add_argument("--part", action="append", choices=list(PARTS))

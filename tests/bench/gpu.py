@@ -67,8 +67,10 @@ def parse(argv):
     p = argparse.ArgumentParser(
         prog="gpu.sh", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     add = p.add_argument
-    add("--build", type=pathlib.Path, default=TREE / "build", help="build directory (build)")
-    add("--device", default="vulkan", metavar="NAME", help="the device that computes (vulkan)")
+    add("--build", type=pathlib.Path, default=TREE / "build",
+        help="build directory (default: build)")
+    add("--device", default="vulkan", metavar="NAME",
+        help="the device that computes (default: vulkan)")
     add("--llama-bench", type=pathlib.Path, metavar="PATH",
         help="llama-bench of llama.cpp, built with Vulkan")
     add("--llama-batched-bench", type=pathlib.Path, metavar="PATH",
@@ -81,16 +83,18 @@ def parse(argv):
         % ", ".join(PRESETS))
     add("--models", type=pathlib.Path, metavar="DIR",
         default=os.environ.get("BENCH_DIR", tempfile.gettempdir() + "/sconce-bench"),
-        help="directory of the models; missing ones are made ($BENCH_DIR)")
+        help="directory of the models (default: $BENCH_DIR, else /tmp/sconce-bench);\n"
+             "missing ones are made")
     add("--keep", action="store_true", help="keep the models that are made")
     add("-p", "--prompts", type=int, nargs=2, default=None, metavar="N",
-        help="numbers of tokens of the two prompts (512 4096)")
+        help="numbers of tokens of the two prompts (default: 512 4096)")
     add("-n", "--generate", type=int, default=None, metavar="N",
-        help="number of tokens to decode (128)")
-    add("-r", "--repeat", type=int, default=3, metavar="N", help="number of runs of each bench (3)")
-    add("--starts", type=int, default=5, metavar="N", help="number of warm starts (5)")
+        help="number of tokens to decode (default: 128)")
+    add("-r", "--repeat", type=int, default=3, metavar="N",
+        help="number of runs of each bench (default: 3)")
+    add("--starts", type=int, default=5, metavar="N", help="number of warm starts (default: 5)")
     add("--minutes", type=float, default=9, metavar="N",
-        help="minutes that all measurements together may take (9)")
+        help="minutes that all measurements together may take (default: 9)")
     add("--lock", metavar="FILE", help="lock this file (flock) during measurements")
     add("--docs", metavar="FILE", help="put tables between the marks of this Markdown file")
     add("--json", metavar="FILE", help="write all figures")

@@ -57,8 +57,8 @@ class Weights:
             data = self.blocks(rng, kind, std)
         else:
             data = self.floats(rng, kind, std)
-        # The data is repeated, so that long stretches, and stretches past the end of the data, are
-        # one slice.
+        # The data is stored 8 times in a row, so that write() can usually take its bytes as one
+        # slice, even if they cross the end of the first copy.
         self.data = memoryview(data * 8)
         self.period = N_BLOCKS * self.size
         self.at = 0
@@ -119,7 +119,7 @@ def byte_tokens():
 
 def made_up_merges(n):
     """Returns the tokens of the 256 bytes and of @n merges, and the merges. Each merge joins two
-    earlier tokens of ASCII; earlier tokens are chosen more often."""
+    ASCII tokens that already exist. Tokens nearer to the start of the list are chosen more often."""
     rng = random.Random(7)
     tokens, merges = byte_tokens(), []
     space = chr(288)

@@ -34,26 +34,28 @@ def parse(argv):
     add = p.add_argument
     add("model", nargs="?", type=pathlib.Path, metavar="MODEL",
         help="a GGUF file; without it, a model is made")
-    add("--build", type=pathlib.Path, default=TREE / "build", help="build directory (build)")
+    add("--build", type=pathlib.Path, default=TREE / "build",
+        help="build directory (default: build)")
     add("--part", action="append", dest="parts", choices=list(PARTS),
         help="run only this part")
     add("--directory", type=pathlib.Path, metavar="DIR", default=pathlib.Path.cwd(),
-        help="directory for the blocks, on the disk that is measured (.)")
+        help="directory for the blocks, on the disk that is measured (default: .)")
     add("--models", type=pathlib.Path, metavar="DIR",
         default=os.environ.get("BENCH_DIR", tempfile.gettempdir() + "/sconce-bench"),
-        help="directory in which a model is made ($BENCH_DIR)")
+        help="directory in which a model is made (default: $BENCH_DIR, else /tmp/sconce-bench)")
     add("-t", "--threads", type=int, default=len(os.sched_getaffinity(0)))
     add("-p", "--prompt", type=int, default=8192, metavar="N",
-        help="number of tokens of the prefix (8192)")
-    add("--rounds", type=int, default=5, metavar="N", help="number of restarts of each kind (5)")
+        help="number of tokens of the prefix (default: 8192)")
+    add("--rounds", type=int, default=5, metavar="N",
+        help="number of restarts of each kind (default: 5)")
     add("--fresh-rounds", type=int, default=6, metavar="N",
-        help="number of turns in the part fresh (6)")
+        help="number of turns in the part fresh (default: 6)")
     add("--fresh-prompt", type=int, default=512, metavar="N",
-        help="number of tokens of each prompt in the part fresh (512)")
+        help="number of tokens of each prompt in the part fresh (default: 512)")
     add("--faults", type=int, default=100000, metavar="N",
-        help="number of faults to inject (100000)")
+        help="number of faults to inject (default: 100000)")
     add("--blocks", type=int, default=10000000, metavar="N",
-        help="number of blocks in a large index (10000000)")
+        help="number of blocks in a large index (default: 10000000)")
     add("--trace", action="append", dest="traces", type=pathlib.Path, default=[], metavar="FILE",
         help="a trace of requests, in Mooncake's or Qwen-Bailian's format (without this option,\n"
              "traces are made, in which the store must only be as good as LRU)")

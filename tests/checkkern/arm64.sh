@@ -41,7 +41,7 @@ compile() {
 # shellcheck disable=SC2086
 compile "" $base "$kernels"/*/*-neon.c "$lib"/quant/*.c "$src"/tests/checkkern/*.c
 for file in "$lib"/core/*.c; do
-    # Kernels need no hashes, and the libraries for them do not exist for AArch64 here.
+    # Kernels need no hashes, and the libraries that hashes need are not installed for AArch64.
     case ${file##*/} in sha256.c | sum.c) continue ;; esac
     compile "" "$file"
 done

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # tests/fuzz/run.sh BUILD [OUT]: runs each fuzzer of a build with -Dfuzz=true on a copy of its
-# corpus, as many at once as there are processors. OUT (fuzz-work) gets the findings of the fuzzers,
-# their logs (NAME.log), and their exit statuses (NAME.status).
+# corpus, as many at once as there are processors. OUT (default: fuzz-work) gets the findings of the
+# fuzzers, their logs (NAME.log), and their exit statuses (NAME.status).
 #
-# FUZZ_SECONDS   seconds that each fuzzer runs (10)
+# FUZZ_SECONDS   seconds that each fuzzer runs (default: 10)
 set -u
 [ $# -ge 1 ] || {
     sed -n '3,7s/^# *//p' "$0" >&2

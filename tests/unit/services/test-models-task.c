@@ -44,7 +44,8 @@ static enum models_task gguf(const char *arch, uint32_t pooling)
     snprintf(key, sizeof(key), "%s.pooling_type", arch);
     if (pooling < 100)
         n += put(data + n, key, 4, &pooling, 4);
-    /* The start of a file may be read at any length. */
+    /* The function may get only the beginning of a file, cut at any byte. It must not read past
+     * the end of what it got. */
     for (size_t i = 0; i < n; i++) {
         char *cut = malloc(i + 1);
 
