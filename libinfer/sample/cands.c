@@ -2,8 +2,6 @@
 /* Works on lists of candidates. */
 #include "sample/cands.h"
 
-#include <math.h>
-
 #include "core/macros.h"
 
 void cands_weigh(const struct row_kernels *kernels, struct cand *c, uint32_t n, float max,
@@ -33,7 +31,7 @@ double cands_total(const struct cand *c, uint32_t n)
 /* With z = (logit - max) × scale, whose exponential is the mass, the surprise is log(total) - z.
  * The entropy is the mean of the surprise. */
 uint32_t cands_cut_typical(struct cand *c, uint32_t n, float max, float scale, float typical_p,
-                           uint32_t least)
+                           uint32_t least, float *ret_mean)
 {
     const double total = cands_total(c, n);
     uint32_t n_kept;
@@ -44,41 +42,27 @@ uint32_t cands_cut_typical(struct cand *c, uint32_t n, float max, float scale, f
             mean += (double)c[i].mass * (double)((c[i].key - max) * scale);
     mean /= total;
     for (uint32_t i = 0; i < n; i++)
-        c[i].key = c[i].mass > 0 ? -fabsf((c[i].key - max) * scale - (float)mean) : -INFINITY;
+        c[i].key = c[i].mass > 0 ? cands_key_typical(c[i].key, max, scale, (float)mean) : -INFINITY;
+    *ret_mean = (float)mean;
     n_kept = cand_prefix(c, n, (double)typical_p * total);
     if (n_kept < least) {
         n_kept = MIN(least, n);
         cand_select(c, n, n_kept);
     }
-    for (uint32_t i = 0; i < n; i++)
-        c[i].key = c[i].mass;
     return n_kept;
 }
 
-uint32_t cands_cut_min_p(struct cand *c, uint32_t n, float min_p)
+uint32_t cands_find(const struct cand *c, uint32_t n, double point)
 {
-    float max = 0;
-    uint32_t n_kept = 0;
-
-    for (uint32_t i = 0; i < n; i++)
-        max = MAX(max, c[i].mass);
-    for (uint32_t i = 0; i < n; i++)
-        if (c[i].mass >= min_p * max)
-            c[n_kept++] = c[i];
-    return n_kept;
-}
-
-uint32_t cands_draw(const struct cand *c, uint32_t n, struct rng *rng)
-{
-    double point = rng_double(rng) * cands_total(c, n);
+    double sum = 0;
     uint32_t last = 0;
 
     for (uint32_t i = 0; i < n; i++) {
-        if (point < (double)c[i].mass)
-            return i;
-        point -= (double)c[i].mass;
+        sum += (double)c[i].mass;
         if (c[i].mass > 0)
             last = i;
+        if (c[i].mass > 0 && sum >= point)
+            return i;
     }
     /* Only rounding errors lead here, and they must not select a forbidden token. */
     return last;

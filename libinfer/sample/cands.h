@@ -3,7 +3,8 @@
 
 /* Stages that leave out some of a list of candidates, and the draw from a list */
 
-#include "core/rng.h"
+#include <math.h>
+
 #include "sample/row.h"
 #include "sample/select.h"
 
@@ -13,15 +14,19 @@ void cands_weigh(const struct row_kernels *kernels, struct cand *c, uint32_t n, 
 /* Returns the sum of the masses. */
 double cands_total(const struct cand *c, uint32_t n);
 
-/* These stages move the remaining candidates to the front, and return their number. */
-
-/* Keeps the tokens whose surprise (-log of the probability) is nearest to the entropy, until they
- * have the share @typical_p of the total mass; at least @least tokens. The masses must be those of
- * cands_weigh() with the same @max and @scale. Afterwards the keys are the masses. */
+/* Moves the tokens whose surprise (-log of the probability) is nearest to the entropy to the front,
+ * until they have the share @typical_p of the total mass; at least @least tokens. Returns their
+ * number. The masses must be those of cands_weigh() with the same @max and @scale. Afterwards the
+ * keys are those of cands_key_typical() with *ret_mean. */
 uint32_t cands_cut_typical(struct cand *c, uint32_t n, float max, float scale, float typical_p,
-                           uint32_t least);
-/* Keeps the candidates whose mass is at least the share @min_p of the largest mass. */
-uint32_t cands_cut_min_p(struct cand *c, uint32_t n, float min_p);
+                           uint32_t least, float *ret_mean);
+/* Returns the key by which the most typical token comes first. @mean is the mean of
+ * (logit - @max) × @scale. */
+static inline float cands_key_typical(float logit, float max, float scale, float mean)
+{
+    return -fabsf((logit - max) * scale - mean);
+}
 
-/* Draws a candidate with a probability proportional to its mass. Returns its index. */
-uint32_t cands_draw(const struct cand *c, uint32_t n, struct rng *rng);
+/* Returns the index of the first candidate whose mass, added to the masses before it, reaches
+ * @point. */
+uint32_t cands_find(const struct cand *c, uint32_t n, double point);

@@ -2,9 +2,9 @@
 /*
  * Picks tokens by the stages that sampler.h lists
  *
- * The vocabulary is never sorted, and the exponentials of all its logits are computed only if a
- * formula needs their sum. Two methods of rejection sampling replace sorting. Both draw with
- * exactly the requested distribution, and reject few draws.
+ * The vocabulary is never sorted. If all tokens can be drawn, only the sum of the masses of each
+ * run of the row is computed, and then the masses of the run in which the random number lies. If a
+ * few tokens have the share top_p of all masses, only these are looked at.
  */
 #include "sample/sampler.h"
 
@@ -20,6 +20,9 @@
 #include "sample/row.h"
 #include "sample/select.h"
 
+/* So many tokens nearly always have the share top_p of all masses. */
+#define LIKELY_TOKENS 256u
+
 /* Describes the candidates that remained after the latest pick by stages. */
 struct post {
     uint32_t n, picked;
@@ -30,8 +33,6 @@ struct sampler {
     const struct row_kernels *kernels;
     uint32_t n_vocab, n_row;
     float *peaks, *sums, *left; /* per run of a row */
-    float *envelope;            /* per run, padded to whole groups of ROW_RUN runs */
-    double *groups;             /* per group of ROW_RUN runs */
     struct cand *cands;
     uint32_t *counts; /* zero between picks */
     struct penalty_edit *edits;
@@ -100,15 +101,44 @@ void sample_params_done(struct sample_params *p)
 
 void sample_state_init(struct sample_state *state, const struct sample_params *p, uint64_t seed)
 {
-    *state = (struct sample_state){.mu = 2 * p->mirostat_tau};
-    rng_seed(&state->rng, seed);
+    *state =
+        (struct sample_state){.seed = (uint32_t)(seed ^ seed >> 32), .mu = 2 * p->mirostat_tau};
+}
+
+static struct twister *state_twister(const struct sample_state *state)
+{
+    struct twister *t = NEW(struct twister, 1);
+
+    if (t)
+        twister_seed(t, state->seed);
+    return t;
+}
+
+int sample_state_start(struct sample_state *state, const struct sample_params *p,
+                       uint32_t max_tokens)
+{
+    const bool random = p->temperature > 0, xtc = random && p->xtc_probability > 0;
+
+    state->draw = random ? state_twister(state) : NULL;
+    state->xtc = xtc ? state_twister(state) : NULL;
+    state->repeats = dry_is_on(&p->dry) ? NEW(uint32_t, max_tokens) : NULL;
+    if ((!random || state->draw) && (!xtc || state->xtc) && (!dry_is_on(&p->dry) || state->repeats))
+        return 0;
+    sample_state_stop(state);
+    return -ENOMEM;
+}
+
+void sample_state_stop(struct sample_state *state)
+{
+    free(STEAL(state->draw));
+    free(STEAL(state->xtc));
+    free(STEAL(state->repeats));
 }
 
 int sampler_new(uint32_t n_vocab, uint32_t n_row, struct sampler **ret_sampler)
 {
     _cleanup_(sampler_freep) struct sampler *s = NEW(struct sampler, 1);
     const uint32_t n_runs = row_n_runs(n_row);
-    const uint32_t n_groups = row_n_runs(n_runs), n_envelope = n_groups * ROW_RUN;
 
     assert(n_vocab >= 1 && n_vocab <= n_row);
     if (!s)
@@ -119,14 +149,11 @@ int sampler_new(uint32_t n_vocab, uint32_t n_row, struct sampler **ret_sampler)
     s->peaks = NEW(float, n_runs);
     s->sums = NEW(float, n_runs);
     s->left = NEW(float, n_runs);
-    s->envelope = NEW(float, n_envelope);
-    s->groups = NEW(double, n_groups);
     s->cands = NEW(struct cand, MAX(n_vocab, n_runs));
     s->counts = NEW(uint32_t, n_vocab);
     s->edits = NEW(struct penalty_edit, n_vocab);
     s->masked = NEW(float, n_vocab); /* uses no memory until it is written */
-    if (!s->peaks || !s->sums || !s->left || !s->envelope || !s->groups || !s->cands ||
-        !s->counts || !s->edits || !s->masked)
+    if (!s->peaks || !s->sums || !s->left || !s->cands || !s->counts || !s->edits || !s->masked)
         return -ENOMEM;
     *ret_sampler = STEAL(s);
     return 0;
@@ -139,8 +166,6 @@ struct sampler *sampler_free(struct sampler *s)
     free(s->peaks);
     free(s->sums);
     free(s->left);
-    free(s->envelope);
-    free(s->groups);
     free(s->cands);
     free(s->counts);
     free(s->edits);
@@ -162,183 +187,131 @@ struct weighed {
     float max, scale;
 };
 
-/* Computes the masses of one run, with 0 behind the row. Returns their sum. */
-static float run_masses(const struct sampler *s, const struct weighed *w, uint32_t run, float *mass)
-{
-    const uint32_t at = run * ROW_RUN;
-    float sum;
-
-    s->kernels->masses(w->logits + at, MIN(w->n - at, ROW_RUN), w->max, w->scale, mass, &sum);
-    return sum;
-}
-
-/* Finds the weight in which @point lies if the weights are laid end to end. @point becomes the
- * distance within that weight. If rounding leads past the end, the result is the last non-zero
- * weight. */
-static uint32_t find_point(const float *weights, uint32_t n, double *point)
-{
-    uint32_t last = 0;
-
-    for (uint32_t i = 0; i < n; i++) {
-        if (*point < (double)weights[i])
-            return i;
-        *point -= (double)weights[i];
-        if (weights[i] > 0)
-            last = i;
-    }
-    *point = 0;
-    return last;
-}
-
-/*
- * Draws from the tokens of mass @least or more, each with a probability proportional to its mass.
- * The mass of a run is at most its largest mass times its length. These products form an envelope,
- * which needs no reading of the row. A point that is under the envelope but not under the masses is
- * rejected, and the envelope of its run becomes exact.
- */
-static int32_t draw_under_envelope(struct sampler *s, const struct weighed *w, float least,
-                                   struct rng *rng)
-{
-    const uint32_t n_runs = row_n_runs(w->n), n_groups = row_n_runs(n_runs);
-    double total = 0;
-
-    s->kernels->masses(s->peaks, n_runs, w->max, w->scale, s->envelope, s->sums);
-    for (uint32_t g = 0; g < n_groups; g++)
-        s->groups[g] = (double)s->sums[g] * ROW_RUN;
-    for (uint32_t i = 0; i < n_groups * ROW_RUN; i++)
-        s->envelope[i] *= ROW_RUN;
-    for (;;) {
-        double point;
-        float mass[ROW_RUN], sum = 0;
-        uint32_t g = 0, run, i;
-
-        total = 0;
-        for (uint32_t k = 0; k < n_groups; k++)
-            total += s->groups[k];
-        point = rng_double(rng) * total;
-        while (g + 1 < n_groups && point >= s->groups[g])
-            point -= s->groups[g++];
-        run = g * ROW_RUN + find_point(s->envelope + g * ROW_RUN, ROW_RUN, &point);
-        if (s->envelope[run] > 0)
-            run_masses(s, w, run, mass);
-        for (i = 0; i < ROW_RUN && s->envelope[run] > 0; i++) {
-            mass[i] = mass[i] >= least ? mass[i] : 0;
-            sum += mass[i];
-        }
-        if (point < (double)sum)
-            return (int32_t)(run * ROW_RUN + find_point(mass, ROW_RUN, &point));
-        s->groups[g] -= (double)s->envelope[run] - (double)sum;
-        s->envelope[run] = sum;
-    }
-}
-
-/*
- * Draws a token by mass from a prefix of the list of tokens in order of decreasing mass. The prefix
- * is the shortest that has the share top_p of the total mass; tokens of less mass than @least are
- * left out. This list is never made. Instead a token is drawn from all remaining tokens. If the
- * tokens before this token have less than the share top_p, it is in the prefix and is accepted.
- * Otherwise the token and all tokens behind it are outside the prefix, and the next draw is from
- * the tokens before it. On average log(1 / top_p) draws are rejected.
- */
-static int32_t draw_from_prefix(struct sampler *s, const struct weighed *w, float top_p,
-                                float least, struct rng *rng)
+/* Finds the first token whose mass, added to the masses of the tokens before it, reaches @point.
+ * Tokens of less mass than @least are left out. */
+static int32_t find_token(struct sampler *s, const struct weighed *w, const float *sums,
+                          float least, double point)
 {
     const uint32_t n_runs = row_n_runs(w->n);
-    float key = least; /* the border: tokens with more mass than key remain, and those with mass
-                          key below index id */
-    uint32_t id = UINT32_MAX;
-    const float *sums = s->sums;
-    double enough;
+    uint32_t run = 0, last = 0;
+    float mass[ROW_RUN], sum;
+    double before = 0;
 
-    s->kernels->masses(w->logits, w->n, w->max, w->scale, NULL, s->sums);
-    enough = (double)top_p * row_total(s->sums, n_runs);
-    if (least > 0) {
-        s->kernels->before(w->logits, w->n, w->max, w->scale, key, id, s->sums, s->left);
-        sums = s->left;
+    for (uint32_t i = 0; i < n_runs; i++) {
+        if (!(sums[i] > 0))
+            continue;
+        run = i;
+        if (before + (double)sums[i] >= point)
+            break;
+        before += (double)sums[i];
     }
-    for (;;) {
-        double point = rng_double(rng) * row_total(sums, n_runs);
-        const uint32_t run = find_point(sums, n_runs, &point);
-        float mass[ROW_RUN], left[ROW_RUN];
-        double before;
-
-        run_masses(s, w, run, mass);
-        for (uint32_t i = 0; i < ROW_RUN; i++)
-            left[i] = mass[i] > key || (mass[i] == key && run * ROW_RUN + i < id) ? mass[i] : 0;
-        id = run * ROW_RUN + find_point(left, ROW_RUN, &point);
-        key = mass[id % ROW_RUN];
-        s->kernels->before(w->logits, w->n, w->max, w->scale, key, id, s->sums, s->left);
-        sums = s->left;
-        before = row_total(sums, n_runs);
-        if (before <= 0 || before < enough)
-            return (int32_t)id;
+    s->kernels->masses(w->logits + run * ROW_RUN, MIN(w->n - run * ROW_RUN, ROW_RUN), w->max,
+                       w->scale, mass, &sum);
+    for (uint32_t i = 0; i < ROW_RUN; i++) {
+        if (!(mass[i] > 0) || mass[i] < least)
+            continue;
+        last = i;
+        before += (double)mass[i];
+        if (before >= point)
+            break;
     }
+    return (int32_t)(run * ROW_RUN + last);
 }
 
-/* Applies all stages after the temperature except top-k and typical-p. The most likely token has
- * mass 1. */
-static int32_t pick_by_mass(struct sampler *s, const struct sample_params *p, struct rng *rng,
-                            const float *logits, float max)
+/* Draws from all tokens whose mass is at least min-p. The most likely token has mass 1. */
+static int32_t pick_by_mass(struct sampler *s, const struct sample_params *p,
+                            struct twister *random, const float *logits, float max)
 {
     const struct weighed w = {logits, s->n_vocab, max, scale_of(p)};
+    const uint32_t n_runs = row_n_runs(w.n);
+    const float *sums = s->sums;
+    double total;
 
-    if (p->top_p < 1)
-        return draw_from_prefix(s, &w, p->top_p, p->min_p, rng);
-    return draw_under_envelope(s, &w, p->min_p, rng);
-}
-
-/*
- * Takes the first @top_k tokens of the row, or all, as candidates. The result of a draw depends on
- * their order, so candidates that a list (core/top.h) could also provide are sorted like the list.
- */
-static uint32_t take_cands(struct sampler *s, const struct sample_params *p, const float *logits)
-{
-    const uint32_t k = p->top_k > 0 ? MIN(p->top_k, s->n_vocab) : s->n_vocab;
-    const uint32_t n = row_top(logits, s->n_vocab, s->peaks, k, s->cands);
-
-    if (k <= TOP_MAX)
-        cand_sort(s->cands, n);
-    return n;
-}
-
-/* Applies the stages after top-k to the first @n candidates of s->cands. */
-static int32_t pick_from_cands(struct sampler *s, const struct sample_params *p, struct rng *rng,
-                               uint32_t n, float max)
-{
-    struct cand *c = s->cands;
-
-    cands_weigh(s->kernels, c, n, max, scale_of(p));
-    if (p->typical_p < 1)
-        n = cands_cut_typical(c, n, max, scale_of(p), p->typical_p, 1);
-    if (p->top_p < 1)
-        n = cand_prefix(c, n, (double)p->top_p * cands_total(c, n));
-    if (p->min_p > 0)
-        n = cands_cut_min_p(c, n, p->min_p);
-    assert(n > 0);
-    return c[cands_draw(c, n, rng)].id;
-}
-
-/* Picks a token with the stages one by one. @best is the most likely token. */
-static int32_t pick_by_stages(struct sampler *s, const struct sample_params *p,
-                              struct sample_state *state, const float *logits, int32_t best)
-{
-    struct stages stages = {.kernels = s->kernels,
-                            .p = p,
-                            .logits = logits,
-                            .n_vocab = s->n_vocab,
-                            .cands = s->cands,
-                            .scale = 1};
-
-    if (p->temperature == 0) {
-        s->cands[0] = (struct cand){logits[best], 1, best};
-        s->post = (struct post){.n = 1, .total = 1};
-        return best;
+    s->kernels->masses(logits, w.n, max, w.scale, NULL, s->sums);
+    if (p->min_p > 0) {
+        s->kernels->before(logits, w.n, max, w.scale, p->min_p, UINT32_MAX, s->sums, s->left);
+        sums = s->left;
     }
-    stages.n = row_top(logits, s->n_vocab, s->peaks, s->n_vocab, s->cands);
+    total = row_total(sums, n_runs);
+    if (w.n == 1 || (p->min_p > 0 && total <= 1)) /* one candidate is left */
+        return find_token(s, &w, sums, p->min_p, 0);
+    return find_token(s, &w, sums, p->min_p, twister_double(random) * total);
+}
+
+/* Makes the first @n members of s->cands the candidates, of all tokens or of the best top_k. */
+static struct stages stages_of(struct sampler *s, const struct sample_params *p,
+                               const float *logits, uint32_t n)
+{
+    return (struct stages){.kernels = s->kernels,
+                           .p = p,
+                           .logits = logits,
+                           .n_vocab = s->n_vocab,
+                           .cands = s->cands,
+                           .n = n,
+                           .has_zeros = n < s->n_vocab,
+                           .scale = 1};
+}
+
+/* Picks a token with the stages one by one. */
+static int32_t pick_by_stages(struct sampler *s, struct stages stages, struct sample_state *state)
+{
     s->post.picked = stages_pick(&stages, state);
     s->post.n = stages.n;
     s->post.total = stages.total;
     return s->cands[s->post.picked].id;
+}
+
+/*
+ * Draws from the shortest list of most likely tokens that has the share top_p of all masses,
+ * without those of less mass than min-p. Returns -1 if the list is longer than LIKELY_TOKENS.
+ */
+static int32_t pick_from_likely(struct sampler *s, const struct sample_params *p,
+                                struct twister *random, const float *logits, float max)
+{
+    struct stages stages =
+        stages_of(s, p, logits, row_top(logits, s->n_vocab, s->peaks, LIKELY_TOKENS, s->cands));
+    double enough;
+    uint32_t kept = 0;
+
+    s->kernels->masses(logits, s->n_vocab, max, scale_of(p), NULL, s->sums);
+    enough = (double)p->top_p * row_total(s->sums, row_n_runs(s->n_vocab));
+    cands_weigh(s->kernels, s->cands, stages.n, max, scale_of(p));
+    if (cands_total(s->cands, stages.n) < enough)
+        return -1;
+    stages.n = cand_prefix(s->cands, stages.n, enough);
+    for (uint32_t i = 0; i < stages.n; i++)
+        if (s->cands[i].mass >= p->min_p)
+            s->cands[kept++] = s->cands[i];
+    stages.n = kept;
+    stages.order = ORDER_LOGIT;
+    stages.has_zeros = false;
+    stages.total = cands_total(s->cands, kept);
+    return s->cands[stages_draw(&stages, random)].id;
+}
+
+/* Returns whether a choice needs only the top_k most likely tokens. */
+static bool needs_top_k(const struct sampler *s, const struct sample_params *p)
+{
+    return p->top_k < s->n_vocab && stages_begin_with_top_k(p);
+}
+
+/* Picks a token at random. @best is the most likely token. */
+static int32_t pick_random(struct sampler *s, const struct sample_params *p,
+                           struct sample_state *state, const float *logits, int32_t best)
+{
+    const bool top_k = needs_top_k(s, p);
+    int32_t token = -1;
+
+    if (p->top_k == 0 && !stages_are_needed(p) && p->typical_p >= 1)
+        token = p->top_p >= 1 ? pick_by_mass(s, p, state->draw, logits, logits[best])
+                              : pick_from_likely(s, p, state->draw, logits, logits[best]);
+    if (token >= 0)
+        return token;
+    return pick_by_stages(
+        s,
+        stages_of(s, p, logits,
+                  row_top(logits, s->n_vocab, s->peaks, top_k ? p->top_k : s->n_vocab, s->cands)),
+        state);
 }
 
 /* Picks a token from a row whose peaks are known; negative if no token is left. */
@@ -347,19 +320,45 @@ static int32_t pick_token(struct sampler *s, const struct sample_params *p,
 {
     const int32_t best = row_argmax(logits, s->n_vocab, s->peaks);
 
-    if (best < 0 || (p->temperature == 0 && !p->post_logprobs))
-        return best;
-    if (stages_are_needed(p))
-        return pick_by_stages(s, p, state, logits, best);
-    if ((p->top_k > 0 && p->top_k < s->n_vocab) || p->typical_p < 1)
-        return pick_from_cands(s, p, &state->rng, take_cands(s, p, logits), logits[best]);
-    return pick_by_mass(s, p, &state->rng, logits, logits[best]);
+    if (best >= 0 && p->temperature > 0)
+        return pick_random(s, p, state, logits, best);
+    s->cands[0] = (struct cand){best >= 0 ? logits[best] : 0, 1, best};
+    s->post = (struct post){.n = 1, .total = 1};
+    return best;
+}
+
+static bool mask_permits(const uint32_t *mask, int32_t token)
+{
+    return mask[token / 32] >> token % 32 & 1;
+}
+
+/*
+ * Picks a token from a row without invalid values. Returns -1 if no token is left, and sets
+ * *ret_valid to false if the row has become invalid. With a mask, random choices are first made
+ * without it, like those of llama.cpp. Mostly the mask permits the choice.
+ */
+static int32_t pick_permitted(struct sampler *s, const struct sample_params *p,
+                              const uint32_t *mask, struct sample_state *state, const float *logits,
+                              bool *ret_valid)
+{
+    int32_t token = -1;
+
+    *ret_valid = s->kernels->peaks(logits, s->n_vocab, s->peaks);
+    if (!*ret_valid)
+        return -1;
+    if (!mask || p->temperature > 0)
+        token = pick_token(s, p, state, logits);
+    if (!mask || (token >= 0 && mask_permits(mask, token)))
+        return token;
+    s->kernels->mask(logits, s->n_vocab, mask, s->masked);
+    *ret_valid = s->kernels->peaks(s->masked, s->n_vocab, s->peaks);
+    return *ret_valid ? pick_token(s, p, state, s->masked) : -1;
 }
 
 int sampler_pick(struct sampler *s, const struct sample_params *p, const struct sample_text *text,
                  struct sample_state *state, float *logits, int32_t *ret_token)
 {
-    uint32_t n_edits = 0;
+    uint32_t n_edits;
     int32_t token;
     bool valid;
 
@@ -372,13 +371,8 @@ int sampler_pick(struct sampler *s, const struct sample_params *p, const struct 
         *ret_token = pick_token(s, p, state, logits);
         return 0;
     }
-    if (text->mask) {
-        s->kernels->mask(logits, s->n_vocab, text->mask, s->masked);
-        logits = s->masked;
-    }
     n_edits = penalty_apply(p, text, state->repeats, s->counts, logits, s->n_vocab, s->edits);
-    valid = s->kernels->peaks(logits, s->n_vocab, s->peaks);
-    token = valid ? pick_token(s, p, state, logits) : -1;
+    token = pick_permitted(s, p, text->mask, state, logits, &valid);
     penalty_undo(s->edits, n_edits, logits);
     if (token < 0)
         return valid ? SAMPLE_NONE_LEFT : SAMPLE_BAD_ROW;
@@ -438,7 +432,7 @@ uint32_t sampler_list_need(const struct sampler *s, const struct sample_params *
         return 0;
     if (p->temperature == 0)
         return MAX(n_top, 1u);
-    if (stages_are_needed(p) || p->top_k == 0 || p->top_k > TOP_MAX || p->top_k >= s->n_vocab)
+    if (!needs_top_k(s, p) || p->top_k > TOP_MAX)
         return 0;
     return MAX(n_top, p->top_k);
 }
@@ -465,15 +459,18 @@ bool sampler_list_suffices(const struct sampler *s, const struct top_row *list)
     return n == list->n_wanted || (n > 0 && list->n < list->n_wanted);
 }
 
-int32_t sampler_pick_from_list(struct sampler *s, const struct sample_params *p, struct rng *rng,
-                               const struct top_row *list)
+int32_t sampler_pick_from_list(struct sampler *s, const struct sample_params *p,
+                               struct sample_state *state, const struct top_row *list)
 {
     const uint32_t n = take_listed(s, list, p->temperature == 0 ? 1 : p->top_k, s->cands);
+
+    struct stages stages = stages_of(s, p, NULL, n);
 
     assert(n > 0);
     if (p->temperature == 0)
         return s->cands[0].id;
-    return pick_from_cands(s, p, rng, n, s->cands[0].key);
+    stages.list = list;
+    return pick_by_stages(s, stages, state);
 }
 
 uint32_t sampler_logprob_from_list(const struct sampler *s, const struct top_row *list,

@@ -18,10 +18,12 @@
  *  11. min-p (Nguyen et al. 2024), relative to the most likely remaining token
  *  12. XTC
  *  13. one draw from the remaining tokens, renormalized
- * Before each of the stages 8 to 12, the probabilities of the tokens that are still possible are
- * divided by their sum. OpenAI's API also applies top-p after temperature. Top-k comes before
- * stages 9 to 12 because it limits their work. Ties always go to the lower id. Log-probabilities
- * are those of raw logits: before masks, bias, penalties and temperature.
+ * With a mask, a token is first chosen as if there were none. Only if the mask excludes this token,
+ * all stages are repeated with the tokens that the mask permits. Before each of the stages 8 to 12,
+ * the probabilities of the tokens that are still possible are divided by their sum. OpenAI's API
+ * also applies top-p after temperature. Top-k comes before stages 9 to 12 because it limits their
+ * work. Ties always go to the lower id. Log-probabilities are those of raw logits: before masks,
+ * bias, penalties and temperature.
  *
  * A request may give another order of the stages 6 to 12, as llama.cpp's `samplers` does, and may
  * add a stage for text in the middle of other text (infill.h). Mirostat 1 and 2 take the place of
@@ -29,8 +31,12 @@
  *     low + (high - low) × (entropy / log(number of tokens)) ^ exponent
  * between temperature - range (at least 0) and temperature + range.
  *
- * A choice depends only on the row, the parameters, the sequence's tokens and its generator of
+ * A choice depends only on the row, the parameters, the sequence's tokens and its generators of
  * random numbers. A sampler is working memory for one thread; picking allocates nothing.
+ *
+ * Random numbers are those of llama.cpp for the same seed, and choose from the tokens in the same
+ * order: by token, or, after a stage for which llama.cpp sorts, by decreasing logit. One number
+ * chooses one token, unless there is only one. So the same logits give the same token.
  *
  * If a few of the largest logits determine the choice, a list of them (core/top.h) gives exactly
  * the same token as the row, with the same random numbers.
@@ -39,8 +45,8 @@
 #include <infer/engine.h>
 
 #include "core/macros.h"
-#include "core/rng.h"
 #include "core/top.h"
+#include "core/twister.h"
 #include "sample/dry.h"
 
 /* The facts about tokens that the stage infill (infill.h) needs. */
@@ -79,13 +85,21 @@ void sample_params_done(struct sample_params *p);
 
 /* The state that a sequence keeps from one choice of a token to the next. */
 struct sample_state {
-    struct rng rng;
-    float mu;          /* of Mirostat */
-    uint32_t *repeats; /* scratch memory of DRY, as long as the text can become; the caller owns it;
-                          NULL if DRY is off */
+    uint32_t seed;
+    float mu;             /* of Mirostat */
+    struct twister *draw; /* for stage 13; NULL: choices are greedy */
+    struct twister *xtc;  /* decides whether XTC acts; NULL: XTC is off */
+    uint32_t *repeats;    /* scratch memory of DRY; NULL: DRY is off */
 };
 
+/* Uses the lower half of @seed, or a mixture of both halves if the upper half is not zero. */
 void sample_state_init(struct sample_state *state, const struct sample_params *p, uint64_t seed);
+/* Allocates what choices need for a text of at most @max_tokens tokens. On failure (-ENOMEM) there
+ * is nothing to free. */
+int sample_state_start(struct sample_state *state, const struct sample_params *p,
+                       uint32_t max_tokens);
+/* Frees what sample_state_start() allocated. */
+void sample_state_stop(struct sample_state *state);
 
 /* The text for which a token is chosen. */
 struct sample_text {
@@ -138,8 +152,8 @@ uint32_t sampler_list_need(const struct sampler *s, const struct sample_params *
 bool sampler_list_suffices(const struct sampler *s, const struct top_row *list);
 /* Like sampler_pick() and sampler_logprob(), but from a list that suffices. @token must be in the
  * list. */
-int32_t sampler_pick_from_list(struct sampler *s, const struct sample_params *p, struct rng *rng,
-                               const struct top_row *list);
+int32_t sampler_pick_from_list(struct sampler *s, const struct sample_params *p,
+                               struct sample_state *state, const struct top_row *list);
 uint32_t sampler_logprob_from_list(const struct sampler *s, const struct top_row *list,
                                    int32_t token, uint32_t n_top, float *ret_logprob,
                                    struct inf_top_logprob *ret_top);

@@ -26,5 +26,6 @@ static inline bool cand_before(const struct cand *a, const struct cand *b)
 void cand_select(struct cand *c, uint32_t n, uint32_t k);
 void cand_sort(struct cand *c, uint32_t n);
 /* Moves the shortest prefix (of the candidates in order) whose mass reaches @mass to the front, in
- * no particular order, and returns its length, which is 1 … @n. */
+ * no particular order except that its last element is also the last in order. Returns its length,
+ * which is 1 … @n. */
 uint32_t cand_prefix(struct cand *c, uint32_t n, double mass);

@@ -3,7 +3,8 @@
  * Applies stages to candidates, in any order.
  *
  * The keys of the candidates always are the logits of the row; the temperature only changes the
- * scale with which masses are computed from them. So no stage depends on an order of the list.
+ * scale with which masses are computed from them. So no stage depends on an order of the list. The
+ * order that the list would have in llama.cpp is only remembered, for the draw.
  */
 #include "sample/stages.h"
 
@@ -40,9 +41,22 @@ static uint32_t stages_least(const struct stages *c)
 /* Keeps the @n most likely candidates. */
 static void stages_keep(struct stages *c, uint32_t n)
 {
+    c->order = ORDER_LOGIT;
     if (n >= c->n)
         return;
     cand_select(c->cands, c->n, n);
+    c->n = n;
+}
+
+/* Keeps the candidates whose logit is at least @key, in the order in which they are. */
+static void stages_keep_from(struct stages *c, float key)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < c->n; i++)
+        if (c->cands[i].key >= key)
+            c->cands[n++] = c->cands[i];
+    c->has_zeros |= n < c->n;
     c->n = n;
 }
 
@@ -72,6 +86,7 @@ static void stages_temperature(struct stages *c)
         if (c->n < 2)
             return;
         temperature = dynamic_temperature(c);
+        c->order = ORDER_LOGIT;
     }
     if (temperature <= 0)
         stages_keep(c, 1);
@@ -84,8 +99,7 @@ static void stages_temperature(struct stages *c)
 static void stages_top_n_sigma(struct stages *c)
 {
     double sum = 0, squares = 0, mean;
-    float least, best = -INFINITY;
-    uint32_t n = 0;
+    float best = -INFINITY;
 
     if (c->p->top_n_sigma <= 0 || c->n < 2)
         return;
@@ -99,17 +113,33 @@ static void stages_top_n_sigma(struct stages *c)
 
         squares += d * d;
     }
-    least = (float)((double)best - (double)c->p->top_n_sigma * sqrt(squares / c->n));
-    for (uint32_t i = 0; i < c->n; i++)
-        if (c->cands[i].key >= least)
-            c->cands[n++] = c->cands[i];
-    c->n = n;
+    stages_keep_from(c, (float)((double)best - (double)c->p->top_n_sigma * sqrt(squares / c->n)));
 }
 
 static void stages_top_k(struct stages *c)
 {
-    if (c->p->top_k > 0)
-        stages_keep(c, c->p->top_k);
+    if (c->p->top_k == 0)
+        return;
+    c->has_zeros &= c->n < c->p->top_k;
+    stages_keep(c, c->p->top_k);
+}
+
+static float stages_logit(const struct stages *c, int32_t id)
+{
+    uint32_t i = 0;
+
+    if (c->logits)
+        return c->logits[id];
+    while (c->list->ids[i] != id)
+        i++;
+    return c->list->values[i];
+}
+
+/* Makes the logits the keys again. */
+static void stages_restore(struct stages *c)
+{
+    for (uint32_t i = 0; i < c->n; i++)
+        c->cands[i].key = stages_logit(c, c->cands[i].id);
 }
 
 static void stages_typical(struct stages *c)
@@ -119,9 +149,13 @@ static void stages_typical(struct stages *c)
     if (c->p->typical_p >= 1)
         return;
     stages_weigh(c);
-    c->n = cands_cut_typical(c->cands, n, c->max, c->scale, c->p->typical_p, stages_least(c));
-    for (uint32_t i = 0; i < c->n; i++)
-        c->cands[i].key = c->logits[c->cands[i].id];
+    c->typical_max = c->max;
+    c->typical_scale = c->scale;
+    c->n = cands_cut_typical(c->cands, n, c->max, c->scale, c->p->typical_p, stages_least(c),
+                             &c->typical_mean);
+    c->order = ORDER_TYPICAL;
+    c->has_zeros = false;
+    stages_restore(c);
 }
 
 static void stages_top_p(struct stages *c)
@@ -132,26 +166,32 @@ static void stages_top_p(struct stages *c)
         return;
     n = cand_prefix(c->cands, c->n, (double)c->p->top_p * stages_weigh(c));
     stages_keep(c, MAX(n, stages_least(c)));
+    c->has_zeros = false;
 }
 
 static void stages_min_p(struct stages *c)
 {
-    float max = 0;
-    uint32_t n = 0;
+    uint32_t n = 0, kept = 0;
 
     if (c->p->min_p <= 0)
         return;
     stages_weigh(c);
     for (uint32_t i = 0; i < c->n; i++)
-        max = MAX(max, c->cands[i].mass);
+        n += c->cands[i].mass >= c->p->min_p;
+    c->has_zeros = false;
+    if (n < stages_least(c)) {
+        stages_keep(c, stages_least(c));
+        return;
+    }
     for (uint32_t i = 0; i < c->n; i++)
-        n += c->cands[i].mass >= c->p->min_p * max;
-    stages_keep(c, MAX(n, stages_least(c)));
+        if (c->cands[i].mass >= c->p->min_p)
+            c->cands[kept++] = c->cands[i];
+    c->n = kept;
 }
 
 /* XTC means "exclude top choices": the stage leaves out the tokens whose probability is at least
  * the threshold, but keeps the least likely of these tokens. */
-static void stages_xtc(struct stages *c, struct rng *rng)
+static void stages_xtc(struct stages *c, struct twister *random)
 {
     const struct sample_params *p = c->p;
     struct cand *a = c->cands, last = {.key = INFINITY};
@@ -159,8 +199,9 @@ static void stages_xtc(struct stages *c, struct rng *rng)
     double least;
 
     if (p->xtc_probability <= 0 || p->xtc_threshold > 0.5f || c->n < 2 ||
-        rng_double(rng) > (double)p->xtc_probability)
+        twister_float(random) > p->xtc_probability)
         return;
+    c->order = ORDER_LOGIT;
     least = (double)p->xtc_threshold * stages_weigh(c);
     for (uint32_t i = 0; i < c->n; i++) {
         if ((double)a[i].mass < least)
@@ -183,11 +224,12 @@ static void stages_infill(struct stages *c)
     if (!c->p->vocab.text)
         return;
     stages_keep(c, INFILL_MAX_CANDS);
+    c->has_zeros = false;
     total = stages_weigh(c);
     c->n = infill_cut(&c->p->vocab, c->logits, c->cands, c->n, total);
 }
 
-static void stages_apply(struct stages *c, enum inf_stage stage, struct rng *rng)
+static void stages_apply(struct stages *c, enum inf_stage stage, struct twister *xtc)
 {
     switch (stage) {
     case INF_STAGE_TEMPERATURE:
@@ -209,7 +251,7 @@ static void stages_apply(struct stages *c, enum inf_stage stage, struct rng *rng
         stages_min_p(c);
         break;
     case INF_STAGE_XTC:
-        stages_xtc(c, rng);
+        stages_xtc(c, xtc);
         break;
     case INF_STAGE_INFILL:
         stages_infill(c);
@@ -254,17 +296,80 @@ static void mirostat_cut_surprise(struct stages *c, float mu)
     stages_keep(c, MAX(n, 1u));
 }
 
+static const uint8_t *order_of(const struct sample_params *p, uint32_t *ret_n)
+{
+    *ret_n = p->order ? p->n_order : (uint32_t)ARRAY_SIZE(usual_order);
+    return p->order ? p->order : usual_order;
+}
+
+/* Returns whether a stage depends on all candidates and not just on the most likely ones. */
+static bool stage_needs_all(const struct sample_params *p, enum inf_stage stage)
+{
+    switch (stage) {
+    case INF_STAGE_TEMPERATURE:
+        return p->dynatemp_range > 0;
+    case INF_STAGE_TOP_N_SIGMA:
+        return p->top_n_sigma > 0;
+    case INF_STAGE_TYPICAL_P:
+        return p->typical_p < 1;
+    case INF_STAGE_TOP_P:
+        return p->top_p < 1;
+    case INF_STAGE_MIN_P:
+        return p->min_p > 0;
+    case INF_STAGE_XTC:
+        return p->xtc_probability > 0;
+    case INF_STAGE_INFILL:
+        return p->vocab.text;
+    case INF_STAGE_TOP_K:
+    case INF_N_STAGES:
+        break;
+    }
+    return false;
+}
+
+bool stages_begin_with_top_k(const struct sample_params *p)
+{
+    uint32_t n, i = 0;
+    const uint8_t *order = order_of(p, &n);
+
+    if (p->top_k == 0 || p->mirostat > 0)
+        return false;
+    while (i < n && order[i] != INF_STAGE_TOP_K && !stage_needs_all(p, order[i]))
+        i++;
+    return i < n && order[i] == INF_STAGE_TOP_K;
+}
+
+uint32_t stages_draw(struct stages *c, struct twister *random)
+{
+    double point;
+    uint32_t i;
+
+    if (c->n == 1 && !c->has_zeros)
+        return 0;
+    point = twister_double(random) * c->total;
+    if (c->order == ORDER_TOKEN)
+        return cands_find(c->cands, c->n, point);
+    for (i = 0; c->order == ORDER_TYPICAL && i < c->n; i++)
+        c->cands[i].key =
+            cands_key_typical(c->cands[i].key, c->typical_max, c->typical_scale, c->typical_mean);
+    i = cand_prefix(c->cands, c->n, point) - 1;
+    if (c->order == ORDER_TYPICAL)
+        stages_restore(c);
+    return i;
+}
+
 static uint32_t mirostat_pick(struct stages *c, struct sample_state *state)
 {
     uint32_t i;
 
     stages_temperature(c);
+    c->has_zeros = false;
     if (c->p->mirostat == 1)
         mirostat_cut_zipf(c, state->mu);
     else
         mirostat_cut_surprise(c, state->mu);
     c->total = stages_weigh(c);
-    i = cands_draw(c->cands, c->n, &state->rng);
+    i = stages_draw(c, state->draw);
     state->mu -= c->p->mirostat_eta *
                  (float)(-log2((double)c->cands[i].mass / c->total) - (double)c->p->mirostat_tau);
     return i;
@@ -273,14 +378,14 @@ static uint32_t mirostat_pick(struct stages *c, struct sample_state *state)
 uint32_t stages_pick(struct stages *c, struct sample_state *state)
 {
     const struct sample_params *p = c->p;
-    const uint8_t *order = p->order ? p->order : usual_order;
-    const uint32_t n_order = p->order ? p->n_order : (uint32_t)ARRAY_SIZE(usual_order);
+    uint32_t n_order;
+    const uint8_t *order = order_of(p, &n_order);
 
     assert(c->n > 0);
     if (p->mirostat > 0)
         return mirostat_pick(c, state);
     for (uint32_t i = 0; i < n_order; i++)
-        stages_apply(c, order[i], &state->rng);
+        stages_apply(c, order[i], state->xtc);
     c->total = stages_weigh(c);
-    return cands_draw(c->cands, c->n, &state->rng);
+    return stages_draw(c, state->draw);
 }

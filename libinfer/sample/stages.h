@@ -9,13 +9,26 @@
 #include "sample/sampler.h"
 #include "sample/select.h"
 
+/* The order in which candidates are drawn. */
+enum stages_order {
+    ORDER_TOKEN, /* by token id; the list is in this order */
+    /* The list is in any order in these cases, because sorting a long list takes too long. */
+    ORDER_LOGIT,   /* by decreasing logit */
+    ORDER_TYPICAL, /* the most typical token comes first (cands_key_typical()) */
+};
+
 struct stages {
     const struct row_kernels *kernels;
     const struct sample_params *p;
-    const float *logits; /* the row */
+    const float *logits; /* the row; NULL: `list` has the logits of all candidates */
+    const struct top_row *list;
     uint32_t n_vocab;
     struct cand *cands; /* their keys are logits */
     uint32_t n;
+    enum stages_order order;
+    bool has_zeros; /* llama.cpp would also list tokens without a chance, and so draws even if only
+                       one candidate remains */
+    float typical_max, typical_scale, typical_mean; /* for ORDER_TYPICAL */
     float max;    /* the largest logit of the candidates, set when masses are computed */
     float scale;  /* 1 / temperature; 1 before the stage of the temperature */
     double total; /* of the masses of the candidates that remain, set by stages_pick() */
@@ -27,6 +40,11 @@ static inline bool stages_are_needed(const struct sample_params *p)
            p->mirostat > 0 || p->min_keep > 1 || p->post_logprobs;
 }
 
+/* Returns whether no stage before top-k needs more tokens than top-k keeps. */
+bool stages_begin_with_top_k(const struct sample_params *p);
+/* Draws one of the candidates, whose masses must be set and have the sum @total. Returns its index.
+ */
+uint32_t stages_draw(struct stages *c, struct twister *random);
 /* Applies the stages to the candidates and draws one of those that remain. Returns its index. The
  * members n and total and the masses of the candidates are then those of the last stage. */
 uint32_t stages_pick(struct stages *c, struct sample_state *state);

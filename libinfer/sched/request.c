@@ -235,11 +235,9 @@ static int start_text(struct seq *s, const struct inf_tokenizer *tok)
     };
     int r;
 
-    if (dry_is_on(&req->sampling.dry)) {
-        s->sampling.repeats = NEW(uint32_t, req->max_total);
-        if (!s->sampling.repeats)
-            return -ENOMEM;
-    }
+    r = sample_state_start(&s->sampling, &req->sampling, req->max_total);
+    if (r < 0)
+        return r;
     r = mask_init(&s->mask, req->grammar, inf_tokenizer_n_vocab(tok));
     return r < 0 ? r : output_init(&s->output, &params);
 }
@@ -278,7 +276,7 @@ void seq_stop(struct seq *s)
     kv_table_done(&s->table);
     output_done(&s->output);
     mask_done(&s->mask);
-    free(STEAL(s->sampling.repeats));
+    sample_state_stop(&s->sampling);
     free(STEAL(s->tokens));
     free(STEAL(s->names));
     s->started = false;

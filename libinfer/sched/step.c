@@ -214,7 +214,7 @@ static void sample_list(struct sampler *sampler, struct step_part *part, const s
 {
     const struct request *req = part->seq->req;
 
-    part->token = sampler_pick_from_list(sampler, &req->sampling, &part->seq->sampling.rng, list);
+    part->token = sampler_pick_from_list(sampler, &req->sampling, &part->seq->sampling, list);
     if (req->want_logprobs)
         part->n_top =
             sampler_logprob_from_list(sampler, list, part->token, req->n_top, &part->logprob, top);

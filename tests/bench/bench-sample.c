@@ -57,8 +57,8 @@ static void bench(struct sampler *s, float *rows, uint32_t n_vocab, size_t i, ui
     struct sample_params params;
     struct sample_text text = {.tokens = tokens, .n_tokens = N_TOKENS, .n_prompt = N_TOKENS / 2};
     uint32_t *mask = NEW(uint32_t, DIV_UP(n_vocab, 32));
-    uint32_t repeats[N_TOKENS];
     struct sample_state state;
+    struct rng rng;
     float logprob;
 
     if (!mask || sample_params_init(&params, &kinds[i].sampling) < 0)
@@ -67,9 +67,11 @@ static void bench(struct sampler *s, float *rows, uint32_t n_vocab, size_t i, ui
         mask[k] = kinds[i].mask;
     text.mask = kinds[i].mask != 0 ? mask : NULL;
     sample_state_init(&state, &params, i);
-    state.repeats = repeats;
+    if (sample_state_start(&state, &params, N_TOKENS) < 0)
+        abort();
+    rng_seed(&rng, i);
     for (uint32_t k = 0; k < N_TOKENS; k++)
-        tokens[k] = (int32_t)(rng_u32(&state.rng) % n_vocab);
+        tokens[k] = (int32_t)(rng_u32(&rng) % n_vocab);
     for (uint32_t k = 0; k < n_rounds; k++) {
         float *row = rows + (size_t)(k % N_ROWS) * n_vocab;
         const uint64_t begin = clock_nsec();
@@ -84,6 +86,7 @@ static void bench(struct sampler *s, float *rows, uint32_t n_vocab, size_t i, ui
     }
     printf("  %-30s %8.1f us a pick, best %.1f\n", kinds[i].name, (double)sum * 1e-3 / n_rounds,
            (double)best * 1e-3);
+    sample_state_stop(&state);
     sample_params_done(&params);
     free(mask);
 }

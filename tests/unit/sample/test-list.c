@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "core/macros.h"
+#include "core/rng.h"
 #include "sample/sampler.h"
 
 #define MAX_ROW 400
@@ -66,6 +67,10 @@ static void fill_row(struct rng *rng, float *row, uint32_t n)
 
 static struct inf_sampling random_sampling(struct rng *rng)
 {
+    /* The order of llama.cpp. */
+    static const uint8_t late[] = {INF_STAGE_TOP_N_SIGMA, INF_STAGE_TOP_K, INF_STAGE_TYPICAL_P,
+                                   INF_STAGE_TOP_P,       INF_STAGE_MIN_P, INF_STAGE_XTC,
+                                   INF_STAGE_TEMPERATURE};
     struct inf_sampling s = {0};
 
     if (rng_u32(rng) % 4 == 0)
@@ -75,6 +80,12 @@ static struct inf_sampling random_sampling(struct rng *rng)
     s.top_p = rng_u32(rng) % 2 ? (float)rng_double(rng) : 0;
     s.min_p = rng_u32(rng) % 2 ? (float)rng_double(rng) * 0.3f : 0;
     s.typical_p = rng_u32(rng) % 3 == 0 ? (float)rng_double(rng) : 0;
+    s.xtc_probability = rng_u32(rng) % 4 == 0 ? 0.5f : 0;
+    s.xtc_threshold = 0.1f;
+    if (rng_u32(rng) % 2) {
+        s.order = late;
+        s.n_order = ARRAY_SIZE(late);
+    }
     return s;
 }
 
@@ -84,17 +95,15 @@ struct picked {
     float logprob;
     uint32_t n_top;
     struct inf_top_logprob top[SAMPLE_MAX_TOP];
-    struct rng rng;
+    struct sample_state state;
 };
 
 static void pick_row(struct sampler *s, const struct sample_params *p, float *row, uint32_t n_row,
                      uint32_t n_top, struct picked *x)
 {
     const struct sample_text text = {.tokens = (const int32_t[]){0}, .n_tokens = 1, .n_prompt = 1};
-    struct sample_state state = {.rng = x->rng};
 
-    x->status = sampler_pick(s, p, &text, &state, row, &x->token);
-    x->rng = state.rng;
+    x->status = sampler_pick(s, p, &text, &x->state, row, &x->token);
     if (x->status == 0)
         x->n_top = sampler_logprob(s, row, n_row, x->token, n_top, &x->logprob, x->top);
 }
@@ -102,7 +111,8 @@ static void pick_row(struct sampler *s, const struct sample_params *p, float *ro
 static void check_equal(const struct picked *a, const struct picked *b)
 {
     assert_int_equal(a->token, b->token);
-    assert_memory_equal(&a->rng, &b->rng, sizeof(a->rng));
+    if (a->state.draw)
+        assert_memory_equal(a->state.draw, b->state.draw, sizeof(*a->state.draw));
     assert_true(fabsf(a->logprob - b->logprob) < 2e-5f);
     assert_int_equal(a->n_top, b->n_top);
     for (uint32_t i = 0; i < a->n_top; i++) {
@@ -127,10 +137,12 @@ static bool check_one(struct rng *rng, uint64_t seed)
     bool enough;
 
     fill_row(rng, row, n_row);
-    rng_seed(&a.rng, seed);
-    b.rng = a.rng;
     ASSERT_OK(sampler_new(n_vocab, n_row, &s));
     ASSERT_OK(sample_params_init(&p, &sampling));
+    sample_state_init(&a.state, &p, seed);
+    b.state = a.state;
+    ASSERT_OK(sample_state_start(&a.state, &p, 1));
+    ASSERT_OK(sample_state_start(&b.state, &p, 1));
     pick_row(s, &p, row, n_row, n_top, &a);
     n_need = sampler_list_need(s, &p, n_top);
     assert_int_equal(n_need == 0, sampling.top_k >= n_vocab && sampling.top_k > 0);
@@ -138,12 +150,14 @@ static bool check_one(struct rng *rng, uint64_t seed)
     enough = n_need > 0 && sampler_list_suffices(s, &list);
     if (enough) {
         assert_int_equal(a.status, 0);
-        b.token = sampler_pick_from_list(s, &p, &b.rng, &list);
+        b.token = sampler_pick_from_list(s, &p, &b.state, &list);
         b.n_top = sampler_logprob_from_list(s, &list, b.token, n_top, &b.logprob, b.top);
         check_equal(&a, &b);
     } else if (n_need > 0) {
         assert_true(n_vocab < n_row || a.status == SAMPLE_BAD_ROW);
     }
+    sample_state_stop(&a.state);
+    sample_state_stop(&b.state);
     sample_params_done(&p);
     sampler_free(s);
     return enough;

@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "core/macros.h"
+#include "core/rng.h"
 #include "sample/sampler.h"
 
 #define MAX_V 600
@@ -117,19 +118,22 @@ static void check_distribution(const struct inf_sampling *s, uint32_t n_vocab, f
     static double probs[MAX_V];
     static uint32_t counts[MAX_V];
     const struct sample_text text = {.tokens = (const int32_t[]){0}, .n_tokens = 1, .n_prompt = 1};
-    struct sample_state state = {.mu = 0};
+    struct sample_state state;
     const uint32_t n_draws = 8000;
+    struct rng rng;
     struct sample_params p;
     struct sampler *sampler;
     double chi = 0, rest_expected = 0, rest_seen = 0;
     uint32_t n_bins = 0;
 
-    rng_seed(&state.rng, seed);
-    fill_logits(&state.rng, logits, n_vocab, spread);
+    rng_seed(&rng, seed);
+    fill_logits(&rng, logits, n_vocab, spread);
     reference(s, logits, n_vocab, probs);
     memset(counts, 0, sizeof(counts));
     ASSERT_OK(sampler_new(n_vocab, n_vocab, &sampler));
     ASSERT_OK(sample_params_init(&p, s));
+    sample_state_init(&state, &p, seed);
+    ASSERT_OK(sample_state_start(&state, &p, 1));
     for (uint32_t i = 0; i < n_draws; i++) {
         int32_t t = -1;
 
@@ -156,6 +160,7 @@ static void check_distribution(const struct inf_sampling *s, uint32_t n_vocab, f
     }
     if (n_bins > 1)
         assert_true(chi < n_bins + 14 + 5 * sqrt(2.0 * (n_bins - 1)));
+    sample_state_stop(&state);
     sample_params_done(&p);
     sampler_free(sampler);
 }
@@ -196,14 +201,15 @@ static int32_t pick(const struct inf_sampling *s, const float *row, uint32_t n,
     static float logits[MAX_V];
     struct sample_params p;
     struct sampler *sampler;
-    struct sample_state state = {.mu = 0};
+    struct sample_state state;
     int32_t t = -1;
     int r;
 
     memcpy(logits, row, n * sizeof(*row));
-    rng_seed(&state.rng, 5);
     ASSERT_OK(sampler_new(n, n, &sampler));
     ASSERT_OK(sample_params_init(&p, s));
+    sample_state_init(&state, &p, 5);
+    ASSERT_OK(sample_state_start(&state, &p, 1));
     r = sampler_pick(sampler, &p, &text, &state, logits, &t);
     assert_memory_equal(logits, row, n * sizeof(*row));
     /* A second pick gives the same token, because the scratch memory was reset. */
@@ -213,6 +219,7 @@ static int32_t pick(const struct inf_sampling *s, const float *row, uint32_t n,
         assert_int_equal(sampler_pick(sampler, &p, &text, &state, logits, &again), 0);
         assert_int_equal(again, t);
     }
+    sample_state_stop(&state);
     sample_params_done(&p);
     sampler_free(sampler);
     if (ret_status)

@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "core/macros.h"
+#include "core/rng.h"
 #include "core/str.h"
 #include "sample/sampler.h"
 
@@ -189,18 +190,22 @@ static void check(const struct inf_sampling *s, uint64_t seed)
     struct picked picked;
     float logits[N_VOCAB];
     struct ref ref;
+    struct rng rng;
 
     ASSERT_OK(sample_params_init(&p, s));
     p.post_logprobs = true;
     sample_state_init(&ss, &p, seed);
+    ASSERT_OK(sample_state_start(&ss, &p, 1));
+    rng_seed(&rng, seed);
     for (uint32_t i = 0; i < N_VOCAB; i++)
-        logits[i] = (float)(rng_double(&ss.rng) + rng_double(&ss.rng)) * 4 - 3;
+        logits[i] = (float)(rng_double(&rng) + rng_double(&rng)) * 4 - 3;
     logits[seed % N_VOCAB] = -INFINITY;
     ref_init(&ref, logits);
     for (size_t i = 0; i < (s->order ? s->n_order : sizeof(usual)); i++)
         ref_stage(&ref, s, order[i]);
     pick(&p, &ss, logits, &picked);
     compare(&picked, &ref);
+    sample_state_stop(&ss);
     sample_params_done(&p);
 }
 
@@ -270,7 +275,9 @@ static void check_infill(const int *shares, const char *expected)
     p.post_logprobs = true;
     p.vocab = (struct sample_vocab){ends, 2, infill_text, texts};
     sample_state_init(&ss, &p, 1);
+    ASSERT_OK(sample_state_start(&ss, &p, 1));
     pick(&p, &ss, logits, &picked);
+    sample_state_stop(&ss);
     for (uint32_t i = 0; i < picked.n_top; i++)
         ASSERT_OK(str_printf(&got, "%d ", picked.top[i].token));
     assert_string_equal(got.data, expected);
@@ -303,11 +310,13 @@ TEST(xtc_acts_as_often_as_its_probability_says)
     ASSERT_OK(sample_params_init(&p, &s));
     p.post_logprobs = true;
     sample_state_init(&ss, &p, 1);
+    ASSERT_OK(sample_state_start(&ss, &p, 1));
     for (uint32_t i = 0; i < 2000; i++) {
         pick(&p, &ss, logits, &picked);
         n += picked.n_top < N_VOCAB;
     }
     assert_in_range(n, 520, 680);
+    sample_state_stop(&ss);
     sample_params_done(&p);
 }
 
@@ -346,17 +355,20 @@ static void check_mirostat(uint32_t version, uint64_t seed)
     struct sample_state ss;
     struct sample_params p;
     double mu = 3;
+    struct rng rng;
 
     ASSERT_OK(sample_params_init(&p, &s));
     p.post_logprobs = true;
     sample_state_init(&ss, &p, seed);
+    ASSERT_OK(sample_state_start(&ss, &p, 1));
+    rng_seed(&rng, seed);
     for (uint32_t round = 0; round < 100; round++) {
         struct picked picked;
         float logits[N_VOCAB];
         struct ref ref;
 
         for (uint32_t i = 0; i < N_VOCAB; i++)
-            logits[i] = (float)(rng_double(&ss.rng) + rng_double(&ss.rng)) * 4 - 3;
+            logits[i] = (float)(rng_double(&rng) + rng_double(&rng)) * 4 - 3;
         ref_init(&ref, logits);
         ref_temperature(&ref, &s);
         ref_softmax(&ref);
@@ -366,6 +378,7 @@ static void check_mirostat(uint32_t version, uint64_t seed)
         mu -= 0.2 * (-log2(exp((double)picked.logprob)) - 1.5);
         assert_true(fabs((double)ss.mu - mu) < 1e-4);
     }
+    sample_state_stop(&ss);
     sample_params_done(&p);
 }
 
@@ -411,12 +424,14 @@ TEST(masks_and_forbidden_tokens_come_first)
         }
         ASSERT_OK(sample_params_init(&p, &s));
         sample_state_init(&ss, &p, i);
+        ASSERT_OK(sample_state_start(&ss, &p, 1));
         for (unsigned k = 0; k < 20; k++) {
             assert_int_equal(sampler_pick(sampler, &p, &text, &ss, row, &token), 0);
             assert_true(token == 4 || (token == 9 && i % 2 == 0));
         }
         text.mask = (const uint32_t[]){1u << 7};
         assert_int_equal(sampler_pick(sampler, &p, &text, &ss, row, &token), SAMPLE_NONE_LEFT);
+        sample_state_stop(&ss);
         sample_params_done(&p);
     }
     for (uint32_t i = 0; i < N_VOCAB; i++)
