@@ -44,6 +44,17 @@ static void params_set_breakers(struct params *p)
         p->breaker_texts ? json_array_size(p->breaker_texts) : ARRAY_SIZE(defaults);
 }
 
+/* Sets the order of the stages. */
+static void params_set_order(struct params *p, unsigned last, const struct inf_sampling *api)
+{
+    const struct inf_sampling *from = last == CONFIG_LAST_AUTO   ? api
+                                      : last == CONFIG_LAST_TRUE ? &sampling_llama
+                                                                 : &sampling_openai;
+
+    p->sampling.order = p->has_order ? p->order : from->order;
+    p->sampling.n_order = p->has_order ? p->sampling.n_order : from->n_order;
+}
+
 void params_resolve(struct params *p, const struct inf_sampling *manifest,
                     const struct inf_sampling *model, const struct config *config,
                     const struct inf_sampling *api)
@@ -56,12 +67,13 @@ void params_resolve(struct params *p, const struct inf_sampling *manifest,
         s->has_seed = true;
         s->seed = config->seed;
     }
-    s->order = p->has_order ? p->order : NULL;
+    api = api ? api : &sampling_openai;
+    params_set_order(p, config->temperature_last, api);
     params_set_breakers(p);
     sampling_fill(s, manifest, SAMPLING_OF_MANIFEST, p->sources);
     sampling_fill(s, model, SAMPLING_OF_MODEL, p->sources);
     sampling_fill(s, &config->sampling, SAMPLING_OF_CONFIG, p->sources);
-    sampling_fill(s, api ? api : &sampling_openai, SAMPLING_OF_API, p->sources);
+    sampling_fill(s, api, SAMPLING_OF_API, p->sources);
 }
 
 bool params_add_stop(struct params *p, json_t *text)

@@ -26,6 +26,10 @@ int cli_sampling(const char *verb, const struct cli_models *m, const char *name,
     sampling_of_model(model, &own);
     sampling_fill(s, &own, SAMPLING_OF_MODEL, sources);
     sampling_fill(s, &config->sampling, SAMPLING_OF_CONFIG, sources);
+    if (config->temperature_last == CONFIG_LAST_TRUE) {
+        s->order = sampling_llama.order;
+        s->n_order = sampling_llama.n_order;
+    }
     if (!s->has_seed && config->seed != UINT32_MAX) {
         s->has_seed = true;
         s->seed = config->seed;

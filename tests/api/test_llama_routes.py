@@ -237,6 +237,22 @@ def test_infill(suite):
     refused(suite, "/v1/completions", {"model": "tiny", "prompt": "x", "suffix": "y"}, "suffix")
 
 
+def test_texts_of_a_seed_are_those_of_llama_cpp(suite, stories):
+    """The texts are those of llama-server with the same model and seed (tools/server/tests)."""
+    seed = {"seed": 42, "top_p": 0.95, "kv_type": "f16"}
+    text = {"prompt": "I believe the meaning of life is", "n_predict": 8, **seed}
+    a = call(suite, "/completion", text)[1]
+    assert a["content"] == " going to get an"
+    assert a["generation_settings"]["samplers"] == [
+        "penalties", "dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature"]
+    chat = {"messages": [{"role": "system", "content": "Book"}, {"role": "user", "content": "Hey"}],
+            "max_tokens": 8, **seed}
+    first = call(suite, "/chat/completions", chat)[1]["choices"][0]["message"]["content"]
+    same = {**chat, "temperature": 0.8, "top_k": 40, "min_p": 0.05}
+    assert call(suite, "/v1/chat/completions", {**same, "samplers": [
+        "top_k", "top_p", "min_p", "temperature"]})[1]["choices"][0]["message"]["content"] == first
+
+
 def test_sampling_sources(suite):
     """Tests the order: request, manifest, model, configuration, API."""
     call(suite, "/completion", {"model": "named", "prompt": "x", "n_predict": 1})

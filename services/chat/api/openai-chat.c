@@ -333,7 +333,8 @@ static int count_prepare(struct generation *g, struct problem *problem)
 
 const struct chat_api api_openai_chat = {CHAT_SHARED, .read = chat_read};
 
-const struct chat_api api_llama_chat = {CHAT_SHARED, .read = llama_chat_read};
+const struct chat_api api_llama_chat = {CHAT_SHARED, .read = llama_chat_read,
+                                        .sampling = &sampling_llama};
 
 /* Counts the tokens of the prompt that a chat request would have. */
 const struct chat_api api_count_tokens = {

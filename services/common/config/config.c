@@ -26,6 +26,7 @@ static const char *const tcp_access_choices[] = {"key", "open", NULL};
 static const char *const unix_access_choices[] = {"open", "key", NULL};
 static const char *const bool_choices[] = {"false", "true", NULL};
 static const char *const canonical_choices[] = {"off", "claude-code", NULL};
+static const char *const last_choices[] = {"auto", "false", "true", NULL};
 static const char *const storage_choices[] = {"memory", "disk", NULL};
 static const char *const landlock_choices[] = {"required", "optional", NULL};
 
@@ -106,6 +107,7 @@ const struct config_key config_keys[] = {
     {"chat", "idle_timeout", KEY_USEC, AT(chat.idle_timeout_usec), 0, ANY_USEC},
     {"chat", "request_timeout", KEY_USEC, AT(chat.request_timeout_usec), 0, ANY_USEC},
     {"sampling", "seed", KEY_U32, AT(seed), 0, 0, UINT32_MAX},
+    {"sampling", "temperature_last", KEY_CHOICE, AT(temperature_last), 0, 0, 0, last_choices},
     {"sampling", "temperature", KEY_SAMPLING, AT(sampling), SAMPLING_TEMPERATURE, 0, 0},
     {"sampling", "top_k", KEY_SAMPLING, AT(sampling), SAMPLING_TOP_K, 0, 0},
     {"sampling", "top_p", KEY_SAMPLING, AT(sampling), SAMPLING_TOP_P, 0, 0},

@@ -26,6 +26,9 @@ enum config_bool { CONFIG_FALSE, CONFIG_TRUE };
  * request (chat/canonical.h). */
 enum config_canonical { CONFIG_CANONICAL_OFF, CONFIG_CANONICAL_CLAUDE_CODE };
 /* Says where the keep service stores its entries. */
+/* Whether the temperature is the last stage of sampling; "auto": the API decides. */
+enum config_last { CONFIG_LAST_AUTO, CONFIG_LAST_FALSE, CONFIG_LAST_TRUE };
+
 enum config_storage { CONFIG_STORAGE_MEMORY, CONFIG_STORAGE_DISK };
 /* Says whether a service refuses to serve on a kernel without Landlock. */
 enum config_landlock { CONFIG_LANDLOCK_REQUIRED, CONFIG_LANDLOCK_OPTIONAL };
@@ -86,6 +89,7 @@ struct config {
     } chat;
 
     uint32_t seed;                /* for requests without one; UINT32_MAX: a random seed */
+    unsigned temperature_last;    /* enum config_last; auto */
     struct inf_sampling sampling; /* defaults of sampling; "not set" as in sampling.h */
 
     struct {

@@ -15,12 +15,19 @@ const struct inf_sampling sampling_openai = {
     SAMPLING_SHARED,
 };
 
+static const uint8_t llama_order[] = {
+    INF_STAGE_TOP_N_SIGMA, INF_STAGE_TOP_K, INF_STAGE_TYPICAL_P,   INF_STAGE_TOP_P,
+    INF_STAGE_MIN_P,       INF_STAGE_XTC,   INF_STAGE_TEMPERATURE,
+};
+
 const struct inf_sampling sampling_llama = {
     .temperature = 0.8f,
     .top_k = 40,
     .top_p = 0.95f,
     .min_p = 0.05f,
     .repetition_penalty = 1,
+    .order = llama_order,
+    .n_order = ARRAY_SIZE(llama_order),
     SAMPLING_SHARED,
 };
 
