@@ -317,6 +317,9 @@ def test_chat(suite):
                                   ("/v1/chat/completions", {"continue_final_message": True,
                                                             "add_generation_prompt": False}))]
     assert prompts[0] == prompts[1] and prompts[0].endswith("<assistant>Well")
+    parts = {**last, "content": [{"type": "text", "text": "Well"}, {"type": "text", "text": "no"}]}
+    a = call(suite, "/chat/completions", {**body, "messages": [user, parts]})[1]
+    assert a["__verbose"]["prompt"].endswith("<assistant>Well\n\nno")
     a = call(suite, "/v1/chat/completions", {**body, "messages": [user, last]})[1]
     assert a["__verbose"]["prompt"].endswith("<assistant>")
     refused(suite, "/v1/chat/completions",

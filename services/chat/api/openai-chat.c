@@ -289,13 +289,42 @@ static int chat_progress(struct generation *g, struct choice *c)
     return openai_put_progress(g, c, "chat.completion.chunk");
 }
 
+/* Joins the parts of the message that an answer continues as llama-server does, by two newlines.
+ * The parts were already checked. */
+static int llama_join_parts(json_t *body, struct message *last, struct problem *problem)
+{
+    const json_t *messages = json_object_get(body, "messages");
+    const json_t *content =
+        json_object_get(json_array_get(messages, json_array_size(messages) - 1), "content");
+    _cleanup_str_ struct str text = {};
+    json_t *part;
+    size_t i;
+    int r = 0;
+
+    if (json_array_size(content) < 2)
+        return 0;
+    json_array_foreach(content, i, part)
+    {
+        const json_t *own = json_object_get(
+            part, json_is_string(json_object_get(part, "refusal")) ? "refusal" : "text");
+
+        r = i ? str_puts(&text, "\n\n") : 0;
+        r = r < 0 ? r : str_append(&text, json_string_value(own), json_string_length(own));
+        if (r < 0)
+            return problem_no_memory(problem);
+    }
+    json_decref(last->text);
+    last->text = json_stringn(text.data, text.len);
+    return last->text ? 0 : problem_no_memory(problem);
+}
+
 /* Reads a request as llama-server does: if the last message is the assistant's, the answer
  * continues it. */
 static int llama_chat_read(struct generation *g, struct problem *problem)
 {
     struct conversation *c = &g->conversation;
     const int r = chat_read(g, problem);
-    const struct message *last = r == 0 ? &c->messages[c->n_messages - 1] : NULL;
+    struct message *last = r == 0 ? &c->messages[c->n_messages - 1] : NULL;
 
     if (r < 0 || last->role != ROLE_ASSISTANT || last->n_calls ||
         field_find(g->body, "continue_final_message") ||
@@ -305,7 +334,7 @@ static int llama_chat_read(struct generation *g, struct problem *problem)
         return problem_set(problem, 400, "invalid_value", "messages",
                            "'messages' ends with two messages of the assistant.");
     c->continues = true;
-    return 0;
+    return llama_join_parts(g->body, last, problem);
 }
 
 static int count_prepare(struct generation *g, struct problem *problem)
