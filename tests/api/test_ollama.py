@@ -235,6 +235,23 @@ def test_messages_of_tools_are_read(http):
         {"role": "tool", "tool_name": "f", "tool_call_id": "c1", "content": "2"}])
 
 
+def test_chat_continues_the_assistant(http):
+    """Tests that the answer continues the last message as on llama-server's route."""
+    story = STORY + [{"role": "assistant", "content": "there was a"}]
+    a = chat(http, messages=story)
+    b = http.post("/chat/completions", json={"messages": story, "temperature": 0, "max_tokens": 8})
+    assert a["message"]["content"] == b.json()["choices"][0]["message"]["content"]
+    assert a["prompt_eval_count"] == b.json()["usage"]["prompt_tokens"]
+    assert a["message"]["content"] != chat(http)["message"]["content"]
+    # An empty message adds nothing to the prompt.
+    empty = STORY + [{"role": "assistant"}]
+    assert chat(http, messages=empty)["prompt_eval_count"] == chat(http)["prompt_eval_count"]
+    # The result of a call is awaited, so nothing is continued.
+    call = {"role": "assistant", "content": "x", "tool_calls": [
+        {"function": {"name": "f", "arguments": {}}}]}
+    assert chat(http, messages=STORY + [call])["prompt_eval_count"] > a["prompt_eval_count"]
+
+
 def test_thoughts_are_apart(http):
     assert chat(http, think=False)["message"].keys() == {"role", "content"}
     message = chat(http, think=True)["message"]

@@ -11,6 +11,14 @@
 #include "chat/api/ollama-body.h"
 #include "chat/template.h"
 
+/* Makes the answer continue the last message if that is the assistant's and calls no tools. */
+static void chat_continue(struct conversation *c)
+{
+    const struct message *last = c->n_messages ? &c->messages[c->n_messages - 1] : NULL;
+
+    c->continues = last && last->role == ROLE_ASSISTANT && !last->n_calls;
+}
+
 static int chat_read(struct generation *g, struct problem *problem)
 {
     static const char *const fields[] = {"messages", "tools", NULL};
@@ -20,6 +28,8 @@ static int chat_read(struct generation *g, struct problem *problem)
         r = ollama_conversation_read(g->body, &g->params.tools, &g->conversation, problem);
     if (r == 0 && !g->conversation.n_messages)
         ollama_only_loads(g);
+    if (r == 0)
+        chat_continue(&g->conversation);
     return r;
 }
 
