@@ -48,5 +48,4 @@
     ROUTE(POST, "/api/chat", INFER, EXACT, ollama, .endpoint = &api_ollama_chat)                   \
     ROUTE(POST, "/api/generate", INFER, EXACT, ollama, .endpoint = &api_ollama_generate)           \
     ROUTE(GET, "/api/tags", INFER, EXACT, ollama, .answer = ollama_tags)                           \
-    ROUTE(GET, "/api/ps", INFER, EXACT, ollama, .answer = ollama_ps)                               \
     ROUTE(POST, "/api/show", INFER, EXACT, ollama, .answer = ollama_show)

@@ -26,6 +26,7 @@ extern const size_t n_embed_routes;
 
 /* information.c */
 void embed_information(struct model_host *host, struct http_request *request);
+void embed_loaded(struct model_host *host, struct http_request *request);
 
 /* embed-report.c */
 void embed_health(struct model_host *host, struct http_request *request);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers GET /info, as text-embeddings-inference does: the model and the limits.
+ * Answers GET /api/ps, as Ollama does: the loaded models. Answers GET /info, as
+ * text-embeddings-inference does: the model and the limits.
  *
- * The model is the default of requests for vectors, else the default of rankings. The request does
- * not load it.
+ * The model of /info is the default of requests for vectors, else the default of rankings. The
+ * request does not load it.
  */
 #include <jansson.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include "common/wire/json.h"
 #include "embed/embed-resident.h"
 #include "embed/embed.h"
+#include "host/ollama-model.h"
 
 static const struct models_entry *find_default(const struct models *models, const char *name,
                                                enum models_task task)
@@ -61,4 +63,15 @@ void embed_information(struct model_host *host, struct http_request *request)
     }
     problem_no_memory(&problem);
     problem_send(&problem, request);
+}
+
+static struct ollama_loaded describe_loaded(const struct resident *resident)
+{
+    return (struct ollama_loaded){
+        .n_ctx = inf_embedder_max_tokens(embed_resident_of(resident)->embedder)};
+}
+
+void embed_loaded(struct model_host *host, struct http_request *request)
+{
+    ollama_loaded_send(host, request, describe_loaded);
 }

@@ -159,8 +159,10 @@ static void forward_count(struct gw_request *r, enum http_call_result result)
     };
 
     if (result == HTTP_CALL_DONE) {
-        if (!r->answered)
+        if (!r->answered) {
             forward_mark_awake(r);
+            r->gateway->has_no_models[r->target] = false;
+        }
         return;
     }
     r->gateway->n_failures[r->target][failures[result]]++;

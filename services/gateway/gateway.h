@@ -56,6 +56,8 @@ struct gateway {
     /* A service that answered does not exit because of idleness before this time. 0: the service
      * has not answered yet, or the last call failed. */
     uint64_t awake_until_usec[N_BACKENDS];
+    /* The service reported that it has no model loaded, and was not called since. */
+    bool has_no_models[N_BACKENDS];
     uint32_t n_forwarded[N_BACKENDS]; /* calls in progress */
     uint64_t n_answers[6];            /* numbers of answers by status / 100; [0]: no answer, because
                                          the client left */
@@ -90,10 +92,11 @@ struct gw_request {
     bool streaming;
     bool is_absent; /* the socket of the service does not exist */
     struct stream_watch watch;
-    void (*answered)(struct gw_request *r); /* health and metrics: called when the call has ended */
+    void (*answered)(struct gw_request *r); /* called when a call of gw_ask() has ended */
     struct loop_timer patience;             /* timeout of that call */
     struct str text;                        /* text of the answer so far */
-    bool any_ill;                           /* health: a service did not answer correctly */
+    bool any_ill;                           /* health: a service did not answer correctly; loaded
+                                               models: memory was short */
     bool is_up[N_BACKENDS];                 /* metrics: the service answered */
 };
 
@@ -151,9 +154,12 @@ void gw_health(struct gw_request *r);
 bool gw_health_is_deep(const struct gw_request *r);
 void gw_metrics(struct gw_request *r);
 
-/* ollama.c: the endpoints of Ollama's API that need no service. */
+/* ollama.c: the endpoints of Ollama's API that need no service, or several. */
 void gw_ollama_greet(struct gw_request *r);
 void gw_ollama_version(struct gw_request *r);
+/* Lists the loaded models of all services. Starts a service only if this process has not called it
+ * yet. */
+void gw_ollama_loaded(struct gw_request *r);
 /* Refuses a request that would change the installed models. */
 void gw_ollama_refuse(struct gw_request *r);
 /* openapi.c */

@@ -49,6 +49,7 @@ static const struct gw_route own_routes[] = {
     {"/openapi.json", METHOD_GET, 0, .handle = gw_openapi},
     {"/api/version", METHOD_GET, RIGHT_INFER, .errors = &errors_ollama,
      .handle = gw_ollama_version},
+    {"/api/ps", METHOD_GET, RIGHT_INFER, .errors = &errors_ollama, .handle = gw_ollama_loaded},
     /* These routes would change the installed models. */
     {"/api/pull", METHOD_ANY, RIGHT_INFER, .errors = &errors_ollama, .handle = gw_ollama_refuse},
     {"/api/push", METHOD_ANY, RIGHT_INFER, .errors = &errors_ollama, .handle = gw_ollama_refuse},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers the requests of Ollama's API that need no service. */
+/* Answers the requests of Ollama's API that need no service, or several. */
 #include <string.h>
 
 #include "common/http/api-error.h"
@@ -21,6 +21,57 @@ void gw_ollama_version(struct gw_request *r)
     static const char text[] = "{\"version\":\"" OLLAMA_VERSION "\"}";
 
     http_respond(r->http, 200, "application/json", text, sizeof(text) - 1);
+}
+
+/*
+ * The services that load models for Ollama's API. The gateway parses no JSON: the answer of each
+ * service is a list between these texts (host/ollama-model.h).
+ */
+#define LOADED_BEGIN "{\"models\":["
+#define LOADED_END   "]}"
+
+/* Asks the services from @target on for their loaded models, one after the other. A service without
+ * models is not asked again before it was called for something else, because the question would
+ * start it. */
+static void loaded_ask(struct gw_request *r, unsigned target);
+
+static void loaded_answer(struct gw_request *r)
+{
+    const size_t begin = sizeof(LOADED_BEGIN) - 1, end = sizeof(LOADED_END) - 1;
+
+    if (r->status == 200 && r->body.len >= begin + end) {
+        const size_t len = r->body.len - begin - end;
+
+        r->gateway->has_no_models[r->target] = len == 0;
+        r->any_ill |= (len && r->text.len && str_putc(&r->text, ',') < 0) ||
+                      str_append(&r->text, r->body.data + begin, len) < 0;
+    }
+    loaded_ask(r, r->target + 1);
+}
+
+static void loaded_ask(struct gw_request *r, unsigned target)
+{
+    static const bool lists[N_BACKENDS] = {[BACKEND_CHAT] = true, [BACKEND_EMBED] = true};
+    _cleanup_str_ struct str out = {};
+
+    while (target < N_BACKENDS && (!lists[target] || r->gateway->has_no_models[target]))
+        target++;
+    if (target < N_BACKENDS) {
+        str_clear(&r->body);
+        r->status = 0;
+        r->answered = loaded_answer;
+        gw_ask(r, target, "/api/ps");
+    } else if (r->any_ill || str_printf(&out, LOADED_BEGIN "%s" LOADED_END,
+                                        r->text.data ? r->text.data : "") < 0) {
+        api_error_send(r->http, 503, "out_of_memory", NULL, 1, "Out of memory.");
+    } else {
+        http_respond(r->http, 200, "application/json", out.data, out.len);
+    }
+}
+
+void gw_ollama_loaded(struct gw_request *r)
+{
+    loaded_ask(r, 0);
 }
 
 void gw_ollama_refuse(struct gw_request *r)

@@ -336,21 +336,26 @@ def names(http, route):
     return {m["model"]: m for m in http.get("/api/" + route).json()["models"]}
 
 
+def running(http):
+    """Returns the loaded models for chats; other tests load models for vectors."""
+    return {name: m for name, m in names(http, "ps").items() if not name.startswith("bert")}
+
+
 @pytest.mark.parametrize("path, empty", [("chat", {"messages": []}), ("generate", {})])
 def test_empty_requests_load_and_unload(http, path, empty):
     r = post(http, path, model="tiny", **empty).json()
     assert r["done"] and r["done_reason"] == "load"
-    assert "tiny:latest" in names(http, "ps")
+    assert "tiny:latest" in running(http)
     r = post(http, path, model="tiny", keep_alive=0, **empty).json()
     assert r["done"] and r["done_reason"] == "unload"
-    assert "tiny:latest" not in names(http, "ps")
+    assert "tiny:latest" not in running(http)
     # A request to unload a model that is not in memory does not load the model.
     assert post(http, path, model="plain", keep_alive=0, **empty).json()["done_reason"] == "unload"
-    assert not names(http, "ps")
+    assert not running(http)
 
 
 def expires_in(http):
-    text = names(http, "ps")["tiny:latest"]["expires_at"]
+    text = running(http)["tiny:latest"]["expires_at"]
     return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() - time.time()
 
 
@@ -364,12 +369,12 @@ def test_keep_alive(http):
     assert 86300 < expires_in(http) <= 86400
     chat(http, keep_alive="200ms")
     for _ in range(100):
-        if not names(http, "ps"):
+        if not running(http):
             break
         time.sleep(0.05)
-    assert not names(http, "ps")
+    assert not running(http)
     chat(http, keep_alive=0)
-    assert not names(http, "ps")
+    assert not running(http)
 
 
 def test_a_kept_model_keeps_the_service(make_suite):
@@ -392,9 +397,37 @@ def test_lists(http, stories):
     assert re.fullmatch(r"[\d-]{10}T[\d:.]+Z", tiny["modified_at"])
     assert tiny["details"]["format"] == "gguf" and tiny["details"]["families"] == ["llama"]
     assert tiny["details"]["parameter_size"] and tiny["details"]["quantization_level"]
-    running = names(http, "ps")["tiny:latest"]
-    assert running["digest"] == tiny["digest"] and running["context_length"] > 0
-    assert running["size_vram"] == 0 and running["size"] > 0
+    tiny_runs = running(http)["tiny:latest"]
+    assert tiny_runs["digest"] == tiny["digest"] and tiny_runs["context_length"] > 0
+    assert tiny_runs["size_vram"] == 0 and tiny_runs["size"] > 0
+
+
+def test_ps_lists_models_for_vectors(http):
+    embed = {"input": "a text", "model": "bert"}
+    assert post(http, "embed", **embed, keep_alive="1h").status_code == 200
+    # A model that makes vectors of texts and of tokens is listed once.
+    assert http.post("/embed_all", json={"model": "bert", "inputs": "a"}).status_code == 200
+    chat(http)
+    listed = http.get("/api/ps").json()["models"]
+    assert [m["name"] for m in listed].count("bert:latest") == 1
+    assert {"bert:latest", "tiny:latest"} <= {m["name"] for m in listed}
+    bert = names(http, "ps")["bert:latest"]
+    assert bert["context_length"] == 80 and bert["size_vram"] == 0 and bert["size"] > 0
+    assert bert["details"]["family"] == "bert" and bert["digest"] == names(
+        http, "tags")["bert:latest"]["digest"]
+    post(http, "embed", model="bert", input="", keep_alive=0)
+
+
+def test_ps_starts_no_service_that_had_no_model(make_suite):
+    suite = make_suite(chat="  idle_timeout: 300ms\n", embed="  idle_timeout: 300ms\n")
+    with httpx.Client(base_url=suite.url, timeout=60 * SLOW) as http:
+        assert http.get("/api/ps").json() == {"models": []}
+        for service in (suite.chat, suite.embed):
+            service.wait_gone(20 * SLOW)
+        assert http.get("/api/ps").json() == {"models": []}
+        assert suite.chat.starts == suite.embed.starts == 1
+        chat(http)
+        assert len(http.get("/api/ps").json()["models"]) == 1
 
 
 def test_show(http, stories):
@@ -411,7 +444,7 @@ def test_show(http, stories):
     assert bert["capabilities"] == ["embedding"]
     assert bert["model_info"]["bert.embedding_length"] > 0
     # Showing a model does not load it.
-    assert set(names(http, "ps")) <= {"tiny:latest"}
+    assert set(running(http)) <= {"tiny:latest"}
     refused(post(http, "show", model="none"), 404, "none")
     refused(post(http, "show"), 400, "model")
     refused(post(http, "show", model="tiny", colour=1), 400, "colour")

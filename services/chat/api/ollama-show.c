@@ -12,7 +12,6 @@
 
 #include "chat/api/fim.h"
 #include "chat/api/ollama-answer.h"
-#include "chat/api/ollama-models.h"
 #include "chat/chat.h"
 #include "common/config/config.h"
 #include "common/models/models.h"
@@ -20,6 +19,7 @@
 #include "common/wire/json.h"
 #include "common/wire/ollama.h"
 #include "host/model-request.h"
+#include "host/ollama-model.h"
 
 struct show {
     struct model_request request;
