@@ -33,6 +33,7 @@ FIELDS = {
     "api_count_tokens": ["openai_params_names", "openai_constraint_names", "chat_fields"],
     "api_openai_completions": ["openai_params_names", "openai_constraint_names",
                                "completions_fields"],
+    "api_mistral_fim": ["openai_params_names", "openai_constraint_names", "mistral_fim_fields"],
     "api_llama_completion": ["openai_params_names", "openai_constraint_names",
                              "llama-params.c:llama_fields"],
     "api_llama_infill": ["openai_params_names", "openai_constraint_names",
@@ -69,8 +70,8 @@ TYPES = {
                "timings_per_token return_progress verbose include_stop_str_in_output "
                "spaces_between_special_tokens parallel_tool_calls enable_thinking raw shift "
                "truncate background vad_filter",
-    "integer": "n max_tokens max_completion_tokens n_predict seed top_k repeat_last_n best_of "
-               "top_logprobs dimensions top_n min_tokens truncate_prompt_tokens id_slot priority "
+    "integer": "n max_tokens max_completion_tokens n_predict seed random_seed top_k repeat_last_n "
+               "best_of top_logprobs dimensions top_n min_tokens truncate_prompt_tokens id_slot priority "
                "n_keep n_cmpl n_probs min_keep t_max_predict_ms t_max_prompt_ms n_indent n_discard "
                "n_cache_reuse sse_ping_interval mirostat dry_allowed_length dry_penalty_last_n "
                "embd_normalize thinking_budget reasoning_budget max_output_tokens max_tool_calls "

@@ -149,12 +149,16 @@ def words(items, last):
     return ", ".join(items[:-1]) + f" {last} {items[-1]}"
 
 
+# Routes for few programs, which the guide does not know.
+UNTOLD_ROUTES = ["/v1/fim/completions"]
+
+
 def route_words():
     """Returns the public routes as text: "POST /v1/embeddings, … and GET /health". Routes below another, such as
     /v1/messages/count_tokens, are left out."""
     paths = {p for p, _ in routes()}
     known = [(p, m) for p, m in routes() if (p.startswith("/v1/") or p in ("/health", "/metrics")) and
-             not any(p.startswith(q + "/") for q in paths)]
+             p not in UNTOLD_ROUTES and not any(p.startswith(q + "/") for q in paths)]
     out = []
     for method in ("POST", "GET"):
         paths = [p for p, m in known if m == method]

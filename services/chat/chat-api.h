@@ -92,6 +92,7 @@ struct chat_api {
 
 extern const struct chat_api api_openai_chat; /* api/openai-chat.c */
 extern const struct chat_api api_llama_chat;
+extern const struct chat_api api_mistral_fim;
 extern const struct chat_api api_count_tokens;
 extern const struct chat_api api_openai_completions; /* api/openai-completions.c */
 extern const struct chat_api api_anthropic_messages; /* api/anthropic-answer.c */

@@ -14,6 +14,7 @@
 #define CHAT_ROUTES(ROUTE)                                                                         \
     ROUTE(POST, "/v1/chat/completions", INFER, EXACT, openai, .endpoint = &api_openai_chat)        \
     ROUTE(POST, "/v1/completions", INFER, EXACT, openai, .endpoint = &api_openai_completions)      \
+    ROUTE(POST, "/v1/fim/completions", INFER, EXACT, openai, .endpoint = &api_mistral_fim)         \
     ROUTE(POST, "/v1/messages", INFER, EXACT, anthropic, .endpoint = &api_anthropic_messages)      \
     ROUTE(POST, "/v1/messages/count_tokens", INFER, EXACT, anthropic,                              \
           .endpoint = &api_anthropic_count)                                                        \

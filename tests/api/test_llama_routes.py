@@ -253,6 +253,34 @@ def test_texts_of_a_seed_are_those_of_llama_cpp(suite, stories):
         "top_k", "top_p", "min_p", "temperature"]})[1]["choices"][0]["message"]["content"] == first
 
 
+def test_fim_of_mistral(suite):
+    """Tests /v1/fim/completions, Mistral's route for the middle of a text."""
+    body = {"model": "coder", "prompt": "def f(", "suffix": "return", "max_tokens": 4,
+            "temperature": 0, "min_tokens": 2}
+    status, a = call(suite, "/v1/fim/completions", body)
+    assert status == 200 and a["object"] == "chat.completion" and a["id"].startswith("chatcmpl-")
+    choice = a["choices"][0]
+    assert choice["message"]["role"] == "assistant" and choice["finish_reason"] == "length"
+    legacy = call(suite, "/v1/completions", body)[1]
+    assert choice["message"]["content"] == legacy["choices"][0]["text"]
+    assert a["usage"]["prompt_tokens"] == legacy["usage"]["prompt_tokens"]
+    chunks = stream(suite, "/v1/fim/completions", body)
+    assert chunks[0]["object"] == "chat.completion.chunk"
+    assert "".join(c["choices"][0]["delta"].get("content") or "" for c in chunks) == choice[
+        "message"]["content"]
+    assert chunks[-1]["choices"][0]["finish_reason"] == "length"
+    random = {**body, "temperature": 2, "max_tokens": 12, "stop": ["zz"]}
+    texts = [call(suite, "/v1/fim/completions", {**random, "random_seed": n})[1]["choices"][0][
+        "message"]["content"] for n in (7, 7, 8, 9, 10, 11)]
+    assert texts[0] == texts[1] and len(set(texts)) > 1
+    assert call(suite, "/v1/fim/completions", {"model": "coder", "prompt": "x"})[0] == 200
+    for wrong, param in (({"prompt": None}, "prompt"), ({"prompt": ["x"]}, "prompt"),
+                         ({"suffix": 1}, "suffix"), ({"random_seed": -1}, "random_seed"),
+                         ({"model": "tiny"}, "model"), ({"messages": []}, "messages")):
+        status, a = call(suite, "/v1/fim/completions", {**body, **wrong})
+        assert status == 400 and a["error"]["param"] == param, a
+
+
 def test_sampling_sources(suite):
     """Tests the order: request, manifest, model, configuration, API."""
     call(suite, "/completion", {"model": "named", "prompt": "x", "n_predict": 1})

@@ -54,7 +54,7 @@ def test_the_corpus_covers_all_tables(said):
     for verb in tables.verbs():
         assert f"`{verb}`" in said or f"sconce {verb}" in said, verb
     for path, _ in tables.routes():
-        if path.startswith("/v1/"):
+        if path.startswith("/v1/") and path not in tables.UNTOLD_ROUTES:
             assert path in said, path
     for noun in tables.nouns():
         assert f"`{noun}`" in said or f"sconce setup {noun}" in said, noun

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers POST /v1/chat/completions.
+ * Answers POST /v1/chat/completions, and other endpoints whose answers have the same form.
  *
  * A stream begins with one chunk per choice, which has the role. Chunks with content follow. Each
  * choice ends with a chunk that has the finish reason. If the client requests the usage, one more
@@ -12,6 +12,7 @@
 
 #include "chat/api/llama.h"
 #include "chat/api/logprobs.h"
+#include "chat/api/mistral-fim.h"
 #include "chat/api/openai-answer.h"
 #include "chat/api/openai-body.h"
 #include "chat/template.h"
@@ -347,23 +348,40 @@ static int count_prepare(struct generation *g, struct problem *problem)
     return r;
 }
 
-/* The members that are the same for both endpoints. */
+/* The members that are the same for all endpoints. */
 #define CHAT_SHARED                                                                                \
-    .id_prefix = "chatcmpl-", .prompt_field = "messages",                                          \
+    .id_prefix = "chatcmpl-",                                                                      \
     .finishes = {[FINISH_STOP] = "stop",                                                           \
                  [FINISH_STOP_TEXT] = "stop",                                                      \
                  [FINISH_LENGTH] = "length",                                                       \
                  [FINISH_CALLS] = "tool_calls"},                                                   \
     .own_size = sizeof(struct openai_own), .choice_size = sizeof(struct chat_choice),              \
-    .prepare = conversation_prepare, .stream_type = SSE_TYPE, .stream_pause = SSE_COMMENT,         \
-    .stream_end = SSE_DONE, .begin = chat_begin, .tokens = chat_tokens, .piece = chat_piece,       \
-    .progress = chat_progress, .finish = chat_finish, .end = chat_end,                             \
-    .choice_done = chat_choice_done, .done = openai_own_done
+    .stream_type = SSE_TYPE, .stream_pause = SSE_COMMENT, .stream_end = SSE_DONE,                  \
+    .begin = chat_begin, .tokens = chat_tokens, .piece = chat_piece, .progress = chat_progress,    \
+    .finish = chat_finish, .end = chat_end, .choice_done = chat_choice_done,                       \
+    .done = openai_own_done
 
-const struct chat_api api_openai_chat = {CHAT_SHARED, .read = chat_read};
+const struct chat_api api_openai_chat = {
+    CHAT_SHARED,
+    .prompt_field = "messages",
+    .read = chat_read,
+    .prepare = conversation_prepare,
+};
 
-const struct chat_api api_llama_chat = {CHAT_SHARED, .read = llama_chat_read,
-                                        .sampling = &sampling_llama};
+const struct chat_api api_llama_chat = {
+    CHAT_SHARED,
+    .prompt_field = "messages",
+    .sampling = &sampling_llama,
+    .read = llama_chat_read,
+    .prepare = conversation_prepare,
+};
+
+const struct chat_api api_mistral_fim = {
+    CHAT_SHARED,
+    .prompt_field = "prompt",
+    .read = mistral_fim_read,
+    .prepare = mistral_fim_prepare,
+};
 
 /* Counts the tokens of the prompt that a chat request would have. */
 const struct chat_api api_count_tokens = {
