@@ -31,6 +31,20 @@ def add_numbers(source, target, pairs):
                        extra + data[24:])
 
 
+def make_mistral(target):
+    """Makes a tiny model whose tokens for the middle have the names of Mistral's."""
+    shutil.copytree(ROOT / "tests/golden/models/llama-gqa", target)
+    tokenizer = json.loads((target / "tokenizer.json").read_text())
+    vocab = tokenizer["model"]["vocab"]
+    for old, name in (("{", "[PREFIX]"), ("|", "[SUFFIX]"), ("}", "[MIDDLE]")):
+        vocab[name] = vocab.pop(old)
+        tokenizer["added_tokens"].append(
+            {"id": vocab[name], "content": name, "single_word": False, "lstrip": False,
+             "rstrip": False, "normalized": False, "special": True})
+    (target / "tokenizer.json").chmod(0o644)
+    (target / "tokenizer.json").write_text(json.dumps(tokenizer))
+
+
 @pytest.fixture(scope="module")
 def models(model_dir, tmp_path_factory):
     path = tmp_path_factory.mktemp("llama-models")
@@ -39,6 +53,7 @@ def models(model_dir, tmp_path_factory):
                 {**FIM, "general.sampling.temp": 0.25, "general.sampling.top_k": 7})
     (path / "named.yaml").write_text(
         "path: coder.gguf\nname: named\nsampling:\n  temperature: 0.5\n  min_p: 0.125\n")
+    make_mistral(path / "mistral")
     shutil.copytree(GOLDEN / "bert-mean", path / "bert-mean")
     shutil.copytree(GOLDEN / "bert-rank", path / "bert-rank")
     return path
@@ -251,6 +266,14 @@ def test_texts_of_a_seed_are_those_of_llama_cpp(suite, stories):
     same = {**chat, "temperature": 0.8, "top_k": 40, "min_p": 0.05}
     assert call(suite, "/v1/chat/completions", {**same, "samplers": [
         "top_k", "top_p", "min_p", "temperature"]})[1]["choices"][0]["message"]["content"] == first
+
+
+def test_models_of_mistral_read_the_suffix_first(suite):
+    body = {"model": "mistral", "input_prefix": "ab", "input_suffix": "yz", "n_predict": 1}
+    for middle in ("", "c"):
+        a = call(suite, "/infill", {**body, "prompt": middle})[1]
+        # The tokenizer of this model writes spaces between tokens.
+        assert a["prompt"].replace(" ", "") == "[SUFFIX]yz[PREFIX]ab" + middle
 
 
 def test_fim_of_mistral(suite):

@@ -3,9 +3,11 @@
  * Makes prompts for filling in the middle of a text (see fim.h).
  *
  * A GGUF file may name the special tokens in tokenizer.ggml.fim_*_token_id. Otherwise they are
- * found by the names that known families of models use. The request may have further files
- * (fim_input.extra). They stand at the beginning of the prompt. If the model has tokens for
- * repositories, the files are in the form of Qwen2.5-Coder (arXiv 2409.12186, section 3.1.3).
+ * found by the names that known families of models use. Mistral's models, whose names are in
+ * brackets, were trained with the suffix first, and without a token before the middle. The request
+ * may have further files (fim_input.extra). They stand at the beginning of the prompt. If the model
+ * has tokens for repositories, the files are in the form of Qwen2.5-Coder (arXiv 2409.12186,
+ * section 3.1.3).
  */
 #include "chat/api/fim.h"
 
@@ -78,6 +80,16 @@ static int32_t fim_find(const struct inf_model *model, enum fim_token kind)
     return -1;
 }
 
+/* Returns whether the model is one of Mistral's, which read the suffix first. */
+static bool fim_suffix_first(const struct inf_tokenizer *tok, const int32_t *ids)
+{
+    static const char name[] = "[PREFIX]";
+    size_t len = 0;
+    const char *text = inf_tokenizer_token_text(tok, ids[FIM_PREFIX], &len);
+
+    return text && len == sizeof(name) - 1 && memcmp(text, name, len) == 0;
+}
+
 static int fim_add(struct fim_prompt *p, const int32_t *ids, size_t n)
 {
     if (ARRAY_GROW(p->items, p->cap, p->n + n) < 0)
@@ -86,6 +98,14 @@ static int fim_add(struct fim_prompt *p, const int32_t *ids, size_t n)
         memcpy(p->items + p->n, ids, n * sizeof(*ids));
     p->n += n;
     return 0;
+}
+
+/* Adds a special token and the text behind it. */
+static int fim_add_part(struct fim_prompt *p, int32_t token, const struct fim_prompt *text)
+{
+    int r = fim_add(p, &token, 1);
+
+    return r < 0 ? r : fim_add(p, text->items, text->n);
 }
 
 /* Encodes @text and keeps at most @max tokens: the last ones if @keeps_end is set, or else the
@@ -178,12 +198,14 @@ static int fim_make(struct generation *g, const struct fim_input *input, const i
     if (r == 0 && input->extra)
         r = fim_add_extra(model, input->extra, room - MIN(room, middle.n + after.n + before.n),
                           ret);
-    r = r < 0 ? r : fim_add(ret, &ids[FIM_PREFIX], 1);
-    r = r < 0 ? r : fim_add(ret, before.items, before.n);
-    r = r < 0 ? r : fim_add(ret, &ids[FIM_SUFFIX], 1);
-    r = r < 0 ? r : fim_add(ret, after.items, after.n);
-    r = r < 0 ? r : fim_add(ret, &ids[FIM_MIDDLE], 1);
-    return r < 0 ? r : fim_add(ret, middle.items, middle.n);
+    if (fim_suffix_first(tok, ids)) {
+        r = r < 0 ? r : fim_add_part(ret, ids[FIM_SUFFIX], &after);
+        r = r < 0 ? r : fim_add_part(ret, ids[FIM_PREFIX], &before);
+        return r < 0 ? r : fim_add(ret, middle.items, middle.n);
+    }
+    r = r < 0 ? r : fim_add_part(ret, ids[FIM_PREFIX], &before);
+    r = r < 0 ? r : fim_add_part(ret, ids[FIM_SUFFIX], &after);
+    return r < 0 ? r : fim_add_part(ret, ids[FIM_MIDDLE], &middle);
 }
 
 bool fim_is_known(const struct inf_model *model)
