@@ -98,6 +98,8 @@ STATUSES = ["400", "401", "403", "404", "405", "408", "413", "414", "415", "417"
             "500", "501", "502", "503", "504", "505", "507"]
 EVENTS, LINES, PLAIN = "text/event-stream", "application/x-ndjson", "text/plain"
 JSON_TYPE = "application/json"
+# Bodies whose schema programs apply to JSON values: to the body, or to each item of a stream.
+ITEMS = (JSON_TYPE, EVENTS, LINES)
 # The formats of answers with the status 200, by endpoint or path. Other routes answer with JSON,
 # and to POST also with events.
 FORMATS = {"api_ollama_chat": [JSON_TYPE, LINES], "api_ollama_generate": [JSON_TYPE, LINES],
@@ -215,7 +217,7 @@ def operation(method, path, errors, endpoint, bodies):
     formats = FORMATS.get(endpoint) or FORMATS.get(path) or \
         ([JSON_TYPE, EVENTS] if method == "POST" else [JSON_TYPE])
     answers = {"200": {"description": "the answer", "content": {
-        f: {"schema": {} if f == JSON_TYPE else {"type": "string"}} for f in formats}}}
+        f: {"schema": {} if f in ITEMS else {"type": "string"}} for f in formats}}}
     for status in STATUSES:
         answers[status] = {"$ref": "#/components/responses/" + errors_of(errors, endpoint)}
     op = {"responses": answers}
