@@ -344,6 +344,15 @@ char *path_join(const char *dir, const char *name)
     return p;
 }
 
+char *path_absolute(const char *path)
+{
+    _cleanup_free_ char *cwd = path[0] == '/' ? NULL : getcwd(NULL, 0);
+
+    if (path[0] == '/')
+        return strdup(path);
+    return cwd ? path_join(cwd, path) : NULL;
+}
+
 const char *path_base(const char *path)
 {
     const char *slash = strrchr(path, '/');

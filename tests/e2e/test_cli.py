@@ -291,9 +291,9 @@ def test_bad_configuration_is_reported_with_line_and_column(sconce, installed):
 class Serve:
     """Runs `sconce serve` on a port of its own."""
 
-    def __init__(self, sconce, *args):
+    def __init__(self, sconce, *args, cwd=None):
         self.process = subprocess.Popen(
-            [sconce, "serve", "--listen", "127.0.0.1:0", *args], stderr=subprocess.PIPE, text=True
+            [sconce, "serve", "--listen", "127.0.0.1:0", *args], stderr=subprocess.PIPE, text=True, cwd=cwd
         )
         line = self.process.stderr.readline()
         assert line.startswith("Listening on http://127.0.0.1:"), line
@@ -338,6 +338,17 @@ def test_serve_starts_services_on_their_first_connection(sconce, installed):
         assert out.returncode == 0 and "sconce-guide" in out.stdout
         assert "device   cpu" in out.stdout or "device   vulkan:" in out.stdout
         assert json.loads(run(sconce, "status", "--json").stdout)["device"]
+    finally:
+        assert s.stop() == 0
+
+
+def test_serve_takes_a_relative_directory_of_models(sconce, home, guide, tmp_path):
+    (tmp_path / "models").mkdir()
+    shutil.copy(guide, tmp_path / "models/sconce-guide.gguf")
+    (home / "empty.yaml").write_text("{}\n")
+    s = Serve(sconce, "--models", "models", "--config", home / "empty.yaml", cwd=tmp_path)
+    try:
+        assert s.ask("What is sconce?", temperature=0)["choices"][0]["message"]["content"]
     finally:
         assert s.stop() == 0
 

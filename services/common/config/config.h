@@ -166,7 +166,7 @@ DEFINE_CLEANUP(struct config *, config_free);
 
 /* Sets chat.device to a copy of @name. -ENOMEM. */
 int config_set_device(struct config *config, const char *name);
-/* Puts a copy of @dir before all other model directories. */
+/* Puts the absolute path of @dir before all other model directories. */
 int config_add_model_dir(struct config *config, const char *dir);
 
 /* Returns the user's configuration directory, which the caller frees. NULL: there is no home

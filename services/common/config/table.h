@@ -27,8 +27,8 @@ struct config_key {
     size_t offset, n_offset; /* n_offset: offset of the count, for KEY_STRINGS */
     uint64_t min, max;
     const char *const *choices; /* KEY_CHOICE: NULL-terminated */
-    /* For KEY_STRING; may be NULL. Returns NULL if @text is valid, else a phrase that says what the
-     * text must be. */
+    /* For KEY_STRING, and for each entry of KEY_STRINGS; may be NULL. Returns NULL if @text is
+     * valid, else a phrase that says what the text must be. */
     const char *(*check)(const char *text);
 };
 

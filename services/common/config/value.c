@@ -136,6 +136,7 @@ static int set_strings(const struct yaml_source *s, const struct config_key *key
 {
     char ***list = (char ***)((char *)config + key->offset);
     size_t *n_list = (size_t *)((char *)config + key->n_offset);
+    const char *form;
     char **fresh;
     size_t n;
     const int r = config_list_size(s, key, node, &n);
@@ -154,6 +155,12 @@ static int set_strings(const struct yaml_source *s, const struct config_key *key
             config_strings_free(fresh, i);
             return yaml_source_bad(s, item, "entries of %s.%s must be texts", key->section,
                                    key->name);
+        }
+        form = key->check ? key->check(text) : NULL;
+        if (form) {
+            config_strings_free(fresh, i);
+            return yaml_source_bad(s, item, "each entry of %s.%s must be %s", key->section,
+                                   key->name, form);
         }
         fresh[i] = strcmp(key->name, "directories") == 0 ? expand_home(text) : strdup(text);
         if (!fresh[i]) {

@@ -149,6 +149,9 @@ TEST(every_mistake_is_reported_with_line_and_column)
         {"chat:\n  device: \"vulkan:\"\n", "t.yaml:2:11: chat.device"},
         {"chat:\n  device: vulkan:1x\n", "t.yaml:2:11: chat.device"},
         {"chat:\n  device: vulkan:1000\n", "t.yaml:2:11: chat.device"},
+        {"models:\n  directories: [/a, models]\n",
+         "t.yaml:2:21: each entry of models.directories must be an absolute path"},
+        {"cache:\n  directory: blocks\n", "t.yaml:2:14: cache.directory must be an absolute path"},
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
