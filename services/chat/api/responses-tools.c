@@ -3,7 +3,7 @@
  * Reads the tools of a request for a response, and the rules that say which tools may be called.
  *
  * Functions and custom tools get OpenAI's format of chat completions, which templates expect. The
- * tools of a namespace get names of their own, NAMESPACE__NAME. Tools that OpenAI's servers run are
+ * tools of a namespace get names of their own, NAMESPACE__NAME. Tools that run on OpenAI's servers are
  * skipped, because agents list such tools although they can work without them. A request that
  * demands the call of such a tool is refused.
  */
@@ -40,7 +40,7 @@ static const char *const hosted_types[] = {
     NULL,
 };
 
-/* Returns whether OpenAI's servers run the tool. Some types end with a date or a version. */
+/* Returns whether the tool runs on OpenAI's servers. Some types end with a date or a version. */
 static bool tool_is_hosted(const json_t *type)
 {
     const char *text = json_string_value(type);
@@ -302,7 +302,7 @@ static int choice_name(struct tools *tools, json_t *choice, const char *path, js
     return -EINVAL;
 }
 
-/* Reads {"type":"allowed_tools","mode","tools"}. Skips the tools that OpenAI's servers run,
+/* Reads {"type":"allowed_tools","mode","tools"}. Skips the tools that run on OpenAI's servers,
  * as tools_read() does. */
 static int allowed_read(struct tools *tools, json_t *choice, struct tool_rules *rules,
                         struct problem *problem)
