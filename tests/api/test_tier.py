@@ -134,10 +134,14 @@ def test_the_text_is_the_same_for_all_numbers(make_kept, kv_type):
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         prompts = [WORDS * 12 + "Number %d. " % i * (i % 3) for i in range(8)]
         first = list(pool.map(kept.ask, prompts))
-        kept.restart_chat()
-        again = list(pool.map(kept.ask, prompts))
-    assert [text for text, _ in first] == [text for text, _ in again]
-    assert all(n >= BLOCK for _, n in again)
+        # If reading is slower than computing, as on a busy machine, the engine computes.
+        for _ in range(4):
+            kept.restart_chat()
+            again = list(pool.map(kept.ask, prompts))
+            assert [text for text, _ in first] == [text for text, _ in again]
+            if all(n >= BLOCK for _, n in again):
+                return
+    pytest.fail("no run read all prompts back")
 
 
 def test_without_the_service_all_is_computed(make_kept):
