@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The gateway is the only process that clients connect to.
+ * The gateway is the only process that clients of the HTTP APIs connect to.
  *
  * It checks access and limits, chooses the service for a request, and forwards bytes. It opens no
  * model and parses no JSON; it only writes JSON errors. All its work runs on one event loop.

@@ -110,8 +110,8 @@ class Client:
         return answer
 
     def put(self, blocks, parent=None, first=0, **where):
-        """Sends PUT with @blocks, pairs of a name and bytes. Returns how many were stored, or a
-        negative errno."""
+        """Sends PUT with @blocks, pairs of a name and bytes. Returns how many the service
+        took, or a negative errno."""
         body, offset = b"", 0
         parent = parent or bytes(32)
         for i, (name, data) in enumerate(blocks):

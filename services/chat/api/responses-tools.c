@@ -3,8 +3,8 @@
  * Reads the tools of a request for a response, and the rules that say which tools may be called.
  *
  * Functions and custom tools get OpenAI's format of chat completions, which templates expect. The
- * tools of a namespace get names of their own, NAMESPACE__NAME. Tools that run on OpenAI's servers are
- * skipped, because agents list such tools although they can work without them. A request that
+ * tools of a namespace get names of their own, NAMESPACE__NAME. Tools that run on OpenAI's servers
+ * are skipped, because agents list such tools although they can work without them. A request that
  * demands the call of such a tool is refused.
  */
 #include <errno.h>

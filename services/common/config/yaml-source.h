@@ -4,7 +4,7 @@
 /*
  * Reads YAML documents with libyaml: configuration files and policies.
  *
- * A text is one document. Every message begins with file:line:column.
+ * A text is one document. Every message about a text begins with file:line:column.
  */
 
 #include <yaml.h>
