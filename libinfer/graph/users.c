@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists the readers of graph values, in one pass over the nodes.
+ * Counts the readers of each value of a graph and finds the last one, in one pass over the nodes.
  */
 #include "graph/users.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Lists the readers of each value of a graph. Backends need the lists to fuse operations. */
+/* Tells for each value of a graph how many inputs read it, and which node reads it last. Backends
+ * need this to fuse operations. */
 
 #include "graph/graph.h"
 

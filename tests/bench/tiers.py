@@ -198,6 +198,11 @@ def disk_share(known):
     return 100 * n_bytes / max(first - again, 1e-9) / raw, raw
 
 
+def listed(numbers):
+    *others, last = ["%.0f" % number for number in numbers]
+    return "%s and %s" % (", ".join(others), last) if others else last
+
+
 def restart(options, figures):
     known = Known(options)
     figures.title("A prefix of %d tokens, everything restarted; medians of %d"
@@ -225,8 +230,9 @@ def restart(options, figures):
     figures.figure("the disk reads", 1e-6 * median(raws), "MB/s")
     figures.figure("blocks are read at this share of it", median(shares), "%", least=OF_DISK)
     figures.table("prefix-restart", ["prefix of %d tokens" % known.n_known, "first token", "faster"],
-                  rows, "Blocks were read at %.0f %% of the speed of the disk (%.0f MB/s)."
-                  % (median(shares), 1e-6 * median(raws)))
+                  rows, "Blocks were read %d times. Direct reads of the same segment followed each time,"
+                  " at %s MB/s. The blocks\nhad been read at %s %% of these speeds."
+                  % (len(raws), listed(1e-6 * raw for raw in raws), listed(shares)))
 
 
 def turn(suite, seeds, options):

@@ -4,7 +4,7 @@
 /*
  * Multiplies weights packed as int16 blocks, with any vectors that multiply pairs of int16.
  *
- * A CPU without tiles multiplies pairs of int16 twice as fast as floats. A block is 128 numbers
+ * AVX-512 and AVX-VNNI multiply pairs of int16 twice as fast as floats. A block is 128 numbers
  * that share a scale. These numbers are rounded to integers within ±4095, so that no sum of 128
  * products overflows an int32. For normally distributed numbers the rounding loses 4e-8 of their
  * energy, as much as F16 loses. For a block with one large number it loses at most 6e-7. bfloat16

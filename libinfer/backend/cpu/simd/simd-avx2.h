@@ -17,9 +17,11 @@ typedef __m256i vi; /* 8 int32, or 32 bytes */
 #define ATTN_NR  2u
 #define ATTN_NR2 4u /* vectors per row in a tile of two rows */
 
-#define ATTN_Q8_MR 2u /* scores of Q8_0: rows × vectors of sums, as ints and as floats */
+/* Tiles for Q8_0. Scores: MR rows × NR vectors, each with an integer sum and a float sum. Values:
+ * VR rows × 2 vectors, each with sums for the high and for the low bytes of the weights. */
+#define ATTN_Q8_MR 2u
 #define ATTN_Q8_NR 2u
-#define ATTN_Q8_VR 2u /* values of Q8_0: rows × 2 vectors of sums, for high and for low bytes */
+#define ATTN_Q8_VR 2u
 
 static inline __m256i vf_mask(uint32_t n)
 {

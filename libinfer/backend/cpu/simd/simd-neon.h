@@ -17,9 +17,11 @@ typedef int32x4_t vi; /* 4 int32, or 16 bytes */
 #define ATTN_NR  4u
 #define ATTN_NR2 8u /* vectors per row in a tile of two rows */
 
-#define ATTN_Q8_MR 4u /* scores of Q8_0: rows × vectors of sums, as ints and as floats */
+/* Tiles for Q8_0. Scores: MR rows × NR vectors, each with an integer sum and a float sum. Values:
+ * VR rows × 2 vectors, each with sums for the high and for the low bytes of the weights. */
+#define ATTN_Q8_MR 4u
 #define ATTN_Q8_NR 2u
-#define ATTN_Q8_VR 4u /* values of Q8_0: rows × 2 vectors of sums, for high and for low bytes */
+#define ATTN_Q8_VR 4u
 
 static inline vf vf_load(const float *p)
 {
