@@ -5,7 +5,8 @@
  * A runner is a model that is ready to run on a device: backend, plan, KV pool and the buffer of
  * logits.
  *
- * The engine, inf_bench() and inf_logits() use runners. One thread at a time may use a runner.
+ * The engine, inf_bench(), inf_perplexity() and inf_logits() use runners. One thread at a time may
+ * use a runner.
  */
 
 #include "backend/backend.h"

@@ -3,7 +3,7 @@
 #define INFER_BENCH_H
 
 /*
- * Benchmark of a model, measured bounds of the machine, and raw logits for tests
+ * Benchmark of a model, measured bounds of the machine, perplexity, and raw logits for tests
  *
  * Decoding reads all weights once per token, so memory bandwidth bounds the speed of decoding.
  * Prefill multiplies matrices, so for quantized weights the CPU's int8 dot product instruction
@@ -66,6 +66,40 @@ struct inf_bench_result {
 INF_PUBLIC int inf_bench(const struct inf_bench_params *params, struct inf_bench_result *ret_result,
                          struct inf_err *reterr);
 
+/* Perplexity of the chunks that were computed so far. */
+struct inf_perplexity_result {
+    double ppl;                       /* exp(nll) */
+    double error;                     /* standard error of ppl; 0 if a single token was predicted */
+    double nll;                       /* mean of -ln(probability) of the predicted tokens */
+    uint64_t n_tokens;                /* tokens that were predicted */
+    uint32_t n_chunks_done, n_chunks; /* chunks that were computed, and that will be computed */
+};
+
+struct inf_perplexity_params {
+    struct inf_model *model;
+    const char *device, *cache_dir, *isa, *kv_type; /* as in inf_engine_params */
+    uint32_t n_threads;                             /* 0: all */
+    uint32_t n_ctx;                                 /* tokens of a chunk, at least 4; 0: 512 */
+    uint32_t n_batch;                               /* rows of one step; 0: 512 */
+    uint32_t n_chunks;                              /* limit; 0: all whole chunks of the text */
+    /* Called after each chunk, in the caller's thread; NULL: not called. @result is borrowed. */
+    void (*chunk)(void *data, const struct inf_perplexity_result *result);
+    void *chunk_data;
+};
+
+/*
+ * Computes how well the model predicts a text of @n_tokens tokens. The text is cut into chunks of
+ * n_ctx tokens, which do not see each other; the tokens after the last whole chunk are left out. If
+ * the model's tokenizer adds BOS, BOS replaces the first token of each chunk. In each chunk the
+ * positions from n_ctx ÷ 2 to n_ctx - 2 predict their next tokens. The function holds the logits of
+ * a few rows at a time. The caller keeps @tokens. -EINVAL: the text is shorter than one chunk, a
+ * token is not in the vocabulary, or a size is out of range; -EOPNOTSUPP: the model does not
+ * generate text; other errors are those of inf_engine_new().
+ */
+INF_PUBLIC int inf_perplexity(const struct inf_perplexity_params *params, const int32_t *tokens,
+                              size_t n_tokens, struct inf_perplexity_result *ret_result,
+                              struct inf_err *reterr);
+
 struct inf_logits_params {
     struct inf_model *model;
     const char *device, *cache_dir, *isa, *kv_type; /* as in inf_engine_params */
@@ -74,8 +108,7 @@ struct inf_logits_params {
 
 /*
  * Computes the logits of one forward pass over @n_tokens tokens of one sequence. *ret_logits is an
- * array [n_tokens, n_vocab] that the caller frees. The function serves tests and measurements of
- * perplexity.
+ * array [n_tokens, n_vocab] that the caller frees. The function serves tests.
  */
 INF_PUBLIC int inf_logits(const struct inf_logits_params *params, const int32_t *tokens,
                           size_t n_tokens, float **ret_logits, struct inf_err *reterr);
