@@ -152,6 +152,9 @@ def words(items, last):
 # Routes for few programs, which the guide does not know.
 UNTOLD_ROUTES = ["/v1/fim/completions"]
 
+# Verbs for few people, which the guide does not know.
+UNTOLD_VERBS = ["ppl"]
+
 
 def route_words():
     """Returns the public routes as text: "POST /v1/embeddings, … and GET /health". Routes below another, such as
@@ -174,7 +177,7 @@ def value(name):
     if kind == "number":
         return re.match(r"\d+", keys()[rest[0]])[0]
     return {
-        "verbs": lambda: words([f"`{v}`" for v in verbs()], "and"),
+        "verbs": lambda: words([f"`{v}`" for v in verbs() if v not in UNTOLD_VERBS], "and"),
         "routes": route_words,
         "formats": lambda: words(formats(), "or"),
         "sections": lambda: words(sections(), "and"),

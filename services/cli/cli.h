@@ -40,6 +40,7 @@ int verb_doctor(int argc, char **argv);
 int verb_tokenize(int argc, char **argv);
 int verb_render(int argc, char **argv);
 int verb_bench(int argc, char **argv);
+int verb_ppl(int argc, char **argv);
 int verb_policy(int argc, char **argv);
 int verb_cache(int argc, char **argv);
 int verb_embed(int argc, char **argv);

@@ -25,6 +25,7 @@ static const struct cli_verb verbs[] = {
     {"render", verb_render, "print the prompt that a chat template makes"},
     {"policy", verb_policy, "show what each service may do"},
     {"bench", verb_bench, "measure how fast a model runs on this machine"},
+    {"ppl", verb_ppl, "measure how well a model predicts a text"},
 };
 
 static int sconce_help(FILE *f)

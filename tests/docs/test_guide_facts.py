@@ -52,7 +52,7 @@ def test_a_table_that_changes_is_noticed(monkeypatch, facts):
 
 def test_the_corpus_covers_all_tables(said):
     for verb in tables.verbs():
-        assert f"`{verb}`" in said or f"sconce {verb}" in said, verb
+        assert verb in tables.UNTOLD_VERBS or f"`{verb}`" in said or f"sconce {verb}" in said, verb
     for path, _ in tables.routes():
         if path.startswith("/v1/") and path not in tables.UNTOLD_ROUTES:
             assert path in said, path

@@ -2,6 +2,7 @@
 """Tests the command line, as people and programs use it."""
 
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -32,7 +33,7 @@ def test_help_names_every_verb_and_each_verb_has_its_own(sconce):
     out = run(sconce, "--help")
     assert out.returncode == 0
     for verb in ("run", "list", "info", "serve", "status", "setup", "doctor", "policy", "tokenize",
-                 "render", "bench"):
+                 "render", "bench", "ppl"):
         assert f"  {verb} " in out.stdout
         own = run(sconce, verb, "--help")
         assert own.returncode == 0 and f"sconce {verb}" in own.stdout
@@ -278,6 +279,39 @@ def test_bench_measures_the_machine(sconce, installed):
         assert text in out.stdout, out.stdout
     assert run(sconce, "bench").returncode == 2
     assert run(sconce, "bench", "-m", "sconce-guide", "-p", "0", "-n", "0").returncode == 1
+
+
+def test_ppl_measures_a_text(sconce, installed, tmp_path):
+    text = tmp_path / "text"
+    text.write_text("sconce runs models on your own machine. <|im_end|> Which models are there?\n" * 40)
+    args = ("-c", "64", "-t", "1", "--device", "cpu")
+    out = run(sconce, "ppl", *args, "sconce-guide", str(text))
+    lines = out.stdout.split("\n")
+    r = json.loads(run(sconce, "ppl", "-m", "sconce-guide", *args, "-", "--json", input=text.read_text()).stdout)
+    n = r["chunks"]
+    assert n > 4 and r["tokens"] == n * 31 and r["context"] == 64 and r["model"] == "sconce-guide"
+    assert abs(math.exp(r["nll"]) / r["ppl"] - 1) < 1e-6 and 1 < r["ppl"] and 0 < r["error"] < r["ppl"]
+    assert r["seconds"] > 0 and r["tok_s"] > 0
+    assert [line.split()[0] for line in lines[:n]] == [f"[{i}/{n}]" for i in range(1, n + 1)]
+    assert lines[n:] == [f"Final estimate: PPL = {r['ppl']:.4f} ± {r['error']:.4f}", ""]
+    out = run(sconce, "ppl", *args, "--chunks", "2", "-b", "5", "sconce-guide", str(text))
+    assert out.stdout.split("\n")[:2] == [line.replace(f"/{n}]", "/2]") for line in lines[:2]]
+
+
+def test_ppl_says_what_is_wrong(sconce, installed, tmp_path):
+    short = tmp_path / "short"
+    short.write_text("hello")
+    bert = str(TREE / "tests/golden/embed/bert-mean")
+    for words, status, said in (
+            ([], 2, "MODEL and FILE are missing"), (["sconce-guide"], 2, "FILE is missing"),
+            (["-m", "sconce-guide", "a", "b"], 2, "more than one FILE"),
+            (["-c", "0", "sconce-guide", str(short)], 2, "-c, --context must be a whole number"),
+            (["-c", "9" * 6, "sconce-guide", str(short)], 1, "the model has a context of"),
+            (["-c", "64", "sconce-guide", str(short)], 1, "tokens, but one chunk needs 64"),
+            (["sconce-guide", str(tmp_path / "none")], 1, str(tmp_path / "none")),
+            ([bert, str(short)], 1, "is not a model of text")):
+        out = run(sconce, "ppl", "--device", "cpu", *words)
+        assert out.returncode == status and said in out.stderr, (words, out)
 
 
 def test_bad_configuration_is_reported_with_line_and_column(sconce, installed):
