@@ -39,12 +39,22 @@ static void health_end(struct gw_request *r)
 
 static void health_ask(struct gw_request *r, enum service_backend target);
 
+/* Returns whether the service said that it is about to exit, for example because it was idle. The
+ * next request starts it again, so it is not ill. */
+static bool health_is_stopping(const struct gw_request *r)
+{
+    static const char start[] = "{\"status\":\"stopping\"";
+    const size_t n = sizeof(start) - 1;
+
+    return r->status == 503 && r->body.len > n && memcmp(r->body.data, start, n) == 0;
+}
+
 /* Adds the answer of one service to the report; then asks the next service. */
 static void health_answer(struct gw_request *r)
 {
     const bool missing = r->is_absent && service_backends[r->target]->package;
 
-    r->any_ill |= r->status != 200 && !missing;
+    r->any_ill |= r->status != 200 && !missing && !health_is_stopping(r);
     str_printf(&r->text, "%s\"%s\":", r->target ? "," : "", service_backends[r->target]->name);
     if (r->status && r->body.len)
         str_append(&r->text, r->body.data, r->body.len);

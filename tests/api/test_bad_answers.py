@@ -4,6 +4,7 @@ on."""
 import http.client
 import json
 import os
+import socket
 import threading
 import time
 
@@ -79,6 +80,27 @@ def ask(suite):
 def check_alive(suite):
     assert b" 200 OK" in suite.raw(HEALTH)
     assert suite.gateway.starts == 1
+
+
+def deep_health(suite):
+    s = socket.socket(socket.AF_UNIX)
+    with s:
+        s.settimeout(20 * SLOW)
+        s.connect(suite.gateway_sock)
+        s.sendall(b"GET /health?deep=1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        return read_all(s)
+
+
+def test_a_service_that_is_about_to_exit_is_not_ill(lying):
+    suite, liar = lying
+    ill = b"HTTP/1.1 503 Service Unavailable\r\n" + JSON + b"Content-Length: %d\r\n\r\n%s"
+    stopping = b'{"status":"stopping","version":"0","models":[],"running":0}'
+    liar.answer = ill % (len(stopping), stopping)
+    answer = deep_health(suite)
+    assert b" 200 OK" in answer and stopping in answer
+    broken = b'{"status":"error","version":"0"}'
+    liar.answer = ill % (len(broken), broken)
+    assert b" 503 " in deep_health(suite)
 
 
 @pytest.mark.parametrize("answer", [
