@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Declares the functions of the regex reader that readers of other notations call. */
+/* Declares the function of the regex reader that readers of other notations call, and its flags. */
 
 #include "grammar/builder.h"
 #include "grammar/set.h"

@@ -8,8 +8,8 @@
 /* Makes the array of tools for a template: custom tools become functions with one argument,
  * `input`. The caller owns the result. NULL: out of memory. */
 json_t *tools_for_template(json_t *tools);
-/* Turns calls of custom tools, whose arguments are a text, into calls of these functions.
- * -ENOMEM. */
+/* A call of a custom tool has a text instead of arguments. Turns such calls into calls of the
+ * functions that tools_for_template() makes, with the text as the argument `input`. -ENOMEM. */
 int tools_rewrite_calls(struct conversation *c);
 /*
  * Writes tools, calls and results as plain messages, for templates that know no tools: the list of

@@ -2,8 +2,9 @@
 /*
  * Measures the sampler: bench-sample [N_VOCAB [ROUNDS]]
  *
- * Times the choice of one token from a row of logits by each kind of sampling, on one thread. The
- * rows alternate, so that no row is in the L1 cache.
+ * Times the choice of one token from a row of logits by each kind of sampling, on one thread.
+ * Eight rows take turns, so that with the default vocabulary a row has left the caches of the core
+ * before it is used again.
  */
 #include <inttypes.h>
 #include <math.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Defines the loops of limits.h in plain C: loads, and no dot instruction. */
+/* Defines the loop of limits.h that reads memory, in plain C. There is no loop of dot products,
+ * because plain C has no dot instruction. */
 
 #define LIMIT_BYTES    16
 #define LIMIT_NAME(op) op##_ref
