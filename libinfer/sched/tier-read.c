@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads blocks from the tier, on up to two threads.
+ * Reads blocks from the tier, on one or two threads.
  *
- * The tier sends blocks in as many streams as threads read; of two streams, each has every second
- * block. Each thread reads one stream, and writes the bytes directly to the memory of the block. A
- * thread waits for bytes without a lock, and reads available bytes under its own lock `copy`.
- * Dropping a fetch takes the locks of all threads, so after the drop no thread writes to the
- * fetch's blocks. Each piece is added to the checksum while it is in the processor's cache.
+ * The tier sends one stream of blocks to each thread that reads. If there are two streams, each has
+ * every second block. A thread writes the bytes of its stream directly to the memory of the block.
+ * Each thread has a lock `copy`: the thread waits for bytes without this lock, and reads available
+ * bytes under this lock. Dropping a fetch takes the locks of both threads, so after the drop no
+ * thread writes to the fetch's blocks. Each piece is added to the checksum while it is in the
+ * processor's cache.
  */
 #include <errno.h>
 #include <poll.h>
@@ -204,7 +205,8 @@ static void *helper_main(void *arg)
     return NULL;
 }
 
-/* Asks the tier for a stream with block @first of @f and every n_streams-th block after it. */
+/* Asks the tier for a stream that has the block @first of @f and every n_streams-th block after
+ * it. */
 static void open_stream(struct tier_reader *r, struct fetch *f, uint32_t first)
 {
     struct tier *t = r->tier;

@@ -18,7 +18,7 @@ struct text_run {
 };
 
 /* Appends @separator and the string @piece to *@text, which may be NULL. If *@text is empty, only
- * @piece is appended. If @run extends a text other than @text, the function first calls
+ * @piece is appended. If @run extends a text other than @text, this function first calls
  * text_run_end(). The pointer @text must stay valid until the run ends. -ENOMEM. */
 int text_run_add(struct text_run *run, json_t **text, const char *separator, json_t *piece);
 /* Brings the text up to date. -ENOMEM. */

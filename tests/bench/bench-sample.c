@@ -2,9 +2,9 @@
 /*
  * Measures the sampler: bench-sample [N_VOCAB [ROUNDS]]
  *
- * Times the choice of one token from a row of logits by each kind of sampling, on one thread.
- * Eight rows take turns, so that with the default vocabulary a row has left the caches of the core
- * before it is used again.
+ * Times the choice of one token from a row of logits by each kind of sampling, on one thread. Eight
+ * rows take turns. With the default vocabulary they have 4.6 MiB together, which is more than the
+ * first-level and second-level caches of most cores hold.
  */
 #include <inttypes.h>
 #include <math.h>

@@ -49,7 +49,8 @@ static void spoken_done(struct spoken *s)
     free(s->probabilities);
 }
 
-/* Makes the words of a window, with their times, and joins punctuation to its words. */
+/* Makes the words of a window with their times, shortens long ones, and joins punctuation to its
+ * words. */
 static size_t make_words(struct spoken *s, struct word *words, struct words_lengths *ret_lengths)
 {
     const struct words_text text = {s->text, s->ends, (size_t)s->head.n_text};

@@ -7,9 +7,9 @@
 
 /* Prefetches a cache line that is read soon. With @once the line bypasses the second-level cache.
  * Intel CPUs fill the third level with lines that leave the second level. On such CPUs a line that
- * was prefetched with @once enters neither level, so the next step of the engine, which needs the
- * same weights again, must read it from memory; therefore callers do not set @once there. The
- * assembly keeps the compiler from moving the prefetch. */
+ * was prefetched with @once enters neither level. The next step of the engine needs the same
+ * weights again and would have to read them from memory. Therefore callers do not set @once on
+ * Intel CPUs. The assembly keeps the compiler from moving the prefetch. */
 INLINE void prefetch_line(const uint8_t *p, const bool once)
 {
 #if defined(__x86_64__)
