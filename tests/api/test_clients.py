@@ -116,7 +116,8 @@ def test_openai_without_waiting(suite):
 
     answers, chunks = asyncio.run(ask())
     assert all(a.choices[0].message.content for a in answers)
-    assert chunks[-1].choices[0].finish_reason == "length"
+    # The choice of tokens is random, and some models may end their text after a few of them.
+    assert chunks[-1].choices[0].finish_reason in ("length", "stop")
 
 
 ANTHROPIC_TOOL = {"name": "trip", "input_schema": Trip.model_json_schema()}
