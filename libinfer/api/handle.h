@@ -36,6 +36,10 @@ int embed_check(struct inf_model *m, enum inf_model_use use, struct inf_err *ret
  * text. */
 int model_refuse_text(const struct inf_model *m, struct inf_err *reterr);
 
+/* Returns -EINVAL, with the reason in @reterr, if one of the @n tokens is not in the vocabulary. */
+int model_check_tokens(const struct inf_model *m, const int32_t *tokens, size_t n,
+                       struct inf_err *reterr);
+
 /* Returns the files of the weights. An engine, embedder or transcriber checks them for changes. */
 static inline struct file_set model_files(const struct inf_model *m)
 {

@@ -46,9 +46,9 @@ int inf_logits(const struct inf_logits_params *params, const int32_t *tokens, si
 
     if (!model || !tokens || n_tokens == 0 || n_tokens > 1u << 20)
         return err_set(reterr, EINVAL, "between one and a million tokens are needed");
-    for (size_t i = 0; i < n_tokens; i++)
-        if (tokens[i] < 0 || (uint32_t)tokens[i] >= model->info.n_vocab)
-            return err_set(reterr, EINVAL, "token %d is not in the vocabulary", tokens[i]);
+    r = model_check_tokens(model, tokens, n_tokens, reterr);
+    if (r < 0)
+        return r;
     setup = (struct setup){
         .device = params->device,
         .cache_dir = params->cache_dir,

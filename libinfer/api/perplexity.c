@@ -130,10 +130,7 @@ static int perplexity_check(const struct inf_perplexity_params *params, uint32_t
     if (n_tokens < n_ctx)
         return err_set(reterr, EINVAL, "the text has %zu tokens, but one chunk needs %u", n_tokens,
                        n_ctx);
-    for (size_t i = 0; i < n_tokens; i++)
-        if (tokens[i] < 0 || (uint32_t)tokens[i] >= info->n_vocab)
-            return err_set(reterr, EINVAL, "token %d is not in the vocabulary", tokens[i]);
-    return 0;
+    return model_check_tokens(params->model, tokens, n_tokens, reterr);
 }
 
 static int perplexity_run(struct perplexity *p, const struct inf_perplexity_params *params,

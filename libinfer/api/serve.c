@@ -307,9 +307,9 @@ static int check_request(const struct inf_engine *engine, const struct inf_reque
     if (q->n_tokens >= n_ctx)
         return err_set(reterr, E2BIG, "the prompt has %zu tokens, but the context holds %u",
                        q->n_tokens, n_ctx);
-    for (size_t i = 0; i < q->n_tokens; i++)
-        if (q->tokens[i] < 0 || (uint32_t)q->tokens[i] >= n_vocab)
-            return err_set(reterr, EINVAL, "token %d is not in the vocabulary", q->tokens[i]);
+    r = model_check_tokens(engine->model, q->tokens, q->n_tokens, reterr);
+    if (r < 0)
+        return r;
     if (q->n_choices > MAX_CHOICES)
         return err_set(reterr, EINVAL, "more than %u choices", MAX_CHOICES);
     if (q->cache_salt_len > 0 && !q->cache_salt)

@@ -160,6 +160,15 @@ int setup_runner_on(struct backend **backend, const struct inf_model *model,
     return runner_new(backend, &params, ret_runner, reterr);
 }
 
+int model_check_tokens(const struct inf_model *m, const int32_t *tokens, size_t n,
+                       struct inf_err *reterr)
+{
+    for (size_t i = 0; i < n; i++)
+        if (tokens[i] < 0 || (uint32_t)tokens[i] >= m->info.n_vocab)
+            return err_set(reterr, EINVAL, "token %d is not in the vocabulary", tokens[i]);
+    return 0;
+}
+
 int setup_runner(const struct inf_model *model, const struct setup *setup,
                  struct runner **ret_runner, struct inf_err *reterr)
 {

@@ -335,15 +335,16 @@ static bool mask_permits(const uint32_t *mask, int32_t token)
 /*
  * Picks a token from a row without invalid values. Returns -1 if no token is left, and sets
  * *ret_valid to false if the row has become invalid. With a mask, random choices are first made
- * without it, like those of llama.cpp. Mostly the mask permits the choice.
+ * without it, like those of llama.cpp. Mostly the mask permits the choice. The peaks of the row are
+ * known unless it was @edited.
  */
 static int32_t pick_permitted(struct sampler *s, const struct sample_params *p,
                               const uint32_t *mask, struct sample_state *state, const float *logits,
-                              bool *ret_valid)
+                              bool edited, bool *ret_valid)
 {
     int32_t token = -1;
 
-    *ret_valid = s->kernels->peaks(logits, s->n_vocab, s->peaks);
+    *ret_valid = !edited || s->kernels->peaks(logits, s->n_vocab, s->peaks);
     if (!*ret_valid)
         return -1;
     if (!mask || p->temperature > 0)
@@ -372,7 +373,7 @@ int sampler_pick(struct sampler *s, const struct sample_params *p, const struct 
         return 0;
     }
     n_edits = penalty_apply(p, text, state->repeats, s->counts, logits, s->n_vocab, s->edits);
-    token = pick_permitted(s, p, text->mask, state, logits, &valid);
+    token = pick_permitted(s, p, text->mask, state, logits, n_edits > 0, &valid);
     penalty_undo(s->edits, n_edits, logits);
     if (token < 0)
         return valid ? SAMPLE_NONE_LEFT : SAMPLE_BAD_ROW;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/http/api-error.h"
+#include "common/wire/ollama.h"
 #include "gateway/gateway.h"
 
 /* The version of Ollama whose API is offered. Some clients refuse servers with a version below
@@ -23,21 +24,16 @@ void gw_ollama_version(struct gw_request *r)
     http_respond(r->http, 200, "application/json", text, sizeof(text) - 1);
 }
 
-/*
- * The services that load models for Ollama's API. The gateway parses no JSON: the answer of each
- * service is a list between these texts (host/ollama-model.h).
- */
-#define LOADED_BEGIN "{\"models\":["
-#define LOADED_END   "]}"
-
 /* Asks the services from @target on for their loaded models, one after the other. A service without
  * models is not asked again before it was called for something else, because the question would
  * start it. */
 static void loaded_ask(struct gw_request *r, unsigned target);
 
+/* Adds the list of one service. The gateway parses no JSON: it takes what stands between the
+ * beginning and the end of a list. */
 static void loaded_answer(struct gw_request *r)
 {
-    const size_t begin = sizeof(LOADED_BEGIN) - 1, end = sizeof(LOADED_END) - 1;
+    const size_t begin = strlen(OLLAMA_MODELS_BEGIN), end = strlen(OLLAMA_MODELS_END);
 
     if (r->status == 200 && r->body.len >= begin + end) {
         const size_t len = r->body.len - begin - end;
@@ -61,7 +57,7 @@ static void loaded_ask(struct gw_request *r, unsigned target)
         r->status = 0;
         r->answered = loaded_answer;
         gw_ask(r, target, "/api/ps");
-    } else if (r->any_ill || str_printf(&out, LOADED_BEGIN "%s" LOADED_END,
+    } else if (r->any_ill || str_printf(&out, OLLAMA_MODELS_BEGIN "%s" OLLAMA_MODELS_END,
                                         r->text.data ? r->text.data : "") < 0) {
         api_error_send(r->http, 503, "out_of_memory", NULL, 1, "Out of memory.");
     } else {

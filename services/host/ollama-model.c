@@ -124,7 +124,7 @@ void ollama_loaded_send(const struct model_host *host, struct http_request *requ
     struct resident *r = residents_ready(host->residents.first);
     _cleanup_str_ struct str out = {};
     const char *separator = "";
-    int res = str_puts(&out, "{\"models\":[");
+    int res = str_puts(&out, OLLAMA_MODELS_BEGIN);
 
     for (; r && res == 0; r = residents_ready(r->next)) {
         if (is_listed(host, r))
@@ -133,7 +133,7 @@ void ollama_loaded_send(const struct model_host *host, struct http_request *requ
         res = res < 0 ? res : put_loaded(host, &out, r, describe(r));
         separator = ",";
     }
-    res = res < 0 ? res : str_puts(&out, "]}");
+    res = res < 0 ? res : str_puts(&out, OLLAMA_MODELS_END);
     if (res < 0)
         api_error_send(request, 503, "out_of_memory", NULL, 1, "Out of memory.");
     else

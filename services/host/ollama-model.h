@@ -20,13 +20,13 @@ int ollama_put_digest(struct str *out, const char *path, uint64_t size, int64_t 
 /* Writes "details":{…}. @info NULL: the model is not open, and only its format is known. */
 int ollama_put_details(struct str *out, const char *format, const struct inf_model_info *info);
 
-/* What only the service knows about a loaded model. */
+/* The members of the description of a loaded model that each service sets itself. */
 struct ollama_loaded {
     uint32_t n_ctx;
     bool on_gpu;
 };
 
 /* Answers GET /api/ps with the loaded models of the service. The gateway joins the answers of
- * several services: each begins with {"models":[ and ends with ]}. */
+ * several services: each begins with OLLAMA_MODELS_BEGIN and ends with OLLAMA_MODELS_END. */
 void ollama_loaded_send(const struct model_host *host, struct http_request *request,
                         struct ollama_loaded (*describe)(const struct resident *resident));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "golden/subject.h"
 
+#include "core/file.h"
 #include "lib/test.h"
 #include "sched/runner.h"
 
@@ -10,6 +11,16 @@ const char *const subject_names[] = {
     "llama-gqa",  "llama3-scaled",    "llama-linear", "llama-yarn", "mistral-window",
     "qwen2-tied", "qwen2-window-mix", "qwen3-norm",   "qwen3-bf16", NULL,
 };
+
+void *subject_read(const char *dir, const char *name, size_t *ret_size)
+{
+    struct inf_err err = {0};
+    char *path = path_join(dir, name), *data;
+
+    ASSERT_OK_ERR(file_read(path, 1 << 24, &data, ret_size, &err), err);
+    free(path);
+    return data;
+}
 
 void subject_open(struct subject *s, const char *path)
 {

@@ -19,6 +19,9 @@ struct subject {
     struct graph *graph;
 };
 
+/* Reads the file @name of a model's directory. The caller frees the result. */
+void *subject_read(const char *dir, const char *name, size_t *ret_size);
+
 void subject_open(struct subject *s, const char *path);
 /* Opens the model @name, which is one of subject_names. */
 void subject_open_golden(struct subject *s, const char *name);

@@ -10,6 +10,7 @@
 
 #include "convert.h"
 #include "core/file.h"
+#include "golden/subject.h"
 #include "lib/device.h"
 #include "lib/draw.h"
 #include "lib/graph_eval.h"
@@ -28,16 +29,6 @@ struct golden {
     size_t n_tokens, n_vocab;
 };
 
-static void *read_all(const char *dir, const char *name, size_t *ret_size)
-{
-    struct inf_err err = {0};
-    char *path = path_join(dir, name), *data;
-
-    ASSERT_OK_ERR(file_read(path, 1 << 24, &data, ret_size, &err), err);
-    free(path);
-    return data;
-}
-
 static void golden_open(struct golden *g, const char *name)
 {
     char sub[128];
@@ -45,9 +36,9 @@ static void golden_open(struct golden *g, const char *name)
 
     snprintf(sub, sizeof(sub), "models/%s", name);
     snprintf(g->path, sizeof(g->path), "%s", test_golden(sub));
-    g->tokens = read_all(g->path, "tokens.bin", &size);
+    g->tokens = subject_read(g->path, "tokens.bin", &size);
     g->n_tokens = size / sizeof(int32_t);
-    g->logits = read_all(g->path, "logits.bin", &size);
+    g->logits = subject_read(g->path, "logits.bin", &size);
     g->n_vocab = size / sizeof(float) / g->n_tokens;
 }
 

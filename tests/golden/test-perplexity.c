@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/file.h"
+#include "golden/subject.h"
 #include "lib/test.h"
 
 enum { N_TOKENS = 40 };
@@ -21,16 +22,6 @@ struct golden {
     float *logits; /* [N_TOKENS, n_vocab] */
 };
 
-static void *golden_read(const char *dir, const char *name, size_t *ret_size)
-{
-    struct inf_err err = {0};
-    char *path = path_join(dir, name), *data;
-
-    ASSERT_OK_ERR(file_read(path, 1 << 24, &data, ret_size, &err), err);
-    free(path);
-    return data;
-}
-
 static void golden_open(struct golden *g, const char *name)
 {
     char sub[128], path[4096];
@@ -40,9 +31,9 @@ static void golden_open(struct golden *g, const char *name)
     snprintf(sub, sizeof(sub), "models/%s", name);
     snprintf(path, sizeof(path), "%s", test_golden(sub));
     ASSERT_OK_ERR(inf_model_open(&(struct inf_model_params){.path = path}, &g->model, &err), err);
-    g->tokens = golden_read(path, "tokens.bin", &size);
+    g->tokens = subject_read(path, "tokens.bin", &size);
     assert_int_equal(size, N_TOKENS * sizeof(int32_t));
-    g->logits = golden_read(path, "logits.bin", &size);
+    g->logits = subject_read(path, "logits.bin", &size);
     assert_int_equal(size, N_TOKENS * inf_model_info(g->model)->n_vocab * sizeof(float));
 }
 

@@ -41,7 +41,7 @@ void ollama_tags(struct model_host *host, struct http_request *request)
                        "The list of installed models cannot be read; see the service's log.");
         return;
     }
-    r = str_puts(&out, "{\"models\":[");
+    r = str_puts(&out, OLLAMA_MODELS_BEGIN);
     for (size_t i = 0; i < models_count(models) && r == 0; i++) {
         const struct models_entry *entry = models_at(models, i);
 
@@ -51,7 +51,7 @@ void ollama_tags(struct model_host *host, struct http_request *request)
         r = r < 0 ? r : put_installed(host, &out, entry);
         first = false;
     }
-    r = r < 0 ? r : str_puts(&out, "]}");
+    r = r < 0 ? r : str_puts(&out, OLLAMA_MODELS_END);
     if (r < 0)
         api_error_send(request, 503, "out_of_memory", NULL, 1, "Out of memory.");
     else

@@ -14,6 +14,10 @@
 /* Time without end. */
 #define OLLAMA_FOREVER UINT64_MAX
 
+/* The texts before and after the descriptions of models in a list. */
+#define OLLAMA_MODELS_BEGIN "{\"models\":["
+#define OLLAMA_MODELS_END   "]}"
+
 /* Reads "keep_alive", how long the model stays in memory after its last use: a number of seconds,
  * or a text such as "5m" or "1h30m"; negative: OLLAMA_FOREVER. Returns 1, 0 or -EINVAL, as the
  * functions of fields.h do. */

@@ -9,8 +9,8 @@
  * is a range of k that is summed separately. Each addition of a chain waits for the addition before
  * it, but chains of different chunks are independent, so several chunks are computed side by side.
  *
- * A *block* is one cache line of each of the 16 rows. While one block is added, the lines of the
- * next block are loaded one by one, and the lines of a later block are prefetched.
+ * A *block* is one cache line of each of the 16 rows. While the kernel adds one block, it loads the
+ * lines of the next block, one after another, and prefetches the lines of a block behind that.
  */
 
 #include "backend/cpu/matmul/matmul-lines-avx512.h"
