@@ -80,7 +80,7 @@ static int share_layers(struct backend **backend, const struct setup *setup, uin
 }
 
 int setup_fit(struct backend **backend, const struct setup *setup, const struct graph *g,
-              const struct kv_layout *layout, uint32_t n_blocks, const struct plan_limits *limits,
+              const struct kv_layout *layout, const struct plan_limits *limits,
               struct inf_err *reterr)
 {
     const uint64_t budget = setup_memory(*backend, setup);
@@ -92,10 +92,10 @@ int setup_fit(struct backend **backend, const struct setup *setup, const struct 
         return 0;
     /* If the graph cannot be cut between layers, the device gets the whole graph, even if it may
      * not fit. */
-    if (layer_sizes_init(&sizes, g, layout, n_blocks, reterr) < 0)
+    if (layer_sizes_init(&sizes, g, layout, reterr) < 0)
         return 0;
     sizes.scratch = scratch_bytes(g, limits);
     n_fit = layer_fit(&sizes, budget, &whole);
     layer_sizes_done(&sizes);
-    return whole ? 0 : share_layers(backend, setup, layout->n_layers, n_fit, reterr);
+    return whole ? 0 : share_layers(backend, setup, layout->groups[0].n_layers, n_fit, reterr);
 }

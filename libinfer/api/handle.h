@@ -95,7 +95,7 @@ uint64_t setup_spare(void);
 /* If a device has too little memory for all layers, uses the CPU beside it or instead of it.
  * Returns the same errors as backend_new(). */
 int setup_fit(struct backend **backend, const struct setup *setup, const struct graph *g,
-              const struct kv_layout *layout, uint32_t n_blocks, const struct plan_limits *limits,
+              const struct kv_layout *layout, const struct plan_limits *limits,
               struct inf_err *reterr);
 /* Compiles a runner on *@backend, and takes ownership of the backend on success. -EINVAL: the model
  * has no weights, a name in @setup is unknown, or the device is too small for n_ctx. backend_new()

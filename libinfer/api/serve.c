@@ -77,7 +77,7 @@ static int open_runner(const struct inf_engine_params *p, struct setup *setup,
     if (r < 0)
         return r;
     r = setup_kv_size(p, &layout, setup_kv_room(backend, p->model, setup),
-                      backend->ops->kv_max_blocks(backend, &layout), setup, reterr);
+                      backend->ops->kv_max_blocks(backend, &layout, 0), setup, reterr);
     if (r < 0)
         return r;
     return setup_runner_on(&backend, p->model, setup, ret_runner, reterr);

@@ -44,12 +44,8 @@ int setup_kv_layout(const struct inf_model *model, const char *kv_type,
     const struct hparams *hp = model_hparams(model->model);
     const char *k = kv_type ? kv_type : "auto";
     const char *colon = strchr(k, ':'), *v = colon ? colon + 1 : k;
-    struct kv_layout layout = {
-        .n_layers = hp->n_layers,
-        .n_kv_heads = hp->n_kv_heads,
-        .head_dim = hp->head_dim,
-        .block_tokens = BLOCK_TOKENS,
-    };
+    struct kv_layout layout =
+        kv_layout_full(hp->n_layers, hp->n_kv_heads, hp->head_dim, BLOCK_TOKENS, CODEC_F32, 0);
     int r;
 
     r = find_codec(model, k, colon ? (size_t)(colon - k) : strlen(k), &layout.k, reterr);
@@ -87,7 +83,7 @@ static int too_small(const struct kv_layout *layout, uint64_t max_blocks, uint32
 int setup_kv_size(const struct inf_engine_params *p, const struct kv_layout *layout, uint64_t room,
                   uint64_t max_blocks, struct setup *setup, struct inf_err *reterr)
 {
-    const uint64_t block = kv_layout_block_bytes(layout);
+    const uint64_t block = kv_layout_block_bytes(layout, 0);
     const uint64_t bytes = p->kv_bytes > 0 ? p->kv_bytes : room;
     const uint64_t per_seq = DIV_UP((uint64_t)setup->n_ctx, layout->block_tokens);
     const uint32_t n_seqs =
@@ -133,7 +129,6 @@ int setup_runner_on(struct backend **backend, const struct inf_model *model,
     struct runner_params params = {
         .limits = {setup->max_rows, setup->max_logits, setup->max_seqs, setup->n_ctx},
         .n_vocab = model->info.n_vocab,
-        .n_blocks = setup->n_blocks > 0 ? setup->n_blocks : per_seq,
     };
     uint64_t max_blocks;
     int r;
@@ -146,15 +141,16 @@ int setup_runner_on(struct backend **backend, const struct inf_model *model,
     r = setup_kv_check(*backend, &params.layout, reterr);
     if (r < 0)
         return r;
-    max_blocks = (*backend)->ops->kv_max_blocks(*backend, &params.layout);
+    max_blocks = (*backend)->ops->kv_max_blocks(*backend, &params.layout, 0);
     if (max_blocks < per_seq)
         return too_small(&params.layout, max_blocks, setup->n_ctx, reterr);
-    params.n_blocks = (uint32_t)MIN(params.n_blocks, max_blocks);
+    params.layout.n_blocks[0] =
+        (uint32_t)MIN(setup->n_blocks > 0 ? setup->n_blocks : per_seq, max_blocks);
     r = model_build(model->model, &graph, reterr);
     if (r < 0)
         return r;
     params.graph = graph;
-    r = setup_fit(backend, setup, graph, &params.layout, params.n_blocks, &params.limits, reterr);
+    r = setup_fit(backend, setup, graph, &params.layout, &params.limits, reterr);
     if (r < 0)
         return r;
     return runner_new(backend, &params, ret_runner, reterr);

@@ -26,10 +26,17 @@ struct backend; /* starts with `const struct backend_ops *ops` */
 struct plan;
 struct kv_store;
 
-/* Describes how a KV store holds K and V of all layers, in blocks. The layout inside a block is
- * private to the backend. */
+/*
+ * Describes a store of the states of sequences (graph/state.h). The store holds each group in
+ * blocks: a block of a FULL or WINDOW group has K and V of block_tokens tokens in all layers of the
+ * group; a block of a RECURRENT group has the whole state of one sequence, as floats. Blocks are
+ * numbered through all groups: first the n_blocks[0] blocks of group 0, then those of group 1, and
+ * so on. The layout inside a block is private to the backend.
+ */
 struct kv_layout {
-    uint32_t n_layers, n_kv_heads, head_dim;
+    uint32_t n_groups; /* at least 1 */
+    struct state_group groups[STATE_GROUPS_MAX];
+    uint32_t n_blocks[STATE_GROUPS_MAX];
     uint32_t block_tokens; /* 64 */
     enum codec k, v;       /* head_dim must be a multiple of the head_unit of both codecs */
 };
@@ -64,21 +71,20 @@ struct backend_ops {
      * reason; then kv_new() must not be called with them. Any thread may call kv_check(). NULL: all
      * formats are supported. */
     int (*kv_check)(struct backend *b, const struct kv_layout *layout, struct inf_err *reterr);
-    /* Returns the maximum number of blocks that this device can hold, or UINT32_MAX if only memory
-     * limits them. */
-    uint64_t (*kv_max_blocks)(struct backend *b, const struct kv_layout *layout);
-    /* Creates a store of @n_blocks blocks. A store in the host's memory only reserves addresses,
-     * and uses memory as blocks are written. Returns 0 or -ENOMEM. */
-    int (*kv_new)(struct backend *b, const struct kv_layout *layout, uint32_t n_blocks,
-                  struct kv_store **ret_store);
+    /* Returns the maximum number of blocks of group @i_group that this device can hold if it holds
+     * n_blocks of the other groups, or UINT32_MAX if only memory limits them. */
+    uint64_t (*kv_max_blocks)(struct backend *b, const struct kv_layout *layout, uint32_t i_group);
+    /* Creates a store. A store in the host's memory only reserves addresses, and uses memory as
+     * blocks are written. Returns 0 or -ENOMEM. */
+    int (*kv_new)(struct backend *b, const struct kv_layout *layout, struct kv_store **ret_store);
     void (*kv_free)(struct backend *b, struct kv_store *store);
-    /* Copies block @src to block @dst, in all layers. Cannot fail. */
+    /* Copies block @src to block @dst of the same group, in all layers. Cannot fail. */
     void (*kv_copy)(struct backend *b, struct kv_store *store, uint32_t dst, uint32_t src);
-    /* Returns the memory of the @n blocks from block @first on to the system; their content is
-     * lost. */
+    /* Returns the memory of the @n blocks from block @first on, which are blocks of one group, to
+     * the system; their content is lost. */
     void (*kv_drop)(struct backend *b, struct kv_store *store, uint32_t first, uint32_t n);
-    /* Returns the bytes of one block. NULL: the content of blocks cannot leave the device. */
-    uint64_t (*kv_size)(const struct backend *b, const struct kv_store *store);
+    /* Returns the bytes of a block. NULL: the content of blocks cannot leave the device. */
+    uint64_t (*kv_size)(const struct backend *b, const struct kv_store *store, uint32_t block);
     /* Returns the address of a block's bytes; other threads may write to them while no step uses
      * the block. NULL: a block is not one piece of host memory. */
     void *(*kv_bytes)(struct backend *b, struct kv_store *store, uint32_t block);
@@ -169,8 +175,17 @@ int backend_new(const struct backend_params *params, struct backend **ret_backen
 struct backend *backend_free(struct backend *b);
 DEFINE_CLEANUP(struct backend *, backend_free);
 
-/* Returns the bytes of one block, with K and V of all layers. */
-uint64_t kv_layout_block_bytes(const struct kv_layout *layout);
+/* Returns a layout with one FULL group of @n_layers layers and @n_blocks blocks. */
+struct kv_layout kv_layout_full(uint32_t n_layers, uint32_t n_kv_heads, uint32_t head_dim,
+                                uint32_t block_tokens, enum codec codec, uint32_t n_blocks);
+/* Returns the bytes of one block of group @i_group, with the data of all layers; UINT64_MAX if the
+ * number overflows. */
+uint64_t kv_layout_block_bytes(const struct kv_layout *layout, uint32_t i_group);
+/* Returns the number of the first block of group @i_group. If @i_group is n_groups, returns the
+ * number of all blocks. */
+uint32_t kv_layout_first(const struct kv_layout *layout, uint32_t i_group);
+/* Returns the group of block @block. */
+uint32_t kv_layout_group(const struct kv_layout *layout, uint32_t block);
 
 /* These functions do the work of kv_export() and kv_import() for every backend with kv_size(). If
  * the backend has kv_bytes() instead, they copy the bytes themselves. */

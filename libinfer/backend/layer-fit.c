@@ -49,9 +49,9 @@ static uint64_t bytes_between(const struct graph *g, graph_ref first, graph_ref 
 }
 
 int layer_sizes_init(struct layer_sizes *sizes, const struct graph *g,
-                     const struct kv_layout *layout, uint32_t n_blocks, struct inf_err *reterr)
+                     const struct kv_layout *layout, struct inf_err *reterr)
 {
-    const uint32_t n = layout->n_layers;
+    const uint32_t n = layout->groups[0].n_layers;
     const graph_ref end = (graph_ref)graph_n_nodes(g);
     struct kv_layout layer = *layout;
     struct layer_sizes s = {.n_layers = n, .weights = NEW(uint64_t, n)};
@@ -77,8 +77,8 @@ int layer_sizes_init(struct layer_sizes *sizes, const struct graph *g,
         last = at - 1;
     s.weights[n - 1] = bytes_between(g, at, last + 1);
     s.head = bytes_between(g, last + 1, end);
-    layer.n_layers = 1;
-    if (!size_mul(kv_layout_block_bytes(&layer), n_blocks, &s.kv))
+    layer.groups[0].n_layers = 1;
+    if (!size_mul(kv_layout_block_bytes(&layer, 0), layout->n_blocks[0], &s.kv))
         s.kv = UINT64_MAX;
     *sizes = s;
     return 0;

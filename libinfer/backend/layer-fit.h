@@ -26,11 +26,11 @@ struct layer_sizes {
     uint64_t scratch;  /* further memory of a plan */
 };
 
-/* Computes the sizes of the weights of @g and of a KV store of @n_blocks. Sets `scratch` to 0; the
+/* Computes the sizes of the weights of @g and of a KV store. Sets `scratch` to 0; the
  * caller must set it. Returns 0, -ENOMEM, or an error of graph_border() if the layers cannot be
  * separated. */
 int layer_sizes_init(struct layer_sizes *sizes, const struct graph *g,
-                     const struct kv_layout *layout, uint32_t n_blocks, struct inf_err *reterr);
+                     const struct kv_layout *layout, struct inf_err *reterr);
 void layer_sizes_done(struct layer_sizes *sizes);
 
 /*

@@ -45,8 +45,8 @@ static struct kv_layout low_layout(const struct layer_split *s, const struct kv_
 {
     struct kv_layout low = *layout;
 
-    assert(s->i_layer <= layout->n_layers);
-    low.n_layers = s->i_layer;
+    assert(layout->n_groups == 1 && s->i_layer <= layout->groups[0].n_layers);
+    low.groups[0].n_layers = s->i_layer;
     return low;
 }
 
@@ -54,7 +54,7 @@ static struct kv_layout high_layout(const struct layer_split *s, const struct kv
 {
     struct kv_layout high = *layout;
 
-    high.n_layers -= low_layout(s, layout).n_layers;
+    high.groups[0].n_layers -= s->i_layer;
     return high;
 }
 
@@ -71,16 +71,20 @@ static int split_kv_check(struct backend *b, const struct kv_layout *layout, str
 
 /* Returns how many blocks the device @part can hold. A device without layers holds any number of
  * blocks, because its blocks need no memory. */
-static uint64_t part_max_blocks(struct backend *part, const struct kv_layout *layout)
+static uint64_t part_max_blocks(struct backend *part, const struct kv_layout *layout,
+                                uint32_t i_group)
 {
-    return layout->n_layers > 0 ? part->ops->kv_max_blocks(part, layout) : UINT32_MAX;
+    return layout->groups[i_group].n_layers > 0 ? part->ops->kv_max_blocks(part, layout, i_group)
+                                                : UINT32_MAX;
 }
 
-static uint64_t split_kv_max_blocks(struct backend *b, const struct kv_layout *layout)
+static uint64_t split_kv_max_blocks(struct backend *b, const struct kv_layout *layout,
+                                    uint32_t i_group)
 {
     struct layer_split *s = split_of(b);
     const struct kv_layout low = low_layout(s, layout), high = high_layout(s, layout);
-    const uint64_t n_low = part_max_blocks(s->low, &low), n_high = part_max_blocks(s->high, &high);
+    const uint64_t n_low = part_max_blocks(s->low, &low, i_group),
+                   n_high = part_max_blocks(s->high, &high, i_group);
 
     return MIN(n_low, n_high);
 }
@@ -98,7 +102,7 @@ static void split_kv_free(struct backend *b, struct kv_store *store)
     free(store);
 }
 
-static int split_kv_new(struct backend *b, const struct kv_layout *layout, uint32_t n_blocks,
+static int split_kv_new(struct backend *b, const struct kv_layout *layout,
                         struct kv_store **ret_store)
 {
     struct layer_split *s = split_of(b);
@@ -108,9 +112,9 @@ static int split_kv_new(struct backend *b, const struct kv_layout *layout, uint3
 
     if (!store)
         return -ENOMEM;
-    r = s->low->ops->kv_new(s->low, &low, n_blocks, &store->low);
+    r = s->low->ops->kv_new(s->low, &low, &store->low);
     if (r == 0)
-        r = s->high->ops->kv_new(s->high, &high, n_blocks, &store->high);
+        r = s->high->ops->kv_new(s->high, &high, &store->high);
     if (r < 0) {
         split_kv_free(b, store);
         return r;
@@ -127,11 +131,12 @@ static void split_kv_copy(struct backend *b, struct kv_store *store, uint32_t ds
     s->high->ops->kv_copy(s->high, store->high, dst, src);
 }
 
-static uint64_t split_kv_size(const struct backend *b, const struct kv_store *store)
+static uint64_t split_kv_size(const struct backend *b, const struct kv_store *store, uint32_t block)
 {
     const struct layer_split *s = (const struct layer_split *)b;
 
-    return s->low->ops->kv_size(s->low, store->low) + s->high->ops->kv_size(s->high, store->high);
+    return s->low->ops->kv_size(s->low, store->low, block) +
+           s->high->ops->kv_size(s->high, store->high, block);
 }
 
 /* If a device is lost during the export, its run() returns -ENODEV until the device is opened
@@ -139,7 +144,7 @@ static uint64_t split_kv_size(const struct backend *b, const struct kv_store *st
 static int split_kv_export(struct backend *b, struct kv_store *store, uint32_t block, void *to)
 {
     struct layer_split *s = split_of(b);
-    const uint64_t low_size = s->low->ops->kv_size(s->low, store->low);
+    const uint64_t low_size = s->low->ops->kv_size(s->low, store->low, block);
     int r;
 
     r = backend_kv_export(s->low, store->low, block, to);
@@ -152,7 +157,7 @@ static int split_kv_import(struct backend *b, struct kv_store *store, uint32_t b
                            const void *from)
 {
     struct layer_split *s = split_of(b);
-    const uint64_t low_size = s->low->ops->kv_size(s->low, store->low);
+    const uint64_t low_size = s->low->ops->kv_size(s->low, store->low, block);
     int r;
 
     r = backend_kv_import(s->low, store->low, block, from);

@@ -16,17 +16,12 @@
 
 static int make_store(struct lane *l)
 {
-    const struct kv_layout layout = {
-        .n_layers = 1,
-        .n_kv_heads = l->params.n_kv_heads,
-        .head_dim = l->params.head_dim,
-        .block_tokens = BLOCK_TOKENS,
-        .k = CODEC_F32,
-        .v = CODEC_F32,
-    };
+    struct kv_layout layout;
 
     l->n_blocks = l->max_rows / BLOCK_TOKENS + l->max_seqs;
-    return l->backend->ops->kv_new(l->backend, &layout, l->n_blocks, &l->store);
+    layout = kv_layout_full(1, l->params.n_kv_heads, l->params.head_dim, BLOCK_TOKENS, CODEC_F32,
+                            l->n_blocks);
+    return l->backend->ops->kv_new(l->backend, &layout, &l->store);
 }
 
 static int make_arrays(struct lane *l)
@@ -153,7 +148,7 @@ void lane_add(struct lane *l, struct job *job, size_t i_text)
         .n_rows = n,
         .n_seen = (uint32_t)t->n_seen,
         .n_blocks = DIV_UP(n, BLOCK_TOKENS),
-        .blocks = before ? before->blocks + before->n_blocks : l->blocks,
+        .blocks = {before ? before->blocks[0] + before->n_blocks : l->blocks},
     };
     memcpy(l->tokens + first, job->tokens + t->first, n * sizeof(int32_t));
     if (job->types)

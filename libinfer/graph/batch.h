@@ -11,18 +11,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "graph/state.h"
+
 struct batch_seq {
     uint32_t i_row;  /* first row */
     uint32_t n_rows; /* tokens of this sequence in this step, at least one */
     uint32_t pos;    /* position of the first row; earlier positions are in the KV cache */
     uint32_t n_blocks;
-    const uint32_t *blocks; /* KV blocks that cover positions 0 … pos + n_rows - 1 */
+    /* For each group of the state (graph/state.h), numbers of blocks of the store. FULL and WINDOW:
+     * [n_blocks] KV blocks that cover the positions 0 … pos + n_rows - 1; blocks that no row of
+     * the step sees may have any number. RECURRENT: [1] the block with the state, which the step
+     * changes. If pos is 0, its content is ignored, and the state begins with zeros. */
+    const uint32_t *blocks[STATE_GROUPS_MAX];
     /* For graphs with bidirectional attention: all rows of the sequence attend only to its first
      * n_seen rows. 0: they attend to all its rows. */
     uint32_t n_seen;
     /* For graphs that attend to a memory, that is, to K and V that an earlier step stored
-     * (attn_params): the KV blocks of the memory. All rows attend to the first n_memory tokens of
-     * the memory; n_memory is at least 1. */
+     * (attn_params): the KV blocks of the memory, in the group of the node. All rows attend to the
+     * first n_memory tokens of the memory; n_memory is at least 1. */
     const uint32_t *memory;
     uint32_t n_memory;
 };

@@ -13,6 +13,7 @@
 #include "graph/graph.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "core/err.h"
 
@@ -50,6 +51,31 @@ static graph_ref find_crossing(const graph_ref *reader, graph_ref last)
     return value;
 }
 
+static bool has_state(const struct graph_node *node)
+{
+    return node->op == GRAPH_ATTENTION || node->op == GRAPH_CONV || node->op == GRAPH_DELTA;
+}
+
+/* Returns the place where the node keeps its state. */
+static struct state_place place_of(const struct graph_node *node)
+{
+    if (node->op == GRAPH_CONV)
+        return node->place;
+    if (node->op == GRAPH_DELTA)
+        return node->delta.place;
+    return attn_place(&node->attn);
+}
+
+static void set_place(struct graph_node *node, struct state_place place)
+{
+    if (node->op == GRAPH_CONV)
+        node->place = place;
+    else if (node->op == GRAPH_DELTA)
+        node->delta.place = place;
+    else
+        node->attn.i_layer = place.i_layer;
+}
+
 int graph_border(const struct graph *g, uint32_t i_layer, graph_ref *ret_last, graph_ref *ret_value,
                  struct inf_err *reterr)
 {
@@ -62,9 +88,9 @@ int graph_border(const struct graph *g, uint32_t i_layer, graph_ref *ret_last, g
     for (graph_ref i = n - 1; i >= 0; i--) {
         const struct graph_node *node = graph_node(g, i);
 
-        if (node->op == GRAPH_ATTENTION && node->attn.i_layer < i_layer)
+        if (has_state(node) && node->layer < i_layer)
             begin = MAX(begin, i);
-        else if (node->op == GRAPH_ATTENTION)
+        else if (has_state(node))
             end = i;
     }
     for (graph_ref last = end - 1; last >= begin; last--) {
@@ -87,9 +113,24 @@ static void append_low(struct graph *low, const struct graph *g, graph_ref last,
     graph_output(low, graph_rows(low, value));
 }
 
+/* Gives the place of a node of the upper part its number there: the layers of each group count from
+ * the first layer that is not in the lower part. Returns false if the node reads keys and values of
+ * the lower part. */
+static bool move_place(struct graph_node *node, const uint32_t n_low[STATE_GROUPS_MAX])
+{
+    struct state_place place = place_of(node);
+
+    if (place.i_layer < n_low[place.i_group])
+        return false;
+    place.i_layer -= n_low[place.i_group];
+    set_place(node, place);
+    return true;
+}
+
 /* Appends the nodes behind @last to @high. An input node of @high replaces @value. */
-static void append_high(struct graph *high, const struct graph *g, graph_ref last, graph_ref value,
-                        uint32_t i_layer)
+static int append_high(struct graph *high, const struct graph *g, graph_ref last, graph_ref value,
+                       uint32_t i_layer, const uint32_t n_low[STATE_GROUPS_MAX],
+                       struct inf_err *reterr)
 {
     graph_input(high, graph_node(g, value)->width);
     for (graph_ref i = last + 1; i < (graph_ref)graph_n_nodes(g); i++) {
@@ -100,9 +141,40 @@ static void append_high(struct graph *high, const struct graph *g, graph_ref las
             if (node.src[j] >= 0)
                 node.src[j] = MAX(node.src[j] - last, 0);
         }
-        if (node.op == GRAPH_ATTENTION)
-            node.attn.i_layer -= i_layer;
+        if (has_state(&node) && !move_place(&node, n_low))
+            return err_set(reterr, EOPNOTSUPP,
+                           "the model cannot be cut: layer %u reads keys and values of a layer "
+                           "below the cut",
+                           node.layer);
+        node.layer -= MIN(node.layer, i_layer);
         graph_append(high, node);
+    }
+    return 0;
+}
+
+/* Adds the groups of @g to both parts, each with its own number of layers. Sets @ret_n_low to the
+ * numbers of layers of the lower part. */
+static void divide_groups(struct graph *low, struct graph *high, const struct graph *g,
+                          graph_ref last, uint32_t ret_n_low[STATE_GROUPS_MAX])
+{
+    const struct state_group *groups;
+    uint32_t n;
+
+    memset(ret_n_low, 0, STATE_GROUPS_MAX * sizeof(*ret_n_low));
+    for (graph_ref i = 0; i <= last; i++)
+        if (has_state(graph_node(g, i))) {
+            const struct state_place place = place_of(graph_node(g, i));
+
+            ret_n_low[place.i_group] = MAX(ret_n_low[place.i_group], place.i_layer + 1);
+        }
+    groups = graph_groups(g, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        struct state_group group = groups[i];
+
+        group.n_layers = ret_n_low[i];
+        graph_add_group(low, &group);
+        group.n_layers = groups[i].n_layers - ret_n_low[i];
+        graph_add_group(high, &group);
     }
 }
 
@@ -110,6 +182,7 @@ int graph_cut(const struct graph *g, uint32_t i_layer, struct graph **ret_low,
               struct graph **ret_high, struct inf_err *reterr)
 {
     _cleanup_(graph_freep) struct graph *low = NULL, *high = NULL;
+    uint32_t n_low[STATE_GROUPS_MAX];
     graph_ref last, value;
     int r;
 
@@ -120,9 +193,11 @@ int graph_cut(const struct graph *g, uint32_t i_layer, struct graph **ret_low,
         return r;
     if (graph_new(&low) < 0 || graph_new(&high) < 0)
         return err_set(reterr, ENOMEM, "out of memory");
+    divide_groups(low, high, g, last, n_low);
     append_low(low, g, last, value);
-    append_high(high, g, last, value, i_layer);
-    r = graph_error(low, reterr);
+    r = append_high(high, g, last, value, i_layer, n_low, reterr);
+    if (r == 0)
+        r = graph_error(low, reterr);
     if (r == 0)
         r = graph_error(high, reterr);
     if (r < 0)

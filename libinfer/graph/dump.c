@@ -17,13 +17,36 @@
 static const char *const act_names[] = {
     [GRAPH_ACT_SILU] = "silu",         [GRAPH_ACT_GELU_TANH] = "gelu_tanh",
     [GRAPH_ACT_GELU_ERF] = "gelu_erf", [GRAPH_ACT_RELU2] = "relu2",
-    [GRAPH_ACT_TANH] = "tanh",
+    [GRAPH_ACT_TANH] = "tanh",         [GRAPH_ACT_SIGMOID] = "sigmoid",
+    [GRAPH_ACT_LINEAR] = "linear",     [GRAPH_ACT_SWIGLU_LIMITED] = "swiglu_limited",
+};
+
+static const char *const score_names[] = {
+    [ROUTE_SOFTMAX] = "softmax",
+    [ROUTE_SOFTMAX_SELECTED] = "softmax of selected",
+    [ROUTE_SIGMOID] = "sigmoid",
 };
 
 static int dump_weight(const char *label, const struct weight *w, struct str *out)
 {
-    return str_printf(out, "%s %s %s %ux%u", label, w->name ? w->name : "(unnamed)",
-                      dtype_info(w->dtype)->name, w->rows, w->cols);
+    const int r = str_printf(out, "%s %s %s %ux%u", label, w->name ? w->name : "(unnamed)",
+                             dtype_info(w->dtype)->name, w->rows, w->cols);
+
+    return r >= 0 && w->n_experts > 0 ? str_printf(out, "x%u", w->n_experts) : r;
+}
+
+static int dump_attention(const struct attn_params *p, struct str *out)
+{
+    int r = str_printf(out, " layer %u heads %u/%u dim %u scale %.9g window %u%s%s%s", p->i_layer,
+                       p->n_heads, p->n_kv_heads, p->head_dim, (double)p->scale, p->window,
+                       p->both_ways ? " both ways" : "", p->memory ? " over memory" : "",
+                       p->shared ? " shared" : "");
+
+    if (r >= 0 && p->i_group > 0)
+        r = str_printf(out, " group %u", p->i_group);
+    if (r >= 0 && p->softcap > 0)
+        r = str_printf(out, " softcap %.9g", (double)p->softcap);
+    return r >= 0 && p->sinks.data ? dump_weight(" sinks", &p->sinks, out) : r;
 }
 
 static int dump_params(const struct graph_node *n, struct str *out)
@@ -45,11 +68,23 @@ static int dump_params(const struct graph_node *n, struct str *out)
         return str_printf(out, " layer %u heads %u dim %u", n->attn.i_layer, n->attn.n_kv_heads,
                           n->attn.head_dim);
     case GRAPH_ATTENTION:
-        return str_printf(out, " layer %u heads %u/%u dim %u scale %.9g window %u%s%s",
-                          n->attn.i_layer, n->attn.n_heads, n->attn.n_kv_heads, n->attn.head_dim,
-                          (double)n->attn.scale, n->attn.window,
-                          n->attn.both_ways ? " both ways" : "",
-                          n->attn.memory ? " over memory" : "");
+        return dump_attention(&n->attn, out);
+    case GRAPH_COLS:
+        return str_printf(out, " %u + %u of %u", n->cols.first, n->cols.n, n->cols.stride);
+    case GRAPH_CAP:
+        return str_printf(out, " at %.9g", (double)n->f);
+    case GRAPH_CONV:
+        return str_printf(out, " group %u layer %u%s%s", n->place.i_group, n->place.i_layer,
+                          n->has_act ? " " : "", n->has_act ? act_names[n->act] : "");
+    case GRAPH_DELTA:
+        return str_printf(
+            out, " group %u layer %u heads %u/%u dims %u, %u scale %.9g eps %.9g%s%s",
+            n->delta.place.i_group, n->delta.place.i_layer, n->delta.n_v_heads, n->delta.n_k_heads,
+            n->delta.k_dim, n->delta.v_dim, (double)n->delta.scale, (double)n->delta.eps,
+            n->delta.interleaved ? " interleaved" : "", n->delta.negated ? " negated" : "");
+    case GRAPH_ROUTE:
+        return str_printf(out, " %s %u%s scale %.9g", score_names[n->route.score], n->route.n_used,
+                          n->route.normalized ? " normalized" : "", (double)n->route.scale);
     case GRAPH_GLU:
     case GRAPH_ACT:
         return str_printf(out, " %s", act_names[n->act]);
@@ -62,8 +97,10 @@ static int dump_params(const struct graph_node *n, struct str *out)
 
 static int dump_node(graph_ref ref, const struct graph_node *n, struct str *out)
 {
-    int r = str_printf(out, "%%%d [%u%s] = %s", ref, n->width, n->rows_kept ? " kept" : "",
-                       graph_op_name(n->op));
+    int r = n->slots > 0 ? str_printf(out, "%%%d [%u slots of %u%s] = %s", ref, n->slots, n->width,
+                                      n->rows_kept ? " kept" : "", graph_op_name(n->op))
+                         : str_printf(out, "%%%d [%u%s] = %s", ref, n->width,
+                                      n->rows_kept ? " kept" : "", graph_op_name(n->op));
 
     for (unsigned i = 0; r >= 0 && i < ARRAY_SIZE(n->src); i++)
         if (n->src[i] >= 0)

@@ -18,6 +18,9 @@
 struct graph {
     struct graph_node *nodes;
     size_t n, cap;
+    struct state_group groups[STATE_GROUPS_MAX];
+    uint32_t n_groups;
+    uint32_t layer; /* of the nodes that are appended next */
     bool has_output;
     int error; /* 0 or negative errno */
     struct inf_err err;
@@ -65,9 +68,32 @@ graph_ref graph_append(struct graph *g, struct graph_node node)
         return GRAPH_NONE;
     }
 
+    node.layer = MAX(node.layer, g->layer);
     g->nodes[g->n++] = node;
     g->has_output = node.op == GRAPH_OUTPUT;
     return (graph_ref)(g->n - 1);
+}
+
+uint32_t graph_add_group(struct graph *g, const struct state_group *group)
+{
+    if (g->error == 0 && g->n_groups == STATE_GROUPS_MAX)
+        g->error = err_set(&g->err, EINVAL, "the graph has more than %u groups of state",
+                           STATE_GROUPS_MAX);
+    if (g->error < 0)
+        return 0;
+    g->groups[g->n_groups] = *group;
+    return g->n_groups++;
+}
+
+const struct state_group *graph_groups(const struct graph *g, uint32_t *ret_n)
+{
+    *ret_n = g->n_groups;
+    return g->groups;
+}
+
+void graph_begin_layer(struct graph *g, uint32_t layer)
+{
+    g->layer = layer;
 }
 
 /* Makes a node of which only the operation and the inputs are set. */
@@ -137,6 +163,78 @@ graph_ref graph_matmul(struct graph *g, graph_ref x, const struct weight *w,
     return graph_append(g, node);
 }
 
+graph_ref graph_matmul_experts(struct graph *g, graph_ref x, graph_ref route,
+                               const struct weight *w, const struct weight *bias)
+{
+    struct graph_node node = node_init(GRAPH_MATMUL, x, route, GRAPH_NONE);
+
+    node.w = *w;
+    if (bias)
+        node.bias = *bias;
+    return graph_append(g, node);
+}
+
+graph_ref graph_route(struct graph *g, graph_ref scores, const struct weight *bias,
+                      const struct route_params *route)
+{
+    struct graph_node node = node_init(GRAPH_ROUTE, scores, GRAPH_NONE, GRAPH_NONE);
+
+    if (bias)
+        node.bias = *bias;
+    node.route = *route;
+    return graph_append(g, node);
+}
+
+graph_ref graph_mix(struct graph *g, graph_ref x, graph_ref route)
+{
+    return graph_append(g, node_init(GRAPH_MIX, x, route, GRAPH_NONE));
+}
+
+graph_ref graph_cols(struct graph *g, graph_ref x, uint32_t stride, uint32_t first, uint32_t n)
+{
+    struct graph_node node = node_init(GRAPH_COLS, x, GRAPH_NONE, GRAPH_NONE);
+
+    node.cols = (struct cols_params){stride, first, n};
+    return graph_append(g, node);
+}
+
+graph_ref graph_cap(struct graph *g, graph_ref x, float cap)
+{
+    struct graph_node node = node_init(GRAPH_CAP, x, GRAPH_NONE, GRAPH_NONE);
+
+    node.f = cap;
+    return graph_append(g, node);
+}
+
+graph_ref graph_conv(struct graph *g, graph_ref x, const struct weight *w,
+                     const struct weight *bias, const enum graph_act *act,
+                     const struct state_place *place)
+{
+    struct graph_node node = node_init(GRAPH_CONV, x, GRAPH_NONE, GRAPH_NONE);
+
+    node.w = *w;
+    if (bias)
+        node.bias = *bias;
+    if (act) {
+        node.has_act = true;
+        node.act = *act;
+    }
+    node.place = *place;
+    return graph_append(g, node);
+}
+
+graph_ref graph_delta(struct graph *g, graph_ref qkv, graph_ref a, graph_ref b,
+                      const struct weight *w, const struct weight *dt,
+                      const struct delta_params *delta)
+{
+    struct graph_node node = node_init(GRAPH_DELTA, qkv, a, b);
+
+    node.w = *w;
+    node.bias = *dt;
+    node.delta = *delta;
+    return graph_append(g, node);
+}
+
 graph_ref graph_rope(struct graph *g, graph_ref x, uint32_t head_dim,
                      const struct rope_params *rope)
 {
@@ -162,6 +260,15 @@ graph_ref graph_attention_memory(struct graph *g, graph_ref q, const struct attn
 
     node.attn = *attn;
     node.attn.memory = true;
+    return graph_append(g, node);
+}
+
+graph_ref graph_attention_shared(struct graph *g, graph_ref q, const struct attn_params *attn)
+{
+    struct graph_node node = node_init(GRAPH_ATTENTION, q, GRAPH_NONE, GRAPH_NONE);
+
+    node.attn = *attn;
+    node.attn.shared = true;
     return graph_append(g, node);
 }
 

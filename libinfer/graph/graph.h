@@ -16,62 +16,11 @@
 #include <infer/types.h>
 
 #include "core/macros.h"
+#include "graph/params.h"
 
 typedef int32_t graph_ref; /* index of a value; negative: none */
 
 #define GRAPH_NONE ((graph_ref)-1)
-
-/* Describes a weight matrix where it lies in memory: @rows × @cols, row-major. Each row is a whole
- * number of blocks of its number format. Vectors have rows = 1. If all members are zero (data is
- * NULL), the model does not have this weight. */
-struct weight {
-    const void *data;
-    enum inf_dtype dtype;
-    uint32_t rows, cols;
-    const char *name; /* for messages; lives as long as data */
-    bool packed;      /* stored in the layout for products of many rows on the CPU
-                         (backend/reformat.h) */
-};
-
-enum graph_act {
-    GRAPH_ACT_SILU,
-    GRAPH_ACT_GELU_TANH,
-    GRAPH_ACT_GELU_ERF,
-    GRAPH_ACT_RELU2,
-    GRAPH_ACT_TANH,
-};
-
-enum rope_style {
-    ROPE_HALF,  /* pairs (i, i + n/2): "neox", Hugging Face layout */
-    ROPE_PAIRS, /* pairs (2i, 2i + 1): original Llama layout, GGUF llama */
-};
-
-/* Describes the rotary embedding (Su et al. 2021) of the first n_dims elements of each head. The
- * angle of pair i at position p is p × inv_freq[i]. inv_freq includes any scaling (linear, llama3,
- * yarn). */
-struct rope_params {
-    enum rope_style style;
-    uint32_t n_dims;       /* even, ≤ head_dim */
-    const float *inv_freq; /* [n_dims / 2]; outlives the graph */
-    float mscale;          /* factor on sin and cos (yarn); 1 otherwise */
-};
-
-struct attn_params {
-    uint32_t i_layer; /* index of the layer, which selects its K and V in the KV cache */
-    uint32_t n_heads, n_kv_heads, head_dim;
-    float scale;     /* factor of q·k, usually 1/sqrt(head_dim) */
-    uint32_t window; /* a row at position p attends to positions p - window + 1 … p; 0: to all
-                        positions up to p */
-    /* For encoders: a row also attends to later rows, up to the distance that the window allows for
-     * earlier rows. All rows of a sequence are then in one batch, from position 0 on. */
-    bool both_ways;
-    /* The node has no input for keys and values: rows attend to the memory of their sequence
-     * (graph/batch.h). */
-    bool memory;
-    uint64_t kept;   /* bit h: a batch may request the scores of head h; only heads below 64 */
-    uint32_t i_kept; /* index of the first head with a bit in `kept`, among all such heads of all
-                        layers */
-};
 
 /* Says which number of a row of the batch selects the row of a table. */
 enum graph_key {
@@ -96,6 +45,12 @@ enum graph_op {
     GRAPH_SCALE, /* x × constant */
     GRAPH_ROWS,  /* keeps only the rows whose logits the batch requests */
     GRAPH_POOL,  /* the mean of the rows of each sequence */
+    GRAPH_COLS,  /* some of the columns of x */
+    GRAPH_CAP,   /* c × tanh(x / c) */
+    GRAPH_CONV,  /* convolution of each column along the rows of its sequence */
+    GRAPH_DELTA, /* gated delta rule along the rows of a sequence */
+    GRAPH_ROUTE, /* selects experts for each row */
+    GRAPH_MIX,   /* the weighted sum of the slots of each row */
     GRAPH_OUTPUT,
 };
 
@@ -105,14 +60,23 @@ struct graph_node {
     uint32_t width;     /* columns of the result */
     bool rows_kept;     /* the result has only the n_logits rows whose logits are requested, not
                            n_rows; for POOL, one row per sequence */
-    struct weight w;    /* EMBED, the norms, MATMUL */
-    struct weight bias; /* LAYER_NORM, MATMUL */
-    float f;            /* norms: eps; EMBED, SCALE: factor */
+    uint32_t slots;     /* 0: the result has `width` columns in each row; else each row has this
+                           many slots of `width` columns, one for each selected expert */
+    uint32_t layer;     /* the layer of the model to which the node belongs */
+    struct weight w;    /* EMBED, the norms, MATMUL, CONV; DELTA: A [n_v_heads] */
+    struct weight bias; /* LAYER_NORM, MATMUL, CONV; DELTA: dt [n_v_heads]; ROUTE: what is added to
+                           the scores to select experts, but not to their weights */
+    float f;            /* norms: eps; EMBED, SCALE: factor; CAP: c */
     uint32_t group;     /* RMS_NORM, ROPE: columns of a group (head_dim, or width) */
     enum graph_key key; /* EMBED */
     enum graph_act act;
+    bool has_act; /* CONV: act is applied to the result */
     struct rope_params rope;
     struct attn_params attn;
+    struct cols_params cols;
+    struct state_place place; /* CONV */
+    struct delta_params delta;
+    struct route_params route;
 };
 
 struct graph;
@@ -120,6 +84,14 @@ struct graph;
 int graph_new(struct graph **ret_graph);
 struct graph *graph_free(struct graph *g);
 DEFINE_CLEANUP(struct graph *, graph_free);
+
+/* Adds a group of state, and returns its number. The numbers of groups follow the order of these
+ * calls. Graphs whose store has a single group do not need to add it. */
+uint32_t graph_add_group(struct graph *g, const struct state_group *group);
+/* Returns the groups, *ret_n of them. */
+const struct state_group *graph_groups(const struct graph *g, uint32_t *ret_n);
+/* Says that the nodes that follow belong to layer @layer of the model. */
+void graph_begin_layer(struct graph *g, uint32_t layer);
 
 graph_ref graph_embed(struct graph *g, const struct weight *table, float scale);
 /* Looks up rows of a table by position or token type. A batch for such a graph must not have a
@@ -129,7 +101,7 @@ graph_ref graph_embed_by(struct graph *g, const struct weight *table, enum graph
  * node. */
 graph_ref graph_input(struct graph *g, uint32_t width);
 /* Normalizes each group of @group columns (usually a head) by itself. @group 0: the whole width is
- * one group. */
+ * one group. A @w without data counts as all ones; @group must then be given. */
 graph_ref graph_rms_norm(struct graph *g, graph_ref x, const struct weight *w, float eps,
                          uint32_t group);
 /* @bias may be NULL or have no data. */
@@ -138,6 +110,30 @@ graph_ref graph_layer_norm(struct graph *g, graph_ref x, const struct weight *w,
 /* @bias may be NULL or have no data. */
 graph_ref graph_matmul(struct graph *g, graph_ref x, const struct weight *w,
                        const struct weight *bias);
+/* Multiplies by the matrices of the experts that @route, a ROUTE node, selects for each row. The
+ * result has one slot for each of them. @x has no slots, or the slots of @route. @bias: [n_experts,
+ * rows of w] as a weight with n_experts vectors; may be NULL or have no data. */
+graph_ref graph_matmul_experts(struct graph *g, graph_ref x, graph_ref route,
+                               const struct weight *w, const struct weight *bias);
+/* @scores: [rows, n_experts]. The result may only be used as the route of other nodes. @bias may be
+ * NULL or have no data. */
+graph_ref graph_route(struct graph *g, graph_ref scores, const struct weight *bias,
+                      const struct route_params *route);
+/* Adds up the slots of each row, multiplied by the weights of @route. The slots are added in their
+ * order. */
+graph_ref graph_mix(struct graph *g, graph_ref x, graph_ref route);
+graph_ref graph_cols(struct graph *g, graph_ref x, uint32_t stride, uint32_t first, uint32_t n);
+graph_ref graph_cap(struct graph *g, graph_ref x, float cap);
+/* Computes y[t][c] = bias[c] + the sum over j of w[c][j] × x[t - K + 1 + j][c], with w: [columns of
+ * x, K]. Rows before the beginning of the sequence are 0. @bias may be NULL or have no data. @act:
+ * NULL, or what is applied to the result. The newest K - 1 rows of x are kept at @place. */
+graph_ref graph_conv(struct graph *g, graph_ref x, const struct weight *w,
+                     const struct weight *bias, const enum graph_act *act,
+                     const struct state_place *place);
+/* @qkv: [rows, 2 × n_k_heads × k_dim + n_v_heads × v_dim]; @a and @b: [rows, n_v_heads]. */
+graph_ref graph_delta(struct graph *g, graph_ref qkv, graph_ref a, graph_ref b,
+                      const struct weight *w, const struct weight *dt,
+                      const struct delta_params *delta);
 graph_ref graph_rope(struct graph *g, graph_ref x, uint32_t head_dim,
                      const struct rope_params *rope);
 /* q: [rows, n_heads × head_dim]; k, v: [rows, n_kv_heads × head_dim]; the result has the shape of
@@ -147,9 +143,12 @@ graph_ref graph_attention(struct graph *g, graph_ref q, graph_ref k, graph_ref v
 /* Computes attention over the memory of each sequence. Earlier steps have stored the k and v of the
  * memory. */
 graph_ref graph_attention_memory(struct graph *g, graph_ref q, const struct attn_params *attn);
+/* Computes attention over the k and v of another layer (attn_params.shared). */
+graph_ref graph_attention_shared(struct graph *g, graph_ref q, const struct attn_params *attn);
 /* Stores k and v of all rows as the k and v of layer attn->i_layer. The result must not be
  * read. */
 graph_ref graph_store(struct graph *g, graph_ref k, graph_ref v, const struct attn_params *attn);
+/* @gate has the columns of @up, or one column that applies to all columns of @up. */
 graph_ref graph_glu(struct graph *g, graph_ref gate, graph_ref up, enum graph_act act);
 graph_ref graph_act(struct graph *g, graph_ref x, enum graph_act act);
 graph_ref graph_add(struct graph *g, graph_ref a, graph_ref b);
@@ -170,19 +169,20 @@ size_t graph_n_nodes(const struct graph *g);
 const struct graph_node *graph_node(const struct graph *g, graph_ref ref);
 
 /*
- * Finds the border before layer @i_layer: the position where the graph can be cut (cut.c).
- * *ret_last is the last node before the border. *ret_value is the only value that is computed
- * before the border and read behind it; it has all rows of the batch. Behind the last layer there
- * is a border only if the value there still has all rows. Returns 0; -EOPNOTSUPP if there is no
- * border or several values cross it; or -ENOMEM.
+ * Finds the border before layer @i_layer of the model: the position where the graph can be cut
+ * (cut.c). *ret_last is the last node before the border. *ret_value is the only value that is
+ * computed before the border and read behind it; it has all rows of the batch. Behind the last
+ * layer there is a border only if the value there still has all rows. Returns 0; -EOPNOTSUPP if
+ * there is no border or several values cross it; or -ENOMEM.
  */
 int graph_border(const struct graph *g, uint32_t i_layer, graph_ref *ret_last, graph_ref *ret_value,
                  struct inf_err *reterr);
 /*
  * Cuts a valid graph at the border before layer @i_layer. The output of the lower part is the value
  * that crosses the border; a batch that needs all its rows requests the logits of all rows. This
- * value is the input of the upper part, whose layers count from 0. Both parts use the weights of
- * @g. Returns 0, or an error of graph_border() or graph_error().
+ * value is the input of the upper part. The layers of the upper part count from 0 again, also in
+ * each group of state. Both parts use the weights of @g, and have all its groups; a group may have
+ * no layer in one of them. Returns 0, or an error of graph_border() or graph_error().
  */
 int graph_cut(const struct graph *g, uint32_t i_layer, struct graph **ret_low,
               struct graph **ret_high, struct inf_err *reterr);

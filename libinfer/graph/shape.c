@@ -19,11 +19,27 @@
 #define MAX_WIDTH (1u << 28)
 
 static const char *const op_names[] = {
-    [GRAPH_EMBED] = "embed",   [GRAPH_RMS_NORM] = "rms_norm",   [GRAPH_MATMUL] = "matmul",
-    [GRAPH_ROPE] = "rope",     [GRAPH_ATTENTION] = "attention", [GRAPH_GLU] = "glu",
-    [GRAPH_ADD] = "add",       [GRAPH_SCALE] = "scale",         [GRAPH_ROWS] = "rows",
-    [GRAPH_OUTPUT] = "output", [GRAPH_INPUT] = "input",         [GRAPH_LAYER_NORM] = "layer_norm",
-    [GRAPH_ACT] = "act",       [GRAPH_POOL] = "pool",           [GRAPH_STORE] = "store",
+    [GRAPH_EMBED] = "embed",
+    [GRAPH_RMS_NORM] = "rms_norm",
+    [GRAPH_MATMUL] = "matmul",
+    [GRAPH_ROPE] = "rope",
+    [GRAPH_ATTENTION] = "attention",
+    [GRAPH_GLU] = "glu",
+    [GRAPH_ADD] = "add",
+    [GRAPH_SCALE] = "scale",
+    [GRAPH_ROWS] = "rows",
+    [GRAPH_OUTPUT] = "output",
+    [GRAPH_INPUT] = "input",
+    [GRAPH_LAYER_NORM] = "layer_norm",
+    [GRAPH_ACT] = "act",
+    [GRAPH_POOL] = "pool",
+    [GRAPH_STORE] = "store",
+    [GRAPH_COLS] = "cols",
+    [GRAPH_CAP] = "cap",
+    [GRAPH_CONV] = "conv",
+    [GRAPH_DELTA] = "delta",
+    [GRAPH_ROUTE] = "route",
+    [GRAPH_MIX] = "mix",
 };
 
 const char *graph_op_name(enum graph_op op)
@@ -39,10 +55,15 @@ static unsigned n_inputs(const struct graph_node *node)
     case GRAPH_INPUT:
         return 0;
     case GRAPH_ATTENTION:
-        return node->attn.memory ? 1 : 3;
+        return node->attn.memory || node->attn.shared ? 1 : 3;
+    case GRAPH_DELTA:
+        return 3;
+    case GRAPH_MATMUL:
+        return node->w.n_experts > 0 ? 2 : 1;
     case GRAPH_STORE:
     case GRAPH_GLU:
     case GRAPH_ADD:
+    case GRAPH_MIX:
         return 2;
     default:
         return 1;
@@ -70,6 +91,8 @@ static int check_weight(const struct graph_node *node, const struct weight *w,
         return err_set(reterr, EINVAL,
                        "%s: rows of %s have %u columns, not a whole number of %s blocks", op,
                        weight_name(w), w->cols, dtype_info(w->dtype)->label);
+    if (w->n_experts > 0 && !w->experts && w->n_experts > 1 && w->expert_bytes < bytes)
+        return err_set(reterr, EINVAL, "%s: the matrices of %s overlap", op, weight_name(w));
     return 0;
 }
 
@@ -102,7 +125,7 @@ static int check_norm(struct graph_node *node, const struct graph_node *x, struc
                        node->group, x->width);
     if (!(node->f >= 0) || !isfinite(node->f))
         return err_set(reterr, EINVAL, "rms_norm: epsilon is negative or not finite");
-    return check_vector(node, &node->w, node->group, reterr);
+    return node->w.data ? check_vector(node, &node->w, node->group, reterr) : 0;
 }
 
 static int check_layer_norm(const struct graph_node *node, const struct graph_node *x,
@@ -127,6 +150,97 @@ static int check_matmul(struct graph_node *node, const struct graph_node *x, str
                        weight_name(&node->w), node->w.cols, x->width);
     node->width = node->w.rows;
     return node->bias.data ? check_vector(node, &node->bias, node->width, reterr) : 0;
+}
+
+static int check_experts(struct graph_node *node, const struct graph_node *x,
+                         const struct graph_node *route, struct inf_err *reterr)
+{
+    int r;
+
+    if (route->op != GRAPH_ROUTE || route->rows_kept != x->rows_kept)
+        return err_set(reterr, EINVAL, "matmul: %s has no route for its input",
+                       weight_name(&node->w));
+    if (x->slots > 0 && x->slots != route->slots)
+        return err_set(reterr, EINVAL, "matmul: the input of %s has %u slots, not %u",
+                       weight_name(&node->w), x->slots, route->slots);
+    if (node->w.n_experts != route->width)
+        return err_set(reterr, EINVAL, "matmul: %s has %u experts, its route %u",
+                       weight_name(&node->w), node->w.n_experts, route->width);
+    r = check_matmul(node, x, reterr);
+    node->slots = route->slots;
+    return r;
+}
+
+static int check_route(struct graph_node *node, const struct graph_node *x, struct inf_err *reterr)
+{
+    const struct route_params *p = &node->route;
+
+    if (p->n_used == 0 || p->n_used > x->width || x->slots > 0)
+        return err_set(reterr, EINVAL, "route: %u of %u experts", p->n_used, x->width);
+    if (node->bias.data && check_vector(node, &node->bias, x->width, reterr) < 0)
+        return -EINVAL;
+    node->slots = p->n_used;
+    return check_factor(node, p->scale, reterr);
+}
+
+static int check_mix(struct graph_node *node, const struct graph_node *x,
+                     const struct graph_node *route, struct inf_err *reterr)
+{
+    if (route->op != GRAPH_ROUTE || x->slots != route->slots || x->op == GRAPH_ROUTE)
+        return err_set(reterr, EINVAL, "mix: its input has %u slots, its route %u", x->slots,
+                       route->slots);
+    node->slots = 0;
+    return 0;
+}
+
+static int check_cols(struct graph_node *node, const struct graph_node *x, struct inf_err *reterr)
+{
+    const struct cols_params *p = &node->cols;
+
+    if (p->stride == 0 || x->width % p->stride != 0 || p->n == 0 || p->n > p->stride ||
+        p->first > p->stride - p->n)
+        return err_set(reterr, EINVAL, "cols: columns %u … %llu of each %u of %u", p->first,
+                       (unsigned long long)p->first + p->n, p->stride, x->width);
+    node->width = x->width / p->stride * p->n;
+    return 0;
+}
+
+static int check_conv(const struct graph_node *node, const struct graph_node *x,
+                      struct inf_err *reterr)
+{
+    if (check_weight(node, &node->w, reterr) < 0)
+        return -EINVAL;
+    if (node->w.rows != x->width || x->slots > 0 || x->rows_kept)
+        return err_set(reterr, EINVAL, "conv: %s is %u x %u, its input has %u columns",
+                       weight_name(&node->w), node->w.rows, node->w.cols, x->width);
+    return node->bias.data ? check_vector(node, &node->bias, x->width, reterr) : 0;
+}
+
+static int check_delta(struct graph_node *node, const struct graph_node *const src[3],
+                       struct inf_err *reterr)
+{
+    const struct delta_params *p = &node->delta;
+    const uint64_t keys = (uint64_t)p->n_k_heads * p->k_dim;
+    const uint64_t values = (uint64_t)p->n_v_heads * p->v_dim;
+
+    if (keys == 0 || values == 0 || p->n_v_heads % p->n_k_heads != 0 ||
+        src[0]->width != 2 * keys + values)
+        return err_set(reterr, EINVAL,
+                       "delta: %u columns for %u key heads of %u and %u heads of %u", src[0]->width,
+                       p->n_k_heads, p->k_dim, p->n_v_heads, p->v_dim);
+    if (src[1]->width != p->n_v_heads || src[2]->width != p->n_v_heads)
+        return err_set(reterr, EINVAL, "delta: its gates have %u and %u columns, not %u",
+                       src[1]->width, src[2]->width, p->n_v_heads);
+    for (unsigned i = 0; i < 3; i++)
+        if (src[i]->rows_kept || src[i]->slots > 0)
+            return err_set(reterr, EINVAL, "delta: its input has only the requested rows");
+    if (check_vector(node, &node->w, p->n_v_heads, reterr) < 0 ||
+        check_vector(node, &node->bias, p->n_v_heads, reterr) < 0)
+        return -EINVAL;
+    if (!(p->eps >= 0) || !isfinite(p->eps))
+        return err_set(reterr, EINVAL, "delta: epsilon is negative or not finite");
+    node->width = (uint32_t)values;
+    return check_factor(node, p->scale, reterr);
 }
 
 static int check_rope(const struct graph_node *node, const struct graph_node *x,
@@ -177,19 +291,34 @@ static int check_attention(const struct graph_node *node, const struct graph_nod
                        p->n_heads, p->head_dim);
     if (q->rows_kept)
         return err_set(reterr, EINVAL, "attention: its input has only the requested rows");
-    if (!p->memory && check_keys(node, k, v, reterr) < 0)
+    if (!p->memory && !p->shared && check_keys(node, k, v, reterr) < 0)
         return -EINVAL;
+    if (p->sinks.data && check_vector(node, &p->sinks, p->n_heads, reterr) < 0)
+        return -EINVAL;
+    if (!(p->softcap >= 0) || !isfinite(p->softcap))
+        return err_set(reterr, EINVAL, "attention: its softcap is negative or not finite");
     return check_factor(node, p->scale, reterr);
 }
 
 static int check_pair(const struct graph_node *node, const struct graph_node *a,
                       const struct graph_node *b, struct inf_err *reterr)
 {
-    if (a->width != b->width || a->rows_kept != b->rows_kept)
+    if (a->width != b->width || a->rows_kept != b->rows_kept || a->slots != b->slots)
         return err_set(reterr, EINVAL, "%s: its inputs have %u and %u columns%s",
                        graph_op_name(node->op), a->width, b->width,
                        a->rows_kept != b->rows_kept ? " and different rows" : "");
     return 0;
+}
+
+static int check_glu(struct graph_node *node, const struct graph_node *gate,
+                     const struct graph_node *up, struct inf_err *reterr)
+{
+    if (gate->width == 1 && up->width != 1 && gate->slots == up->slots &&
+        gate->rows_kept == up->rows_kept) {
+        node->width = up->width;
+        return 0;
+    }
+    return check_pair(node, gate, up, reterr);
 }
 
 static bool has_input(const struct graph_node *nodes, size_t n)
@@ -221,7 +350,22 @@ static int check_op(struct graph_node *node, const struct graph_node *const src[
     case GRAPH_ACT:
         return 0;
     case GRAPH_MATMUL:
-        return check_matmul(node, src[0], reterr);
+        return node->w.n_experts > 0 ? check_experts(node, src[0], src[1], reterr)
+                                     : check_matmul(node, src[0], reterr);
+    case GRAPH_COLS:
+        return check_cols(node, src[0], reterr);
+    case GRAPH_CAP:
+        if (!(node->f > 0))
+            return err_set(reterr, EINVAL, "cap: its limit is not positive");
+        return check_factor(node, node->f, reterr);
+    case GRAPH_CONV:
+        return check_conv(node, src[0], reterr);
+    case GRAPH_DELTA:
+        return check_delta(node, src, reterr);
+    case GRAPH_ROUTE:
+        return check_route(node, src[0], reterr);
+    case GRAPH_MIX:
+        return check_mix(node, src[0], src[1], reterr);
     case GRAPH_ROPE:
         return check_rope(node, src[0], reterr);
     case GRAPH_ATTENTION:
@@ -229,6 +373,7 @@ static int check_op(struct graph_node *node, const struct graph_node *const src[
     case GRAPH_STORE:
         return check_keys(node, src[0], src[1], reterr);
     case GRAPH_GLU:
+        return check_glu(node, src[0], src[1], reterr);
     case GRAPH_ADD:
         return check_pair(node, src[0], src[1], reterr);
     case GRAPH_SCALE:
@@ -249,6 +394,28 @@ static int check_op(struct graph_node *node, const struct graph_node *const src[
     return err_set(reterr, EINVAL, "unknown operation %d", (int)node->op);
 }
 
+/* Returns whether the operation may have inputs with slots, if it has such inputs. */
+static bool slots_fit(const struct graph_node *node, const struct graph_node *const src[3])
+{
+    switch (node->op) {
+    case GRAPH_MATMUL:
+        return node->w.n_experts > 0 || src[0]->slots == 0;
+    case GRAPH_GLU:
+    case GRAPH_ACT:
+    case GRAPH_COLS:
+    case GRAPH_ADD:
+    case GRAPH_SCALE:
+        return src[0]->op != GRAPH_ROUTE && (!src[1] || src[1]->op != GRAPH_ROUTE);
+    case GRAPH_MIX:
+        return true;
+    default:
+        for (unsigned i = 0; i < 3; i++)
+            if (src[i] && src[i]->slots > 0)
+                return false;
+        return true;
+    }
+}
+
 int shape_check(const struct graph_node *nodes, size_t n, struct graph_node *node,
                 struct inf_err *reterr)
 {
@@ -266,7 +433,11 @@ int shape_check(const struct graph_node *nodes, size_t n, struct graph_node *nod
     if (src[0]) {
         node->width = src[0]->width;
         node->rows_kept = src[0]->rows_kept;
+        node->slots = src[0]->slots;
     }
+    if (!slots_fit(node, src))
+        return err_set(reterr, EINVAL, "%s: its input has slots of experts",
+                       graph_op_name(node->op));
     if (node->op == GRAPH_INPUT && has_input(nodes, n))
         return err_set(reterr, EINVAL, "input: the graph has one already");
     r = check_op(node, src, reterr);

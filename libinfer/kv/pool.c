@@ -12,9 +12,9 @@
 
 #include <errno.h>
 
-int kv_pool_new(struct backend *backend, const struct kv_layout *layout, uint32_t n_blocks,
-                struct kv_pool **ret_pool)
+int kv_pool_new(struct backend *backend, const struct kv_layout *layout, struct kv_pool **ret_pool)
 {
+    const uint32_t n_blocks = kv_layout_first(layout, layout->n_groups);
     _cleanup_(kv_pool_freep) struct kv_pool *pool = NEW(struct kv_pool, 1);
     int r;
 
@@ -33,7 +33,7 @@ int kv_pool_new(struct backend *backend, const struct kv_layout *layout, uint32_
     if (r < 0)
         return r;
 
-    r = backend->ops->kv_new(backend, layout, n_blocks, &pool->store);
+    r = backend->ops->kv_new(backend, layout, &pool->store);
     if (r < 0)
         return r;
 
@@ -132,7 +132,7 @@ uint64_t kv_pool_block_bytes(const struct kv_pool *pool)
 {
     const struct backend_ops *ops = pool->backend->ops;
 
-    return ops->kv_size ? ops->kv_size(pool->backend, pool->store) : 0;
+    return ops->kv_size ? ops->kv_size(pool->backend, pool->store, 0) : 0;
 }
 
 int kv_pool_export(const struct kv_pool *pool, uint32_t block, void *to)

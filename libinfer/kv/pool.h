@@ -32,8 +32,7 @@ enum {
     KV_FULL = 1, /* there are too few free blocks: preempt a sequence or wait, then call again */
 };
 
-int kv_pool_new(struct backend *backend, const struct kv_layout *layout, uint32_t n_blocks,
-                struct kv_pool **ret_pool);
+int kv_pool_new(struct backend *backend, const struct kv_layout *layout, struct kv_pool **ret_pool);
 struct kv_pool *kv_pool_free(struct kv_pool *pool);
 DEFINE_CLEANUP(struct kv_pool *, kv_pool_free);
 

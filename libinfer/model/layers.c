@@ -122,6 +122,7 @@ void layer_decoder(const struct model *m, struct graph *g)
     graph_ref x = layer_embed(m, g);
 
     for (uint32_t i = 0; i < m->hp->n_layers; i++) {
+        graph_begin_layer(g, i);
         x = layer_attention(m, g, i, x);
         x = layer_feed_forward(m, g, i, x);
     }

@@ -53,7 +53,11 @@ int whisper_bind_vector(struct whisper_binder *b, const char *name, uint32_t n, 
         return whisper_misshapen(b, name);
     if (dtype_info(t->dtype)->block_elems > 1)
         return err_set(b->err, EOPNOTSUPP, "tensor %.64s is quantized", name);
-    *ret = (struct weight){whisper_floats(b, t, n), INF_DTYPE_F32, 1, n, t->name};
+    *ret = (struct weight){.data = whisper_floats(b, t, n),
+                           .dtype = INF_DTYPE_F32,
+                           .rows = 1,
+                           .cols = n,
+                           .name = t->name};
     return ret->data ? 0 : err_set(b->err, ENOMEM, "out of memory");
 }
 
@@ -68,7 +72,8 @@ int whisper_bind_matrix(struct whisper_binder *b, const char *name, uint32_t row
         return r;
     if (t->n_dims != 2 || t->dims[0] != cols || t->dims[1] != rows)
         return whisper_misshapen(b, name);
-    *ret = (struct weight){t->data, t->dtype, rows, cols, t->name};
+    *ret = (struct weight){
+        .data = t->data, .dtype = t->dtype, .rows = rows, .cols = cols, .name = t->name};
     return 0;
 }
 

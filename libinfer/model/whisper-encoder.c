@@ -61,7 +61,8 @@ static int bind_conv(struct whisper_binder *b, const char *name, uint32_t n_chan
                 turned[o * cols + (uint64_t)k * n_channels + c] =
                     data[(o * n_channels + c) * TAPS + k];
     dtype_info(t->dtype)->encode(turned, data, n);
-    *ret = (struct weight){data, t->dtype, n_out, cols, t->name};
+    *ret = (struct weight){
+        .data = data, .dtype = t->dtype, .rows = n_out, .cols = cols, .name = t->name};
     return 0;
 }
 

@@ -31,9 +31,10 @@ int runner_new(struct backend **backend, const struct runner_params *params,
     }
     /* r->backend is set last, because runner_free() frees the backend, which belongs to the caller
      * until success. */
-    k = kv_pool_new(b, &params->layout, params->n_blocks, &r->pool);
+    k = kv_pool_new(b, &params->layout, &r->pool);
     if (k < 0)
-        return err_set(reterr, -k, "no memory for %u blocks of KV cache", params->n_blocks);
+        return err_set(reterr, -k, "no memory for %u blocks of KV cache",
+                       params->layout.n_blocks[0]);
     k = b->ops->compile(b, params->graph, &params->limits, kv_pool_store(r->pool), &r->plan,
                         reterr);
     if (k < 0) {

@@ -16,7 +16,6 @@
 struct runner_params {
     const struct graph *graph; /* NULL only with the null device */
     struct kv_layout layout;
-    uint32_t n_blocks;
     struct plan_limits limits;
     uint32_t n_vocab; /* width of the logits */
 };

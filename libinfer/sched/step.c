@@ -104,7 +104,7 @@ static void put_rows(struct step *step, struct batch *batch, struct seq *seq, ui
         .n_rows = n_rows,
         .pos = seq->n_kv,
         .n_blocks = seq->table.n_blocks,
-        .blocks = seq->table.blocks,
+        .blocks = {seq->table.blocks},
     };
     for (uint32_t k = 0; k < n_rows; k++)
         step->tokens[i_row + k] = seq->tokens[seq->n_kv + k];

@@ -17,18 +17,12 @@ static int make_pool(struct decode *d)
 {
     const struct decode_params *p = &d->params;
     const struct whisper_text_shape *s = whisper_decoder_shape(p->decoder);
-    const struct kv_layout layout = {
-        .n_layers = s->n_layers,
-        .n_kv_heads = s->n_heads,
-        .head_dim = s->n_embd / s->n_heads,
-        .block_tokens = BLOCK_TOKENS,
-        .k = p->codec,
-        .v = p->codec,
-    };
     const uint32_t n_blocks = p->max_memories * DIV_UP(p->n_audio, BLOCK_TOKENS) +
                               p->max_texts * (DIV_UP(s->n_ctx, BLOCK_TOKENS) + 1);
+    const struct kv_layout layout = kv_layout_full(s->n_layers, s->n_heads, s->n_embd / s->n_heads,
+                                                   BLOCK_TOKENS, p->codec, n_blocks);
 
-    return kv_pool_new(p->backend, &layout, n_blocks, &d->pool);
+    return kv_pool_new(p->backend, &layout, &d->pool);
 }
 
 static int make_arrays(struct decode *d)
@@ -129,7 +123,7 @@ int decode_remember(struct decode *d, struct kv_table *memory, const float *rows
 
     kv_table_truncate(memory, 0);
     extend_table(memory, n);
-    seq.blocks = memory->blocks;
+    seq.blocks[0] = memory->blocks;
     seq.n_blocks = memory->n_blocks;
     return d->params.backend->ops->run(d->params.backend, d->memory_plan, kv_pool_store(d->pool),
                                        &batch, NULL, NULL);
@@ -147,7 +141,7 @@ static void add_item(struct decode *d, const struct decode_item *item, struct ba
                               .memory = item->memory->blocks,
                               .n_memory = item->memory->n_tokens};
     extend_table(item->text, item->n_tokens);
-    seq->blocks = item->text->blocks;
+    seq->blocks[0] = item->text->blocks;
     seq->n_blocks = item->text->n_blocks;
     memcpy(d->tokens + first, item->tokens, item->n_tokens * sizeof(*d->tokens));
     batch->n_rows += item->n_tokens;

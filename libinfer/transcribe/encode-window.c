@@ -60,17 +60,12 @@ static int make_store(struct encode *enc, bool fast)
     const struct backend_ops *ops = enc->backend->ops;
     const enum codec codec = fast && ops->many_codec ? ops->many_codec(enc->backend) : CODEC_F32;
     const struct whisper_shape *s = enc->shape;
-    const struct kv_layout layout = {
-        .n_layers = 1,
-        .n_kv_heads = s->n_heads,
-        .head_dim = s->n_embd / s->n_heads,
-        .block_tokens = BLOCK_TOKENS,
-        .k = codec,
-        .v = codec,
-    };
+    struct kv_layout layout;
 
     enc->n_blocks = MAX(blocks_of(2 * s->n_ctx), enc->max_windows * blocks_of(s->n_ctx));
-    return enc->backend->ops->kv_new(enc->backend, &layout, enc->n_blocks, &enc->store);
+    layout =
+        kv_layout_full(1, s->n_heads, s->n_embd / s->n_heads, BLOCK_TOKENS, codec, enc->n_blocks);
+    return enc->backend->ops->kv_new(enc->backend, &layout, &enc->store);
 }
 
 static int make_arrays(struct encode *enc)
@@ -98,7 +93,7 @@ static int make_arrays(struct encode *enc)
             .i_row = i * s->n_ctx,
             .n_rows = s->n_ctx,
             .n_blocks = blocks_of(s->n_ctx),
-            .blocks = enc->blocks + i * blocks_of(s->n_ctx),
+            .blocks = {enc->blocks + i * blocks_of(s->n_ctx)},
         };
     return 0;
 }
@@ -193,7 +188,7 @@ static int run_part(struct encode *enc, const float *input, float *out)
     const struct backend_ops *ops = enc->backend->ops;
     const uint32_t n = rows_of(enc, enc->part);
     const bool all = enc->part == WHISPER_BLOCKS;
-    const struct batch_seq one = {.n_rows = n, .n_blocks = blocks_of(n), .blocks = enc->blocks};
+    const struct batch_seq one = {.n_rows = n, .n_blocks = blocks_of(n), .blocks = {enc->blocks}};
     const struct batch batch = {
         .n_rows = all ? n * enc->n_windows : n,
         .tokens = enc->tokens,

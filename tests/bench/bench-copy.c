@@ -24,13 +24,13 @@ enum { N_SHORT = 2, N_LONG = 18 };
  * if the device fails. */
 static double copy(struct backend *b, uint32_t n_rows, uint32_t n, const float *x)
 {
-    const struct kv_layout layout = {1, 1, 32, 64, CODEC_F16, CODEC_F16};
     const uint32_t n_blocks = DIV_UP(n_rows, 64u), last = n_rows - 1;
+    const struct kv_layout layout = kv_layout_full(1, 1, 32, 64, CODEC_F16, n_blocks);
     const struct plan_limits limits = {n_rows, 1, 1, n_rows};
     _cleanup_free_ uint32_t *blocks = NEW(uint32_t, n_blocks);
     _cleanup_free_ int32_t *tokens = NEW(int32_t, n_rows);
     _cleanup_free_ float *y = NEW(float, WIDTH);
-    const struct batch_seq seq = {0, n_rows, 0, n_blocks, blocks};
+    const struct batch_seq seq = {0, n_rows, 0, n_blocks, {blocks}};
     const struct batch batch = {n_rows, tokens, 1, &seq, 1, &last, x};
     struct inf_err err = {0};
     double best = -1;
@@ -45,7 +45,7 @@ static double copy(struct backend *b, uint32_t n_rows, uint32_t n, const float *
     for (uint32_t i = 0; i < n; i++)
         v = graph_scale(g, v, 0.5f);
     graph_output(g, graph_rows(g, v));
-    if (b->ops->kv_new(b, &layout, n_blocks, &store) < 0 ||
+    if (b->ops->kv_new(b, &layout, &store) < 0 ||
         b->ops->compile(b, g, &limits, store, &plan, &err) < 0) {
         fprintf(stderr, "bench-copy: %s\n", err.text);
         return -1;

@@ -49,7 +49,7 @@ static void print_attention(const struct plan *plan, const struct kv_layout *lay
 {
     const double seen = pos + (n_rows + 1) / 2.0, rows = (double)n_rows * n_seqs;
     const double bytes =
-        (double)kv_layout_block_bytes(layout) / BLOCK_TOKENS * (pos + n_rows) * n_seqs;
+        (double)kv_layout_block_bytes(layout, 0) / BLOCK_TOKENS * (pos + n_rows) * n_seqs;
     const double ops = 4.0 * hp->n_heads * hp->head_dim * seen * rows * hp->n_layers;
     double seconds = 0, memory = 0;
 
@@ -155,8 +155,9 @@ int main(int argc, char **argv)
         fail("backend", &err);
 
     const struct hparams *hp = model_hparams(model);
-    struct kv_layout layout = {hp->n_layers, hp->n_kv_heads, hp->head_dim,
-                               BLOCK_TOKENS, CODEC_F16,      CODEC_F16};
+    struct kv_layout layout =
+        kv_layout_full(hp->n_layers, hp->n_kv_heads, hp->head_dim, BLOCK_TOKENS, CODEC_F16,
+                       (uint32_t)DIV_UP(n_ctx, BLOCK_TOKENS) * n_seqs);
     const struct plan_limits limits = {n_all, n_seqs, n_seqs, n_ctx};
     int32_t *tokens = NEW(int32_t, (size_t)n_all);
     float *logits = NEW(float, (size_t)hp->n_vocab *n_seqs);
@@ -165,14 +166,15 @@ int main(int argc, char **argv)
 
     if (argc > 7)
         kv_codecs(argv[7], &layout);
-    if (kv_pool_new(backend, &layout, (uint32_t)DIV_UP(n_ctx, BLOCK_TOKENS) * n_seqs, &pool) < 0 ||
+    if (kv_pool_new(backend, &layout, &pool) < 0 ||
         backend->ops->compile(backend, graph, &limits, kv_pool_store(pool), &plan, &err) < 0 ||
         !tokens || !logits)
         fail("plan", &err);
     for (uint32_t i = 0; i < n_seqs; i++) {
         if (kv_table_init(&tables[i], pool, n_ctx) < 0 || kv_table_extend(&tables[i], n_ctx) != 0)
             fail("table", &err);
-        seqs[i] = (struct batch_seq){i * n_rows, n_rows, pos, tables[i].n_blocks, tables[i].blocks};
+        seqs[i] =
+            (struct batch_seq){i * n_rows, n_rows, pos, tables[i].n_blocks, {tables[i].blocks}};
         wanted[i] = (i + 1) * n_rows - 1;
     }
     fill_store(kv_pool_store(pool));

@@ -50,8 +50,8 @@ struct kv_layout subject_layout(const struct subject *s)
 {
     const struct hparams *hp = model_hparams(s->m);
 
-    return (struct kv_layout){hp->n_layers, hp->n_kv_heads, hp->head_dim,
-                              BLOCK,        CODEC_F16,      CODEC_F16};
+    return kv_layout_full(hp->n_layers, hp->n_kv_heads, hp->head_dim, BLOCK, CODEC_F16,
+                          DIV_UP(SUBJECT_TOKENS, BLOCK));
 }
 
 uint32_t subject_n_vocab(const struct subject *s)
@@ -96,7 +96,6 @@ void subject_tell(const struct subject *s, struct backend *backend,
     const uint32_t n_vocab = subject_n_vocab(s);
     const struct runner_params params = {.graph = s->graph,
                                          .layout = subject_layout(s),
-                                         .n_blocks = DIV_UP(SUBJECT_TOKENS, BLOCK),
                                          .limits = {CHUNK, CHUNK, 1, SUBJECT_TOKENS},
                                          .n_vocab = n_vocab};
     uint32_t rows[CHUNK];
@@ -114,7 +113,7 @@ void subject_tell(const struct subject *s, struct backend *backend,
         n = pos < SUBJECT_PROMPT ? MIN(CHUNK, SUBJECT_PROMPT - pos) : 1;
         assert_int_equal(kv_table_extend(&table, n), 0);
 
-        const struct batch_seq seq = {0, n, pos, table.n_blocks, table.blocks};
+        const struct batch_seq seq = {0, n, pos, table.n_blocks, {table.blocks}};
         const struct batch batch = {.n_rows = n,
                                     .tokens = tokens + pos,
                                     .n_seqs = 1,

@@ -15,6 +15,15 @@ struct eval {
     double **values; /* [nodes], each [n, width] */
 };
 
+/* Returns the number of doubles in a row of a node's value. A route has the weights of its slots,
+ * then their experts. */
+static size_t width_of(const struct graph_node *node)
+{
+    if (node->op == GRAPH_ROUTE)
+        return (size_t)2 * node->slots;
+    return (size_t)node->width * (node->slots > 0 ? node->slots : 1);
+}
+
 /* Decodes row @i of a weight. */
 static void row(const struct weight *w, size_t i, float *out)
 {
@@ -47,7 +56,10 @@ static void rms_norm(const struct eval *e, const struct graph_node *node, const 
     const uint32_t group = node->group;
     float *w = NEW(float, group);
 
-    row(&node->w, 0, w);
+    for (uint32_t j = 0; j < group; j++)
+        w[j] = 1;
+    if (node->w.data)
+        row(&node->w, 0, w);
     for (size_t at = 0; at < e->n * node->width; at += group) {
         double sum = 0, scale;
 
@@ -139,21 +151,25 @@ static void rope(const struct eval *e, const struct graph_node *node, const doub
     }
 }
 
-/* Computes the attention of one row and one head. @out: [head_dim] */
+/* Computes the attention of one row and one head. @sink: the logit of the head's sink, or
+ * -INFINITY.
+ * @out: [head_dim] */
 static void attend(const struct attn_params *p, size_t n, size_t pos, const double *q,
-                   const double *k, const double *v, double *scores, double *out)
+                   const double *k, const double *v, double sink, double *scores, double *out)
 {
     const size_t stride = (size_t)p->n_kv_heads * p->head_dim;
     const size_t first = p->window && pos + 1 > p->window ? pos + 1 - p->window : 0;
     const size_t far = p->window && n - pos > p->window ? pos + p->window : n;
     const size_t end = p->both_ways ? far : pos + 1;
-    double max = -INFINITY, sum = 0;
+    double max = sink, sum = 0;
 
     for (size_t j = first; j < end; j++) {
         scores[j] = 0;
         for (uint32_t d = 0; d < p->head_dim; d++)
             scores[j] += q[d] * k[j * stride + d];
         scores[j] *= (double)p->scale;
+        if (p->softcap > 0)
+            scores[j] = (double)p->softcap * tanh(scores[j] / (double)p->softcap);
         max = fmax(max, scores[j]);
     }
     memset(out, 0, p->head_dim * sizeof(*out));
@@ -164,6 +180,7 @@ static void attend(const struct attn_params *p, size_t n, size_t pos, const doub
         for (uint32_t d = 0; d < p->head_dim; d++)
             out[d] += weight * v[j * stride + d];
     }
+    sum += exp(sink - max);
     for (uint32_t d = 0; d < p->head_dim; d++)
         out[d] /= sum;
 }
@@ -174,15 +191,38 @@ static void attention(const struct eval *e, const struct graph_node *node, const
     const struct attn_params *p = &node->attn;
     const uint32_t n_shared = p->n_heads / p->n_kv_heads;
     double *scores = NEW(double, e->n);
+    float *sinks = NEW(float, p->n_heads);
 
+    if (p->sinks.data)
+        row(&p->sinks, 0, sinks);
     for (size_t i = 0; i < e->n; i++)
         for (uint32_t h = 0; h < p->n_heads; h++) {
             const size_t at = i * node->width + (size_t)h * p->head_dim;
             const size_t kv = (size_t)(h / n_shared) * p->head_dim;
 
-            attend(p, e->n, i, q + at, k + kv, v + kv, scores, y + at);
+            attend(p, e->n, i, q + at, k + kv, v + kv, p->sinks.data ? (double)sinks[h] : -INFINITY,
+                   scores, y + at);
         }
+    free(sinks);
     free(scores);
+}
+
+/* Finds the keys and the values that an attention node reads. */
+static void find_keys(const struct eval *e, size_t i, const double **ret_k, const double **ret_v)
+{
+    const struct graph_node *node = graph_node(e->g, (graph_ref)i);
+
+    for (size_t j = i; node->attn.shared && j-- > 0;) {
+        const struct graph_node *n = graph_node(e->g, (graph_ref)j);
+
+        if (n->op == GRAPH_ATTENTION && !n->attn.shared && n->attn.i_group == node->attn.i_group &&
+            n->attn.i_layer == node->attn.i_layer) {
+            node = n;
+            break;
+        }
+    }
+    *ret_k = e->values[node->src[1]];
+    *ret_v = e->values[node->src[2]];
 }
 
 static double act(enum graph_act kind, double x)
@@ -198,14 +238,232 @@ static double act(enum graph_act kind, double x)
         return x > 0 ? x * x : 0;
     case GRAPH_ACT_TANH:
         return tanh(x);
+    case GRAPH_ACT_SIGMOID:
+        return 1 / (1 + exp(-x));
+    case GRAPH_ACT_LINEAR:
+    case GRAPH_ACT_SWIGLU_LIMITED:
+        break;
     }
     return x;
+}
+
+static void glu(const struct eval *e, const struct graph_node *node, const double *gate,
+                const double *up, double *y)
+{
+    const uint32_t gate_width = graph_node(e->g, node->src[0])->width;
+
+    for (size_t i = 0; i < e->n * width_of(node); i++) {
+        const double a =
+            gate[i / node->width * gate_width + (gate_width > 1 ? i % node->width : 0)];
+
+        if (node->act == GRAPH_ACT_SWIGLU_LIMITED) {
+            const double g = fmin(a, 7), u = fmin(fmax(up[i], -7), 7);
+
+            y[i] = g / (1 + exp(-1.702 * g)) * (u + 1);
+        } else {
+            y[i] = act(node->act, a) * up[i];
+        }
+    }
+}
+
+static void cols(const struct eval *e, const struct graph_node *node, const double *x, double *y)
+{
+    const struct cols_params *p = &node->cols;
+
+    for (size_t i = 0; i < e->n * width_of(node); i++)
+        y[i] = x[i / p->n * p->stride + p->first + i % p->n];
+}
+
+static void conv(const struct eval *e, const struct graph_node *node, const double *x, double *y)
+{
+    const uint32_t width = node->width, n_taps = node->w.cols;
+    float *taps = NEW(float, n_taps), *bias = NEW(float, width);
+
+    if (node->bias.data)
+        row(&node->bias, 0, bias);
+    for (uint32_t c = 0; c < width; c++) {
+        row(&node->w, c, taps);
+        for (size_t t = 0; t < e->n; t++) {
+            double sum = (double)bias[c];
+
+            for (uint32_t j = 0; j < n_taps; j++)
+                if (t + 1 + j >= n_taps)
+                    sum += (double)taps[j] * x[(t + 1 + j - n_taps) * width + c];
+            y[t * width + c] = node->has_act ? act(node->act, sum) : sum;
+        }
+    }
+    free(bias);
+    free(taps);
+}
+
+/* Writes x ÷ sqrt(sum of squares + eps) to @y. */
+static void unit_vector(const double *x, uint32_t n, double eps, double *y)
+{
+    double sum = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        sum += x[i] * x[i];
+    for (uint32_t i = 0; i < n; i++)
+        y[i] = x[i] / sqrt(sum + eps);
+}
+
+/* Updates the state of one head by one row, and computes the row's result. */
+static void delta_row(const struct delta_params *p, const double *q, const double *k,
+                      const double *v, double decay, double beta, double *state, double *y)
+{
+    for (uint32_t i = 0; i < p->v_dim; i++) {
+        double *s = state + (size_t)i * p->k_dim, kept = 0;
+
+        for (uint32_t j = 0; j < p->k_dim; j++) {
+            s[j] *= decay;
+            kept += s[j] * k[j];
+        }
+        y[i] = 0;
+        for (uint32_t j = 0; j < p->k_dim; j++) {
+            s[j] += beta * (v[i] - kept) * k[j];
+            y[i] += (double)p->scale * s[j] * q[j];
+        }
+    }
+}
+
+static void delta(const struct eval *e, const struct graph_node *node, const double *qkv,
+                  const double *a, const double *b, double *y)
+{
+    const struct delta_params *p = &node->delta;
+    const size_t n_keys = (size_t)p->n_k_heads * p->k_dim, n_all = 2 * n_keys + node->width;
+    double *state = NEW(double, (size_t)p->v_dim * p->k_dim),
+           *qk = NEW(double, 2 * (size_t)p->k_dim);
+    float *rate = NEW(float, p->n_v_heads), *dt = NEW(float, p->n_v_heads);
+
+    row(&node->w, 0, rate);
+    row(&node->bias, 0, dt);
+    for (uint32_t h = 0; h < p->n_v_heads; h++) {
+        const uint32_t hk = p->interleaved ? h % p->n_k_heads : h / (p->n_v_heads / p->n_k_heads);
+        const double speed = p->negated ? (double)rate[h] : -exp((double)rate[h]);
+
+        memset(state, 0, (size_t)p->v_dim * p->k_dim * sizeof(*state));
+        for (size_t t = 0; t < e->n; t++) {
+            const double *x = qkv + t * n_all, gate = a[t * p->n_v_heads + h] + (double)dt[h];
+            const double softplus = gate > 30 ? gate : log1p(exp(gate));
+
+            unit_vector(x + (size_t)hk * p->k_dim, p->k_dim, (double)p->eps, qk);
+            unit_vector(x + n_keys + (size_t)hk * p->k_dim, p->k_dim, (double)p->eps,
+                        qk + p->k_dim);
+            delta_row(p, qk, qk + p->k_dim, x + 2 * n_keys + (size_t)h * p->v_dim,
+                      exp(speed * softplus), act(GRAPH_ACT_SIGMOID, b[t * p->n_v_heads + h]), state,
+                      y + t * node->width + (size_t)h * p->v_dim);
+        }
+    }
+    free(dt);
+    free(rate);
+    free(qk);
+    free(state);
+}
+
+/* Returns the weight that the score @x of an expert has before the weights are normalized. @all:
+ * the scores of all experts. */
+static double route_weight(const struct route_params *p, double x, const double *all, uint32_t n)
+{
+    double sum = 0;
+
+    if (p->score == ROUTE_SIGMOID)
+        return act(GRAPH_ACT_SIGMOID, x);
+    for (uint32_t i = 0; i < n; i++)
+        sum += exp(all[i] - x);
+    return 1 / sum;
+}
+
+/* Returns whether expert @i is among the n_used with the largest keys. */
+static bool is_selected(const double *keys, uint32_t n, uint32_t n_used, uint32_t i)
+{
+    uint32_t n_before = 0;
+
+    for (uint32_t j = 0; j < n; j++)
+        n_before += keys[j] > keys[i] || (keys[j] == keys[i] && j < i);
+    return n_before < n_used;
+}
+
+/* Writes the weights of the slots of each row, then their experts. */
+static void route(const struct eval *e, const struct graph_node *node, const double *x, double *y)
+{
+    const struct route_params *p = &node->route;
+    const uint32_t n = node->width, n_used = p->n_used;
+    double *keys = NEW(double, n), *chosen = NEW(double, n_used);
+    float *bias = NEW(float, n);
+
+    if (node->bias.data)
+        row(&node->bias, 0, bias);
+    for (size_t t = 0; t < e->n; t++, x += n, y += 2 * n_used) {
+        double sum = 0;
+        uint32_t k = 0;
+
+        for (uint32_t i = 0; i < n; i++)
+            keys[i] = (node->bias.data ? route_weight(p, x[i], x, n) : x[i]) + (double)bias[i];
+        for (uint32_t i = 0; i < n; i++)
+            if (is_selected(keys, n, n_used, i)) {
+                y[n_used + k] = i;
+                chosen[k++] = x[i];
+            }
+        for (uint32_t i = 0; i < n_used; i++) {
+            const bool all = p->score != ROUTE_SOFTMAX_SELECTED;
+
+            y[i] = route_weight(p, chosen[i], all ? x : chosen, all ? n : n_used);
+            sum += y[i];
+        }
+        for (uint32_t i = 0; i < n_used; i++)
+            y[i] *= (double)p->scale / (p->normalized ? sum : 1);
+    }
+    free(bias);
+    free(chosen);
+    free(keys);
+}
+
+/* Returns the matrix or the vector of one expert. */
+static struct weight expert_of(const struct weight *w, uint32_t i)
+{
+    struct weight one = *w;
+
+    one.data = weight_expert(w, i);
+    one.n_experts = 0;
+    return one;
+}
+
+static void matmul_experts(const struct eval *e, const struct graph_node *node, const double *x,
+                           const double *routes, double *y)
+{
+    const bool has_slots = graph_node(e->g, node->src[0])->slots > 0;
+    const uint32_t n_in = node->w.cols, n_out = node->w.rows, n_slots = node->slots;
+
+    for (size_t t = 0; t < e->n * n_slots; t++) {
+        const double *route_row = routes + t / n_slots * 2 * n_slots;
+        const uint32_t i_expert = (uint32_t)route_row[n_slots + t % n_slots];
+        struct graph_node one = {.w = expert_of(&node->w, i_expert)};
+        struct eval single = *e;
+
+        if (node->bias.data)
+            one.bias = expert_of(&node->bias, i_expert);
+        single.n = 1;
+        matmul(&single, &one, x + (has_slots ? t : t / n_slots) * n_in, y + t * n_out);
+    }
+}
+
+static void mix(const struct eval *e, const struct graph_node *node, const double *x,
+                const double *routes, double *y)
+{
+    const uint32_t n_slots = graph_node(e->g, node->src[0])->slots, width = node->width;
+
+    for (size_t t = 0; t < e->n; t++)
+        for (uint32_t j = 0; j < width; j++) {
+            y[t * width + j] = 0;
+            for (uint32_t k = 0; k < n_slots; k++)
+                y[t * width + j] += routes[t * 2 * n_slots + k] * x[(t * n_slots + k) * width + j];
+        }
 }
 
 static int eval_node(struct eval *e, size_t i)
 {
     const struct graph_node *node = graph_node(e->g, (graph_ref)i);
-    const size_t n = e->n * node->width;
+    const size_t n = e->n * width_of(node);
     const double *src[3] = {NULL, NULL, NULL};
     double *y;
 
@@ -236,7 +494,29 @@ static int eval_node(struct eval *e, size_t i)
             y[j] = act(node->act, src[0][j]);
         return 0;
     case GRAPH_MATMUL:
-        matmul(e, node, src[0], y);
+        if (node->w.n_experts > 0)
+            matmul_experts(e, node, src[0], src[1], y);
+        else
+            matmul(e, node, src[0], y);
+        return 0;
+    case GRAPH_COLS:
+        cols(e, node, src[0], y);
+        return 0;
+    case GRAPH_CAP:
+        for (size_t j = 0; j < n; j++)
+            y[j] = (double)node->f * tanh(src[0][j] / (double)node->f);
+        return 0;
+    case GRAPH_CONV:
+        conv(e, node, src[0], y);
+        return 0;
+    case GRAPH_DELTA:
+        delta(e, node, src[0], src[1], src[2], y);
+        return 0;
+    case GRAPH_ROUTE:
+        route(e, node, src[0], y);
+        return 0;
+    case GRAPH_MIX:
+        mix(e, node, src[0], src[1], y);
         return 0;
     case GRAPH_ROPE:
         rope(e, node, src[0], y);
@@ -244,11 +524,11 @@ static int eval_node(struct eval *e, size_t i)
     case GRAPH_ATTENTION:
         if (node->attn.memory)
             return -EOPNOTSUPP; /* attention over earlier steps is not implemented here */
+        find_keys(e, i, &src[1], &src[2]);
         attention(e, node, src[0], src[1], src[2], y);
         return 0;
     case GRAPH_GLU:
-        for (size_t j = 0; j < n; j++)
-            y[j] = act(node->act, src[0][j]) * src[1][j];
+        glu(e, node, src[0], src[1], y);
         return 0;
     case GRAPH_ADD:
         for (size_t j = 0; j < n; j++)

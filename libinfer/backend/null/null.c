@@ -53,7 +53,8 @@ static uint64_t mix_hash(uint64_t x)
     return x ^ x >> 31;
 }
 
-static uint64_t null_kv_max_blocks(struct backend *b, const struct kv_layout *layout UNUSED)
+static uint64_t null_kv_max_blocks(struct backend *b, const struct kv_layout *layout UNUSED,
+                                   uint32_t i_group UNUSED)
 {
     const struct null_options *options = &CONTAINER_OF(b, struct null_backend, base)->options;
 
@@ -67,10 +68,11 @@ static uint64_t null_memory(struct backend *b)
     return memory > 0 ? memory : UINT64_MAX;
 }
 
-static int null_kv_new(struct backend *b, const struct kv_layout *layout, uint32_t n_blocks,
+static int null_kv_new(struct backend *b, const struct kv_layout *layout,
                        struct kv_store **ret_store)
 {
     struct null_backend *nb = CONTAINER_OF(b, struct null_backend, base);
+    const uint32_t n_blocks = layout->n_blocks[0];
     const size_t n_cells = (size_t)n_blocks * layout->block_tokens;
     struct kv_store *store;
 
@@ -122,7 +124,8 @@ static void null_kv_drop(struct backend *b, struct kv_store *store, uint32_t fir
         store->cells[i] = CELL_POISON;
 }
 
-static uint64_t null_kv_size(const struct backend *b UNUSED, const struct kv_store *store)
+static uint64_t null_kv_size(const struct backend *b UNUSED, const struct kv_store *store,
+                             uint32_t block UNUSED)
 {
     return store->block_tokens * sizeof(store->cells[0]);
 }
@@ -176,8 +179,9 @@ static uint64_t *kv_cell(struct kv_store *store, const struct batch_seq *seq, ui
 {
     const uint32_t i = pos / store->block_tokens;
 
-    assert(i < seq->n_blocks && seq->blocks[i] < store->n_blocks);
-    return &store->cells[(size_t)seq->blocks[i] * store->block_tokens + pos % store->block_tokens];
+    assert(i < seq->n_blocks && seq->blocks[0][i] < store->n_blocks);
+    return &store->cells[(size_t)seq->blocks[0][i] * store->block_tokens +
+                         pos % store->block_tokens];
 }
 
 static void row_logits(const struct null_backend *nb, const struct null_row *row, float *logits,

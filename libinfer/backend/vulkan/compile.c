@@ -326,9 +326,17 @@ static int collect_weights(struct plan *plan, const struct graph *g, uint64_t ma
     return 0;
 }
 
-/* Returns the first feature of the node that only encoders have; NULL: there is none. */
-static const char *encoder_part(const struct graph_node *n)
+/* Returns the first feature of the node that Vulkan devices do not compute; NULL: there is none. */
+static const char *refused_part(const struct graph_node *n)
 {
+    if (n->op == GRAPH_CONV || n->op == GRAPH_DELTA)
+        return "recurrent layers";
+    if (n->op == GRAPH_ROUTE || n->w.n_experts > 0)
+        return "experts";
+    if (n->op == GRAPH_COLS || n->op == GRAPH_CAP || n->act >= GRAPH_ACT_SIGMOID ||
+        n->attn.shared || n->attn.softcap > 0 || n->attn.sinks.data ||
+        (n->op == GRAPH_RMS_NORM && !n->w.data))
+        return "layers of this kind";
     if (n->op == GRAPH_LAYER_NORM || n->op == GRAPH_ACT || n->op == GRAPH_POOL)
         return "layers of encoders";
     if (n->op == GRAPH_EMBED && n->key != GRAPH_KEY_TOKEN)
@@ -340,10 +348,10 @@ static const char *encoder_part(const struct graph_node *n)
     return n->op == GRAPH_GLU && n->act == GRAPH_ACT_TANH ? "units gated by tanh" : NULL;
 }
 
-static int refuse_encoders(const struct graph *g, struct inf_err *reterr)
+static int refuse_parts(const struct graph *g, struct inf_err *reterr)
 {
     for (size_t i = 0; i < graph_n_nodes(g); i++) {
-        const char *part = encoder_part(graph_node(g, (graph_ref)i));
+        const char *part = refused_part(graph_node(g, (graph_ref)i));
 
         if (part)
             return err_set(reterr, EOPNOTSUPP,
@@ -376,7 +384,7 @@ int vkb_compile(struct plan *plan, const struct graph *g, struct inf_err *reterr
         .e = {.plan = plan, .g = g, .caps = &plan->vkb->info->caps, .reterr = reterr}};
     int r;
 
-    r = refuse_encoders(g, reterr);
+    r = refuse_parts(g, reterr);
     if (r < 0)
         return r;
     r = graph_users_init(&c.users, g);

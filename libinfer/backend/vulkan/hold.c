@@ -79,12 +79,7 @@ static int compile_products(struct vkb_device *dev, enum inf_dtype dtype)
 
 static int compile_attention(struct vkb_device *dev, uint32_t head_dim, uint32_t group)
 {
-    const struct kv_layout layout = {.n_layers = 1,
-                                     .n_kv_heads = KV_HEADS,
-                                     .head_dim = head_dim,
-                                     .block_tokens = 64,
-                                     .k = CODEC_F16,
-                                     .v = CODEC_F16};
+    const struct kv_layout layout = kv_layout_full(1, KV_HEADS, head_dim, 64, CODEC_F16, 0);
     struct vkb_attention a;
     int r = 0;
 

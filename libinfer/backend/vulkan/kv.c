@@ -20,7 +20,7 @@ int vkb_store_create(struct vkb_device *dev, struct kv_store *store, struct inf_
     const uint64_t size = store->block_bytes * store->n_blocks;
     int r = 0;
 
-    for (uint32_t i = 0; r == 0 && i < store->layout.n_layers; i++) {
+    for (uint32_t i = 0; r == 0 && i < store->layout.groups[0].n_layers; i++) {
         r = vkb_buffer_new(dev, VKB_ON_DEVICE, size, &store->k[i], reterr);
         if (r == 0)
             r = vkb_buffer_new(dev, VKB_ON_DEVICE, size, &store->v[i], reterr);
@@ -32,7 +32,7 @@ int vkb_store_create(struct vkb_device *dev, struct kv_store *store, struct inf_
 
 void vkb_store_destroy(struct vkb_device *dev, struct kv_store *store)
 {
-    for (uint32_t i = 0; i < store->layout.n_layers; i++) {
+    for (uint32_t i = 0; i < store->layout.groups[0].n_layers; i++) {
         if (store->k[i].handle)
             vkb_buffer_done(dev, &store->k[i]);
         if (store->v[i].handle)
@@ -45,6 +45,8 @@ void vkb_store_destroy(struct vkb_device *dev, struct kv_store *store)
 int vkb_kv_check(struct backend *b, const struct kv_layout *layout, struct inf_err *reterr)
 {
     (void)b;
+    if (layout->n_groups > 1 || layout->groups[0].rule == STATE_RECURRENT)
+        return err_set(reterr, EOPNOTSUPP, "only the CPU runs models with this kind of layers");
     if (layout->k == layout->v && layout->k <= CODEC_Q8_0)
         return 0;
     return err_set(
@@ -54,11 +56,11 @@ int vkb_kv_check(struct backend *b, const struct kv_layout *layout, struct inf_e
         codec_info(layout->k)->name, codec_info(layout->v)->name);
 }
 
-uint64_t vkb_kv_max_blocks(struct backend *b, const struct kv_layout *layout)
+uint64_t vkb_kv_max_blocks(struct backend *b, const struct kv_layout *layout, uint32_t i_group)
 {
     const struct vkb_caps *caps = &CONTAINER_OF(b, struct vkb_backend, base)->info->caps;
-    const uint64_t all = kv_layout_block_bytes(layout);
-    const uint64_t one = MAX(all / 2 / MAX(layout->n_layers, 1u), 1u);
+    const uint64_t all = kv_layout_block_bytes(layout, i_group);
+    const uint64_t one = MAX(all / 2 / MAX(layout->groups[i_group].n_layers, 1u), 1u);
 
     /* K of a layer must fit into one binding. A tenth of the memory is left for other data. */
     return MIN(MIN(caps->max_range, caps->max_alloc) / one,
@@ -72,11 +74,11 @@ static void store_free(struct kv_store *store)
     free(store);
 }
 
-int vkb_kv_new(struct backend *b, const struct kv_layout *layout, uint32_t n_blocks,
-               struct kv_store **ret_store)
+int vkb_kv_new(struct backend *b, const struct kv_layout *layout, struct kv_store **ret_store)
 {
     struct vkb_backend *vkb = CONTAINER_OF(b, struct vkb_backend, base);
-    const uint64_t all = kv_layout_block_bytes(layout);
+    const uint32_t n_layers = layout->groups[0].n_layers;
+    const uint64_t all = kv_layout_block_bytes(layout, 0);
     struct kv_store *store;
     int r;
 
@@ -87,10 +89,10 @@ int vkb_kv_new(struct backend *b, const struct kv_layout *layout, uint32_t n_blo
         return -ENOMEM;
     store->vkb = vkb;
     store->layout = *layout;
-    store->n_blocks = n_blocks;
-    store->block_bytes = all / 2 / layout->n_layers;
-    store->k = NEW(struct vkb_buffer, layout->n_layers);
-    store->v = NEW(struct vkb_buffer, layout->n_layers);
+    store->n_blocks = layout->n_blocks[0];
+    store->block_bytes = all / 2 / n_layers;
+    store->k = NEW(struct vkb_buffer, n_layers);
+    store->v = NEW(struct vkb_buffer, n_layers);
     r = store->k && store->v ? vkb_store_create(vkb->dev, store, NULL) : -ENOMEM;
     if (r < 0) {
         store_free(store);
@@ -139,7 +141,7 @@ void vkb_kv_copy(struct backend *b, struct kv_store *store, uint32_t dst, uint32
         dev->lost = true;
         return;
     }
-    for (uint32_t i = 0; i < store->layout.n_layers; i++) {
+    for (uint32_t i = 0; i < store->layout.groups[0].n_layers; i++) {
         dev->fn.CmdCopyBuffer(c, store->k[i].handle, store->k[i].handle, 1, &copy);
         dev->fn.CmdCopyBuffer(c, store->v[i].handle, store->v[i].handle, 1, &copy);
     }
@@ -157,9 +159,10 @@ void vkb_kv_drop(struct backend *b, struct kv_store *store, uint32_t first, uint
     assert(first <= store->n_blocks && n <= store->n_blocks - first);
 }
 
-uint64_t vkb_kv_size(const struct backend *b UNUSED, const struct kv_store *store)
+uint64_t vkb_kv_size(const struct backend *b UNUSED, const struct kv_store *store,
+                     uint32_t block UNUSED)
 {
-    return store->block_bytes * 2 * store->layout.n_layers;
+    return store->block_bytes * 2 * store->layout.groups[0].n_layers;
 }
 
 /* Creates the staging buffer, unless it exists. One buffer serves both directions, because its host
@@ -170,7 +173,7 @@ static int make_staging(struct vkb_device *dev, struct kv_store *store)
         return -ENODEV;
     if (store->staging.handle)
         return 0;
-    return vkb_buffer_new(dev, VKB_READBACK, vkb_kv_size(NULL, store), &store->staging, NULL);
+    return vkb_buffer_new(dev, VKB_READBACK, vkb_kv_size(NULL, store, 0), &store->staging, NULL);
 }
 
 static void kv_barrier(struct vkb_device *dev, VkCommandBuffer c, VkPipelineStageFlags from,
@@ -191,7 +194,7 @@ static void copy_staging(struct vkb_device *dev, VkCommandBuffer c, struct kv_st
 {
     const uint64_t size = store->block_bytes, at = block * size;
 
-    for (uint32_t i = 0; i < 2 * store->layout.n_layers; i++) {
+    for (uint32_t i = 0; i < 2 * store->layout.groups[0].n_layers; i++) {
         const VkBuffer layer = (i % 2 ? store->v : store->k)[i / 2].handle;
         const VkBufferCopy copy = {
             .srcOffset = out ? at : i * size,
@@ -237,7 +240,7 @@ int vkb_kv_export(struct backend *b, struct kv_store *store, uint32_t block, voi
     if (r == 0)
         r = move_block(dev, store, block, true);
     if (r == 0)
-        memcpy(to, store->staging.map, vkb_kv_size(b, store));
+        memcpy(to, store->staging.map, vkb_kv_size(b, store, block));
     return r;
 }
 
@@ -248,7 +251,7 @@ int vkb_kv_import(struct backend *b, struct kv_store *store, uint32_t block, con
 
     if (r < 0)
         return r;
-    memcpy(store->staging.map, from, vkb_kv_size(b, store));
+    memcpy(store->staging.map, from, vkb_kv_size(b, store, block));
     return move_block(dev, store, block, false);
 }
 

@@ -6,13 +6,12 @@
 #include "backend/vulkan/program.h"
 
 int vkb_kv_check(struct backend *b, const struct kv_layout *layout, struct inf_err *reterr);
-uint64_t vkb_kv_max_blocks(struct backend *b, const struct kv_layout *layout);
-int vkb_kv_new(struct backend *b, const struct kv_layout *layout, uint32_t n_blocks,
-               struct kv_store **ret_store);
+uint64_t vkb_kv_max_blocks(struct backend *b, const struct kv_layout *layout, uint32_t i_group);
+int vkb_kv_new(struct backend *b, const struct kv_layout *layout, struct kv_store **ret_store);
 void vkb_kv_free(struct backend *b, struct kv_store *store);
 void vkb_kv_copy(struct backend *b, struct kv_store *store, uint32_t dst, uint32_t src);
 void vkb_kv_drop(struct backend *b, struct kv_store *store, uint32_t first, uint32_t n);
-uint64_t vkb_kv_size(const struct backend *b, const struct kv_store *store);
+uint64_t vkb_kv_size(const struct backend *b, const struct kv_store *store, uint32_t block);
 int vkb_kv_export(struct backend *b, struct kv_store *store, uint32_t block, void *to);
 int vkb_kv_import(struct backend *b, struct kv_store *store, uint32_t block, const void *from);
 const char *vkb_kv_format(const struct backend *b);

@@ -46,7 +46,7 @@ static uint32_t chunk_elements(const struct kv_layout *layout)
 /* Returns the number of chunks of a head that each of @n invocations has. */
 static uint32_t chunks_of_each(const struct kv_layout *layout, uint32_t n)
 {
-    return DIV_UP(DIV_UP(layout->head_dim, chunk_elements(layout)), n);
+    return DIV_UP(DIV_UP(layout->groups[0].head_dim, chunk_elements(layout)), n);
 }
 
 /* Returns the number of heads per workgroup: at most @most, and divided evenly among
@@ -90,13 +90,13 @@ static bool pick_lanes(const struct vkb_caps *caps, const struct kv_layout *layo
      * values, and one for the end of each loop. */
     a->max_ctx = longest_context(
         caps, STORE_TOKENS, chunks_of_each(layout, 1) + caps->subgroup_size + LANES_ROUNDS_MAX + 3);
-    a->split = !many && layout->n_kv_heads * DIV_UP(group, a->heads) < LANES_WORK_MIN;
+    a->split = !many && layout->groups[0].n_kv_heads * DIV_UP(group, a->heads) < LANES_WORK_MIN;
     if (!vkb_pick_plain(caps, "attention/lanes", &a->choice))
         return false;
     set_constant(a, 0, caps->subgroup_size);
     set_constant(a, SPEC_TILE_ROWS, a->tile_rows);
     set_constant(a, SPEC_LANES_HEADS, a->heads);
-    set_constant(a, SPEC_LANES_HEAD_DIM, layout->head_dim);
+    set_constant(a, SPEC_LANES_HEAD_DIM, layout->groups[0].head_dim);
     set_constant(a, SPEC_LANES_FORMAT, vkb_store_format(layout));
     set_constant(a, SPEC_LANES_SPLIT, a->split);
     set_constant(a, SPEC_LANES_ROWS_FROM, a->rows_from);
@@ -109,7 +109,7 @@ static bool can_row_and_tiles(const struct vkb_caps *caps, const struct kv_layou
     return !caps->texel && caps->subgroup_shuffle && caps->subgroup_arithmetic &&
            MIN(caps->subgroup_min, caps->subgroup_size) >= ROW_TEAM &&
            caps->shared_size >= ROW_SHARED_MAX && caps->max_invocations >= ROW_THREADS &&
-           layout->head_dim <= HEAD_DIM_MAX;
+           layout->groups[0].head_dim <= HEAD_DIM_MAX;
 }
 
 static bool pick_row(const struct vkb_caps *caps, const struct kv_layout *layout, uint32_t group,
@@ -124,7 +124,7 @@ static bool pick_row(const struct vkb_caps *caps, const struct kv_layout *layout
         return false;
     set_constant(a, 0, ROW_THREADS);
     set_constant(a, SPEC_ROW_HEADS, a->heads);
-    set_constant(a, SPEC_ROW_HEAD_DIM, layout->head_dim);
+    set_constant(a, SPEC_ROW_HEAD_DIM, layout->groups[0].head_dim);
     set_constant(a, SPEC_ROW_FORMAT, vkb_store_format(layout));
     set_constant(a, SPEC_ROW_PART, ROW_PART);
     set_constant(a, SPEC_ROW_THREADS, ROW_THREADS);
@@ -143,7 +143,7 @@ static bool pick_tiles(const struct vkb_caps *caps, const struct kv_layout *layo
     set_constant(a, 0, TILES_THREADS);
     set_constant(a, SPEC_TILE_ROWS, a->tile_rows);
     set_constant(a, SPEC_TILES_HEADS, a->heads);
-    set_constant(a, SPEC_TILES_HEAD_DIM, layout->head_dim);
+    set_constant(a, SPEC_TILES_HEAD_DIM, layout->groups[0].head_dim);
     set_constant(a, SPEC_TILES_FORMAT, vkb_store_format(layout));
     set_constant(a, SPEC_TILES_ROWS_FROM, a->rows_from);
     return true;
@@ -153,7 +153,7 @@ static bool pick_ref(const struct vkb_caps *caps, const struct kv_layout *layout
                      struct vkb_attention *a)
 {
     a->part_tokens = LANES_PART;
-    a->max_ctx = longest_context(caps, 1, 3 * layout->head_dim + 5);
+    a->max_ctx = longest_context(caps, 1, 3 * layout->groups[0].head_dim + 5);
     if (!vkb_pick_plain(caps, "attention/ref", &a->choice))
         return false;
     set_constant(a, 0, 1);
@@ -164,7 +164,7 @@ static bool pick_ref(const struct vkb_caps *caps, const struct kv_layout *layout
 bool vkb_pick_attention(const struct vkb_caps *caps, const struct kv_layout *layout,
                         uint32_t n_heads, enum vkb_class class, struct vkb_attention *ret_choice)
 {
-    const uint32_t group = n_heads / layout->n_kv_heads;
+    const uint32_t group = n_heads / layout->groups[0].n_kv_heads;
 
     *ret_choice =
         (struct vkb_attention){.tile_rows = 1, .rows_from = 1, .heads = 1, .max_ctx = UINT32_MAX};

@@ -64,7 +64,7 @@ static void put_rows(const struct plan *plan, const struct batch *batch, uint32_
         step[at->seq_first + i] = n_blocks;
         step[at->seq_rows + 2 * i] = seq->i_row;
         step[at->seq_rows + 2 * i + 1] = seq->n_rows;
-        memcpy(step + at->blocks + n_blocks, seq->blocks, n * sizeof(*step));
+        memcpy(step + at->blocks + n_blocks, seq->blocks[0], n * sizeof(*step));
         n_blocks += n;
         for (uint32_t j = 0; j < seq->n_rows; j++) {
             step[at->row_pos + seq->i_row + j] = seq->pos + j;

@@ -42,17 +42,20 @@ static void shuffle(struct bed *bed)
 bool bed_init(struct bed *bed, struct check *c, const struct graph *g,
               const struct kv_layout *layout, uint32_t max_rows, uint32_t max_ctx)
 {
-    static const struct kv_layout none = {1, 1, 32, BED_BLOCK_TOKENS, CODEC_F16, CODEC_F16};
+    struct kv_layout store = kv_layout_full(1, 1, 32, BED_BLOCK_TOKENS, CODEC_F16, 0);
     const struct backend_ops *ops = c->backend->ops;
     struct inf_err err = {0};
     int r;
 
     if (!check_draws(c))
         return false;
+    if (layout)
+        store = *layout;
+    store.n_blocks[0] = BED_BLOCKS;
     *bed = (struct bed){.c = c,
                         .backend = c->backend,
                         .g = g,
-                        .layout = layout ? *layout : none,
+                        .layout = store,
                         .limits = {max_rows, max_rows, BED_SEQS, max_ctx},
                         .width = graph_node(g, (graph_ref)graph_n_nodes(g) - 1)->width};
     if (graph_error(g, &err) < 0) {
@@ -61,7 +64,7 @@ bool bed_init(struct bed *bed, struct check *c, const struct graph *g,
     }
     find_input(bed);
     shuffle(bed);
-    if (ops->kv_new(c->backend, &bed->layout, BED_BLOCKS, &bed->store) < 0) {
+    if (ops->kv_new(c->backend, &bed->layout, &bed->store) < 0) {
         check_fail(c, "the device cannot make a KV store");
         return false;
     }
@@ -150,7 +153,7 @@ void bed_step(struct bed *bed, struct bed_seq *seqs, uint32_t n_seqs, const uint
                                                         .n_rows = take[i],
                                                         .pos = seqs[i].n_done,
                                                         .n_blocks = seqs[i].n_blocks,
-                                                        .blocks = seqs[i].blocks};
+                                                        .blocks = {seqs[i].blocks}};
         add_rows(bed, &batch, &seqs[i], take[i]);
     }
     assert(batch.n_rows > 0 && batch.n_rows <= bed->limits.max_rows);
@@ -167,7 +170,7 @@ void bed_far_step(struct bed *bed, struct bed_seq *s, const uint32_t *blocks, ui
                   uint32_t n)
 {
     const struct batch_seq seq = {
-        .n_rows = n, .pos = pos, .n_blocks = DIV_UP(pos + n, 64u), .blocks = blocks};
+        .n_rows = n, .pos = pos, .n_blocks = DIV_UP(pos + n, 64u), .blocks = {blocks}};
     struct batch batch = {.seqs = &seq, .n_seqs = 1};
 
     add_rows(bed, &batch, s, n);

@@ -222,6 +222,10 @@ static double act(enum graph_act kind, double x, double *ret_error)
         y = tanh(x);
         *ret_error = 5e-7;
         break;
+    case GRAPH_ACT_SIGMOID:
+    case GRAPH_ACT_LINEAR:
+    case GRAPH_ACT_SWIGLU_LIMITED:
+        assert(false); /* no device but the CPU computes them */
     }
     *ret_error += BOUND_FLUSH;
     return y;
@@ -302,7 +306,13 @@ static void node_errors(struct bound *b, size_t i, const int32_t *tokens,
     case GRAPH_ACT:
     case GRAPH_POOL:
     case GRAPH_STORE:
-        assert(false); /* only encoders have this node, and no device computes it */
+    case GRAPH_COLS:
+    case GRAPH_CAP:
+    case GRAPH_CONV:
+    case GRAPH_DELTA:
+    case GRAPH_ROUTE:
+    case GRAPH_MIX:
+        assert(false); /* no device but the CPU computes this node */
         return;
     }
 }

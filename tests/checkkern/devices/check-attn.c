@@ -65,7 +65,8 @@ static graph_ref heads(struct check *c, struct attn_bed *b, const struct attn_ca
 static bool attn_init(struct check *c, struct attn_bed *b, const struct attn_case *a,
                       uint32_t max_rows, uint32_t max_ctx)
 {
-    const struct kv_layout layout = {2, a->n_kv_heads, a->head_dim, BED_BLOCK_TOKENS, a->kv, a->kv};
+    const struct kv_layout layout =
+        kv_layout_full(2, a->n_kv_heads, a->head_dim, BED_BLOCK_TOKENS, a->kv, 0);
     struct attn_params attn = {.n_heads = a->n_heads,
                                .n_kv_heads = a->n_kv_heads,
                                .head_dim = a->head_dim,

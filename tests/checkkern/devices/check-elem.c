@@ -211,7 +211,7 @@ static void rows_case(struct check *c, uint32_t width, bool norm)
         bed_seq_init(&bed, &s, NULL, x, N);
         bed_run(&bed, &s, N);
         for (uint32_t n = 0; n <= ARRAY_SIZE(wanted); n++) {
-            const struct batch_seq seq = {0, N, 0, 1, s.blocks};
+            const struct batch_seq seq = {0, N, 0, 1, {s.blocks}};
             const struct batch batch = {N, tokens, 1, &seq, n, wanted, x};
 
             if (bed.backend->ops->run(bed.backend, bed.plan, bed.store, &batch, y, NULL) < 0)

@@ -298,14 +298,15 @@ void bench_graph_hostile(struct check *c)
  * row. */
 static double bench_step(struct check *c, const struct graph *g, const float *x, uint32_t M)
 {
-    const struct kv_layout layout = {1, 1, 32, BED_BLOCK_TOKENS, CODEC_F16, CODEC_F16};
+    const struct kv_layout layout =
+        kv_layout_full(1, 1, 32, BED_BLOCK_TOKENS, CODEC_F16, DIV_UP(M, 64u));
     const struct plan_limits limits = {M, 1, 1, M};
     const struct backend_ops *ops = c->backend->ops;
     const uint32_t width = graph_node(g, (graph_ref)graph_n_nodes(g) - 1)->width, row = M - 1;
     _cleanup_free_ uint32_t *blocks = NEW(uint32_t, DIV_UP(M, 64u));
     _cleanup_free_ int32_t *tokens = NEW(int32_t, M);
     _cleanup_free_ float *y = NEW(float, width);
-    const struct batch_seq seq = {0, M, 0, DIV_UP(M, 64u), blocks};
+    const struct batch_seq seq = {0, M, 0, DIV_UP(M, 64u), {blocks}};
     const struct batch batch = {M, tokens, 1, &seq, 1, &row, x};
     const uint64_t begin = clock_nsec();
     uint64_t best = UINT64_MAX;
@@ -313,7 +314,7 @@ static double bench_step(struct check *c, const struct graph *g, const float *x,
     struct plan *plan;
     struct inf_err err = {0};
 
-    if (ops->kv_new(c->backend, &layout, DIV_UP(M, 64u), &store) < 0 ||
+    if (ops->kv_new(c->backend, &layout, &store) < 0 ||
         ops->compile(c->backend, g, &limits, store, &plan, &err) < 0) {
         fprintf(stderr, "checkkern: %s\n", err.text);
         exit(2);
@@ -346,7 +347,11 @@ static void bench_format(struct check *c, enum inf_dtype dtype, const float *x)
     dtype_row_bytes(dtype, K, &bytes);
     y = graph_input(g, K);
     for (uint32_t i = 0; i < n_layers; i++) {
-        w[i] = (struct weight){case_bytes(&m, bytes * K, 0), dtype, K, K, "w"};
+        w[i] = (struct weight){.data = case_bytes(&m, bytes * K, 0),
+                               .dtype = dtype,
+                               .rows = K,
+                               .cols = K,
+                               .name = "w"};
         weights_fill(c, dtype, dtype > INF_DTYPE_BF16 ? WEIGHT_RANDOM : WEIGHT_ENCODED,
                      m.blocks[m.n - 1].data, 8 * (uint64_t)K);
         for (uint32_t n = 8; n < K; n += 8)

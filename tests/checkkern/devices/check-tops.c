@@ -130,7 +130,7 @@ static void step(struct bed *bed, const float *x, uint32_t n, const uint32_t *wa
     _cleanup_free_ struct top_row *tops = NEW(struct top_row, N_ROWS);
     _cleanup_free_ float *y = NEW(float, (size_t)N_ROWS *n), *row = NEW(float, n);
     const int32_t tokens[N_ROWS] = {0};
-    const struct batch_seq seq = {0, n_rows, 0, 1, bed->order};
+    const struct batch_seq seq = {0, n_rows, 0, 1, {bed->order}};
     uint32_t rows[N_ROWS];
     const struct batch batch = {n_rows, tokens, 1, &seq, n_rows, rows, x};
 

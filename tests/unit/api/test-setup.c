@@ -7,7 +7,13 @@
 #include "backend/null/null.h"
 
 /* Blocks of 64 tokens and 2 × 64 × 4 × 4 = 2,048 bytes. */
-static const struct kv_layout layout = {1, 1, 4, 64, CODEC_F32, CODEC_F32};
+static const struct kv_layout layout = {
+    .n_groups = 1,
+    .groups = {{.n_layers = 1, .n_kv_heads = 1, .head_dim = 4}},
+    .block_tokens = 64,
+    .k = CODEC_F32,
+    .v = CODEC_F32,
+};
 
 static const struct row {
     const char *name;

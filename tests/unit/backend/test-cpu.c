@@ -56,15 +56,16 @@ static void bench_init(struct bench *b, const struct tiny_options *options, cons
 {
     const struct backend_params params = {.device = "cpu", .isa = rung, .n_threads = n_threads};
     const struct plan_limits limits = {MAX_ROWS, MAX_ROWS, MAX_SEQS, MAX_CTX};
-    const struct kv_layout layout = {
-        options->n_layers, options->n_kv_heads, options->head_dim, BLOCK, k, v};
+    struct kv_layout layout = kv_layout_full(options->n_layers, options->n_kv_heads,
+                                             options->head_dim, BLOCK, k, N_BLOCKS);
     struct inf_err err;
 
+    layout.v = v;
     *b = (struct bench){0};
     tiny_init(&b->model, options);
     ASSERT_OK_ERR(backend_new(&params, &b->backend, &err), err);
     ((struct cpu_backend *)b->backend)->fuse = fuse;
-    ASSERT_OK(kv_pool_new(b->backend, &layout, N_BLOCKS, &b->pool));
+    ASSERT_OK(kv_pool_new(b->backend, &layout, &b->pool));
     ASSERT_OK_ERR(b->backend->ops->compile(b->backend, b->model.graph, &limits,
                                            kv_pool_store(b->pool), &b->plan, &err),
                   err);
@@ -111,7 +112,7 @@ static void step(struct bench *b, const uint32_t n[MAX_SEQS])
                                                   .n_rows = n[i],
                                                   .pos = pos,
                                                   .n_blocks = t->n_blocks,
-                                                  .blocks = t->blocks};
+                                                  .blocks = {t->blocks}};
         for (uint32_t j = 0; j < n[i]; j++) {
             rows[batch.n_rows] = batch.n_rows;
             tokens[batch.n_rows++] = token_at(b, i, pos + j);
@@ -327,7 +328,7 @@ TEST(only_the_rows_asked_for_have_logits)
     assert_int_equal(kv_table_extend(&b.tables[0], N), 0);
     {
         const struct batch_seq seq = {
-            .n_rows = N, .n_blocks = b.tables[0].n_blocks, .blocks = b.tables[0].blocks};
+            .n_rows = N, .n_blocks = b.tables[0].n_blocks, .blocks = {b.tables[0].blocks}};
         struct batch batch = {N, tokens, 1, &seq, N, every};
         struct kv_store *store = kv_pool_store(b.pool);
 
@@ -365,7 +366,7 @@ TEST(copied_blocks_read_like_the_originals)
         const int32_t token = token_at(&b, 0, 30);
         const uint32_t row = 0;
         const struct batch_seq seq = {
-            .n_rows = 1, .pos = 30, .n_blocks = 2, .blocks = b.tables[1].blocks};
+            .n_rows = 1, .pos = 30, .n_blocks = 2, .blocks = {b.tables[1].blocks}};
         const struct batch batch = {1, &token, 1, &seq, 1, &row};
 
         ASSERT_OK(

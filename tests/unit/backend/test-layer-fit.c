@@ -75,7 +75,7 @@ static void check_measure(bool tied)
                                    .bias = true,
                                    .tied = tied,
                                    .seed = 1};
-    const struct kv_layout layout = {2, 2, 32, 64, CODEC_F16, CODEC_F16};
+    const struct kv_layout layout = kv_layout_full(2, 2, 32, 64, CODEC_F16, 10);
     const uint64_t layer = 2 * 64 * 4 /* norms */ + 2 * 32 * 4 /* norms of heads */ +
                            (128 + 64 + 64) * 4 /* biases */ + q8(128 + 64 + 64, 64) + q8(64, 128) +
                            2 * q8(96, 64) + q8(64, 96);
@@ -84,7 +84,7 @@ static void check_measure(bool tied)
     struct inf_err err;
 
     tiny_init(&t, &o);
-    ASSERT_OK_ERR(layer_sizes_init(&s, t.graph, &layout, 10, &err), err);
+    ASSERT_OK_ERR(layer_sizes_init(&s, t.graph, &layout, &err), err);
     assert_int_equal(s.n_layers, 2);
     assert_int_equal(s.weights[0], layer);
     assert_int_equal(s.weights[1], layer);

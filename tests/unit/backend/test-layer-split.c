@@ -66,8 +66,7 @@ static void bench_init(struct bench *b, const struct tiny_options *o, enum codec
                        struct backend *backend)
 {
     struct runner_params params = {
-        .layout = {o->n_layers, o->n_kv_heads, o->head_dim, BLOCK, kv, kv},
-        .n_blocks = N_BLOCKS,
+        .layout = kv_layout_full(o->n_layers, o->n_kv_heads, o->head_dim, BLOCK, kv, N_BLOCKS),
         .limits = {MAX_ROWS, MAX_ROWS / 2, MAX_SEQS, MAX_CTX},
         .n_vocab = o->n_vocab,
     };
@@ -103,7 +102,7 @@ static void rows_add(struct rows *r, struct bench *b, uint32_t i, uint32_t n, st
 
     assert_int_equal(kv_table_extend(t, n), 0);
     r->seqs[r->batch.n_seqs++] =
-        (struct batch_seq){r->batch.n_rows, n, pos, t->n_blocks, t->blocks};
+        (struct batch_seq){r->batch.n_rows, n, pos, t->n_blocks, {t->blocks}};
     for (uint32_t j = 0; j < n; j++) {
         if (rng_u32(rng) % 3 == 0 && r->batch.n_logits < MAX_ROWS / 2)
             r->wanted[r->batch.n_logits++] = r->batch.n_rows;
@@ -364,16 +363,19 @@ TEST(lists_are_those_of_the_upper_part)
     assert_memory_equal(got_row, row, sizeof(row));
 }
 
-static uint64_t few_blocks(struct backend *b UNUSED, const struct kv_layout *layout)
+static uint64_t few_blocks(struct backend *b UNUSED, const struct kv_layout *layout,
+                           uint32_t i_group)
 {
-    assert_true(layout->n_layers > 0);
-    return 120 / layout->n_layers;
+    const uint32_t n_layers = layout->groups[i_group].n_layers;
+
+    assert_true(n_layers > 0);
+    return 120 / n_layers;
 }
 
 TEST(the_smaller_part_bounds_the_blocks)
 {
     const uint64_t expected[] = {40, 60, 60, 40};
-    const struct kv_layout layout = {3, 2, 32, BLOCK, CODEC_F16, CODEC_F16};
+    const struct kv_layout layout = kv_layout_full(3, 2, 32, BLOCK, CODEC_F16, 0);
 
     for (uint32_t i = 0; i < ARRAY_SIZE(expected); i++) {
         struct backend *low = null_make(0), *high = null_make(0), *b;
@@ -382,7 +384,7 @@ TEST(the_smaller_part_bounds_the_blocks)
         ops.kv_max_blocks = few_blocks;
         low->ops = high->ops = &ops;
         b = split_make(low, high, i);
-        assert_int_equal(b->ops->kv_max_blocks(b, &layout), expected[i]);
+        assert_int_equal(b->ops->kv_max_blocks(b, &layout, 0), expected[i]);
         backend_free(b);
     }
 }
@@ -405,7 +407,7 @@ TEST(blocks_move_from_one_engine_to_another)
     b = from.runner->backend;
     store = kv_pool_store(from.runner->pool);
     size = kv_pool_block_bytes(from.runner->pool);
-    assert_int_equal(size, kv_layout_block_bytes(kv_pool_layout(from.runner->pool)));
+    assert_int_equal(size, kv_layout_block_bytes(kv_pool_layout(from.runner->pool), 0));
     assert_string_equal(b->ops->kv_format(b),
                         to.runner->backend->ops->kv_format(to.runner->backend));
     bytes = malloc(size);
@@ -491,6 +493,7 @@ TEST(a_model_without_that_border_is_refused)
     ASSERT_OK(graph_new(&g));
     x = graph_embed(g, &table, 1);
     y = graph_add(g, x, graph_attention(g, x, x, x, &attn[0]));
+    graph_begin_layer(g, 1);
     y = graph_add(g, y, graph_attention(g, y, y, y, &attn[1]));
     graph_output(g, graph_rows(g, graph_add(g, y, x)));
     ASSERT_ERROR(backend->ops->compile(backend, g, &limits, NULL, &plan, &err), EOPNOTSUPP);

@@ -39,12 +39,14 @@ static void long_init(struct long_bench *b, const struct tiny *model, const char
 {
     const struct backend_params params = {.device = "cpu", .isa = rung, .n_threads = n_threads};
     const struct plan_limits limits = {LONG_STEP, 1, 1, max_ctx};
-    const struct kv_layout layout = {
-        model->o.n_layers, model->o.n_kv_heads, model->o.head_dim, LONG_BLOCK, k, v};
+    struct kv_layout layout =
+        kv_layout_full(model->o.n_layers, model->o.n_kv_heads, model->o.head_dim, LONG_BLOCK, k,
+                       DIV_UP(max_ctx, LONG_BLOCK));
     struct inf_err err;
 
+    layout.v = v;
     ASSERT_OK_ERR(backend_new(&params, &b->backend, &err), err);
-    ASSERT_OK(b->backend->ops->kv_new(b->backend, &layout, DIV_UP(max_ctx, LONG_BLOCK), &b->store));
+    ASSERT_OK(b->backend->ops->kv_new(b->backend, &layout, &b->store));
     ASSERT_OK_ERR(
         b->backend->ops->compile(b->backend, model->graph, &limits, b->store, &b->plan, &err), err);
 }
@@ -65,7 +67,7 @@ static void long_step(struct long_bench *b, struct kv_store *store, uint32_t pos
     int32_t tokens[LONG_STEP];
     const uint32_t last = n - 1;
     const struct batch_seq seq = {
-        .n_rows = n, .pos = pos, .n_blocks = ARRAY_SIZE(blocks), .blocks = blocks};
+        .n_rows = n, .pos = pos, .n_blocks = ARRAY_SIZE(blocks), .blocks = {blocks}};
     const struct batch batch = {n, tokens, 1, &seq, 1, &last};
 
     for (uint32_t i = 0; i < ARRAY_SIZE(blocks); i++)

@@ -68,8 +68,10 @@ static graph_ref layer(struct tiny *t, struct rng *rng, graph_ref x, uint32_t i,
                                      .head_dim = o->head_dim,
                                      .scale = 1 / sqrtf((float)o->head_dim),
                                      .window = i % 2 ? o->window : 0};
-    graph_ref n = norm(t, rng, x, o->n_embd, 0), q, k, v, gate, up;
+    graph_ref n, q, k, v, gate, up;
 
+    graph_begin_layer(t->graph, i);
+    n = norm(t, rng, x, o->n_embd, 0);
     q = product(t, rng, n, n_q, o->n_embd, o->bias);
     k = product(t, rng, n, n_kv, o->n_embd, o->bias);
     v = product(t, rng, n, n_kv, o->n_embd, o->bias);

@@ -38,6 +38,7 @@ static graph_ref attend(struct graph *g, graph_ref x, uint32_t i_layer)
 {
     const struct attn_params attn = {i_layer, 1, 1, 8, 1, 0};
 
+    graph_begin_layer(g, i_layer);
     return graph_add(g, x, graph_attention(g, x, x, x, &attn));
 }
 

@@ -6,11 +6,11 @@
 struct kv_store the_store;
 int store_error;
 
-static int store_new(struct backend *b UNUSED, const struct kv_layout *layout, uint32_t n_blocks,
+static int store_new(struct backend *b UNUSED, const struct kv_layout *layout,
                      struct kv_store **ret_store)
 {
     assert_int_equal(layout->block_tokens, BLOCK);
-    assert_true(n_blocks <= N_BLOCKS);
+    assert_true(layout->n_blocks[0] <= N_BLOCKS);
     the_store = (struct kv_store){0};
     if (store_error == 0)
         *ret_store = &the_store;
@@ -38,13 +38,18 @@ static void store_drop(struct backend *b UNUSED, struct kv_store *store, uint32_
 static const struct backend_ops ops = {
     .kv_new = store_new, .kv_free = store_free, .kv_copy = store_copy, .kv_drop = store_drop};
 struct backend store_device = {.ops = &ops};
-const struct kv_layout store_layout = {1, 1, 1, BLOCK, CODEC_F32, CODEC_F32};
+
+struct kv_layout store_layout(uint32_t n_blocks)
+{
+    return kv_layout_full(1, 1, 1, BLOCK, CODEC_F32, n_blocks);
+}
 
 struct kv_pool *pool_make(uint32_t n_blocks)
 {
+    const struct kv_layout layout = store_layout(n_blocks);
     struct kv_pool *pool;
 
-    ASSERT_OK(kv_pool_new(&store_device, &store_layout, n_blocks, &pool));
+    ASSERT_OK(kv_pool_new(&store_device, &layout, &pool));
     return pool;
 }
 

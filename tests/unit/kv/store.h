@@ -15,8 +15,8 @@ struct kv_store {
 extern struct kv_store the_store; /* of the most recent pool */
 extern int store_error;           /* if not 0, creating a store fails with this error */
 extern struct backend store_device;
-extern const struct kv_layout store_layout;
 
+struct kv_layout store_layout(uint32_t n_blocks);
 struct kv_pool *pool_make(uint32_t n_blocks);
 void put(struct kv_table *t, uint32_t pos, uint32_t value);
 uint32_t get(const struct kv_table *t, uint32_t pos);

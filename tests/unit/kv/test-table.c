@@ -86,10 +86,11 @@ TEST(extending_is_all_or_nothing)
 
 TEST(failures_leave_nothing_behind)
 {
+    const struct kv_layout layout = store_layout(2);
     struct kv_pool *pool = NULL;
 
     store_error = -ENOMEM;
-    ASSERT_ERROR(kv_pool_new(&store_device, &store_layout, 2, &pool), ENOMEM);
+    ASSERT_ERROR(kv_pool_new(&store_device, &layout, &pool), ENOMEM);
     store_error = 0;
     assert_null(pool);
     kv_pool_free(NULL);

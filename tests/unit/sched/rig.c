@@ -7,13 +7,13 @@ static const struct backend_ops *host_ops;
 
 static int copy_out(struct backend *b, struct kv_store *store, uint32_t block, void *to)
 {
-    memcpy(to, host_ops->kv_bytes(b, store, block), host_ops->kv_size(b, store));
+    memcpy(to, host_ops->kv_bytes(b, store, block), host_ops->kv_size(b, store, block));
     return 0;
 }
 
 static int copy_in(struct backend *b, struct kv_store *store, uint32_t block, const void *from)
 {
-    memcpy(host_ops->kv_bytes(b, store, block), from, host_ops->kv_size(b, store));
+    memcpy(host_ops->kv_bytes(b, store, block), from, host_ops->kv_size(b, store, block));
     return 0;
 }
 
@@ -60,8 +60,8 @@ void rig_init(struct rig *rig, const struct rig_params *p)
     const uint32_t n_vocab = FAKE_N_VOCAB + p->n_padding;
     struct null_options null = p->null;
     struct runner_params params = {
-        .layout = {1, 1, 1, 4, CODEC_F32, CODEC_F32},
-        .n_blocks = p->n_blocks > 0 ? p->n_blocks : 2 * max_seqs * n_ctx / 4,
+        .layout = kv_layout_full(1, 1, 1, 4, CODEC_F32,
+                                 p->n_blocks > 0 ? p->n_blocks : 2 * max_seqs * n_ctx / 4),
         .limits = {p->max_rows > 0 ? p->max_rows : 64, max_seqs + 3, max_seqs, n_ctx},
         .n_vocab = n_vocab,
     };

@@ -3,6 +3,7 @@
 #include "backend/cpu/elem/elem.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "core/cpu.h"
 #include "core/macros.h"
@@ -55,6 +56,31 @@ void elem_act(const struct elem_fns *fns, enum graph_act act, float *y, const fl
         for (uint32_t i = 0; i < n; i++)
             y[i] = tanhf(x[i]);
         break;
+    case GRAPH_ACT_SIGMOID:
+        for (uint32_t i = 0; i < n; i++)
+            y[i] = 1 / (1 + expf(-x[i]));
+        break;
+    case GRAPH_ACT_LINEAR:
+        memmove(y, x, n * sizeof(*y));
+        break;
+    case GRAPH_ACT_SWIGLU_LIMITED:
+        assert(false);
+    }
+}
+
+/* Returns @x limited to @min … @max; NaN stays NaN. */
+static float limited(float x, float min, float max)
+{
+    return x < min ? min : x > max ? max : x;
+}
+
+/* Computes the gated unit of gpt-oss (graph/params.h). */
+static void swiglu_limited(float *y, const float *gate, const float *up, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const float g = limited(gate[i], -INFINITY, 7), u = limited(up[i], -7, 7);
+
+        y[i] = g / (1 + expf(-1.702f * g)) * (u + 1);
     }
 }
 
@@ -68,6 +94,10 @@ void elem_glu(const struct elem_fns *fns, enum graph_act act, float *y, const fl
 
     if (act == GRAPH_ACT_SILU) {
         fns->silu_mul(y, gate, up, n);
+        return;
+    }
+    if (act == GRAPH_ACT_SWIGLU_LIMITED) {
+        swiglu_limited(y, gate, up, n);
         return;
     }
     for (uint32_t i = 0; i < n; i += GLU_STEP) {

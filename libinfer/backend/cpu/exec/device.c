@@ -17,27 +17,63 @@
 #include "core/err.h"
 #include "core/pages.h"
 
-static uint64_t kv_max_blocks(struct backend *b UNUSED, const struct kv_layout *layout UNUSED)
+/* Alignment of the groups in a store: the size of a huge page. */
+#define GROUP_ALIGN (2u << 20)
+
+static uint64_t kv_max_blocks(struct backend *b UNUSED, const struct kv_layout *layout UNUSED,
+                              uint32_t i_group UNUSED)
 {
     return UINT32_MAX;
 }
 
-static int kv_new(struct backend *b UNUSED, const struct kv_layout *layout, uint32_t n_blocks,
+/* Sets the places of the blocks of all groups. *ret_size is the size of the store. Returns false if
+ * it is too large. */
+static bool store_place_groups(struct kv_store *store, uint64_t *ret_size)
+{
+    const struct kv_layout *l = &store->layout;
+    uint64_t at = 0, size;
+
+    for (uint32_t i = 0; i < l->n_groups; i++) {
+        const struct state_group *g = &l->groups[i];
+        const bool recurrent = g->rule == STATE_RECURRENT;
+
+        store->groups[i] = (struct store_group){
+            .first = kv_layout_first(l, i),
+            .n_blocks = l->n_blocks[i],
+            .block_bytes = kv_layout_block_bytes(l, i),
+            .head_bytes = {[KV_KEYS] = codec_head_bytes(l->k, g->head_dim) * l->block_tokens,
+                           [KV_VALUES] = codec_head_bytes(l->v, g->head_dim) * l->block_tokens},
+            .layer_floats = recurrent ? (uint64_t)g->conv_floats + g->matrix_floats : 0,
+        };
+        if (!size_mul(store->groups[i].block_bytes, MAX(l->n_blocks[i], 1u), &size) ||
+            size > SIZE_MAX / 4 || at > SIZE_MAX / 4)
+            return false;
+        at += ALIGN_UP(size, (uint64_t)GROUP_ALIGN);
+    }
+    *ret_size = MAX(at, 1u); /* a device that has only a part of a model may have no layers */
+    return at <= SIZE_MAX / 2;
+}
+
+static int kv_new(struct backend *b UNUSED, const struct kv_layout *layout,
                   struct kv_store **ret_store)
 {
     struct kv_store *store;
-    uint64_t size;
+    uint64_t size, at = 0;
     void *p;
 
     assert(layout->block_tokens >= KV_BLOCK_MIN && layout->block_tokens <= KV_BLOCK_MAX);
     assert(layout->block_tokens % 16 == 0);
 
-    if (!size_mul(kv_layout_block_bytes(layout), MAX(n_blocks, 1u), &size) || size > SIZE_MAX / 2)
-        return -ENOMEM;
-    size = MAX(size, 1u); /* a device that has only a part of a model may have no layers */
     store = NEW(struct kv_store, 1);
     if (!store)
         return -ENOMEM;
+    store->layout = *layout;
+    store->codec[KV_KEYS] = layout->k;
+    store->codec[KV_VALUES] = layout->v;
+    if (!store_place_groups(store, &size)) {
+        free(store);
+        return -ENOMEM;
+    }
     p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
              0);
     if (p == MAP_FAILED) {
@@ -45,18 +81,13 @@ static int kv_new(struct backend *b UNUSED, const struct kv_layout *layout, uint
         return -ENOMEM;
     }
     madvise(p, size, MADV_HUGEPAGE); /* only a hint */
-    *store = (struct kv_store){
-        .data = p,
-        .size = size,
-        .layout = *layout,
-        .n_blocks = n_blocks,
-        .block_bytes = kv_layout_block_bytes(layout),
-        .codec = {[KV_KEYS] = layout->k, [KV_VALUES] = layout->v},
-        .head_bytes = {[KV_KEYS] =
-                           codec_head_bytes(layout->k, layout->head_dim) * layout->block_tokens,
-                       [KV_VALUES] =
-                           codec_head_bytes(layout->v, layout->head_dim) * layout->block_tokens},
-    };
+    store->data = p;
+    store->size = size;
+    for (uint32_t i = 0; i < layout->n_groups; i++) {
+        store->groups[i].data = store->data + at;
+        at += ALIGN_UP(store->groups[i].block_bytes * MAX(layout->n_blocks[i], 1u),
+                       (uint64_t)GROUP_ALIGN);
+    }
     *ret_store = store;
     return 0;
 }
@@ -69,29 +100,47 @@ static void kv_free(struct backend *b UNUSED, struct kv_store *store)
     free(store);
 }
 
+/* Returns the group of @block. */
+static const struct store_group *group_of(const struct kv_store *store, uint32_t block)
+{
+    const struct store_group *g = &store->groups[kv_layout_group(&store->layout, block)];
+
+    assert(block >= g->first && block - g->first < g->n_blocks);
+    return g;
+}
+
+/* Returns the address of a block of group @g. */
+static unsigned char *block_at(const struct store_group *g, uint32_t block)
+{
+    return g->data + (block - g->first) * g->block_bytes;
+}
+
 static void kv_copy(struct backend *b UNUSED, struct kv_store *store, uint32_t dst, uint32_t src)
 {
-    assert(dst < store->n_blocks && src < store->n_blocks);
+    const struct store_group *g = group_of(store, dst);
+
+    assert(g == group_of(store, src));
     if (dst != src)
-        memcpy(store->data + dst * store->block_bytes, store->data + src * store->block_bytes,
-               store->block_bytes);
+        memcpy(block_at(g, dst), block_at(g, src), g->block_bytes);
 }
 
 static void kv_drop(struct backend *b UNUSED, struct kv_store *store, uint32_t first, uint32_t n)
 {
-    assert(first <= store->n_blocks && n <= store->n_blocks - first);
-    pages_drop(store->data + first * store->block_bytes, n * store->block_bytes);
+    const struct store_group *g = group_of(store, first);
+
+    assert(n <= g->n_blocks - (first - g->first));
+    pages_drop(block_at(g, first), n * g->block_bytes);
 }
 
-static uint64_t kv_size(const struct backend *b UNUSED, const struct kv_store *store)
+static uint64_t kv_size(const struct backend *b UNUSED, const struct kv_store *store,
+                        uint32_t block)
 {
-    return store->block_bytes;
+    return group_of(store, block)->block_bytes;
 }
 
 static void *kv_bytes(struct backend *b UNUSED, struct kv_store *store, uint32_t block)
 {
-    assert(block < store->n_blocks);
-    return store->data + block * store->block_bytes;
+    return block_at(group_of(store, block), block);
 }
 
 static const char *kv_format(const struct backend *b UNUSED)
@@ -99,14 +148,24 @@ static const char *kv_format(const struct backend *b UNUSED)
     return "cpu, heads of a layer together, 1, by sconce " SCONCE_VERSION;
 }
 
-void *kv_store_head(const struct kv_store *store, enum kv_part part, uint32_t i_layer,
+void *kv_store_head(const struct kv_store *store, enum kv_part part, struct state_place place,
                     uint32_t i_head, uint32_t block)
 {
-    const uint64_t head = (uint64_t)i_layer * store->layout.n_kv_heads + i_head;
+    const struct store_group *g = &store->groups[place.i_group];
+    const uint64_t head =
+        (uint64_t)place.i_layer * store->layout.groups[place.i_group].n_kv_heads + i_head;
 
-    return store->data + block * store->block_bytes +
-           head * (store->head_bytes[KV_KEYS] + store->head_bytes[KV_VALUES]) +
-           (part == KV_VALUES ? store->head_bytes[KV_KEYS] : 0);
+    assert(block >= g->first && block - g->first < g->n_blocks);
+    return block_at(g, block) + head * (g->head_bytes[KV_KEYS] + g->head_bytes[KV_VALUES]) +
+           (part == KV_VALUES ? g->head_bytes[KV_KEYS] : 0);
+}
+
+float *kv_store_state(const struct kv_store *store, struct state_place place, uint32_t block)
+{
+    const struct store_group *g = &store->groups[place.i_group];
+
+    assert(block >= g->first && block - g->first < g->n_blocks);
+    return (float *)block_at(g, block) + place.i_layer * g->layer_floats;
 }
 
 static void cpu_free(struct backend *b)

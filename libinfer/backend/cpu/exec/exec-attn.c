@@ -167,8 +167,8 @@ static const unsigned char *head_of(const struct task *t, enum kv_part part, uin
 {
     const struct batch_seq *seq = t->tile->seq;
 
-    return kv_store_head(t->x->store, part, t->p->i_layer, t->i_head + i,
-                         (t->p->memory ? seq->memory : seq->blocks)[i_block]);
+    return kv_store_head(t->x->store, part, attn_place(t->p), t->i_head + i,
+                         (t->p->memory ? seq->memory : seq->blocks[t->p->i_group])[i_block]);
 }
 
 /* Returns the memory to prefetch while the values of head @i are read. While the keys of the head
@@ -180,7 +180,8 @@ static const unsigned char *after_values(const struct task *t, uint32_t i, uint3
                                          uint32_t n_blocks)
 {
     if (i + 1 < t->n_heads)
-        return head_of(t, KV_VALUES, i, i_block) + t->x->store->head_bytes[KV_KEYS];
+        return head_of(t, KV_VALUES, i, i_block) +
+               t->x->store->groups[t->p->i_group].head_bytes[KV_KEYS];
     return i_block + 1 < n_blocks ? head_of(t, KV_KEYS, 0, i_block + 1) : NULL;
 }
 
@@ -448,9 +449,9 @@ void exec_attention(const struct exec *x, uint32_t i_stage, unsigned i_thread)
     const struct cut cut = cut_work(x, &s->attn);
     uint32_t i;
 
-    assert(s->attn.i_layer < x->store->layout.n_layers);
-    assert(s->attn.head_dim == x->store->layout.head_dim);
-    assert(s->attn.n_kv_heads == x->store->layout.n_kv_heads);
+    assert(s->attn.i_layer < x->store->layout.groups[s->attn.i_group].n_layers);
+    assert(s->attn.head_dim == x->store->layout.groups[s->attn.i_group].head_dim);
+    assert(s->attn.n_kv_heads == x->store->layout.groups[s->attn.i_group].n_kv_heads);
 
     if (cut.n_parts > 1) {
         shared_tasks(x, i_stage, i_thread, &cut);

@@ -71,7 +71,7 @@ static void node_row(const struct exec *x, const struct stage *s, uint32_t row, 
 
     if (s->kv != KV_NONE) {
         for (uint32_t h = 0; h < s->attn.n_kv_heads; h++)
-            exec_store(x, s->kv, s->attn.i_layer, h, row,
+            exec_store(x, s->kv, attn_place(&s->attn), h, row,
                        exec_row(x, s->src[0], row) + (size_t)h * s->attn.head_dim, half);
         return;
     }

@@ -120,7 +120,7 @@ static void finish_heads(const struct exec *x, const struct product *p, const st
             if (p->i_rope >= 0)
                 exec_rope(x, p->i_rope, row, head);
             if (p->kv != KV_NONE)
-                exec_store(x, p->kv, p->i_layer, n / hd, row, head, half);
+                exec_store(x, p->kv, p->place, n / hd, row, head, half);
         }
     }
 }

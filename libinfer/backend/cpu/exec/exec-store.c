@@ -118,15 +118,17 @@ static void store_fp8(const struct slot *s, enum kv_part part, const float *head
         s->block[(size_t)d * s->bt + s->t] = bytes[d];
 }
 
-void exec_store(const struct exec *x, enum kv_part part, uint32_t i_layer, uint32_t i_head,
+void exec_store(const struct exec *x, enum kv_part part, struct state_place place, uint32_t i_head,
                 uint32_t row, const float *head, void *half)
 {
     const struct kv_store *store = x->store;
+    const uint32_t bt = store->layout.block_tokens, i_block = x->plan->row_pos[row] / bt;
+    const struct batch_seq *seq = &x->batch->seqs[x->plan->row_seq[row]];
     const struct slot s = {
-        .block = kv_store_head(store, part, i_layer, i_head, x->plan->row_block[row]),
+        .block = kv_store_head(store, part, place, i_head, seq->blocks[place.i_group][i_block]),
         .t = x->plan->row_offset[row],
-        .bt = store->layout.block_tokens,
-        .hd = store->layout.head_dim,
+        .bt = bt,
+        .hd = store->layout.groups[place.i_group].head_dim,
     };
 
     switch (store->codec[part]) {

@@ -231,9 +231,8 @@ static void place_rows(struct exec *x)
             const uint32_t row = seq->i_row + j, pos = seq->pos + j;
 
             plan->row_pos[row] = pos;
-            plan->row_block[row] = seq->blocks[pos / bt];
             plan->row_offset[row] = pos % bt;
-            assert(plan->row_block[row] < x->store->n_blocks);
+            plan->row_seq[row] = i;
         }
         for (uint32_t j = 0; j < seq->n_rows; j += plan->tile_rows) {
             const uint32_t row = seq->i_row + j, n = MIN(seq->n_rows - j, plan->tile_rows);

@@ -190,7 +190,7 @@ static void fuse_store(struct fuser *f, struct product *p, graph_ref cur)
         return;
     p->head_dim = n->attn.head_dim;
     p->kv = part;
-    p->i_layer = n->attn.i_layer;
+    p->place = attn_place(&n->attn);
     f->stored[cur] = true;
 }
 

@@ -172,8 +172,8 @@ static int alloc_step(struct plan *plan)
     /* Before the first stage runs, no weights have been chosen to be prefetched. */
     memset(plan->aheads, 0, plan->n_threads * sizeof(*plan->aheads));
     plan->row_pos = rows;
-    plan->row_block = rows + max_rows;
-    plan->row_offset = rows + 2 * (size_t)max_rows;
+    plan->row_offset = rows + max_rows;
+    plan->row_seq = rows + 2 * (size_t)max_rows;
     for (uint32_t i = 0; i < plan->n_ropes; i++) {
         struct rope_table *t = &plan->ropes[i];
 

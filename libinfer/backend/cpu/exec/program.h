@@ -14,6 +14,7 @@
 #include "backend/backend.h"
 #include "backend/cpu/attn/attn.h"
 #include "backend/cpu/elem/elem.h"
+#include "backend/cpu/exec/store.h"
 #include "backend/cpu/matmul/matmul.h"
 #include "core/arena.h"
 #include "core/workers.h"
@@ -55,13 +56,6 @@ enum stage_kind {
     STAGE_NODE, /* one operation that is not fused, computed by rows */
 };
 
-enum kv_part {
-    KV_NONE,
-    KV_KEYS,
-    KV_VALUES,
-    KV_PART_N,
-};
-
 struct matrix {
     const void *data;
     enum inf_dtype dtype;
@@ -88,7 +82,7 @@ struct product {
     graph_ref add;     /* value to add, or none */
     graph_ref dst;     /* none if the result goes only to the KV store */
     enum kv_part kv;
-    uint32_t i_layer;
+    struct state_place place; /* where keys or values are stored */
 };
 
 struct stage {
@@ -217,22 +211,11 @@ struct plan {
     struct claim *claims; /* [3 sets, n_threads], see exec_claim() */
     struct ahead *aheads; /* [n_threads] */
     /* The thread that calls run() writes the next members before the other threads start. */
-    uint32_t *row_pos, *row_block, *row_offset; /* [max_rows]: position, block, place in block */
+    uint32_t *row_pos, *row_offset; /* [max_rows]: position, place in block */
+    uint32_t *row_seq;              /* [max_rows]: number of the sequence in the batch */
     struct attn_tile *tiles;
     uint32_t max_tiles;
     uint64_t *stage_nsec; /* [n_stages] sums of the times of all runs; NULL: off */
-};
-
-/* Holds K and V: [block][layer][kv_head][K, V]. attn.h shows the layout of one head. */
-struct kv_store {
-    unsigned char *data;
-    uint64_t size;
-    struct kv_layout layout;
-    uint32_t n_blocks;
-    uint64_t block_bytes;
-    /* Bytes of the keys or values of one head in one layer of a block, by enum kv_part. */
-    uint64_t head_bytes[KV_PART_N];
-    enum codec codec[KV_PART_N];
 };
 
 struct cpu_backend {
@@ -289,12 +272,9 @@ void exec_node(const struct exec *x, const struct stage *s, unsigned i_thread);
 /* Rotates one head of row @row in place. */
 void exec_rope(const struct exec *x, int i_rope, uint32_t row, float *head);
 /* exec-store.c: stores one head of row @row. @half: a buffer for it, see struct thread_layout. */
-void exec_store(const struct exec *x, enum kv_part part, uint32_t i_layer, uint32_t i_head,
+void exec_store(const struct exec *x, enum kv_part part, struct state_place place, uint32_t i_head,
                 uint32_t row, const float *head, void *half);
 /* exec-product.c */
 void exec_product(const struct exec *x, uint32_t i_stage, unsigned i_thread);
-/* device.c: returns the address of K or V of one head in one block. */
-void *kv_store_head(const struct kv_store *store, enum kv_part part, uint32_t i_layer,
-                    uint32_t i_head, uint32_t block);
 /* exec-attn.c */
 void exec_attention(const struct exec *x, uint32_t i_stage, unsigned i_thread);
