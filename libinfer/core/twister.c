@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/twister.h"
 
-/* The distance of the words that are combined. */
+/* Each new word is computed from this word, the next one, and the word at this distance. */
 #define MIDDLE 397u
 
 void twister_seed(struct twister *t, uint32_t seed)
@@ -15,7 +15,7 @@ void twister_seed(struct twister *t, uint32_t seed)
     t->n_used = TWISTER_WORDS;
 }
 
-/* Replaces all words. */
+/* Computes the next value of each word of the state. */
 static void twister_turn(struct twister *t)
 {
     for (uint32_t i = 0; i < TWISTER_WORDS; i++) {

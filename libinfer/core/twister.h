@@ -14,11 +14,12 @@
 
 struct twister {
     uint32_t words[TWISTER_WORDS];
-    uint32_t n_used; /* words that were returned already */
+    uint32_t n_used; /* number of words of 32 bits that were returned already */
 };
 
 void twister_seed(struct twister *t, uint32_t seed);
 uint32_t twister_u32(struct twister *t);
-/* Return what std::uniform_real_distribution returns: a number in [0, 1) of two words or of one. */
+/* Return what std::uniform_real_distribution returns: a number in [0, 1), made from two words for a
+ * double and from one word for a float. */
 double twister_double(struct twister *t);
 float twister_float(struct twister *t);

@@ -4,8 +4,9 @@
 /*
  * Declares lanes. A lane holds one batch of texts while the model computes it.
  *
- * A lane has its own plans, one per task, and its own KV store of one layer. So the batch of
- * another lane can be computed while the batch of this lane is paused between two matrix products.
+ * A lane has its own plans (a plan is a graph that was compiled for a device), one per task, and
+ * its own KV store of one layer. So the batch of another lane can be computed while the batch of
+ * this lane is paused between two matrix products.
  */
 
 #include "backend/backend.h"

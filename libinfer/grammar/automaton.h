@@ -5,8 +5,8 @@
  * The automaton of a grammar, which is made while it is used
  *
  * An item is a state of the program and a frame. The frame is the set of items with which the text
- * continues behind the end of the state's rule. A configuration is the set of all items in which
- * the text so far may be. It stores only items that consume something. Equal frames and equal
+ * continues behind the end of the state's rule. A configuration is the set of all items that the
+ * text so far may have reached. It stores only items that consume something. Equal frames and equal
  * configurations are stored once, so that parts of a text that mean the same lead to the same
  * configuration, and each step from a configuration with a symbol is computed once.
  *
@@ -30,11 +30,11 @@
 /* state << 32 | frame */
 typedef uint64_t item;
 
-/* A summary of the texts of one family that may follow, for slice.c. */
+/* For slice.c: tells which texts of one family (a set of characters, see vocab.h) may follow. */
 struct cover {
     uint8_t phase; /* a state of utf8_step() */
-    uint8_t good;  /* all texts of so many characters may follow; COVER_ANY: of any number */
-    uint8_t bad;   /* at least one text of so many characters cannot follow; 0: not known */
+    uint8_t good;  /* all texts of up to this length may follow; COVER_ANY: texts of any length */
+    uint8_t bad;   /* at least one text of this number of characters cannot follow; 0: unknown */
 };
 
 struct config {

@@ -8,7 +8,8 @@
 #include "core/index.h"
 #include "grammar/dfa.h"
 
-/* Elements of all sets of states together, and steps of minimizing one automaton. */
+/* The limit of the elements of all sets of states together, and of the steps in which one automaton
+ * is minimized. */
 #define MAX_WORDS (1u << 23)
 #define MAX_STEPS (1u << 25)
 

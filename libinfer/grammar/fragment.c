@@ -7,18 +7,20 @@
 #include "core/hash.h"
 #include "grammar/fragment.h"
 
-/* A class with more ranges becomes an automaton with few states before it is used. */
+/* A class with more ranges than this becomes an automaton with few states before it is used. */
 #define CLASS_PLAIN 8
-/* An automaton with more states becomes a rule. */
+/* An automaton with more states than this becomes a rule. */
 #define DFA_PLAIN     12
-#define ESCAPED_PLAIN 12 /* before its escapes are added */
-/* The operands of a larger node are escaped one by one, which needs no automaton of the whole. */
+#define ESCAPED_PLAIN 12 /* the same for texts in JSON strings */
+/* The operands of a node with more states than this are escaped one by one, so no automaton of the
+ * whole node is made. */
 #define ESCAPE_WHOLE 300
-/* A sequence with a longer repetition of more states becomes a rule. */
+/* A sequence becomes a rule if it contains a repetition that has more than SEQ_PLAIN states and
+ * more than REPEAT_SHORT times. */
 #define SEQ_PLAIN    400
 #define REPEAT_SHORT 16
 #define MAX_CALLS    3000
-/* States from which a deterministic automaton may be made. */
+/* The limit of the states from which one deterministic automaton is made. */
 #define INLINE_STATES (1u << 17)
 
 void compiler_done(struct compiler *c)

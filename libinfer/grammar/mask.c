@@ -122,9 +122,10 @@ static int grammar_walk(struct inf_grammar *g, uint32_t config, const struct tok
 }
 
 /*
- * Behind most first bytes, any text of a family may follow; the tokens with other first bytes are
- * looked up. For example a free text is in this place behind the first character of a mark that
- * would end it.
+ * Divides the tokens by their first bytes. Behind most first bytes, any text of a family may
+ * follow, and all tokens of the family are permitted; only tokens with other first bytes are looked
+ * up. This is useful in a free text that ends with a marker, when the first character of the marker
+ * was just written: only a few next bytes continue the marker.
  */
 struct first_bytes {
     unsigned family;

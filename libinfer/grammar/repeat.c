@@ -7,10 +7,11 @@
 #include "core/hash.h"
 #include "grammar/fragment.h"
 
-/* A larger operand of a repetition becomes a rule if the repetition would have more states. */
+/* An operand with more than REPEAT_OPERAND states becomes a rule if the repetition would have more
+ * than REPEAT_STATES states. */
 #define REPEAT_OPERAND 4
 #define REPEAT_STATES  400
-/* More repetitions are made from blocks. */
+/* A repetition of more operands than this is made from blocks (repeat_blocks()). */
 #define REPEAT_PLAIN 1000
 /* A value of the parameter `more` of repeat_times(): the operands may be left out. */
 #define OPTIONAL (GRAMMAR_FOREVER - 1)

@@ -433,7 +433,7 @@ static bool can_negate(struct schema *s, const struct schema_value *v, unsigned 
 
 bool schema_can_negate(struct schema *s, const struct schema_value *v)
 {
-    unsigned budget = 24; /* number of schemas; larger ones make too many alternatives */
+    unsigned budget = 24; /* number of schemas; with more there are too many alternatives */
 
     return can_negate(s, v, &budget);
 }

@@ -248,8 +248,9 @@ static bool string_is_too_large(struct schema *s, grammar_node language, grammar
            compiler_dfa(&s->compiler, language, &dfa) == -E2BIG;
 }
 
-/* Makes strings whose language is too large in another way, or gives their lengths up. @patterns is
- * the language without lengths. */
+/* Makes the node of strings for which the automaton of the whole language is too large. The lengths
+ * are then enforced without an automaton (schema_counted_string()), or, with s->loose, ignored.
+ * @patterns is the language without lengths. */
 static grammar_node string_large(struct schema *s, const struct facts *f,
                                  const struct language *patterns, const struct lengths *n)
 {

@@ -6,8 +6,9 @@
  *
  * A slice is a set of tokens that many grammars permit all together: for example all tokens of
  * characters that stand for themselves inside of a JSON string. Where a grammar permits a slice,
- * only the other tokens are looked up one by one. The slices of one family have tokens of the same
- * characters, but up to different lengths, because grammars limit the lengths of texts.
+ * only the other tokens are looked up one by one. A family is a set of characters. Each family has
+ * several slices: each slice has the tokens that consist of characters of the family and are not
+ * longer than a limit, because grammars limit the lengths of texts.
  */
 
 #include <infer/grammar.h>

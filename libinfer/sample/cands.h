@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Stages that leave out some of a list of candidates, and the draw from a list */
+/* Declares the stages that leave candidates out of a list, and the draw from the list. The mass of
+ * a candidate is its unnormalized probability. */
 
 #include <math.h>
 

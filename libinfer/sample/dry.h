@@ -16,8 +16,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A breaker begins in the token; the tokens tails[tail … tail + n_tail) follow if the breaker
- * continues behind the token. n_tail 0: the token has the whole breaker in it. */
+/* A token in which a breaker begins. If the breaker continues behind the token, the tokens
+ * tails[tail … tail + n_tail) follow. n_tail 0: the token contains the whole breaker. */
 struct dry_head {
     int32_t token;
     uint32_t tail, n_tail;

@@ -26,9 +26,9 @@ struct row_kernels {
      * are needed, and may be @x.
      */
     void (*masses)(const float *x, uint32_t n, float max, float scale, float *mass, float *sums);
-    /* Computes for each run the sum of the masses above @key, and of those equal to it before index
-     * @id; @all are the sums of all masses. Masses are computed again, but only in runs that can
-     * have such masses. */
+    /* Computes for each run the sum of those masses that are above @key, or are equal to @key and
+     * have an index below @id. @all holds the sum of all masses of each run. Masses are computed
+     * again, but only in runs that can have such masses. */
     void (*before)(const float *x, uint32_t n, float max, float scale, float key, uint32_t id,
                    const float *all, float *sums);
     /* Copies the values whose bits are set in @mask, bit i % 32 of mask[i / 32]; the others become

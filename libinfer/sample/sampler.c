@@ -2,9 +2,11 @@
 /*
  * Picks tokens by the stages that sampler.h lists
  *
- * The vocabulary is never sorted. If all tokens can be drawn, only the sum of the masses of each
- * run of the row is computed, and then the masses of the run in which the random number lies. If a
- * few tokens have the share top_p of all masses, only these are looked at.
+ * The mass of a token is its probability before it is divided by the sum of all masses. A row of
+ * logits is divided into runs of ROW_RUN tokens (row.h). The vocabulary is never sorted. If all
+ * tokens can be drawn, each run is first summed up to one number. A random number then selects a
+ * run, and masses of single tokens are computed only for this run. If a few tokens together have at
+ * least the share top_p of all masses, only these tokens are examined.
  */
 #include "sample/sampler.h"
 
@@ -20,13 +22,13 @@
 #include "sample/row.h"
 #include "sample/select.h"
 
-/* So many tokens nearly always have the share top_p of all masses. */
+/* The sum of the largest 256 masses nearly always is at least the share top_p of all masses. */
 #define LIKELY_TOKENS 256u
 
 /* Describes the candidates that remained after the latest pick by stages. */
 struct post {
     uint32_t n, picked;
-    double total; /* of the masses */
+    double total; /* sum of the masses */
 };
 
 struct sampler {
@@ -238,7 +240,8 @@ static int32_t pick_by_mass(struct sampler *s, const struct sample_params *p,
     return find_token(s, &w, sums, p->min_p, twister_double(random) * total);
 }
 
-/* Makes the first @n members of s->cands the candidates, of all tokens or of the best top_k. */
+/* Prepares the stages for the candidates s->cands[0 … @n - 1], which are all tokens, or only the
+ * top_k most likely ones. */
 static struct stages stages_of(struct sampler *s, const struct sample_params *p,
                                const float *logits, uint32_t n)
 {
@@ -335,8 +338,8 @@ static bool mask_permits(const uint32_t *mask, int32_t token)
 /*
  * Picks a token from a row without invalid values. Returns -1 if no token is left, and sets
  * *ret_valid to false if the row has become invalid. With a mask, random choices are first made
- * without it, like those of llama.cpp. Mostly the mask permits the choice. The peaks of the row are
- * known unless it was @edited.
+ * without it, like those of llama.cpp. Mostly the mask permits the choice. s->peaks already holds
+ * the peaks of the row (the largest value of each run) unless the row was @edited.
  */
 static int32_t pick_permitted(struct sampler *s, const struct sample_params *p,
                               const uint32_t *mask, struct sample_state *state, const float *logits,
@@ -415,7 +418,8 @@ uint32_t sampler_logprob(struct sampler *s, const float *logits, uint32_t n_row,
         *ret_logprob = (float)((double)logits[token] - max - sum);
     if (n_top == 0)
         return 0;
-    /* The known peak of a run may be a value of the row behind the vocabulary. */
+    /* A row may be longer than the vocabulary. Then the peak of a run may be a value that belongs
+     * to no token, so the peaks are computed again without these values. */
     if (n_row > s->n_vocab)
         s->kernels->peaks(logits, s->n_vocab, s->peaks);
     n_top = row_top(logits, s->n_vocab, s->peaks, n_top, s->cands);

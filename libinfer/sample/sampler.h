@@ -120,7 +120,8 @@ enum {
     SAMPLE_NONE_LEFT = 2, /* every token is forbidden */
 };
 
-/* Rows have @n_vocab values for tokens, and at most @n_row values in all. -ENOMEM. */
+/* A row has @n_vocab values for tokens, and may have further values, which belong to no token; it
+ * has at most @n_row values in all. -ENOMEM. */
 int sampler_new(uint32_t n_vocab, uint32_t n_row, struct sampler **ret_sampler);
 struct sampler *sampler_free(struct sampler *s);
 DEFINE_CLEANUP(struct sampler *, sampler_free);
@@ -148,7 +149,8 @@ uint32_t sampler_logprob(struct sampler *s, const float *logits, uint32_t n_row,
  * likely tokens; 0: the whole row is needed. */
 uint32_t sampler_list_need(const struct sampler *s, const struct sample_params *p, uint32_t n_top);
 /* Returns whether @list, which was requested with the number of sampler_list_need(), suffices. A
- * list with indices behind the vocabulary does not always suffice, and an empty list never does. */
+ * list that contains indices of n_vocab or more, which belong to no token, does not always suffice.
+ * An empty list never suffices. */
 bool sampler_list_suffices(const struct sampler *s, const struct top_row *list);
 /* Like sampler_pick() and sampler_logprob(), but from a list that suffices. @token must be in the
  * list. */

@@ -26,12 +26,12 @@ struct stages {
     struct cand *cands; /* their keys are logits */
     uint32_t n;
     enum stages_order order;
-    bool has_zeros; /* llama.cpp would also list tokens without a chance, and so draws even if only
-                       one candidate remains */
+    bool has_zeros; /* llama.cpp's list would also contain tokens of probability 0; so a random
+                       number is used even if one candidate remains */
     float typical_max, typical_scale, typical_mean; /* for ORDER_TYPICAL */
     float max;    /* the largest logit of the candidates, set when masses are computed */
     float scale;  /* 1 / temperature; 1 before the stage of the temperature */
-    double total; /* of the masses of the candidates that remain, set by stages_pick() */
+    double total; /* sum of the masses of the candidates that remain, set by stages_pick() */
 };
 
 static inline bool stages_are_needed(const struct sample_params *p)
@@ -40,7 +40,8 @@ static inline bool stages_are_needed(const struct sample_params *p)
            p->mirostat > 0 || p->min_keep > 1 || p->post_logprobs;
 }
 
-/* Returns whether no stage before top-k needs more tokens than top-k keeps. */
+/* Returns true if the top_k most likely tokens are enough for all stages: each stage before top-k
+ * gives the same result with these tokens as with all tokens. */
 bool stages_begin_with_top_k(const struct sample_params *p);
 /* Draws one of the candidates, whose masses must be set and have the sum @total. Returns its index.
  */

@@ -87,8 +87,8 @@ int decode_piece(const struct inf_tokenizer *tok, int32_t id, struct strings *s)
  */
 int decoder_run(const struct decoder *d, struct strings *s, struct strings *scratch, bool raw,
                 struct str *out);
-/* Returns whether the text that a piece adds to a text decoded with @raw is independent of other
- * pieces. */
+/* Returns true if each piece, decoded with @raw, adds a text that does not depend on other pieces.
+ */
 bool decoder_is_local(const struct decoder *d);
 /* Appends @s, with U+FFFD in place of invalid UTF-8. */
 int put_lossy(struct str *out, const char *s, size_t len, bool each_byte);

@@ -2,9 +2,10 @@
 /*
  * Runs Whisper's encoder.
  *
- * Three plans run one after another: the two convolutions for each window, and the layers for all
- * windows. Before each convolution its input is arranged: each arranged row consists of three
- * consecutive rows of the input, with zeros beyond the ends of the signal.
+ * The encoder consists of three plans (graphs that were compiled for the device), which run one
+ * after another: the first convolution and the second convolution for each window, and then the
+ * layers for all windows together. Before each convolution its input is arranged: each arranged row
+ * consists of three consecutive rows of the input, with zeros beyond the ends of the signal.
  */
 #include "transcribe/encode-window.h"
 

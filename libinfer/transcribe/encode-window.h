@@ -31,9 +31,9 @@ DEFINE_CLEANUP(struct encode *, encode_free);
 /* Encodes @n windows. @mel: [n, 2 × n_ctx, n_mels]. @out: [n, n_ctx, n_embd]. A window's rows do
  * not depend on other windows. Returns 0 or the error of the backend. */
 int encode_run(struct encode *enc, const float *mel, uint32_t n, float *out);
-/* Does the work of encode_run() in pieces, between which other plans of the backend may run. Call
- * encode_go_on() with the same @out until it returns ENCODE_DONE; @mel must stay valid until then.
- * A call of encode_begin() before ENCODE_DONE abandons the windows. */
+/* Does the work of encode_run() in pieces. Between two pieces the backend may compute other things.
+ * Call encode_go_on() with the same @out until it returns ENCODE_DONE; @mel must stay valid until
+ * then. A call of encode_begin() before ENCODE_DONE abandons the windows. */
 enum { ENCODE_DONE = 1 };
 
 void encode_begin(struct encode *enc, const float *mel, uint32_t n);

@@ -73,10 +73,10 @@ struct inf_stop {
 };
 
 /*
- * A part of a text in which the model thinks before it answers. The part begins with the tokens
- * @open, or at the beginning of the text if the prompt ends inside of the part. It ends with the
- * tokens @close. A text has at most one such part, at its beginning. Only the tokens @lead may
- * stand before the part. The part is not searched for stop strings and stop_tokens.
+ * A channel: the part of a text in which the model thinks before it answers. The part begins with
+ * the tokens @open, or at the beginning of the text if the prompt ends inside of the part. It ends
+ * with the tokens @close. A text has at most one such part, at its beginning. Only the tokens @lead
+ * may stand before the part. The part is not searched for stop strings and stop_tokens.
  */
 struct inf_channel {
     const int32_t *open, *close; /* n_close 0: there is no such part */

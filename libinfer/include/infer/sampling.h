@@ -64,8 +64,8 @@ struct inf_sampling {
     float dynatemp_range;    /* 0: off; else the temperature is between temperature - dynatemp_range
                                 and temperature + dynatemp_range, by the entropy of the row */
     float dynatemp_exponent; /* how the entropy is mapped to this range; 0: 1 */
-    float top_n_sigma;       /* 0: off; leaves out tokens whose logit is more than so many standard
-                                deviations below the largest logit */
+    float top_n_sigma;       /* 0: off; leaves out tokens whose logit is more than top_n_sigma
+                                standard deviations below the largest logit */
     float xtc_probability;   /* 0: off; probability with which XTC is applied: it leaves out the
                                 tokens that have at least the probability xtc_threshold, except the
                                 least likely of them */
@@ -81,8 +81,8 @@ struct inf_sampling {
                                     searched for repetitions; 0: all */
     const struct inf_breaker *dry_breakers; /* a repetition never includes one of these texts */
     size_t n_dry_breakers;
-    uint32_t min_keep;    /* the stages top-p, typical-p, min-p and XTC leave at least so many
-                             tokens; 0: 1 */
+    uint32_t min_keep;    /* least number of tokens that each of the stages top-p, typical-p, min-p
+                             and XTC leaves; 0: 1 */
     const uint8_t *order; /* the stages (enum inf_stage) in their order; a missing stage is not
                              applied; NULL: all but INF_STAGE_INFILL, in the order of the enum */
     size_t n_order;
