@@ -11,8 +11,9 @@
  * element does not depend on how many rows are multiplied together.
  *
  * Tiles are fast only with many rows: loading a tile takes as long for one row as for 16. Single
- * rows are multiplied in tiles, too, so that a row has the same bits as among many rows. Plans that
- * mostly have single rows use another instruction set.
+ * rows are multiplied in tiles, too, so that a row has the same bits as among many rows. Models
+ * that mostly compute single rows, such as those that generate text, use another instruction set by
+ * default.
  */
 
 #include <string.h>
