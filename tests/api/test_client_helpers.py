@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests what clients and frameworks offer beside plain requests: answers of a class, objects while
-they grow, agents' loops, ranking; also without waiting, and over the unix socket.
+"""Tests the helpers of clients and frameworks: answers that become objects of a class, objects that
+grow during a stream, loops of agents, and rankings. The helpers are also called asynchronously, and
+over the unix socket.
 
 As in test_clients.py, the model is tiny, the grammar alone makes the answers valid, and a client
 whose package is not installed is skipped.
@@ -46,8 +47,8 @@ def place(suite, endpoint, path):
 
 
 def transports(suite, endpoint, package="httpx"):
-    """Returns the HTTP clients for an endpoint: one that waits, and one that does not; None: the
-    usual ones."""
+    """Returns two HTTP clients for an endpoint: a synchronous and an asynchronous one. None means
+    that the default client of the package is used."""
     if endpoint == "tcp":
         return None, None
     httpx = pytest.importorskip(package)
@@ -58,7 +59,8 @@ def transports(suite, endpoint, package="httpx"):
 
 @ENDPOINTS
 def test_anthropic_parses_answers_with_bounds(suite, endpoint):
-    """Tests bounds, which the client removes from the schema, and checks in the answer."""
+    """Tests answers with bounds. The client removes bounds from the schema before it sends the
+    schema, and checks them in the answer."""
     anthropic = pytest.importorskip("anthropic")
     if not hasattr(anthropic.resources.Messages, "parse"):
         pytest.skip("this version of anthropic cannot parse answers")
@@ -124,7 +126,7 @@ def test_ollama_parses_without_waiting(suite, endpoint):
 def test_langchain_makes_objects(suite, endpoint, method):
     langchain = pytest.importorskip("langchain_openai")
     wait, hurry = transports(suite, endpoint)
-    # json_mode does not send the schema: any object is right, and may be cut.
+    # json_mode does not send the schema, so any JSON object is right, also one that is cut off.
     raw = method == "json_mode"
     model = langchain.ChatOpenAI(
         model="tiny", base_url=place(suite, endpoint, "/v1"), api_key="x", max_retries=0,
@@ -224,7 +226,7 @@ def test_instructor_lets_the_model_think(suite):
         anthropic.Anthropic(base_url=suite.url, api_key="x", max_retries=0),
         mode=instructor.Mode.ANTHROPIC_REASONING_TOOLS)
     fields = {"model": "tiny", "messages": STORY, "response_model": Trip, "max_tokens": 200}
-    # The mode leaves it to the model whether it calls the tool, so that only a forced call is sure.
+    # In this mode the model decides whether it calls the tool. Only a forced call is certain.
     made = client.messages.create(**fields, max_retries=0, tool_choice={
         "type": "tool", "name": "Trip", "disable_parallel_tool_use": True})
     assert isinstance(made, Trip)

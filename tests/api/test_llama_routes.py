@@ -379,7 +379,8 @@ def test_chat(suite):
             {"messages": [user, last], "continue_final_message": True,
              "add_generation_prompt": True}, "continue_final_message")
     refused(suite, "/chat/completions", {"messages": [user, last, last]}, "messages")
-    # llama.vim first has the prompt computed, and sends the instruction when it is complete.
+    # llama.vim sends the prompt twice: first only to have it computed in advance, then for an
+    # answer.
     editor = {"messages": [user], "id_slot": 0, "stream": False, "cache_prompt": True}
     a = call(suite, "/v1/chat/completions", {**editor, "n_predict": 0, "samplers": [],
                                              "response_fields": [""]})[1]

@@ -246,7 +246,7 @@ def test_chat_continues_the_assistant(http):
     # An empty message adds nothing to the prompt.
     empty = STORY + [{"role": "assistant"}]
     assert chat(http, messages=empty)["prompt_eval_count"] == chat(http)["prompt_eval_count"]
-    # The result of a call is awaited, so nothing is continued.
+    # The last message has a call without a result, so the answer does not continue this message.
     call = {"role": "assistant", "content": "x", "tool_calls": [
         {"function": {"name": "f", "arguments": {}}}]}
     assert chat(http, messages=STORY + [call])["prompt_eval_count"] > a["prompt_eval_count"]

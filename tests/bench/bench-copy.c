@@ -3,10 +3,11 @@
 /*
  * Measures copies within the memory of a Vulkan device: bench-copy [DEVICE]
  *
- * A kernel copies rows (it multiplies them by a number). The copies of the driver are no measure:
- * NVIDIA's driver needs several times as long for them. The time of a short chain of copies is
- * subtracted from that of a long chain, because the first copy reads the host's memory. Prints the
- * speed as a line of JSON. Each byte is read and written, and therefore counts twice.
+ * A kernel copies rows (it multiplies them by a number). The driver's own copy command is not
+ * measured, because NVIDIA's driver takes several times as long for it. The time of a short chain
+ * of copies is subtracted from that of a long chain, because the first copy reads the host's
+ * memory. Prints the speed as a line of JSON. Each byte is read and written, and therefore counts
+ * twice.
  */
 
 #include <stdio.h>
@@ -20,8 +21,8 @@
 
 enum { N_SHORT = 2, N_LONG = 18 };
 
-/* Returns the seconds of a step that copies @n_rows rows @n times, the least of several; negative
- * if the device fails. */
+/* Returns the seconds of a step that copies @n_rows rows @n times: the shortest of several runs.
+ * The result is negative if the device fails. */
 static double copy(struct backend *b, uint32_t n_rows, uint32_t n, const float *x)
 {
     const uint32_t n_blocks = DIV_UP(n_rows, 64u), last = n_rows - 1;
@@ -57,7 +58,7 @@ static double copy(struct backend *b, uint32_t n_rows, uint32_t n, const float *
         if (b->ops->run(b, plan, store, &batch, y, NULL) < 0)
             return -1;
         seconds = (double)(clock_nsec() - begin) * 1e-9;
-        /* The first step compiles and has short submissions. */
+        /* The first step does not count: it compiles kernels, and its submissions are short. */
         if (i > 0)
             best = best < 0 ? seconds : MIN(best, seconds);
     }

@@ -71,8 +71,8 @@ def cells(results, name):
 
 
 def fractions(measured, steady):
-    """Returns which part of the bound each run reached: of its own bound, or with @steady of the
-    highest bound of all runs."""
+    """Returns, for each run, the share of the bound that the run reached. The bound is the one that
+    was measured beside this run, or with @steady the highest bound of all runs."""
     highest = max(bound for _, _, bound in measured)
     return [part * (bound / highest if steady else 1) for _, part, bound in measured]
 

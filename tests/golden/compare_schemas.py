@@ -5,16 +5,17 @@
     compare_schemas.py CLI DIRECTORY... [--only TEXT] [--seed NUMBER] [--seconds NUMBER] [--json FILE]
 
 CLI is build/tests/unit/grammar/schema-cli, and the directories hold schemas (*.json). Needs
-jsonschema[format-nongpl], regex, hypothesis-jsonschema, llguidance and xgrammar from PyPI. What
-xgrammar imports of torch and transformers is not used and need not be installed.
+jsonschema[format-nongpl], regex, hypothesis-jsonschema, llguidance and xgrammar from PyPI. xgrammar
+imports parts of torch and transformers, but does not use them here, so they need not be installed.
 
 Each of the three programs compiles each schema. Valid documents come from hypothesis-jsonschema and
 from random walks under the masks of llguidance and xgrammar, invalid ones from changes to valid
 ones; jsonschema says which are valid. A program must accept each valid document in one order of its
 members, and no invalid one. A random walk under each mask must end in a valid document.
 
-Two judges are used. A document is valid only if the formats hold that docs/json-schema.md
-lists, and invalid only if it is so without any format. Patterns are those of ECMA-262.
+jsonschema judges each document twice: with the formats that docs/json-schema.md lists, and without
+formats. A document counts as valid only if it is valid with the formats, and as invalid only if it
+is invalid even without formats. Patterns are those of ECMA-262.
 """
 import argparse
 import collections
@@ -111,7 +112,8 @@ def dumps(value):
 
 
 def ranks(schema):
-    """Returns the place at which each name of a property stands first in the schema."""
+    """Returns the names of properties, numbered in the order in which they first occur in the
+    schema."""
     found = {}
 
     def visit(node):
@@ -132,8 +134,8 @@ def ranks(schema):
 
 
 class Writer:
-    """Writes a value so that a program accepts it, with its members in one of their orders. Tries
-    prefixes, and at most `budget` of them."""
+    """Searches for an order of the members of a value in which a program accepts the value. It
+    extends prefixes of the text that the program accepts, and tries at most `budget` prefixes."""
 
     def __init__(self, program, rank, space, budget=600):
         self.program, self.rank, self.space, self.budget = program, rank, space, budget

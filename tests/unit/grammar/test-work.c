@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compiling is bounded, long repetitions are cheap, and quick ways to masks agree with the slow
- * one. */
+/* Tests that the work of compiling is limited, that long repetitions are cheap, and that the quick
+ * ways to compute a mask give the same mask as the slow way. */
 #include "unit/grammar/tiny.h"
 
 #include "core/err.h"
@@ -30,7 +30,7 @@ static uint64_t work_of(enum inf_grammar_kind kind, const char *text, int *ret_e
     return b->work.done;
 }
 
-#define MILLISECONDS 1000000u /* about so many units of work */
+#define MILLISECONDS 1000000u /* the units of work of about a millisecond */
 
 TEST(long_repetitions_take_little_work)
 {
@@ -93,7 +93,8 @@ TEST(two_hundred_properties_take_little_work)
                 25 * MILLISECONDS);
 }
 
-/* These were not counted completely, and took seconds. */
+/* Earlier versions did not count all of the work on these grammars, and compiled them for seconds.
+ */
 TEST(too_much_work_is_refused)
 {
     _cleanup_str_ struct str s = {0};
@@ -112,7 +113,7 @@ TEST(too_much_work_is_refused)
     assert_true(error < 0);
 }
 
-/* Compares the mask of a matcher with what it accepts, for all tokens. */
+/* Checks for each token that the matcher accepts it exactly if its mask permits it. */
 static void check_mask(struct grammar_matcher *m, uint32_t *mask)
 {
     const struct inf_grammar_vocab *v = m->grammar->vocab;

@@ -2,9 +2,9 @@
 /*
  * Checks that choices with a seed are those of llama.cpp
  *
- * A program in C++ printed the tokens below. It keeps a list of tokens, applies the stages as
- * llama.cpp does (with the temperature last), and draws with std::mt19937, std::uniform_real_-
- * distribution and, for Mirostat, std::discrete_distribution.
+ * A program in C++ printed the tokens below. It keeps a list of tokens, and applies the stages as
+ * llama.cpp does (with the temperature last). It draws with std::mt19937 and
+ * std::uniform_real_distribution, and for Mirostat with std::discrete_distribution.
  */
 #include "lib/test.h"
 

@@ -253,8 +253,8 @@ static const char *infill_text(const void *data, int32_t token, size_t *ret_len)
     return texts[token];
 }
 
-/* Checks which tokens remain of those with the shares @shares (of 100), and in which order. The
- * tokens 3 and 4 end the text. */
+/* Gives token i a probability proportional to shares[i], and checks which tokens remain after the
+ * stage infill, and in which order. The tokens 3 and 4 end the text. */
 static void check_infill(const int *shares, const char *expected)
 {
     static const char *const texts[N_VOCAB] = {"hel", "hell", "hello", "",  "",

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Declares tools, and a log of the pieces of an answer, for the tests of replies. */
+/* Declares tools, and a log of the pieces of an answer, for the tests of replies. The log is a
+ * text. It has a mark and the text of each piece: T: text, R: reasoning, C: the name of a called
+ * tool, A: the arguments of a call, I: the input of a custom tool. */
 
 #include <string.h>
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests the beginnings of answers that requests give: the text behind the prompt, and how the rest
- * is read. */
+/* Tests answers whose beginning is given by the request. The first tests check the text that is put
+ * behind the prompt. The last tests check how the parser reads the rest of the answer. */
 #include "chat/reply/prefill.h"
 
 #include "lib/test.h"
 #include "reply-log.h"
 
-/* Checks what follows @prompt if the answer begins with @text. NULL: there is none. */
+/* Checks which text is put behind @prompt if the request gives the beginning of the answer: its
+ * reasoning @reasoning and its text @text. Each of them may be NULL. */
 static void check_put(const char *format, const char *thinking, const char *prompt,
                       const char *reasoning, const char *text, const char *expected)
 {
@@ -51,7 +52,9 @@ TEST(gpt_oss_gets_a_message_of_its_final_channel)
               "<|channel|>final<|message|>Yes");
 }
 
-/* Checks the pieces of the rest of an answer that has begun, for any cut of its text. */
+/* The request has given the beginning of an answer. Checks into which pieces (reply-log.h) the
+ * parser splits the rest of the answer, @text, if it arrives in two parts that are cut at any byte.
+ */
 static void check_rest(const char *format, const char *thinking, enum tool_choice choice,
                        const char *text, const char *expected)
 {

@@ -55,8 +55,8 @@ static void check_arguments(const char *name, const char *text, const char *answ
         fail_msg("arguments do not fit: %s\nof: %s", text, answer);
 }
 
-/* Checks that a log has only calls, and that their arguments fit the schemas. Returns the number of
- * calls. */
+/* Checks that the log of an answer (reply-log.h) has only calls of tools, and that the arguments of
+ * the calls fit the schemas of the tools. Returns the number of calls. */
 static size_t check_calls(const struct str *log, const char *answer)
 {
     _cleanup_free_ char *copy = strdup(log->data ? log->data : "");
@@ -93,7 +93,8 @@ struct visit {
 
 #define MAX_VISITS 60000
 
-/* Appends the shortest end of a text that is in the configuration @config. */
+/* The text in @out has brought the automaton of the grammar to the configuration (state) @config.
+ * Appends the fewest bytes that complete the text. Returns false if no end is found. */
 static bool walk_to_end(struct text_grammar *g, uint32_t config, struct str *out)
 {
     static struct visit visits[MAX_VISITS];
@@ -124,7 +125,8 @@ static bool walk_to_end(struct text_grammar *g, uint32_t config, struct str *out
     return true;
 }
 
-/* Appends a random text: @n random bytes, and the shortest end. */
+/* Appends a random text of the grammar: at most @n random bytes, and then the fewest bytes that
+ * complete the text. */
 static bool walk(struct text_grammar *g, uint64_t seed, size_t n, struct str *out)
 {
     uint32_t config, next;
@@ -137,7 +139,7 @@ static bool walk(struct text_grammar *g, uint64_t seed, size_t n, struct str *ou
 
         do {
             seed = seed * 6364136223846793005u + 1442695040888963407u;
-            /* Mostly letters, so that texts go on. */
+            /* Three in four bytes are letters: other bytes could end a string or a call early. */
             byte = seed >> 33 & 3 ? 'a' + (seed >> 40) % 26 : (seed >> 40) % 128;
         } while (++tries < 2000 &&
                  (automaton_step(&g->automaton, config, g->program->class_of[byte], &next) < 0 ||
@@ -293,7 +295,8 @@ TEST(text_may_come_instead_of_calls_but_not_half_a_call)
                "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {}}\n</tool_call>", false);
 }
 
-/* Checks the rest of an answer whose text the prompt began. */
+/* Tests a grammar for answers whose beginning is already in the prompt: checks whether the grammar
+ * permits the rest of the answer, @text. */
 static void check_rest(const char *format, enum tool_choice choice, const char *text, bool expected)
 {
     struct reply reply = reply_of(format, NULL, true);
