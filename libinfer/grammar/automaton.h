@@ -76,15 +76,17 @@ struct automaton {
 /* The automaton borrows @p. */
 int automaton_init(struct automaton *a, const struct program *p);
 void automaton_done(struct automaton *a);
-/* Gives the configuration of the empty text. */
+/* Finds the configuration of the empty text. */
 int automaton_start(struct automaton *a, uint32_t *ret_config);
-/* Gives the configuration behind a symbol. -E2BIG: the automaton has become too large; -ENOMEM. */
+/* Finds the configuration that follows @config when the text continues with a symbol. -E2BIG: the
+ * automaton has become too large; -ENOMEM. */
 int automaton_step(struct automaton *a, uint32_t config, uint32_t symbol, uint32_t *ret_config);
-/* Gives the configuration that has the items of @x and those of @y. */
+/* Finds the configuration that has the items of @x and those of @y. */
 int automaton_join(struct automaton *a, uint32_t x, uint32_t y, uint32_t *ret_config);
 /* Returns the bytes that the automaton uses. */
 size_t automaton_size(const struct automaton *a);
-/* Forgets everything but the @n configurations *configs[], whose numbers change. */
+/* Forgets everything except the @n configurations *configs[]. Their numbers change, and *configs[]
+ * are set to the new numbers. */
 int automaton_forget(struct automaton *a, uint32_t **configs, size_t n);
 
 /* For closure.c: stores a frame or a configuration, or finds an equal one. @items are sorted. */
@@ -96,7 +98,7 @@ void automaton_set_known(struct automaton *a, uint32_t config, const uint8_t kno
 int automaton_new_frames(struct automaton *a, uint32_t n, uint32_t *ret_first);
 int automaton_set_frame(struct automaton *a, uint32_t frame, const item *items, uint32_t n);
 
-/* The hash of sorted items; @seed tells different tables apart. */
+/* Returns a hash of sorted items. Tables of different kinds use different values of @seed. */
 uint32_t items_hash(const item *items, uint32_t n, uint64_t seed);
 #define FRAME_SEED 1
 /* Sorts items, and removes those that are there twice. Returns their new number. */

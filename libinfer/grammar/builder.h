@@ -39,32 +39,37 @@ int grammar_builder_error(const struct grammar_builder *b);
 grammar_node grammar_empty(struct grammar_builder *b);   /* the empty text */
 grammar_node grammar_nothing(struct grammar_builder *b); /* no text at all */
 grammar_node grammar_bytes(struct grammar_builder *b, const char *text, size_t len);
-/* One code point of the ranges, or with @inverted one code point outside of them, in UTF-8. */
+/* Returns the node of one code point in the ranges, or with @inverted of one code point outside of
+ * them, in UTF-8. */
 grammar_node grammar_class(struct grammar_builder *b, const struct grammar_range *ranges, size_t n,
                            bool inverted);
-/* The token whose piece is @text: the token alone if it is special, the token or the bytes of @text
- * if it is plain, and the bytes alone if the tokenizer has no such token. */
+/* Returns the node of the token whose piece is @text: of the token alone if it is special, of the
+ * token or the bytes of @text if it is plain, and of the bytes alone if the tokenizer has no such
+ * token. */
 grammar_node grammar_token(struct grammar_builder *b, const char *text, size_t len);
-/* The token with this id. grammar_program_new() refuses ids that the tokenizer does not have. */
+/* Returns the node of the token with this id. grammar_program_new() refuses ids that the tokenizer
+ * does not have. */
 grammar_node grammar_token_id(struct grammar_builder *b, uint32_t id);
 grammar_node grammar_seq(struct grammar_builder *b, const grammar_node *nodes, size_t n);
 grammar_node grammar_alt(struct grammar_builder *b, const grammar_node *nodes, size_t n);
-/* @min to @max times @node; @max may be GRAMMAR_FOREVER. */
+/* Returns the node of @min to @max texts of @node, one after another; @max may be GRAMMAR_FOREVER.
+ */
 grammar_node grammar_repeat(struct grammar_builder *b, grammar_node node, uint32_t min,
                             uint32_t max);
 /* Creates a rule, which may be used before it has a body. @name is for messages; may be NULL. */
 grammar_node grammar_rule_new(struct grammar_builder *b, const char *name);
 void grammar_rule_set(struct grammar_builder *b, grammar_node rule, grammar_node body);
 
-/* The texts that both regular nodes have. */
+/* Returns the node of the texts that belong to both regular nodes. */
 grammar_node grammar_and(struct grammar_builder *b, grammar_node x, grammar_node y);
-/* The texts of valid UTF-8 that the regular node does not have. */
+/* Returns the node of the texts of valid UTF-8 that do not belong to the regular node. */
 grammar_node grammar_not(struct grammar_builder *b, grammar_node x);
-/* The texts of a regular @x, written inside a JSON string: quotes, backslashes and control
- * characters are escaped, each in every way that JSON permits; the quotes around the string are not
- * included. */
+/* Returns the node of the texts of a regular @x as they are written inside of a JSON string:
+ * quotes, backslashes and control characters are escaped, each in every way that JSON permits. The
+ * quotes around the string are not part of the node. */
 grammar_node grammar_json_escaped(struct grammar_builder *b, grammar_node x);
-/* All text up to and including the first occurrence of @end, which is not empty. */
+/* Returns the node of any text that ends with the first occurrence of @end in it. @end is not
+ * empty. */
 grammar_node grammar_until(struct grammar_builder *b, const char *end, size_t len);
 
 /*
@@ -77,9 +82,9 @@ grammar_node grammar_until(struct grammar_builder *b, const char *end, size_t le
 int grammar_regex(struct grammar_builder *b, const char *pattern, size_t len, bool unanchored,
                   grammar_node *ret_node, struct inf_err *reterr);
 
-/* The readers of the notations. Each adds its rules to @b and gives the node of the whole text. A
- * reader of one notation may call the reader of another (%json in Lark). The errors are those of
- * inf_grammar_new(). */
+/* These functions read the notations. Each function adds rules to @b, and sets *ret_node to the
+ * node of the whole text. A reader of one notation may call the reader of another (%json in Lark).
+ * The errors are those of inf_grammar_new(). */
 int grammar_read_schema(struct grammar_builder *b, const char *text, size_t len,
                         grammar_node *ret_node, struct inf_err *reterr);
 /* Like grammar_read_schema(). With @loose, keywords that cannot be enforced are ignored instead of
@@ -90,5 +95,5 @@ int grammar_read_gbnf(struct grammar_builder *b, const char *text, size_t len,
                       grammar_node *ret_node, struct inf_err *reterr);
 int grammar_read_lark(struct grammar_builder *b, const char *text, size_t len,
                       grammar_node *ret_node, struct inf_err *reterr);
-/* Any JSON value, or only objects. */
+/* Returns the node of any JSON value, or only of any JSON object. */
 grammar_node grammar_json(struct grammar_builder *b, bool only_objects);

@@ -28,13 +28,15 @@ DEFINE_CLEANUP(struct dfa *, dfa_free);
 
 /* @nfa has no calls; its tokens are ignored. */
 int dfa_from_nfa(const struct nfa *nfa, uint32_t start, struct dfa **ret_dfa);
-/* Texts that both accept. */
+/* Makes the automaton of the texts that both automata accept. */
 int dfa_and(const struct dfa *x, const struct dfa *y, struct work *work, struct dfa **ret_dfa);
-/* Valid UTF-8 that @x does not accept. */
+/* Makes the automaton of the texts of valid UTF-8 that @x does not accept. */
 int dfa_not(const struct dfa *x, struct work *work, struct dfa **ret_dfa);
-/* UTF-8 up to and including the first occurrence of the bytes @end. */
+/* Makes the automaton of the texts of UTF-8 that end with the first occurrence of the bytes @end.
+ */
 int dfa_until(const uint32_t *end, uint32_t n, struct work *work, struct dfa **ret_dfa);
-/* The texts of @x inside of a JSON string, see grammar_json_escaped(). */
+/* Makes the automaton of the texts of @x as they are written inside of a JSON string, see
+ * grammar_json_escaped(). */
 int dfa_json_escaped(const struct dfa *x, struct work *work, struct dfa **ret_dfa);
 /* Adds the states of @dfa to @nfa. Where @dfa ends, @nfa continues at @next. */
 int dfa_to_nfa(const struct dfa *dfa, struct nfa *nfa, uint32_t next, uint32_t *ret_start);
@@ -52,5 +54,5 @@ enum {
     UTF8_INVALID = 255,
 };
 
-/* Returns the state behind @byte, or UTF8_INVALID. */
+/* Returns the state that follows @state after @byte, or UTF8_INVALID. */
 uint8_t utf8_step(uint8_t state, uint8_t byte);

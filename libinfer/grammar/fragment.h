@@ -81,6 +81,6 @@ int repeat_fragment(struct fragments *f, grammar_node node, uint32_t next, uint3
 void repeat_chains_done(struct repeat_chains *c);
 /* Gives the number of the rule with this body. */
 int fragment_rule(struct fragments *f, grammar_node body, uint32_t *ret_rule);
-/* The fragment of a class; @words are the ends of its @n / 2 ranges. */
+/* Makes the fragment of a class. @words are the first and last code points of its @n / 2 ranges. */
 int class_fragment(struct nfa *nfa, const uint32_t *words, uint32_t n, uint32_t next,
                    uint32_t *ret_start);

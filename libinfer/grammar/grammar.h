@@ -47,7 +47,7 @@ struct inf_grammar {
     uint32_t n_masks, cap_masks;
     size_t masks_size; /* bytes */
     size_t memory;     /* bytes that the automaton may usually have */
-    size_t large_size; /* bytes of an automaton that is worth forgetting */
+    size_t large_size; /* an automaton of more bytes than this forgets its unused parts */
     size_t size_limit; /* bytes that the automaton may have at the end of the call */
     struct grammar_matcher *matchers;
     uint32_t n_matchers;
@@ -59,7 +59,7 @@ int grammar_new(struct inf_grammar_vocab *vocab, struct program *program,
 /* Forgets most of the automaton if it has become large. Must be called before any work on the
  * automaton. */
 int grammar_make_room(struct inf_grammar *g);
-/* Gives the configuration behind a symbol. */
+/* Finds the configuration that follows @config when the text continues with a symbol. */
 int grammar_step(struct inf_grammar *g, uint32_t config, uint32_t symbol, uint32_t *ret_config);
 /* Computes the mask of a configuration, or copies the stored mask. */
 int grammar_mask(struct inf_grammar *g, uint32_t config, uint32_t *ret_mask);

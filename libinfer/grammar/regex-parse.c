@@ -45,7 +45,8 @@ static int tree_of_kind(struct regex_parser *p, enum tree_kind kind, struct tree
     return *ret_tree ? 0 : -ENOMEM;
 }
 
-/* A set becomes a node, with both cases of its letters if the flag i is set. */
+/* Turns a set of code points into a tree. If the flag i is set, both cases of its letters are
+ * included. */
 static int tree_of_set(struct regex_parser *p, struct set *set, struct tree **ret_tree)
 {
     int r = 0;

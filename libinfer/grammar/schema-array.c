@@ -60,7 +60,7 @@ static bool array_is_evaluated(const struct array *a, uint32_t i, uint32_t top)
     return false;
 }
 
-/* The schemas of element @i. */
+/* Collects the schemas of element @i. */
 static bool array_element_set(struct array *a, uint32_t i, struct schema_set *ret_set)
 {
     *ret_set = (struct schema_set){0};
@@ -195,7 +195,8 @@ static grammar_node array_with_comma(struct schema *s, grammar_node element)
 
 /* -- plain arrays -- */
 
-/* The elements behind the first @n ones, which all have the schemas of the rest. */
+/* Returns the node of all elements behind the first @n ones. All of these elements have the schemas
+ * of the rest. */
 static grammar_node array_tail(struct array *a, uint32_t n)
 {
     const uint32_t min = a->min > n ? a->min - n : 0;
@@ -363,7 +364,8 @@ static bool unique_set_values(struct schema *s, const struct facts *f, void *dat
     return s->r == 0;
 }
 
-/* The node of one value of an enumeration, if the element's schemas permit it. */
+/* Returns the node of one value of an enumeration, or s->nothing if the schemas of the element do
+ * not permit this value. */
 static grammar_node unique_value(struct array *a, const struct schema_set *set,
                                  const struct schema_value *v)
 {
@@ -378,8 +380,8 @@ static grammar_node unique_value(struct array *a, const struct schema_set *set,
     return schema_set_node(s, &both);
 }
 
-/* Arrays of the values @nodes[n] without repetition. rest[r] is the rest if the used values are the
- * bits of r. */
+/* Returns the node of arrays of the values @nodes[n] in which no value occurs twice. rest[r] is the
+ * node of the rest of an array if the values at the bits of r have been used. */
 static grammar_node unique_node(struct array *a, const grammar_node *nodes, uint32_t n)
 {
     struct schema *s = a->s;

@@ -27,7 +27,8 @@ static grammar_node char_hex(struct schema *s, uint32_t n)
     return grammar_repeat(s->b, grammar_class(s->b, hex, 3, false), n, n);
 }
 
-/* The escapes uXXXX behind the backslash, for the characters from U+0100 on. */
+/* Returns the node of the escapes uXXXX, which follow a backslash, for the characters from U+0100
+ * on. */
 static grammar_node char_unicode_wide(struct schema *s)
 {
     static const struct grammar_range no_d[] = {

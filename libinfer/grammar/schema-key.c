@@ -32,8 +32,8 @@ static int key_compare(const void *a, const void *b)
     return order ? order : (x->len > y->len) - (x->len < y->len);
 }
 
-/* The escapes of the characters of ASCII that need one, and with @wide those of all characters
- * above ASCII. */
+/* Returns the node of the escapes of those ASCII characters that need one. With @wide, the escapes
+ * of all other characters are included. */
 static grammar_node key_escapes(struct schema *s, bool wide)
 {
     static const struct grammar_range low[] = {{'0', '1'}},
@@ -65,7 +65,7 @@ static bool key_needs_escape(uint32_t cp)
     return cp < 0x20 || cp == '"' || cp == '\\' || cp == '/';
 }
 
-/* A character that no name has here, and then any string. */
+/* Returns the node of a character with which no name continues here, followed by any string. */
 static grammar_node key_leave(struct schema *s, const struct grammar_range *taken, size_t n)
 {
     _cleanup_free_ struct grammar_range *ranges = NEW(struct grammar_range, n + 3);
@@ -89,7 +89,8 @@ static grammar_node key_leave(struct schema *s, const struct grammar_range *take
     return schema_seq(s, parts, 2);
 }
 
-/* Adds the ways that begin with the characters of names. */
+/* Adds, for each character with which a name continues here, the node of the keys that continue
+ * with this character. */
 static size_t key_children(struct schema *s, const struct span_of_names *n, unsigned level,
                            grammar_node *ways, struct grammar_range *taken)
 {
@@ -117,7 +118,8 @@ static size_t key_children(struct schema *s, const struct span_of_names *n, unsi
     return count;
 }
 
-/* The rest of a key behind the first @at bytes of some names, and the quote. */
+/* Returns the node of the rest of a key, including the closing quote. The key begins with the first
+ * @at bytes of the given names, and must not become one of these names. */
 static grammar_node key_level(struct schema *s, const struct span_of_names *n, unsigned level)
 {
     struct span_of_names below = *n;

@@ -20,7 +20,7 @@ struct leaf_work {
     grammar_node rule;
 };
 
-/* The types that the values of enums have; TYPE_ANY: no enum. */
+/* Returns the types that the values of an enum have; TYPE_ANY: the schema has no enum. */
 static unsigned leaf_enum_types(const struct schema_value *v)
 {
     const struct schema_value *list = schema_get(v, "enum"), *one = schema_get(v, "const");

@@ -23,7 +23,7 @@ static struct schema_value *negation_text(struct negation *g, const char *text,
     return schema_make_text(g->s, VALUE_STRING, text, strlen(text), at);
 }
 
-/* A schema with a type and one keyword more. */
+/* Makes a schema that has a type and one other keyword. */
 static struct schema_value *negation_typed(struct negation *g, const char *type, const char *key,
                                            struct schema_value *value,
                                            const struct schema_value *at)
@@ -78,7 +78,7 @@ static bool negation_types(struct negation *g, const struct schema_value *v,
     return negation_push(g, schema_add(g->s, out, "type", 4, list));
 }
 
-/* All values but those of an enum. */
+/* Adds a schema that permits all values except those of an enum. */
 static bool negation_values(struct negation *g, const struct schema_value *list)
 {
     struct schema_value *all = schema_make(g->s, VALUE_ARRAY, list);
@@ -188,7 +188,8 @@ static bool negation_bound(struct negation *g, const struct schema_value *v,
     return negation_push(g, negation_typed(g, "number", opposite, schema_copy(g->s, m), m));
 }
 
-/* An array that is long enough to have element @i, which violates its schema. */
+/* Adds a schema of arrays that are long enough to have element @i, and whose element @i violates
+ * its schema. */
 static bool negation_element(struct negation *g, const struct schema_value *m, uint32_t i)
 {
     struct schema_value *prefix = schema_make(g->s, VALUE_ARRAY, m), *way;

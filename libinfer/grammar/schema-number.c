@@ -71,7 +71,7 @@ grammar_node schema_number_any(struct schema *s, unsigned types)
     return number_signed(s, schema_seq(s, parts, 3));
 }
 
-/* Texts that have a digit other than 0 behind the point. */
+/* Returns the node of texts that have a digit other than 0 behind the decimal point. */
 static grammar_node number_broken(struct schema *s)
 {
     static const struct grammar_range some = {'1', '9'};
@@ -249,7 +249,7 @@ static grammar_node number_zeros(struct schema *s, const char *head)
     return schema_seq(s, parts, 2);
 }
 
-/* Every way to write the number without an exponent. */
+/* Returns the node of all ways to write a number without an exponent. */
 static grammar_node number_spellings(struct schema *s, const struct schema_value *v)
 {
     struct decimal d;
@@ -273,8 +273,8 @@ static grammar_node number_spellings(struct schema *s, const struct schema_value
     return schema_seq(s, parts, n);
 }
 
-/* The text of a number of an enum: without an exponent, or as in the schema if it has too many
- * digits. */
+/* Returns the node of a number of an enum. The number is written without an exponent, or as in the
+ * schema if it has too many digits. */
 static grammar_node number_constant(struct schema *s, const struct schema_value *v)
 {
     struct decimal d;
@@ -295,7 +295,7 @@ static grammar_node number_constant(struct schema *s, const struct schema_value 
     return schema_seq(s, parts, n);
 }
 
-/* The numbers of the enum that have one of the types. */
+/* Returns the node of the numbers of an enum that have one of the types. */
 static grammar_node number_values(struct schema *s, const struct schema_values *values,
                                   unsigned types)
 {

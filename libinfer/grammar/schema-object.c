@@ -279,7 +279,8 @@ static grammar_node object_member(struct object *o, grammar_node key, const stru
     return schema_seq(o->s, parts, 3);
 }
 
-/* Strings that match the patterns of @mask and none of the others. */
+/* Returns the node of the strings that match the patterns of @mask and none of the other patterns.
+ */
 static grammar_node object_mask_node(struct object *o, pattern_mask mask)
 {
     grammar_node all = o->s->any_text;
@@ -291,7 +292,7 @@ static grammar_node object_mask_node(struct object *o, pattern_mask mask)
     return all;
 }
 
-/* The member of a declared name. */
+/* Makes the member (key and value) of a declared name. */
 static grammar_node object_declared(struct object *o, const struct property *p)
 {
     pattern_mask mask = 0;
@@ -313,7 +314,7 @@ static grammar_node object_declared(struct object *o, const struct property *p)
     return object_member(o, schema_literal(o->s, p->name, p->len), &set);
 }
 
-/* Strings that are not declared names, as a regular node. */
+/* Returns a regular node: the strings that are not declared names. */
 static grammar_node object_undeclared_language(struct object *o)
 {
     _cleanup_free_ grammar_node *names = NEW(grammar_node, o->n + (size_t)1);
@@ -325,7 +326,8 @@ static grammar_node object_undeclared_language(struct object *o)
     return o->n == 0 ? o->s->any_text : grammar_not(o->s->b, schema_alt(o->s, names, o->n));
 }
 
-/* Keys that are not declared names, with quotes; s->nothing: use object_undeclared_language(). */
+/* Returns the node of the keys, with their quotes, that are not declared names. If the result is
+ * s->nothing, the caller uses object_undeclared_language() instead. */
 static grammar_node object_undeclared_keys(struct object *o)
 {
     _cleanup_free_ struct key_name *names = NEW(struct key_name, o->n + (size_t)1);
@@ -337,7 +339,7 @@ static grammar_node object_undeclared_keys(struct object *o)
     return o->n == 0 ? o->s->string : schema_other_keys(o->s, names, o->n);
 }
 
-/* Keys that are not declared and match the patterns of @mask. */
+/* Returns the node of the keys that are not declared names and match the patterns of @mask. */
 static grammar_node object_other_keys(struct object *o, pattern_mask mask)
 {
     const grammar_node language = object_and(o->s, object_mask_node(o, mask), o->keys);
@@ -351,7 +353,7 @@ static grammar_node object_other_keys(struct object *o, pattern_mask mask)
     return schema_quoted(o->s, object_and(o->s, language, object_undeclared_language(o)));
 }
 
-/* Members whose keys are not declared. */
+/* Returns the node of a member whose key is not a declared name. */
 static grammar_node object_other(struct object *o)
 {
     grammar_node ways[1 << MAX_PATTERNS], key;
@@ -413,7 +415,7 @@ static bool object_make_members(struct object *o)
 
 /* -- order -- */
 
-/* Properties that are not declared, behind @count others. */
+/* Returns the node of the properties that are not declared. They follow @count other properties. */
 static grammar_node object_tail(struct object *o, uint32_t count)
 {
     const uint32_t min = o->min > count ? o->min - count : 0;
@@ -447,8 +449,9 @@ static void object_step(struct object *o, uint32_t i, const grammar_node *after,
     }
 }
 
-/* The contents of an object with at least one property. The rests are made from the last property
- * to the first one. No comma stands before the first property of an object. */
+/* Returns the node of the contents of an object with at least one property. The nodes of what may
+ * follow a property are made from the last property to the first one. No comma stands before the
+ * first property of an object. */
 static grammar_node object_contents(struct object *o)
 {
     const uint32_t top = object_top(o), one = MIN(1u, top);

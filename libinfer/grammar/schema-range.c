@@ -28,7 +28,7 @@ static grammar_node span_digits(struct schema *s, char first, char last)
     return grammar_class(s->b, &range, 1, false);
 }
 
-/* The digit of the integer part of @d at @i. The integer part of 0.5 is "0". */
+/* Returns digit @i of the integer part of @d. The integer part of 0.5 is "0". */
 static char span_digit(const struct decimal *d, int i)
 {
     return d->n_int == 0 ? '0' : d->digits[i];
@@ -78,8 +78,8 @@ static grammar_node span_branch(struct schema *s, const struct span *m, int leng
     return schema_seq(s, parts, 2);
 }
 
-/* The digits from here on. @length is 0 in the fraction. With @ends the number may also end
- * here. */
+/* Returns the node of the digits from here on. @length is 0 in the fraction. With @ends the number
+ * may also end here. */
 static grammar_node span_fork(struct schema *s, const struct span *m, int length, int i,
                               struct fork f, bool ends)
 {
@@ -165,7 +165,8 @@ static grammar_node span_integer(struct schema *s, const struct span *m, int len
     return f.first > f.last ? s->nothing : span_fork(s, m, length, i, f, false);
 }
 
-/* Numbers whose integer part has between @from and @to digits. @from is at least 2. */
+/* Returns the node of the numbers whose integer part has between @from and @to digits. @from is at
+ * least 2. */
 static grammar_node span_lengths(struct schema *s, const struct span *m, int from, int to)
 {
     grammar_node parts[3];
@@ -210,7 +211,7 @@ static int range_digits(const struct range *r)
     return MAX(MAX(room, 2), MAX(r->low.n_frac, r->high.n_frac));
 }
 
-/* Numbers with a minus sign. */
+/* Returns the node of the numbers of a range that have a minus sign. */
 static grammar_node range_negative(struct schema *s, const struct range *r, bool fraction)
 {
     struct decimal low = r->high, high = r->low;

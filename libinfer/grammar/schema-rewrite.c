@@ -15,7 +15,7 @@
 
 #include "grammar/schema.h"
 
-/* A schema with one keyword. */
+/* Makes a schema with one keyword. */
 static struct schema_value *rewrite_with(struct schema *s, const char *key,
                                          struct schema_value *value,
                                          const struct schema_value *origin)
@@ -33,7 +33,7 @@ static bool rewrite_push(struct schema *s, struct schema_value *list, struct sch
     return schema_add(s, list, NULL, 0, v) != NULL;
 }
 
-/* {"allOf": [@a, @b]} */
+/* Makes {"allOf": [@a, @b]}. */
 static struct schema_value *rewrite_both(struct schema *s, struct schema_value *a,
                                          struct schema_value *b, const struct schema_value *origin)
 {
@@ -240,7 +240,7 @@ static bool choices_if(struct schema *s, struct schema_value *choices, const str
            rewrite_push(s, choices, ways);
 }
 
-/* {"properties": {NAME: false}} */
+/* Makes {"properties": {NAME: false}}. */
 static struct schema_value *rewrite_absent(struct schema *s, const char *name, size_t len,
                                            const struct schema_value *at)
 {

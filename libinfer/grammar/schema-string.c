@@ -145,7 +145,8 @@ static grammar_node string_values(struct schema *s, const struct schema_values *
     return s->r < 0 ? BUILDER_NONE : schema_alt(s, ways, n);
 }
 
-/* Patterns and formats of all facts, without lengths and enumerations. */
+/* Returns the language that the patterns and formats of all facts permit, without lengths and
+ * enumerations. */
 static struct language string_patterns(struct schema *s, const struct facts *f)
 {
     struct language l = {.plain = true, .all = s->any_text};

@@ -42,7 +42,7 @@ struct schema_value {
 
 /* Reads JSON. Sets s->root. */
 bool schema_value_read(struct schema *s, const char *text, size_t len);
-/* The member @key of an object; NULL if there is none, or @v is no object. */
+/* Returns the member @key of an object; NULL if there is none, or if @v is not an object. */
 const struct schema_value *schema_get_n(const struct schema_value *v, const char *key, size_t len);
 
 static inline const struct schema_value *schema_get(const struct schema_value *v, const char *key)

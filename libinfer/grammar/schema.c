@@ -59,7 +59,7 @@ static void schema_init_strings(struct schema *s)
     s->string = schema_rule(s, "string", grammar_seq(s->b, parts, 3));
 }
 
-/* Elements between brackets: any number, with commas. */
+/* Returns the node of a list between brackets: any number of elements, with commas between them. */
 static grammar_node schema_list(struct schema *s, const char *open, grammar_node element,
                                 const char *close)
 {

@@ -73,7 +73,7 @@ struct schema {
     struct arena arena;
     struct schema_value *root;
     struct map ids;      /* URI → struct schema_value *, see schema-ref.c */
-    struct map keys;     /* names → node, see schema-key.c */
+    struct map keys;     /* a set of names → its node, see schema-key.c */
     struct map dynamic;  /* name of a $dynamicAnchor → how many there are */
     struct map sets;     /* set → node */
     struct map leaves;   /* facts → node */
@@ -108,7 +108,7 @@ grammar_node schema_conflict(struct schema *s, const struct schema_value *at, co
 
 /* -- schema-number.c -- */
 
-/* The numbers of @types that all facts permit. */
+/* Returns the node of the numbers of the types @types that all facts permit. */
 grammar_node schema_number(struct schema *s, const struct facts *f, unsigned types);
 grammar_node schema_number_any(struct schema *s, unsigned types);
 
@@ -118,18 +118,18 @@ struct range {
     bool has_low, has_high, low_open, high_open;
     struct decimal low, high;
 };
-/* Numbers in a range, written without exponent. */
+/* Returns the node of the numbers in a range, written without an exponent. */
 grammar_node range_node(struct schema *s, const struct range *range, bool fraction);
 /* -- schema-multiple.c -- */
 
-/* Numbers with at most @n_int digits before the point and at most @n_frac behind it that are
- * multiples of @factor × 10^-n_frac. s->nothing if there are too many states. */
+/* Returns the node of the multiples of @factor × 10^-n_frac that have at most @n_int digits before
+ * the point and at most @n_frac behind it; s->nothing if there are too many states. */
 grammar_node multiple_node(struct schema *s, uint32_t factor, uint32_t n_int, uint32_t n_frac);
 enum { MULTIPLE_DIGITS = 20, MULTIPLE_STATES = 8192 };
 
 /* -- schema-char.c -- */
 
-/* One character of a string, in all ways in which it can be written. */
+/* Returns the node of any one character of a string, in all ways in which it can be written. */
 grammar_node schema_char_any(struct schema *s);
 grammar_node schema_char(struct schema *s, uint32_t cp);
 
@@ -142,55 +142,61 @@ struct key_name {
     const char *text;
     size_t len;
 };
-/* Strings with quotes that are none of the names. Sorts @names. s->nothing: a name is longer than
- * KEY_MAX. */
+/* Returns the node of the strings, with their quotes, that are not among @names; s->nothing if a
+ * name is longer than KEY_MAX. Sorts @names. */
 grammar_node schema_other_keys(struct schema *s, struct key_name *names, size_t n);
 
 /* -- schema-string.c -- */
 
-/* The strings that all facts permit, not escaped and without quotes: a regular node; s->nothing;
- * or BUILDER_NONE. *ret_plain tells whether every string is permitted. */
+/* Returns the regular node of the strings that all facts permit, not escaped and without quotes;
+ * s->nothing if they permit none; BUILDER_NONE on an error. *ret_plain tells whether every string
+ * is permitted. */
 grammar_node schema_string_language(struct schema *s, const struct facts *f, bool *ret_plain);
-/* The strings that all facts permit, as they are written in the document. */
+/* Returns the node of the strings that all facts permit, as they are written in a document. */
 grammar_node schema_string(struct schema *s, const struct facts *f);
-/* A string constant as it is written. Plain characters of ASCII have one spelling, and all other
- * characters have every spelling. */
+/* Returns the node of a string constant as it is written in a document. ASCII characters that need
+ * no escape are written as themselves; other characters may be written in every way that JSON
+ * permits. */
 grammar_node schema_literal(struct schema *s, const char *text, size_t len);
 /* Finds out whether a text belongs to a regular node. Returns false on an error. */
 bool schema_matches(struct schema *s, grammar_node node, const char *text, size_t len,
                     bool *ret_matches);
-/* A string of a language, with quotes and escaped. */
+/* Returns the node of the strings of a language (a set of strings) as they are written in a
+ * document: with quotes and escapes. */
 grammar_node schema_quoted(struct schema *s, grammar_node language);
-/* The strings in which the pattern @text matches somewhere. */
+/* Returns the node of the strings in which the pattern @text matches somewhere. */
 grammar_node schema_pattern_node(struct schema *s, const struct schema_value *at, const char *text,
                                  size_t len);
 /* -- schema-length.c -- */
 
-/* No answer is longer; a larger maxLength is not enforced. */
+/* No answer of a model has more characters than this, so a larger maxLength is not enforced. */
 enum { LENGTH_MAX = 1 << 16 };
 struct lengths {
     uint32_t min, max;             /* GRAMMAR_FOREVER: no maximum */
     const struct schema_value *at; /* the keyword that says it; NULL: none */
 };
-/* Drops the limits that all texts of a node keep. */
+/* Drops those limits of the length that all texts of a node satisfy anyway. */
 void schema_drop_lengths(struct schema *s, grammar_node language, struct lengths *lengths);
-/* The strings of a regular node with a length, with quotes and escaped, without an automaton that
- * counts. Returns false if the node has no form for this. */
+/* Makes the node of the strings of a regular node that have a permitted length, with quotes and
+ * escapes, without an automaton that counts characters. Returns false if the texts of the node are
+ * too complicated for this (schema-length.c). */
 bool schema_counted_string(struct schema *s, grammar_node language, const struct lengths *lengths,
                            grammar_node *ret_node);
 /* -- schema-format.c -- */
-/* The pattern of a format, anchored; NULL if the format is not known. */
+/* Returns the regular expression that describes whole strings of a format; NULL if the format is
+ * not known. */
 const char *schema_format_pattern(const char *name, size_t len);
 
 /* -- schema-ref.c -- */
 bool schema_ref_index(struct schema *s);
-/* The schema that @ref (a member $ref, $dynamicRef or $recursiveRef of @at) names. NULL: error. */
+/* Returns the schema that @ref (a member $ref, $dynamicRef or $recursiveRef of @at) names; NULL on
+ * an error. */
 const struct schema_value *schema_ref_resolve(struct schema *s, const struct schema_value *at,
                                               const struct schema_value *ref);
 
 /* -- schema-expand.c -- */
 
-/* The node of the values that a set permits. */
+/* Returns the node of the values that a set permits. */
 grammar_node schema_set_node(struct schema *s, const struct schema_set *set);
 /* Calls @leaf for every alternative of a set. Stops if @leaf returns false. */
 typedef bool (*schema_leaf_fn)(struct schema *s, const struct facts *f, void *data);
@@ -198,16 +204,16 @@ bool schema_expand(struct schema *s, const struct schema_set *set, schema_leaf_f
 
 /* -- schema-rewrite.c -- */
 
-/* The choices of schema @v, as an array of arrays of schemas. One schema of each inner array must
- * be chosen. NULL: error. */
+/* Returns the choices of schema @v as an array of arrays of schemas; NULL on an error. One schema
+ * of each inner array must be chosen. */
 const struct schema_value *schema_choices(struct schema *s, const struct schema_value *v);
 
-/* A schema that permits exactly the value @v. NULL: error. */
+/* Returns a schema that permits exactly the value @v; NULL on an error. */
 const struct schema_value *schema_constant(struct schema *s, const struct schema_value *v);
 
 /* -- schema-negate.c -- */
 
-/* A schema that permits what @v does not. NULL: error. */
+/* Returns a schema that permits exactly the values that @v does not permit; NULL on an error. */
 const struct schema_value *schema_negate(struct schema *s, const struct schema_value *v);
 /* Tells whether schema_negate() can negate @v and everything below it. */
 bool schema_can_negate(struct schema *s, const struct schema_value *v);
@@ -226,16 +232,17 @@ enum keyword_kind schema_keyword_kind(const char *name, size_t len);
 /* Checks the values of keywords of a schema. Sets v->asserts if one of the keywords is
  * KEYWORD_ENFORCED. */
 bool schema_keyword_check(struct schema *s, const struct schema_value *v);
-/* The types that a schema's own keyword "type" permits. */
+/* Returns the types that a schema's own keyword "type" permits. */
 unsigned schema_types(const struct schema_value *v);
 
 /* -- schema-leaf.c -- */
 grammar_node schema_leaf_node(struct schema *s, const struct facts *f);
 /* Makes the bodies of the rules in s->work. */
 bool schema_leaf_finish(struct schema *s);
-/* Tells whether fact @i is fact @top or below it. What a negation contains does not count. */
+/* Tells whether fact @i is fact @top or below it. Facts inside of a negation do not count as below
+ * it. */
 bool schema_fact_is_below(const struct facts *f, uint32_t i, uint32_t top);
-/* The types that all facts permit. */
+/* Returns the types that all facts permit. */
 unsigned schema_leaf_types(struct schema *s, const struct facts *f);
 /* Tells whether a schema has no keyword that restricts a value. */
 bool schema_is_everything(const struct schema_value *v);

@@ -8,7 +8,8 @@
 #include "tokenizer/tokenizer.h"
 
 #define MAX_TOKEN UINT16_MAX /* bytes */
-/* Bytes of the automaton of one grammar, if nobody says anything else. */
+/* The memory of the automaton of one grammar in bytes, unless inf_grammar_vocab_set_memory() sets
+ * another value. */
 #define USUAL_MEMORY ((size_t)64 << 20)
 
 /* Characters of the longest tokens of each slice. */
@@ -228,9 +229,9 @@ static void token_set_bits(const struct inf_grammar_vocab *v, const struct token
 }
 
 /*
- * All tokens, in groups, while a family is made. Each slice of the family has two groups: its own
- * tokens of ASCII, and its own tokens with other characters. The last group has the tokens outside
- * of the family.
+ * Holds all tokens in groups while a family is made. Each slice of the family has two groups: those
+ * of its own tokens that consist of ASCII characters, and its other own tokens. The last group has
+ * the tokens outside of the family.
  */
 enum { GROUP_OTHERS = 2 * N_LEVELS, N_GROUPS };
 
