@@ -115,8 +115,9 @@ struct inf_audio_event {
     double seconds; /* duration of the audio */
 };
 
-/* -EOPNOTSUPP: not a Whisper model, or an unsupported device; -ESTALE: the model's files changed;
- * -ENOMEM; -EINVAL; an error of reading the VAD weights. */
+/* Creates a transcriber and starts its thread. Returns 0; -EOPNOTSUPP: the model is not a Whisper
+ * model, or the device is not supported; -ESTALE: the model's files changed; -ENOMEM; -EINVAL; or
+ * the error of reading the VAD weights. */
 INF_PUBLIC int inf_transcriber_new(const struct inf_transcriber_params *params,
                                    struct inf_transcriber **ret_transcriber,
                                    struct inf_err *reterr);

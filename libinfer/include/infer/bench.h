@@ -108,7 +108,7 @@ struct inf_logits_params {
 
 /*
  * Computes the logits of one forward pass over @n_tokens tokens of one sequence. *ret_logits is an
- * array [n_tokens, n_vocab] that the caller frees. The function serves tests.
+ * array [n_tokens, n_vocab] that the caller frees. Tests use this function.
  */
 INF_PUBLIC int inf_logits(const struct inf_logits_params *params, const int32_t *tokens,
                           size_t n_tokens, float **ret_logits, struct inf_err *reterr);

@@ -116,8 +116,9 @@ struct inf_embedder_stats {
     double busy_seconds;
 };
 
-/* -EOPNOTSUPP: the model cannot produce the requested output, or the device cannot run it; -ESTALE:
- * the model's files changed; -ENOMEM; -EINVAL. */
+/* Creates an embedder and starts its thread. Returns 0; -EOPNOTSUPP: the model cannot produce the
+ * requested output, or the device cannot run the model; -ESTALE: the model's files changed;
+ * -ENOMEM; -EINVAL. */
 INF_PUBLIC int inf_embedder_new(const struct inf_embedder_params *params,
                                 struct inf_embedder **ret_embedder, struct inf_err *reterr);
 /* Cancels all requests and joins the thread. NULL is allowed; returns NULL. */

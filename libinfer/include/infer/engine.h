@@ -222,8 +222,9 @@ struct inf_engine_stats {
     uint64_t n_tier_failed;                    /* calls of the tier's functions that failed */
 };
 
-/* -EOPNOTSUPP: the device or instruction set is not available, or kv_type does not fit the model;
- * -ESTALE: the model's files changed; -ENOMEM; -EINVAL. */
+/* Creates an engine and starts its thread. Returns 0; -EOPNOTSUPP: the device or instruction set is
+ * not available, or kv_type does not fit the model; -ESTALE: the model's files changed; -ENOMEM;
+ * -EINVAL. */
 INF_PUBLIC int inf_engine_new(const struct inf_engine_params *params,
                               struct inf_engine **ret_engine, struct inf_err *reterr);
 /* Cancels all requests and joins the thread. NULL is allowed; returns NULL. */

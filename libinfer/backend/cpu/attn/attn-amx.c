@@ -170,7 +170,7 @@ static void scores_tiles(const struct attn_args *args)
         return;
     tiles_configure();
     multiply_steps(&s, args->n_rows, hi - lo);
-    /* While a thread has tiles in use, switching to another thread is more expensive. */
+    /* A switch to another thread takes longer while this thread has tiles in use. */
     _tile_release();
 }
 

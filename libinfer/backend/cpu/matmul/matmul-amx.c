@@ -130,7 +130,7 @@ static void multiply_amx(const struct matmul_tile *t)
         whole_rows(t, m, TILE_ROWS);
     for (; m < t->M; m += TILE_ROWS)
         part_rows(t, m, MIN(t->M - m, TILE_ROWS));
-    /* While a thread has tiles in use, switching to another thread is more expensive. */
+    /* A switch to another thread takes longer while this thread has tiles in use. */
     _tile_release();
 }
 

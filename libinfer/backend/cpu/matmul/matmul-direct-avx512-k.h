@@ -121,8 +121,9 @@ INLINE void direct_k(struct matmul_direct *d, const unsigned m_n, const bool has
             direct_k_heads(&pair, &r, b + 8 < d->K / 32 ? size : 0);
         UNROLL for (unsigned g = 0; g < 8; g += 4)
         {
-            /* Rotations that bring one high bit of each byte to bit 4 of the byte. @to0 brings bit
-             * g, or g + 2 in the upper half of the vector. @to1 brings bit g + 1, or g + 3. */
+            /* The rotations @to0 and @to1 bring one high bit of each byte to bit 4 of the byte:
+             * @to0 brings bit g (g + 2 in the upper half of the vector), @to1 brings bit g + 1 (g +
+             * 3 in the upper half). */
             const __m512i to0 = direct_two((4 - (int32_t)g) & 31, (4 - (int32_t)g - 2) & 31);
             const __m512i to1 = direct_two((3 - (int32_t)g) & 31, (1 - (int32_t)g) & 31);
             __m512i v[2][8];

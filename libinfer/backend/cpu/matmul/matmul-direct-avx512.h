@@ -167,8 +167,8 @@ INLINE void direct_begin(const struct matmul_direct *d, const unsigned m_n, stru
     }
 }
 
-/* Adds the sums of offsets to the other sums if the blocks before block @b, which are all added,
- * end with a whole chunk or with the row. */
+/* Adds the sums of offsets to the other sums if a chunk or the row ends right before block @b. All
+ * blocks before @b must have been added. */
 INLINE void direct_chunk(const struct matmul_direct *d, const unsigned m_n, struct direct_acc *acc,
                          uint32_t b)
 {

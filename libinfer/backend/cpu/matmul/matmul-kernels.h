@@ -161,11 +161,11 @@ struct matmul_ops {
     unsigned flags;                /* CPU flags that the kernels need */
     const struct matmul_ops *base; /* has the kernels that are missing here; or NULL */
     void (*prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *dst);
-    /* Pads the row with 0 to a multiple of 32. If this function is not NULL, the BF16 kernel
-     * multiplies the rows that this function prepares. */
+    /* Prepares a row of x for the BF16 kernel, padded with 0 to a multiple of 32. NULL: the kernel
+     * does not need such rows. */
     void (*prepare_bf16)(const float *x, uint32_t K, uint16_t *dst);
-    /* Pads the row with 0 to whole blocks. If this function is not NULL, the F16 kernel multiplies
-     * the rows that this function prepares. */
+    /* Prepares a row of x for the F16 kernel, padded with 0 to whole blocks. NULL: the kernel does
+     * not need such rows. */
     void (*prepare_f16)(const float *x, uint32_t K, struct matmul_f16 *dst);
     /* Computes the columns n0 … n1-1 with weights packed for tiles; NULL: not supported. */
     void (*tiles)(const struct matmul_args *args, uint32_t n0, uint32_t n1);

@@ -24,7 +24,7 @@ INLINE void transpose16(__m512i v[16])
         t[i + 2] = _mm512_unpacklo_epi64(b, d);
         t[i + 3] = _mm512_unpackhi_epi64(b, d);
     }
-    /* t[4 r + c] holds in each of its quarters q unit 4 q + c of rows 4 r … 4 r + 3. */
+    /* Quarter q of t[4 r + c] holds unit 4 q + c of the rows 4 r … 4 r + 3. */
     UNROLL for (unsigned c = 0; c < 4; c++)
     {
         const __m512i a = _mm512_shuffle_i32x4(t[c], t[4 + c], 0x88);

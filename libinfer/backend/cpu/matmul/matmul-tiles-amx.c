@@ -211,7 +211,7 @@ INLINE void all_rows(const struct matmul_args *args, uint32_t n0, uint32_t n1, c
         high_rows(args, m, n, n0, n1, two);
     else if (n > 0)
         low_rows(args, m, n, n0, n1, two);
-    /* While a thread has tiles in use, switching to another thread is more expensive. */
+    /* A switch to another thread takes longer while this thread has tiles in use. */
     _tile_release();
 }
 

@@ -238,12 +238,13 @@ struct group {
     float bias[PANEL_N];
 };
 
-/* Prefetches are this many bytes ahead of the beginning of the next group of rows, so that the last
- * rows of a group have arrived when its computation begins. */
+/* The kernels prefetch memory that is one group of rows plus this many bytes ahead, so that the
+ * last rows of a group have arrived when its computation begins. */
 #define AHEAD (4u << 10)
-/* Without a panel, prefetches are whole groups of rows ahead, and at least this many bytes: as many
- * as memory delivers in the time between a request to memory and its response. With a panel, the
- * next chunk is prefetched if there are at most PANEL_AHEAD_ROWS prepared rows. */
+/* Without a panel, the kernels prefetch memory that is whole groups of rows ahead, and at least
+ * this many bytes ahead: as many as memory delivers between a request to memory and its response.
+ * With a panel, the next chunk is prefetched if there are at most PANEL_AHEAD_ROWS prepared rows.
+ */
 #define AHEAD_MIN        (12u << 10)
 #define PANEL_AHEAD_ROWS 64u
 /* Maximum number of bytes of a chunk of one row: 2 × 210 (Q6_K), 16 × 34 (Q8_0) or 128 × 4 (F32),

@@ -144,8 +144,8 @@ static inline vf vf_fma(vf a, vf b, vf c)
     return _mm256_fmadd_ps(a, b, c);
 }
 
-/* Returns the larger operand, or @b if one of them is NaN. So a clamp whose variable is @b keeps
- * NaN. */
+/* Returns the larger operand, or @b if one of them is NaN. A clamp that passes its variable as @b
+ * therefore keeps NaN. */
 static inline vf vf_max(vf a, vf b)
 {
     return _mm256_max_ps(a, b);

@@ -135,7 +135,7 @@ static inline vf vf_fma(vf a, vf b, vf c)
     return vfmaq_f32(c, a, b);
 }
 
-/* Returns the larger operand, or NaN if one of them is NaN. So clamps keep NaN. */
+/* Returns the larger operand, or NaN if one of them is NaN. Clamps therefore keep NaN. */
 static inline vf vf_max(vf a, vf b)
 {
     return vmaxq_f32(a, b);
