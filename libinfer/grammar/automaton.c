@@ -209,7 +209,8 @@ void automaton_set_known(struct automaton *a, uint32_t config, const uint8_t kno
         to[i] = MAX(to[i], known[i]);
 }
 
-/* Gives the configuration of a kernel, whose items are those of kernel_items from @first on. */
+/* Finds the configuration of a kernel, or makes it. The items of the kernel are those of
+ * kernel_items from @first on. */
 static int automaton_find(struct automaton *a, uint32_t first, uint32_t *ret_config)
 {
     const uint32_t n = a->n_kernel_items - first;
@@ -256,7 +257,7 @@ static bool edge_reads(const struct program *p, const struct edge *edge, uint32_
            p->byte_of[symbol] <= edge->last;
 }
 
-/* Appends to kernel_items the items behind @symbol, sorted. */
+/* Appends to kernel_items the items that @config leads to with @symbol, in sorted order. */
 static int automaton_read(struct automaton *a, uint32_t config, uint32_t symbol)
 {
     const struct config from = a->configs[config];

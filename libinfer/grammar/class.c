@@ -22,7 +22,7 @@ struct class
     uint32_t n_recent;
 };
 
-/* Gives a state with the only edge @edge. */
+/* Finds or makes a state whose only edge is @edge. */
 static int class_state(struct class *c, struct edge edge, uint32_t *ret_state)
 {
     const uint32_t n = MIN(c->n_recent, RECENT);
@@ -42,7 +42,8 @@ static int class_state(struct class *c, struct edge edge, uint32_t *ret_state)
     return r;
 }
 
-/* Adds code points whose encodings are all combinations of one range of bytes per place. */
+/* Adds the code points from @first to @last. Byte i of their encodings may be any byte between byte
+ * i of @first and byte i of @last, independently of the other bytes. */
 static int class_add_sequence(struct class *c, uint32_t first, uint32_t last)
 {
     char a[4], b[4];

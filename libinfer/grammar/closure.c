@@ -13,8 +13,8 @@
 #include "core/hash.h"
 #include "grammar/closure.h"
 
-#define LOCAL      0x80000000u /* the frame is local; the rest is its number */
-#define MAX_ITEMS  (1u << 16)  /* of one configuration */
+#define LOCAL      0x80000000u /* set in a local frame; the other bits are its number */
+#define MAX_ITEMS  (1u << 16)  /* the most items of one configuration */
 #define UNRESOLVED UINT32_MAX
 
 struct items {
@@ -36,7 +36,7 @@ struct behind {
 /* A group of frames that contain each other. */
 struct group {
     uint32_t first, n; /* words */
-    uint32_t frame;    /* of its first rule; the others follow */
+    uint32_t frame;    /* that of the first rule; the frames of the others follow */
 };
 
 struct closure {

@@ -50,7 +50,7 @@ static bool dfa_covers(const struct dfa *dfa, unsigned family)
     return true;
 }
 
-/* Tells whether a node is a class, or offers one among other texts. */
+/* Returns whether a node is a class, or a choice between a class and other texts. */
 static bool node_has_class(const struct grammar_builder *b, grammar_node node, unsigned depth)
 {
     const struct node *n = &b->nodes[node];

@@ -93,7 +93,7 @@ static uint32_t escaper_step(const struct escaper *e, uint32_t state, unsigned b
     return e->dfa->next[(size_t)state * e->dfa->n_classes + e->dfa->class_of[byte]];
 }
 
-/* Gives the state of the nfa for a state of the automaton. */
+/* Returns the state of the nfa for a state of the automaton. */
 static uint32_t escaper_state(const struct escaper *e, uint32_t state)
 {
     return state == DFA_DEAD ? NOWHERE : e->base + state;
@@ -134,7 +134,7 @@ static bool edges_equal(const struct edge *edges, const struct edge_list *list)
     return true;
 }
 
-/* Gives the state with these edges. */
+/* Finds or makes the state with these edges. */
 static uint32_t escaper_put(struct escaper *e, const struct edge_list *list)
 {
     const uint32_t hash = edges_hash(list);
@@ -164,7 +164,7 @@ static uint32_t escaper_put(struct escaper *e, const struct edge_list *list)
 
 static uint32_t escaper_place(struct escaper *e, enum place place, uint32_t state, unsigned bits);
 
-/* Gives the state behind digit @h in a place where at most two digits have been read. */
+/* Returns the state behind digit @h in a place where at most two digits have been read. */
 static uint32_t place_begin(struct escaper *e, enum place place, uint32_t state, unsigned bits,
                             unsigned h)
 {
@@ -199,7 +199,7 @@ static uint32_t place_begin(struct escaper *e, enum place place, uint32_t state,
     }
 }
 
-/* Gives the state behind digit @h in any place where a digit is read. */
+/* Returns the state behind digit @h in any place where a digit is read. */
 static uint32_t place_digit(struct escaper *e, enum place place, uint32_t state, unsigned bits,
                             unsigned h)
 {
@@ -267,7 +267,7 @@ static bool escaper_reads(const struct escaper *e, uint32_t state, unsigned firs
     return false;
 }
 
-/* Tells whether a character may continue behind a place. False is certain. */
+/* Returns false only if no character can continue behind a place; true may be wrong. */
 static bool place_reads(const struct escaper *e, enum place place, uint32_t state, unsigned bits)
 {
     switch (place) {
@@ -286,7 +286,7 @@ static bool place_reads(const struct escaper *e, enum place place, uint32_t stat
     }
 }
 
-/* Gives the state of a place whose bits matter. */
+/* Returns the state of a place whose bits matter. */
 static uint32_t escaper_place_bits(struct escaper *e, enum place place, uint32_t state,
                                    unsigned bits)
 {
@@ -318,7 +318,7 @@ static uint32_t escaper_place_bits(struct escaper *e, enum place place, uint32_t
     return made;
 }
 
-/* Gives the state of a place; NOWHERE: no character continues in this way. */
+/* Returns the state of a place; NOWHERE: no character continues in this way. */
 static uint32_t escaper_place(struct escaper *e, enum place place, uint32_t state, unsigned bits)
 {
     if (state != DFA_DEAD && place >= PLACE_MIDDLE && e->is_even[state])
@@ -326,7 +326,7 @@ static uint32_t escaper_place(struct escaper *e, enum place place, uint32_t stat
     return escaper_place_bits(e, place, state, bits);
 }
 
-/* Gives the state behind a backslash. */
+/* Returns the state behind a backslash. */
 static uint32_t escaper_backslash(struct escaper *e, uint32_t state)
 {
     static const char codes[][2] = {

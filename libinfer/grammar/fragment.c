@@ -16,7 +16,7 @@
  * whole node is made. */
 #define ESCAPE_WHOLE 300
 /* A sequence becomes a rule if it contains a repetition that has more than SEQ_PLAIN states and
- * more than REPEAT_SHORT times. */
+ * repeats its operand more than REPEAT_SHORT times. */
 #define SEQ_PLAIN    400
 #define REPEAT_SHORT 16
 #define MAX_CALLS    3000
@@ -330,7 +330,7 @@ int fragment_make(struct fragments *f, grammar_node node, uint32_t next, uint32_
     return 0;
 }
 
-/* Makes the automaton of a node that is no operation on automata. */
+/* Makes the automaton of a node that is not an operation on automata. */
 static int compiler_dfa_plain(struct compiler *c, grammar_node node, struct dfa **ret_dfa)
 {
     _cleanup_(fragments_done) struct fragments f = {

@@ -22,14 +22,14 @@ struct compiler {
     struct inf_err *reterr;
     struct dfa **dfas; /* [cap_dfas] by node, NULL: not made yet */
     uint32_t cap_dfas;
-    bool *active;    /* [n_rules] by rule of the builder: it is being copied */
+    bool *active;    /* [n_rules] by rule of the builder: whether it is being copied */
     uint8_t *covers; /* [cap_covers] by node, see compiler_covers() */
     uint32_t cap_covers;
-    unsigned depth; /* of calls */
+    unsigned depth; /* of nested calls */
 };
 
 void compiler_done(struct compiler *c);
-/* Gives the automaton of a regular node. The automaton belongs to the compiler. */
+/* Makes the automaton of a regular node, or finds it. The automaton belongs to the compiler. */
 int compiler_dfa(struct compiler *c, grammar_node node, const struct dfa **ret_dfa);
 /* Finds the families in which each character, alone, is a text of @node. Returns a set of bits, or
  * a negative errno value. The set is empty for nodes that are hard to examine. */
@@ -40,7 +40,7 @@ struct fragment_memo {
     uint32_t next, start;
 };
 
-/* The states of one operand that is repeated: from states[i] on it is read i + 1 times. */
+/* The states of one repeated operand: from states[i] on, the operand is read i + 1 times. */
 struct repeat_chain {
     uint32_t key[4]; /* operand, whether it is a rule, what may follow, and the next state */
     uint32_t *states;
@@ -79,7 +79,7 @@ int fragment_fork(struct fragments *f, uint32_t x, uint32_t y, uint32_t *ret_sta
 /* Makes the fragment of a NODE_REPEAT. */
 int repeat_fragment(struct fragments *f, grammar_node node, uint32_t next, uint32_t *ret_start);
 void repeat_chains_done(struct repeat_chains *c);
-/* Gives the number of the rule with this body. */
+/* Finds or makes the rule with this body, and sets *ret_rule to its number. */
 int fragment_rule(struct fragments *f, grammar_node body, uint32_t *ret_rule);
 /* Makes the fragment of a class. @words are the first and last code points of its @n / 2 ranges. */
 int class_fragment(struct nfa *nfa, const uint32_t *words, uint32_t n, uint32_t next,

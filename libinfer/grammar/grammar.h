@@ -40,7 +40,7 @@ struct inf_grammar {
     struct program *program;
     struct family_moves moves[N_FAMILIES];
 
-    pthread_mutex_t lock; /* for all members below, and for the configurations of matchers */
+    pthread_mutex_t lock; /* protects all members below, and the configurations of matchers */
     struct automaton automaton;
     uint32_t *path; /* [vocab->max_len + 1] configurations of a walk */
     struct stored_mask *masks;

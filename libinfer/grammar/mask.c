@@ -314,7 +314,7 @@ static int grammar_walk_others(struct inf_grammar *g, uint32_t config, const str
     return r;
 }
 
-/* Finds how many nodes of a trie a walk looks at, at most. */
+/* Computes an upper bound of the number of nodes of a trie that a walk looks at. */
 static int grammar_count_nodes(struct inf_grammar *g, uint32_t config,
                                const struct token_trie *trie, uint32_t *ret_n)
 {
@@ -331,7 +331,7 @@ static int grammar_count_nodes(struct inf_grammar *g, uint32_t config,
     return 0;
 }
 
-/* Computes the tokens that stand for their bytes. */
+/* Computes the part of a mask that is about tokens that stand for their bytes. */
 static int grammar_mask_bytes(struct inf_grammar *g, uint32_t config, uint32_t *ret_mask)
 {
     const struct family *family;

@@ -151,7 +151,7 @@ static int follow_token(struct inf_grammar *g, uint32_t config, int32_t token, u
     return 0;
 }
 
-/* Gives the configuration of a text that may be in the configuration @x or in @y. */
+/* Finds the configuration of a text that may be in the configuration @x or in @y. */
 static int follow_both(struct inf_grammar *g, uint32_t x, uint32_t y, uint32_t *ret_config)
 {
     if (x == AUTOMATON_DEAD || x == y) {

@@ -18,7 +18,7 @@ struct name {
 /* A struct of zeros is an empty table. */
 struct names {
     struct arena arena;
-    struct map map; /* to index in list */
+    struct map map; /* maps a name to its index in `list` */
     struct name *list;
     size_t n, cap;
 };

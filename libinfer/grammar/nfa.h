@@ -50,7 +50,7 @@ struct nfa {
 
 /* -ENOMEM, -E2BIG: a limit of the nfa or the limit of work. */
 int nfa_add_state(struct nfa *nfa, bool is_final, uint32_t *ret_state);
-/* Adds the only edges that @state gets. */
+/* Sets all edges of @state, which has none yet. */
 int nfa_set_edges(struct nfa *nfa, uint32_t state, const struct edge *edges, uint32_t n);
 void nfa_done(struct nfa *nfa);
 

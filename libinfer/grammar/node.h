@@ -52,7 +52,7 @@ struct rule {
 
 struct grammar_builder {
     int error;
-    struct work work; /* of this grammar so far */
+    struct work work; /* the work for this grammar so far */
     struct node *nodes;
     uint32_t *words;
     struct rule *rules;

@@ -10,9 +10,9 @@ enum tree_kind {
     TREE_NODE,      /* texts without anchors */
     TREE_START,     /* ^ */
     TREE_END,       /* $ */
-    TREE_SEQ,       /* of the children */
-    TREE_ALT,       /* one of the children */
-    TREE_REPEAT,    /* of the only child */
+    TREE_SEQ,       /* a text of each child, in order */
+    TREE_ALT,       /* a text of one of the children */
+    TREE_REPEAT,    /* texts of the only child, repeated */
     TREE_AHEAD,     /* (?=…) */
     TREE_NOT_AHEAD, /* (?!…) */
 };

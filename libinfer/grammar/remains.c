@@ -6,7 +6,8 @@
 #include "core/array.h"
 #include "grammar/automaton.h"
 
-/* The copying of configurations to a new automaton when the old one has become too large. */
+/* The state of a copy of configurations to a new automaton, which is made when the old one has
+ * become too large. */
 struct remains {
     const struct automaton *from;
     struct automaton *to;

@@ -34,7 +34,7 @@ static int chain_add(struct repeat_chain *chain, uint32_t state)
     return r;
 }
 
-/* Reads the operand of a repetition once. */
+/* Makes the states that read the operand of a repetition once. */
 static int repeat_operand(struct fragments *f, grammar_node operand, bool as_rule, uint32_t next,
                           uint32_t *ret_start)
 {
@@ -66,7 +66,7 @@ struct repeat {
     int covers;
 };
 
-/* Reads the operand any number of times. */
+/* Makes the states that read the operand any number of times. */
 static int repeat_star(struct fragments *f, struct repeat repeat, uint32_t next,
                        uint32_t *ret_start)
 {
@@ -130,9 +130,9 @@ static int repeat_once(struct fragments *f, struct repeat repeat, bool optional,
 }
 
 /*
- * Reads the operand @n times before @next, or with @more == OPTIONAL up to @n times. Otherwise
- * @more is the number of further operands that may follow. Repetitions that differ only in their
- * number share one chain of states.
+ * Makes the states that read the operand @n times and then continue at @next. With @more ==
+ * OPTIONAL they read it up to @n times; otherwise @more is the number of further operands that may
+ * follow. Repetitions that differ only in @n share one chain of states.
  */
 static int repeat_times(struct fragments *f, struct repeat repeat, uint32_t n, uint32_t more,
                         uint32_t next, uint32_t *ret_start)

@@ -237,8 +237,8 @@ static grammar_node array_plain(struct array *a)
 
 /* -- contains -- */
 
-/* The nodes of one element. @with: the element satisfies `contains`. @without: it need not, or must
- * not if there is a limit (maxContains). */
+/* The nodes of one element. @with: the element satisfies `contains`. @without: the element need not
+ * satisfy `contains`, or must not if there is a limit (maxContains). */
 struct kinds {
     grammar_node with, without;
 };

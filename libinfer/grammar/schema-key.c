@@ -14,7 +14,7 @@
 #include "core/utf8.h"
 #include "grammar/schema.h"
 
-enum { RULE_EVERY = 64 /* levels, so that nodes are not nested too deep */ };
+enum { RULE_EVERY = 64 /* levels from rule to rule: keeps the nesting of nodes small */ };
 
 /* Sorted names[first … last), which are equal in the first @at bytes. */
 struct span_of_names {

@@ -230,7 +230,7 @@ static bool forms_add_seq(struct forms *forms, grammar_node node)
     return true;
 }
 
-/* Continues all forms with a node. Returns false if the result has no such form. */
+/* Continues all forms with a node. Returns false if the pattern has none of these forms. */
 static bool forms_add(struct forms *forms, grammar_node node)
 {
     const struct node n = forms->s->b->nodes[node];
@@ -253,7 +253,7 @@ static bool forms_add(struct forms *forms, grammar_node node)
     }
 }
 
-/* Gives the texts of a form that have a permitted length, escaped and in quotes. */
+/* Returns the node of the texts of a form that have a permitted length, escaped and in quotes. */
 static grammar_node form_node(struct schema *s, const struct form *form, const struct lengths *l)
 {
     const uint32_t min = l->min > form->fixed ? l->min - form->fixed : 0;

@@ -142,7 +142,8 @@ static bool negation_properties(struct negation *g, const struct schema_value *l
     return true;
 }
 
-/* Counts: minItems n is violated by maxItems n - 1, and so on. */
+/* Keywords that limit a count, each with the keyword that violates it. For example, an array that
+ * satisfies `maxItems` n - 1 violates `minItems` n. */
 static const struct count_pair {
     const char *name, *type, *opposite;
     int step;

@@ -15,7 +15,7 @@
 enum {
     MAX_PATTERNS = 6, /* patterns of patternProperties at one place; all their subsets are tried */
     MAX_CELLS = 1 << 14,
-    RULE_EVERY = 64, /* properties, so that nodes are not nested too deep */
+    RULE_EVERY = 64, /* properties from rule to rule: keeps the nesting of nodes small */
 };
 
 struct property {

@@ -259,8 +259,8 @@ struct schema_values {
     uint32_t n;
     const struct schema_value **v;
 };
-/* Gives the scalar values that enum and const of all facts permit. *ret_has tells whether there is
- * an enum or a const of scalars. */
+/* Sets *ret_values to the scalar values that enum and const of all facts permit. *ret_has tells
+ * whether there is an enum or a const of scalars. */
 bool schema_enum_values(struct schema *s, const struct facts *f, struct schema_values *ret_values,
                         bool *ret_has);
 
