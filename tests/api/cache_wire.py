@@ -179,7 +179,8 @@ class Client:
             os.close(fd)
 
     def steps(self, kind, body=b""):
-        """Runs PURGE or VERIFY to its end; returns seen, blocks, bytes, total."""
+        """Runs PURGE or VERIFY to its end; returns the numbers seen, blocks, bytes and total of the
+        last answer."""
         step = bytes(STEP.size)
         while True:
             answer = self.call(kind, body + step)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that shared prefixes of prompts are computed once. Only `usage` shows it; texts are the
-same."""
+"""Tests that shared prefixes of prompts are computed once. Only the field `usage` of an answer shows
+this; the texts are the same as without sharing."""
 import concurrent.futures
 import http.client
 import json

@@ -15,7 +15,8 @@ def median(values):
 
 
 def percentile(values, part):
-    """Returns the smallest value such that at least the share @part of all values is not larger."""
+    """Returns a quantile: the smallest value below or at which the share @part of all values
+    lies."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(part * len(ordered)) - 1)] if ordered else 0.0
 

@@ -2,7 +2,7 @@
 """Tests crashes, idle exits and broken programs for a long time: no socket unit fails, clients get
 errors, and a crash loop costs little CPU time.
 
-SCONCE_ENDURANCE  seconds per scenario (8), and the number of kills
+SCONCE_ENDURANCE is the number of seconds of each scenario, and the number of kills (default: 8).
 """
 import os
 import random

@@ -56,7 +56,7 @@ TEST(too_many_are_refused_and_nothing_changes)
     assert_int_equal(cap, 20);
     free(array);
 
-    /* The capacity fits into its type: 128 is not doubled to 0. */
+    /* The capacity stays within its type: 128 must not become 0 when it is doubled. */
     assert_int_equal(ARRAY_GROW(bytes, small, 128), 0);
     assert_int_equal(ARRAY_GROW(bytes, small, 129), 0);
     assert_int_equal(small, 255);

@@ -241,7 +241,7 @@ TEST(unreadable_blocks_are_misses)
     assert_int_equal(service_end(&service), 3);
 }
 
-/* Ends the first connection after one answer, as if the service was idle or killed. */
+/* Ends the first connection after one answer, as a service does when it is idle or killed. */
 static void serve_once(int fd, int n)
 {
     struct cache_head head;

@@ -56,7 +56,7 @@ TEST(api_keys_have_names_and_rights)
     ASSERT_STREQ(c->gateway.api_keys.keys[1].name, "the graphs");
     assert_int_equal(c->gateway.api_keys.keys[1].rights, RIGHT_OBSERVE);
     assert_int_equal(c->gateway.api_keys.keys[2].rights, RIGHT_INFER | RIGHT_MANAGE);
-    /* A later list replaces the earlier one, keys and rights alike. */
+    /* A later list replaces the earlier list with all its keys and rights. */
     ASSERT_OK_ERR(config_apply(c, "u.yaml", "gateway: {api_keys: [other]}", 28, &err), err);
     assert_int_equal(c->gateway.api_keys.n, 1);
     ASSERT_STREQ(c->gateway.api_keys.keys[0].key, "other");

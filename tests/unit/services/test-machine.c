@@ -146,7 +146,7 @@ TEST(gpus_are_their_nodes_and_nothing_else)
 
 TEST(the_drop_in_opens_exactly_the_nodes)
 {
-    /* Group 1 is daemon everywhere; a device of group root grants no group. */
+    /* Group 1 is the group daemon on every system. A device of the group root adds no group. */
     const struct gpu_node nodes[] = {
         {"/dev/dri/renderD128", 0, 1, 0660},
         {"/dev/dri/renderD129", 0, 0, 0660},
