@@ -71,7 +71,7 @@ static void end_request(struct transcriber *t, struct hearing *h)
     hearing_free(h);
 }
 
-/* The lock must be held. */
+/* Finds a request by its id; NULL: there is none. The lock must be held. */
 static struct hearing *find_request(struct transcriber *t, uint64_t id)
 {
     for (uint32_t i = 0; i < t->n_running; i++)
@@ -356,7 +356,7 @@ struct transcriber *transcriber_free(struct transcriber *t)
     return NULL;
 }
 
-/* The lock must be held. */
+/* Tells the thread that it has new work. The lock must be held. */
 static void wake_thread(struct transcriber *t)
 {
     t->dirty = true;
@@ -397,7 +397,7 @@ int transcriber_submit(struct transcriber *t, const struct inf_audio_request *re
     return full ? INF_AUDIO_FULL : 0;
 }
 
-/* The lock must be held. */
+/* Appends samples to the input of a request. The lock must be held. */
 static int append_samples(struct hearing *h, const float *samples, size_t n)
 {
     if (ARRAY_GROW(h->incoming, h->incoming_cap, h->n_incoming + n) < 0)
