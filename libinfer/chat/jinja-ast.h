@@ -76,8 +76,8 @@ enum load_action { LOAD_PARAM, LOAD_RESOLVE, LOAD_ALIAS, LOAD_UNDEF };
 struct load {
     enum load_action action;
     uint32_t slot;
-    struct ref from;   /* for LOAD_ALIAS */
-    struct jstr *name; /* for LOAD_RESOLVE */
+    struct ref from;   /* LOAD_ALIAS: the variable to copy */
+    struct jstr *name; /* LOAD_RESOLVE: the name to look up */
 };
 
 struct scope {
@@ -103,7 +103,7 @@ struct node {
     const struct builtin *fn; /* the filter or test; NULL: it does not exist */
 
     struct ref ref;
-    struct scope scope, scope2, scope3; /* of N_FOR: scopes of body, filter and else */
+    struct scope scope, scope2, scope3; /* N_FOR: scopes of body, filter and else */
     struct func *func, *func2;          /* function of this node; of N_FOR: functions of the
                                            recursive loop and of the filter */
     struct node *target2;               /* of N_FOR: the target in the filter's function */

@@ -68,7 +68,7 @@ static void identify_file(struct file_map *map, const struct stat *st)
 struct file_hold {
     int fd;
     struct guard *guard;
-    char name[]; /* for messages */
+    char name[]; /* name of the file, for messages */
 };
 
 static void hold_free(struct file_hold *hold)

@@ -31,7 +31,7 @@ struct guard_chunk {
 };
 
 static struct guard_chunk first_chunk;
-static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER; /* for writers of the table */
+static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER; /* held by writers of the table */
 static atomic_uint n_lost;
 static struct sigaction others; /* the handler that was installed before */
 

@@ -28,7 +28,7 @@ struct job {
     uint64_t id;
     void *user;
     int32_t *tokens; /* tokens of all texts */
-    uint8_t *types;  /* or NULL */
+    uint8_t *types;  /* token types of all texts; NULL: not used */
     struct job_text *texts;
     size_t n_texts, n_tokens;
     size_t n_begun, n_ended; /* numbers of texts; texts begin in order */

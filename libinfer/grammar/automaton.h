@@ -25,7 +25,7 @@
 #define AUTOMATON_DEAD    1u /* no text continues in this way */
 #define AUTOMATON_FIRST   2u
 
-#define FRAME_BOTTOM 0u /* behind the end of the whole text */
+#define FRAME_BOTTOM 0u /* the frame behind the end of the whole text */
 
 /* state << 32 | frame */
 typedef uint64_t item;

@@ -7,14 +7,14 @@
 #include "grammar/builder.h"
 
 enum lark_kind {
-    LARK_END,  /* of the text */
+    LARK_END,  /* end of the text */
     LARK_LINE, /* end of a statement: the end of a line that the next line does not continue */
     LARK_NAME, /* letters, digits and "_"; begins with no digit */
     LARK_NUMBER,
-    LARK_STRING,    /* with its quotes */
-    LARK_REGEX,     /* with its slashes */
-    LARK_TOKEN,     /* with its angle brackets */
-    LARK_DIRECTIVE, /* with its percent sign */
+    LARK_STRING,    /* a string with its quotes */
+    LARK_REGEX,     /* a regular expression with its slashes */
+    LARK_TOKEN,     /* a token with its angle brackets */
+    LARK_DIRECTIVE, /* a directive with its percent sign */
     LARK_BLOCK,     /* a text in braces behind a directive, with its braces */
     LARK_SIGN,      /* one other character, or ".." or "->" */
 };

@@ -14,8 +14,8 @@
 #include "grammar/schema.h"
 
 enum {
-    PARTS_MAX = 64, /* of one form */
-    FORMS_MAX = 32, /* of one pattern: its alternatives */
+    PARTS_MAX = 64, /* the most parts of one form */
+    FORMS_MAX = 32, /* the most forms of one pattern: one for each alternative */
     UNIT_DEPTH = 4,
 };
 

@@ -26,16 +26,16 @@ struct schema_value {
     bool is_base;          /* it has an $id */
     bool is_negation;      /* made by schema_negate() */
     bool checked, asserts; /* see schema_keyword_check() */
-    uint32_t id;           /* in the order of reading */
+    uint32_t id;           /* number in the order of reading */
     uint32_t n;            /* elements or members */
-    uint32_t index;        /* in the parent array */
+    uint32_t index;        /* position in the parent array */
     const char *text;      /* decoded string, or digits of the number; NUL-terminated */
-    size_t len;            /* of text */
-    const char *key;       /* of a member; NULL for an element */
-    size_t key_len;        /* of key */
+    size_t len;            /* bytes of text */
+    const char *key;       /* name of a member; NULL for an element */
+    size_t key_len;        /* bytes of key */
     struct schema_value *parent, *first, *last, *next;
     struct schema_value *base;     /* innermost schema around this one that has an $id */
-    struct schema_value *alias;    /* of VALUE_ALIAS */
+    struct schema_value *alias;    /* VALUE_ALIAS: the schema for which it stands */
     struct schema_value *choices;  /* see schema-rewrite.c */
     struct schema_value *negation; /* see schema-negate.c */
 };

@@ -59,7 +59,7 @@ struct token {
 };
 
 struct tokens {
-    struct str bytes; /* of all tokens */
+    struct str bytes; /* the bytes of all tokens */
     struct token *tokens;
     uint32_t n;
 };

@@ -45,7 +45,7 @@ struct slice {
 };
 
 struct family {
-    struct slice slices[N_LEVELS]; /* by ascending length */
+    struct slice slices[N_LEVELS]; /* slices by ascending length */
     struct token_trie others;      /* the tokens outside of the family */
     uint32_t others_at[256]; /* the node of the trie `others` for a first byte; UINT32_MAX: none */
     int32_t *members; /* its tokens, sorted by the first byte: members[members_at[byte]] … */

@@ -35,8 +35,8 @@
 #include <assert.h>
 #include <stdint.h>
 
-#define BLOCK_ELEMS 32u  /* in formats without groups */
-#define SUPER_ELEMS 256u /* in formats with groups */
+#define BLOCK_ELEMS 32u  /* elements of a block in formats without groups */
+#define SUPER_ELEMS 256u /* elements of a block in formats with groups */
 
 struct block_q8_0 {
     uint16_t d;

@@ -86,7 +86,7 @@ void sample_params_done(struct sample_params *p);
 /* The state that a sequence keeps from one choice of a token to the next. */
 struct sample_state {
     uint32_t seed;
-    float mu;             /* of Mirostat */
+    float mu;             /* the mu of Mirostat: how much surprise the next token may have */
     struct twister *draw; /* for stage 13; NULL: choices are greedy */
     struct twister *xtc;  /* decides whether XTC acts; NULL: XTC is off */
     uint32_t *repeats;    /* scratch memory of DRY; NULL: DRY is off */

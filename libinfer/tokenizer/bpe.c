@@ -24,7 +24,7 @@ struct bpe_symbol {
     uint32_t hash;
     uint32_t len; /* in bytes; grows with each merge, so a heap entry with another length is out of
                      date */
-    int32_t id;   /* for merges by id; -1: none */
+    int32_t id;   /* merges by id: id of the symbol; -1: none */
     int32_t prev, next;
     bool gone;
 };

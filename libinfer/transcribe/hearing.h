@@ -30,7 +30,7 @@ struct event_item {
 };
 
 struct hearing {
-    struct fifo_link link; /* in the queue of waiting requests */
+    struct fifo_link link; /* place in the queue of waiting requests */
     uint64_t id;
     struct event_item *last; /* the final event, allocated in advance */
     void *user;

@@ -46,7 +46,7 @@ struct longform_result {
 
 struct longform_segment {
     int64_t start, end;     /* frames of the recording */
-    size_t first, n_tokens; /* among the tokens of the result */
+    size_t first, n_tokens; /* position and number among the tokens of the result */
     bool is_empty;          /* no duration or no text: neither sent nor used as prompt */
 };
 

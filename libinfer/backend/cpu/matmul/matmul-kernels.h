@@ -41,7 +41,7 @@
 
 #define PANEL_N       32u  /* columns */
 #define PANEL_K       512u /* elements per chunk for quantized formats */
-#define PANEL_K_F32   128u /* for float formats */
+#define PANEL_K_F32   128u /* elements per chunk for float formats */
 #define PANEL_K_PAIRS 256u /* for BF16 and F16 weights with prepared rows of the same format */
 
 #define MATMUL_DIRECT_M 2u /* maximum number of prepared rows for multiplying without a panel */
