@@ -23,16 +23,16 @@ enum {
 
 /* Struct scene holds the targets of the attacks. NULL means that there is no such target. */
 struct scene {
-    const char *other_file;  /* of another user, readable only by its owner */
-    const char *home_file;   /* in another user's home, readable by everybody */
+    const char *other_file;  /* file of another user, readable only by its owner */
+    const char *home_file;   /* file in another user's home, readable by everybody */
     const char *homes;       /* the directory that contains the home of home_file */
-    const char *root_file;   /* in root's home */
-    const char *own_file;    /* of the service's user, but not needed by the service */
-    const char *cache_dir;   /* of the system, with a file `entry` */
-    const char *state_dir;   /* of another service, with a file `entry` */
-    const char *user_cache;  /* of the service's user, with a file `entry` */
+    const char *root_file;   /* file in root's home */
+    const char *own_file;    /* file of the service's user that the service does not need */
+    const char *cache_dir;   /* cache directory of the system, with a file `entry` */
+    const char *state_dir;   /* directory of another service, with a file `entry` */
+    const char *user_cache;  /* cache of the service's user, with a file `entry` */
     const char *store;       /* the model directory */
-    const char *outside_dir; /* writable for everybody */
+    const char *outside_dir; /* directory that everybody may write to */
     const char *neighbor_socket;
     const char *bus;                     /* the socket of the message bus */
     const char *kept_socket, *kept_lock; /* the cache service's socket; the lock of its directory */

@@ -31,7 +31,7 @@ struct kept {
     long fd;
     uint64_t area;
     struct cache_packet packet; /* the request, then the answer */
-    struct cache_head head;     /* of the answer */
+    struct cache_head head;     /* head of the answer */
     int given;                  /* the descriptor that came with the answer, or -1 */
 };
 

@@ -101,7 +101,7 @@ static void evict(struct sim *s)
 /* A position in a request. */
 struct at {
     uint64_t request;
-    uint64_t chain; /* of its first block */
+    uint64_t chain; /* index in trace.chain of the request's first block */
     uint32_t index, n;
 };
 

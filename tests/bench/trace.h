@@ -23,7 +23,7 @@
 #define TRACE_NO_BLOCK UINT32_MAX
 
 struct trace_request {
-    uint64_t first; /* in trace.chain */
+    uint64_t first; /* position in trace.chain */
     uint32_t n;     /* blocks */
 };
 

@@ -22,12 +22,12 @@ struct check {
     struct rng rng;
     const char *test;        /* name of the running check */
     const char *rung;        /* "avx2", …; or a device, "vulkan:0" */
-    unsigned flags;          /* of the rung, for the *_ops_get functions */
+    unsigned flags;          /* CPU flags of the rung, for the *_ops_get functions */
     struct backend *backend; /* the device, for checks of devices */
     unsigned n_failed;
     unsigned n_cases;   /* cases that were compared */
     unsigned n_same;    /* results compared bit for bit with the same rows in other batches */
-    unsigned n_other;   /* of these, results with different bits */
+    unsigned n_other;   /* results among n_same whose bits differ */
     unsigned n_threads; /* threads of speed measurements */
     unsigned share;     /* long checks run one of this many cases; 0: all */
 };

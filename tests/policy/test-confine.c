@@ -170,8 +170,8 @@ TEST(conditions_of_drivers_hold)
     gets("chat-gpu", EACCES, SYS_openat, AT_FDCWD, (long)"/etc/passwd", O_RDONLY);
     killed("chat-gpu", SYS_ioctl, -1, 0x5412 /* TIOCSTI */, 0);
     killed("chat-gpu", SYS_ioctl, -1, 0x8912 /* SIOCGIFCONF */, 0);
-    gets("chat-gpu", EBADF, SYS_ioctl, -1, 0x6442 /* of DRM */, 0);
-    gets("chat-gpu", EBADF, SYS_ioctl, -1, 0xc0104629 /* of NVIDIA */, 0);
+    gets("chat-gpu", EBADF, SYS_ioctl, -1, 0x6442 /* a command of DRM */, 0);
+    gets("chat-gpu", EBADF, SYS_ioctl, -1, 0xc0104629 /* a command of NVIDIA */, 0);
     gets("chat-gpu", EPERM, SYS_sched_setaffinity, 0, 0, 0);
     gets("chat-gpu", EPERM, SYS_memfd_create, 0, 0, 0);
     killed("chat-gpu", SYS_renameat2, AT_FDCWD, (long)"/a", AT_FDCWD);

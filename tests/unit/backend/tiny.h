@@ -12,7 +12,7 @@
 #include "graph/graph.h"
 
 struct tiny_options {
-    enum inf_dtype dtype; /* of matrices */
+    enum inf_dtype dtype; /* number format of matrices */
     uint32_t n_layers, n_embd, n_heads, n_kv_heads, head_dim, n_ff, n_vocab;
     enum rope_style rope;
     uint32_t rope_dims; /* 0 means head_dim */
