@@ -38,7 +38,7 @@ struct cover {
 };
 
 struct config {
-    uint32_t first, n; /* items */
+    uint32_t first, n; /* n items, from index `first` on */
     uint32_t mask;     /* number of its mask + 1; 0: none */
     bool is_complete;  /* the text may end here */
     struct cover cover[N_FAMILIES];
@@ -46,7 +46,7 @@ struct config {
 };
 
 struct frame {
-    uint32_t first, n; /* items in frame_items */
+    uint32_t first, n; /* n items in frame_items, from index `first` on */
 };
 
 /* A configuration as it is before its empty edges are followed. */

@@ -35,7 +35,7 @@ struct behind {
 
 /* A group of frames that contain each other. */
 struct group {
-    uint32_t first, n; /* words */
+    uint32_t first, n; /* n words, from index `first` on */
     uint32_t frame;    /* that of the first rule; the frames of the others follow */
 };
 

@@ -28,7 +28,7 @@ static bool pairs_add(struct pair *pairs, unsigned *n, struct pair pair)
     return true;
 }
 
-/* Tells whether an automaton accepts each single character of a family. */
+/* Returns whether an automaton accepts each single character of a family. */
 static bool dfa_covers(const struct dfa *dfa, unsigned family)
 {
     struct pair pairs[MAX_PAIRS] = {{0, UTF8_START}};

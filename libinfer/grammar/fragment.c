@@ -143,7 +143,7 @@ static bool repeat_is_long(const struct grammar_builder *b, grammar_node node)
            (x->max == GRAMMAR_FOREVER ? x->min : x->max) > REPEAT_SHORT;
 }
 
-/* Tells whether a sequence contains a long repetition. Such a sequence becomes a rule, so that
+/* Returns whether a sequence contains a long repetition. Such a sequence becomes a rule, so that
  * sequences with the same end share the states of their repetitions. */
 static bool seq_is_long(const struct grammar_builder *b, grammar_node node)
 {

@@ -350,7 +350,7 @@ static int gbnf_sequence(struct gbnf *g, grammar_node *ret_node)
     return r;
 }
 
-/* Tells whether the next line continues the rule, which is so if it begins with "|". */
+/* Returns whether the next line continues the rule. It does so if it begins with "|". */
 static bool gbnf_continues(struct gbnf *g)
 {
     const struct gbnf here = *g;

@@ -69,7 +69,7 @@ int family_moves_init(struct family_moves *m, const struct program *p, unsigned 
 /* Finds a slice whose tokens may all follow the configuration; NULL: none. */
 int grammar_find_slice(struct inf_grammar *g, uint32_t config, const struct family **ret_family,
                        const struct slice **ret_slice);
-/* Tells whether it is already known that all texts of a family that continue in @phase may
+/* Returns whether it is already known that all texts of a family that continue in @phase may
  * follow. */
 bool grammar_covers_any(struct inf_grammar *g, unsigned family, uint32_t config, uint8_t phase);
 /* Finds the length of the longest text of ASCII characters of a family that may follow; UINT32_MAX:

@@ -289,7 +289,7 @@ static int lark_group(struct lark *l, const char *end, grammar_node *ret_node)
     return r < 0 ? r : lark_expect(l, end);
 }
 
-/* Tells whether a word is the name of a rule, which is in lower case. Ignored text is not added
+/* Returns whether a word is the name of a rule, which is in lower case. Ignored text is not added
  * behind a rule, because it is already behind the terminals of the rule. */
 static bool is_rule_name(const struct lark_word *word)
 {

@@ -36,7 +36,7 @@ int grammar_matcher_mask(struct grammar_matcher *m, uint32_t *ret_mask);
 /* Appends a token. A token that ends the generation is accepted behind a complete text. Returns 0,
  * -E2BIG, -ENOMEM, or MATCHER_REFUSED, which leaves the matcher unchanged. */
 int grammar_matcher_accept(struct grammar_matcher *m, int32_t token);
-/* Tells whether the text so far is a text of the grammar. */
+/* Returns whether the text so far is a text of the grammar. */
 bool grammar_matcher_is_complete(const struct grammar_matcher *m);
-/* Tells whether nothing but the end of the generation may follow. */
+/* Returns whether nothing but the end of the generation may follow. */
 bool grammar_matcher_must_end(struct grammar_matcher *m);

@@ -35,7 +35,7 @@ struct edge {
 #define COVER_ANY  255
 
 struct state {
-    uint32_t first, n; /* edges */
+    uint32_t first, n; /* n edges, from index `first` on */
     bool is_final;
     uint8_t cover[N_FAMILIES];
 };

@@ -66,7 +66,7 @@ static bool has_operands(enum node_kind kind)
            kind == NODE_NOT || kind == NODE_JSON_ESCAPED;
 }
 
-/* Tells whether the bytes @words are UTF-8. */
+/* Returns whether the bytes @words are UTF-8. */
 static bool words_are_text(const uint32_t *words, uint32_t n)
 {
     uint8_t state = UTF8_START;

@@ -65,7 +65,7 @@ static inline const uint32_t *node_words(const struct grammar_builder *b, gramma
     return b->words + b->nodes[node].at;
 }
 
-/* Tells whether the text of a node can be escaped operand by operand. */
+/* Returns whether the text of a node can be escaped operand by operand. */
 static inline bool node_is_divisible(const struct node *node)
 {
     return node->is_text &&

@@ -219,8 +219,8 @@ static int class_range(struct regex_parser *p, struct set *set)
     return r < 0 ? r : set_add(set, first, last);
 }
 
-/* Tells whether an operation on classes follows. Only Rust has these: intersection, subtraction and
- * nested classes. */
+/* Returns whether an operation on classes follows. Only Rust has these: intersection, subtraction
+ * and nested classes. */
 static bool is_operation(const struct regex_parser *p)
 {
     static const char *const operations[] = {"&&", "--", "~~", "[:"};

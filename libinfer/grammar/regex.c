@@ -66,7 +66,7 @@ static int lower_ahead(const struct lowering *l, const struct tree *ahead, struc
     return 0;
 }
 
-/* Tells whether all trees from @tree on are anchors of the end of the text. */
+/* Returns whether all trees from @tree on are anchors of the end of the text. */
 static bool is_tail(const struct tree *tree)
 {
     while (tree && tree->kind == TREE_END)

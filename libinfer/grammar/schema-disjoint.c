@@ -63,8 +63,8 @@ static bool disjoint_requires(const struct schema_value *v, const char *name, si
     return false;
 }
 
-/* Tells whether there is a property that one schema requires, and for which the two schemas declare
- * disjoint schemas. */
+/* Returns whether there is a property that one schema requires, and for which the two schemas
+ * declare disjoint schemas. */
 static bool disjoint_properties(struct schema *s, const struct schema_value *a,
                                 const struct schema_value *b, unsigned depth)
 {
@@ -84,7 +84,7 @@ static bool disjoint_properties(struct schema *s, const struct schema_value *a,
     return false;
 }
 
-/* Tells whether @a requires a property that @b forbids. */
+/* Returns whether @a requires a property that @b forbids. */
 static bool disjoint_closed(const struct schema_value *a, const struct schema_value *b)
 {
     const struct schema_value *m = schema_get(a, "required");
@@ -100,7 +100,7 @@ static bool disjoint_closed(const struct schema_value *a, const struct schema_va
     return false;
 }
 
-/* Tells whether @b is disjoint from the schemas that @v applies to the same place. */
+/* Returns whether @b is disjoint from the schemas that @v applies to the same place. */
 static bool disjoint_below(struct schema *s, const struct schema_value *v,
                            const struct schema_value *b, unsigned depth)
 {

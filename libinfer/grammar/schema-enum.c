@@ -30,7 +30,7 @@ static bool enum_is_null_too(const struct schema_value *v)
     return nullable && nullable->truth;
 }
 
-/* Tells whether the enum or const @list of a schema has the value. */
+/* Returns whether the enum or const @list of a schema has the value. */
 static bool enum_has(struct schema *s, const struct schema_value *list, bool is_const,
                      const struct schema_value *v)
 {

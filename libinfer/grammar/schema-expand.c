@@ -40,8 +40,8 @@ static enum outcome expansion_memory(struct expansion *e, const struct schema_va
     return OUTCOME_ERROR;
 }
 
-/* Tells whether a schema refers to itself at the same place, which is an error, or whether the
- * chain of references is too long. */
+/* Returns true if a schema refers to itself at the same place, or if the chain of references is too
+ * long; both are errors. */
 static bool expansion_is_cycle(struct expansion *e, const struct schema_value *v, uint32_t parent)
 {
     unsigned n = 0;
@@ -258,7 +258,7 @@ static bool set_same(const struct schema_value *a, const struct schema_value *b)
     return a == b;
 }
 
-/* Tells whether a schema has no keyword that matters. */
+/* Returns whether a schema has no keyword that restricts a value. */
 bool schema_is_everything(const struct schema_value *v)
 {
     if (v->type == VALUE_BOOL)

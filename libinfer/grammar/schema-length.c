@@ -121,7 +121,7 @@ void schema_drop_lengths(struct schema *s, grammar_node language, struct lengths
         lengths->max = GRAMMAR_FOREVER;
 }
 
-/* Tells whether every text of a node is one character. */
+/* Returns whether every text of a node is one character. */
 static bool length_is_one(const struct grammar_builder *b, grammar_node node, unsigned depth)
 {
     const struct node *n = &b->nodes[node];

@@ -84,7 +84,7 @@ static grammar_node number_broken(struct schema *s)
 
 /* -- constraints -- */
 
-/* Tells whether every number that can be written without an exponent satisfies the bound @v. */
+/* Returns whether every number that can be written without an exponent satisfies the bound @v. */
 static bool bound_is_far(const struct schema_value *v, bool low)
 {
     const double x = v->type == VALUE_NUMBER ? strtod(v->text, NULL) : 0;

@@ -44,7 +44,7 @@ static char span_fraction_digit(const struct decimal *d, int i)
     return i < d->n_frac ? d->digits[d->n_int + i] : '0';
 }
 
-/* Tells whether the number may end behind @i digits of the fraction. */
+/* Returns whether the number may end behind @i digits of the fraction. */
 static bool span_may_end(const struct span *m, int i, bool tight_low, bool tight_high)
 {
     if (tight_low && (i < m->low->n_frac || m->low_open))

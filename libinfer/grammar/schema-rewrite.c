@@ -150,8 +150,8 @@ static const struct schema_value *one_of_target(struct schema *s, const struct s
     return v;
 }
 
-/* Tells whether all keywords of a schema are about objects. Such a schema permits every value that
- * is not an object. */
+/* Returns whether all keywords of a schema are about objects. Such a schema permits every value
+ * that is not an object. */
 static bool one_of_is_open(struct schema *s, const struct schema_value *v)
 {
     static const char *const names[] = {"properties",   "patternProperties", "additionalProperties",

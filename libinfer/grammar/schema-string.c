@@ -236,7 +236,7 @@ static const struct schema_value *string_pattern_of(const struct facts *f)
     return f->n > 0 ? f->v[0].v : NULL;
 }
 
-/* Tells whether the automaton of a language is too large. @patterns is the language without the
+/* Returns whether the automaton of a language is too large. @patterns is the language without the
  * lengths. */
 static bool string_is_too_large(struct schema *s, grammar_node language, grammar_node patterns,
                                 const struct lengths *n)

@@ -407,7 +407,7 @@ const struct schema_value *schema_get_n(const struct schema_value *v, const char
     return NULL;
 }
 
-/* Tells whether a number is an integer that is written in the only way without an exponent. */
+/* Returns whether a number is an integer that is written in the only way without an exponent. */
 static bool number_is_plain(const struct schema_value *v)
 {
     if (v->len == 0 || v->len > 15 || v->text[0] == '0' || v->text[0] == '-')

@@ -215,7 +215,7 @@ const struct schema_value *schema_constant(struct schema *s, const struct schema
 
 /* Returns a schema that permits exactly the values that @v does not permit; NULL on an error. */
 const struct schema_value *schema_negate(struct schema *s, const struct schema_value *v);
-/* Tells whether schema_negate() can negate @v and everything below it. */
+/* Returns whether schema_negate() can negate @v and everything below it. */
 bool schema_can_negate(struct schema *s, const struct schema_value *v);
 /* -- schema-disjoint.c -- */
 bool schema_disjoint(struct schema *s, const struct schema_value *a, const struct schema_value *b);
@@ -239,12 +239,12 @@ unsigned schema_types(const struct schema_value *v);
 grammar_node schema_leaf_node(struct schema *s, const struct facts *f);
 /* Makes the bodies of the rules in s->work. */
 bool schema_leaf_finish(struct schema *s);
-/* Tells whether fact @i is fact @top or below it. Facts inside of a negation do not count as below
- * it. */
+/* Returns whether fact @i is fact @top or below it. Facts inside of a negation do not count as
+ * below it. */
 bool schema_fact_is_below(const struct facts *f, uint32_t i, uint32_t top);
 /* Returns the types that all facts permit. */
 unsigned schema_leaf_types(struct schema *s, const struct facts *f);
-/* Tells whether a schema has no keyword that restricts a value. */
+/* Returns whether a schema has no keyword that restricts a value. */
 bool schema_is_everything(const struct schema_value *v);
 /* Appends a schema to a set unless the schema permits everything. */
 bool schema_set_add(struct schema *s, struct schema_set *set, const struct schema_value *v);
@@ -252,7 +252,7 @@ bool schema_set_add(struct schema *s, struct schema_set *set, const struct schem
 /* -- schema-object.c, schema-array.c, schema-enum.c -- */
 grammar_node schema_object(struct schema *s, const struct facts *f);
 grammar_node schema_array(struct schema *s, const struct facts *f);
-/* Tells whether no value of an enum is an array or an object. */
+/* Returns whether no value of an enum is an array or an object. */
 bool schema_enum_is_scalar(const struct schema_value *list);
 unsigned schema_value_type(const struct schema_value *v);
 struct schema_values {

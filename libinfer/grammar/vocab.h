@@ -70,5 +70,5 @@ struct inf_grammar_vocab {
  * the bytes of a character. */
 uint8_t family_step(unsigned family, uint8_t phase, uint8_t byte);
 struct inf_grammar_vocab *grammar_vocab_ref(struct inf_grammar_vocab *vocab);
-/* Tells whether a token stands for its bytes. */
+/* Returns whether a token stands for its bytes. */
 bool vocab_has_bytes(const struct inf_grammar_vocab *vocab, int32_t token);

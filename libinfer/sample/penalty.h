@@ -5,7 +5,7 @@
  * The stages that change few logits: forbidden tokens, bias, repetition, presence and frequency
  * penalty, and DRY
  *
- * Because so few logits change, the row is modified in place and restored after the pick.
+ * Because they change few logits, the row is modified in place and restored after the pick.
  */
 
 #include "sample/sampler.h"

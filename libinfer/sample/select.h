@@ -25,7 +25,7 @@ static inline bool cand_before(const struct cand *a, const struct cand *b)
 /* Moves the @k largest of @n candidates to the front, in no particular order. */
 void cand_select(struct cand *c, uint32_t n, uint32_t k);
 void cand_sort(struct cand *c, uint32_t n);
-/* Moves the shortest prefix (of the candidates in order) whose mass reaches @mass to the front, in
- * no particular order except that its last element is also the last in order. Returns its length,
- * which is 1 … @n. */
+/* Moves the shortest prefix (of the candidates in order) whose mass reaches @mass to the front. The
+ * prefix is in no particular order, but its last element comes last. Returns its length, which is 1
+ * … @n. */
 uint32_t cand_prefix(struct cand *c, uint32_t n, double mass);

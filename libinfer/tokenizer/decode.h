@@ -35,6 +35,7 @@ enum dec_kind {
     DEC_FIRST_SPACE, /* SentencePiece: removes the leading space of the first piece */
 };
 
+/* A step. The comment of a member names the kinds of steps that use the member. */
 struct dec_step {
     enum dec_kind kind;
     const char *text, *content; /* borrowed */

@@ -30,6 +30,7 @@ enum norm_kind {
     NORM_SPM, /* SentencePiece's complete normalizer */
 };
 
+/* A step. The comment of a member names the kinds of steps that use the member. */
 struct norm_step {
     enum norm_kind kind;
     bool left, right;                    /* STRIP */

@@ -57,6 +57,7 @@ enum split_prepend {
     SPLIT_PREPEND_FORCED, /* even if the text already starts with the prefix */
 };
 
+/* A step. The comment of a member names the kinds of steps that use the member. */
 struct split_step {
     enum split_kind kind;
     enum split_behavior behavior;

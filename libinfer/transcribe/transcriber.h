@@ -65,8 +65,8 @@ struct transcriber {
     struct loop_thread thread;         /* its lock protects all members below, the list of running
                                           requests, and parts of each request */
     bool dirty;                        /* the thread has new work */
-    struct fifo waiting;               /* requests */
-    struct outbox events;              /* struct event_item */
+    struct fifo waiting;               /* requests that wait for their turn */
+    struct outbox events;              /* events (struct event_item) */
     uint64_t last_id;
     struct inf_transcriber_stats stats;
 };

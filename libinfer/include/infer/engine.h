@@ -168,7 +168,8 @@ struct inf_token_logprob {
                                           id first */
 };
 
-/* The memory that an event points to is borrowed until the next call of inf_engine_next_event(). */
+/* The memory that an event points to is borrowed until the next call of inf_engine_next_event(). If
+ * the comment of a member names kinds of events, only these events set the member. */
 struct inf_event {
     enum inf_event_kind kind;
     uint64_t request;

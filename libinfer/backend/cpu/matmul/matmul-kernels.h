@@ -39,7 +39,7 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #endif
 
-#define PANEL_N       32u  /* columns */
+#define PANEL_N       32u  /* columns of a panel */
 #define PANEL_K       512u /* elements per chunk for quantized formats */
 #define PANEL_K_F32   128u /* elements per chunk for float formats */
 #define PANEL_K_PAIRS 256u /* for BF16 and F16 weights with prepared rows of the same format */
