@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the OpenAPI description of the gateway's routes, as a C header or as JSON.
 
-The routes come from the services' routes.h and from the gateway's own table. The fields of a body
-come from the lists of names in the sources of its endpoint, so the description cannot forget one;
-this file only adds their types.
+The routes come from the services' routes.h and from the gateway's own table. The C code of an
+endpoint has the names of the fields of its request body in arrays, with which it checks the body. This
+script reads these arrays, so the description lacks no field. The script itself only knows the types.
 """
 import json
 import pathlib
@@ -13,8 +13,9 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 
-# The lists of names that an endpoint takes, by the name of its structure, or by the method and path
-# of its route. An endpoint that is not here has a body without a description of its fields.
+# Says where the names of the fields of a request body are. A key is the name of the C structure of an
+# endpoint, or the method and path of a route. names_of() explains the values. If an endpoint is not in
+# this table, its body is described as an object of unknown fields.
 FIELDS = {
     "api_anthropic_messages": ["anthropic-params.c:body_fields"],
     "api_anthropic_count": ["anthropic-params.c:body_fields"],
@@ -53,7 +54,8 @@ FIELDS = {
     "endpoint_similarity": ["similarity_fields"],
     "endpoint_v1_similarity": ["v1_fields"],
 }
-# The routes below a prefix, which is one row in a table of routes: the same endpoint answers them.
+# Some rows in the tables of routes have a prefix in place of a path: one endpoint answers all paths that
+# begin with the prefix. This table lists these paths for each prefix, without the prefix.
 BELOW = {
     "GET /v1/responses/": ["{id}", "{id}/input_items"],
     "DELETE /v1/responses/": ["{id}"],
@@ -98,10 +100,11 @@ STATUSES = ["400", "401", "403", "404", "405", "408", "413", "414", "415", "417"
             "500", "501", "502", "503", "504", "505", "507"]
 EVENTS, LINES, PLAIN = "text/event-stream", "application/x-ndjson", "text/plain"
 JSON_TYPE = "application/json"
-# Bodies whose schema programs apply to JSON values: to the body, or to each item of a stream.
+# The formats that consist of JSON values. Their schema describes the whole body, or each item of a
+# stream. In the other formats, a body is described as a string.
 ITEMS = (JSON_TYPE, EVENTS, LINES)
-# The formats of answers with the status 200, by endpoint or path. Other routes answer with JSON,
-# and to POST also with events.
+# The formats of answers with the status 200, by the name of the endpoint or by the path. All other
+# routes answer with JSON, and those with the method POST also with a stream of events.
 FORMATS = {"api_ollama_chat": [JSON_TYPE, LINES], "api_ollama_generate": [JSON_TYPE, LINES],
            "transcribe": [JSON_TYPE, EVENTS, PLAIN, "text/vtt", "application/x-subrip"],
            "translate": [JSON_TYPE, EVENTS, PLAIN, "text/vtt", "application/x-subrip"],
@@ -115,7 +118,11 @@ def types():
 
 
 def names_of(source):
-    """Returns a list of words. FILE:NAME or NAME: the list NAME in the sources; "=A B": A and B."""
+    """Returns the list of names to which @source refers.
+
+    "NAME" is a C array of strings in any file of the services. "FILE:NAME" is such an array in a file
+    with the name FILE. "=A B" has the names themselves, here A and B.
+    """
     if source.startswith("="):
         return source[1:].split()
     file, _, name = source.rpartition(":")
@@ -130,12 +137,18 @@ def names_of(source):
 
 
 def rows():
-    """Yields (method, path, is a prefix, format of errors, endpoint or None)."""
+    """Yields a tuple for each row in the tables of routes.
+
+    The tuple has the method, the path, whether the path is a prefix, the format of errors, and the name
+    of the endpoint or None.
+    """
     handler = (HERE / "gateway/handler.c").read_text()
     own = re.search(r"own_routes\[\] = \{\n(.*?)^\};", handler, re.M | re.S).group(1)
     for path, method, rest in re.findall(r'\{"([^"]+)", METHOD_(\w+),(.*?)\},\n', own, re.S):
         errors = re.search(r"\.errors = &errors_(\w+)", rest)
-        if "only_ollama" in rest:  # the greeting, whose other row is the same for clients
+        # The path / has two rows: one for Ollama's port and one for all other sockets. Only the other
+        # row is described.
+        if "only_ollama" in rest:
             continue
         for one in ANY_METHOD if method == "ANY" else [method]:
             yield (one, path, "is_prefix" in rest, errors.group(1) if errors else "openai", None)
@@ -148,7 +161,11 @@ def rows():
 
 
 def routes():
-    """Yields (method, path with its parameters in braces, format of errors, endpoint or None)."""
+    """Yields a tuple for each route.
+
+    The tuple has the method, the path with its parameters in braces, the format of errors, and the name
+    of the endpoint or None.
+    """
     for method, path, is_prefix, errors, endpoint in rows():
         below = BELOW.get(method + " " + path, ["{id}"]) if is_prefix else [""]
         for rest in below:
@@ -191,7 +208,7 @@ def parameters(path):
 
 
 def request_body(method, path, endpoint, bodies):
-    """Returns the description of a body; adds its schema to @bodies."""
+    """Returns the description of a request body, and adds the schema of the body to @bodies."""
     kind, key = "application/json", method + " " + path
     if endpoint in ("transcribe", "translate"):
         kind, name, schema = "multipart/form-data", "audio_form", form()
@@ -207,7 +224,11 @@ def request_body(method, path, endpoint, bodies):
 
 
 def errors_of(errors, endpoint):
-    """Rankings answer in the format of the API to which their body belongs."""
+    """Returns the name of the description of the errors of a route with the format @errors.
+
+    The endpoint for rankings accepts bodies of two APIs. Its errors have the format of the API of the
+    body, so they can have either format.
+    """
     if endpoint == "endpoint_rerank":
         return "error_any"
     return "error_" + errors
@@ -262,7 +283,12 @@ def describe(version):
 
 
 def main():
-    """Takes the version, and the path of a file for the names of all files that were read."""
+    """Prints the description. The first argument is the version of sconce.
+
+    Without a second argument, the description is printed as JSON. The second argument is the path of a
+    dependency file for the build: the script then prints a C header, and writes the names of all files
+    that it has read to that file.
+    """
     text = json.dumps(describe(sys.argv[1]), separators=(",", ":"))
     if len(sys.argv) == 2:
         print(text)

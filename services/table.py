@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads services.ini, the list of services, and prints parts of it for the build, the packages and the tests.
 
-    table.py words KIND [PACKAGE]  prints the words of one kind, of all services or of one package
-    table.py fill FILE             prints FILE, with @KIND@ and @KIND:PACKAGE@ replaced by words
+    table.py words KIND [PACKAGE]  prints the words of one kind, for all services or for those of a package
+    table.py fill FILE             prints FILE, with @KIND@ and @KIND:PACKAGE@ replaced by these words
     table.py rows                  prints service-rows.h: the rows of common/config/service-table.c
     table.py routes                prints service-routes.h: the lists of routes for the gateway
 
-The kinds are the keys of KINDS below.
+A kind is a sort of names that each service has, such as "sockets", the names of its socket units. The kinds
+are the keys of KINDS below.
 """
 import configparser
 import dataclasses
@@ -83,7 +84,7 @@ def flag(section, key):
 
 
 def check(section, later):
-    """Stops with a message if the section is wrong. @later: the names of the sections below it."""
+    """Stops with a message if the section is wrong. @later has the names of the sections that follow it."""
     name = section.name
     for key in section:
         if key not in KEYS:
