@@ -41,7 +41,7 @@ struct config {
     uint64_t max_keep_alive_usec; /* longest time for which a request may keep a model; 24 h */
 
     struct {
-        struct key_list api_keys; /* in addition to those of the key file */
+        struct key_list api_keys; /* keys in the configuration; the key file may have others */
         char **cors_origins;      /* [n_cors_origins] exact origins, or "*"; none: CORS is off */
         size_t n_cors_origins;
         unsigned tcp_access;        /* enum config_tcp_access; key */
@@ -52,18 +52,18 @@ struct config {
         uint64_t idle_timeout_usec; /* the service exits after this time without connections; 60 s;
                                        0: never */
         uint64_t max_bodies;        /* bytes of all bodies in memory; 1 GiB */
-        uint64_t header_timeout_usec;    /* for receiving the head of a request; 10 s */
-        uint64_t body_timeout_usec;      /* for receiving its body; 120 s */
-        uint64_t keepalive_timeout_usec; /* for a connection between two requests; 120 s */
-        uint64_t backend_timeout_usec;   /* between two reads from a service; 600 s */
-        uint64_t stall_timeout_usec;     /* for a client that does not read; 30 s */
-        uint64_t
-            probe_interval_usec; /* between health checks of a service that does not answer; 5 s */
+        uint64_t header_timeout_usec;    /* time for receiving the head of a request; 10 s */
+        uint64_t body_timeout_usec;      /* time for receiving the body of a request; 120 s */
+        uint64_t keepalive_timeout_usec; /* longest idle time between two requests of a connection;
+                                            120 s */
+        uint64_t backend_timeout_usec;   /* longest time between two reads from a service; 600 s */
+        uint64_t stall_timeout_usec;     /* longest time without a read by the client; 30 s */
+        uint64_t probe_interval_usec; /* time between health checks of a service that hangs; 5 s */
     } gateway;
 
     struct {
         char *device;               /* "auto"; NULL means "auto" too */
-        uint64_t device_memory;     /* bytes of a GPU's memory to use; 0: what is free */
+        uint64_t device_memory;     /* bytes of the GPU's memory to use; 0: all free bytes */
         char *isa;                  /* NULL: best */
         uint32_t threads;           /* 0: all */
         uint32_t context;           /* tokens of a sequence; 0: automatic */
@@ -75,20 +75,21 @@ struct config {
         unsigned prefix_cache;      /* enum config_bool; true */
         uint32_t max_models;        /* resident at the same time; 1 */
         unsigned canonical_prompts; /* enum config_canonical; claude-code */
-        uint32_t grammars;          /* that are kept for each model; 32 */
-        uint64_t grammar_texts;     /* bytes of their texts together; 8 MiB */
+        uint32_t grammars;          /* grammars that are kept for each model; 32 */
+        uint64_t grammar_texts;     /* bytes of the texts of all kept grammars of a model; 8 MiB */
         uint64_t grammar_memory;    /* bytes of the data computed for one grammar; 64 MiB */
         uint32_t max_tokens;  /* per answer if the request has no limit; 0: as many as fit into the
                                  context */
         uint32_t most_tokens; /* limit of the max_tokens of a request; a larger value is reduced to
                                  this limit; 0: no limit */
-        uint64_t template_timeout_usec; /* for one rendering of a chat template; 5 s; 0: no limit */
+        uint64_t template_timeout_usec; /* time for one rendering of a chat template; 5 s; 0: no
+                                           limit */
         uint64_t idle_timeout_usec; /* the service exits after this time without requests; 300 s; 0:
                                        never */
         uint64_t request_timeout_usec; /* for a whole request; 600 s; 0: no limit */
     } chat;
 
-    uint32_t seed;                /* for requests without one; UINT32_MAX: a random seed */
+    uint32_t seed;                /* for requests without a seed; UINT32_MAX: a random seed */
     unsigned temperature_last;    /* enum config_last; auto */
     struct inf_sampling sampling; /* defaults of sampling; "not set" as in sampling.h */
 
@@ -115,7 +116,7 @@ struct config {
         char *isa;       /* NULL: best */
         uint32_t threads;           /* 0: all */
         uint64_t max_body;          /* bytes of a form; 25 MiB */
-        uint32_t max_seconds;       /* of audio in a file; 14400; 0: no limit */
+        uint32_t max_seconds;       /* seconds of audio in one file; 14400; 0: no limit */
         uint32_t max_running;       /* requests processed at the same time; 4 */
         uint32_t max_queue;         /* unanswered requests; 32 */
         uint32_t max_models;        /* resident at the same time; 1 */
@@ -126,7 +127,7 @@ struct config {
 
     struct {
         unsigned enabled;           /* enum config_bool; true */
-        char *directory;            /* NULL: the service manager's, or the user's own */
+        char *directory;            /* NULL: see config_block_dir() */
         uint64_t max_bytes;         /* bytes of all blocks; 16 GiB; 0: only min_free limits them */
         uint64_t tenant_max_bytes;  /* bytes of the blocks of one tenant; 0: only max_bytes limits
                                        them */

@@ -115,8 +115,8 @@ int key_list_load(struct key_list *list, struct inf_err *reterr)
     struct inf_err err = {};
     int r = credentials ? key_list_load_from(list, credentials, &err) : -ENOENT;
 
-    /* A user's unit that runs `sconce serve` may have other credentials but no api-keys. The keys
-     * then come from the configuration directory. */
+    /* If `sconce serve` runs in a user's unit, the unit may have credentials, but none named
+     * api-keys. The keys are then in the configuration directory. */
     if (r == -ENOENT)
         r = key_list_load_from(list, own ? own : SCONCE_SYSCONFDIR "/sconce", &err);
     if (r == -ENOENT)

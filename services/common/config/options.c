@@ -22,7 +22,7 @@ enum {
     OPTION_DRAIN,
     OPTION_TCP_ACCESS,
     OPTION_VERSION,
-    OPTION_SOCKETS, /* plus the enum service_id of the service that has the socket */
+    OPTION_SOCKETS, /* the option --NAME-socket has this value plus the enum service_id of NAME */
     OPTIONS_MAX = N_SERVICES + 8,
 };
 

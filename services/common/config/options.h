@@ -12,7 +12,7 @@ struct config;
 struct options {
     struct config *config;       /* the configuration, or the defaults if it is wrong */
     char *wrong;                 /* error text of a wrong configuration; NULL: it is correct */
-    struct key_list keys;        /* of the key file; only the gateway has keys */
+    struct key_list keys;        /* the keys of the key file; only the gateway has keys */
     uint64_t drain_timeout_usec; /* --drain-timeout; 30 s */
     /* The arguments of --NAME-socket, by enum service_id; NULL: the option was not given. */
     const char *sockets[N_SERVICES];

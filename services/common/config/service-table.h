@@ -25,7 +25,7 @@ enum {
  * (ROUTE_PREFIX). */
 enum {
     ROUTE_EXACT = 0,
-    ROUTE_PREFIX = 1, /* something must follow */
+    ROUTE_PREFIX = 1, /* at least one character must follow the prefix */
 };
 
 /* Struct service_row describes one service. All strings are static. */

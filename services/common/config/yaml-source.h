@@ -12,9 +12,9 @@
 #include "core/err.h"
 #include "core/macros.h"
 
-/* Struct yaml_source is a document while it is read. It borrows everything. */
+/* Struct yaml_source is a document that is being read. It owns none of its members. */
 struct yaml_source {
-    const char *name; /* of the file, for messages */
+    const char *name; /* name of the file, for messages */
     yaml_document_t *doc;
     struct inf_err *reterr;
 };

@@ -39,8 +39,8 @@ static int add_rule(scmp_filter_ctx ctx, const struct policy_rule *rule)
             .datum_b = c->own_pid ? (uint64_t)getpid() : c->value,
         };
     }
-    /* The number is that of this machine; libseccomp translates it for the filter's
-     * architecture. */
+    /* This is the call's number on this machine. libseccomp converts it to the number on the
+     * architecture of the filter. */
     return seccomp_rule_add_array(ctx, action, seccomp_syscall_resolve_name(rule->name),
                                   (unsigned)rule->n_conditions, compare);
 }

@@ -3,8 +3,8 @@
  * Translates the names of constants, errors, phases, architectures and system calls in policies.
  *
  * Only constants with the same value on all architectures of policies are listed, so O_DIRECTORY,
- * for example, is missing. The C library's O_TMPFILE contains O_DIRECTORY and one more bit; here it
- * is only this bit, which is all that masks need.
+ * for example, is missing. The C library's O_TMPFILE consists of O_DIRECTORY and one more bit. In
+ * policies O_TMPFILE is only the other bit, because the masks of policies need only that bit.
  */
 #include <errno.h>
 #include <fcntl.h>

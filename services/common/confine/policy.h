@@ -55,11 +55,12 @@ struct policy_condition {
  * rule of this name. */
 struct policy_rule {
     const char *name;
-    int error; /* 0: allowed; else the errno value that it fails with */
+    int error; /* 0: the call is allowed; else the errno value with which it fails */
     bool arches[POLICY_N_ARCHES];
     struct policy_condition conditions[POLICY_MAX_CONDITIONS];
     size_t n_conditions;
-    const char *why, *rare; /* NULL if not given; rare: why a normal run does not make this call */
+    const char *why, *rare; /* why: the reason for which the call is needed; rare: the reason for
+                               which a normal run does not make it; NULL: no reason is given */
     const char *file;
     size_t line;
 };

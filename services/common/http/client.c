@@ -2,10 +2,10 @@
 /*
  * Sends HTTP requests to unix sockets, with libh2o's sockets and socket pool.
  *
- * libh2o's own client is not used: it ends the process for some malformed heads, and treats a
- * service that dies between two chunks as a clean end. Answers are parsed with the same strict
- * parsers as requests (head.c, chunks.c), because a malicious model file may have taken over a
- * service. If a pooled connection turns out to be dead, its request is sent once more, on another
+ * libh2o's own client is not used: it ends the process for some malformed heads, and if a service
+ * dies between two chunks, it treats the answer as complete. Answers are parsed with the same
+ * strict parsers as requests (head.c, chunks.c), because a malicious model file may have taken over
+ * a service. If a pooled connection turns out to be dead, its request is sent once more, on another
  * connection.
  */
 #include <errno.h>
@@ -21,7 +21,7 @@
 #include "core/str.h"
 
 #define CLIENT_MAX_HEADER ((size_t)32 * 1024)
-#define CLIENT_MAX_EARLY  8 /* informational answers before the final one */
+#define CLIENT_MAX_EARLY  8 /* limit of informational answers (1xx) before the final answer */
 #define CLIENT_SCRATCH    ((size_t)64 * 1024)
 /* A pooled connection that was already dead fails at once. If it fails only after this time, the
  * service has probably crashed because of the request, and a retry would crash it again. */
@@ -33,7 +33,7 @@ struct http_upstream {
     struct loop_queue patience;
     struct sockaddr_un address;
     uint64_t keep_usec;
-    struct http_call *starting;   /* the call inside h2o_socketpool_connect() */
+    struct http_call *starting;   /* the call for which h2o_socketpool_connect() is running */
     char scratch[CLIENT_SCRATCH]; /* the bytes just read */
 };
 

@@ -25,11 +25,12 @@ struct api_error {
 struct error_shape {
     /* Appends the JSON object. -ENOMEM. */
     int (*put)(struct str *out, const struct api_error *error);
-    /* In a stream, an error is one event: @head, the JSON object, @tail. Every event of a stream
-     * ends with @tail. */
+    /* In a stream, an error is one event, which consists of `head`, the JSON object and `tail`.
+     * Every event of a stream ends with `tail`. */
     const char *head, *tail;
     const char *start; /* the bytes that begin an error event, and no other event */
-    /* Appends the JSON object of an event, where it differs from that of a body. May be NULL. */
+    /* Appends the JSON object of an error in a stream. NULL: it is the same as in a body, and `put`
+     * appends it. */
     int (*put_event)(struct str *out, const struct api_error *error);
 };
 

@@ -52,7 +52,7 @@ static inline bool http_text_is_nocase(struct http_text text, const char *other)
 enum http_door {
     HTTP_DOOR_UNIX,   /* the permissions of the socket file restrict access */
     HTTP_DOOR_TCP,    /* every program that reaches the address can connect */
-    HTTP_DOOR_OLLAMA, /* a TCP port too: the one where clients expect Ollama */
+    HTTP_DOOR_OLLAMA, /* like HTTP_DOOR_TCP, but the port at which clients expect Ollama */
     HTTP_N_DOORS,
 };
 
@@ -85,14 +85,14 @@ struct http_server_params {
 };
 
 struct http_server_stats {
-    uint32_t n_connections; /* open now */
+    uint32_t n_connections; /* connections that are open now */
     uint32_t n_requests;    /* requests whose head was read and which are not over yet */
     size_t n_body_bytes;    /* bytes of bodies in memory, including reserved bytes */
     uint64_t n_accepted;
     uint64_t n_evicted;   /* idle connections closed for new ones */
     uint64_t n_refused;   /* connections above max_connections that got 503 */
     uint64_t n_crowded;   /* requests refused because of max_bodies */
-    uint64_t n_malformed; /* not HTTP, beyond the limits, or too slow */
+    uint64_t n_malformed; /* requests that were not HTTP, exceeded a limit, or were too slow */
     uint64_t n_stalled;
     uint64_t n_gone; /* peers that left before their answer was complete */
 };

@@ -25,7 +25,7 @@ enum {
 
 enum multipart_state {
     MULTIPART_PREAMBLE,
-    MULTIPART_MARK, /* after a delimiter: "--" or CR LF, the mark, follows */
+    MULTIPART_MARK, /* after a delimiter; the mark follows, which is "--" or CR LF */
     MULTIPART_LINES,
     MULTIPART_BODY,
     MULTIPART_EPILOGUE,
@@ -39,7 +39,7 @@ struct multipart {
     size_t n_delimiter, matched;
     unsigned n_parts;
     size_t n_mark; /* bytes of the mark that were read */
-    char mark;     /* its first byte */
+    char mark;     /* the first byte of the mark */
     size_t n_head;
     char head[MULTIPART_HEAD + 1];
 };

@@ -16,12 +16,13 @@ struct problem {
     char param[128];  /* the field, such as "messages[2].content"; "": none */
     char message[512];
     unsigned retry_sec;
-    uint64_t n_prompt_tokens, n_ctx; /* of a prompt that does not fit into the context; else 0 */
+    uint64_t n_prompt_tokens, n_ctx; /* set if a prompt does not fit into the context; else 0 */
 };
 
 /* Fills @problem and returns -EINVAL, for `return problem_set(…)`. @param may be NULL. */
 int problem_set(struct problem *problem, int status, const char *code, const char *param,
                 const char *format, ...) PRINTF(5, 6);
-/* Fills @problem for 503, out of memory. Returns -EINVAL too. */
+/* Fills @problem for the case that memory ran out: the answer has the status 503. Returns -EINVAL,
+ * as problem_set() does. */
 int problem_no_memory(struct problem *problem);
 void problem_send(const struct problem *problem, struct http_request *request);

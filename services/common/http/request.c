@@ -358,7 +358,7 @@ void http_response_header(struct http_request *request, const char *name, const 
 {
     const size_t before = request->headers.len;
 
-    /* If the peer left, the answer has already begun with the status REQUEST_LEFT. */
+    /* A request whose peer left counts as answered, with the status REQUEST_LEFT. */
     if (request->started)
         return;
     /* If there is no memory for a header, the answer lacks the header. */

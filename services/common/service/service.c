@@ -80,7 +80,8 @@ static void service_drain(struct service *service)
         service_pause(service);
 }
 
-/* Tells whether nothing but connections without requests is left. */
+/* Returns whether no request and no other work is left. There may still be connections without
+ * requests. */
 static bool service_is_quiet(struct service *service)
 {
     return !(service->server && http_server_stats(service->server)->n_requests > 0) &&

@@ -37,9 +37,9 @@ struct service_params {
     const struct service_door *door;
     int door_type;              /* the type of the sockets of `door`: SOCK_SEQPACKET */
     uint64_t idle_timeout_usec; /* 0: never */
-    /* The service exits when it is idle, although there are connections without requests: the
-     * clients open new ones. Without this, frequent requests that do not restart the idle timeout
-     * would keep the service running. */
+    /* If this is set, an idle service exits even if connections without requests are open; their
+     * clients can open new ones. Otherwise such connections would keep the service running, for
+     * example those of a client that often sends requests that do not restart the idle timeout. */
     bool closes_idle_connections;
     uint64_t drain_timeout_usec; /* after SIGTERM: time for running answers to finish */
     const char *ready_status;    /* STATUS= of an idle service; NULL: "Ready" */
@@ -48,7 +48,8 @@ struct service_params {
     /* Returns for how many microseconds the service must not exit although it is idle; 0: it may
      * exit. May be NULL. */
     uint64_t (*stays)(void *data);
-    bool is_long_busy; /* `busy` may return true for hours, and is called once per idle_timeout */
+    bool is_long_busy; /* `busy` may return true for hours, so it is called only once per
+                          idle_timeout */
     /* Called when SIGTERM arrives (`draining`), and when the drain timeout is over, so that running
      * work must end (`expired`). May be NULL. */
     void (*draining)(void *data);

@@ -2,10 +2,12 @@
 #pragma once
 
 /*
- * Functions for services that keep data in a database of SQLite.
+ * Declares functions for services that keep data in a database of SQLite.
  *
- * The functions return 0, or a negative errno for an error of SQLite. -EUCLEAN means that the file
- * is damaged, because the statements of the services are constant and match their tables.
+ * The functions return 0, or a negative errno for an error of SQLite. -EUCLEAN stands for all
+ * errors of SQLite that have no errno value of their own. It means that the file is damaged: the
+ * statements of the services are constant and match their tables, so nothing else can cause such an
+ * error.
  */
 
 #include <sqlite3.h>

@@ -35,8 +35,8 @@ int field_text(json_t *object, const char *name, const char **value, struct prob
 /* Returns whether @value is the string @text; @value may be NULL. */
 bool field_is(const json_t *value, const char *text);
 
-/* Fills @problem because @param has the type of @value. @expected is a phrase such as "a string".
- * Returns -EINVAL. */
+/* Fills @problem for a field @param whose value @value has a wrong type. @expected is a phrase for
+ * the right type, such as "a string". Returns -EINVAL. */
 int field_wrong_type(const char *param, const char *expected, const json_t *value,
                      struct problem *problem);
 /* Refuses a value that is not an array, or that has more than @max entries. */

@@ -16,13 +16,13 @@
 #include "core/err.h"
 #include "core/utf8.h"
 
-/* Bytes of memory that are counted for each value. The characters of strings are added. */
+/* The bytes of memory that are counted for each value. A string also counts its characters. */
 enum {
     COST_OBJECT = 240, /* with its first eight places */
     COST_ARRAY = 144,  /* with its first eight places */
-    COST_STRING = 80,  /* or a key */
-    COST_MEMBER = 48,  /* a member without its key and value */
-    COST_ITEM = 48,    /* a place in an array, or a number */
+    COST_STRING = 80,  /* a string, or a key of an object */
+    COST_MEMBER = 48,  /* a member of an object, without its key and value */
+    COST_ITEM = 48,    /* an item of an array, or a number */
 };
 
 struct json_scan {
@@ -84,7 +84,7 @@ static size_t json_max_memory(size_t len)
     return MIN(len * 32 + JSON_MEMORY_SMALL, len * 2 + JSON_MEMORY_LARGE);
 }
 
-/* Tells whether the digits are an integer that has no place in 64 bits. */
+/* Returns whether the text is an integer that does not fit into 64 bits. */
 static bool number_is_wide(const char *digits, size_t n)
 {
     static const char most[] = "9223372036854775807";
@@ -96,7 +96,7 @@ static bool number_is_wide(const char *digits, size_t n)
     return n > n_most || (n == n_most && memcmp(digits, most, n) > 0);
 }
 
-/* Copies a text, and writes its wide integers as fractions. */
+/* Copies a text of JSON, and appends ".0" to the integers that do not fit into 64 bits. */
 static int json_widen(const char *p, size_t len, struct str *out)
 {
     const char *end = p + len, *start;
@@ -120,7 +120,8 @@ static int json_widen(const char *p, size_t len, struct str *out)
     return r;
 }
 
-/* Parses a text. jansson refuses integers of more than 64 bits; they become real numbers. */
+/* Parses a text. jansson refuses integers of more than 64 bits, so they are parsed as real
+ * numbers. */
 static json_t *json_load(const char *data, size_t len, json_error_t *reterror)
 {
     const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY;

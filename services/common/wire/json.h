@@ -4,9 +4,9 @@
 /*
  * Parses the JSON of requests with limits, and writes JSON into a struct str.
  *
- * jansson parses, after checks of UTF-8, of the depth, and of the memory that the values will take.
- * It refuses duplicate keys. The functions for writing do not use jansson, because they run once
- * per token and must be fast.
+ * First, checks of a text ensure that it is UTF-8, that it is not nested too deeply, and that its
+ * values will not take too much memory. Then jansson parses the text, and refuses duplicate keys.
+ * The functions for writing do not use jansson, because they run once per token and must be fast.
  */
 
 #include <infer/types.h>

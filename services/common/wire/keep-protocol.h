@@ -41,20 +41,20 @@ struct keep_numbers {
 struct keep_head {
     char magic[4];
     uint32_t version;
-    int32_t status; /* of an answer, as in HTTP; 0 in a question */
+    int32_t status; /* an answer has a status of HTTP; a question has 0 */
     uint32_t target_len;
     uint64_t body_len;
-    struct keep_numbers numbers; /* of an answer; 0 in a question */
+    struct keep_numbers numbers; /* an answer has these numbers; in a question they are 0 */
     char method[8];
     char tenant[TENANT_SIZE];
-    char id[REQUEST_ID_SIZE]; /* of the request, for logs */
+    char id[REQUEST_ID_SIZE]; /* id of the request, for logs */
 };
 
 struct keep_packet {
     struct keep_head head;
     char target[KEEP_MAX_TARGET];
-    size_t len; /* of head and target */
-    int fd;     /* of the body; -1: none */
+    size_t len; /* bytes of head and target */
+    int fd;     /* descriptor of the body; -1: none */
 };
 
 /* Makes a question. -ENAMETOOLONG: @target is too long. */

@@ -21,5 +21,5 @@ struct http_request;
 /* Returns whether @id has 1 to 64 letters, digits and "-_.:". */
 bool session_id_is_plain(const char *id, size_t len);
 /* Writes the id of the header to @out, and adds it to the answer's headers; writes "" if there is
- * no such header. -EINVAL: the id is not plain. */
+ * no such header. -EINVAL: session_id_is_plain() refuses the id. */
 int session_id_take(struct http_request *request, char out[SESSION_ID_SIZE]);
