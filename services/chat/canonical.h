@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Canonical prompts: leaves out lines that an agent changes in each request and that mean nothing
- * to the model
+ * Makes prompts canonical: leaves out lines that an agent changes in each request and that mean
+ * nothing to the model.
  *
  * The prefix cache helps only if a prompt begins exactly like an earlier one. Some agents put a
  * line that changes with every request at the beginning of their prompts. Each rule below names the

@@ -55,8 +55,8 @@ int choice_init(struct choice *c, struct generation *g, uint32_t index, struct p
     return c->own ? 0 : -ENOMEM;
 }
 
-/* Keeps track of the lines of the text. Returns how many of the @len bytes come before a line with
- * less indentation than the request permits. */
+/* Follows the lines of the text. Returns how many of the @len bytes come before the first line
+ * whose indentation is smaller than the request permits. */
 static size_t choice_follow(struct choice *c, const char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++) {

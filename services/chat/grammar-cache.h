@@ -22,8 +22,8 @@ struct grammar_cache_entry {
 
 struct grammar_cache_limits {
     size_t n;       /* entries */
-    size_t n_bytes; /* of the texts of all entries together */
-    size_t memory;  /* of the automaton of one grammar, see inf_grammar_vocab_set_memory() */
+    size_t n_bytes; /* bytes of the texts of all entries together */
+    size_t memory;  /* bytes of the automaton of one grammar, see inf_grammar_vocab_set_memory() */
 };
 
 struct grammar_cache {

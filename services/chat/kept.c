@@ -27,7 +27,7 @@ int kept_unavailable(int error, struct problem *problem)
     return -EINVAL;
 }
 
-/* A request that is passed on. */
+/* A request that is passed on to the keep service. */
 struct kept {
     struct model_request request;
     struct chat *chat;
@@ -88,7 +88,7 @@ static void kept_done(struct model_request *request)
     str_done(&k->answer);
 }
 
-/* Copies the parts of the HTTP request that are passed on, because the client may disconnect while
+/* Copies the parts of the HTTP request that the keep service needs. The client may disconnect while
  * a thread uses them. */
 static int kept_copy(struct kept *k, const struct http_request *http)
 {

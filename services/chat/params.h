@@ -35,7 +35,7 @@ enum constraint_kind {
     CONSTRAINT_NONE,
     CONSTRAINT_JSON,   /* the answer is any JSON object */
     CONSTRAINT_SCHEMA, /* constraint.value: a JSON Schema */
-    CONSTRAINT_GBNF,   /* constraint.value of this kind and of the next two: string */
+    CONSTRAINT_GBNF,   /* constraint.value: string, as for the next two kinds */
     CONSTRAINT_REGEX,
     CONSTRAINT_LARK,
     CONSTRAINT_CHOICE, /* constraint.value: array of strings; the answer is one of them */
@@ -70,12 +70,12 @@ struct params {
     json_t *stop_texts[PARAMS_MAX_STOPS];
     size_t n_stops;
     uint32_t n;          /* choices per prompt */
-    uint32_t max_tokens; /* per choice; 0: the default of the configuration */
+    uint32_t max_tokens; /* limit of tokens of a choice; 0: the default of the configuration */
     int n_logprobs;      /* as in struct inf_request */
     bool prompt_logprobs,
         score_only; /* score_only: the prompt is computed, and no text is generated */
     bool stream, include_usage, ignore_eos, show_special, no_cache;
-    bool with_timings, with_progress, /* extras of llama-server */
+    bool with_timings, with_progress, /* the answer has these extras of llama-server */
         with_prompt;                  /* the answer contains the prompt (`verbose`) */
     bool shows_stop;                  /* the text includes the stop string that ended it */
     uint32_t min_tokens;
@@ -88,7 +88,7 @@ struct params {
     uint64_t max_predict_usec; /* a text with a line break ends when more than this time has passed
                                   since its first token; 0: no limit */
     bool post_logprobs;        /* as in struct inf_request */
-    bool has_order;            /* `order` is used */
+    bool has_order;            /* the request sets `order` */
     uint8_t order[INF_N_STAGES];                   /* [sampling.n_order] enum inf_stage */
     struct inf_breaker breakers[PARAMS_MAX_STOPS]; /* their texts belong to breaker_texts */
     json_t *breaker_texts;                         /* array of strings; NULL: the defaults */
@@ -98,8 +98,8 @@ struct params {
     struct constraint constraint;
     struct reasoning_rules reasoning;
     bool has_keep, unloads; /* unloads: the request only removes the model from memory */
-    uint64_t keep_usec;     /* has_keep: how long the model stays after its last use; UINT64_MAX:
-                               for ever */
+    uint64_t keep_usec;     /* set if has_keep is: how long the model stays after its last use;
+                               UINT64_MAX: for ever */
     json_t *cache_salt;     /* string; NULL: none */
     const char *kv_type;    /* type of the KV cache; borrowed from the body; NULL: chat.kv_type */
 };

@@ -123,8 +123,9 @@ const char *thinking_field(const char *source)
     return field ? field : "reasoning_content";
 }
 
-/* Appends the text to the thinking in messages that have calls, thinking and a text. The template
- * of gpt-oss refuses such messages, and writes thinking and text in the same place. */
+/* Some messages have calls, thinking and a text. The template of gpt-oss refuses such messages,
+ * because it writes thinking and text in the same place. In these messages, appends the text to the
+ * thinking. */
 static int thinking_take_text(struct conversation *c)
 {
     for (size_t i = 0; i < c->n_messages; i++) {

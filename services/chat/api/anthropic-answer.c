@@ -22,7 +22,7 @@
 #include "common/wire/fields.h"
 #include "common/wire/json.h"
 
-/* g->own */
+/* In requests to this API, g->own points to this structure. */
 struct anthropic_own {
     struct anthropic_wishes wishes;
     bool started; /* message_start was written */
@@ -30,7 +30,8 @@ struct anthropic_own {
 
 enum block_kind { BLOCK_NONE, BLOCK_TEXT, BLOCK_THINKING, BLOCK_CALL };
 
-/* c->own: the block of a stream that is being written */
+/* In requests to this API, c->own points to this structure: the block of a stream that is being
+ * written. */
 struct anthropic_block {
     enum block_kind kind;
     uint32_t index, n; /* n: number of blocks so far */

@@ -3,7 +3,7 @@
 
 /*
  * Reads bodies of Anthropic's Messages API, version 2023-06-01 with the beta fields that agents
- * send
+ * send.
  *
  * An unsupported field is refused with an error that names its path. A few fields are accepted
  * although they have no effect. docs/http-api.md lists these fields.

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads whether an answer continues the last message of Anthropic's Messages API (prefill).
+ * Finds out whether an answer continues the last message of a request to Anthropic's Messages API.
+ * Such a message is called a prefill.
  *
- * It does if this message is the assistant's. The errors have the words of Anthropic's API, because
- * clients search for them.
+ * The answer continues the last message if its role is "assistant". The error messages are those of
+ * Anthropic's API, because clients search for their words.
  */
 #include <errno.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Makes prompts that ask a model to fill in the middle of a text
+ * Makes prompts that ask a model to fill in the middle of a text.
  *
  * Models for code are trained with three special tokens. They stand before the text that precedes
  * the gap (the prefix), before the text that follows the gap (the suffix), and before the text that
@@ -14,10 +14,10 @@
 /* The JSON values may be NULL. All of them except @extra are strings. */
 struct fim_input {
     const json_t *prefix, *suffix;
-    const json_t *middle; /* the beginning of the middle */
+    const json_t *middle; /* the text with which the middle begins */
     const json_t *extra;  /* array of further files: {"filename", "text"} */
-    const char *field;    /* the field that asks for a middle, for errors; static; NULL: the
-                             endpoint asks for it */
+    const char *field;    /* the name of the request's field that asks for a middle, for errors;
+                             static; NULL: all requests to the endpoint ask for one */
     uint32_t room;        /* tokens of the context that are reserved for the answer; 0: a quarter of
                              the context */
 };

@@ -46,7 +46,7 @@ static int put_probs(const struct llama_choice *of, struct str *out)
                          : 0;
 }
 
-/* Writes an event of a stream that does not end the choice. */
+/* Writes an event that is not the last one of its choice. */
 static int put_chunk(struct generation *g, struct choice *c, const char *text, size_t len,
                      bool with_progress)
 {
@@ -104,7 +104,7 @@ static bool is_truncated(const struct generation *g, const struct choice *c)
     return c->prompt->n_tokens + c->n_generated >= inf_engine_n_ctx(g->resident->engine);
 }
 
-/* Writes the object that ends a choice. */
+/* Writes the last object of a choice. */
 static int put_final_whole(const struct generation *g, const struct choice *c, struct str *out)
 {
     const struct llama_own *own = g->own;

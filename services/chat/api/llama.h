@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The parts that llama-server's endpoints POST /completion and POST /infill share */
+/* Declares the parts that llama-server's endpoints POST /completion and POST /infill share. */
 
 #include "chat/generation.h"
 
@@ -11,16 +11,17 @@ struct llama_own {
     int64_t id_slot;        /* the field of the request; the answer repeats it */
     json_t *fields;         /* array of the names of wanted fields; NULL: all */
     struct str settings;    /* JSON text of the field generation_settings of the answers */
-    json_t *stop, *grammar; /* the fields of the request, for generation_settings; or NULL */
+    json_t *stop, *grammar; /* fields of the request that generation_settings repeats; NULL:
+                               absent */
 };
 
-/* c->own */
+/* In requests to these endpoints, c->own points to this structure. */
 struct llama_choice {
     struct str tokens, probs; /* elements of JSON arrays that were not sent yet */
 };
 
-/* llama-params.c: these functions are the `read` of struct chat_api: they check the body. They use
- * only g->api, g->own, g->body and g->params. */
+/* llama-params.c has these implementations of chat_api.read, which checks the body. They use only
+ * g->api, g->own, g->body and g->params. */
 int llama_completion_read(struct generation *g, struct problem *problem);
 int llama_infill_read(struct generation *g, struct problem *problem);
 /* Reads the field `samplers`, which lists the stages that are used, in their order. */
@@ -32,6 +33,6 @@ int llama_settings_make(struct generation *g, struct problem *problem);
  * names. @n_predict is the limit of tokens; 0: no limit. */
 json_t *llama_settings(const struct params *params, uint32_t n_predict);
 
-/* llama-prompt.c: these functions are the `prepare` of struct chat_api: they make g->prompts. */
+/* llama-prompt.c has these implementations of chat_api.prepare, which makes g->prompts. */
 int llama_completion_prepare(struct generation *g, struct problem *problem);
 int llama_infill_prepare(struct generation *g, struct problem *problem);

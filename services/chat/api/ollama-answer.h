@@ -10,7 +10,7 @@
 
 #include "chat/generation.h"
 
-/* g->own of these endpoints. */
+/* In requests to these endpoints, g->own points to this structure. */
 struct ollama_own {
     json_t *model;     /* string: the name of the model in the request; NULL: the request names no
                           model */
@@ -22,7 +22,7 @@ struct ollama_own {
                                          computed */
 };
 
-/* c->own of these endpoints. */
+/* In requests to these endpoints, c->own points to this structure. */
 struct ollama_choice {
     struct str logprobs;   /* probabilities of tokens that were not sent yet, as elements of a JSON
                               array */
@@ -44,7 +44,8 @@ bool ollama_template_thinks(const char *source);
 
 /* The following functions append to g->out or to @out. -ENOMEM. */
 int ollama_put_head(struct generation *g);
-/* The contents of an object {"role":"assistant",…}. The texts and `calls` may be NULL. */
+/* Struct ollama_message has the contents of the object {"role":"assistant",…}. The texts and
+ * `calls` may be NULL. */
 struct ollama_message {
     struct http_text content, thinking;
     const struct made_call *calls;

@@ -3,7 +3,7 @@
 
 /*
  * Reads bodies of Ollama's API (docs/api.md of Ollama, version 0.13): the parameters that /api/chat
- * and /api/generate share, and messages
+ * and /api/generate share, and messages.
  *
  * An unsupported field is refused with an error that names the field. A few fields are accepted
  * although they have no effect. docs/http-api.md lists these fields.

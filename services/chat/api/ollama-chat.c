@@ -136,7 +136,7 @@ static int chat_end(struct generation *g)
 
 const struct chat_api api_ollama_chat = {
     OLLAMA_SHARED,
-    /* The members that differ: */
+    /* These members differ from those of /api/generate. */
     .id_prefix = "chat-",
     .prompt_field = "messages",
     .read = chat_read,

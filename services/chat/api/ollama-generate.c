@@ -250,7 +250,7 @@ static int generate_end(struct generation *g)
 
 const struct chat_api api_ollama_generate = {
     OLLAMA_SHARED,
-    /* The members that differ: */
+    /* These members differ from those of /api/chat. */
     .id_prefix = "gen-",
     .prompt_field = "prompt",
     .read = generate_read,

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The parts that the answers of /v1/chat/completions and /v1/completions share */
+/* Writes the parts that the answers of /v1/chat/completions and /v1/completions share. */
 
 #include "chat/generation.h"
 
-/* g->own of these endpoints. */
+/* In requests to these endpoints, g->own points to this structure. */
 struct openai_own {
-    struct str head; /* the text that openai_put_head() appends */
+    struct str head; /* the text that openai_put_head() appends; empty until its first call */
     bool echo;       /* answers begin with their prompts */
 };
 
@@ -23,5 +23,5 @@ int openai_put_usage_event(struct generation *g, const char *object);
 int openai_put_extras(const struct generation *g, struct str *out);
 /* Appends to g->out an event without choices that tells how much of c->prompt was computed. */
 int openai_put_progress(struct generation *g, struct choice *c, const char *object);
-/* For chat_api.done. */
+/* Implements chat_api.done. */
 void openai_own_done(struct generation *g);

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Reads bodies of OpenAI's API: the parameters that several endpoints share, and messages
+ * Reads bodies of OpenAI's API: the parameters that several endpoints share, and messages.
  *
  * An unsupported field is refused with an error that names the field. A few fields are accepted
  * although they have no effect. docs/http-api.md lists these fields.

@@ -60,7 +60,8 @@ static int chat_read_unsupported(struct generation *g, struct problem *problem)
         if (field_find(g->body, refused[i]))
             return problem_set(problem, 400, "unsupported_parameter", refused[i],
                                "Unsupported parameter: '%s' is not supported here.", refused[i]);
-    /* llama-server reads it only on routes of its own. */
+    /* In llama-server, only its own routes read this field. On the routes of OpenAI's API the field
+     * has no effect, but it must be an array. */
     value = field_find(g->body, "response_fields");
     if (value && !json_is_array(value))
         return field_wrong_type("response_fields", "an array of strings", value, problem);
@@ -98,8 +99,8 @@ static int chat_read(struct generation *g, struct problem *problem)
     return openai_conversation_read(g->body, &g->conversation, problem);
 }
 
-/* c->own. logprobs: the probabilities of tokens that were not sent yet, as elements of a JSON
- * array. */
+/* In requests to these endpoints, c->own points to this structure. `logprobs` has the probabilities
+ * of tokens that were not sent yet, as elements of a JSON array. */
 struct chat_choice {
     struct str logprobs;
     uint32_t n_calls; /* calls of tools in the stream so far */
@@ -290,8 +291,8 @@ static int chat_progress(struct generation *g, struct choice *c)
     return openai_put_progress(g, c, "chat.completion.chunk");
 }
 
-/* Joins the parts of the message that an answer continues as llama-server does, by two newlines.
- * The parts were already checked. */
+/* If the message that an answer continues has several parts, joins them, as llama-server does. Two
+ * line feeds separate the parts. The parts were already checked. */
 static int llama_join_parts(json_t *body, struct message *last, struct problem *problem)
 {
     const json_t *messages = json_object_get(body, "messages");

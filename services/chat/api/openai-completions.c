@@ -140,10 +140,10 @@ static int completions_prepare(struct generation *g, struct problem *problem)
     return r < 0 ? r : answer_grammar_set(g, problem);
 }
 
-/* c->own */
+/* In requests to this endpoint, c->own points to this structure. */
 struct completions_choice {
     struct str
-        logprobs[4]; /* elements of the four arrays of struct logprobs_legacy, not sent yet */
+        logprobs[4]; /* elements of the arrays of struct logprobs_legacy that were not sent yet */
     int32_t offset;  /* where the next token begins in the text, in code points */
     bool echoed;     /* the prompt was written */
 };

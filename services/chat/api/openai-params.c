@@ -147,8 +147,8 @@ static int openai_read_ints(struct params *p, json_t *body, struct problem *prob
     return 0;
 }
 
-/* Reads a pair of a token and its bias. @key is a token id. With @wide, @key may also be a text:
- * then all tokens of the text get the bias. With @wide, the bias false excludes the token. */
+/* Reads a pair of a token and its bias. @key is a token id. If @wide is set, @key may also be a
+ * text, all of whose tokens get the bias, and @value may be `false`, which excludes the token. */
 static int bias_read(struct params *p, const json_t *key, const json_t *value, bool wide,
                      struct problem *problem)
 {
@@ -424,7 +424,8 @@ int openai_read_length(struct params *p, json_t *body, struct problem *problem)
 
         if (r < 0)
             return r;
-        /* In llama-server, the prompt is then computed for later requests. */
+        /* If `n_predict` is 0, only the prompt is computed, so that later requests find it in the
+         * cache. llama-server does the same. */
         if (r > 0)
             p->score_only = i == 0 && n == 0;
         if (n == 0 && !p->score_only)

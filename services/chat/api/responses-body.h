@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Reads bodies of OpenAI's Responses API, POST /v1/responses
+ * Reads bodies of OpenAI's Responses API, POST /v1/responses.
  *
  * The functions need no model and no other service, so that fuzzers can call them. An unsupported
  * field is refused with an error that names the field. A few fields are accepted although they have

@@ -17,7 +17,7 @@
 struct event_names {
     const char *id_prefix;
     const char *part_added, *delta, *done, *part_done;
-    const char *text; /* the field of the whole text in `done` */
+    const char *text; /* the field that has the whole text, in the event `done` */
 };
 
 static const struct event_names reasoning_names = {

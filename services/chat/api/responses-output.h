@@ -43,7 +43,8 @@ struct output {
 
     struct output_item *items;
     size_t n_items, items_cap;
-    struct str logprobs; /* for text that is still to come: elements of a JSON array */
+    struct str logprobs; /* elements of a JSON array, which belong to text that the parser still
+                            holds back */
     /* Fields that llama-server adds to OpenAI's events: ,"NAME":VALUE… The caller sets them, and
      * the next events include them. */
     struct str extras;
@@ -58,7 +59,7 @@ struct output {
 
 /* Writes the first events. */
 int output_begin(struct output *o, struct str *out);
-/* Writes an event that tells only `extras`. */
+/* Writes an event that has no other contents than the fields in `extras`. */
 int output_progress(struct output *o, struct str *out);
 int output_piece(struct output *o, const struct piece *piece, struct str *out);
 /* Ends the last item. @is_cut: the answer reached its limit of tokens. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Writes how long an answer took, in the form of llama-server's field `timings` */
+/* Writes how long an answer took, in the form of llama-server's field `timings`. */
 
 #include "chat/generation.h"
 

@@ -5,8 +5,8 @@
 
 #include "chat/generation.h"
 
-/* These functions are the `read` of struct chat_api: they check the body. They use only g->body,
- * g->params and g->conversation. */
+/* These functions implement chat_api.read, which checks the body. They use only g->body, g->params
+ * and g->conversation. */
 int tokenize_read(struct generation *g, struct problem *problem);
 int detokenize_read(struct generation *g, struct problem *problem);
 int apply_template_read(struct generation *g, struct problem *problem);

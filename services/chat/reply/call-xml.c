@@ -45,7 +45,7 @@ static enum step xml_open(struct reply_parser *p)
     return xml_to(p, XML_CALL);
 }
 
-/* A format without a marker of calls has one call between `open` and `call_end`. */
+/* If a format has no marker before each call, there is one call between `open` and `call_end`. */
 static enum step xml_only_call(struct reply_parser *p)
 {
     return parser_skip_space(p) ? xml_to(p, XML_NAME) : STEP_MORE;

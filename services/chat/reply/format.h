@@ -16,7 +16,7 @@ struct reply_parser;
 enum step {
     STEP_AGAIN, /* the step consumed text, or changed the state */
     STEP_MORE,  /* the step needs more text */
-    STEP_FAIL,  /* the text is not a call; impossible after the call's name was given to the API */
+    STEP_FAIL,  /* the text is not a call; not possible any more once the API has the call's name */
     STEP_DONE,  /* the calls ended */
 };
 
@@ -43,8 +43,8 @@ struct call_marks {
     const char *value_end; /* BODY_XML: after the value */
     const char *call_end;  /* after the arguments */
     const char *close;     /* after all calls */
-    const char *newline;   /* BODY_NAMED: text that the grammar writes around `name_end`, and before
-                              `call_end`; NULL: none */
+    const char *newline;   /* BODY_NAMED: the grammar expects this text before and after `name_end`,
+                              and before `call_end`; NULL: no text */
     bool surrounds;        /* each call has its own `open` and `close` */
     bool trims;            /* BODY_XML: line feeds at the beginning and at the end of a value do not
                               belong to it */

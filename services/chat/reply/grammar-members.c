@@ -52,8 +52,9 @@ static void members_put_rules(struct lark *l, json_t *root, struct member *membe
     }
 }
 
-/* Writes the optional members from @first on. Each of them may be missing. Separators stand only
- * between members that are present. @follows: a required member comes before them. */
+/* Writes the optional members, which begin at @first. Each of them may be missing. Separators stand
+ * only between members that are present. @follows: a required member comes before the optional
+ * ones. */
 static void members_put_optional(struct lark *l, const struct member *members, size_t first,
                                  size_t n, bool follows, const char *separator)
 {

@@ -17,8 +17,9 @@ static bool grammar_is_harmony(const struct reply *reply)
     return reply->format && reply->format->body == BODY_HARMONY;
 }
 
-/* Says whether an answer can have calls. Without a marker, a call in a text that was begun could
- * not be told from the text. */
+/* Returns whether an answer can have calls. If the prompt has begun the text of the answer, and
+ * calls begin without a marker, the parser could not distinguish a call from the rest of the
+ * text. */
 static bool grammar_has_calls(const struct reply *reply)
 {
     return reply->n_tools &&
@@ -126,8 +127,8 @@ static int put_plain_answers(struct lark *l, const struct reply *reply, const st
     return r;
 }
 
-/* Writes the rule of the first message of an answer whose text the prompt began, and perhaps of
- * the calls behind it. */
+/* Writes the rules for an answer whose first message was begun by the prompt. The rules describe
+ * the rest of this message, and the calls that may follow it. */
 static int put_harmony_rest(struct lark *l, const struct reply *reply, const struct constraint *c)
 {
     const bool calls = reply->n_tools > 0, text = !calls || reply->choice == TOOLS_AUTO;

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Writes grammars in the Lark notation of libinfer (docs/grammars.md)
+ * Writes grammars in the Lark notation of libinfer (docs/grammars.md).
  *
  * The first error is kept in `error`. After an error, all functions do nothing.
  */
@@ -18,7 +18,8 @@ struct lark {
     unsigned n_rules;                /* number of rules that lark_begin_rule() began */
     const struct inf_tokenizer *tok; /* borrowed; knows which markers are special tokens; NULL: none
                                         are */
-    bool loose;                      /* lark_json() ignores what cannot be enforced */
+    bool loose;                      /* lark_json() ignores keywords of a schema that it cannot
+                                        enforce */
     int error;
 };
 

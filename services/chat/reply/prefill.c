@@ -11,8 +11,9 @@ static int prefill_put_string(const json_t *string, struct str *out)
     return string ? str_append(out, json_string_value(string), json_string_length(string)) : 0;
 }
 
-/* Opens the message of gpt-oss that the text belongs to. The prompt ends behind <|start|>assistant.
- * A text before a call that has to come is no final one. */
+/* Writes the thinking, and the header of the message to which the text belongs, as gpt-oss writes
+ * them. The prompt ends after <|start|>assistant. If the model must call a tool, the text is not
+ * the final message, so its channel is "commentary". */
 static int prefill_put_harmony(const struct reply *reply, const json_t *reasoning, struct str *out)
 {
     const bool calls = reply->n_tools && reply->choice != TOOLS_AUTO;
@@ -26,7 +27,8 @@ static int prefill_put_harmony(const struct reply *reply, const json_t *reasonin
     return r < 0 ? r : str_printf(out, "<|channel|>%s<|message|>", calls ? "commentary" : "final");
 }
 
-/* Says whether a prompt ends with the end of a thinking part, perhaps an empty one. */
+/* Returns whether the last text of a prompt is the end marker of thinking. The thinking before the
+ * marker may be empty. */
 static bool prefill_is_thought(const struct thinking_marks *marks, const char *prompt, size_t len)
 {
     const size_t n = strlen(marks->close);

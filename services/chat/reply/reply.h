@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Describes how the answers of one request are parsed
+ * Describes how the answers of one request are parsed.
  *
  * A struct reply tells which tools the model may call, in which format the model writes calls, and
  * which markers surround its thinking. Parsers (parser.h) and grammars (grammar.h) are made from
