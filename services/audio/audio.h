@@ -14,8 +14,8 @@ struct decoder;
 
 struct audio_stats {
     uint64_t n_answered;
-    uint64_t n_undecodable, n_crashes; /* undecodable files, crashed decoders */
-    double seconds;                    /* of audio in answered requests */
+    uint64_t n_undecodable, n_crashes; /* numbers of undecodable files and of crashed decoders */
+    double seconds;                    /* seconds of audio in answered requests */
     struct metrics_histogram first_text;
 };
 

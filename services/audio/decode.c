@@ -25,7 +25,7 @@
 
 enum {
     DECODE_IO = 32 * 1024,
-    DECODE_MAX_ALLOC = 256 << 20, /* bytes of a single block of memory */
+    DECODE_MAX_ALLOC = 256 << 20, /* largest block of memory that libav may allocate */
     DECODE_MIN_RATE = 2000,
     DECODE_MAX_RATE = 768000,
     DECODE_MAX_CHANNELS = 64,

@@ -51,7 +51,7 @@ static size_t id3_size(const uint8_t *data, size_t size)
         if ((h[6] | h[7] | h[8] | h[9]) & 0x80)
             break;
         n += (size_t)h[6] << 21 | (size_t)h[7] << 14 | (size_t)h[8] << 7 | h[9];
-        n += h[5] & 0x10 ? 10 : 0; /* a footer */
+        n += h[5] & 0x10 ? 10 : 0; /* the tag ends with a footer */
         if (n > size - all)
             return size;
         all += n;

@@ -91,8 +91,8 @@ int catalog_delete(struct catalog *c, int64_t id);
 /* Adds @n to the row's count of children. A missing row is not an error. */
 int catalog_add_children(struct catalog *c, int64_t id, int32_t n);
 int catalog_touch(struct catalog *c, int64_t id, uint64_t rank, uint64_t used, uint64_t at);
-/* Returns 1: the row's parent was @old and is now @parent; 0: the parent was another row, or there
- * is no row @id. */
+/* If the parent of the row @id is @old, changes it to @parent and returns 1. Returns 0 if the
+ * parent is another row, or if there is no row @id. */
 int catalog_set_parent(struct catalog *c, int64_t id, int64_t old, int64_t parent);
 int catalog_move(struct catalog *c, int64_t id, uint32_t segment, uint64_t offset);
 

@@ -50,15 +50,16 @@
 #define RULE_MARGIN   1.1
 #define SCORE_HALVES  16.0
 #define LENGTH_WEIGHT (1.0 / 4096)
-/* A chain counts as at most this many times the mean length. */
+/* If a chain is longer than this many times the mean length, it is rated as if it had this
+ * length. */
 #define LENGTH_MAX 4.0
 
 struct rule {
     const char *name;
-    double used,
-        fresh; /* lives in turnovers: of a block that was used again before, and of a new block */
-    double often;  /* added to the life each time the number of uses doubles */
-    double length; /* added to the life for a chain of mean length */
+    double used, fresh; /* lives in turnovers. used: of a block that was used again before; fresh:
+                           of a new block */
+    double often;       /* added to the life each time the number of uses doubles */
+    double length;      /* added to the life for a chain of mean length */
 };
 
 static const struct rule rules[N_RULES] = {
@@ -72,7 +73,7 @@ static const struct rule rules[N_RULES] = {
 struct ghost {
     uint32_t print : 24; /* 0: none */
     uint32_t uses : 8;   /* uses after the first; 255: 255 or more */
-    uint32_t age;        /* the lower bits of the count of uses */
+    uint32_t age;        /* the lower bits of the count of uses when the block was last seen */
 };
 
 struct sample {
@@ -88,7 +89,7 @@ struct sample {
 struct shadow {
     uint16_t heap[SHADOW_MAX + 1];
     uint32_t n;
-    double score; /* recent hits */
+    double score; /* number of hits, in which older hits count less */
 };
 
 /* Struct saved is the header of the saved state; the ghosts follow it. If the byte order of the

@@ -2,10 +2,10 @@
 /*
  * Frees disk space in short steps.
  *
- * A pass over a segment compares its records with the rows of the index. The space of a record
- * without a row is freed with a hole in the file. If the pass is to empty the segment, the blocks
- * with rows move to another segment. Their bytes are synced at the new place before rows name it. A
- * reader of the old place finds the old bytes, or zeros, whose checksum does not match.
+ * A pass over a segment compares its records with the rows of the index. A record without a row is
+ * dead, and its space is freed with a hole in the file. If the pass is to empty the segment, the
+ * blocks with rows move to another segment. Their bytes are synced at the new place before rows
+ * name it. A reader of the old place finds the old bytes, or zeros, whose checksum does not match.
  */
 #include "cache/store-inner.h"
 
@@ -44,8 +44,8 @@ static bool may_move(const struct store *s, const struct segment *seg)
     return seg != s->active && seg->n_writes == 0 && seg->end > STORE_PAGE;
 }
 
-/* Returns a segment of which more than 1/@part is dead: the one with the fewest live bytes, because
- * it costs least to move. NULL: there is none. */
+/* Returns a segment in which more than 1/@part of the bytes are dead. If there are several, returns
+ * the one with the fewest live bytes, because moving them costs least. NULL: there is none. */
 static struct segment *compact_pick(const struct store *s, uint64_t part)
 {
     struct segment *best = NULL;
@@ -228,8 +228,8 @@ static int write_step(struct store *s, const struct step *step)
     return transaction_end(s, r);
 }
 
-/* Ends a pass. If the pass moved the blocks of the segment, rows that still name the segment have
- * no record there, and are removed. */
+/* Ends a pass. If the pass moved the blocks of the segment, some rows may still name the segment
+ * although it has no record for them; these rows are removed. */
 static int pass_end(struct store *s)
 {
     const struct pass pass = s->tidy;

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Returns the entry in which an origin is counted. */
+/* Returns the entry of the list in which the blocks of an origin are counted. */
 static struct store_entry entry_of(const struct store *s, const struct origin *o,
                                    enum store_kind kind)
 {

@@ -20,7 +20,8 @@
 #define BATCH 4096
 /* Interval between attempts to open the index. */
 #define AGAIN_USEC 5000000
-/* The wall clock may be ahead of the time of the last write to the index by at most this. */
+/* The store's time is at most this many seconds later than the last write to the index, even if the
+ * wall clock shows a later time. */
 #define AHEAD_MAX ((uint64_t)366 * 86400)
 /* When records get rows, only the last of these records, which together have at most this many
  * bytes, are verified by their checksums. */

@@ -207,8 +207,9 @@ static void write_reserve(struct store *s, const struct store_write *w)
         s->accounts.tenants[tenant].reserved += w->bytes;
 }
 
-/* Ends the reservation of a write. A tenant that the index did not know for a while may have fewer
- * reserved bytes than the write. */
+/* Ends the reservation of a write. If the index was rebuilt during the write, the tenant may have
+ * fewer reserved bytes than the write, because the new index did not know the tenant when the
+ * reservations were counted again. */
 static void write_unreserve(struct store *s, const struct store_write *w)
 {
     const uint32_t tenant = accounts_find_tenant(&s->accounts, w->record.texts[RECORD_TENANT]);

@@ -156,8 +156,9 @@ struct walk {
     bool running;  /* catalog_next() can return the row after `last` */
 };
 
-/* Updates the expected difference to the next row's number. It is 1 for blocks of a chain that were
- * put together, and constant for several chains that grew alternately. */
+/* Updates the expected difference between the numbers of this row and of the next one. If the
+ * blocks of a chain were put together, the difference is 1. If several chains grew alternately, it
+ * is constant. */
 static void walk_learn(struct walk *w, const struct row *row)
 {
     const int64_t apart = row->id - w->last;

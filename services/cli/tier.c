@@ -2,8 +2,9 @@
 /*
  * Connects models that run in this process to tier 2 of the KV cache.
  *
- * Tier 2 is the user's own cache service, or the machine's if its socket is accessible. Without a
- * cache service all prompts are computed, and no message is printed.
+ * Tier 2 is the user's own cache service. If the user has none, it is the machine's cache service,
+ * provided that this process may use the socket of that service. Without a cache service all
+ * prompts are computed, and no message is printed.
  */
 #include <stdio.h>
 

@@ -31,7 +31,8 @@ struct model_host;
  * functions may run on a preparer thread, so they do not access c->request.http. */
 struct endpoint {
     const char *const *fields; /* all fields that the body may have */
-    enum inf_embed_kind kind;  /* unless `read` sets another */
+    enum inf_embed_kind kind;  /* what the model makes: vectors or scores; `read` may set another
+                                  kind */
     /* Reads and checks the body. */
     int (*read)(struct call *c, struct problem *problem);
     /* Makes c->texts with the tokenizer of the loaded model. */
@@ -95,7 +96,7 @@ bool token_vectors_are_made(const struct call *c);
 int token_vectors_prepare(struct call *c, struct problem *problem);
 /* Removes the vectors of tokens that are not marked in c->kept from c->result. */
 void token_vectors_drop(struct call *c);
-/* Appends the vectors of text @i to c->out, [[0.1,0.2],[0.3,0.4]]. -ENOMEM. */
+/* Appends the vectors of text @i to c->out, in the form [[0.1,0.2],[0.3,0.4]]. -ENOMEM. */
 int token_vectors_put(struct call *c, size_t i);
 
 /* embeddings.c: reads the fields that requests for vectors share; @param is the field with the

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers GET /api/ps, as Ollama does: the loaded models. Answers GET /info, as
- * text-embeddings-inference does: the model and the limits.
+ * Answers GET /api/ps with the loaded models, as Ollama does. Answers GET /info with the model and
+ * the limits, as text-embeddings-inference does.
  *
- * The model of /info is the default of requests for vectors, else the default of rankings. The
- * request does not load it.
+ * The model in the answer to /info is the default model of requests for vectors or, if there is
+ * none, that of rankings. The request does not load the model.
  */
 #include <jansson.h>
 #include <string.h>

@@ -92,12 +92,13 @@ struct gw_request {
     bool streaming;
     bool is_absent; /* the socket of the service does not exist */
     struct stream_watch watch;
-    void (*answered)(struct gw_request *r); /* called when a call of gw_ask() has ended */
-    struct loop_timer patience;             /* timeout of that call */
-    struct str text;                        /* text of the answer so far */
-    bool any_ill;                           /* health: a service did not answer correctly; loaded
-                                               models: memory was short */
-    bool is_up[N_BACKENDS];                 /* metrics: the service answered */
+    void (*answered)(struct gw_request *r); /* called when a request that gw_ask() sent has ended */
+    struct loop_timer patience;             /* timeout of that request */
+    struct str text;                        /* the part of the answer that was collected so far */
+    bool any_ill;                           /* in requests to /health: a service did not answer
+                                               correctly; in requests for the loaded models: memory
+                                               was short */
+    bool is_up[N_BACKENDS];                 /* in requests to /metrics: the service answered */
 };
 
 /* handler.c: the server calls gw_admit() when the head of a request is complete, and gw_handle()

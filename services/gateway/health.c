@@ -40,7 +40,7 @@ static void health_end(struct gw_request *r)
 static void health_ask(struct gw_request *r, enum service_backend target);
 
 /* Returns whether the service said that it is about to exit, for example because it was idle. The
- * next request starts it again, so it is not ill. */
+ * next request starts it again, so it counts as healthy. */
 static bool health_is_stopping(const struct gw_request *r)
 {
     static const char start[] = "{\"status\":\"stopping\"";

@@ -30,7 +30,8 @@ struct model_route {
     const char *method, *path;
     bool is_prefix;
     const struct error_shape *errors; /* NULL: OpenAI's */
-    const void *endpoint;             /* for params.begin; NULL: `answer` */
+    const void *endpoint;             /* passed to params.begin; NULL: `answer` answers the
+                                         request */
     /* Answers at once. Such requests do not restart the idle timeout: monitoring must not keep
      * models in memory. */
     void (*answer)(struct model_host *host, struct http_request *request);
@@ -48,9 +49,9 @@ struct model_host_params {
     uint32_t max_models;
     uint32_t max_connections;
     uint32_t max_requests; /* further requests get 429; 0: no limit */
-    bool prepares;         /* whether host->preparers are needed */
+    bool prepares;         /* the service needs host->preparers */
     size_t max_body;
-    uint64_t idle_timeout_usec, request_timeout_usec; /* 0: none */
+    uint64_t idle_timeout_usec, request_timeout_usec; /* 0: no timeout */
     const char *ready_status;                         /* see struct service_params */
     void (*status)(void *host, char *text, size_t size);
     /* Begins a request to @endpoint. */

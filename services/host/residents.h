@@ -75,14 +75,14 @@ struct resident {
     struct residents *pool;
     enum resident_state state;
     char *name, *path;
-    uint64_t size; /* of its files when it was first requested, like mtime */
+    uint64_t size; /* size and mtime are those of its files when it was first requested */
     int64_t mtime;
     struct inf_model *model; /* NULL: it could not be opened */
     struct loop_watch *watch;
     uint32_t n_users;
     uint64_t used_usec;
     struct resident_waiter *waiters;
-    struct job_lane lanes[RESIDENT_N_LANES]; /* for work on threads for its requests */
+    struct job_lane lanes[RESIDENT_N_LANES]; /* the jobs of its requests on threads */
     struct job job;
     uint64_t keep_usec;      /* how long it stays after its last use; RESIDENT_KEEP_USUAL: until
                                 the service exits or another model needs its place */
@@ -104,7 +104,7 @@ struct resident_waiter {
 
 struct residents {
     const struct residents_ops *ops;
-    void *data; /* for the functions of the service */
+    void *data; /* passed to the functions in `ops` */
     struct service *service;
     struct loop *loop;
     struct jobs *loader;

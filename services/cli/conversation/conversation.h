@@ -18,7 +18,8 @@ struct conversation;
 
 struct conversation_params {
     struct inf_model *model;
-    struct inf_engine_params engine; /* the field model is set from @model above */
+    struct inf_engine_params engine; /* conversation_new() sets its field `model` to the model
+                                        above */
     struct inf_sampling sampling;
     uint32_t max_tokens;                    /* per answer; 0: until the context is full */
     const char *system;                     /* NULL: none */

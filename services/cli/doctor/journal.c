@@ -248,8 +248,8 @@ static void tell_failure(struct doctor *d, const struct doctor_side *side, size_
                 side->places.user ? " --user" : "", unit);
 }
 
-/* Reports what AppArmor refused, and refused system calls that belong to no failed unit, because
- * the service runs under `sconce serve` or continued to run. */
+/* Reports accesses that AppArmor refused. Also reports refused system calls of services that are
+ * not among the failed units: they run under `sconce serve`, or continued to run. */
 static void tell_refusals(struct doctor *d, const struct refusals *r, const bool *told)
 {
     for (size_t i = 0; i < N_SERVICES; i++) {

@@ -124,7 +124,8 @@ static bool batch_decode(const char *text, size_t len, float *out, uint32_t widt
     return n == size;
 }
 
-/* Returns the vector of item @i, or with token vectors the array of its vectors. */
+/* Returns the vector of item @i. If the request asks for vectors of tokens, returns the array of
+ * the item's vectors. */
 static const json_t *item_at(const struct embed_batch *batch, const json_t *data, size_t i)
 {
     return json_object_get(json_array_get(data, i),

@@ -29,7 +29,7 @@ struct embed_batch {
     size_t *first; /* [number of lines with a text + 1]: index of each text's first vector; the last
                       element is the number of vectors */
     uint32_t width;
-    int r; /* result of the request; @err has the error text */
+    int r; /* 0, or the error of the whole request, whose text is in `err` */
     struct inf_err err;
     pthread_t thread;
     bool started;

@@ -10,8 +10,8 @@
 
 struct embed_line {
     uint64_t number; /* from 1 */
-    char *text, *id; /* both owned; text NULL: the line cannot be used; id: the id of the line's
-                        object as JSON, or NULL */
+    char *text, *id; /* text and id are owned. text NULL: the line cannot be used. id: the id in the
+                        line's object, as JSON; NULL: none */
     char error[256]; /* the reason, if text is NULL */
 };
 
@@ -21,7 +21,8 @@ struct embed_lines {
     bool json, own_file;
     const char *field;     /* member of JSON objects that holds the text; borrowed */
     uint64_t number;       /* lines read so far */
-    uint64_t n_read, size; /* bytes read so far; bytes of the file, or 0 if not known */
+    uint64_t n_read, size; /* number of bytes that were read so far, and of bytes in the file; 0:
+                              not known */
     char *buffer;
     size_t cap;
 };

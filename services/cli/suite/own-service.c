@@ -252,7 +252,8 @@ int own_service_run(const struct own_service *params,
     if (model_is_path(params) && (r = take_model(&own)) != CLI_OK)
         return r;
     fill_args(&own);
-    /* The service warns about requests; the verb prints the same text from the answers. */
+    /* The service logs only errors. It would also log a warning for each refused request, but the
+     * answer has the same text, and the verb prints the answer. */
     setenv("SCONCE_LOG", "error", 0);
     return own_service_supervise(&own, work, data);
 }

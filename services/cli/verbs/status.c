@@ -60,7 +60,7 @@ struct report {
     char closed[512];    /* address of a gateway that this process may not use; "": none */
     const char *manager; /* manager of the gateway that answered: "user", "system", or NULL */
     int status;          /* status of /metrics; 0: no listener */
-    enum state states[N_SERVICES];     /* the gateway's own is not used */
+    enum state states[N_SERVICES];     /* the element of the gateway is not used */
     char device[32], description[256]; /* device of the chat service; "" if it does not run */
     struct model_line models[STATUS_MAX_MODELS];
     size_t n_models;
