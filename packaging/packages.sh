@@ -4,7 +4,7 @@
 # NAME~ is installed only if the distribution has it.
 # shellcheck shell=sh
 
-# dpkg-dev gives Meson the library directories; ca-certificates is for downloads by Meson.
+# dpkg-dev tells Meson the library directories; ca-certificates is needed when Meson downloads files.
 BUILD_PACKAGES="gcc libc6-dev dpkg-dev ca-certificates meson ninja-build pkg-config libh2o-evloop-dev~ libssl-dev libyaml-dev
     libsystemd-dev libjansson-dev libpcre2-dev libutf8proc-dev libedit-dev libseccomp-dev zlib1g-dev
     libsqlite3-dev libxxhash-dev libavformat-dev libavcodec-dev libavutil-dev libswresample-dev"
@@ -23,8 +23,8 @@ DEB_PACKAGES="dpkg-dev git"
 # With these packages, tests on machines with other processors build and run the kernels of ARM.
 ARM_PACKAGES="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 
-# missing_packages NAME...: prints the packages that are not installed, without the mark ~. It leaves out packages
-# with this mark that the distribution does not have.
+# missing_packages NAME...: prints the packages that are not installed. It prints a package NAME~ as NAME, and only if
+# the distribution has it.
 missing_packages() {
     for p in "$@"; do
         case $(dpkg-query -W -f '${Status}' "${p%\~}" 2>/dev/null) in
@@ -121,8 +121,8 @@ libh2o_is_bundled() {
     ! pkg-config --exists 'libh2o-evloop >= 0.13' 'libh2o-evloop < 0.14' 2>/dev/null
 }
 
-# libh2o_source: if the build uses libh2o from packaging/subprojects, downloads its source, unless it is there
-# already, and verifies it; if it cannot, prints what to do.
+# libh2o_source: downloads and verifies the source of libh2o, if the build uses libh2o from packaging/subprojects
+# and the source is not there yet. If the download fails, prints what to do.
 libh2o_source() {
     libh2o_is_bundled || return 0
     wrap=packaging/subprojects/libh2o.wrap

@@ -114,7 +114,7 @@ class Learner:
     """Updates the weights of the decoder in 32 bits; the forward and backward passes may use a rounded copy."""
 
     def __init__(self, decoder, heads, share, dtype):
-        """@heads: the heads for alignment, (layer, head). @share: factor of the learning rates."""
+        """@heads has the heads for alignment, as (layer, head). All learning rates are multiplied by @share."""
         self.heads = heads
         self.decoder, self.work = decoder, copy.deepcopy(decoder).to(dtype)
         self.mean = copy.deepcopy(decoder)

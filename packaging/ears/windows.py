@@ -37,7 +37,7 @@ class Window:
 
 
 class Pool:
-    """Holds spoken sentences. All are replaced after each has been used about @n_uses times."""
+    """Holds spoken sentences. When each sentence has been used about @n_uses times, all of them are replaced."""
 
     def __init__(self, vocabulary, seed, n=384, n_uses=4, held_out=False, voices=None, codecs=0.25):
         self.vocabulary, self.rng, self.speaker = vocabulary, random.Random(seed), SPEAKER
@@ -108,8 +108,8 @@ class Composer:
         return placed, False
 
     def window(self, seconds, whole=False):
-        """Returns a window for training. With @whole it has the 30 seconds of Whisper's windows, else only @seconds of
-        them, so that a step of the training takes less time."""
+        """Returns a window for training. If @whole is true, the window has 30 seconds, as in Whisper. Otherwise it has
+        only @seconds, so that a step of the training takes less time."""
         rng, n = self.rng, int(seconds * RATE)
         if rng.random() < 0.06:
             return self.nothing(n, seconds)
@@ -164,7 +164,7 @@ class Composer:
                       [], False)
 
     def silence(self, before):
-        """Returns what tokens() returns, for a window without speech."""
+        """Does what tokens() does, but for a window without speech."""
         v, rng = self.v, self.rng
         before = self.prompt(before)
         start = [v.ids["<|startoftranscript|>"], v.ids["<|en|>"], v.ids["<|transcribe|>"]]
@@ -185,8 +185,8 @@ class Composer:
         return [self.v.ids["<|startofprev|>"]] + before[-223:] if before else []
 
     def tokens(self, placed, cut, at, plain, before):
-        """Returns ids, targets and spans of a window that begins at row @at. @plain: without times. @before: ids of
-        the previous text."""
+        """Returns the ids, targets and spans of a window that begins at row @at. If @plain is true, the ids contain no
+        times. @before has the ids of the previous text."""
         v, rng, seq, spans = self.v, self.rng, [], []
         for i, (t, clip) in enumerate(placed):
             row = lambda s: (t + s) * ROWS

@@ -28,9 +28,9 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 from muon import Muon  # noqa: E402
 
 HERE = pathlib.Path(__file__).parent
-# Logits in the file are three times as large as in training. So sampling at temperature 1, the
-# API's default, selects tokens as sampling at a temperature of a third would: each question has one
-# correct answer, so answers should vary little. Greedy decoding does not change.
+# Logits in the file are three times as large as in training. Therefore sampling at the temperature 1,
+# the API's default, has the effect of a temperature of 1/3, and answers vary little. This is intended,
+# because each question has one correct answer. Greedy decoding does not change.
 SHARPER = 3.0
 # Qwen2's pre-tokenizer, which is called "qwen2" in GGUF.
 QWEN2 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
