@@ -56,7 +56,7 @@ struct decoding {
     struct loop_timer stall;
     struct loop_task again; /* offers the samples again that the callback did not take */
     bool resting, at_end, has_status;
-    int status;           /* of waitpid() */
+    int status;           /* exit status of the child, from waitpid() */
     const float *offered; /* [n_offered] samples that are not yet taken */
     size_t n_offered;
     struct frames frames;

@@ -13,9 +13,9 @@
 int rank_open(struct store *s);
 /* Saves what the policy learned, and frees the policy. Errors are ignored. */
 void rank_close(struct store *s);
-/* Returns the rank of a block that is put (@has is 0) or used (@has is its old rank) when the count
- * of uses and puts is @seq. @length is the number of blocks of the chain that is put or
- * requested. */
+/* Returns the new rank of a block that is put or used. @has is its present rank, or 0 if the block
+ * is put. @seq is the store's count of uses and puts. @length is the number of blocks of the chain
+ * that is put or requested. */
 uint64_t rank_of(struct store *s, const uint8_t name[STORE_NAME_BYTES], uint32_t index,
                  uint32_t length, uint64_t seq, uint64_t has);
 /* Notifies the policy that the block @name was requested and is not stored. @after is the number of

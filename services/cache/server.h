@@ -117,8 +117,9 @@ void server_count(struct server *server, struct cache_status *ret_status);
 
 /* connection.c */
 /* Makes a connection from @fd, and owns @fd even on failure. If the client's process has too many
- * connections, closes the one of them that has been silent longest. If all processes together have
- * too many, closes the one of all connections that has been silent longest. */
+ * connections, closes one of its connections: the one that has been silent longest. If all
+ * processes together have too many, closes the connection that has been silent longest, whichever
+ * process it belongs to. */
 int session_new(struct server *server, int fd);
 /* Closes the connection; returns NULL. */
 struct session *session_free(struct session *session);

@@ -26,7 +26,7 @@ struct plan {
 
 struct store_write {
     const struct store_io *io;
-    struct store_write *next; /* in the store's list */
+    struct store_write *next; /* the next element of the store's list of writes */
     struct record record;     /* fields that all blocks share */
     struct plan *plans;
     uint32_t n_plans;

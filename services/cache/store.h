@@ -63,7 +63,7 @@ struct store_origin {
 
 /* Struct store_place says where the bytes of a block are. */
 struct store_place {
-    uint32_t segment; /* for store_segment_file() */
+    uint32_t segment; /* number of the segment, for store_segment_file() */
     uint64_t offset;  /* a multiple of STORE_PAGE */
     uint64_t size, sum;
 };

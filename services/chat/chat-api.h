@@ -25,7 +25,7 @@ struct model_host;
 enum finish {
     FINISH_NONE, /* the choice has not ended */
     FINISH_STOP,
-    FINISH_STOP_TEXT, /* at a stop string of the request */
+    FINISH_STOP_TEXT, /* the choice ended at a stop string of the request */
     FINISH_LENGTH,
     FINISH_CALLS, /* the answer ends with calls of tools */
     N_FINISHES,

@@ -20,7 +20,7 @@
 enum tool_choice {
     TOOLS_AUTO,
     TOOLS_NONE,
-    TOOLS_REQUIRED, /* at least one call */
+    TOOLS_REQUIRED, /* the answer has at least one call */
     TOOLS_NAMED,    /* the one tool of tool_rules.name */
 };
 
@@ -28,7 +28,7 @@ struct tool_rules {
     enum tool_choice choice;
     json_t *name;    /* TOOLS_NAMED: string */
     json_t *allowed; /* array of the names of the tools that may be called; NULL: all tools */
-    bool single;     /* at most one call in an answer */
+    bool single;     /* the answer has at most one call */
 };
 
 enum constraint_kind {

@@ -21,7 +21,8 @@ struct model_host;
 struct model_request;
 
 struct model_request_ops {
-    size_t size; /* of the service's structure; the additional part is zeroed */
+    size_t size; /* size of the service's structure; the part behind struct model_request is
+                    zeroed */
     /* Called when the model is loaded; request->resident is held until the request is freed. */
     void (*ready)(struct model_request *request);
     /* Cancels the computation for the request; may be called more than once. */

@@ -27,7 +27,7 @@ struct residents;
 struct service;
 
 struct residents_ops {
-    size_t size; /* of the service's structure; the additional part is zeroed */
+    size_t size; /* size of the service's structure; the part behind struct resident is zeroed */
     /* Returns whether the resident, in any state, can serve the purpose @key of residents_want().
      * NULL instead of this function: residents serve all purposes. -EINVAL: the model cannot serve
      * the purpose at all, so no resident is made for it. */

@@ -13,7 +13,7 @@
 #include "keep/keep.h"
 
 #define CONVERSATIONS_PREFIX       "/v1/conversations/"
-#define CONVERSATIONS_MAX_ITEMS    20 /* in one request */
+#define CONVERSATIONS_MAX_ITEMS    20 /* limit of items in one request */
 #define CONVERSATIONS_MAX_METADATA 16
 
 static int put_conversation(struct str *out, const char *id, int64_t created, struct str metadata)

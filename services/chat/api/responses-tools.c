@@ -21,7 +21,7 @@
 
 struct tools {
     struct responses_body *body;
-    json_t *list; /* in the format of chat completions */
+    json_t *list; /* the tools that were read, in the format of chat completions */
     json_t *names;
 };
 

@@ -9,7 +9,7 @@
 
 struct port_owner {
     uid_t uid;        /* owner of the socket */
-    uint64_t inode;   /* of the socket */
+    uint64_t inode;   /* inode of the socket */
     pid_t pid;        /* 0: not visible to this process */
     char command[64]; /* "" when pid is 0 */
 };

@@ -23,7 +23,7 @@ enum {
 };
 
 #define SETTLED_SECONDS 2.0  /* a segment is settled when this much sound follows it */
-#define CROWDED_SECONDS 25.0 /* after this much sound, early segments count as settled */
+#define CROWDED_SECONDS 25.0 /* in a request with more sound, early segments count as settled */
 
 struct dictation {
     struct speech_ask ask;

@@ -28,9 +28,9 @@ struct own {
     char dir[32];      /* "": not created yet */
     char *program;     /* path of the service's program */
     char *name;        /* name of the model in the manifest; NULL: there is no manifest */
-    char models[48];   /* the directory with the manifest */
-    char manifest[80]; /* the manifest */
-    char address[64];  /* of the service's socket */
+    char models[48];   /* path of the directory with the manifest */
+    char manifest[80]; /* path of the manifest */
+    char address[64];  /* address of the service's socket */
     struct supervisor_service service;
 };
 

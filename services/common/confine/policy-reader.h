@@ -31,7 +31,7 @@ struct reader {
     const struct policy_text *texts;
     size_t n_texts;
     struct yaml_source source;
-    struct policy_rules *rules; /* of the phase being read */
+    struct policy_rules *rules; /* rules of the phase that is being read */
 };
 
 /* A key of a mapping and the function that reads its value. */
@@ -43,7 +43,7 @@ struct reader_field {
 int reader_no_memory(const struct reader *r);
 /* Reads a non-empty text into the policy's arena and sets *(const char **)@out. */
 int reader_text(struct reader *r, const yaml_node_t *node, void *out);
-/* Works like reader_text(), but the text may be unused: @out may be NULL. */
+/* Works like reader_text(), but @out may be NULL if the text is not needed. */
 int reader_about(struct reader *r, const yaml_node_t *node, void *out);
 /* Reads a number from 0 to 4095 to *(unsigned *)@out. */
 int reader_number(struct reader *r, const yaml_node_t *node, void *out);

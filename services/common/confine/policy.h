@@ -26,8 +26,8 @@ extern const struct policy_text policy_texts[]; /* embedded at build */
 extern const size_t n_policy_texts;
 
 enum policy_phase {
-    POLICY_START, /* from the end of reading the configuration to READY; includes all of
-                     POLICY_SERVE */
+    POLICY_START, /* lasts from the end of reading the configuration to READY; allows all that
+                     POLICY_SERVE allows */
     POLICY_SERVE,
     POLICY_N_PHASES,
 };

@@ -9,14 +9,14 @@
 
 #include "common/http/head.h"
 
-#define CHUNKS_MAX_LINE       ((size_t)4096) /* the size of a chunk with its extensions */
+#define CHUNKS_MAX_LINE       ((size_t)4096) /* limit of the line before a chunk */
 #define CHUNKS_MAX_EXTENSIONS ((size_t)16 * 1024)
 #define CHUNKS_MAX_TRAILERS   ((size_t)16 * 1024)
 
 enum {
     CHUNKS_SIZE_FIRST, /* 0: the initial state */
     CHUNKS_SIZE,
-    CHUNKS_EXT_SPACE, /* before a semicolon */
+    CHUNKS_EXT_SPACE, /* in spaces before a semicolon */
     CHUNKS_EXT_NAME_FIRST,
     CHUNKS_EXT_NAME,
     CHUNKS_EXT_NAME_SPACE,

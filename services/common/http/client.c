@@ -57,7 +57,7 @@ struct http_call {
     struct str answer;  /* head of the answer, as far as received */
     h2o_iovec_t bufs[2];
     size_t n_bufs;
-    struct head head; /* of the answer; points into `answer` */
+    struct head head; /* head of the answer; points into `answer` */
     uint64_t left;    /* remaining bytes of a body with a length */
     struct chunks chunks;
     uint64_t start_usec;

@@ -15,10 +15,10 @@
 
 struct api_error {
     int status;
-    const char *code;  /* for programs; NULL: none */
+    const char *code;  /* code for programs; NULL: none */
     const char *param; /* the field of the request; NULL: none */
     const char *message;
-    uint64_t n_prompt_tokens, n_ctx; /* of a prompt that does not fit into the context; else 0 */
+    uint64_t n_prompt_tokens, n_ctx; /* set if a prompt does not fit into the context; else 0 */
 };
 
 /* All strings are static. */

@@ -17,14 +17,14 @@ struct head {
     size_t size; /* bytes, including the empty line */
     /* The parsed part of the head, which is also set for a refused head. The texts point into the
      * data. */
-    struct http_text method, target; /* of a request */
+    struct http_text method, target; /* set for a request */
     struct http_header headers[HEAD_MAX_HEADERS];
     size_t n_headers;
-    int status; /* of an answer */
+    int status; /* set for an answer */
     uint64_t content_length;
     bool http10, has_length, chunked;
-    bool continues; /* a request whose sender waits for 100 Continue */
-    bool closes;    /* an answer after which the connection closes */
+    bool continues; /* set for a request whose sender waits for 100 Continue */
+    bool closes;    /* set for an answer after which the connection closes */
     struct {
         int status;
         const char *code;    /* static: the value of error.code */

@@ -68,11 +68,11 @@ struct http_server_params {
     size_t max_body;             /* bytes; `admit` may set another limit for its request */
     size_t max_bodies;           /* bytes of all bodies in memory; requests beyond that get 503 */
     uint32_t max_connections;    /* for each kind of socket; connections beyond that get 503 */
-    uint64_t head_timeout_usec;  /* from the moment when a connection may send a head until the head
-                                    is complete */
-    uint64_t body_timeout_usec;  /* for receiving a body */
-    uint64_t keep_timeout_usec;  /* for a connection between two requests */
-    uint64_t stall_timeout_usec; /* for a client that does not read */
+    uint64_t head_timeout_usec;  /* longest time from the moment when a connection may send a head
+                                    until the head is complete */
+    uint64_t body_timeout_usec;  /* longest time for receiving a body */
+    uint64_t keep_timeout_usec;  /* longest time between two requests of a connection */
+    uint64_t stall_timeout_usec; /* longest time in which a client reads nothing */
     /* Called when a head is complete, or when the server refuses it (http_request_is_refused()).
      * The callback may answer with http_respond(), set the limit of the body, and set events. The
      * server answers a refused request that `admit` does not answer. May be NULL. */
@@ -203,7 +203,7 @@ struct http_call_events {
 
 struct http_call_params {
     const char *method;
-    const char *path;                  /* with the query */
+    const char *path;                  /* path and query */
     const struct http_header *headers; /* in addition to Host, Connection and Content-Length */
     size_t n_headers;
     struct http_text body; /* borrowed until `head` or `end` */

@@ -23,7 +23,7 @@
 #define HTTP_MAX_LISTENERS 16
 
 enum http_conn_state {
-    HTTP_CONN_HEAD,   /* between two requests, or reading a head */
+    HTTP_CONN_HEAD,   /* the connection waits for a request, or reads a head */
     HTTP_CONN_BODY,   /* reading a body */
     HTTP_CONN_BUSY,   /* libh2o has a request */
     HTTP_CONN_ANSWER, /* writing an answer without libh2o */
@@ -36,7 +36,7 @@ enum http_wait {
     HTTP_WAIT_BODY,
     HTTP_WAIT_KEEP,
     HTTP_WAIT_LINGER,
-    HTTP_WAIT_LAST, /* after SIGTERM: the request of a client that has just connected */
+    HTTP_WAIT_LAST, /* after SIGTERM, a client that has just connected sends its request */
     HTTP_N_WAITS,
 };
 
@@ -88,7 +88,7 @@ struct http_request {
     struct http_conn *conn;
     struct str text; /* the bytes of the head */
     struct http_body body;
-    struct str headers; /* of the answer: name, NUL, value, NUL, … */
+    struct str headers; /* headers of the answer: name, NUL, value, NUL, … */
     struct str early;   /* an answer written by conn.c */
     size_t n_early;     /* bytes of its content */
     h2o_req_t *req;     /* NULL until libh2o has the request */

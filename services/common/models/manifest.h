@@ -19,12 +19,13 @@
 #include "core/macros.h"
 
 struct model_manifest {
-    const char *path;           /* as the file has it */
+    const char *path;           /* the path as it is in the file */
     const char *name;           /* NULL: not given */
     const char *const *aliases; /* NULL-terminated; may be empty */
     bool matryoshka;            /* its vectors may be shortened */
     struct inf_sampling sampling;
-    size_t line, column; /* of the path, from 1; after a failure: of the error; 0: unknown */
+    size_t line, column; /* place of `path` in the file, counted from 1; after a failure: place of
+                            the error; 0: unknown */
 };
 
 /* Reads the manifest in @file. @arena owns its texts. -EBADMSG: it is not a manifest; -ENOMEM; or

@@ -39,7 +39,7 @@ struct models_entry {
     uint64_t size;                /* bytes on disk */
     int64_t mtime;                /* Unix seconds */
     const char *const *aliases;   /* NULL-terminated; may be empty */
-    uint64_t dev, ino;            /* of the file, directory or link itself */
+    uint64_t dev, ino;            /* device and inode of the file, directory or link itself */
     const char *manifest_dir;     /* directory of the manifest that names the model; NULL: none */
     bool matryoshka;              /* the manifest says that its vectors may be shortened */
     struct inf_sampling sampling; /* defaults of sampling in the manifest */

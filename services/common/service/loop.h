@@ -34,7 +34,7 @@ struct loop_task {
  * Each operation takes constant time, however many waits there are. */
 struct loop_queue {
     struct loop *loop;
-    uint64_t usec; /* of each wait */
+    uint64_t usec; /* length of each wait */
     struct loop_wait *first, *last;
     struct loop_timer timer;
 };

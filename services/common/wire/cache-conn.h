@@ -14,9 +14,9 @@ struct cache_conn {
     int fd; /* -1: not connected */
     uint32_t request;
     enum cache_type asked;
-    struct cache_packet packet; /* the request, then the answer */
-    struct cache_head head;     /* of the answer */
-    struct cache_reader body;   /* of the answer, not read yet */
+    struct cache_packet packet; /* first the request, then its answer */
+    struct cache_head head;     /* head of the answer */
+    struct cache_reader body;   /* the part of the answer's body that was not read yet */
     int given;                  /* descriptor of the answer; a caller that takes it sets -1 */
 };
 

@@ -63,7 +63,7 @@ struct cache_head {
     uint16_t type;    /* enum cache_type */
     bool answer;      /* true: from the service */
     uint32_t request; /* number of the request; the answer has the same number */
-    int32_t status;   /* of an answer: 0 or a negative errno; of a request: 0 */
+    int32_t status;   /* result in an answer: 0 or a negative errno; 0 in a request */
     uint32_t n; /* number of names, blocks, digests, counters or rows in the body; in the answer to
                    PUT: number of blocks that were taken */
 };

@@ -18,8 +18,8 @@
 
 /* The bytes of memory that are counted for each value. A string also counts its characters. */
 enum {
-    COST_OBJECT = 240, /* with its first eight places */
-    COST_ARRAY = 144,  /* with its first eight places */
+    COST_OBJECT = 240, /* an object, with a hash table of eight buckets */
+    COST_ARRAY = 144,  /* an array, with a table of eight pointers */
     COST_STRING = 80,  /* a string, or a key of an object */
     COST_MEMBER = 48,  /* a member of an object, without its key and value */
     COST_ITEM = 48,    /* an item of an array, or a number */
