@@ -20,7 +20,8 @@
 #include <string.h>
 
 #define N_RULES 4
-/* Added to all ranks, so that a rank with a negative life is still positive. */
+/* This number is added to all ranks, so that the rank of a block with a negative life is still
+ * positive. */
 #define RANK_ZERO    (INT64_C(1) << 48)
 #define CAPACITY_MIN UINT64_C(64)
 #define CAPACITY_MAX (UINT64_C(1) << 40)

@@ -107,7 +107,7 @@ int transaction_remove(struct store *s, const struct row *row);
 int transaction_add(struct store *s, struct row *row, const uint8_t parent[STORE_NAME_BYTES]);
 /* Writes at most @most pending uses to the index, the oldest first. */
 int transaction_touches(struct store *s, uint32_t most);
-/* Like transaction_touches(), in a transaction of its own. */
+/* Works like transaction_touches(), but in a transaction of its own. */
 int transaction_write_touches(struct store *s, uint32_t most);
 /* Records a use of @row, the child of the row @parent (0: not known), in a chain of @length blocks.
  * If too many uses are pending, the oldest are dropped, so that the caller never waits for a

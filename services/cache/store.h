@@ -87,14 +87,14 @@ bool store_is_lock(const struct store *s, int fd);
 struct store *store_close(struct store *s);
 DEFINE_CLEANUP(struct store *, store_close)
 
-/* Blocks. */
+/* Functions for blocks. */
 
 /* Looks up @names [@n], up to the first block that is not stored. Returns the number of blocks that
  * were found, and their places in @ret_places [@n]. The call counts as a use of these blocks. */
 int store_find(struct store *s, const struct store_origin *origin,
                const uint8_t (*names)[STORE_NAME_BYTES], uint32_t n,
                struct store_place *ret_places);
-/* Like store_find(), but the call does not count as a use. */
+/* Works like store_find(), but the call does not count as a use. */
 int store_locate(struct store *s, const uint8_t (*names)[STORE_NAME_BYTES], uint32_t n,
                  struct store_place *ret_places);
 /* Sets *ret_file to the file of a segment, which the caller releases with segment_file_unref().
@@ -130,21 +130,22 @@ int store_put_end(struct store *s, struct store_write *w);
 int store_put(struct store *s, const struct store_origin *origin, int fd,
               const struct store_block *blocks, uint32_t n);
 
-/* Digests of files. */
+/* Functions for digests of files. */
 
 struct store_file {
     uint64_t dev, ino, size;
     int64_t mtime_ns, ctime_ns;
 };
 
-/* Returns 1 and sets *ret_digest, or returns 0: there is none for @file. */
+/* Returns 1 and sets *ret_digest to the stored digest of @file, or returns 0: no digest is
+ * stored. */
 int store_recall(struct store *s, const struct store_file *file,
                  uint8_t ret_digest[STORE_DIGEST_BYTES]);
 /* Stores a digest. When there are too many, the oldest are removed. */
 int store_remember(struct store *s, const struct store_file *file,
                    const uint8_t digest[STORE_DIGEST_BYTES]);
 
-/* Upkeep. */
+/* Functions for upkeep. */
 
 /* Does one short step of the work that can wait: writes pending uses, enforces limits, frees space,
  * compacts. 1: there is more to do; 0: there is nothing to do until something changes. */

@@ -42,8 +42,8 @@ static int take_prompt(struct call *c, const char *name, struct problem *problem
 
     if (prompt->name || prompt->text || prompt->instruction)
         return problem_set(problem, 400, "invalid_value", "task",
-                           "Invalid value for 'task': '.%.64s' names a prompt, and another one is "
-                           "given.",
+                           "Invalid value for 'task': '.%.64s' names a prompt, but the request "
+                           "also gives another prompt.",
                            name);
     for (size_t i = 0; i < c->inputs.n; i++)
         if (c->inputs.items[i].tokens)

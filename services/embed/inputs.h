@@ -12,7 +12,7 @@
 
 #include "common/http/problem.h"
 
-/* Either a text or tokens. */
+/* Struct input is either a text or an array of token ids. */
 struct input {
     const char *text;
     size_t len;

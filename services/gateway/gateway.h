@@ -137,7 +137,8 @@ void gw_forward(struct gw_request *r, enum service_backend target);
 void gw_ask(struct gw_request *r, enum service_backend target, const char *path);
 /* Cancels the call to the service. */
 void gw_forward_cancel(struct gw_request *r);
-/* Like gw_forward_cancel(), and tells the client that the service does not start, or hangs. */
+/* Does what gw_forward_cancel() does, and tells the client that the service does not start, or
+ * hangs. */
 void gw_forward_give_up(struct gw_request *r);
 /* Returns whether the service is known to be running; does not start it. */
 bool gw_service_is_awake(const struct gateway *gateway, enum service_backend target);

@@ -73,7 +73,8 @@ static const struct {
     size_t n;
 } service_routes[N_BACKENDS] = {SERVICE_ROUTES(ROUTE_LIST)};
 
-/* The search for the route of a request. A path may have several routes, one for each method. */
+/* Struct route_search is the state of the search for the route of a request. A path may have
+ * several routes, one for each method. */
 struct route_search {
     struct http_text path;
     unsigned method;              /* the method of the request */

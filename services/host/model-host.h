@@ -88,10 +88,10 @@ int model_host_run(struct model_host *host, const struct model_host_params *para
 
 /* Returns the list of models, read again if it is older than a second; NULL: it cannot be read. */
 const struct models *model_host_models(struct model_host *host);
-/* Like model_host_models(), but the list is also read again if it lacks @name, which may be NULL,
- * so that a model that was just installed is found. */
+/* Works like model_host_models(), but also reads the list again if it lacks @name, so that a model
+ * that was just installed is found. @name may be NULL. */
 const struct models *model_host_look(struct model_host *host, const char *name);
-/* Like model_host_look(), and fills in the problem when it returns NULL. */
+/* Does what model_host_look() does, and fills in the problem if it returns NULL. */
 const struct models *model_host_list(struct model_host *host, const char *name,
                                      struct problem *problem);
 

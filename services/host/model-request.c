@@ -21,7 +21,8 @@
 /* If loading a model takes longer than this, waiting requests are refused. */
 #define REQUEST_LOAD_USEC (120 * 1000000u)
 #define REQUEST_TICK_USEC (5 * 1000000u)
-/* Larger bodies, in bytes, are read by a preparer thread, so that they do not delay the loop. */
+/* A body with more bytes than this is read by a preparer thread, so that it does not delay the
+ * loop. */
 #define REQUEST_SMALL_BODY 16384u
 
 static void request_link(struct model_request *request)

@@ -87,7 +87,7 @@ void model_request_work(struct model_request *request, enum resident_lane lane,
 /* Sets how long the held model stays in memory after its last use, at most as long as
  * models.max_keep_alive; if that is 0, does nothing. The last request that sets a time decides. */
 void model_request_keep(struct model_request *request, uint64_t keep_usec);
-/* Like model_request_work(), but needs no resident: the job waits in @lane. */
+/* Works like model_request_work(), but needs no resident: the job waits in @lane. */
 void model_request_aside(struct model_request *request, struct job_lane *lane,
                          void (*work)(struct model_request *request),
                          void (*then)(struct model_request *request));

@@ -45,7 +45,7 @@ static json_t *bounds_value(const char *paragraph, const char *name)
         return NULL;
     found += strlen(key);
     n = strcspn(found, ",}");
-    /* Python writes True. */
+    /* Anthropic's Python client writes "True", and its TypeScript client writes "true". */
     if (n == 4 && (memcmp(found, "True", 4) == 0 || memcmp(found, "true", 4) == 0))
         return json_true();
     return memchr("-0123456789", found[0], 11) ? json_loadb(found, n, JSON_DECODE_ANY, NULL) : NULL;

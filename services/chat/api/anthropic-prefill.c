@@ -46,7 +46,7 @@ static json_t *prefill_content(const struct prefill *p, size_t i)
     return json_object_get(json_array_get(p->messages, i), "content");
 }
 
-/* Thinking that is switched off must not be in the message. */
+/* If thinking is switched off, the message must not contain thinking. */
 static int prefill_check_off(const struct prefill *p)
 {
     char path[ANTHROPIC_PATH];
@@ -68,7 +68,7 @@ static int prefill_check_off(const struct prefill *p)
     return 0;
 }
 
-/* Thinking that is switched on must be at the beginning of the message. */
+/* If thinking is switched on, the message must begin with thinking. */
 static int prefill_check_on(const struct prefill *p)
 {
     json_t *block = json_array_get(prefill_content(p, p->first), 0);

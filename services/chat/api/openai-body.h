@@ -22,8 +22,8 @@ extern const char *const openai_params_names[];
 int openai_params_read(struct params *params, json_t *body, struct problem *problem);
 /* Reads the limit of tokens of a chat answer. The value -1 means no limit. */
 int openai_read_length(struct params *params, json_t *body, struct problem *problem);
-/* Like openai_params_read(), but with the wider ranges of llama-server, and with its forms of
- * `logit_bias`. */
+/* Works like openai_params_read(), but with the wider ranges of llama-server, and with
+ * llama-server's forms of `logit_bias`. */
 int openai_params_read_wide(struct params *params, json_t *body, struct problem *problem);
 /* Refuses the first field that is neither in openai_params_names, openai_constraint_names nor @more
  * (NULL-terminated). */

@@ -168,7 +168,7 @@ static int put_json(unsigned types, const char *text, size_t len, struct str *ou
     return str_append(out, text, len) < 0 ? -ENOMEM : 1;
 }
 
-/* Like put_json(), for literals of Python. */
+/* Works like put_json(), but for literals of Python. */
 static int put_literal(unsigned types, const char *text, size_t len, struct str *out)
 {
     _cleanup_str_ struct str json = {};

@@ -9,7 +9,7 @@
 
 #include "common/wire/json.h"
 
-/* Limit in bytes; the reader of the notation has the same limit. */
+/* Limit for the size of a grammar, in bytes; the reader of the notation has the same limit. */
 #define LARK_MAX_TEXT ((size_t)1 << 20)
 
 static void lark_check(struct lark *l, int r)

@@ -14,7 +14,7 @@ enum match {
 bool parser_is_space(char c);
 /* Compares the text at byte @at with @marker. */
 enum match parser_match(const struct reply_parser *p, size_t at, const char *marker);
-/* Like parser_match() at p->pos, but consumes a marker that matches completely. */
+/* Does what parser_match() does at p->pos, and consumes a marker that matches completely. */
 enum match parser_take(struct reply_parser *p, const char *marker);
 /* Consumes whitespace. Returns whether text remains. */
 bool parser_skip_space(struct reply_parser *p);

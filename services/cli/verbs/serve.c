@@ -196,7 +196,7 @@ static void add_sockets(struct serve *s, struct part *part, const struct service
 /* Fills the arguments of the services; @open: TCP requires no key. */
 static void fill_args(struct serve *s, bool open)
 {
-    /* More directories do not fit into SUPERVISOR_MAX_ARGS. */
+    /* A service has at most SUPERVISOR_MAX_ARGS arguments, so further directories are left out. */
     const size_t n_dirs = MIN(s->models.n_dirs, (size_t)SUPERVISOR_MAX_ARGS / 2 - 5);
 
     for (size_t i = 0; i < N_SERVICES; i++)

@@ -25,10 +25,10 @@ enum config_bool { CONFIG_FALSE, CONFIG_TRUE };
 /* Names the client program from whose prompts the service removes the lines that change with every
  * request (chat/canonical.h). */
 enum config_canonical { CONFIG_CANONICAL_OFF, CONFIG_CANONICAL_CLAUDE_CODE };
-/* Says where the keep service stores its entries. */
-/* Whether the temperature is the last stage of sampling; "auto": the API decides. */
+/* Says whether the temperature is the last stage of sampling; "auto": the API decides. */
 enum config_last { CONFIG_LAST_AUTO, CONFIG_LAST_FALSE, CONFIG_LAST_TRUE };
 
+/* Says where the keep service stores its entries. */
 enum config_storage { CONFIG_STORAGE_MEMORY, CONFIG_STORAGE_DISK };
 /* Says whether a service refuses to serve on a kernel without Landlock. */
 enum config_landlock { CONFIG_LANDLOCK_REQUIRED, CONFIG_LANDLOCK_OPTIONAL };

@@ -237,7 +237,7 @@ static bool conn_read_head(struct http_conn *conn, size_t more)
 
     if (conn->used && conn->in.len == more)
         conn_wait(conn, HTTP_WAIT_HEAD);
-    /* Parsing again is useless without a new line end. */
+    /* Without a new line end, the head is still incomplete and need not be parsed again. */
     if (conn->in.len < max_header && !memchr(data + conn->in.len - more, '\n', more))
         return true;
     switch (head_check(data, conn->in.len, max_header, &head)) {

@@ -56,7 +56,7 @@ enum http_door {
     HTTP_N_DOORS,
 };
 
-/* The poller; only for service/loop.c. */
+/* These functions are the poller; only service/loop.c calls them. */
 int http_base_new(struct http_base **ret_base);
 struct http_base *http_base_free(struct http_base *base);
 int http_base_poll(struct http_base *base, int timeout_msec);
@@ -135,11 +135,11 @@ void http_request_drop_body(struct http_request *request);
 /* Finds a header, ignoring case. False: absent. */
 bool http_request_header(const struct http_request *request, const char *name,
                          struct http_text *ret_value);
-/* Returns, in `admit`, whether the server refuses the request. The head of such a request may be
- * known only in part. */
+/* Returns whether the server refuses the request; to be called in `admit`. The head of a refused
+ * request may be known only in part. */
 bool http_request_is_refused(const struct http_request *request);
-/* Sets, in `admit`, the limit of the body in bytes, in place of max_body. 0: the request takes no
- * body; a small body is read and dropped. */
+/* Sets the limit of the body in bytes, which replaces max_body; to be called in `admit`. 0: the
+ * request takes no body; a small body is read and dropped. */
 void http_request_limit_body(struct http_request *request, size_t max_body);
 /* Marks the sender as authorized. When the server is full, connections of unauthorized clients are
  * closed first. */

@@ -302,7 +302,7 @@ static int add_target(struct scan *s, const struct candidate *c,
     if (r == -ENOMEM)
         return r;
     snprintf(why, sizeof(why), "%.60s %s", manifest->path,
-             r < 0 ? err.text : "is not a model: it has another kind of name, or lacks files");
+             r < 0 ? err.text : "is not a model: it is not named like one, or it lacks files");
     return break_manifest(s, c, manifest, why);
 }
 

@@ -50,8 +50,8 @@ struct service_params {
     uint64_t (*stays)(void *data);
     bool is_long_busy; /* `busy` may return true for hours, so it is called only once per
                           idle_timeout */
-    /* Called when SIGTERM arrives (`draining`), and when the drain timeout is over, so that running
-     * work must end (`expired`). May be NULL. */
+    /* `draining` is called when SIGTERM arrives. `expired` is called when the drain timeout is
+     * over, so that running work must end. Both may be NULL. */
     void (*draining)(void *data);
     void (*expired)(void *data);
     /* Writes the text of STATUS=; may be NULL. Called once a second while there is work, and for

@@ -18,7 +18,7 @@
 #include "common/wire/cache-protocol.h"
 #include "core/str.h"
 
-/* Long enough even if the service must be started first. */
+/* The longest time that a call may take. It is enough even if the service must be started first. */
 #define CACHE_CLIENT_TIMEOUT_USEC (2 * 1000000u)
 
 /* Makes a client for the socket at @path. @name is the client's name in the service's log. Copies

@@ -11,7 +11,7 @@
 #include "common/http/problem.h"
 #include "core/str.h"
 
-/* Time without end. */
+/* The keep_alive of a model that stays in memory without end. */
 #define OLLAMA_FOREVER UINT64_MAX
 
 /* The texts before and after the descriptions of models in a list. */
