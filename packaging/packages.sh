@@ -37,8 +37,8 @@ missing_packages() {
     done
 }
 
-# apt_progress: reads the progress of apt-get (APT::Status-Fd) and shows it: at a terminal in one line that
-# is updated, elsewhere in a new line after every 10 percent.
+# apt_progress: reads the progress of apt-get (APT::Status-Fd) and shows it. At a terminal, it
+# updates one line; elsewhere, it prints a new line after every 10 percent.
 apt_progress() {
     shown=-1
     while IFS= read -r line; do

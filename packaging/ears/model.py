@@ -124,8 +124,9 @@ class Decoder(nn.Module):
         return torch.cat((self.token_embedding.weight, self.times(self.clock))) * self.used
 
     def forward(self, ids, encoded, picked=None):
-        """Returns the logits [B, T, n_vocab], or only those of the positions in the mask @picked; and for each
-        layer the weights of its cross attention, or None for layers without heads for alignment."""
+        """Returns the logits and a list. The logits are [B, T, n_vocab], or only those of the
+        positions in the mask @picked. The list has the weights of the cross attention of each
+        layer, or None for a layer without heads for alignment."""
         T, table = ids.shape[1], self.table()
         x = table[ids] + self.positional_embedding[:T]
         looked = []

@@ -26,8 +26,8 @@ struct frames {
     } buffer;
 };
 
-/* Returns where the next bytes go, and in *ret_size how many fit there: 0 only if frames_next() has
- * a frame or an error to return. */
+/* Returns the place for the next bytes. *ret_size is the number of bytes that fit there; it is 0
+ * only if frames_next() has a frame or an error to return. */
 void *frames_room(struct frames *frames, size_t *ret_size);
 void frames_add(struct frames *frames, size_t n);
 /* FRAMES_SAMPLES: *ret_samples is valid until the next call. -EBADMSG: the stream is invalid. */

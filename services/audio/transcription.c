@@ -2,8 +2,9 @@
 /*
  * Serves requests to transcribe or translate speech.
  *
- * No field stores the state of a request. A request with a waiter waits for its model, a request
- * with a decoding receives samples, and a request with an audio_id is in the transcriber.
+ * No field stores the state of a request, because other fields show it. While the field `waiter` is
+ * in use, the request waits for its model. While it has a decoding, it receives samples. While it
+ * has an audio_id, it is in the transcriber.
  */
 #include "audio/transcription.h"
 

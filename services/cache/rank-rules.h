@@ -15,9 +15,9 @@
  * a sample of the blocks. The rule whose simulated store had the most hits recently gives the
  * ranks. Plain LRU is one of the rules.
  *
- * The policy does no I/O, and the same calls always give the same ranks. It takes 1 MiB of memory,
- * and 128 bytes per block of capacity to recognize evicted blocks, but at most 16 MiB for this. One
- * thread calls all functions.
+ * The policy does no I/O, and the same calls always give the same ranks. It takes 1 MiB of memory.
+ * To recognize evicted blocks, it takes another 128 bytes per block of capacity, but at most 16
+ * MiB. One thread calls all functions.
  */
 
 #include <infer/types.h>

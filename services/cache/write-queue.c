@@ -65,8 +65,8 @@ void put_abandon(struct server *server)
 }
 
 /* Returns whether the first @end bytes of @fd can no longer change and are all allocated. Reading a
- * page that is not allocated would allocate it, and charge it to this process for as long as the
- * client keeps it. */
+ * page that is not allocated would allocate the page, and the kernel would charge it to this
+ * process as long as the client keeps the memfd. */
 static bool is_fit(int fd, uint64_t end)
 {
     const int seals = fcntl(fd, F_GET_SEALS);

@@ -2,8 +2,9 @@
 /*
  * Serves requests that need a model, from the body to the last byte of the answer.
  *
- * No field stores the state of a request. A request with a waiter waits for its model, a request
- * with a job is being read or prepared, and a request with submitted prompts is in the engine.
+ * No field stores the state of a request, because other fields show it. While the field `waiter` is
+ * in use, the request waits for its model. While the field `job` is in use, the request is being
+ * read or prepared. While it has submitted prompts, it is in the engine.
  */
 #include "chat/generation.h"
 

@@ -2,8 +2,9 @@
 /*
  * Serves the requests of the embed service, from the body to the answer.
  *
- * No field stores the state of a request. A request with a waiter waits for its model, a request
- * with a job is at one of its stages, and a request with an embed_id is in the embedder.
+ * No field stores the state of a request, because other fields show it. While the field `waiter` is
+ * in use, the request waits for its model. While the field `job` is in use, a thread works on one
+ * of its stages. While it has an embed_id, it is in the embedder.
  */
 #include "embed/embed-request.h"
 

@@ -5,8 +5,9 @@
  * There are two formats. Requests with the field `documents` have the format of Jina and Cohere,
  * and requests with the field `texts` have that of text-embeddings-inference.
  *
- * Models for late interaction can rank too. For each token of the query, the score adds up the
- * similarity to the most similar token of the document (ColBERT, Khattab and Zaharia 2020).
+ * Models for late interaction can rank too. The score is a sum over the tokens of the query: each
+ * token adds its similarity to the most similar token of the document (ColBERT, Khattab and Zaharia
+ * 2020).
  */
 #include <errno.h>
 #include <math.h>

@@ -143,8 +143,8 @@ void gw_forward_give_up(struct gw_request *r);
 /* Returns whether the service is known to be running; does not start it. */
 bool gw_service_is_awake(const struct gateway *gateway, enum service_backend target);
 
-/* liveness.c: a request waits from when it is sent to the service until the first byte of the
- * answer arrives or the request ends. */
+/* liveness.c: a request counts as waiting from the moment at which it is sent to the service, until
+ * the first byte of the answer arrives or the request ends. */
 void gw_liveness_init(struct gateway *gateway);
 void gw_liveness_wait(struct gw_request *r);
 void gw_liveness_leave(struct gw_request *r);

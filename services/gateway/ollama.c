@@ -24,9 +24,9 @@ void gw_ollama_version(struct gw_request *r)
     http_respond(r->http, 200, "application/json", text, sizeof(text) - 1);
 }
 
-/* Asks the services from @target on for their loaded models, one after the other. A service without
- * models is not asked again before it was called for something else, because the question would
- * start it. */
+/* Asks the services from @target on for their loaded models, one after the other. If a service
+ * reported that it has no model loaded, it is asked again only after it was called for something
+ * else, because the question alone could start it. */
 static void loaded_ask(struct gw_request *r, unsigned target);
 
 /* Adds the list of one service. The gateway parses no JSON: it takes what stands between the

@@ -23,7 +23,7 @@
  * them. */
 #define MODEL_HOST_KEEP_USEC  (120 * 1000000u)
 #define MODEL_HOST_FRESH_USEC (1000 * 1000u)
-/* If a name is not in the list, the list is read again. This happens only if the list is older than
+/* If a name is not in the list, the list is read again, provided that it is older than
  * MODEL_HOST_LOOK_USEC, and older than MODEL_HOST_LOOK_SHARE times the time that its last reading
  * took. So requests for models that do not exist cost little. */
 #define MODEL_HOST_LOOK_USEC  (20 * 1000u)

@@ -2,8 +2,9 @@
 /*
  * Leads requests that need a model from their arrival to their end.
  *
- * No field stores the state of a request. A request with a waiter waits for its model, and a
- * request with a resident uses it; the service's structure may show more.
+ * No field stores the state of a request, because other fields show it. While the field `waiter` is
+ * in use, the request waits for its model. While it has a resident, it uses this model. Fields of
+ * the service's structure may show more.
  */
 #include "host/model-request.h"
 

@@ -78,14 +78,14 @@ void model_request_unref(struct model_request *request);
 void model_request_read(struct model_request *request,
                         void (*read)(struct model_request *request, struct http_text body),
                         void (*then)(struct model_request *request));
-/* Runs @work on a preparer thread, in a lane of the held resident, or, if the request holds none,
- * in the lane for reading large bodies. Then @then is called as by model_request_read(). A request
- * can have only one job at a time. */
+/* Runs @work on a preparer thread, in a lane of the held resident. If the request holds no
+ * resident, the lane is the one for reading large bodies. Then @then is called as by
+ * model_request_read(). A request can have only one job at a time. */
 void model_request_work(struct model_request *request, enum resident_lane lane,
                         void (*work)(struct model_request *request),
                         void (*then)(struct model_request *request));
-/* Sets how long the held model stays in memory after its last use, at most as long as
- * models.max_keep_alive; if that is 0, does nothing. The last request that sets a time decides. */
+/* Sets how long the held model stays in memory after its last use, at most models.max_keep_alive.
+ * If models.max_keep_alive is 0, does nothing. The last request that sets a time decides. */
 void model_request_keep(struct model_request *request, uint64_t keep_usec);
 /* Works like model_request_work(), but needs no resident: the job waits in @lane. */
 void model_request_aside(struct model_request *request, struct job_lane *lane,

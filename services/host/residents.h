@@ -49,9 +49,9 @@ struct residents_ops {
      * requests from state, load_status and @why. */
     void (*loaded)(const struct resident *resident);
     void (*failed)(const struct resident *resident, const char *why, struct problem *problem);
-    /* Reports distinguish residents of one model by their purpose. purpose_name, a static text, is
-     * the name of this property. purpose() returns its value, or NULL if the name of the model is
-     * sufficient. Both may be NULL. */
+    /* Reports distinguish residents of one model by their purpose. purpose_name is the label of the
+     * purpose in reports, a static text. purpose() returns the purpose of a resident, or NULL if
+     * the name of the model is sufficient. Both may be NULL. */
     const char *purpose_name;
     const char *(*purpose)(const struct resident *resident);
     /* Writes the service's own statistics structure. */

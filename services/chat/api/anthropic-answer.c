@@ -3,10 +3,10 @@
  * Answers POST /v1/messages and /v1/messages/count_tokens.
  *
  * A stream is made of named events. message_start has the numbers of tokens of the prompt, so it is
- * written as soon as they are known: with the first token. Each block has content_block_start,
- * content_block_delta for each piece, and content_block_stop; a block of thinking also has a
- * signature before its end. message_delta has the reason of the end and the usage, and message_stop
- * is the last event.
+ * written as soon as they are known: with the first token. The events of a block are
+ * content_block_start, one content_block_delta for each piece, and content_block_stop. A block of
+ * thinking also has a signature before its end. message_delta has the reason of the end and the
+ * usage. message_stop is the last event.
  */
 #include <errno.h>
 #include <infer/chat.h>

@@ -224,8 +224,8 @@ static int close_tcp(struct setup *s, const struct setup_socket *socket)
     r = manager_disable(s->manager, socket->unit, &err);
     if (r >= 0)
         r = manager_reload(s->manager, &err);
-    /* The port is in use by sconce itself if the socket is active, or if a running gateway holds it
-     * although the socket has failed since. */
+    /* If the socket is active, sconce itself uses the port. The same is true if the socket has
+     * failed, but a running gateway still holds the port. */
     if (r >= 0 && !s->no_start &&
         (manager_is_active(s->manager, socket->unit) ||
          manager_is_active(s->manager, SETUP_GATEWAY)))

@@ -4,10 +4,10 @@
 /*
  * Starts a service that runs only for one command.
  *
- * If no gateway answers, a model is given by its path, or --models or --config is given, a verb
- * starts the service that it needs, as `sconce serve` would; the service confines itself as usual.
- * The verb does its work in a child process, while the parent supervises the service and forwards
- * signals.
+ * A verb starts the service that it needs, as `sconce serve` would, in three cases: no gateway
+ * answers; the model is given by its path; or --models or --config is given. The service confines
+ * itself as usual. The verb does its work in a child process, while the parent supervises the
+ * service and forwards signals.
  */
 
 #include "cli/cli.h"

@@ -72,8 +72,8 @@ static int notify_open(struct supervisor *s, const char *dir)
     if (s->notify_fd < 0)
         return -errno;
     setsockopt(s->notify_fd, SOL_SOCKET, SO_PASSCRED, &one, sizeof(one));
-    /* If a socket of this name exists, a supervisor that has ended left it: nobody listened at the
-     * other sockets of this directory. */
+    /* If a socket of this name exists, it was left by a supervisor that has ended, because nobody
+     * listened at the other sockets of this directory. */
     unlink(sa.sun_path);
     mask = umask(0177);
     r = bind(s->notify_fd, (struct sockaddr *)&sa, sizeof(sa)) < 0 ? -errno : 0;

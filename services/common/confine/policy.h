@@ -66,10 +66,10 @@ struct policy_rule {
 };
 
 struct policy_path {
-    /* An absolute path, which may be a pattern of glob(7); or "models": all model directories and
-     * the targets of their links; or "cache": the directory of compiled kernels; or "blocks": the
-     * directory of stored KV blocks; or "kept": the directory of the keep service, if the
-     * configuration makes it write to disk. */
+    /* An absolute path, which may be a pattern of glob(7), or one of four words: "models" stands
+     * for all model directories and the targets of their links, "cache" for the directory of
+     * compiled kernels, "blocks" for the directory of stored KV blocks, and "kept" for the
+     * directory of the keep service, if the configuration makes it write to disk. */
     const char *path;
     uint64_t rights; /* LANDLOCK_ACCESS_FS_* */
     const char *rights_text, *why;

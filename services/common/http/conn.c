@@ -3,12 +3,12 @@
  * Manages the connections of the HTTP server, and reads from them.
  *
  * Only this file reads from connections: libh2o's reading is disabled and its read callback
- * replaced. A head is checked (head.c) and its request admitted before any of its body is read.
- * libh2o gets a request only when the request is complete, as a rewritten head without a body. So
- * libh2o cannot interpret the head in another way than this server. Until libh2o gets a request,
- * this file writes the answer, if one is due. After such an answer the connection closes slowly:
- * the server drops what the peer still sends, so that the answer arrives. While a request is
- * processed, nothing is read.
+ * replaced. A head is checked (head.c) and its request is admitted before any of the body is read.
+ * libh2o gets a request only when the request is complete. It then gets a rewritten head, without
+ * the body. So libh2o cannot interpret the head in another way than this server. Until libh2o gets
+ * a request, this file writes the answer, if one is due. After such an answer the connection closes
+ * slowly: the server drops what the peer still sends, so that the answer arrives. While a request
+ * is processed, nothing is read.
  */
 #include <errno.h>
 #include <string.h>

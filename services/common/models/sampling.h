@@ -63,8 +63,9 @@ struct sampling_row {
     .mirostat_tau = 5, .mirostat_eta = 0.1f, .dry_base = 1.75f, .dry_allowed_length = 2
 
 extern const struct sampling_row sampling_rows[N_SAMPLING_KEYS];
-/* Defaults of APIs: all parameters are set. `order` is NULL, which stands for the usual order, or
- * the order of llama.cpp, where the temperature comes last. */
+/* The defaults of two APIs, with a value for each parameter. In sampling_openai, `order` is NULL,
+ * which stands for the usual order of the stages. sampling_llama has the order of llama.cpp, in
+ * which the temperature comes last. */
 extern const struct inf_sampling sampling_openai, sampling_llama;
 
 /* Returns the name of a source, for people. */

@@ -16,10 +16,10 @@
 struct options;
 
 /*
- * Calls confine_start() for a service. If the kernel has no Landlock, the configuration requires
- * it, and the service was started with sockets, the service applies the remaining confinement and
- * is misconfigured from then on. False: the service is not confined and must end; the error was
- * logged.
+ * Calls confine_start() for a service. If the configuration requires Landlock, the kernel lacks it,
+ * and the service was started with sockets, the service applies the rest of the confinement and
+ * counts as misconfigured from then on. False: the service is not confined and must end; the error
+ * was logged.
  */
 bool misconfigured_confine(const char *policy, struct options *options);
 /* Serves the sockets with which @service was started. @options->wrong is the error text. Returns

@@ -15,9 +15,10 @@
  * carries the read end of a pipe that delivers only the requested blocks.
  *
  * LIST, PURGE and VERIFY are for managers of the cache. They fail with -EPERM unless the client has
- * sent MANAGE before, with a descriptor of the file `lock` in the cache's directory that is open
- * for reading and writing. A user who can open that file can also read everything in the directory,
- * so MANAGE gives no additional rights. No other service can open that file.
+ * sent MANAGE before. A MANAGE request comes with a descriptor of the file `lock` in the cache's
+ * directory, which must be open for reading and writing. A user who can open that file can also
+ * read everything in the directory, so MANAGE gives no additional rights. No other service can open
+ * that file.
  *
  * Texts are UTF-8 without control characters, padded with at least one NUL. Encoders check nothing,
  * because their input is trusted. Decoders check everything. They allocate nothing: results are in

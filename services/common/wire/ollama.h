@@ -18,9 +18,9 @@
 #define OLLAMA_MODELS_BEGIN "{\"models\":["
 #define OLLAMA_MODELS_END   "]}"
 
-/* Reads "keep_alive", how long the model stays in memory after its last use: a number of seconds,
- * or a text such as "5m" or "1h30m"; negative: OLLAMA_FOREVER. Returns 1, 0 or -EINVAL, as the
- * functions of fields.h do. */
+/* Reads "keep_alive", the time for which the model stays in memory after its last use. It is a
+ * number of seconds, or a text such as "5m" or "1h30m". A negative time becomes OLLAMA_FOREVER.
+ * Returns 1, 0 or -EINVAL, as the functions of fields.h do. */
 int ollama_read_keep_alive(json_t *body, uint64_t *ret_usec, struct problem *problem);
 /* Sets *ret_options to a new object with the fields of "options". Each field is named by its path,
  * such as "options.seed". Refuses the first field that is not one of Ollama's options. -EINVAL. */

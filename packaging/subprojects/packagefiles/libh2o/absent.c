@@ -5,8 +5,9 @@
  *
  * HTTP/2 (libh2o 2.2 has no protection against rapid resets), the reverse proxy, TLS sessions in
  * memcached and configuration files are not in this library. The stubs of configuration files do
- * nothing, and an upgrade to HTTP/2 fails. The other stubs are never called, because HTTP/2 is not
- * offered, each request has a handler, and connections do not use TLS; they abort the process.
+ * nothing, and an upgrade to HTTP/2 fails. The other stubs abort the process. They are never
+ * called, because HTTP/2 is not offered, each request has a handler, and connections do not use
+ * TLS.
  */
 #include <stdlib.h>
 
