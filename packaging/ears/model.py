@@ -20,7 +20,7 @@ class Config:
     n_heads: int = 2
     n_audio_layers: int = 3
     n_text_layers: int = 3
-    n_special: int = 107  # the end, the start, 99 languages, six others
+    n_special: int = 107  # special tokens: the end, the start, 99 languages, six others
     n_times: int = 1501
     # The heads of the decoder, as (layer, head), that are trained to attend to the word that is being written.
     alignment_heads: tuple = ((1, 0), (2, 1))

@@ -149,10 +149,10 @@ def words(items, last):
     return ", ".join(items[:-1]) + f" {last} {items[-1]}"
 
 
-# Routes for few programs, which the guide does not know.
+# The guide does not know these routes, which few programs use.
 UNTOLD_ROUTES = ["/v1/fim/completions"]
 
-# Verbs for few people, which the guide does not know.
+# The guide does not know these verbs, which few people need.
 UNTOLD_VERBS = ["ppl"]
 
 

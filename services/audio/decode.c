@@ -200,7 +200,8 @@ static int open_container(struct decode *d)
     return r < 0 ? decode_fail(d, r) : 0;
 }
 
-/* Returns the default audio stream of the file, or its first audio stream; NULL: none. */
+/* Returns the default audio stream of the file or, if no stream is the default, the first audio
+ * stream; NULL: the file has no audio stream. */
 static AVStream *choose_stream(AVFormatContext *format)
 {
     AVStream *chosen = NULL;

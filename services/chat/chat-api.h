@@ -40,7 +40,8 @@ struct chat_api {
                                             function.parameters */
     const struct inf_sampling *sampling; /* the API's default of every sampling parameter; NULL:
                                             OpenAI's defaults */
-    size_t own_size, choice_size;        /* the sizes of g->own and c->own, which begin as zeroes */
+    size_t own_size, choice_size;        /* the sizes of g->own and c->own, which are zeroed at
+                                            first */
     bool computes_only;                  /* no text is generated: `prepare` writes the answer */
     bool takes_pieces; /* `piece` is also called for answers that are not streamed */
     /* Handles the whole request, without a model. If it is set, the other fields are unused. May be

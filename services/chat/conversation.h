@@ -13,7 +13,7 @@
 #include "core/macros.h"
 #include "core/str.h"
 
-/* The memory of the parsed arguments of all calls in one request, in bytes. */
+/* Limit, in bytes, of the memory that the parsed arguments of all calls in one request take. */
 #define CONVERSATION_MAX_ARGUMENTS ((size_t)32 << 20)
 
 enum message_role {
@@ -37,7 +37,7 @@ struct message {
     enum message_role role;
     json_t *text;      /* string; NULL: the message has no text */
     json_t *name;      /* string: the name of the speaker or of the tool; or NULL */
-    json_t *call_id;   /* string: the id of the call of a tool whose result this message is; or
+    json_t *call_id;   /* string: the id of a call, if this message is the result of the call; or
                           NULL */
     json_t *reasoning; /* string: what the assistant thought before its answer; or NULL */
     struct tool_call *calls;

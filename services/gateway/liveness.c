@@ -8,7 +8,7 @@
  * gateway.probe_interval. After three probes without an answer the client gets an error. A service
  * that received SIGTERM accepts no connection but still finishes requests that it has read.
  * Therefore, if the service has read a request, the client gets the error only after eight probes.
- * They take longer than a service may take to finish its requests.
+ * Eight probes take longer than a service may take to finish its requests.
  */
 #include "common/config/config.h"
 #include "common/service/log.h"

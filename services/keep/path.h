@@ -17,7 +17,8 @@ struct path {
 /* Reads the part of @path after the prefix of @prefix_len bytes. Returns false if this part has
  * another form, or characters that no id has. */
 bool path_read(struct http_text path, size_t prefix_len, struct path *ret_path);
-/* Fills in the problem of a path that path_read() refuses, or that has no such action. */
+/* Fills in the problem for a path that path_read() refuses, or whose action the route does not
+ * have. */
 int path_unknown(struct http_text path, struct problem *problem);
 /* Returns whether @id has only characters that ids may have, and a length that ids may have. */
 bool path_id_is_plain(const char *id, size_t len);

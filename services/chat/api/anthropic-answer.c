@@ -206,8 +206,8 @@ static int block_stop(struct generation *g, struct anthropic_block *b)
     return event_close(g, r);
 }
 
-/* Begins a block. If the current block has the same kind, it goes on instead. Each call is a block
- * of its own. */
+/* Begins a block. If the current block has the same kind, the current block goes on instead. Each
+ * call is a block of its own. */
 static int block_start(struct generation *g, struct anthropic_block *b, enum block_kind kind,
                        const struct piece *piece)
 {

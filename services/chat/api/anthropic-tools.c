@@ -76,7 +76,8 @@ static int tool_check_name(json_t *name, const char *path, struct problem *probl
                        path, TOOL_NAME_MAX);
 }
 
-/* Checks the fields that need no more work: all tools are known to the model from the beginning. */
+/* Checks the fields of a tool that are accepted but have no effect. `defer_loading`, for example,
+ * changes nothing, because the model knows all tools from the beginning. */
 static int tool_check_accepted(json_t *tool, const char *path, struct problem *problem)
 {
     static const char *const flags[] = {"strict", "defer_loading", "eager_input_streaming"};

@@ -229,7 +229,7 @@ static void llama_done(struct generation *g)
     str_done(&own->settings);
 }
 
-/* The members that are the same for both endpoints. */
+/* These members of struct chat_api are the same for both endpoints. */
 #define LLAMA_SHARED                                                                               \
     .prompt_field = "prompt",                                                                      \
     .finishes = {[FINISH_STOP] = "eos", [FINISH_STOP_TEXT] = "word", [FINISH_LENGTH] = "limit"},   \

@@ -31,7 +31,7 @@ struct ollama_choice {
 };
 
 /* Reads the fields that /api/chat and /api/generate have in common. @more names the fields that
- * only the requested one has. If there is no prompt, the caller must call ollama_only_loads()
+ * only the requested endpoint has. If there is no prompt, the caller must call ollama_only_loads()
  * afterwards. */
 int ollama_read(struct generation *g, const char *const *more, struct problem *problem);
 /* Notes that the request has no prompt, and therefore only loads or unloads the model. */
@@ -66,7 +66,7 @@ int ollama_tokens(struct generation *g, struct choice *c, const struct inf_event
 void ollama_choice_done(struct choice *c);
 void ollama_own_done(struct generation *g);
 
-/* The members of struct chat_api that are the same for both endpoints. */
+/* These members of struct chat_api are the same for both endpoints. */
 #define OLLAMA_SHARED                                                                              \
     .finishes = {[FINISH_STOP] = "stop",                                                           \
                  [FINISH_STOP_TEXT] = "stop",                                                      \

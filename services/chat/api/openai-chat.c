@@ -349,7 +349,7 @@ static int count_prepare(struct generation *g, struct problem *problem)
     return r;
 }
 
-/* The members that are the same for all endpoints. */
+/* These members of struct chat_api are the same for all endpoints. */
 #define CHAT_SHARED                                                                                \
     .id_prefix = "chatcmpl-",                                                                      \
     .finishes = {[FINISH_STOP] = "stop",                                                           \

@@ -30,8 +30,8 @@ static enum step call_to(struct reply_parser *p, int step)
     return STEP_AGAIN;
 }
 
-/* Follows the strings and the depth of JSON by one character. Returns whether the character ends an
- * object or an array. */
+/* Reads one more character of JSON, and keeps track of strings and of the depth. Returns whether
+ * the character ends an object or an array. */
 static bool json_closes(struct reply_parser *p, char c)
 {
     const bool closes = c == '}' || c == ']';

@@ -49,7 +49,7 @@ static struct {
     size_t n;
 } refusals;
 
-/* Patterns for the names of the files of a model, other than weights, that libinfer looks for. */
+/* Patterns for the names of the files that libinfer looks for in a model, except for weights. */
 static const char *const part_names[] = {
     "added_tokens.json",
     "adapter_config.json",

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * Finds the files of models outside of the model directories to which links and manifests lead.
+ * Finds files of models that are outside of the model directories. Links and manifests in the model
+ * directories lead to these files.
  *
  * A confined service may open only the model directories and these files, so it must find the files
  * before it is confined. Only files that belong to a model are reported (see files.h).

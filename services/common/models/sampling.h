@@ -57,7 +57,7 @@ struct sampling_row {
     size_t offset; /* in struct inf_sampling */
 };
 
-/* The members that have the same default in all APIs. */
+/* These members have the same default in all APIs. */
 #define SAMPLING_SHARED                                                                            \
     .typical_p = 1, .penalty_last_n = 64, .dynatemp_exponent = 1, .xtc_threshold = 0.1f,           \
     .mirostat_tau = 5, .mirostat_eta = 0.1f, .dry_base = 1.75f, .dry_allowed_length = 2

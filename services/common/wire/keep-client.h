@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Sends a question to the keep service, and waits for the answer. Only threads other than that of
- * the event loop may do so. */
+/* Sends a question to the keep service, and waits for the answer. The thread of the event loop must
+ * not do this. */
 
 #include "common/wire/keep-protocol.h"
 
