@@ -97,8 +97,8 @@ enum route_score {
     ROUTE_SIGMOID,
 };
 
-/* The n_used experts with the largest scores are selected. Of equal scores, the one of the expert
- * with the lower number counts as larger. The slots of a row are ordered by expert number. */
+/* The n_used experts with the largest scores are selected. If scores are equal, the expert with the
+ * lower number comes first. The slots of a row are ordered by expert number. */
 struct route_params {
     enum route_score score;
     uint32_t n_used;
