@@ -148,7 +148,8 @@ static int open_parts(struct inf_model *m, const struct inf_model_params *p, str
 
     if (p->vocab_only && is_lone_tokenizer(p->path))
         return tokenizer_open_file(p->path, &m->tok, reterr);
-    r = format_open(p->path, p->vocab_only ? FORMAT_VOCAB_ONLY : 0, &m->format, reterr);
+    r = format_open(p->path, p->vocab_only ? FORMAT_VOCAB_ONLY : 0, model_archs(), &m->format,
+                    reterr);
     if (r == 0)
         r = list_files(m, reterr);
     if (r < 0)

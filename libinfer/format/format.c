@@ -5,6 +5,7 @@
 #include "format/format.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/err.h"
@@ -12,8 +13,8 @@
 #include "core/text.h"
 #include "format/impl.h"
 
-int format_open(const char *path, unsigned flags, struct format **ret_format,
-                struct inf_err *reterr)
+int format_open(const char *path, unsigned flags, const struct arch_list *archs,
+                struct format **ret_format, struct inf_err *reterr)
 {
     _cleanup_(format_closep) struct format *f = NULL;
     int r;
@@ -21,6 +22,7 @@ int format_open(const char *path, unsigned flags, struct format **ret_format,
     f = NEW(struct format, 1);
     if (!f)
         return err_set(reterr, ENOMEM, "out of memory");
+    f->archs = archs;
     if (path_is_dir(path)) {
         f->kind = "safetensors";
         r = format_read_dir(f, path, flags, reterr);
@@ -88,6 +90,11 @@ const struct hparams *format_hparams(const struct format *f)
     return &f->hp;
 }
 
+const struct arch_desc *format_arch(const struct format *f)
+{
+    return f->desc;
+}
+
 size_t format_n_tensors(const struct format *f)
 {
     return f->n_tensors;
@@ -110,9 +117,27 @@ const struct file_map *format_file(const struct format *f, size_t i)
 
 const struct format_tensor *format_find(const struct format *f, const char *name)
 {
+    size_t i;
+
+    return format_find_index(f, name, &i) ? f->tensors[i] : NULL;
+}
+
+bool format_find_index(const struct format *f, const char *name, size_t *ret_i)
+{
     uint64_t i;
 
-    return map_find(&f->map, name, strlen(name), &i) ? f->tensors[i] : NULL;
+    if (!map_find(&f->map, name, strlen(name), &i))
+        return false;
+    *ret_i = i;
+    return true;
+}
+
+bool format_expert_name(const char *name, uint32_t i_expert, char *out, size_t size)
+{
+    const char *end = strstr(name, "_exps.");
+
+    return end && (size_t)snprintf(out, size, "%.*s.%u.%s", (int)(end - name), name, i_expert,
+                                   end + strlen("_exps.")) < size;
 }
 
 const struct gguf *format_gguf(const struct format *f)

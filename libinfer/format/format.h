@@ -16,6 +16,7 @@
 #include "core/file.h"
 #include "core/macros.h"
 #include "core/sha256.h"
+#include "format/arch-desc.h"
 #include "format/hparams.h"
 
 struct format;
@@ -42,9 +43,11 @@ enum format_flags {
 };
 
 /* Opens a GGUF file, a Hugging Face directory, or a .bin file of whisper.cpp. @path of a split GGUF
- * model is its first part. Tensors of Whisper keep the names that they have in the file. */
-int format_open(const char *path, unsigned flags, struct format **ret_format,
-                struct inf_err *reterr);
+ * model is its first part. @archs are the architectures that the caller can compute, and must
+ * outlive the format; -EOPNOTSUPP: the model has another architecture, which the message names.
+ * Tensors of Whisper keep the names that they have in the file. */
+int format_open(const char *path, unsigned flags, const struct arch_list *archs,
+                struct format **ret_format, struct inf_err *reterr);
 struct format *format_close(struct format *f);
 DEFINE_CLEANUP(struct format *, format_close);
 
@@ -52,10 +55,18 @@ const char *format_kind(const struct format *f); /* "gguf", "safetensors" or "gg
 /* Returns the hyperparameters. They are valid only if n_layers is above 0; otherwise the file has
  * no hyperparameters. */
 const struct hparams *format_hparams(const struct format *f);
+/* Returns the description of the architecture; NULL: there are no hyperparameters. */
+const struct arch_desc *format_arch(const struct format *f);
 size_t format_n_tensors(const struct format *f);
 const struct format_tensor *format_tensor_at(const struct format *f, size_t i);
 /* Returns NULL if there is no such tensor. That is not an error. */
 const struct format_tensor *format_find(const struct format *f, const char *name);
+/* Finds the number of a tensor for format_tensor_at(). Returns false if there is no such tensor. */
+bool format_find_index(const struct format *f, const char *name, size_t *ret_i);
+
+/* Writes the name of the matrix of one expert: "ffn_gate.3.weight" for "ffn_gate_exps.weight".
+ * Returns false if @name does not have this form, or the result does not fit @size bytes. */
+bool format_expert_name(const char *name, uint32_t i_expert, char *out, size_t size);
 
 /* Returns the settings of a Whisper model; NULL: the model is not a Whisper model. */
 const struct whisper_config *format_whisper(const struct format *f);

@@ -41,6 +41,45 @@ static int check_counts(const struct hparams *hp, struct inf_err *reterr)
     return 0;
 }
 
+static int check_layers(const struct hparams *hp, struct inf_err *reterr)
+{
+    for (uint32_t i = 0; i < hp->n_layers; i++) {
+        const uint32_t n_heads = hparams_n_heads(hp, i), n_kv = hparams_n_kv_heads(hp, i);
+
+        if (n_heads > 1u << 12 || n_kv > n_heads || n_heads % n_kv != 0)
+            return err_set(reterr, EBADMSG,
+                           "layer %u: %u heads cannot share %u key/value heads evenly", i, n_heads,
+                           n_kv);
+        if (hparams_head_dim(hp, i) > 1u << 12 || hparams_n_ff(hp, i) > 1u << 22)
+            return err_set(reterr, EBADMSG, "layer %u: heads of %u or a width of %u are too large",
+                           i, hparams_head_dim(hp, i), hparams_n_ff(hp, i));
+        if (hp->layers[i].shared > i)
+            return err_set(reterr, EBADMSG, "layer %u shares keys of a later layer", i);
+    }
+    return 0;
+}
+
+/* Checks the sizes of experts and of recurrent layers, of which a model may have none. */
+static int check_parts(const struct hparams *hp, struct inf_err *reterr)
+{
+    const struct hparams_experts *e = &hp->experts;
+    const struct hparams_delta *d = &hp->delta;
+
+    if (e->n > 1u << 16 || e->n_used > e->n || (e->n > 0 && e->n_used == 0))
+        return err_set(reterr, EBADMSG, "%u of %u experts are used", e->n_used, e->n);
+    if (e->n > 0 && (e->ff == 0 || e->ff > 1u << 22 || e->shared_ff > 1u << 22))
+        return err_set(reterr, EBADMSG, "experts of width %u and %u", e->ff, e->shared_ff);
+    if (d->n_v_heads == 0)
+        return 0;
+    if (d->n_k_heads == 0 || d->n_v_heads > 1u << 12 || d->n_v_heads % d->n_k_heads != 0 ||
+        d->k_dim == 0 || d->k_dim > 1u << 12 || d->v_dim == 0 || d->v_dim > 1u << 12 ||
+        d->n_taps < 2 || d->n_taps > 64)
+        return err_set(reterr, EBADMSG,
+                       "recurrent layers with %u key heads of %u, %u heads of %u and %u taps",
+                       d->n_k_heads, d->k_dim, d->n_v_heads, d->v_dim, d->n_taps);
+    return 0;
+}
+
 static bool is_within(float x, float min, float max)
 {
     return isfinite(x) && x >= min && x <= max;
@@ -88,6 +127,10 @@ int hparams_check(const struct hparams *hp, struct inf_err *reterr)
     int r;
 
     r = check_counts(hp, reterr);
+    if (r == 0)
+        r = check_layers(hp, reterr);
+    if (r == 0)
+        r = check_parts(hp, reterr);
     if (r < 0)
         return r;
     if (!is_within(hp->norm_eps, 0, 1.0f))
@@ -95,5 +138,10 @@ int hparams_check(const struct hparams *hp, struct inf_err *reterr)
     if (!is_within(hp->embd_scale, 0, 1e6f) || !is_within(hp->attn_scale, 0, 1e6f))
         return err_set(reterr, EBADMSG, "embeddings are scaled by %g, attention by %g",
                        (double)hp->embd_scale, (double)hp->attn_scale);
+    if (!is_within(hp->attn_softcap, 0, 1e6f) || !is_within(hp->final_softcap, 0, 1e6f) ||
+        !is_within(hp->experts.scale, 0, 1e6f))
+        return err_set(
+            reterr, EBADMSG, "scores are limited to %g, logits to %g, experts scaled by %g",
+            (double)hp->attn_softcap, (double)hp->final_softcap, (double)hp->experts.scale);
     return check_rope(hp, reterr);
 }

@@ -37,6 +37,43 @@ enum pooling {
 #define HPARAMS_MAX_TASKS 8
 #define HPARAMS_TASK_NAME 32
 
+/* Kinds of the attention part of a layer. */
+enum layer_kind {
+    LAYER_ATTENTION, /* attention, with the window of the model if it has one */
+    LAYER_FULL,      /* attention without a window */
+    LAYER_RECURRENT, /* no attention, but a state of a fixed size */
+};
+
+/* Holds what differs between the layers of some models. Counts that are 0 have the value of the
+ * model. */
+struct hparams_layer {
+    uint8_t kind;    /* enum layer_kind */
+    uint8_t sparse;  /* the feed-forward part has experts */
+    uint16_t shared; /* 1 + the earlier layer whose keys and values this layer reads; 0: it has its
+                        own */
+    uint32_t n_heads, n_kv_heads, head_dim, n_ff;
+};
+
+/* Settings of feed-forward parts with experts. */
+struct hparams_experts {
+    uint32_t n, n_used; /* experts of a layer, and how many of them a row uses; n is 0: the model
+                           has no experts */
+    uint32_t ff;        /* width of an expert */
+    uint32_t shared_ff; /* width of the expert that all rows use; 0: there is none */
+    enum route_score score;
+    bool norm_topk; /* the weights of the selected experts are divided by their sum */
+    float scale;    /* factor of these weights; 0: 1 */
+    uint32_t step;  /* Hugging Face: layers i with (i + 1) % step = 0 have experts; 0: all layers */
+};
+
+/* Settings of recurrent layers (struct delta_params). */
+struct hparams_delta {
+    uint32_t n_k_heads, n_v_heads, k_dim, v_dim;
+    uint32_t n_taps; /* rows that a convolution reads */
+    bool interleaved;
+    bool negated;
+};
+
 /* Settings of models that compute vectors or scores. */
 struct hparams_embed {
     bool encoder;       /* attention is bidirectional */
@@ -69,7 +106,7 @@ struct hparams_embed {
 };
 
 struct hparams {
-    char arch[32];  /* canonical: "llama", "qwen2", "qwen3" */
+    char arch[32];  /* name of the description (format/arch-desc.h): "llama", "qwen2" */
     char name[128]; /* what the file calls the model */
     uint32_t n_vocab, n_ctx_train, n_embd, n_layers, n_ff;
     uint32_t n_heads, n_kv_heads, head_dim;
@@ -97,9 +134,14 @@ struct hparams {
     /* Sliding window in tokens, including the row's own token; 0: none. With bidirectional
      * attention each side has this window. */
     uint32_t window;
-    uint8_t full_layers[HPARAMS_MAX_LAYERS / 8]; /* if there is a window: bit i is set if layer i
-                                                    has no window */
+    /* [n_layers]. */
+    struct hparams_layer layers[HPARAMS_MAX_LAYERS];
+    uint32_t full_every; /* of each group of this many layers, only the last layer is full; 0: the
+                            file does not say it so */
 
+    struct hparams_experts experts;
+    struct hparams_delta delta;
+    float attn_softcap, final_softcap; /* c: a score or logit x becomes c × tanh(x / c); 0: none */
     enum graph_act act;
     bool no_head; /* the model is a decoder without a head, and gives no logits */
     struct hparams_embed embed;
@@ -108,12 +150,33 @@ struct hparams {
 /* Returns the window of one layer; 0: none. */
 static inline uint32_t hparams_window(const struct hparams *hp, uint32_t i_layer)
 {
-    return hp->full_layers[i_layer / 8] >> i_layer % 8 & 1 ? 0 : hp->window;
+    return hp->layers[i_layer].kind == LAYER_ATTENTION ? hp->window : 0;
 }
 
 static inline void hparams_set_full(struct hparams *hp, uint32_t i_layer)
 {
-    hp->full_layers[i_layer / 8] |= (uint8_t)(1u << i_layer % 8);
+    hp->layers[i_layer].kind = LAYER_FULL;
+}
+
+/* Return the values of one layer. */
+static inline uint32_t hparams_n_heads(const struct hparams *hp, uint32_t i_layer)
+{
+    return hp->layers[i_layer].n_heads > 0 ? hp->layers[i_layer].n_heads : hp->n_heads;
+}
+
+static inline uint32_t hparams_n_kv_heads(const struct hparams *hp, uint32_t i_layer)
+{
+    return hp->layers[i_layer].n_kv_heads > 0 ? hp->layers[i_layer].n_kv_heads : hp->n_kv_heads;
+}
+
+static inline uint32_t hparams_head_dim(const struct hparams *hp, uint32_t i_layer)
+{
+    return hp->layers[i_layer].head_dim > 0 ? hp->layers[i_layer].head_dim : hp->head_dim;
+}
+
+static inline uint32_t hparams_n_ff(const struct hparams *hp, uint32_t i_layer)
+{
+    return hp->layers[i_layer].n_ff > 0 ? hp->layers[i_layer].n_ff : hp->n_ff;
 }
 
 /* Checks all values. -EBADMSG: a value is invalid; the message names it. */

@@ -11,22 +11,49 @@
 static void add_hparams(struct sha256 *h, const struct hparams *hp)
 {
     const uint32_t counts[] = {
-        hp->n_vocab,       hp->n_embd,           hp->n_layers,   hp->n_ff,      hp->n_heads,
-        hp->n_kv_heads,    hp->head_dim,         hp->rope_style, hp->rope_dims, hp->rope_scaling,
-        hp->rope_ctx_orig, hp->yarn_no_truncate, hp->window,     hp->act,       hp->norms_add_one,
+        hp->n_vocab,
+        hp->n_embd,
+        hp->n_layers,
+        hp->n_ff,
+        hp->n_heads,
+        hp->n_kv_heads,
+        hp->head_dim,
+        hp->rope_style,
+        hp->rope_dims,
+        hp->rope_scaling,
+        hp->rope_ctx_orig,
+        hp->yarn_no_truncate,
+        hp->window,
+        hp->act,
+        hp->norms_add_one,
+        hp->experts.n,
+        hp->experts.n_used,
+        hp->experts.ff,
+        hp->experts.shared_ff,
+        hp->experts.score,
+        hp->experts.norm_topk,
+        hp->delta.n_k_heads,
+        hp->delta.n_v_heads,
+        hp->delta.k_dim,
+        hp->delta.v_dim,
+        hp->delta.n_taps,
+        hp->delta.interleaved,
     };
     const float values[] = {
         hp->norm_eps,         hp->rope_theta,           hp->rope_factor,
         hp->rope_attn_factor, hp->rope_low_freq_factor, hp->rope_high_freq_factor,
         hp->yarn_beta_fast,   hp->yarn_beta_slow,       hp->yarn_attn_factor,
         hp->yarn_mscale,      hp->yarn_mscale_all_dim,  hp->rope_theta_window,
-        hp->embd_scale,       hp->attn_scale,
+        hp->embd_scale,       hp->attn_scale,           hp->attn_softcap,
+        hp->final_softcap,    hp->experts.scale,
     };
 
     sha256_add_part(h, hp->arch, strlen(hp->arch));
     sha256_add(h, counts, sizeof(counts));
     sha256_add(h, values, sizeof(values));
-    sha256_add(h, hp->full_layers, sizeof(hp->full_layers));
+    static_assert(sizeof(hp->layers[0]) == 20, "a layer has no bytes without a meaning");
+    sha256_add(h, hp->layers,
+               MIN(hp->n_layers, (uint32_t)HPARAMS_MAX_LAYERS) * sizeof(hp->layers[0]));
 }
 
 static void add_tensor(struct sha256 *h, const struct format_tensor *t)

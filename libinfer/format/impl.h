@@ -17,6 +17,8 @@ struct format_pair {
 struct format {
     const char *kind; /* static */
     struct arena arena;
+    const struct arch_list *archs; /* what the caller can compute */
+    const struct arch_desc *desc;  /* NULL: there are no hyperparameters */
     struct hparams hp;
     const struct format_tensor **tensors; /* [n_tensors], in the arena or in gguf */
     size_t n_tensors;

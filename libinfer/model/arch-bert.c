@@ -1,141 +1,171 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Implements the BERT encoders: BERT (Devlin et al. 2019), RoBERTa and XLM-RoBERTa (Liu et al.
+ * Describes the BERT encoders: BERT (Devlin et al. 2019), RoBERTa and XLM-RoBERTa (Liu et al.
  * 2019, Conneau et al. 2020), Nomic's BERT with rotations and gated units (Nussbaum et al. 2024),
  * and GTE (Zhang et al. 2024).
  *
  * Norms come after the sums: x = norm(x + attention(x)), then x = norm(x + feed_forward(x)).
  * Hyperparameters and the presence of weights tell these models apart.
  */
-#include <math.h>
-#include <stdio.h>
-
 #include "model/arch.h"
 
-/* Returns whether the two matrices of a gated unit are stored as one. */
-static bool has_both(const struct model *m, uint32_t i_layer)
+static const struct arch_gguf ggufs[] = {
+    {"bert", ROPE_HALF},
+    {"nomic-bert", ROPE_HALF, .gated = true},
+};
+
+static const struct arch_field fields[] = {
+    {FIELD(norm_eps), FIELD_NUMBER, "attention.layer_norm_epsilon", "layer_norm_eps",
+     "layer_norm_epsilon", 1e-12, FIELD_IN_GGUF},
+    {FIELD(embed.n_types), FIELD_COUNT, NULL, "type_vocab_size", .absent = 2},
+};
+
+static const struct arch_field fields_gte[] = {
+    {FIELD(embed.n_types), FIELD_COUNT, NULL, "type_vocab_size", .absent = 1},
+};
+
+/* The default of GTE's base is 160000 in transformers' own classes (Gte…), and 10000 in
+ * Alibaba's (New…). */
+#define BERT(name, flag)                                                                           \
+    {                                                                                              \
+        name, .n_ctx = 512, .flags = (flag), .kind = BERT_PLAIN                                    \
+    }
+#define ROBERTA(name, flag)                                                                        \
+    {                                                                                              \
+        name, .n_ctx = 512, .flags = (flag), .kind = BERT_ROBERTA                                  \
+    }
+#define GTE(name, base, flag)                                                                      \
+    {                                                                                              \
+        name, .n_ctx = 8192, .theta = (base), .flags = (flag), .kind = BERT_GTE,                   \
+              ARCH_TABLE(fields, fields_gte)                                                       \
+    }
+
+static const struct arch_class classes[] = {
+    BERT("BertModel", 0),
+    BERT("HF_ColBERT", CLASS_LATE),
+    BERT("BertForMaskedLM", 0),
+    BERT("BertForSequenceClassification", CLASS_CLASSIFIES),
+    ROBERTA("RobertaModel", 0),
+    ROBERTA("RobertaForMaskedLM", 0),
+    ROBERTA("RobertaForSequenceClassification", CLASS_CLASSIFIES),
+    ROBERTA("XLMRobertaModel", 0),
+    ROBERTA("XLMRobertaForMaskedLM", 0),
+    ROBERTA("XLMRobertaForSequenceClassification", CLASS_CLASSIFIES),
+    ROBERTA("CamembertModel", 0),
+    {"NomicBertModel", .n_ctx = 2048, .kind = BERT_NOMIC},
+    GTE("NewModel", 10000, 0),
+    GTE("NewForMaskedLM", 10000, 0),
+    GTE("NewForSequenceClassification", 10000, CLASS_CLASSIFIES),
+    GTE("GteModel", 160000, 0),
+    GTE("GteForMaskedLM", 160000, 0),
+    GTE("GteForSequenceClassification", 160000, CLASS_CLASSIFIES),
+};
+
+static const struct arch_refused refused[] = {
+    {"rotary_emb_fraction", 1},
+    {"rotary_scaling_factor", 0},
+    {"num_experts", 0},
+    {"moe_every_n_layers", 0},
+    {"prenorm", 0},
+    {"parallel_block", 0},
+    {"rotary_emb_interleaved", 0},
+    {"is_decoder", 0},
+    {"use_rms_norm", 0},
+    {"use_bidirectional_attention", 0},
+    {"logn_attention_scale", 0},
+};
+
+/* The second half of the rows of ffn_up_gate belongs to the gate. */
+static const struct arch_slot slots[] = {
+    SLOTS_ENCODER_EMBD,
+    {SLOT_POS_EMBD, "position_embd.weight", NULL, NULL, DIM_POS, DIM_EMBD,
+     .flags = SLOT_WHOLE | SLOT_TABLE},
+    {SLOT_TYPE_EMBD, "token_types.weight", NULL, NULL, DIM_TYPES, DIM_EMBD,
+     .flags = SLOT_WHOLE | SLOT_TABLE},
+    SLOTS_ENCODER_ATTENTION,
+    {SLOT_ATTN_POST_NORM, "attn_output_norm.weight", NULL, NULL, DIM_1, DIM_EMBD},
+    {SLOT_ATTN_POST_NORM_BIAS, "attn_output_norm.bias", NULL, NULL, DIM_1, DIM_EMBD,
+     .flags = SLOT_OPTIONAL},
+    {SLOT_GATE_UP, "ffn_up_gate.weight", NULL, NULL, DIM_FF_2, DIM_EMBD,
+     .flags = SLOT_OPTIONAL | SLOT_GATED},
+    {SLOT_UP, "ffn_up.weight", NULL, NULL, DIM_FF, DIM_EMBD, .part_of = SLOT_GATE_UP},
+    {SLOT_UP_BIAS, "ffn_up.bias", NULL, NULL, DIM_1, DIM_FF, .flags = SLOT_OPTIONAL},
+    {SLOT_GATE, "ffn_gate.weight", NULL, NULL, DIM_FF, DIM_EMBD, .flags = SLOT_GATED,
+     .part_of = SLOT_GATE_UP},
+    {SLOT_GATE_BIAS, "ffn_gate.bias", NULL, NULL, DIM_1, DIM_FF,
+     .flags = SLOT_OPTIONAL | SLOT_GATED},
+    {SLOT_DOWN, "ffn_down.weight", NULL, NULL, DIM_EMBD, DIM_FF},
+    {SLOT_DOWN_BIAS, "ffn_down.bias", NULL, NULL, DIM_1, DIM_EMBD, .flags = SLOT_OPTIONAL},
+    {SLOT_FFN_POST_NORM, "layer_output_norm.weight", NULL, NULL, DIM_1, DIM_EMBD},
+    {SLOT_FFN_POST_NORM_BIAS, "layer_output_norm.bias", NULL, NULL, DIM_1, DIM_EMBD,
+     .flags = SLOT_OPTIONAL},
+};
+
+/* GGUF files do not name the activations. */
+static int bert_finish(struct hparams *hp, enum arch_source source, struct inf_err *reterr UNUSED)
 {
-    char name[64];
-
-    snprintf(name, sizeof(name), "blk.%u.ffn_up_gate.weight", i_layer);
-    return m->hp->embed.gated && format_find(m->f, name);
-}
-
-static int bind_layer(struct binder *b, uint32_t i_layer)
-{
-    const struct hparams *hp = b->m->hp;
-    const uint32_t n_embd = hp->n_embd, n_ff = hp->n_ff, n = hp->n_heads * hp->head_dim;
-    const bool both = has_both(b->m, i_layer);
-    const struct bind_slot slots[] = {
-        BIND_SLOT("attn_output.weight", out, n_embd, n, true),
-        BIND_SLOT("attn_output.bias", out_bias, 1, n_embd, false),
-        BIND_SLOT("attn_output_norm.weight", attn_out_norm, 1, n_embd, true),
-        BIND_SLOT("attn_output_norm.bias", attn_out_norm_bias, 1, n_embd, false),
-        BIND_SLOT("ffn_up_gate.weight", up_gate, 2 * n_ff, n_embd, false),
-        BIND_SLOT("ffn_gate.weight", gate, n_ff, n_embd, hp->embed.gated && !both),
-        BIND_SLOT("ffn_gate.bias", gate_bias, 1, n_ff, false),
-        BIND_SLOT("ffn_up.weight", up, n_ff, n_embd, !both),
-        BIND_SLOT("ffn_up.bias", up_bias, 1, n_ff, false),
-        BIND_SLOT("ffn_down.weight", down, n_embd, n_ff, true),
-        BIND_SLOT("ffn_down.bias", down_bias, 1, n_embd, false),
-        BIND_SLOT("layer_output_norm.weight", out_norm, 1, n_embd, true),
-        BIND_SLOT("layer_output_norm.bias", out_norm_bias, 1, n_embd, false),
-    };
-    struct model_layer *l = &b->m->layers[i_layer];
-    int r;
-
-    r = bind_qkv(b, i_layer);
-    if (r == 0)
-        r = bind_slots(b, i_layer, slots, ARRAY_SIZE(slots));
-    if (r < 0 || !both)
-        return r;
-    l->up = bind_rows(&l->up_gate, 0, n_ff);
-    l->gate = bind_rows(&l->up_gate, n_ff, n_ff);
+    hp->embed.head_act = GRAPH_ACT_TANH;
+    if (source == ARCH_GGUF)
+        hp->act = hp->embed.gated ? GRAPH_ACT_SILU : GRAPH_ACT_GELU_ERF;
     return 0;
 }
 
-static int bind_bert(struct model *m, struct inf_err *reterr)
+/* Returns the rows of the position table that positions use. */
+static struct weight bert_positions(const struct model *m)
 {
-    const struct hparams *hp = m->hp;
-    const uint32_t n_pos = hp->embed.n_pos, n_embd = hp->n_embd;
-    const struct bind_slot ends[] = {
-        BIND_END("token_embd.weight", embd, hp->n_vocab, n_embd, true),
-        BIND_END("position_embd.weight", pos_embd, n_pos, n_embd, true),
-        BIND_END("token_types.weight", type_embd, hp->embed.n_types, n_embd, true),
-        BIND_END("token_embd_norm.weight", embd_norm, 1, n_embd, true),
-        BIND_END("token_embd_norm.bias", embd_norm_bias, 1, n_embd, false),
-    };
-    const uint32_t first = hp->embed.pos_first - hp->embed.pos_skips;
-    const int r = bind_encoder(m, ends, ARRAY_SIZE(ends), bind_layer, reterr);
+    const struct hparams_embed *e = &m->hp->embed;
+    const uint32_t first = e->pos_first - e->pos_skips;
 
-    if (r == 0)
-        m->pos_embd = bind_rows(&m->pos_embd, first, n_pos - first);
-    return r;
+    return bind_rows(model_w(m, SLOT_POS_EMBD), first, e->n_pos - first);
 }
 
 static graph_ref bert_embed(const struct model *m, struct graph *g)
 {
-    graph_ref x = graph_embed(g, &m->embd, 1.0f);
+    const struct weight positions = bert_positions(m);
+    graph_ref x = graph_embed(g, model_w(m, SLOT_EMBD), 1.0f);
 
-    if (m->type_embd.data)
-        x = graph_add(g, x, graph_embed_by(g, &m->type_embd, GRAPH_KEY_TYPE));
-    if (m->pos_embd.data)
-        x = graph_add(g, x, graph_embed_by(g, &m->pos_embd, GRAPH_KEY_POSITION));
-    return graph_layer_norm(g, x, &m->embd_norm, &m->embd_norm_bias, m->hp->norm_eps);
+    if (model_w(m, SLOT_TYPE_EMBD)->data)
+        x = graph_add(g, x, graph_embed_by(g, model_w(m, SLOT_TYPE_EMBD), GRAPH_KEY_TYPE));
+    if (positions.data)
+        x = graph_add(g, x, graph_embed_by(g, &positions, GRAPH_KEY_POSITION));
+    return layer_norm(m, g, m->hp->n_layers, x, SLOT_EMBD_NORM);
 }
 
 /* Builds the attention of a layer. Models with a table of positions do not rotate q and k. */
-static graph_ref bert_attend(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x)
+static graph_ref bert_attend(const struct model *m, struct graph *g, uint32_t i, graph_ref x)
 {
-    const struct model_layer *l = &m->layers[i_layer];
-    const struct hparams *hp = m->hp;
-    const struct attn_params attn = {
-        .n_heads = hp->n_heads,
-        .n_kv_heads = hp->n_kv_heads,
-        .head_dim = hp->head_dim,
-        .scale = (float)(1.0 / sqrt((double)hp->head_dim)),
-        .both_ways = true,
-    };
+    const struct attn_params attn = layer_attn_once(m, i);
 
-    if (!m->pos_embd.data)
-        return layer_attend(m, g, i_layer, 0, x, true);
-    return graph_attention(g, graph_matmul(g, x, &l->q, &l->q_bias),
-                           graph_matmul(g, x, &l->k, &l->k_bias),
-                           graph_matmul(g, x, &l->v, &l->v_bias), &attn);
+    if (!model_w(m, SLOT_POS_EMBD)->data)
+        return layer_attend(m, g, i, x, &attn);
+    return graph_attention(g, layer_linear(m, g, i, x, SLOT_Q, SLOT_Q_BIAS),
+                           layer_linear(m, g, i, x, SLOT_K, SLOT_K_BIAS),
+                           layer_linear(m, g, i, x, SLOT_V, SLOT_V_BIAS), &attn);
 }
 
-static graph_ref feed_forward(const struct model *m, struct graph *g, const struct model_layer *l,
-                              graph_ref x)
-{
-    graph_ref h = graph_matmul(g, x, &l->up, &l->up_bias);
-
-    if (l->gate.data)
-        h = graph_glu(g, graph_matmul(g, x, &l->gate, &l->gate_bias), h, m->hp->act);
-    else
-        h = graph_act(g, h, m->hp->act);
-    return graph_matmul(g, h, &l->down, &l->down_bias);
-}
-
-static graph_ref build_rows(const struct model *m, struct graph *g, enum pooling pooling)
+static graph_ref bert_rows(const struct model *m, struct graph *g, enum pooling pooling)
 {
     graph_ref x = bert_embed(m, g);
 
     for (uint32_t i = 0; i < m->hp->n_layers; i++) {
-        const struct model_layer *l = &m->layers[i];
         graph_ref h = bert_attend(m, g, i, x);
 
         if (layer_rows_end(m, i, pooling)) {
             h = graph_rows(g, h);
             x = graph_rows(g, x);
         }
-        h = graph_matmul(g, h, &l->out, &l->out_bias);
-        x = graph_layer_norm(g, graph_add(g, x, h), &l->attn_out_norm, &l->attn_out_norm_bias,
-                             m->hp->norm_eps);
-        h = feed_forward(m, g, l, x);
-        x = graph_layer_norm(g, graph_add(g, x, h), &l->out_norm, &l->out_norm_bias,
-                             m->hp->norm_eps);
+        h = layer_linear(m, g, i, h, SLOT_OUT, SLOT_OUT_BIAS);
+        x = layer_norm(m, g, i, graph_add(g, x, h), SLOT_ATTN_POST_NORM);
+        h = layer_ff(m, g, i, x);
+        x = layer_norm(m, g, i, graph_add(g, x, h), SLOT_FFN_POST_NORM);
     }
     return x;
 }
 
-const struct arch arch_bert = {.name = "bert", .bind = bind_bert, .build_rows = build_rows};
+const struct arch arch_bert = {
+    .desc = {"bert", .encoder = true, .layer_norms = true, ARCH_TABLE(ggufs, ggufs),
+             ARCH_TABLE(classes, classes), ARCH_TABLE(fields, fields),
+             ARCH_TABLE(refused_hf, refused), ARCH_TABLE(slots, slots), .finish = bert_finish,
+             .hf_extra = hf_extra_bert, .own_positions = true, .hf_name = hf_name_encoder},
+    .build_rows = bert_rows,
+};

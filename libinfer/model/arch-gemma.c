@@ -1,70 +1,73 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Implements EmbeddingGemma (Vera et al. 2025), which is Gemma 3 as an encoder.
+ * Describes EmbeddingGemma (Vera et al. 2025), which is Gemma 3 as an encoder.
  *
  * Attention is bidirectional. In most layers attention is limited to a window, and in these layers
  * the rotation has another base. There are norms before and after attention, and before and after
  * the feed-forward layers.
  */
+#include <errno.h>
+#include <math.h>
+
+#include "core/err.h"
 #include "model/arch.h"
 
-static int bind_layer(struct binder *b, uint32_t i_layer)
+static const struct arch_gguf ggufs[] = {{"gemma-embedding", ROPE_HALF, .gated = true}};
+
+static const struct arch_window window = {
+    .absent = 4096,
+    .both = true,
+    .every = 6,
+    .hf_every_key = "sliding_window_pattern",
+    .hf_every_key_2 = "_sliding_window_pattern",
+    .theta = 10000,
+    .hf_theta_key = "rope_local_base_freq",
+};
+
+static const struct arch_class classes[] = {
+    {"Gemma3TextModel", NULL, .n_kv_heads = 4, .head_dim = 256, .n_ctx = 131072, .theta = 1e6f,
+     .window = &window},
+};
+
+static const struct arch_field fields[] = {
+    {FIELD(norm_eps), FIELD_NUMBER, "attention.layer_norm_rms_epsilon", "rms_norm_eps",
+     .absent = 1e-6, .flags = FIELD_IN_GGUF},
+    {FIELD(act), FIELD_ACT, NULL, "hidden_activation", .absent = GRAPH_ACT_GELU_TANH},
+    {FIELD(attn_scale), FIELD_NUMBER, NULL, "query_pre_attn_scalar", .absent = 256},
+};
+
+static const struct arch_refused refused[] = {
+    {"attn_logit_softcapping", 0},
+    {"final_logit_softcapping", 0},
+    {"attention_bias", 0},
+};
+
+static const struct arch_slot slots[] = {
+    {SLOT_EMBD, "token_embd.weight", "embed_tokens.weight", NULL, DIM_VOCAB, DIM_EMBD,
+     .flags = SLOT_WHOLE | SLOT_TABLE},
+    {SLOT_OUT_NORM, "output_norm.weight", "norm.weight", NULL, DIM_1, DIM_EMBD,
+     .flags = SLOT_WHOLE},
+    SLOTS_ATTENTION,
+    SLOTS_QK_NORM,
+    SLOTS_POST_NORMS,
+    SLOTS_GATED_FF(0),
+};
+
+/* In config.json, attention has the factor 1/sqrt(query_pre_attn_scalar), and the weight of a norm
+ * is 1 + the stored value. GGUF files have neither. */
+static int gemma_finish(struct hparams *hp, enum arch_source source, struct inf_err *reterr)
 {
-    const struct hparams *hp = b->m->hp;
-    const uint32_t n_embd = hp->n_embd, n_ff = hp->n_ff;
-    const uint32_t n_q = hp->n_heads * hp->head_dim, n_kv = hp->n_kv_heads * hp->head_dim;
-    const struct bind_slot slots[] = {
-        BIND_SLOT("attn_norm.weight", attn_norm, 1, n_embd, true),
-        BIND_SLOT("attn_q.weight", q, n_q, n_embd, true),
-        BIND_SLOT("attn_k.weight", k, n_kv, n_embd, true),
-        BIND_SLOT("attn_v.weight", v, n_kv, n_embd, true),
-        BIND_SLOT("attn_q_norm.weight", q_norm, 1, hp->head_dim, true),
-        BIND_SLOT("attn_k_norm.weight", k_norm, 1, hp->head_dim, true),
-        BIND_SLOT("attn_output.weight", out, n_embd, n_q, true),
-        BIND_SLOT("post_attention_norm.weight", attn_out_norm, 1, n_embd, true),
-        BIND_SLOT("ffn_norm.weight", ffn_norm, 1, n_embd, true),
-        BIND_SLOT("ffn_gate.weight", gate, n_ff, n_embd, true),
-        BIND_SLOT("ffn_up.weight", up, n_ff, n_embd, true),
-        BIND_SLOT("ffn_down.weight", down, n_embd, n_ff, true),
-        BIND_SLOT("post_ffw_norm.weight", out_norm, 1, n_embd, true),
-    };
-
-    return bind_slots(b, i_layer, slots, ARRAY_SIZE(slots));
-}
-
-static int bind_gemma(struct model *m, struct inf_err *reterr)
-{
-    const struct bind_slot ends[] = {
-        BIND_END("token_embd.weight", embd, m->hp->n_vocab, m->hp->n_embd, true),
-        BIND_END("output_norm.weight", out_norm, 1, m->hp->n_embd, true),
-    };
-
-    return bind_encoder(m, ends, ARRAY_SIZE(ends), bind_layer, reterr);
-}
-
-static graph_ref build_rows(const struct model *m, struct graph *g, enum pooling pooling)
-{
-    const float eps = m->hp->norm_eps;
-    graph_ref x = layer_embed(m, g), h;
-
-    for (uint32_t i = 0; i < m->hp->n_layers; i++) {
-        const struct model_layer *l = &m->layers[i];
-
-        h = layer_attend(m, g, i, 0, graph_rms_norm(g, x, &l->attn_norm, eps, 0), true);
-        if (layer_rows_end(m, i, pooling)) {
-            h = graph_rows(g, h);
-            x = graph_rows(g, x);
-        }
-        h = graph_matmul(g, h, &l->out, NULL);
-        x = graph_add(g, x, graph_rms_norm(g, h, &l->attn_out_norm, eps, 0));
-        h = graph_rms_norm(g, x, &l->ffn_norm, eps, 0);
-        h = graph_glu(g, graph_matmul(g, h, &l->gate, NULL), graph_matmul(g, h, &l->up, NULL),
-                      m->hp->act);
-        h = graph_matmul(g, h, &l->down, NULL);
-        x = graph_add(g, x, graph_rms_norm(g, h, &l->out_norm, eps, 0));
-    }
-    return graph_rms_norm(g, x, &m->out_norm, eps, 0);
+    if (source == ARCH_HF && !(hp->attn_scale > 0))
+        return err_set(reterr, EBADMSG, "config.json: query_pre_attn_scalar is not above 0");
+    hp->attn_scale = source == ARCH_HF ? (float)(1 / sqrt((double)hp->attn_scale)) : 0;
+    hp->norms_add_one = source == ARCH_HF;
+    hp->embd_scale = sqrtf((float)hp->n_embd);
+    return 0;
 }
 
 const struct arch arch_gemma_embedding = {
-    .name = "gemma-embedding", .bind = bind_gemma, .build_rows = build_rows};
+    .desc = {"gemma-embedding", .encoder = true, ARCH_TABLE(ggufs, ggufs),
+             ARCH_TABLE(classes, classes), ARCH_TABLE(fields, fields),
+             ARCH_TABLE(refused_hf, refused), .window = &window, ARCH_TABLE(slots, slots),
+             .finish = gemma_finish, .hf_extra = hf_extra_gemma},
+};

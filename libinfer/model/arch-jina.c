@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Implements jina-embeddings-v4 (Günther et al. 2025) for texts.
+ * Describes jina-embeddings-v4 (Günther et al. 2025) for texts.
  *
  * The model is the language model of Qwen 2.5 VL, which has the layers of Qwen 2. Each task adds
  * low-rank matrices (Hu et al. 2021) to the matrices of the model. The vector of a text is the mean
@@ -12,6 +12,18 @@
 
 #include "core/err.h"
 #include "model/arch.h"
+
+static const struct arch_window window = {.absent = 4096, .switched = true};
+
+static const struct arch_class classes[] = {
+    {"JinaEmbeddingsV4Model", "jina_embeddings_v4", .n_kv_heads = 8, .n_ctx = 32768,
+     .flags = CLASS_BIAS_QKV | CLASS_TEXT_CONFIG | CLASS_NO_HEAD, .window = &window},
+};
+
+static const struct arch_slot slots[] = {
+    SLOTS_ENDS,     SLOTS_ATTENTION,   SLOTS_QKV_BIAS(0), SLOTS_OUT_BIAS,
+    SLOTS_FFN_NORM, SLOTS_GATED_FF(0), SLOTS_FF_BIAS,
+};
 
 /* Binds both low-rank matrices that a task adds to @w, or none. */
 static int bind_lora(struct binder *b, uint32_t i_task, const char *base, const struct weight *w,
@@ -31,28 +43,22 @@ static int bind_layer_loras(struct binder *b, uint32_t i_task, uint32_t i_layer)
 {
     static const struct {
         const char *name;
-        size_t offset;
+        enum slot slot;
     } adapted[] = {
-        {"attn_q", offsetof(struct model_layer, q)},
-        {"attn_k", offsetof(struct model_layer, k)},
-        {"attn_v", offsetof(struct model_layer, v)},
-        {"attn_output", offsetof(struct model_layer, out)},
-        {"ffn_gate", offsetof(struct model_layer, gate)},
-        {"ffn_up", offsetof(struct model_layer, up)},
-        {"ffn_down", offsetof(struct model_layer, down)},
+        {"attn_q", SLOT_Q},        {"attn_k", SLOT_K},      {"attn_v", SLOT_V},
+        {"attn_output", SLOT_OUT}, {"ffn_gate", SLOT_GATE}, {"ffn_up", SLOT_UP},
+        {"ffn_down", SLOT_DOWN},
     };
     const struct model *m = b->m;
-    const struct weight *first = (const struct weight *)m->layers;
-    struct model_lora *loras = m->loras + i_task * MODEL_LORAS(m->hp->n_layers);
+    struct model_lora *loras = m->loras + i_task * model_n_loras(m);
     char base[64];
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < ARRAY_SIZE(adapted); i++) {
-        const struct weight *w =
-            (const struct weight *)((const char *)&m->layers[i_layer] + adapted[i].offset);
+        const struct weight *w = layer_w(m, i_layer, adapted[i].slot);
 
         snprintf(base, sizeof(base), "blk.%u.%s", i_layer, adapted[i].name);
-        r = bind_lora(b, i_task, base, w, &loras[w - first]);
+        r = bind_lora(b, i_task, base, w, &loras[w - m->weights]);
     }
     return r;
 }
@@ -60,7 +66,7 @@ static int bind_layer_loras(struct binder *b, uint32_t i_task, uint32_t i_layer)
 static int bind_tasks(struct binder *b)
 {
     const struct hparams *hp = b->m->hp;
-    const size_t n = MODEL_LORAS(hp->n_layers);
+    const size_t n = model_n_loras(b->m);
     struct model *m = b->m;
     int r = 0;
 
@@ -76,21 +82,20 @@ static int bind_tasks(struct binder *b)
     return r;
 }
 
-static int bind_jina(struct model *m, struct inf_err *reterr)
+static int bind_jina(struct binder *b)
 {
-    struct binder b = {.m = m, .err = reterr};
-    const struct hparams *hp = m->hp;
+    const struct hparams *hp = b->m->hp;
+    struct model *m = b->m;
     int r;
 
-    r = weights_bind_decoder(&b, WEIGHTS_QKV_BIAS);
+    r = bind_weight(b, "multi_vector.weight", true, hp->embed.multi_out, hp->n_embd, &m->multi);
     if (r == 0)
-        r = bind_weight(&b, "multi_vector.weight", true, hp->embed.multi_out, hp->n_embd,
-                        &m->multi);
-    if (r == 0)
-        r = bind_weight(&b, "multi_vector.bias", false, 1, hp->embed.multi_out, &m->multi_bias);
-    if (r == 0)
-        r = bind_tasks(&b);
-    return r == 0 ? bind_all_used(&b) : r;
+        r = bind_weight(b, "multi_vector.bias", false, 1, hp->embed.multi_out, &m->multi_bias);
+    return r == 0 ? bind_tasks(b) : r;
 }
 
-const struct arch arch_jina_v4 = {.name = "jina-embeddings-v4", .bind = bind_jina};
+const struct arch arch_jina_v4 = {
+    .desc = {"jina-embeddings-v4", ARCH_TABLE(classes, classes), ARCH_TABLE(slots, slots),
+             .hf_extra = hf_extra_jina, .hf_name = hf_name_jina},
+    .bind = bind_jina,
+};

@@ -45,14 +45,15 @@ uint32_t model_embed_width(const struct model *m, const struct model_embed *how)
 static int head_rows(struct model *m, const int32_t tokens[2], struct weight *ret,
                      struct inf_err *reterr)
 {
+    const struct weight *head = model_w(m, SLOT_HEAD);
     uint64_t row = 0;
 
     for (unsigned i = 0; i < 2; i++)
-        if (tokens[i] < 0 || (uint32_t)tokens[i] >= m->head.rows)
+        if (tokens[i] < 0 || (uint32_t)tokens[i] >= head->rows)
             return err_set(reterr, EOPNOTSUPP,
                            "the vocabulary has no tokens for \"no\" and \"yes\", so this model "
                            "cannot rank texts");
-    if (!dtype_row_bytes(m->head.dtype, m->head.cols, &row))
+    if (!dtype_row_bytes(head->dtype, head->cols, &row))
         return -EINVAL;
     if (!m->head_pair.data || memcmp(m->head_pair_tokens, tokens, 2 * sizeof(tokens[0])) != 0) {
         unsigned char *copy = arena_alloc(&m->arena, 2 * row);
@@ -60,9 +61,9 @@ static int head_rows(struct model *m, const int32_t tokens[2], struct weight *re
         if (!copy)
             return err_set(reterr, ENOMEM, "out of memory");
         for (unsigned i = 0; i < 2; i++)
-            memcpy(copy + i * row, (const unsigned char *)m->head.data + (uint64_t)tokens[i] * row,
+            memcpy(copy + i * row, (const unsigned char *)head->data + (uint64_t)tokens[i] * row,
                    row);
-        m->head_pair = m->head;
+        m->head_pair = *head;
         m->head_pair.data = copy;
         m->head_pair.rows = 2;
         memcpy(m->head_pair_tokens, tokens, 2 * sizeof(tokens[0]));
@@ -143,9 +144,9 @@ int model_build_embed(struct model *m, const struct model_embed *how, struct gra
         return err_set(reterr, EOPNOTSUPP,
                        "it was trained for late interaction and gives one vector per token");
     if (m->loras)
-        view.task_loras = m->loras + how->i_task * MODEL_LORAS(m->hp->n_layers);
+        view.task_loras = m->loras + how->i_task * model_n_loras(m);
     if (how->make == MODEL_MAKE_SCORE && m->hp->embed.n_labels == 0) {
-        if (!m->head.data)
+        if (!model_w(m, SLOT_HEAD)->data)
             return err_set(reterr, EOPNOTSUPP,
                            "this model has no classifier, so it cannot rank texts");
         r = head_rows(m, how->tokens, &head, reterr);

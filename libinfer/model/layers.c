@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Builds parts of graphs that architectures share. A weight that a model does not have (a bias, a
- * norm of q or k) is zeroed and gives no node.
+ * norm) is zeroed and gives no node.
  */
 #include <math.h>
 
@@ -9,23 +9,25 @@
 
 graph_ref layer_embed(const struct model *m, struct graph *g)
 {
-    return graph_embed(g, &m->embd, m->hp->embd_scale > 0 ? m->hp->embd_scale : 1.0f);
+    const graph_ref x =
+        graph_embed(g, model_w(m, SLOT_EMBD), m->hp->embd_scale > 0 ? m->hp->embd_scale : 1.0f);
+
+    return layer_norm(m, g, m->hp->n_layers, x, SLOT_EMBD_NORM);
 }
 
 /* Returns the matrices that the task adds to @w; NULL: there is no task, or it adds no matrices to
  * @w. */
 static const struct model_lora *lora_of(const struct model *m, const struct weight *w)
 {
-    const struct weight *first = (const struct weight *)m->layers;
-    const size_t n = MODEL_LORAS(m->hp->n_layers) - 1;
+    const size_t n = model_n_loras(m) - 1;
     const struct model_lora *lora;
 
     if (!m->task_loras)
         return NULL;
     if (w == &m->multi)
         lora = &m->task_loras[n];
-    else if (w >= first && w < first + n)
-        lora = &m->task_loras[w - first];
+    else if (w >= m->weights && w < m->weights + n)
+        lora = &m->task_loras[w - m->weights];
     else
         return NULL;
     return lora->a.data ? lora : NULL;
@@ -46,75 +48,137 @@ graph_ref layer_product(const struct model *m, struct graph *g, graph_ref x, con
     return graph_add(g, y, graph_matmul(g, h, &lora->b, NULL));
 }
 
+graph_ref layer_linear(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x,
+                       enum slot w, enum slot bias)
+{
+    return layer_product(m, g, x, layer_w(m, i_layer, w), layer_w(m, i_layer, bias));
+}
+
+graph_ref layer_norm(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x,
+                     enum slot norm)
+{
+    const struct weight *w = layer_w(m, i_layer, norm);
+
+    if (!w->data)
+        return x;
+    if (!m->arch->desc.layer_norms)
+        return graph_rms_norm(g, x, w, m->hp->norm_eps, 0);
+    return graph_layer_norm(g, x, w, layer_w(m, i_layer, norm + 1), m->hp->norm_eps);
+}
+
 /* Applies the norm per head, if the model has one, and then the rotation. */
 static graph_ref rotate_heads(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x,
-                              const struct weight *norm)
+                              enum slot norm)
 {
     const struct rope_params rope = rope_of_layer(m, i_layer);
+    const uint32_t head_dim = hparams_head_dim(m->hp, i_layer);
 
-    if (norm->data)
-        x = graph_rms_norm(g, x, norm, m->hp->norm_eps, m->hp->head_dim);
-    return graph_rope(g, x, m->hp->head_dim, &rope);
+    if (layer_w(m, i_layer, norm)->data)
+        x = graph_rms_norm(g, x, layer_w(m, i_layer, norm), m->hp->norm_eps, head_dim);
+    return graph_rope(g, x, head_dim, &rope);
 }
 
-graph_ref layer_attend(const struct model *m, struct graph *g, uint32_t i_layer, uint32_t i_store,
-                       graph_ref h, bool both_ways)
+struct attn_params layer_attn_params(const struct model *m, uint32_t i_layer)
 {
-    const struct model_layer *l = &m->layers[i_layer];
     const struct hparams *hp = m->hp;
-    const struct attn_params attn = {
-        .i_layer = i_store,
-        .n_heads = hp->n_heads,
-        .n_kv_heads = hp->n_kv_heads,
-        .head_dim = hp->head_dim,
-        .scale = hp->attn_scale > 0 ? hp->attn_scale : (float)(1.0 / sqrt((double)hp->head_dim)),
+    const uint32_t head_dim = hparams_head_dim(hp, i_layer);
+    const struct state_place place = group_place(m, i_layer);
+
+    return (struct attn_params){
+        .i_group = place.i_group,
+        .i_layer = place.i_layer,
+        .n_heads = hparams_n_heads(hp, i_layer),
+        .n_kv_heads = hparams_n_kv_heads(hp, i_layer),
+        .head_dim = head_dim,
+        .scale = hp->attn_scale > 0 ? hp->attn_scale : (float)(1.0 / sqrt((double)head_dim)),
         .window = hparams_window(hp, i_layer),
-        .both_ways = both_ways,
+        .both_ways = hp->embed.encoder,
+        .shared = hp->layers[i_layer].shared > 0,
+        .softcap = hp->attn_softcap,
+        .sinks = *layer_w(m, i_layer, SLOT_SINKS),
     };
+}
+
+struct attn_params layer_attn_once(const struct model *m, uint32_t i_layer)
+{
+    struct attn_params attn = layer_attn_params(m, i_layer);
+
+    attn.i_group = attn.i_layer = 0;
+    return attn;
+}
+
+graph_ref layer_attend(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref h,
+                       const struct attn_params *attn)
+{
     graph_ref q, k, v;
 
-    q = rotate_heads(m, g, i_layer, layer_product(m, g, h, &l->q, &l->q_bias), &l->q_norm);
-    k = rotate_heads(m, g, i_layer, layer_product(m, g, h, &l->k, &l->k_bias), &l->k_norm);
-    v = layer_product(m, g, h, &l->v, &l->v_bias);
-    return graph_attention(g, q, k, v, &attn);
+    q = layer_linear(m, g, i_layer, h, SLOT_Q, SLOT_Q_BIAS);
+    q = rotate_heads(m, g, i_layer, q, SLOT_Q_NORM);
+    if (attn->shared)
+        return graph_attention_shared(g, q, attn);
+    k = layer_linear(m, g, i_layer, h, SLOT_K, SLOT_K_BIAS);
+    k = rotate_heads(m, g, i_layer, k, SLOT_K_NORM);
+    v = layer_linear(m, g, i_layer, h, SLOT_V, SLOT_V_BIAS);
+    return graph_attention(g, q, k, v, attn);
 }
 
-/* Computes x + attention(norm(x)). After the last layer only rows with requested logits remain. */
-static graph_ref layer_attention(const struct model *m, struct graph *g, uint32_t i_layer,
-                                 graph_ref x)
+graph_ref layer_ff(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref h)
 {
-    const struct model_layer *l = &m->layers[i_layer];
-    graph_ref h = graph_rms_norm(g, x, &l->attn_norm, m->hp->norm_eps, 0);
+    graph_ref up, y;
 
-    h = layer_attend(m, g, i_layer, i_layer, h, false);
-    /* From here on rows do not depend on each other, so rows without requested logits can be
-     * dropped. */
-    if (i_layer == m->hp->n_layers - 1) {
+    if (m->hp->layers[i_layer].sparse)
+        return layer_experts(m, g, i_layer, h);
+    if (layer_w(m, i_layer, SLOT_GATE)->data) {
+        const graph_ref gate = layer_linear(m, g, i_layer, h, SLOT_GATE, SLOT_GATE_BIAS);
+
+        up = layer_linear(m, g, i_layer, h, SLOT_UP, SLOT_UP_BIAS);
+        y = graph_glu(g, gate, up, m->hp->act);
+    } else {
+        y = graph_act(g, layer_linear(m, g, i_layer, h, SLOT_UP, SLOT_UP_BIAS), m->hp->act);
+    }
+    y = layer_norm(m, g, i_layer, y, SLOT_FFN_SUB_NORM);
+    return layer_linear(m, g, i_layer, y, SLOT_DOWN, SLOT_DOWN_BIAS);
+}
+
+graph_ref layer_add(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x,
+                    graph_ref h, enum slot norm)
+{
+    return graph_add(g, x, layer_norm(m, g, i_layer, h, norm));
+}
+
+/* Computes x + attention(norm(x)). If @ends, only rows with requested logits remain: behind
+ * attention, rows do not depend on each other. */
+static graph_ref layer_attention(const struct model *m, struct graph *g, uint32_t i_layer,
+                                 graph_ref x, const struct attn_params *attn, bool ends)
+{
+    graph_ref h = layer_norm(m, g, i_layer, x, SLOT_ATTN_NORM);
+
+    h = layer_attend(m, g, i_layer, h, attn);
+    if (ends) {
         h = graph_rows(g, h);
         x = graph_rows(g, x);
     }
-    return graph_add(g, x, layer_product(m, g, h, &l->out, &l->out_bias));
+    h = layer_norm(m, g, i_layer, h, SLOT_ATTN_SUB_NORM);
+    h = layer_linear(m, g, i_layer, h, SLOT_OUT, SLOT_OUT_BIAS);
+    return layer_add(m, g, i_layer, x, h, SLOT_ATTN_POST_NORM);
 }
 
 /* Computes x + feed_forward(norm(x)). */
 static graph_ref layer_feed_forward(const struct model *m, struct graph *g, uint32_t i_layer,
                                     graph_ref x)
 {
-    const struct model_layer *l = &m->layers[i_layer];
-    graph_ref h, gate, up;
+    const graph_ref h = layer_norm(m, g, i_layer, x, SLOT_FFN_NORM);
 
-    h = graph_rms_norm(g, x, &l->ffn_norm, m->hp->norm_eps, 0);
-    gate = layer_product(m, g, h, &l->gate, &l->gate_bias);
-    up = layer_product(m, g, h, &l->up, &l->up_bias);
-    h = graph_glu(g, gate, up, m->hp->act);
-    return graph_add(g, x, layer_product(m, g, h, &l->down, &l->down_bias));
+    return layer_add(m, g, i_layer, x, layer_ff(m, g, i_layer, h), SLOT_FFN_POST_NORM);
 }
 
-/* Appends the final norm, the head and the output. */
-static void layer_head(const struct model *m, struct graph *g, graph_ref x)
+void layer_head(const struct model *m, struct graph *g, graph_ref x)
 {
-    x = graph_rms_norm(g, x, &m->out_norm, m->hp->norm_eps, 0);
-    graph_output(g, graph_matmul(g, x, &m->head, NULL));
+    x = layer_norm(m, g, m->hp->n_layers, x, SLOT_OUT_NORM);
+    x = graph_matmul(g, x, model_w(m, SLOT_HEAD), NULL);
+    if (m->hp->final_softcap > 0)
+        x = graph_cap(g, x, m->hp->final_softcap);
+    graph_output(g, x);
 }
 
 void layer_decoder(const struct model *m, struct graph *g)
@@ -122,8 +186,10 @@ void layer_decoder(const struct model *m, struct graph *g)
     graph_ref x = layer_embed(m, g);
 
     for (uint32_t i = 0; i < m->hp->n_layers; i++) {
+        const struct attn_params attn = layer_attn_params(m, i);
+
         graph_begin_layer(g, i);
-        x = layer_attention(m, g, i, x);
+        x = layer_attention(m, g, i, x, &attn, i == m->hp->n_layers - 1);
         x = layer_feed_forward(m, g, i, x);
     }
     layer_head(m, g, x);
@@ -131,19 +197,13 @@ void layer_decoder(const struct model *m, struct graph *g)
 
 graph_ref layer_decoder_rows(const struct model *m, struct graph *g, enum pooling pooling)
 {
-    graph_ref x = layer_embed(m, g), h;
+    graph_ref x = layer_embed(m, g);
 
     for (uint32_t i = 0; i < m->hp->n_layers; i++) {
-        const struct model_layer *l = &m->layers[i];
+        const struct attn_params attn = layer_attn_once(m, i);
 
-        h = graph_rms_norm(g, x, &l->attn_norm, m->hp->norm_eps, 0);
-        h = layer_attend(m, g, i, 0, h, false);
-        if (layer_rows_end(m, i, pooling)) {
-            h = graph_rows(g, h);
-            x = graph_rows(g, x);
-        }
-        x = graph_add(g, x, layer_product(m, g, h, &l->out, &l->out_bias));
+        x = layer_attention(m, g, i, x, &attn, layer_rows_end(m, i, pooling));
         x = layer_feed_forward(m, g, i, x);
     }
-    return graph_rms_norm(g, x, &m->out_norm, m->hp->norm_eps, 0);
+    return layer_norm(m, g, m->hp->n_layers, x, SLOT_OUT_NORM);
 }

@@ -21,10 +21,9 @@ int model_open(const struct format *f, struct model **ret_model, struct inf_err 
         return err_set(reterr, ENOMEM, "out of memory");
     m->f = f;
     m->hp = hp;
-    m->arch = arch_find(hp->arch);
-    if (!m->arch)
-        return err_set(reterr, EOPNOTSUPP, "the architecture \"%s\" is not supported", hp->arch);
-    r = m->arch->bind(m, reterr);
+    /* The list of model_archs() contains only members of struct arch. */
+    m->arch = CONTAINER_OF(format_arch(f), const struct arch, desc);
+    r = weights_bind(m, reterr);
     if (r < 0)
         return r;
     r = rope_bind(m, reterr);
@@ -82,6 +81,7 @@ int model_build(const struct model *m, struct graph **ret_graph, struct inf_err 
                        "cannot generate text");
     if (graph_new(&g) < 0)
         return err_set(reterr, ENOMEM, "out of memory");
+    groups_add(m, g);
     m->arch->build(m, g);
     r = graph_error(g, reterr);
     if (r < 0)

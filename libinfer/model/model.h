@@ -17,8 +17,10 @@
 
 struct model;
 
-/* Detects the architecture, then checks and binds all weights. The model borrows @f, which must
- * outlive it. -EOPNOTSUPP: an architecture or tensor that this build does not support. */
+/* Returns the architectures that this build computes, for format_open(). */
+const struct arch_list *model_archs(void);
+/* Checks and binds all weights. The model borrows @f, which was opened with model_archs() and must
+ * outlive the model. -EOPNOTSUPP: a tensor that this build does not support. */
 int model_open(const struct format *f, struct model **ret_model, struct inf_err *reterr);
 struct model *model_close(struct model *m);
 DEFINE_CLEANUP(struct model *, model_close);

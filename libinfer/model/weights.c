@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Binds each weight of a dense decoder to its tensor.
+ * Binds all weights of a model as the table of its architecture says, and finds them by slot.
  *
- * Matrices are used in place. Vectors (norms, biases), which are small, are decoded once unless
- * they are stored as F32. So backends need to support only F32 vectors. A tensor that was not bound
- * is an error: the file then belongs to another architecture, which is only similar to this
- * architecture.
+ * A tensor that was not bound is an error: the file then belongs to another architecture, which is
+ * only similar to this architecture.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,231 +11,188 @@
 
 #include "core/err.h"
 #include "model/arch.h"
-#include "quant/dtype.h"
 
-static int check_type(struct binder *b, const struct format_tensor *t)
+static const struct weight no_weight;
+
+static struct weight *weight_at(const struct model *m, uint32_t i_row, enum slot slot)
 {
-    if (t->dtype != INF_DTYPE_INVALID)
-        return 0;
-    return err_set(b->err, EOPNOTSUPP, "tensor %.64s is stored as %s, which is not supported",
-                   t->file_name, t->type_name);
+    const uint8_t i = m->slot_index[slot];
+
+    return i == SLOT_NONE ? NULL : &m->weights[i_row * m->arch->desc.n_slots + i];
 }
 
-static int check_shape(struct binder *b, const struct format_tensor *t, uint64_t rows,
-                       uint64_t cols)
+const struct weight *layer_w(const struct model *m, uint32_t i_layer, enum slot slot)
 {
-    char text[96];
-    size_t n = 0;
+    const struct weight *w = weight_at(m, i_layer, slot);
 
-    if (t->dims[0] == cols && t->dims[1] == rows && t->dims[2] == 1 && t->dims[3] == 1)
-        return 0;
-    for (uint32_t i = t->n_dims; i-- > 0 && n < sizeof(text);)
-        n += (size_t)snprintf(text + n, sizeof(text) - n, "%llu%s", (unsigned long long)t->dims[i],
-                              i > 0 ? " x " : "");
-    return err_set(b->err, EBADMSG, "tensor %.64s is %s, expected %llu x %llu", t->file_name, text,
-                   (unsigned long long)rows, (unsigned long long)cols);
+    return w ? w : &no_weight;
 }
 
-static bool is_norm(const char *name)
+const struct weight *model_w(const struct model *m, enum slot slot)
 {
-    const size_t n = strlen(name), end = strlen("norm.weight");
-
-    return n >= end && strcmp(name + n - end, "norm.weight") == 0;
+    return layer_w(m, m->hp->n_layers, slot);
 }
 
-/* Decodes a vector unless it is stored as F32, and adds 1 to the weights of norms if the
- * architecture requires it. */
-static int decode_vector(struct binder *b, const struct format_tensor *t, struct weight *w)
+size_t model_n_loras(const struct model *m)
 {
-    const bool add_one = b->m->hp->norms_add_one && is_norm(t->name);
-    float *data;
-
-    if (t->dtype == INF_DTYPE_F32 && !add_one)
-        return 0;
-    data = arena_alloc(&b->m->arena, t->dims[0] * sizeof(float));
-    if (!data)
-        return err_set(b->err, ENOMEM, "out of memory");
-    dtype_info(t->dtype)->decode(t->data, data, t->dims[0]);
-    for (uint64_t i = 0; add_one && i < t->dims[0]; i++)
-        data[i] += 1;
-    w->data = data;
-    w->dtype = INF_DTYPE_F32;
-    return 0;
+    return (size_t)(m->hp->n_layers + 1) * m->arch->desc.n_slots + 1;
 }
 
-static int bind_tensor(struct binder *b, const struct format_tensor *t, uint32_t rows,
-                       uint32_t cols, struct weight *ret)
+static int weights_new(struct binder *b)
 {
-    struct weight w = {
-        .data = t->data, .dtype = t->dtype, .rows = rows, .cols = cols, .name = t->name};
-    int r;
+    const struct arch_desc *desc = &b->m->arch->desc;
+    struct model *m = b->m;
 
-    r = check_type(b, t);
-    if (r < 0)
-        return r;
-    r = check_shape(b, t, rows, cols);
-    if (r < 0)
-        return r;
-    if (rows == 1) {
-        r = decode_vector(b, t, &w);
-        if (r < 0)
-            return r;
-    }
-    b->m->bytes_token += t->size;
-    b->m->madds_layers += rows > 1 ? (uint64_t)rows * cols : 0;
-    b->n_bound++;
-    *ret = w;
-    return 0;
+    static_assert(SLOT_N <= SLOT_NONE, "the number of a slot fits a byte");
+    memset(m->slot_index, SLOT_NONE, sizeof(m->slot_index));
+    for (size_t i = desc->n_slots; i-- > 0;)
+        m->slot_index[desc->slots[i].id] = (uint8_t)i;
+    m->weights = arena_zalloc(&m->arena, (model_n_loras(m) - 1) * sizeof(*m->weights));
+    b->bound = NEW(bool, MAX(format_n_tensors(m->f), 1u));
+    return m->weights && b->bound ? 0 : err_set(b->err, ENOMEM, "out of memory");
 }
 
-int bind_weight(struct binder *b, const char *name, bool needed, uint32_t rows, uint32_t cols,
-                struct weight *ret)
+/* Returns the elements that a part takes of the rows of a joined matrix. */
+static uint32_t part_size(const struct hparams *hp, uint32_t i_layer, const struct arch_slot *slot)
 {
-    const struct format_tensor *t = format_find(b->m->f, name);
+    const uint32_t rows = dim_of(hp, i_layer, slot->rows);
 
-    if (t)
-        return bind_tensor(b, t, rows, cols, ret);
-    return needed ? err_set(b->err, EBADMSG, "the tensor %s is missing", name) : 0;
+    return rows > 1 ? rows : dim_of(hp, i_layer, slot->cols);
 }
 
-int bind_slots(struct binder *b, uint32_t i_layer, const struct bind_slot *slots, size_t n)
-{
-    char *layer = (char *)&b->m->layers[i_layer];
-    char name[64];
-    int r;
-
-    for (size_t i = 0; i < n; i++) {
-        snprintf(name, sizeof(name), "blk.%u.%s", i_layer, slots[i].name);
-        r = bind_weight(b, name, slots[i].needed, slots[i].rows, slots[i].cols,
-                        (struct weight *)(layer + slots[i].offset));
-        if (r < 0)
-            return r;
-    }
-    return 0;
-}
-
-static int bind_layer(struct binder *b, uint32_t i_layer, unsigned need)
+/* Binds a weight to its part of a joined weight. */
+static void bind_part(const struct binder *b, const struct arch_slot *slot, uint32_t i_layer,
+                      struct weight *w)
 {
     const struct hparams *hp = b->m->hp;
-    const uint32_t n_embd = hp->n_embd, n_ff = hp->n_ff, head_dim = hp->head_dim;
-    const uint32_t n_q = hp->n_heads * head_dim, n_kv = hp->n_kv_heads * head_dim;
-    const bool qkv_bias = need & WEIGHTS_QKV_BIAS, qk_norm = need & WEIGHTS_QK_NORM;
-    const struct bind_slot slots[] = {
-        BIND_SLOT("attn_norm.weight", attn_norm, 1, n_embd, true),
-        BIND_SLOT("attn_q.weight", q, n_q, n_embd, true),
-        BIND_SLOT("attn_k.weight", k, n_kv, n_embd, true),
-        BIND_SLOT("attn_v.weight", v, n_kv, n_embd, true),
-        BIND_SLOT("attn_q.bias", q_bias, 1, n_q, qkv_bias),
-        BIND_SLOT("attn_k.bias", k_bias, 1, n_kv, qkv_bias),
-        BIND_SLOT("attn_v.bias", v_bias, 1, n_kv, qkv_bias),
-        BIND_SLOT("attn_output.weight", out, n_embd, n_q, true),
-        BIND_SLOT("attn_output.bias", out_bias, 1, n_embd, false),
-        BIND_SLOT("ffn_norm.weight", ffn_norm, 1, n_embd, true),
-        BIND_SLOT("ffn_gate.weight", gate, n_ff, n_embd, true),
-        BIND_SLOT("ffn_up.weight", up, n_ff, n_embd, true),
-        BIND_SLOT("ffn_down.weight", down, n_embd, n_ff, true),
-        BIND_SLOT("ffn_gate.bias", gate_bias, 1, n_ff, false),
-        BIND_SLOT("ffn_up.bias", up_bias, 1, n_ff, false),
-        BIND_SLOT("ffn_down.bias", down_bias, 1, n_embd, false),
-    };
-    const struct bind_slot norms[] = {
-        BIND_SLOT("attn_q_norm.weight", q_norm, 1, head_dim, true),
-        BIND_SLOT("attn_k_norm.weight", k_norm, 1, head_dim, true),
-    };
-    int r;
+    uint32_t first = 0;
 
-    r = bind_slots(b, i_layer, slots, ARRAY_SIZE(slots));
-    return r == 0 && qk_norm ? bind_slots(b, i_layer, norms, ARRAY_SIZE(norms)) : r;
+    for (const struct arch_slot *s = b->m->arch->desc.slots; s < slot; s++)
+        if (s->part_of == slot->part_of)
+            first += part_size(hp, i_layer, s);
+    *w = bind_rows(layer_w(b->m, i_layer, (enum slot)slot->part_of), first,
+                   part_size(hp, i_layer, slot));
 }
 
-static bool is_bound(const struct model *m, const struct format_tensor *t)
+static bool is_in_layer(const struct hparams *hp, const struct arch_slot *slot, uint32_t i_layer)
 {
-    const struct weight *const whole[] = {
-        &m->embd,        &m->out_norm,       &m->head,          &m->pos_embd,    &m->type_embd,
-        &m->embd_norm,   &m->embd_norm_bias, &m->pooler,        &m->pooler_bias, &m->labels,
-        &m->labels_bias, &m->pooler_norm,    &m->out_norm_bias, &m->multi,       &m->multi_bias};
-    const struct weight *w = (const struct weight *)m->layers;
-    const size_t n = m->hp->n_layers * (sizeof(*m->layers) / sizeof(*w));
-
-    if (strcmp(t->name, "rope_freqs.weight") == 0)
-        return true;
-    for (size_t i = 0; i < ARRAY_SIZE(whole); i++)
-        if (whole[i]->name == t->name)
-            return true;
-    for (size_t i = 0; i < HPARAMS_MAX_DENSE; i++)
-        if (m->dense[i].name == t->name || m->dense_bias[i].name == t->name)
-            return true;
-    for (size_t i = 0; i < n; i++)
-        if (w[i].name == t->name)
-            return true;
-    for (size_t i = 0; i < m->hp->embed.n_tasks * MODEL_LORAS(m->hp->n_layers); i++)
-        if (m->loras && (m->loras[i].a.name == t->name || m->loras[i].b.name == t->name))
-            return true;
-    return false;
+    return layer_is_in(hp, i_layer, slot->in) && (!(slot->flags & SLOT_GATED) || hp->embed.gated);
 }
 
-int bind_all_used(struct binder *b)
+static void put_name(const struct arch_slot *slot, uint32_t i_layer, char *name, size_t size)
 {
-    const struct model *m = b->m;
+    if (slot->flags & SLOT_WHOLE)
+        snprintf(name, size, "%s", slot->gguf);
+    else
+        snprintf(name, size, "blk.%u.%s", i_layer, slot->gguf);
+}
 
-    b->n_bound += format_find(m->f, "rope_freqs.weight") != NULL;
-    if (b->n_bound == format_n_tensors(m->f))
-        return 0;
-    for (size_t i = 0; i < format_n_tensors(m->f); i++) {
-        const struct format_tensor *t = format_tensor_at(m->f, i);
+/* Checks that the weights are there that a layer must have. */
+static int check_needed(const struct binder *b, uint32_t i_row, bool whole)
+{
+    const struct arch_desc *desc = &b->m->arch->desc;
+    const uint32_t i_layer = whole ? 0 : i_row;
+    char name[96];
 
-        if (!is_bound(m, t))
-            return err_set(b->err, EOPNOTSUPP, "tensor %.96s is not part of the architecture %s",
-                           t->file_name, m->hp->arch);
+    for (size_t i = 0; i < desc->n_slots; i++) {
+        const struct arch_slot *s = &desc->slots[i];
+
+        if (!(s->flags & SLOT_WHOLE) == whole || s->flags & SLOT_OPTIONAL ||
+            (s->flags & SLOT_NOT_IN_FIRST && i_row == 0) || !is_in_layer(b->m->hp, s, i_layer) ||
+            dim_of(b->m->hp, i_layer, s->rows) == 0 ||
+            weight_at(b->m, i_row, (enum slot)s->id)->data)
+            continue;
+        if (s->gguf)
+            put_name(s, i_row, name, sizeof(name));
+        else
+            snprintf(name, sizeof(name), "of slot %u in layer %u", s->id, i_row);
+        return err_set(b->err, EBADMSG, "the tensor %s is missing", name);
     }
     return 0;
 }
 
-int bind_layers_new(struct binder *b)
+/* Binds the weights of a layer, or those outside the layers, whose row is the last. */
+static int bind_row(struct binder *b, uint32_t i_row, bool whole)
 {
-    struct model *m = b->m;
+    const struct arch_desc *desc = &b->m->arch->desc;
+    const uint32_t i_layer = whole ? 0 : i_row;
+    char name[96];
+    int r = 0;
 
-    static_assert(sizeof(struct model_layer) % sizeof(struct weight) == 0,
-                  "a layer is an array of weights");
-    m->layers = arena_zalloc(&m->arena, m->hp->n_layers * sizeof(*m->layers));
-    return m->layers ? 0 : err_set(b->err, ENOMEM, "out of memory");
+    for (size_t i = 0; r == 0 && i < desc->n_slots; i++) {
+        const struct arch_slot *s = &desc->slots[i];
+        struct weight *w = weight_at(b->m, i_row, (enum slot)s->id);
+
+        /* A table may have two rows for a slot, with different names. */
+        if (!(s->flags & SLOT_WHOLE) == whole || w->data || !is_in_layer(b->m->hp, s, i_layer))
+            continue;
+        if (s->gguf) {
+            put_name(s, i_row, name, sizeof(name));
+            r = bind_slot(b, s, i_layer, name, w);
+        }
+        if (r == 0 && !w->data && s->part_of != SLOT_ABSENT)
+            bind_part(b, s, i_row, w);
+    }
+    return r == 0 ? check_needed(b, i_row, whole) : r;
 }
 
-int weights_bind_decoder(struct binder *b, unsigned need)
+/* Uses the embedding as the head if the file has no head. */
+static void tie_head(struct model *m)
+{
+    const struct hparams *hp = m->hp;
+    struct weight *head = weight_at(m, hp->n_layers, SLOT_HEAD);
+    const struct format_tensor *t = format_find(m->f, "token_embd.weight");
+
+    m->madds_head = (uint64_t)hp->n_vocab * hp->n_embd;
+    if (!head || head->data || hp->no_head)
+        return;
+    m->tied = true;
+    *head = *model_w(m, SLOT_EMBD);
+    m->bytes_token += t->size;
+}
+
+static int check_all_bound(const struct binder *b)
+{
+    const struct format *f = b->m->f;
+
+    for (size_t i = 0; i < format_n_tensors(f); i++) {
+        const struct format_tensor *t = format_tensor_at(f, i);
+
+        if (!b->bound[i] && strcmp(t->name, "rope_freqs.weight") != 0)
+            return err_set(b->err, EOPNOTSUPP, "tensor %.96s is not part of the architecture %s",
+                           t->file_name, b->m->hp->arch);
+    }
+    return 0;
+}
+
+static int bind_all(struct binder *b)
 {
     struct model *m = b->m;
-    const struct hparams *hp = m->hp;
     int r;
 
-    r = bind_layers_new(b);
+    r = bind_row(b, m->hp->n_layers, true);
+    for (uint32_t i = 0; r == 0 && i < m->hp->n_layers; i++)
+        r = bind_row(b, i, false);
     if (r < 0)
         return r;
-    r = bind_weight(b, "token_embd.weight", true, hp->n_vocab, hp->n_embd, &m->embd);
-    m->bytes_token = 0; /* a token reads only one row of the embedding */
-    if (r == 0)
-        r = bind_weight(b, "output_norm.weight", true, 1, hp->n_embd, &m->out_norm);
-    if (r == 0)
-        r = bind_weight(b, "output.weight", false, hp->n_vocab, hp->n_embd, &m->head);
-    m->madds_head = (uint64_t)hp->n_vocab * hp->n_embd;
-    m->madds_layers = 0; /* discards the counts of the embedding and the head */
-    for (uint32_t i = 0; r == 0 && i < hp->n_layers; i++)
-        r = bind_layer(b, i, need);
+    tie_head(m);
+    if (m->arch->bind)
+        r = m->arch->bind(b);
+    if (r == 0 && m->arch->desc.encoder)
+        r = bind_labels(b);
     if (r == 0)
         r = bind_dense(b);
-    if (r < 0)
-        return r;
-    m->tied = !m->head.data && !hp->no_head;
-    if (m->tied) {
-        m->head = m->embd;
-        m->bytes_token += format_find(m->f, "token_embd.weight")->size;
-    }
-    return 0;
+    return r == 0 ? check_all_bound(b) : r;
 }
 
-int weights_bind(struct model *m, unsigned need, struct inf_err *reterr)
+int weights_bind(struct model *m, struct inf_err *reterr)
 {
     struct binder b = {.m = m, .err = reterr};
-    const int r = weights_bind_decoder(&b, need);
+    int r;
 
-    return r == 0 ? bind_all_used(&b) : r;
+    r = weights_new(&b);
+    if (r == 0)
+        r = bind_all(&b);
+    free(b.bound);
+    return r;
 }

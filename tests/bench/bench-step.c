@@ -147,7 +147,7 @@ int main(int argc, char **argv)
     const uint32_t n_seqs = argc > 8 ? (uint32_t)atoi(argv[8]) : 1, n_all = n_rows * n_seqs;
 
     if (n_rows == 0 || n_steps == 0 || n_seqs == 0 || n_seqs > MAX_SEQS ||
-        format_open(argv[1], 0, &format, &err) < 0)
+        format_open(argv[1], 0, model_archs(), &format, &err) < 0)
         fail(argv[1], &err);
     if (model_open(format, &model, &err) < 0 || model_build(model, &graph, &err) < 0)
         fail(argv[1], &err);

@@ -26,7 +26,7 @@ void subject_open(struct subject *s, const char *path)
 {
     struct inf_err err = {0};
 
-    ASSERT_OK_ERR(format_open(path, 0, &s->f, &err), err);
+    ASSERT_OK_ERR(format_open(path, 0, model_archs(), &s->f, &err), err);
     ASSERT_OK_ERR(model_open(s->f, &s->m, &err), err);
     ASSERT_OK_ERR(model_build(s->m, &s->graph, &err), err);
 }

@@ -14,6 +14,7 @@
 #include "convert.h"
 #include "embed-case.h"
 #include "lib/device.h"
+#include "model/model.h"
 
 static const char *const names[] = {
     "bert-mean", "bert-cls-dense", "bert-rank",       "roberta-mean", "xlmr-rank",
@@ -107,7 +108,7 @@ TEST(gguf_files_make_the_same_vectors)
         char *path;
 
         embed_case_open(&g, converted[i]);
-        ASSERT_OK_ERR(format_open(g.path, 0, &f, &err), err);
+        ASSERT_OK_ERR(format_open(g.path, 0, model_archs(), &f, &err), err);
         path = convert_to_gguf(f);
         snprintf(g.path, sizeof(g.path), "%s", path);
         format_close(f);

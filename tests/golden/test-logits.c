@@ -98,7 +98,7 @@ TEST(graphs_of_directories_compute_what_transformers_computes)
         double e;
 
         golden_open(&g, names[i]);
-        ASSERT_OK_ERR(format_open(g.path, 0, &f, &err), err);
+        ASSERT_OK_ERR(format_open(g.path, 0, model_archs(), &f, &err), err);
         e = eval_nmse(&g, f);
         print_message("%-18s NMSE %.2g\n", names[i], e);
         assert_true(e < 1e-11);
@@ -123,10 +123,10 @@ TEST(graphs_of_gguf_files_compute_the_same)
         double e;
 
         golden_open(&g, names[i]);
-        ASSERT_OK_ERR(format_open(g.path, 0, &dir, &err), err);
+        ASSERT_OK_ERR(format_open(g.path, 0, model_archs(), &dir, &err), err);
         if (has_gguf(dir)) {
             path = convert_to_gguf(dir);
-            ASSERT_OK_ERR(format_open(path, 0, &f, &err), err);
+            ASSERT_OK_ERR(format_open(path, 0, model_archs(), &f, &err), err);
             ASSERT_STREQ(format_kind(f), "gguf");
             e = eval_nmse(&g, f);
             print_message("%-18s NMSE %.2g\n", names[i], e);
@@ -196,7 +196,7 @@ TEST(the_engine_computes_the_same)
 
         golden_open(&g, names[i]);
         check_engine(names[i], g.path, &g);
-        ASSERT_OK_ERR(format_open(g.path, 0, &dir, &err), err);
+        ASSERT_OK_ERR(format_open(g.path, 0, model_archs(), &dir, &err), err);
         if (has_gguf(dir)) {
             char *path = convert_to_gguf(dir);
 

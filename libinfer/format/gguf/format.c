@@ -116,7 +116,7 @@ int format_read_gguf(struct format *f, const char *path, unsigned flags, struct 
         r = format_read_whisper_gguf(f, path, reterr);
         return r < 0 ? r : read_meta(f, reterr);
     }
-    r = gguf_hparams(f->gguf, &f->hp, vocab_only ? NULL : reterr);
+    r = gguf_hparams(f->gguf, f->archs, &f->hp, &f->desc, vocab_only ? NULL : reterr);
     if (r < 0 && !vocab_only) {
         err_prefix(reterr, "%.96s", path_base(path));
         return r;

@@ -14,30 +14,15 @@
 
 #include "core/err.h"
 #include "core/text.h"
+#include "format/fields.h"
 #include "format/gguf/types.h"
-
-/* Files of the family "llama" store the rows of q and k interleaved; files of the family "qwen" do
- * not. */
-static const struct gguf_arch {
-    const char *file_name, *arch;
-    enum rope_style rope_style;
-    bool encoder, gated;
-    bool rms;       /* encoders: norms do not subtract the mean */
-    uint32_t every; /* encoders: layers per group; one layer of each group has no window */
-} archs[] = {
-    {"llama", "llama", ROPE_PAIRS},
-    {"mistral3", "llama", ROPE_PAIRS},
-    {"qwen2", "qwen2", ROPE_HALF},
-    {"qwen3", "qwen3", ROPE_HALF},
-    {"bert", "bert", ROPE_HALF, .encoder = true},
-    {"nomic-bert", "bert", ROPE_HALF, .encoder = true, .gated = true},
-    {"modern-bert", "modern-bert", ROPE_HALF, .encoder = true, .gated = true, .every = 3},
-    {"gemma-embedding", "gemma-embedding", ROPE_HALF, .encoder = true, .rms = true, .every = 6},
-};
 
 /* Keys, without "<arch>." before them, that must be missing or 0. */
 static const char *const refused[] = {
     "expert_count",
+    "expert_shared_count",
+    "expert_group_count",
+    "leading_dense_block_count",
     "attn_logit_softcapping",
     "final_logit_softcapping",
     "attention.scale",
@@ -52,14 +37,16 @@ static const char *const refused[] = {
 
 struct keys {
     const struct gguf *g;
-    const struct gguf_arch *arch;
+    const struct arch_desc *desc;
+    const struct arch_gguf *arch; /* the name in this file */
+    struct field_lists fields;
     struct inf_err *err;
     char key[96]; /* the last key that was looked up */
 };
 
 static const char *full_key(struct keys *k, const char *name)
 {
-    snprintf(k->key, sizeof(k->key), "%s.%s", k->arch->file_name, name);
+    snprintf(k->key, sizeof(k->key), "%s.%s", k->arch->name, name);
     return k->key;
 }
 
@@ -105,7 +92,7 @@ static int check_causal(struct keys *k)
 {
     bool causal = true;
 
-    if (k->arch->encoder || !gguf_bool(k->g, full_key(k, "attention.causal"), &causal) || causal)
+    if (k->desc->encoder || !gguf_bool(k->g, full_key(k, "attention.causal"), &causal) || causal)
         return 0;
     return err_set(k->err, EOPNOTSUPP, "%s is false, which is not supported", k->key);
 }
@@ -115,30 +102,109 @@ static int check_refused(struct keys *k)
     double x;
 
     for (size_t i = 0; i < ARRAY_SIZE(refused); i++)
-        if (gguf_f64(k->g, full_key(k, refused[i]), &x) && x != 0)
+        if (!field_reads_gguf(&k->fields, refused[i]) &&
+            gguf_f64(k->g, full_key(k, refused[i]), &x) && x != 0)
+            return err_set(k->err, EOPNOTSUPP, "%s is %g, which is not supported", k->key, x);
+    for (size_t i = 0; i < k->desc->n_refused_gguf; i++)
+        if (gguf_f64(k->g, full_key(k, k->desc->refused_gguf[i].key), &x) &&
+            x != k->desc->refused_gguf[i].neutral)
             return err_set(k->err, EOPNOTSUPP, "%s is %g, which is not supported", k->key, x);
     if (gguf_f64(k->g, full_key(k, "rope.scaling.yarn_ext_factor"), &x) && x != 1 && x >= 0)
         return err_set(k->err, EOPNOTSUPP, "%s is %g, which is not supported", k->key, x);
     return 0;
 }
 
-static int get_counts(struct keys *k, struct hparams *hp)
+/* Reads a list with one count for each layer. */
+static int get_list(struct keys *k, const struct arch_field *f, const struct gguf_value *v,
+                    struct hparams *hp)
+{
+    if (v->n < hp->n_layers || v->n > HPARAMS_MAX_LAYERS)
+        return err_set(k->err, EBADMSG, "the key %s does not fit %u layers", k->key, hp->n_layers);
+    for (uint32_t i = 0; i < hp->n_layers; i++) {
+        const int64_t x = gguf_elem_i64(v, i);
+
+        if (x < 0 || x > INT32_MAX)
+            return err_set(k->err, EBADMSG, "the key %s is out of range", k->key);
+        field_store_layer(f, hp, i, (uint32_t)x);
+    }
+    return 0;
+}
+
+static int get_act(struct keys *k, const struct arch_field *f, struct hparams *hp)
+{
+    struct gguf_str s;
+    enum graph_act act;
+    char name[33] = "";
+
+    if (!gguf_string(k->g, k->key, &s))
+        return err_set(k->err, EBADMSG, "the key %s is not a name", k->key);
+    snprintf(name, sizeof(name), "%.*s", (int)MIN(s.len, 32u), s.data);
+    if (!field_act_find(name, &act))
+        return err_set(k->err, EOPNOTSUPP, "%s is \"%s\", which is not supported", k->key, name);
+    field_store(f, hp, act);
+    return 0;
+}
+
+/* Reads a field whose key the file has. */
+static int get_present(struct keys *k, const struct arch_field *f, const struct gguf_value *v,
+                       struct hparams *hp)
+{
+    uint32_t count = 0;
+    float number = 0;
+    bool flag = false;
+    int r = 0;
+
+    switch (f->kind) {
+    case FIELD_COUNT:
+        if (f->layer > 0 && v->type == GGUF_ARRAY && v->elem != GGUF_STRING)
+            return get_list(k, f, v, hp);
+        r = get_u32(k, f->gguf, true, &count);
+        if (r == 0)
+            field_store(f, hp, count);
+        return r;
+    case FIELD_NUMBER:
+        r = get_f32(k, f->gguf, true, &number);
+        if (r == 0)
+            field_store(f, hp, (double)number);
+        return r;
+    case FIELD_FLAG:
+        if (!gguf_bool(k->g, k->key, &flag))
+            return err_set(k->err, EBADMSG, "the key %s is neither true nor false", k->key);
+        field_store(f, hp, flag);
+        return 0;
+    case FIELD_ACT:
+        return get_act(k, f, hp);
+    }
+    return r;
+}
+
+static int get_fields(struct keys *k, struct hparams *hp)
+{
+    const struct arch_field *f;
+    int r = 0;
+
+    /* The number of layers comes first, because lists depend on it. */
+    r = get_u32(k, "block_count", true, &hp->n_layers);
+    for (size_t i = 0; r == 0 && (f = field_at(&k->fields, &i)); i++) {
+        const struct gguf_value *v = f->gguf ? gguf_find(k->g, full_key(k, f->gguf)) : NULL;
+
+        if (v)
+            r = get_present(k, f, v, hp);
+        else if (!field_store_absent(f, hp, FIELD_IN_GGUF))
+            r = err_set(k->err, EBADMSG, "the key %s is missing", k->key);
+    }
+    return r;
+}
+
+static int get_heads(struct keys *k, struct hparams *hp)
 {
     uint32_t value_dim;
-    int r;
+    int r = 0;
 
-    r = get_u32(k, "block_count", true, &hp->n_layers);
-    if (r == 0)
-        r = get_u32(k, "context_length", true, &hp->n_ctx_train);
-    if (r == 0)
-        r = get_u32(k, "embedding_length", true, &hp->n_embd);
-    if (r == 0)
-        r = get_u32(k, "feed_forward_length", true, &hp->n_ff);
-    if (r == 0)
-        r = get_u32(k, "attention.head_count", true, &hp->n_heads);
-    hp->n_kv_heads = hp->n_heads;
-    if (r == 0)
+    if (!field_reads_gguf(&k->fields, "attention.head_count_kv")) {
+        hp->n_kv_heads = hp->n_heads;
         r = get_u32(k, "attention.head_count_kv", false, &hp->n_kv_heads);
+    }
     hp->head_dim = hp->n_heads ? hp->n_embd / hp->n_heads : 0;
     if (r == 0)
         r = get_u32(k, "attention.key_length", false, &hp->head_dim);
@@ -148,14 +214,7 @@ static int get_counts(struct keys *k, struct hparams *hp)
     if (r == 0 && value_dim != hp->head_dim)
         return err_set(k->err, EOPNOTSUPP, "%s differs from attention.key_length", k->key);
     hp->rope_dims = hp->head_dim;
-    if (r == 0)
-        r = get_u32(k, "rope.dimension_count", false, &hp->rope_dims);
-    if (r == 0)
-        r = get_f32(k,
-                    k->arch->encoder && !k->arch->rms ? "attention.layer_norm_epsilon"
-                                                      : "attention.layer_norm_rms_epsilon",
-                    true, &hp->norm_eps);
-    return r;
+    return r == 0 ? get_u32(k, "rope.dimension_count", false, &hp->rope_dims) : r;
 }
 
 static int get_scaling_type(struct keys *k, struct hparams *hp)
@@ -225,60 +284,53 @@ static int get_rope(struct keys *k, struct hparams *hp)
     return hp->rope_scaling == ROPE_SCALING_YARN ? get_yarn(k, hp) : 0;
 }
 
-/* Reads a list that says for each layer whether the window applies. If the value is a number n
- * instead, the window applies to all layers except every n-th layer. */
+/* Reads a list that says for each layer whether the window applies. */
 static int get_pattern(struct keys *k, const struct gguf_value *v, struct hparams *hp)
 {
-    if (v->elem == GGUF_STRING || (v->type == GGUF_ARRAY && v->n < hp->n_layers))
+    if (v->elem == GGUF_STRING || v->n < hp->n_layers)
         return err_set(k->err, EBADMSG, "the key %s does not fit %u layers", k->key, hp->n_layers);
-    for (uint32_t i = 0; i < MIN(hp->n_layers, (uint32_t)HPARAMS_MAX_LAYERS); i++) {
-        const int64_t x = gguf_elem_i64(v, v->type == GGUF_ARRAY ? i : 0);
-
-        if (v->type == GGUF_ARRAY ? x == 0 : x > 0 && (i + 1) % (uint64_t)x == 0)
+    for (uint32_t i = 0; i < MIN(hp->n_layers, (uint32_t)HPARAMS_MAX_LAYERS); i++)
+        if (gguf_elem_i64(v, i) == 0)
             hparams_set_full(hp, i);
-    }
     return 0;
 }
 
-/* Reads the window of an encoder, which counts the tokens on both sides together. If the pattern is
- * a number n, one layer of each group of n layers has no window: the first layer in ModernBERT, the
- * last layer in other models. */
-static int get_encoder_window(struct keys *k, struct hparams *hp)
+/* Reads a pattern that is a number, or has the default of the architecture: one layer of each group
+ * of layers has no window. */
+static int get_groups(struct keys *k, const struct arch_window *w, struct hparams *hp)
 {
-    const uint32_t first = strcmp(hp->arch, "modern-bert") == 0 ? 0 : 1;
-    const struct gguf_value *v;
-    uint32_t both = 0, every = k->arch->every;
+    uint32_t every = w ? w->every : 0;
     int r;
 
-    r = get_u32(k, "attention.sliding_window", false, &both);
-    if (r < 0 || both == 0)
-        return r;
-    hp->window = both / 2 + 1;
-    hp->rope_theta_window = 10000;
-    r = get_f32(k, "rope.freq_base_swa", false, &hp->rope_theta_window);
-    v = gguf_find(k->g, full_key(k, "attention.sliding_window_pattern"));
-    if (v && v->type == GGUF_ARRAY)
-        return r == 0 ? get_pattern(k, v, hp) : r;
-    if (r == 0)
-        r = get_u32(k, "attention.sliding_window_pattern", false, &every);
+    r = get_u32(k, "attention.sliding_window_pattern", false, &every);
     for (uint32_t i = 0; every > 0 && i < MIN(hp->n_layers, (uint32_t)HPARAMS_MAX_LAYERS); i++)
-        if ((i + first) % every == 0)
+        if ((i + (w && w->first ? 0 : 1)) % every == 0)
             hparams_set_full(hp, i);
     return r;
 }
 
 static int get_window(struct keys *k, struct hparams *hp)
 {
+    const struct arch_window *w = k->desc->window;
     const struct gguf_value *v;
+    uint32_t window = 0;
     int r;
 
-    if (k->arch->encoder)
-        return k->arch->every > 0 ? get_encoder_window(k, hp) : 0;
-    r = get_u32(k, "attention.sliding_window", false, &hp->window);
-    if (r < 0 || hp->window == 0)
+    if (k->desc->encoder && !w)
+        return 0;
+    r = get_u32(k, "attention.sliding_window", false, &window);
+    if (r < 0 || window == 0)
         return r;
+    /* Files of encoders count the tokens on both sides together. */
+    hp->window = w && w->both ? window / 2 + 1 : window;
+    if (w && w->theta > 0) {
+        hp->rope_theta_window = w->theta;
+        r = get_f32(k, "rope.freq_base_swa", false, &hp->rope_theta_window);
+    }
     v = gguf_find(k->g, full_key(k, "attention.sliding_window_pattern"));
-    return v ? get_pattern(k, v, hp) : 0;
+    if (r < 0)
+        return r;
+    return v && v->type == GGUF_ARRAY ? get_pattern(k, v, hp) : get_groups(k, w, hp);
 }
 
 static int get_vocab(struct keys *k, struct hparams *hp)
@@ -333,22 +385,6 @@ static int get_pooling(struct keys *k, struct hparams *hp)
     return 0;
 }
 
-/* Reads the activation of ModernBERT's gated units. */
-static int get_act(struct keys *k, enum graph_act *ret)
-{
-    struct gguf_str name;
-
-    *ret = GRAPH_ACT_GELU_ERF;
-    if (!gguf_string(k->g, full_key(k, "hidden_activation"), &name))
-        return 0;
-    if (name.len == 4 && memcmp(name.data, "silu", 4) == 0)
-        *ret = GRAPH_ACT_SILU;
-    else if (name.len != 4 || memcmp(name.data, "gelu", 4) != 0)
-        return err_set(k->err, EOPNOTSUPP, "%s is \"%.*s\", which is not supported", k->key,
-                       (int)MIN(name.len, 32u), name.data);
-    return 0;
-}
-
 /* Reads settings of an encoder. Settings that no key gives are taken from the shapes of tensors. In
  * GGUF files, position tables begin with the first row that is used. */
 static int get_encoder(struct keys *k, struct hparams *hp)
@@ -356,7 +392,6 @@ static int get_encoder(struct keys *k, struct hparams *hp)
     struct hparams_embed *e = &hp->embed;
     bool causal = false;
     uint64_t i;
-    int r;
 
     e->encoder = true;
     e->gated = k->arch->gated;
@@ -375,19 +410,6 @@ static int get_encoder(struct keys *k, struct hparams *hp)
                       ? MAX(tensor_rows(k->g, "cls.output.weight"), 1u)
                       : 0;
     e->has_head = map_find(&k->g->tensor_map, "cls.weight", 10, &i);
-    e->head_act = GRAPH_ACT_TANH;
-    hp->act = e->gated ? GRAPH_ACT_SILU : GRAPH_ACT_GELU_ERF;
-    if (k->arch->rms) {
-        hp->act = GRAPH_ACT_GELU_TANH;
-        hp->embd_scale = sqrtf((float)hp->n_embd);
-    }
-    if (strcmp(hp->arch, "modern-bert") == 0) {
-        e->head_act = GRAPH_ACT_GELU_ERF;
-        e->score_pooling = POOLING_MEAN; /* as llama.cpp does */
-        r = get_act(k, &hp->act);
-        if (r < 0)
-            return r;
-    }
     if (gguf_bool(k->g, full_key(k, "attention.causal"), &causal) && causal)
         return err_set(k->err, EOPNOTSUPP, "%s is true, which is not supported", k->key);
     if (e->n_pos > 0) {
@@ -412,25 +434,57 @@ void gguf_hparams_names(const struct gguf *g, struct hparams *hp)
     copy_text(g, "general.name", hp->name, sizeof(hp->name));
 }
 
-static const struct gguf_arch *find_arch(const char *name)
+/* Finds the description of the architecture @name. Returns false if there is none. */
+static bool find_arch(struct keys *k, const struct arch_list *archs, const char *name)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(archs); i++)
-        if (strcmp(archs[i].file_name, name) == 0)
-            return &archs[i];
-    return NULL;
+    for (size_t i = 0; i < archs->n; i++)
+        for (size_t j = 0; j < archs->descs[i]->n_ggufs; j++)
+            if (strcmp(archs->descs[i]->ggufs[j].name, name) == 0) {
+                k->desc = archs->descs[i];
+                k->arch = &k->desc->ggufs[j];
+                return true;
+            }
+    return false;
 }
 
-static int refuse_arch(const char *name, struct inf_err *reterr)
+static int refuse_arch(const struct arch_list *archs, const char *name, struct inf_err *reterr)
 {
-    char known[160] = "";
+    char known[180] = "";
 
-    for (size_t i = 0; i < ARRAY_SIZE(archs); i++)
-        text_list_add(known, sizeof(known), archs[i].file_name);
+    for (size_t i = 0; i < archs->n; i++)
+        for (size_t j = 0; j < archs->descs[i]->n_ggufs; j++)
+            text_list_add(known, sizeof(known), archs->descs[i]->ggufs[j].name);
     return err_set(reterr, EOPNOTSUPP, "the architecture \"%.32s\" is not supported; there are %s",
                    name, known);
 }
 
-int gguf_hparams(const struct gguf *g, struct hparams *ret_hp, struct inf_err *reterr)
+static int get_all(struct keys *k, struct hparams *hp)
+{
+    int r;
+
+    r = check_refused(k);
+    if (r == 0)
+        r = check_causal(k);
+    if (r == 0)
+        r = get_fields(k, hp);
+    if (r == 0)
+        r = get_heads(k, hp);
+    if (r == 0)
+        r = get_rope(k, hp);
+    if (r == 0)
+        r = get_window(k, hp);
+    if (r == 0)
+        r = get_vocab(k, hp);
+    if (r == 0)
+        r = get_pooling(k, hp);
+    if (r == 0 && k->desc->encoder)
+        r = get_encoder(k, hp);
+    field_set_sparse(hp);
+    return r == 0 ? field_finish(k->desc, hp, ARCH_GGUF, k->err) : r;
+}
+
+int gguf_hparams(const struct gguf *g, const struct arch_list *archs, struct hparams *ret_hp,
+                 const struct arch_desc **ret_desc, struct inf_err *reterr)
 {
     struct keys k = {.g = g, .err = reterr};
     struct hparams hp = {0};
@@ -439,31 +493,15 @@ int gguf_hparams(const struct gguf *g, struct hparams *ret_hp, struct inf_err *r
     gguf_hparams_names(g, &hp);
     if (!hp.arch[0])
         return err_set(reterr, EBADMSG, "the key general.architecture is missing");
-    k.arch = find_arch(hp.arch);
-    if (!k.arch)
-        return refuse_arch(hp.arch, reterr);
-    snprintf(hp.arch, sizeof(hp.arch), "%s", k.arch->arch);
+    if (!find_arch(&k, archs, hp.arch))
+        return refuse_arch(archs, hp.arch, reterr);
+    k.fields = field_lists_of(k.desc, NULL);
+    snprintf(hp.arch, sizeof(hp.arch), "%s", k.desc->name);
     hp.rope_style = k.arch->rope_style;
-    hp.act = GRAPH_ACT_SILU;
-    r = check_refused(&k);
-    if (r == 0)
-        r = check_causal(&k);
-    if (r == 0)
-        r = get_counts(&k, &hp);
-    if (r == 0)
-        r = get_rope(&k, &hp);
-    if (r == 0)
-        r = get_window(&k, &hp);
-    if (r == 0)
-        r = get_vocab(&k, &hp);
-    if (r == 0)
-        r = get_pooling(&k, &hp);
-    if (r == 0 && k.arch->encoder)
-        r = get_encoder(&k, &hp);
-    if (r == 0)
-        r = hparams_check(&hp, reterr);
+    r = get_all(&k, &hp);
     if (r < 0)
         return r;
     *ret_hp = hp;
+    *ret_desc = k.desc;
     return 0;
 }

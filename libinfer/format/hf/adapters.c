@@ -48,23 +48,23 @@ static int get_tasks(const struct hf_reader *r, struct hparams_embed *e)
     return 0;
 }
 
-int hf_config_adapted(const json_t *config, struct hf_config *c, struct inf_err *reterr)
+/* The settings are at the top level of the file. */
+int hf_extra_jina(const struct hf_reader *in, const struct arch_class *class UNUSED,
+                  struct hparams *hp)
 {
-    const struct hf_reader r = {.config = config, .err = reterr};
-    struct hparams_embed *e = &c->hp.embed;
+    const struct hf_reader r = {.config = in->root, .err = in->err};
     const json_t *strategy = hf_get(&r, "single_vector_pool_strategy", NULL);
+    struct hparams_embed *e = &hp->embed;
     int rc;
 
     if (strategy && (!json_is_string(strategy) || strcmp(json_string_value(strategy), "mean") != 0))
-        return err_set(reterr, EOPNOTSUPP,
+        return err_set(r.err, EOPNOTSUPP,
                        "config.json: single_vector_pool_strategy must be \"mean\"");
     e->pooling = POOLING_MEAN;
     rc = hf_get_count(&r, "multi_vector_projector_dim", NULL, 128, &e->multi_out);
     if (rc == 0 && (e->multi_out == 0 || e->multi_out > 1u << 20))
-        return err_set(reterr, EBADMSG, "config.json: multi_vector_projector_dim is %u",
+        return err_set(r.err, EBADMSG, "config.json: multi_vector_projector_dim is %u",
                        e->multi_out);
-    c->tied = true; /* the head is not used */
-    c->tensor_name = hf_name_jina;
     return rc == 0 ? get_tasks(&r, e) : rc;
 }
 

@@ -134,12 +134,15 @@ static int open_shards(struct format *f, struct inf_err *reterr)
     return open_only(f, reterr);
 }
 
-static bool has_embedding(const struct format *f)
+static bool has_embedding(const struct format *f, const struct hf_config *c)
 {
+    char name[HF_NAME_MAX];
+
     for (size_t i = 0; i < f->n_shards; i++)
-        if (safetensors_find(f->shards[i], "model.embed_tokens.weight") ||
-            safetensors_find(f->shards[i], "embed_tokens.weight"))
-            return true;
+        for (size_t j = 0; j < safetensors_n(f->shards[i]); j++)
+            if (hf_name(c->desc, safetensors_at(f->shards[i], j)->name, name) &&
+                strcmp(name, "token_embd.weight") == 0)
+                return true;
     return false;
 }
 
@@ -162,11 +165,11 @@ static int add_tensor(struct format *f, const struct hf_config *c, const struct 
 {
     char name[HF_NAME_MAX];
 
-    if (!c->tensor_name(raw->name, name))
+    if (!hf_name(c->desc, raw->name, name))
         return err_set(reterr, EOPNOTSUPP, "tensor %.96s is not part of the model", raw->name);
     /* If embedding and head are tied, either of the two tensors may be stored. If both are stored,
      * both are used, as in transformers. */
-    if (c->tied && strcmp(name, "output.weight") == 0 && !has_embedding(f))
+    if (c->tied && strcmp(name, "output.weight") == 0 && !has_embedding(f, c))
         snprintf(name, sizeof(name), "token_embd.weight");
     return name[0] ? add_named(f, raw, name, reterr) : 0;
 }
@@ -366,13 +369,15 @@ static int read_config(struct format *f, unsigned flags, struct inf_err *reterr)
         return r;
     if (whisper_config_is(config))
         return read_whisper(f, config, flags, reterr);
-    r = hf_config_parse(config, &c, vocab_only ? NULL : reterr);
+    r = hf_config_parse(config, f->archs, &c, vocab_only ? NULL : reterr);
     if (r < 0 && !vocab_only)
         return r;
-    if (r < 0)
+    if (r < 0) {
         hf_config_names(config, &f->hp);
-    else
+    } else {
         f->hp = c.hp;
+        f->desc = c.desc;
+    }
     r = read_meta(f, config, reterr);
     if (r == 0 && !vocab_only)
         r = format_read_modules(f, reterr);

@@ -26,18 +26,18 @@ static size_t stem_length(const char *name)
 }
 
 /* Converts the name of a tensor of the model itself. */
-static bool name_whole(const char *name, char out[HF_NAME_MAX])
+static bool name_whole(const struct arch_desc *desc, const char *name, char out[HF_NAME_MAX])
 {
     const char *projector = text_after(name, "multi_vector_projector.");
 
     if (projector)
         return snprintf(out, HF_NAME_MAX, "multi_vector.%s", projector) < HF_NAME_MAX;
-    return hf_name(name, out);
+    return hf_name_slot(desc, name, out);
 }
 
 /* Converts the name of a low-rank matrix. @side: "a" or "b"; @task is followed by ".weight". */
-static bool name_part(const char *name, size_t n_base, const char *side, const char *task,
-                      char out[HF_NAME_MAX])
+static bool name_part(const struct arch_desc *desc, const char *name, size_t n_base,
+                      const char *side, const char *task, char out[HF_NAME_MAX])
 {
     char whole[HF_NAME_MAX], base[HF_NAME_MAX];
     size_t n, n_task;
@@ -46,14 +46,14 @@ static bool name_part(const char *name, size_t n_base, const char *side, const c
     n_task = stem_length(task);
     if (n_task == 0 ||
         snprintf(whole, sizeof(whole), "%.*s.weight", (int)n_base, name) >= HF_NAME_MAX ||
-        !name_whole(whole, base))
+        !name_whole(desc, whole, base))
         return false;
     n = stem_length(base);
     return n > 0 && snprintf(out, HF_NAME_MAX, "%.*s.lora_%s.%.*s", (int)n, base, side, (int)n_task,
                              task) < HF_NAME_MAX;
 }
 
-bool hf_name_jina(const char *name, char out[HF_NAME_MAX])
+bool hf_name_jina(const struct arch_desc *desc, const char *name, char *out)
 {
     const char *s = skip_start(name, "base_model.model."), *part;
 
@@ -65,9 +65,9 @@ bool hf_name_jina(const char *name, char out[HF_NAME_MAX])
     s = skip_start(s, "model.");
     part = strstr(s, ".lora_A.");
     if (part)
-        return name_part(s, (size_t)(part - s), "a", part + strlen(".lora_A."), out);
+        return name_part(desc, s, (size_t)(part - s), "a", part + strlen(".lora_A."), out);
     part = strstr(s, ".lora_B.");
     if (part)
-        return name_part(s, (size_t)(part - s), "b", part + strlen(".lora_B."), out);
-    return name_whole(s, out);
+        return name_part(desc, s, (size_t)(part - s), "b", part + strlen(".lora_B."), out);
+    return name_whole(desc, s, out);
 }

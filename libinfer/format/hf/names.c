@@ -6,92 +6,111 @@
 #include <stdio.h>
 #include <string.h>
 
-struct name_pair {
-    const char *hf, *canonical;
-};
+#include "core/macros.h"
+#include "core/text.h"
+#include "format/format.h"
 
-static const struct name_pair whole[] = {
-    {"embed_tokens.weight", "token_embd.weight"},
-    {"norm.weight", "output_norm.weight"},
-    {"lm_head.weight", "output.weight"},
-};
+#define NO_EXPERT UINT32_MAX
 
-static const struct name_pair in_layer[] = {
-    {"input_layernorm.", "attn_norm."},    {"self_attn.q_proj.", "attn_q."},
-    {"self_attn.k_proj.", "attn_k."},      {"self_attn.v_proj.", "attn_v."},
-    {"self_attn.o_proj.", "attn_output."}, {"self_attn.q_norm.", "attn_q_norm."},
-    {"self_attn.k_norm.", "attn_k_norm."}, {"post_attention_layernorm.", "ffn_norm."},
-    {"mlp.gate_proj.", "ffn_gate."},       {"mlp.up_proj.", "ffn_up."},
-    {"mlp.down_proj.", "ffn_down."},
-};
-
-/* Names that are different in Gemma's classes. */
-static const struct name_pair in_layer_gemma[] = {
-    {"post_attention_layernorm.", "post_attention_norm."},
-    {"pre_feedforward_layernorm.", "ffn_norm."},
-    {"post_feedforward_layernorm.", "post_ffw_norm."},
-};
-
-/* Parses the number after "layers.", without leading zeros. Returns the rest of the name, or
- * NULL. */
-static const char *skip_layer(const char *name, unsigned *ret_layer)
+/* Reads a number without leading zeros. Returns the rest, or NULL. */
+static const char *skip_number(const char *s, uint32_t *ret)
 {
-    unsigned x = 0;
+    uint32_t x = 0;
     size_t n = 0;
 
-    if (strncmp(name, "layers.", 7) != 0)
+    for (; s[n] >= '0' && s[n] <= '9' && n < 5; n++)
+        x = x * 10 + (uint32_t)(s[n] - '0');
+    if (n == 0 || (n > 1 && s[0] == '0'))
         return NULL;
-    for (name += 7; name[n] >= '0' && name[n] <= '9' && n < 5; n++)
-        x = x * 10 + (unsigned)(name[n] - '0');
-    if (n == 0 || (n > 1 && name[0] == '0') || name[n] != '.')
-        return NULL;
-    *ret_layer = x;
-    return name + n + 1;
+    *ret = x;
+    return s + n;
 }
 
-static const char *find_pair(const struct name_pair *pairs, size_t n, const char *name,
-                             const char **ret_rest)
+/* Parses "layers.7.". Returns the rest of the name, or NULL. */
+static const char *skip_layer(const char *name, uint32_t *ret_layer)
 {
-    for (size_t i = 0; i < n; i++) {
-        const size_t len = strlen(pairs[i].hf);
+    const char *s = text_after(name, "layers.");
 
-        if (strncmp(name, pairs[i].hf, len) == 0) {
-            *ret_rest = name + len;
-            return pairs[i].canonical;
-        }
+    s = s ? skip_number(s, ret_layer) : NULL;
+    return s && *s == '.' ? s + 1 : NULL;
+}
+
+/* Compares a name with the pattern of a slot, in which "*" stands for a number. */
+static bool name_matches(const char *pattern, const char *name, uint32_t *ret_expert)
+{
+    const char *star = pattern ? strchr(pattern, '*') : NULL, *rest;
+
+    *ret_expert = NO_EXPERT;
+    if (!pattern)
+        return false;
+    if (!star)
+        return strcmp(pattern, name) == 0;
+    if (strncmp(pattern, name, (size_t)(star - pattern)) != 0)
+        return false;
+    rest = skip_number(name + (star - pattern), ret_expert);
+    return rest && strcmp(star + 1, rest) == 0;
+}
+
+static const struct arch_slot *find_slot(const struct arch_desc *desc, const char *name, bool whole,
+                                         uint32_t *ret_expert)
+{
+    for (size_t i = 0; i < desc->n_slots; i++) {
+        const struct arch_slot *slot = &desc->slots[i];
+
+        if (!(slot->flags & SLOT_WHOLE) == whole || !slot->gguf)
+            continue;
+        if (name_matches(slot->hf, name, ret_expert) || name_matches(slot->hf_2, name, ret_expert))
+            return slot;
     }
     return NULL;
 }
 
-static bool name_of(const char *name, bool gemma, char out[HF_NAME_MAX])
+/* Leaves out the prefixes that models with several parts put before names of the language model. */
+static const char *skip_prefixes(const char *name)
 {
-    const char *s = strncmp(name, "model.", 6) == 0 ? name + 6 : name;
-    const char *rest, *canonical = NULL;
-    unsigned i_layer;
+    static const char *const prefixes[] = {"model.", "language_model."};
+    const char *rest = name;
 
-    for (size_t i = 0; i < ARRAY_SIZE(whole); i++)
-        if (strcmp(s, whole[i].hf) == 0)
-            return snprintf(out, HF_NAME_MAX, "%s", whole[i].canonical) < HF_NAME_MAX;
+    for (size_t i = 0; i < ARRAY_SIZE(prefixes);) {
+        rest = text_after(name, prefixes[i]);
+        i = rest ? 0 : i + 1;
+        name = rest ? rest : name;
+    }
+    return name;
+}
+
+static bool is_unused(const struct arch_desc *desc, const char *name)
+{
+    for (size_t i = 0; desc->unused && desc->unused[i]; i++)
+        if (text_starts_with(name, desc->unused[i]))
+            return true;
+    return false;
+}
+
+bool hf_name_slot(const struct arch_desc *desc, const char *name, char out[HF_NAME_MAX])
+{
+    const char *s = skip_prefixes(name), *rest;
+    const struct arch_slot *slot = find_slot(desc, s, true, &(uint32_t){0});
+    uint32_t i_layer, i_expert;
+    char own[HF_NAME_MAX];
+
+    if (slot)
+        return snprintf(out, HF_NAME_MAX, "%s", slot->gguf) < HF_NAME_MAX;
     rest = skip_layer(s, &i_layer);
-    if (rest && strcmp(rest, "self_attn.rotary_emb.inv_freq") == 0) {
+    if (is_unused(desc, s) || (rest && strcmp(rest, "self_attn.rotary_emb.inv_freq") == 0)) {
         out[0] = 0;
         return true;
     }
-    if (rest && gemma)
-        canonical = find_pair(in_layer_gemma, ARRAY_SIZE(in_layer_gemma), rest, &rest);
-    if (rest && !canonical)
-        canonical = find_pair(in_layer, ARRAY_SIZE(in_layer), rest, &rest);
-    if (canonical)
-        return snprintf(out, HF_NAME_MAX, "blk.%u.%s%s", i_layer, canonical, rest) < HF_NAME_MAX;
-    return snprintf(out, HF_NAME_MAX, "%s", name) < HF_NAME_MAX;
+    slot = rest ? find_slot(desc, rest, false, &i_expert) : NULL;
+    if (!slot)
+        return snprintf(out, HF_NAME_MAX, "%s", name) < HF_NAME_MAX;
+    if (i_expert == NO_EXPERT)
+        return snprintf(out, HF_NAME_MAX, "blk.%u.%s", i_layer, slot->gguf) < HF_NAME_MAX;
+    return format_expert_name(slot->gguf, i_expert, own, sizeof(own)) &&
+           snprintf(out, HF_NAME_MAX, "blk.%u.%s", i_layer, own) < HF_NAME_MAX;
 }
 
-bool hf_name(const char *name, char out[HF_NAME_MAX])
+bool hf_name(const struct arch_desc *desc, const char *name, char out[HF_NAME_MAX])
 {
-    return name_of(name, false, out);
-}
-
-bool hf_name_gemma(const char *name, char out[HF_NAME_MAX])
-{
-    return name_of(name, true, out);
+    return desc->hf_name ? desc->hf_name(desc, name, out) : hf_name_slot(desc, name, out);
 }

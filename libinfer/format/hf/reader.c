@@ -39,12 +39,75 @@ int hf_get_count(const struct hf_reader *r, const char *key, const char *other, 
     return 0;
 }
 
-int hf_get_counts(const struct hf_reader *r, const struct hf_count *counts, size_t n)
+/* Reads a list with one count for each layer. */
+static int get_list(const struct hf_reader *r, const struct arch_field *f, const json_t *list,
+                    struct hparams *hp)
 {
+    if (json_array_size(list) < hp->n_layers || hp->n_layers > HPARAMS_MAX_LAYERS)
+        return err_set(r->err, EBADMSG, "config.json: %s does not fit %u layers", f->hf,
+                       hp->n_layers);
+    for (uint32_t i = 0; i < hp->n_layers; i++) {
+        const json_t *x = json_array_get(list, i);
+
+        if (!json_is_integer(x) || json_integer_value(x) < 0 || json_integer_value(x) > INT32_MAX)
+            return err_set(r->err, EBADMSG, "config.json: %s[%u] is not a count", f->hf, i);
+        field_store_layer(f, hp, i, (uint32_t)json_integer_value(x));
+    }
+    return 0;
+}
+
+/* Reads a field that the file has. */
+static int get_present(const struct hf_reader *r, const struct arch_field *f, const json_t *x,
+                       struct hparams *hp)
+{
+    const char *key = hf_value(r->config, f->hf) ? f->hf : f->hf_2;
+    enum graph_act act = GRAPH_ACT_SILU;
+    uint32_t count = 0;
+    float number = 0;
+    bool flag = false;
+    double value = 0;
     int rc = 0;
 
-    for (size_t i = 0; i < n && rc == 0; i++)
-        rc = hf_get_count(r, counts[i].key, counts[i].other, counts[i].absent, counts[i].ret);
+    switch (f->kind) {
+    case FIELD_COUNT:
+        if (f->layer > 0 && json_is_array(x))
+            return get_list(r, f, x, hp);
+        rc = hf_get_count(r, key, NULL, 0, &count);
+        value = count;
+        break;
+    case FIELD_NUMBER:
+        rc = hf_get_number(r, key, NULL, 0, &number);
+        value = (double)number;
+        break;
+    case FIELD_FLAG:
+        rc = hf_get_flag(r, key, false, &flag);
+        value = flag;
+        break;
+    case FIELD_ACT:
+        rc = hf_get_act(r, key, NULL, &act);
+        value = act;
+        break;
+    }
+    if (rc == 0)
+        field_store(f, hp, value);
+    return rc;
+}
+
+int hf_get_fields(const struct hf_reader *r, const struct field_lists *lists, struct hparams *hp)
+{
+    const struct arch_field *f;
+    int rc;
+
+    /* The number of layers comes first, because lists depend on it. */
+    rc = hf_get_count(r, "num_hidden_layers", "n_layer", 0, &hp->n_layers);
+    for (size_t i = 0; rc == 0 && (f = field_at(lists, &i)); i++) {
+        const json_t *x = f->hf ? hf_get(r, f->hf, f->hf_2) : NULL;
+
+        if (x)
+            rc = get_present(r, f, x, hp);
+        else if (!field_store_absent(f, hp, FIELD_IN_HF))
+            rc = err_set(r->err, EBADMSG, "config.json: %s is missing", f->hf);
+    }
     return rc;
 }
 
@@ -58,21 +121,14 @@ int hf_get_flag(const struct hf_reader *r, const char *key, bool absent, bool *r
     return 0;
 }
 
-int hf_check_refused(const struct hf_reader *r, const struct hf_refused *keys, size_t n)
+int hf_check_refused(const struct hf_reader *r, const struct field_lists *lists,
+                     const struct arch_refused *keys, size_t n)
 {
-    const json_t *quant = hf_get(r, "quantization_config", NULL);
-
-    if (quant) {
-        const char *method = json_string_value(json_object_get(quant, "quant_method"));
-
-        return err_set(r->err, EOPNOTSUPP,
-                       "config.json: quantization_config (%.32s) is not supported",
-                       method ? method : "of unknown method");
-    }
     for (size_t i = 0; i < n; i++) {
         const json_t *x = hf_get(r, keys[i].key, NULL);
 
-        if (x && !json_is_false(x) && !(json_is_array(x) && json_array_size(x) == 0) &&
+        if (x && !field_reads_hf(lists, keys[i].key) && !json_is_false(x) &&
+            !(json_is_array(x) && json_array_size(x) == 0) &&
             !(json_is_number(x) && json_number_value(x) == keys[i].neutral))
             return err_set(r->err, EOPNOTSUPP, "config.json: %s is not supported", keys[i].key);
     }
@@ -90,33 +146,13 @@ int hf_get_number(const struct hf_reader *r, const char *key, const char *other,
     return 0;
 }
 
-bool hf_act_find(const char *name, enum graph_act *ret_act)
-{
-    static const struct {
-        const char *name;
-        enum graph_act act;
-    } acts[] = {
-        {"silu", GRAPH_ACT_SILU},           {"swish", GRAPH_ACT_SILU},
-        {"gelu", GRAPH_ACT_GELU_ERF},       {"gelu_new", GRAPH_ACT_GELU_TANH},
-        {"gelu_fast", GRAPH_ACT_GELU_TANH}, {"gelu_pytorch_tanh", GRAPH_ACT_GELU_TANH},
-        {"relu2", GRAPH_ACT_RELU2},
-    };
-
-    for (size_t i = 0; name && i < ARRAY_SIZE(acts); i++)
-        if (strcmp(acts[i].name, name) == 0) {
-            *ret_act = acts[i].act;
-            return true;
-        }
-    return false;
-}
-
 int hf_get_act(const struct hf_reader *r, const char *key, const char *absent,
                enum graph_act *ret_act)
 {
     const json_t *x = hf_get(r, key, NULL);
     const char *name = x ? json_string_value(x) : absent;
 
-    if (hf_act_find(name, ret_act))
+    if (field_act_find(name, ret_act))
         return 0;
     return err_set(r->err, EOPNOTSUPP, "config.json: %s \"%.32s\" is not supported", key,
                    name ? name : "?");

@@ -3,29 +3,16 @@
 
 /* Reads values of config.json by type, for models of all classes. */
 
+#include "format/fields.h"
 #include "format/json.h"
-#include "graph/graph.h"
 
 struct hf_reader {
-    const json_t *config;
+    const json_t *config; /* the object with the keys */
     struct inf_err *err;
-};
-
-/* A field of a config.json that is a count. */
-struct hf_count {
-    const char *key, *other; /* @other: an alternative key, or NULL */
-    uint32_t absent;         /* the value if the key is missing, or HF_NEEDED */
-    uint32_t *ret;
+    const json_t *root; /* the whole file, of which `config` may be a member */
 };
 
 #define HF_NEEDED UINT32_MAX
-
-/* A key of an unsupported feature. The feature is off if the key is missing, null, false, an empty
- * list, or the number @neutral. */
-struct hf_refused {
-    const char *key;
-    double neutral;
-};
 
 /* Returns the value of @key in @object. NULL: the value is missing or null, or @object is not an
  * object. */
@@ -37,18 +24,17 @@ const json_t *hf_get(const struct hf_reader *r, const char *key, const char *oth
  * @absent is HF_NEEDED. */
 int hf_get_count(const struct hf_reader *r, const char *key, const char *other, uint32_t absent,
                  uint32_t *ret);
-/* Reads all @counts, and stops at the first error. */
-int hf_get_counts(const struct hf_reader *r, const struct hf_count *counts, size_t n);
+/* Reads all fields of the lists. */
+int hf_get_fields(const struct hf_reader *r, const struct field_lists *lists, struct hparams *hp);
 /* Reads a flag. -EBADMSG: the value is neither true nor false. */
 int hf_get_flag(const struct hf_reader *r, const char *key, bool absent, bool *ret);
-/* Checks that no feature of @keys is on. -EOPNOTSUPP: a feature is on, or the file has a
- * quantization_config. */
-int hf_check_refused(const struct hf_reader *r, const struct hf_refused *keys, size_t n);
+/* Checks that no feature of @keys is on, except for keys that a field reads. -EOPNOTSUPP: a feature
+ * is on. */
+int hf_check_refused(const struct hf_reader *r, const struct field_lists *lists,
+                     const struct arch_refused *keys, size_t n);
 /* Reads a number. -EBADMSG: the value is not a number. */
 int hf_get_number(const struct hf_reader *r, const char *key, const char *other, float absent,
                   float *ret);
-/* Finds the activation that transformers calls @name. Returns false if it is not supported. */
-bool hf_act_find(const char *name, enum graph_act *ret_act);
 /* Reads the activation at @key; @absent is its name if the key is missing. -EOPNOTSUPP: the
  * activation is not supported. */
 int hf_get_act(const struct hf_reader *r, const char *key, const char *absent,

@@ -5,6 +5,7 @@
 
 #include "format/gguf/gguf.h"
 #include "format/gguf/hparams.h"
+#include "model/model.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -42,6 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     volatile uint64_t sink;
     struct inf_err err;
+    const struct arch_desc *desc;
     struct hparams hp;
     struct gguf *g;
 
@@ -49,7 +51,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     sink = touch(g);
     (void)sink;
-    if (gguf_hparams(g, &hp, &err) == 0)
+    if (gguf_hparams(g, model_archs(), &hp, &desc, &err) == 0)
         assert(hp.n_heads % hp.n_kv_heads == 0 && hp.n_layers <= HPARAMS_MAX_LAYERS);
     gguf_close(g);
     return 0;

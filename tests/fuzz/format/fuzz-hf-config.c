@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "format/hf/config.h"
+#include "model/model.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -15,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (json_text_parse((const char *)data, size, 0, "config.json", &config, &err) < 0)
         return 0;
-    if (hf_config_parse(config, &c, &err) == 0)
+    if (hf_config_parse(config, model_archs(), &c, &err) == 0)
         assert(c.hp.n_heads % c.hp.n_kv_heads == 0 && c.hp.n_layers <= HPARAMS_MAX_LAYERS);
     return 0;
 }

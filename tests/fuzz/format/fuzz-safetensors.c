@@ -5,6 +5,7 @@
 
 #include "format/hf/names.h"
 #include "format/hf/safetensors.h"
+#include "model/model.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -23,7 +24,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
         for (uint64_t j = 0; j < t->size; j++)
             sum += ((const unsigned char *)t->data)[j];
-        sum += hf_name(t->name, name) + hf_name_encoder(t->name, name);
+        for (size_t j = 0; j < model_archs()->n; j++)
+            sum += hf_name(model_archs()->descs[j], t->name, name);
         assert(safetensors_find(st, t->name) == t);
     }
     sink = sum;

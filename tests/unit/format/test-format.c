@@ -9,6 +9,7 @@
 #include "format/hf/names.h"
 #include "lib/gguf_writer.h"
 #include "lib/test.h"
+#include "model/model.h"
 
 /* Struct dir is a directory whose files are removed at the end. */
 struct dir {
@@ -81,7 +82,18 @@ static void put_shard(struct dir *d, const char *file, const char *const *tensor
 static int open_dir(const struct dir *d, struct format **f, struct inf_err *err)
 {
     *err = (struct inf_err){0};
-    return format_open(d->path, 0, f, err);
+    return format_open(d->path, 0, model_archs(), f, err);
+}
+
+static const struct arch_desc *arch_named(const char *name)
+{
+    const struct arch_list *list = model_archs();
+
+    for (size_t i = 0; i < list->n; i++)
+        if (strcmp(list->descs[i]->name, name) == 0)
+            return list->descs[i];
+    fail_msg("no architecture %s", name);
+    return NULL;
 }
 
 TEST(names_become_canonical)
@@ -102,15 +114,16 @@ TEST(names_become_canonical)
         {"model.layers.3.mlp.gate.weight", "model.layers.3.mlp.gate.weight"},
         {"", ""},
     };
+    const struct arch_desc *qwen3 = arch_named("qwen3");
     char name[HF_NAME_MAX], longest[200];
 
     for (size_t i = 0; i < ARRAY_SIZE(pairs); i++) {
-        assert_true(hf_name(pairs[i][0], name));
+        assert_true(hf_name(qwen3, pairs[i][0], name));
         ASSERT_STREQ(name, pairs[i][1]);
     }
     memset(longest, 'x', sizeof(longest));
     longest[199] = 0;
-    assert_false(hf_name(longest, name));
+    assert_false(hf_name(qwen3, longest, name));
 }
 
 TEST(adapters_are_named_after_the_tensors_that_they_change)
@@ -128,14 +141,15 @@ TEST(adapters_are_named_after_the_tensors_that_they_change)
         {"model.visual.merger.ln_q.weight", ""},
         {"lm_head.weight", ""},
     };
+    const struct arch_desc *jina = arch_named("jina-embeddings-v4");
     char name[HF_NAME_MAX];
 
     for (size_t i = 0; i < ARRAY_SIZE(pairs); i++) {
-        assert_true(hf_name_jina(pairs[i][0], name));
+        assert_true(hf_name(jina, pairs[i][0], name));
         ASSERT_STREQ(name, pairs[i][1]);
     }
-    assert_false(hf_name_jina("model.layers.3.mlp.down_proj.lora_B.code.bias", name));
-    assert_false(hf_name_jina("model.layers.3.mlp.gate.lora_B", name) && strstr(name, "lora_b"));
+    assert_false(hf_name(jina, "model.layers.3.mlp.down_proj.lora_B.code.bias", name));
+    assert_false(hf_name(jina, "model.layers.3.mlp.gate.lora_B", name) && strstr(name, "lora_b"));
 }
 
 /* The digest depends on every number and every tensor. It does not depend on the directory. */
@@ -317,7 +331,7 @@ static void expect_template(const struct dir *d, const char *want)
     struct format *f;
     size_t len = 0;
 
-    ASSERT_OK_ERR(format_open(d->path, FORMAT_VOCAB_ONLY, &f, &err), err);
+    ASSERT_OK_ERR(format_open(d->path, FORMAT_VOCAB_ONLY, model_archs(), &f, &err), err);
     text = format_chat_template(f, &len);
     if (want) {
         assert_non_null(text);
@@ -362,9 +376,9 @@ TEST(a_vocabulary_needs_no_weights_and_no_known_architecture)
     gguf_put_string(&w, "general.architecture", "falcon");
     gguf_put_string(&w, "tokenizer.chat_template", "five");
     path = gguf_writer_save(&w);
-    ASSERT_ERROR(format_open(path, 0, &f, &err), EOPNOTSUPP);
+    ASSERT_ERROR(format_open(path, 0, model_archs(), &f, &err), EOPNOTSUPP);
     ASSERT_CONTAINS(err.text, "\"falcon\"");
-    ASSERT_OK_ERR(format_open(path, FORMAT_VOCAB_ONLY, &f, &err), err);
+    ASSERT_OK_ERR(format_open(path, FORMAT_VOCAB_ONLY, model_archs(), &f, &err), err);
     ASSERT_STREQ(format_hparams(f)->arch, "falcon");
     assert_int_equal(format_hparams(f)->n_layers, 0);
     text = format_chat_template(f, &len);
@@ -399,7 +413,7 @@ TEST(metadata_is_shown_as_text)
     gguf_put_raw(&w, "u", 10, "\xff\xff\xff\xff\xff\xff\xff\xff", 8);
     gguf_put_string(&w, "bad", "ok\xff");
     path = gguf_writer_save(&w);
-    ASSERT_OK_ERR(format_open(path, FORMAT_VOCAB_ONLY, &f, &err), err);
+    ASSERT_OK_ERR(format_open(path, FORMAT_VOCAB_ONLY, model_archs(), &f, &err), err);
     for (size_t i = 0; i < ARRAY_SIZE(want); i++) {
         assert_true(format_meta(f, i, &key, &value));
         ASSERT_STREQ(key, want[i][0]);
@@ -419,11 +433,11 @@ TEST(paths_that_are_no_model_say_what_to_do)
     struct dir d;
     char *path;
 
-    ASSERT_ERROR(format_open("/nonexistent", 0, &f, &err), ENOENT);
+    ASSERT_ERROR(format_open("/nonexistent", 0, model_archs(), &f, &err), ENOENT);
     dir_open(&d);
     put_shard(&d, "model.safetensors", head, 1);
     path = path_join(d.path, "model.safetensors");
-    ASSERT_ERROR(format_open(path, 0, &f, &err), EINVAL);
+    ASSERT_ERROR(format_open(path, 0, model_archs(), &f, &err), EINVAL);
     ASSERT_CONTAINS(err.text, "directory");
     free(path);
     dir_done(&d);

@@ -5,6 +5,7 @@
 
 #include "lib/gguf_writer.h"
 #include "lib/test.h"
+#include "model/model.h"
 
 static void write_base(struct gguf_writer *w, const char *arch)
 {
@@ -31,13 +32,14 @@ static void write_base(struct gguf_writer *w, const char *arch)
 
 static int finish(struct gguf_writer *w, struct hparams *hp, struct inf_err *err)
 {
+    const struct arch_desc *desc;
     struct gguf *g;
     size_t len;
     char *file = gguf_writer_finish(w, &len);
     int r;
 
     ASSERT_OK_ERR(gguf_parse(file, len, &g, err), *err);
-    r = gguf_hparams(g, hp, err);
+    r = gguf_hparams(g, model_archs(), hp, &desc, err);
     gguf_close(g);
     free(file);
     return r;

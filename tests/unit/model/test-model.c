@@ -102,7 +102,7 @@ static int try_model(const char *arch, const struct change *c, char **ret_dump, 
     struct str s = {0};
     int r;
 
-    r = format_open(path, 0, &f, err);
+    r = format_open(path, 0, model_archs(), &f, err);
     if (r == 0)
         r = model_open(f, &m, err);
     if (r == 0)
@@ -154,7 +154,7 @@ TEST(a_missing_head_is_the_embedding)
     struct model *m;
     uint64_t layer;
 
-    ASSERT_OK_ERR(format_open(path, 0, &f, &err), err);
+    ASSERT_OK_ERR(format_open(path, 0, model_archs(), &f, &err), err);
     ASSERT_OK_ERR(model_open(f, &m, &err), err);
     assert_true(model_tied_head(m));
     layer = 2 * N_EMBD + 16 * N_EMBD + 8 * N_EMBD + 3 * N_FF * N_EMBD;
@@ -216,7 +216,7 @@ TEST(a_vocabulary_is_no_model)
 
     gguf_put_string(&w, "general.architecture", "llama");
     path = gguf_writer_save(&w);
-    ASSERT_OK_ERR(format_open(path, FORMAT_VOCAB_ONLY, &f, &err), err);
+    ASSERT_OK_ERR(format_open(path, FORMAT_VOCAB_ONLY, model_archs(), &f, &err), err);
     ASSERT_ERROR(model_open(f, &m, &err), EINVAL);
     format_close(f);
     unlink(path);

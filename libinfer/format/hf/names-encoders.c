@@ -114,7 +114,7 @@ static const char *skip_layer(const char *name, unsigned *ret_layer)
     return NULL;
 }
 
-bool hf_name_encoder(const char *name, char out[HF_NAME_MAX])
+bool hf_name_encoder(const struct arch_desc *desc UNUSED, const char *name, char *out)
 {
     const char *s = skip_prefix(name), *rest;
     unsigned i_layer;

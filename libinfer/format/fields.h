@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Holds the fields that the readers of GGUF keys and of config.json share, and stores their values
+ * in hyperparameters. */
+
+#include "format/arch-desc.h"
+
+/* The lists of fields of a model, in the order in which they are read: those of its class, of its
+ * architecture, of all decoders, and of all models. A field of an earlier list replaces fields of
+ * later lists for the same hyperparameter. */
+struct field_lists {
+    const struct arch_field *fields[4];
+    size_t n[4];
+};
+
+/* @class may be NULL. */
+struct field_lists field_lists_of(const struct arch_desc *desc, const struct arch_class *class);
+/* Returns field @i; NULL: there are no more fields. Replaced fields are left out, so *@i is
+ * advanced to the field that is returned. */
+const struct arch_field *field_at(const struct field_lists *lists, size_t *i);
+/* Returns whether one of the fields reads a key of GGUF, or of config.json. */
+bool field_reads_gguf(const struct field_lists *lists, const char *key);
+bool field_reads_hf(const struct field_lists *lists, const char *key);
+
+/* Stores a value, which is a valid value of the field's kind. */
+void field_store(const struct arch_field *field, struct hparams *hp, double value);
+/* Stores the value for files without the key, unless the hyperparameter has a value. Returns
+ * whether the hyperparameter now has a value, or does not need one. @needs: the flag of the file's
+ * format. */
+bool field_store_absent(const struct arch_field *field, struct hparams *hp,
+                        enum arch_field_flags needs);
+/* Stores one count of a list with one count for each layer. */
+void field_store_layer(const struct arch_field *field, struct hparams *hp, uint32_t i_layer,
+                       uint32_t value);
+/* Finds an activation by its name in transformers. Returns false if it is not supported. */
+bool field_act_find(const char *name, enum graph_act *ret_act);
+/* Says which layers have experts: if the model has experts, those that experts.step selects. */
+void field_set_sparse(struct hparams *hp);
+/* Lets the description finish the hyperparameters, and checks them. Returns 0 or -EBADMSG, or an
+ * error of the description. */
+int field_finish(const struct arch_desc *desc, struct hparams *hp, enum arch_source source,
+                 struct inf_err *reterr);

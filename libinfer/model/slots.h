@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Names the weights of all architectures.
+ *
+ * A function that builds a part of a graph asks for weights by these ids, so that architectures
+ * with the same part share it.
+ */
+
+enum slot {
+    SLOT_ABSENT, /* no slot */
+
+    /* Outside the layers. */
+    SLOT_EMBD, /* token embedding */
+    SLOT_OUT_NORM,
+    SLOT_OUT_NORM_BIAS,
+    SLOT_HEAD, /* the embedding if embedding and head are tied */
+    SLOT_POS_EMBD,
+    SLOT_TYPE_EMBD,
+    SLOT_EMBD_NORM,
+    SLOT_EMBD_NORM_BIAS,
+
+    /* Attention. */
+    SLOT_ATTN_NORM,
+    SLOT_ATTN_NORM_BIAS,
+    SLOT_QKV, /* q, k and v in one matrix */
+    SLOT_QKV_BIAS,
+    SLOT_Q,
+    SLOT_Q_BIAS,
+    SLOT_K,
+    SLOT_K_BIAS,
+    SLOT_V,
+    SLOT_V_BIAS,
+    SLOT_Q_NORM, /* norms of each head */
+    SLOT_K_NORM,
+    SLOT_SINKS,
+    SLOT_OUT,
+    SLOT_OUT_BIAS,
+    SLOT_ATTN_SUB_NORM,  /* before the output matrix */
+    SLOT_ATTN_POST_NORM, /* behind attention */
+    SLOT_ATTN_POST_NORM_BIAS,
+
+    /* Recurrent layers. */
+    SLOT_DELTA_QKV,
+    SLOT_DELTA_GATE,
+    SLOT_DELTA_QKVZ, /* DELTA_QKV and DELTA_GATE in one matrix */
+    SLOT_DELTA_A,
+    SLOT_DELTA_B,
+    SLOT_DELTA_BA, /* DELTA_B and DELTA_A in one matrix */
+    SLOT_DELTA_CONV,
+    SLOT_DELTA_LOG_A,
+    SLOT_DELTA_DT,
+    SLOT_DELTA_NORM,
+    SLOT_DELTA_OUT,
+
+    /* Feed-forward part. */
+    SLOT_FFN_NORM,
+    SLOT_FFN_NORM_BIAS,
+    SLOT_GATE_UP, /* gate and up, in the order of the architecture's table, in one matrix */
+    SLOT_GATE_UP_BIAS,
+    SLOT_GATE,
+    SLOT_GATE_BIAS,
+    SLOT_UP,
+    SLOT_UP_BIAS,
+    SLOT_DOWN,
+    SLOT_DOWN_BIAS,
+    SLOT_FFN_SUB_NORM,  /* before the matrix down */
+    SLOT_FFN_POST_NORM, /* behind the feed-forward part */
+    SLOT_FFN_POST_NORM_BIAS,
+
+    /* Experts. */
+    SLOT_ROUTER,
+    SLOT_ROUTER_BIAS,     /* added to the scores */
+    SLOT_ROUTER_CHOICE,   /* added to select experts, but not to their weights */
+    SLOT_GATE_UP_EXPERTS, /* gate and up in one matrix */
+    SLOT_GATE_UP_EXPERTS_BIAS,
+    SLOT_GATE_EXPERTS,
+    SLOT_GATE_EXPERTS_BIAS,
+    SLOT_UP_EXPERTS,
+    SLOT_UP_EXPERTS_BIAS,
+    SLOT_DOWN_EXPERTS,
+    SLOT_DOWN_EXPERTS_BIAS,
+    SLOT_SHARED_ROUTER, /* [1, n_embd]: the weight of the expert that all rows use */
+    SLOT_SHARED_GATE,
+    SLOT_SHARED_UP,
+    SLOT_SHARED_DOWN,
+
+    SLOT_N,
+};
