@@ -124,11 +124,12 @@ struct arch_refused {
 
 /* How a file says which layers have a window. */
 struct arch_window {
-    const char *hf_key; /* NULL: "sliding_window" */
-    uint32_t absent;    /* the window if config.json does not have the key */
-    bool switched;      /* the keys of the window apply only if use_sliding_window is set; if
-                           layer_types is missing, max_window_layers applies */
-    bool both;          /* the file counts the tokens on both sides */
+    const char *hf_key;      /* NULL: "sliding_window" */
+    uint32_t absent;         /* the window if config.json does not have the key */
+    bool switched;           /* the keys of the window apply only if use_sliding_window is set */
+    const char *hf_full_key; /* key of the number of layers, from the first on, that have no window
+                                unless there is a list of layers; NULL: there is none */
+    bool both;               /* the file counts the tokens on both sides */
     /* Without a list of layers: one layer of each group of `every` layers has no window. 0: all
      * layers have a window. */
     uint32_t every;

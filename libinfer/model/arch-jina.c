@@ -13,7 +13,11 @@
 #include "core/err.h"
 #include "model/arch.h"
 
-static const struct arch_window window = {.absent = 4096, .switched = true};
+static const struct arch_window window = {
+    .absent = 4096,
+    .switched = true,
+    .hf_full_key = "max_window_layers",
+};
 
 static const struct arch_class classes[] = {
     {"JinaEmbeddingsV4Model", "jina_embeddings_v4", .n_kv_heads = 8, .n_ctx = 32768,

@@ -9,7 +9,11 @@
 static const struct arch_gguf ggufs2[] = {{"qwen2", ROPE_HALF}};
 static const struct arch_gguf ggufs3[] = {{"qwen3", ROPE_HALF}};
 
-static const struct arch_window window = {.absent = 4096, .switched = true};
+static const struct arch_window window = {
+    .absent = 4096,
+    .switched = true,
+    .hf_full_key = "max_window_layers",
+};
 
 static const struct arch_class classes2[] = {
     {"Qwen2ForCausalLM", "qwen2", .n_kv_heads = 32, .n_ctx = 32768, .flags = CLASS_BIAS_QKV,

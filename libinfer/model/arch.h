@@ -7,7 +7,7 @@
  * An architecture is one file arch-<family>.c with one struct arch. Where its parts go:
  *  - names in files, hyperparameters and their keys, refused keys, weights: the member `desc`
  *    (format/arch-desc.h), as tables in the architecture's file. The lists of weights that many
- *    architectures have are in model/slot-rows.h.
+ *    architectures have are in model/arch-rows.h.
  *  - a new hyperparameter: struct hparams (format/hparams.h), with a limit in format/hparams.c and
  * a place in format/identity.c.
  *  - a new weight: an id in enum slot (model/slots.h), and if its shape is new, a row in
@@ -22,7 +22,7 @@
 #include "format/format.h"
 #include "graph/graph.h"
 #include "model/model.h"
-#include "model/slot-rows.h"
+#include "model/arch-rows.h"
 
 /* The product b · a that a task adds to a matrix. */
 struct model_lora {
@@ -76,7 +76,7 @@ struct arch {
 };
 
 extern const struct arch arch_llama, arch_qwen2, arch_qwen3, arch_bert, arch_modern_bert,
-    arch_gemma_embedding, arch_jina_v4;
+    arch_gemma_embedding, arch_jina_v4, arch_qwen2_moe, arch_qwen3_moe;
 
 /* weights.c: returns the weight of a slot in layer @i_layer, or outside the layers. If the
  * architecture or the layer does not have it, the weight is zeroed. */

@@ -21,6 +21,8 @@
 static const char *const refused[] = {
     "expert_count",
     "expert_shared_count",
+    "expert_shared_feed_forward_length",
+    "expert_weights_scale",
     "expert_group_count",
     "leading_dense_block_count",
     "attn_logit_softcapping",

@@ -55,8 +55,8 @@ static int get_groups(const struct hf_reader *r, const struct arch_window *w, st
     uint32_t n_full = 0, every = w->every;
     int rc = 0;
 
-    if (w->switched)
-        rc = hf_get_count(r, "max_window_layers", NULL, 28, &n_full);
+    if (w->hf_full_key)
+        rc = hf_get_count(r, w->hf_full_key, NULL, 28, &n_full);
     if (rc == 0 && w->hf_every_key)
         rc = hf_get_count(r, w->hf_every_key, w->hf_every_key_2, w->every, &every);
     for (uint32_t i = 0; rc == 0 && i < hp->n_layers; i++)

@@ -147,7 +147,8 @@ TEST(unsupported_features_are_refused_by_name)
         const char *text, *message;
         int code;
     } table[] = {
-        {"llama.expert_count", U32, 8, NULL, "llama.expert_count is 8", EOPNOTSUPP},
+        {"llama.expert_count", U32, 8, NULL, "0 of 8 experts are used", EBADMSG},
+        {"llama.expert_shared_count", U32, 1, NULL, "expert_shared_count is 1", EOPNOTSUPP},
         {"llama.attn_logit_softcapping", F32, 50, NULL, "softcapping", EOPNOTSUPP},
         {"llama.attention.temperature_scale", F32, 0.5, NULL, "temperature_scale", EOPNOTSUPP},
         {"llama.rope.scaling.type", STRING, 0, "longrope", "longrope", EOPNOTSUPP},

@@ -149,7 +149,8 @@ TEST(unsupported_features_are_refused_by_name)
     } table[] = {
         {"{\"model_type\":\"mamba\"}", "\"mamba\" is not supported", EOPNOTSUPP},
         {"{}",
-         "not supported; there are whisper, encoders, llama, mistral, ministral, qwen2, qwen3",
+         "not supported; there are whisper, encoders, llama, mistral, ministral, mixtral, qwen2, "
+         "qwen3, qwen2_moe, qwen3_moe",
          EOPNOTSUPP},
         {"{\"architectures\":[\"Gemma3ForCausalLM\"],\"model_type\":\"llama\"}", "Gemma3",
          EOPNOTSUPP},

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Holds rows of the tables of weights (struct arch_slot) that many architectures share. */
+/* Holds rows of the tables of weights (struct arch_slot) and of fields (struct arch_field) that
+ * many architectures share. */
 
 #include "format/arch-desc.h"
 #include "model/slots.h"
@@ -223,4 +224,25 @@
     {                                                                                              \
         SLOT_SHARED_DOWN, "ffn_down_shexp.weight", "mlp.shared_expert.down_proj.weight", NULL,     \
             DIM_EMBD, DIM_SHARED_FF, .in = IN_SPARSE                                               \
+    }
+
+/* Fields of config.json for experts, with the defaults of a class. */
+#define FIELDS_EXPERTS(n_experts, n_used_experts, width)                                           \
+    {FIELD(experts.n), FIELD_COUNT,         NULL,                                                  \
+     "num_experts",    "num_local_experts", .absent = (n_experts)},                                \
+        {FIELD(experts.n_used), FIELD_COUNT, NULL, "num_experts_per_tok",                          \
+         .absent = (n_used_experts)},                                                              \
+        {FIELD(experts.ff), FIELD_COUNT, NULL, "moe_intermediate_size", .absent = (width)},        \
+        {FIELD(experts.norm_topk), FIELD_FLAG, NULL, "norm_topk_prob"},                            \
+    {                                                                                              \
+        FIELD(experts.step), FIELD_COUNT, NULL, "decoder_sparse_step", .absent = 1                 \
+    }
+
+/* Fields of GGUF files for experts. */
+#define FIELDS_EXPERTS_GGUF                                                                        \
+    {FIELD(experts.n), FIELD_COUNT, "expert_count", .flags = FIELD_IN_GGUF},                       \
+        {FIELD(experts.n_used), FIELD_COUNT, "expert_used_count", .flags = FIELD_IN_GGUF},         \
+        {FIELD(experts.ff), FIELD_COUNT, "expert_feed_forward_length"},                            \
+    {                                                                                              \
+        FIELD(experts.scale), FIELD_NUMBER, "expert_weights_scale"                                 \
     }
