@@ -149,7 +149,8 @@ enum arch_class_flags {
     CLASS_CLASSIFIES = 1 << 5,
     CLASS_LATE = 1 << 6, /* late interaction, with one dense layer whose tensor gives its width */
     CLASS_TIED = 1 << 7, /* tie_word_embeddings is true if the key is missing */
-    CLASS_NO_HEAD = 1 << 8, /* the head is not used */
+    CLASS_NO_HEAD = 1 << 8,  /* the head is not used */
+    CLASS_QKV_BIAS = 1 << 9, /* the key qkv_bias applies, and is true if it is missing */
 };
 
 /* A class of transformers (architectures[0] of config.json), and the defaults of its

@@ -20,7 +20,7 @@ static const struct arch_field defaults2[] = {
 static const struct arch_field defaults3[] = {FIELDS_EXPERTS(128, 8, 768)};
 
 static const struct arch_class classes2[] = {
-    {"Qwen2MoeForCausalLM", "qwen2_moe", .n_kv_heads = 16, .n_ctx = 32768, .flags = CLASS_BIAS_QKV,
+    {"Qwen2MoeForCausalLM", "qwen2_moe", .n_kv_heads = 16, .n_ctx = 32768, .flags = CLASS_QKV_BIAS,
      ARCH_TABLE(fields, defaults2)},
 };
 
@@ -39,8 +39,9 @@ static const struct arch_refused refused2[] = {{"use_sliding_window", 0}};
 static const struct arch_refused refused[] = {{"expert_gating_func", 1}};
 
 static const struct arch_slot slots2[] = {
-    SLOTS_ENDS,     SLOTS_ATTENTION,          SLOTS_QKV_BIAS(0), SLOTS_OUT_BIAS,
-    SLOTS_FFN_NORM, SLOTS_GATED_FF(IN_DENSE), SLOTS_EXPERTS,     SLOTS_SHARED_EXPERT,
+    SLOTS_ENDS,     SLOTS_ATTENTION,     SLOTS_QKV_BIAS(SLOT_OPTIONAL),
+    SLOTS_OUT_BIAS, SLOTS_FFN_NORM,      SLOTS_GATED_FF(IN_DENSE),
+    SLOTS_EXPERTS,  SLOTS_SHARED_EXPERT,
 };
 
 static const struct arch_slot slots3[] = {

@@ -129,11 +129,13 @@ static int get_biases(const struct reader *r, struct hf_config *c)
 {
     const unsigned flags = r->class->flags;
     const struct hf_reader root = {.config = r->in.root, .err = r->err};
-    bool attention = false;
+    bool attention = false, qkv = flags & CLASS_BIAS_QKV;
     int rc = 0;
 
     if (flags & CLASS_ATTENTION_BIAS)
         rc = hf_get_flag(&r->in, "attention_bias", false, &attention);
+    if (flags & CLASS_QKV_BIAS)
+        rc = hf_get_flag(&r->in, "qkv_bias", true, &qkv);
     if (rc == 0 && (flags & CLASS_MLP_BIAS))
         rc = hf_get_flag(&r->in, "mlp_bias", false, &c->bias_mlp);
     if (rc == 0)
@@ -141,7 +143,7 @@ static int get_biases(const struct reader *r, struct hf_config *c)
     if (rc == 0 && r->in.config != r->in.root)
         rc = hf_get_flag(&r->in, "tie_word_embeddings", c->tied, &c->tied);
     c->tied |= (flags & CLASS_NO_HEAD) != 0;
-    c->bias_qkv = attention || flags & CLASS_BIAS_QKV;
+    c->bias_qkv = attention || qkv;
     c->bias_out = attention;
     return rc;
 }
