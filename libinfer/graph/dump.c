@@ -49,6 +49,15 @@ static int dump_attention(const struct attn_params *p, struct str *out)
     return r >= 0 && p->sinks.data ? dump_weight(" sinks", &p->sinks, out) : r;
 }
 
+static int dump_cols(const struct cols_params *p, struct str *out)
+{
+    int r = 0;
+
+    for (uint32_t i = 0; r >= 0 && i < p->n_parts; i++)
+        r = str_printf(out, "%s%u + %u", i > 0 ? ", " : " ", p->parts[i].first, p->parts[i].n);
+    return r < 0 ? r : str_printf(out, " of %u", p->stride);
+}
+
 static int dump_params(const struct graph_node *n, struct str *out)
 {
     switch (n->op) {
@@ -70,7 +79,7 @@ static int dump_params(const struct graph_node *n, struct str *out)
     case GRAPH_ATTENTION:
         return dump_attention(&n->attn, out);
     case GRAPH_COLS:
-        return str_printf(out, " %u + %u of %u", n->cols.first, n->cols.n, n->cols.stride);
+        return dump_cols(&n->cols, out);
     case GRAPH_CAP:
         return str_printf(out, " at %.9g", (double)n->f);
     case GRAPH_CONV:

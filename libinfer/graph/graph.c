@@ -175,12 +175,14 @@ graph_ref graph_matmul_experts(struct graph *g, graph_ref x, graph_ref route,
 }
 
 graph_ref graph_route(struct graph *g, graph_ref scores, const struct weight *bias,
-                      const struct route_params *route)
+                      const struct weight *factors, const struct route_params *route)
 {
     struct graph_node node = node_init(GRAPH_ROUTE, scores, GRAPH_NONE, GRAPH_NONE);
 
     if (bias)
         node.bias = *bias;
+    if (factors)
+        node.w = *factors;
     node.route = *route;
     return graph_append(g, node);
 }
@@ -192,9 +194,16 @@ graph_ref graph_mix(struct graph *g, graph_ref x, graph_ref route)
 
 graph_ref graph_cols(struct graph *g, graph_ref x, uint32_t stride, uint32_t first, uint32_t n)
 {
+    const struct cols_params cols = {.stride = stride, .n_parts = 1, .parts = {{first, n}}};
+
+    return graph_cols_of(g, x, &cols);
+}
+
+graph_ref graph_cols_of(struct graph *g, graph_ref x, const struct cols_params *cols)
+{
     struct graph_node node = node_init(GRAPH_COLS, x, GRAPH_NONE, GRAPH_NONE);
 
-    node.cols = (struct cols_params){stride, first, n};
+    node.cols = *cols;
     return graph_append(g, node);
 }
 

@@ -63,7 +63,8 @@ struct graph_node {
     uint32_t slots;     /* 0: the result has `width` columns in each row; else each row has this
                            many slots of `width` columns, one for each selected expert */
     uint32_t layer;     /* the layer of the model to which the node belongs */
-    struct weight w;    /* EMBED, the norms, MATMUL, CONV; DELTA: A [n_v_heads] */
+    struct weight w;    /* EMBED, the norms, MATMUL, CONV; DELTA: A [n_v_heads]; ROUTE: factors of
+                           the experts' weights */
     struct weight bias; /* LAYER_NORM, MATMUL, CONV; DELTA: dt [n_v_heads]; ROUTE: what is added to
                            the scores to select experts, but not to their weights */
     float f;            /* norms: eps; EMBED, SCALE: factor; CAP: c */
@@ -115,14 +116,17 @@ graph_ref graph_matmul(struct graph *g, graph_ref x, const struct weight *w,
  * rows of w] as a weight with n_experts vectors; may be NULL or have no data. */
 graph_ref graph_matmul_experts(struct graph *g, graph_ref x, graph_ref route,
                                const struct weight *w, const struct weight *bias);
-/* @scores: [rows, n_experts]. The result may only be used as the route of other nodes. @bias may be
- * NULL or have no data. */
+/* @scores: [rows, n_experts]. The result may only be used as the route of other nodes. @bias and
+ * @factors, [n_experts], may be NULL or have no data. In the end, the weight of each expert is
+ * multiplied by its factor. */
 graph_ref graph_route(struct graph *g, graph_ref scores, const struct weight *bias,
-                      const struct route_params *route);
+                      const struct weight *factors, const struct route_params *route);
 /* Adds up the slots of each row, multiplied by the weights of @route. The slots are added in their
  * order. */
 graph_ref graph_mix(struct graph *g, graph_ref x, graph_ref route);
+/* Selects one part (struct cols_params). */
 graph_ref graph_cols(struct graph *g, graph_ref x, uint32_t stride, uint32_t first, uint32_t n);
+graph_ref graph_cols_of(struct graph *g, graph_ref x, const struct cols_params *cols);
 graph_ref graph_cap(struct graph *g, graph_ref x, float cap);
 /* Computes y[t][c] = bias[c] + the sum over j of w[c][j] × x[t - K + 1 + j][c], with w: [columns of
  * x, K]. Rows before the beginning of the sequence are 0. @bias may be NULL or have no data. @act:

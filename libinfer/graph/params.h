@@ -66,9 +66,15 @@ static inline struct state_place attn_place(const struct attn_params *p)
     return (struct state_place){p->i_group, p->i_layer};
 }
 
-/* Selects columns: for each run of `stride` columns of the input, `n` columns from `first` on. */
+#define COLS_PARTS_MAX 3
+
+/* Selects columns. The input consists of runs of `stride` columns. A part of the result has, for
+ * each run, the `n` columns from column `first` of the run on; the parts follow each other. */
 struct cols_params {
-    uint32_t stride, first, n;
+    uint32_t stride, n_parts;
+    struct cols_part {
+        uint32_t first, n;
+    } parts[COLS_PARTS_MAX];
 };
 
 /*

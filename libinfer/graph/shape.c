@@ -179,6 +179,8 @@ static int check_route(struct graph_node *node, const struct graph_node *x, stru
         return err_set(reterr, EINVAL, "route: %u of %u experts", p->n_used, x->width);
     if (node->bias.data && check_vector(node, &node->bias, x->width, reterr) < 0)
         return -EINVAL;
+    if (node->w.data && check_vector(node, &node->w, x->width, reterr) < 0)
+        return -EINVAL;
     node->slots = p->n_used;
     return check_factor(node, p->scale, reterr);
 }
@@ -196,12 +198,24 @@ static int check_mix(struct graph_node *node, const struct graph_node *x,
 static int check_cols(struct graph_node *node, const struct graph_node *x, struct inf_err *reterr)
 {
     const struct cols_params *p = &node->cols;
+    uint64_t n = 0;
 
-    if (p->stride == 0 || x->width % p->stride != 0 || p->n == 0 || p->n > p->stride ||
-        p->first > p->stride - p->n)
-        return err_set(reterr, EINVAL, "cols: columns %u … %llu of each %u of %u", p->first,
-                       (unsigned long long)p->first + p->n, p->stride, x->width);
-    node->width = x->width / p->stride * p->n;
+    if (p->stride == 0 || x->width % p->stride != 0 || p->n_parts == 0 ||
+        p->n_parts > COLS_PARTS_MAX)
+        return err_set(reterr, EINVAL, "cols: %u parts of each %u of %u columns", p->n_parts,
+                       p->stride, x->width);
+    for (uint32_t i = 0; i < p->n_parts; i++) {
+        const struct cols_part *part = &p->parts[i];
+
+        if (part->n == 0 || part->n > p->stride || part->first > p->stride - part->n)
+            return err_set(reterr, EINVAL, "cols: columns %u … %llu of each %u", part->first,
+                           (unsigned long long)part->first + part->n, p->stride);
+        n += part->n;
+    }
+    n *= x->width / p->stride;
+    if (n > MAX_WIDTH)
+        return err_set(reterr, EINVAL, "cols: %llu columns are too many", (unsigned long long)n);
+    node->width = (uint32_t)n;
     return 0;
 }
 

@@ -8,7 +8,7 @@
 #include "model/arch.h"
 
 static graph_ref experts_route(const struct model *m, struct graph *g, uint32_t i_layer,
-                               graph_ref h)
+                               graph_ref scores)
 {
     const struct hparams_experts *e = &m->hp->experts;
     const struct route_params route = {
@@ -18,8 +18,8 @@ static graph_ref experts_route(const struct model *m, struct graph *g, uint32_t 
         .scale = e->scale != 0 ? e->scale : 1,
     };
 
-    return graph_route(g, layer_linear(m, g, i_layer, h, SLOT_ROUTER, SLOT_ROUTER_BIAS),
-                       layer_w(m, i_layer, SLOT_ROUTER_CHOICE), &route);
+    return graph_route(g, scores, layer_w(m, i_layer, SLOT_ROUTER_CHOICE),
+                       layer_w(m, i_layer, SLOT_ROUTER_FACTORS), &route);
 }
 
 static graph_ref experts_shared(const struct model *m, struct graph *g, uint32_t i_layer,
@@ -38,7 +38,14 @@ static graph_ref experts_shared(const struct model *m, struct graph *g, uint32_t
 
 graph_ref layer_experts(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref h)
 {
-    const graph_ref route = experts_route(m, g, i_layer, h);
+    return layer_experts_of(m, g, i_layer, h,
+                            layer_linear(m, g, i_layer, h, SLOT_ROUTER, SLOT_ROUTER_BIAS));
+}
+
+graph_ref layer_experts_of(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref h,
+                           graph_ref scores)
+{
+    const graph_ref route = experts_route(m, g, i_layer, scores);
     const graph_ref gate = graph_matmul_experts(g, h, route, layer_w(m, i_layer, SLOT_GATE_EXPERTS),
                                                 layer_w(m, i_layer, SLOT_GATE_EXPERTS_BIAS));
     const graph_ref up = graph_matmul_experts(g, h, route, layer_w(m, i_layer, SLOT_UP_EXPERTS),

@@ -18,6 +18,9 @@ enum slot {
     SLOT_HEAD, /* the embedding if embedding and head are tied */
     SLOT_POS_EMBD,
     SLOT_TYPE_EMBD,
+    SLOT_PER_LAYER_EMBD, /* embeddings of tokens for each layer */
+    SLOT_PER_LAYER_PROJ,
+    SLOT_PER_LAYER_NORM,
     SLOT_EMBD_NORM,
     SLOT_EMBD_NORM_BIAS,
 
@@ -68,10 +71,19 @@ enum slot {
     SLOT_FFN_SUB_NORM,  /* before the matrix down */
     SLOT_FFN_POST_NORM, /* behind the feed-forward part */
     SLOT_FFN_POST_NORM_BIAS,
+    SLOT_FFN_OWN_POST_NORM, /* before the sum with the experts */
+    SLOT_PER_LAYER_GATE,
+    SLOT_PER_LAYER_OUT,
+    SLOT_PER_LAYER_POST_NORM,
+    SLOT_LAYER_SCALE, /* [1]: factor of the result of the layer */
 
     /* Experts. */
     SLOT_ROUTER,
+    SLOT_ROUTER_NORM,  /* of the rows from which the scores are computed */
+    SLOT_EXPERTS_NORM, /* before and behind the experts */
+    SLOT_EXPERTS_POST_NORM,
     SLOT_ROUTER_BIAS,     /* added to the scores */
+    SLOT_ROUTER_FACTORS,  /* of the weights of the experts */
     SLOT_ROUTER_CHOICE,   /* added to select experts, but not to their weights */
     SLOT_GATE_UP_EXPERTS, /* gate and up in one matrix */
     SLOT_GATE_UP_EXPERTS_BIAS,

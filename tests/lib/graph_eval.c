@@ -5,15 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "lib/graph_eval_ops.h"
 #include "quant/dtype.h"
-
-struct eval {
-    const struct graph *g;
-    const int32_t *tokens;
-    const double *input;
-    size_t n;        /* number of rows; all rows are computed */
-    double **values; /* [nodes], each [n, width] */
-};
 
 /* Returns the number of doubles in a row of a node's value. A route has the weights of its slots,
  * then their experts. */
@@ -25,7 +18,7 @@ static size_t width_of(const struct graph_node *node)
 }
 
 /* Decodes row @i of a weight. */
-static void row(const struct weight *w, size_t i, float *out)
+void eval_row(const struct weight *w, size_t i, float *out)
 {
     uint64_t bytes = 0;
 
@@ -43,7 +36,7 @@ static void embed(const struct eval *e, const struct graph_node *node, double *y
                           : node->key == GRAPH_KEY_POSITION ? i
                                                             : 0;
 
-        row(&node->w, at, w);
+        eval_row(&node->w, at, w);
         for (uint32_t j = 0; j < node->width; j++)
             y[i * node->width + j] = (double)w[j] * (double)node->f;
     }
@@ -59,7 +52,7 @@ static void rms_norm(const struct eval *e, const struct graph_node *node, const 
     for (uint32_t j = 0; j < group; j++)
         w[j] = 1;
     if (node->w.data)
-        row(&node->w, 0, w);
+        eval_row(&node->w, 0, w);
     for (size_t at = 0; at < e->n * node->width; at += group) {
         double sum = 0, scale;
 
@@ -78,9 +71,9 @@ static void layer_norm(const struct eval *e, const struct graph_node *node, cons
     const uint32_t width = node->width;
     float *w = NEW(float, width), *bias = NEW(float, width);
 
-    row(&node->w, 0, w);
+    eval_row(&node->w, 0, w);
     if (node->bias.data)
-        row(&node->bias, 0, bias);
+        eval_row(&node->bias, 0, bias);
     for (size_t at = 0; at < e->n * width; at += width) {
         double mean = 0, var = 0;
 
@@ -109,15 +102,15 @@ static void pool(const struct eval *e, const struct graph_node *node, const doub
     }
 }
 
-static void matmul(const struct eval *e, const struct graph_node *node, const double *x, double *y)
+void eval_matmul(const struct eval *e, const struct graph_node *node, const double *x, double *y)
 {
     const uint32_t n_in = node->w.cols, n_out = node->w.rows;
     float *w = NEW(float, n_in), *bias = NEW(float, n_out);
 
     if (node->bias.data)
-        row(&node->bias, 0, bias);
+        eval_row(&node->bias, 0, bias);
     for (uint32_t o = 0; o < n_out; o++) {
-        row(&node->w, o, w);
+        eval_row(&node->w, o, w);
         for (size_t i = 0; i < e->n; i++) {
             double sum = (double)bias[o];
 
@@ -194,7 +187,7 @@ static void attention(const struct eval *e, const struct graph_node *node, const
     float *sinks = NEW(float, p->n_heads);
 
     if (p->sinks.data)
-        row(&p->sinks, 0, sinks);
+        eval_row(&p->sinks, 0, sinks);
     for (size_t i = 0; i < e->n; i++)
         for (uint32_t h = 0; h < p->n_heads; h++) {
             const size_t at = i * node->width + (size_t)h * p->head_dim;
@@ -225,7 +218,7 @@ static void find_keys(const struct eval *e, size_t i, const double **ret_k, cons
     *ret_v = e->values[node->src[2]];
 }
 
-static double act(enum graph_act kind, double x)
+double eval_act(enum graph_act kind, double x)
 {
     switch (kind) {
     case GRAPH_ACT_SILU:
@@ -261,7 +254,7 @@ static void glu(const struct eval *e, const struct graph_node *node, const doubl
 
             y[i] = g / (1 + exp(-1.702 * g)) * (u + 1);
         } else {
-            y[i] = act(node->act, a) * up[i];
+            y[i] = eval_act(node->act, a) * up[i];
         }
     }
 }
@@ -269,195 +262,14 @@ static void glu(const struct eval *e, const struct graph_node *node, const doubl
 static void cols(const struct eval *e, const struct graph_node *node, const double *x, double *y)
 {
     const struct cols_params *p = &node->cols;
+    const struct graph_node *src = graph_node(e->g, node->src[0]);
+    const size_t n_rows = e->n * (node->slots > 0 ? node->slots : 1);
 
-    for (size_t i = 0; i < e->n * width_of(node); i++)
-        y[i] = x[i / p->n * p->stride + p->first + i % p->n];
-}
-
-static void conv(const struct eval *e, const struct graph_node *node, const double *x, double *y)
-{
-    const uint32_t width = node->width, n_taps = node->w.cols;
-    float *taps = NEW(float, n_taps), *bias = NEW(float, width);
-
-    if (node->bias.data)
-        row(&node->bias, 0, bias);
-    for (uint32_t c = 0; c < width; c++) {
-        row(&node->w, c, taps);
-        for (size_t t = 0; t < e->n; t++) {
-            double sum = (double)bias[c];
-
-            for (uint32_t j = 0; j < n_taps; j++)
-                if (t + 1 + j >= n_taps)
-                    sum += (double)taps[j] * x[(t + 1 + j - n_taps) * width + c];
-            y[t * width + c] = node->has_act ? act(node->act, sum) : sum;
-        }
-    }
-    free(bias);
-    free(taps);
-}
-
-/* Writes x ÷ sqrt(sum of squares + eps) to @y. */
-static void unit_vector(const double *x, uint32_t n, double eps, double *y)
-{
-    double sum = 0;
-
-    for (uint32_t i = 0; i < n; i++)
-        sum += x[i] * x[i];
-    for (uint32_t i = 0; i < n; i++)
-        y[i] = x[i] / sqrt(sum + eps);
-}
-
-/* Updates the state of one head by one row, and computes the row's result. */
-static void delta_row(const struct delta_params *p, const double *q, const double *k,
-                      const double *v, double decay, double beta, double *state, double *y)
-{
-    for (uint32_t i = 0; i < p->v_dim; i++) {
-        double *s = state + (size_t)i * p->k_dim, kept = 0;
-
-        for (uint32_t j = 0; j < p->k_dim; j++) {
-            s[j] *= decay;
-            kept += s[j] * k[j];
-        }
-        y[i] = 0;
-        for (uint32_t j = 0; j < p->k_dim; j++) {
-            s[j] += beta * (v[i] - kept) * k[j];
-            y[i] += (double)p->scale * s[j] * q[j];
-        }
-    }
-}
-
-static void delta(const struct eval *e, const struct graph_node *node, const double *qkv,
-                  const double *a, const double *b, double *y)
-{
-    const struct delta_params *p = &node->delta;
-    const size_t n_keys = (size_t)p->n_k_heads * p->k_dim, n_all = 2 * n_keys + node->width;
-    double *state = NEW(double, (size_t)p->v_dim * p->k_dim),
-           *qk = NEW(double, 2 * (size_t)p->k_dim);
-    float *rate = NEW(float, p->n_v_heads), *dt = NEW(float, p->n_v_heads);
-
-    row(&node->w, 0, rate);
-    row(&node->bias, 0, dt);
-    for (uint32_t h = 0; h < p->n_v_heads; h++) {
-        const uint32_t hk = p->interleaved ? h % p->n_k_heads : h / (p->n_v_heads / p->n_k_heads);
-        const double speed = p->negated ? (double)rate[h] : -exp((double)rate[h]);
-
-        memset(state, 0, (size_t)p->v_dim * p->k_dim * sizeof(*state));
-        for (size_t t = 0; t < e->n; t++) {
-            const double *x = qkv + t * n_all, gate = a[t * p->n_v_heads + h] + (double)dt[h];
-            const double softplus = gate > 30 ? gate : log1p(exp(gate));
-
-            unit_vector(x + (size_t)hk * p->k_dim, p->k_dim, (double)p->eps, qk);
-            unit_vector(x + n_keys + (size_t)hk * p->k_dim, p->k_dim, (double)p->eps,
-                        qk + p->k_dim);
-            delta_row(p, qk, qk + p->k_dim, x + 2 * n_keys + (size_t)h * p->v_dim,
-                      exp(speed * softplus), act(GRAPH_ACT_SIGMOID, b[t * p->n_v_heads + h]), state,
-                      y + t * node->width + (size_t)h * p->v_dim);
-        }
-    }
-    free(dt);
-    free(rate);
-    free(qk);
-    free(state);
-}
-
-/* Returns the weight that the score @x of an expert has before the weights are normalized. @all:
- * the scores of all experts. */
-static double route_weight(const struct route_params *p, double x, const double *all, uint32_t n)
-{
-    double sum = 0;
-
-    if (p->score == ROUTE_SIGMOID)
-        return act(GRAPH_ACT_SIGMOID, x);
-    for (uint32_t i = 0; i < n; i++)
-        sum += exp(all[i] - x);
-    return 1 / sum;
-}
-
-/* Returns whether expert @i is among the n_used with the largest keys. */
-static bool is_selected(const double *keys, uint32_t n, uint32_t n_used, uint32_t i)
-{
-    uint32_t n_before = 0;
-
-    for (uint32_t j = 0; j < n; j++)
-        n_before += keys[j] > keys[i] || (keys[j] == keys[i] && j < i);
-    return n_before < n_used;
-}
-
-/* Writes the weights of the slots of each row, then their experts. */
-static void route(const struct eval *e, const struct graph_node *node, const double *x, double *y)
-{
-    const struct route_params *p = &node->route;
-    const uint32_t n = node->width, n_used = p->n_used;
-    double *keys = NEW(double, n), *chosen = NEW(double, n_used);
-    float *bias = NEW(float, n);
-
-    if (node->bias.data)
-        row(&node->bias, 0, bias);
-    for (size_t t = 0; t < e->n; t++, x += n, y += 2 * n_used) {
-        double sum = 0;
-        uint32_t k = 0;
-
-        for (uint32_t i = 0; i < n; i++)
-            keys[i] = (node->bias.data ? route_weight(p, x[i], x, n) : x[i]) + (double)bias[i];
-        for (uint32_t i = 0; i < n; i++)
-            if (is_selected(keys, n, n_used, i)) {
-                y[n_used + k] = i;
-                chosen[k++] = x[i];
-            }
-        for (uint32_t i = 0; i < n_used; i++) {
-            const bool all = p->score != ROUTE_SOFTMAX_SELECTED;
-
-            y[i] = route_weight(p, chosen[i], all ? x : chosen, all ? n : n_used);
-            sum += y[i];
-        }
-        for (uint32_t i = 0; i < n_used; i++)
-            y[i] *= (double)p->scale / (p->normalized ? sum : 1);
-    }
-    free(bias);
-    free(chosen);
-    free(keys);
-}
-
-/* Returns the matrix or the vector of one expert. */
-static struct weight expert_of(const struct weight *w, uint32_t i)
-{
-    struct weight one = *w;
-
-    one.data = weight_expert(w, i);
-    one.n_experts = 0;
-    return one;
-}
-
-static void matmul_experts(const struct eval *e, const struct graph_node *node, const double *x,
-                           const double *routes, double *y)
-{
-    const bool has_slots = graph_node(e->g, node->src[0])->slots > 0;
-    const uint32_t n_in = node->w.cols, n_out = node->w.rows, n_slots = node->slots;
-
-    for (size_t t = 0; t < e->n * n_slots; t++) {
-        const double *route_row = routes + t / n_slots * 2 * n_slots;
-        const uint32_t i_expert = (uint32_t)route_row[n_slots + t % n_slots];
-        struct graph_node one = {.w = expert_of(&node->w, i_expert)};
-        struct eval single = *e;
-
-        if (node->bias.data)
-            one.bias = expert_of(&node->bias, i_expert);
-        single.n = 1;
-        matmul(&single, &one, x + (has_slots ? t : t / n_slots) * n_in, y + t * n_out);
-    }
-}
-
-static void mix(const struct eval *e, const struct graph_node *node, const double *x,
-                const double *routes, double *y)
-{
-    const uint32_t n_slots = graph_node(e->g, node->src[0])->slots, width = node->width;
-
-    for (size_t t = 0; t < e->n; t++)
-        for (uint32_t j = 0; j < width; j++) {
-            y[t * width + j] = 0;
-            for (uint32_t k = 0; k < n_slots; k++)
-                y[t * width + j] += routes[t * 2 * n_slots + k] * x[(t * n_slots + k) * width + j];
-        }
+    for (size_t i = 0; i < n_rows; i++, x += src->width)
+        for (uint32_t j = 0; j < p->n_parts; j++)
+            for (uint32_t run = 0; run < src->width; run += p->stride)
+                for (uint32_t k = 0; k < p->parts[j].n; k++)
+                    *y++ = x[run + p->parts[j].first + k];
 }
 
 static int eval_node(struct eval *e, size_t i)
@@ -491,13 +303,13 @@ static int eval_node(struct eval *e, size_t i)
         return 0;
     case GRAPH_ACT:
         for (size_t j = 0; j < n; j++)
-            y[j] = act(node->act, src[0][j]);
+            y[j] = eval_act(node->act, src[0][j]);
         return 0;
     case GRAPH_MATMUL:
         if (node->w.n_experts > 0)
-            matmul_experts(e, node, src[0], src[1], y);
+            eval_matmul_experts(e, node, src[0], src[1], y);
         else
-            matmul(e, node, src[0], y);
+            eval_matmul(e, node, src[0], y);
         return 0;
     case GRAPH_COLS:
         cols(e, node, src[0], y);
@@ -507,16 +319,16 @@ static int eval_node(struct eval *e, size_t i)
             y[j] = (double)node->f * tanh(src[0][j] / (double)node->f);
         return 0;
     case GRAPH_CONV:
-        conv(e, node, src[0], y);
+        eval_conv(e, node, src[0], y);
         return 0;
     case GRAPH_DELTA:
-        delta(e, node, src[0], src[1], src[2], y);
+        eval_delta(e, node, src[0], src[1], src[2], y);
         return 0;
     case GRAPH_ROUTE:
-        route(e, node, src[0], y);
+        eval_route(e, node, src[0], y);
         return 0;
     case GRAPH_MIX:
-        mix(e, node, src[0], src[1], y);
+        eval_mix(e, node, src[0], src[1], y);
         return 0;
     case GRAPH_ROPE:
         rope(e, node, src[0], y);
