@@ -335,6 +335,22 @@ static int get_window(struct keys *k, struct hparams *hp)
     return v && v->type == GGUF_ARRAY ? get_pattern(k, v, hp) : get_groups(k, w, hp);
 }
 
+/* Reads a list that says which layers are recurrent. Files without the list have a pattern, which
+ * the architecture knows. */
+static int get_recurrent(struct keys *k, struct hparams *hp)
+{
+    const struct gguf_value *v = gguf_find(k->g, full_key(k, "attention.recurrent_layers"));
+
+    if (!k->desc->recurrent || !v)
+        return 0;
+    if (v->type != GGUF_ARRAY || v->elem == GGUF_STRING || v->n < hp->n_layers)
+        return err_set(k->err, EBADMSG, "the key %s does not fit %u layers", k->key, hp->n_layers);
+    for (uint32_t i = 0; i < MIN(hp->n_layers, (uint32_t)HPARAMS_MAX_LAYERS); i++)
+        hp->layers[i].kind = gguf_elem_i64(v, i) != 0 ? LAYER_RECURRENT : LAYER_FULL;
+    hp->full_every = 0;
+    return 0;
+}
+
 static int get_vocab(struct keys *k, struct hparams *hp)
 {
     const struct gguf_value *tokens = gguf_find(k->g, "tokenizer.ggml.tokens");
@@ -475,6 +491,8 @@ static int get_all(struct keys *k, struct hparams *hp)
         r = get_rope(k, hp);
     if (r == 0)
         r = get_window(k, hp);
+    if (r == 0)
+        r = get_recurrent(k, hp);
     if (r == 0)
         r = get_vocab(k, hp);
     if (r == 0)
