@@ -36,14 +36,17 @@ enum arch_dim {
     DIM_EXPERT_FF,
     DIM_EXPERT_FF_2,
     DIM_SHARED_FF,
-    DIM_POS,           /* rows of the position table */
-    DIM_TYPES,         /* token types */
-    DIM_DELTA_QKV,     /* 2 × key heads × key size + value heads × value size */
-    DIM_DELTA_QKVZ,    /* DIM_DELTA_QKV + DIM_DELTA_V */
-    DIM_DELTA_V,       /* value heads × value size */
-    DIM_DELTA_HEAD,    /* value size */
-    DIM_DELTA_HEADS,   /* value heads */
-    DIM_DELTA_HEADS_2, /* twice DIM_DELTA_HEADS */
+    DIM_POS,            /* rows of the position table */
+    DIM_TYPES,          /* token types */
+    DIM_PER_LAYER,      /* width of per-layer embeddings; 0: there are none */
+    DIM_PER_LAYER_ALL,  /* that of all layers together */
+    DIM_EMBD_PER_LAYER, /* DIM_EMBD if there are per-layer embeddings, else 0 */
+    DIM_DELTA_QKV,      /* 2 × key heads × key size + value heads × value size */
+    DIM_DELTA_QKVZ,     /* DIM_DELTA_QKV + DIM_DELTA_V */
+    DIM_DELTA_V,        /* value heads × value size */
+    DIM_DELTA_HEAD,     /* value size */
+    DIM_DELTA_HEADS,    /* value heads */
+    DIM_DELTA_HEADS_2,  /* twice DIM_DELTA_HEADS */
     DIM_DELTA_TAPS,
 };
 

@@ -74,6 +74,15 @@ struct hparams_delta {
     bool negated;
 };
 
+/* Settings of Gemma 4. */
+struct hparams_gemma {
+    uint32_t head_dim_full, head_dim_window, n_kv_heads_full;
+    uint32_t n_shared;  /* the last layers, which read keys and values of an earlier layer */
+    uint32_t per_layer; /* width of per-layer embeddings; 0: there are none */
+    bool k_is_v;        /* in full layers, the matrix of the keys also computes the values */
+    bool double_shared; /* feed-forward parts of layers that share have the double width */
+};
+
 /* Settings of models that compute vectors or scores. */
 struct hparams_embed {
     bool encoder;       /* attention is bidirectional */
@@ -117,6 +126,12 @@ struct hparams {
 
     enum rope_style rope_style;
     uint32_t rope_dims;
+    uint32_t rope_dims_window; /* in layers with a window; 0: rope_dims */
+    uint32_t rope_pairs;    /* pairs of a head that are rotated, beginning with the first; 0: all of
+                               rope_dims */
+    float rope_partial;     /* Hugging Face: the part of a head that is rotated */
+    bool rope_proportional; /* Hugging Face: the rotated part has the frequencies of the whole head
+                             */
     float rope_theta;
     float rope_theta_window; /* base for layers with a window, which then have no scaling; 0:
                                 rope_theta and the scaling apply to all layers */
@@ -136,11 +151,14 @@ struct hparams {
     uint32_t window;
     /* [n_layers]. */
     struct hparams_layer layers[HPARAMS_MAX_LAYERS];
+    uint32_t n_extra_layers; /* layers behind the others that only predict further tokens, and
+                                are not used */
     uint32_t full_every; /* of each group of this many layers, only the last layer is full; 0: the
                             file does not say it so */
 
     struct hparams_experts experts;
     struct hparams_delta delta;
+    struct hparams_gemma gemma;
     float attn_softcap, final_softcap; /* c: a score or logit x becomes c × tanh(x / c); 0: none */
     enum graph_act act;
     bool no_head; /* the model is a decoder without a head, and gives no logits */

@@ -76,7 +76,8 @@ struct arch {
 };
 
 extern const struct arch arch_llama, arch_qwen2, arch_qwen3, arch_bert, arch_modern_bert,
-    arch_gemma_embedding, arch_jina_v4, arch_qwen2_moe, arch_qwen3_moe;
+    arch_gemma_embedding, arch_jina_v4, arch_qwen2_moe, arch_qwen3_moe, arch_qwen3_next,
+    arch_qwen35, arch_gemma2, arch_gemma3, arch_gemma4;
 
 /* weights.c: returns the weight of a slot in layer @i_layer, or outside the layers. If the
  * architecture or the layer does not have it, the weight is zeroed. */
@@ -141,6 +142,9 @@ graph_ref layer_linear(const struct model *m, struct graph *g, uint32_t i_layer,
 graph_ref layer_norm(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x,
                      enum slot norm);
 graph_ref layer_embed(const struct model *m, struct graph *g);
+/* Applies the norm of a slot to each head, if the layer has it, and then the rotation. */
+graph_ref layer_heads(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x,
+                      enum slot norm);
 /* Says how attention in layer @i_layer computes, with the state at its place. */
 struct attn_params layer_attn_params(const struct model *m, uint32_t i_layer);
 /* Builds the attention of layer @i_layer: computes q, k and v from the rows @h, applies norms of
@@ -150,6 +154,8 @@ graph_ref layer_attend(const struct model *m, struct graph *g, uint32_t i_layer,
 /* Returns the parameters for graphs that compute vectors. In the KV store, each layer's keys and
  * values overwrite those of the layer before it. */
 struct attn_params layer_attn_once(const struct model *m, uint32_t i_layer);
+/* Builds a gated or plain feed-forward part from the normalized rows @h. */
+graph_ref layer_gated_ff(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref h);
 /* Builds a feed-forward part from the normalized rows @h, with or without experts. */
 graph_ref layer_ff(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref h);
 /* Adds what attention and the feed-forward part computed, after the norm behind it if the layer has
@@ -168,5 +174,8 @@ static inline bool layer_rows_end(const struct model *m, uint32_t i_layer, enum 
 graph_ref layer_decoder_rows(const struct model *m, struct graph *g, enum pooling pooling);
 /* Builds a complete plain decoder: embedding, layers in order, head. */
 void layer_decoder(const struct model *m, struct graph *g);
-/* experts.c: builds a feed-forward part with experts. */
+/* experts.c: builds a feed-forward part with experts. layer_experts_of() is for scores that do not
+ * come from the rows @h. */
+graph_ref layer_experts_of(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref h,
+                           graph_ref scores);
 graph_ref layer_experts(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref h);

@@ -76,6 +76,12 @@ uint32_t dim_of(const struct hparams *hp, uint32_t i_layer, enum arch_dim dim)
         return hp->experts.shared_ff;
     case DIM_POS:
         return hp->embed.n_pos;
+    case DIM_PER_LAYER:
+        return hp->gemma.per_layer;
+    case DIM_PER_LAYER_ALL:
+        return hp->gemma.per_layer * hp->n_layers;
+    case DIM_EMBD_PER_LAYER:
+        return hp->gemma.per_layer > 0 ? hp->n_embd : 0;
     case DIM_TYPES:
         return hp->embed.n_types;
     case DIM_DELTA_QKV:

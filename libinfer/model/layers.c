@@ -66,9 +66,8 @@ graph_ref layer_norm(const struct model *m, struct graph *g, uint32_t i_layer, g
     return graph_layer_norm(g, x, w, layer_w(m, i_layer, norm + 1), m->hp->norm_eps);
 }
 
-/* Applies the norm per head, if the model has one, and then the rotation. */
-static graph_ref rotate_heads(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x,
-                              enum slot norm)
+graph_ref layer_heads(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x,
+                      enum slot norm)
 {
     const struct rope_params rope = rope_of_layer(m, i_layer);
     const uint32_t head_dim = hparams_head_dim(m->hp, i_layer);
@@ -113,21 +112,25 @@ graph_ref layer_attend(const struct model *m, struct graph *g, uint32_t i_layer,
     graph_ref q, k, v;
 
     q = layer_linear(m, g, i_layer, h, SLOT_Q, SLOT_Q_BIAS);
-    q = rotate_heads(m, g, i_layer, q, SLOT_Q_NORM);
+    q = layer_heads(m, g, i_layer, q, SLOT_Q_NORM);
     if (attn->shared)
         return graph_attention_shared(g, q, attn);
     k = layer_linear(m, g, i_layer, h, SLOT_K, SLOT_K_BIAS);
-    k = rotate_heads(m, g, i_layer, k, SLOT_K_NORM);
+    k = layer_heads(m, g, i_layer, k, SLOT_K_NORM);
     v = layer_linear(m, g, i_layer, h, SLOT_V, SLOT_V_BIAS);
     return graph_attention(g, q, k, v, attn);
 }
 
 graph_ref layer_ff(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref h)
 {
+    return m->hp->layers[i_layer].sparse ? layer_experts(m, g, i_layer, h)
+                                         : layer_gated_ff(m, g, i_layer, h);
+}
+
+graph_ref layer_gated_ff(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref h)
+{
     graph_ref up, y;
 
-    if (m->hp->layers[i_layer].sparse)
-        return layer_experts(m, g, i_layer, h);
     if (layer_w(m, i_layer, SLOT_GATE)->data) {
         const graph_ref gate = layer_linear(m, g, i_layer, h, SLOT_GATE, SLOT_GATE_BIAS);
 

@@ -125,24 +125,38 @@ static int divide_freqs(struct model *m, const struct format_tensor *t, struct i
     return 0;
 }
 
+/* Returns the inverse frequencies of layers with a window, which have no scaling; NULL: memory is
+ * short. */
+static float *window_freqs(struct model *m, uint32_t n_dims)
+{
+    const double theta = (double)m->hp->rope_theta_window;
+    float *freq = arena_alloc(&m->arena, n_dims / 2 * sizeof(float));
+
+    for (uint32_t i = 0; freq && i < n_dims / 2; i++)
+        freq[i] = (float)pow(theta, -2.0 * i / n_dims);
+    return freq;
+}
+
+static uint32_t window_dims(const struct hparams *hp)
+{
+    return hp->rope_dims_window > 0 ? hp->rope_dims_window : hp->rope_dims;
+}
+
 int rope_bind(struct model *m, struct inf_err *reterr)
 {
     const struct format_tensor *t = format_find(m->f, "rope_freqs.weight");
     const struct hparams *hp = m->hp;
-
     const double theta = (double)hp->rope_theta * ntk_base(hp);
-    const double theta_window = (double)hp->rope_theta_window;
-    const uint32_t n = hp->rope_dims / 2;
+    const uint32_t n = hp->rope_dims / 2, n_rotated = hp->rope_pairs > 0 ? hp->rope_pairs : n;
 
-    m->inv_freq = arena_alloc(&m->arena, 2 * n * sizeof(float));
-    if (!m->inv_freq)
+    m->inv_freq = arena_alloc(&m->arena, n * sizeof(float));
+    if (hp->rope_theta_window > 0)
+        m->inv_freq_window = window_freqs(m, window_dims(hp));
+    if (!m->inv_freq || (hp->rope_theta_window > 0 && !m->inv_freq_window))
         return err_set(reterr, ENOMEM, "out of memory");
     for (uint32_t i = 0; i < n; i++)
-        m->inv_freq[i] = (float)rope_scaled(hp, pow(theta, -2.0 * i / hp->rope_dims), i);
-    if (theta_window > 0)
-        m->inv_freq_window = m->inv_freq + n;
-    for (uint32_t i = 0; theta_window > 0 && i < n; i++)
-        m->inv_freq_window[i] = (float)pow(theta_window, -2.0 * i / hp->rope_dims);
+        m->inv_freq[i] =
+            i < n_rotated ? (float)rope_scaled(hp, pow(theta, -2.0 * i / hp->rope_dims), i) : 0;
     m->rope_mscale = (float)attn_factor(hp);
     return t ? divide_freqs(m, t, reterr) : 0;
 }
@@ -153,7 +167,7 @@ struct rope_params rope_of_layer(const struct model *m, uint32_t i_layer)
 
     return (struct rope_params){
         .style = m->hp->rope_style,
-        .n_dims = m->hp->rope_dims,
+        .n_dims = own ? window_dims(m->hp) : m->hp->rope_dims,
         .inv_freq = own ? m->inv_freq_window : m->inv_freq,
         .mscale = own ? 1 : m->rope_mscale,
     };

@@ -99,7 +99,7 @@ static int check_needed(const struct binder *b, uint32_t i_row, bool whole)
 
         if (!(s->flags & SLOT_WHOLE) == whole || s->flags & SLOT_OPTIONAL ||
             (s->flags & SLOT_NOT_IN_FIRST && i_row == 0) || !is_in_layer(b->m->hp, s, i_layer) ||
-            dim_of(b->m->hp, i_layer, s->rows) == 0 ||
+            dim_of(b->m->hp, i_layer, s->rows) == 0 || dim_of(b->m->hp, i_layer, s->cols) == 0 ||
             weight_at(b->m, i_row, (enum slot)s->id)->data)
             continue;
         if (s->gguf)
@@ -151,6 +151,15 @@ static void tie_head(struct model *m)
     m->bytes_token += t->size;
 }
 
+/* Returns whether a tensor belongs to a layer that only predicts further tokens. */
+static bool is_in_extra_layer(const struct hparams *hp, const char *name)
+{
+    unsigned i_layer;
+
+    return hp->n_extra_layers > 0 && sscanf(name, "blk.%4u.", &i_layer) == 1 &&
+           i_layer >= hp->n_layers && i_layer - hp->n_layers < hp->n_extra_layers;
+}
+
 static int check_all_bound(const struct binder *b)
 {
     const struct format *f = b->m->f;
@@ -158,7 +167,8 @@ static int check_all_bound(const struct binder *b)
     for (size_t i = 0; i < format_n_tensors(f); i++) {
         const struct format_tensor *t = format_tensor_at(f, i);
 
-        if (!b->bound[i] && strcmp(t->name, "rope_freqs.weight") != 0)
+        if (!b->bound[i] && strcmp(t->name, "rope_freqs.weight") != 0 &&
+            !is_in_extra_layer(b->m->hp, t->name))
             return err_set(b->err, EOPNOTSUPP, "tensor %.96s is not part of the architecture %s",
                            t->file_name, b->m->hp->arch);
     }

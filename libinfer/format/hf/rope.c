@@ -88,6 +88,10 @@ static int get_scaling(const struct hf_reader *r, const struct hf_reader *rope, 
         return get_llama3(r, rope, hp);
     if (strcmp(type, "yarn") == 0)
         return get_yarn(r, rope, hp);
+    if (strcmp(type, "proportional") == 0) {
+        hp->rope_proportional = true;
+        return 0;
+    }
     if (strcmp(type, "linear") != 0)
         return refuse_type(r, type);
     hp->rope_scaling = ROPE_SCALING_LINEAR;
@@ -115,6 +119,7 @@ static int get_partial(const struct hf_reader *r, const struct hf_reader *rope,
     if (!(partial > 0 && partial <= 1))
         return err_set(r->err, EBADMSG, "config.json: partial_rotary_factor is %g",
                        (double)partial);
+    hp->rope_partial = partial;
     hp->rope_dims = (uint32_t)(partial * (float)hp->head_dim);
     return 0;
 }

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Describes Gemma 4 (Google 2026): E2B, E4B, 12B, 26B-A4B and 31B, text part.
+ *
+ * Layers with a window and full layers have heads of different sizes, and may have different
+ * numbers of key/value heads. In full layers only the first pairs of a head are rotated, with the
+ * frequencies of the whole head. The last layers may read the keys and values of an earlier layer
+ * of their kind. Values are normalized without a weight, and may be computed by the matrix of the
+ * keys. Small models add an embedding of the token that is different in each layer ("per-layer
+ * embeddings"); its rows are read from the file as tokens need them. Models with experts compute
+ * the feed-forward part and the experts side by side; the router sees rows with a norm of their
+ * own.
+ */
+#include <errno.h>
+#include <math.h>
+
+#include "core/err.h"
+#include "model/arch.h"
+
+static const struct arch_gguf ggufs[] = {{"gemma4", ROPE_HALF}};
+
+static const struct arch_window window = {
+    .absent = 512, .every = 6, .theta = 10000, .hf_theta_key = "rope_local_base_freq"};
+
+#define GEMMA4_CLASS(name, type, more)                                                             \
+    {                                                                                              \
+        name, type, .n_kv_heads = 1, .head_dim = 256, .n_ctx = 131072, .partial = 0.25f,           \
+                    .theta = 1e6f, .flags = CLASS_TIED | CLASS_PARTIAL_ROPE | (more),              \
+                    .window = &window                                                              \
+    }
+
+static const struct arch_class classes[] = {
+    GEMMA4_CLASS("Gemma4ForCausalLM", "gemma4_text", 0),
+    GEMMA4_CLASS("Gemma4ForConditionalGeneration", "gemma4", CLASS_TEXT_CONFIG),
+    GEMMA4_CLASS("Gemma4UnifiedForConditionalGeneration", "gemma4_unified", CLASS_TEXT_CONFIG),
+};
+
+static const struct arch_field fields[] = {
+    {FIELD(act), FIELD_ACT, NULL, "hidden_activation", .absent = GRAPH_ACT_GELU_TANH},
+    {FIELD(final_softcap), FIELD_NUMBER, "final_logit_softcapping", "final_logit_softcapping",
+     .absent = 30},
+    {FIELD(n_kv_heads), FIELD_COUNT, "attention.head_count_kv", "num_key_value_heads",
+     .flags = FIELD_IN_GGUF | FIELD_IN_HF, .layer = FIELD_LAYER(n_kv_heads)},
+    {FIELD(gemma.n_kv_heads_full), FIELD_COUNT, NULL, "num_global_key_value_heads"},
+    {FIELD(gemma.head_dim_full), FIELD_COUNT, "attention.key_length", "global_head_dim",
+     .absent = 512},
+    {FIELD(gemma.head_dim_window), FIELD_COUNT, "attention.key_length_swa", "head_dim",
+     .absent = 256},
+    {FIELD(gemma.n_shared), FIELD_COUNT, "attention.shared_kv_layers", "num_kv_shared_layers"},
+    {FIELD(gemma.per_layer), FIELD_COUNT, "embedding_length_per_layer_input",
+     "hidden_size_per_layer_input"},
+    {FIELD(gemma.k_is_v), FIELD_FLAG, NULL, "attention_k_eq_v"},
+    {FIELD(gemma.double_shared), FIELD_FLAG, NULL, "use_double_wide_mlp"},
+    {FIELD(experts.n), FIELD_COUNT, "expert_count", "num_experts"},
+    {FIELD(experts.n_used), FIELD_COUNT, "expert_used_count", "top_k_experts"},
+    {FIELD(experts.ff), FIELD_COUNT, "expert_feed_forward_length", "moe_intermediate_size"},
+};
+
+static const struct arch_refused refused[] = {
+    {"attention_bias", 0},
+    {"use_bidirectional_attention", 0},
+};
+
+#define GEMMA4_VECTOR(id, gguf, hf, cols, ...)                                                     \
+    {                                                                                              \
+        id, gguf, hf, NULL, DIM_1, cols, __VA_ARGS__                                               \
+    }
+
+static const struct arch_slot slots[] = {
+    SLOTS_ENDS,
+    GEMMA4_VECTOR(SLOT_ATTN_NORM, "attn_norm.weight", "input_layernorm.weight", DIM_EMBD, .in = 0),
+    {SLOT_Q, "attn_q.weight", "self_attn.q_proj.weight", NULL, DIM_Q, DIM_EMBD},
+    /* Files may have the matrices of layers that do not use them. */
+    {SLOT_K, "attn_k.weight", "self_attn.k_proj.weight", NULL, DIM_KV, DIM_EMBD,
+     .flags = SLOT_OPTIONAL},
+    {SLOT_V, "attn_v.weight", "self_attn.v_proj.weight", NULL, DIM_KV, DIM_EMBD,
+     .flags = SLOT_OPTIONAL},
+    GEMMA4_VECTOR(SLOT_Q_NORM, "attn_q_norm.weight", "self_attn.q_norm.weight", DIM_HEAD, .in = 0),
+    GEMMA4_VECTOR(SLOT_K_NORM, "attn_k_norm.weight", "self_attn.k_norm.weight", DIM_HEAD,
+                  .flags = SLOT_OPTIONAL),
+    {SLOT_OUT, "attn_output.weight", "self_attn.o_proj.weight", NULL, DIM_EMBD, DIM_Q},
+    SLOTS_POST_NORMS,
+    SLOTS_GATED_FF(0),
+    {SLOT_LAYER_SCALE, "layer_output_scale.weight", "layer_scalar", NULL, DIM_1, DIM_1,
+     .flags = SLOT_OPTIONAL},
+
+    {SLOT_ROUTER, "ffn_gate_inp.weight", "router.proj.weight", NULL, DIM_EXPERTS, DIM_EMBD,
+     .in = IN_SPARSE},
+    GEMMA4_VECTOR(SLOT_ROUTER_NORM, "ffn_gate_inp.scale", "router.scale", DIM_EMBD,
+                  .in = IN_SPARSE),
+    GEMMA4_VECTOR(SLOT_ROUTER_FACTORS, "ffn_down_exps.scale", "router.per_expert_scale",
+                  DIM_EXPERTS, .in = IN_SPARSE),
+    {SLOT_GATE_UP_EXPERTS, "ffn_gate_up_exps.weight", "experts.gate_up_proj", NULL, DIM_EXPERT_FF_2,
+     DIM_EMBD, DIM_EXPERTS, .flags = SLOT_OPTIONAL, .in = IN_SPARSE},
+    {SLOT_GATE_EXPERTS, "ffn_gate_exps.weight", NULL, NULL, DIM_EXPERT_FF, DIM_EMBD, DIM_EXPERTS,
+     .in = IN_SPARSE, .part_of = SLOT_GATE_UP_EXPERTS},
+    {SLOT_UP_EXPERTS, "ffn_up_exps.weight", NULL, NULL, DIM_EXPERT_FF, DIM_EMBD, DIM_EXPERTS,
+     .in = IN_SPARSE, .part_of = SLOT_GATE_UP_EXPERTS},
+    {SLOT_DOWN_EXPERTS, "ffn_down_exps.weight", "experts.down_proj", NULL, DIM_EMBD, DIM_EXPERT_FF,
+     DIM_EXPERTS, .in = IN_SPARSE},
+    GEMMA4_VECTOR(SLOT_EXPERTS_NORM, "pre_ffw_norm_2.weight", "pre_feedforward_layernorm_2.weight",
+                  DIM_EMBD, .in = IN_SPARSE),
+    GEMMA4_VECTOR(SLOT_FFN_OWN_POST_NORM, "post_ffw_norm_1.weight",
+                  "post_feedforward_layernorm_1.weight", DIM_EMBD, .in = IN_SPARSE),
+    GEMMA4_VECTOR(SLOT_EXPERTS_POST_NORM, "post_ffw_norm_2.weight",
+                  "post_feedforward_layernorm_2.weight", DIM_EMBD, .in = IN_SPARSE),
+
+    {SLOT_PER_LAYER_EMBD, "per_layer_token_embd.weight", "embed_tokens_per_layer.weight", NULL,
+     DIM_VOCAB, DIM_PER_LAYER_ALL, .flags = SLOT_WHOLE | SLOT_TABLE},
+    {SLOT_PER_LAYER_PROJ, "per_layer_model_proj.weight", "per_layer_model_projection.weight", NULL,
+     DIM_PER_LAYER_ALL, DIM_EMBD, .flags = SLOT_WHOLE},
+    GEMMA4_VECTOR(SLOT_PER_LAYER_NORM, "per_layer_proj_norm.weight",
+                  "per_layer_projection_norm.weight", DIM_PER_LAYER, .flags = SLOT_WHOLE),
+    {SLOT_PER_LAYER_GATE, "inp_gate.weight", "per_layer_input_gate.weight", NULL, DIM_PER_LAYER,
+     DIM_EMBD},
+    {SLOT_PER_LAYER_OUT, "proj.weight", "per_layer_projection.weight", NULL, DIM_EMBD,
+     DIM_PER_LAYER},
+    GEMMA4_VECTOR(SLOT_PER_LAYER_POST_NORM, "post_norm.weight", "post_per_layer_input_norm.weight",
+                  DIM_EMBD_PER_LAYER, .in = 0),
+};
+
+static const char *const unused[] = {
+    "vision_tower.", "audio_tower.", "embed_vision.", "embed_audio.",
+    "vision_embed",  "audio_embed",  "multi_modal_",  NULL};
+
+/* Sets what the layers of each kind have, and which layers share keys and values. */
+static void gemma4_set_layers(struct hparams *hp, enum arch_source source)
+{
+    const struct hparams_gemma *p = &hp->gemma;
+    const uint32_t n = MIN(hp->n_layers, (uint32_t)HPARAMS_MAX_LAYERS);
+    uint32_t owner[2] = {0, 0}; /* 1 + the last layer of each kind that does not share */
+
+    for (uint32_t i = 0; i < n; i++) {
+        struct hparams_layer *l = &hp->layers[i];
+        const bool full = l->kind == LAYER_FULL;
+        const bool shares = p->n_shared < n && i >= n - p->n_shared;
+
+        l->head_dim = full ? p->head_dim_full : p->head_dim_window;
+        l->sparse = hp->experts.n > 0;
+        if (source == ARCH_HF && full && p->k_is_v && p->n_kv_heads_full > 0)
+            l->n_kv_heads = p->n_kv_heads_full;
+        if (source == ARCH_HF && shares && p->double_shared)
+            l->n_ff = 2 * hp->n_ff;
+        if (shares)
+            l->shared = (uint16_t)owner[full];
+        else
+            owner[full] = i + 1;
+    }
+}
+
+static int gemma4_finish(struct hparams *hp, enum arch_source source, struct inf_err *reterr)
+{
+    if (hp->gemma.n_shared >= hp->n_layers)
+        return err_set(reterr, EBADMSG, "%u of %u layers share keys and values", hp->gemma.n_shared,
+                       hp->n_layers);
+    hp->embd_scale = sqrtf((float)hp->n_embd);
+    hp->attn_scale = 1;
+    hp->experts.norm_topk = true;
+    hp->head_dim = hp->gemma.head_dim_full;
+    hp->rope_dims = hp->gemma.head_dim_full;
+    hp->rope_dims_window = hp->gemma.head_dim_window;
+    if (hp->rope_proportional)
+        hp->rope_pairs = (uint32_t)(hp->rope_partial * (float)hp->gemma.head_dim_full / 2);
+    if (hp->gemma.per_layer > 1u << 14)
+        return err_set(reterr, EBADMSG, "per-layer embeddings of %u columns", hp->gemma.per_layer);
+    gemma4_set_layers(hp, source);
+    return 0;
+}
+
+static graph_ref gemma4_attention(const struct model *m, struct graph *g, uint32_t i_layer,
+                                  graph_ref h)
+{
+    static const struct weight none;
+    const struct attn_params attn = layer_attn_params(m, i_layer);
+    graph_ref q, k, v, raw;
+
+    q = layer_linear(m, g, i_layer, h, SLOT_Q, SLOT_ABSENT);
+    q = layer_heads(m, g, i_layer, q, SLOT_Q_NORM);
+    if (attn.shared)
+        return graph_attention_shared(g, q, &attn);
+    raw = layer_linear(m, g, i_layer, h, SLOT_K, SLOT_ABSENT);
+    k = layer_heads(m, g, i_layer, raw, SLOT_K_NORM);
+    v = layer_w(m, i_layer, SLOT_V)->data ? layer_linear(m, g, i_layer, h, SLOT_V, SLOT_ABSENT)
+                                          : raw;
+    v = graph_rms_norm(g, v, &none, m->hp->norm_eps, attn.head_dim);
+    return graph_attention(g, q, k, v, &attn);
+}
+
+/* Computes the feed-forward part, and the experts beside it, from the residual stream @x. */
+static graph_ref gemma4_feed_forward(const struct model *m, struct graph *g, uint32_t i_layer,
+                                     graph_ref x)
+{
+    const float scale = (float)(1 / sqrt((double)m->hp->n_embd));
+    graph_ref h = layer_norm(m, g, i_layer, x, SLOT_FFN_NORM), y, scores;
+
+    y = layer_gated_ff(m, g, i_layer, h);
+    if (!m->hp->layers[i_layer].sparse)
+        return y;
+    y = layer_norm(m, g, i_layer, y, SLOT_FFN_OWN_POST_NORM);
+    scores = graph_scale(g, layer_norm(m, g, i_layer, x, SLOT_ROUTER_NORM), scale);
+    scores = layer_linear(m, g, i_layer, scores, SLOT_ROUTER, SLOT_ABSENT);
+    h = layer_norm(m, g, i_layer, x, SLOT_EXPERTS_NORM);
+    h = layer_experts_of(m, g, i_layer, h, scores);
+    return graph_add(g, y, layer_norm(m, g, i_layer, h, SLOT_EXPERTS_POST_NORM));
+}
+
+/* Computes the inputs of all layers, [rows, n_layers × per_layer], from the embedding @x. */
+static graph_ref gemma4_per_layer(const struct model *m, struct graph *g, graph_ref x)
+{
+    const uint32_t width = m->hp->gemma.per_layer;
+    const struct weight *table = model_w(m, SLOT_PER_LAYER_EMBD);
+    graph_ref y;
+
+    y = graph_matmul(g, x, model_w(m, SLOT_PER_LAYER_PROJ), NULL);
+    y = graph_scale(g, y, (float)(1 / sqrt((double)m->hp->n_embd)));
+    y = graph_rms_norm(g, y, model_w(m, SLOT_PER_LAYER_NORM), m->hp->norm_eps, width);
+    y = graph_add(g, y, graph_embed(g, table, sqrtf((float)width)));
+    return graph_scale(g, y, (float)sqrt(0.5));
+}
+
+/* Adds what the layer's own embedding of the token, @inputs [rows, per_layer], gives. */
+static graph_ref gemma4_add_inputs(const struct model *m, struct graph *g, uint32_t i_layer,
+                                   graph_ref x, graph_ref inputs)
+{
+    graph_ref h;
+
+    h = graph_glu(g, layer_linear(m, g, i_layer, x, SLOT_PER_LAYER_GATE, SLOT_ABSENT), inputs,
+                  m->hp->act);
+    h = layer_linear(m, g, i_layer, h, SLOT_PER_LAYER_OUT, SLOT_ABSENT);
+    return layer_add(m, g, i_layer, x, h, SLOT_PER_LAYER_POST_NORM);
+}
+
+static graph_ref gemma4_layer(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x,
+                              graph_ref all_inputs)
+{
+    const uint32_t n = m->hp->n_layers, width = m->hp->gemma.per_layer;
+    const struct weight *scale = layer_w(m, i_layer, SLOT_LAYER_SCALE);
+    graph_ref h, inputs = GRAPH_NONE;
+
+    h = gemma4_attention(m, g, i_layer, layer_norm(m, g, i_layer, x, SLOT_ATTN_NORM));
+    if (width > 0)
+        inputs = graph_cols(g, all_inputs, n * width, i_layer * width, width);
+    if (i_layer == n - 1) {
+        h = graph_rows(g, h);
+        x = graph_rows(g, x);
+        inputs = width > 0 ? graph_rows(g, inputs) : GRAPH_NONE;
+    }
+    h = layer_linear(m, g, i_layer, h, SLOT_OUT, SLOT_ABSENT);
+    x = layer_add(m, g, i_layer, x, h, SLOT_ATTN_POST_NORM);
+    x = layer_add(m, g, i_layer, x, gemma4_feed_forward(m, g, i_layer, x), SLOT_FFN_POST_NORM);
+    if (width > 0)
+        x = gemma4_add_inputs(m, g, i_layer, x, inputs);
+    return scale->data ? graph_scale(g, x, *(const float *)scale->data) : x;
+}
+
+static void gemma4_build(const struct model *m, struct graph *g)
+{
+    graph_ref x = layer_embed(m, g), inputs = GRAPH_NONE;
+
+    if (m->hp->gemma.per_layer > 0)
+        inputs = gemma4_per_layer(m, g, x);
+    for (uint32_t i = 0; i < m->hp->n_layers; i++) {
+        graph_begin_layer(g, i);
+        x = gemma4_layer(m, g, i, x, inputs);
+    }
+    layer_head(m, g, x);
+}
+
+const struct arch arch_gemma4 = {
+    .desc = {"gemma4", ARCH_TABLE(ggufs, ggufs), ARCH_TABLE(classes, classes),
+             ARCH_TABLE(fields, fields), ARCH_TABLE(refused_hf, refused), .window = &window,
+             ARCH_TABLE(slots, slots), .unused = unused, .finish = gemma4_finish},
+    .build = gemma4_build,
+};
