@@ -80,6 +80,39 @@ static void gelu_tanh(float *y, const float *x, uint32_t n)
     }
 }
 
+static void sigmoid(float *y, const float *x, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        y[i] = (float)(1 / (1 + exp(-(double)x[i])));
+}
+
+static void silu(float *y, const float *x, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        y[i] = (float)((double)x[i] / (1 + exp(-(double)x[i])));
+}
+
+static void cap_ref(float *y, const float *x, float c, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        y[i] = (float)((double)c * tanh((double)x[i] / (double)c));
+}
+
+/* Returns @x limited to @min … @max; NaN stays NaN. */
+static double limited(double x, double min, double max)
+{
+    return x < min ? min : x > max ? max : x;
+}
+
+static void swiglu_limited(float *y, const float *gate, const float *up, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const double g = limited((double)gate[i], -INFINITY, 7), u = limited((double)up[i], -7, 7);
+
+        y[i] = (float)(g / (1 + exp(-1.702 * g)) * (u + 1));
+    }
+}
+
 static void mul_ref(float *y, const float *a, const float *b, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -96,6 +129,12 @@ static void scale_ref(float *y, const float *a, float f, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
         y[i] = a[i] * f;
+}
+
+static void add_scaled_ref(float *y, const float *a, float f, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        y[i] = (float)((double)y[i] + (double)a[i] * (double)f);
 }
 
 static void f16_store(uint16_t *y, const float *x, uint32_t n)
@@ -131,9 +170,14 @@ const struct elem_fns elem_ref = {
     .layer_norm = layer_norm,
     .gelu_erf = gelu_erf,
     .gelu_tanh = gelu_tanh,
+    .sigmoid = sigmoid,
+    .silu = silu,
+    .cap = cap_ref,
+    .swiglu_limited = swiglu_limited,
     .mul = mul_ref,
     .add = add_ref,
     .scale = scale_ref,
+    .add_scaled = add_scaled_ref,
     .f16_store = f16_store,
     .bf16_store = bf16_store,
     .f16_load = f16_load,

@@ -156,6 +156,52 @@ static void gelu_tanh(float *y, const float *x, uint32_t n)
     }
 }
 
+static void sigmoid(float *y, const float *x, uint32_t n)
+{
+    const vf one = vf_set1(1), zero = vf_set1(0);
+
+    FOR_VECTORS(i, k, n)
+    {
+        const vf d = vf_add(one, vf_exp(vf_sub(zero, vf_load_n(x + i, k))));
+
+        vf_store_n(y + i, vf_div(one, d), k);
+    }
+}
+
+static void silu(float *y, const float *x, uint32_t n)
+{
+    const vf one = vf_set1(1), zero = vf_set1(0);
+
+    FOR_VECTORS(i, k, n)
+    {
+        const vf a = vf_load_n(x + i, k);
+
+        vf_store_n(y + i, vf_div(a, vf_add(one, vf_exp(vf_sub(zero, a)))), k);
+    }
+}
+
+static void cap(float *y, const float *x, float c, uint32_t n)
+{
+    const vf v = vf_set1(c);
+
+    FOR_VECTORS(i, k, n)
+    vf_store_n(y + i, vf_mul(v, vf_tanh(vf_div(vf_load_n(x + i, k), v))), k);
+}
+
+static void swiglu_limited(float *y, const float *gate, const float *up, uint32_t n)
+{
+    const vf one = vf_set1(1), seven = vf_set1(7), low = vf_set1(-7);
+
+    FOR_VECTORS(i, k, n)
+    {
+        const vf g = vf_min(seven, vf_load_n(gate + i, k));
+        const vf u = vf_min(seven, vf_max(low, vf_load_n(up + i, k)));
+        const vf d = vf_add(one, vf_exp(vf_mul(g, vf_set1(-1.702f))));
+
+        vf_store_n(y + i, vf_mul(vf_div(g, d), vf_add(u, one)), k);
+    }
+}
+
 static void mul(float *y, const float *a, const float *b, uint32_t n)
 {
     FOR_VECTORS(i, k, n)
@@ -174,6 +220,14 @@ static void scale(float *y, const float *a, float f, uint32_t n)
 
     FOR_VECTORS(i, k, n)
     vf_store_n(y + i, vf_mul(vf_load_n(a + i, k), v), k);
+}
+
+static void add_scaled(float *y, const float *a, float f, uint32_t n)
+{
+    const vf v = vf_set1(f);
+
+    FOR_VECTORS(i, k, n)
+    vf_store_n(y + i, vf_fma(vf_load_n(a + i, k), v, vf_load_n(y + i, k)), k);
 }
 
 static void f16_store(uint16_t *y, const float *x, uint32_t n)
@@ -212,7 +266,8 @@ static void bf16_load(float *y, const uint16_t *x, uint32_t n)
     {                                                                                              \
         .name = rung, .cpu_flags = flags, .rms_norm = rms_norm, .rope_half = rope_half,            \
         .rope_pairs = rope_pairs, .silu_mul = silu_mul, .layer_norm = layer_norm,                  \
-        .gelu_erf = gelu_erf, .gelu_tanh = gelu_tanh, .mul = mul, .add = add, .scale = scale,      \
-        .f16_store = f16_store, .bf16_store = bf16_store, .f16_load = f16_load,                    \
-        .bf16_load = bf16_load,                                                                    \
+        .gelu_erf = gelu_erf, .gelu_tanh = gelu_tanh, .sigmoid = sigmoid, .silu = silu,            \
+        .cap = cap, .swiglu_limited = swiglu_limited, .mul = mul, .add = add, .scale = scale,      \
+        .add_scaled = add_scaled, .f16_store = f16_store, .bf16_store = bf16_store,                \
+        .f16_load = f16_load, .bf16_load = bf16_load,                                              \
     }

@@ -39,8 +39,7 @@ void elem_act(const struct elem_fns *fns, enum graph_act act, float *y, const fl
 {
     switch (act) {
     case GRAPH_ACT_SILU:
-        for (uint32_t i = 0; i < n; i++)
-            y[i] = x[i] / (1 + expf(-x[i]));
+        fns->silu(y, x, n);
         break;
     case GRAPH_ACT_GELU_TANH:
         fns->gelu_tanh(y, x, n);
@@ -57,30 +56,13 @@ void elem_act(const struct elem_fns *fns, enum graph_act act, float *y, const fl
             y[i] = tanhf(x[i]);
         break;
     case GRAPH_ACT_SIGMOID:
-        for (uint32_t i = 0; i < n; i++)
-            y[i] = 1 / (1 + expf(-x[i]));
+        fns->sigmoid(y, x, n);
         break;
     case GRAPH_ACT_LINEAR:
         memmove(y, x, n * sizeof(*y));
         break;
     case GRAPH_ACT_SWIGLU_LIMITED:
         assert(false);
-    }
-}
-
-/* Returns @x limited to @min … @max; NaN stays NaN. */
-static float limited(float x, float min, float max)
-{
-    return x < min ? min : x > max ? max : x;
-}
-
-/* Computes the gated unit of gpt-oss (graph/params.h). */
-static void swiglu_limited(float *y, const float *gate, const float *up, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        const float g = limited(gate[i], -INFINITY, 7), u = limited(up[i], -7, 7);
-
-        y[i] = g / (1 + expf(-1.702f * g)) * (u + 1);
     }
 }
 
@@ -97,7 +79,7 @@ void elem_glu(const struct elem_fns *fns, enum graph_act act, float *y, const fl
         return;
     }
     if (act == GRAPH_ACT_SWIGLU_LIMITED) {
-        swiglu_limited(y, gate, up, n);
+        fns->swiglu_limited(y, gate, up, n);
         return;
     }
     for (uint32_t i = 0; i < n; i += GLU_STEP) {
@@ -106,4 +88,15 @@ void elem_glu(const struct elem_fns *fns, enum graph_act act, float *y, const fl
         elem_act(fns, act, activated, gate + i, k);
         fns->mul(y + i, activated, up + i, k);
     }
+}
+
+void elem_glu_one(const struct elem_fns *fns, enum graph_act act, float *y, const float *gate,
+                  const float *up, uint32_t n)
+{
+    float gates[GLU_STEP];
+
+    for (uint32_t i = 0; i < MIN(n, GLU_STEP); i++)
+        gates[i] = *gate;
+    for (uint32_t i = 0; i < n; i += GLU_STEP)
+        elem_glu(fns, act, y + i, gates, up + i, MIN(n - i, GLU_STEP));
 }

@@ -32,9 +32,20 @@ struct elem_fns {
      * tanh */
     void (*gelu_erf)(float *y, const float *x, uint32_t n);
     void (*gelu_tanh)(float *y, const float *x, uint32_t n);
+    /* y = 1 / (1 + exp(-x)) */
+    void (*sigmoid)(float *y, const float *x, uint32_t n);
+    /* y = x / (1 + exp(-x)) */
+    void (*silu)(float *y, const float *x, uint32_t n);
+    /* y = c × tanh(x / c) */
+    void (*cap)(float *y, const float *x, float c, uint32_t n);
+    /* y = g / (1 + exp(-1.702 × g)) × (u + 1), where g is @gate limited to at most 7, and u is @up
+     * limited to -7 … 7 */
+    void (*swiglu_limited)(float *y, const float *gate, const float *up, uint32_t n);
     void (*mul)(float *y, const float *a, const float *b, uint32_t n);
     void (*add)(float *y, const float *a, const float *b, uint32_t n);
     void (*scale)(float *y, const float *a, float f, uint32_t n);
+    /* y = y + a × f, rounded once or twice */
+    void (*add_scaled)(float *y, const float *a, float f, uint32_t n);
     void (*f16_store)(uint16_t *y, const float *x, uint32_t n);
     void (*bf16_store)(uint16_t *y, const float *x, uint32_t n);
     void (*f16_load)(float *y, const uint16_t *x, uint32_t n);
@@ -50,3 +61,6 @@ void elem_act(const struct elem_fns *fns, enum graph_act act, float *y, const fl
 /* Computes y = act(gate) × up, also for activations without a kernel of their own. */
 void elem_glu(const struct elem_fns *fns, enum graph_act act, float *y, const float *gate,
               const float *up, uint32_t n);
+/* Works like elem_glu() with a gate whose @n elements are all *@gate. */
+void elem_glu_one(const struct elem_fns *fns, enum graph_act act, float *y, const float *gate,
+                  const float *up, uint32_t n);

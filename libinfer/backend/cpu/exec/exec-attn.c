@@ -31,6 +31,7 @@
 struct task {
     const struct exec *x;
     const struct attn_params *p;
+    const float *sinks; /* see struct stage */
     const struct attn_tile *tile;
     uint32_t i_head, n_heads; /* KV heads */
     uint32_t group, n_q, n_all, hd, bt;
@@ -84,15 +85,17 @@ static void visible_blocks(const struct task *t, uint32_t *ret_begin, uint32_t *
     *ret_end = DIV_UP(end_visible(t->p, t->tile, t->tile->pos + t->tile->n_rows - 1), t->bt);
 }
 
-static void task_init(struct task *t, const struct exec *x, const struct attn_params *p,
+static void task_init(struct task *t, const struct exec *x, const struct stage *s,
                       const struct attn_tile *tile, uint32_t i_head, uint32_t n_heads,
                       unsigned i_thread)
 {
     unsigned char *mine = exec_memory(x, i_thread);
     const struct thread_layout *m = &x->plan->mem;
+    const struct attn_params *p = &s->attn;
 
     *t = (struct task){.x = x,
                        .p = p,
+                       .sinks = s->sinks,
                        .tile = tile,
                        .i_head = i_head,
                        .n_heads = n_heads,
@@ -140,6 +143,18 @@ static struct attn_range visible_tokens(const struct task *t, uint32_t row, uint
 
     return (struct attn_range){.lo = first > base ? MIN(first - base, t->bt) : 0,
                                .hi = end > base ? MIN(end - base, t->bt) : 0};
+}
+
+/* Limits the scores of the tokens that the rows see (attn_params.softcap). */
+static void cap_scores(const struct task *t)
+{
+    for (uint32_t i = 0; i < t->n_q; i++) {
+        const struct attn_range r = t->range[i];
+        float *s = t->s + (size_t)i * t->bt + r.lo;
+
+        if (r.lo < r.hi)
+            t->x->cpu->elem->cap(s, s, t->p->softcap, r.hi - r.lo);
+    }
 }
 
 static void softmax_rows(const struct task *t, const struct sums *sums)
@@ -239,6 +254,8 @@ static void one_head(const struct task *t, const struct sums *sums, uint32_t i, 
     };
 
     fns->scores[codec[KV_KEYS]](&args);
+    if (t->p->softcap > 0)
+        cap_scores(t);
     if (t->x->batch->kept)
         keep_scores(t, i, i_block);
     softmax_rows(t, &mine);
@@ -283,17 +300,29 @@ static void sums_merge(const struct task *t, struct sums *total, const struct su
     }
 }
 
+/* Adds the sink of query row @i, whose sum is @sum, to the softmax. Returns the factor that the
+ * result of the row then needs. The sink is added after all stretches, so that its place in the
+ * order of additions does not depend on them. */
+static float sink_factor(const struct task *t, uint32_t i, float max, float sum)
+{
+    const float sink = t->sinks[(t->i_head + i / t->n_q) * t->group + i % t->n_q % t->group];
+    const float most = fmaxf(max, sink);
+    const float old = max == most ? 1 : expf(max - most);
+
+    return old / (sum * old + (sink == most ? 1 : expf(sink - most)));
+}
+
 static void write_result(const struct task *t, const struct sums *sums, graph_ref dst)
 {
     for (uint32_t i = 0; i < t->n_all; i++) {
-        float sum[ATTN_LANES];
+        float sum[ATTN_LANES], factor;
 
         memcpy(sum, sums->sum + (size_t)i * ATTN_LANES, sizeof(sum));
         for (uint32_t n = ATTN_LANES / 2; n > 0; n /= 2)
             for (uint32_t j = 0; j < n; j++)
                 sum[j] += sum[j + n];
-        t->x->cpu->elem->scale(query_row(t, dst, i), sums->o + (size_t)i * t->hd, 1.0f / sum[0],
-                               t->hd);
+        factor = t->sinks ? sink_factor(t, i, sums->max[i], sum[0]) : 1.0f / sum[0];
+        t->x->cpu->elem->scale(query_row(t, dst, i), sums->o + (size_t)i * t->hd, factor, t->hd);
         if (t->x->store->codec[KV_VALUES] == CODEC_Q4_0)
             t->x->plan->attn->rotate(query_row(t, dst, i), t->hd);
     }
@@ -357,8 +386,8 @@ static void merge_head(const struct exec *x, const struct stage *s, const struct
     struct task all, one;
     struct sums part, total;
 
-    task_init(&all, x, &s->attn, tile, i_head - in_group, cut->n_heads, i_thread);
-    task_init(&one, x, &s->attn, tile, i_head, 1, i_thread);
+    task_init(&all, x, s, tile, i_head - in_group, cut->n_heads, i_thread);
+    task_init(&one, x, s, tile, i_head, 1, i_thread);
     task_stretches(&one, &begin, &end);
     part = part_sums(&all, i_group, 0);
     total = sums_of_head(&all, &part, in_group);
@@ -387,8 +416,8 @@ static void shared_tasks(const struct exec *x, uint32_t i_stage, unsigned i_thre
         struct sums sums;
         struct task t;
 
-        task_init(&t, x, &s->attn, &x->plan->tiles[i_task / n_groups],
-                  i_task % n_groups * cut->n_heads, cut->n_heads, i_thread);
+        task_init(&t, x, s, &x->plan->tiles[i_task / n_groups], i_task % n_groups * cut->n_heads,
+                  cut->n_heads, i_thread);
         task_stretches(&t, &begin, &end);
         if (begin + i_part >= end)
             continue;
@@ -465,7 +494,7 @@ void exec_attention(const struct exec *x, uint32_t i_stage, unsigned i_thread)
 
         if (s->wanted_only && !tile->wanted)
             continue;
-        task_init(&t, x, &s->attn, tile, i / x->n_tiles * cut.n_heads, cut.n_heads, i_thread);
+        task_init(&t, x, s, tile, i / x->n_tiles * cut.n_heads, cut.n_heads, i_thread);
         task_query(&t, s->src[0]);
         whole_task(&t, i_thread, s->dst);
     }

@@ -52,6 +52,22 @@ void exec_rope(const struct exec *x, int i_rope, uint32_t row, float *head)
         x->cpu->elem->rope_half(head, c, c + n, n);
 }
 
+/* Copies the selected columns of @x to @y, which has @n columns. */
+static void node_columns(const struct cols_params *p, const float *x, float *y, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i += p->n, x += p->stride)
+        memcpy(y + i, x + p->first, p->n * sizeof(float));
+}
+
+static void node_glu(const struct exec *x, const struct stage *s, const float *gate,
+                     const float *up, float *y)
+{
+    if (x->plan->values[s->src[0]].width == 1 && s->width > 1)
+        elem_glu_one(x->cpu->elem, s->act, y, gate, up, s->width);
+    else
+        elem_glu(x->cpu->elem, s->act, y, gate, up, s->width);
+}
+
 /* Writes the mean of the rows of a sequence to @y. */
 static void pool_rows(const struct exec *x, const struct stage *s, const struct batch_seq *seq,
                       float *y)
@@ -99,7 +115,13 @@ static void node_row(const struct exec *x, const struct stage *s, uint32_t row, 
             exec_rope(x, s->i_rope, row, y + i);
         break;
     case GRAPH_GLU:
-        elem_glu(elem, s->act, y, a, b, n);
+        node_glu(x, s, a, b, y);
+        break;
+    case GRAPH_COLS:
+        node_columns(&s->cols, a, y, n);
+        break;
+    case GRAPH_CAP:
+        elem->cap(y, a, s->f, n);
         break;
     case GRAPH_ADD:
         elem->add(y, a, b, n);

@@ -213,6 +213,18 @@ static bool has_logits(const struct batch *batch, uint32_t begin, uint32_t end)
     return false;
 }
 
+/* Returns whether the KV blocks of @seq cover all its positions. Stores that hold only recurrent
+ * state have no such blocks. */
+static bool has_blocks(const struct exec *x, const struct batch_seq *seq)
+{
+    const struct kv_layout *l = &x->store->layout;
+
+    for (uint32_t i = 0; i < l->n_groups; i++)
+        if (l->groups[i].rule != STATE_RECURRENT)
+            return (uint64_t)seq->pos + seq->n_rows <= (uint64_t)seq->n_blocks * l->block_tokens;
+    return true;
+}
+
 /* Finds the place of each row in the KV store, and groups rows into tiles, which attention computes
  * together. */
 static void place_rows(struct exec *x)
@@ -226,7 +238,7 @@ static void place_rows(struct exec *x)
 
         assert(seq->n_rows > 0 && seq->i_row + seq->n_rows <= x->batch->n_rows);
         assert((uint64_t)seq->pos + seq->n_rows <= plan->limits.max_ctx);
-        assert((uint64_t)seq->pos + seq->n_rows <= (uint64_t)seq->n_blocks * bt);
+        assert(has_blocks(x, seq));
         for (uint32_t j = 0; j < seq->n_rows; j++) {
             const uint32_t row = seq->i_row + j, pos = seq->pos + j;
 

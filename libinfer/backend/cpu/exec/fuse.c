@@ -76,6 +76,20 @@ static void value_made(struct fuser *f, graph_ref ref)
     v->first = v->last = f->plan->n_stages - 1;
 }
 
+/* Returns the weight of the norm @n, which is all ones if the model has none. Returns NULL if
+ * memory is short. */
+static const float *norm_floats(struct fuser *f, const struct graph_node *n)
+{
+    float *ones;
+
+    if (n->w.data)
+        return vector_floats(f, &n->w);
+    ones = arena_alloc(&f->plan->arena, (size_t)n->group * sizeof(float));
+    for (uint32_t i = 0; ones && i < n->group; i++)
+        ones[i] = 1;
+    return ones;
+}
+
 /* Returns the index of the rope table for these parameters. Nodes with equal parameters share a
  * table. */
 static int rope_find(struct fuser *f, const struct rope_params *p)
@@ -149,7 +163,7 @@ static int fuse_heads(struct fuser *f, struct product *p, graph_ref *cur)
     if (next >= 0 && node_at(f, next)->group < p->width &&
         node_at(f, next)->group <= FUSED_HEAD_MAX) {
         n = node_at(f, next);
-        p->norm_w = vector_floats(f, &n->w);
+        p->norm_w = norm_floats(f, n);
         if (!p->norm_w)
             return -ENOMEM;
         p->norm_eps = n->f;
@@ -200,7 +214,8 @@ static int fuse_gate(struct fuser *f, struct product *p, graph_ref glu, graph_re
     const graph_ref other = graph_glu_other(&f->users, f->g, glu, *cur);
     int r;
 
-    if (other < 0 || f->done[other])
+    if (other < 0 || f->done[other] || node_at(f, other)->width != p->width ||
+        node_at(f, other)->src[1] != node_at(f, *cur)->src[1])
         return 0;
     p->n_matrices = 2;
     p->act = n->act;
@@ -316,7 +331,7 @@ static int stage_products(struct fuser *f, graph_ref ref)
     s->packed = true;
     s->rows_kept = node_at(f, ref)->rows_kept;
     if (f->late[in] && node_at(f, in)->op == GRAPH_RMS_NORM) {
-        s->norm_w = vector_floats(f, &node_at(f, in)->w);
+        s->norm_w = norm_floats(f, node_at(f, in));
         if (!s->norm_w)
             return -ENOMEM;
         s->norm_eps = node_at(f, in)->f;
@@ -361,12 +376,12 @@ static void stage_store(struct fuser *f, const struct graph_node *n, enum kv_par
     s->attn = n->attn;
 }
 
-static void stage_attention(struct fuser *f, graph_ref ref)
+static int stage_attention(struct fuser *f, graph_ref ref)
 {
     const struct graph_node *n = node_at(f, ref);
     struct stage *s;
 
-    if (!n->attn.memory) {
+    if (!n->attn.memory && !n->attn.shared) {
         stage_store(f, n, KV_KEYS);
         stage_store(f, n, KV_VALUES);
     }
@@ -377,6 +392,12 @@ static void stage_attention(struct fuser *f, graph_ref ref)
     f->plan->max_head_dim = MAX(f->plan->max_head_dim, n->attn.head_dim);
     f->plan->max_group = MAX(f->plan->max_group, n->attn.n_heads / n->attn.n_kv_heads);
     f->done[ref] = true;
+    if (n->attn.sinks.data) {
+        s->sinks = vector_floats(f, &n->attn.sinks);
+        if (!s->sinks)
+            return -ENOMEM;
+    }
+    return 0;
 }
 
 static int stage_plain(struct fuser *f, graph_ref ref)
@@ -392,10 +413,11 @@ static int stage_plain(struct fuser *f, graph_ref ref)
     s->group = n->group;
     s->act = n->act;
     s->key = n->key;
+    s->cols = n->cols;
     s->f = n->f;
     s->table = n->w;
     if (n->op == GRAPH_RMS_NORM || n->op == GRAPH_LAYER_NORM) {
-        s->norm_w = vector_floats(f, &n->w);
+        s->norm_w = norm_floats(f, n);
         if (!s->norm_w)
             return -ENOMEM;
     }
@@ -463,8 +485,7 @@ static int fuse_node(struct fuser *f, graph_ref ref)
     case GRAPH_MATMUL:
         return stage_products(f, ref);
     case GRAPH_ATTENTION:
-        stage_attention(f, ref);
-        return 0;
+        return stage_attention(f, ref);
     case GRAPH_STORE:
         stage_store(f, n, KV_KEYS);
         stage_store(f, n, KV_VALUES);

@@ -112,6 +112,8 @@ struct stage {
     enum graph_act act;
     enum graph_key key; /* STAGE_EMBED */
     const float *bias;  /* LAYER_NORM; or NULL */
+    const float *sinks; /* STAGE_ATTENTION: [n_heads]; or NULL */
+    struct cols_params cols;
     float f;
     int i_rope;
     struct weight table; /* STAGE_EMBED */
