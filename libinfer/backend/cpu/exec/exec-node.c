@@ -120,6 +120,9 @@ static void node_row(const struct exec *x, const struct stage *s, uint32_t row, 
     case GRAPH_COLS:
         node_columns(&s->cols, a, y, n);
         break;
+    case GRAPH_MIX:
+        exec_mix(x, s, row, y);
+        break;
     case GRAPH_CAP:
         elem->cap(y, a, s->f, n);
         break;
@@ -141,9 +144,10 @@ static void node_row(const struct exec *x, const struct stage *s, uint32_t row, 
 void exec_node(const struct exec *x, const struct stage *s, unsigned i_thread)
 {
     void *half = exec_memory(x, i_thread) + x->plan->mem.half;
-    uint32_t begin, end;
+    uint32_t begin, end, n_slots;
 
     exec_share(x, i_thread, exec_rows(x, s->rows_kept), &begin, &end);
-    for (uint32_t row = begin; row < end; row++)
+    n_slots = s->dst >= 0 ? x->plan->values[s->dst].slots : 1;
+    for (uint32_t row = begin * n_slots; row < end * n_slots; row++)
         node_row(x, s, row, half);
 }

@@ -19,21 +19,31 @@ struct input {
     size_t stride[MATMUL_ACT_N];
 };
 
+void exec_prepare_row(const struct exec *x, const struct stage *s, uint32_t i, float *row,
+                      unsigned char *const to[MATMUL_ACT_N])
+{
+    const float *src = exec_row(x, s->src[0], s->gather ? x->batch->logit_rows[i] : i);
+
+    if (s->norm_w) {
+        x->cpu->elem->rms_norm(row, src, s->norm_w, s->norm_eps, s->K);
+        src = row;
+    }
+    for (int k = 0; k < MATMUL_ACT_N; k++)
+        if (s->acts[k])
+            matmul_prepare(x->plan->matmul, (enum matmul_act)k, src, s->K, s->K, 0, 1, to[k]);
+}
+
 /* Prepares rows @begin … @end - 1 of the input into @in. @row is a buffer for one row. */
 static void prepare_rows(const struct exec *x, const struct stage *s, const struct input *in,
                          uint32_t begin, uint32_t end, float *row)
 {
     for (uint32_t i = begin; i < end; i++) {
-        const float *src = exec_row(x, s->src[0], s->gather ? x->batch->logit_rows[i] : i);
+        unsigned char *to[MATMUL_ACT_N] = {0};
 
-        if (s->norm_w) {
-            x->cpu->elem->rms_norm(row, src, s->norm_w, s->norm_eps, s->K);
-            src = row;
-        }
         for (int k = 0; k < MATMUL_ACT_N; k++)
             if (s->acts[k])
-                matmul_prepare(x->plan->matmul, (enum matmul_act)k, src, s->K, s->K, 0, 1,
-                               (unsigned char *)in->act[k] + i * in->stride[k]);
+                to[k] = (unsigned char *)in->act[k] + i * in->stride[k];
+        exec_prepare_row(x, s, i, row, to);
     }
 }
 

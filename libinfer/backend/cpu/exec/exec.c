@@ -98,6 +98,11 @@ static void fill_rope(const struct exec *x, const struct rope_table *t, unsigned
     }
 }
 
+static bool is_product(const struct stage *s)
+{
+    return s->kind == STAGE_PRODUCT || s->kind == STAGE_EXPERTS;
+}
+
 /* Finds the next product after stage @i_stage, and the beginning of this thread's share of the
  * product's weights. */
 static void find_ahead(const struct exec *x, uint32_t i_stage, unsigned i_thread)
@@ -108,9 +113,11 @@ static void find_ahead(const struct exec *x, uint32_t i_stage, unsigned i_thread
     uint32_t begin, end, n_pieces, i = i_stage + 1;
 
     *ahead = (struct ahead){0};
-    while (i < plan->n_stages && plan->stages[i].kind != STAGE_PRODUCT)
+    while (i < plan->n_stages && !is_product(&plan->stages[i]))
         i++;
-    if (i == plan->n_stages || exec_rows(x, plan->stages[i].rows_kept) > AHEAD_ROWS)
+    /* The experts are not known yet. */
+    if (i == plan->n_stages || plan->stages[i].kind != STAGE_PRODUCT ||
+        exec_rows(x, plan->stages[i].rows_kept) > AHEAD_ROWS)
         return;
     exec_share(x, i_thread, plan->stages[i].n_chunks, &begin, &end);
     n_pieces = end - begin;
@@ -166,6 +173,12 @@ static void run_stage(const struct exec *x, uint32_t i_stage, unsigned i_thread)
         break;
     case STAGE_ATTENTION:
         exec_attention(x, i_stage, i_thread);
+        break;
+    case STAGE_ROUTE:
+        exec_route(x, s, i_thread);
+        break;
+    case STAGE_EXPERTS:
+        exec_experts(x, i_stage, i_thread);
         break;
     case STAGE_NODE:
         exec_node(x, s, i_thread);
@@ -295,7 +308,7 @@ int exec_run_part(struct backend *b, struct plan *plan, struct kv_store *store,
     struct exec x = {.cpu = cpu, .plan = plan, .store = store, .batch = batch, .logits = logits};
 
     x.begin = x.end = *i_stage;
-    while (x.end < plan->n_stages && plan->stages[x.end++].kind != STAGE_PRODUCT)
+    while (x.end < plan->n_stages && !is_product(&plan->stages[x.end++]))
         ;
     run_stages(&x);
     *i_stage = x.end < plan->n_stages ? x.end : 0;

@@ -115,6 +115,19 @@ static int rope_find(struct fuser *f, const struct rope_params *p)
     return (int)plan->n_ropes++;
 }
 
+/* Sets the members of @m that only experts have. */
+static int matrix_set_experts(struct fuser *f, const struct graph_node *n, struct matrix *m)
+{
+    if (m->packed || (n->bias.data && dtype_info(n->bias.dtype)->block_elems != 1))
+        return err_set(f->reterr, EOPNOTSUPP,
+                       "%s has experts in a format that the CPU cannot multiply",
+                       n->w.name ? n->w.name : "a weight");
+    m->experts = n->w.experts;
+    m->expert_bytes = n->w.expert_bytes;
+    m->expert_bias = n->bias;
+    return 0;
+}
+
 static int matrix_set(struct fuser *f, const struct graph_node *n, struct matrix *m)
 {
     *m = (struct matrix){.data = n->w.data, .dtype = n->w.dtype, .packed = n->w.packed};
@@ -129,6 +142,8 @@ static int matrix_set(struct fuser *f, const struct graph_node *n, struct matrix
     if (m->act == MATMUL_ACT_Q8 && n->w.cols % 32 != 0)
         return err_set(f->reterr, EOPNOTSUPP, "%s has %u columns, not a multiple of 32",
                        n->w.name ? n->w.name : "a weight", n->w.cols);
+    if (n->w.n_experts > 0)
+        return matrix_set_experts(f, n, m);
     if (n->bias.data) {
         m->bias = vector_floats(f, &n->bias);
         if (!m->bias)
@@ -281,6 +296,7 @@ static int product_add(struct fuser *f, struct stage *s, graph_ref ref)
 {
     struct product *p = &s->products[s->n_products++];
     const graph_ref glu = only_user(f, ref, GRAPH_GLU);
+    const uint32_t n_slots = node_at(f, ref)->slots; /* 0 unless the product has experts */
     struct plan *plan = f->plan;
     graph_ref cur = ref;
     int r;
@@ -292,18 +308,21 @@ static int product_add(struct fuser *f, struct stage *s, graph_ref ref)
                           .dst = GRAPH_NONE};
     f->done[ref] = true;
     r = matrix_set(f, node_at(f, ref), &p->m[0]);
-    if (r == 0)
-        r = glu >= 0 ? fuse_gate(f, p, glu, &cur) : fuse_heads(f, p, &cur);
+    if (r == 0 && glu >= 0)
+        r = fuse_gate(f, p, glu, &cur);
+    else if (r == 0 && n_slots == 0)
+        r = fuse_heads(f, p, &cur);
     if (r < 0)
         return r;
-    if (glu < 0)
+    if (glu < 0 && n_slots == 0)
         fuse_store(f, p, cur);
     fuse_act(f, p, &cur);
-    fuse_sum(f, p, &cur);
+    if (n_slots == 0)
+        fuse_sum(f, p, &cur);
     if (p->kv == KV_NONE)
         value_made(f, p->dst = cur);
 
-    p->chunk = piece_columns(f, p->width);
+    p->chunk = piece_columns(f, p->width * MAX(n_slots, 1u));
     if (p->head_dim > 0)
         p->chunk = p->head_dim * MAX(1u, p->chunk / p->head_dim);
     while (p->m[0].packed && p->chunk % MATMUL_N_STEP != 0)
@@ -319,11 +338,11 @@ static int product_add(struct fuser *f, struct stage *s, graph_ref ref)
     return 0;
 }
 
-/* Creates the stage of all products with the same input as @ref. */
+/* Creates the stage of all products with the same input and the same route as @ref. */
 static int stage_products(struct fuser *f, graph_ref ref)
 {
-    const graph_ref src = node_at(f, ref)->src[0];
-    struct stage *s = stage_new(f, STAGE_PRODUCT);
+    const graph_ref src = node_at(f, ref)->src[0], route = node_at(f, ref)->src[1];
+    struct stage *s = stage_new(f, route >= 0 ? STAGE_EXPERTS : STAGE_PRODUCT);
     graph_ref in = src;
     int r = 0;
 
@@ -343,6 +362,7 @@ static int stage_products(struct fuser *f, graph_ref ref)
         in = node_at(f, in)->src[0];
     }
     s->src[0] = in;
+    s->src[1] = route;
 
     s->products = arena_zalloc(&f->plan->arena, f->users.n[src] * sizeof(struct product));
     if (!s->products)
@@ -350,7 +370,7 @@ static int stage_products(struct fuser *f, graph_ref ref)
     for (uint32_t i = (uint32_t)ref; r == 0 && i < f->n; i++) {
         const struct graph_node *n = node_at(f, (graph_ref)i);
 
-        if (n->op == GRAPH_MATMUL && n->src[0] == src && !f->done[i])
+        if (n->op == GRAPH_MATMUL && n->src[0] == src && n->src[1] == route && !f->done[i])
             r = product_add(f, s, (graph_ref)i);
         if (!f->cpu->fuse)
             break;
@@ -395,6 +415,30 @@ static int stage_attention(struct fuser *f, graph_ref ref)
     if (n->attn.sinks.data) {
         s->sinks = vector_floats(f, &n->attn.sinks);
         if (!s->sinks)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+static int stage_route(struct fuser *f, graph_ref ref)
+{
+    const struct graph_node *n = node_at(f, ref);
+    const struct plan_limits *limits = &f->plan->limits;
+    struct stage *s = stage_new(f, STAGE_ROUTE);
+    struct value *v = &f->plan->values[ref];
+
+    s->src[0] = n->src[0];
+    value_made(f, s->dst = ref);
+    s->rows_kept = n->rows_kept;
+    s->width = n->width;
+    s->route = n->route;
+    v->ld = ALIGN_UP(2 * n->slots, 16u);
+    v->sorted_bytes = exec_route_bytes(
+        (n->rows_kept ? limits->max_logits : limits->max_rows) * (uint64_t)n->slots, n->width);
+    f->done[ref] = true;
+    if (n->bias.data) {
+        s->bias = vector_floats(f, &n->bias);
+        if (!s->bias)
             return -ENOMEM;
     }
     return 0;
@@ -486,6 +530,8 @@ static int fuse_node(struct fuser *f, graph_ref ref)
         return stage_products(f, ref);
     case GRAPH_ATTENTION:
         return stage_attention(f, ref);
+    case GRAPH_ROUTE:
+        return stage_route(f, ref);
     case GRAPH_STORE:
         stage_store(f, n, KV_KEYS);
         stage_store(f, n, KV_VALUES);
@@ -542,6 +588,7 @@ int fuse_graph(struct plan *plan, const struct graph *g, const struct cpu_backen
         /* Rows whose distance is a power of two would compete for the same cache sets. */
         plan->values[i].ld = ALIGN_UP(node->width, 16u) + (node->width % 256 == 0 ? 16 : 0);
         plan->values[i].rows_kept = node->rows_kept;
+        plan->values[i].slots = MAX(node->slots, 1u);
         plan->max_width = MAX(plan->max_width, node->width);
     }
     for (size_t i = 0; r == 0 && i < n; i++)

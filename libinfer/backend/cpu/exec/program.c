@@ -89,7 +89,8 @@ static int place_values(struct plan *plan)
         if (!v->made || v->is_output || v->is_input)
             continue;
         spans[n] = (struct plan_span){.first = v->first, .last = v->last};
-        spans[n].size = (uint64_t)rows_max(plan, v->rows_kept) * v->ld * sizeof(float);
+        spans[n].size = (uint64_t)rows_max(plan, v->rows_kept) * v->slots * v->ld * sizeof(float) +
+                        v->sorted_bytes;
         offsets[n++] = &v->offset;
     }
     for (uint32_t i = 0; i < plan->n_stages; i++) {
@@ -100,6 +101,8 @@ static int place_values(struct plan *plan)
                 continue;
             spans[n] = (struct plan_span){.first = i, .last = i};
             spans[n].size = (uint64_t)rows_max(plan, s->rows_kept) * s->act_bytes[k];
+            if (s->kind == STAGE_EXPERTS)
+                spans[n].size *= plan->values[s->src[1]].slots;
             offsets[n++] = &s->act_offset[k];
         }
     }
@@ -132,6 +135,8 @@ static struct thread_layout program_thread_layout(const struct plan *plan)
     m.tile[0] = place_part(&at, rows * plan->max_chunk * f);
     m.tile[1] = place_part(&at, rows * plan->max_chunk * f);
     m.act = place_part(&at, plan->act_private_size);
+    m.bias = place_part(&at, plan->max_chunk * f);
+    m.route = place_part(&at, plan->max_width * (2 * f + sizeof(bool)));
     m.half = place_part(&at, hd * f + 64);
     m.q = place_part(&at, n_q * hd * f);
     m.o = place_part(&at, n_q * hd * f);
@@ -149,11 +154,13 @@ static void place_private(struct plan *plan)
 {
     for (uint32_t i = 0; i < plan->n_stages; i++) {
         struct stage *s = &plan->stages[i];
+        const uint64_t n_rows =
+            PRIVATE_ROWS * (s->kind == STAGE_EXPERTS ? plan->values[s->src[0]].slots : 1);
         uint64_t at = 0;
 
         for (int k = 0; k < MATMUL_ACT_N; k++)
             if (s->acts[k])
-                s->act_private[k] = place_part(&at, PRIVATE_ROWS * s->act_bytes[k]);
+                s->act_private[k] = place_part(&at, n_rows * s->act_bytes[k]);
         plan->act_private_size = MAX(plan->act_private_size, at);
     }
 }

@@ -53,7 +53,9 @@ enum stage_kind {
     STAGE_EMBED,
     STAGE_PRODUCT, /* one or more matrix products with one input */
     STAGE_ATTENTION,
-    STAGE_NODE, /* one operation that is not fused, computed by rows */
+    STAGE_ROUTE,
+    STAGE_EXPERTS, /* one or more products with the matrices of experts, with one input and route */
+    STAGE_NODE,    /* one operation that is not fused, computed by rows */
 };
 
 struct matrix {
@@ -63,6 +65,10 @@ struct matrix {
     bool packed;
     uint64_t row_bytes;
     const float *bias; /* or NULL */
+    /* Only for experts; as in struct weight. */
+    const void *const *experts;
+    uint64_t expert_bytes;
+    struct weight expert_bias;
 };
 
 /* Describes a product, and the operations that are done on each piece of it while the piece is in
@@ -114,6 +120,7 @@ struct stage {
     const float *bias;  /* LAYER_NORM; or NULL */
     const float *sinks; /* STAGE_ATTENTION: [n_heads]; or NULL */
     struct cols_params cols;
+    struct route_params route;
     float f;
     int i_rope;
     struct weight table; /* STAGE_EMBED */
@@ -138,8 +145,12 @@ static inline const struct product *stage_product(const struct stage *s, uint32_
 
 struct value {
     uint32_t width;
-    uint32_t ld; /* floats from one row to the next */
+    uint32_t ld;    /* floats from one row to the next */
+    uint32_t slots; /* rows of memory for each row: the slots of experts, or 1 */
     bool rows_kept;
+    /* ROUTE: `width` is the number of experts. A row has the weights of the slots, then their
+     * experts. Behind the rows lie the slots of the step, sorted by expert, in @sorted_bytes. */
+    uint64_t sorted_bytes;
     bool made;      /* a stage stores the value; values between fused nodes are never stored */
     bool is_output; /* its memory is the caller's logits */
     bool is_input;  /* its memory is the `input` of the batch */
@@ -176,6 +187,8 @@ struct thread_layout {
     uint64_t row;         /* [max_width]: one row after its norm */
     uint64_t tile[2];     /* [max_rows, max_chunk]: pieces of products */
     uint64_t act;         /* rows that the thread prepares for itself, if they are few */
+    uint64_t bias;        /* [max_chunk]: biases of a piece of an expert */
+    uint64_t route;       /* [max_width]: two lists of floats and one of bool */
     uint64_t half;        /* [max_head_dim]: a head in the KV store's format */
     uint64_t q, o, total; /* [tile_rows × group, head_dim] */
     uint64_t s;           /* [tile_rows × group, block_tokens ≤ 256] */
@@ -210,8 +223,9 @@ struct plan {
     uint32_t max_stretches;
     size_t part_floats;
 
-    struct claim *claims; /* [3 sets, n_threads], see exec_claim() */
-    struct ahead *aheads; /* [n_threads] */
+    _Atomic unsigned n_routed; /* threads that have routed their rows of the stage */
+    struct claim *claims;      /* [3 sets, n_threads], see exec_claim() */
+    struct ahead *aheads;      /* [n_threads] */
     /* The thread that calls run() writes the next members before the other threads start. */
     uint32_t *row_pos, *row_offset; /* [max_rows]: position, place in block */
     uint32_t *row_seq;              /* [max_rows]: number of the sequence in the batch */
@@ -277,6 +291,17 @@ void exec_rope(const struct exec *x, int i_rope, uint32_t row, float *head);
 void exec_store(const struct exec *x, enum kv_part part, struct state_place place, uint32_t i_head,
                 uint32_t row, const float *head, void *half);
 /* exec-product.c */
+/* Prepares row @i of the input of a product for each kind in s->acts. @row: a buffer for the row.
+ * @to: where the prepared rows are written. */
+void exec_prepare_row(const struct exec *x, const struct stage *s, uint32_t i, float *row,
+                      unsigned char *const to[MATMUL_ACT_N]);
 void exec_product(const struct exec *x, uint32_t i_stage, unsigned i_thread);
+/* exec-experts.c */
+/* Returns the bytes of memory for @n_slots sorted slots (struct value). */
+uint64_t exec_route_bytes(uint64_t n_slots, uint32_t n_experts);
+void exec_route(const struct exec *x, const struct stage *s, unsigned i_thread);
+void exec_experts(const struct exec *x, uint32_t i_stage, unsigned i_thread);
+/* Writes the weighted sum of the slots of row @row to @y. */
+void exec_mix(const struct exec *x, const struct stage *s, uint32_t row, float *y);
 /* exec-attn.c */
 void exec_attention(const struct exec *x, uint32_t i_stage, unsigned i_thread);
