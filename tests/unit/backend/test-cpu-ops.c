@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "backend/cpu/exec/program.h"
+#include "backend/cpu/exec/exec.h"
 #include "core/cpu.h"
 #include "lib/graph_eval.h"
 #include "lib/test.h"
@@ -161,7 +161,7 @@ static void check_formulas(enum ops_kind kind, enum inf_dtype dtype, const char 
 TEST(logits_follow_the_formulas_on_every_rung)
 {
     for (size_t i = 0; cpu_rung_at(i); i++)
-        for (int kind = 0; kind < OPS_RECURRENT; kind++)
+        for (int kind = 0; kind < OPS_KINDS; kind++)
             check_formulas((enum ops_kind)kind, INF_DTYPE_F32, cpu_rung_at(i), 1e-12);
 }
 
@@ -202,11 +202,11 @@ static void check_variants(enum ops_kind kind, enum inf_dtype dtype, const char 
 TEST(fusing_chunks_and_threads_change_no_bit)
 {
     for (size_t i = 0; cpu_rung_at(i); i++)
-        for (int kind = 0; kind < OPS_RECURRENT; kind++) {
+        for (int kind = 0; kind < OPS_KINDS; kind++) {
             check_variants((enum ops_kind)kind, INF_DTYPE_F32, cpu_rung_at(i));
             check_variants((enum ops_kind)kind, INF_DTYPE_Q8_0, cpu_rung_at(i));
         }
-    for (int kind = 0; kind < OPS_RECURRENT; kind++)
+    for (int kind = 0; kind < OPS_KINDS; kind++)
         check_variants((enum ops_kind)kind, INF_DTYPE_BF16, "auto");
 }
 
@@ -252,7 +252,7 @@ static void check_batches(enum ops_kind kind, uint32_t n_threads)
 
 TEST(rows_do_not_depend_on_their_neighbors)
 {
-    for (int kind = 0; kind < OPS_RECURRENT; kind++) {
+    for (int kind = 0; kind < OPS_KINDS; kind++) {
         check_batches((enum ops_kind)kind, 2);
         check_batches((enum ops_kind)kind, 3);
     }

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <pthread.h>
 
-#include "backend/cpu/exec/program.h"
+#include "backend/cpu/exec/exec.h"
 #include "core/cpu.h"
 #include "kv/pool.h"
 #include "lib/graph_eval.h"

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "backend/cpu/exec/program.h"
+#include "backend/cpu/exec/exec.h"
 #include "core/cpu.h"
 #include "core/err.h"
 #include "core/pages.h"

@@ -10,7 +10,7 @@
  * arithmetic: no bit of a result depends on which rows form a tile, or on which threads compute the
  * stretches.
  */
-#include "backend/cpu/exec/program.h"
+#include "backend/cpu/exec/exec.h"
 
 #include <math.h>
 #include <string.h>

@@ -13,7 +13,7 @@
  * multiplies them one by one: the weights are then read from the cache for the second row of an
  * expert.
  */
-#include "backend/cpu/exec/program.h"
+#include "backend/cpu/exec/exec.h"
 
 #include <math.h>
 #include <string.h>

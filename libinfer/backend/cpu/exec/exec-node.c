@@ -5,7 +5,7 @@
  *
  * The rows of a step are split evenly among the threads.
  */
-#include "backend/cpu/exec/program.h"
+#include "backend/cpu/exec/exec.h"
 
 #include <string.h>
 

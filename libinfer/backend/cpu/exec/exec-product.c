@@ -11,7 +11,7 @@
  * columns of its own rows. It prepares and normalizes these rows itself, so they are in its own
  * cache.
  */
-#include "backend/cpu/exec/program.h"
+#include "backend/cpu/exec/exec.h"
 
 /* Holds the prepared input, once for each kind of preparation. */
 struct input {

@@ -6,7 +6,7 @@
  * threads may store neighboring tokens at the same time. Therefore a thread writes only bytes that
  * belong to its own token.
  */
-#include "backend/cpu/exec/program.h"
+#include "backend/cpu/exec/exec.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
  * stored in the KV store, then all threads go through the stages in order. Nothing here allocates,
  * locks or makes a system call, except that threads sleep at a barrier.
  */
-#include "backend/cpu/exec/program.h"
+#include "backend/cpu/exec/exec.h"
 
 #include <math.h>
 #include <string.h>
@@ -179,6 +179,12 @@ static void run_stage(const struct exec *x, uint32_t i_stage, unsigned i_thread)
         break;
     case STAGE_EXPERTS:
         exec_experts(x, i_stage, i_thread);
+        break;
+    case STAGE_CONV:
+        exec_conv(x, i_stage, i_thread);
+        break;
+    case STAGE_DELTA:
+        exec_delta(x, i_stage, i_thread);
         break;
     case STAGE_NODE:
         exec_node(x, s, i_thread);

@@ -137,6 +137,8 @@ static struct thread_layout program_thread_layout(const struct plan *plan)
     m.act = place_part(&at, plan->act_private_size);
     m.bias = place_part(&at, plan->max_chunk * f);
     m.route = place_part(&at, plan->max_width * (2 * f + sizeof(bool)));
+    m.taps = place_part(&at, plan->max_taps * sizeof(float *));
+    m.delta = place_part(&at, DELTA_ROWS * (2 * (uint64_t)plan->max_k_dim + DELTA_GATES) * f);
     m.half = place_part(&at, hd * f + 64);
     m.q = place_part(&at, n_q * hd * f);
     m.o = place_part(&at, n_q * hd * f);
@@ -229,6 +231,7 @@ int program_compile(struct backend *b, const struct graph *g, const struct plan_
     plan->limits = *limits;
     plan->matmul = matmul_ops_get(flags);
     plan->attn = attn_pick(flags);
+    plan->recur = recur_pick(flags);
     plan->n_threads = workers_count(cpu->workers);
     plan->max_group = plan->max_head_dim = 1;
     plan->max_chunk = PRODUCT_COLUMNS;

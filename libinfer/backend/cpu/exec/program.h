@@ -16,6 +16,7 @@
 #include "backend/cpu/elem/elem.h"
 #include "backend/cpu/exec/store.h"
 #include "backend/cpu/matmul/matmul.h"
+#include "backend/cpu/recur/recur.h"
 #include "core/arena.h"
 #include "core/workers.h"
 
@@ -46,6 +47,8 @@
  * others prefetches up to AHEAD_BYTES of its next weights; they fit in a second-level cache. */
 #define AHEAD_ROWS  4u
 #define AHEAD_BYTES (192u << 10)
+/* Rows whose queries, keys and gates a delta rule prepares together. */
+#define DELTA_ROWS 32u
 /* If there are fewer attention tasks than this per thread, threads share sequences. */
 #define SHARED_TASKS 16u
 
@@ -55,7 +58,9 @@ enum stage_kind {
     STAGE_ATTENTION,
     STAGE_ROUTE,
     STAGE_EXPERTS, /* one or more products with the matrices of experts, with one input and route */
-    STAGE_NODE,    /* one operation that is not fused, computed by rows */
+    STAGE_CONV,
+    STAGE_DELTA,
+    STAGE_NODE, /* one operation that is not fused, computed by rows */
 };
 
 struct matrix {
@@ -121,6 +126,12 @@ struct stage {
     const float *sinks; /* STAGE_ATTENTION: [n_heads]; or NULL */
     struct cols_params cols;
     struct route_params route;
+    bool has_act;             /* STAGE_CONV */
+    struct state_place place; /* STAGE_CONV */
+    uint32_t n_taps;
+    const float *taps; /* [n_taps, width] */
+    struct delta_params delta;
+    const float *speeds; /* STAGE_DELTA: [n_v_heads] -exp(A); its dt is in `bias` */
     float f;
     int i_rope;
     struct weight table; /* STAGE_EMBED */
@@ -189,6 +200,8 @@ struct thread_layout {
     uint64_t act;         /* rows that the thread prepares for itself, if they are few */
     uint64_t bias;        /* [max_chunk]: biases of a piece of an expert */
     uint64_t route;       /* [max_width]: two lists of floats and one of bool */
+    uint64_t taps;        /* [max_taps]: addresses of the rows that a convolution adds */
+    uint64_t delta;       /* [DELTA_ROWS]: 2 × max_k_dim floats and the gates of a row */
     uint64_t half;        /* [max_head_dim]: a head in the KV store's format */
     uint64_t q, o, total; /* [tile_rows × group, head_dim] */
     uint64_t s;           /* [tile_rows × group, block_tokens ≤ 256] */
@@ -202,6 +215,7 @@ struct plan {
     struct plan_limits limits;
     const struct matmul_ops *matmul;
     const struct attn_fns *attn;
+    const struct recur_fns *recur;
     struct value *values; /* [n_values], by graph_ref */
     uint32_t n_values;
     bool has_input;
@@ -211,6 +225,7 @@ struct plan {
     uint32_t n_ropes;
     uint32_t max_width; /* largest width of a value */
     uint32_t max_chunk, max_head_dim, max_group, tile_rows;
+    uint32_t max_taps, max_k_dim;
 
     unsigned char *scratch; /* values and prepared rows, shared */
     uint64_t scratch_size;
@@ -251,57 +266,3 @@ int program_compile(struct backend *b, const struct graph *g, const struct plan_
                     struct kv_store *store, struct plan **ret_plan, struct inf_err *reterr);
 void program_free(struct backend *b, struct plan *plan);
 void program_rest(struct backend *b, struct plan *plan);
-
-/* Holds the state of one step, which all threads share. */
-struct exec {
-    const struct cpu_backend *cpu;
-    struct plan *plan;
-    struct kv_store *store;
-    const struct batch *batch;
-    float *logits;
-    uint32_t n_tiles;
-    bool one_row_each;   /* every sequence has one row, as in decoding */
-    uint32_t begin, end; /* the stages begin … end - 1 are run */
-};
-
-/* exec.c */
-int exec_run(struct backend *b, struct plan *plan, struct kv_store *store,
-             const struct batch *batch, float *logits, struct top_row *tops);
-/* Runs the stages up to the end of the next product. After the call, no thread uses the plan. */
-int exec_run_part(struct backend *b, struct plan *plan, struct kv_store *store,
-                  const struct batch *batch, float *logits, uint32_t *i_stage);
-/* Returns row @row of a value. The caller must not write to rows of the graph's input. */
-float *exec_row(const struct exec *x, graph_ref ref, uint32_t row);
-/* Finds the share of thread @i_thread in @n rows or pieces of work: *ret_begin … *ret_end - 1. */
-void exec_share(const struct exec *x, unsigned i_thread, uint32_t n, uint32_t *ret_begin,
-                uint32_t *ret_end);
-/* Claims one of the @n pieces of a stage: the next piece of thread @i_thread's share, or of another
- * thread's share if its own share has no piece left. Neighboring pieces are adjacent in memory.
- * Returns false if all are claimed. */
-bool exec_claim(const struct exec *x, uint32_t i_stage, unsigned i_thread, uint32_t n,
-                uint32_t *ret_piece);
-unsigned char *exec_memory(const struct exec *x, unsigned i_thread);
-uint32_t exec_rows(const struct exec *x, bool rows_kept);
-/* exec-node.c: computes one operation on the rows of one thread */
-void exec_embed(const struct exec *x, const struct stage *s, unsigned i_thread);
-void exec_node(const struct exec *x, const struct stage *s, unsigned i_thread);
-/* Rotates one head of row @row in place. */
-void exec_rope(const struct exec *x, int i_rope, uint32_t row, float *head);
-/* exec-store.c: stores one head of row @row. @half: a buffer for it, see struct thread_layout. */
-void exec_store(const struct exec *x, enum kv_part part, struct state_place place, uint32_t i_head,
-                uint32_t row, const float *head, void *half);
-/* exec-product.c */
-/* Prepares row @i of the input of a product for each kind in s->acts. @row: a buffer for the row.
- * @to: where the prepared rows are written. */
-void exec_prepare_row(const struct exec *x, const struct stage *s, uint32_t i, float *row,
-                      unsigned char *const to[MATMUL_ACT_N]);
-void exec_product(const struct exec *x, uint32_t i_stage, unsigned i_thread);
-/* exec-experts.c */
-/* Returns the bytes of memory for @n_slots sorted slots (struct value). */
-uint64_t exec_route_bytes(uint64_t n_slots, uint32_t n_experts);
-void exec_route(const struct exec *x, const struct stage *s, unsigned i_thread);
-void exec_experts(const struct exec *x, uint32_t i_stage, unsigned i_thread);
-/* Writes the weighted sum of the slots of row @row to @y. */
-void exec_mix(const struct exec *x, const struct stage *s, uint32_t row, float *y);
-/* exec-attn.c */
-void exec_attention(const struct exec *x, uint32_t i_stage, unsigned i_thread);

@@ -26,7 +26,8 @@ struct store_group {
 
 /* Holds the blocks of all groups, one group after another. A block with keys and values is
  * [layer][kv_head][K, V]; attn.h shows the layout of one head. A block with recurrent state is
- * [layer]: floats of the convolution [K - 1, columns], then the matrices [head, v_dim, k_dim]. */
+ * [layer]: floats of the convolution [K - 1, columns], then the matrices of the heads
+ * (recur/recur.h). */
 struct kv_store {
     unsigned char *data;
     uint64_t size;
