@@ -233,6 +233,74 @@ void check_gelu(struct check *c)
     }
 }
 
+/* Checks the activations of gates. The exponent of the limited unit is rounded before exp(), which
+ * makes it a relative error of the result. */
+static void gates_case(struct check *c, const struct elem_fns *fns, uint32_t n, enum fill fill)
+{
+    struct rows r;
+
+    rows_init(c, &r, n, fill);
+    if (n >= 8 && fill == FILL_NORMAL)
+        memcpy(r.a.data,
+               (const float[]){INFINITY, 1e30f, -1e30f, -88.5f, 88.5f, -104.5f, -0.0f, NAN},
+               8 * sizeof(float));
+    elem_ref.sigmoid(r.expected.data, r.a.data, n);
+    fns->sigmoid(r.y.data, r.a.data, n);
+    compare(c, &r, 4, 1e-36f, "sigmoid");
+    elem_ref.silu(r.expected.data, r.a.data, n);
+    fns->silu(r.y.data, r.a.data, n);
+    compare(c, &r, 4, 1e-36f, "silu");
+    elem_ref.swiglu_limited(r.expected.data, r.a.data, r.b.data, n);
+    fns->swiglu_limited(r.y.data, r.a.data, r.b.data, n);
+    compare(c, &r, 180, 1e-36f, "swiglu_limited");
+    elem_ref.swiglu_limited(r.expected.data, r.b.data, r.a.data, n);
+    fns->swiglu_limited(r.y.data, r.b.data, r.a.data, n);
+    compare(c, &r, 16, 1e-36f, "swiglu_limited of extreme values");
+    memcpy(r.expected.data, r.b.data, n * sizeof(float));
+    memcpy(r.y.data, r.b.data, n * sizeof(float));
+    elem_ref.add_scaled(r.expected.data, r.c.data, 0.75f, n);
+    fns->add_scaled(r.y.data, r.c.data, 0.75f, n);
+    /* The two terms may cancel each other. Normal numbers of the checks are below 8. */
+    compare(c, &r, 0, (float)tolerance_sum(2, 1, 16), "add_scaled");
+    rows_done(c, &r);
+}
+
+void check_gates(struct check *c)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(lengths); i++)
+        for (int f = 0; f < FILL_N; f++)
+            gates_case(c, elem_pick(c->flags), lengths[i], (enum fill)f);
+}
+
+/* Checks the cap of small numbers, which it hardly changes, and of numbers far beyond it. */
+static void cap_case(struct check *c, const struct elem_fns *fns, uint32_t n, enum fill fill,
+                     float cap)
+{
+    struct rows r;
+
+    rows_init(c, &r, n, fill);
+    for (uint32_t i = 0; i < n; i += 3)
+        ((float *)r.a.data)[i] *= 0.01f;
+    if (n >= 8 && fill == FILL_NORMAL)
+        memcpy(r.a.data,
+               (const float[]){INFINITY, -INFINITY, -1e30f, 0.35f * cap, 0.18f * cap, -0.17f * cap,
+                               -0.0f, NAN},
+               8 * sizeof(float));
+    elem_ref.cap(r.expected.data, r.a.data, cap, n);
+    fns->cap(r.y.data, r.a.data, cap, n);
+    compare(c, &r, 8, 1e-42f, fill_name(fill));
+    rows_done(c, &r);
+}
+
+void check_cap(struct check *c)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(lengths); i++)
+        for (int f = 0; f < FILL_N; f++) {
+            cap_case(c, elem_pick(c->flags), lengths[i], (enum fill)f, 1);
+            cap_case(c, elem_pick(c->flags), lengths[i], (enum fill)f, 50);
+        }
+}
+
 /* Checks conversions and sums, whose results must have the same bits as the reference. */
 static void exact_case(struct check *c, const struct elem_fns *fns, uint32_t n, enum fill fill)
 {
@@ -310,4 +378,6 @@ BENCH(rope, "rope_half", fns->rope_half(y, a, b, BENCH_N))
 BENCH(silu, "silu_mul", fns->silu_mul(y, a, b, BENCH_N))
 BENCH(layer_norm, "layer_norm", fns->layer_norm(y, a, b, b, 1e-6f, BENCH_N))
 BENCH(gelu, "gelu_erf", fns->gelu_erf(y, a, BENCH_N))
+BENCH(gates, "swiglu", fns->swiglu_limited(y, a, b, BENCH_N))
+BENCH(cap, "cap", fns->cap(y, a, 30, BENCH_N))
 BENCH(convert, "f16_store", fns->f16_store((uint16_t *)y, a, BENCH_N))

@@ -46,6 +46,10 @@ struct check {
     X(silu)                                                                                        \
     X(layer_norm)                                                                                  \
     X(gelu)                                                                                        \
+    X(gates)                                                                                       \
+    X(cap)                                                                                         \
+    X(conv)                                                                                        \
+    X(delta)                                                                                       \
     X(convert)                                                                                     \
     X(attention)                                                                                   \
     X(quantise)                                                                                    \
