@@ -41,7 +41,7 @@ void exec_share(const struct exec *x, unsigned i_thread, uint32_t n, uint32_t *r
 
 /* Returns the counters of claimed pieces for a stage. Stages use three sets of counters in turn.
  * While stage i uses one set, the set of stage i + 1 is cleared. Stage i - 2 used that set last,
- * and every thread has left stage i - 2. */
+ * and every thread has left stage i - 2. Joined stages do not use their counters. */
 static struct claim *claims_of(const struct exec *x, uint32_t i_stage)
 {
     return x->plan->claims + (size_t)(i_stage % 3) * x->plan->n_threads;
@@ -217,7 +217,7 @@ static void run_thread(void *arg, unsigned i_thread, unsigned n_threads UNUSED)
         if (x->plan->stages[i].kind != STAGE_ATTENTION)
             find_ahead(x, i, i_thread);
         run_stage(x, i, i_thread);
-        if (i + 1 < x->end)
+        if (i + 1 < x->end && !x->plan->stages[i].joined)
             workers_barrier_idle(x->cpu->workers, idle_prefetch, &waiting);
         if (nsec && i_thread == 0)
             nsec[i] += clock_nsec() - begin;

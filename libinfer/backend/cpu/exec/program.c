@@ -58,6 +58,34 @@ static void mark_wanted_only(struct plan *plan, struct stage *attention)
     attention->wanted_only = true;
 }
 
+/* Returns whether each row of stage @s reads and writes only data of its own row, and thread i
+ * computes share i of the rows (exec_share()). */
+static bool is_by_row(const struct stage *s)
+{
+    return s->kind == STAGE_NODE && s->op != GRAPH_ROWS && s->op != GRAPH_POOL;
+}
+
+/* Marks stages after which threads need not wait for each other, because each thread goes on with
+ * the rows that it has computed itself. */
+static void mark_joined(struct plan *plan)
+{
+    for (uint32_t i = 0; i + 1 < plan->n_stages; i++) {
+        struct stage *s = &plan->stages[i];
+
+        s->joined = is_by_row(s) && is_by_row(s + 1) && s->rows_kept == s[1].rows_kept;
+    }
+}
+
+/* Extends the lifetime of a value to all stages that are joined with its first and its last stage:
+ * threads may be at different stages of these. */
+static void extend_lifetime(const struct plan *plan, struct value *v)
+{
+    while (v->first > 0 && plan->stages[v->first - 1].joined)
+        v->first--;
+    while (plan->stages[v->last].joined)
+        v->last++;
+}
+
 static void find_lifetimes(struct plan *plan)
 {
     for (uint32_t i = 0; i < plan->n_stages; i++) {
@@ -88,6 +116,7 @@ static int place_values(struct plan *plan)
 
         if (!v->made || v->is_output || v->is_input)
             continue;
+        extend_lifetime(plan, v);
         spans[n] = (struct plan_span){.first = v->first, .last = v->last};
         spans[n].size = (uint64_t)rows_max(plan, v->rows_kept) * v->slots * v->ld * sizeof(float) +
                         v->sorted_bytes;
@@ -242,6 +271,8 @@ int program_compile(struct backend *b, const struct graph *g, const struct plan_
     for (uint32_t i = 0; r == 0 && i < plan->n_stages; i++)
         if (plan->stages[i].kind == STAGE_ATTENTION)
             mark_wanted_only(plan, &plan->stages[i]);
+    if (r == 0 && cpu->fuse)
+        mark_joined(plan);
     if (r == 0)
         r = place_values(plan);
     if (r == 0) {

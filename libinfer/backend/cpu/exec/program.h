@@ -5,8 +5,9 @@
  * Declares programs: graphs compiled for the CPU.
  *
  * A program is a list of stages. All threads go through the list together, with a barrier after
- * each stage. Within a stage they claim pieces of work from a counter. No bit of a result depends
- * on the thread that computes it. fuse.c makes stages, program.c places values, exec.c runs stages.
+ * each stage, except between stages that are joined. Within a stage they claim pieces of work from
+ * a counter. No bit of a result depends on the thread that computes it. fuse.c makes stages,
+ * program.c places values, exec.c runs stages.
  */
 
 #include <stdatomic.h>
@@ -116,6 +117,7 @@ struct stage {
     bool packed; /* all weights are packed */
 
     struct attn_params attn;
+    bool joined;      /* threads go on to the next stage without waiting for each other */
     bool wanted_only; /* attention: only rows with logits are read */
     enum graph_op op; /* STAGE_NODE */
     enum kv_part kv;  /* what a STAGE_NODE with GRAPH_ATTENTION stores: keys or values */
