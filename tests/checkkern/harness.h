@@ -49,6 +49,7 @@ struct check {
     X(gates)                                                                                       \
     X(cap)                                                                                         \
     X(conv)                                                                                        \
+    X(route)                                                                                       \
     X(delta)                                                                                       \
     X(convert)                                                                                     \
     X(attention)                                                                                   \
