@@ -241,7 +241,8 @@ void ops_model_init(struct ops_model *m, enum ops_kind kind, enum inf_dtype dtyp
     }
     if (kind != OPS_EXPERTS)
         x = graph_rows(m->graph, x);
-    graph_output(m->graph, product(m, norm(m, x), OPS_VOCAB));
+    x = product(m, norm(m, x), OPS_VOCAB);
+    graph_output(m->graph, kind == OPS_COLUMNS ? graph_cap(m->graph, x, 2) : x);
     ASSERT_OK_ERR(graph_error(m->graph, &err), err);
 }
 

@@ -157,6 +157,8 @@ static void run_piece(const struct exec *x, const struct stage *s, const struct 
         if (p->has_act)
             for (uint32_t row = b->r0; row < b->r1; row++)
                 elem_act(x->cpu->elem, p->act, y + row * ldy, y + row * ldy, n);
+        for (uint32_t row = b->r0; p->cap > 0 && row < b->r1; row++)
+            x->cpu->elem->cap(y + row * ldy, y + row * ldy, p->cap, n);
         if (p->head_dim > 0)
             finish_heads(x, p, b, y, ldy, mine + plan->mem.half);
     }

@@ -139,6 +139,17 @@ static void fuse_act(struct fuser *f, struct product *p, graph_ref *cur)
     *cur = act;
 }
 
+static void fuse_cap(struct fuser *f, struct product *p, graph_ref *cur)
+{
+    const graph_ref cap = fuser_only_user(f, *cur, GRAPH_CAP);
+
+    if (cap < 0 || p->kv != KV_NONE || p->head_dim != 0 || p->n_matrices != 1)
+        return;
+    p->cap = fuser_node(f, cap)->f;
+    f->done[cap] = true;
+    *cur = cap;
+}
+
 static void fuse_sum(struct fuser *f, struct product *p, graph_ref *cur)
 {
     const graph_ref sum = fuser_only_user(f, *cur, GRAPH_ADD);
@@ -193,8 +204,10 @@ static int product_add(struct fuser *f, struct stage *s, graph_ref ref)
     if (glu < 0 && n_slots == 0)
         fuse_store(f, p, cur);
     fuse_act(f, p, &cur);
-    if (n_slots == 0)
+    if (n_slots == 0) {
+        fuse_cap(f, p, &cur);
         fuse_sum(f, p, &cur);
+    }
     if (p->kv == KV_NONE)
         fuser_made(f, p->dst = cur);
 

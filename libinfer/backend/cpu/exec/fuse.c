@@ -242,9 +242,10 @@ static int fuse_node(struct fuser *f, graph_ref ref)
     case GRAPH_OUTPUT: {
         const struct graph_node *src = fuser_node(f, n->src[0]);
 
-        /* Products and selections of rows can write the output directly to the caller's memory. */
+        /* Products, caps and selections of rows can write the output directly to the caller's
+         * memory. */
         if (f->users.n[n->src[0]] == 1 && !f->late[n->src[0]] &&
-            (src->op == GRAPH_MATMUL || src->op == GRAPH_ROWS)) {
+            (src->op == GRAPH_MATMUL || src->op == GRAPH_CAP || src->op == GRAPH_ROWS)) {
             f->plan->values[n->src[0]].is_output = true;
             f->plan->values[n->src[0]].ld = n->width;
             return 0;

@@ -87,6 +87,7 @@ struct product {
     uint32_t n_chunks;
     enum graph_act act;  /* of gated units, or if has_act is set */
     bool has_act;        /* never set for gated units */
+    float cap;           /* as in GRAPH_CAP; 0: none */
     const float *norm_w; /* per head, or NULL */
     float norm_eps;
     int i_rope;        /* or -1 */
