@@ -65,7 +65,7 @@ static int forward_stream(struct bench *b, uint32_t i, const int32_t *tokens, ui
 {
     const struct kv_table *table = &b->tables[i];
     const uint32_t row = n_rows - 1;
-    const struct batch_seq seq = {0, n_rows, pos, table->n_blocks, {table->blocks}};
+    const struct batch_seq seq = kv_table_part(table, 0, pos, n_rows);
     const struct batch batch = {n_rows, tokens, 1, &seq, last, &row};
 
     return runner_forward(b->runner, &batch);
@@ -107,7 +107,7 @@ static int step_streams(struct bench *b, uint32_t pos)
     for (uint32_t i = 0; i < b->n_streams; i++) {
         tokens[i] = random_token(b);
         rows[i] = i;
-        seqs[i] = (struct batch_seq){i, 1, pos, b->tables[i].n_blocks, {b->tables[i].blocks}};
+        seqs[i] = kv_table_part(&b->tables[i], i, pos, 1);
     }
     return runner_forward(b->runner, &batch);
 }

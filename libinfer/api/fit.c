@@ -88,7 +88,8 @@ int setup_fit(struct backend **backend, const struct setup *setup, const struct 
     uint32_t n_fit;
     bool whole;
 
-    if (budget == UINT64_MAX)
+    /* A model with several groups of state is not divided, even if it may not fit. */
+    if (budget == UINT64_MAX || layout->n_groups > 1)
         return 0;
     /* If the graph cannot be cut between layers, the device gets the whole graph, even if it may
      * not fit. */

@@ -64,13 +64,21 @@ struct setup {
     uint64_t device_bytes; /* limit of memory to use on a device with its own memory; 0: all */
     uint32_t n_threads;
     uint32_t n_ctx;    /* positions per sequence */
-    uint32_t n_blocks; /* 0: as many as one sequence needs */
+    uint32_t n_blocks; /* blocks of each FULL group; 0: as many as one sequence needs */
+    /* Blocks of the other groups. 0: a WINDOW group has as many blocks as a FULL group, and a
+     * RECURRENT group has one for each sequence. */
+    uint32_t other_blocks[STATE_GROUPS_MAX];
     uint32_t max_rows, max_logits, max_seqs;
 };
 
-/* Computes the layout of the model's KV cache. If @kv_type is NULL, models with F32 weights, which
- * serve as references, use F32, and other models use F16. -EINVAL: unknown type; -EOPNOTSUPP: the
- * model does not allow it. */
+/* Computes the layout of the KV cache of a model with the graph @graph, without numbers of blocks.
+ * A graph that names no groups of state has one FULL group. If @kv_type is NULL, models with F32
+ * weights, which serve as references, use F32, and other models use F16. -EINVAL: unknown type;
+ * -EOPNOTSUPP: the model does not allow it. */
+int setup_layout_of_graph(const struct inf_model *model, const struct graph *graph,
+                          const char *kv_type, struct kv_layout *ret_layout,
+                          struct inf_err *reterr);
+/* Like setup_layout_of_graph(), for the graph that model_build() makes. */
 int setup_kv_layout(const struct inf_model *model, const char *kv_type,
                     struct kv_layout *ret_layout, struct inf_err *reterr);
 /* Returns 0 if the device supports keys and values in @layout, else -EOPNOTSUPP. */
@@ -80,8 +88,16 @@ int setup_kv_check(struct backend *backend, const struct kv_layout *layout, stru
  * leaves free, but at least a quarter of the device's memory. */
 uint64_t setup_kv_room(struct backend *backend, const struct inf_model *model,
                        const struct setup *setup);
-/* Sets in @setup the number of blocks of a KV pool, on a device that holds at most @max_blocks.
- * @room limits the bytes of the pool, unless @p requests another size or an n_ctx that needs more.
+/* Chooses the number of blocks of WINDOW and RECURRENT groups, and sets it in @layout and @setup. A
+ * WINDOW group gets blocks for the windows of all sequences and for the rows of a step, and some
+ * for windows of earlier texts. A RECURRENT group gets a block for each sequence, and more for
+ * snapshots. Beside FULL groups, each group gets at most a quarter of the bytes of the pool, as
+ * setup_kv_size() limits them, unless one sequence needs more. */
+void setup_other_blocks(const struct inf_engine_params *p, uint64_t room, struct setup *setup,
+                        struct kv_layout *layout);
+/* Sets in @setup the number of blocks of the FULL groups of a KV pool, on a device that holds at
+ * most @max_blocks of each. @layout has the numbers of blocks of the other groups. @room limits the
+ * bytes of the pool, unless @p requests another size or an n_ctx that needs more.
  * Reduces n_ctx of @setup if necessary and @p does not request an n_ctx. -EINVAL: the sizes that @p
  * requests do not fit. */
 int setup_kv_size(const struct inf_engine_params *p, const struct kv_layout *layout, uint64_t room,

@@ -21,7 +21,7 @@ static int run_all(struct runner *runner, struct kv_table *table, const int32_t 
         rows[i] = i;
     for (uint32_t pos = 0; pos < n; pos += MAX_ROWS) {
         const uint32_t n_rows = MIN(MAX_ROWS, n - pos);
-        const struct batch_seq seq = {0, n_rows, pos, table->n_blocks, {table->blocks}};
+        const struct batch_seq seq = kv_table_part(table, 0, pos, n_rows);
         const struct batch batch = {n_rows, tokens + pos, 1, &seq, n_rows, rows};
         const int r = runner_forward(runner, &batch);
 

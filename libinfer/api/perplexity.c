@@ -51,7 +51,7 @@ static double perplexity_nll(const float *logits, uint32_t n_vocab, int32_t toke
 /* Computes the positions @pos to @pos + @n_rows - 1 of the chunk, with logits of all or none. */
 static int perplexity_step(struct perplexity *p, uint32_t pos, uint32_t n_rows, bool logits)
 {
-    const struct batch_seq seq = {0, n_rows, pos, p->table.n_blocks, {p->table.blocks}};
+    const struct batch_seq seq = kv_table_part(&p->table, 0, pos, n_rows);
     uint32_t rows[MAX_LOGIT_ROWS];
     const struct batch batch = {n_rows, p->chunk + pos, 1, &seq, logits ? n_rows : 0, rows};
     int r;

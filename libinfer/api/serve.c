@@ -62,12 +62,22 @@ static int make_setup(const struct inf_engine_params *p, struct setup *ret_setup
     return 0;
 }
 
+/* Returns the first FULL group, or group 0 if there is none. */
+static uint32_t main_group(const struct kv_layout *layout)
+{
+    for (uint32_t g = 0; g < layout->n_groups; g++)
+        if (layout->groups[g].rule == STATE_FULL)
+            return g;
+    return 0;
+}
+
 /* Opens the device with its KV pool and plan. */
 static int open_runner(const struct inf_engine_params *p, struct setup *setup,
                        struct runner **ret_runner, struct inf_err *reterr)
 {
     _cleanup_(backend_freep) struct backend *backend = NULL;
     struct kv_layout layout;
+    uint64_t room;
     int r;
 
     r = setup_kv_layout(p->model, p->kv_type, &layout, reterr);
@@ -76,8 +86,11 @@ static int open_runner(const struct inf_engine_params *p, struct setup *setup,
     r = setup_backend(setup, &backend, reterr);
     if (r < 0)
         return r;
-    r = setup_kv_size(p, &layout, setup_kv_room(backend, p->model, setup),
-                      backend->ops->kv_max_blocks(backend, &layout, 0), setup, reterr);
+    room = setup_kv_room(backend, p->model, setup);
+    setup_other_blocks(p, room, setup, &layout);
+    r = setup_kv_size(p, &layout, room,
+                      backend->ops->kv_max_blocks(backend, &layout, main_group(&layout)), setup,
+                      reterr);
     if (r < 0)
         return r;
     return setup_runner_on(&backend, p->model, setup, ret_runner, reterr);

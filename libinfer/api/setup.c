@@ -12,12 +12,16 @@
 
 #define BLOCK_TOKENS    64
 #define DEFAULT_KV_SEQS 4u /* sequences of full length in a KV cache of the default size */
+/* Blocks that a RECURRENT group has for snapshots: for each sequence, and besides. */
+#define SNAPSHOTS_PER_SEQ 2u
+#define SPARE_STATES      8u
+/* Windows of earlier texts for which a WINDOW group has blocks. */
+#define SPARE_WINDOWS 8u
 
 /* Finds the number format that @name, a text of @len bytes, means for keys or for values. */
 static int find_codec(const struct inf_model *model, const char *name, size_t len,
                       enum codec *ret_codec, struct inf_err *reterr)
 {
-    const uint32_t head_dim = model_hparams(model->model)->head_dim;
     enum codec codec;
 
     if (len == 4 && memcmp(name, "auto", 4) == 0) {
@@ -29,32 +33,61 @@ static int find_codec(const struct inf_model *model, const char *name, size_t le
                        "unknown type of the KV cache: %.*s; the types are auto, f32, f16, bf16, "
                        "q8_0, q4_0 and fp8, or two of them as K:V",
                        (int)MIN(len, 32u), name);
-    if (head_dim % codec_info(codec)->head_unit != 0)
-        return err_set(reterr, EOPNOTSUPP,
-                       "a KV cache of %s needs a head size that is a multiple of %u, not %u; "
-                       "fp8 works with any head size",
-                       codec_info(codec)->name, codec_info(codec)->head_unit, head_dim);
     *ret_codec = codec;
     return 0;
 }
 
-int setup_kv_layout(const struct inf_model *model, const char *kv_type,
-                    struct kv_layout *ret_layout, struct inf_err *reterr)
+/* Checks that the heads of all groups can have the number format @codec. */
+static int check_codec(const struct kv_layout *layout, enum codec codec, struct inf_err *reterr)
+{
+    const uint32_t unit = codec_info(codec)->head_unit;
+
+    for (uint32_t g = 0; g < layout->n_groups; g++)
+        if (layout->groups[g].rule != STATE_RECURRENT && layout->groups[g].head_dim % unit != 0)
+            return err_set(reterr, EOPNOTSUPP,
+                           "a KV cache of %s needs a head size that is a multiple of %u, not %u; "
+                           "fp8 works with any head size",
+                           codec_info(codec)->name, unit, layout->groups[g].head_dim);
+    return 0;
+}
+
+int setup_layout_of_graph(const struct inf_model *model, const struct graph *graph,
+                          const char *kv_type, struct kv_layout *ret_layout, struct inf_err *reterr)
 {
     const struct hparams *hp = model_hparams(model->model);
     const char *k = kv_type ? kv_type : "auto";
     const char *colon = strchr(k, ':'), *v = colon ? colon + 1 : k;
     struct kv_layout layout =
         kv_layout_full(hp->n_layers, hp->n_kv_heads, hp->head_dim, BLOCK_TOKENS, CODEC_F32, 0);
+    const struct state_group *groups;
+    uint32_t n_groups;
     int r;
 
+    groups = graph_groups(graph, &n_groups);
+    if (n_groups > 0) {
+        layout.n_groups = n_groups;
+        memcpy(layout.groups, groups, n_groups * sizeof(*groups));
+    }
     r = find_codec(model, k, colon ? (size_t)(colon - k) : strlen(k), &layout.k, reterr);
     if (r == 0)
+        r = check_codec(&layout, layout.k, reterr);
+    if (r == 0)
         r = find_codec(model, v, strlen(v), &layout.v, reterr);
+    if (r == 0)
+        r = check_codec(&layout, layout.v, reterr);
     if (r < 0)
         return r;
     *ret_layout = layout;
     return 0;
+}
+
+int setup_kv_layout(const struct inf_model *model, const char *kv_type,
+                    struct kv_layout *ret_layout, struct inf_err *reterr)
+{
+    _cleanup_(graph_freep) struct graph *graph = NULL;
+    const int r = model_build(model->model, &graph, reterr);
+
+    return r < 0 ? r : setup_layout_of_graph(model, graph, kv_type, ret_layout, reterr);
 }
 
 int setup_kv_check(struct backend *backend, const struct kv_layout *layout, struct inf_err *reterr)
@@ -80,16 +113,86 @@ static int too_small(const struct kv_layout *layout, uint64_t max_blocks, uint32
                    (unsigned long long)(max_blocks * layout->block_tokens), n_ctx);
 }
 
+static uint64_t pool_bytes(const struct inf_engine_params *p, uint64_t room)
+{
+    return p->kv_bytes > 0 ? p->kv_bytes : room;
+}
+
+/* Returns how many sequences of full length a KV cache should hold. */
+static uint32_t full_seqs(const struct inf_engine_params *p, const struct setup *setup)
+{
+    return p->kv_bytes > 0 ? setup->max_seqs : MIN(setup->max_seqs, DEFAULT_KV_SEQS);
+}
+
+/* Returns the smallest and the best number of blocks of a WINDOW or RECURRENT group. */
+static void other_range(const struct inf_engine_params *p, const struct setup *setup,
+                        const struct kv_layout *layout, uint32_t i_group, uint64_t *ret_least,
+                        uint64_t *ret_best)
+{
+    const struct state_group *group = &layout->groups[i_group];
+    const uint64_t per_seq = DIV_UP((uint64_t)setup->n_ctx, layout->block_tokens);
+    const uint64_t rows = DIV_UP((uint64_t)setup->max_rows, layout->block_tokens);
+    uint64_t window;
+
+    if (group->rule == STATE_RECURRENT) {
+        *ret_least = 2;
+        *ret_best = SNAPSHOTS_PER_SEQ * (uint64_t)setup->max_seqs + setup->max_seqs + SPARE_STATES;
+        return;
+    }
+    /* A window that does not begin at the border of a block needs one block more. */
+    window = MIN(DIV_UP((uint64_t)MAX(group->window, 1) - 1, layout->block_tokens) + 1, per_seq);
+    *ret_least = window + rows;
+    *ret_best = MAX(
+        MIN((window + 1) * (setup->max_seqs + SPARE_WINDOWS), per_seq * full_seqs(p, setup)) + rows,
+        *ret_least);
+}
+
+void setup_other_blocks(const struct inf_engine_params *p, uint64_t room, struct setup *setup,
+                        struct kv_layout *layout)
+{
+    for (uint32_t g = 0; g < layout->n_groups; g++) {
+        const uint64_t fit = pool_bytes(p, room) / 4 / MAX(kv_layout_block_bytes(layout, g), 1u);
+        uint64_t least, best;
+
+        if (layout->groups[g].rule == STATE_FULL)
+            continue;
+        other_range(p, setup, layout, g, &least, &best);
+        layout->n_blocks[g] = setup->other_blocks[g] =
+            (uint32_t)MIN(MAX(least, MIN(best, fit)), UINT32_MAX / STATE_GROUPS_MAX);
+    }
+}
+
+/* Returns the bytes of one block of all FULL groups together, and sets *ret_others to the bytes of
+ * all blocks of the other groups; UINT64_MAX if a number overflows. */
+static uint64_t full_bytes(const struct kv_layout *layout, uint64_t *ret_others)
+{
+    uint64_t full = 0, others = 0, n;
+
+    for (uint32_t g = 0; g < layout->n_groups; g++) {
+        const uint64_t block = kv_layout_block_bytes(layout, g);
+
+        if (layout->groups[g].rule == STATE_FULL)
+            full = block > UINT64_MAX - full ? UINT64_MAX : full + block;
+        else if (!size_mul(block, layout->n_blocks[g], &n) || n > UINT64_MAX - others)
+            others = UINT64_MAX;
+        else
+            others += n;
+    }
+    *ret_others = others;
+    return full;
+}
+
 int setup_kv_size(const struct inf_engine_params *p, const struct kv_layout *layout, uint64_t room,
                   uint64_t max_blocks, struct setup *setup, struct inf_err *reterr)
 {
-    const uint64_t block = kv_layout_block_bytes(layout, 0);
-    const uint64_t bytes = p->kv_bytes > 0 ? p->kv_bytes : room;
     const uint64_t per_seq = DIV_UP((uint64_t)setup->n_ctx, layout->block_tokens);
-    const uint32_t n_seqs =
-        p->kv_bytes > 0 ? setup->max_seqs : MIN(setup->max_seqs, DEFAULT_KV_SEQS);
-    uint64_t n = MIN(bytes / block, per_seq * n_seqs);
+    uint64_t others, n, bytes = pool_bytes(p, room);
+    const uint64_t block = full_bytes(layout, &others);
 
+    if (block == 0)
+        return 0;
+    bytes -= MIN(bytes, others);
+    n = MIN(bytes / block, per_seq * full_seqs(p, setup));
     if (n < per_seq && p->n_ctx > 0 && p->kv_bytes > 0)
         return err_set(reterr, EINVAL, "%llu bytes of KV cache hold %llu tokens, but n_ctx is %u",
                        (unsigned long long)bytes, (unsigned long long)(n * layout->block_tokens),
@@ -121,35 +224,57 @@ int setup_backend(const struct setup *setup, struct backend **ret_backend, struc
     return backend_new(&params, ret_backend, reterr);
 }
 
+/* Sets the numbers of blocks of all groups. */
+static int count_blocks(struct backend *backend, const struct setup *setup,
+                        struct kv_layout *layout, struct inf_err *reterr)
+{
+    const uint32_t per_seq = (uint32_t)DIV_UP((uint64_t)setup->n_ctx, layout->block_tokens);
+    const uint32_t n_full = setup->n_blocks > 0 ? setup->n_blocks : per_seq;
+
+    for (uint32_t g = 0; g < layout->n_groups; g++) {
+        const bool is_state = layout->groups[g].rule == STATE_RECURRENT;
+
+        layout->n_blocks[g] = is_state ? setup->max_seqs : n_full;
+        if (layout->groups[g].rule != STATE_FULL && setup->other_blocks[g] > 0)
+            layout->n_blocks[g] = setup->other_blocks[g];
+    }
+    for (uint32_t g = 0; g < layout->n_groups; g++) {
+        const uint64_t max_blocks = backend->ops->kv_max_blocks(backend, layout, g);
+
+        if (layout->groups[g].rule != STATE_FULL)
+            continue;
+        if (max_blocks < per_seq)
+            return too_small(layout, max_blocks, setup->n_ctx, reterr);
+        layout->n_blocks[g] = (uint32_t)MIN(layout->n_blocks[g], max_blocks);
+    }
+    return 0;
+}
+
 int setup_runner_on(struct backend **backend, const struct inf_model *model,
                     const struct setup *setup, struct runner **ret_runner, struct inf_err *reterr)
 {
     _cleanup_(graph_freep) struct graph *graph = NULL;
-    const uint32_t per_seq = (uint32_t)DIV_UP((uint64_t)setup->n_ctx, BLOCK_TOKENS);
     struct runner_params params = {
         .limits = {setup->max_rows, setup->max_logits, setup->max_seqs, setup->n_ctx},
         .n_vocab = model->info.n_vocab,
     };
-    uint64_t max_blocks;
     int r;
 
     if (!model->model)
         return model_refuse_text(model, reterr);
-    r = setup_kv_layout(model, setup->kv_type, &params.layout, reterr);
+    r = model_build(model->model, &graph, reterr);
+    if (r < 0)
+        return r;
+    params.graph = graph;
+    r = setup_layout_of_graph(model, graph, setup->kv_type, &params.layout, reterr);
     if (r < 0)
         return r;
     r = setup_kv_check(*backend, &params.layout, reterr);
     if (r < 0)
         return r;
-    max_blocks = (*backend)->ops->kv_max_blocks(*backend, &params.layout, 0);
-    if (max_blocks < per_seq)
-        return too_small(&params.layout, max_blocks, setup->n_ctx, reterr);
-    params.layout.n_blocks[0] =
-        (uint32_t)MIN(setup->n_blocks > 0 ? setup->n_blocks : per_seq, max_blocks);
-    r = model_build(model->model, &graph, reterr);
+    r = count_blocks(*backend, setup, &params.layout, reterr);
     if (r < 0)
         return r;
-    params.graph = graph;
     r = setup_fit(backend, setup, graph, &params.layout, &params.limits, reterr);
     if (r < 0)
         return r;

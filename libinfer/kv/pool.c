@@ -3,14 +3,30 @@
  * Implements the pool of KV blocks.
  *
  * The engine thread owns the pool. The backend holds the bytes of the blocks; the pool holds their
- * numbers, reference counts and names. Free blocks without a name form a stack: the block that was
- * freed most recently is used next, so a lightly loaded pool touches little memory. Invariant: a
- * block whose count is 0 is idle if it has a name, else it is on the stack; a block with a higher
- * count is neither idle nor on the stack.
+ * numbers, reference counts and names. The free blocks of a group without a name form a stack: the
+ * block that was freed most recently is used next, so a lightly loaded pool touches little memory.
+ * Invariant: a block whose count is 0 is idle if it has a name, else it is on the stack; a block
+ * with a higher count is neither idle nor on the stack.
  */
 #include "kv/block.h"
 
 #include <errno.h>
+
+static uint32_t *free_stack(struct kv_pool *pool, uint32_t i_group)
+{
+    return pool->free_blocks + kv_layout_first(&pool->layout, i_group);
+}
+
+static void free_all(struct kv_pool *pool)
+{
+    for (uint32_t g = 0; g < pool->layout.n_groups; g++) {
+        const uint32_t end = kv_layout_first(&pool->layout, g + 1), n = pool->layout.n_blocks[g];
+
+        for (uint32_t i = 0; i < n; i++)
+            free_stack(pool, g)[i] = end - 1 - i;
+        pool->n_free[g] = n;
+    }
+}
 
 int kv_pool_new(struct backend *backend, const struct kv_layout *layout, struct kv_pool **ret_pool)
 {
@@ -29,7 +45,7 @@ int kv_pool_new(struct backend *backend, const struct kv_layout *layout, struct 
     pool->free_blocks = NEW(uint32_t, n_blocks);
     if (!pool->refs || !pool->free_blocks)
         return -ENOMEM;
-    r = kv_prefix_init(&pool->prefix, n_blocks);
+    r = kv_prefix_init(&pool->prefix, layout->n_blocks, layout->n_groups);
     if (r < 0)
         return r;
 
@@ -37,9 +53,7 @@ int kv_pool_new(struct backend *backend, const struct kv_layout *layout, struct 
     if (r < 0)
         return r;
 
-    for (uint32_t i = 0; i < n_blocks; i++)
-        pool->free_blocks[i] = n_blocks - 1 - i;
-    pool->n_free = n_blocks;
+    free_all(pool);
     *ret_pool = STEAL(pool);
     return 0;
 }
@@ -68,14 +82,32 @@ uint32_t kv_pool_n_blocks(const struct kv_pool *pool)
     return pool->n_blocks;
 }
 
+uint32_t kv_pool_group_free(const struct kv_pool *pool, uint32_t i_group)
+{
+    return pool->n_free[i_group] + pool->prefix.idle[i_group].n;
+}
+
+uint32_t kv_pool_group_idle(const struct kv_pool *pool, uint32_t i_group)
+{
+    return pool->prefix.idle[i_group].n;
+}
+
 uint32_t kv_pool_n_free(const struct kv_pool *pool)
 {
-    return pool->n_free + pool->prefix.n_idle;
+    uint32_t n = 0;
+
+    for (uint32_t g = 0; g < pool->layout.n_groups; g++)
+        n += kv_pool_group_free(pool, g);
+    return n;
 }
 
 uint32_t kv_pool_n_idle(const struct kv_pool *pool)
 {
-    return pool->prefix.n_idle;
+    uint32_t n = 0;
+
+    for (uint32_t g = 0; g < pool->layout.n_groups; g++)
+        n += kv_pool_group_idle(pool, g);
+    return n;
 }
 
 uint32_t kv_pool_block_tokens(const struct kv_pool *pool)
@@ -88,12 +120,12 @@ const struct kv_layout *kv_pool_layout(const struct kv_pool *pool)
     return &pool->layout;
 }
 
-void kv_pool_rest(struct kv_pool *pool)
+/* Returns the memory of the free blocks without a name, among the blocks @first … @end - 1 of one
+ * group, to the system. */
+static void drop_free(struct kv_pool *pool, uint32_t first, uint32_t end)
 {
-    uint32_t first = 0;
-
-    for (uint32_t i = 0; i <= pool->n_blocks; i++) {
-        if (i < pool->n_blocks && pool->refs[i] == 0 && !kv_prefix_has(&pool->prefix, i))
+    for (uint32_t i = first; i <= end; i++) {
+        if (i < end && pool->refs[i] == 0 && !kv_prefix_has(&pool->prefix, i))
             continue;
         if (i > first)
             pool->backend->ops->kv_drop(pool->backend, pool->store, first, i - first);
@@ -101,26 +133,15 @@ void kv_pool_rest(struct kv_pool *pool)
     }
 }
 
-/* If a name of a chain has a block in the pool, all names before it have one, too. So bisection
- * finds the first name that no block has. */
-uint32_t kv_pool_n_known(const struct kv_pool *pool, const struct kv_name *names, uint32_t n)
+void kv_pool_rest(struct kv_pool *pool)
 {
-    uint32_t first = 0;
-
-    while (first < n) {
-        const uint32_t middle = first + (n - first) / 2;
-
-        if (kv_prefix_find(&pool->prefix, &names[middle]) != KV_NO_BLOCK)
-            first = middle + 1;
-        else
-            n = middle;
-    }
-    return first;
+    for (uint32_t g = 0; g < pool->layout.n_groups; g++)
+        drop_free(pool, kv_layout_first(&pool->layout, g), kv_layout_first(&pool->layout, g + 1));
 }
 
-uint32_t kv_pool_find(const struct kv_pool *pool, const struct kv_name *name)
+uint32_t kv_pool_find(const struct kv_pool *pool, const struct kv_name *name, uint32_t i_group)
 {
-    return kv_prefix_find(&pool->prefix, name);
+    return kv_prefix_find(&pool->prefix, name, i_group);
 }
 
 const struct kv_name *kv_pool_name(const struct kv_pool *pool, uint32_t block)
@@ -128,11 +149,16 @@ const struct kv_name *kv_pool_name(const struct kv_pool *pool, uint32_t block)
     return kv_prefix_has(&pool->prefix, block) ? &pool->prefix.entries[block].name : NULL;
 }
 
-uint64_t kv_pool_block_bytes(const struct kv_pool *pool)
+uint64_t kv_pool_block_bytes(const struct kv_pool *pool, uint32_t block)
 {
     const struct backend_ops *ops = pool->backend->ops;
 
-    return ops->kv_size ? ops->kv_size(pool->backend, pool->store, 0) : 0;
+    return ops->kv_size ? ops->kv_size(pool->backend, pool->store, block) : 0;
+}
+
+uint64_t kv_pool_group_bytes(const struct kv_pool *pool, uint32_t i_group)
+{
+    return kv_pool_block_bytes(pool, kv_layout_first(&pool->layout, i_group));
 }
 
 int kv_pool_export(const struct kv_pool *pool, uint32_t block, void *to)
@@ -140,25 +166,31 @@ int kv_pool_export(const struct kv_pool *pool, uint32_t block, void *to)
     return backend_kv_export(pool->backend, pool->store, block, to);
 }
 
+static void push_free(struct kv_pool *pool, uint32_t i_group, uint32_t block)
+{
+    free_stack(pool, i_group)[pool->n_free[i_group]++] = block;
+}
+
 void kv_pool_forget(struct kv_pool *pool)
 {
-    while (pool->prefix.n_idle > 0)
-        pool->free_blocks[pool->n_free++] = kv_prefix_evict(&pool->prefix);
+    for (uint32_t g = 0; g < pool->layout.n_groups; g++)
+        while (pool->prefix.idle[g].n > 0)
+            push_free(pool, g, kv_prefix_evict(&pool->prefix, g));
     for (uint32_t i = 0; i < pool->n_blocks && pool->prefix.n_named > 0; i++)
         if (kv_prefix_has(&pool->prefix, i))
             kv_prefix_remove(&pool->prefix, i);
     pool->epoch++;
 }
 
-uint32_t kv_block_take(struct kv_pool *pool)
+uint32_t kv_block_take(struct kv_pool *pool, uint32_t i_group)
 {
     uint32_t block;
 
-    assert(kv_pool_n_free(pool) > 0);
-    if (pool->n_free > 0)
-        block = pool->free_blocks[--pool->n_free];
+    assert(kv_pool_group_free(pool, i_group) > 0);
+    if (pool->n_free[i_group] > 0)
+        block = free_stack(pool, i_group)[--pool->n_free[i_group]];
     else
-        block = kv_prefix_evict(&pool->prefix);
+        block = kv_prefix_evict(&pool->prefix, i_group);
     assert(pool->refs[block] == 0);
     pool->refs[block] = 1;
     return block;
@@ -179,14 +211,30 @@ void kv_block_unref(struct kv_pool *pool, uint32_t block)
     if (kv_prefix_has(&pool->prefix, block))
         kv_prefix_rest(&pool->prefix, block);
     else
-        pool->free_blocks[pool->n_free++] = block;
+        push_free(pool, kv_prefix_group(&pool->prefix, block), block);
 }
 
 uint32_t kv_block_take_copy(struct kv_pool *pool, uint32_t block)
 {
-    const uint32_t copy = kv_block_take(pool);
+    const uint32_t copy = kv_block_take(pool, kv_prefix_group(&pool->prefix, block));
 
     pool->backend->ops->kv_copy(pool->backend, pool->store, copy, block);
     kv_block_unref(pool, block);
     return copy;
+}
+
+uint32_t kv_pool_main_group(const struct kv_pool *pool)
+{
+    for (uint32_t g = 0; g < pool->layout.n_groups; g++)
+        if (kv_pool_rule(pool, g) == STATE_FULL)
+            return g;
+    return 0;
+}
+
+bool kv_pool_has_rule(const struct kv_pool *pool, enum state_rule rule)
+{
+    for (uint32_t g = 0; g < pool->layout.n_groups; g++)
+        if (kv_pool_rule(pool, g) == rule)
+            return true;
+    return false;
 }

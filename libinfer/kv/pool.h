@@ -4,11 +4,25 @@
 /*
  * Manages paged KV blocks: pools and tables.
  *
- * A pool owns all K/V blocks of one model on one backend. A table is one sequence's ordered list of
- * blocks. Sequences with a common prefix share blocks, so blocks have reference counts. A block may
- * be written only while its count is one and it has no name (kv/prefix.h). A block whose count is
- * zero is free. A free block that has a name is called idle. It keeps its content until the memory
- * is needed: free blocks without a name are used first, then the block that has been idle longest.
+ * A pool owns all blocks of one model on one backend. The blocks are divided into the groups of the
+ * model's state (graph/state.h), and numbered through all groups. A table is one sequence's ordered
+ * list of blocks for each group. Sequences with a common prefix share blocks, so blocks have
+ * reference counts. A block may be written only while its count is one and it has no name
+ * (kv/prefix.h). A block whose count is zero is free. A free block that has a name is called idle.
+ * It keeps its content until the memory is needed: when a group needs a block, its free blocks
+ * without a name are used first, then its block that has been idle longest.
+ *
+ * A table holds:
+ * - of a FULL group, the blocks of all tokens;
+ * - of a WINDOW group, the blocks of those tokens that a later row can see. The table gives back
+ * the blocks before them while the sequence runs, and takes the blocks of a step just before the
+ * step;
+ * - of a RECURRENT group, one block, the state after the last computed token. It never has a name
+ *   and is never shared. A copy of it that has a name is called a snapshot; it always belongs to a
+ *   border between two blocks of tokens.
+ * Computing can be resumed at a position if the pool has everything that a table holds at this
+ * position.
+ *
  * Only the engine thread calls these functions, so they take no lock.
  */
 
@@ -20,11 +34,15 @@ struct kv_pool;
 
 struct kv_table {
     struct kv_pool *pool;
-    uint32_t *blocks; /* [cap]; the first n_blocks belong to the table */
-    uint32_t n_blocks, cap;
-    uint32_t n_tokens; /* tokens whose K and V are stored, or whose place is reserved */
-    uint32_t n_named;  /* the first n_named blocks have names */
-    uint32_t epoch;    /* the pool's epoch (kv/block.h) when the table got its first block */
+    /* For each group, numbers of blocks. FULL and WINDOW: [cap], and the table holds the blocks
+     * begin … end - 1; the others are KV_NO_BLOCK in a WINDOW group, and undefined in a FULL group.
+     * RECURRENT: [1], and the table holds it if `end` is 1. */
+    uint32_t *blocks[STATE_GROUPS_MAX];
+    uint32_t begin[STATE_GROUPS_MAX], end[STATE_GROUPS_MAX];
+    uint32_t n_blocks, cap; /* n_blocks: number of blocks that n_tokens need */
+    uint32_t n_tokens;      /* tokens whose state is stored, or whose place is reserved */
+    uint32_t n_named;       /* the first n_named blocks have names */
+    uint32_t epoch;         /* the pool's epoch (kv/block.h) when the table got its first block */
 };
 
 /* Positive results of the functions below are not errors, but the caller must act on them. */
@@ -42,19 +60,27 @@ uint32_t kv_pool_n_blocks(const struct kv_pool *pool);
 uint32_t kv_pool_n_free(const struct kv_pool *pool);
 /* Returns the number of idle blocks: they are free, but can still be found by name. */
 uint32_t kv_pool_n_idle(const struct kv_pool *pool);
+/* Like the functions above, for one group. */
+uint32_t kv_pool_group_free(const struct kv_pool *pool, uint32_t i_group);
+uint32_t kv_pool_group_idle(const struct kv_pool *pool, uint32_t i_group);
 uint32_t kv_pool_block_tokens(const struct kv_pool *pool);
 const struct kv_layout *kv_pool_layout(const struct kv_pool *pool);
+/* Returns the group whose blocks stand for the whole state of a sequence in counts and in the tier:
+ * the first FULL group, or group 0 if there is none. */
+uint32_t kv_pool_main_group(const struct kv_pool *pool);
+/* Returns whether a group of the pool has the rule @rule. */
+bool kv_pool_has_rule(const struct kv_pool *pool, enum state_rule rule);
 /* Returns the memory of free blocks without a name to the system. The blocks get memory again when
  * they are next used. */
 void kv_pool_rest(struct kv_pool *pool);
-/* Returns how many blocks at the beginning of the chain @names [n] the pool has. */
-uint32_t kv_pool_n_known(const struct kv_pool *pool, const struct kv_name *names, uint32_t n);
-/* Returns the block with the name @name, or KV_NO_BLOCK. */
-uint32_t kv_pool_find(const struct kv_pool *pool, const struct kv_name *name);
+/* Returns the block of group @i_group with the name @name, or KV_NO_BLOCK. */
+uint32_t kv_pool_find(const struct kv_pool *pool, const struct kv_name *name, uint32_t i_group);
 /* Returns the name of @block, or NULL. */
 const struct kv_name *kv_pool_name(const struct kv_pool *pool, uint32_t block);
-/* Returns the bytes per block, or 0 if the device cannot export blocks. */
-uint64_t kv_pool_block_bytes(const struct kv_pool *pool);
+/* Returns the bytes of @block, or of a block of group @i_group; 0: the device cannot export
+ * blocks. */
+uint64_t kv_pool_block_bytes(const struct kv_pool *pool, uint32_t block);
+uint64_t kv_pool_group_bytes(const struct kv_pool *pool, uint32_t i_group);
 /* Copies the bytes of @block to @to. This function may be called only between two steps of the
  * engine. Returns 0, -ENOMEM, or -ENODEV if the device is lost. */
 int kv_pool_export(const struct kv_pool *pool, uint32_t block, void *to);
@@ -62,34 +88,87 @@ int kv_pool_export(const struct kv_pool *pool, uint32_t block, void *to);
  * lost or may be wrong. Tables that hold blocks at this time can no longer name them. */
 void kv_pool_forget(struct kv_pool *pool);
 
+/* mark.c: where computing can be resumed */
+
+/* Returns how many blocks at the beginning of the chain @names [n] all FULL groups of the pool
+ * have;
+ * @n if there is no FULL group. */
+uint32_t kv_pool_n_known(const struct kv_pool *pool, const struct kv_name *names, uint32_t n);
+/* Returns the highest number of tokens, at most @max_tokens, after which computing can be resumed
+ * with blocks that the pool has. @names [n]: the names of the blocks of these tokens. */
+uint32_t kv_pool_n_usable(const struct kv_pool *pool, const struct kv_name *names, uint32_t n,
+                          uint32_t max_tokens);
+/* Returns the number of the first block of tokens that a row can see if it follows the first
+ * @n_tokens tokens of a sequence. 0 for groups that are not WINDOW. */
+uint32_t kv_pool_first_seen(const struct kv_layout *layout, uint32_t i_group, uint32_t n_tokens);
+/* Makes snapshots of the table's state, which must be that after the first @n_blocks blocks of the
+ * chain @names. Returns whether the pool has such snapshots now: there may be no free blocks for
+ * them, or the table may be too old to name blocks. */
+bool kv_table_snapshot(struct kv_table *table, const struct kv_name *names, uint32_t n_blocks);
+/* Frees the snapshots after the block @name. */
+void kv_pool_drop_snapshot(struct kv_pool *pool, const struct kv_name *name);
+
 /* Initializes @table with memory for the block numbers of @max_tokens tokens. Extending the table
  * later allocates nothing. Returns 0 or -ENOMEM. */
 int kv_table_init(struct kv_table *table, struct kv_pool *pool, uint32_t max_tokens);
 void kv_table_done(struct kv_table *table);
 /*
- * Makes room in @table for @n_tokens more tokens, in blocks that may be written. Returns 0, or
- * KV_FULL without a change of the table and the pool.
+ * Makes room in @table for @n_tokens more tokens in all groups, in blocks that may be written.
+ * Returns 0, or KV_FULL without a change of the table and the pool.
  */
 int kv_table_extend(struct kv_table *table, uint32_t n_tokens);
-/* Returns the number of blocks that kv_table_extend() would take from the pool. */
-uint32_t kv_table_need(const struct kv_table *table, uint32_t n_tokens);
-/* Makes the empty table @dst share the blocks of the first @n_tokens tokens of @src. */
+/* Like kv_table_extend(), but leaves WINDOW groups out; kv_table_open() makes room there. */
+int kv_table_reserve(struct kv_table *table, uint32_t n_tokens);
+/*
+ * Makes room in WINDOW groups for @n_tokens tokens from position @pos on, for which there is room
+ * in the other groups, in blocks that may be written. Earlier tokens must be computed. First gives
+ * back the blocks that no row from @pos on can see. Returns the number of tokens for which there is
+ * room now; it is less than @n_tokens if there are too few free blocks, and at least 1 if
+ * kv_table_open() has returned 1 or more for this position before.
+ */
+uint32_t kv_table_open(struct kv_table *table, uint32_t pos, uint32_t n_tokens);
+/* Returns the number of blocks of group @i_group that kv_table_extend() would take from the pool.
+ */
+uint32_t kv_table_need(const struct kv_table *table, uint32_t i_group, uint32_t n_tokens);
+/* Returns whether kv_table_reserve() and then kv_table_open() for the row at @pos would succeed,
+ * and leave at least @n_left free blocks in each group whose blocks grow with the text. */
+bool kv_table_fits(const struct kv_table *table, uint32_t n_tokens, uint32_t pos, uint32_t n_left);
+/* Returns whether the table @src has the blocks that kv_table_share() needs. */
+bool kv_table_can_share(const struct kv_table *src, uint32_t n_tokens);
+/* Makes the empty table @dst share the blocks of the first @n_tokens tokens of @src. Pools with
+ * RECURRENT groups do not allow this. */
 void kv_table_share(struct kv_table *dst, const struct kv_table *src, uint32_t n_tokens);
-/* Makes the empty table @table share the blocks of its first @n_tokens tokens. The pool must have
- * these blocks under the names @names. */
-void kv_table_adopt(struct kv_table *table, const struct kv_name *names, uint32_t n_tokens);
+/* Makes the empty table @table share the blocks of its first @n_tokens tokens, and copies
+ * snapshots.
+ * @n_tokens must be 0 or a result of kv_pool_n_usable() for @names. Returns 0; or KV_FULL without a
+ * change if there is no free block for the copy of a snapshot. */
+int kv_table_adopt(struct kv_table *table, const struct kv_name *names, uint32_t n_tokens);
 /* Gives the first @n blocks, which must be full, the names @names. If another block already has one
  * of these names, that block has the same content: the table then shares it and drops its own
  * block. */
 void kv_table_name(struct kv_table *table, const struct kv_name *names, uint32_t n);
-/* Returns the address of the bytes of block @i, which must be unnamed and not shared. Returns NULL
- * if the CPU cannot write to the device's blocks; the caller then uses kv_table_import(). */
-void *kv_table_bytes(const struct kv_table *table, uint32_t i);
-/* Fills block @i of @table with the bytes at @from. This function may be called only between two
- * steps of the engine. Returns 0, or an error as kv_pool_export() does. */
-int kv_table_import(struct kv_table *table, uint32_t i, const void *from);
+/* Replaces block @i of the table, which must be unnamed and not shared, by the blocks with the name
+ * @name in all FULL groups. Returns false if not all of these groups have one. */
+bool kv_table_replace(struct kv_table *table, const struct kv_name *name, uint32_t i);
+/* Prepares the WINDOW groups of the table for blocks that are written from elsewhere: makes them
+ * hold, as blocks that may be written, exactly the blocks that rows after the first @n_tokens
+ * tokens see. @n_tokens is a multiple of the tokens of a block. Returns 0, or KV_FULL without a
+ * change. */
+int kv_table_jump(struct kv_table *table, uint32_t n_tokens);
+/* Returns the address of the bytes of block @i of group @i_group, which must be unnamed and not
+ * shared. Returns NULL if the CPU cannot write to the device's blocks; the caller then uses
+ * kv_table_import(). */
+void *kv_table_bytes(const struct kv_table *table, uint32_t i_group, uint32_t i);
+/* Fills block @i of group @i_group of @table with the bytes at @from. This function may be called
+ * only between two steps of the engine. Returns 0, or an error as kv_pool_export() does. */
+int kv_table_import(struct kv_table *table, uint32_t i_group, uint32_t i, const void *from);
 /* Returns whether blocks of @table may get names. This is so if the pool has not dropped all names
  * since the table got its first block. */
 bool kv_table_is_current(const struct kv_table *table);
-/* Drops all but the first @n_tokens tokens. */
+/* Drops all but the first @n_tokens tokens. With RECURRENT groups, @n_tokens must be 0 or the
+ * number of all tokens of the table. */
 void kv_table_truncate(struct kv_table *table, uint32_t n_tokens);
+/* Returns the part of a batch that computes @n_rows rows of the table's sequence from position @pos
+ * on; its first row in the batch is @i_row. */
+struct batch_seq kv_table_part(const struct kv_table *table, uint32_t i_row, uint32_t pos,
+                               uint32_t n_rows);

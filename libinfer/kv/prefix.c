@@ -74,6 +74,23 @@ void kv_name_blocks(const struct kv_name *parent, const int32_t *tokens, uint32_
     }
 }
 
+void kv_name_group(const struct kv_name *name, uint32_t i_group, struct kv_name *ret_name)
+{
+    static const char label[] = "group";
+    const uint32_t number = htole32(i_group);
+    struct kv_name copy = *name;
+    struct sha256 h;
+
+    if (i_group > 0) {
+        sha256_init(&h);
+        sha256_add(&h, name, sizeof(*name));
+        sha256_add(&h, label, sizeof(label) - 1);
+        sha256_add(&h, &number, sizeof(number));
+        sha256_end(&h, copy.bytes);
+    }
+    *ret_name = copy;
+}
+
 void kv_name_stored(const uint8_t digest[SHA256_BYTES], const char *format,
                     const struct kv_name *name, struct kv_name *ret_name)
 {
@@ -86,20 +103,23 @@ void kv_name_stored(const uint8_t digest[SHA256_BYTES], const char *format,
     sha256_end(&h, ret_name->bytes);
 }
 
-int kv_prefix_init(struct kv_prefix *p, uint32_t n_blocks)
+int kv_prefix_init(struct kv_prefix *p, const uint32_t *n_blocks, uint32_t n_groups)
 {
+    uint32_t n = 0;
     uint64_t n_heads = 1;
 
-    while (n_heads < n_blocks)
+    *p = (struct kv_prefix){.n_groups = n_groups};
+    for (uint32_t i = 0; i < n_groups; i++) {
+        n += n_blocks[i];
+        p->ends[i] = n;
+        p->idle[i] = (struct prefix_idle){KV_NO_BLOCK, KV_NO_BLOCK, 0};
+    }
+    while (n_heads < n)
         n_heads *= 2;
-    *p = (struct kv_prefix){
-        .entries = NEW(struct prefix_entry, n_blocks),
-        .heads = NEW(uint32_t, n_heads),
-        .n_blocks = n_blocks,
-        .mask = (uint32_t)(n_heads - 1),
-        .oldest = KV_NO_BLOCK,
-        .youngest = KV_NO_BLOCK,
-    };
+    p->entries = NEW(struct prefix_entry, n);
+    p->heads = NEW(uint32_t, n_heads);
+    p->n_blocks = n;
+    p->mask = (uint32_t)(n_heads - 1);
     if (!p->entries || !p->heads) {
         kv_prefix_done(p);
         return -ENOMEM;
@@ -119,27 +139,34 @@ void kv_prefix_done(struct kv_prefix *p)
 /* Clients choose tokens, and by trying many tokens they can choose some bits of a name. Therefore
  * the hash that selects a name's hash chain has a random seed per process, so that clients cannot
  * put many names into one hash chain. */
-static uint32_t *head_of(const struct kv_prefix *p, const struct kv_name *name)
+static uint32_t *head_of(const struct kv_prefix *p, const struct kv_name *name, uint32_t i_group)
 {
-    return &p->heads[hash_seeded(name, sizeof(*name)) & p->mask];
+    return &p->heads[(hash_seeded(name, sizeof(*name)) + i_group) & p->mask];
 }
 
-uint32_t kv_prefix_find(const struct kv_prefix *p, const struct kv_name *name)
+/* Returns whether @block is a block of group @i_group. */
+static bool is_in_group(const struct kv_prefix *p, uint32_t block, uint32_t i_group)
 {
-    uint32_t block = *head_of(p, name);
+    return block < p->ends[i_group] && (i_group == 0 || block >= p->ends[i_group - 1]);
+}
 
-    while (block != KV_NO_BLOCK && !kv_name_equal(&p->entries[block].name, name))
+uint32_t kv_prefix_find(const struct kv_prefix *p, const struct kv_name *name, uint32_t i_group)
+{
+    uint32_t block = *head_of(p, name, i_group);
+
+    while (block != KV_NO_BLOCK &&
+           !(kv_name_equal(&p->entries[block].name, name) && is_in_group(p, block, i_group)))
         block = p->entries[block].next_hash;
     return block;
 }
 
-void kv_prefix_put(struct kv_prefix *p, const struct kv_name *name, uint32_t block)
+void kv_prefix_put(struct kv_prefix *p, const struct kv_name *name, uint32_t depth, uint32_t block)
 {
-    uint32_t *head = head_of(p, name);
+    uint32_t *head = head_of(p, name, kv_prefix_group(p, block));
     struct prefix_entry *e = &p->entries[block];
 
-    assert(!e->named);
-    *e = (struct prefix_entry){.name = *name, .named = true, .next_hash = *head};
+    assert(!e->named && depth > 0);
+    *e = (struct prefix_entry){.name = *name, .named = true, .depth = depth, .next_hash = *head};
     *head = block;
     p->n_named++;
 }
@@ -147,7 +174,7 @@ void kv_prefix_put(struct kv_prefix *p, const struct kv_name *name, uint32_t blo
 void kv_prefix_remove(struct kv_prefix *p, uint32_t block)
 {
     struct prefix_entry *e = &p->entries[block];
-    uint32_t *at = head_of(p, &e->name);
+    uint32_t *at = head_of(p, &e->name, kv_prefix_group(p, block));
 
     assert(e->named);
     while (*at != block)
@@ -159,38 +186,40 @@ void kv_prefix_remove(struct kv_prefix *p, uint32_t block)
 
 void kv_prefix_rest(struct kv_prefix *p, uint32_t block)
 {
+    struct prefix_idle *idle = &p->idle[kv_prefix_group(p, block)];
     struct prefix_entry *e = &p->entries[block];
 
     assert(e->named);
-    e->older = p->youngest;
+    e->older = idle->youngest;
     e->younger = KV_NO_BLOCK;
-    if (p->youngest != KV_NO_BLOCK)
-        p->entries[p->youngest].younger = block;
+    if (idle->youngest != KV_NO_BLOCK)
+        p->entries[idle->youngest].younger = block;
     else
-        p->oldest = block;
-    p->youngest = block;
-    p->n_idle++;
+        idle->oldest = block;
+    idle->youngest = block;
+    idle->n++;
 }
 
 void kv_prefix_wake(struct kv_prefix *p, uint32_t block)
 {
+    struct prefix_idle *idle = &p->idle[kv_prefix_group(p, block)];
     struct prefix_entry *e = &p->entries[block];
 
-    assert(e->named && p->n_idle > 0);
+    assert(e->named && idle->n > 0);
     if (e->older != KV_NO_BLOCK)
         p->entries[e->older].younger = e->younger;
     else
-        p->oldest = e->younger;
+        idle->oldest = e->younger;
     if (e->younger != KV_NO_BLOCK)
         p->entries[e->younger].older = e->older;
     else
-        p->youngest = e->older;
-    p->n_idle--;
+        idle->youngest = e->older;
+    idle->n--;
 }
 
-uint32_t kv_prefix_evict(struct kv_prefix *p)
+uint32_t kv_prefix_evict(struct kv_prefix *p, uint32_t i_group)
 {
-    const uint32_t block = p->oldest;
+    const uint32_t block = p->idle[i_group].oldest;
 
     kv_prefix_wake(p, block);
     kv_prefix_remove(p, block);

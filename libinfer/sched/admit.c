@@ -44,21 +44,24 @@ void sched_dequeue(struct sched *s, struct seq *seq)
     s->n_waiting--;
 }
 
-/* Finds another choice of the request @req whose blocks already hold the prompt. Sets *ret_soon if
- * a choice is still computing the prompt. */
+/* Finds another choice of the request @req whose blocks hold the prompt, and which can share them.
+ * Sets *ret_soon if a choice is still computing the prompt. */
 static struct seq *find_donor(struct request *req, bool *ret_soon)
 {
+    struct seq *donor = NULL;
+
     *ret_soon = false;
     for (uint32_t i = 0; i < req->n_choices; i++) {
         struct seq *seq = &req->seqs[i];
 
         if (seq->state != SEQ_RUNNING)
             continue;
-        if (seq->n_kv + 1 >= req->n_prompt)
-            return seq;
-        *ret_soon = true;
+        if (seq->n_kv + 1 < req->n_prompt)
+            *ret_soon = true;
+        else if (!donor && kv_table_can_share(&seq->table, req->n_prompt - 1))
+            donor = seq;
     }
-    return NULL;
+    return donor;
 }
 
 enum admission {
@@ -68,86 +71,113 @@ enum admission {
     ADMIT_FAILED,
 };
 
-/* Returns how many of the sequence's first blocks the pool finds by name and may share. */
-static uint32_t count_known(const struct sched *s, const struct seq *seq)
+/* Returns after how many tokens, at most @max_tokens, the sequence can be resumed with blocks that
+ * the pool finds by name. */
+static uint32_t count_usable(const struct sched *s, const struct seq *seq, uint32_t max_tokens)
 {
     uint32_t n;
     const struct kv_name *names = seq_names(seq, &n);
 
-    return names && !seq_needs_rows(seq) ? kv_pool_n_known(s->runner->pool, names, n) : 0;
+    if (!names || seq_needs_rows(seq))
+        return 0;
+    return kv_pool_n_usable(s->runner->pool, names, n, max_tokens);
 }
 
-/* Returns whether a running sequence is about to compute the block that follows the @n_known blocks
- * which the pool finds by name. */
-static bool is_on_the_way(const struct sched *s, const struct seq *seq, uint32_t n_known)
+/* Returns whether the running sequence @other is about to compute the block with the name number
+ * @i of @names. */
+static bool computes_block(const struct seq *other, const struct kv_name *names, uint32_t i)
 {
-    uint32_t n;
+    return other->n_names > i && kv_table_is_current(&other->table) &&
+           kv_name_equal(&other->names[i], &names[i]);
+}
+
+/* Returns whether a running sequence will soon compute more of what @seq needs than the pool has,
+ * which is enough to resume @seq after @n_usable tokens. */
+static bool is_on_the_way(struct sched *s, const struct seq *seq, uint32_t n_usable)
+{
+    uint32_t n, n_known = 0;
     const struct kv_name *names = seq_names(seq, &n);
 
-    if (n_known >= n || seq_needs_rows(seq))
+    if (!names || seq_needs_rows(seq))
         return false;
+    if (s->marks.is_plain)
+        n_known = kv_pool_n_known(s->runner->pool, names, n);
     for (uint32_t i = 0; i < s->n_running; i++) {
-        const struct seq *other = s->running[i];
+        struct seq *other = s->running[i];
 
-        if (other->state == SEQ_RUNNING && other->n_names > n_known &&
-            kv_table_is_current(&other->table) &&
-            kv_name_equal(&other->names[n_known], &names[n_known]))
+        if (other->state == SEQ_RUNNING &&
+            (s->marks.is_plain ? n_known < n && computes_block(other, names, n_known)
+                               : sched_will_reach(s, seq, other, n_usable)))
             return true;
     }
     return false;
 }
 
-/* Shares with @seq either the blocks of @donor, another choice that has the prompt, or the @n_known
- * blocks that the pool finds by name, whichever have more tokens. Returns the number of shared
- * tokens. The last token is never among them: it must be computed, because its logits are
- * needed. */
-static uint32_t share_blocks(struct seq *seq, const struct seq *donor, uint32_t n_known)
+/* Shares with @seq either the blocks of @donor, another choice that has the prompt, or those of the
+ * first @n_usable tokens, which the pool finds by name, whichever have more tokens. Sets
+ * *ret_n_shared to the number of shared tokens. The last token is never among them: it must be
+ * computed, because its logits are needed. */
+static int share_blocks(struct seq *seq, const struct seq *donor, uint32_t n_usable,
+                        uint32_t *ret_n_shared)
 {
     const uint32_t n_given = donor ? seq->req->n_prompt - 1 : 0;
-    const uint64_t n_found = (uint64_t)n_known * seq->req->block_tokens;
-    const uint32_t n = (uint32_t)MIN(n_found, seq->n_tokens - 1);
 
-    if (n > n_given) {
-        kv_table_adopt(&seq->table, seq->names, n);
-        return n;
-    }
+    *ret_n_shared = MAX(n_usable, n_given);
+    if (n_usable > n_given)
+        return kv_table_adopt(&seq->table, seq->names, n_usable);
     if (n_given > 0)
         kv_table_share(&seq->table, &donor->table, n_given);
-    return n_given;
+    return 0;
 }
 
 /* Marks the blocks that were found by name as reused. Tells the tier which of its blocks are
  * used. */
 static void note_found(struct sched *s, struct seq *seq)
 {
-    uint32_t n_kept = 0;
+    const struct kv_layout *layout = kv_pool_layout(s->runner->pool);
+    const uint32_t n = seq->table.n_named;
 
     if (!s->tier || !seq->names || seq->req->n_seen > 0)
         return;
-    for (uint32_t i = 0; i < seq->table.n_named; i++)
-        if (keep_found(&s->keep, seq->table.blocks[i]) && n_kept == i)
-            n_kept++;
-    tier_note_used(s->tier, seq->req->owner, seq->names, n_kept);
+    for (uint32_t g = 0; g < layout->n_groups; g++) {
+        const bool is_state = layout->groups[g].rule == STATE_RECURRENT;
+        const uint32_t first = is_state ? MAX(n, 1) - 1 : seq->table.begin[g];
+        uint32_t n_kept = 0;
+
+        for (uint32_t i = first; i < n; i++) {
+            const uint32_t block = kv_pool_find(s->runner->pool, &seq->names[i], g);
+
+            if (block != KV_NO_BLOCK && keep_found(&s->keep, block) && n_kept == i - first)
+                n_kept++;
+        }
+        tier_note_used(s->tier, seq->req->owner, seq->names + first, n_kept, g);
+    }
 }
 
 static enum admission take_blocks(struct sched *s, struct seq *seq, const struct seq *donor,
-                                  uint32_t n_known)
+                                  uint32_t n_usable)
 {
-    const uint32_t n_shared = share_blocks(seq, donor, n_known);
-    const uint32_t need = kv_table_need(&seq->table, seq->n_tokens - n_shared);
+    uint32_t n_shared;
+    const int r = share_blocks(seq, donor, n_usable, &n_shared);
 
     /* Keep one free block for each running sequence, so that the sequence that is admitted now is
      * not preempted at once. */
-    if ((s->n_running > 0 && need + s->n_running > kv_pool_n_free(s->runner->pool)) ||
-        kv_table_extend(&seq->table, seq->n_tokens - n_shared) == KV_FULL) {
+    if (r == KV_FULL ||
+        !kv_table_fits(&seq->table, seq->n_tokens - n_shared, n_shared, s->n_running)) {
+        const uint32_t block_tokens = kv_pool_block_tokens(s->runner->pool);
+
         kv_table_truncate(&seq->table, 0);
         if (s->n_running > 0)
             return ADMIT_FULL;
         /* The pool has room for the sequence, but not for a copy of its last block as well. */
-        assert(n_known > 0);
-        return take_blocks(s, seq, NULL, n_known - 1);
+        assert(n_usable > 0);
+        n_usable = count_usable(s, seq, (n_usable - 1) / block_tokens * block_tokens);
+        return take_blocks(s, seq, NULL, n_usable);
     }
+    kv_table_reserve(&seq->table, seq->n_tokens - n_shared);
+    kv_table_open(&seq->table, n_shared, 1);
     seq->n_kv = n_shared;
+    sched_note_shared(s, seq, n_shared);
     note_found(s, seq);
     seq_note_kv(seq, false);
     return ADMITTED;
@@ -156,7 +186,7 @@ static enum admission take_blocks(struct sched *s, struct seq *seq, const struct
 static enum admission admit_seq(struct sched *s, struct seq *seq)
 {
     struct seq *donor;
-    uint32_t n_known;
+    uint32_t n_usable;
     bool soon;
 
     if (s->n_running == s->limits.max_seqs)
@@ -164,8 +194,8 @@ static enum admission admit_seq(struct sched *s, struct seq *seq)
     donor = find_donor(seq->req, &soon);
     if (!donor && soon)
         return ADMIT_LATER;
-    n_known = count_known(s, seq);
-    if (!donor && (is_on_the_way(s, seq, n_known) || sched_awaits_answer(s, seq)))
+    n_usable = count_usable(s, seq, seq->n_tokens - 1);
+    if (!donor && (is_on_the_way(s, seq, n_usable) || sched_awaits_answer(s, seq)))
         return ADMIT_LATER;
     if (!seq->started) {
         if (seq_start(seq, s->runner->pool, s->tok) < 0)
@@ -178,7 +208,7 @@ static enum admission admit_seq(struct sched *s, struct seq *seq)
         loop_thread_unlock(&s->thread);
         seq->req->started = true;
     }
-    return take_blocks(s, seq, donor, n_known);
+    return take_blocks(s, seq, donor, n_usable);
 }
 
 static void insert_running(struct sched *s, struct seq *seq)
@@ -213,7 +243,7 @@ void sched_admit(struct sched *s)
     }
 }
 
-static void preempt_seq(struct sched *s, uint32_t i)
+void sched_preempt(struct sched *s, uint32_t i)
 {
     struct seq *seq = s->running[i];
 
@@ -231,7 +261,19 @@ static void preempt_seq(struct sched *s, uint32_t i)
 void sched_preempt_all(struct sched *s)
 {
     while (s->n_running > 0)
-        preempt_seq(s, s->n_running - 1);
+        sched_preempt(s, s->n_running - 1);
+}
+
+/* Gives a running sequence the blocks for its next token. Returns false if there are too few free
+ * blocks. */
+static bool seq_has_room(struct seq *seq)
+{
+    struct kv_table *table = &seq->table;
+
+    if (table->n_tokens < seq->n_tokens &&
+        kv_table_reserve(table, seq->n_tokens - table->n_tokens) == KV_FULL)
+        return false;
+    return seq->loading || kv_table_open(table, seq->n_kv, 1) == 1;
 }
 
 void sched_make_room(struct sched *s)
@@ -239,10 +281,9 @@ void sched_make_room(struct sched *s)
     for (uint32_t i = 0; i < s->n_running; i++) {
         struct seq *seq = s->running[i];
 
-        while (seq->state == SEQ_RUNNING && seq->table.n_tokens < seq->n_tokens &&
-               kv_table_extend(&seq->table, seq->n_tokens - seq->table.n_tokens) == KV_FULL) {
+        while (seq->state == SEQ_RUNNING && !seq_has_room(seq)) {
             assert(s->n_running > 1);
-            preempt_seq(s, s->n_running - 1);
+            sched_preempt(s, s->n_running - 1);
         }
     }
 }

@@ -57,6 +57,8 @@ void batch_plan(const struct batch_want *want, uint32_t n, const struct batch_li
                 continue;
             rows = ret_rows[i] + MIN(budget, pass == 0 ? part : budget);
             rows = MIN(rows, want[i].n_left);
+            if (want[i].n_max > 0)
+                rows = MIN(rows, want[i].n_max);
             spare += extra_logits(&want[i], ret_rows[i]);
             rows = MAX(fit_logits(&want[i], rows, spare), ret_rows[i]);
             spare -= extra_logits(&want[i], rows);

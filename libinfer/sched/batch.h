@@ -23,6 +23,7 @@ struct batch_want {
     uint32_t n_left;   /* tokens that are not in the KV cache yet; at least 1 */
     uint32_t n_logits; /* number of the next rows that need logits; the row of the last token is not
                           counted */
+    uint32_t n_max;    /* limit of the tokens of this step; 0: none */
 };
 
 struct batch_limits {

@@ -20,6 +20,7 @@
 #define LOSS_USEC     250000 /* first pause before a lost device is opened again */
 #define REST_SEC      2      /* time without work after which memory is returned to the system */
 #define FLUSH_MSEC    4000   /* time to store blocks in the tier when the engine ends */
+#define SNAP_EVERY    32     /* blocks between the snapshots of a long prompt */
 #define LOAD_MARGIN   1.25
 #define LANDING_BYTES (64u << 20)
 /* These times apply while no steps run. IDLE_USEC is the pause before all blocks are copied to the
@@ -58,6 +59,22 @@ static int list_eog(struct sched *s)
     return 0;
 }
 
+static struct mark_rules mark_rules(const struct kv_pool *pool)
+{
+    return (struct mark_rules){
+        .is_plain = kv_pool_layout(pool)->n_groups == 1 && kv_pool_has_rule(pool, STATE_FULL),
+        .has_chain = kv_pool_has_rule(pool, STATE_FULL),
+        .has_windows = kv_pool_has_rule(pool, STATE_WINDOW),
+        .has_snapshots = kv_pool_has_rule(pool, STATE_RECURRENT),
+        .every = SNAP_EVERY,
+    };
+}
+
+static uint32_t main_blocks(const struct kv_pool *pool)
+{
+    return kv_pool_layout(pool)->n_blocks[kv_pool_main_group(pool)];
+}
+
 int sched_new(struct runner **runner, const struct inf_tokenizer *tok,
               const struct sched_limits *limits, struct sched **ret_sched)
 {
@@ -75,11 +92,13 @@ int sched_new(struct runner **runner, const struct inf_tokenizer *tok,
     s->files = limits->files;
     s->loss.pause_usec = LOSS_USEC;
     s->n_vocab = MIN((*runner)->n_vocab, inf_tokenizer_n_vocab(tok));
-    s->stats.n_blocks = kv_pool_n_blocks((*runner)->pool);
+    s->marks = mark_rules((*runner)->pool);
+    s->stats.n_blocks = main_blocks((*runner)->pool);
     assert((*runner)->limits.max_seqs >= limits->max_seqs);
     assert((*runner)->limits.max_logits >= limits->max_seqs);
     assert((*runner)->limits.max_rows >= limits->max_seqs);
-    assert((uint64_t)s->stats.n_blocks * kv_pool_block_tokens((*runner)->pool) >= limits->n_ctx);
+    assert(!s->marks.has_chain ||
+           (uint64_t)s->stats.n_blocks * kv_pool_block_tokens((*runner)->pool) >= limits->n_ctx);
 
     r = events_init(&s->events);
     if (r < 0)
@@ -122,8 +141,11 @@ int sched_add_tier(struct sched *s, const struct tier_params *params, double fir
     int r;
 
     assert(!s->tier && !s->thread.is_started);
-    p.block_bytes = kv_pool_block_bytes(s->runner->pool);
-    if (s->limits.no_prefix_cache || p.block_bytes == 0)
+    p.layout = kv_pool_layout(s->runner->pool);
+    p.mark_every = s->marks.every;
+    for (uint32_t g = 0; g < p.layout->n_groups; g++)
+        p.sizes[g] = kv_pool_group_bytes(s->runner->pool, g);
+    if (s->limits.no_prefix_cache || p.sizes[0] == 0)
         return -EOPNOTSUPP;
     p.format = s->runner->backend->ops->kv_format(s->runner->backend);
     p.news = take_news;
@@ -366,11 +388,13 @@ static void count_step(struct sched *s)
 
 static void count_state(struct sched *s)
 {
+    const uint32_t i_group = kv_pool_main_group(s->runner->pool);
+
     loop_thread_lock(&s->thread);
     s->stats.n_waiting = s->n_waiting;
     s->stats.n_running = s->n_running;
-    s->stats.n_blocks_used = s->stats.n_blocks - kv_pool_n_free(s->runner->pool);
-    s->stats.n_blocks_idle = kv_pool_n_idle(s->runner->pool);
+    s->stats.n_blocks_used = s->stats.n_blocks - kv_pool_group_free(s->runner->pool, i_group);
+    s->stats.n_blocks_idle = kv_pool_group_idle(s->runner->pool, i_group);
     s->stats.n_tier_refused = s->fetching.n_refused;
     loop_thread_unlock(&s->thread);
 }
@@ -412,6 +436,9 @@ bool sched_tick(struct sched *s)
         sched_make_room(s);
         if (s->tier)
             sched_fetch(s);
+        /* A load that has ended changes which blocks the next token needs. */
+        if (s->tier && !s->marks.is_plain)
+            sched_make_room(s);
         if (sched_pick_ready(s)) {
             s->await_usec = 0;
             run_step(s);

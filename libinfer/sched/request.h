@@ -50,20 +50,26 @@ struct seq {
     struct kv_name *names; /* [req->max_total / tokens per block]; NULL: the sequence's blocks have
                               no names */
     uint32_t n_names;      /* number of names made so far, for full blocks of `tokens` */
-    struct fetch *fetch;   /* a request to the tier for n_asked blocks, from the block
+    struct fetch *fetch;   /* a request to the tier for n_asked blocks of the chain, from the block
                               names[fetch_first] on; NULL: there is none */
     uint32_t fetch_first, n_asked;
     uint64_t fetch_until_usec;   /* time until which the sequence waits for an answer of the tier;
                                     during a load, the time when the load started */
     bool loading;                /* bytes from the tier are being written to the sequence's blocks;
                                     meanwhile no step computes rows of the sequence */
-    uint32_t load_first, n_load; /* the first block of the table that is loading now, and how many
-                                    blocks are loading */
-    uint32_t load_end;           /* number of the table's block after the last block to load */
-    uint8_t *landing;            /* staging buffer of n_landing blocks, if the CPU cannot write to
+    uint32_t load_first, n_load; /* the first block of the fetch's list that is loading now, and
+                                    how many blocks are loading */
+    uint32_t load_end;           /* number in the list after the last block to load */
+    double load_tokens;          /* tokens that need not be computed, for each block of the load */
+    uint8_t *landing;            /* staging buffer of n_landing bytes, if the CPU cannot write to
                                     the device's block memory; else NULL */
-    uint32_t n_landing;
+    uint64_t n_landing;
     uint32_t n_stored; /* number of the sequence's first blocks that the tier has */
+    bool tier_failed;  /* a load was incomplete: the tier is not asked again */
+    /* Borders between blocks (marks.c), as numbers of blocks before them; 0: none. mark_shared: the
+     * border up to which another sequence has the same blocks. mark_last: the border of the newest
+     * snapshot that is dropped when the next one is made. */
+    uint32_t mark_shared, mark_last;
     struct sample_state sampling;
     struct channel_state channel;
     struct mask mask; /* its matcher is kept while the sequence waits again */

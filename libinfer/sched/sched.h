@@ -92,6 +92,15 @@ struct fetching {
     uint32_t n_refused; /* number of loads that were not tried because computing seemed faster */
 };
 
+/* What the groups of the model's state (graph/state.h) mean for the choice of marks (marks.c). */
+struct mark_rules {
+    bool is_plain;      /* the only group is FULL, so computing can be resumed at each border */
+    bool has_chain;     /* there is a FULL group */
+    bool has_windows;   /* there is a WINDOW group */
+    bool has_snapshots; /* there is a RECURRENT group */
+    uint32_t every;     /* each multiple of this number of blocks is a mark */
+};
+
 /* State of copying blocks for storage in the tier. */
 struct spill {
     struct tier_batch *batch; /* batch that is being filled */
@@ -122,6 +131,7 @@ struct sched {
     struct masks masks;
     struct breakers breakers;
     struct step step;
+    struct mark_rules marks;
     struct seq *waiting; /* in order of age */
     uint32_t n_waiting;
     struct seq **running; /* [max_seqs], in order of age */
@@ -185,8 +195,29 @@ void sched_admit(struct sched *s);
  * sequences are preempted. */
 void sched_make_room(struct sched *s);
 
+/* Moves the running sequence number @i back to the waiting list. */
+void sched_preempt(struct sched *s, uint32_t i);
 /* Moves all running sequences back to the waiting list. */
 void sched_preempt_all(struct sched *s);
+
+/* marks.c */
+/* Returns how many rows of a sequence a step may have, so that it ends at a mark; 0: any number. */
+uint32_t sched_max_rows(const struct sched *s, const struct seq *seq);
+/* Makes the snapshots of the marks that a step has passed. Before the step, the sequence had @pos
+ * computed tokens. */
+void sched_note_marks(struct sched *s, struct seq *seq, uint32_t pos);
+/* Makes the end of a sequence a mark in the tier. */
+void sched_end_marks(struct sched *s, struct seq *seq);
+/* Chooses for the tier the blocks, other than those of FULL groups, that are needed to resume
+ * computing after @border blocks. @kept: the tier already has them. */
+void sched_keep_mark(struct sched *s, struct seq *seq, uint32_t border, bool kept);
+/* Returns whether the running sequence @other will reach a mark at which the waiting sequence @seq
+ * could be resumed, and which is beyond the @n_usable tokens after which @seq can be resumed now.
+ */
+bool sched_will_reach(struct sched *s, const struct seq *seq, struct seq *other, uint32_t n_usable);
+/* Notes at the admission of a sequence, which can be resumed after @n_usable tokens, that other
+ * sequences have more of its blocks. */
+void sched_note_shared(struct sched *s, struct seq *seq, uint32_t n_usable);
 
 /* step.c: runs steps. The engine thread allocates nothing between the beginning and the end of a
  * step. sched_step() returns 0 or the error of the device. */

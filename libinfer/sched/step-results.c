@@ -257,6 +257,8 @@ static bool retire_request(struct sched *s, struct request *req)
         s->n_active -= seq->started;
         count_end(&s->stats, req, seq->finish);
         loop_thread_unlock(&s->thread);
+        if (seq->started)
+            sched_end_marks(s, seq);
         seq_stop(seq);
     }
     return true;

@@ -74,12 +74,16 @@ static void plan_rows(struct sched *s)
         step->wants[i] = (struct batch_want){
             .n_left = seq_n_left(step->ready[i]),
             .n_logits = seq_n_prompt_logits(step->ready[i]),
+            .n_max = sched_max_rows(s, step->ready[i]),
         };
         step->n_single += step->wants[i].n_left == 1;
     }
     limits.chunk =
         batch_pace_chunk(&s->pace, step->n_single, step->n_ready - step->n_single, limits.max_rows);
     batch_plan(step->wants, step->n_ready, &limits, s->turn++, step->rows);
+    /* A step has fewer rows of a prompt if there are too few free WINDOW blocks. */
+    for (uint32_t i = 0; s->marks.has_windows && i < step->n_ready; i++)
+        step->rows[i] = kv_table_open(&step->ready[i]->table, step->ready[i]->n_kv, step->rows[i]);
 }
 
 /* Adds the rows of one sequence to the batch. */
@@ -99,13 +103,7 @@ static void put_rows(struct step *step, struct batch *batch, struct seq *seq, ui
         .samples = n_rows == seq_n_left(seq),
         .forced = channel_forced(&seq->req->channel, &seq->channel),
     };
-    step->seqs[i] = (struct batch_seq){
-        .i_row = i_row,
-        .n_rows = n_rows,
-        .pos = seq->n_kv,
-        .n_blocks = seq->table.n_blocks,
-        .blocks = {seq->table.blocks},
-    };
+    step->seqs[i] = kv_table_part(&seq->table, i_row, seq->n_kv, n_rows);
     for (uint32_t k = 0; k < n_rows; k++)
         step->tokens[i_row + k] = seq->tokens[seq->n_kv + k];
     for (uint32_t k = 0; k < part->n_prompt_logits; k++)
@@ -309,6 +307,17 @@ static void take_all_logits(struct sched *s)
         take_logits(s, 0, 1);
 }
 
+/* Chooses block @i of the FULL groups for the tier. */
+static void keep_chain(struct sched *s, struct seq *seq, uint32_t i)
+{
+    const struct kv_layout *layout = kv_pool_layout(s->runner->pool);
+
+    for (uint32_t g = 0; g < layout->n_groups; g++)
+        if (layout->groups[g].rule == STATE_FULL)
+            keep_named(&s->keep, seq->table.blocks[g][i], seq->names, i, seq->req->owner,
+                       i < seq->n_stored);
+}
+
 void sched_name_blocks(struct sched *s, struct seq *seq)
 {
     const uint32_t n = seq->names ? seq->n_kv / seq->req->block_tokens : 0;
@@ -319,8 +328,7 @@ void sched_name_blocks(struct sched *s, struct seq *seq)
     seq_make_names(seq, seq->n_kv);
     kv_table_name(&seq->table, seq->names, n);
     for (; s->tier && i < seq->table.n_named; i++)
-        keep_named(&s->keep, seq->table.blocks[i], seq->names, i, seq->req->owner,
-                   i < seq->n_stored);
+        keep_chain(s, seq, i);
 }
 
 /* Records that the rows of the step are in the KV cache now. Other sequences can then find the
@@ -334,6 +342,7 @@ static void count_rows(struct sched *s)
         part->seq->n_kv += part->n_rows;
         seq_note_kv(part->seq, true);
         sched_name_blocks(s, part->seq);
+        sched_note_marks(s, part->seq, part->pos);
         if (part->n_prompt_logits > 0)
             plp->n_done = MAX(plp->n_done, part->pos + part->n_prompt_logits + 1);
     }

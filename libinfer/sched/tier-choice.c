@@ -84,21 +84,35 @@ static bool is_current(const struct keep *k, uint32_t block)
     return name && kv_name_equal(name, &k->entries[block].name);
 }
 
-void keep_named(struct keep *k, uint32_t block, const struct kv_name *names, uint32_t index,
+/* Makes the entry of a block that has got the name names[@i]. */
+static struct keep_entry make_entry(const struct keep *k, uint32_t block,
+                                    const struct kv_name *names, uint32_t i)
+{
+    const struct kv_layout *layout = kv_pool_layout(k->pool);
+    const uint32_t main = kv_pool_main_group(k->pool);
+    struct keep_entry e = {.name = names[i]};
+
+    if (layout->groups[main].rule != STATE_FULL)
+        return e;
+    e.index = i + (kv_layout_group(layout, block) != main);
+    if (e.index > 0)
+        e.parent = names[e.index - 1];
+    return e;
+}
+
+void keep_named(struct keep *k, uint32_t block, const struct kv_name *names, uint32_t i,
                 struct tier_owner *owner, bool kept)
 {
     struct keep_entry *e = &k->entries[block];
 
-    if (e->owner && kv_name_equal(&e->name, &names[index])) {
+    if (e->owner && kv_name_equal(&e->name, &names[i])) {
         keep_found(k, block);
     } else {
         if (e->state == KEEP_QUEUED)
             keep_pull(k, block);
         tier_owner_unref(e->owner);
-        *e = (struct keep_entry){
-            .name = names[index], .owner = tier_owner_ref(owner), .index = index};
-        if (index > 0)
-            e->parent = names[index - 1];
+        *e = make_entry(k, block, names, i);
+        e->owner = tier_owner_ref(owner);
     }
     if (kept && e->state == KEEP_QUEUED)
         keep_pull(k, block);
@@ -128,7 +142,7 @@ static uint32_t waiting_parent(const struct keep *k, uint32_t block)
 
     if (e->index == 0)
         return KV_NO_BLOCK;
-    parent = kv_pool_find(k->pool, &e->parent);
+    parent = kv_pool_find(k->pool, &e->parent, kv_pool_main_group(k->pool));
     if (parent == KV_NO_BLOCK || k->entries[parent].state != KEEP_QUEUED || !is_current(k, parent))
         return KV_NO_BLOCK;
     return parent;
@@ -158,6 +172,23 @@ uint32_t keep_take(struct keep *k)
             keep_pull(k, block);
         }
     return KV_NO_BLOCK;
+}
+
+void keep_put_back(struct keep *k, uint32_t block)
+{
+    struct keep_entry *e = &k->entries[block];
+    const uint32_t next = k->heads[e->class];
+
+    assert(e->state == KEEP_GOING);
+    e->state = KEEP_QUEUED;
+    e->prev = KV_NO_BLOCK;
+    e->next = next;
+    if (next != KV_NO_BLOCK)
+        k->entries[next].prev = block;
+    else
+        k->tails[e->class] = block;
+    k->heads[e->class] = block;
+    k->n_queued++;
 }
 
 void keep_failed(struct keep *k, uint32_t block)

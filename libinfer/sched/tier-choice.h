@@ -26,7 +26,7 @@ enum keep_state {
 struct keep_entry {
     struct kv_name name, parent;
     struct tier_owner *owner;
-    uint32_t index;
+    uint32_t index;      /* number of blocks before it in its chain; 0: the block has no parent */
     uint32_t prev, next; /* links in the queue of the entry's class */
     uint8_t state, class;
 };
@@ -40,16 +40,19 @@ struct keep {
 
 int keep_init(struct keep *k, struct kv_pool *pool);
 void keep_done(struct keep *k);
-/* Records that @block has been given the name names[@index] and belongs to @owner. @kept: the tier
- * already has the block. If the entry of the block already has this name, the block counts as
- * reused. */
-void keep_named(struct keep *k, uint32_t block, const struct kv_name *names, uint32_t index,
+/* Records that @block has the name names[@i] and belongs to @owner. @kept: the tier already has the
+ * block. If the entry of the block already has this name, the block counts as reused. The parent of
+ * a block of the pool's main group is the block before it in the chain; the parent of another block
+ * is the block of the main group with the same name, if that group is FULL. */
+void keep_named(struct keep *k, uint32_t block, const struct kv_name *names, uint32_t i,
                 struct tier_owner *owner, bool kept);
 /* Records that a request found @block by its name, so that it counts as reused. Returns whether the
  * tier has the block. */
 bool keep_found(struct keep *k, uint32_t block);
 /* Returns the next block to copy, or KV_NO_BLOCK. Its state becomes KEEP_GOING. */
 uint32_t keep_take(struct keep *k);
+/* Puts a block that keep_take() has returned back into its queue, as the first block. */
+void keep_put_back(struct keep *k, uint32_t block);
 /* Records that @block could not be copied; it is not tried again. */
 void keep_failed(struct keep *k, uint32_t block);
 /* Records whether the tier accepted @copy. */

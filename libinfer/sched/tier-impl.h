@@ -51,15 +51,27 @@ struct fetch {
     uint32_t next, end;       /* readers have started to read all blocks before `next`; no reader
                                  will start a block from `end` on */
     uint32_t n_streams;       /* number of streams; a stream brings every n_streams-th block */
-    uint8_t *reads;           /* [n] of enum tier_read */
+    uint8_t *reads;           /* [cap] of enum tier_read */
     uint64_t begin_usec;
     double usec_a_block;
-    void **to;                    /* [n] target addresses, set for the blocks of the load */
-    bool dropped;                 /* may be set only with the `copy` locks of all readers */
-    struct kv_name *names;        /* [n] names in the tier */
-    struct inf_tier_found *found; /* [n] */
-    bool has_names;
+    void **to;    /* [cap] target addresses, set for the blocks of the load */
+    bool dropped; /* may be set only with the `copy` locks of all readers */
+    /* [first_block + n] names of the chain in the pool; the fetch asks for the last n of them. */
+    struct kv_name *chain;
+    uint32_t first_block;
+    uint32_t mark;            /* number of the chain's blocks up to the end of the found ones */
+    bool has_chain;           /* the tier has all n FULL blocks */
+    uint32_t cap;             /* size of the arrays of the list of blocks, which the tier's thread
+                                 makes */
+    struct fetch_item *items; /* [cap] */
+    struct kv_name *names;    /* [cap] names in the tier */
+    struct inf_tier_found *found; /* [cap] */
 };
+
+static inline bool tier_is_plain(const struct tier_params *p)
+{
+    return p->layout->n_groups == 1 && p->layout->groups[0].rule == STATE_FULL;
+}
 
 /* Describes a thread that reads blocks. Each of n readers reads every n-th block of a load. */
 struct tier_reader {
@@ -73,7 +85,7 @@ struct tier_reader {
 struct used {
     struct used *next;
     struct tier_owner *owner;
-    uint32_t n;
+    uint32_t n, i_group;
     struct kv_name names[];
 };
 
@@ -122,7 +134,9 @@ struct tier {
 
 /* tier.c */
 void tier_pause_note(struct tier *t, struct tier_pause *p, bool failed);
-void tier_name(const struct tier *t, const struct kv_name *name, struct kv_name *ret_name);
+/* Makes the name in the tier of the block of group @i_group with the name @name in the pool. */
+void tier_name(const struct tier *t, const struct kv_name *name, uint32_t i_group,
+               struct kv_name *ret_name);
 struct inf_tier_origin tier_origin(const struct tier *t, const struct tier_owner *owner);
 
 /* tier-digest.c. Does one piece of work for the digest; the tier's thread calls it. Returns true if

@@ -8,9 +8,14 @@
 #include "core/clock.h"
 #include "sched/tier-impl.h"
 
+/* Number of the last borders of a found chain that are all tried as marks. */
+#define LAST_MARKS 4
+
 static void free_fetch(struct fetch *f)
 {
     tier_owner_unref(f->owner);
+    free(f->chain);
+    free(f->items);
     free(f->names);
     free(f->found);
     free(f->to);
@@ -18,23 +23,63 @@ static void free_fetch(struct fetch *f)
     free(f);
 }
 
+/* Returns the number of FULL groups, and sets *ret_others to the largest number of blocks that a
+ * mark needs in the other groups. */
+static uint32_t count_groups(const struct tier_params *p, uint64_t *ret_others)
+{
+    uint32_t n_full = 0;
+
+    *ret_others = 0;
+    for (uint32_t g = 0; g < p->layout->n_groups; g++) {
+        const struct state_group *group = &p->layout->groups[g];
+
+        n_full += group->rule == STATE_FULL;
+        *ret_others += group->rule == STATE_RECURRENT;
+        if (group->rule == STATE_WINDOW)
+            *ret_others += DIV_UP((uint64_t)group->window, p->layout->block_tokens) + 1;
+    }
+    return n_full;
+}
+
+uint32_t tier_max_ask(const struct tier *t)
+{
+    uint64_t n_others;
+    const uint32_t n_full = count_groups(&t->params, &n_others);
+
+    if (n_others >= INF_TIER_MAX_NAMES)
+        return 0;
+    return (uint32_t)(INF_TIER_MAX_NAMES - n_others) / MAX(n_full, 1);
+}
+
+static bool alloc_fetch(const struct tier *t, struct fetch *f, uint32_t n)
+{
+    uint64_t n_others;
+    const uint32_t n_full = count_groups(&t->params, &n_others);
+
+    f->cap = n * MAX(n_full, 1) + (uint32_t)n_others;
+    f->chain = NEW(struct kv_name, f->first_block + n);
+    f->items = NEW(struct fetch_item, f->cap);
+    f->names = NEW(struct kv_name, f->cap);
+    f->found = NEW(struct inf_tier_found, f->cap);
+    f->to = NEW(void *, f->cap);
+    f->reads = NEW(uint8_t, f->cap);
+    return f->chain && f->items && f->names && f->found && f->to && f->reads;
+}
+
 struct fetch *tier_ask(struct tier *t, struct tier_owner *owner, const struct kv_name *names,
-                       uint32_t n)
+                       uint32_t first, uint32_t n)
 {
     struct fetch *f = NEW(struct fetch, 1);
 
-    assert(n > 0 && n <= INF_TIER_MAX_NAMES);
+    assert(n > 0 && n <= tier_max_ask(t));
     if (!f)
         return NULL;
-    f->names = NEW(struct kv_name, n);
-    f->found = NEW(struct inf_tier_found, n);
-    f->to = NEW(void *, n);
-    f->reads = NEW(uint8_t, n);
-    if (!f->names || !f->found || !f->to || !f->reads) {
+    f->first_block = first;
+    if (!alloc_fetch(t, f, n)) {
         free_fetch(f);
         return NULL;
     }
-    memcpy(f->names, names, n * sizeof(*names));
+    memcpy(f->chain, names, (first + n) * sizeof(*names));
     f->n = n;
     f->tier = t;
     f->owner = tier_owner_ref(owner);
@@ -46,6 +91,31 @@ struct fetch *tier_ask(struct tier *t, struct tier_owner *owner, const struct kv
     loop_thread_wake(&t->thread);
     loop_thread_unlock(&t->thread);
     return f;
+}
+
+struct fetch_item fetch_item(const struct fetch *f, uint32_t i)
+{
+    assert(i < f->n_found);
+    return f->items[i];
+}
+
+uint64_t fetch_bytes(const struct fetch *f, uint32_t first, uint32_t n)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = first; i < first + n; i++)
+        bytes += f->found[i].size;
+    return bytes;
+}
+
+uint32_t fetch_mark(const struct fetch *f)
+{
+    return f->mark;
+}
+
+bool fetch_has_chain(const struct fetch *f)
+{
+    return f->has_chain;
 }
 
 enum fetch_state fetch_look(const struct fetch *f, uint32_t *ret_n_found, uint32_t *ret_n_loaded)
@@ -99,7 +169,7 @@ static void wipe_fetch(struct fetch *f)
 {
     for (uint32_t i = f->first; i < f->next; i++)
         if (f->reads[i] != READ_WHOLE)
-            memset(f->to[i], 0, f->tier->params.block_bytes);
+            memset(f->to[i], 0, f->found[i].size);
 }
 
 struct fetch *fetch_drop(struct fetch *f)
@@ -124,34 +194,119 @@ struct fetch *fetch_drop(struct fetch *f)
     return NULL;
 }
 
-/* Asks the tier how many of the first blocks of @f it has. Checks the answer as far as possible
- * without reading the blocks. */
-static uint32_t find_blocks(struct tier *t, struct fetch *f)
+/* Adds a block to the list of @f that has @n blocks. */
+static void add_item(const struct tier *t, struct fetch *f, uint32_t n, uint32_t i_group,
+                     uint32_t i)
+{
+    assert(n < f->cap);
+    f->items[n] = (struct fetch_item){i_group, i};
+    tier_name(t, &f->chain[i], i_group, &f->names[n]);
+}
+
+/* Asks the tier how many of the blocks @first … @end - 1 of the list it has. Checks the answer as
+ * far as possible without reading the blocks. */
+static uint32_t find_blocks(struct tier *t, struct fetch *f, uint32_t first, uint32_t end)
 {
     const struct inf_tier_origin origin = tier_origin(t, f->owner);
     struct inf_tier *impl = t->params.impl;
     uint32_t n = 0;
     int r;
 
-    r = impl->ops->find(impl, &origin, &f->names[0].bytes, f->n, f->found);
+    if (first == end)
+        return 0;
+    r = impl->ops->find(impl, &origin, &f->names[first].bytes, end - first, f->found + first);
     tier_pause_note(t, &t->find_pause, r < 0);
-    while (r > 0 && n < MIN((uint32_t)r, f->n) && f->found[n].size == t->params.block_bytes)
+    while (r > 0 && n < MIN((uint32_t)r, end - first) &&
+           f->found[first + n].size == t->params.sizes[f->items[first + n].i_group])
         n++;
+    return n;
+}
+
+/* Lists and finds what the groups with the rule @rule need at the border @mark, behind the *@n
+ * listed blocks, and adds its number to *@n. Returns false if the tier does not have all of it. */
+static bool find_rule(struct tier *t, struct fetch *f, enum state_rule rule, uint32_t mark,
+                      uint32_t *n)
+{
+    const struct kv_layout *layout = t->params.layout;
+
+    for (uint32_t g = 0; g < layout->n_groups; g++) {
+        const uint32_t begin = *n;
+        uint32_t i = mark - 1;
+
+        if (layout->groups[g].rule != rule)
+            continue;
+        if (rule == STATE_WINDOW)
+            i = kv_pool_first_seen(layout, g, mark * layout->block_tokens);
+        for (; i < mark; i++)
+            add_item(t, f, (*n)++, g, i);
+        if (find_blocks(t, f, begin, *n) < *n - begin)
+            return false;
+    }
+    return true;
+}
+
+/* Finds the blocks that are needed to compute from the border @mark on; the FULL blocks are already
+ * listed and found. Returns their number; 0: the tier does not have all of them. */
+static uint32_t find_mark(struct tier *t, struct fetch *f, uint32_t mark)
+{
+    uint64_t n_others;
+    uint32_t n = (mark - f->first_block) * count_groups(&t->params, &n_others);
+
+    return find_rule(t, f, STATE_WINDOW, mark, &n) && find_rule(t, f, STATE_RECURRENT, mark, &n)
+               ? n
+               : 0;
+}
+
+/* Lists the FULL blocks that @f asks for. Returns how many blocks of the chain the tier has in all
+ * FULL groups; all of them if there are no such groups. */
+static uint32_t find_chain(struct tier *t, struct fetch *f)
+{
+    const struct kv_layout *layout = t->params.layout;
+    uint32_t n = 0;
+    uint64_t n_others;
+
+    for (uint32_t i = 0; i < f->n; i++)
+        for (uint32_t g = 0; g < layout->n_groups; g++)
+            if (layout->groups[g].rule == STATE_FULL)
+                add_item(t, f, n++, g, f->first_block + i);
+    return n > 0 ? find_blocks(t, f, 0, n) / count_groups(&t->params, &n_others) : f->n;
+}
+
+/* Returns the highest border below @mark that may be a mark. The last borders of the chain can be
+ * the ends of prompts or texts. */
+static uint32_t mark_before(const struct tier *t, uint32_t mark, uint32_t last)
+{
+    if (mark + LAST_MARKS > last + 1)
+        return mark - 1;
+    return (mark - 1) / t->params.mark_every * t->params.mark_every;
+}
+
+/* Finds the blocks of @f. Sets *ret_mark to the border up to which they allow resuming. */
+static uint32_t find_all(struct tier *t, struct fetch *f, uint32_t *ret_mark)
+{
+    const uint32_t last = f->first_block + find_chain(t, f);
+    uint32_t n = 0, mark = last;
+
+    f->has_chain = last == f->first_block + f->n;
+    if (tier_is_plain(&t->params)) {
+        *ret_mark = last;
+        return last - f->first_block;
+    }
+    while (mark > f->first_block && (n = find_mark(t, f, mark)) == 0)
+        mark = mark_before(t, mark, last);
+    *ret_mark = mark;
     return n;
 }
 
 static void work_find(struct tier *t, struct fetch *f)
 {
-    uint32_t n_found = 0;
+    uint32_t n_found = 0, mark = f->first_block;
 
-    if (!f->has_names)
-        for (uint32_t i = 0; i < f->n; i++)
-            tier_name(t, &f->names[i], &f->names[i]);
-    f->has_names = true;
     if (atomic_load(&t->digest_state) == DIGEST_KNOWN)
-        n_found = find_blocks(t, f);
+        n_found = find_all(t, f, &mark);
     loop_thread_lock(&t->thread);
     f->n_found = n_found;
+    f->mark = mark;
     f->state = FETCH_FOUND;
     t->counts.n_found += n_found;
     loop_thread_unlock(&t->thread);
@@ -172,7 +327,7 @@ static void end_load(struct tier *t, struct fetch *f)
         }
     loop_thread_lock(&t->thread);
     for (uint32_t i = 0; i < f->n_loaded; i++)
-        tier_pace_add(&t->reading, (double)t->params.block_bytes, usec / f->n_loaded);
+        tier_pace_add(&t->reading, (double)f->found[f->first + i].size, usec / f->n_loaded);
     if (f->n_loaded == 0)
         tier_pace_add(&t->reading, 0, usec);
     f->state = FETCH_LOADED;

@@ -161,7 +161,7 @@ static void put_block(struct tier *t, struct fetch *f, uint32_t i, enum tier_rea
     while (f->first + f->n_loaded < f->end && f->reads[f->first + f->n_loaded] == READ_WHOLE) {
         f->n_loaded++;
         t->counts.n_loaded++;
-        t->counts.loaded_bytes += t->params.block_bytes;
+        t->counts.loaded_bytes += f->found[f->first + f->n_loaded - 1].size;
     }
     loop_thread_unlock(&t->thread);
 }

@@ -47,25 +47,42 @@ static bool have_batch(struct sched *s)
 static void copy_block(struct sched *s, uint32_t block)
 {
     const struct keep_entry *e = &s->keep.entries[block];
-    const uint64_t size = kv_pool_block_bytes(s->runner->pool);
+    const uint64_t size = kv_pool_block_bytes(s->runner->pool, block);
     struct tier_batch *b = s->spill.batch;
 
-    if (kv_pool_export(s->runner->pool, block, b->data + b->n_blocks * size) < 0) {
+    if (kv_pool_export(s->runner->pool, block, b->data + b->used_bytes) < 0) {
         keep_failed(&s->keep, block);
         return;
     }
     b->blocks[b->n_blocks++] = (struct tier_kept){
         .block = block,
+        .i_group = kv_layout_group(kv_pool_layout(s->runner->pool), block),
+        .i_parent = kv_pool_main_group(s->runner->pool),
+        .offset = b->used_bytes,
+        .size = size,
         .name = e->name,
         .parent = e->parent,
         .index = e->index,
         .owner = tier_owner_ref(e->owner),
     };
+    b->used_bytes += size;
     if (b->n_blocks == b->max_blocks)
         put_batch(s);
 }
 
-/* Copies one block. Returns false if no block is left to copy. */
+/* Ensures that there is a batch with room for @block. Returns false if none is available now. */
+static bool have_room(struct sched *s, uint32_t block)
+{
+    const struct tier_batch *b = s->spill.batch;
+
+    if (b->map_bytes - b->used_bytes >= kv_pool_block_bytes(s->runner->pool, block))
+        return true;
+    put_batch(s);
+    return have_batch(s);
+}
+
+/* Copies one block. Returns false if no block is left to copy, or if there is no batch for the next
+ * block now. */
 static bool spill_block(struct sched *s)
 {
     const uint64_t begin = clock_usec();
@@ -73,6 +90,10 @@ static bool spill_block(struct sched *s)
 
     if (block == KV_NO_BLOCK)
         return false;
+    if (!have_room(s, block)) {
+        keep_put_back(&s->keep, block);
+        return false;
+    }
     copy_block(s, block);
     s->spill.credit_usec -= (double)(clock_usec() - begin) + BOTH_ENDS * tier_keep_usec(s->tier);
     return true;

@@ -34,7 +34,9 @@ static int map_batch(struct tier_batch *b, size_t size)
         return -errno;
     if (ftruncate(b->fd, (off_t)size) < 0)
         return -errno;
-    p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, b->fd, 0);
+    /* Large blocks are rare, so memory for them is used only when they come. */
+    p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+             MAP_SHARED | (size <= BATCH_BYTES ? MAP_POPULATE : 0), b->fd, 0);
     if (p == MAP_FAILED)
         return -errno;
     b->data = p;
@@ -44,13 +46,18 @@ static int map_batch(struct tier_batch *b, size_t size)
 struct tier_batch *tier_batch_new(const struct tier *t)
 {
     struct tier_batch *b = NEW(struct tier_batch, 1);
-    const uint64_t fit = BATCH_BYTES / t->params.block_bytes;
+    uint64_t largest = 0, smallest = UINT64_MAX;
 
     if (!b)
         return NULL;
+    for (uint32_t g = 0; g < t->params.layout->n_groups; g++) {
+        largest = MAX(largest, t->params.sizes[g]);
+        smallest = MIN(smallest, t->params.sizes[g]);
+    }
     b->fd = -1;
-    b->max_blocks = (uint32_t)MIN(MAX(fit, 1u), (uint64_t)INF_TIER_MAX_BLOCKS);
-    b->map_bytes = b->max_blocks * t->params.block_bytes;
+    b->max_blocks =
+        (uint32_t)MIN(MAX(BATCH_BYTES / smallest, UINT64_C(1)), (uint64_t)INF_TIER_MAX_BLOCKS);
+    b->map_bytes = MAX(MIN(b->max_blocks * smallest, (uint64_t)BATCH_BYTES), largest);
     b->blocks = NEW(struct tier_kept, b->max_blocks);
     if (!b->blocks || map_batch(b, b->map_bytes) < 0)
         return tier_batch_free(b);
@@ -148,17 +155,16 @@ static void describe_block(const struct tier *t, const struct tier_batch *b, uin
                            struct inf_tier_block *ret_block)
 {
     const struct tier_kept *k = &b->blocks[i];
-    const uint64_t size = t->params.block_bytes;
     struct kv_name name, parent = {0};
 
-    tier_name(t, &k->name, &name);
+    tier_name(t, &k->name, k->i_group, &name);
     if (k->index > 0)
-        tier_name(t, &k->parent, &parent);
+        tier_name(t, &k->parent, k->i_parent, &parent);
     *ret_block = (struct inf_tier_block){
         .index = k->index,
-        .offset = i * size,
-        .size = size,
-        .sum = sum_bytes(b->data + i * size, size),
+        .offset = k->offset,
+        .size = k->size,
+        .sum = sum_bytes(b->data + k->offset, k->size),
     };
     memcpy(ret_block->name, name.bytes, sizeof(name.bytes));
     memcpy(ret_block->parent, parent.bytes, sizeof(parent.bytes));
@@ -201,7 +207,7 @@ static void put_all(struct tier *t, struct tier_batch *b)
         return;
     for (uint32_t i = 0; i < b->n_blocks; i++)
         describe_block(t, b, i, &blocks[i]);
-    r = seal_batch(b, b->n_blocks * t->params.block_bytes);
+    r = seal_batch(b, b->used_bytes);
     for (uint32_t i = 0; r == 0 && i < b->n_blocks; i += n)
         r = put_run(t, b, blocks, i, &n);
     tier_pause_note(t, &t->put_pause, r < 0);
@@ -210,16 +216,19 @@ static void put_all(struct tier *t, struct tier_batch *b)
 void tier_work_batch(struct tier *t, struct tier_batch *b)
 {
     const double begin = cpu_usec();
+    uint64_t taken_bytes = 0;
     uint32_t n_taken = 0;
 
     put_all(t, b);
-    for (uint32_t i = 0; i < b->n_blocks; i++)
+    for (uint32_t i = 0; i < b->n_blocks; i++) {
         n_taken += b->blocks[i].taken;
+        taken_bytes += b->blocks[i].taken ? b->blocks[i].size : 0;
+    }
     loop_thread_lock(&t->thread);
     b->next = t->over;
     t->over = b;
     t->counts.n_kept += n_taken;
-    t->counts.kept_bytes += n_taken * t->params.block_bytes;
+    t->counts.kept_bytes += taken_bytes;
     tier_pace_add(&t->keeping, b->n_blocks, cpu_usec() - begin);
     loop_thread_unlock(&t->thread);
     t->params.news(t->params.data);

@@ -53,7 +53,7 @@ int tier_new(const struct tier_params *params, struct tier **ret_tier)
 {
     struct tier *t = NEW(struct tier, 1);
 
-    assert(params->block_bytes > 0 && params->impl && params->news);
+    assert(params->layout && params->sizes[0] > 0 && params->impl && params->news);
     if (!t)
         return -ENOMEM;
     t->params = *params;
@@ -176,12 +176,12 @@ bool tier_is_down(struct tier *t)
     return down;
 }
 
-double tier_load_usec(struct tier *t)
+double tier_load_usec(struct tier *t, uint64_t n_bytes)
 {
     double usec;
 
     loop_thread_lock(&t->thread);
-    usec = t->reading.usec / t->reading.n * (double)t->params.block_bytes;
+    usec = t->reading.usec / t->reading.n * (double)n_bytes;
     loop_thread_unlock(&t->thread);
     return usec;
 }
@@ -196,9 +196,13 @@ double tier_keep_usec(struct tier *t)
     return usec;
 }
 
-void tier_name(const struct tier *t, const struct kv_name *name, struct kv_name *ret_name)
+void tier_name(const struct tier *t, const struct kv_name *name, uint32_t i_group,
+               struct kv_name *ret_name)
 {
-    kv_name_stored(t->digest, t->params.format, name, ret_name);
+    struct kv_name own;
+
+    kv_name_group(name, i_group, &own);
+    kv_name_stored(t->digest, t->params.format, &own, ret_name);
 }
 
 struct inf_tier_origin tier_origin(const struct tier *t, const struct tier_owner *owner)
@@ -212,7 +216,7 @@ struct inf_tier_origin tier_origin(const struct tier *t, const struct tier_owner
 }
 
 void tier_note_used(struct tier *t, struct tier_owner *owner, const struct kv_name *names,
-                    uint32_t n)
+                    uint32_t n, uint32_t i_group)
 {
     struct used *u;
 
@@ -221,7 +225,7 @@ void tier_note_used(struct tier *t, struct tier_owner *owner, const struct kv_na
     u = malloc(sizeof(*u) + n * sizeof(u->names[0]));
     if (!u)
         return;
-    *u = (struct used){.owner = tier_owner_ref(owner), .n = n};
+    *u = (struct used){.owner = tier_owner_ref(owner), .n = n, .i_group = i_group};
     memcpy(u->names, names, n * sizeof(u->names[0]));
     loop_thread_lock(&t->thread);
     if (t->n_used < MAX_USED) {
@@ -256,7 +260,7 @@ static bool work_used(struct tier *t)
         return false;
     origin = tier_origin(t, u->owner);
     for (uint32_t i = 0; i < u->n; i++)
-        tier_name(t, &u->names[i], &u->names[i]);
+        tier_name(t, &u->names[i], u->i_group, &u->names[i]);
     for (uint32_t i = 0; i < u->n; i += INF_TIER_MAX_NAMES)
         t->params.impl->ops->used(t->params.impl, &origin, &u->names[i].bytes,
                                   MIN(u->n - i, (uint32_t)INF_TIER_MAX_NAMES));

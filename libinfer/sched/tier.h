@@ -22,7 +22,7 @@
 
 #include "core/file.h"
 #include "core/macros.h"
-#include "kv/prefix.h"
+#include "kv/pool.h"
 
 struct tier;
 struct fetch;
@@ -49,8 +49,12 @@ struct tier_params {
     const char *model, *codec; /* for people to read */
     const char *format;        /* identifies the meaning of a block's bytes; a part of the block's
                                   name in the tier */
-    uint64_t block_bytes;
-    void (*news)(void *data); /* called by the tier's thread, which holds no lock then */
+    const struct kv_layout *layout;   /* lives as long as the tier; set by the scheduler, like the
+                                         next   two members */
+    uint64_t sizes[STATE_GROUPS_MAX]; /* bytes of a block of each group */
+    uint32_t mark_every;              /* each multiple of this number of blocks is a mark
+                                         (marks.c) */
+    void (*news)(void *data);         /* called by the tier's thread, which holds no lock then */
     void *data;
 };
 
@@ -76,9 +80,9 @@ void tier_count(struct tier *t, struct tier_counts *ret_counts);
 void tier_set_busy(struct tier *t, bool busy);
 /* Returns whether it is useful to ask for blocks now. */
 bool tier_is_ready(struct tier *t);
-/* These functions return the estimated time of reading a block from the tier, and the CPU time that
- * the tier's thread needs to store a block, both in microseconds. */
-double tier_load_usec(struct tier *t);
+/* Returns the estimated time of reading @n_bytes from the tier, in microseconds. */
+double tier_load_usec(struct tier *t, uint64_t n_bytes);
+/* Returns the CPU time that the tier's thread needs to store a block, in microseconds. */
 double tier_keep_usec(struct tier *t);
 
 /* fetches */
@@ -90,13 +94,37 @@ enum fetch_state {
     FETCH_LOADED,
 };
 
-/* Asks for the blocks @names [n], at most INF_TIER_MAX_NAMES. Returns NULL if memory is short. */
+/* A block of the list that a fetch has found. */
+struct fetch_item {
+    uint32_t i_group;
+    uint32_t i; /* number of the block in its chain */
+};
+
+/* Returns the largest number of blocks of a chain that one fetch can ask for. */
+uint32_t tier_max_ask(const struct tier *t);
+/*
+ * Asks for what is needed to compute a sequence from a later position on. @names: the names of its
+ * blocks from the beginning. The sequence needs the blocks from @first on, @n ≤ tier_max_ask() of
+ * them. If the only group of the layout is FULL, the fetch finds as many of these blocks as the
+ * tier has. Otherwise it finds the blocks of all groups that are needed at a mark (marks.c): first
+ * the FULL blocks in the order of the chain, then the others; they are useful only together.
+ * Returns NULL if memory is short.
+ */
 struct fetch *tier_ask(struct tier *t, struct tier_owner *owner, const struct kv_name *names,
-                       uint32_t n);
+                       uint32_t first, uint32_t n);
 /* Returns the state of the fetch. From FETCH_FOUND on, *ret_n_found says how many blocks at the
- * beginning of the chain the tier has. During and after a load, *ret_n_loaded says how many blocks
+ * beginning of its list the tier has. During and after a load, *ret_n_loaded says how many blocks
  * at the beginning of the load have arrived. */
 enum fetch_state fetch_look(const struct fetch *f, uint32_t *ret_n_found, uint32_t *ret_n_loaded);
+/* Functions for fetches in the state FETCH_FOUND or a later state. */
+/* Returns the found block number @i. */
+struct fetch_item fetch_item(const struct fetch *f, uint32_t i);
+/* Returns the bytes of the @n found blocks from number @first on. */
+uint64_t fetch_bytes(const struct fetch *f, uint32_t first, uint32_t n);
+/* Returns how many blocks a sequence has computed after all found blocks were loaded. */
+uint32_t fetch_mark(const struct fetch *f);
+/* Returns whether the tier had all FULL blocks that the fetch asked for. */
+bool fetch_has_chain(const struct fetch *f);
 /* Starts a load; the state must be FETCH_FOUND or FETCH_LOADED. Loads @n of the found blocks, from
  * the block @first on, to the addresses @to [n]. The load stops early if it takes longer than @usec
  * microseconds per block. */
@@ -105,17 +133,19 @@ void fetch_load(struct fetch *f, uint32_t first, uint32_t n, void *const *to, do
  * may be NULL. Returns NULL. */
 struct fetch *fetch_drop(struct fetch *f);
 
-/* Tells the tier which of its blocks the engine found in the pool and used, without reading them
- * from the tier. */
+/* Tells the tier which of its blocks of group @i_group the engine found in the pool and used,
+ * without reading them from the tier. */
 void tier_note_used(struct tier *t, struct tier_owner *owner, const struct kv_name *names,
-                    uint32_t n);
+                    uint32_t n, uint32_t i_group);
 
 /* storing */
 
 struct tier_kept {
-    uint32_t block; /* block of the pool */
-    struct kv_name name, parent;
-    uint32_t index; /* position of the block in its chain; 0: the block has no parent */
+    uint32_t block;              /* block of the pool */
+    uint32_t i_group, i_parent;  /* groups of the block and of its parent */
+    uint64_t offset, size;       /* place of its bytes in the memfd */
+    struct kv_name name, parent; /* names in the pool */
+    uint32_t index;              /* number of blocks before it in its chain; 0: it has no parent */
     struct tier_owner *owner;
     bool taken; /* the tier accepted the block; valid when the batch is over, that is, stored or
                    refused */
@@ -125,9 +155,10 @@ struct tier_batch {
     struct tier_batch *next;
     struct tier_kept *blocks; /* [max_blocks] */
     uint32_t n_blocks, max_blocks;
-    int fd;        /* memfd with room for max_blocks blocks */
-    uint8_t *data; /* mapping of the memfd; block i begins at i times the block size */
-    size_t map_bytes;
+    int fd;            /* memfd of map_bytes bytes */
+    uint8_t *data;     /* mapping of the memfd */
+    size_t map_bytes;  /* at least the bytes of the largest block */
+    size_t used_bytes; /* bytes of the blocks in the batch */
 };
 
 /* Returns an empty batch, or NULL if there is none yet; then news() will be called when there is

@@ -123,7 +123,7 @@ int decode_remember(struct decode *d, struct kv_table *memory, const float *rows
 
     kv_table_truncate(memory, 0);
     extend_table(memory, n);
-    seq.blocks[0] = memory->blocks;
+    seq.blocks[0] = memory->blocks[0];
     seq.n_blocks = memory->n_blocks;
     return d->params.backend->ops->run(d->params.backend, d->memory_plan, kv_pool_store(d->pool),
                                        &batch, NULL, NULL);
@@ -138,10 +138,10 @@ static void add_item(struct decode *d, const struct decode_item *item, struct ba
     *seq = (struct batch_seq){.i_row = first,
                               .n_rows = item->n_tokens,
                               .pos = item->text->n_tokens,
-                              .memory = item->memory->blocks,
+                              .memory = item->memory->blocks[0],
                               .n_memory = item->memory->n_tokens};
     extend_table(item->text, item->n_tokens);
-    seq->blocks[0] = item->text->blocks;
+    seq->blocks[0] = item->text->blocks[0];
     seq->n_blocks = item->text->n_blocks;
     memcpy(d->tokens + first, item->tokens, item->n_tokens * sizeof(*d->tokens));
     batch->n_rows += item->n_tokens;

@@ -173,8 +173,7 @@ int main(int argc, char **argv)
     for (uint32_t i = 0; i < n_seqs; i++) {
         if (kv_table_init(&tables[i], pool, n_ctx) < 0 || kv_table_extend(&tables[i], n_ctx) != 0)
             fail("table", &err);
-        seqs[i] =
-            (struct batch_seq){i * n_rows, n_rows, pos, tables[i].n_blocks, {tables[i].blocks}};
+        seqs[i] = kv_table_part(&tables[i], i * n_rows, pos, n_rows);
         wanted[i] = (i + 1) * n_rows - 1;
     }
     fill_store(kv_pool_store(pool));

@@ -113,7 +113,7 @@ void subject_tell(const struct subject *s, struct backend *backend,
         n = pos < SUBJECT_PROMPT ? MIN(CHUNK, SUBJECT_PROMPT - pos) : 1;
         assert_int_equal(kv_table_extend(&table, n), 0);
 
-        const struct batch_seq seq = {0, n, pos, table.n_blocks, {table.blocks}};
+        const struct batch_seq seq = kv_table_part(&table, 0, pos, n);
         const struct batch batch = {.n_rows = n,
                                     .tokens = tokens + pos,
                                     .n_seqs = 1,

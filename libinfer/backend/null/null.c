@@ -2,9 +2,10 @@
 /*
  * Implements the null device.
  *
- * The KV store has one cell per token, with a hash of the token and its position. The logits of a
- * row depend on the sum of the cells of all positions up to the row's own position, so every block
- * of the sequence affects them.
+ * In a FULL or WINDOW group, the KV store has one cell per token, with a hash of the token and its
+ * position. The logits of a row depend on the sum of the cells of all positions that the row sees
+ * up to its own position, so every block that the row sees affects them. In a RECURRENT group, a
+ * block is one cell, with a hash of all tokens so far and of their order.
  */
 #include "backend/null/null.h"
 
@@ -33,8 +34,10 @@ struct null_backend {
 
 struct kv_store {
     struct kv_store *prev, *next;
-    uint32_t n_blocks, block_tokens;
-    uint64_t cells[];
+    struct kv_layout layout;
+    uint32_t n_blocks;
+    size_t n_cells;
+    uint64_t cells[]; /* the cells of all blocks, in order of their numbers */
 };
 
 struct plan {
@@ -68,19 +71,41 @@ static uint64_t null_memory(struct backend *b)
     return memory > 0 ? memory : UINT64_MAX;
 }
 
+/* Returns the number of cells of a block of group @i_group. */
+static size_t group_cells(const struct kv_layout *layout, uint32_t i_group)
+{
+    return layout->groups[i_group].rule == STATE_RECURRENT ? 1 : layout->block_tokens;
+}
+
+/* Returns the number of the first cell of block @block; if @block is the number of all blocks, the
+ * number of all cells. */
+static size_t first_cell(const struct kv_layout *layout, uint32_t block)
+{
+    size_t n = 0;
+
+    for (uint32_t g = 0; g < layout->n_groups; g++) {
+        const uint32_t n_blocks = MIN(block, layout->n_blocks[g]);
+
+        n += n_blocks * group_cells(layout, g);
+        block -= n_blocks;
+    }
+    return n;
+}
+
 static int null_kv_new(struct backend *b, const struct kv_layout *layout,
                        struct kv_store **ret_store)
 {
     struct null_backend *nb = CONTAINER_OF(b, struct null_backend, base);
-    const uint32_t n_blocks = layout->n_blocks[0];
-    const size_t n_cells = (size_t)n_blocks * layout->block_tokens;
+    const uint32_t n_blocks = kv_layout_first(layout, layout->n_groups);
+    const size_t n_cells = first_cell(layout, n_blocks);
     struct kv_store *store;
 
     store = malloc(sizeof(*store) + n_cells * sizeof(store->cells[0]));
     if (!store)
         return -ENOMEM;
+    store->layout = *layout;
     store->n_blocks = n_blocks;
-    store->block_tokens = layout->block_tokens;
+    store->n_cells = n_cells;
     for (size_t i = 0; i < n_cells; i++)
         store->cells[i] = CELL_POISON;
     store->prev = NULL;
@@ -107,33 +132,36 @@ static void null_kv_free(struct backend *b, struct kv_store *store)
 
 static void null_kv_copy(struct backend *b, struct kv_store *store, uint32_t dst, uint32_t src)
 {
-    const size_t n = store->block_tokens;
+    const struct kv_layout *layout = &store->layout;
+    const uint32_t i_group = kv_layout_group(layout, dst);
 
     (void)b;
     assert(dst < store->n_blocks && src < store->n_blocks && dst != src);
-    memcpy(store->cells + dst * n, store->cells + src * n, n * sizeof(store->cells[0]));
+    assert(kv_layout_group(layout, src) == i_group);
+    memcpy(store->cells + first_cell(layout, dst), store->cells + first_cell(layout, src),
+           group_cells(layout, i_group) * sizeof(store->cells[0]));
 }
 
 static void null_kv_drop(struct backend *b, struct kv_store *store, uint32_t first, uint32_t n)
 {
-    const size_t begin = (size_t)first * store->block_tokens;
-
     (void)b;
     assert(first <= store->n_blocks && n <= store->n_blocks - first);
-    for (size_t i = begin; i < begin + (size_t)n * store->block_tokens; i++)
+    for (size_t i = first_cell(&store->layout, first); i < first_cell(&store->layout, first + n);
+         i++)
         store->cells[i] = CELL_POISON;
 }
 
 static uint64_t null_kv_size(const struct backend *b UNUSED, const struct kv_store *store,
-                             uint32_t block UNUSED)
+                             uint32_t block)
 {
-    return store->block_tokens * sizeof(store->cells[0]);
+    return group_cells(&store->layout, kv_layout_group(&store->layout, block)) *
+           sizeof(store->cells[0]);
 }
 
 static void *null_kv_bytes(struct backend *b UNUSED, struct kv_store *store, uint32_t block)
 {
     assert(block < store->n_blocks);
-    return &store->cells[(size_t)block * store->block_tokens];
+    return &store->cells[first_cell(&store->layout, block)];
 }
 
 static const char *null_kv_format(const struct backend *b UNUSED)
@@ -175,13 +203,63 @@ static void null_plan_rest(struct backend *b, struct plan *plan)
     (void)plan;
 }
 
-static uint64_t *kv_cell(struct kv_store *store, const struct batch_seq *seq, uint32_t pos)
+/* Returns the cell of the token at @pos in a FULL or WINDOW group. */
+static uint64_t *kv_cell(struct kv_store *store, const struct batch_seq *seq, uint32_t i_group,
+                         uint32_t pos)
 {
-    const uint32_t i = pos / store->block_tokens;
+    const uint32_t i = pos / store->layout.block_tokens;
+    uint32_t block;
 
-    assert(i < seq->n_blocks && seq->blocks[0][i] < store->n_blocks);
-    return &store->cells[(size_t)seq->blocks[0][i] * store->block_tokens +
-                         pos % store->block_tokens];
+    assert(i < seq->n_blocks);
+    block = seq->blocks[i_group][i];
+    assert(block < store->n_blocks && kv_layout_group(&store->layout, block) == i_group);
+    return &store->cells[first_cell(&store->layout, block) + pos % store->layout.block_tokens];
+}
+
+/* Returns the cell of a RECURRENT group. */
+static uint64_t *state_cell(struct kv_store *store, const struct batch_seq *seq, uint32_t i_group)
+{
+    const uint32_t block = seq->blocks[i_group][0];
+
+    assert(block < store->n_blocks && kv_layout_group(&store->layout, block) == i_group);
+    return &store->cells[first_cell(&store->layout, block)];
+}
+
+/* Returns the position of the first token that a row at @pos sees in a FULL or WINDOW group. */
+static uint32_t first_seen(const struct state_group *group, uint32_t pos)
+{
+    return group->rule == STATE_WINDOW && pos >= group->window ? pos + 1 - group->window : 0;
+}
+
+/* Returns what a group contributes to the history of the first row of a sequence before its own
+ * token: in a FULL or WINDOW group, the sum of the cells that the row sees; in a RECURRENT group,
+ * the state. */
+static uint64_t begin_group(struct kv_store *store, const struct batch_seq *seq, uint32_t i_group)
+{
+    const struct state_group *group = &store->layout.groups[i_group];
+    uint64_t sum = 0;
+
+    if (group->rule == STATE_RECURRENT)
+        return seq->pos > 0 ? *state_cell(store, seq, i_group) : 0;
+    for (uint32_t pos = first_seen(group, seq->pos); pos < seq->pos; pos++)
+        sum += *kv_cell(store, seq, i_group, pos);
+    return sum;
+}
+
+/* Stores the token of a row in a group, and returns what the group then contributes. @sum: what it
+ * contributed to the row before. */
+static uint64_t take_token(struct kv_store *store, const struct batch_seq *seq, uint32_t i_group,
+                           const struct null_row *row, uint64_t sum)
+{
+    const struct state_group *group = &store->layout.groups[i_group];
+    const uint64_t cell = mix_hash(((uint64_t)row->pos << 32) + (uint32_t)row->token + 1);
+
+    if (group->rule == STATE_RECURRENT)
+        return *state_cell(store, seq, i_group) = mix_hash(sum * 31 + cell);
+    *kv_cell(store, seq, i_group, row->pos) = cell;
+    if (row->pos > seq->pos && first_seen(group, row->pos) > first_seen(group, row->pos - 1))
+        sum -= *kv_cell(store, seq, i_group, first_seen(group, row->pos - 1));
+    return sum + cell;
 }
 
 static void row_logits(const struct null_backend *nb, const struct null_row *row, float *logits,
@@ -304,16 +382,19 @@ static int null_run(struct backend *b, struct plan *plan, struct kv_store *store
         return -ENODEV;
     for (uint32_t i = 0; i < batch->n_seqs; i++) {
         const struct batch_seq *seq = &batch->seqs[i];
-        uint64_t sum = nb->options.seed;
+        uint64_t sums[STATE_GROUPS_MAX] = {0};
 
-        for (uint32_t pos = 0; pos < seq->pos; pos++)
-            sum += *kv_cell(store, seq, pos);
+        for (uint32_t g = 0; g < store->layout.n_groups; g++)
+            sums[g] = begin_group(store, seq, g);
         for (uint32_t j = 0; j < seq->n_rows; j++) {
             struct null_row row = {batch->tokens[seq->i_row + j], seq->pos + j, 0};
+            uint64_t sum = nb->options.seed;
 
-            *kv_cell(store, seq, row.pos) =
-                mix_hash(((uint64_t)row.pos << 32) + (uint32_t)row.token + 1);
-            sum += *kv_cell(store, seq, row.pos);
+            /* The same tokens count differently in each group. */
+            for (uint32_t g = 0; g < store->layout.n_groups; g++) {
+                sums[g] = take_token(store, seq, g, &row, sums[g]);
+                sum += sums[g] * (2 * g + 1);
+            }
             row.history = mix_hash(sum);
             if (i_logit < batch->n_logits && batch->logit_rows[i_logit] == seq->i_row + j)
                 row_logits(nb, &row, plan->rows + (size_t)i_logit++ * plan->n_vocab, plan->n_vocab);
@@ -341,7 +422,7 @@ static int null_logits(struct backend *b, struct plan *plan, uint32_t i, float *
 static void poison_stores(struct null_backend *nb)
 {
     for (struct kv_store *store = nb->stores; store; store = store->next)
-        for (size_t i = 0; i < (size_t)store->n_blocks * store->block_tokens; i++)
+        for (size_t i = 0; i < store->n_cells; i++)
             store->cells[i] = CELL_POISON;
 }
 

@@ -7,7 +7,8 @@
  * The null device accepts any graph, also NULL. The logits of a row are a pure function of a seed
  * and of the tokens that the row's sequence has in the KV store, read through its block table. So
  * the logits are wrong if a row is at a wrong position, if another sequence wrote to a block, if a
- * copy is missing, or if data of a lost device are used.
+ * copy is missing, or if data of a lost device are used. With several groups of state, each group
+ * holds the tokens in its own way, and the logits are wrong if one of them is wrong.
  */
 
 #include "backend/backend.h"
@@ -15,7 +16,7 @@
 struct null_row {
     int32_t token;
     uint32_t pos;
-    uint64_t history; /* hash of all tokens up to and including this one */
+    uint64_t history; /* hash of all tokens that the row sees, including its own */
 };
 
 struct null_options {

@@ -202,6 +202,8 @@ struct inf_engine_stats {
     uint64_t n_prompt_tokens, n_generated_tokens, n_steps;
     uint64_t n_device_losses;      /* times that the device was lost and opened again */
     uint32_t n_waiting, n_running; /* numbers of sequences */
+    /* KV blocks: those of the first group of layers with full attention, or of the first group if
+     * there is none */
     uint32_t n_blocks, n_blocks_used;
     uint32_t n_blocks_idle;             /* unused blocks that are kept for later requests */
     double prefill_tok_s, decode_tok_s; /* during the last seconds of work; 0: not measured yet */

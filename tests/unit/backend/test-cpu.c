@@ -112,7 +112,7 @@ static void step(struct bench *b, const uint32_t n[MAX_SEQS])
                                                   .n_rows = n[i],
                                                   .pos = pos,
                                                   .n_blocks = t->n_blocks,
-                                                  .blocks = {t->blocks}};
+                                                  .blocks = {t->blocks[0]}};
         for (uint32_t j = 0; j < n[i]; j++) {
             rows[batch.n_rows] = batch.n_rows;
             tokens[batch.n_rows++] = token_at(b, i, pos + j);
@@ -328,7 +328,7 @@ TEST(only_the_rows_asked_for_have_logits)
     assert_int_equal(kv_table_extend(&b.tables[0], N), 0);
     {
         const struct batch_seq seq = {
-            .n_rows = N, .n_blocks = b.tables[0].n_blocks, .blocks = {b.tables[0].blocks}};
+            .n_rows = N, .n_blocks = b.tables[0].n_blocks, .blocks = {b.tables[0].blocks[0]}};
         struct batch batch = {N, tokens, 1, &seq, N, every};
         struct kv_store *store = kv_pool_store(b.pool);
 
@@ -361,12 +361,12 @@ TEST(copied_blocks_read_like_the_originals)
     /* Sequence 1 continues sequence 0 from a copy of its open block. */
     kv_table_share(&b.tables[1], &b.tables[0], 30);
     assert_int_equal(kv_table_extend(&b.tables[1], 1), 0);
-    assert_int_not_equal(b.tables[1].blocks[1], b.tables[0].blocks[1]);
+    assert_int_not_equal(b.tables[1].blocks[0][1], b.tables[0].blocks[0][1]);
     {
         const int32_t token = token_at(&b, 0, 30);
         const uint32_t row = 0;
         const struct batch_seq seq = {
-            .n_rows = 1, .pos = 30, .n_blocks = 2, .blocks = {b.tables[1].blocks}};
+            .n_rows = 1, .pos = 30, .n_blocks = 2, .blocks = {b.tables[1].blocks[0]}};
         const struct batch batch = {1, &token, 1, &seq, 1, &row};
 
         ASSERT_OK(

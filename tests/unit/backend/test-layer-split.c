@@ -101,8 +101,7 @@ static void rows_add(struct rows *r, struct bench *b, uint32_t i, uint32_t n, st
     const uint32_t pos = t->n_tokens;
 
     assert_int_equal(kv_table_extend(t, n), 0);
-    r->seqs[r->batch.n_seqs++] =
-        (struct batch_seq){r->batch.n_rows, n, pos, t->n_blocks, {t->blocks}};
+    r->seqs[r->batch.n_seqs++] = kv_table_part(t, r->batch.n_rows, pos, n);
     for (uint32_t j = 0; j < n; j++) {
         if (rng_u32(rng) % 3 == 0 && r->batch.n_logits < MAX_ROWS / 2)
             r->wanted[r->batch.n_logits++] = r->batch.n_rows;
@@ -406,7 +405,7 @@ TEST(blocks_move_from_one_engine_to_another)
     ASSERT_OK(run_some(&from, &rng));
     b = from.runner->backend;
     store = kv_pool_store(from.runner->pool);
-    size = kv_pool_block_bytes(from.runner->pool);
+    size = kv_pool_block_bytes(from.runner->pool, 0);
     assert_int_equal(size, kv_layout_block_bytes(kv_pool_layout(from.runner->pool), 0));
     assert_string_equal(b->ops->kv_format(b),
                         to.runner->backend->ops->kv_format(to.runner->backend));

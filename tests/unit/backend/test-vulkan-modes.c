@@ -114,7 +114,7 @@ TEST(slow_devices_get_steps_of_few_rows)
     ASSERT_OK(kv_table_init(&table, runner->pool, setup.n_ctx));
     ASSERT_OK(kv_table_extend(&table, ARRAY_SIZE(tokens)));
     for (unsigned i = 0; i < 2; i++) {
-        const struct batch_seq seq = {0, 100, 100 * i, table.n_blocks, {table.blocks}};
+        const struct batch_seq seq = kv_table_part(&table, 0, 100 * i, 100);
         const struct batch batch = {.n_rows = 100, .tokens = tokens, .n_seqs = 1, .seqs = &seq};
 
         ASSERT_OK(runner_forward(runner, &batch));

@@ -24,8 +24,13 @@ def blocks(parent, tokens, block_tokens):
         yield parent
 
 
+def group(name, number):
+    return hashlib.sha256(name + b"group" + struct.pack("<I", number)).digest()
+
+
 if __name__ == "__main__":
     of = origin(bytes([7]) + bytes(31), b"f16", b"cpu", b"avx2", 4)
     top = root(of, b"uid 1000", b"pepper")
     names = [of, top, *blocks(top, [1, 2, 3, 4, 5, 6, 7, 151643], 4), root(of, b"", b"")]
+    names.append(group(names[3], 2))
     print("\n".join(name.hex() for name in names))

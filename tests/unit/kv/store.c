@@ -55,10 +55,10 @@ struct kv_pool *pool_make(uint32_t n_blocks)
 
 void put(struct kv_table *t, uint32_t pos, uint32_t value)
 {
-    kv_pool_store(t->pool)->cells[t->blocks[pos / BLOCK]][pos % BLOCK] = value;
+    kv_pool_store(t->pool)->cells[t->blocks[0][pos / BLOCK]][pos % BLOCK] = value;
 }
 
 uint32_t get(const struct kv_table *t, uint32_t pos)
 {
-    return the_store.cells[t->blocks[pos / BLOCK]][pos % BLOCK];
+    return the_store.cells[t->blocks[0][pos / BLOCK]][pos % BLOCK];
 }

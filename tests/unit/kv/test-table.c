@@ -17,10 +17,10 @@ TEST(tables_take_and_give_back_blocks)
     assert_int_equal(kv_pool_n_blocks(pool), 3);
     assert_int_equal(kv_pool_block_tokens(pool), BLOCK);
     ASSERT_OK(kv_table_init(&t, pool, MAX_TOKENS));
-    assert_int_equal(kv_table_need(&t, 5), 2);
+    assert_int_equal(kv_table_need(&t, 0, 5), 2);
     assert_int_equal(kv_table_extend(&t, 5), 0);
     assert_int_equal(kv_pool_n_free(pool), 1);
-    assert_int_equal(kv_table_need(&t, 3), 0);
+    assert_int_equal(kv_table_need(&t, 0, 3), 0);
     assert_int_equal(kv_table_extend(&t, 3), 0);
     assert_int_equal(kv_table_extend(&t, 5), KV_FULL);
     assert_int_equal(t.n_tokens, 8);
@@ -44,14 +44,14 @@ TEST(a_shared_open_block_is_copied_before_it_is_written)
         put(&a, i, 100 + i);
     kv_table_share(&b, &a, 6);
     assert_int_equal(kv_pool_n_free(pool), 2);
-    assert_int_equal(kv_table_need(&b, 1), 1);
+    assert_int_equal(kv_table_need(&b, 0, 1), 1);
     assert_int_equal(kv_table_extend(&b, 1), 0);
     put(&b, 6, 7);
     assert_int_equal(the_store.n_copies, 1);
-    assert_int_equal(a.blocks[0], b.blocks[0]);
-    assert_int_not_equal(a.blocks[1], b.blocks[1]);
+    assert_int_equal(a.blocks[0][0], b.blocks[0][0]);
+    assert_int_not_equal(a.blocks[0][1], b.blocks[0][1]);
     /* The first table is again the only user of its block. */
-    assert_int_equal(kv_table_need(&a, 1), 0);
+    assert_int_equal(kv_table_need(&a, 0, 1), 0);
     assert_int_equal(kv_table_extend(&a, 1), 0);
     put(&a, 6, 8);
     assert_int_equal(get(&b, 5), 105);
@@ -73,10 +73,10 @@ TEST(extending_is_all_or_nothing)
     assert_int_equal(kv_table_extend(&a, 2), 0);
     kv_table_share(&b, &a, 2);
     /* Extending the table needs a copy and one more block, but only one block is free. */
-    assert_int_equal(kv_table_need(&b, 4), 2);
+    assert_int_equal(kv_table_need(&b, 0, 4), 2);
     assert_int_equal(kv_table_extend(&b, 4), KV_FULL);
     assert_int_equal(the_store.n_copies, 0);
-    assert_int_equal(b.blocks[0], a.blocks[0]);
+    assert_int_equal(b.blocks[0][0], a.blocks[0][0]);
     assert_int_equal(b.n_tokens, 2);
     assert_int_equal(kv_table_extend(&b, 2), 0);
     kv_table_done(&b);
@@ -112,7 +112,7 @@ static void check_all(struct kv_pool *pool, const struct kv_table *tables,
         for (uint32_t p = 0; p < models[i].n; p++)
             assert_int_equal(get(&tables[i], p), models[i].values[p]);
         for (uint32_t j = 0; j < tables[i].n_blocks; j++)
-            refs[tables[i].blocks[j]]++;
+            refs[tables[i].blocks[0][j]]++;
     }
     for (int i = 0; i < N_BLOCKS; i++)
         n_used += refs[i] > 0;
@@ -150,7 +150,7 @@ TEST(random_use_matches_a_model)
             m[i].n = n;
             break;
         default: {
-            const uint32_t need = kv_table_need(&t[i], n), n_free = kv_pool_n_free(pool);
+            const uint32_t need = kv_table_need(&t[i], 0, n), n_free = kv_pool_n_free(pool);
 
             if (m[i].n + n > MAX_TOKENS)
                 break;

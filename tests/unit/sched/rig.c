@@ -3,6 +3,19 @@
 
 #include <math.h>
 
+const struct rig_groups rig_groups[] = {
+    {"full", 1, {{STATE_FULL, 0}}},
+    {"window", 1, {{STATE_WINDOW, 10}}},
+    {"full and window", 2, {{STATE_FULL, 0}, {STATE_WINDOW, 13}}},
+    {"full and recurrent", 2, {{STATE_FULL, 0}, {STATE_RECURRENT, 0}}},
+    {"window, recurrent and full", 3, {{STATE_WINDOW, 9}, {STATE_RECURRENT, 0}, {STATE_FULL, 0}}},
+    {"recurrent", 1, {{STATE_RECURRENT, 0}}},
+    {"two of full and window",
+     4,
+     {{STATE_WINDOW, 1}, {STATE_FULL, 0}, {STATE_WINDOW, 24}, {STATE_FULL, 0}}},
+};
+const unsigned rig_n_groups = ARRAY_SIZE(rig_groups);
+
 static const struct backend_ops *host_ops;
 
 static int copy_out(struct backend *b, struct kv_store *store, uint32_t block, void *to)
@@ -44,7 +57,31 @@ static void add_tier(struct rig *rig, const struct rig_params *p)
     rig->sched->fetching.margin = p->tier_margin;
     rig->sched->spill.grace_usec = 0;
     if (p->takes_copies)
-        rig->sched->fetching.landing = 3 * kv_pool_block_bytes(rig->sched->runner->pool);
+        rig->sched->fetching.landing = 3 * kv_pool_block_bytes(rig->sched->runner->pool, 0);
+}
+
+/* Makes a layout with @n_blocks FULL blocks. The other groups have room for @max_seqs sequences,
+ * and for half as many blocks again. */
+static struct kv_layout make_layout(const struct rig_groups *groups, uint32_t n_blocks,
+                                    uint32_t max_seqs, uint32_t max_rows)
+{
+    struct kv_layout layout = kv_layout_full(1, 1, 1, 4, CODEC_F32, n_blocks);
+
+    for (uint32_t g = 0; groups && g < groups->n; g++) {
+        struct state_group *group = &layout.groups[g];
+        const uint32_t window = groups->groups[g].window;
+
+        *group = layout.groups[0];
+        group->rule = groups->groups[g].rule;
+        group->window = window;
+        layout.n_blocks[g] = n_blocks;
+        if (group->rule == STATE_WINDOW)
+            layout.n_blocks[g] = (DIV_UP(window, 4) + 1) * max_seqs * 3 / 2 + max_rows / 8;
+        if (group->rule == STATE_RECURRENT)
+            layout.n_blocks[g] = max_seqs * 3 / 2 + 2;
+        layout.n_groups = g + 1;
+    }
+    return layout;
 }
 
 void rig_init(struct rig *rig, const struct rig_params *p)
@@ -60,8 +97,8 @@ void rig_init(struct rig *rig, const struct rig_params *p)
     const uint32_t n_vocab = FAKE_N_VOCAB + p->n_padding;
     struct null_options null = p->null;
     struct runner_params params = {
-        .layout = kv_layout_full(1, 1, 1, 4, CODEC_F32,
-                                 p->n_blocks > 0 ? p->n_blocks : 2 * max_seqs * n_ctx / 4),
+        .layout = make_layout(p->groups, p->n_blocks > 0 ? p->n_blocks : 2 * max_seqs * n_ctx / 4,
+                              max_seqs, p->max_rows > 0 ? p->max_rows : 64),
         .limits = {p->max_rows > 0 ? p->max_rows : 64, max_seqs + 3, max_seqs, n_ctx},
         .n_vocab = n_vocab,
     };
@@ -81,6 +118,8 @@ void rig_init(struct rig *rig, const struct rig_params *p)
     }
     ASSERT_OK(sched_new(&runner, fake_tokenizer, &limits, &rig->sched));
     rig->sched->loss.pause_usec = 0;
+    if (p->mark_every > 0)
+        rig->sched->marks.every = p->mark_every;
     assert_null(runner);
     rng_seed(&rig->rng, p->null.seed);
     if (p->tier)

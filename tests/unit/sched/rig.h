@@ -26,10 +26,24 @@ struct rig_params {
     bool no_prefix_cache;
     uint32_t n_padding; /* logits of a row that belong to no token */
     struct inf_tier *tier;
-    const struct file_map *weights; /* part of the names of the tier's blocks; NULL: none */
-    double tier_margin;             /* 0: the engine loads each block that it finds */
-    bool takes_copies;              /* blocks must be copied to be read, three at a time */
+    const struct file_map *weights;  /* part of the names of the tier's blocks; NULL: none */
+    double tier_margin;              /* 0: the engine loads each block that it finds */
+    bool takes_copies;               /* blocks must be copied to be read, three at a time */
+    const struct rig_groups *groups; /* NULL: one FULL group */
+    uint32_t mark_every;             /* 0: as the engine chooses */
 };
+
+/* The groups of state of a model. */
+struct rig_groups {
+    const char *name;
+    uint32_t n;
+    struct {
+        enum state_rule rule;
+        uint32_t window;
+    } groups[STATE_GROUPS_MAX];
+};
+extern const struct rig_groups rig_groups[];
+extern const unsigned rig_n_groups;
 
 struct rig {
     struct backend *backend; /* the scheduler's */
