@@ -161,6 +161,11 @@ uint64_t kv_pool_group_bytes(const struct kv_pool *pool, uint32_t i_group)
     return kv_pool_block_bytes(pool, kv_layout_first(&pool->layout, i_group));
 }
 
+bool kv_pool_is_writable(const struct kv_pool *pool)
+{
+    return pool->backend->ops->kv_bytes;
+}
+
 int kv_pool_export(const struct kv_pool *pool, uint32_t block, void *to)
 {
     return backend_kv_export(pool->backend, pool->store, block, to);

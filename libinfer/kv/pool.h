@@ -81,6 +81,8 @@ const struct kv_name *kv_pool_name(const struct kv_pool *pool, uint32_t block);
  * blocks. */
 uint64_t kv_pool_block_bytes(const struct kv_pool *pool, uint32_t block);
 uint64_t kv_pool_group_bytes(const struct kv_pool *pool, uint32_t i_group);
+/* Returns whether the CPU can write to the device's blocks. */
+bool kv_pool_is_writable(const struct kv_pool *pool);
 /* Copies the bytes of @block to @to. This function may be called only between two steps of the
  * engine. Returns 0, -ENOMEM, or -ENODEV if the device is lost. */
 int kv_pool_export(const struct kv_pool *pool, uint32_t block, void *to);
@@ -156,8 +158,8 @@ bool kv_table_replace(struct kv_table *table, const struct kv_name *name, uint32
  * change. */
 int kv_table_jump(struct kv_table *table, uint32_t n_tokens);
 /* Returns the address of the bytes of block @i of group @i_group, which must be unnamed and not
- * shared. Returns NULL if the CPU cannot write to the device's blocks; the caller then uses
- * kv_table_import(). */
+ * shared. Returns NULL if the CPU cannot write to the device's blocks (kv_pool_is_writable()); the
+ * caller then uses kv_table_import(). */
 void *kv_table_bytes(const struct kv_table *table, uint32_t i_group, uint32_t i);
 /* Fills block @i of group @i_group of @table with the bytes at @from. This function may be called
  * only between two steps of the engine. Returns 0, or an error as kv_pool_export() does. */

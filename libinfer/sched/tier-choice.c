@@ -161,13 +161,27 @@ static uint32_t take_entry(struct keep *k, uint32_t block)
     return block;
 }
 
+/* Returns whether the tier can have the parent of @block. A block of a chain is evicted only after
+ * the blocks that continue it, but before window blocks and snapshots whose parent it is. */
+static bool may_follow(const struct keep *k, uint32_t block)
+{
+    const struct keep_entry *e = &k->entries[block];
+    const uint32_t main = kv_pool_main_group(k->pool);
+    uint32_t parent;
+
+    if (e->index == 0 || kv_layout_group(kv_pool_layout(k->pool), block) == main)
+        return true;
+    parent = kv_pool_find(k->pool, &e->parent, main);
+    return parent != KV_NO_BLOCK && is_current(k, parent) && k->entries[parent].state != KEEP_NONE;
+}
+
 uint32_t keep_take(struct keep *k)
 {
     for (unsigned class = 0; class < KEEP_CLASSES; class ++)
         while (k->heads[class] != KV_NO_BLOCK) {
             const uint32_t block = k->heads[class];
 
-            if (is_current(k, block))
+            if (is_current(k, block) && may_follow(k, block))
                 return take_entry(k, block);
             keep_pull(k, block);
         }

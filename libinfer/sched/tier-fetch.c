@@ -157,7 +157,7 @@ static bool have_landing(struct sched *s, struct seq *seq, uint32_t first, uint3
 {
     uint64_t largest = 0;
 
-    if (item_bytes(s, seq, first))
+    if (kv_pool_is_writable(s->runner->pool))
         return true;
     assert(!seq->landing);
     for (uint32_t i = first; i < end; i++)

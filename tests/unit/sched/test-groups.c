@@ -51,6 +51,14 @@ static uint64_t run_round(struct rig *rig, struct rig *without, struct rng *rng,
     return n_cached;
 }
 
+static bool has_chain(const struct rig_groups *groups)
+{
+    for (uint32_t g = 0; g < groups->n; g++)
+        if (groups->groups[g].rule == STATE_FULL)
+            return true;
+    return false;
+}
+
 /* Runs random requests. With a tier, a new engine replaces the old one every ten rounds. Returns
  * the number of blocks that were loaded. */
 static uint64_t check_random(const struct rig_params *params, uint32_t n_rounds)
@@ -58,6 +66,7 @@ static uint64_t check_random(const struct rig_params *params, uint32_t n_rounds)
     struct rig_params plain = {.null = params->null,
                                .n_ctx = params->n_ctx,
                                .groups = params->groups,
+                               .n_padding = params->n_padding,
                                .no_prefix_cache = true};
     uint64_t n_cached = 0, n_loaded = 0;
     struct tier_counts counts;
@@ -82,7 +91,8 @@ static uint64_t check_random(const struct rig_params *params, uint32_t n_rounds)
         rig_done(&rig);
     }
     rig_done(&without);
-    if (n_cached <= (uint64_t)n_rounds * N_AT_ONCE / 2)
+    /* Without FULL groups, nobody knows which prefixes are shared. */
+    if (n_cached <= (has_chain(params->groups) ? n_rounds * N_AT_ONCE / 4 : n_rounds))
         fail_msg("%s: only %llu tokens were cached", params->groups->name,
                  (unsigned long long)n_cached);
     return n_loaded;
@@ -100,7 +110,7 @@ TEST(texts_do_not_depend_on_the_pool)
                                               .max_rows = 8 + 16 * i,
                                               .max_seqs = 3 + 2 * i};
 
-            check_random(&params, test_rounds(40));
+            check_random(&params, test_rounds(20));
         }
 }
 
@@ -115,7 +125,7 @@ TEST(texts_survive_losses_of_the_device)
             .n_blocks = 60,
             .max_rows = 40};
 
-        check_random(&params, test_rounds(40));
+        check_random(&params, test_rounds(20));
     }
 }
 
@@ -150,8 +160,8 @@ TEST(texts_do_not_depend_on_a_tier)
                     .half_put = 500,
                     .forget = 50,
                 };
-            n_loaded = check_random(&params, test_rounds(30));
-            if (n_loaded <= test_rounds(30))
+            n_loaded = check_random(&params, test_rounds(20));
+            if (n_loaded <= test_rounds(20))
                 fail_msg("%s: only %llu blocks were loaded", params.groups->name,
                          (unsigned long long)n_loaded);
             assert_int_equal(tier.n_rejects > 0, i == 2);
