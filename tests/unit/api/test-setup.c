@@ -61,6 +61,50 @@ TEST(pools_fit_what_is_asked_for_and_the_device)
     }
 }
 
+/* A hybrid: blocks of 2,048 bytes in the FULL and in the WINDOW group, and states of 4,096 bytes.
+ */
+static struct kv_layout hybrid_layout(void)
+{
+    struct kv_layout l = layout;
+
+    l.n_groups = 3;
+    l.groups[1] = (struct state_group){
+        .rule = STATE_RECURRENT, .n_layers = 2, .conv_floats = 112, .matrix_floats = 400};
+    l.groups[2] = (struct state_group){
+        .rule = STATE_WINDOW, .n_layers = 1, .n_kv_heads = 1, .head_dim = 4, .window = 128};
+    return l;
+}
+
+TEST(groups_share_the_room)
+{
+    static const struct {
+        uint64_t kv_bytes;
+        uint32_t n_states, n_windows, n_full;
+    } cases[] = {
+        /* 2 × 16 snapshots, 16 states and 8 more; windows of 3 blocks, which are not aligned, and
+         * one more, for 16 + 8 texts, and the 2 blocks of a step's rows */
+        {1 << 30, 56, 98, 512},
+        /* a quarter, 25,600 bytes, is 6 states or 12 blocks of the window */
+        {102400, 6, 12, 26},
+        {20480, 2, 5, 1},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        const struct inf_engine_params p = {.kv_bytes = cases[i].kv_bytes};
+        struct setup setup = {.n_ctx = 2048, .max_seqs = 16, .max_rows = 128};
+        struct kv_layout l = hybrid_layout();
+        struct inf_err err;
+
+        setup_other_blocks(&p, 1 << 30, &setup, &l);
+        assert_int_equal(l.n_blocks[1], cases[i].n_states);
+        assert_int_equal(l.n_blocks[2], cases[i].n_windows);
+        ASSERT_OK_ERR(setup_kv_size(&p, &l, 1 << 30, UINT32_MAX, &setup, &err), err);
+        assert_int_equal(setup.n_blocks, cases[i].n_full);
+        assert_int_equal(setup.other_blocks[1], cases[i].n_states);
+        assert_int_equal(setup.n_ctx, MIN(2048u, cases[i].n_full * 64));
+    }
+}
+
 static int run_on(struct backend **backend, struct inf_model *model, uint32_t n_ctx,
                   struct runner **ret_runner, struct inf_err *reterr)
 {
@@ -127,5 +171,6 @@ TEST(a_device_with_little_memory_gets_some_layers)
 }
 
 RUN_TESTS(cmocka_unit_test(pools_fit_what_is_asked_for_and_the_device),
+          cmocka_unit_test(groups_share_the_room),
           cmocka_unit_test(a_runner_has_the_blocks_that_its_device_holds),
           cmocka_unit_test(a_device_with_little_memory_gets_some_layers))

@@ -10,7 +10,7 @@ static int store_new(struct backend *b UNUSED, const struct kv_layout *layout,
                      struct kv_store **ret_store)
 {
     assert_int_equal(layout->block_tokens, BLOCK);
-    assert_true(layout->n_blocks[0] <= N_BLOCKS);
+    assert_true(kv_layout_first(layout, layout->n_groups) <= N_BLOCKS);
     the_store = (struct kv_store){0};
     if (store_error == 0)
         *ret_store = &the_store;
