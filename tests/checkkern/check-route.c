@@ -73,7 +73,7 @@ static void routed_init(struct check *c, struct routed *r, const struct route_pa
         must(graph_new(&r->graph));
         in = graph_input(r->graph, N_INPUT);
         to = graph_route(r->graph, graph_cols(r->graph, in, N_INPUT, 0, N_EXPERTS),
-                         bias ? &b : NULL, route);
+                         bias ? &b : NULL, NULL, route);
         y = graph_cols(r->graph, in, N_INPUT, N_EXPERTS, N_COLS);
         y = graph_mix(r->graph, graph_matmul_experts(r->graph, y, to, &w, NULL), to);
         graph_output(r->graph, graph_rows(r->graph, y));
@@ -259,7 +259,8 @@ static struct graph *bench_graph(const void *data, enum inf_dtype dtype)
     down.expert_bytes = up.expert_bytes;
     must(graph_new(&g));
     in = graph_input(g, BENCH_EXPERTS + BENCH_K);
-    to = graph_route(g, graph_cols(g, in, BENCH_EXPERTS + BENCH_K, 0, BENCH_EXPERTS), NULL, &route);
+    to = graph_route(g, graph_cols(g, in, BENCH_EXPERTS + BENCH_K, 0, BENCH_EXPERTS), NULL, NULL,
+                     &route);
     x = graph_cols(g, in, BENCH_EXPERTS + BENCH_K, BENCH_EXPERTS, BENCH_K);
     x = graph_glu(g, graph_matmul_experts(g, x, to, &gate, NULL),
                   graph_matmul_experts(g, x, to, &up, NULL), GRAPH_ACT_SILU);

@@ -60,7 +60,10 @@ static graph_ref columns_layer(struct ops_model *m, graph_ref x)
     const graph_ref limited =
         graph_glu(g, product(m, n, 96), product(m, n, 96), GRAPH_ACT_SWIGLU_LIMITED);
     const graph_ref linear = graph_glu(g, product(m, n, 96), product(m, n, 96), GRAPH_ACT_LINEAR);
-    graph_ref a = graph_cols(g, wide, 32, 0, 16), b = graph_cols(g, wide, 32, 16, 16);
+    const struct cols_params halves = {.stride = 32, .n_parts = 2, .parts = {{16, 16}, {0, 16}}};
+    const graph_ref swapped = graph_cols_of(g, wide, &halves);
+    graph_ref a = graph_cols(g, wide, 32, 0, 16);
+    graph_ref b = graph_cols(g, swapped, 2 * OPS_EMBD, 0, OPS_EMBD);
 
     a = graph_glu(g, graph_act(g, a, GRAPH_ACT_SIGMOID), b, GRAPH_ACT_SIGMOID);
     a = graph_rms_norm(g, a, &no_weight, 1e-5f, 16);
@@ -121,7 +124,9 @@ static graph_ref experts_layer(struct ops_model *m, graph_ref x, const struct ro
     struct graph *g = m->graph;
     const graph_ref n = norm(m, x);
     const struct weight route_bias = random_vector(m, N, 0, bias ? 0.3f : 0);
-    const graph_ref route = graph_route(g, product(m, n, N), bias ? &route_bias : NULL, p);
+    const struct weight factors = random_vector(m, N, 1, bias ? 0.3f : 0);
+    const graph_ref route =
+        graph_route(g, product(m, n, N), bias ? &route_bias : NULL, bias ? &factors : NULL, p);
     const struct weight gate = random_weight(m, m->dtype, N, WIDTH, OPS_EMBD, 0, 0.2f);
     const struct weight up = random_weight(m, m->dtype, N, WIDTH, OPS_EMBD, 0, 0.2f);
     struct weight down = random_weight(m, m->dtype, N, OPS_EMBD, WIDTH, 0, 0.2f);

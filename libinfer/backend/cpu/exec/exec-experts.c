@@ -115,6 +115,8 @@ static void route_row(const struct exec *x, const struct stage *s, uint32_t row,
     for (uint32_t i = 0; i < n_slots; i++)
         sum += weights[i];
     x->cpu->elem->scale(weights, weights, p->normalized ? p->scale / sum : p->scale, n_slots);
+    for (uint32_t i = 0; s->norm_w && i < n_slots; i++)
+        weights[i] *= s->norm_w[experts[i]];
 }
 
 /* Lists the experts that have rows: first those with the most rows, to within a factor of 2. */

@@ -52,11 +52,12 @@ void exec_rope(const struct exec *x, int i_rope, uint32_t row, float *head)
         x->cpu->elem->rope_half(head, c, c + n, n);
 }
 
-/* Copies the selected columns of @x to @y, which has @n columns. */
-static void node_columns(const struct cols_params *p, const float *x, float *y, uint32_t n)
+/* Copies the selected columns of @x, which has @width columns, to @y. */
+static void node_columns(const struct cols_params *p, const float *x, uint32_t width, float *y)
 {
-    for (uint32_t i = 0; i < n; i += p->n, x += p->stride)
-        memcpy(y + i, x + p->first, p->n * sizeof(float));
+    for (uint32_t i = 0; i < p->n_parts; i++)
+        for (uint32_t run = 0; run < width; run += p->stride, y += p->parts[i].n)
+            memcpy(y, x + run + p->parts[i].first, p->parts[i].n * sizeof(float));
 }
 
 static void node_glu(const struct exec *x, const struct stage *s, const float *gate,
@@ -118,7 +119,7 @@ static void node_row(const struct exec *x, const struct stage *s, uint32_t row, 
         node_glu(x, s, a, b, y);
         break;
     case GRAPH_COLS:
-        node_columns(&s->cols, a, y, n);
+        node_columns(&s->cols, a, x->plan->values[s->src[0]].width, y);
         break;
     case GRAPH_MIX:
         exec_mix(x, s, row, y);

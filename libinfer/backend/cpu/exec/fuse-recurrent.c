@@ -30,6 +30,11 @@ int fuse_route(struct fuser *f, graph_ref ref)
         if (!s->bias)
             return -ENOMEM;
     }
+    if (n->w.data) {
+        s->norm_w = fuser_floats(f, &n->w);
+        if (!s->norm_w)
+            return -ENOMEM;
+    }
     return 0;
 }
 

@@ -106,7 +106,7 @@ struct stage {
     /* Products: input rows → gathered → norm → prepared. */
     bool gather;         /* src has all rows; select the rows with logits */
     bool rows_kept;      /* works on n_logits rows */
-    const float *norm_w; /* over the whole width, or NULL */
+    const float *norm_w; /* over the whole width, or NULL; STAGE_ROUTE: factors of the experts */
     float norm_eps;
     uint32_t K;
     bool acts[MATMUL_ACT_N];            /* kinds of preparation needed */
