@@ -87,43 +87,54 @@ INLINE void lanes_store(const struct lanes *l, float *p, uint32_t i, vf v)
         vf_store_n(p, v, l->k);
 }
 
-/* Changes column @j of S by row @t if @changed, and adds it to the sums of row @next if @summed. */
-INLINE void delta_column(const struct lanes *l, uint32_t j, bool changed, uint32_t t, vf decay,
-                         const vf *change, bool summed, uint32_t next, vf *key, vf *query)
-{
-    const struct delta_args *a = l->a;
-    float *s = a->state + (size_t)j * a->n + l->i;
+/* Holds the keys and the query of a pass over S, in registers: stores to S could change what the
+ * pointers in struct delta_args point to. */
+struct delta_keys {
+    const float *old, *key, *query;
+};
 
+/* Changes column @j of S, at @s, by its old key if @changed, and adds it to the sums of the next
+ * row if @summed. */
+INLINE void delta_column(const struct lanes *l, float *s, uint32_t j, const struct delta_keys *keys,
+                         bool changed, vf decay, const vf *change, bool summed, vf *key, vf *query)
+{
     for (uint32_t i = 0; i < l->wide; i++) {
         vf v = lanes_load(l, s, i);
 
         if (changed) {
-            v = vf_fma(change[i], vf_set1(a->k[t * a->ld_qk + j]), vf_mul(v, decay));
+            v = vf_fma(change[i], vf_set1(keys->old[j]), vf_mul(v, decay));
             lanes_store(l, s, i, v);
         }
         if (summed) {
-            key[i] = vf_fma(v, vf_set1(a->k[next * a->ld_qk + j]), key[i]);
-            query[i] = vf_fma(v, vf_set1(a->q[next * a->ld_qk + j]), query[i]);
+            key[i] = vf_fma(v, vf_set1(keys->key[j]), key[i]);
+            query[i] = vf_fma(v, vf_set1(keys->query[j]), query[i]);
         }
     }
 }
 
-/* Passes over all columns of S. */
+/* Passes over all columns of S: changes S by row @t, and adds up the sums of row @next. */
 INLINE void delta_pass(const struct lanes *l, bool changed, uint32_t t, const vf *change,
                        bool summed, uint32_t next, struct delta_sums *sums)
 {
-    const vf decay = changed ? vf_set1(l->a->gates[t * DELTA_GATES]) : vf_set1(0);
+    const struct delta_args *a = l->a;
+    const struct delta_keys keys = {a->k + t * a->ld_qk, a->k + next * a->ld_qk,
+                                    a->q + next * a->ld_qk};
+    const vf decay = changed ? vf_set1(a->gates[t * DELTA_GATES]) : vf_set1(0);
+    const uint32_t k_dim = a->k_dim, n = a->n;
+    float *s = a->state + l->i;
+    struct delta_sums r;
     uint32_t j = 0;
 
     for (uint32_t i = 0; summed && i < l->wide; i++)
-        sums->key[0][i] = sums->key[1][i] = sums->query[0][i] = sums->query[1][i] = vf_set1(0);
-    for (; j + 2 <= l->a->k_dim; j += 2) {
-        delta_column(l, j, changed, t, decay, change, summed, next, sums->key[0], sums->query[0]);
-        delta_column(l, j + 1, changed, t, decay, change, summed, next, sums->key[1],
-                     sums->query[1]);
+        r.key[0][i] = r.key[1][i] = r.query[0][i] = r.query[1][i] = vf_set1(0);
+    for (; j + 2 <= k_dim; j += 2, s += 2 * (size_t)n) {
+        delta_column(l, s, j, &keys, changed, decay, change, summed, r.key[0], r.query[0]);
+        delta_column(l, s + n, j + 1, &keys, changed, decay, change, summed, r.key[1], r.query[1]);
     }
-    if (j < l->a->k_dim)
-        delta_column(l, j, changed, t, decay, change, summed, next, sums->key[0], sums->query[0]);
+    if (j < k_dim)
+        delta_column(l, s, j, &keys, changed, decay, change, summed, r.key[0], r.query[0]);
+    if (summed)
+        *sums = r;
 }
 
 /* Writes the results of row @t, and sets @change to what the row adds to S, divided by k. */
