@@ -132,9 +132,11 @@ static uint32_t common_blocks(const struct kv_name *a, const struct kv_name *b, 
 static bool will_snapshot(struct sched *s, struct seq *other, uint32_t least, uint32_t most)
 {
     const uint32_t from = MAX(least, other->n_kv / block_tokens(s));
+    const uint32_t borders[] = {last_border(s, other->req->n_prompt), other->mark_shared,
+                                most / s->marks.every * s->marks.every};
 
-    for (uint32_t border = most; border > from; border--)
-        if (is_fixed(s, other, border))
+    for (unsigned i = 0; i < ARRAY_SIZE(borders); i++)
+        if (borders[i] > from && borders[i] <= most)
             return true;
     if (most > from)
         other->mark_shared = most;

@@ -32,6 +32,9 @@ static const struct row table[] = {
     {"logits beside others", {512, 20, 512}, 0, 3, {{100, 99}, {1, 0}, {100, 0}}, {18, 1, 100}},
     {"decoding is measured alone", {512, 32, 0}, 0, 2, {{1000, 0}, {1, 0}}, {0, 1}},
     {"no logits to spare", {512, 2, 512}, 0, 2, {{100, 99}, {1, 0}}, {1, 1}},
+    {"a mark ends the part", {512, 32, 512}, 0, 1, {{1000, 0, 192}}, {192}},
+    {"and leaves rows to others", {512, 32, 512}, 0, 2, {{1000, 0, 64}, {1000, 0}}, {64, 448}},
+    {"a mark behind the part", {512, 32, 512}, 0, 2, {{1000, 0, 300}, {1000, 0}}, {256, 256}},
 };
 
 TEST(cases)
@@ -64,7 +67,8 @@ TEST(random_demands_keep_the_limits_and_none_starves)
         for (uint32_t i = 0; i < n; i++) {
             const uint32_t n_left = 1 + rng_u32(&rng) % (rng_u32(&rng) % 2 ? 200 : 1);
 
-            wants[i] = (struct batch_want){n_left, rng_u32(&rng) % 3 == 0 ? n_left - 1 : 0};
+            wants[i] = (struct batch_want){n_left, rng_u32(&rng) % 3 == 0 ? n_left - 1 : 0,
+                                           rng_u32(&rng) % 3 == 0 ? 1 + rng_u32(&rng) % 50 : 0};
             left += n_left;
         }
         for (unsigned steps = 0; left > n; steps++) {
@@ -75,6 +79,7 @@ TEST(random_demands_keep_the_limits_and_none_starves)
             left = 0;
             for (uint32_t i = 0; i < n; i++) {
                 assert_true(rows[i] <= wants[i].n_left);
+                assert_true(wants[i].n_max == 0 || rows[i] <= wants[i].n_max);
                 if (wants[i].n_left == 1)
                     assert_int_equal(rows[i], 1);
                 n_rows += rows[i];
