@@ -30,6 +30,17 @@
  *       weight l + 32 low nibble  of byte l + 32  bits 2–3
  *       weight l + 64 high nibble of byte l       bits 4–5
  *       weight l + 96 high nibble of byte l + 32  bits 6–7
+ *
+ *   MXFP4  32 weights, w = 2^(e - 127) × v / 2   │ e │ 16 nibble pairs             │  17
+ *     e: 8 bits. v: the value in BLOCK_FP4_VALUES of the 4 bits q.
+ *
+ *   TQ2_0  256 weights, w = d × (q - 1), q = 0, 1 or 2   │ 64 bytes: q │ d │          66
+ *     Bits 2g, 2g + 1 of byte 32h + i hold q of element i of group 4h + g, which has 32 weights.
+ *
+ *   TQ1_0  256 weights, w = d × (q - 1), q = 0, 1 or 2   │ 52 bytes: q │ d │          54
+ *     A byte is ceil(256 × t / 243), where t has 5 digits q to the base 3. Digit n (0 is the
+ *     highest) of byte i belongs to weight 32n + i for i < 32, to weight 160 + 16n + (i - 32) for
+ *     i < 48, and for n < 4 to weight 240 + 4n + (i - 48) for the last 4 bytes.
  */
 
 #include <assert.h>
@@ -85,6 +96,21 @@ struct block_q6_k {
     uint16_t d;
 };
 
+struct block_mxfp4 {
+    uint8_t e;
+    uint8_t q[16];
+};
+
+struct block_tq2_0 {
+    uint8_t q[64];
+    uint16_t d;
+};
+
+struct block_tq1_0 {
+    uint8_t q[52];
+    uint16_t d;
+};
+
 static_assert(sizeof(struct block_q8_0) == 34, "layout");
 static_assert(sizeof(struct block_q4_0) == 18, "layout");
 static_assert(sizeof(struct block_q4_1) == 20, "layout");
@@ -93,6 +119,39 @@ static_assert(sizeof(struct block_q5_1) == 24, "layout");
 static_assert(sizeof(struct block_q4_k) == 144, "layout");
 static_assert(sizeof(struct block_q5_k) == 176, "layout");
 static_assert(sizeof(struct block_q6_k) == 210, "layout");
+static_assert(sizeof(struct block_mxfp4) == 17, "layout");
+static_assert(sizeof(struct block_tq2_0) == 66, "layout");
+static_assert(sizeof(struct block_tq1_0) == 54, "layout");
+
+/* Twice the values of the 16 numbers in E2M1: a sign, 2 bits of exponent and 1 bit of fraction. */
+#define BLOCK_FP4_VALUES                                                                           \
+    {                                                                                              \
+        0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12                                    \
+    }
+/* The largest magnitude in BLOCK_FP4_VALUES is below this power of two. */
+#define BLOCK_FP4_ZERO 16
+
+/* Returns half of the scale @e of MXFP4 (E8M0), 2^(e - 128). For e < 2 it is subnormal. */
+static inline float block_e8m0_half(uint8_t e)
+{
+    const union {
+        uint32_t bits;
+        float f;
+    } d = {e < 2 ? 0x00200000u << e : (uint32_t)(e - 1) << 23};
+
+    return d.f;
+}
+
+/* Returns the byte of TQ1_0 that holds weight @l (0 … 255), and its digit. */
+static inline unsigned block_tq1_0_place(unsigned l, unsigned *ret_digit)
+{
+    const unsigned width = l < 160 ? 32 : l < 240 ? 16 : 4;
+    const unsigned begin = l < 160 ? 0 : l < 240 ? 160 : 240;
+    const unsigned at = l < 160 ? 0 : l < 240 ? 32 : 48;
+
+    *ret_digit = (l - begin) / width;
+    return at + (l - begin) % width;
+}
 
 /* Unpacks the 6-bit scale and minimum of group @g (0 … 7) of Q4_K and Q5_K. */
 static inline void block_k_scale(const uint8_t scales[12], unsigned g, uint8_t *ret_sc,
@@ -119,7 +178,7 @@ static inline void block_k_set_scale(uint8_t scales[12], unsigned g, uint8_t sc,
     }
 }
 
-/* block-decode.c and block-encode.c: functions for the table in dtype.c. */
+/* block-*.c: functions for the table in dtype.c. */
 #define BLOCK_DECLARE(stem)                                                                        \
     void decode_##stem(const void *src, float *dst, uint64_t n_elems);                             \
     void encode_##stem(const float *src, void *dst, uint64_t n_elems)
@@ -135,3 +194,6 @@ BLOCK_DECLARE(q5_1);
 BLOCK_DECLARE(q4_k);
 BLOCK_DECLARE(q5_k);
 BLOCK_DECLARE(q6_k);
+BLOCK_DECLARE(mxfp4);
+BLOCK_DECLARE(tq2_0);
+BLOCK_DECLARE(tq1_0);

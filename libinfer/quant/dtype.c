@@ -21,7 +21,10 @@
     X(Q5_1, q5_1, "Q5_1", BLOCK_ELEMS, sizeof(struct block_q5_1))                                  \
     X(Q4_K, q4_k, "Q4_K", SUPER_ELEMS, sizeof(struct block_q4_k))                                  \
     X(Q5_K, q5_k, "Q5_K", SUPER_ELEMS, sizeof(struct block_q5_k))                                  \
-    X(Q6_K, q6_k, "Q6_K", SUPER_ELEMS, sizeof(struct block_q6_k))
+    X(Q6_K, q6_k, "Q6_K", SUPER_ELEMS, sizeof(struct block_q6_k))                                  \
+    X(MXFP4, mxfp4, "MXFP4", BLOCK_ELEMS, sizeof(struct block_mxfp4))                              \
+    X(TQ2_0, tq2_0, "TQ2_0", SUPER_ELEMS, sizeof(struct block_tq2_0))                              \
+    X(TQ1_0, tq1_0, "TQ1_0", SUPER_ELEMS, sizeof(struct block_tq1_0))
 
 #define ROW(dtype, stem, label, elems, bytes)                                                      \
     [INF_DTYPE_##dtype] = {#stem, label, elems, bytes, decode_##stem, encode_##stem},

@@ -5,7 +5,7 @@
 // Reads one element of a stored row, in the formats of libinfer/quant/block.h.
 //
 // The functions are for kernels that read few weights. The including file declares IN_U4(0, w) first. `at` is
-// the byte offset of a row; it is even, since the sizes of all blocks are even. The results have the same bits
+// the byte offset of a row; it is even, except in MXFP4, which reads single bytes. The results have the same bits
 // as those of libinfer/quant/block-decode.c.
 
 #if defined(DTYPE_F32)
@@ -38,6 +38,15 @@
 #elif defined(DTYPE_Q6_K)
 #define BLOCK_ELEMS 256
 #define BLOCK_BYTES 210
+#elif defined(DTYPE_MXFP4)
+#define BLOCK_ELEMS 32
+#define BLOCK_BYTES 17
+#elif defined(DTYPE_TQ2_0)
+#define BLOCK_ELEMS 256
+#define BLOCK_BYTES 66
+#elif defined(DTYPE_TQ1_0)
+#define BLOCK_ELEMS 256
+#define BLOCK_BYTES 54
 #endif
 
 uint weight_u32(uint at) // @at: a multiple of 4
@@ -185,6 +194,36 @@ float weight_in_block(uint at, uint l)
     precise float d = weight_half(at + 208) * float(scale);
 
     return d * float(int(low | high << 4) - 32);
+}
+
+#elif defined(DTYPE_MXFP4)
+
+#include "lib/fp4.glsl"
+
+float weight_in_block(uint at, uint l)
+{
+    return fp4_scale(weight_u8(at)) * float(int(fp4_codes(weight_nibble(at + 1, l)) & 255) - 16);
+}
+
+#elif defined(DTYPE_TQ2_0)
+
+float weight_in_block(uint at, uint l)
+{
+    const uint q = weight_u8(at + l / 128 * 32 + (l & 31)) >> (l / 32 % 4 * 2) & 3;
+
+    return weight_half(at + 64) * float(int(q) - 1);
+}
+
+#elif defined(DTYPE_TQ1_0)
+
+#include "lib/ternary.glsl"
+
+float weight_in_block(uint at, uint l)
+{
+    const uvec2 place = ternary_place(l);
+    const uint q = ternary_digits(weight_u8(at + place.x), place.y);
+
+    return weight_half(at + 52) * float(int(q) - 1);
 }
 
 #endif

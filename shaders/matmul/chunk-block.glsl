@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Reads blocks of 32 weights with one scale: Q8_0, Q4_0, Q4_1, Q5_0 and Q5_1.
+// Reads blocks of 32 weights with one scale: Q8_0, Q4_0, Q4_1, Q5_0, Q5_1 and MXFP4.
 
 #define SUPER_ELEMS 32
 #define CHUNKS 1
@@ -107,6 +107,24 @@ chunk read_chunk(bool second, head h, uint at, uint i_chunk)
     c.low = 8.0 * c.scale;
     [[unroll]] for (uint i = 0; i < 4; i++)
         split_nibbles(c, i, words[i] >> 16 | words[i + 1] << 16);
+    return c;
+}
+
+#elif defined(DTYPE_MXFP4)
+
+#define SUPER_BYTES 17
+
+chunk read_chunk(bool second, head h, uint at, uint i_chunk)
+{
+    uint codes[4];
+    chunk c;
+
+    c.scale = fp4_scale(read_fp4(second, at, codes));
+    c.low = 16.0 * c.scale;
+    [[unroll]] for (uint i = 0; i < 4; i++) {
+        c.words[i] = fp4_codes(codes[i]);
+        c.words[i + 4] = fp4_codes(codes[i] >> 4);
+    }
     return c;
 }
 

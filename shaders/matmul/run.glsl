@@ -192,5 +192,50 @@ vec4[4] read_run(bool second, uint at, uint k)
                         scale, 32.0 * scale);
 }
 
+#elif defined(DTYPE_MXFP4)
+
+vec4[4] read_run(bool second, uint at, uint k)
+{
+    uint codes[4];
+    const float scale = fp4_scale(read_fp4(second, at + k / 32 * 17, codes));
+    const uint shift = (k & 16) / 4;
+
+    return scaled_bytes(uvec4(fp4_codes(codes[0] >> shift), fp4_codes(codes[1] >> shift),
+                              fp4_codes(codes[2] >> shift), fp4_codes(codes[3] >> shift)),
+                        scale, 16.0 * scale);
+}
+
+#elif defined(DTYPE_TQ2_0)
+
+vec4[4] read_run(bool second, uint at, uint k)
+{
+    const uint block = at + k / 256 * 66, l = k & 255;
+    const float scale = read_half(second, block + 64);
+    const uvec4 q = read_bytes(second, block + l / 128 * 32 + (l & 16), false);
+
+    return scaled_bytes(q >> l / 32 % 4 * 2 & 0x03030303, scale, scale);
+}
+
+#elif defined(DTYPE_TQ1_0)
+
+#include "lib/ternary.glsl"
+
+vec4[4] read_run(bool second, uint at, uint k)
+{
+    const uint block = at + k / 256 * 54, l = k & 255;
+    const float scale = read_half(second, block + 52);
+    const uvec2 place = ternary_place(l);
+    const uvec4 q = read_bytes(second, block + place.x, false);
+    uvec4 digits;
+
+    if (l < 240)
+        digits = uvec4(ternary_digits(q.x, place.y), ternary_digits(q.y, place.y),
+                       ternary_digits(q.z, place.y), ternary_digits(q.w, place.y));
+    else
+        digits = uvec4(ternary_digits(q.x, 0), ternary_digits(q.x, 1), ternary_digits(q.x, 2),
+                       ternary_digits(q.x, 3));
+    return scaled_bytes(digits, scale, scale);
+}
+
 #endif
 #endif

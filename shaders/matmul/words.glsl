@@ -35,6 +35,21 @@ uint[WORDS_MAX] read_words(bool second, uint at, uint n, bool aligned)
     return words;
 }
 
+#ifdef DTYPE_MXFP4
+#include "lib/fp4.glsl"
+
+// Reads the block at byte @at, which may be odd: the codes, and returns the scale.
+uint read_fp4(bool second, uint at, out uint codes[4])
+{
+    const uint[WORDS_MAX] words = read_words(second, at & ~1u, 5, false);
+    const bool is_odd = (at & 1) != 0;
+
+    [[unroll]] for (uint i = 0; i < 4; i++)
+        codes[i] = is_odd ? words[i] >> 16 | words[i + 1] << 16 : words[i] >> 8 | words[i + 1] << 24;
+    return (is_odd ? words[0] >> 8 : words[0]) & 0xff;
+}
+#endif
+
 // Returns the 4 bytes of a word as floats, divided by BYTE_UNIT: all bytes but the highest are masked and not
 // shifted, since masks are cheaper.
 vec4 byte_floats(uint word)

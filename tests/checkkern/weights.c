@@ -18,7 +18,8 @@ static const struct layout {
     [INF_DTYPE_Q4_0] = {{0, -1}, 0},   [INF_DTYPE_Q4_1] = {{0, 2}, 4},
     [INF_DTYPE_Q5_0] = {{0, -1}, 0},   [INF_DTYPE_Q5_1] = {{0, 2}, 4},
     [INF_DTYPE_Q4_K] = {{0, 2}, 16},   [INF_DTYPE_Q5_K] = {{0, 2}, 16},
-    [INF_DTYPE_Q6_K] = {{208, -1}, 0},
+    [INF_DTYPE_Q6_K] = {{208, -1}, 0}, [INF_DTYPE_MXFP4] = {{-1, -1}, 0},
+    [INF_DTYPE_TQ2_0] = {{64, -1}, 0}, [INF_DTYPE_TQ1_0] = {{52, -1}, 0},
 };
 
 static void put_half(uint8_t *p, float f)
@@ -26,6 +27,17 @@ static void put_half(uint8_t *p, float f)
     const uint16_t h = f16_from_f32(f);
 
     memcpy(p, &h, sizeof(h));
+}
+
+/* Sets the scale of a block of MXFP4 to 2^-11 … 2^-4; for WEIGHT_LOW to almost the smallest
+ * numbers, which are multiplied by the most negative values. */
+static void fill_fp4(struct check *c, enum weight_fill fill, uint8_t *block)
+{
+    if (fill == WEIGHT_LOW)
+        memset(block + 1, 0xff, 16);
+    block[0] = (uint8_t)(rng_u32(&c->rng) % (fill == WEIGHT_LOW ? 4 : 8));
+    if (fill != WEIGHT_LOW)
+        block[0] = (uint8_t)(block[0] + 116);
 }
 
 static void fill_bytes(struct check *c, enum inf_dtype dtype, enum weight_fill fill, uint8_t *p,
@@ -42,6 +54,8 @@ static void fill_bytes(struct check *c, enum inf_dtype dtype, enum weight_fill f
             memset(p, 0x80, info->block_bytes);
         if (dtype == INF_DTYPE_Q6_K && fill == WEIGHT_LOW)
             memset(p + 192, 0x80, 16);
+        if (dtype == INF_DTYPE_MXFP4)
+            fill_fp4(c, fill, p);
         for (unsigned i = 0; i < 2; i++)
             if (layouts[dtype].half[i] >= 0)
                 put_half(p + layouts[dtype].half[i],

@@ -5,6 +5,9 @@
 Needs the packages gguf and numpy. For each format the file has the name in 8 bytes, the number of
 bytes and the number of elements as two little-endian 32-bit words, the bytes, and the elements as
 float32.
+
+Also writes quant-encoded.bin, for the formats that libinfer encodes to the same bits as the package:
+the same records with other contents, floats and the bytes to which they are encoded.
 """
 
 import pathlib
@@ -12,14 +15,16 @@ import struct
 
 import numpy as np
 from gguf import GGMLQuantizationType as T
-from gguf.quants import dequantize
+from gguf.quants import dequantize, quantize
 
-FORMATS = ["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k"]
+FORMATS = ["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k",
+           "mxfp4", "tq2_0", "tq1_0"]
 BLOCK = {  # elements, bytes, offsets of binary16 fields
     "f32": (1, 4, []), "f16": (1, 2, []), "bf16": (1, 2, []),
     "q8_0": (32, 34, [0]), "q4_0": (32, 18, [0]), "q4_1": (32, 20, [0, 2]),
     "q5_0": (32, 22, [0]), "q5_1": (32, 24, [0, 2]),
     "q4_k": (256, 144, [0, 2]), "q5_k": (256, 176, [0, 2]), "q6_k": (256, 210, [208]),
+    "mxfp4": (32, 17, []), "tq2_0": (256, 66, [64]), "tq1_0": (256, 54, [52]),
 }
 
 rng = np.random.default_rng(7266)
@@ -53,4 +58,16 @@ for name in FORMATS:
     assert values.size == n * elems
     out += struct.pack("<8sII", name.encode(), len(data), values.size) + data + values.tobytes()
 
+encoded = b""
+for name in ["mxfp4", "tq2_0", "tq1_0"]:
+    elems, size, _ = BLOCK[name]
+    n = 3 * 256 // elems
+    values = rng.standard_normal((n, elems)).astype(np.float32) * np.exp2(rng.integers(-9, 4, (n, 1)))
+    values[1] = 0
+    values = values.astype(np.float32)
+    data = quantize(values.reshape(1, -1), T[name.upper()]).tobytes()
+    assert len(data) == n * size
+    encoded += struct.pack("<8sII", name.encode(), len(data), values.size) + data + values.tobytes()
+
 pathlib.Path(__file__).with_name("quant-blocks.bin").write_bytes(out)
+pathlib.Path(__file__).with_name("quant-encoded.bin").write_bytes(encoded)

@@ -20,8 +20,8 @@ static const struct ggml_type types[] = {
     OTHER(20, IQ4_NL, 32, 18),   OTHER(21, IQ3_S, 256, 110),  OTHER(22, IQ2_S, 256, 82),
     OTHER(23, IQ4_XS, 256, 136), OTHER(24, I8, 1, 1),         OTHER(25, I16, 1, 2),
     OTHER(26, I32, 1, 4),        OTHER(27, I64, 1, 8),        OTHER(28, F64, 1, 8),
-    OTHER(29, IQ1_M, 256, 56),   ROW(30, BF16, 1, 2),         OTHER(34, TQ1_0, 256, 54),
-    OTHER(35, TQ2_0, 256, 66),   OTHER(39, MXFP4, 32, 17),    OTHER(40, NVFP4, 64, 36),
+    OTHER(29, IQ1_M, 256, 56),   ROW(30, BF16, 1, 2),         ROW(34, TQ1_0, 256, 54),
+    ROW(35, TQ2_0, 256, 66),     ROW(39, MXFP4, 32, 17),      OTHER(40, NVFP4, 64, 36),
     OTHER(41, Q1_0, 128, 18),
 };
 

@@ -38,6 +38,9 @@ enum inf_dtype {
     INF_DTYPE_Q4_K,
     INF_DTYPE_Q5_K,
     INF_DTYPE_Q6_K,
+    INF_DTYPE_MXFP4,
+    INF_DTYPE_TQ2_0,
+    INF_DTYPE_TQ1_0,
     INF_DTYPE_N,
     INF_DTYPE_INVALID = -22,
 };

@@ -43,7 +43,8 @@ static const double limit[INF_DTYPE_N] = {
     [INF_DTYPE_F32] = 0,       [INF_DTYPE_F16] = 1e-7,    [INF_DTYPE_BF16] = 4e-6,
     [INF_DTYPE_Q8_0] = 3e-5,   [INF_DTYPE_Q4_0] = 8e-3,   [INF_DTYPE_Q4_1] = 6e-3,
     [INF_DTYPE_Q5_0] = 2e-3,   [INF_DTYPE_Q5_1] = 1.5e-3, [INF_DTYPE_Q4_K] = 6e-3,
-    [INF_DTYPE_Q5_K] = 1.5e-3, [INF_DTYPE_Q6_K] = 4e-4,
+    [INF_DTYPE_Q5_K] = 1.5e-3, [INF_DTYPE_Q6_K] = 4e-4,   [INF_DTYPE_MXFP4] = 1.4e-2,
+    [INF_DTYPE_TQ2_0] = 0.7,   [INF_DTYPE_TQ1_0] = 0.7,
 };
 
 TEST(normal_numbers_come_back_within_the_error_of_the_format)
@@ -99,7 +100,40 @@ TEST(decoded_blocks_encode_to_nearly_the_same_numbers)
     }
 }
 
+/* Encodes the numbers of a record of tests/golden/quant-encoded.bin, and compares the bytes. */
+static void check_encoded(FILE *f, enum inf_dtype dtype, const char *name)
+{
+    const struct dtype_info *info = dtype_info(dtype);
+    uint8_t want[1024];
+    char found[8];
+    uint32_t n_bytes, n_elems;
+
+    assert_int_equal(fread(found, sizeof(found), 1, f), 1);
+    assert_string_equal(found, name);
+    assert_int_equal(fread(&n_bytes, sizeof(n_bytes), 1, f), 1);
+    assert_int_equal(fread(&n_elems, sizeof(n_elems), 1, f), 1);
+    assert_true(n_bytes <= sizeof(want) && n_elems <= N);
+    assert_int_equal(fread(want, 1, n_bytes, f), n_bytes);
+    assert_int_equal(fread(x, sizeof(float), n_elems, f), n_elems);
+    info->encode(x, bytes, n_elems);
+    for (uint32_t i = 0; i < n_bytes; i++)
+        if (bytes[i] != want[i])
+            fail_msg("%s: byte %u is %u, expected %u", name, i, bytes[i], want[i]);
+}
+
+TEST(numbers_are_encoded_to_the_bits_of_the_gguf_package)
+{
+    FILE *f = fopen(test_golden("quant-encoded.bin"), "rb");
+
+    assert_non_null(f);
+    check_encoded(f, INF_DTYPE_MXFP4, "mxfp4");
+    check_encoded(f, INF_DTYPE_TQ2_0, "tq2_0");
+    check_encoded(f, INF_DTYPE_TQ1_0, "tq1_0");
+    fclose(f);
+}
+
 RUN_TESTS(cmocka_unit_test(normal_numbers_come_back_within_the_error_of_the_format),
           cmocka_unit_test(numbers_far_from_zero_come_back),
           cmocka_unit_test(zeros_come_back_as_zeros), cmocka_unit_test(odd_numbers_do_no_harm),
-          cmocka_unit_test(decoded_blocks_encode_to_nearly_the_same_numbers))
+          cmocka_unit_test(decoded_blocks_encode_to_nearly_the_same_numbers),
+          cmocka_unit_test(numbers_are_encoded_to_the_bits_of_the_gguf_package))

@@ -79,6 +79,11 @@ static inline v_int v_rows16(const uint8_t *p, size_t stride)
     return v_load(p);
 }
 
+static inline v_int v_table16(v_int a, const uint8_t *table)
+{
+    return vreinterpretq_s32_u8(vqtbl1q_u8(vld1q_u8(table), vreinterpretq_u8_s32(a)));
+}
+
 static inline v_flt v_from_f16(const uint16_t *p)
 {
     return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));

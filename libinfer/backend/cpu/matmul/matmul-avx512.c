@@ -75,6 +75,11 @@ static inline v_int v_rows16(const uint8_t *p, size_t stride)
     return _mm512_inserti32x4(v, _mm_loadu_si128((const void *)(p + 12 * stride)), 3);
 }
 
+static inline v_int v_table16(v_int a, const uint8_t *table)
+{
+    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_load_si128((const void *)table)), a);
+}
+
 static inline v_flt v_from_f16(const uint16_t *p)
 {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p));

@@ -256,3 +256,4 @@ DIRECT(q5_0, direct_32(d, 1, false, true, once), direct_32(d, 2, false, true, on
 DIRECT(q5_1, direct_32(d, 1, true, true, once), direct_32(d, 2, true, true, once))
 
 #include "backend/cpu/matmul/matmul-direct-k.h"
+#include "backend/cpu/matmul/matmul-direct-small.h"

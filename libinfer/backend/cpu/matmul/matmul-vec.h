@@ -105,6 +105,7 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
 #endif
 #include "backend/cpu/matmul/matmul-decode.h"
 #include "backend/cpu/matmul/matmul-decode-k.h"
+#include "backend/cpu/matmul/matmul-decode-small.h"
 #include "backend/cpu/matmul/matmul-tile.h"
 #if VEC_DIRECT && VEC_N == 16
 #include "backend/cpu/matmul/matmul-direct-avx512.h"
@@ -137,4 +138,6 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
             KERNEL(Q4_K, q4_k, q4_k, DIRECT_NAME(q4_k)),                                           \
             KERNEL(Q5_K, q5_k, q5_k, DIRECT_NAME(q5_k)),                                           \
             KERNEL(Q6_K, q6_k, q6_k, DIRECT_NAME(q6_k)),                                           \
+            KERNEL(MXFP4, mxfp4, q5_0, DIRECT_NAME(mxfp4)),                                        \
+            KERNEL(TQ2_0, tq2_0, q4_0, DIRECT_NAME(tq2_0)), KERNEL(TQ1_0, tq1_0, q4_0, NULL, 0),   \
     }

@@ -94,6 +94,11 @@ static inline v_int v_spread(v_int a, unsigned half)
     return _mm256_and_si256(_mm256_cmpeq_epi8(rep, bit), _mm256_set1_epi8(0x10));
 }
 
+static inline v_int v_table16(v_int a, const uint8_t *table)
+{
+    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_load_si128((const void *)table)), a);
+}
+
 static inline v_flt v_from_f16(const uint16_t *p)
 {
     return _mm256_cvtph_ps(_mm_loadu_si128((const void *)p));

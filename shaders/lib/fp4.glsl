@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef FP4_GLSL
+#define FP4_GLSL
+
+// Decodes the parts of MXFP4 blocks, in the format of libinfer/quant/block.h.
+
+// Returns v + 16 for each of 4 codes, which are the low 4 bits of the bytes of @codes. v is the value in
+// BLOCK_FP4_VALUES, -12 … 12. Codes without the sign are values up to 4; above, the two low bits count twice,
+// and four times if both are set.
+uint fp4_codes(uint codes)
+{
+    const uint large = codes >> 2 & 0x01010101;
+    const uint more = codes & large * 3;
+    const uint value = (codes & 0x07070707) + more + (more & more >> 1 & 0x01010101) * 2;
+    const uint sign = (codes >> 3 & 0x01010101) * 15;
+
+    // v is below 16, so that 16 - v = (v ^ 15) + 1.
+    return (value ^ sign) + (0x10101010 - sign);
+}
+
+// Returns half of a scale, 2^(e - 128). It is a product, because for e < 2 it is subnormal.
+float fp4_scale(uint e)
+{
+    return uintBitsToFloat((e / 2 + 63) << 23) * uintBitsToFloat((e - e / 2 + 63) << 23);
+}
+
+#endif
