@@ -75,6 +75,20 @@ static const char *weight_name(const struct weight *w)
     return w->name ? w->name : "(unnamed)";
 }
 
+/* Checks the planes of a weight in an affine format (quant/affine.h). */
+static int check_planes(const struct graph_node *node, const struct weight *w,
+                        struct inf_err *reterr)
+{
+    const char *op = graph_op_name(node->op);
+
+    if (!w->planes[WEIGHT_SCALES] || !w->planes[WEIGHT_ZEROS])
+        return err_set(reterr, EINVAL, "%s: %s has no scales or no offsets", op, weight_name(w));
+    if (w->group == 0 || w->group % 32 != 0 || w->cols % w->group != 0)
+        return err_set(reterr, EINVAL, "%s: rows of %s have %u columns, in groups of %u", op,
+                       weight_name(w), w->cols, w->group);
+    return 0;
+}
+
 static int check_weight(const struct graph_node *node, const struct weight *w,
                         struct inf_err *reterr)
 {
@@ -93,6 +107,8 @@ static int check_weight(const struct graph_node *node, const struct weight *w,
                        weight_name(w), w->cols, dtype_info(w->dtype)->label);
     if (w->n_experts > 0 && !w->experts && w->n_experts > 1 && w->expert_bytes < bytes)
         return err_set(reterr, EINVAL, "%s: the matrices of %s overlap", op, weight_name(w));
+    if (dtype_info(w->dtype)->affine_bits > 0)
+        return check_planes(node, w, reterr);
     return 0;
 }
 

@@ -33,6 +33,9 @@ struct weight {
                          (backend/reformat.h) */
 };
 
+/* Decodes row @i of @w, which is one matrix, to @dst: cols floats. */
+void weight_decode_row(const struct weight *w, uint32_t i, float *dst);
+
 /* Returns the address of the matrix of expert @i. */
 static inline const void *weight_expert(const struct weight *w, uint32_t i)
 {

@@ -27,8 +27,11 @@
     X(TQ1_0, tq1_0, "TQ1_0", SUPER_ELEMS, sizeof(struct block_tq1_0))
 
 #define ROW(dtype, stem, label, elems, bytes)                                                      \
-    [INF_DTYPE_##dtype] = {#stem, label, elems, bytes, decode_##stem, encode_##stem},
-static const struct dtype_info dtypes[] = {DTYPES(ROW)};
+    [INF_DTYPE_##dtype] = {#stem, label, elems, bytes, 0, decode_##stem, encode_##stem},
+static const struct dtype_info dtypes[] = {
+    DTYPES(ROW)[INF_DTYPE_MLX2] = {"mlx2", "MLX2", BLOCK_ELEMS, BLOCK_ELEMS / 4, 2, NULL, NULL},
+    [INF_DTYPE_MLX4] = {"mlx4", "MLX4", BLOCK_ELEMS, BLOCK_ELEMS / 2, 4, NULL, NULL},
+};
 #undef ROW
 
 static_assert(ARRAY_SIZE(dtypes) == INF_DTYPE_N, "a row for each format");

@@ -18,6 +18,8 @@ struct dtype_info {
     const char *label;    /* "Q4_K", for messages */
     uint32_t block_elems; /* elements of a block */
     uint32_t block_bytes; /* bytes of a block */
+    uint32_t affine_bits; /* bits of a code in formats with planes (quant/affine.h), whose blocks
+                             are codes; such formats have no decode and encode. Else 0 */
     void (*decode)(const void *src, float *dst, uint64_t n_elems); /* n: whole blocks */
     void (*encode)(const float *src, void *dst, uint64_t n_elems); /* n: whole blocks */
 };

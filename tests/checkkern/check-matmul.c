@@ -20,12 +20,15 @@
 #include "quant/dtype.h"
 #include "weights.h"
 
+/* Columns that share a scale in formats with planes; the most usual number. */
+#define GROUP 128u
+
 /* Struct product holds one product with its buffers. */
 struct product {
     enum inf_dtype dtype;
     uint32_t M, N, K;
     uint64_t row_bytes;
-    struct guarded w, x, act, bias, y;
+    struct guarded w, x, act, bias, y, scales, offsets; /* the last two: planes of W */
     struct matmul_args args;
 };
 
@@ -35,12 +38,15 @@ static bool product_init(struct check *c, struct product *p, enum inf_dtype dtyp
     const enum matmul_act kind = matmul_act_kind(matmul_ops_get(c->flags), dtype);
 
     *p = (struct product){.dtype = dtype, .M = M, .N = N, .K = K};
-    if (!dtype_row_bytes(dtype, K, &p->row_bytes))
+    if (!dtype_row_bytes(dtype, K, &p->row_bytes) ||
+        (dtype_info(dtype)->affine_bits > 0 && K % GROUP != 0))
         return false;
     p->w = guarded_new(p->row_bytes * N, true);
     p->x = guarded_new((size_t)M * K * sizeof(float), true);
     p->act = guarded_new(matmul_act_bytes(kind, K) * M, false);
     p->bias = guarded_new(N * sizeof(float), true);
+    p->scales = guarded_new((size_t)N * (K / GROUP) * sizeof(uint16_t), true);
+    p->offsets = guarded_new((size_t)N * (K / GROUP) * sizeof(uint16_t), true);
     p->y = guarded_new((size_t)M * N * sizeof(float), true);
     fill_floats(c, FILL_NORMAL, p->bias.data, N);
     p->args = (struct matmul_args){
@@ -55,6 +61,9 @@ static bool product_init(struct check *c, struct product *p, enum inf_dtype dtyp
         .y = p->y.data,
         .ldy = N,
         .bias = with_bias ? p->bias.data : NULL,
+        .scales = p->scales.data,
+        .offsets = p->offsets.data,
+        .group = GROUP,
     };
     return true;
 }
@@ -64,6 +73,8 @@ static void product_fill(struct check *c, struct product *p, enum weight_fill we
 {
     weights_fill(c, p->dtype, weights, p->w.data, (uint64_t)p->N * p->K);
     fill_floats(c, fill, p->x.data, (size_t)p->M * p->K);
+    weights_fill_plane(c, weights, p->scales.data, (uint64_t)p->N * (p->K / GROUP));
+    weights_fill_plane(c, weights, p->offsets.data, (uint64_t)p->N * (p->K / GROUP));
 }
 
 static void product_prepare(struct product *p, const struct matmul_ops *ops)
@@ -79,6 +90,8 @@ static void product_done(struct check *c, struct product *p)
     ok &= guarded_done(&p->act);
     ok &= guarded_done(&p->bias);
     ok &= guarded_done(&p->y);
+    ok &= guarded_done(&p->scales);
+    ok &= guarded_done(&p->offsets);
     if (!ok)
         check_fail(c, "%s M %u N %u K %u wrote out of bounds", dtype_info(p->dtype)->name, p->M,
                    p->N, p->K);
@@ -126,6 +139,23 @@ static double magnitude(const struct product *p, uint32_t m, uint32_t n, const f
     return sum;
 }
 
+/* Writes the magnitudes of the terms of row @n of W. */
+static void row_magnitudes(const struct product *p, uint32_t n, float *mags)
+{
+    const struct dtype_info *info = dtype_info(p->dtype);
+    const uint8_t *row = (const uint8_t *)p->w.data + n * p->row_bytes;
+
+    if (info->affine_bits > 0) {
+        const size_t at = (size_t)n * (p->K / GROUP) * sizeof(uint16_t);
+
+        weights_affine_magnitudes(info->affine_bits, row, (const uint8_t *)p->scales.data + at,
+                                  (const uint8_t *)p->offsets.data + at, GROUP, mags, p->K);
+        return;
+    }
+    for (uint32_t k = 0; k < p->K; k += info->block_elems)
+        weights_magnitudes(p->dtype, row + k / info->block_elems * info->block_bytes, mags + k);
+}
+
 static void compare_with_ref(struct check *c, struct product *p, const char *what)
 {
     const struct dtype_info *info = dtype_info(p->dtype);
@@ -148,11 +178,7 @@ static void compare_with_ref(struct check *c, struct product *p, const char *wha
     args.y = ref;
     matmul_rows(matmul_ops_get(0), &args, 0, p->N);
     for (uint32_t n = 0; n < p->N; n++) {
-        for (uint32_t k = 0; k < p->K; k += info->block_elems)
-            weights_magnitudes(p->dtype,
-                               (const uint8_t *)p->w.data + n * p->row_bytes +
-                                   k / info->block_elems * info->block_bytes,
-                               mags + k);
+        row_magnitudes(p, n, mags);
         for (uint32_t m = 0; m < p->M; m++) {
             const double mag = magnitude(p, m, n, mags, &root);
             const double allowed =
@@ -380,6 +406,8 @@ static double bench_product(struct check *c, enum inf_dtype dtype, uint32_t M, u
     for (uint32_t n = 32; n < job.N; n += 32)
         memcpy((uint8_t *)p.w.data + n * row, p.w.data, 32 * row);
     fill_floats(c, FILL_NORMAL, p.x.data, (size_t)M * K);
+    weights_fill_plane(c, WEIGHT_RANDOM, p.scales.data, (uint64_t)job.N * (K / GROUP));
+    weights_fill_plane(c, WEIGHT_RANDOM, p.offsets.data, (uint64_t)job.N * (K / GROUP));
     product_prepare(&p, job.ops);
     job.args = p.args;
     t = bench_threads(c->n_threads, 0.25, bench_part, &job);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/half.h"
+#include "quant/affine.h"
 #include "quant/dtype.h"
 
 /* For each format: the offsets of the binary16 numbers and of the quantized weights in a block. */
@@ -19,6 +20,7 @@ static const struct layout {
     [INF_DTYPE_Q5_0] = {{0, -1}, 0},   [INF_DTYPE_Q5_1] = {{0, 2}, 4},
     [INF_DTYPE_Q4_K] = {{0, 2}, 16},   [INF_DTYPE_Q5_K] = {{0, 2}, 16},
     [INF_DTYPE_Q6_K] = {{208, -1}, 0}, [INF_DTYPE_MXFP4] = {{-1, -1}, 0},
+    [INF_DTYPE_MLX2] = {{-1, -1}, 0},  [INF_DTYPE_MLX4] = {{-1, -1}, 0},
     [INF_DTYPE_TQ2_0] = {{64, -1}, 0}, [INF_DTYPE_TQ1_0] = {{52, -1}, 0},
 };
 
@@ -69,7 +71,7 @@ void weights_fill(struct check *c, enum inf_dtype dtype, enum weight_fill fill, 
     const struct dtype_info *info = dtype_info(dtype);
     float x[256];
 
-    if (info->block_elems > 1 && fill != WEIGHT_ENCODED) {
+    if (info->affine_bits > 0 || (info->block_elems > 1 && fill != WEIGHT_ENCODED)) {
         fill_bytes(c, dtype, fill, dst, n_elems / info->block_elems);
         return;
     }
@@ -80,6 +82,30 @@ void weights_fill(struct check *c, enum inf_dtype dtype, enum weight_fill fill, 
         for (uint64_t i = 0; i < n; i++)
             x[i] *= 0.1f;
         info->encode(x, (uint8_t *)dst + at / info->block_elems * info->block_bytes, n);
+    }
+}
+
+void weights_fill_plane(struct check *c, enum weight_fill fill, void *dst, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        put_half((uint8_t *)dst + 2 * i, fill == WEIGHT_ZERO ? 0 : 0.01f * rng_normal(&c->rng));
+}
+
+void weights_affine_magnitudes(unsigned bits, const void *codes, const void *scales,
+                               const void *offsets, uint32_t group, float *dst, uint32_t n)
+{
+    static const uint8_t none[256];
+
+    for (uint32_t i = 0; i < n; i += group) {
+        float offset[256];
+
+        affine_decode(bits, (const uint8_t *)codes + i * bits / 8,
+                      (const uint8_t *)scales + i / group * 2,
+                      (const uint8_t *)offsets + i / group * 2, group, dst + i, group);
+        affine_decode(bits, none, none, (const uint8_t *)offsets + i / group * 2, group, offset,
+                      group);
+        for (uint32_t j = 0; j < group; j++)
+            dst[i + j] = fabsf(dst[i + j] - offset[j]) + fabsf(offset[j]);
     }
 }
 

@@ -20,11 +20,7 @@ static size_t width_of(const struct graph_node *node)
 /* Decodes row @i of a weight. */
 void eval_row(const struct weight *w, size_t i, float *out)
 {
-    uint64_t bytes = 0;
-
-    if (!dtype_row_bytes(w->dtype, w->cols, &bytes))
-        abort();
-    dtype_info(w->dtype)->decode((const char *)w->data + i * bytes, out, w->cols);
+    weight_decode_row(w, (uint32_t)i, out);
 }
 
 static void embed(const struct eval *e, const struct graph_node *node, double *y)

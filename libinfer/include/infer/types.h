@@ -41,6 +41,8 @@ enum inf_dtype {
     INF_DTYPE_MXFP4,
     INF_DTYPE_TQ2_0,
     INF_DTYPE_TQ1_0,
+    INF_DTYPE_MLX2,
+    INF_DTYPE_MLX4,
     INF_DTYPE_N,
     INF_DTYPE_INVALID = -22,
 };

@@ -74,6 +74,8 @@ static void embed_case(struct check *c, enum inf_dtype dtype, uint32_t rows, uin
 void check_graph_embed(struct check *c)
 {
     for (int d = 0; d < INF_DTYPE_N; d++) {
+        if (!dtype_info((enum inf_dtype)d)->encode)
+            continue;
         const uint32_t block = dtype_info((enum inf_dtype)d)->block_elems;
 
         embed_case(c, (enum inf_dtype)d, 1, block > 1 ? block : 20, 0);

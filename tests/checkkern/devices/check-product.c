@@ -178,7 +178,8 @@ static void check_format(struct check *c, enum inf_dtype dtype)
 void check_graph_product(struct check *c)
 {
     for (int d = 0; d < INF_DTYPE_N; d++)
-        check_format(c, (enum inf_dtype)d);
+        if (dtype_info((enum inf_dtype)d)->encode)
+            check_format(c, (enum inf_dtype)d);
 }
 
 /* Checks products with random and extreme bytes as weights. */
@@ -280,6 +281,8 @@ static void nan_case(struct check *c, enum inf_dtype dtype, float bad, uint32_t 
 void check_graph_hostile(struct check *c)
 {
     for (int d = 0; d < INF_DTYPE_N; d++) {
+        if (!dtype_info((enum inf_dtype)d)->encode)
+            continue;
         for (int w = WEIGHT_RANDOM; w < WEIGHT_FILL_N; w++)
             bytes_case(c, (enum inf_dtype)d, (enum weight_fill)w);
         range_case(c, (enum inf_dtype)d);
@@ -384,5 +387,6 @@ void bench_graph_product(struct check *c)
     printf("products, %s\n%-6s %10s %12s %12s %12s\n", c->rung, "", "M=1 GB/s", "M=8 GMAC/s",
            "M=64", "M=512");
     for (int d = 0; d < INF_DTYPE_N; d++)
-        bench_format(c, (enum inf_dtype)d, x);
+        if (dtype_info((enum inf_dtype)d)->encode)
+            bench_format(c, (enum inf_dtype)d, x);
 }

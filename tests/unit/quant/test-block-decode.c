@@ -47,7 +47,9 @@ TEST(random_blocks_decode_to_the_bits_of_the_gguf_package)
         n++;
     }
     fclose(f);
-    assert_int_equal(n, INF_DTYPE_N);
+    for (int d = 0; d < INF_DTYPE_N; d++)
+        n -= dtype_info((enum inf_dtype)d)->decode != NULL;
+    assert_int_equal(n, 0);
 }
 
 RUN_TESTS(cmocka_unit_test(random_blocks_decode_to_the_bits_of_the_gguf_package))

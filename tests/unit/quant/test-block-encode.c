@@ -51,6 +51,8 @@ TEST(normal_numbers_come_back_within_the_error_of_the_format)
 {
     fill_normal(0.02f, 0);
     for (int d = 0; d < INF_DTYPE_N; d++) {
+        if (!dtype_info((enum inf_dtype)d)->encode)
+            continue;
         const double e = round_trip((enum inf_dtype)d);
 
         if (!(e <= limit[d]))
@@ -62,17 +64,20 @@ TEST(numbers_far_from_zero_come_back)
 {
     fill_normal(0.1f, 4);
     for (int d = 0; d < INF_DTYPE_N; d++)
-        assert_true(round_trip((enum inf_dtype)d) < 1e-2);
+        if (dtype_info((enum inf_dtype)d)->encode)
+            assert_true(round_trip((enum inf_dtype)d) < 1e-2);
     fill_normal(0.1f, -4);
     for (int d = 0; d < INF_DTYPE_N; d++)
-        assert_true(round_trip((enum inf_dtype)d) < 1e-2);
+        if (dtype_info((enum inf_dtype)d)->encode)
+            assert_true(round_trip((enum inf_dtype)d) < 1e-2);
 }
 
 TEST(zeros_come_back_as_zeros)
 {
     memset(x, 0, sizeof(x));
     for (int d = 0; d < INF_DTYPE_N; d++)
-        assert_true(round_trip((enum inf_dtype)d) == 0);
+        if (dtype_info((enum inf_dtype)d)->encode)
+            assert_true(round_trip((enum inf_dtype)d) == 0);
 }
 
 TEST(odd_numbers_do_no_harm)
@@ -82,17 +87,21 @@ TEST(odd_numbers_do_no_harm)
     for (unsigned i = 0; i < N; i++)
         x[i] = odd[i * 7 % 9 * (i / 300 % 2)];
     for (int d = 0; d < INF_DTYPE_N; d++)
-        round_trip((enum inf_dtype)d);
+        if (dtype_info((enum inf_dtype)d)->encode)
+            round_trip((enum inf_dtype)d);
     for (unsigned i = 0; i < N; i++)
         x[i] = i % 32 == 5 ? 1e-42f : 0;
     for (int d = 0; d < INF_DTYPE_N; d++)
-        assert_true(round_trip((enum inf_dtype)d) < 1.5);
+        if (dtype_info((enum inf_dtype)d)->encode)
+            assert_true(round_trip((enum inf_dtype)d) < 1.5);
 }
 
 TEST(decoded_blocks_encode_to_nearly_the_same_numbers)
 {
     fill_normal(1, 0);
     for (int d = 0; d < INF_DTYPE_N; d++) {
+        if (!dtype_info((enum inf_dtype)d)->encode)
+            continue;
         round_trip((enum inf_dtype)d);
         memcpy(x, y, sizeof(x));
         assert_true(round_trip((enum inf_dtype)d) < limit[d] + 1e-12);

@@ -238,4 +238,5 @@ INLINE __m512 direct_halfs(const uint64_t d[4])
 #include "backend/cpu/matmul/matmul-direct-avx512-32.h"
 #include "backend/cpu/matmul/matmul-direct-avx512-k.h"
 #include "backend/cpu/matmul/matmul-direct-avx512-small.h"
+#include "backend/cpu/matmul/matmul-direct-avx512-affine.h"
 #include "backend/cpu/matmul/matmul-direct-avx512-fma.h"

@@ -113,6 +113,14 @@ struct matmul_panel {
     float offset[PANEL_K / 32][PANEL_N]; /* per 32 elements, added after scaling */
 } __attribute__((aligned(64)));
 
+/* Describes the planes of some rows of W in an affine format (quant/affine.h), from k = 0 on. */
+struct matmul_planes {
+    const uint8_t *scales, *offsets; /* of the first row */
+    size_t row_bytes;                /* from one row to the next, in both planes */
+    uint32_t group;                  /* elements of k that share a scale, a multiple of 32 */
+    uint32_t n_rows;
+};
+
 /* Describes the multiplication of a panel by prepared rows. */
 struct matmul_tile {
     const struct matmul_panel *panel;
@@ -140,8 +148,9 @@ struct matmul_direct {
     const float *init; /* per row of W: the initial values of the sums */
     float *y;
     size_t ldy;
-    const uint8_t *ahead; /* memory of the size of these rows of W to prefetch; or NULL */
-    bool once;            /* prefetches bypass the second-level cache, see prefetch_line() */
+    const uint8_t *ahead;        /* memory of the size of these rows of W to prefetch; or NULL */
+    bool once;                   /* prefetches bypass the second-level cache, see prefetch_line() */
+    struct matmul_planes planes; /* for formats with planes */
 };
 
 struct matmul_kernel {
@@ -154,6 +163,10 @@ struct matmul_kernel {
     /* Multiplies up to MATMUL_DIRECT_M prepared rows without a panel; NULL: not supported. */
     void (*direct)(struct matmul_direct *direct);
     unsigned direct_n; /* rows of W per call */
+    /* For formats with planes: fills the scales and offsets of the columns 16 × half … 16 × half +
+     * 15 for the elements @k … @k + @kc - 1. Columns that do not exist get 0. */
+    void (*planes)(struct matmul_panel *panel, unsigned half, const struct matmul_planes *planes,
+                   uint32_t k, uint32_t kc);
 };
 
 struct matmul_ops {

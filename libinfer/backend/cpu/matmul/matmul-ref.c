@@ -12,6 +12,7 @@
 
 #include "backend/cpu/matmul/matmul-kernels.h"
 #include "core/half.h"
+#include "quant/affine.h"
 #include "quant/block.h"
 #include "quant/dtype.h"
 
@@ -60,6 +61,23 @@ static double act_get(const uint8_t *row, enum matmul_act kind, uint32_t k)
     return (double)b->d * b->q[k % 32];
 }
 
+/* Decodes a block of row @n of W, from element @k on. */
+static void decode_block(const struct matmul_args *args, uint32_t n, uint32_t k, float *w)
+{
+    const struct dtype_info *info = dtype_info(args->dtype);
+    const uint8_t *block = (const uint8_t *)args->w + n * args->row_bytes +
+                           (size_t)(k / info->block_elems) * info->block_bytes;
+
+    if (info->affine_bits > 0) {
+        const size_t at = ((size_t)n * (args->K / args->group) + k / args->group) * 2;
+
+        affine_decode(info->affine_bits, block, (const uint8_t *)args->scales + at,
+                      (const uint8_t *)args->offsets + at, args->group, w, info->block_elems);
+        return;
+    }
+    info->decode(block, w, info->block_elems);
+}
+
 void matmul_rows_ref(const struct matmul_args *args, uint32_t n0, uint32_t n1)
 {
     const struct dtype_info *info = dtype_info(args->dtype);
@@ -69,12 +87,10 @@ void matmul_rows_ref(const struct matmul_args *args, uint32_t n0, uint32_t n1)
         const uint8_t *act = (const uint8_t *)args->act + m * args->act_stride;
 
         for (uint32_t n = n0; n < n1; n++) {
-            const uint8_t *row = (const uint8_t *)args->w + n * args->row_bytes;
             double sum = args->bias ? args->bias[n] : 0;
 
             for (uint32_t k = 0; k < args->K; k += info->block_elems) {
-                info->decode(row + (size_t)(k / info->block_elems) * info->block_bytes, w,
-                             info->block_elems);
+                decode_block(args, n, k, w);
                 for (uint32_t i = 0; i < info->block_elems; i++)
                     sum += w[i] * act_get(act, args->kind, k + i);
             }

@@ -104,6 +104,7 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
 #include "backend/cpu/matmul/matmul-lines-avx512.h"
 #endif
 #include "backend/cpu/matmul/matmul-decode.h"
+#include "backend/cpu/matmul/matmul-decode-affine.h"
 #include "backend/cpu/matmul/matmul-decode-k.h"
 #include "backend/cpu/matmul/matmul-decode-small.h"
 #include "backend/cpu/matmul/matmul-tile.h"
@@ -121,9 +122,11 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
 #define DIRECT_NAME(stem) NULL, 0
 #endif
 #if VEC_DIRECT && VEC_N == 16
-#define DIRECT_FLOAT_NAME(stem) TILE_NAME(direct_##stem), 16
+#define DIRECT_FLOAT_NAME(stem)  TILE_NAME(direct_##stem), 16
+#define DIRECT_PLANES_NAME(stem) TILE_NAME(direct_##stem), 8
 #else
-#define DIRECT_FLOAT_NAME(stem) NULL, 0
+#define DIRECT_FLOAT_NAME(stem)  NULL, 0
+#define DIRECT_PLANES_NAME(stem) NULL, 0
 #endif
 #define KERNELS                                                                                    \
     {                                                                                              \
@@ -140,4 +143,6 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
             KERNEL(Q6_K, q6_k, q6_k, DIRECT_NAME(q6_k)),                                           \
             KERNEL(MXFP4, mxfp4, q5_0, DIRECT_NAME(mxfp4)),                                        \
             KERNEL(TQ2_0, tq2_0, q4_0, DIRECT_NAME(tq2_0)), KERNEL(TQ1_0, tq1_0, q4_0, NULL, 0),   \
+            KERNEL(MLX2, mlx2, q4_k, DIRECT_PLANES_NAME(mlx2), TILE_NAME(decode_planes)),          \
+            KERNEL(MLX4, mlx4, q4_k, NULL, 0, TILE_NAME(decode_planes)),                           \
     }

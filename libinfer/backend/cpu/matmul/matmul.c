@@ -277,6 +277,26 @@ static size_t chunk_bytes(const struct group *g)
     return (size_t)(g->kc / info->block_elems) * info->block_bytes;
 }
 
+/* Describes the planes of @n_rows rows from row @n on. */
+static struct matmul_planes planes_get(const struct matmul_args *a, uint32_t n, uint32_t n_rows)
+{
+    const size_t row_bytes = a->K / a->group * sizeof(uint16_t);
+
+    return (struct matmul_planes){.scales = (const uint8_t *)a->scales + n * row_bytes,
+                                  .offsets = (const uint8_t *)a->offsets + n * row_bytes,
+                                  .row_bytes = row_bytes,
+                                  .group = a->group,
+                                  .n_rows = n_rows};
+}
+
+static void decode_planes(const struct group *g, struct matmul_panel *panel, unsigned half,
+                          uint32_t n_rows)
+{
+    const struct matmul_planes p = planes_get(g->args, g->n + 16 * half, n_rows);
+
+    g->kernel->planes(panel, half, &p, g->k, g->kc);
+}
+
 static void decode_chunk(struct group *g, struct matmul_panel *panel)
 {
     const struct matmul_args *a = g->args;
@@ -292,6 +312,8 @@ static void decode_chunk(struct group *g, struct matmul_panel *panel)
             g->kernel->decode(panel, half, w, a->row_bytes, g->kc, &g->ahead);
         else
             decode_copy(g, panel, half, w, n_rows, n_bytes);
+        if (g->kernel->planes)
+            decode_planes(g, panel, half, n_rows);
         w += 16 * a->row_bytes;
     }
 }
@@ -380,9 +402,20 @@ static uint32_t direct_rows(struct group *g, uint32_t n0, uint32_t n1)
         d.y = a->y + n0;
         if (a->bias)
             d.init = a->bias + n0;
+        if (g->kernel->planes)
+            d.planes = planes_get(a, n0, n_rows);
         g->kernel->direct(&d);
     }
     return n0;
+}
+
+/* Returns whether the product is computed without panels. Kernels for planes multiply groups of
+ * 128 weights, two at a time. */
+static bool is_direct(const struct matmul_args *a, const struct matmul_kernel *kernel)
+{
+    if (!kernel->direct || a->M > MATMUL_DIRECT_M)
+        return false;
+    return kernel->planes ? a->group == 128 && a->K % 256 == 0 : a->K % 64 == 0;
 }
 
 void matmul_rows(const struct matmul_ops *ops, const struct matmul_args *args, uint32_t n0,
@@ -405,7 +438,7 @@ void matmul_rows(const struct matmul_ops *ops, const struct matmul_args *args, u
         return;
     }
     g.ahead = (const uint8_t *)args->w + n0 * args->row_bytes + PANEL_N * args->row_bytes + AHEAD;
-    if (g.kernel->direct && args->M <= MATMUL_DIRECT_M && args->K % 64 == 0)
+    if (is_direct(args, g.kernel))
         n0 = direct_rows(&g, n0, n1);
     for (g.n = n0; g.n < n1; g.n += PANEL_N) {
         g.n_cols = MIN(n1 - g.n, PANEL_N);

@@ -58,7 +58,9 @@ struct matmul_args {
     float *y;             /* y[m × ldy + n] */
     size_t ldy;           /* floats */
     const float *bias;    /* per row of W, or NULL */
-    bool packed;      /* W is packed (matmul_packs()); n0 and n1 are multiples of MATMUL_N_STEP */
+    bool packed; /* W is packed (matmul_packs()); n0 and n1 are multiples of MATMUL_N_STEP */
+    const void *scales, *offsets; /* planes of row 0 of W in affine formats (quant/affine.h) */
+    uint32_t group;               /* columns of W that share an element of the planes */
     const void *next; /* memory that the caller will read next, and that is prefetched; or
                          NULL */
 };
