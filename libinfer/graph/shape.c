@@ -107,6 +107,9 @@ static int check_weight(const struct graph_node *node, const struct weight *w,
                        weight_name(w), w->cols, dtype_info(w->dtype)->label);
     if (w->n_experts > 0 && !w->experts && w->n_experts > 1 && w->expert_bytes < bytes)
         return err_set(reterr, EINVAL, "%s: the matrices of %s overlap", op, weight_name(w));
+    if (w->dtype == INF_DTYPE_BITNET && (!w->planes[WEIGHT_SCALES] || w->rows % 4 != 0))
+        return err_set(reterr, EINVAL, "%s: %s has no factor, or its %u rows are not four quarters",
+                       op, weight_name(w), w->rows);
     if (dtype_info(w->dtype)->affine_bits > 0)
         return check_planes(node, w, reterr);
     return 0;

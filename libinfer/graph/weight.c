@@ -5,6 +5,7 @@
 #include <assert.h>
 
 #include "quant/affine.h"
+#include "quant/bitnet.h"
 #include "quant/dtype.h"
 
 void weight_decode_row(const struct weight *w, uint32_t i, float *dst)
@@ -14,6 +15,13 @@ void weight_decode_row(const struct weight *w, uint32_t i, float *dst)
     const uint8_t *row = (const uint8_t *)w->data + i * row_bytes;
 
     assert(i < w->rows);
+    if (w->dtype == INF_DTYPE_BITNET) {
+        const uint32_t quarter = w->rows / 4;
+
+        bitnet_decode((const uint8_t *)w->data + (uint64_t)(i % quarter) * w->cols, i / quarter,
+                      *(const float *)w->planes[WEIGHT_SCALES], dst, w->cols);
+        return;
+    }
     if (info->affine_bits > 0) {
         const uint64_t at = (uint64_t)i * (w->cols / w->group) * sizeof(uint16_t);
 

@@ -26,7 +26,7 @@ struct weight {
     /* [n_experts]: the addresses of the matrices, if they are not at equal distances; else NULL.
      * `data` is then the first address. */
     const void *const *experts;
-    const void *planes[WEIGHT_PLANES];
+    const void *planes[WEIGHT_PLANES]; /* quant/affine.h and quant/bitnet.h describe them */
     uint32_t group;   /* columns that share an element of the planes; 0: the format has no planes */
     const char *name; /* for messages; lives as long as data */
     bool packed;      /* stored in the layout for products of many rows on the CPU

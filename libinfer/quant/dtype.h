@@ -19,9 +19,11 @@ struct dtype_info {
     uint32_t block_elems; /* elements of a block */
     uint32_t block_bytes; /* bytes of a block */
     uint32_t affine_bits; /* bits of a code in formats with planes (quant/affine.h), whose blocks
-                             are codes; such formats have no decode and encode. Else 0 */
+                             are codes; else 0 */
     void (*decode)(const void *src, float *dst, uint64_t n_elems); /* n: whole blocks */
     void (*encode)(const float *src, void *dst, uint64_t n_elems); /* n: whole blocks */
+    /* Both are NULL in affine formats and in packed ternary (quant/bitnet.h). Only
+     * weight_decode_row() (graph/weight.h) decodes these. */
 };
 
 /* Returns the description of a format; never NULL for values below INF_DTYPE_N. */

@@ -31,6 +31,14 @@ static const char *stage_label(const struct stage *s)
         return "attention";
     case STAGE_NODE:
         return "rows";
+    case STAGE_ROUTE:
+        return "route";
+    case STAGE_EXPERTS:
+        return "experts";
+    case STAGE_CONV:
+        return "convolution";
+    case STAGE_DELTA:
+        return "delta rule";
     case STAGE_PRODUCT:
         return s->gather                                                    ? "head"
                : s->n_products > 1 || s->products[0].head_dim > 0           ? "q, k, v"

@@ -38,7 +38,7 @@ static bool product_init(struct check *c, struct product *p, enum inf_dtype dtyp
     const enum matmul_act kind = matmul_act_kind(matmul_ops_get(c->flags), dtype);
 
     *p = (struct product){.dtype = dtype, .M = M, .N = N, .K = K};
-    if (!dtype_row_bytes(dtype, K, &p->row_bytes) ||
+    if (!dtype_row_bytes(dtype, K, &p->row_bytes) || dtype == INF_DTYPE_BITNET ||
         (dtype_info(dtype)->affine_bits > 0 && K % GROUP != 0))
         return false;
     p->w = guarded_new(p->row_bytes * N, true);
@@ -435,8 +435,11 @@ void bench_matmul(struct check *c)
     for (int d = 0; d < INF_DTYPE_N; d++) {
         uint32_t N;
         uint64_t bytes;
-        double t = bench_product(c, (enum inf_dtype)d, 1, K, 128u << 20, &N, &bytes), rate = 0;
+        double t, rate = 0;
 
+        if (d == INF_DTYPE_BITNET) /* check-bitnet.c */
+            continue;
+        t = bench_product(c, (enum inf_dtype)d, 1, K, 128u << 20, &N, &bytes);
         printf("%-6s %8.1f %5.0f%% |", dtype_info((enum inf_dtype)d)->label,
                (double)bytes / t * 1e-9, (double)bytes / t * 1e-7 / gbs);
         for (size_t i = 0; i < ARRAY_SIZE(Ms); i++) {

@@ -41,6 +41,7 @@ struct check {
     X(matmul_invariance)                                                                           \
     X(matmul_f16)                                                                                  \
     X(matmul_packed)                                                                               \
+    X(bitnet)                                                                                      \
     X(norm)                                                                                        \
     X(rope)                                                                                        \
     X(silu)                                                                                        \

@@ -14,14 +14,15 @@ static const struct layout {
     int16_t half[2]; /* byte offsets, or -1 */
     int16_t header;  /* bytes before the weights when the format has offsets, else 0 */
 } layouts[INF_DTYPE_N] = {
-    [INF_DTYPE_F32] = {{-1, -1}, 0},   [INF_DTYPE_F16] = {{-1, -1}, 0},
-    [INF_DTYPE_BF16] = {{-1, -1}, 0},  [INF_DTYPE_Q8_0] = {{0, -1}, 0},
-    [INF_DTYPE_Q4_0] = {{0, -1}, 0},   [INF_DTYPE_Q4_1] = {{0, 2}, 4},
-    [INF_DTYPE_Q5_0] = {{0, -1}, 0},   [INF_DTYPE_Q5_1] = {{0, 2}, 4},
-    [INF_DTYPE_Q4_K] = {{0, 2}, 16},   [INF_DTYPE_Q5_K] = {{0, 2}, 16},
-    [INF_DTYPE_Q6_K] = {{208, -1}, 0}, [INF_DTYPE_MXFP4] = {{-1, -1}, 0},
-    [INF_DTYPE_MLX2] = {{-1, -1}, 0},  [INF_DTYPE_MLX4] = {{-1, -1}, 0},
-    [INF_DTYPE_TQ2_0] = {{64, -1}, 0}, [INF_DTYPE_TQ1_0] = {{52, -1}, 0},
+    [INF_DTYPE_F32] = {{-1, -1}, 0},    [INF_DTYPE_F16] = {{-1, -1}, 0},
+    [INF_DTYPE_BF16] = {{-1, -1}, 0},   [INF_DTYPE_Q8_0] = {{0, -1}, 0},
+    [INF_DTYPE_Q4_0] = {{0, -1}, 0},    [INF_DTYPE_Q4_1] = {{0, 2}, 4},
+    [INF_DTYPE_Q5_0] = {{0, -1}, 0},    [INF_DTYPE_Q5_1] = {{0, 2}, 4},
+    [INF_DTYPE_Q4_K] = {{0, 2}, 16},    [INF_DTYPE_Q5_K] = {{0, 2}, 16},
+    [INF_DTYPE_Q6_K] = {{208, -1}, 0},  [INF_DTYPE_MXFP4] = {{-1, -1}, 0},
+    [INF_DTYPE_BITNET] = {{-1, -1}, 0}, [INF_DTYPE_MLX2] = {{-1, -1}, 0},
+    [INF_DTYPE_MLX4] = {{-1, -1}, 0},   [INF_DTYPE_TQ2_0] = {{64, -1}, 0},
+    [INF_DTYPE_TQ1_0] = {{52, -1}, 0},
 };
 
 static void put_half(uint8_t *p, float f)

@@ -19,5 +19,7 @@ const struct matmul_ops matmul_dotprod = {
     .name = "dotprod",
     .flags = CPU_NEON | CPU_DOTPROD,
     .prepare_q8 = prepare_q8_dotprod,
+    .prepare_row8 = prepare_row8_dotprod,
+    .bitnet = bitnet_dotprod,
     .kernels = KERNELS,
 };

@@ -103,6 +103,21 @@ static inline float matmul_block_scale(uint32_t bits, float *ret_inverse)
     return most / MATMUL_BLOCK_MAX;
 }
 
+/* Ends a prepared row of MATMUL_ACT_ROW8, after matmul_row8_bytes() int8 of -127 … 127: x ≈ d ×
+ * q. As in transformers (integrations/bitnet.py), magnitudes below MATMUL_ROW8_MIN count as this
+ * number in the choice of d, which is 1 / 127 of the largest. */
+struct matmul_row8 {
+    float d;      /* NaN: the row has NaN or infinity */
+    int32_t nsum; /* minus the sum of q */
+};
+#define MATMUL_ROW8_MIN 1e-5f
+
+/* Returns the bytes of the int8 of a row, which is padded with 0. */
+static inline size_t matmul_row8_bytes(uint32_t K)
+{
+    return ALIGN_UP((size_t)K, 64u);
+}
+
 struct matmul_panel {
     union {
         uint8_t q[PANEL_K / 4][PANEL_N][4];
@@ -189,6 +204,10 @@ struct matmul_ops {
      * blocks. */
     void (*blocks)(const struct matmul_args *args, uint32_t n0, uint32_t n1);
     void (*prepare_blocks)(const float *x, uint32_t K, struct matmul_i16 *dst);
+    /* Prepares a row of x for packed ternary weights: @q, then *@end. */
+    void (*prepare_row8)(const float *x, uint32_t K, int8_t *q, struct matmul_row8 *end);
+    /* Multiplies packed ternary weights. This function exists if prepare_row8() exists. */
+    void (*bitnet)(const struct matmul_args *args, uint32_t n0, uint32_t n1);
     struct matmul_kernel kernels[INF_DTYPE_N]; /* decode is NULL: use the reference */
 };
 

@@ -34,5 +34,7 @@ const struct matmul_ops matmul_neon = {
     .name = "neon",
     .flags = CPU_NEON,
     .prepare_q8 = prepare_q8_neon,
+    .prepare_row8 = prepare_row8_neon,
+    .bitnet = bitnet_neon,
     .kernels = KERNELS,
 };

@@ -47,6 +47,46 @@ static void prepare_q8_ref(const float *x, uint32_t K, struct matmul_q8 *dst)
     }
 }
 
+static void prepare_row8_ref(const float *x, uint32_t K, int8_t *q, struct matmul_row8 *end)
+{
+    uint32_t amax = 0;
+
+    memset(q, 0, matmul_row8_bytes(K));
+    for (uint32_t k = 0; k < K; k++)
+        amax = MAX(amax, half_bits_f32(x[k]) & 0x7fffffff);
+    *end = (struct matmul_row8){.d = NAN};
+    if (amax >= 0x7f800000)
+        return;
+    const float most = MAX(half_from_bits_f32(amax), MATMUL_ROW8_MIN), inverse = 127 / most;
+
+    end->d = most / 127;
+    for (uint32_t k = 0; k < K; k++) {
+        q[k] = (int8_t)rintf(x[k] * inverse);
+        end->nsum -= q[k];
+    }
+}
+
+static void bitnet_ref(const struct matmul_args *args, uint32_t n0, uint32_t n1)
+{
+    const float factor = *(const float *)args->scales;
+
+    for (uint32_t m = 0; m < args->M; m++) {
+        const int8_t *q = (const int8_t *)args->act + m * args->act_stride;
+        const struct matmul_row8 *end = (const void *)(q + matmul_row8_bytes(args->K));
+
+        for (uint32_t p = n0; p < n1; p++) {
+            const uint8_t *codes = (const uint8_t *)args->w + (size_t)(p / 4) * args->K;
+            const size_t n = p / 4 + (size_t)(p % 4) * args->quarter;
+            int64_t sum = 0;
+
+            for (uint32_t k = 0; k < args->K; k++)
+                sum += ((codes[k] >> 2 * (p % 4) & 3) - 1) * q[k];
+            args->y[m * args->ldy + n] =
+                (float)((double)sum * factor * end->d + (args->bias ? args->bias[n] : 0));
+        }
+    }
+}
+
 static double act_get(const uint8_t *row, enum matmul_act kind, uint32_t k)
 {
     const struct matmul_q8 *b = (const struct matmul_q8 *)row + k / 32;
@@ -102,4 +142,6 @@ void matmul_rows_ref(const struct matmul_args *args, uint32_t n0, uint32_t n1)
 const struct matmul_ops matmul_ref = {
     .name = "ref",
     .prepare_q8 = prepare_q8_ref,
+    .prepare_row8 = prepare_row8_ref,
+    .bitnet = bitnet_ref,
 };

@@ -114,6 +114,8 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
 #include "backend/cpu/matmul/matmul-direct.h"
 #endif
 
+#include "backend/cpu/matmul/matmul-bitnet.h"
+
 #define KERNEL(dtype, stem, how, ...)                                                              \
     [INF_DTYPE_##dtype] = {TILE_NAME(decode_##stem), TILE_NAME(multiply_##how), __VA_ARGS__}
 #if VEC_DIRECT

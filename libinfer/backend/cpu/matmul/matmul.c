@@ -71,6 +71,8 @@ static bool can_prepare(const struct matmul_ops *ops, enum matmul_act kind)
         return ops->prepare_blocks != NULL;
     case MATMUL_ACT_F16:
         return ops->prepare_f16 != NULL;
+    case MATMUL_ACT_ROW8:
+        return ops->prepare_row8 != NULL;
     default:
         return ops->prepare_q8 != NULL;
     }
@@ -91,6 +93,8 @@ enum matmul_act matmul_act_kind(const struct matmul_ops *ops, enum inf_dtype dty
         return MATMUL_ACT_BF16;
     if (dtype == INF_DTYPE_F16 && find_preparer(ops, MATMUL_ACT_F16))
         return MATMUL_ACT_F16;
+    if (dtype == INF_DTYPE_BITNET)
+        return MATMUL_ACT_ROW8;
     return is_float(dtype) ? MATMUL_ACT_F32 : MATMUL_ACT_Q8;
 }
 
@@ -109,6 +113,8 @@ static size_t act_offset(enum matmul_act kind, uint32_t K)
         return (size_t)DIV_UP(K, MATMUL_BLOCK) * sizeof(struct matmul_i16);
     case MATMUL_ACT_F16:
         return (size_t)DIV_UP(K, 32u) * sizeof(struct matmul_f16);
+    case MATMUL_ACT_ROW8:
+        return matmul_row8_bytes(K) + sizeof(struct matmul_row8);
     default:
         return (size_t)K / 32 * sizeof(struct matmul_q8);
     }
@@ -151,6 +157,9 @@ void matmul_prepare(const struct matmul_ops *ops, enum matmul_act kind, const fl
             ops->prepare_blocks(x + m * ldx, K, (struct matmul_i16 *)to);
         else if (kind == MATMUL_ACT_F16)
             ops->prepare_f16(x + m * ldx, K, (struct matmul_f16 *)to);
+        else if (kind == MATMUL_ACT_ROW8)
+            ops->prepare_row8(x + m * ldx, K, (int8_t *)to,
+                              (struct matmul_row8 *)(to + matmul_row8_bytes(K)));
         else
             ops->prepare_q8(x + m * ldx, K, (struct matmul_q8 *)to);
     }
@@ -425,6 +434,10 @@ void matmul_rows(const struct matmul_ops *ops, const struct matmul_args *args, u
     struct group g = {.args = args, .kernel = kernel_get(ops, args->dtype)};
     struct matmul_panel panel;
 
+    if (args->dtype == INF_DTYPE_BITNET) {
+        find_preparer(ops, MATMUL_ACT_ROW8)->bitnet(args, n0, n1);
+        return;
+    }
     if (args->packed && args->dtype == INF_DTYPE_F16) {
         find_packer(ops, args->dtype)->blocks(args, n0, n1);
         return;

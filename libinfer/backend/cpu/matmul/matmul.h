@@ -41,6 +41,7 @@ enum matmul_act {
     MATMUL_ACT_I16,  /* blocks of 128 int16 with a scale: for F16 packed in such blocks */
     MATMUL_ACT_F16,  /* blocks of 32 halves with a scale: for F16 on CPUs that multiply it */
     MATMUL_ACT_Q8,   /* blocks of 32 int8 with a scale and sums: for all quantized formats */
+    MATMUL_ACT_ROW8, /* int8 with one scale for the row: for packed ternary weights */
     MATMUL_ACT_N,
 };
 
@@ -59,8 +60,14 @@ struct matmul_args {
     size_t ldy;           /* floats */
     const float *bias;    /* per row of W, or NULL */
     bool packed; /* W is packed (matmul_packs()); n0 and n1 are multiples of MATMUL_N_STEP */
-    const void *scales, *offsets; /* planes of row 0 of W in affine formats (quant/affine.h) */
+    const void *scales, *offsets; /* planes of row 0 of W in affine formats (quant/affine.h);
+                                     scales is the factor of a packed ternary matrix, a float */
     uint32_t group;               /* columns of W that share an element of the planes */
+    /* For packed ternary weights (quant/bitnet.h), whose rows are packed rows: a quarter of the
+     * rows of the whole matrix. Column p is then written to y[m × ldy + p / 4 + p % 4 × quarter],
+     * and its bias is bias[p / 4 + p % 4 × quarter]. n0 and n1 are multiples of 4. A range that
+     * begins at packed row p has w + p × row_bytes, y + p / 4 and bias + p / 4. */
+    uint32_t quarter;
     const void *next; /* memory that the caller will read next, and that is prefetched; or
                          NULL */
 };
