@@ -43,6 +43,7 @@ typedef float32x4_t v_flt;
 #define v_mulf(a, b)   vmulq_f32(a, b)
 #define v_fma(a, b, c) vfmaq_f32(c, a, b)
 #define v_to_float(v)  vcvtq_f32_s32(v)
+#define v_bits(v)      vreinterpretq_f32_s32(v)
 #define v_bcastf(p)    vld1q_dup_f32(p)
 
 static inline v_int v_low64(v_int a, v_int b)
@@ -82,6 +83,14 @@ static inline v_int v_rows16(const uint8_t *p, size_t stride)
 static inline v_int v_table16(v_int a, const uint8_t *table)
 {
     return vreinterpretq_s32_u8(vqtbl1q_u8(vld1q_u8(table), vreinterpretq_u8_s32(a)));
+}
+
+static inline v_int v_from_u8(const uint8_t *p)
+{
+    uint32_t u;
+
+    __builtin_memcpy(&u, p, 4);
+    return v_s32(vmovl_u16(vget_low_u16(vmovl_u8(vcreate_u8(u)))));
 }
 
 static inline v_flt v_from_f16(const uint16_t *p)

@@ -48,6 +48,7 @@ typedef __m512 v_flt;
 #define v_mulf(a, b)        _mm512_mul_ps(a, b)
 #define v_fma(a, b, c)      _mm512_fmadd_ps(a, b, c)
 #define v_to_float(v)       _mm512_cvtepi32_ps(v)
+#define v_bits(v)           _mm512_castsi512_ps(v)
 #define v_bcastf(p)         _mm512_set1_ps(*(p))
 #define v_dot_s8(sum, w, a) (sum)
 
@@ -78,6 +79,11 @@ static inline v_int v_rows16(const uint8_t *p, size_t stride)
 static inline v_int v_table16(v_int a, const uint8_t *table)
 {
     return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_load_si128((const void *)table)), a);
+}
+
+static inline v_int v_from_u8(const uint8_t *p)
+{
+    return _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)p));
 }
 
 static inline v_flt v_from_f16(const uint16_t *p)

@@ -116,6 +116,9 @@ static void TILE_NAME(bitnet)(const struct matmul_args *a, uint32_t n0, uint32_t
         for (; m + BITNET_M <= a->M; m += BITNET_M)
             for (uint32_t r = r0; r < r1; r++)
                 bitnet_tile(a, r, m, BITNET_M);
+        for (; m + 2 <= a->M; m += 2)
+            for (uint32_t r = r0; r < r1; r++)
+                bitnet_tile(a, r, m, 2);
         for (; m < a->M; m++)
             for (uint32_t r = r0; r < r1; r++)
                 bitnet_tile(a, r, m, 1);

@@ -14,13 +14,28 @@ static const uint8_t fp4_codes[16] __attribute__((aligned(16))) = {
     16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4,
 };
 
+/* Converts scales of MXFP4 to floats, as block_e8m0_half() does: 2^(e - 128) is the product of two
+ * powers of two, because for e < 2 it is subnormal. */
+INLINE v_flt e8m0_half(v_int e)
+{
+    const v_int low = v_add(v_shr(e, 1), v_set(63)),
+                rest = v_add(v_shr(v_add(e, v_set(1)), 1), v_set(63));
+
+    return v_mulf(v_bits(v_shl(low, 23)), v_bits(v_shl(rest, 23)));
+}
+
 /* Decodes the scales of blocks of 16 rows into rows of @dst, which are PANEL_N floats apart. */
 INLINE void decode_e8m0_fields(const uint8_t *p, size_t stride, uint32_t n_blocks,
                                float (*dst)[PANEL_N])
 {
+    uint8_t e[PANEL_K / 32][16] __attribute__((aligned(64)));
+
     for (uint32_t b = 0; b < n_blocks; b++, p += sizeof(struct block_mxfp4))
         for (unsigned i = 0; i < 16; i++)
-            dst[b][i] = block_e8m0_half(p[i * stride]);
+            e[b][i] = p[i * stride];
+    for (uint32_t b = 0; b < n_blocks; b++)
+        for (unsigned c = 0; c < 16; c += VEC_N)
+            v_storef(&dst[b][c], e8m0_half(v_from_u8(&e[b][c])));
 }
 
 static void TILE_NAME(decode_mxfp4)(struct matmul_panel *p, unsigned half, const uint8_t *w,

@@ -2,6 +2,18 @@
 
 /* Multiplies MXFP4 and TQ2_0, for matmul-direct.h. */
 
+/* Converts the scales of up to DIRECT_BLOCKS blocks of VEC_N rows to floats. */
+INLINE void direct_e8m0(const uint8_t *p, size_t row_bytes, uint32_t n_blocks, float dst[][VEC_N])
+{
+    uint8_t e[DIRECT_BLOCKS][VEC_N] __attribute__((aligned(64)));
+
+    n_blocks = MIN(n_blocks, DIRECT_BLOCKS);
+    for (uint32_t b = 0; b < n_blocks; b++, p += sizeof(struct block_mxfp4))
+        UNROLL for (unsigned i = 0; i < VEC_N; i++) memcpy(&e[b][i], p + i * row_bytes, 1);
+    for (uint32_t b = 0; b < n_blocks; b++)
+        v_storef(dst[b], e8m0_half(v_from_u8(e[b])));
+}
+
 INLINE void direct_mxfp4(struct matmul_direct *d, const unsigned m_n, const bool once)
 {
     const unsigned size = sizeof(struct block_mxfp4);
@@ -14,9 +26,7 @@ INLINE void direct_mxfp4(struct matmul_direct *d, const unsigned m_n, const bool
         v_int low[4], high[4];
 
         if (b % DIRECT_BLOCKS == 0)
-            for (uint32_t i = 0; i < MIN(d->K / 32 - b, DIRECT_BLOCKS); i++)
-                UNROLL for (unsigned n = 0; n < VEC_N; n++) scale[i][n] =
-                    block_e8m0_half(w[i * size + n * d->row_bytes]);
+            direct_e8m0(w, d->row_bytes, d->K / 32 - b, scale);
         UNROLL for (unsigned i = 0; i < 4; i++)
         {
             const v_int v = v_rows16(w + 1 + i * d->row_bytes, d->row_bytes);

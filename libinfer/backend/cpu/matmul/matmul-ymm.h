@@ -42,6 +42,7 @@ typedef __m256 v_flt;
 #define v_mulf(a, b)   _mm256_mul_ps(a, b)
 #define v_fma(a, b, c) _mm256_fmadd_ps(a, b, c)
 #define v_to_float(v)  _mm256_cvtepi32_ps(v)
+#define v_bits(v)      _mm256_castsi256_ps(v)
 #define v_bcastf(p)    _mm256_broadcast_ss(p)
 
 static inline v_int v_bcast(const void *p)
@@ -97,6 +98,11 @@ static inline v_int v_spread(v_int a, unsigned half)
 static inline v_int v_table16(v_int a, const uint8_t *table)
 {
     return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_load_si128((const void *)table)), a);
+}
+
+static inline v_int v_from_u8(const uint8_t *p)
+{
+    return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)p));
 }
 
 static inline v_flt v_from_f16(const uint16_t *p)
