@@ -55,12 +55,14 @@ static int open_cpu(const struct setup *setup, struct backend **ret_backend, str
     return setup_backend(&cpu, ret_backend, reterr);
 }
 
-/* Leaves the last @n_layers of all @n_all layers to *@backend, and gives the others to the CPU. If
+/* Leaves the last @n_layers of all layers of @g to *@backend, and gives the others to the CPU. If
  * @n_layers is 0, the CPU replaces *@backend. */
-static int share_layers(struct backend **backend, const struct setup *setup, uint32_t n_all,
+static int share_layers(struct backend **backend, const struct setup *setup, const struct graph *g,
                         uint32_t n_layers, struct inf_err *reterr)
 {
+    const uint32_t i_layer = graph_n_layers(g) - n_layers;
     _cleanup_(backend_freep) struct backend *cpu = NULL;
+    uint32_t n_low[STATE_GROUPS_MAX];
     struct backend *both;
     int r;
 
@@ -72,7 +74,8 @@ static int share_layers(struct backend **backend, const struct setup *setup, uin
         *backend = STEAL(cpu);
         return 0;
     }
-    r = layer_split_new(&cpu, backend, n_all - n_layers, &both);
+    graph_layers_below(g, i_layer, n_low);
+    r = layer_split_new(&cpu, backend, i_layer, n_low, &both);
     if (r < 0)
         return err_set(reterr, -r, "out of memory");
     *backend = both;
@@ -98,5 +101,5 @@ int setup_fit(struct backend **backend, const struct setup *setup, const struct 
     sizes.scratch = scratch_bytes(g, limits);
     n_fit = layer_fit(&sizes, budget, &whole);
     layer_sizes_done(&sizes);
-    return whole ? 0 : share_layers(backend, setup, layout->groups[0].n_layers, n_fit, reterr);
+    return whole ? 0 : share_layers(backend, setup, g, n_fit, reterr);
 }

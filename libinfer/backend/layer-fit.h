@@ -22,13 +22,13 @@ struct layer_sizes {
     uint64_t *weights; /* [n_layers] */
     uint64_t head;     /* final norm and head; includes the last layer if it cannot be cut off */
     uint64_t embd;     /* embedding; 0 if the head uses the same table */
-    uint64_t kv;       /* K and V of one layer, all blocks */
+    uint64_t *kv;      /* [n_layers] the state of a layer in all blocks, usually K and V */
     uint64_t scratch;  /* further memory of a plan */
 };
 
 /* Computes the sizes of the weights of @g and of a KV store. Sets `scratch` to 0; the
- * caller must set it. Returns 0, -ENOMEM, or an error of graph_border() if the layers cannot be
- * separated. */
+ * caller must set it. Returns 0; -ENOMEM; or -EOPNOTSUPP if the graph cannot be cut at each border
+ * (graph_cut()). */
 int layer_sizes_init(struct layer_sizes *sizes, const struct graph *g,
                      const struct kv_layout *layout, struct inf_err *reterr);
 void layer_sizes_done(struct layer_sizes *sizes);

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "core/err.h"
 #include "core/pages.h"
@@ -21,6 +22,7 @@ struct layer_split {
     struct backend *low, *high;
     struct backend *host; /* the device, `low` or `high`, whose threads do the host work of both */
     uint32_t i_layer;
+    uint32_t n_low[STATE_GROUPS_MAX]; /* layers of each group of state on `low` */
     bool low_lost, high_lost;
     char *kv_format; /* NULL: one of the devices cannot export blocks */
 };
@@ -45,8 +47,10 @@ static struct kv_layout low_layout(const struct layer_split *s, const struct kv_
 {
     struct kv_layout low = *layout;
 
-    assert(layout->n_groups == 1 && s->i_layer <= layout->groups[0].n_layers);
-    low.groups[0].n_layers = s->i_layer;
+    for (uint32_t i = 0; i < layout->n_groups; i++) {
+        assert(s->n_low[i] <= layout->groups[i].n_layers);
+        low.groups[i].n_layers = s->n_low[i];
+    }
     return low;
 }
 
@@ -54,7 +58,8 @@ static struct kv_layout high_layout(const struct layer_split *s, const struct kv
 {
     struct kv_layout high = *layout;
 
-    high.groups[0].n_layers -= s->i_layer;
+    for (uint32_t i = 0; i < layout->n_groups; i++)
+        high.groups[i].n_layers -= s->n_low[i];
     return high;
 }
 
@@ -381,7 +386,7 @@ static int make_kv_format(struct layer_split *s, const struct backend *low,
 }
 
 int layer_split_new(struct backend **low, struct backend **high, uint32_t i_layer,
-                    struct backend **ret_backend)
+                    const uint32_t n_low[STATE_GROUPS_MAX], struct backend **ret_backend)
 {
     struct layer_split *s = NEW(struct layer_split, 1);
 
@@ -396,6 +401,7 @@ int layer_split_new(struct backend **low, struct backend **high, uint32_t i_laye
     snprintf(s->backend.device, sizeof(s->backend.device), "%.9s+%.9s", device_name(*low),
              device_name(*high));
     s->i_layer = i_layer;
+    memcpy(s->n_low, n_low, sizeof(s->n_low));
     if (make_kv_format(s, *low, *high) < 0) {
         free(s);
         return -ENOMEM;

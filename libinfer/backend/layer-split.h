@@ -13,7 +13,8 @@
 #include "backend/backend.h"
 
 /* Creates a backend from two devices. *@high computes the layers from @i_layer on. If @i_layer is
- * 0, *@high computes all layers, and *@low only looks up embeddings. On success the new backend
- * owns both devices. Returns 0 or -ENOMEM. */
+ * 0, *@high computes all layers, and *@low only looks up embeddings. @n_low: how many layers of
+ * each group of state *@low has (graph_layers_below()). On success the new backend owns both
+ * devices. Returns 0 or -ENOMEM. */
 int layer_split_new(struct backend **low, struct backend **high, uint32_t i_layer,
-                    struct backend **ret_backend);
+                    const uint32_t n_low[STATE_GROUPS_MAX], struct backend **ret_backend);

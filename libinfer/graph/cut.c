@@ -76,6 +76,28 @@ static void set_place(struct graph_node *node, struct state_place place)
         node->attn.i_layer = place.i_layer;
 }
 
+uint32_t graph_n_layers(const struct graph *g)
+{
+    uint32_t n = 0;
+
+    for (graph_ref i = 0; i < (graph_ref)graph_n_nodes(g); i++)
+        if (has_state(graph_node(g, i)))
+            n = MAX(n, graph_node(g, i)->layer + 1);
+    return n;
+}
+
+void graph_layers_below(const struct graph *g, uint32_t i_layer,
+                        uint32_t ret_n_low[STATE_GROUPS_MAX])
+{
+    memset(ret_n_low, 0, STATE_GROUPS_MAX * sizeof(*ret_n_low));
+    for (graph_ref i = 0; i < (graph_ref)graph_n_nodes(g); i++)
+        if (has_state(graph_node(g, i)) && graph_node(g, i)->layer < i_layer) {
+            const struct state_place place = place_of(graph_node(g, i));
+
+            ret_n_low[place.i_group] = MAX(ret_n_low[place.i_group], place.i_layer + 1);
+        }
+}
+
 int graph_border(const struct graph *g, uint32_t i_layer, graph_ref *ret_last, graph_ref *ret_value,
                  struct inf_err *reterr)
 {
@@ -152,28 +174,21 @@ static int append_high(struct graph *high, const struct graph *g, graph_ref last
     return 0;
 }
 
-/* Adds the groups of @g to both parts, each with its own number of layers. Sets @ret_n_low to the
- * numbers of layers of the lower part. */
+/* Adds the groups of @g to both parts, each with its own number of layers. @n_low: the numbers of
+ * layers of the lower part. */
 static void divide_groups(struct graph *low, struct graph *high, const struct graph *g,
-                          graph_ref last, uint32_t ret_n_low[STATE_GROUPS_MAX])
+                          const uint32_t n_low[STATE_GROUPS_MAX])
 {
     const struct state_group *groups;
     uint32_t n;
 
-    memset(ret_n_low, 0, STATE_GROUPS_MAX * sizeof(*ret_n_low));
-    for (graph_ref i = 0; i <= last; i++)
-        if (has_state(graph_node(g, i))) {
-            const struct state_place place = place_of(graph_node(g, i));
-
-            ret_n_low[place.i_group] = MAX(ret_n_low[place.i_group], place.i_layer + 1);
-        }
     groups = graph_groups(g, &n);
     for (uint32_t i = 0; i < n; i++) {
         struct state_group group = groups[i];
 
-        group.n_layers = ret_n_low[i];
+        group.n_layers = n_low[i];
         graph_add_group(low, &group);
-        group.n_layers = groups[i].n_layers - ret_n_low[i];
+        group.n_layers = groups[i].n_layers - n_low[i];
         graph_add_group(high, &group);
     }
 }
@@ -193,7 +208,8 @@ int graph_cut(const struct graph *g, uint32_t i_layer, struct graph **ret_low,
         return r;
     if (graph_new(&low) < 0 || graph_new(&high) < 0)
         return err_set(reterr, ENOMEM, "out of memory");
-    divide_groups(low, high, g, last, n_low);
+    graph_layers_below(g, i_layer, n_low);
+    divide_groups(low, high, g, n_low);
     append_low(low, g, last, value);
     r = append_high(high, g, last, value, i_layer, n_low, reterr);
     if (r == 0)

@@ -181,6 +181,13 @@ const struct graph_node *graph_node(const struct graph *g, graph_ref ref);
  */
 int graph_border(const struct graph *g, uint32_t i_layer, graph_ref *ret_last, graph_ref *ret_value,
                  struct inf_err *reterr);
+/* Returns the number of layers of the model that have state, that is, one more than the highest
+ * layer number of a node with state; 0 if no node has state. */
+uint32_t graph_n_layers(const struct graph *g);
+/* Counts the layers of each group of state below the border before layer @i_layer, as graph_cut()
+ * divides them. Sets the numbers of groups that the graph does not have to 0. */
+void graph_layers_below(const struct graph *g, uint32_t i_layer,
+                        uint32_t ret_n_low[STATE_GROUPS_MAX]);
 /*
  * Cuts a valid graph at the border before layer @i_layer. The output of the lower part is the value
  * that crosses the border; a batch that needs all its rows requests the logits of all rows. This

@@ -278,7 +278,7 @@ void add_values(uint l)
 void do_part(uint begin, uint end)
 {
     for (token = begin; token < end; token += KV_TOKENS) {
-        head = head_at(step_block(first_block + token / KV_TOKENS), push.n_kv_heads, kv_head);
+        head = head_at(step_block(push.group, first_block + token / KV_TOKENS), push.n_kv_heads, kv_head);
         score_block();
         EACH_QUERY(weigh)
         for (uint l = 0; l < LANES; l++)
@@ -349,9 +349,9 @@ void main()
 {
     const uint group = push.n_heads / push.n_kv_heads, n = (group + HEADS - 1) / HEADS;
 
-    if (gl_WorkGroupID.y >= step_n_tiles())
+    if (gl_WorkGroupID.y >= step_n_tiles(push.group))
         return;
-    tile = step_tile(gl_WorkGroupID.y);
+    tile = step_tile(push.group, gl_WorkGroupID.y);
     if (tile.y < ROWS_FROM || tile.y > ROWS)
         return;
     lane = gl_SubgroupInvocationID;

@@ -24,10 +24,10 @@ void main()
 {
     const uint column = gl_GlobalInvocationID.x;
 
-    if (gl_WorkGroupID.y >= step_n_tiles() || column >= push.n_heads * HEAD_DIM)
+    if (gl_WorkGroupID.y >= step_n_tiles(push.group) || column >= push.n_heads * HEAD_DIM)
         return;
 
-    const uvec4 tile = step_tile(gl_WorkGroupID.y);
+    const uvec4 tile = step_tile(push.group, gl_WorkGroupID.y);
 
     if (tile.y > 1)
         return;

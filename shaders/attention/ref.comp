@@ -47,7 +47,7 @@ STORED(stored_v, v_store)
 
 uint head_at(uint seq, uint pos, uint kv_head)
 {
-    return (step_block(step_seq_first(seq) + pos / KV_TOKENS) * push.n_kv_heads + kv_head) *
+    return (step_block(push.group, step_seq_first(seq) + pos / KV_TOKENS) * push.n_kv_heads + kv_head) *
            kv_head_words(FORMAT, push.head_dim);
 }
 

@@ -76,7 +76,7 @@ void load_query(uint m)
 // Returns the offset in words of the KV head in the block of a token.
 uint head_of_token(uint token)
 {
-    return head_at(step_block(step_seq_first(tile.z) + token / KV_TOKENS), push.n_kv_heads,
+    return head_at(step_block(push.group, step_seq_first(tile.z) + token / KV_TOKENS), push.n_kv_heads,
                    kv_head);
 }
 
@@ -230,9 +230,9 @@ void main()
 {
     const uint group = push.n_heads / push.n_kv_heads, n = (group + HEADS - 1) / HEADS;
 
-    if (gl_WorkGroupID.y >= step_n_tiles())
+    if (gl_WorkGroupID.y >= step_n_tiles(push.group))
         return;
-    tile = step_tile(gl_WorkGroupID.y);
+    tile = step_tile(push.group, gl_WorkGroupID.y);
     if (tile.y > 1)
         return;
 

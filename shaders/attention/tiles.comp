@@ -265,9 +265,9 @@ void write_y()
 
 void main()
 {
-    if (gl_WorkGroupID.y >= step_n_tiles())
+    if (gl_WorkGroupID.y >= step_n_tiles(push.group))
         return;
-    tile = step_tile(gl_WorkGroupID.y);
+    tile = step_tile(push.group, gl_WorkGroupID.y);
     if (tile.y < ROWS_FROM)
         return;
     group = push.n_heads / push.n_kv_heads;
@@ -283,7 +283,7 @@ void main()
     [[unroll]] for (uint i = 0; i < 4 * MINE; i++)
         o[i] = vec4(0);
     for (token = sight_of(0).x / KV_TOKENS * KV_TOKENS; token <= last; token += KV_TOKENS) {
-        head = head_at(step_block(step_seq_first(tile.z) + token / KV_TOKENS), push.n_kv_heads,
+        head = head_at(step_block(push.group, step_seq_first(tile.z) + token / KV_TOKENS), push.n_kv_heads,
                        kv_head);
         score_block();
         weigh_block();

@@ -186,7 +186,7 @@ void store_half(head h, uint i, uint bits, uint shift)
 uvec2 store_place(head h)
 {
     const uint pos = step_pos(h.row);
-    const uint block = step_block(step_seq_first(step_seq(h.row)) + pos / KV_TOKENS);
+    const uint block = step_block(push.group, step_seq_first(step_seq(h.row)) + pos / KV_TOKENS);
 
     return uvec2((block * push.n_kv_heads + h.head) * kv_head_words(FORMAT, push.head_dim),
                  pos % KV_TOKENS);

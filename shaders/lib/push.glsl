@@ -61,6 +61,7 @@ struct push_heads {
     uint q_first, k_first, v_first; // columns of their first heads in these values
     uint y_ld;
     float q_eps, k_eps; // epsilons of the norms
+    uint group;         // the group of state
 };
 
 // y = softmax(q · kᵀ × scale) · v for each head of each row.
@@ -71,6 +72,7 @@ struct push_attention {
     uint q_ld, y_ld;    // widths of q and y
     uint part_tokens;   // a multiple of a block's tokens
     uint n_parts;       // largest number of parts of a context
+    uint group;         // the group of state
 };
 
 // The largest values of rows of logits.

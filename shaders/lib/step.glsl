@@ -27,9 +27,10 @@ uint step_n_seqs()
     return step_[2];
 }
 
-uint step_n_tiles()
+// Returns the number of tiles of attention in a group of state.
+uint step_n_tiles(uint group)
 {
-    return step_[3];
+    return step_[step_[10] + group * step_[3]];
 }
 
 // Returns the length of the longest requested list of largest logits; 0: no list is requested.
@@ -66,21 +67,28 @@ uint step_logit_row(uint i)
     return step_[step_[7] + i];
 }
 
-// Returns the offset of a sequence's blocks in the block table.
+// Returns the offset of a sequence's blocks in the block table of each group of state.
 uint step_seq_first(uint seq)
 {
     return step_[step_[8] + seq];
 }
 
-uint step_block(uint i)
+// Returns entry i of the block table of a group.
+uint step_block(uint group, uint i)
 {
-    return step_[step_[9] + i];
+    return step_[step_[9] + group * step_[13] + i];
 }
 
-// Returns tile i of attention: first row, number of rows, sequence, position of the first row.
-uvec4 step_tile(uint i)
+// Returns the block with the recurrent state of a sequence.
+uint step_state(uint group, uint seq)
 {
-    const uint at = step_[10] + 4 * i;
+    return step_block(group, seq);
+}
+
+// Returns tile i of attention in a group: first row, number of rows, sequence, position of the first row.
+uvec4 step_tile(uint group, uint i)
+{
+    const uint at = step_[10] + group * step_[3] + 1 + 4 * i;
 
     return uvec4(step_[at], step_[at + 1], step_[at + 2], step_[at + 3]);
 }

@@ -9,14 +9,16 @@
 #include "lib/test.h"
 
 /* Makes a split backend; returns NULL if there is no Vulkan device. */
-static struct backend *split_make(uint32_t i_layer, bool upper)
+static struct backend *split_make(const struct subject *s, uint32_t i_layer, bool upper)
 {
+    uint32_t n_low[STATE_GROUPS_MAX];
     struct backend *gpu = subject_device("vulkan"), *cpu, *b;
 
     if (!gpu)
         return NULL;
     cpu = subject_cpu();
-    ASSERT_OK(layer_split_new(upper ? &cpu : &gpu, upper ? &gpu : &cpu, i_layer, &b));
+    graph_layers_below(s->graph, i_layer, n_low);
+    ASSERT_OK(layer_split_new(upper ? &cpu : &gpu, upper ? &gpu : &cpu, i_layer, n_low, &b));
     return b;
 }
 
@@ -47,7 +49,7 @@ static void answers_init(struct answers *a, const struct subject *s)
 static bool ask(const struct subject *s, uint32_t i_layer, bool upper, struct answers *cpu,
                 struct answers *both)
 {
-    struct backend *split = split_make(i_layer, upper);
+    struct backend *split = split_make(s, i_layer, upper);
 
     if (!split)
         return false;

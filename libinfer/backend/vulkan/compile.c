@@ -291,6 +291,8 @@ static void place_step(struct plan *plan)
     const struct plan_limits *l = &plan->limits;
     struct vkb_step_layout *s = &plan->step;
 
+    const uint32_t n_groups = plan->store->layout.n_groups;
+
     s->max_blocks = l->max_seqs * DIV_UP(l->max_ctx, plan->store->layout.block_tokens);
     /* Some classes of steps have tiles of one row. */
     s->max_tiles = MAX(l->max_rows, VKB_FEW_ROWS);
@@ -301,8 +303,8 @@ static void place_step(struct plan *plan)
     s->seq_first = s->logit_rows + l->max_logits;
     s->seq_rows = s->seq_first + l->max_seqs;
     s->tiles = s->seq_rows + 2 * l->max_seqs;
-    s->blocks = s->tiles + 4 * s->max_tiles;
-    s->end = s->blocks + s->max_blocks;
+    s->blocks = s->tiles + n_groups * (1 + 4 * s->max_tiles);
+    s->end = s->blocks + n_groups * s->max_blocks;
     plan->rope_offset = ALIGN_UP((uint64_t)s->end * sizeof(uint32_t), 256);
     for (uint32_t i = 0; i < plan->n_ropes; i++)
         plan->rope_size +=

@@ -118,6 +118,7 @@ static int heads_class(struct emit *e, const struct emit_heads *h, enum vkb_clas
         .n_heads = a->n_heads,
         .n_kv_heads = a->n_kv_heads,
         .head_dim = a->head_dim,
+        .group = a->i_group,
         .n_dims = rope ? rope->n_dims : 0,
         .q_ld = a->n_heads * a->head_dim,
         .k_ld = a->n_kv_heads * a->head_dim,
@@ -152,8 +153,10 @@ static int heads_class(struct emit *e, const struct emit_heads *h, enum vkb_clas
     d->binds[7] = emit_value(h->parts[PART_V].src);
     if (has_q)
         d->binds[3] = emit_value(h->dst);
-    d->binds[4] = (struct vkb_bind){.kind = VKB_BIND_KEYS, .index = a->i_layer};
-    d->binds[8] = (struct vkb_bind){.kind = VKB_BIND_VALUES, .index = a->i_layer};
+    d->binds[4] =
+        (struct vkb_bind){.kind = VKB_BIND_KEYS, .index = a->i_layer, .group = a->i_group};
+    d->binds[8] =
+        (struct vkb_bind){.kind = VKB_BIND_VALUES, .index = a->i_layer, .group = a->i_group};
     d->count[0].n = (has_q ? a->n_heads : 0) + 2 * a->n_kv_heads;
     d->count[1] = (struct vkb_count){VKB_COUNT_ROWS, 1};
     return 0;
@@ -225,6 +228,7 @@ static struct push_attention attention_push(const struct emit *e, const struct g
         .n_heads = n->attn.n_heads,
         .n_kv_heads = n->attn.n_kv_heads,
         .head_dim = n->attn.head_dim,
+        .group = n->attn.i_group,
         .window = n->attn.window,
         .scale = n->attn.scale,
         .q_ld = n->width,
@@ -246,13 +250,15 @@ static int attention_tiles(struct emit *e, const struct graph_node *n, graph_ref
 
     if (!d)
         return -ENOMEM;
-    d->binds[0] = (struct vkb_bind){.kind = VKB_BIND_KEYS, .index = a->i_layer};
-    d->binds[1] = (struct vkb_bind){.kind = VKB_BIND_VALUES, .index = a->i_layer};
+    d->binds[0] =
+        (struct vkb_bind){.kind = VKB_BIND_KEYS, .index = a->i_layer, .group = a->i_group};
+    d->binds[1] =
+        (struct vkb_bind){.kind = VKB_BIND_VALUES, .index = a->i_layer, .group = a->i_group};
     d->binds[2] = emit_value(n->src[0]);
     d->binds[3] = emit_value(dst);
     d->binds[4].kind = VKB_BIND_PARTS;
     d->count[0].n = a->n_kv_heads * DIV_UP(a->n_heads / a->n_kv_heads, choice->heads);
-    d->count[1] = (struct vkb_count){VKB_COUNT_TILES, 1};
+    d->count[1] = (struct vkb_count){VKB_COUNT_TILES, 1, .group = a->i_group};
     if (!choice->split)
         return 0;
 
@@ -268,9 +274,10 @@ static int attention_tiles(struct emit *e, const struct graph_node *n, graph_ref
     d->binds[3] = emit_value(dst);
     d->binds[4].kind = VKB_BIND_PARTS;
     d->count[0].n = DIV_UP(n->width, merge.spec[0]);
-    d->count[1] = (struct vkb_count){VKB_COUNT_TILES, 1};
+    d->count[1] = (struct vkb_count){VKB_COUNT_TILES, 1, .group = a->i_group};
     if (choice->finishes)
-        d->count[1] = (struct vkb_count){VKB_COUNT_MERGES, choice->part_tokens};
+        d->count[1] =
+            (struct vkb_count){VKB_COUNT_MERGES, choice->part_tokens, .group = a->i_group};
     return 0;
 }
 
@@ -284,12 +291,12 @@ static int attention_class(struct emit *e, const struct graph_node *n, graph_ref
     struct vkb_attention choice;
     int r = 0;
 
-    if (!vkb_pick_attention(e->caps, layout, n->attn.n_heads, class, &choice))
+    if (!vkb_pick_attention(e->caps, layout, n->attn.i_group, n->attn.n_heads, class, &choice))
         return emit_none(e, "attention");
     r = attention_tiles(e, n, dst, class, &choice);
     if (r < 0 || choice.rows_from == 1)
         return r;
-    if (!vkb_pick_attention(e->caps, layout, n->attn.n_heads, VKB_FEW, &choice))
+    if (!vkb_pick_attention(e->caps, layout, n->attn.i_group, n->attn.n_heads, VKB_FEW, &choice))
         return emit_none(e, "attention");
     e->joins = true;
     r = attention_tiles(e, n, dst, class, &choice);
@@ -360,15 +367,18 @@ int emit_begin(struct emit *e)
         for (int c = 0; c < VKB_CLASS_N; c++) {
             struct vkb_attention a;
 
-            if (!vkb_pick_attention(e->caps, layout, n->attn.n_heads, (enum vkb_class)c, &a))
+            if (!vkb_pick_attention(e->caps, layout, n->attn.i_group, n->attn.n_heads,
+                                    (enum vkb_class)c, &a))
                 return emit_none(e, "attention");
-            if (e->plan->tile_rows[c] > 0 && e->plan->tile_rows[c] != a.tile_rows)
+            uint32_t *tile_rows = &e->plan->tile_rows[n->attn.i_group][c];
+
+            if (*tile_rows > 0 && *tile_rows != a.tile_rows)
                 return emit_none(e, "layers with different numbers of heads");
             if (e->plan->limits.max_ctx > a.max_ctx)
                 return err_set(e->reterr, EOPNOTSUPP,
                                "contexts of more than %u tokens are too long for this device",
                                a.max_ctx);
-            e->plan->tile_rows[c] = a.tile_rows;
+            *tile_rows = a.tile_rows;
             if (a.split)
                 parts = MAX(parts, (uint64_t)singles * n->attn.n_heads *
                                        DIV_UP(e->plan->limits.max_ctx, a.part_tokens) *

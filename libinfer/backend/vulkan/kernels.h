@@ -86,7 +86,9 @@ struct vkb_attention {
 
 /* Returns the format of the KV store: one of STORE_… of push.h. */
 uint32_t vkb_store_format(const struct kv_layout *layout);
+/* Selects the kernel for attention over K and V of group @i_group. */
 bool vkb_pick_attention(const struct vkb_caps *caps, const struct kv_layout *layout,
-                        uint32_t n_heads, enum vkb_class class, struct vkb_attention *ret_choice);
+                        uint32_t i_group, uint32_t n_heads, enum vkb_class class,
+                        struct vkb_attention *ret_choice);
 /* Selects a kernel that does not depend on a format, such as "elem/norm" or "sample/tops". */
 bool vkb_pick_plain(const struct vkb_caps *caps, const char *name, struct vkb_choice *ret_choice);

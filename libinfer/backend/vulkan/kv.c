@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stores blocks of K and V in two buffers for each layer:
+ * Stores blocks of the groups of state (graph/state.h). A layer of a FULL or WINDOW group has two
+ * buffers, one for K and one for V:
  *
  *   F32, F16, BF16   [block][kv_head][token][head_dim]
  *   Q8_0             [block][kv_head]: int8 [token][head_dim], then F16 scales
  *                    [token][head_dim / 32]
+ *
+ * A layer of a RECURRENT group has one buffer of floats: [block], each with the newest inputs of
+ * the convolution, then the matrices of the heads. In all buffers of a group, blocks count from 0.
  */
 #include "backend/vulkan/kv.h"
 
@@ -17,13 +21,14 @@
 
 int vkb_store_create(struct vkb_device *dev, struct kv_store *store, struct inf_err *reterr)
 {
-    const uint64_t size = store->block_bytes * store->n_blocks;
     int r = 0;
 
-    for (uint32_t i = 0; r == 0 && i < store->layout.groups[0].n_layers; i++) {
-        r = vkb_buffer_new(dev, VKB_ON_DEVICE, size, &store->k[i], reterr);
-        if (r == 0)
-            r = vkb_buffer_new(dev, VKB_ON_DEVICE, size, &store->v[i], reterr);
+    for (uint32_t i = 0; i < store->layout.n_groups; i++) {
+        struct vkb_group *g = &store->groups[i];
+
+        for (uint32_t j = 0; r == 0 && j < g->n_buffers; j++)
+            r = vkb_buffer_new(dev, VKB_ON_DEVICE, g->block_bytes * g->n_blocks, &g->buffers[j],
+                               reterr);
     }
     if (r < 0)
         vkb_store_destroy(dev, store);
@@ -32,12 +37,10 @@ int vkb_store_create(struct vkb_device *dev, struct kv_store *store, struct inf_
 
 void vkb_store_destroy(struct vkb_device *dev, struct kv_store *store)
 {
-    for (uint32_t i = 0; i < store->layout.groups[0].n_layers; i++) {
-        if (store->k[i].handle)
-            vkb_buffer_done(dev, &store->k[i]);
-        if (store->v[i].handle)
-            vkb_buffer_done(dev, &store->v[i]);
-    }
+    for (uint32_t i = 0; i < store->layout.n_groups; i++)
+        for (uint32_t j = 0; j < store->groups[i].n_buffers; j++)
+            if (store->groups[i].buffers[j].handle)
+                vkb_buffer_done(dev, &store->groups[i].buffers[j]);
     if (store->staging.handle)
         vkb_buffer_done(dev, &store->staging);
 }
@@ -45,8 +48,6 @@ void vkb_store_destroy(struct vkb_device *dev, struct kv_store *store)
 int vkb_kv_check(struct backend *b, const struct kv_layout *layout, struct inf_err *reterr)
 {
     (void)b;
-    if (layout->n_groups > 1 || layout->groups[0].rule == STATE_RECURRENT)
-        return err_set(reterr, EOPNOTSUPP, "only the CPU runs models with this kind of layers");
     if (layout->k == layout->v && layout->k <= CODEC_Q8_0)
         return 0;
     return err_set(
@@ -56,44 +57,79 @@ int vkb_kv_check(struct backend *b, const struct kv_layout *layout, struct inf_e
         codec_info(layout->k)->name, codec_info(layout->v)->name);
 }
 
+/* Returns the number of buffers of a layer. */
+static uint32_t layer_buffers(const struct state_group *group)
+{
+    return group->rule == STATE_RECURRENT ? 1 : 2;
+}
+
+/* Returns the bytes of a block in one buffer, or UINT64_MAX if the number overflows. */
+static uint64_t buffer_block_bytes(const struct kv_layout *layout, uint32_t i_group)
+{
+    const struct state_group *group = &layout->groups[i_group];
+    const uint64_t all = kv_layout_block_bytes(layout, i_group);
+
+    return all == UINT64_MAX ? all : all / layer_buffers(group) / MAX(group->n_layers, 1u);
+}
+
 uint64_t vkb_kv_max_blocks(struct backend *b, const struct kv_layout *layout, uint32_t i_group)
 {
     const struct vkb_caps *caps = &CONTAINER_OF(b, struct vkb_backend, base)->info->caps;
     const uint64_t all = kv_layout_block_bytes(layout, i_group);
-    const uint64_t one = MAX(all / 2 / MAX(layout->groups[i_group].n_layers, 1u), 1u);
+    const uint64_t one = MAX(buffer_block_bytes(layout, i_group), 1u);
+    uint64_t left = caps->heap_size / 10 * 9; /* a tenth is left for other data */
 
-    /* K of a layer must fit into one binding. A tenth of the memory is left for other data. */
-    return MIN(MIN(caps->max_range, caps->max_alloc) / one,
-               caps->heap_size / 10 * 9 / MAX(all, 1u));
+    for (uint32_t i = 0; i < layout->n_groups; i++) {
+        uint64_t bytes;
+
+        if (i == i_group)
+            continue;
+        if (!size_mul(kv_layout_block_bytes(layout, i), layout->n_blocks[i], &bytes))
+            bytes = UINT64_MAX;
+        left -= MIN(left, bytes);
+    }
+    /* K of a layer must fit into one binding. */
+    return MIN(MIN(caps->max_range, caps->max_alloc) / one, left / MAX(all, 1u));
 }
 
 static void store_free(struct kv_store *store)
 {
-    free(store->k);
-    free(store->v);
+    for (uint32_t i = 0; i < STATE_GROUPS_MAX; i++)
+        free(store->groups[i].buffers);
     free(store);
+}
+
+static int init_group(struct kv_store *store, uint32_t i_group)
+{
+    const struct kv_layout *layout = &store->layout;
+    const struct state_group *group = &layout->groups[i_group];
+    struct vkb_group *g = &store->groups[i_group];
+    uint64_t bytes;
+
+    g->block_bytes = buffer_block_bytes(layout, i_group);
+    if (!size_mul(g->block_bytes, layout->n_blocks[i_group], &bytes))
+        return -ENOMEM;
+    g->first = kv_layout_first(layout, i_group);
+    g->n_blocks = layout->n_blocks[i_group];
+    g->n_buffers = group->n_layers * layer_buffers(group);
+    g->buffers = NEW(struct vkb_buffer, g->n_buffers);
+    return g->buffers || g->n_buffers == 0 ? 0 : -ENOMEM;
 }
 
 int vkb_kv_new(struct backend *b, const struct kv_layout *layout, struct kv_store **ret_store)
 {
     struct vkb_backend *vkb = CONTAINER_OF(b, struct vkb_backend, base);
-    const uint32_t n_layers = layout->groups[0].n_layers;
-    const uint64_t all = kv_layout_block_bytes(layout, 0);
-    struct kv_store *store;
-    int r;
+    struct kv_store *store = NEW(struct kv_store, 1);
+    int r = 0;
 
-    if (all == UINT64_MAX)
-        return -ENOMEM;
-    store = NEW(struct kv_store, 1);
     if (!store)
         return -ENOMEM;
     store->vkb = vkb;
     store->layout = *layout;
-    store->n_blocks = layout->n_blocks[0];
-    store->block_bytes = all / 2 / n_layers;
-    store->k = NEW(struct vkb_buffer, n_layers);
-    store->v = NEW(struct vkb_buffer, n_layers);
-    r = store->k && store->v ? vkb_store_create(vkb->dev, store, NULL) : -ENOMEM;
+    for (uint32_t i = 0; r == 0 && i < layout->n_groups; i++)
+        r = init_group(store, i);
+    if (r == 0)
+        r = vkb_store_create(vkb->dev, store, NULL);
     if (r < 0) {
         store_free(store);
         return r;
@@ -117,14 +153,21 @@ void vkb_kv_free(struct backend *b, struct kv_store *store)
     store_free(store);
 }
 
+static struct vkb_group *group_of(struct kv_store *store, uint32_t block)
+{
+    assert(block < kv_layout_first(&store->layout, store->layout.n_groups));
+    return &store->groups[kv_layout_group(&store->layout, block)];
+}
+
 /* If the device is lost meanwhile, the next step notices the loss. */
 void vkb_kv_copy(struct backend *b, struct kv_store *store, uint32_t dst, uint32_t src)
 {
     struct vkb_device *dev = CONTAINER_OF(b, struct vkb_backend, base)->dev;
+    const struct vkb_group *g = group_of(store, src);
     const VkBufferCopy copy = {
-        .srcOffset = src * store->block_bytes,
-        .dstOffset = dst * store->block_bytes,
-        .size = store->block_bytes,
+        .srcOffset = (src - g->first) * g->block_bytes,
+        .dstOffset = (dst - g->first) * g->block_bytes,
+        .size = g->block_bytes,
     };
     const VkMemoryBarrier barrier = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
@@ -133,18 +176,16 @@ void vkb_kv_copy(struct backend *b, struct kv_store *store, uint32_t dst, uint32
     };
     VkCommandBuffer c;
 
-    assert(dst < store->n_blocks && src < store->n_blocks && dst != src);
-    if (!dev || dev->lost)
+    assert(group_of(store, dst) == g && dst != src);
+    if (!dev || dev->lost || g->n_buffers == 0 || g->block_bytes == 0)
         return;
     c = vkb_once_begin(dev);
     if (!c) {
         dev->lost = true;
         return;
     }
-    for (uint32_t i = 0; i < store->layout.groups[0].n_layers; i++) {
-        dev->fn.CmdCopyBuffer(c, store->k[i].handle, store->k[i].handle, 1, &copy);
-        dev->fn.CmdCopyBuffer(c, store->v[i].handle, store->v[i].handle, 1, &copy);
-    }
+    for (uint32_t i = 0; i < g->n_buffers; i++)
+        dev->fn.CmdCopyBuffer(c, g->buffers[i].handle, g->buffers[i].handle, 1, &copy);
     dev->fn.CmdPipelineBarrier(c, VK_PIPELINE_STAGE_TRANSFER_BIT,
                                VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &barrier, 0, NULL, 0,
                                NULL);
@@ -153,27 +194,31 @@ void vkb_kv_copy(struct backend *b, struct kv_store *store, uint32_t dst, uint32
 }
 
 /* Does nothing, because device memory cannot be returned page by page. */
-void vkb_kv_drop(struct backend *b, struct kv_store *store, uint32_t first, uint32_t n)
+void vkb_kv_drop(struct backend *b UNUSED, struct kv_store *store UNUSED, uint32_t first UNUSED,
+                 uint32_t n UNUSED)
 {
-    (void)b;
-    assert(first <= store->n_blocks && n <= store->n_blocks - first);
 }
 
-uint64_t vkb_kv_size(const struct backend *b UNUSED, const struct kv_store *store,
-                     uint32_t block UNUSED)
+uint64_t vkb_kv_size(const struct backend *b UNUSED, const struct kv_store *store, uint32_t block)
 {
-    return store->block_bytes * 2 * store->layout.groups[0].n_layers;
+    const struct vkb_group *g = &store->groups[kv_layout_group(&store->layout, block)];
+
+    return g->block_bytes * g->n_buffers;
 }
 
 /* Creates the staging buffer, unless it exists. One buffer serves both directions, because its host
  * memory is fast to read and to write. */
 static int make_staging(struct vkb_device *dev, struct kv_store *store)
 {
+    uint64_t size = 0;
+
     if (!dev || dev->lost)
         return -ENODEV;
     if (store->staging.handle)
         return 0;
-    return vkb_buffer_new(dev, VKB_READBACK, vkb_kv_size(NULL, store, 0), &store->staging, NULL);
+    for (uint32_t i = 0; i < store->layout.n_groups; i++)
+        size = MAX(size, store->groups[i].block_bytes * store->groups[i].n_buffers);
+    return vkb_buffer_new(dev, VKB_READBACK, size, &store->staging, NULL);
 }
 
 static void kv_barrier(struct vkb_device *dev, VkCommandBuffer c, VkPipelineStageFlags from,
@@ -188,14 +233,15 @@ static void kv_barrier(struct vkb_device *dev, VkCommandBuffer c, VkPipelineStag
     dev->fn.CmdPipelineBarrier(c, from, to, 0, 1, &b, 0, NULL, 0, NULL);
 }
 
-/* Copies K and V of all layers of @block to the staging buffer, or from it. */
+/* Copies the data of all layers of @block to the staging buffer, or from it. */
 static void copy_staging(struct vkb_device *dev, VkCommandBuffer c, struct kv_store *store,
                          uint32_t block, bool out)
 {
-    const uint64_t size = store->block_bytes, at = block * size;
+    const struct vkb_group *g = group_of(store, block);
+    const uint64_t size = g->block_bytes, at = (block - g->first) * size;
 
-    for (uint32_t i = 0; i < 2 * store->layout.groups[0].n_layers; i++) {
-        const VkBuffer layer = (i % 2 ? store->v : store->k)[i / 2].handle;
+    for (uint32_t i = 0; i < g->n_buffers; i++) {
+        const VkBuffer layer = g->buffers[i].handle;
         const VkBufferCopy copy = {
             .srcOffset = out ? at : i * size,
             .dstOffset = out ? i * size : at,
@@ -214,7 +260,8 @@ static int move_block(struct vkb_device *dev, struct kv_store *store, uint32_t b
                                transfer = VK_PIPELINE_STAGE_TRANSFER_BIT;
     VkCommandBuffer c;
 
-    assert(block < store->n_blocks);
+    if (vkb_kv_size(NULL, store, block) == 0)
+        return 0;
     c = vkb_once_begin(dev);
     if (!c) {
         dev->lost = true;
@@ -268,6 +315,6 @@ void vkb_kv_describe(struct vkb_backend *vkb)
     for (size_t i = 0; i < sizeof(info->pipeline_uuid); i++)
         snprintf(driver + 2 * i, 3, "%02x", info->pipeline_uuid[i]);
     snprintf(vkb->kv_format, sizeof(vkb->kv_format),
-             "vulkan, K and V of each layer, 1, by sconce " SCONCE_VERSION ", on %s, driver %s",
+             "vulkan, state of each layer, 2, by sconce " SCONCE_VERSION ", on %s, driver %s",
              info->name, driver);
 }

@@ -44,9 +44,9 @@ static uint32_t chunk_elements(const struct kv_layout *layout)
 }
 
 /* Returns the number of chunks of a head that each of @n invocations has. */
-static uint32_t chunks_of_each(const struct kv_layout *layout, uint32_t n)
+static uint32_t chunks_of_each(const struct kv_layout *layout, uint32_t i_group, uint32_t n)
 {
-    return DIV_UP(DIV_UP(layout->groups[0].head_dim, chunk_elements(layout)), n);
+    return DIV_UP(DIV_UP(layout->groups[i_group].head_dim, chunk_elements(layout)), n);
 }
 
 /* Returns the number of heads per workgroup: at most @most, and divided evenly among
@@ -69,16 +69,17 @@ static uint32_t longest_context(const struct vkb_caps *caps, uint32_t tokens, ui
     return caps->max_loops > 0 ? (caps->max_loops / rounds - 1) * tokens : UINT32_MAX;
 }
 
-static bool can_lanes(const struct vkb_caps *caps, const struct kv_layout *layout)
+static bool can_lanes(const struct vkb_caps *caps, const struct kv_layout *layout, uint32_t i_group)
 {
     return caps->texel && caps->subgroup_shuffle && caps->subgroup_size <= 64 &&
-           chunks_of_each(layout, caps->subgroup_size) <= LANES_ROUNDS_MAX;
+           chunks_of_each(layout, i_group, caps->subgroup_size) <= LANES_ROUNDS_MAX;
 }
 
 /* Selects attention/lanes. In steps with many rows, a subgroup computes some heads of several rows.
  * In other steps, it computes as many heads of one row as possible. */
-static bool pick_lanes(const struct vkb_caps *caps, const struct kv_layout *layout, uint32_t group,
-                       enum vkb_class class, struct vkb_attention *a)
+static bool pick_lanes(const struct vkb_caps *caps, const struct kv_layout *layout,
+                       uint32_t i_group, uint32_t group, enum vkb_class class,
+                       struct vkb_attention *a)
 {
     const bool many = class == VKB_MANY;
 
@@ -88,15 +89,17 @@ static bool pick_lanes(const struct vkb_caps *caps, const struct kv_layout *layo
     a->part_tokens = LANES_PART;
     /* Rounds of loops per block: one for each chunk of a key, one for each lane in the sums of
      * values, and one for the end of each loop. */
-    a->max_ctx = longest_context(
-        caps, STORE_TOKENS, chunks_of_each(layout, 1) + caps->subgroup_size + LANES_ROUNDS_MAX + 3);
-    a->split = !many && layout->groups[0].n_kv_heads * DIV_UP(group, a->heads) < LANES_WORK_MIN;
+    a->max_ctx = longest_context(caps, STORE_TOKENS,
+                                 chunks_of_each(layout, i_group, 1) + caps->subgroup_size +
+                                     LANES_ROUNDS_MAX + 3);
+    a->split =
+        !many && layout->groups[i_group].n_kv_heads * DIV_UP(group, a->heads) < LANES_WORK_MIN;
     if (!vkb_pick_plain(caps, "attention/lanes", &a->choice))
         return false;
     set_constant(a, 0, caps->subgroup_size);
     set_constant(a, SPEC_TILE_ROWS, a->tile_rows);
     set_constant(a, SPEC_LANES_HEADS, a->heads);
-    set_constant(a, SPEC_LANES_HEAD_DIM, layout->groups[0].head_dim);
+    set_constant(a, SPEC_LANES_HEAD_DIM, layout->groups[i_group].head_dim);
     set_constant(a, SPEC_LANES_FORMAT, vkb_store_format(layout));
     set_constant(a, SPEC_LANES_SPLIT, a->split);
     set_constant(a, SPEC_LANES_ROWS_FROM, a->rows_from);
@@ -104,18 +107,19 @@ static bool pick_lanes(const struct vkb_caps *caps, const struct kv_layout *layo
     return true;
 }
 
-static bool can_row_and_tiles(const struct vkb_caps *caps, const struct kv_layout *layout)
+static bool can_row_and_tiles(const struct vkb_caps *caps, const struct kv_layout *layout,
+                              uint32_t i_group)
 {
     return !caps->texel && caps->subgroup_shuffle && caps->subgroup_arithmetic &&
            MIN(caps->subgroup_min, caps->subgroup_size) >= ROW_TEAM &&
            caps->shared_size >= ROW_SHARED_MAX && caps->max_invocations >= ROW_THREADS &&
-           layout->groups[0].head_dim <= HEAD_DIM_MAX;
+           layout->groups[i_group].head_dim <= HEAD_DIM_MAX;
 }
 
-static bool pick_row(const struct vkb_caps *caps, const struct kv_layout *layout, uint32_t group,
-                     struct vkb_attention *a)
+static bool pick_row(const struct vkb_caps *caps, const struct kv_layout *layout, uint32_t i_group,
+                     uint32_t group, struct vkb_attention *a)
 {
-    const uint32_t registers = chunks_of_each(layout, ROW_TEAM) * chunk_elements(layout);
+    const uint32_t registers = chunks_of_each(layout, i_group, ROW_TEAM) * chunk_elements(layout);
 
     a->heads = even_heads(group, MIN(ROW_HEADS_MAX, ROW_REGISTERS / registers));
     a->part_tokens = ROW_PART;
@@ -124,15 +128,15 @@ static bool pick_row(const struct vkb_caps *caps, const struct kv_layout *layout
         return false;
     set_constant(a, 0, ROW_THREADS);
     set_constant(a, SPEC_ROW_HEADS, a->heads);
-    set_constant(a, SPEC_ROW_HEAD_DIM, layout->groups[0].head_dim);
+    set_constant(a, SPEC_ROW_HEAD_DIM, layout->groups[i_group].head_dim);
     set_constant(a, SPEC_ROW_FORMAT, vkb_store_format(layout));
     set_constant(a, SPEC_ROW_PART, ROW_PART);
     set_constant(a, SPEC_ROW_THREADS, ROW_THREADS);
     return true;
 }
 
-static bool pick_tiles(const struct vkb_caps *caps, const struct kv_layout *layout, uint32_t group,
-                       struct vkb_attention *a)
+static bool pick_tiles(const struct vkb_caps *caps, const struct kv_layout *layout,
+                       uint32_t i_group, uint32_t group, struct vkb_attention *a)
 {
     a->heads = even_heads(group, TILES_HEADS_MAX);
     a->tile_rows = TILES_QUERIES / a->heads;
@@ -143,17 +147,17 @@ static bool pick_tiles(const struct vkb_caps *caps, const struct kv_layout *layo
     set_constant(a, 0, TILES_THREADS);
     set_constant(a, SPEC_TILE_ROWS, a->tile_rows);
     set_constant(a, SPEC_TILES_HEADS, a->heads);
-    set_constant(a, SPEC_TILES_HEAD_DIM, layout->groups[0].head_dim);
+    set_constant(a, SPEC_TILES_HEAD_DIM, layout->groups[i_group].head_dim);
     set_constant(a, SPEC_TILES_FORMAT, vkb_store_format(layout));
     set_constant(a, SPEC_TILES_ROWS_FROM, a->rows_from);
     return true;
 }
 
-static bool pick_ref(const struct vkb_caps *caps, const struct kv_layout *layout,
+static bool pick_ref(const struct vkb_caps *caps, const struct kv_layout *layout, uint32_t i_group,
                      struct vkb_attention *a)
 {
     a->part_tokens = LANES_PART;
-    a->max_ctx = longest_context(caps, 1, 3 * layout->groups[0].head_dim + 5);
+    a->max_ctx = longest_context(caps, 1, 3 * layout->groups[i_group].head_dim + 5);
     if (!vkb_pick_plain(caps, "attention/ref", &a->choice))
         return false;
     set_constant(a, 0, 1);
@@ -162,16 +166,17 @@ static bool pick_ref(const struct vkb_caps *caps, const struct kv_layout *layout
 }
 
 bool vkb_pick_attention(const struct vkb_caps *caps, const struct kv_layout *layout,
-                        uint32_t n_heads, enum vkb_class class, struct vkb_attention *ret_choice)
+                        uint32_t i_group, uint32_t n_heads, enum vkb_class class,
+                        struct vkb_attention *ret_choice)
 {
-    const uint32_t group = n_heads / layout->groups[0].n_kv_heads;
+    const uint32_t group = n_heads / layout->groups[i_group].n_kv_heads;
 
     *ret_choice =
         (struct vkb_attention){.tile_rows = 1, .rows_from = 1, .heads = 1, .max_ctx = UINT32_MAX};
-    if (can_lanes(caps, layout))
-        return pick_lanes(caps, layout, group, class, ret_choice);
-    if (!can_row_and_tiles(caps, layout))
-        return pick_ref(caps, layout, ret_choice);
-    return class == VKB_MANY ? pick_tiles(caps, layout, group, ret_choice)
-                             : pick_row(caps, layout, group, ret_choice);
+    if (can_lanes(caps, layout, i_group))
+        return pick_lanes(caps, layout, i_group, group, class, ret_choice);
+    if (!can_row_and_tiles(caps, layout, i_group))
+        return pick_ref(caps, layout, i_group, ret_choice);
+    return class == VKB_MANY ? pick_tiles(caps, layout, i_group, group, ret_choice)
+                             : pick_row(caps, layout, i_group, group, ret_choice);
 }

@@ -64,6 +64,11 @@ static struct range weight_range(const struct builder *b, const struct vkb_bind 
                           MIN(ALIGN_UP(bind->size + rest, 16u), region->buffer.size - (at - rest))};
 }
 
+static struct range whole_buffer(const struct vkb_buffer *buffer)
+{
+    return (struct range){buffer->handle, 0, buffer->size};
+}
+
 static struct range range_of(const struct builder *b, const struct vkb_bind *bind,
                              uint32_t *ret_rest)
 {
@@ -78,26 +83,28 @@ static struct range range_of(const struct builder *b, const struct vkb_bind *bin
         return (struct range){plan->consts_buffer.handle, bind->offset, bind->size};
     case VKB_BIND_VALUE:
         if ((graph_ref)bind->index == plan->input)
-            return (struct range){plan->input_buffer.handle, 0, plan->input_buffer.size};
+            return whole_buffer(&plan->input_buffer);
         return (struct range){plan->scratch.handle, plan->values[bind->index].offset,
                               value_bytes(plan, &plan->values[bind->index])};
     case VKB_BIND_PACKED:
-        return (struct range){plan->packed[bind->index].handle, 0, plan->packed[bind->index].size};
+        return whole_buffer(&plan->packed[bind->index]);
     case VKB_BIND_NONE: /* a slot that a kernel declares must be bound even if it is not used */
     case VKB_BIND_STEP:
         return (struct range){plan->step_buffer.handle, 0, plan->rope_offset};
     case VKB_BIND_ROPE:
         return rope_range(plan, bind->index);
     case VKB_BIND_KEYS:
-        return (struct range){store->k[bind->index].handle, 0, store->k[bind->index].size};
+        return whole_buffer(&store->groups[bind->group].buffers[2 * bind->index]);
     case VKB_BIND_VALUES:
-        return (struct range){store->v[bind->index].handle, 0, store->v[bind->index].size};
+        return whole_buffer(&store->groups[bind->group].buffers[2 * bind->index + 1]);
+    case VKB_BIND_STATE:
+        return whole_buffer(&store->groups[bind->group].buffers[bind->index]);
     case VKB_BIND_PARTS:
-        return (struct range){plan->parts.handle, 0, plan->parts.size};
+        return whole_buffer(&plan->parts);
     case VKB_BIND_RUNS:
-        return (struct range){plan->runs.handle, 0, plan->runs.size};
+        return whole_buffer(&plan->runs);
     case VKB_BIND_TOPS:
-        return (struct range){plan->tops.handle, 0, plan->tops.size};
+        return whole_buffer(&plan->tops);
     }
     assert(false);
     return (struct range){0};

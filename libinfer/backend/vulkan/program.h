@@ -25,16 +25,17 @@ enum vkb_bind_kind {
     VKB_BIND_PACKED, /* index: a vkb_pack */
     VKB_BIND_STEP,   /* written by the host before each step */
     VKB_BIND_ROPE,   /* index: a rope table */
-    VKB_BIND_KEYS,   /* index: a layer of the KV store */
-    VKB_BIND_VALUES,
-    VKB_BIND_PARTS, /* for attention that is split over the context */
-    VKB_BIND_RUNS,  /* largest logit and sum of each run of logits */
-    VKB_BIND_TOPS,  /* the largest logits of each row */
+    VKB_BIND_KEYS,   /* group, index: a layer of a group of the KV store */
+    VKB_BIND_VALUES, /* the same */
+    VKB_BIND_STATE,  /* the same; the group is RECURRENT */
+    VKB_BIND_PARTS,  /* for attention that is split over the context */
+    VKB_BIND_RUNS,   /* largest logit and sum of each run of logits */
+    VKB_BIND_TOPS,   /* the largest logits of each row */
 };
 
 struct vkb_bind {
     enum vkb_bind_kind kind;
-    uint32_t index;
+    uint32_t index, group;
     uint64_t offset, size;
     const void *host;
     /* For VKB_BIND_WEIGHT: the index of the push constant that receives the number of bytes between
@@ -47,6 +48,7 @@ enum vkb_count_by {
     VKB_COUNT_FIXED,
     VKB_COUNT_ROWS,   /* rows of the step ÷ n */
     VKB_COUNT_LOGITS, /* rows of logits ÷ n */
+    VKB_COUNT_SEQS,   /* sequences ÷ n */
     VKB_COUNT_TILES,  /* tiles of attention ÷ n */
     VKB_COUNT_PARTS,  /* parts of n tokens in the longest context */
     VKB_COUNT_MERGES, /* tiles, if a context has more than one part of n tokens */
@@ -58,7 +60,9 @@ enum vkb_count_by {
 
 struct vkb_count {
     enum vkb_count_by by;
-    uint32_t n; /* VKB_COUNT_FIXED: the count; else the n of enum vkb_count_by */
+    uint32_t n;     /* VKB_COUNT_FIXED: the count; else the n of enum vkb_count_by */
+    uint32_t times; /* factor of what is counted, before the division by n; 0 counts as 1 */
+    uint32_t group; /* VKB_COUNT_TILES, VKB_COUNT_MERGES: the group of state */
 };
 
 struct vkb_dispatch {
@@ -103,7 +107,8 @@ struct vkb_value {
     uint64_t offset;      /* in the scratch buffer */
 };
 
-/* Layout of the step buffer, in uints: see shaders/lib/step.glsl. */
+/* Layout of the step buffer, in uints: see shaders/lib/step.glsl. Each group of state has its own
+ * tiles and blocks. */
 struct vkb_step_layout {
     uint32_t tokens, row_pos, row_seq, logit_rows, seq_first, seq_rows, tiles, blocks, end;
     uint32_t max_tiles, max_blocks;
@@ -119,8 +124,9 @@ struct plan {
     struct vkb_value *values;
     graph_ref output, input; /* input: none for whole models */
     uint32_t output_width;
-    uint32_t tile_rows[VKB_CLASS_N]; /* for attention; 0: there is none */
-    uint64_t parts_size;             /* bytes */
+    /* For attention in each group of state; 0: there is none. */
+    uint32_t tile_rows[STATE_GROUPS_MAX][VKB_CLASS_N];
+    uint64_t parts_size; /* bytes */
     uint64_t packed_size[VKB_PACK_N];
     struct rope_params *ropes;
     uint32_t n_ropes;
@@ -139,14 +145,22 @@ struct plan {
     uint32_t rows_now; /* limit of rows of a step that keeps submissions short */
 };
 
+/* Holds a group of state. The blocks of a group have the numbers first … first + n_blocks - 1 in
+ * the store, and count from 0 on the device. */
+struct vkb_group {
+    uint32_t first, n_blocks;
+    uint64_t block_bytes; /* bytes of a block in one buffer */
+    /* [n_buffers]: K, then V of each layer; RECURRENT: the state of each layer. */
+    struct vkb_buffer *buffers;
+    uint32_t n_buffers;
+};
+
 struct kv_store {
     struct vkb_backend *vkb;
     struct kv_store *next; /* in the backend's list */
     struct kv_layout layout;
-    uint32_t n_blocks;
-    uint64_t block_bytes;     /* bytes of a block's K or V of one layer */
-    struct vkb_buffer *k, *v; /* [n_layers] */
-    /* Staging buffer for one block: K, then V of each layer. Created at the first transfer. */
+    struct vkb_group groups[STATE_GROUPS_MAX];
+    /* Staging buffer for one block with the data of all layers. Created at the first transfer. */
     struct vkb_buffer staging;
 };
 

@@ -105,6 +105,7 @@ struct push_heads {
     uint32_t q_first, k_first, v_first; /* columns of the parts' first heads in these values */
     uint32_t y_ld;
     float q_eps, k_eps;
+    uint32_t group; /* the group of state */
 };
 
 enum {
@@ -168,6 +169,7 @@ struct push_attention {
     uint32_t part_tokens; /* contexts are split at multiples of this number of tokens, which is a
                              multiple of a block's tokens */
     uint32_t n_parts;     /* largest number of parts of a context */
+    uint32_t group;       /* the group of state */
 };
 
 enum {

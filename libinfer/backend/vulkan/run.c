@@ -27,11 +27,12 @@ static enum vkb_class class_of(const struct batch *batch)
     return batch->n_rows <= VKB_FEW_ROWS ? VKB_FEW : VKB_MANY;
 }
 
-/* Writes the tiles of a step, and returns their number. Tiles of one row come first, because the
- * parts of their contexts are stored by tile number. */
-static uint32_t put_tiles(const struct plan *plan, const struct batch *batch, uint32_t *tiles)
+/* Writes the tiles of a step for the attention of one group, and returns their number. Tiles of one
+ * row come first, because the parts of their contexts are stored by tile number. */
+static uint32_t put_tiles(const struct plan *plan, const struct batch *batch, uint32_t i_group,
+                          uint32_t *tiles)
 {
-    const uint32_t rows = plan->tile_rows[class_of(batch)];
+    const uint32_t rows = plan->tile_rows[i_group][class_of(batch)];
     uint32_t n = 0;
 
     for (uint32_t i = 0; rows > 0 && i < 2 * batch->n_seqs; i++) {
@@ -50,6 +51,34 @@ static uint32_t put_tiles(const struct plan *plan, const struct batch *batch, ui
     return n;
 }
 
+/* Writes the blocks of a sequence in one group, counted from the group's first block. Blocks that
+ * no row sees may have any number, and become valid numbers here. */
+static void put_blocks(const struct plan *plan, const struct batch_seq *seq, uint32_t i_group,
+                       uint32_t n, uint32_t *to)
+{
+    const struct vkb_group *g = &plan->store->groups[i_group];
+
+    for (uint32_t i = 0; i < n; i++)
+        to[i] = MIN(seq->blocks[i_group][i] - g->first, g->n_blocks - 1);
+}
+
+/* Writes the blocks of all groups of sequence @i. FULL and WINDOW groups have @n blocks, at @first
+ * of their lists; RECURRENT groups have one block for each sequence. */
+static void put_seq_blocks(const struct plan *plan, const struct batch_seq *seq, uint32_t i,
+                           uint32_t first, uint32_t n, uint32_t *blocks)
+{
+    for (uint32_t j = 0; j < plan->store->layout.n_groups; j++) {
+        uint32_t *list = blocks + (size_t)j * plan->step.max_blocks;
+
+        if (plan->store->groups[j].n_buffers == 0)
+            continue;
+        if (plan->store->layout.groups[j].rule == STATE_RECURRENT)
+            put_blocks(plan, seq, j, 1, list + i);
+        else
+            put_blocks(plan, seq, j, n, list + first);
+    }
+}
+
 static void put_rows(const struct plan *plan, const struct batch *batch, uint32_t *step)
 {
     const struct vkb_step_layout *at = &plan->step;
@@ -64,7 +93,7 @@ static void put_rows(const struct plan *plan, const struct batch *batch, uint32_
         step[at->seq_first + i] = n_blocks;
         step[at->seq_rows + 2 * i] = seq->i_row;
         step[at->seq_rows + 2 * i + 1] = seq->n_rows;
-        memcpy(step + at->blocks + n_blocks, seq->blocks[0], n * sizeof(*step));
+        put_seq_blocks(plan, seq, i, n_blocks, n, step + at->blocks);
         n_blocks += n;
         for (uint32_t j = 0; j < seq->n_rows; j++) {
             step[at->row_pos + seq->i_row + j] = seq->pos + j;
@@ -92,16 +121,16 @@ static void put_rope(const struct plan *plan, const struct batch *batch, uint32_
         }
 }
 
-/* Writes the data of a step that kernels read. Returns the number of tiles. */
-static uint32_t put_step(const struct plan *plan, const struct batch *batch, uint32_t n_top)
+/* Writes the data of a step that kernels read. */
+static void put_step(const struct plan *plan, const struct batch *batch, uint32_t n_top)
 {
     const struct vkb_step_layout *at = &plan->step;
     uint32_t *step = plan->step_buffer.map;
-    const uint32_t n_tiles = put_tiles(plan, batch, step + at->tiles);
-    const uint32_t head[] = {batch->n_rows, batch->n_logits, batch->n_seqs, n_tiles,
+    const uint32_t tiles_size = 1 + 4 * at->max_tiles;
+    const uint32_t head[] = {batch->n_rows, batch->n_logits, batch->n_seqs, tiles_size,
                              at->tokens,    at->row_pos,     at->row_seq,   at->logit_rows,
                              at->seq_first, at->blocks,      at->tiles,     at->seq_rows,
-                             n_top};
+                             n_top,         at->max_blocks};
     uint64_t offset = plan->rope_offset;
 
     memcpy(step, head, sizeof(head));
@@ -113,12 +142,16 @@ static uint32_t put_step(const struct plan *plan, const struct batch *batch, uin
     if (batch->n_logits > 0)
         memcpy(step + at->logit_rows, batch->logit_rows, batch->n_logits * sizeof(*step));
     put_rows(plan, batch, step);
+    for (uint32_t i = 0; i < plan->store->layout.n_groups; i++) {
+        uint32_t *tiles = step + at->tiles + (size_t)i * tiles_size;
+
+        tiles[0] = put_tiles(plan, batch, i, tiles + 1);
+    }
     for (uint32_t i = 0; i < plan->n_ropes; i++) {
         put_rope(plan, batch, i, (float *)((char *)plan->step_buffer.map + offset));
         offset +=
             ALIGN_UP((uint64_t)plan->limits.max_rows * plan->ropes[i].n_dims * sizeof(float), 256);
     }
-    return n_tiles;
 }
 
 static uint32_t longest_context(const struct batch *batch)
@@ -130,27 +163,57 @@ static uint32_t longest_context(const struct batch *batch)
     return n;
 }
 
+/* Returns the number of tiles that put_step() has written for a group. */
+static uint32_t tiles_of(const struct plan *plan, uint32_t i_group)
+{
+    const uint32_t *step = plan->step_buffer.map;
+
+    return step[plan->step.tiles + (size_t)i_group * (1 + 4 * plan->step.max_tiles)];
+}
+
+/* Returns one dimension of the workgroups of a dispatch. */
+static uint32_t count_groups(const struct plan *plan, const struct vkb_count *c,
+                             const struct batch *batch, uint32_t longest, uint32_t n_top)
+{
+    uint32_t amount = 0;
+
+    switch (c->by) {
+    case VKB_COUNT_FIXED:
+        return c->n;
+    case VKB_COUNT_ROWS:
+        amount = batch->n_rows;
+        break;
+    case VKB_COUNT_LOGITS:
+        amount = batch->n_logits;
+        break;
+    case VKB_COUNT_SEQS:
+        amount = batch->n_seqs;
+        break;
+    case VKB_COUNT_TILES:
+        amount = tiles_of(plan, c->group);
+        break;
+    case VKB_COUNT_PARTS:
+        amount = longest;
+        break;
+    case VKB_COUNT_MERGES:
+        return longest > c->n ? tiles_of(plan, c->group) : 0;
+    case VKB_COUNT_TOPS:
+        amount = n_top > 0 ? batch->n_logits : 0;
+        break;
+    }
+    return DIV_UP(amount * MAX(c->times, 1u), c->n);
+}
+
 static void put_counts(const struct plan *plan, const struct vkb_list *list,
-                       const struct batch *batch, uint32_t n_tiles, uint32_t n_top)
+                       const struct batch *batch, uint32_t n_top)
 {
     uint32_t *counts = (uint32_t *)plan->counts.map + (size_t)4 * list->counts_at;
     const uint32_t longest = longest_context(batch);
-    const uint32_t amounts[] = {
-        [VKB_COUNT_ROWS] = batch->n_rows,
-        [VKB_COUNT_LOGITS] = batch->n_logits,
-        [VKB_COUNT_TILES] = n_tiles,
-        [VKB_COUNT_PARTS] = longest,
-        [VKB_COUNT_TOPS] = n_top > 0 ? batch->n_logits : 0,
-    };
 
     for (uint32_t i = 0; i < list->n; i++)
-        for (uint32_t j = 0; j < 3; j++) {
-            const struct vkb_count *c = &list->dispatches[i].count[j];
-
-            counts[4 * i + j] = c->by == VKB_COUNT_FIXED    ? c->n
-                                : c->by == VKB_COUNT_MERGES ? (longest > c->n ? n_tiles : 0)
-                                                            : DIV_UP(amounts[c->by], c->n);
-        }
+        for (uint32_t j = 0; j < 3; j++)
+            counts[4 * i + j] =
+                count_groups(plan, &list->dispatches[i].count[j], batch, longest, n_top);
 }
 
 /* Returns the work of a segment in a step, in bytes of weights. */
@@ -278,7 +341,7 @@ int vkb_run(struct backend *b, struct plan *plan, struct kv_store *store, const 
     const enum vkb_class class = class_of(batch);
     const struct vkb_list *list = &plan->lists[class];
     const uint32_t n_top = plan->tops_size > 0 ? longest_list(batch, tops) : 0;
-    uint32_t n_tiles, n_out;
+    uint32_t n_out;
     uint64_t begin;
     int r;
 
@@ -287,8 +350,8 @@ int vkb_run(struct backend *b, struct plan *plan, struct kv_store *store, const 
     assert(batch->n_logits <= plan->limits.max_logits);
     if (!vkb->dev || vkb->dev->lost)
         return -ENODEV;
-    n_tiles = put_step(plan, batch, n_top);
-    put_counts(plan, list, batch, n_tiles, n_top);
+    put_step(plan, batch, n_top);
+    put_counts(plan, list, batch, n_top);
     begin = clock_nsec();
     r = submit_segments(plan, list, batch->n_rows, batch->n_logits);
     if (r == 0)

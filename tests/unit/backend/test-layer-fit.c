@@ -9,9 +9,9 @@
 #include "unit/backend/tiny.h"
 
 /* Each quantity has its own decimal digit, so that a sum shows which quantities it contains. */
-static uint64_t layers[] = {1000, 2000, 3000};
+static uint64_t layers[] = {1000, 2000, 3000}, states[] = {100, 100, 100};
 static const struct layer_sizes three = {
-    .n_layers = 3, .weights = layers, .head = 500, .embd = 400, .kv = 100, .scratch = 7};
+    .n_layers = 3, .weights = layers, .head = 500, .embd = 400, .kv = states, .scratch = 7};
 
 static void assert_fit(const struct layer_sizes *s, uint64_t budget, uint32_t n, bool whole)
 {
@@ -46,9 +46,10 @@ TEST(a_tied_embedding_needs_no_place)
 
 TEST(what_fits_nowhere_fits_no_device)
 {
+    uint64_t huge[] = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
     struct layer_sizes s = three;
 
-    s.kv = UINT64_MAX;
+    s.kv = huge;
     assert_fit(&s, UINT64_MAX, 0, false);
     s = three;
     s.scratch = UINT64_MAX;
@@ -90,7 +91,8 @@ static void check_measure(bool tied)
     assert_int_equal(s.weights[1], layer);
     assert_int_equal(s.head, 64 * 4 + q8(70, 64));
     assert_int_equal(s.embd, tied ? 0 : q8(70, 64));
-    assert_int_equal(s.kv, 10 * 64 * 2 * 2 * 32 * 2);
+    assert_int_equal(s.kv[0], 10 * 64 * 2 * 2 * 32 * 2);
+    assert_int_equal(s.kv[1], s.kv[0]);
     assert_int_equal(s.scratch, 0);
     layer_sizes_done(&s);
     tiny_done(&t);

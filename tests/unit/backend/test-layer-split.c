@@ -49,9 +49,10 @@ static struct backend *null_make(uint64_t fail_step)
 
 static struct backend *split_make(struct backend *low, struct backend *high, uint32_t i_layer)
 {
+    const uint32_t n_low[STATE_GROUPS_MAX] = {i_layer};
     struct backend *b;
 
-    ASSERT_OK(layer_split_new(&low, &high, i_layer, &b));
+    ASSERT_OK(layer_split_new(&low, &high, i_layer, n_low, &b));
     return b;
 }
 
