@@ -29,4 +29,12 @@ float fold_sum(float a, float f, float b, float g)
     return z;
 }
 
+// Returns c × tanh(s / c), or s if there is no limit c.
+float fold_capped(float s, float c)
+{
+    if (c > 0.0)
+        return c * tanh_any(s / c);
+    return s;
+}
+
 #endif

@@ -19,7 +19,7 @@
 // merges them itself. The sums of a query have the same order in both cases, whatever else is in the tile.
 //
 // Workgroups: x counts groups of HEADS heads within each KV head; y counts tiles; z counts parts. Slots: 0
-// keys, 1 values, 2 q, 3 y, 4 parts.
+// keys, 1 values, 2 q, 3 y, 4 parts, 5 sinks.
 
 #include "attention/fold.glsl"
 #include "lib/kv.glsl"
@@ -46,6 +46,7 @@ IN_F32(2, q1)
 OUT_F4(3, y4)
 OUT_F32(3, y1)
 OUT_F32(4, parts)
+IN_F32(5, sinks)
 PUSH(push_attention)
 
 #define EACH_QUERY(f)                                                                              \
@@ -133,8 +134,8 @@ void clear_all(uint m)
 {
     [[unroll]] for (uint i = 0; i < KEPT; i++)
         all_o[m * KEPT + i] = 0;
-    all_top[m] = NOTHING;
-    all_sum[m] = 0;
+    all_top[m] = push.has_sinks != 0 ? sinks[head_of(m)] : NOTHING;
+    all_sum[m] = push.has_sinks != 0 ? 1.0 : 0.0;
 }
 
 // Adds the products of chunk r × LANES + l to the scores of the lane's tokens.
@@ -181,6 +182,25 @@ void score_round(uint r)
         score_chunk(r, l);
 }
 
+void score_late_rounds()
+{
+    score_round(8);
+    if (ROUNDS > 9)
+        score_round(9);
+    if (ROUNDS > 10)
+        score_round(10);
+    if (ROUNDS > 11)
+        score_round(11);
+    if (ROUNDS > 12)
+        score_round(12);
+    if (ROUNDS > 13)
+        score_round(13);
+    if (ROUNDS > 14)
+        score_round(14);
+    if (ROUNDS > 15)
+        score_round(15);
+}
+
 void score_block()
 {
     [[unroll]] for (uint i = 0; i < M * RUNS; i++)
@@ -200,6 +220,8 @@ void score_block()
         score_round(6);
     if (ROUNDS > 7)
         score_round(7);
+    if (ROUNDS > 8)
+        score_late_rounds();
 }
 
 // Converts the scores of the block to weights: one step of the online softmax.
@@ -211,7 +233,7 @@ void weigh(uint m)
     [[unroll]] for (uint t = 0; t < RUNS; t++) {
         const uint at = token + LANES * t + lane, i = m * RUNS + t;
 
-        s[i] = at <= pos && at >= from ? s[i] : NOTHING;
+        s[i] = at <= pos && at >= from ? fold_capped(s[i], push.softcap) : NOTHING;
         peak = max(peak, s[i]);
     }
     [[unroll]] for (uint i = 1; i < LANES; i <<= 1)

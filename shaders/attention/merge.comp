@@ -6,7 +6,7 @@
 //
 // An invocation computes one element of one head; workgroups: x counts the elements of all heads, y counts
 // tiles. Slots: 3 y; 4 parts, [tile][head][part], each with head_dim weighted sums, the largest score and the
-// sum of weights.
+// sum of weights; 5 sinks.
 
 #include "attention/fold.glsl"
 #include "lib/push.glsl"
@@ -18,6 +18,7 @@ layout(constant_id = 3) const bool LONE_PARTS = true; // the result for a contex
 
 OUT_F32(3, y)
 IN_F32(4, parts)
+IN_F32(5, sinks)
 PUSH(push_attention)
 
 void main()
@@ -40,6 +41,11 @@ void main()
 
     const uint from = (gl_WorkGroupID.y * push.n_heads + column / HEAD_DIM) * push.n_parts;
     float all = 0, top = NOTHING, sum = 0;
+
+    if (push.has_sinks != 0) {
+        top = sinks[column / HEAD_DIM];
+        sum = 1.0;
+    }
 
     for (uint part = oldest / push.part_tokens; part * push.part_tokens <= pos; part++) {
         const uint at = (from + part) * (HEAD_DIM + 2);

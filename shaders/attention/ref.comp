@@ -7,6 +7,7 @@
 // Tests compare the other kernels with this one. An invocation computes one head of one row. It reads the
 // context twice: for the largest score, then for the sums. Workgroups: x counts heads, y rows.
 
+#include "attention/fold.glsl"
 #include "lib/kv.glsl"
 #include "lib/math.glsl"
 #include "lib/push.glsl"
@@ -21,6 +22,7 @@ IN_U32(0, k_store)
 IN_U32(1, v_store)
 IN_F32(2, q)
 INOUT_F32(3, y)
+IN_F32(5, sinks)
 
 // Returns element d of the token at word `at`, in the head of a block that begins at word `head`.
 #define STORED(name, store)                                                                        \
@@ -57,7 +59,7 @@ float score(uint from, uint head, uint token)
 
     for (uint d = 0; d < push.head_dim; d++)
         sum = fma(q[from + d], stored_k(head, token, d), sum);
-    return sum * push.scale;
+    return fold_capped(sum * push.scale, push.softcap);
 }
 
 void main()
@@ -70,10 +72,13 @@ void main()
     const uint first = push.window > 0 && last >= push.window ? last - push.window + 1 : 0;
     const uint kv_head = i_head / (push.n_heads / push.n_kv_heads);
     const uint at = (row * push.n_heads + i_head) * push.head_dim;
-    float top = -1.0 / 0.0, sum = 0;
+    const float sink = push.has_sinks != 0 ? sinks[i_head] : NOTHING;
+    float top = sink, sum = 0;
 
     for (uint p = first; p <= last; p++)
         top = max(top, score(at, head_at(seq, p, kv_head), p % KV_TOKENS));
+    if (push.has_sinks != 0)
+        sum = exp(sink - top);
     for (uint d = 0; d < push.head_dim; d++)
         y[at + d] = 0;
     for (uint p = first; p <= last; p++) {

@@ -18,7 +18,7 @@
 // parts.
 //
 // Workgroups: x counts groups of HEADS heads within each KV head; y counts tiles; z counts parts. Slots: 0
-// keys, 1 values, 2 q, 3 y, 4 parts.
+// keys, 1 values, 2 q, 3 y, 4 parts, 5 sinks.
 
 #include "attention/fold.glsl"
 #include "lib/kv.glsl"
@@ -43,6 +43,7 @@ IN_F4(2, q4)
 IN_F32(2, q1)
 OUT_F32(3, y)
 OUT_F32(4, parts)
+IN_F32(5, sinks)
 PUSH(push_attention)
 
 shared float weights[PART * HEADS]; // scores, then weights: [token][head]
@@ -125,7 +126,7 @@ void score_tokens()
                 [[unroll]] for (uint j = 1; j < TEAM; j <<= 1)
                     s[m] += subgroupShuffleXor(s[m], j);
                 if (t < end && self % TEAM == m % TEAM)
-                    weights[(t - from) * HEADS + m] = s[m];
+                    weights[(t - from) * HEADS + m] = fold_capped(s[m], push.softcap);
             }
         }
     }
@@ -191,6 +192,18 @@ void add_values()
     }
 }
 
+// Returns the result for a sum of values, if the part is the whole context.
+float finished(uint m, float x)
+{
+    if (push.has_sinks == 0)
+        return x / sums[m];
+
+    const float sink = sinks[first_head + m], base = fold_base(max(tops[m], sink));
+    const float f = exp_down(tops[m] - base);
+
+    return x * f / fold_sum(sums[m], f, 1.0, exp_down(sink - base));
+}
+
 // Writes element @d of head @m: the sum over the GROUPS groups of invocations.
 void write_element(uint m, uint d, bool only_part)
 {
@@ -202,7 +215,7 @@ void write_element(uint m, uint d, bool only_part)
     for (uint g = 0; g < GROUPS; g++)
         x += found[g * CHUNKS * E + d];
     if (only_part) {
-        y[tile.x * push.y_ld + head * HEAD_DIM + d] = x / sums[m];
+        y[tile.x * push.y_ld + head * HEAD_DIM + d] = finished(m, x);
         return;
     }
     parts[at + d] = x;

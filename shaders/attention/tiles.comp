@@ -38,7 +38,7 @@ const uint THREADS = 128; // M × 4 for the softmax; M / 4 × 16 for the product
 const uint SLICE = 32;    // elements of each query and key in shared memory at a time
 const uint FOURS = (HEAD_DIM + 3) / 4;      // groups of 4 elements of a head
 const uint MINE = (FOURS + 15) / 16;        // groups in the result of an invocation
-const uint TOKENS = HEAD_DIM > 128 ? 8 : 16; // tokens whose values are in shared memory at a time
+const uint TOKENS = HEAD_DIM > 256 ? 4 : HEAD_DIM > 128 ? 8 : 16; // tokens whose values are in shared memory at a time
 
 // Pitches of matrices in shared memory, in vec4: rows are padded by 4 floats, so that neighboring lanes read
 // from different banks.
@@ -49,6 +49,7 @@ const uint SHARED_KEYS = (M + KV_TOKENS) * SLICE_LD, SHARED_VALUES = TOKENS * MI
 IN_F4(2, q4)
 IN_F32(2, q1)
 OUT_F32(3, y)
+IN_F32(5, sinks)
 PUSH(push_attention)
 
 // Contains a slice of the queries and one of the keys, or the values of some tokens.
@@ -144,7 +145,8 @@ void score_block()
         const uvec2 sight = sight_of(m);
         const bool seen = token + t >= sight.x && token + t <= sight.y;
 
-        weights[m * WEIGHTS_LD + t / 4][t % 4] = seen ? scores[i] : NOTHING;
+        weights[m * WEIGHTS_LD + t / 4][t % 4] =
+            seen ? fold_capped(scores[i], push.softcap) : NOTHING;
     }
     barrier();
 }
@@ -239,13 +241,27 @@ void add_values()
     }
 }
 
+// Returns what the sums of values of the query self / 4 are divided by: the sum of the weights, which includes
+// that of the sink.
+float divisor()
+{
+    if (push.has_sinks == 0)
+        return sum;
+
+    const float sink = sinks[min(first_head + self / 4 % HEADS, push.n_heads - 1)];
+    const float base = fold_base(max(top, sink));
+    const float f = exp_down(top - base);
+
+    return fold_sum(sum, f, 1.0, exp_down(sink - base)) / f;
+}
+
 void write_y()
 {
     barrier();
     sum += subgroupShuffleXor(sum, 1);
     sum += subgroupShuffleXor(sum, 2);
     if (self % 4 == 0)
-        factors[self / 4] = sum;
+        factors[self / 4] = divisor();
     barrier();
     [[unroll]] for (uint i = 0; i < 4; i++) {
         const uint m = self / 16 * 4 + i, n = first_head + m % HEADS;

@@ -6,7 +6,8 @@
 
 #include "lib/math.glsl"
 
-const uint ACT_SILU = 0, ACT_GELU_TANH = 1, ACT_GELU_ERF = 2, ACT_RELU2 = 3;
+const uint ACT_SILU = 0, ACT_GELU_TANH = 1, ACT_GELU_ERF = 2, ACT_RELU2 = 3, ACT_TANH = 4, ACT_SIGMOID = 5,
+           ACT_LINEAR = 6, ACT_SWIGLU_LIMITED = 7;
 
 float act_silu(float x)
 {
@@ -45,12 +46,39 @@ float act_relu2(float x)
     return x > 0.0 ? x * x : x < 0.0 ? 0.0 : x;
 }
 
+float act_sigmoid(float x)
+{
+    return 1.0 / (1.0 + exp_any(-x));
+}
+
+// Returns the activation of x; ACT_SWIGLU_LIMITED is only for act_gated().
 float act_apply(uint act, float x)
 {
     return act == ACT_SILU        ? act_silu(x)
            : act == ACT_GELU_TANH ? act_gelu_tanh(x)
            : act == ACT_GELU_ERF  ? act_gelu_erf(x)
-                                  : act_relu2(x);
+           : act == ACT_RELU2     ? act_relu2(x)
+           : act == ACT_TANH      ? tanh_any(x)
+           : act == ACT_SIGMOID   ? act_sigmoid(x)
+                                  : x;
+}
+
+// Returns @limit if x is larger, and NaN if x is NaN.
+float act_at_most(float x, float limit)
+{
+    return x > limit ? limit : x;
+}
+
+// Returns the gated unit: the activation of the gate x, times u. ACT_SWIGLU_LIMITED limits both factors.
+float act_gated(uint act, float x, float u)
+{
+    if (act != ACT_SWIGLU_LIMITED)
+        return act_apply(act, x) * u;
+
+    const float g = act_at_most(x, 7.0);
+    const float limited = act_at_most(u, 7.0);
+
+    return g / (1.0 + exp_any(-1.702 * g)) * ((limited < -7.0 ? -7.0 : limited) + 1.0);
 }
 
 #endif

@@ -66,4 +66,35 @@ float exp_any(float x)
     return x < -87.33 ? 0.0 : x > 88.8 ? uintBitsToFloat(0x7f800000u) : y;
 }
 
+// Returns tanh x with a relative error of a few units. Near zero, where 1 - 2 / (e^2x + 1) would lose digits, the
+// result is the Taylor polynomial.
+float tanh_any(float x)
+{
+    const float a = abs(x), z = x * x;
+    const float large = 1.0 - 2.0 / (exp_any(2.0 * a) + 1.0);
+    float p = 0.021869488;
+
+    p = fma(p, z, -0.053968254);
+    p = fma(p, z, 0.13333333);
+    p = fma(p, z, -0.33333333);
+    return a < 0.25 ? fma(p * z, x, x) : x < 0.0 ? -large : large;
+}
+
+// Returns ln(1 + e^x). With u = e^-|x| and z = u / (2 + u), ln(1 + u) is 2 (z + z³/3 + z⁵/5 + …).
+float softplus(float x)
+{
+    const float u = exp_down(-abs(x)), z = u / (2.0 + u), w = z * z;
+    float p = 0.058823529;
+
+    p = fma(p, w, 0.066666667);
+    p = fma(p, w, 0.076923077);
+    p = fma(p, w, 0.090909091);
+    p = fma(p, w, 0.11111111);
+    p = fma(p, w, 0.14285714);
+    p = fma(p, w, 0.2);
+    p = fma(p, w, 0.33333333);
+    p = 2.0 * fma(p * w, z, z);
+    return x > 0.0 ? x + p : p;
+}
+
 #endif

@@ -18,6 +18,13 @@ struct push_matmul {
     uint act;           // enum graph_act; used with two matrices
     uint has_bias;
     uint has_add;       // y = add + …, element by element
+    // Only with EXPERTS:
+    uint slots;         // slots of a row, that is, experts selected for it
+    uint x_slots;       // 1: x has a row for each slot; 0: the slots share the row
+    uint first_expert;  // the first expert whose matrix is bound
+    uint n_experts;     // experts whose matrices are bound
+    uint expert_bytes;  // distance between the matrices of two experts
+    uint expert_bytes2; // the same in the second matrix
 };
 
 // y[m] = scale × row tokens[m] of the table, for tokens first … first + count - 1.
@@ -34,13 +41,56 @@ struct push_embed {
 struct push_pack {
     uint width;
     uint rows_kept;
+    uint slots;         // rows of x for each row of the step
 };
 
 // y = f(x, b), element by element; or copies of rows of x.
 struct push_elem {
     uint width;         // width of all operands
     uint rows_kept;
-    float factor;       // the factor of elem/scale
+    float factor;       // the factor of elem/scale, or the limit of elem/cap
+    uint period;        // elem/glu with gates of one column: columns that share a gate
+};
+
+// Some columns of x: for each run of `stride` columns, n columns from `first` on.
+struct push_cols {
+    uint width;         // width of y
+    uint rows_kept;
+    uint stride, first, n;
+};
+
+// Selection of experts for each row of scores.
+struct push_route {
+    uint n_experts, n_used;
+    uint rows_kept;
+    uint score;         // enum route_score
+    uint normalized;
+    uint has_bias;
+    float scale;
+};
+
+// The weighted sum of the slots of each row.
+struct push_mix {
+    uint width, slots;
+    uint rows_kept;
+};
+
+// Convolution along the rows of a sequence.
+struct push_conv {
+    uint width, n_taps;
+    uint group;         // the group of state
+    uint state_floats;  // floats of a block in one layer
+    uint has_bias;
+};
+
+// Gated delta rule along the rows of a sequence.
+struct push_delta {
+    uint n_k_heads, n_v_heads, v_dim;
+    uint group;         // the group of state
+    uint state_floats;  // floats of a block in one layer
+    uint state_first;   // the first float of the matrices in it
+    uint interleaved;
+    float scale, eps;
 };
 
 // RMS norm of each group of `group` columns.
@@ -73,6 +123,8 @@ struct push_attention {
     uint part_tokens;   // a multiple of a block's tokens
     uint n_parts;       // largest number of parts of a context
     uint group;         // the group of state
+    uint has_sinks;     // 1: heads have sinks
+    float softcap;      // limit of the scores; 0: none
 };
 
 // The largest values of rows of logits.

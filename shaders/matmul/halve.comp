@@ -27,7 +27,7 @@ OUT_U32(3, packed)
 
 void main()
 {
-    const uint M = step_rows(push.rows_kept), row = gl_WorkGroupID.y;
+    const uint M = step_rows(push.rows_kept) * push.slots, row = gl_WorkGroupID.y;
     const uint n_quads = push.width / 4, pitch = (push.width + 31) / 32 * 16;
 
     if (row >= M)

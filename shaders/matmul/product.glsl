@@ -22,6 +22,8 @@ OUT_F32(3, y)
 IN_F32(4, bias)
 IN_F32(5, add)
 
+#include "experts/rows.glsl"
+
 uvec4 texel(bool second, uint i)
 {
     if (second)
@@ -32,7 +34,8 @@ uvec4 texel(bool second, uint i)
 // Returns the byte offset of row @n of a matrix.
 uint row_at(bool second, uint n)
 {
-    return second ? push.w2_offset + n * push.row_bytes2 : push.w_offset + n * push.row_bytes;
+    return rows_matrix(second) +
+           (second ? push.w2_offset + n * push.row_bytes2 : push.w_offset + n * push.row_bytes);
 }
 
 // Writes column @n, counted from push.n0, of row @m of y. @sum2 is the sum for the second matrix.
@@ -42,9 +45,9 @@ void finish(uint m, uint n, float sum, float sum2)
     precise float value = sum;
 
     if (is_glu)
-        value = act_apply(push.act, value) * sum2;
+        value = act_gated(push.act, value, sum2);
     if (push.has_bias != 0)
-        value += bias[column];
+        value += bias[rows_bias() + column];
     if (push.has_add != 0)
         value += add[at];
     y[at] = value;

@@ -20,7 +20,7 @@ OUT_U32(3, packed)
 
 void main()
 {
-    const uint M = step_rows(push.rows_kept), row = gl_WorkGroupID.y;
+    const uint M = step_rows(push.rows_kept) * push.slots, row = gl_WorkGroupID.y;
     const uint block = gl_GlobalInvocationID.x, n_blocks = push.width / 32;
     if (row >= M || block >= n_blocks)
         return;

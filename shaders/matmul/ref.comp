@@ -21,21 +21,22 @@ OUT_F32(3, y)
 IN_F32(4, bias)
 IN_F32(5, add)
 
+#include "experts/rows.glsl"
 #include "lib/weight.glsl"
 
 void main()
 {
     const uint n = gl_GlobalInvocationID.x, m = gl_WorkGroupID.y;
-    if (n >= push.N || m >= step_rows(push.rows_kept))
+    if (n >= push.N || m >= rows_of_y() || !rows_begin(m))
         return;
 
-    const uint at = push.w_offset + n * push.row_bytes, to = m * push.ld_y + push.n0 + n;
+    const uint at = rows_matrix(false) + push.w_offset + n * push.row_bytes, to = m * push.ld_y + push.n0 + n;
     float sum = 0;
 
     for (uint k = 0; k < push.K; k++)
-        sum = fma(x[m * push.K + k], weight(at, k), sum);
+        sum = fma(x[rows_from(m) * push.K + k], weight(at, k), sum);
     if (push.has_bias != 0)
-        sum += bias[push.n0 + n];
+        sum += bias[rows_bias() + push.n0 + n];
     if (push.has_add != 0)
         sum += add[to];
     y[to] = sum;

@@ -19,7 +19,7 @@ layout(local_size_x_id = 0) in;
 
 void main()
 {
-    const uint K = push.K, N = push.N, M = step_rows(push.rows_kept);
+    const uint K = push.K, N = push.N, M = rows_of_y();
     const uint lanes = gl_WorkGroupSize.x;
     const uint n = gl_WorkGroupID.x * lanes * columns + gl_LocalInvocationID.x;
     const uint m = gl_WorkGroupID.y * tile;
@@ -27,6 +27,8 @@ void main()
     uint at[n_rows], x_at[tile];
     float sums[n_rows][tile];
 
+    if (!rows_begin(m))
+        return;
     // Lanes and rows beyond the end compute what the last lane or row computes.
     [[unroll]] for (uint r = 0; r < n_rows; r++) {
         at[r] = row_at(r >= columns, min(n + r % columns * lanes, N - 1));
@@ -35,7 +37,7 @@ void main()
     }
 
     [[unroll]] for (uint t = 0; t < tile; t++)
-        x_at[t] = min(m + t, M - 1) * (K / 4);
+        x_at[t] = rows_from(min(m + t, M - 1)) * (K / 4);
     for (uint i = 0; i < n_blocks; i++) {
         head heads[n_rows];
 
@@ -52,7 +54,7 @@ void main()
     // Formats with one element per block have remaining columns. If the rows of x are not whole quads, all
     // columns remain.
     [[unroll]] for (uint t = 0; t < tile; t++)
-        x_at[t] = min(m + t, M - 1) * K + n_blocks * SUPER_ELEMS;
+        x_at[t] = rows_from(min(m + t, M - 1)) * K + n_blocks * SUPER_ELEMS;
     for (uint k = 0; k < K - n_blocks * SUPER_ELEMS; k++)
         add_single(at, k, x_at, sums);
 

@@ -28,7 +28,7 @@ void add_lane(uint n, uint m, uint M, inout float sums[n_rows][tile])
     [[unroll]] for (uint r = 0; r < n_rows; r++)
         first[r] = row_at(r >= columns, min(n + r % columns, push.N - 1));
     [[unroll]] for (uint t = 0; t < tile; t++)
-        x_first[t] = min(m + t, M - 1);
+        x_first[t] = rows_from(min(m + t, M - 1));
 
     for (uint i = gl_SubgroupInvocationID; i < n_chunks; i += gl_SubgroupSize) {
         const uint i_super = i / CHUNKS;
@@ -53,8 +53,10 @@ void add_lane(uint n, uint m, uint M, inout float sums[n_rows][tile])
 
 void main()
 {
-    const uint M = step_rows(push.rows_kept), m = gl_WorkGroupID.y * tile;
+    const uint M = rows_of_y(), m = gl_WorkGroupID.y * tile;
 
+    if (!rows_begin(m))
+        return;
     for (uint g = gl_SubgroupID; g < groups; g += gl_NumSubgroups) {
         const uint n = (gl_WorkGroupID.x * groups + g) * columns;
         float sums[n_rows][tile];

@@ -69,13 +69,13 @@ void add_dots(const uint at[n_rows], uint c, const uint x_at[tile], const uint s
 // Adds the products of the chunks of one lane, for rows of w from @n on and rows of x from @m on.
 void add_lane(uint n, uint m, uint M, inout float sums[n_rows][tile])
 {
-    const uint n_chunks = n_supers() * CHUNKS;
+    const uint n_chunks = n_supers() * CHUNKS, n_x = rows_of_x();
     uint first[n_rows], at[n_rows], row[tile], x_at[tile], scale_at[tile];
 
     [[unroll]] for (uint r = 0; r < n_rows; r++)
         first[r] = row_at(r >= columns, min(n + r % columns, push.N - 1));
     [[unroll]] for (uint t = 0; t < tile; t++)
-        row[t] = min(m + t, M - 1);
+        row[t] = rows_from(min(m + t, M - 1));
 
     for (uint i = gl_SubgroupInvocationID; i < n_chunks; i += gl_SubgroupSize) {
         const uint i_super = i / CHUNKS;
@@ -84,7 +84,7 @@ void add_lane(uint n, uint m, uint M, inout float sums[n_rows][tile])
             at[r] = first[r] + i_super * SUPER_BYTES;
         [[unroll]] for (uint t = 0; t < tile; t++) {
             x_at[t] = row[t] * (push.K / 4) + i_super * (SUPER_ELEMS / 4);
-            scale_at[t] = M * (push.K / 4) + row[t] * (push.K / 32) + i_super * (SUPER_ELEMS / 32);
+            scale_at[t] = n_x * (push.K / 4) + row[t] * (push.K / 32) + i_super * (SUPER_ELEMS / 32);
         }
         add_dots(at, i % CHUNKS, x_at, scale_at, sums);
     }
@@ -92,8 +92,10 @@ void add_lane(uint n, uint m, uint M, inout float sums[n_rows][tile])
 
 void main()
 {
-    const uint M = step_rows(push.rows_kept), m = gl_WorkGroupID.y * tile;
+    const uint M = rows_of_y(), m = gl_WorkGroupID.y * tile;
 
+    if (!rows_begin(m))
+        return;
     for (uint g = gl_SubgroupID; g < groups; g += gl_NumSubgroups) {
         const uint n = (gl_WorkGroupID.x * groups + g) * columns;
         float sums[n_rows][tile];

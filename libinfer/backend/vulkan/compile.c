@@ -64,14 +64,15 @@ static int compile_product(struct compiler *c, graph_ref ref)
 {
     const struct graph_node *n = node_at(c, ref);
     graph_ref glu = only_user(c, ref, GRAPH_GLU), other = GRAPH_NONE, add, sum;
-    struct emit_product p = {.w = &n->w, .bias = &n->bias, .src = n->src[0], .add = GRAPH_NONE};
+    struct emit_product p = {
+        .w = &n->w, .bias = &n->bias, .src = n->src[0], .add = GRAPH_NONE, .route = n->src[1]};
     graph_ref dst = ref;
 
     c->done[ref] = true;
     if (glu >= 0)
         other = graph_glu_other(&c->users, c->e.g, glu, ref);
-    if (other >= 0 && !c->done[other] && !n->bias.data && !node_at(c, other)->bias.data &&
-        emit_can_glu(&c->e, &n->w, &node_at(c, other)->w)) {
+    if (other >= 0 && !c->done[other] && node_at(c, other)->src[1] == n->src[1] && !n->bias.data &&
+        !node_at(c, other)->bias.data && emit_can_glu(&c->e, &n->w, &node_at(c, other)->w)) {
         p.w = &node_at(c, node_at(c, glu)->src[0])->w;
         p.w2 = &node_at(c, node_at(c, glu)->src[1])->w;
         p.act = node_at(c, glu)->act;
@@ -79,7 +80,7 @@ static int compile_product(struct compiler *c, graph_ref ref)
         dst = glu;
     }
     sum = only_user(c, dst, GRAPH_ADD);
-    if (sum >= 0) {
+    if (sum >= 0 && n->slots == 0) {
         add = node_at(c, sum)->src[node_at(c, sum)->src[0] == dst];
         /* An earlier stage must have made @add, because dispatches of one stage run in any
          * order. */
@@ -91,11 +92,22 @@ static int compile_product(struct compiler *c, graph_ref ref)
         }
     }
     stage_reads(c, p.src);
+    if (p.route >= 0)
+        stage_reads(c, p.route);
     if (p.add >= 0)
         stage_reads(c, p.add);
     stage_makes(c, dst);
     p.dst = dst;
     return emit_matmul(&c->e, &p);
+}
+
+/* Returns whether an earlier stage has made the route of a product, or the product needs none. */
+static bool has_route(const struct compiler *c, graph_ref ref)
+{
+    const graph_ref route = node_at(c, ref)->src[1];
+
+    return route < 0 ||
+           (c->e.plan->values[route].made && c->e.plan->values[route].first < c->e.plan->n_stages);
 }
 
 /* Compiles all products with the same input as @ref. */
@@ -107,7 +119,7 @@ static int compile_products(struct compiler *c, graph_ref ref)
 
     for (size_t i = (size_t)ref; i < n; i++) {
         if (node_at(c, (graph_ref)i)->op != GRAPH_MATMUL ||
-            node_at(c, (graph_ref)i)->src[0] != src || c->done[i])
+            node_at(c, (graph_ref)i)->src[0] != src || c->done[i] || !has_route(c, (graph_ref)i))
             continue;
         r = compile_product(c, (graph_ref)i);
         if (r < 0)
@@ -141,16 +153,22 @@ static int compile_attention(struct compiler *c, graph_ref ref)
     struct emit_heads h = {.attn = &n->attn, .dst = n->src[0]};
     int r;
 
+    c->e.layer++;
     for (unsigned i = 0; i < 3; i++) {
+        h.parts[i] = (struct emit_part){GRAPH_NONE, GRAPH_NONE, GRAPH_NONE};
+        if (n->src[i] < 0)
+            continue;
         h.parts[i] = find_part(c, n->src[i]);
         stage_reads(c, h.parts[i].src);
     }
     if (h.parts[0].src != h.dst)
         stage_makes(c, h.dst);
-    r = emit_heads(&c->e, &h);
-    stage_end(c);
-    if (r < 0)
-        return r;
+    if (h.parts[0].src != h.dst || !n->attn.shared) {
+        r = emit_heads(&c->e, &h);
+        stage_end(c);
+        if (r < 0)
+            return r;
+    }
     stage_reads(c, n->src[0]);
     stage_makes(c, ref);
     r = emit_attention(&c->e, n, ref);
@@ -206,6 +224,8 @@ static bool attention_can_do(const struct compiler *c, graph_ref ref)
     const struct graph_node *n = node_at(c, ref);
     graph_ref user = only_user(c, ref, GRAPH_ATTENTION);
 
+    if (n->op == GRAPH_RMS_NORM && !n->w.data)
+        return false;
     if (n->op == GRAPH_RMS_NORM && user < 0) {
         const graph_ref rope = only_user(c, ref, GRAPH_ROPE);
 
@@ -224,6 +244,8 @@ static int compile_node(struct compiler *c, graph_ref ref)
     if (c->done[ref])
         return 0;
     c->done[ref] = n->op != GRAPH_MATMUL; /* products mark the nodes they include */
+    if (n->op == GRAPH_DELTA)
+        c->e.layer++;
     switch (n->op) {
     case GRAPH_ROWS:
         /* A norm that is the only reader selects the rows itself. */
@@ -317,11 +339,14 @@ static int collect_weights(struct plan *plan, const struct graph *g, uint64_t ma
         const struct graph_node *n = graph_node(g, (graph_ref)i);
         uint64_t bytes;
 
-        if (n->op != GRAPH_MATMUL && n->op != GRAPH_EMBED)
+        if ((n->op != GRAPH_MATMUL && n->op != GRAPH_EMBED) || n->w.experts)
             continue;
         if (!dtype_row_bytes(n->w.dtype, n->w.cols, &bytes))
             return -EINVAL;
-        if (vkb_weights_add(&plan->weights, n->w.data, bytes * n->w.rows) < 0)
+        bytes *= n->w.rows;
+        if (n->w.n_experts > 1)
+            bytes += (n->w.n_experts - 1) * n->w.expert_bytes;
+        if (vkb_weights_add(&plan->weights, n->w.data, bytes) < 0)
             return -ENOMEM;
     }
     vkb_weights_join(&plan->weights, max_size);
@@ -331,14 +356,6 @@ static int collect_weights(struct plan *plan, const struct graph *g, uint64_t ma
 /* Returns the first feature of the node that Vulkan devices do not compute; NULL: there is none. */
 static const char *refused_part(const struct graph_node *n)
 {
-    if (n->op == GRAPH_CONV || n->op == GRAPH_DELTA)
-        return "recurrent layers";
-    if (n->op == GRAPH_ROUTE || n->w.n_experts > 0)
-        return "experts";
-    if (n->op == GRAPH_COLS || n->op == GRAPH_CAP || n->act >= GRAPH_ACT_SIGMOID ||
-        n->attn.shared || n->attn.softcap > 0 || n->attn.sinks.data ||
-        (n->op == GRAPH_RMS_NORM && !n->w.data))
-        return "layers of this kind";
     if (n->op == GRAPH_LAYER_NORM || n->op == GRAPH_ACT || n->op == GRAPH_POOL)
         return "layers of encoders";
     if (n->op == GRAPH_EMBED && n->key != GRAPH_KEY_TOKEN)
@@ -347,7 +364,7 @@ static const char *refused_part(const struct graph_node *n)
         return "attention to a memory";
     if (n->op == GRAPH_ATTENTION && n->attn.both_ways)
         return "attention to both sides";
-    return n->op == GRAPH_GLU && n->act == GRAPH_ACT_TANH ? "units gated by tanh" : NULL;
+    return n->op == GRAPH_ROPE && n->slots > 0 ? "rotation of slots" : NULL;
 }
 
 static int refuse_parts(const struct graph *g, struct inf_err *reterr)
@@ -374,7 +391,10 @@ static int init_values(struct compiler *c)
     if (!plan->values || !plan->ropes || !c->done)
         return -ENOMEM;
     for (uint32_t i = 0; i < plan->n_values; i++) {
-        plan->values[i].width = node_at(c, (graph_ref)i)->width;
+        const struct graph_node *n = node_at(c, (graph_ref)i);
+
+        plan->values[i].slots = MAX(n->slots, 1u);
+        plan->values[i].width = n->op == GRAPH_ROUTE ? 2 * n->slots : n->width * MAX(n->slots, 1u);
         plan->values[i].rows_kept = node_at(c, (graph_ref)i)->rows_kept;
     }
     return 0;
@@ -412,6 +432,7 @@ void vkb_plan_done(struct plan *plan)
     for (int i = 0; i < VKB_CLASS_N; i++)
         free(plan->lists[i].dispatches);
     free(plan->consts);
+    free(plan->gathers);
     vkb_weights_done(&plan->weights);
     arena_done(&plan->arena);
 }

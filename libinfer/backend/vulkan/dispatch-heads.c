@@ -98,6 +98,10 @@ static int common_rope(struct emit *e, const struct emit_heads *h,
     *ret_rope = NULL;
     if (q < 0 && k < 0)
         return 0;
+    if (h->attn->shared) {
+        *ret_rope = &graph_node(e->g, q)->rope;
+        return 0;
+    }
     if (q < 0 || k < 0)
         return emit_none(e, "rotation of only the queries or only the keys");
     if (rope_find(e, &graph_node(e->g, q)->rope, &i_q) < 0 ||
@@ -138,7 +142,8 @@ static int heads_class(struct emit *e, const struct emit_heads *h, enum vkb_clas
         push.q_eps = graph_node(e->g, q_norm)->f;
     if (k_norm >= 0)
         push.k_eps = graph_node(e->g, k_norm)->f;
-    heads_spec(&choice, whole_heads(a->head_dim, rope), (has_q ? HEADS_Q : 0) | HEADS_K | HEADS_V,
+    heads_spec(&choice, whole_heads(a->head_dim, rope),
+               (has_q ? HEADS_Q : 0) | (a->shared ? 0 : HEADS_K | HEADS_V),
                (q_norm >= 0 ? HEADS_Q : 0) | (k_norm >= 0 ? HEADS_K : 0), rope,
                vkb_store_format(&e->plan->store->layout), true);
     d = emit_add(e, class, &choice, &push, sizeof(push));
@@ -149,15 +154,17 @@ static int heads_class(struct emit *e, const struct emit_heads *h, enum vkb_clas
     if (rope)
         d->binds[1] = (struct vkb_bind){.kind = VKB_BIND_ROPE, .index = i_rope};
     d->binds[2] = emit_value(h->parts[PART_Q].src);
-    d->binds[6] = emit_value(h->parts[PART_K].src);
-    d->binds[7] = emit_value(h->parts[PART_V].src);
+    if (!a->shared) {
+        d->binds[6] = emit_value(h->parts[PART_K].src);
+        d->binds[7] = emit_value(h->parts[PART_V].src);
+    }
     if (has_q)
         d->binds[3] = emit_value(h->dst);
     d->binds[4] =
         (struct vkb_bind){.kind = VKB_BIND_KEYS, .index = a->i_layer, .group = a->i_group};
     d->binds[8] =
         (struct vkb_bind){.kind = VKB_BIND_VALUES, .index = a->i_layer, .group = a->i_group};
-    d->count[0].n = (has_q ? a->n_heads : 0) + 2 * a->n_kv_heads;
+    d->count[0].n = (has_q ? a->n_heads : 0) + (a->shared ? 0 : 2 * a->n_kv_heads);
     d->count[1] = (struct vkb_count){VKB_COUNT_ROWS, 1};
     return 0;
 }
@@ -183,15 +190,18 @@ int emit_heads(struct emit *e, const struct emit_heads *h)
 static bool norm_can_pack(const struct emit *e, const struct graph_node *n, graph_ref dst,
                           enum vkb_class class)
 {
-    return n->group == n->width && n->width % 32 == 0 && e->caps->subgroup_shuffle &&
-           MIN(e->caps->subgroup_min, e->caps->subgroup_size) >= 8 && emit_all_q8(e, dst, class);
+    return n->group == n->width && n->slots == 0 && n->width % 32 == 0 &&
+           e->caps->subgroup_shuffle && MIN(e->caps->subgroup_min, e->caps->subgroup_size) >= 8 &&
+           emit_all_q8(e, dst, class);
 }
 
 int emit_norm(struct emit *e, const struct graph_node *n, graph_ref src, graph_ref dst, bool gather,
               bool only_products)
 {
-    const struct push_norm push = {
-        .width = n->width, .group = n->group, .rows_kept = n->rows_kept, .eps = n->f};
+    const struct push_norm push = {.width = e->plan->values[dst].width,
+                                   .group = n->group,
+                                   .rows_kept = n->rows_kept,
+                                   .eps = n->f};
     struct vkb_bind w;
     struct vkb_dispatch *d;
 
@@ -204,7 +214,7 @@ int emit_norm(struct emit *e, const struct graph_node *n, graph_ref src, graph_r
         if (!vkb_pick_plain(e->caps, "elem/norm", &choice))
             return emit_none(e, "norms");
         emit_spec(&choice, SPEC_NORM_WHOLE, n->group % 4 == 0);
-        emit_spec(&choice, SPEC_NORM_HAS_W, true);
+        emit_spec(&choice, SPEC_NORM_HAS_W, n->w.data != NULL);
         emit_spec(&choice, SPEC_NORM_GATHER, gather);
         emit_spec(&choice, SPEC_NORM_PACK, packs);
         d = emit_add(e, (enum vkb_class)c, &choice, &push, sizeof(push));
@@ -215,7 +225,7 @@ int emit_norm(struct emit *e, const struct graph_node *n, graph_ref src, graph_r
         d->binds[3] = emit_value(dst);
         if (packs)
             d->binds[5] = emit_packed(e, (enum vkb_class)c, VKB_PACK_Q8, dst);
-        d->count[0].n = n->width / n->group;
+        d->count[0].n = push.width / n->group;
         d->count[1] = (struct vkb_count){emit_rows(e, dst), 1};
     }
     return 0;
@@ -230,6 +240,8 @@ static struct push_attention attention_push(const struct emit *e, const struct g
         .head_dim = n->attn.head_dim,
         .group = n->attn.i_group,
         .window = n->attn.window,
+        .has_sinks = n->attn.sinks.data != NULL,
+        .softcap = n->attn.softcap,
         .scale = n->attn.scale,
         .q_ld = n->width,
         .y_ld = n->width,
@@ -241,7 +253,8 @@ static struct push_attention attention_push(const struct emit *e, const struct g
 /* Emits the kernel that loops over the context, and the kernel that merges the parts of the context
  * if they are computed separately. */
 static int attention_tiles(struct emit *e, const struct graph_node *n, graph_ref dst,
-                           enum vkb_class class, const struct vkb_attention *choice)
+                           enum vkb_class class, const struct vkb_attention *choice,
+                           const struct vkb_bind *sinks)
 {
     const struct attn_params *a = &n->attn;
     const struct push_attention push = attention_push(e, n, choice->part_tokens);
@@ -257,6 +270,7 @@ static int attention_tiles(struct emit *e, const struct graph_node *n, graph_ref
     d->binds[2] = emit_value(n->src[0]);
     d->binds[3] = emit_value(dst);
     d->binds[4].kind = VKB_BIND_PARTS;
+    d->binds[5] = *sinks;
     d->count[0].n = a->n_kv_heads * DIV_UP(a->n_heads / a->n_kv_heads, choice->heads);
     d->count[1] = (struct vkb_count){VKB_COUNT_TILES, 1, .group = a->i_group};
     if (!choice->split)
@@ -273,6 +287,7 @@ static int attention_tiles(struct emit *e, const struct graph_node *n, graph_ref
     d->joins = false;
     d->binds[3] = emit_value(dst);
     d->binds[4].kind = VKB_BIND_PARTS;
+    d->binds[5] = *sinks;
     d->count[0].n = DIV_UP(n->width, merge.spec[0]);
     d->count[1] = (struct vkb_count){VKB_COUNT_TILES, 1, .group = a->i_group};
     if (choice->finishes)
@@ -284,7 +299,7 @@ static int attention_tiles(struct emit *e, const struct graph_node *n, graph_ref
 /* Emits attention for one class of steps. Steps with many rows may have tiles with only one row,
  * which need a kernel of their own. */
 static int attention_class(struct emit *e, const struct graph_node *n, graph_ref dst,
-                           enum vkb_class class)
+                           enum vkb_class class, const struct vkb_bind *sinks)
 {
     const struct kv_layout *layout = &e->plan->store->layout;
     const bool joins = e->joins;
@@ -293,24 +308,24 @@ static int attention_class(struct emit *e, const struct graph_node *n, graph_ref
 
     if (!vkb_pick_attention(e->caps, layout, n->attn.i_group, n->attn.n_heads, class, &choice))
         return emit_none(e, "attention");
-    r = attention_tiles(e, n, dst, class, &choice);
+    r = attention_tiles(e, n, dst, class, &choice, sinks);
     if (r < 0 || choice.rows_from == 1)
         return r;
     if (!vkb_pick_attention(e->caps, layout, n->attn.i_group, n->attn.n_heads, VKB_FEW, &choice))
         return emit_none(e, "attention");
     e->joins = true;
-    r = attention_tiles(e, n, dst, class, &choice);
+    r = attention_tiles(e, n, dst, class, &choice, sinks);
     e->joins = joins;
     return r;
 }
 
 int emit_attention(struct emit *e, const struct graph_node *n, graph_ref dst)
 {
-    int r = 0;
+    struct vkb_bind sinks;
+    int r = vkb_const_add(e->plan, &n->attn.sinks, &sinks);
 
-    e->layer++;
     for (int c = 0; r == 0 && c < VKB_CLASS_N; c++)
-        r = attention_class(e, n, dst, (enum vkb_class)c);
+        r = attention_class(e, n, dst, (enum vkb_class)c, &sinks);
     return r;
 }
 

@@ -28,20 +28,40 @@ static struct vkb_dispatch *vkb_list_add(struct plan *plan, enum vkb_class class
     return d;
 }
 
-int vkb_const_add(struct plan *plan, const struct weight *w, struct vkb_bind *ret_bind)
+int vkb_const_floats(struct plan *plan, uint64_t n, float **ret_floats, struct vkb_bind *ret_bind)
 {
     /* Bindings start at multiples of 256 bytes. */
-    const uint64_t at = ALIGN_UP(plan->n_consts, 64u), end = at + w->cols;
+    const uint64_t at = ALIGN_UP(plan->n_consts, 64u), end = at + n;
 
     if (ARRAY_GROW_ZEROED(plan->consts, plan->cap_consts, ALIGN_UP(end, 4096u)) < 0)
         return -ENOMEM;
-    dtype_info(w->dtype)->decode(w->data, plan->consts + at, w->cols);
     plan->n_consts = ALIGN_UP(end, 64u);
+    *ret_floats = plan->consts + at;
     *ret_bind = (struct vkb_bind){
         .kind = VKB_BIND_CONST,
         .offset = at * sizeof(float),
-        .size = ALIGN_UP((uint64_t)w->cols, 4u) * sizeof(float),
+        .size = ALIGN_UP(n, 4u) * sizeof(float),
     };
+    return 0;
+}
+
+int vkb_const_add(struct plan *plan, const struct weight *w, struct vkb_bind *ret_bind)
+{
+    const uint32_t n_experts = MAX(w->n_experts, 1u);
+    uint64_t n, row_bytes;
+    float *to;
+
+    *ret_bind = (struct vkb_bind){.kind = VKB_BIND_NONE};
+    if (!w->data)
+        return 0;
+    if (!dtype_row_bytes(w->dtype, w->cols, &row_bytes) ||
+        !size_mul((uint64_t)w->rows * w->cols, n_experts, &n) ||
+        vkb_const_floats(plan, n, &to, ret_bind) < 0)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < n_experts; i++)
+        for (uint32_t j = 0; j < w->rows; j++, to += w->cols)
+            dtype_info(w->dtype)->decode(
+                (const char *)(i > 0 ? weight_expert(w, i) : w->data) + j * row_bytes, to, w->cols);
     return 0;
 }
 
@@ -89,9 +109,11 @@ bool emit_can_glu(const struct emit *e, const struct weight *w, const struct wei
 {
     struct vkb_choice choice;
 
-    if (w->dtype != w2->dtype || w->cols != w2->cols || w->rows != w2->rows)
+    if (w->dtype != w2->dtype || w->cols != w2->cols || w->rows != w2->rows ||
+        w->n_experts != w2->n_experts || !w->experts != !w2->experts)
         return false;
-    const struct vkb_product p = {.dtype = w->dtype, .K = w->cols, .N = w->rows, .glu = true};
+    const struct vkb_product p = {
+        .dtype = w->dtype, .K = w->cols, .N = w->rows, .glu = true, .experts = w->n_experts > 0};
 
     for (int c = 0; c < VKB_CLASS_N; c++)
         if (!vkb_pick_product(e->caps, &p, (enum vkb_class)c, &choice))
@@ -99,9 +121,8 @@ bool emit_can_glu(const struct emit *e, const struct weight *w, const struct wei
     return true;
 }
 
-/* Returns the number of rows of a weight that fit into one binding, as a multiple of @unit. */
-static uint32_t rows_per_range(const struct emit *e, const struct vkb_kernel *kernel,
-                               uint64_t row_bytes, uint32_t unit)
+uint32_t emit_per_range(const struct emit *e, const struct vkb_kernel *kernel, uint64_t row_bytes,
+                        uint32_t unit)
 {
     const uint64_t max =
         kernel->texel_u4 & 1 ? MIN(e->caps->max_texels * 16, UINT32_MAX) : e->caps->max_range;
@@ -110,8 +131,8 @@ static uint32_t rows_per_range(const struct emit *e, const struct vkb_kernel *ke
     return (uint32_t)MIN(MAX(n, unit), UINT32_MAX / 2);
 }
 
-static struct vkb_bind weight_bind(const struct weight *w, uint64_t row_bytes, uint32_t first,
-                                   uint32_t n, uint32_t push_at)
+struct vkb_bind emit_weight(const struct weight *w, uint64_t row_bytes, uint32_t first, uint32_t n,
+                            uint32_t push_at)
 {
     return (struct vkb_bind){
         .kind = VKB_BIND_WEIGHT,
@@ -142,7 +163,8 @@ bool emit_all_q8(const struct emit *e, graph_ref src, enum vkb_class class)
 
     for (size_t i = (size_t)src + 1; i < graph_n_nodes(e->g); i++) {
         const struct graph_node *n = graph_node(e->g, (graph_ref)i);
-        const struct vkb_product p = {.dtype = n->w.dtype, .K = n->w.cols, .N = n->w.rows};
+        const struct vkb_product p = {
+            .dtype = n->w.dtype, .K = n->w.cols, .N = n->w.rows, .experts = n->w.n_experts > 0};
 
         if (n->op == GRAPH_MATMUL && n->src[0] == src &&
             (!vkb_pick_product(e->caps, &p, class, &choice) || choice.pack != VKB_PACK_Q8))
@@ -154,21 +176,20 @@ bool emit_all_q8(const struct emit *e, graph_ref src, enum vkb_class class)
 struct vkb_bind emit_packed(struct emit *e, enum vkb_class class, enum vkb_pack pack, graph_ref src)
 {
     const struct vkb_value *v = &e->plan->values[src];
-    const uint64_t size = vkb_pack_size(pack, class_rows(e, class, v->rows_kept), v->width);
+    const uint64_t size =
+        vkb_pack_size(pack, class_rows(e, class, v->rows_kept) * v->slots, v->width / v->slots);
 
     e->packed[class][pack] = (uint32_t)src + 1;
     e->plan->packed_size[pack] = MAX(e->plan->packed_size[pack], size);
     return (struct vkb_bind){.kind = VKB_BIND_PACKED, .index = pack};
 }
 
-/* Packs @src for the products that follow. Does nothing if the value that this list packed last is
- * @src. *ret_new says whether a packing was emitted. The packing waits for the previous dispatch
- * unless e->joins is set, and the first product waits for the packing. */
-static int emit_pack(struct emit *e, enum vkb_class class, enum vkb_pack pack, graph_ref src,
-                     bool *ret_new)
+int emit_pack(struct emit *e, enum vkb_class class, enum vkb_pack pack, graph_ref src,
+              bool *ret_new)
 {
     const struct vkb_value *v = &e->plan->values[src];
-    const struct push_pack push = {.width = v->width, .rows_kept = v->rows_kept};
+    const struct push_pack push = {
+        .width = v->width / v->slots, .rows_kept = v->rows_kept, .slots = v->slots};
     struct vkb_choice choice;
     struct vkb_dispatch *d;
 
@@ -182,8 +203,8 @@ static int emit_pack(struct emit *e, enum vkb_class class, enum vkb_pack pack, g
         return -ENOMEM;
     d->binds[2] = emit_value(src);
     d->binds[3] = emit_packed(e, class, pack, src);
-    d->count[0].n = DIV_UP(v->width, choice.columns);
-    d->count[1] = (struct vkb_count){emit_rows(e, src), 1};
+    d->count[0].n = DIV_UP(push.width, choice.columns);
+    d->count[1] = (struct vkb_count){emit_rows(e, src), 1, .times = v->slots};
     return 0;
 }
 
@@ -213,7 +234,7 @@ static int matmul_class(struct emit *e, const struct emit_product *p, enum vkb_c
     r = emit_pack(e, class, choice.pack, p->src, &packs);
     if (r < 0)
         return r;
-    step = rows_per_range(e, choice.kernel, row_bytes, choice.columns);
+    step = emit_per_range(e, choice.kernel, row_bytes, choice.columns);
     for (uint32_t n0 = 0; n0 < p->w->rows; n0 += step) {
         const uint32_t n = MIN(step, p->w->rows - n0);
         const struct push_matmul push = {
@@ -234,10 +255,10 @@ static int matmul_class(struct emit *e, const struct emit_product *p, enum vkb_c
             return -ENOMEM;
         d->work = (p->w2 ? 2 : 1) * n * row_bytes;
         d->joins = (d->joins && !packs) || n0 > 0;
-        d->binds[0] = weight_bind(p->w, row_bytes, n0, n,
+        d->binds[0] = emit_weight(p->w, row_bytes, n0, n,
                                   offsetof(struct push_matmul, w_offset) / sizeof(uint32_t));
         if (p->w2)
-            d->binds[1] = weight_bind(p->w2, row_bytes, n0, n,
+            d->binds[1] = emit_weight(p->w2, row_bytes, n0, n,
                                       offsetof(struct push_matmul, w2_offset) / sizeof(uint32_t));
         d->binds[2] = choice.pack == VKB_PACK_NONE
                           ? emit_value(p->src)
@@ -257,10 +278,11 @@ int emit_matmul(struct emit *e, const struct emit_product *p)
     struct vkb_bind bias = {.kind = VKB_BIND_NONE};
     int r = 0;
 
-    if (p->bias && p->bias->data && !p->w2)
+    if (p->bias && !p->w2)
         r = vkb_const_add(e->plan, p->bias, &bias);
     for (int c = 0; r == 0 && c < VKB_CLASS_N; c++)
-        r = matmul_class(e, p, (enum vkb_class)c, &bias);
+        r = p->w->n_experts > 0 ? emit_experts(e, p, (enum vkb_class)c, &bias)
+                                : matmul_class(e, p, (enum vkb_class)c, &bias);
     return r;
 }
 
@@ -276,7 +298,7 @@ static int emit_embed(struct emit *e, const struct graph_node *n, graph_ref dst,
         return emit_none(e, "the table of embeddings");
     if (!dtype_row_bytes(n->w.dtype, n->w.cols, &row_bytes))
         return -EINVAL;
-    step = rows_per_range(e, choice.kernel, row_bytes, 1);
+    step = emit_per_range(e, choice.kernel, row_bytes, 1);
     for (uint32_t first = 0; first < n->w.rows; first += step) {
         const uint32_t count = MIN(step, n->w.rows - first);
         const struct push_embed push = {
@@ -291,7 +313,7 @@ static int emit_embed(struct emit *e, const struct graph_node *n, graph_ref dst,
         if (!d)
             return -ENOMEM;
         d->joins |= first > 0;
-        d->binds[0] = weight_bind(&n->w, row_bytes, first, count,
+        d->binds[0] = emit_weight(&n->w, row_bytes, first, count,
                                   offsetof(struct push_embed, w_offset) / sizeof(uint32_t));
         d->binds[3] = emit_value(dst);
         d->count[0].n = DIV_UP(n->width, choice.columns);
@@ -305,9 +327,10 @@ static int emit_elem(struct emit *e, const char *name, const struct graph_node *
                      enum vkb_class class, const uint32_t *spec, uint32_t n_spec)
 {
     const struct push_elem push = {
-        .width = n->width,
+        .width = e->plan->values[dst].width, /* slots count as further columns */
         .rows_kept = n->rows_kept,
         .factor = n->f,
+        .period = n->width,
     };
     struct vkb_choice choice;
     struct vkb_dispatch *d;
@@ -324,7 +347,34 @@ static int emit_elem(struct emit *e, const char *name, const struct graph_node *
     if (n->src[1] >= 0)
         d->binds[5] = emit_value(n->src[1]);
     d->binds[3] = emit_value(dst);
-    d->count[0].n = DIV_UP(n->width, 4 * choice.spec[0]);
+    d->count[0].n = DIV_UP(push.width, 4 * choice.spec[0]);
+    d->count[1] = (struct vkb_count){emit_rows(e, dst), 1};
+    return 0;
+}
+
+static int emit_cols(struct emit *e, const struct graph_node *n, graph_ref dst,
+                     enum vkb_class class)
+{
+    const struct cols_params *p = &n->cols;
+    const struct push_cols push = {
+        .width = e->plan->values[dst].width,
+        .rows_kept = n->rows_kept,
+        .stride = p->stride,
+        .first = p->first,
+        .n = p->n,
+    };
+    struct vkb_choice choice;
+    struct vkb_dispatch *d;
+
+    if (!vkb_pick_plain(e->caps, "elem/cols", &choice))
+        return emit_none(e, "columns");
+    emit_spec(&choice, SPEC_ELEM_WHOLE, (p->stride | p->first | p->n) % 4 == 0);
+    d = emit_add(e, class, &choice, &push, sizeof(push));
+    if (!d)
+        return -ENOMEM;
+    d->binds[2] = emit_value(n->src[0]);
+    d->binds[3] = emit_value(dst);
+    d->count[0].n = DIV_UP(push.width, 4 * choice.spec[0]);
     d->count[1] = (struct vkb_count){emit_rows(e, dst), 1};
     return 0;
 }
@@ -332,17 +382,30 @@ static int emit_elem(struct emit *e, const char *name, const struct graph_node *
 static int plain_class(struct emit *e, const struct graph_node *n, graph_ref dst,
                        enum vkb_class class)
 {
-    const uint32_t act = n->act;
+    const uint32_t glu[] = {n->act, n->op == GRAPH_GLU && n->width > 1 &&
+                                        graph_node(e->g, n->src[0])->width == 1};
 
     switch (n->op) {
     case GRAPH_EMBED:
         return emit_embed(e, n, dst, class);
     case GRAPH_GLU:
-        return emit_elem(e, "elem/glu", n, dst, class, &act, 1);
+        return emit_elem(e, "elem/glu", n, dst, class, glu, 2);
     case GRAPH_ADD:
         return emit_elem(e, "elem/add", n, dst, class, NULL, 0);
     case GRAPH_SCALE:
         return emit_elem(e, "elem/scale", n, dst, class, NULL, 0);
+    case GRAPH_CAP:
+        return emit_elem(e, "elem/cap", n, dst, class, NULL, 0);
+    case GRAPH_COLS:
+        return emit_cols(e, n, dst, class);
+    case GRAPH_CONV:
+        return emit_conv(e, n, dst, class);
+    case GRAPH_DELTA:
+        return emit_delta(e, n, dst, class);
+    case GRAPH_ROUTE:
+        return emit_route(e, n, dst, class);
+    case GRAPH_MIX:
+        return emit_mix(e, n, dst, class);
     case GRAPH_ROWS:
         return emit_elem(e, "elem/rows", n, dst, class, NULL, 0);
     case GRAPH_ROPE:

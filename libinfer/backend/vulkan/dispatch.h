@@ -12,7 +12,7 @@ struct emit {
     const struct vkb_caps *caps;
     struct inf_err *reterr;
     bool joins;     /* the next dispatch does not wait for the previous dispatch */
-    uint32_t layer; /* number of attention operations so far */
+    uint32_t layer; /* number of attention operations and delta rules so far */
     /* For each list and format: the value whose rows were packed last, plus one; 0: none. */
     uint32_t packed[VKB_CLASS_N][VKB_PACK_N];
 };
@@ -22,6 +22,7 @@ struct emit_product {
     const struct weight *w, *w2, *bias;
     enum graph_act act;
     graph_ref src, add, dst; /* add: GRAPH_NONE if there is none */
+    graph_ref route;         /* with experts: the route */
 };
 
 /* An input of attention: a computed value, and the operations that its heads still need. */
@@ -48,7 +49,7 @@ int emit_attention(struct emit *e, const struct graph_node *n, graph_ref dst);
 /* With @only_products, only products read @dst. */
 int emit_norm(struct emit *e, const struct graph_node *n, graph_ref src, graph_ref dst, bool gather,
               bool only_products);
-/* Emits an EMBED, GLU, ADD, SCALE, ROWS or ROPE. */
+/* Emits a node that is neither a product nor attention nor a norm. */
 int emit_plain(struct emit *e, const struct graph_node *n, graph_ref dst);
 /* Emits the dispatches that find the largest logits and compute the sums for probabilities. */
 int emit_tops(struct emit *e, graph_ref logits);
@@ -61,6 +62,18 @@ struct vkb_dispatch *emit_add(struct emit *e, enum vkb_class class, const struct
 struct vkb_bind emit_value(graph_ref ref);
 /* Returns whether all products that read @src in steps of @class need its rows as int8. */
 bool emit_all_q8(const struct emit *e, graph_ref src, enum vkb_class class);
+/* Packs @src for the products that follow. Does nothing if the value that this list packed last is
+ * @src. *ret_new says whether a packing was emitted. The packing waits for the previous dispatch
+ * unless e->joins is set, and the first product waits for the packing. */
+int emit_pack(struct emit *e, enum vkb_class class, enum vkb_pack pack, graph_ref src,
+              bool *ret_new);
+/* Returns the number of pieces of @bytes bytes of a weight that fit into one binding, as a multiple
+ * of @unit. */
+uint32_t emit_per_range(const struct emit *e, const struct vkb_kernel *kernel, uint64_t bytes,
+                        uint32_t unit);
+/* Binds pieces @first … @first + @n - 1 of a weight, of @bytes bytes each. */
+struct vkb_bind emit_weight(const struct weight *w, uint64_t bytes, uint32_t first, uint32_t n,
+                            uint32_t push_at);
 /* Notes that the list of @class packs @src now, and returns the buffer of packed rows. */
 struct vkb_bind emit_packed(struct emit *e, enum vkb_class class, enum vkb_pack pack,
                             graph_ref src);
@@ -71,3 +84,11 @@ void emit_spec(struct vkb_choice *choice, uint32_t i, uint32_t value);
 /* Returns -EOPNOTSUPP with the reason "there is no Vulkan kernel for …". */
 int emit_none(struct emit *e, const char *what);
 int emit_rope(struct emit *e, const struct graph_node *n, graph_ref dst, enum vkb_class class);
+/* dispatch-experts.c */
+int emit_experts(struct emit *e, const struct emit_product *p, enum vkb_class class,
+                 const struct vkb_bind *bias);
+int emit_route(struct emit *e, const struct graph_node *n, graph_ref dst, enum vkb_class class);
+int emit_mix(struct emit *e, const struct graph_node *n, graph_ref dst, enum vkb_class class);
+/* dispatch-state.c */
+int emit_conv(struct emit *e, const struct graph_node *n, graph_ref dst, enum vkb_class class);
+int emit_delta(struct emit *e, const struct graph_node *n, graph_ref dst, enum vkb_class class);

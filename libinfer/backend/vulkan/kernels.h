@@ -60,6 +60,7 @@ struct vkb_product {
     uint32_t K, N;
     bool glu;     /* two matrices and an activation */
     bool aligned; /* rows of weights start at multiples of 16 bytes */
+    bool experts; /* each row of y has a matrix of its own: that of an expert */
 };
 
 /* pick-product.c: selects the kernel for a product. Returns false if there is no kernel. */

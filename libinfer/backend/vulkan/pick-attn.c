@@ -9,7 +9,7 @@
 #include "backend/vulkan/kernels.h"
 #include "backend/vulkan/push.h"
 
-#define HEAD_DIM_MAX 256u
+#define HEAD_DIM_MAX 512u
 
 /* attention/lanes: the tokens of a part of the context; the maximum number of queries per subgroup;
  * in steps with many rows, the maximum number of these queries that are heads of one row; and the
@@ -17,7 +17,7 @@
 #define LANES_PART          512u
 #define LANES_QUERIES       8u
 #define LANES_HEADS_OF_MANY 4u
-#define LANES_ROUNDS_MAX    8u
+#define LANES_ROUNDS_MAX    16u
 /* With this many workgroups the heads keep all cores busy, and the context need not be split. */
 #define LANES_WORK_MIN 8u
 

@@ -5,7 +5,8 @@
  * Software devices that prefer texels use matmul/rows for everything. On other devices, the kernels
  * for few rows read weights as fast as they can (matmul/vecdot if the device multiplies four bytes
  * at a time, else matmul/vec). The kernels for many rows decode weights once for several rows
- * (matmul/coop if subgroups multiply matrices, else matmul/tile).
+ * (matmul/coop if subgroups multiply matrices, else matmul/tile). Products by experts always use
+ * the kernels for few rows, with one row for each slot.
  */
 #include <stdio.h>
 
@@ -20,7 +21,8 @@ static bool find_product(const struct vkb_caps *caps, const char *family,
 {
     char name[64];
 
-    snprintf(name, sizeof(name), "%s %s", family, dtype_info(p->dtype)->name);
+    snprintf(name, sizeof(name), "%s %s%s", family, dtype_info(p->dtype)->name,
+             p->experts ? " experts" : "");
     *ret_choice = (struct vkb_choice){.kernel = vkb_kernel_find(caps, name)};
     ret_choice->spec[SPEC_PRODUCT_GLU] = p->glu;
     ret_choice->spec[SPEC_PRODUCT_ALIGNED] = p->aligned;
@@ -35,7 +37,7 @@ static bool pick_rows(const struct vkb_caps *caps, const struct vkb_product *p,
     if (!caps->texel || !find_product(caps, "matmul/rows", p, c))
         return false;
     c->spec[0] = caps->subgroup_size;
-    c->spec[SPEC_PRODUCT_TILE] = class == VKB_ONE ? 1 : class == VKB_FEW ? 2 : 4;
+    c->spec[SPEC_PRODUCT_TILE] = class == VKB_ONE || p->experts ? 1 : class == VKB_FEW ? 2 : 4;
     c->spec[SPEC_ROWS_COLUMNS] = (class == VKB_MANY ? 4 : 8) / (p->glu ? 2 : 1);
     c->spec[SPEC_ROWS_SHARED] = caps->subgroup_size == 8 && caps->subgroup_shuffle;
     c->n_spec = SPEC_ROWS_N;
@@ -50,15 +52,15 @@ static bool pick_rows(const struct vkb_caps *caps, const struct vkb_product *p,
 static bool pick_vec(const struct vkb_caps *caps, const struct vkb_product *p, enum vkb_class class,
                      struct vkb_choice *c)
 {
-    const bool dots =
-        caps->int_dot && class != VKB_MANY && find_product(caps, "matmul/vecdot", p, c);
+    const bool dots = caps->int_dot && (class != VKB_MANY || p->experts) &&
+                      find_product(caps, "matmul/vecdot", p, c);
 
     if (!caps->subgroup_arithmetic || (!dots && !find_product(caps, "matmul/vec", p, c)))
         return false;
     c->pack = dots ? VKB_PACK_Q8 : VKB_PACK_NONE;
     c->spec[0] = MIN(MAX(128u, caps->subgroup_max), caps->max_invocations);
-    c->spec[SPEC_PRODUCT_TILE] = class == VKB_ONE ? 1 : dots ? 8 : 4;
-    c->spec[SPEC_VEC_COLUMNS] = p->glu || class == VKB_ONE ? 1 : 2;
+    c->spec[SPEC_PRODUCT_TILE] = class == VKB_ONE || p->experts ? 1 : dots ? 8 : 4;
+    c->spec[SPEC_VEC_COLUMNS] = p->glu || p->experts || class == VKB_ONE ? 1 : 2;
     c->spec[SPEC_VEC_GROUPS] = 4;
     c->n_spec = SPEC_VEC_N;
     c->columns = c->spec[SPEC_VEC_COLUMNS] * c->spec[SPEC_VEC_GROUPS];
@@ -157,6 +159,8 @@ bool vkb_pick_product(const struct vkb_caps *caps, const struct vkb_product *p,
 {
     if (pick_rows(caps, p, class, ret_choice))
         return true;
+    if (p->experts)
+        return pick_vec(caps, p, class, ret_choice) || pick_ref(caps, p, ret_choice);
     if (class == VKB_MANY && (pick_coop(caps, p, ret_choice) || pick_tile(caps, p, ret_choice)))
         return true;
     return pick_vec(caps, p, class, ret_choice) || pick_tile(caps, p, ret_choice) ||

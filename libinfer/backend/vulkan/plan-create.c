@@ -79,6 +79,8 @@ static struct range range_of(const struct builder *b, const struct vkb_bind *bin
     switch (bind->kind) {
     case VKB_BIND_WEIGHT:
         return weight_range(b, bind, ret_rest);
+    case VKB_BIND_GATHER:
+        return (struct range){plan->gathers[bind->index].buffer.handle, bind->offset, bind->size};
     case VKB_BIND_CONST:
         return (struct range){plan->consts_buffer.handle, bind->offset, bind->size};
     case VKB_BIND_VALUE:
@@ -137,8 +139,8 @@ static VkResult bind_dispatch(const struct builder *b, struct vkb_dispatch *d)
         struct range r;
 
         r = range_of(b, &d->binds[i], &rest);
-        if (d->binds[i].kind == VKB_BIND_WEIGHT)
-            d->push[d->binds[i].push_at] = (uint32_t)d->binds[i].offset + rest;
+        if (d->binds[i].kind == VKB_BIND_WEIGHT || d->binds[i].kind == VKB_BIND_GATHER)
+            d->push[d->binds[i].push_at] = rest;
         if (texel) {
             const VkResult result = make_view(
                 b, &r, u4 >> i & 1 ? VK_FORMAT_R32G32B32A32_UINT : VK_FORMAT_R32G32B32A32_SFLOAT,
@@ -343,6 +345,20 @@ static void *compile_all(void *arg)
     return NULL;
 }
 
+static int load_gathers(const struct builder *b, struct vkb_ring *ring)
+{
+    int r = 0;
+
+    for (uint32_t i = 0; r == 0 && i < b->plan->n_gathers; i++) {
+        struct vkb_gather *g = &b->plan->gathers[i];
+
+        r = vkb_buffer_new(b->dev, VKB_ON_DEVICE, g->n * g->stride, &g->buffer, b->reterr);
+        for (uint32_t j = 0; r == 0 && j < g->n; j++)
+            r = vkb_upload(b->dev, ring, &g->buffer, j * g->stride, g->parts[j], g->bytes);
+    }
+    return r;
+}
+
 /* Loads weights and constants while another thread compiles. */
 static int load_and_compile(const struct builder *b)
 {
@@ -358,6 +374,8 @@ static int load_and_compile(const struct builder *b)
         r = vkb_ring_init(b->dev, &ring, b->reterr);
     if (r == 0)
         r = vkb_weights_load(b->dev, &plan->weights, &ring, b->reterr);
+    if (r == 0)
+        r = load_gathers(b, &ring);
     if (r == 0)
         r = vkb_buffer_new(b->dev, VKB_ON_DEVICE, plan->n_consts * sizeof(float),
                            &plan->consts_buffer, b->reterr);
@@ -471,5 +489,8 @@ void vkb_plan_destroy(struct vkb_device *dev, struct plan *plan)
     for (size_t i = 0; i < ARRAY_SIZE(buffers); i++)
         if (buffers[i]->handle)
             vkb_buffer_done(dev, buffers[i]);
+    for (uint32_t i = 0; i < plan->n_gathers; i++)
+        if (plan->gathers[i].buffer.handle)
+            vkb_buffer_done(dev, &plan->gathers[i].buffer);
     vkb_weights_unload(dev, &plan->weights);
 }

@@ -20,6 +20,7 @@
 enum vkb_bind_kind {
     VKB_BIND_NONE,
     VKB_BIND_WEIGHT, /* host, size */
+    VKB_BIND_GATHER, /* index: a vkb_gather; offset, size */
     VKB_BIND_CONST,  /* offset, size: of the plan's constants */
     VKB_BIND_VALUE,  /* index: a node */
     VKB_BIND_PACKED, /* index: a vkb_pack */
@@ -98,11 +99,21 @@ struct vkb_list {
     double usec_per_work; /* decaying average of measurements; 0: not measured yet */
 };
 
+/* Matrices of experts that lie apart in the host's memory. The device has them in one buffer, at
+ * distances of `stride` bytes. */
+struct vkb_gather {
+    const void *const *parts; /* [n]; borrowed */
+    uint32_t n;
+    uint64_t bytes, stride;
+    struct vkb_buffer buffer; /* zeroed while there is no device */
+};
+
 /* A value of the graph: [rows, width] floats. */
 struct vkb_value {
     bool made;
-    uint32_t width;
-    bool rows_kept;       /* max_logits rows instead of max_rows */
+    uint32_t width; /* of all slots; a route has the weights of its slots, then their experts */
+    uint32_t slots; /* at least 1 */
+    bool rows_kept; /* max_logits rows instead of max_rows */
     uint32_t first, last; /* range of stages that need the value */
     uint64_t offset;      /* in the scratch buffer */
 };
@@ -132,6 +143,8 @@ struct plan {
     uint32_t n_ropes;
     struct vkb_list lists[VKB_CLASS_N];
     struct vkb_weights weights;
+    struct vkb_gather *gathers;
+    uint32_t n_gathers, cap_gathers;
     float *consts; /* small vectors as floats */
     uint64_t n_consts, cap_consts;
     struct vkb_step_layout step;
@@ -182,8 +195,12 @@ struct vkb_backend {
 /* compile.c: makes the part of a plan that needs no open device. */
 int vkb_compile(struct plan *plan, const struct graph *g, struct inf_err *reterr);
 void vkb_plan_done(struct plan *plan);
-/* Adds a small vector to the constants, as floats. *ret_bind refers to it. -ENOMEM. */
+/* Adds a small weight to the constants, as floats: all rows, of all experts. *ret_bind refers to
+ * it. A weight without data gives an empty binding. -ENOMEM. */
 int vkb_const_add(struct plan *plan, const struct weight *w, struct vkb_bind *ret_bind);
+/* Adds @n floats to the constants. *ret_floats is valid until the next constants are added.
+ * -ENOMEM. */
+int vkb_const_floats(struct plan *plan, uint64_t n, float **ret_floats, struct vkb_bind *ret_bind);
 
 /* plan-create.c */
 int vkb_plan_create(struct vkb_device *dev, struct plan *plan, struct inf_err *reterr);

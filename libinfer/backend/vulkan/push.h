@@ -22,6 +22,12 @@ struct push_matmul {
     uint32_t rows_kept;
     uint32_t act; /* enum graph_act */
     uint32_t has_bias, has_add;
+    /* Only for products by experts, which also have slot 6, the route. A dispatch computes the rows
+     * whose experts are first_expert … first_expert + n_experts - 1. */
+    uint32_t slots;
+    uint32_t x_slots; /* 1: x has a row for each slot */
+    uint32_t first_expert, n_experts;
+    uint32_t expert_bytes, expert_bytes2;
 };
 
 /* Specialization constants of products besides constant 0. */
@@ -54,6 +60,7 @@ enum {
 struct push_pack {
     uint32_t width;
     uint32_t rows_kept;
+    uint32_t slots; /* rows of x for each row of the step; at least 1 */
 };
 
 /* elem/embed: slots 0 table, 3 y; groups (columns, rows). */
@@ -64,17 +71,74 @@ struct push_embed {
     uint32_t first, count; /* rows of the table in this dispatch */
 };
 
-/* elem/add, scale, rows, glu: x is in slot 2, the other operand in 5, y in 3. An invocation
+/* elem/add, scale, cap, rows, glu: x is in slot 2, the other operand in 5, y in 3. An invocation
  * computes 4 columns of one row: groups are (columns, rows). Operands may be the same. */
 struct push_elem {
     uint32_t width;
     uint32_t rows_kept; /* 1: as many rows as requested logits */
-    float factor;       /* scale */
+    float factor;       /* scale, cap */
+    uint32_t period;    /* glu with ONE_GATE: columns that share a gate */
 };
 
 enum {
     SPEC_ELEM_WHOLE = 2, /* 1: width is a multiple of 4 */
     SPEC_GLU_ACT = 3,    /* enum graph_act; only for glu */
+    SPEC_GLU_ONE_GATE = 4,
+};
+
+/* elem/cols: slots 2 x, 3 y; groups as for push_elem. SPEC_ELEM_WHOLE: stride, first and n are
+ * multiples of 4. */
+struct push_cols {
+    uint32_t width; /* of y */
+    uint32_t rows_kept;
+    uint32_t stride, first, n;
+};
+
+/* elem/conv: slots 0 w, 1 bias (floats), 2 x, 3 y, 4 state; groups (columns, sequences). */
+struct push_conv {
+    uint32_t width, n_taps;
+    uint32_t group;        /* the group of state */
+    uint32_t state_floats; /* floats of a block in one layer */
+    uint32_t has_bias;
+};
+
+enum {
+    SPEC_CONV_HAS_ACT = 2,
+    SPEC_CONV_ACT = 3,
+};
+
+/* elem/delta: slots 0 -exp(A) and 1 dt (floats, by head), 2 x, 3 y, 4 state, 5 a, 6 b; groups (rows
+ * of a state matrix, of which a workgroup has constant 0 ÷ TEAM × ROWS; value heads; sequences). */
+struct push_delta {
+    uint32_t n_k_heads, n_v_heads, v_dim;
+    uint32_t group;
+    uint32_t state_floats, state_first; /* floats of a block in one layer; floats before the
+                                           matrices */
+    uint32_t interleaved;
+    float scale, eps;
+};
+
+enum {
+    SPEC_DELTA_K_DIM = 2,
+    SPEC_DELTA_TEAM = 3, /* lanes that share a row; a power of 2, at most a subgroup */
+    SPEC_DELTA_ROWS = 4, /* rows of a lane */
+};
+
+/* experts/route: slots 0 bias (floats), 2 scores, 3 y: the weights of the slots of a row, then
+ * their experts as uints. Groups (1, rows), with workgroups of one subgroup. */
+struct push_route {
+    uint32_t n_experts, n_used;
+    uint32_t rows_kept;
+    uint32_t score; /* enum route_score */
+    uint32_t normalized, has_bias;
+    float scale;
+};
+
+/* experts/mix: slots 2 x, 3 y, 5 route; an invocation computes 4 columns; groups (columns, rows).
+ * SPEC_ELEM_WHOLE: width is a multiple of 4. */
+struct push_mix {
+    uint32_t width, slots;
+    uint32_t rows_kept;
 };
 
 /* elem/norm: slots 0 w (floats), 2 x, 3 y, 5 packed rows; groups (width / group, rows). */
@@ -140,7 +204,8 @@ enum {
 };
 
 /*
- * attention/…: slots 0 keys, 1 values of the layer, 2 q, 3 y, 4 parts. Slot 4 has room for [tiles
+ * attention/…: slots 0 keys, 1 values of the layer, 2 q, 3 y, 4 parts, 5 sinks (floats, by head).
+ * Slot 4 has room for [tiles
  * of one row][n_heads][n_parts][head_dim + 2] floats; tiles of one row come before others. ref uses
  * only the first five members of the push constants; its groups are (n_heads, rows).
  *
@@ -170,6 +235,8 @@ struct push_attention {
                              multiple of a block's tokens */
     uint32_t n_parts;     /* largest number of parts of a context */
     uint32_t group;       /* the group of state */
+    uint32_t has_sinks;
+    float softcap; /* 0: none */
 };
 
 enum {

@@ -51,7 +51,8 @@ bool bed_init(struct bed *bed, struct check *c, const struct graph *g,
         return false;
     if (layout)
         store = *layout;
-    store.n_blocks[0] = BED_BLOCKS;
+    for (uint32_t i = 0; i < store.n_groups; i++)
+        store.n_blocks[i] = BED_BLOCKS;
     *bed = (struct bed){.c = c,
                         .backend = c->backend,
                         .g = g,
@@ -101,13 +102,40 @@ void bed_seq_init(struct bed *bed, struct bed_seq *s, const int32_t *tokens, con
                           .blocks = bed->order + bed->n_taken};
     bed->n_taken += s->n_blocks;
     assert(bed->n_taken <= BED_BLOCKS && n <= bed->limits.max_ctx);
-    s->out = must(NEW(float, (size_t)n * bed->width));
+    bed_seq_alone(bed, s);
+}
+
+void bed_seq_alone(struct bed *bed, struct bed_seq *s)
+{
+    for (uint32_t i = 0; i < bed->layout.n_groups; i++)
+        s->lists[i] = must(NEW(uint32_t, s->n_blocks));
+    s->out = must(NEW(float, (size_t)s->n * bed->width));
 }
 
 void bed_seq_done(struct bed_seq *s)
 {
+    for (uint32_t i = 0; i < STATE_GROUPS_MAX; i++) {
+        free(s->lists[i]);
+        s->lists[i] = NULL;
+    }
     free(s->out);
     s->out = NULL;
+}
+
+/* Writes the blocks of all groups for the next step. All groups use the same blocks, counted from
+ * their first one. Blocks behind the window of a group get a number that no group has. */
+static void fill_lists(const struct bed *bed, const struct bed_seq *s)
+{
+    for (uint32_t i = 0; i < bed->layout.n_groups; i++) {
+        const struct state_group *group = &bed->layout.groups[i];
+        const uint32_t window = group->rule == STATE_WINDOW ? group->window : 0;
+        const uint32_t behind = window > 0 && s->n_done + 1 > window ? s->n_done + 1 - window : 0;
+
+        for (uint32_t j = 0; j < s->n_blocks; j++)
+            s->lists[i][j] = j < behind / BED_BLOCK_TOKENS
+                                 ? UINT32_MAX - j
+                                 : kv_layout_first(&bed->layout, i) + s->blocks[j];
+    }
 }
 
 static void add_rows(struct bed *bed, struct batch *batch, const struct bed_seq *s, uint32_t n)
@@ -152,8 +180,10 @@ void bed_step(struct bed *bed, struct bed_seq *seqs, uint32_t n_seqs, const uint
         batch_seqs[batch.n_seqs++] = (struct batch_seq){.i_row = batch.n_rows,
                                                         .n_rows = take[i],
                                                         .pos = seqs[i].n_done,
-                                                        .n_blocks = seqs[i].n_blocks,
-                                                        .blocks = {seqs[i].blocks}};
+                                                        .n_blocks = seqs[i].n_blocks};
+        fill_lists(bed, &seqs[i]);
+        for (uint32_t j = 0; j < bed->layout.n_groups; j++)
+            batch_seqs[batch.n_seqs - 1].blocks[j] = seqs[i].lists[j];
         add_rows(bed, &batch, &seqs[i], take[i]);
     }
     assert(batch.n_rows > 0 && batch.n_rows <= bed->limits.max_rows);
@@ -295,4 +325,33 @@ void case_done(struct check *c, struct case_memory *m)
         if (!guarded_done(&m->blocks[i]))
             check_fail(c, "the device wrote to weights or inputs");
     m->n = 0;
+}
+
+void bed_check(struct check *c, const struct graph *g, const struct kv_layout *layout,
+               const int32_t *tokens, const float *input, uint32_t n, const char *what)
+{
+    const uint32_t chunks[] = {n, 5, 1};
+    _cleanup_free_ float *all = NULL;
+    struct bound bound;
+    struct bed_seq s;
+    struct bed bed;
+
+    if (!bed_init(&bed, c, g, layout, n, n))
+        return;
+    bed_seq_init(&bed, &s, tokens, input, n);
+    all = NEW(float, (size_t)n *bed.width);
+    for (size_t i = 0; all && i < ARRAY_SIZE(chunks); i++) {
+        const struct bound_rules rules = bed_rules(&bed, chunks[i]);
+
+        bound_init(&bound, g, tokens, n, input, &rules);
+        bed_run(&bed, &s, chunks[i]);
+        bed_compare(&bed, &s, &bound, what);
+        if (i == 0)
+            memcpy(all, s.out, (size_t)n * bed.width * sizeof(float));
+        else
+            bed_same(&bed, s.out, all, n, what);
+        bound_done(&bound);
+    }
+    bed_seq_done(&s);
+    bed_done(&bed);
 }

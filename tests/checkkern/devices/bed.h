@@ -22,9 +22,10 @@ struct bed_seq {
     const int32_t *tokens; /* [n] or NULL */
     const float *input;    /* [n, width of the input] or NULL */
     uint32_t n_done;
-    uint32_t *blocks;
+    uint32_t *blocks; /* of group 0, which is the first in the store */
     uint32_t n_blocks;
-    float *out; /* [n, width of the output] */
+    uint32_t *lists[STATE_GROUPS_MAX]; /* the blocks of each group, for the next step */
+    float *out;                        /* [n, width of the output] */
 };
 
 struct bed {
@@ -49,6 +50,8 @@ bool bed_init(struct bed *bed, struct check *c, const struct graph *g,
 void bed_done(struct bed *bed);
 void bed_seq_init(struct bed *bed, struct bed_seq *s, const int32_t *tokens, const float *input,
                   uint32_t n);
+/* Gives a copy of a sequence results of its own. The copy keeps the blocks. */
+void bed_seq_alone(struct bed *bed, struct bed_seq *s);
 void bed_seq_done(struct bed_seq *s);
 /* Runs one step with @take[i] more rows of sequence i, and writes the results to `out` of the
  * sequences. */
@@ -71,6 +74,12 @@ double bed_compare_row(struct bed *bed, const float *row, const double *expected
  * it is counted. */
 void bed_same(struct bed *bed, const float *got, const float *expected, uint32_t n_rows,
               const char *what);
+
+/* Computes all rows of one sequence at once, then a few at a time, then one by one, and compares
+ * them with the formulas and with each other. @layout as for bed_init(). @tokens, @input: as in
+ * struct bed_seq. */
+void bed_check(struct check *c, const struct graph *g, const struct kv_layout *layout,
+               const int32_t *tokens, const float *input, uint32_t n, const char *what);
 
 /* Holds numbers until the end of a case, which frees them. */
 struct case_memory {

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "quant/dtype.h"
+
 struct attn {
     const struct attn_params *p;
     size_t n; /* rows */
@@ -67,14 +69,19 @@ static double score(const struct attn *a, size_t q, size_t k, double *ret_error)
     }
     *ret_error =
         fabs((double)a->p->scale) * (through + (hd + 8) * BOUND_UNIT * magnitude + BOUND_FLUSH);
-    return sum * (double)a->p->scale;
+    sum *= (double)a->p->scale;
+    if (a->p->softcap > 0) {
+        sum = (double)a->p->softcap * tanh(sum / (double)a->p->softcap);
+        *ret_error += fabs(sum) * BOUND_UNIT * 24;
+    }
+    return sum;
 }
 
 /* Turns scores into weights with the sum 1, and errors of scores into relative errors of the
  * weights. */
-static void soften(struct attn *a, size_t first, size_t pos)
+static void soften(struct attn *a, size_t first, size_t pos, double sink)
 {
-    double max = -INFINITY, worst = 0, sum = 0;
+    double max = sink, worst = 0, sum = 0;
 
     for (size_t j = first; j <= pos; j++)
         if (a->scores[j] > max)
@@ -88,6 +95,9 @@ static void soften(struct attn *a, size_t first, size_t pos)
                         (a->rounding == BOUND_BF16 ? 0x1p-8 : 0);
         sum += a->scores[j];
     }
+    sum += exp(sink - max);
+    if (isfinite(sink))
+        worst = exp(sink - max) / sum * BOUND_UNIT * (6 + 6 * fabs(sink - max));
     /* The division by the sum adds the mean of the errors, in which each error counts with its
      * weight. */
     for (size_t j = first; j <= pos; j++) {
@@ -98,7 +108,7 @@ static void soften(struct attn *a, size_t first, size_t pos)
         a->errors[j] += worst;
 }
 
-static void row(struct attn *a, size_t pos, size_t q, size_t kv, double *error)
+static void row(struct attn *a, size_t pos, size_t q, size_t kv, double sink, double *error)
 {
     const size_t stride = (size_t)a->p->n_kv_heads * a->p->head_dim;
     const uint32_t window = a->p->window;
@@ -109,7 +119,7 @@ static void row(struct attn *a, size_t pos, size_t q, size_t kv, double *error)
 
     for (size_t j = first; j <= pos; j++)
         a->scores[j] = score(a, q, kv + j * stride, &a->errors[j]);
-    soften(a, first, pos);
+    soften(a, first, pos, sink);
     for (uint32_t d = 0; d < a->p->head_dim; d++) {
         double out = 0, sum = 0;
 
@@ -118,40 +128,62 @@ static void row(struct attn *a, size_t pos, size_t q, size_t kv, double *error)
         for (size_t j = first; j <= pos; j++) {
             const double v = a->v[kv + j * stride + d], dv = a->dv[kv + j * stride + d];
 
-            sum += a->scores[j] * (fabs(v - out) * a->errors[j] + dv + units * fabs(v)) +
+            /* With a sink, the weights of the values do not have the sum 1. */
+            sum += a->scores[j] *
+                       ((isfinite(sink) ? fabs(v) + fabs(out) : fabs(v - out)) * a->errors[j] + dv +
+                        units * fabs(v)) +
                    step * fabs(v);
         }
         error[d] = sum + BOUND_FLUSH * (double)(pos + 1);
     }
 }
 
+/* Returns the node whose keys and values the node reads. */
+static const struct graph_node *keys_of(const struct bound *b, const struct graph_node *node)
+{
+    for (graph_ref i = 0; node->attn.shared; i++) {
+        const struct graph_node *n = graph_node(b->g, i);
+
+        if (n->op == GRAPH_ATTENTION && !n->attn.shared && n->attn.i_group == node->attn.i_group &&
+            n->attn.i_layer == node->attn.i_layer)
+            return n;
+    }
+    return node;
+}
+
 void bound_attention(const struct bound *b, const struct graph_node *node,
                      const struct bound_rules *rules, double *error)
 {
     const struct attn_params *p = &node->attn;
+    const struct graph_node *kv = keys_of(b, node);
+    float *sinks = NEW(float, p->n_heads);
     const size_t n_q = b->n * p->n_heads, n_kv = b->n * p->n_kv_heads;
     struct attn a = {
         .p = p,
         .n = b->n,
         .rounding = rules->attention,
         .q = b->values[node->src[0]],
-        .k = b->values[node->src[1]],
-        .v = b->values[node->src[2]],
+        .k = b->values[kv->src[1]],
+        .v = b->values[kv->src[2]],
         .dq = copy_of(b->errors[node->src[0]], n_q * p->head_dim),
-        .dk = stored(b->values[node->src[1]], b->errors[node->src[1]], n_kv, p->head_dim, rules->k),
-        .dv = stored(b->values[node->src[2]], b->errors[node->src[2]], n_kv, p->head_dim, rules->v),
+        .dk = stored(b->values[kv->src[1]], b->errors[kv->src[1]], n_kv, p->head_dim, rules->k),
+        .dv = stored(b->values[kv->src[2]], b->errors[kv->src[2]], n_kv, p->head_dim, rules->v),
         .scores = copy_of(b->values[node->src[0]], b->n),
         .errors = copy_of(b->values[node->src[0]], b->n),
     };
 
+    if (p->sinks.data)
+        dtype_info(p->sinks.dtype)->decode(p->sinks.data, sinks, p->n_heads);
     for (size_t h = 0; h < n_q; h++)
         bound_round(rules->attention, a.q + h * p->head_dim, a.dq + h * p->head_dim, p->head_dim);
     for (size_t i = 0; i < b->n; i++)
         for (uint32_t h = 0; h < p->n_heads; h++) {
             const size_t at = i * node->width + (size_t)h * p->head_dim;
 
-            row(&a, i, at, (size_t)(h / (p->n_heads / p->n_kv_heads)) * p->head_dim, error + at);
+            row(&a, i, at, (size_t)(h / (p->n_heads / p->n_kv_heads)) * p->head_dim,
+                p->sinks.data ? (double)sinks[h] : -INFINITY, error + at);
         }
+    free(sinks);
     free(a.dq);
     free(a.dk);
     free(a.dv);

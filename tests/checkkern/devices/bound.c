@@ -17,11 +17,12 @@
 #include <string.h>
 
 #include "checkkern/devices/bound-attn.h"
+#include "checkkern/devices/bound-ops.h"
 #include "lib/graph_eval.h"
 #include "quant/dtype.h"
 #include "checkkern/weights.h"
 
-static double *new_doubles(size_t n)
+double *bound_doubles(size_t n)
 {
     double *x = calloc(n > 0 ? n : 1, sizeof(*x));
 
@@ -116,8 +117,11 @@ static void rms_norm(const struct bound *b, const struct graph_node *node, const
     const uint32_t n = node->group;
     float *w = NEW(float, n), *magnitudes = NEW(float, n);
 
-    weight_row(&node->w, 0, w, magnitudes);
-    for (size_t at = 0; at < b->n * node->width; at += n) {
+    for (uint32_t j = 0; j < n; j++)
+        w[j] = 1;
+    if (node->w.data)
+        weight_row(&node->w, 0, w, magnitudes);
+    for (size_t at = 0; at < b->n * bound_width(node); at += n) {
         double squares = 0, along = 0, mean, s, own;
 
         for (uint32_t j = 0; j < n; j++) {
@@ -136,26 +140,26 @@ static void rms_norm(const struct bound *b, const struct graph_node *node, const
     free(magnitudes);
 }
 
-static void matmul(const struct bound *b, const struct graph_node *node, enum bound_rounding how,
-                   const double *x, const double *dx, double *error)
+void bound_matmul(const struct weight *w, const struct weight *bias, enum bound_rounding how,
+                  size_t n, const double *x, const double *dx, double *error)
 {
-    const uint32_t K = node->w.cols, N = node->w.rows;
+    const uint32_t K = w->cols, N = w->rows;
     /* The bound is derived as in tolerance_half_sum(). */
     const double units = (K + 8) * BOUND_UNIT + (how == BOUND_F16_ROWS   ? 0x1p-11
                                                  : how == BOUND_F16_SUMS ? 17 * 0x1p-11
                                                                          : 0);
-    float *w = NEW(float, K), *magnitudes = NEW(float, K), *bias = NEW(float, N);
-    double *d = new_doubles(b->n * K);
+    float *row = NEW(float, K), *magnitudes = NEW(float, K), *added = NEW(float, N);
+    double *d = bound_doubles(n * K);
 
-    memcpy(d, dx, b->n * K * sizeof(*d));
-    for (size_t i = 0; i < b->n; i++)
+    memcpy(d, dx, n * K * sizeof(*d));
+    for (size_t i = 0; i < n; i++)
         bound_round(how, x + i * K, d + i * K, K);
-    if (node->bias.data)
-        dtype_info(node->bias.dtype)->decode(node->bias.data, bias, N);
+    if (bias->data)
+        dtype_info(bias->dtype)->decode(bias->data, added, N);
     for (uint32_t o = 0; o < N; o++) {
-        weight_row(&node->w, o, w, magnitudes);
-        for (size_t i = 0; i < b->n; i++) {
-            double sum = fabs((double)bias[o]), through = 0;
+        weight_row(w, o, row, magnitudes);
+        for (size_t i = 0; i < n; i++) {
+            double sum = fabs((double)added[o]), through = 0;
 
             for (uint32_t k = 0; k < K; k++) {
                 sum += fabs(x[i * K + k]) * (double)magnitudes[k];
@@ -165,9 +169,9 @@ static void matmul(const struct bound *b, const struct graph_node *node, enum bo
         }
     }
     free(d);
-    free(bias);
+    free(added);
     free(magnitudes);
-    free(w);
+    free(row);
 }
 
 /* Angles are products of floats, with an error of u × angle. */
@@ -196,7 +200,7 @@ static void rope(const struct bound *b, const struct graph_node *node, const dou
 /* Returns an activation and the error of its own arithmetic. The error of exp() is (3 + 2 |x|) ulp
  * of 2 u (Vulkan, "Precision and Operation of SPIR-V Instructions"). tanh() and erf() have an
  * absolute error of 2.5e-7, like the usual approximations by polynomials. */
-static double act(enum graph_act kind, double x, double *ret_error)
+double bound_act(enum graph_act kind, double x, double *ret_error)
 {
     double y = 0;
 
@@ -223,16 +227,24 @@ static double act(enum graph_act kind, double x, double *ret_error)
         *ret_error = 5e-7;
         break;
     case GRAPH_ACT_SIGMOID:
+        y = 1 / (1 + exp(-x));
+        *ret_error = y * BOUND_UNIT * (16 + 4 * fabs(x));
+        break;
     case GRAPH_ACT_LINEAR:
-    case GRAPH_ACT_SWIGLU_LIMITED:
-        assert(false); /* no device but the CPU computes them */
+        y = x;
+        break;
+    case GRAPH_ACT_SWIGLU_LIMITED: /* the factor that depends on the gate */
+        x = fmin(x, 7);
+        y = x / (1 + exp(-1.702 * x));
+        *ret_error = fabs(y) * BOUND_UNIT * (16 + 8 * fabs(x));
+        break;
     }
     *ret_error += BOUND_FLUSH;
     return y;
 }
 
 /* Returns the largest factor by which an activation increases errors near x. */
-static double steepness(enum graph_act kind, double x, double dx)
+double bound_steepness(enum graph_act kind, double x, double dx)
 {
     return kind == GRAPH_ACT_RELU2 ? 2 * (fabs(x) + dx) : 1.2;
 }
@@ -240,13 +252,28 @@ static double steepness(enum graph_act kind, double x, double dx)
 static void glu(const struct bound *b, const struct graph_node *node, const double *gate,
                 const double *dgate, const double *up, const double *dup, double *error)
 {
-    for (size_t i = 0; i < b->n * node->width; i++) {
-        double own, y = act(node->act, gate[i], &own);
+    const uint32_t width = graph_node(b->g, node->src[0])->width;
 
-        own += steepness(node->act, gate[i], dgate[i]) * dgate[i];
-        error[i] = own * (fabs(up[i]) + dup[i]) + fabs(y) * dup[i] +
-                   fabs(y * up[i]) * BOUND_UNIT * 2 + BOUND_FLUSH;
+    for (size_t i = 0; i < b->n * bound_width(node); i++) {
+        const size_t j = i / node->width * width + (width > 1 ? i % node->width : 0);
+        double own, y = bound_act(node->act, gate[j], &own), u = up[i], du = dup[i];
+
+        if (node->act == GRAPH_ACT_SWIGLU_LIMITED) {
+            u = fmin(fmax(u, -7), 7) + 1;
+            du += fabs(u) * BOUND_UNIT;
+        }
+        own += bound_steepness(node->act, gate[j], dgate[j]) * dgate[j];
+        error[i] = own * (fabs(u) + du) + fabs(y) * du + fabs(y * u) * BOUND_UNIT * 2 + BOUND_FLUSH;
     }
+}
+
+static void cols(const struct bound *b, const struct graph_node *node, const double *dx,
+                 double *error)
+{
+    const struct cols_params *p = &node->cols;
+
+    for (size_t i = 0; i < b->n * bound_width(node); i++)
+        error[i] = dx[i / p->n * p->stride + p->first + i % p->n];
 }
 
 static void input(const struct bound *b, const struct graph_node *node, const double *x,
@@ -261,6 +288,7 @@ static void node_errors(struct bound *b, size_t i, const int32_t *tokens,
 {
     const struct graph_node *node = graph_node(b->g, (graph_ref)i);
     const double *x[3] = {NULL, NULL, NULL}, *dx[3] = {NULL, NULL, NULL}, *y = b->values[i];
+    const size_t n = b->n * bound_width(node);
     double *e = b->errors[i];
 
     for (unsigned j = 0; j < 3; j++)
@@ -279,7 +307,30 @@ static void node_errors(struct bound *b, size_t i, const int32_t *tokens,
         rms_norm(b, node, x[0], dx[0], e);
         return;
     case GRAPH_MATMUL:
-        matmul(b, node, rules->products[node->w.dtype], x[0], dx[0], e);
+        if (node->w.n_experts > 0)
+            bound_experts(b, node, rules, e);
+        else
+            bound_matmul(&node->w, &node->bias, rules->products[node->w.dtype], b->n, x[0], dx[0],
+                         e);
+        return;
+    case GRAPH_COLS:
+        cols(b, node, dx[0], e);
+        return;
+    case GRAPH_CAP:
+        for (size_t j = 0; j < n; j++)
+            e[j] = dx[0][j] + fabs(y[j]) * BOUND_UNIT * 24 + BOUND_FLUSH * (1 + (double)node->f);
+        return;
+    case GRAPH_CONV:
+        bound_conv(b, node, e);
+        return;
+    case GRAPH_DELTA:
+        bound_delta(b, node, e);
+        return;
+    case GRAPH_ROUTE:
+        bound_route(b, node, y, e);
+        return;
+    case GRAPH_MIX:
+        bound_mix(b, node, e);
         return;
     case GRAPH_ROPE:
         rope(b, node, x[0], dx[0], e);
@@ -291,27 +342,21 @@ static void node_errors(struct bound *b, size_t i, const int32_t *tokens,
         glu(b, node, x[0], dx[0], x[1], dx[1], e);
         return;
     case GRAPH_ADD:
-        for (size_t j = 0; j < b->n * node->width; j++)
+        for (size_t j = 0; j < n; j++)
             e[j] = dx[0][j] + dx[1][j] + fabs(y[j]) * BOUND_UNIT + BOUND_FLUSH;
         return;
     case GRAPH_SCALE:
-        for (size_t j = 0; j < b->n * node->width; j++)
+        for (size_t j = 0; j < n; j++)
             e[j] = fabs((double)node->f) * dx[0][j] + fabs(y[j]) * BOUND_UNIT + BOUND_FLUSH;
         return;
     case GRAPH_ROWS:
     case GRAPH_OUTPUT:
-        memcpy(e, dx[0], b->n * node->width * sizeof(*e));
+        memcpy(e, dx[0], n * sizeof(*e));
         return;
     case GRAPH_LAYER_NORM:
     case GRAPH_ACT:
     case GRAPH_POOL:
     case GRAPH_STORE:
-    case GRAPH_COLS:
-    case GRAPH_CAP:
-    case GRAPH_CONV:
-    case GRAPH_DELTA:
-    case GRAPH_ROUTE:
-    case GRAPH_MIX:
         assert(false); /* no device but the CPU computes this node */
         return;
     }
@@ -328,7 +373,7 @@ void bound_init(struct bound *b, const struct graph *g, const int32_t *tokens, s
         if (graph_node(g, (graph_ref)i)->op == GRAPH_INPUT) {
             const size_t n_x = n * graph_node(g, (graph_ref)i)->width;
 
-            x = new_doubles(n_x);
+            x = bound_doubles(n_x);
             for (size_t j = 0; j < n_x; j++)
                 x[j] = (double)in[j];
         }
@@ -339,7 +384,7 @@ void bound_init(struct bound *b, const struct graph *g, const int32_t *tokens, s
     free(x);
     b->errors = NEW(double *, n_nodes);
     for (size_t i = 0; i < n_nodes; i++) {
-        b->errors[i] = new_doubles(n * graph_node(g, (graph_ref)i)->width);
+        b->errors[i] = bound_doubles(n * bound_width(graph_node(g, (graph_ref)i)));
         node_errors(b, i, tokens, rules);
     }
 }

@@ -25,6 +25,7 @@ enum bound_rounding {
 
 struct bound_rules {
     enum bound_rounding products[INF_DTYPE_N]; /* rounding of rows, and of half-precision weights */
+    enum bound_rounding experts[INF_DTYPE_N];  /* the same for products by experts */
     enum bound_rounding attention;             /* rounding of queries, and of the softmax weights */
     enum codec k, v;                           /* the formats of stored keys and values */
 };

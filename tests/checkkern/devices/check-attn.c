@@ -155,7 +155,7 @@ static void attn_case(struct check *c, const struct attn_case *a)
             struct bed_seq alone = seqs[i];
 
             compare(&b, &seqs[i], 140, "with other sequences");
-            alone.out = NEW(float, (size_t)alone.n *b.bed.width);
+            bed_seq_alone(&b.bed, &alone);
             bed_run(&b.bed, &alone, 140);
             bed_same(&b.bed, seqs[i].out, alone.out, alone.n, b.what);
             if (i == N_SEQS - 1)

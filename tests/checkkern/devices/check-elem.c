@@ -13,36 +13,6 @@
 #include "checkkern/devices/checks.h"
 #include "quant/dtype.h"
 
-/* Computes all rows at once, then a few at a time, then one by one. */
-static void check_graph(struct check *c, const struct graph *g, const int32_t *tokens,
-                        const float *input, uint32_t n, const char *what)
-{
-    const uint32_t chunks[] = {n, 5, 1};
-    _cleanup_free_ float *all = NULL;
-    struct bound bound;
-    struct bed_seq s;
-    struct bed bed;
-
-    if (!bed_init(&bed, c, g, NULL, n, n))
-        return;
-    bed_seq_init(&bed, &s, tokens, input, n);
-    all = NEW(float, (size_t)n *bed.width);
-    for (size_t i = 0; all && i < ARRAY_SIZE(chunks); i++) {
-        const struct bound_rules rules = bed_rules(&bed, chunks[i]);
-
-        bound_init(&bound, g, tokens, n, input, &rules);
-        bed_run(&bed, &s, chunks[i]);
-        bed_compare(&bed, &s, &bound, what);
-        if (i == 0)
-            memcpy(all, s.out, (size_t)n * bed.width * sizeof(float));
-        else
-            bed_same(&bed, s.out, all, n, what);
-        bound_done(&bound);
-    }
-    bed_seq_done(&s);
-    bed_done(&bed);
-}
-
 static struct graph *new_graph(void)
 {
     struct graph *g;
@@ -66,7 +36,7 @@ static void embed_case(struct check *c, enum inf_dtype dtype, uint32_t rows, uin
         tokens[i] = (int32_t)(rng_u32(&c->rng) % rows);
     graph_output(g, graph_rows(g, graph_embed(g, &w, offset > 0 ? 1 : 3.5f)));
     snprintf(what, sizeof(what), "%s %u × %u +%zu", dtype_info(dtype)->name, rows, cols, offset);
-    check_graph(c, g, tokens, NULL, N, what);
+    bed_check(c, g, NULL, tokens, NULL, N, what);
     graph_free(g);
     case_done(c, &m);
 }
@@ -87,23 +57,25 @@ void check_graph_embed(struct check *c)
 }
 
 static void norm_case(struct check *c, enum inf_dtype dtype, uint32_t width, uint32_t group,
-                      enum fill fill, bool rows)
+                      enum fill fill, bool rows, bool has_w)
 {
     enum { N = 23 };
     struct case_memory m = {.n = 0};
-    const struct weight w = case_weight(c, &m, dtype, 1, group > 0 ? group : width, 0);
+    struct weight w = case_weight(c, &m, dtype, 1, group > 0 ? group : width, 0);
     const float *x = case_floats(c, &m, fill, (size_t)N * width);
     struct graph *g = new_graph();
     graph_ref y = graph_input(g, width);
     char what[80];
 
+    if (!has_w)
+        w.data = NULL;
     if (rows)
         y = graph_rows(g, y);
     y = graph_rms_norm(g, y, &w, 1e-6f, group);
     graph_output(g, rows ? y : graph_rows(g, y));
     snprintf(what, sizeof(what), "norm of %u by %u, %s%s", width, group, fill_name(fill),
              rows ? ", rows" : "");
-    check_graph(c, g, NULL, x, N, what);
+    bed_check(c, g, NULL, NULL, x, N, what);
     graph_free(g);
     case_done(c, &m);
 }
@@ -114,13 +86,14 @@ void check_graph_norm(struct check *c)
     static const uint32_t groups[] = {20, 32, 64, 96, 128, 256};
 
     for (size_t i = 0; i < ARRAY_SIZE(widths); i++) {
-        norm_case(c, INF_DTYPE_F32, widths[i], 0, FILL_NORMAL, false);
-        norm_case(c, i % 2 ? INF_DTYPE_F16 : INF_DTYPE_BF16, widths[i], 0, FILL_OUTLIER, true);
+        norm_case(c, INF_DTYPE_F32, widths[i], 0, FILL_NORMAL, false, true);
+        norm_case(c, i % 2 ? INF_DTYPE_F16 : INF_DTYPE_BF16, widths[i], 0, FILL_OUTLIER, true,
+                  true);
     }
     for (size_t i = 0; i < ARRAY_SIZE(groups); i++)
-        norm_case(c, INF_DTYPE_F32, 7 * groups[i], groups[i], FILL_NORMAL, i % 2);
+        norm_case(c, INF_DTYPE_F32, 7 * groups[i], groups[i], FILL_NORMAL, i % 2, i % 3);
     for (int f = 0; f < FILL_N; f++)
-        norm_case(c, INF_DTYPE_F32, 512, 0, (enum fill)f, f % 2);
+        norm_case(c, INF_DTYPE_F32, 512, 512, (enum fill)f, f % 2, f % 3);
 }
 
 static void rope_case(struct check *c, enum rope_style style, uint32_t head_dim, uint32_t n_dims,
@@ -138,7 +111,7 @@ static void rope_case(struct check *c, enum rope_style style, uint32_t head_dim,
         freq[i] = powf(1e6f, -2.0f * (float)i / (float)n_dims);
     graph_output(g, graph_rows(g, graph_rope(g, graph_input(g, width), head_dim, &rope)));
     snprintf(what, sizeof(what), "rope %d, %u of %u", style, n_dims, head_dim);
-    check_graph(c, g, NULL, x, n, what);
+    bed_check(c, g, NULL, NULL, x, n, what);
     graph_free(g);
     case_done(c, &m);
 }
@@ -169,16 +142,47 @@ static void act_case(struct check *c, uint32_t width, enum graph_act act, enum f
         x[i] *= 5;
     graph_output(g, graph_rows(g, graph_add(g, graph_glu(g, gate, up, act), gate)));
     snprintf(what, sizeof(what), "act %d of %u, %s", act, width, fill_name(fill));
-    check_graph(c, g, NULL, x, N, what);
+    bed_check(c, g, NULL, NULL, x, N, what);
     graph_free(g);
     case_done(c, &m);
+}
+
+/* Checks a gate of one column, a limit, and columns. */
+static void cols_case(struct check *c, uint32_t stride, uint32_t first, uint32_t n, enum fill fill)
+{
+    enum { N = 21, RUNS = 3 };
+    struct case_memory m = {.n = 0};
+    float *x = case_floats(c, &m, fill, (size_t)N * RUNS * stride);
+    struct graph *g = new_graph();
+    graph_ref in = graph_input(g, RUNS * stride), y = graph_cols(g, in, stride, first, n);
+    char what[96];
+
+    for (size_t i = 0; fill == FILL_NORMAL && i < (size_t)N * RUNS * stride; i++)
+        x[i] *= 5;
+    y = graph_glu(g, graph_cols(g, in, RUNS * stride, stride - 1, 1), y, GRAPH_ACT_SIGMOID);
+    graph_output(g, graph_rows(g, graph_add(g, graph_cap(g, y, 3), y)));
+    snprintf(what, sizeof(what), "columns %u + %u of %u, %s", first, n, stride, fill_name(fill));
+    bed_check(c, g, NULL, NULL, x, N, what);
+    graph_free(g);
+    case_done(c, &m);
+}
+
+void check_graph_cols(struct check *c)
+{
+    static const uint32_t cases[][3] = {{1, 0, 1},     {2, 1, 1},     {128, 0, 64}, {128, 64, 64},
+                                        {256, 36, 20}, {100, 37, 63}, {7, 3, 4},    {512, 0, 512}};
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+        cols_case(c, cases[i][0], cases[i][1], cases[i][2], FILL_NORMAL);
+    for (int f = FILL_ZERO; f < FILL_N; f++)
+        cols_case(c, 64, 16, 32, (enum fill)f);
 }
 
 void check_graph_act(struct check *c)
 {
     static const uint32_t widths[] = {1, 6, 64, 255, 1024, 3072};
 
-    for (int act = GRAPH_ACT_SILU; act <= GRAPH_ACT_RELU2; act++) {
+    for (int act = GRAPH_ACT_SILU; act <= GRAPH_ACT_SWIGLU_LIMITED; act++) {
         for (size_t i = 0; i < ARRAY_SIZE(widths); i++)
             act_case(c, widths[i], (enum graph_act)act, FILL_NORMAL);
         for (int f = FILL_ZERO; f < FILL_N; f++)
@@ -250,4 +254,5 @@ NO_BENCH(graph_embed)
 NO_BENCH(graph_norm)
 NO_BENCH(graph_rope)
 NO_BENCH(graph_act)
+NO_BENCH(graph_cols)
 NO_BENCH(graph_rows)

@@ -13,6 +13,11 @@
     X(graph_norm, false)                                                                           \
     X(graph_rope, false)                                                                           \
     X(graph_act, false)                                                                            \
+    X(graph_cols, false)                                                                           \
+    X(graph_experts, true)                                                                         \
+    X(graph_conv, false)                                                                           \
+    X(graph_delta, false)                                                                          \
+    X(graph_groups, false)                                                                         \
     X(graph_rows, false)                                                                           \
     X(graph_attention, false)                                                                      \
     X(graph_steps, false)                                                                          \

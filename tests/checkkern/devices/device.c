@@ -58,6 +58,7 @@ static void cpu_rules(const struct backend *b, struct bound_rules *rules)
         rules->products[INF_DTYPE_BF16] = BOUND_BF16;
     if (flags & CPU_AVX512_FP16)
         rules->products[INF_DTYPE_F16] = BOUND_F16_SUMS;
+    memcpy(rules->experts, rules->products, sizeof(rules->experts));
     if (rules->k == CODEC_Q8_0)
         rules->attention = BOUND_Q8;
     if (rules->k == CODEC_BF16)
@@ -86,13 +87,16 @@ void device_rules(const struct backend *b, uint32_t n_rows, struct bound_rules *
         return;
     }
     for (int d = 0; d < INF_DTYPE_N; d++) {
-        const struct vkb_product product = {.dtype = (enum inf_dtype)d, .K = 1024, .N = 1024};
+        struct vkb_product product = {.dtype = (enum inf_dtype)d, .K = 1024, .N = 1024};
         struct vkb_choice choice;
 
         if (vkb_pick_product(caps_of(b), &product, class, &choice))
             rules->products[d] = choice.pack == VKB_PACK_Q8    ? BOUND_Q8
                                  : choice.pack == VKB_PACK_F16 ? BOUND_F16_ROWS
                                                                : BOUND_EXACT;
+        product.experts = true;
+        if (vkb_pick_product(caps_of(b), &product, class, &choice))
+            rules->experts[d] = choice.pack == VKB_PACK_Q8 ? BOUND_Q8 : BOUND_EXACT;
     }
     /* Matrix units (cooperative matrices) multiply binary16 numbers. */
     if (caps_of(b)->coopmat && class == VKB_MANY)
