@@ -21,15 +21,16 @@
 #include "common/service/log.h"
 
 /* Disables features of Vulkan drivers and layers that computing does not need: layers for displays,
- * and the drivers' own cache files. The driver radv looks for cache files in XDG_CACHE_HOME. */
+ * the drivers' own cache files, and code that NVIDIA's driver writes over its own. The driver radv
+ * looks for cache files in XDG_CACHE_HOME. */
 static void set_environment(const char *cache_dir)
 {
     const struct {
         const char *name, *value;
     } rows[] = {
-        {"VK_LOADER_LAYERS_DISABLE", "~implicit~"},      {"NODEVICE_SELECT", "1"},
-        {"MESA_SHADER_CACHE_DISABLE", "true"},           {"__GL_SHADER_DISK_CACHE", "0"},
-        {"XDG_CACHE_HOME", cache_dir ? cache_dir : "/"},
+        {"VK_LOADER_LAYERS_DISABLE", "~implicit~"}, {"NODEVICE_SELECT", "1"},
+        {"MESA_SHADER_CACHE_DISABLE", "true"},      {"__GL_SHADER_DISK_CACHE", "0"},
+        {"__GL_WRITE_TEXT_SECTION", "0"},           {"XDG_CACHE_HOME", cache_dir ? cache_dir : "/"},
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++)

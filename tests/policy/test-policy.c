@@ -292,7 +292,7 @@ static bool is_of_drivers(const char *service, enum policy_phase phase,
     if (strcmp(service, "chat-lavapipe") == 0 && executable)
         return true;
     return strcmp(rule->name, "mmap") == 0 && executable && phase == POLICY_START && flags &&
-           flags->mask == 0x20 /* MAP_ANONYMOUS */ && flags->value == 0;
+           flags->mask == 0x21 /* MAP_ANONYMOUS|MAP_SHARED */ && flags->value == 0;
 }
 
 /* Returns whether a rule allows the decoder's parent process a call that it needs for one
