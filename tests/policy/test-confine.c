@@ -221,6 +221,72 @@ TEST(conditions_of_the_keep_service_hold)
     killed("keep", SYS_clone, SIGCHLD, 0, 0);
 }
 
+/* Struct row is a call and what happens to it: 0: the process ends; else the call fails with
+ * this error. */
+struct row {
+    int error;
+    long call[7];
+};
+
+static void check_rows(const char *service, enum phase phase, const struct row *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const int status = confined(service, phase, try_call, rows[i].call);
+        const bool as_told = rows[i].error
+                                 ? WIFEXITED(status) && WEXITSTATUS(status) == rows[i].error
+                                 : was_killed(status);
+
+        if (!as_told)
+            fail_msg("%s: row %zu of phase %d has status %x", service, i, (int)phase, status);
+    }
+}
+
+/* NVIDIA's driver tries to get memory for code that it writes: it prepares a memfd and maps it as
+ * code, and it maps memory that is both writable and executable. With the policy for a GPU such
+ * attempts fail until READY; with other policies they end the process. */
+TEST(drivers_get_no_memory_for_code)
+{
+    const long rx = PROT_READ | PROT_EXEC, rwx = rx | PROT_WRITE;
+    const long anonymous = MAP_PRIVATE | MAP_ANONYMOUS;
+    const int memfd = memfd_create("code", 0);
+    const struct row loading[] = {
+        {EACCES, {SYS_mmap, 0, 4096, rwx, anonymous, -1, 0}},
+        {EACCES, {SYS_mmap, 0, 4096, rwx, anonymous | 0x40 /* MAP_32BIT of x86-64 */, -1, 0}},
+        {EACCES, {SYS_mmap, 0, 4096, PROT_WRITE | PROT_EXEC, anonymous, -1, 0}},
+        {EACCES, {SYS_mmap, 0, 4096, rwx, MAP_PRIVATE, memfd, 0}},
+        {EACCES, {SYS_mmap, 0, 4096, rwx, MAP_SHARED, memfd, 0}},
+        {EACCES, {SYS_mmap, 0, 4096, rx, MAP_SHARED, memfd, 0}},
+        {EACCES, {SYS_mmap, 0, 4096, rx, MAP_SHARED_VALIDATE, memfd, 0}},
+        {EACCES, {SYS_mprotect, 0, 0, rwx}},
+        {ENOTSUP, {SYS_fallocate, -1, 0, 0, 4096}},
+        {EBADF, {SYS_fstatfs, -1, 0}},
+        {EBADF, {SYS_pwrite64, -1, 0, 0, 0}},
+        {0, {SYS_mmap, 0, 4096, rx, anonymous, -1, 0}},
+        {0, {SYS_mprotect, 0, 0, rx}},
+    };
+    const struct row serving[] = {
+        {0, {SYS_mmap, 0, 4096, rwx, anonymous, -1, 0}},
+        {0, {SYS_mmap, 0, 4096, rx, MAP_PRIVATE, memfd, 0}},
+        {EACCES, {SYS_mmap, 0, 4096, rx, MAP_SHARED, memfd, 0}},
+        {EACCES, {SYS_mprotect, 0, 0, rwx}},
+        {0, {SYS_fstatfs, -1, 0}},
+        {0, {SYS_pwrite64, -1, 0, 0, 0}},
+    };
+    struct row ends[sizeof(loading) / sizeof(loading[0])];
+
+    assert_true(memfd >= 0);
+    check_rows("chat-gpu", STARTED, loading, sizeof(loading) / sizeof(loading[0]));
+    check_rows("chat-gpu", SEALED, serving, sizeof(serving) / sizeof(serving[0]));
+    memcpy(ends, loading, sizeof(ends));
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+        ends[i].error = 0;
+    check_rows("chat", STARTED, ends, sizeof(ends) / sizeof(ends[0]));
+    check_rows("embed", STARTED, ends, sizeof(ends) / sizeof(ends[0]));
+    /* lavapipe may make memory executable, but no memory that is writable. */
+    check_rows("chat-lavapipe", STARTED, ends, 5);
+    close(memfd);
+}
+
 /* Opens @path for writing, and creates it if it is missing. */
 static int try_create(const void *arg)
 {
@@ -440,6 +506,7 @@ int main(void)
         cmocka_unit_test(newer_calls_fail_with_enosys),
         cmocka_unit_test(conditions_hold),
         cmocka_unit_test(conditions_of_drivers_hold),
+        cmocka_unit_test(drivers_get_no_memory_for_code),
         cmocka_unit_test(conditions_of_the_cache_service_hold),
         cmocka_unit_test(conditions_of_the_keep_service_hold),
         cmocka_unit_test(compiled_kernels_are_written_before_the_end_of_the_start),

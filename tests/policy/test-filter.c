@@ -5,6 +5,7 @@
  * than this machine's.
  */
 #include <linux/seccomp.h>
+#include <sys/mman.h>
 
 #include "common/confine/policy.h"
 #include "lib/test.h"
@@ -161,6 +162,57 @@ TEST(filters_decide_as_rules_say)
     }
 }
 
+/* Tries mmap() with the protection @prot and with all combinations of flags that matter, and
+ * mprotect(). Memory that would be writable and executable is denied. So is shared memory that
+ * would be executable, except if @policy has a reason for executable memory. */
+static void try_protection(const struct filter *f, const struct policy *policy, uint64_t prot)
+{
+    static const unsigned flags[] = {MAP_SHARED, MAP_PRIVATE, MAP_FIXED, MAP_ANONYMOUS,
+                                     MAP_DENYWRITE};
+    const int numbers[] = {policy_call_number("mmap", f->arch),
+                           policy_call_number("mprotect", f->arch)};
+    const bool code = prot & PROT_EXEC, both = code && (prot & PROT_WRITE);
+
+    for (unsigned i = 0; i < 2u << ARRAY_SIZE(flags); i++) {
+        struct seccomp_data data = {.nr = numbers[i & 1], .arch = policy_arch_token(f->arch)};
+        bool shared;
+
+        data.args[2] = prot;
+        for (unsigned k = 0; k < ARRAY_SIZE(flags); k++)
+            if (i >> 1 & 1u << k)
+                data.args[3] |= flags[k];
+        shared = !(i & 1) && (data.args[3] & MAP_SHARED) && !policy_executable(policy);
+        decide(f, &data);
+        if ((both || (code && shared)) && run(&f->program, &data) == SECCOMP_RET_ALLOW)
+            fail_msg("%s allows protection %llx with the flags %llx", (i & 1) ? "mprotect" : "mmap",
+                     data.args[2], data.args[3]);
+    }
+}
+
+TEST(no_memory_is_writable_and_executable)
+{
+    static const uint64_t more[] = {0, PROT_GROWSDOWN, PROT_GROWSUP, 8 /* PROT_SEM */,
+                                    UINT64_C(1) << 32};
+
+    for (size_t s = 0; s < sizeof(services) / sizeof(services[0]); s++) {
+        struct policy *policy = NULL;
+        struct inf_err err = {0};
+
+        ASSERT_OK_ERR(policy_load(policy_texts, n_policy_texts, services[s], &policy, &err), err);
+        for (unsigned i = 0; i < POLICY_N_PHASES * POLICY_N_ARCHES; i++) {
+            const enum policy_phase phase = i % POLICY_N_PHASES;
+            struct filter f = {.arch = i / POLICY_N_PHASES, .known = policy_known(policy)};
+
+            f.rules = policy_rules(policy, phase, &f.n);
+            ASSERT_OK_ERR(policy_compile(policy, phase, f.arch, &f.program, &err), err);
+            for (uint64_t k = 0; k < 8 * ARRAY_SIZE(more); k++)
+                try_protection(&f, policy, k % 8 | more[k / 8]);
+            free(f.program.filter);
+        }
+        policy_free(policy);
+    }
+}
+
 TEST(other_architectures_are_killed)
 {
     for (enum policy_arch a = 0; a < POLICY_N_ARCHES; a++) {
@@ -188,4 +240,5 @@ TEST(other_architectures_are_killed)
 }
 
 RUN_TESTS(cmocka_unit_test(filters_decide_as_rules_say),
+          cmocka_unit_test(no_memory_is_writable_and_executable),
           cmocka_unit_test(other_architectures_are_killed))

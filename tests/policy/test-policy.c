@@ -173,6 +173,29 @@ TEST(a_call_may_fail_with_some_arguments_and_pass_with_others)
     policy_free(p);
 }
 
+TEST(the_start_phase_takes_an_error_only_if_it_has_no_rule_for_the_call)
+{
+    static const char serve[] =
+        HEAD "  serve:\n    allow: [{name: mmap, error: EACCES, args: [{arg: 2, eq: 7}]}, "
+             "{name: mmap, args: [{arg: 2, eq: 1}]}]\n";
+    const struct policy_rule *rules;
+    char both[400];
+    struct policy *p = loaded(serve, NOTHING, NOTHING);
+    size_t n;
+
+    policy_rules(p, POLICY_START, &n);
+    assert_int_equal(n, 2);
+    policy_free(p);
+    snprintf(both, sizeof(both), "%s  start:\n    allow: [{name: mmap, args: [{arg: 2, eq: 5}]}]\n",
+             serve);
+    p = loaded(both, NOTHING, NOTHING);
+    rules = policy_rules(p, POLICY_START, &n);
+    assert_int_equal(n, 2);
+    assert_int_equal(rules[0].error, 0);
+    assert_int_equal(rules[1].error, 0);
+    policy_free(p);
+}
+
 TEST(paths_of_fragments_come_first)
 {
     struct policy *p = loaded(HEAD "  serve:\n    allow: [read]\n", NOTHING,
@@ -471,6 +494,7 @@ RUN_TESTS(cmocka_unit_test(mistakes_are_reported_with_line_and_column),
           cmocka_unit_test(an_unknown_service_has_no_policy),
           cmocka_unit_test(the_start_phase_allows_all_calls_of_the_serve_phase),
           cmocka_unit_test(a_call_may_fail_with_some_arguments_and_pass_with_others),
+          cmocka_unit_test(the_start_phase_takes_an_error_only_if_it_has_no_rule_for_the_call),
           cmocka_unit_test(paths_of_fragments_come_first),
           cmocka_unit_test(several_values_become_several_rules),
           cmocka_unit_test(own_policies_compile_and_keep_their_limits),
