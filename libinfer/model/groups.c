@@ -9,7 +9,7 @@
 #include "model/arch.h"
 
 /* Whether windows alone are a reason for groups, so that blocks behind the window are dropped. */
-#define GROUPS_FOR_WINDOWS false
+#define GROUPS_FOR_WINDOWS true
 
 /* The groups in the order of their first layers, and the place of the layer that was added last. */
 struct groups {

@@ -10,7 +10,8 @@
 // The experts of a row are ordered by their keys, from the largest down, and then by number. A workgroup, which
 // is one subgroup, finds the last of the n_used first experts, one after the other. The result of a row has
 // the weights of its slots as floats, then their experts as uints. A key that is NaN counts as -infinity, so
-// that the experts are valid for all scores. Workgroups: y counts rows. Slots: 0 bias, 2 scores, 3 y.
+// that the experts are valid for all scores. Workgroups: y counts rows. Slots: 0 bias, 2 scores, 5 factors,
+// 3 y.
 
 #include "lib/access.glsl"
 #include "lib/math.glsl"
@@ -26,6 +27,7 @@ layout(local_size_x_id = 0) in;
 
 IN_F32(0, bias)
 IN_F32(2, x)
+IN_F32(5, factors)
 OUT_F32(3, y)
 OUT_U32(3, y_experts)
 PUSH(push_route)
@@ -136,7 +138,9 @@ void main()
         const uint slot = slot_of(i);
         const float w = weight_of(x[from + i]) * push.scale;
 
-        y[to + slot] = is_normalized ? w / total : w;
+        const float weight = is_normalized ? w / total : w;
+
+        y[to + slot] = push.has_factors != 0 ? weight * factors[i] : weight;
         y_experts[to + n_used + slot] = i;
     }
 }

@@ -52,11 +52,13 @@ struct push_elem {
     uint period;        // elem/glu with gates of one column: columns that share a gate
 };
 
-// Some columns of x: for each run of `stride` columns, n columns from `first` on.
+// One part of some columns of x: for each run of `stride` columns, n columns from `first` on.
 struct push_cols {
     uint width;         // width of y
     uint rows_kept;
     uint stride, first, n;
+    uint at, columns;   // the part has this many columns of y, from column `at` on
+    uint x_width;
 };
 
 // Selection of experts for each row of scores.
@@ -65,7 +67,7 @@ struct push_route {
     uint rows_kept;
     uint score;         // enum route_score
     uint normalized;
-    uint has_bias;
+    uint has_bias, has_factors;
     float scale;
 };
 

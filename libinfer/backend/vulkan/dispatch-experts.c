@@ -164,21 +164,23 @@ int emit_route(struct emit *e, const struct graph_node *n, graph_ref dst, enum v
         .score = n->route.score,
         .normalized = n->route.normalized,
         .has_bias = n->bias.data != NULL,
+        .has_factors = n->w.data != NULL,
         .scale = n->route.scale,
     };
     struct vkb_choice choice;
     struct vkb_dispatch *d;
-    struct vkb_bind bias;
+    struct vkb_bind bias, factors;
 
     if (!vkb_pick_plain(e->caps, "experts/route", &choice))
         return emit_none(e, "experts");
     choice.spec[0] = e->caps->subgroup_size;
-    if (vkb_const_add(e->plan, &n->bias, &bias) < 0)
+    if (vkb_const_add(e->plan, &n->bias, &bias) < 0 || vkb_const_add(e->plan, &n->w, &factors) < 0)
         return -ENOMEM;
     d = emit_add(e, class, &choice, &push, sizeof(push));
     if (!d)
         return -ENOMEM;
     d->binds[0] = bias;
+    d->binds[5] = factors;
     d->binds[2] = emit_value(n->src[0]);
     d->binds[3] = emit_value(dst);
     d->count[1] = (struct vkb_count){emit_rows(e, dst), 1};

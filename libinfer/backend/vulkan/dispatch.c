@@ -352,31 +352,50 @@ static int emit_elem(struct emit *e, const char *name, const struct graph_node *
     return 0;
 }
 
-static int emit_cols(struct emit *e, const struct graph_node *n, graph_ref dst,
-                     enum vkb_class class)
+/* Emits one part, whose columns begin at column *@at of the result, and moves *@at behind them. */
+static int emit_cols_part(struct emit *e, const struct graph_node *n, graph_ref dst,
+                          uint32_t i_part, uint32_t *at, enum vkb_class class)
 {
-    const struct cols_params *p = &n->cols;
+    const struct cols_part *part = &n->cols.parts[i_part];
+    const uint32_t x_width = graph_node(e->g, n->src[0])->width, stride = n->cols.stride;
     const struct push_cols push = {
         .width = e->plan->values[dst].width,
         .rows_kept = n->rows_kept,
-        .stride = p->stride,
-        .first = p->first,
-        .n = p->n,
+        .stride = stride,
+        .first = part->first,
+        .n = part->n,
+        .at = *at,
+        .columns = x_width / stride * part->n,
+        .x_width = x_width,
     };
     struct vkb_choice choice;
     struct vkb_dispatch *d;
 
     if (!vkb_pick_plain(e->caps, "elem/cols", &choice))
         return emit_none(e, "columns");
-    emit_spec(&choice, SPEC_ELEM_WHOLE, (p->stride | p->first | p->n) % 4 == 0);
+    emit_spec(&choice, SPEC_ELEM_WHOLE,
+              (stride | part->first | part->n | *at | push.width) % 4 == 0);
     d = emit_add(e, class, &choice, &push, sizeof(push));
     if (!d)
         return -ENOMEM;
+    d->joins = d->joins || i_part > 0;
     d->binds[2] = emit_value(n->src[0]);
     d->binds[3] = emit_value(dst);
-    d->count[0].n = DIV_UP(push.width, 4 * choice.spec[0]);
+    d->count[0].n = DIV_UP(push.columns, 4 * choice.spec[0]);
     d->count[1] = (struct vkb_count){emit_rows(e, dst), 1};
+    *at += push.columns;
     return 0;
+}
+
+static int emit_cols(struct emit *e, const struct graph_node *n, graph_ref dst,
+                     enum vkb_class class)
+{
+    uint32_t at = 0;
+    int r = 0;
+
+    for (uint32_t i = 0; r == 0 && i < n->cols.n_parts; i++)
+        r = emit_cols_part(e, n, dst, i, &at, class);
+    return r;
 }
 
 static int plain_class(struct emit *e, const struct graph_node *n, graph_ref dst,

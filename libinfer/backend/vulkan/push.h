@@ -86,12 +86,14 @@ enum {
     SPEC_GLU_ONE_GATE = 4,
 };
 
-/* elem/cols: slots 2 x, 3 y; groups as for push_elem. SPEC_ELEM_WHOLE: stride, first and n are
- * multiples of 4. */
+/* elem/cols, for one part: slots 2 x, 3 y; groups (columns of the part, rows). SPEC_ELEM_WHOLE: all
+ * counts of columns are multiples of 4. */
 struct push_cols {
     uint32_t width; /* of y */
     uint32_t rows_kept;
     uint32_t stride, first, n;
+    uint32_t at, columns; /* the part has this many columns of y, from column `at` on */
+    uint32_t x_width;
 };
 
 /* elem/conv: slots 0 w, 1 bias (floats), 2 x, 3 y, 4 state; groups (columns, sequences). */
@@ -124,13 +126,13 @@ enum {
     SPEC_DELTA_ROWS = 4, /* rows of a lane */
 };
 
-/* experts/route: slots 0 bias (floats), 2 scores, 3 y: the weights of the slots of a row, then
- * their experts as uints. Groups (1, rows), with workgroups of one subgroup. */
+/* experts/route: slots 0 bias (floats), 2 scores, 5 factors (floats), 3 y: the weights of the slots
+ * of a row, then their experts as uints. Groups (1, rows), with workgroups of one subgroup. */
 struct push_route {
     uint32_t n_experts, n_used;
     uint32_t rows_kept;
     uint32_t score; /* enum route_score */
-    uint32_t normalized, has_bias;
+    uint32_t normalized, has_bias, has_factors;
     float scale;
 };
 

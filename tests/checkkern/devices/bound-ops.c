@@ -236,7 +236,7 @@ static bool is_close(const double *keys, const double *dkeys, uint32_t n, const 
 }
 
 static void route_row(const struct graph_node *node, const double *x, const double *dx,
-                      const float *bias, const double *y, double *error)
+                      const float *bias, const float *factors, const double *y, double *error)
 {
     const struct route_params *p = &node->route;
     const uint32_t n = node->width, n_used = p->n_used;
@@ -262,9 +262,11 @@ static void route_row(const struct graph_node *node, const double *x, const doub
         dsum += error[k];
     }
     for (uint32_t k = 0; k < n_used; k++) {
-        const double scale = fabs((double)p->scale) / (p->normalized ? sum : 1);
+        const double factor = node->w.data ? (double)factors[(uint32_t)y[n_used + k]] : 1;
+        const double scale = fabs(factor * (double)p->scale) / (p->normalized ? sum : 1);
 
-        error[k] = error[k] * scale + fabs(y[k]) * BOUND_UNIT * 4 + BOUND_FLUSH;
+        error[k] =
+            error[k] * scale + fabs(y[k]) * BOUND_UNIT * 5 + BOUND_FLUSH * fmax(1, fabs(factor));
         if (p->normalized)
             error[k] += fabs(y[k]) * (dsum / sum + n_used * BOUND_UNIT);
         error[n_used + k] = is_close(keys, dkeys, n, y + n_used, n_used) ? INFINITY : 0;
@@ -280,11 +282,13 @@ void bound_route(const struct bound *b, const struct graph_node *node, const dou
 {
     const size_t width = bound_width(node);
     float *bias = decoded(&node->bias, node->width);
+    float *factors = decoded(&node->w, node->width);
 
     for (size_t t = 0; t < b->n; t++)
         route_row(node, b->values[node->src[0]] + t * node->width,
-                  b->errors[node->src[0]] + t * node->width, bias, y + t * width,
+                  b->errors[node->src[0]] + t * node->width, bias, factors, y + t * width,
                   error + t * width);
+    free(factors);
     free(bias);
 }
 

@@ -271,9 +271,14 @@ static void cols(const struct bound *b, const struct graph_node *node, const dou
                  double *error)
 {
     const struct cols_params *p = &node->cols;
+    const uint32_t x_width = graph_node(b->g, node->src[0])->width;
+    const size_t n_rows = b->n * (node->slots > 0 ? node->slots : 1);
 
-    for (size_t i = 0; i < b->n * bound_width(node); i++)
-        error[i] = dx[i / p->n * p->stride + p->first + i % p->n];
+    for (size_t t = 0; t < n_rows; t++, dx += x_width)
+        for (uint32_t i = 0; i < p->n_parts; i++)
+            for (uint32_t run = 0; run < x_width; run += p->stride)
+                for (uint32_t k = 0; k < p->parts[i].n; k++)
+                    *error++ = dx[run + p->parts[i].first + k];
 }
 
 static void input(const struct bound *b, const struct graph_node *node, const double *x,

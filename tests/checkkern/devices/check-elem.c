@@ -154,12 +154,16 @@ static void cols_case(struct check *c, uint32_t stride, uint32_t first, uint32_t
     struct case_memory m = {.n = 0};
     float *x = case_floats(c, &m, fill, (size_t)N * RUNS * stride);
     struct graph *g = new_graph();
-    graph_ref in = graph_input(g, RUNS * stride), y = graph_cols(g, in, stride, first, n);
+    const struct cols_params two = {
+        .stride = stride, .n_parts = 2, .parts = {{stride - 1, 1}, {first, n}}};
+    graph_ref in = graph_input(g, RUNS * stride), y = graph_cols(g, in, stride, first, n), parts;
     char what[96];
 
     for (size_t i = 0; fill == FILL_NORMAL && i < (size_t)N * RUNS * stride; i++)
         x[i] *= 5;
     y = graph_glu(g, graph_cols(g, in, RUNS * stride, stride - 1, 1), y, GRAPH_ACT_SIGMOID);
+    parts = graph_cols_of(g, in, &two);
+    y = graph_add(g, y, graph_cols(g, parts, RUNS * (n + 1), RUNS, RUNS * n));
     graph_output(g, graph_rows(g, graph_add(g, graph_cap(g, y, 3), y)));
     snprintf(what, sizeof(what), "columns %u + %u of %u, %s", first, n, stride, fill_name(fill));
     bed_check(c, g, NULL, NULL, x, N, what);

@@ -54,6 +54,7 @@ static void experts_case(struct check *c, const struct experts_case *a, enum fil
     struct case_memory m = {.n = 0};
     struct weight router = case_weight(c, &m, INF_DTYPE_F32, n, a->n_embd, 0);
     const struct weight add = case_weight(c, &m, INF_DTYPE_F32, 1, n, 0);
+    const struct weight factors = case_weight(c, &m, INF_DTYPE_F32, 1, n, 0);
     const struct weight gate =
         experts_weight(c, &m, a->dtype, n, a->n_ff, a->n_embd, a->apart ? pointers[0] : NULL);
     const struct weight up =
@@ -70,8 +71,8 @@ static void experts_case(struct check *c, const struct experts_case *a, enum fil
     if (graph_new(&g) < 0)
         exit(2);
     in = graph_input(g, a->n_embd);
-    route =
-        graph_route(g, graph_matmul(g, in, &router, NULL), a->selection ? &add : NULL, &a->route);
+    route = graph_route(g, graph_matmul(g, in, &router, NULL), a->selection ? &add : NULL,
+                        a->selection ? &factors : NULL, &a->route);
     y = graph_glu(g, graph_matmul_experts(g, in, route, &gate, a->bias ? &biases : NULL),
                   graph_matmul_experts(g, in, route, &up, NULL), a->act);
     y = graph_mix(g, graph_matmul_experts(g, y, route, &down, NULL), route);
@@ -92,7 +93,7 @@ void check_graph_experts(struct check *c)
             const uint32_t block = dtype_info((enum inf_dtype)d)->block_elems;
 
             /* A large part of the time is the encoding of weights. */
-            if (block > 32 && i % 2)
+            if ((block > 32 && i % 2) || !dtype_info((enum inf_dtype)d)->encode)
                 continue;
 
             experts_case(
