@@ -66,7 +66,7 @@ static const struct arch_slot slots3[] = {
     SLOTS_ENDS, SLOTS_ATTENTION, SLOTS_QK_NORM, SLOTS_POST_NORMS, SLOTS_GATED_FF(0),
 };
 
-static const char *const unused[] = {"vision_tower.", "multi_modal_projector.", NULL};
+static const char *const unused[] = {"vision_tower.", "visual.", "multi_modal_projector.", NULL};
 
 /* In config.json, attention has the factor 1/sqrt(query_pre_attn_scalar), and the weight of a norm
  * is 1 + the stored value. GGUF files have neither: the factor is that of the size of a head,

@@ -119,9 +119,9 @@ static const struct arch_slot slots[] = {
                   DIM_EMBD_PER_LAYER, .in = 0),
 };
 
-static const char *const unused[] = {
-    "vision_tower.", "audio_tower.", "embed_vision.", "embed_audio.",
-    "vision_embed",  "audio_embed",  "multi_modal_",  NULL};
+static const char *const unused[] = {"vision_tower.", "visual.",      "audio_tower.",
+                                     "embed_vision.", "embed_audio.", "vision_embed",
+                                     "audio_embed",   "multi_modal_", NULL};
 
 /* Sets what the layers of each kind have, and which layers share keys and values. */
 static void gemma4_set_layers(struct hparams *hp, enum arch_source source)

@@ -49,9 +49,18 @@ void subject_close(struct subject *s)
 struct kv_layout subject_layout(const struct subject *s)
 {
     const struct hparams *hp = model_hparams(s->m);
+    struct kv_layout layout = kv_layout_full(hp->n_layers, hp->n_kv_heads, hp->head_dim, BLOCK,
+                                             CODEC_F16, DIV_UP(SUBJECT_TOKENS, BLOCK));
+    const struct state_group *groups;
+    uint32_t n;
 
-    return kv_layout_full(hp->n_layers, hp->n_kv_heads, hp->head_dim, BLOCK, CODEC_F16,
-                          DIV_UP(SUBJECT_TOKENS, BLOCK));
+    groups = graph_groups(s->graph, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        layout.groups[i] = groups[i];
+        layout.n_blocks[i] = groups[i].rule == STATE_RECURRENT ? 2 : DIV_UP(SUBJECT_TOKENS, BLOCK);
+    }
+    layout.n_groups = MAX(n, 1u);
+    return layout;
 }
 
 uint32_t subject_n_vocab(const struct subject *s)

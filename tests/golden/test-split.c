@@ -71,11 +71,14 @@ TEST(models_are_measured_by_layers)
         struct kv_layout layout;
         struct inf_err err = {0};
         struct subject s;
-        uint64_t sum = 0, kv = 0;
+        uint64_t sum = 0, kv = 0, expected = 0;
 
         subject_open_golden(&s, subject_names[i]);
         layout = subject_layout(&s);
-        layout.n_blocks[0] = 3;
+        for (uint32_t j = 0; j < layout.n_groups; j++) {
+            layout.n_blocks[j] = 3;
+            expected += 3 * kv_layout_block_bytes(&layout, j);
+        }
         ASSERT_OK_ERR(layer_sizes_init(&sizes, s.graph, &layout, &err), err);
         for (uint32_t j = 0; j < sizes.n_layers; j++) {
             sum += sizes.weights[j];
@@ -85,7 +88,7 @@ TEST(models_are_measured_by_layers)
         /* In the graph, vectors are floats, even if the file stores them with fewer bits. */
         assert_true(sum >= model_bytes_token(s.m) && sum < model_bytes_token(s.m) * 11 / 10);
         assert_int_equal(sizes.embd == 0, model_tied_head(s.m));
-        assert_true(kv == 3 * kv_layout_block_bytes(&layout, 0));
+        assert_true(kv == expected);
         layer_sizes_done(&sizes);
         subject_close(&s);
     }

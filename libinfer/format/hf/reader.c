@@ -105,6 +105,9 @@ int hf_get_fields(const struct hf_reader *r, const struct field_lists *lists, st
 
         if (x)
             rc = get_present(r, f, x, hp);
+        else if (f->kind == FIELD_NUMBER && f->hf &&
+                 json_is_null(json_object_get(r->config, f->hf)))
+            field_store(f, hp, 0); /* only a missing key has the default of the class */
         else if (!field_store_absent(f, hp, FIELD_IN_HF))
             rc = err_set(r->err, EBADMSG, "config.json: %s is missing", f->hf);
     }

@@ -152,7 +152,7 @@ TEST(unsupported_features_are_refused_by_name)
          "not supported; there are whisper, encoders, llama, mistral, ministral, mixtral, qwen2, "
          "qwen3, qwen2_moe, qwen3_moe",
          EOPNOTSUPP},
-        {"{\"architectures\":[\"Gemma3ForCausalLM\"],\"model_type\":\"llama\"}", "Gemma3",
+        {"{\"architectures\":[\"Olmo3ForCausalLM\"],\"model_type\":\"llama\"}", "Olmo3",
          EOPNOTSUPP},
         {"{\"model_type\":\"llama\"}", "vocab_size is missing", EBADMSG},
         {"{" LLAMA ",\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2}}", "\"dynamic\"",

@@ -131,6 +131,8 @@ TEST(texts_survive_losses_of_the_device)
 
 TEST(texts_do_not_depend_on_a_tier)
 {
+    uint64_t n_rejects = 0;
+
     for (uint32_t k = 0; k < rig_n_groups; k++)
         for (uint32_t i = 0; i < 3; i++) {
             struct fake_tier tier;
@@ -164,9 +166,11 @@ TEST(texts_do_not_depend_on_a_tier)
             if (n_loaded <= test_rounds(20))
                 fail_msg("%s: only %llu blocks were loaded", params.groups->name,
                          (unsigned long long)n_loaded);
-            assert_int_equal(tier.n_rejects > 0, i == 2);
+            n_rejects += tier.n_rejects;
+            assert_true(i == 2 || tier.n_rejects == 0);
             fake_tier_done(&tier);
         }
+    assert_true(n_rejects > 0);
 }
 
 /* Runs one request to its end; returns the number of prompt rows that were computed. */
