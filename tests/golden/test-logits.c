@@ -4,90 +4,15 @@
  * Face directories and as GGUF files. First the model's graph is computed in double precision. Then
  * the engine runs the model, with every instruction set of the CPU or on $SCONCE_DEVICE.
  */
-#include <infer/bench.h>
-
-#include <math.h>
-
 #include "convert.h"
-#include "core/file.h"
-#include "golden/subject.h"
-#include "lib/device.h"
+#include "golden/logits-case.h"
 #include "lib/draw.h"
-#include "lib/graph_eval.h"
-#include "model/model.h"
 
 static const char *const names[] = {
     "llama-gqa",      "llama3-scaled", "llama-linear",     "llama-yarn",
     "mistral-window", "qwen2-tied",    "qwen2-window-mix", "qwen3-norm",
     "qwen3-bf16",     "mistral-mix",   "llama-own-head",
 };
-
-struct golden {
-    char path[4096];
-    int32_t *tokens;
-    float *logits;
-    size_t n_tokens, n_vocab;
-};
-
-static void golden_open(struct golden *g, const char *name)
-{
-    char sub[128];
-    size_t size;
-
-    snprintf(sub, sizeof(sub), "models/%s", name);
-    snprintf(g->path, sizeof(g->path), "%s", test_golden(sub));
-    g->tokens = subject_read(g->path, "tokens.bin", &size);
-    g->n_tokens = size / sizeof(int32_t);
-    g->logits = subject_read(g->path, "logits.bin", &size);
-    g->n_vocab = size / sizeof(float) / g->n_tokens;
-}
-
-static void golden_done(struct golden *g)
-{
-    free(g->tokens);
-    free(g->logits);
-}
-
-/* Returns the normalised mean squared error: 0 means equal, 1 is the error of a row of zeros. */
-static double nmse_f64(const double *x, const float *want, size_t n)
-{
-    double err = 0, sum = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        err += (x[i] - (double)want[i]) * (x[i] - (double)want[i]);
-        sum += (double)want[i] * (double)want[i];
-    }
-    return err / sum;
-}
-
-static double nmse_f32(const float *x, const float *want, size_t n)
-{
-    double *y = calloc(n, sizeof(*y)), e;
-
-    for (size_t i = 0; i < n; i++)
-        y[i] = (double)x[i];
-    e = nmse_f64(y, want, n);
-    free(y);
-    return e;
-}
-
-static double eval_nmse(const struct golden *g, const struct format *f)
-{
-    struct inf_err err = {0};
-    struct graph *graph;
-    struct model *m;
-    double *logits, e;
-
-    ASSERT_OK_ERR(model_open(f, &m, &err), err);
-    ASSERT_OK_ERR(model_build(m, &graph, &err), err);
-    assert_int_equal(model_hparams(m)->n_vocab, g->n_vocab);
-    ASSERT_OK(graph_eval(graph, g->tokens, g->n_tokens, &logits));
-    e = nmse_f64(logits, g->logits, g->n_tokens * g->n_vocab);
-    free(logits);
-    graph_free(graph);
-    model_close(m);
-    return e;
-}
 
 TEST(graphs_of_directories_compute_what_transformers_computes)
 {
@@ -99,7 +24,7 @@ TEST(graphs_of_directories_compute_what_transformers_computes)
 
         golden_open(&g, names[i]);
         ASSERT_OK_ERR(format_open(g.path, 0, model_archs(), &f, &err), err);
-        e = eval_nmse(&g, f);
+        e = golden_eval(&g, f);
         print_message("%-18s NMSE %.2g\n", names[i], e);
         assert_true(e < 1e-11);
         format_close(f);
@@ -128,7 +53,7 @@ TEST(graphs_of_gguf_files_compute_the_same)
             path = convert_to_gguf(dir);
             ASSERT_OK_ERR(format_open(path, 0, model_archs(), &f, &err), err);
             ASSERT_STREQ(format_kind(f), "gguf");
-            e = eval_nmse(&g, f);
+            e = golden_eval(&g, f);
             print_message("%-18s NMSE %.2g\n", names[i], e);
             assert_true(e < 1e-11);
             format_close(f);
@@ -168,21 +93,14 @@ static void check_engine(const char *name, const char *path, const struct golden
 
     ASSERT_OK_ERR(inf_model_open(&params, &model, &err), err);
     for (size_t i = 0; test_target_at(i, &on); i++) {
-        float *logits;
         double e;
 
         /* lavapipe takes seconds for each model. */
         if (strcmp(on.device, "cpu") != 0 && !test_drawn(3))
             continue;
-        ASSERT_OK_ERR(inf_logits(
-                          &(struct inf_logits_params){
-                              .model = model, .device = on.device, .isa = on.isa, .n_threads = 2},
-                          g->tokens, g->n_tokens, &logits, &err),
-                      err);
-        e = nmse_f32(logits, g->logits, g->n_tokens * g->n_vocab);
+        e = golden_run(g, model, &on);
         print_message("%-18s %-8s NMSE %.2g\n", name, on.name, e);
         assert_true(e < engine_bound(model, &on));
-        free(logits);
     }
     inf_model_unref(model);
 }
