@@ -86,8 +86,9 @@ static int check_refused(const struct reader *r)
         const char *method = json_string_value(json_object_get(quant, "quant_method"));
 
         return err_set(r->err, EOPNOTSUPP,
-                       "config.json: quantization_config (%.32s) is not supported",
-                       method ? method : "of unknown method");
+                       "config.json: quantization_config (%.32s) is not supported%s",
+                       method ? method : "of unknown method",
+                       r->desc->n_ggufs > 0 ? "; use a GGUF file of this model" : "");
     }
     if (!r->desc->encoder) {
         const size_t n = ARRAY_SIZE(refused);
