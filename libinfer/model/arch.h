@@ -109,6 +109,12 @@ int bind_slot(struct binder *b, const struct arch_slot *slot, uint32_t i_layer, 
  * each expert's matrix. If @w is a vector, returns @rows elements instead. If @w is zeroed, returns
  * a zeroed weight. */
 struct weight bind_rows(const struct weight *w, uint32_t first, uint32_t rows);
+/* bind-mlx.c: returns whether a tensor has the codes of an affine format of MLX. */
+bool bind_is_mlx(const struct format_tensor *t);
+/* Binds such a matrix with its scales and offsets. -EOPNOTSUPP: codes of other sizes, or scales
+ * that are not F16; -EBADMSG: a tensor is missing or has another shape. */
+int bind_mlx(struct binder *b, const struct format_tensor *t, uint32_t rows, uint32_t cols,
+             struct weight *ret);
 /* bind-embed.c: binds the classifier with the layer before it, and the dense layers after the
  * pooling. */
 int bind_labels(struct binder *b);

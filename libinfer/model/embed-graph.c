@@ -53,6 +53,9 @@ static int head_rows(struct model *m, const int32_t tokens[2], struct weight *re
             return err_set(reterr, EOPNOTSUPP,
                            "the vocabulary has no tokens for \"no\" and \"yes\", so this model "
                            "cannot rank texts");
+    if (head->group > 0)
+        return err_set(reterr, EOPNOTSUPP, "models whose head is stored as %s cannot rank texts",
+                       dtype_info(head->dtype)->label);
     if (!dtype_row_bytes(head->dtype, head->cols, &row))
         return -EINVAL;
     if (!m->head_pair.data || memcmp(m->head_pair_tokens, tokens, 2 * sizeof(tokens[0])) != 0) {

@@ -128,6 +128,10 @@ static int bind_tensor(struct binder *b, const struct format_tensor *t, const st
                        .name = t->name};
     int r;
 
+    if (bind_is_mlx(t) && s->n_experts == 0 && s->rows > 1 && !(flags & SLOT_F32)) {
+        count(b->m, s, t->size, flags);
+        return bind_mlx(b, t, s->rows, s->cols, ret);
+    }
     r = check_type(b, t);
     if (r == 0)
         r = check_shape(b, t, s);
@@ -253,6 +257,9 @@ struct weight bind_rows(const struct weight *w, uint32_t first, uint32_t rows)
         assert(false);
     assert(!w->experts);
     part.data = (const unsigned char *)w->data + first * row_bytes;
+    for (int i = 0; i < WEIGHT_PLANES && w->group > 0; i++)
+        if (w->planes[i])
+            part.planes[i] = (const uint16_t *)w->planes[i] + (size_t)first * (w->cols / w->group);
     part.rows = rows;
     return part;
 }

@@ -82,6 +82,10 @@ static int check_refused(const struct reader *r)
 
     if (!quant)
         quant = hf_value(r->in.root, "quantization_config");
+    /* MLX writes its settings, which the shapes of tensors also tell, under both names. */
+    if (quant && hf_value(r->in.root, "quantization") && !json_object_get(quant, "quant_method") &&
+        json_is_integer(json_object_get(quant, "bits")))
+        quant = NULL;
     if (quant) {
         const char *method = json_string_value(json_object_get(quant, "quant_method"));
 

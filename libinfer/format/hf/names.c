@@ -110,7 +110,39 @@ bool hf_name_slot(const struct arch_desc *desc, const char *name, char out[HF_NA
            snprintf(out, HF_NAME_MAX, "blk.%u.%s", i_layer, own) < HF_NAME_MAX;
 }
 
+/* Converts the name of scales or offsets of MLX (quant/affine.h), whose ending @end stands instead
+ * of ".weight". */
+static bool name_plane(const struct arch_desc *desc, const char *name, const char *end,
+                       char out[HF_NAME_MAX])
+{
+    const size_t n = strlen(name) - strlen(end), n_weight = strlen(".weight");
+    char weight[256];
+    size_t n_out;
+
+    if (n + n_weight >= sizeof(weight))
+        return false;
+    snprintf(weight, sizeof(weight), "%.*s.weight", (int)n, name);
+    if (!hf_name(desc, weight, out))
+        return false;
+    n_out = strlen(out);
+    if (n_out < n_weight || strcmp(out + n_out - n_weight, ".weight") != 0)
+        return snprintf(out, HF_NAME_MAX, "%s", name) < HF_NAME_MAX;
+    return snprintf(out + n_out - n_weight, HF_NAME_MAX - n_out + n_weight, "%s", end) <
+           (int)(HF_NAME_MAX - n_out + n_weight);
+}
+
+static bool name_ends_with(const char *name, const char *end)
+{
+    const size_t n = strlen(name), n_end = strlen(end);
+
+    return n >= n_end && strcmp(name + n - n_end, end) == 0;
+}
+
 bool hf_name(const struct arch_desc *desc, const char *name, char out[HF_NAME_MAX])
 {
+    if (name_ends_with(name, ".scales"))
+        return name_plane(desc, name, ".scales", out);
+    if (name_ends_with(name, ".biases"))
+        return name_plane(desc, name, ".biases", out);
     return desc->hf_name ? desc->hf_name(desc, name, out) : hf_name_slot(desc, name, out);
 }

@@ -23,8 +23,6 @@ static uint32_t table_row(const struct exec *x, enum graph_key key, uint32_t row
 
 void exec_embed(const struct exec *x, const struct stage *s, unsigned i_thread)
 {
-    const struct dtype_info *info = dtype_info(s->table.dtype);
-    const uint64_t row_bytes = (uint64_t)(s->table.cols / info->block_elems) * info->block_bytes;
     uint32_t begin, end;
 
     exec_share(x, i_thread, x->batch->n_rows, &begin, &end);
@@ -33,8 +31,7 @@ void exec_embed(const struct exec *x, const struct stage *s, unsigned i_thread)
         float *y = exec_row(x, s->dst, row);
 
         assert(i < s->table.rows);
-        info->decode((const unsigned char *)s->table.data + (uint64_t)i * row_bytes, y,
-                     s->table.cols);
+        weight_decode_row(&s->table, i, y);
         if (s->f != 1.0f)
             x->cpu->elem->scale(y, y, s->f, s->width);
     }

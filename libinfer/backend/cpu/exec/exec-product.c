@@ -108,6 +108,9 @@ static void multiply_block(const struct exec *x, const struct stage *s, const st
         .ldy = ldy,
         .bias = m->bias ? m->bias + b->n0 : NULL,
         .packed = m->packed,
+        .scales = m->group > 0 ? m->scales + b->n0 * m->plane_bytes : NULL,
+        .offsets = m->group > 0 ? m->offsets + b->n0 * m->plane_bytes : NULL,
+        .group = m->group,
         .next = next,
     };
 

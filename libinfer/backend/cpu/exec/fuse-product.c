@@ -10,7 +10,7 @@
 /* Sets the members of @m that only experts have. */
 static int matrix_set_experts(struct fuser *f, const struct graph_node *n, struct matrix *m)
 {
-    if (m->packed || (n->bias.data && dtype_info(n->bias.dtype)->block_elems != 1))
+    if (m->packed || m->group > 0 || (n->bias.data && dtype_info(n->bias.dtype)->block_elems != 1))
         return err_set(f->reterr, EOPNOTSUPP,
                        "%s has experts in a format that the CPU cannot multiply",
                        n->w.name ? n->w.name : "a weight");
@@ -23,6 +23,12 @@ static int matrix_set_experts(struct fuser *f, const struct graph_node *n, struc
 static int matrix_set(struct fuser *f, const struct graph_node *n, struct matrix *m)
 {
     *m = (struct matrix){.data = n->w.data, .dtype = n->w.dtype, .packed = n->w.packed};
+    if (n->w.group > 0) {
+        m->scales = n->w.planes[WEIGHT_SCALES];
+        m->offsets = n->w.planes[WEIGHT_ZEROS];
+        m->group = n->w.group;
+        m->plane_bytes = (uint64_t)(n->w.cols / n->w.group) * sizeof(uint16_t);
+    }
     if (m->packed) {
         m->act = matmul_packed_kind(m->dtype);
         m->row_bytes = matmul_packed_bytes(m->dtype, n->w.cols);

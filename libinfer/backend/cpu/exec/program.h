@@ -71,6 +71,10 @@ struct matrix {
     bool packed;
     uint64_t row_bytes;
     const float *bias; /* or NULL */
+    /* Planes of affine formats (quant/affine.h), and bytes of a row of a plane. Group 0: none. */
+    const unsigned char *scales, *offsets;
+    uint32_t group;
+    uint64_t plane_bytes;
     /* Only for experts; as in struct weight. */
     const void *const *experts;
     uint64_t expert_bytes;
