@@ -171,6 +171,10 @@ TEST(unsupported_features_are_refused_by_name)
         {"{" LLAMA ",\"attn_logit_softcapping\":50.0}", "attn_logit_softcapping", EOPNOTSUPP},
         {"{" LLAMA ",\"num_local_experts\":8}", "num_local_experts", EOPNOTSUPP},
         {"{" LLAMA ",\"quantization_config\":{\"quant_method\":\"gptq\"}}", "gptq", EOPNOTSUPP},
+        {"{" LLAMA ",\"quantization_config\":{\"bits\":2}}", "unknown method", EOPNOTSUPP},
+        {"{" LLAMA ",\"quantization\":{},\"quantization_config\":{\"quant_method\":\"awq\","
+         "\"bits\":4}}",
+         "awq", EOPNOTSUPP},
         {"{" LLAMA ",\"hidden_act\":\"tanh\"}", "\"tanh\"", EOPNOTSUPP},
         {"{" LLAMA ",\"is_causal\":false}", "is_causal", EOPNOTSUPP},
         {"{" LLAMA ",\"hidden_size\":64}", "duplicate", EBADMSG},
