@@ -7,7 +7,7 @@ ALIGNMENT = 32
 TYPES = {
     "F32": (0, 1, 4), "F16": (1, 1, 2), "Q4_0": (2, 32, 18), "Q4_1": (3, 32, 20),
     "Q5_0": (6, 32, 22), "Q5_1": (7, 32, 24), "Q8_0": (8, 32, 34), "Q4_K": (12, 256, 144),
-    "Q5_K": (13, 256, 176), "Q6_K": (14, 256, 210), "BF16": (30, 1, 2),
+    "Q5_K": (13, 256, 176), "Q6_K": (14, 256, 210), "BF16": (30, 1, 2), "MXFP4": (39, 32, 17),
 }
 UINT32, INT32, FLOAT32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9
 
@@ -53,28 +53,35 @@ class GgufWriter:
     def add_ints(self, key, values):
         self.add(key, ARRAY, struct.pack("<IQ%di" % len(values), INT32, len(values), *values))
 
-    def add_tensor(self, name, kind, rows, cols, write):
+    def add_bools(self, key, values):
+        self.add(key, ARRAY, struct.pack("<IQ%d?" % len(values), BOOL, len(values), *values))
+
+    def add_tensor(self, name, kind, rows, cols, write, depth=0):
         """Adds a tensor. @write(file) writes its rows × row_bytes(kind, cols) bytes. Vectors have
-        one row."""
-        self.tensors.append((name, kind, rows, cols, write))
+        one row. With @depth, the tensor has a third dimension: it is a stack of so many matrices
+        of @rows / @depth rows."""
+        if depth:
+            shape = (cols, rows // depth, depth)
+        else:
+            shape = (cols,) if rows == 1 else (cols, rows)
+        self.tensors.append((name, kind, shape, rows * row_bytes(kind, cols), write))
 
     def head(self):
         infos, offset = [], 0
-        for name, kind, rows, cols, _ in self.tensors:
-            shape = (cols,) if rows == 1 else (cols, rows)
+        for name, kind, shape, size, _ in self.tensors:
             infos.append(text(name) + struct.pack("<I%dQIQ" % len(shape), len(shape), *shape,
                                                   TYPES[kind][0], offset))
-            offset += -(-rows * row_bytes(kind, cols) // ALIGNMENT) * ALIGNMENT
+            offset += -(-size // ALIGNMENT) * ALIGNMENT
         return (b"GGUF" + struct.pack("<IQQ", 3, len(self.tensors), len(self.keys)) +
                 b"".join(self.keys) + b"".join(infos))
 
     def write(self, path):
         with open(path, "wb", buffering=0) as f:
             f.write(self.head())
-            for name, kind, rows, cols, write in self.tensors:
+            for name, _, _, size, write in self.tensors:
                 f.write(bytes(-f.tell() % ALIGNMENT))
                 begin = f.tell()
                 write(f)
-                if f.tell() - begin != rows * row_bytes(kind, cols):
+                if f.tell() - begin != size:
                     raise ValueError("%s has %d bytes" % (name, f.tell() - begin))
             f.write(bytes(-f.tell() % ALIGNMENT))

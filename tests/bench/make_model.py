@@ -13,6 +13,7 @@ or read from the directory --tokenizer, which has vocab.json and merges.txt.
 import argparse
 import array
 import json
+import math
 import os
 import random
 import struct
@@ -20,17 +21,9 @@ import sys
 
 from gguf_file import TYPES as KINDS
 from gguf_file import GgufWriter, row_bytes
+from shapes import FAMILIES, SHAPES
 
-SHAPES = {
-    # arch, layers, embd, heads, kv heads, head dim, ff, vocab, tied
-    "tiny": ("qwen3", 2, 256, 4, 2, 64, 512, 1024, True),
-    "qwen3-0.6b": ("qwen3", 28, 1024, 16, 8, 128, 3072, 151936, True),
-    "qwen3-1.7b": ("qwen3", 28, 2048, 16, 8, 128, 6144, 151936, True),
-    "qwen3-8b": ("qwen3", 36, 4096, 32, 8, 128, 12288, 151936, False),
-    "llama3.2-1b": ("llama", 16, 2048, 32, 8, 64, 8192, 128256, True),
-    "tinyllama-1.1b": ("llama", 22, 2048, 32, 4, 64, 5632, 32000, False),
-}
-PRESETS = [*KINDS, "Q4_K_M", "Q5_K_M"]
+PRESETS = [*KINDS, "Q4_K_M", "Q5_K_M", "MXFP4_MOE"]
 
 # The offsets of the float16 scales in a block, and the range of the numbers that they multiply.
 SCALES = {
@@ -43,6 +36,8 @@ SCALES = {
     "Q5_K": ([0, 2], 16 * 63),
     "Q6_K": ([208], 32 * 128),
 }
+# In a block of MXFP4, the first byte is an exponent, and numbers are at most 6 × 2^(byte - 127).
+MXFP4_LARGEST = 6
 # The number of different blocks. It is prime, so that rows begin at all of them.
 N_BLOCKS = 65521
 
@@ -55,6 +50,8 @@ class Weights:
         self.size = KINDS[kind][2]
         if kind in SCALES:
             data = self.blocks(rng, kind, std)
+        elif kind == "MXFP4":
+            data = self.mxfp4(rng, std)
         else:
             data = self.floats(rng, kind, std)
         # The data is stored 8 times in a row, so that write() can usually take its bytes as one
@@ -62,6 +59,12 @@ class Weights:
         self.data = memoryview(data * 8)
         self.period = N_BLOCKS * self.size
         self.at = 0
+
+    def mxfp4(self, rng, std):
+        data = bytearray(rng.randbytes(N_BLOCKS * self.size))
+        power = 127 + round(math.log2(std * 1.7 / MXFP4_LARGEST))
+        data[0::self.size] = bytes(power + rng.randint(-1, 1) for _ in range(N_BLOCKS))
+        return data
 
     def blocks(self, rng, kind, std):
         offsets, span = SCALES[kind]
@@ -93,15 +96,38 @@ class Weights:
             self.at = (self.at + done) % self.period
 
 
+# The format that llama-quantize takes instead, if a row is not a whole number of blocks.
+FALLBACK = {"Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0"}
+# Matrices with a row for each token, and matrices that llama-quantize leaves in their own format.
+OF_TOKENS = ("token_embd.weight", "output.weight", "per_layer_token_embd.weight")
+UNQUANTIZED = ("ffn_gate_inp", "ssm_conv1d", "per_layer_model_proj")
+
+
 def tensor_type(preset, name, layer, n_layers):
     """Returns the format that llama-quantize would choose for this tensor."""
+    if preset == "MXFP4_MOE":
+        return "MXFP4" if name.endswith("_exps") else "Q8_0"
     if not preset.endswith("_M"):
         return preset
     base = preset[:-2]
     more = layer < n_layers // 8 or layer >= 7 * n_layers // 8 or (layer - n_layers // 8) % 3 == 2
-    if name in ("token_embd", "output") or (name in ("attn_v", "ffn_down") and more):
+    if name in ("token_embd", "output", "per_layer_token_embd"):
         return "Q6_K"
+    if name in ("attn_v", "ffn_down", "ffn_down_exps", "ffn_down_shexp") and more:
+        return "Q6_K"
+    if name == "attn_qkv":
+        return "Q5_K" if base == "Q4_K" else "Q6_K"
     return base
+
+
+def matrix_type(preset, name, layer, n_layers, cols):
+    """Returns the format of a matrix whose rows have @cols elements."""
+    if name in UNQUANTIZED:
+        return "F32"
+    kind = tensor_type(preset, name, layer, n_layers)
+    if cols % KINDS[kind][1]:
+        kind = FALLBACK.get(kind, "F16")
+    return kind
 
 
 def byte_tokens():
@@ -196,30 +222,16 @@ def add_tokenizer(w, vocab, directory):
 class Model:
     """Represents a model file that is being built."""
 
-    def __init__(self, shape, preset, seed, tokenizer):
-        self.shape = SHAPES[shape]
+    def __init__(self, name, shape, preset, seed, tokenizer):
+        self.shape = shape
         self.preset = preset
         self.rng = random.Random(seed)
         self.weights = {}  # (kind, columns) → Weights
         self.file = GgufWriter()
-        self.silent = ()
-        self.add_keys("random %s %s" % (shape, preset))
-        self.silent = set(add_tokenizer(self.file, self.shape[7], tokenizer))
-
-    def add_keys(self, name):
-        arch, n_layers, embd, heads, kv_heads, hd, ff, vocab, _ = self.shape
-        w = self.file
-        w.add_string("general.architecture", arch)
-        w.add_string("general.name", name)
-        for key, value in (("block_count", n_layers), ("context_length", 32768),
-                           ("embedding_length", embd), ("feed_forward_length", ff),
-                           ("attention.head_count", heads),
-                           ("attention.head_count_kv", kv_heads), ("attention.key_length", hd),
-                           ("attention.value_length", hd), ("rope.dimension_count", hd),
-                           ("vocab_size", vocab)):
-            w.add_uint("%s.%s" % (arch, key), value)
-        w.add_float(arch + ".rope.freq_base", 1e6)
-        w.add_float(arch + ".attention.layer_norm_rms_epsilon", 1e-6)
+        self.file.add_string("general.architecture", shape.arch)
+        self.file.add_string("general.name", "random %s %s" % (name, preset))
+        self.family = FAMILIES[shape.arch](self, shape)
+        self.silent = set(add_tokenizer(self.file, shape.vocab, tokenizer))
 
     def write_rows(self, f, weights, rows, size):
         """Writes a matrix with a row for each token. Tokens that an answer must not contain get
@@ -230,47 +242,39 @@ class Model:
             else:
                 weights.write(f, size)
 
-    def matrix(self, name, rows, cols, layer=0):
-        kind = tensor_type(self.preset, name.split(".")[-2], layer, self.shape[1])
+    def matrix(self, name, rows, cols, layer=0, depth=0):
+        """Adds a matrix, or with @depth a stack of @depth matrices."""
+        kind = matrix_type(self.preset, name.split(".")[-2], layer, self.shape.n_layers, cols)
         size = row_bytes(kind, cols)
+        total = rows * max(depth, 1)
         if (kind, cols) not in self.weights:
             self.weights[kind, cols] = Weights(self.rng, kind, cols ** -0.5)
         weights = self.weights[kind, cols]
-        if rows == self.shape[7]:
+        if name in OF_TOKENS:
             self.file.add_tensor(name, kind, rows, cols,
                                  lambda f: self.write_rows(f, weights, rows, size))
         else:
-            self.file.add_tensor(name, kind, rows, cols,
-                                 lambda f: weights.write(f, rows * size))
+            self.file.add_tensor(name, kind, total, cols, lambda f: weights.write(f, total * size),
+                                 depth)
 
-    def vector(self, name, n):
-        data = array.array("f", (self.rng.uniform(0.8, 1.2) for _ in range(n))).tobytes()
-        self.file.add_tensor(name, "F32", 1, n, lambda f: f.write(data))
+    def vector(self, name, n, low=0.8, high=1.2, rows=1):
+        """Adds a vector of numbers between @low and @high, or with @rows a matrix of them."""
+        data = array.array("f", (self.rng.uniform(low, high) for _ in range(n * rows))).tobytes()
+        self.file.add_tensor(name, "F32", rows, n, lambda f: f.write(data))
 
-    def layer(self, i):
-        arch, _, embd, heads, kv_heads, hd, ff, _, _ = self.shape
-        p = "blk.%d." % i
-        self.vector(p + "attn_norm.weight", embd)
-        self.matrix(p + "attn_q.weight", heads * hd, embd, i)
-        self.matrix(p + "attn_k.weight", kv_heads * hd, embd, i)
-        self.matrix(p + "attn_v.weight", kv_heads * hd, embd, i)
-        if arch == "qwen3":
-            self.vector(p + "attn_q_norm.weight", hd)
-            self.vector(p + "attn_k_norm.weight", hd)
-        self.matrix(p + "attn_output.weight", embd, heads * hd, i)
-        self.vector(p + "ffn_norm.weight", embd)
-        self.matrix(p + "ffn_gate.weight", ff, embd, i)
-        self.matrix(p + "ffn_up.weight", ff, embd, i)
-        self.matrix(p + "ffn_down.weight", embd, ff, i)
+    def values(self, name, numbers):
+        data = array.array("f", numbers).tobytes()
+        self.file.add_tensor(name, "F32", 1, len(numbers), lambda f: f.write(data))
 
     def write(self, path):
-        _, n_layers, embd, _, _, _, _, vocab, tied = self.shape
-        self.matrix("token_embd.weight", vocab, embd)
-        for i in range(n_layers):
-            self.layer(i)
-        self.vector("output_norm.weight", embd)
-        if not tied:
-            self.matrix("output.weight", vocab, embd)
+        shape = self.shape
+        self.matrix("token_embd.weight", shape.vocab, shape.embd)
+        self.family.whole()
+        for i in range(shape.n_layers):
+            self.family.layer(i, "blk.%d." % i)
+        self.vector("output_norm.weight", shape.embd)
+        if not shape.tied:
+            self.matrix("output.weight", shape.vocab, shape.embd)
         self.file.write(path)
 
 
@@ -278,11 +282,15 @@ def main():
     p = argparse.ArgumentParser(description="a model of random weights, to measure speed with")
     p.add_argument("--shape", choices=sorted(SHAPES), default="qwen3-0.6b")
     p.add_argument("--type", choices=PRESETS, default="Q4_K_M", dest="preset")
+    p.add_argument("--layers", type=int, metavar="N", help="number of layers, if not the shape's")
+    p.add_argument("--vocab", type=int, metavar="N",
+                   help="size of the vocabulary, if not the shape's")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--tokenizer", metavar="DIR", help="take the vocabulary of this directory")
     p.add_argument("out")
     args = p.parse_args()
-    Model(args.shape, args.preset, args.seed, args.tokenizer).write(args.out)
+    shape = SHAPES[args.shape].smaller(args.layers, args.vocab)
+    Model(args.shape, shape, args.preset, args.seed, args.tokenizer).write(args.out)
 
 
 if __name__ == "__main__":
