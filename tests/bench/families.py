@@ -144,6 +144,7 @@ def parse(argv):
     add("--rounds", type=int, default=3, metavar="N")
     add("--seconds", type=float, default=330, metavar="S",
         help="begin no round that would probably end later than this (default: 330)")
+    add("--docs", metavar="FILE", help="put the table between the marks of this Markdown file")
     add("--json", metavar="FILE", help="write all results")
     o = p.parse_args(argv)
     o.models = pathlib.Path(o.models)
@@ -166,6 +167,8 @@ def main():
                   [row(options, title, results[path]) for path, title in files.items()])
     print("\n" + figures.tables["families"])
     figures.tell_machine()
+    if options.docs:
+        figures.write_docs(options.docs)
     if options.json:
         with open(options.json, "w") as f:
             json.dump({title: results[path] for path, title in files.items()}, f, indent=1)
