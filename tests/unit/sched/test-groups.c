@@ -133,7 +133,11 @@ TEST(texts_do_not_depend_on_a_tier)
 {
     uint64_t n_rejects = 0;
 
-    for (uint32_t k = 0; k < rig_n_groups; k++)
+    for (uint32_t k = 0; k < rig_n_groups; k++) {
+        /* The engine computes a block where reading it seems slower, so the number of blocks that
+         * one engine loads depends on the machine. */
+        uint64_t n_loaded = 0;
+
         for (uint32_t i = 0; i < 3; i++) {
             struct fake_tier tier;
             const struct rig_params params = {
@@ -146,7 +150,6 @@ TEST(texts_do_not_depend_on_a_tier)
                 .max_seqs = 4 + i,
                 .takes_copies = i == 1,
                 .tier = &tier.base};
-            uint64_t n_loaded;
 
             fake_tier_init(&tier, 10 * k + i);
             if (i == 2)
@@ -162,14 +165,15 @@ TEST(texts_do_not_depend_on_a_tier)
                     .half_put = 500,
                     .forget = 50,
                 };
-            n_loaded = check_random(&params, test_rounds(20));
-            if (n_loaded <= test_rounds(20))
-                fail_msg("%s: only %llu blocks were loaded", params.groups->name,
-                         (unsigned long long)n_loaded);
+            n_loaded += check_random(&params, test_rounds(20));
             n_rejects += tier.n_rejects;
             assert_true(i == 2 || tier.n_rejects == 0);
             fake_tier_done(&tier);
         }
+        if (n_loaded <= test_rounds(20))
+            fail_msg("%s: only %llu blocks were loaded", rig_groups[k].name,
+                     (unsigned long long)n_loaded);
+    }
     assert_true(n_rejects > 0);
 }
 
