@@ -39,7 +39,8 @@ int automaton_init(struct automaton *a, const struct program *p)
         automaton_done(a);
         return r;
     }
-    /* A complete configuration without items must not be found as AUTOMATON_UNKNOWN. */
+    /* The index is cleared, so that a later search for a complete configuration without items does
+     * not find the entry of AUTOMATON_UNKNOWN, which has the same content. */
     index_done(&a->config_index);
     a->config_index = (struct index){0};
     return 0;

@@ -4,9 +4,10 @@
 /*
  * Makes states and edges from nodes.
  *
- * A fragment is the part of an nfa that reads the texts of a node and then is in a given state.
- * Fragments are made from their ends to their starts, and a node that is used twice before the same
- * state has one fragment.
+ * A node of a grammar stands for a set of texts. A fragment is a part of an nfa: from its first
+ * state, the nfa can read any of these texts, and then it is in the state that follows the
+ * fragment. A fragment is made after the state that follows it. If the same node is followed by the
+ * same state at two places of a grammar, both places use one fragment.
  */
 
 #include <infer/tokenizer.h>
@@ -31,8 +32,9 @@ struct compiler {
 void compiler_done(struct compiler *c);
 /* Makes the automaton of a regular node, or finds it. The automaton belongs to the compiler. */
 int compiler_dfa(struct compiler *c, grammar_node node, const struct dfa **ret_dfa);
-/* Finds the families in which each character, alone, is a text of @node. Returns a set of bits, or
- * a negative errno value. The set is empty for nodes that are hard to examine. */
+/* Characters are divided into families (see grammar/vocab.h). Finds the families of which each
+ * character is, alone, a text of @node. Returns a set of bits, or a negative errno value. The set
+ * is empty for nodes that are hard to examine. */
 int compiler_covers(struct compiler *c, grammar_node node);
 
 struct fragment_memo {
@@ -42,7 +44,7 @@ struct fragment_memo {
 
 /* The states of one repeated operand: from states[i] on, the operand is read i + 1 times. */
 struct repeat_chain {
-    uint32_t key[4]; /* operand, whether it is a rule, what may follow, and the next state */
+    uint32_t key[4]; /* operand; whether it is a rule; @more and @next of repeat_times() */
     uint32_t *states;
     uint32_t n, cap;
 };

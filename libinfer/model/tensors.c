@@ -203,7 +203,8 @@ static int bind_experts(struct binder *b, const struct arch_slot *slot, uint32_t
     return 0;
 }
 
-/* Returns whether other slots are parts of a slot's weight. A joined weight is one tensor. */
+/* Returns whether the weight of a slot (see model/arch.h) contains the weights of other slots, as
+ * the matrix of q, k and v does. Such a weight is one tensor of the file. */
 static bool is_joined(const struct arch_desc *desc, const struct arch_slot *slot)
 {
     for (size_t i = 0; i < desc->n_slots; i++)
@@ -247,7 +248,8 @@ struct weight bind_rows(const struct weight *w, uint32_t first, uint32_t rows)
 
     if (!w->data)
         return part;
-    /* A vector is one row: its elements correspond to the rows of a matrix. */
+    /* A bias or another vector is stored as one row. It has one element for each row of the matrix
+     * that it belongs to, so a range of rows of the matrix is a range of its elements. */
     if (w->rows == 1) {
         part.data = (const float *)w->data + first;
         part.cols = rows;

@@ -51,8 +51,9 @@ void main()
             x_at[t] += SUPER_ELEMS / 4;
     }
 
-    // Formats with one element per block have remaining columns. If the rows of x are not whole quads, all
-    // columns remain.
+    // The loop above computes whole super-blocks. In formats with one element per block, K need not be a multiple
+    // of a super-block, and the rest of the columns is computed here. If K is not a multiple of 4, the loop above
+    // cannot read x, and all columns are computed here.
     [[unroll]] for (uint t = 0; t < tile; t++)
         x_at[t] = rows_from(min(m + t, M - 1)) * K + n_blocks * SUPER_ELEMS;
     for (uint k = 0; k < K - n_blocks * SUPER_ELEMS; k++)

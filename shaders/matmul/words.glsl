@@ -38,7 +38,7 @@ uint[WORDS_MAX] read_words(bool second, uint at, uint n, bool aligned)
 #ifdef DTYPE_MXFP4
 #include "lib/fp4.glsl"
 
-// Reads the block at byte @at, which may be odd: the codes, and returns the scale.
+// Reads the codes of the block at byte @at, which may be odd, and returns the scale of the block.
 uint read_fp4(bool second, uint at, out uint codes[4])
 {
     const uint[WORDS_MAX] words = read_words(second, at & ~1u, 5, false);
@@ -50,8 +50,9 @@ uint read_fp4(bool second, uint at, out uint codes[4])
 }
 #endif
 
-// Returns the 4 bytes of a word as floats, divided by BYTE_UNIT: all bytes but the highest are masked and not
-// shifted, since masks are cheaper.
+// Returns the 4 bytes of a word as floats. The bytes 1 and 2 are masked but not shifted, because a shift costs
+// more, so they are 256 and 65536 times too large. The caller multiplies the result, or what it computes from the
+// result, by BYTE_UNIT.
 vec4 byte_floats(uint word)
 {
     return vec4(int(word & 0xff), int(word & 0xff00), int(word & 0xff0000), int(word >> 24));

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests `sconce doctor` and `sconce setup` without systemd: with `sconce serve`, in images, and
-with every mistake that a user can make in files."""
+"""Tests `sconce doctor` and `sconce setup` without systemd: beside `sconce serve`, in directories
+that stand for the root of an image, and with every mistake that a user can make in files."""
 
 import json
 import os

@@ -26,8 +26,9 @@ const struct vkb_kernel *vkb_kernel_find(const struct vkb_caps *caps, const char
     return plain;
 }
 
-/* Sets a one-dimensional workgroup: one subgroup on devices that prefer texels, because barriers
- * are expensive there, else a few subgroups. */
+/* Sets a one-dimensional workgroup. It is one subgroup on devices that read weights as texels
+ * (vkb_caps.texel), because barriers are expensive on these devices. On others it is a few
+ * subgroups. */
 static void set_size(const struct vkb_caps *caps, struct vkb_choice *c)
 {
     c->spec[0] = caps->texel ? caps->subgroup_size : MIN(128u, caps->max_invocations);

@@ -3,10 +3,11 @@
 /*
  * Decodes MXFP4 and the ternary formats into a panel. Include it after matmul-decode.h.
  *
- * The panel holds the weights of MXFP4 as v + 16, where v is an integer of -12 … 12, and those of
- * the ternary formats as q + 7, where q is 0, 1, 2 or, in damaged files, 3. So the kernels that
- * multiply panels of Q5_0 and Q4_0 multiply them, too. v_table16(a, table) replaces each byte of a,
- * which is 0 … 15, by this byte of a table of 16 bytes.
+ * The panel holds a weight of MXFP4 as v + 16, where v is an integer of -12 … 12. The kernel of
+ * Q5_0 multiplies such panels, because it subtracts 16 from each value. The panel holds a weight of
+ * the ternary formats as q + 7, where q is 0, 1, 2 or, in damaged files, 3, and stands for q - 1.
+ * The kernel of Q4_0 multiplies such panels, because it subtracts 8 from each value. v_table16(a,
+ * table) replaces each byte b of a, which is 0 … 15, by table[b].
  */
 
 /* v + BLOCK_FP4_ZERO for each code. */
@@ -59,7 +60,9 @@ static void TILE_NAME(decode_mxfp4)(struct matmul_panel *p, unsigned half, const
     }
 }
 
-/* Writes the scale of a super-block of 16 rows, at @p in the first row, for each of its groups. */
+/* Each of 16 rows has a super-block with one F16 scale. Writes the scale of each row 8 times, once
+ * for each group of 32 weights. The scale of the first row is at @p, the next is @stride bytes
+ * later. */
 INLINE void decode_ternary_scales(const uint8_t *p, size_t stride, float (*dst)[PANEL_N])
 {
     uint16_t bits[16] __attribute__((aligned(64)));
@@ -107,8 +110,9 @@ static void TILE_NAME(decode_tq2_0)(struct matmul_panel *p, unsigned half, const
     }
 }
 
-/* Holds the rest of 4 bytes of TQ1_0 whose first digits have been taken, as two vectors of 16-bit
- * numbers. */
+/* A byte of TQ1_0 holds five digits to base 3. This structure holds the remainders of 4 bytes after
+ * their first digits have been taken: the remainders of bytes 0 and 2 as 16-bit numbers in @even,
+ * and those of bytes 1 and 3 in @odd. */
 struct ternary_rest {
     v_int even, odd;
 };
@@ -119,8 +123,8 @@ INLINE struct ternary_rest ternary_begin(v_int v)
                                  v_and(v_shr(v, 8), v_set(0x00ff00ff))};
 }
 
-/* Returns the next digits of 4 bytes: a rest times 3 has the digit in its bits 8 and 9, and the
- * next rest below them. */
+/* Returns the next digits of 4 bytes. A remainder times 3 has the digit in its bits 8 and 9, and
+ * the next remainder in the bits 0 … 7. */
 INLINE v_int ternary_next(struct ternary_rest *rest)
 {
     const v_int even = v_add(v_shl(rest->even, 1), rest->even);
@@ -131,7 +135,7 @@ INLINE v_int ternary_next(struct ternary_rest *rest)
     return v_or(v_and(v_shr(even, 8), v_set(0x00030003)), v_and(odd, v_set(0x03000300)));
 }
 
-/* Decodes @n_digits digits of 4 bytes of each row. Digit n goes to unit @to + n × @step. */
+/* Decodes @n_digits digits of 4 bytes of each row, and writes digit n to p->q[to + n * step]. */
 INLINE void decode_digits(struct matmul_panel *p, unsigned col, v_int v, unsigned to,
                           const unsigned step, const unsigned n_digits)
 {
