@@ -8,6 +8,7 @@
  * each stage. RUNG is an instruction set level; "auto" is the best one of this CPU.
  */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -55,12 +56,20 @@ static void print_attention(const struct plan *plan, const struct kv_layout *lay
                             const struct hparams *hp, uint32_t n_rows, uint32_t pos,
                             uint32_t n_seqs, uint32_t n_steps, struct limits *limits)
 {
-    const double seen = pos + (n_rows + 1) / 2.0, rows = (double)n_rows * n_seqs;
-    const double bytes =
-        (double)kv_layout_block_bytes(layout, 0) / BLOCK_TOKENS * (pos + n_rows) * n_seqs;
-    const double ops = 4.0 * hp->n_heads * hp->head_dim * seen * rows * hp->n_layers;
-    double seconds = 0, memory = 0;
+    const double rows = (double)n_rows * n_seqs;
+    double bytes = 0, ops = 0, seconds = 0, memory = 0;
 
+    for (uint32_t i = 0; i < layout->n_groups; i++) {
+        const struct state_group *g = &layout->groups[i];
+        const double window = g->rule == STATE_WINDOW ? g->window : INFINITY;
+        const double seen = fmin(pos + (n_rows + 1) / 2.0, window);
+
+        if (g->rule == STATE_RECURRENT)
+            continue;
+        bytes += (double)kv_layout_block_bytes(layout, i) / BLOCK_TOKENS *
+                 fmin(pos + n_rows, window + n_rows) * n_seqs;
+        ops += 4.0 * hp->n_heads * g->head_dim * seen * rows * g->n_layers;
+    }
     for (uint32_t i = 0; i < plan->n_stages; i++)
         if (plan->stages[i].kind == STAGE_ATTENTION)
             seconds += (double)plan->stage_nsec[i] * 1e-9 / n_steps;
@@ -121,6 +130,25 @@ static void kv_codecs(const char *name, struct kv_layout *layout)
     }
 }
 
+/* Makes the layout of a store that holds @n_seqs sequences of @n_ctx tokens. */
+static struct kv_layout layout_of(const struct graph *graph, const struct hparams *hp,
+                                  uint32_t n_ctx, uint32_t n_seqs)
+{
+    const uint32_t n_blocks = (uint32_t)DIV_UP(n_ctx, BLOCK_TOKENS) * n_seqs;
+    struct kv_layout layout = kv_layout_full(hp->n_layers, hp->n_kv_heads, hp->head_dim,
+                                             BLOCK_TOKENS, CODEC_F16, n_blocks);
+    const struct state_group *groups;
+    uint32_t n_groups;
+
+    groups = graph_groups(graph, &n_groups);
+    for (uint32_t i = 0; i < n_groups; i++) {
+        layout.groups[i] = groups[i];
+        layout.n_blocks[i] = groups[i].rule == STATE_RECURRENT ? n_seqs : n_blocks;
+        layout.n_groups = n_groups;
+    }
+    return layout;
+}
+
 static void fail(const char *what, const struct inf_err *err)
 {
     fprintf(stderr, "bench-step: %s: %s\n", what, err->text);
@@ -163,9 +191,7 @@ int main(int argc, char **argv)
         fail("backend", &err);
 
     const struct hparams *hp = model_hparams(model);
-    struct kv_layout layout =
-        kv_layout_full(hp->n_layers, hp->n_kv_heads, hp->head_dim, BLOCK_TOKENS, CODEC_F16,
-                       (uint32_t)DIV_UP(n_ctx, BLOCK_TOKENS) * n_seqs);
+    struct kv_layout layout = layout_of(graph, hp, n_ctx, n_seqs);
     const struct plan_limits limits = {n_all, n_seqs, n_seqs, n_ctx};
     int32_t *tokens = NEW(int32_t, (size_t)n_all);
     float *logits = NEW(float, (size_t)hp->n_vocab *n_seqs);
