@@ -102,3 +102,16 @@ struct inf_request family_prompt(int32_t *tokens, uint32_t n, uint64_t family, u
                                  uint64_t seed);
 /* Makes a random request. Its prompt belongs to one of a few families and one of some tenants. */
 void family_request(struct random_request *r, uint64_t seed);
+
+#define RIG_AT_ONCE 40 /* requests of one round of rig_random() */
+
+struct rig_totals {
+    uint64_t n_cached; /* tokens of prompts that were in a cache */
+    uint64_t n_loaded; /* blocks that were loaded from the tier */
+};
+
+/* Runs @n_rounds rounds of RIG_AT_ONCE requests whose prompts belong to a few families, so that
+ * prefixes repeat. The requests are submitted and canceled at random. A new engine, with the same
+ * tier, replaces the old one every ten rounds. All requests that are not canceled must give the
+ * same result as on an engine without a cache. */
+struct rig_totals rig_random(const struct rig_params *params, uint32_t n_rounds);

@@ -7,50 +7,6 @@
 #include "fake_tier.h"
 #include "rig.h"
 
-enum { N_AT_ONCE = 40 };
-
-static struct outcome outcomes[N_AT_ONCE], expected[N_AT_ONCE];
-static struct random_request requests[N_AT_ONCE];
-
-static bool was_cancelled(const struct outcome *o)
-{
-    for (uint32_t i = 0; i < o->n_choices; i++)
-        if (o->choices[i].finish == INF_FINISH_CANCELLED)
-            return true;
-    return false;
-}
-
-static uint64_t run_round(struct rig *rig, struct rig *without, struct rng *rng, uint64_t seed)
-{
-    uint64_t n_cached = 0;
-
-    for (uint32_t i = 0; i < N_AT_ONCE; i++) {
-        struct inf_request *q = &requests[i].q;
-
-        family_request(&requests[i], seed + i);
-        outcomes[i] = expected[i] = (struct outcome){.n_choices = MAX(q->n_choices, 1u)};
-        q->user = &outcomes[i];
-        outcomes[i].id = rig_submit(rig, q);
-        q->user = &expected[i];
-        expected[i].id = rig_submit(without, q);
-        for (uint32_t k = rng_u32(rng) % 4; k > 0; k--)
-            rig_tick(rig);
-        if (rng_u32(rng) % 8 == 0)
-            sched_cancel(rig->sched, outcomes[rng_u32(rng) % (i + 1)].id);
-        rig_collect(rig, outcomes, N_AT_ONCE);
-    }
-    rig_finish(rig, outcomes, N_AT_ONCE);
-    rig_finish(without, expected, N_AT_ONCE);
-    for (uint32_t i = 0; i < N_AT_ONCE; i++) {
-        n_cached += outcomes[i].choices[0].n_cached;
-        if (!was_cancelled(&outcomes[i]))
-            outcomes_equal(&outcomes[i], &expected[i]);
-        outcome_done(&outcomes[i]);
-        outcome_done(&expected[i]);
-    }
-    return n_cached;
-}
-
 static bool has_chain(const struct rig_groups *groups)
 {
     for (uint32_t g = 0; g < groups->n; g++)
@@ -59,43 +15,16 @@ static bool has_chain(const struct rig_groups *groups)
     return false;
 }
 
-/* Runs random requests. With a tier, a new engine replaces the old one every ten rounds. Returns
- * the number of blocks that were loaded. */
+/* Returns the number of blocks that were loaded. */
 static uint64_t check_random(const struct rig_params *params, uint32_t n_rounds)
 {
-    struct rig_params plain = {.null = params->null,
-                               .n_ctx = params->n_ctx,
-                               .groups = params->groups,
-                               .n_padding = params->n_padding,
-                               .no_prefix_cache = true};
-    uint64_t n_cached = 0, n_loaded = 0;
-    struct tier_counts counts;
-    struct rig rig, without;
-    struct rng rng;
+    const struct rig_totals totals = rig_random(params, n_rounds);
 
-    plain.null.lose_one_in = 0;
-    rng_seed(&rng, params->null.seed);
-    rig_init(&without, &plain);
-    for (uint32_t round = 0; round < n_rounds; round++) {
-        if (round % 10 == 0)
-            rig_init(&rig, params);
-        n_cached +=
-            run_round(&rig, &without, &rng, params->null.seed << 32 | (uint64_t)round * N_AT_ONCE);
-        if (round % 10 < 9 && round + 1 < n_rounds)
-            continue;
-        if (rig.sched->tier) {
-            tier_count(rig.sched->tier, &counts);
-            n_loaded += counts.n_loaded;
-        }
-        assert_int_equal(rig.sched->stats.n_errors, 0);
-        rig_done(&rig);
-    }
-    rig_done(&without);
     /* Without FULL groups, nobody knows which prefixes are shared. */
-    if (n_cached <= (has_chain(params->groups) ? n_rounds * N_AT_ONCE / 4 : n_rounds))
+    if (totals.n_cached <= (has_chain(params->groups) ? n_rounds * RIG_AT_ONCE / 4 : n_rounds))
         fail_msg("%s: only %llu tokens were cached", params->groups->name,
-                 (unsigned long long)n_cached);
-    return n_loaded;
+                 (unsigned long long)totals.n_cached);
+    return totals.n_loaded;
 }
 
 TEST(texts_do_not_depend_on_the_pool)

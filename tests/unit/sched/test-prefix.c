@@ -299,66 +299,9 @@ TEST(doubtful_blocks_are_forgotten)
     rig_done(&rig);
 }
 
-enum { N_AT_ONCE = 40 };
-
-/* Returns whether a choice of the request was canceled. */
-static bool was_cancelled(const struct outcome *o)
-{
-    for (uint32_t i = 0; i < o->n_choices; i++)
-        if (o->choices[i].finish == INF_FINISH_CANCELLED)
-            return true;
-    return false;
-}
-
-/* Runs requests whose prompts belong to a few families, so that prefixes repeat. Some requests do
- * not share blocks. Requests are submitted and canceled at random. All requests that are not
- * canceled must give the same result as without a cache. */
 static void check_random(const struct rig_params *params, uint32_t n_rounds)
 {
-    static struct outcome outcomes[N_AT_ONCE], expected[N_AT_ONCE];
-    static struct random_request requests[N_AT_ONCE];
-    struct rig_params plain = {.null = params->null,
-                               .n_ctx = params->n_ctx,
-                               .n_padding = params->n_padding,
-                               .no_prefix_cache = true};
-    struct rig rig, without;
-    uint64_t n_cached = 0;
-    struct rng rng;
-
-    plain.null.lose_one_in = 0;
-    rng_seed(&rng, params->null.seed);
-    rig_init(&rig, params);
-    rig_init(&without, &plain);
-    for (uint32_t round = 0; round < n_rounds; round++) {
-        for (uint32_t i = 0; i < N_AT_ONCE; i++) {
-            struct inf_request *q = &requests[i].q;
-
-            family_request(&requests[i], params->null.seed << 32 | (round * N_AT_ONCE + i));
-            outcomes[i] = expected[i] = (struct outcome){.n_choices = MAX(q->n_choices, 1u)};
-            q->user = &outcomes[i];
-            outcomes[i].id = rig_submit(&rig, q);
-            q->user = &expected[i];
-            expected[i].id = rig_submit(&without, q);
-            for (uint32_t k = rng_u32(&rng) % 4; k > 0; k--)
-                sched_tick(rig.sched);
-            if (rng_u32(&rng) % 8 == 0)
-                sched_cancel(rig.sched, outcomes[rng_u32(&rng) % (i + 1)].id);
-            rig_collect(&rig, outcomes, N_AT_ONCE);
-        }
-        rig_finish(&rig, outcomes, N_AT_ONCE);
-        rig_finish(&without, expected, N_AT_ONCE);
-        for (uint32_t i = 0; i < N_AT_ONCE; i++) {
-            n_cached += outcomes[i].choices[0].n_cached;
-            if (!was_cancelled(&outcomes[i]))
-                outcomes_equal(&outcomes[i], &expected[i]);
-            outcome_done(&outcomes[i]);
-            outcome_done(&expected[i]);
-        }
-    }
-    assert_true(n_cached > (uint64_t)n_rounds * N_AT_ONCE);
-    assert_int_equal(rig.sched->stats.n_errors, 0);
-    rig_done(&rig);
-    rig_done(&without);
+    assert_true(rig_random(params, n_rounds).n_cached > (uint64_t)n_rounds * RIG_AT_ONCE);
 }
 
 TEST(twenty_thousand_requests_over_a_tiny_pool)
