@@ -60,7 +60,7 @@ struct fragments {
     struct compiler *c;
     struct nfa nfa;
     bool is_inline;    /* rules are copied instead of called */
-    uint32_t rule_end; /* the final state of all rules, so that rules share equal ends */
+    uint32_t rule_end; /* the final state of all rules; equal last parts of rules share states */
     struct index memo_index;
     struct fragment_memo *memo;
     uint32_t n_memo, cap_memo;

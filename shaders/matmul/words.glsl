@@ -6,7 +6,7 @@
 
 #define WORDS_MAX 16
 
-// Reads @n words from byte @at of a matrix on. Texels of 16 bytes are read, and their words are shifted by 8, 4
+// Reads @n words of a matrix, beginning at byte @at. Texels of 16 bytes are read, and their words are shifted by 8, 4
 // and 2 bytes as @at requires. Entries from @n on are undefined. @n is a constant.
 uint[WORDS_MAX] read_words(bool second, uint at, uint n, bool aligned)
 {
