@@ -32,6 +32,8 @@ static const struct arch_gguf ggufs_35[] = {{"qwen35", ROPE_HALF}, {"qwen35moe",
     }
 
 static const struct arch_field experts_next[] = {
+    /* This field replaces that of FIELDS_EXPERTS, whose default is false. */
+    {FIELD(experts.norm_topk), FIELD_FLAG, NULL, "norm_topk_prob", .absent = 1},
     FIELDS_EXPERTS(512, 10, 512),
     {FIELD(experts.shared_ff), FIELD_COUNT, NULL, "shared_expert_intermediate_size", .absent = 512},
 };
@@ -149,7 +151,8 @@ static int hybrid_finish(struct hparams *hp, enum arch_source source, struct inf
     struct hparams_delta *d = &hp->delta;
 
     hp->norms_add_one = source == ARCH_HF;
-    hp->experts.norm_topk = true;
+    if (source == ARCH_GGUF)
+        hp->experts.norm_topk = true;
     if (hp->n_ff == 0)
         hp->n_ff = hp->experts.ff;
     if (hp->n_extra_layers >= hp->n_layers)
@@ -169,6 +172,7 @@ static int hybrid_finish(struct hparams *hp, enum arch_source source, struct inf
 static int hybrid_finish_35(struct hparams *hp, enum arch_source source, struct inf_err *reterr)
 {
     hp->delta.interleaved = source == ARCH_GGUF;
+    hp->experts.norm_topk = true; /* transformers ignores the key of these models */
     return hybrid_finish(hp, source, reterr);
 }
 

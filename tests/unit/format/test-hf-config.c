@@ -84,6 +84,21 @@ TEST(windows_count_from_a_layer_or_by_a_list)
                                    "\"intermediate_size\":96,\"num_hidden_layers\":2,\"num_"       \
                                    "attention_heads\":8" more "}"
 
+#define HYBRID(class) LAYERS(class, ",\"layer_types\":[\"linear_attention\",\"full_attention\"]")
+#define HYBRID_NORM(class, value)                                                                  \
+    LAYERS(class, ",\"layer_types\":[\"linear_attention\",\"full_attention\"],"                    \
+                  "\"norm_topk_prob\":" value)
+
+/* Later hybrids do not have the key, and always normalize the weights of experts. */
+TEST(hybrids_normalize_the_weights_of_experts_unless_the_key_says_otherwise)
+{
+    assert_true(parse_ok(HYBRID("Qwen3NextForCausalLM")).hp.experts.norm_topk);
+    assert_true(parse_ok(HYBRID_NORM("Qwen3NextForCausalLM", "true")).hp.experts.norm_topk);
+    assert_false(parse_ok(HYBRID_NORM("Qwen3NextForCausalLM", "false")).hp.experts.norm_topk);
+    assert_true(parse_ok(HYBRID_NORM("Qwen3_5MoeForCausalLM", "false")).hp.experts.norm_topk);
+    assert_false(parse_ok(LAYERS("Qwen3MoeForCausalLM", "")).hp.experts.norm_topk);
+}
+
 /* transformers loads a Mistral configuration with layer_types as a Ministral. */
 TEST(layers_of_mistral_may_differ)
 {
@@ -320,6 +335,7 @@ RUN_TESTS(cmocka_unit_test(encoders_are_read_as_transformers_reads_them),
           cmocka_unit_test(encoders_with_other_computations_are_refused),
           cmocka_unit_test(missing_keys_have_the_defaults_of_their_class),
           cmocka_unit_test(windows_count_from_a_layer_or_by_a_list),
+          cmocka_unit_test(hybrids_normalize_the_weights_of_experts_unless_the_key_says_otherwise),
           cmocka_unit_test(layers_of_mistral_may_differ),
           cmocka_unit_test(classes_without_a_head_are_read_like_those_with_one),
           cmocka_unit_test(rotary_scaling_is_read_in_both_spellings),
