@@ -2,24 +2,37 @@
 /*
  * Compares models of make_families.py with transformers.
  *
- *     family-eval [--engine] DIR…
+ *     family-eval [OPTIONS] DIR…
  *
  * Each DIR has a model as a Hugging Face directory (hf) and mostly as a GGUF file (model.gguf), the
  * tokens of a text (tokens.json), and the logits of transformers in double precision
- * (logits.f64.npy). The program computes the model's graph in double precision, or with --engine
- * lets the engine run the model on the CPU, and prints the normalized mean squared error. It exits
- * with 1 if an error is above the bound, or a model cannot be opened.
+ * (logits.f64.npy). The program computes the model's graph in double precision, or with one of
+ * these options lets a device run the model in one step, and prints the normalized mean squared
+ * error:
+ *
+ *     --engine        the CPU, with its best instruction set
+ *     --device NAME   this device: "vulkan", "vulkan:1"
+ *     --isa NAME      the CPU with this instruction set; "all": with each that it has
+ *     --threads N     number of threads; 2 if the option is missing
+ *     --chunks        also computes the text in steps of several sizes, and with one thread
+ *     --borders       also computes the text in two steps, cut at every position
+ *     --snapshots     also continues the text from a snapshot at the end of each block
+ *
+ * The last three print how many ways there were, and the first one whose logits are not bit for
+ * bit those of one step. The program exits with 1 if there is such a way, if an error is above the
+ * bound, or if a model cannot be opened. Weights with few bits are above the bound on a device,
+ * because products with them round their inputs to 8 bits.
  */
-#include <infer/bench.h>
-
 #include <errno.h>
+#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "core/cpu.h"
 #include "core/err.h"
 #include "core/file.h"
+#include "golden/family-run.h"
 #include "lib/graph_eval.h"
-#include "model/model.h"
 
 #define FILE_MAX ((size_t)1 << 30)
 
@@ -94,68 +107,235 @@ static int graph_logits(const char *path, const struct family *f, double **ret_l
     return r == 0 ? graph_eval(g, f->tokens, f->n_tokens, ret_logits) : r;
 }
 
-static int engine_logits(const char *path, const struct family *f, double **ret_logits,
-                         struct inf_err *err)
-{
-    const struct inf_model_params params = {.path = path};
-    const size_t n = f->n_tokens * f->n_vocab;
-    _cleanup_free_ float *logits = NULL;
-    struct inf_logits_params how = {.device = "cpu", .n_threads = 2};
-    int r;
+struct options {
+    bool device; /* run the model on a device */
+    bool chunks, borders, snapshots;
+    bool all_isas;
+    struct backend_params on;
+};
 
-    r = inf_model_open(&params, &how.model, err);
+/* Says which ways of cutting a text were computed. */
+struct ways {
+    struct family_run *run;
+    const float *whole; /* the logits of one step */
+    float *logits;
+    uint32_t n_done;
+    bool differs;
+};
+
+/* Notes that the text was cut in the way @how at @at, with the result @r. */
+static int ways_add(struct ways *w, int r, const char *how, uint32_t at)
+{
+    const uint32_t n_vocab = w->run->n_vocab;
+    const size_t row = n_vocab * sizeof(*w->logits);
+    uint32_t i = 0;
+
+    w->n_done++;
     if (r < 0)
         return r;
-    r = inf_logits(&how, f->tokens, f->n_tokens, &logits, err);
-    inf_model_unref(how.model);
+    while (i < w->run->n_tokens &&
+           memcmp(w->logits + (size_t)i * n_vocab, w->whole + (size_t)i * n_vocab, row) == 0)
+        i++;
+    if (i < w->run->n_tokens && !w->differs)
+        printf("    %s %u: row %u differs\n", how, at, i);
+    w->differs |= i < w->run->n_tokens;
+    memset(w->logits, 0xff, w->run->n_tokens * row);
+    return 0;
+}
+
+static int ways_chunks(struct ways *w)
+{
+    static const uint32_t sizes[] = {1,  2,  3,  4,  5,  7,  8,   15,  16,  17,
+                                     31, 32, 33, 63, 64, 65, 100, 127, 128, 200};
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < ARRAY_SIZE(sizes); i++)
+        r = ways_add(w, family_run_steps(w->run, sizes[i], w->logits), "steps of", sizes[i]);
+    return r;
+}
+
+static int ways_borders(struct ways *w)
+{
+    int r = 0;
+
+    for (uint32_t i = 1; r == 0 && i < w->run->n_tokens; i++)
+        r = ways_add(w, family_run_cut(w->run, i, w->logits), "cut at", i);
+    return r;
+}
+
+static int ways_snapshots(struct ways *w)
+{
+    int r = 0;
+
+    for (uint32_t i = 1; r == 0 && i * FAMILY_BLOCK < w->run->n_tokens; i++)
+        r = ways_add(w, family_run_resume(w->run, i, w->logits), "continued from block", i);
+    return r;
+}
+
+/* Computes the text in one step with one thread. */
+static int ways_thread(struct ways *w, const char *path, const struct backend_params *on,
+                       struct inf_err *err)
+{
+    struct backend_params one = *on;
+    struct family_run run;
+    int r;
+
+    one.n_threads = 1;
+    r = family_run_open(path, &one, w->run->tokens, w->run->n_tokens, &run, err);
+    if (r < 0)
+        return r;
+    r = ways_add(w, family_run_steps(&run, run.n_tokens, w->logits), "threads", 1);
+    family_run_done(&run);
+    return r;
+}
+
+static int run_ways(struct ways *w, const char *path, const struct options *o, struct inf_err *err)
+{
+    int r = 0;
+
+    if (o->chunks)
+        r = ways_thread(w, path, &o->on, err);
+    if (r == 0 && o->chunks)
+        r = ways_chunks(w);
+    if (r == 0 && o->borders)
+        r = ways_borders(w);
+    if (r == 0 && o->snapshots)
+        r = ways_snapshots(w);
+    return r;
+}
+
+static int device_logits(const char *path, const struct family *f, const struct options *o,
+                         double **ret_logits, struct ways *ret_ways, struct inf_err *err)
+{
+    const size_t n = f->n_tokens * f->n_vocab;
+    _cleanup_free_ float *whole = NEW(float, n), *logits = NEW(float, n);
+    struct family_run run;
+    int r;
+
+    if (!whole || !logits)
+        return err_set(err, ENOMEM, "out of memory");
+    r = family_run_open(path, &o->on, f->tokens, (uint32_t)f->n_tokens, &run, err);
+    if (r < 0)
+        return r;
+    *ret_ways = (struct ways){.run = &run, .whole = whole, .logits = logits};
+    if (run.n_vocab != f->n_vocab)
+        r = err_set(err, EBADMSG, "the vocabulary has %u tokens, not %zu", run.n_vocab, f->n_vocab);
+    if (r == 0)
+        r = family_run_steps(&run, run.n_tokens, whole);
+    if (r == 0)
+        r = run_ways(ret_ways, path, o, err);
+    family_run_done(&run);
     *ret_logits = r == 0 ? NEW(double, n) : NULL;
     for (size_t i = 0; *ret_logits && i < n; i++)
-        (*ret_logits)[i] = (double)logits[i];
+        (*ret_logits)[i] = (double)whole[i];
     return r == 0 && !*ret_logits ? -ENOMEM : r;
 }
 
+static double nmse(const double *x, const struct family *f)
+{
+    double e = 0, sum = 0;
+
+    for (size_t i = 0; i < f->n_tokens * f->n_vocab; i++) {
+        e += (x[i] - f->logits[i]) * (x[i] - f->logits[i]);
+        sum += f->logits[i] * f->logits[i];
+    }
+    return e / sum;
+}
+
 /* Compares one file. Returns whether it is close enough. */
-static bool compare(const struct family *f, const char *name, bool engine)
+static bool compare(const struct family *f, const char *name, const struct options *o)
 {
     _cleanup_free_ char *path = path_join(f->dir, name);
     _cleanup_free_ double *logits = NULL;
     struct inf_err err = {0};
-    double e = 0, sum = 0;
+    struct ways ways = {0};
+    double e;
     int r;
 
     if (!path || (strcmp(name, "hf") != 0 && !path_exists(path)))
         return true;
-    r = (engine ? engine_logits : graph_logits)(path, f, &logits, &err);
+    r = o->device ? device_logits(path, f, o, &logits, &ways, &err)
+                  : graph_logits(path, f, &logits, &err);
+    printf("%-36s %-10s %-10s ", f->dir, name, o->on.isa ? o->on.isa : "");
     if (r < 0) {
-        printf("%-40s %-10s error %d: %s\n", f->dir, name, r, err.text);
+        printf("error %d: %s\n", r, err.text);
         return false;
     }
-    for (size_t i = 0; i < f->n_tokens * f->n_vocab; i++) {
-        e += (logits[i] - f->logits[i]) * (logits[i] - f->logits[i]);
-        sum += f->logits[i] * f->logits[i];
+    e = nmse(logits, f);
+    printf("NMSE %.2g", e);
+    if (ways.n_done > 0)
+        printf(ways.differs ? ", not all of %u ways are equal" : ", %u ways are equal",
+               ways.n_done);
+    printf("\n");
+    fflush(stdout);
+    return e < 1e-9 && !ways.differs;
+}
+
+/* Compares the files of one directory, on all instruction sets if that is wanted. */
+static bool compare_all(const char *dir, struct options *o)
+{
+    struct family f = {.dir = dir};
+    struct inf_err err = {0};
+    bool good = true;
+    const char *isa;
+
+    if (family_tokens(&f, &err) < 0 || family_logits(&f, &err) < 0) {
+        printf("%s: %s\n", dir, err.text);
+        good = false;
+    } else if (o->all_isas) {
+        for (size_t i = 0; (isa = cpu_rung_at(i)); i++) {
+            o->on.isa = isa;
+            good &= compare(&f, "hf", o);
+            good &= compare(&f, "model.gguf", o);
+        }
+    } else {
+        good &= compare(&f, "hf", o);
+        good &= compare(&f, "model.gguf", o);
     }
-    printf("%-40s %-10s NMSE %.2g\n", f->dir, name, e / sum);
-    return e / sum < 1e-9;
+    free(f.tokens);
+    free(f.file);
+    return good;
+}
+
+/* Returns whether the options are valid. All of them need a device. */
+static bool options_read(int argc, char **argv, struct options *o)
+{
+    static const struct option options[] = {
+        {"engine", no_argument, NULL, 'e'},    {"device", required_argument, NULL, 'd'},
+        {"isa", required_argument, NULL, 'i'}, {"threads", required_argument, NULL, 't'},
+        {"chunks", no_argument, NULL, 'c'},    {"borders", no_argument, NULL, 'b'},
+        {"snapshots", no_argument, NULL, 's'}, {0}};
+    int c;
+
+    while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
+        o->device = true;
+        if (c == 'd')
+            o->on.device = optarg;
+        else if (c == 'i')
+            o->on.isa = optarg;
+        else if (c == 't')
+            o->on.n_threads = (uint32_t)strtoul(optarg, NULL, 10);
+        else if (c == '?')
+            return false;
+        o->chunks |= c == 'c';
+        o->borders |= c == 'b';
+        o->snapshots |= c == 's';
+    }
+    o->all_isas = o->on.isa && strcmp(o->on.isa, "all") == 0;
+    return optind < argc;
 }
 
 int main(int argc, char **argv)
 {
-    const bool engine = argc > 1 && strcmp(argv[1], "--engine") == 0;
+    struct options o = {.on = {.device = "cpu", .n_threads = 2}};
     bool good = true;
 
-    for (int i = 1 + engine; i < argc; i++) {
-        struct family f = {.dir = argv[i]};
-        struct inf_err err = {0};
-
-        if (family_tokens(&f, &err) < 0 || family_logits(&f, &err) < 0) {
-            printf("%s: %s\n", f.dir, err.text);
-            good = false;
-        } else {
-            good &= compare(&f, "hf", engine);
-            good &= compare(&f, "model.gguf", engine);
-        }
-        free(f.tokens);
-        free(f.file);
+    if (!options_read(argc, argv, &o)) {
+        fprintf(stderr, "usage: family-eval [--engine] [--device NAME] [--isa NAME] [--threads N] "
+                        "[--chunks] [--borders] [--snapshots] DIR…\n");
+        return 2;
     }
+    for (int i = optind; i < argc; i++)
+        good &= compare_all(argv[i], &o);
     return good ? 0 : 1;
 }
