@@ -23,15 +23,19 @@
 /* These models fit into this much memory. */
 #define DEVICE_BYTES (256u << 20)
 
+/* The models after the first N_PLAIN keep state of several kinds. */
+enum { N_PLAIN = 9 };
 static const char *const names[] = {
-    "llama-gqa",  "llama3-scaled",    "llama-linear", "llama-yarn", "mistral-window",
-    "qwen2-tied", "qwen2-window-mix", "qwen3-norm",   "qwen3-bf16",
+    "llama-gqa",  "llama3-scaled",    "llama-linear", "llama-yarn",  "mistral-window",
+    "qwen2-tied", "qwen2-window-mix", "qwen3-norm",   "qwen3-bf16",  "qwen3_moe",
+    "qwen3_5",    "gemma3",           "gemma4",       "gemma4-keys",
 };
 static const char *const numbers[] = {"f32",  "f16", "bf16",     "q8_0",
                                       "q4_0", "fp8", "fp8:q8_0", "f16:q4_0"};
 
 struct answer {
     uint32_t n, n_cached;
+    uint32_t n_blocks; /* blocks that a tier should get */
     int32_t tokens[N_TOKENS];
     float logprobs[N_TOKENS];
 };
@@ -60,6 +64,35 @@ static void ask(struct inf_engine *engine, const int32_t *prompt, struct answer 
     } while (e.kind != INF_EVENT_FINISH);
     assert_int_equal(e.finish, INF_FINISH_LENGTH);
     a->n_cached = e.n_cached;
+}
+
+/* Returns whether computing can be resumed after @n_blocks blocks of tokens only with block @i of
+ * group @i_group. */
+static bool is_needed(const struct kv_layout *layout, uint32_t i_group, uint32_t i,
+                      uint32_t n_blocks)
+{
+    switch (layout->groups[i_group].rule) {
+    case STATE_FULL:
+        return i < n_blocks;
+    case STATE_WINDOW:
+        return i < n_blocks && i >= kv_pool_first_seen(layout, i_group, n_blocks * BLOCK);
+    case STATE_RECURRENT:
+        return i == n_blocks - 1;
+    }
+    return false;
+}
+
+/* Returns how many blocks a tier gets: those that are needed to continue from the last border of
+ * the prompt, and from that of the whole text. */
+static uint32_t count_needed(const struct kv_layout *layout)
+{
+    const uint32_t end = (N_PROMPT + N_TOKENS - 1) / BLOCK;
+    uint32_t n = 0;
+
+    for (uint32_t g = 0; g < layout->n_groups; g++)
+        for (uint32_t i = 0; i < end; i++)
+            n += is_needed(layout, g, i, (N_PROMPT - 1) / BLOCK) || is_needed(layout, g, i, end);
+    return n;
 }
 
 /* Struct subject holds the parameters of an engine. */
@@ -96,6 +129,7 @@ static bool run(const struct subject *s, struct fake_tier *tier, const int32_t *
     engine->sched->fetching.margin = 0;
     engine->sched->fetching.first_tok_s = 1;
     ask(engine, prompt, a);
+    a->n_blocks = count_needed(kv_pool_layout(engine->sched->runner->pool));
     inf_engine_free(engine);
     return true;
 }
@@ -114,7 +148,7 @@ static void check(const struct subject *s)
         return;
     fake_tier_init(&tier, 1);
     assert_true(run(s, &tier, prompt, &first));
-    assert_int_equal(tier.n_put_blocks, (N_PROMPT + N_TOKENS - 1) / BLOCK);
+    assert_int_equal(tier.n_put_blocks, first.n_blocks);
     assert_true(run(s, &tier, prompt, &again));
     assert_int_equal(again.n_cached, N_PROMPT / BLOCK * BLOCK);
     assert_int_equal(tier.n_rejects, 0);
@@ -178,7 +212,8 @@ TEST(every_model_reads_its_stored_blocks)
         open_model(&s, names[i]);
         for (unsigned k = 0; k < ARRAY_SIZE(numbers); k++) {
             s.kv_type = numbers[k];
-            check(&s);
+            if (i < N_PLAIN || k == 0 || test_drawn(4))
+                check(&s);
         }
         inf_model_unref(s.model);
     }
