@@ -11,17 +11,6 @@
 #include <errno.h>
 
 #include "core/err.h"
-#include "quant/dtype.h"
-
-static uint64_t weight_bytes(const struct weight *w)
-{
-    uint64_t row_bytes = 0, bytes = 0;
-
-    if (w->data && dtype_row_bytes(w->dtype, w->cols, &row_bytes) &&
-        !size_mul(row_bytes, (uint64_t)w->rows * MAX(w->n_experts, 1u), &bytes))
-        bytes = UINT64_MAX;
-    return bytes;
-}
 
 /* Returns whether a later node has the same weight as @ref. */
 static bool comes_again(const struct graph *g, graph_ref ref)

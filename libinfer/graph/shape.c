@@ -110,6 +110,10 @@ static int check_weight(const struct graph_node *node, const struct weight *w,
     if (w->dtype == INF_DTYPE_BITNET && (!w->planes[WEIGHT_SCALES] || w->rows % 4 != 0))
         return err_set(reterr, EINVAL, "%s: %s has no factor, or its %u rows are not four quarters",
                        op, weight_name(w), w->rows);
+    if (w->dtype == INF_DTYPE_FP4_PLANES && (!w->planes[WEIGHT_SCALES] || w->group != 32))
+        return err_set(reterr, EINVAL, "%s: %s has no scales", op, weight_name(w));
+    if (w->row_step > 1 && w->dtype != INF_DTYPE_FP4_PLANES)
+        return err_set(reterr, EINVAL, "%s: the rows of %s are not adjacent", op, weight_name(w));
     if (dtype_info(w->dtype)->affine_bits > 0)
         return check_planes(node, w, reterr);
     return 0;

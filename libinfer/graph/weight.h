@@ -26,15 +26,25 @@ struct weight {
     /* [n_experts]: the addresses of the matrices, if they are not at equal distances; else NULL.
      * `data` is then the first address. */
     const void *const *experts;
-    const void *planes[WEIGHT_PLANES]; /* quant/affine.h and quant/bitnet.h describe them */
-    uint32_t group;   /* columns that share an element of the planes; 0: the format has no planes */
-    const char *name; /* for messages; lives as long as data */
-    bool packed;      /* stored in the layout for products of many rows on the CPU
-                         (backend/reformat.h) */
+    /* quant/affine.h, quant/bitnet.h and quant/fp4-planes.h describe them. */
+    const void *planes[WEIGHT_PLANES];
+    uint32_t group;    /* columns that share an element of the planes; 0: no plane has such
+                          elements */
+    uint32_t row_step; /* distance from one row to the next in memory, in rows, also in the planes;
+                          0: 1. Only for MXFP4 with planes */
+    const char *name;  /* for messages; lives as long as data */
+    bool packed;       /* stored in the layout for products of many rows on the CPU
+                          (backend/reformat.h) */
 };
 
 /* Decodes row @i of @w, which is one matrix, to @dst: cols floats. */
 void weight_decode_row(const struct weight *w, uint32_t i, float *dst);
+/* Returns the bytes of @w with its planes and all experts; UINT64_MAX if they do not fit 64 bits,
+ * and 0 if the model does not have this weight. */
+uint64_t weight_bytes(const struct weight *w);
+
+/* Returns the matrix of expert @i, or itself if @w is one matrix. */
+struct weight weight_of_expert(const struct weight *w, uint32_t i);
 
 /* Returns the address of the matrix of expert @i. */
 static inline const void *weight_expert(const struct weight *w, uint32_t i)

@@ -30,7 +30,9 @@
     [INF_DTYPE_##dtype] = {#stem, label, elems, bytes, 0, decode_##stem, encode_##stem},
 static const struct dtype_info dtypes[] = {
     DTYPES(ROW)[INF_DTYPE_MLX2] = {"mlx2", "MLX2", BLOCK_ELEMS, BLOCK_ELEMS / 4, 2, NULL, NULL},
-    [INF_DTYPE_BITNET] = {"bitnet", "BITNET", BLOCK_ELEMS, BLOCK_ELEMS / 4, 0, NULL, NULL},
+    [INF_DTYPE_BITNET] = {"bitnet", "BITNET", 4, 1, 0, NULL, NULL},
+    [INF_DTYPE_FP4_PLANES] = {"fp4_planes", "MXFP4 (planes)", BLOCK_ELEMS, BLOCK_ELEMS / 2, 0, NULL,
+                              NULL},
     [INF_DTYPE_MLX4] = {"mlx4", "MLX4", BLOCK_ELEMS, BLOCK_ELEMS / 2, 4, NULL, NULL},
 };
 #undef ROW

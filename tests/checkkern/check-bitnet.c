@@ -153,7 +153,7 @@ static void check_rows(struct check *c, float bad)
 
 void check_bitnet(struct check *c)
 {
-    static const uint32_t Ks[] = {32, 64, 96, 224, 256, 2560, 6912};
+    static const uint32_t Ks[] = {4, 36, 64, 96, 224, 256, 2560, 6912};
     static const uint32_t Ms[] = {1, 2, 3, 6, 7, 13};
 
     for (size_t i = 0; i < ARRAY_SIZE(Ks); i++)

@@ -32,13 +32,19 @@ struct product {
     struct matmul_args args;
 };
 
+/* Returns whether check-bitnet.c or check-fp4-planes.c checks a format. */
+static bool has_own_check(enum inf_dtype dtype)
+{
+    return dtype == INF_DTYPE_BITNET || dtype == INF_DTYPE_FP4_PLANES;
+}
+
 static bool product_init(struct check *c, struct product *p, enum inf_dtype dtype, uint32_t M,
                          uint32_t N, uint32_t K, bool with_bias)
 {
     const enum matmul_act kind = matmul_act_kind(matmul_ops_get(c->flags), dtype);
 
     *p = (struct product){.dtype = dtype, .M = M, .N = N, .K = K};
-    if (!dtype_row_bytes(dtype, K, &p->row_bytes) || dtype == INF_DTYPE_BITNET ||
+    if (!dtype_row_bytes(dtype, K, &p->row_bytes) || has_own_check(dtype) ||
         (dtype_info(dtype)->affine_bits > 0 && K % GROUP != 0))
         return false;
     p->w = guarded_new(p->row_bytes * N, true);
@@ -437,7 +443,7 @@ void bench_matmul(struct check *c)
         uint64_t bytes;
         double t, rate = 0;
 
-        if (d == INF_DTYPE_BITNET) /* check-bitnet.c */
+        if (has_own_check((enum inf_dtype)d))
             continue;
         t = bench_product(c, (enum inf_dtype)d, 1, K, 128u << 20, &N, &bytes);
         printf("%-6s %8.1f %5.0f%% |", dtype_info((enum inf_dtype)d)->label,

@@ -42,6 +42,7 @@ struct check {
     X(matmul_f16)                                                                                  \
     X(matmul_packed)                                                                               \
     X(bitnet)                                                                                      \
+    X(fp4_planes)                                                                                  \
     X(norm)                                                                                        \
     X(rope)                                                                                        \
     X(silu)                                                                                        \

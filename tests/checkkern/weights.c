@@ -22,7 +22,7 @@ static const struct layout {
     [INF_DTYPE_Q6_K] = {{208, -1}, 0},  [INF_DTYPE_MXFP4] = {{-1, -1}, 0},
     [INF_DTYPE_BITNET] = {{-1, -1}, 0}, [INF_DTYPE_MLX2] = {{-1, -1}, 0},
     [INF_DTYPE_MLX4] = {{-1, -1}, 0},   [INF_DTYPE_TQ2_0] = {{64, -1}, 0},
-    [INF_DTYPE_TQ1_0] = {{52, -1}, 0},
+    [INF_DTYPE_TQ1_0] = {{52, -1}, 0},  [INF_DTYPE_FP4_PLANES] = {{-1, -1}, 0},
 };
 
 static void put_half(uint8_t *p, float f)

@@ -98,10 +98,31 @@ static void pool(const struct eval *e, const struct graph_node *node, const doub
     }
 }
 
+/* Rounds each row as products with packed ternary weights do (transformers,
+ * integrations/bitnet.py): to int8, in steps of 1/127 of the largest magnitude. */
+static double *round_rows(const double *x, size_t n_rows, uint32_t n)
+{
+    double *y = NEW(double, n_rows *n);
+
+    for (size_t i = 0; i < n_rows; i++) {
+        double most = 1e-5, scale;
+
+        for (uint32_t j = 0; j < n; j++)
+            most = fmax(most, fabs(x[i * n + j]));
+        scale = 127 / most;
+        for (uint32_t j = 0; j < n; j++)
+            y[i * n + j] = fmin(fmax(rint(x[i * n + j] * scale), -128), 127) / scale;
+    }
+    return y;
+}
+
 void eval_matmul(const struct eval *e, const struct graph_node *node, const double *x, double *y)
 {
     const uint32_t n_in = node->w.cols, n_out = node->w.rows;
     float *w = NEW(float, n_in), *bias = NEW(float, n_out);
+    double *rounded = node->w.dtype == INF_DTYPE_BITNET ? round_rows(x, e->n, n_in) : NULL;
+
+    x = rounded ? rounded : x;
 
     if (node->bias.data)
         eval_row(&node->bias, 0, bias);
@@ -115,6 +136,7 @@ void eval_matmul(const struct eval *e, const struct graph_node *node, const doub
             y[i * n_out + o] = sum;
         }
     }
+    free(rounded);
     free(bias);
     free(w);
 }

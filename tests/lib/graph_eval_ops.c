@@ -153,16 +153,6 @@ void eval_route(const struct eval *e, const struct graph_node *node, const doubl
     free(keys);
 }
 
-/* Returns the matrix or the vector of one expert. */
-static struct weight expert_of(const struct weight *w, uint32_t i)
-{
-    struct weight one = *w;
-
-    one.data = weight_expert(w, i);
-    one.n_experts = 0;
-    return one;
-}
-
 void eval_matmul_experts(const struct eval *e, const struct graph_node *node, const double *x,
                          const double *routes, double *y)
 {
@@ -172,11 +162,11 @@ void eval_matmul_experts(const struct eval *e, const struct graph_node *node, co
     for (size_t t = 0; t < e->n * n_slots; t++) {
         const double *route_row = routes + t / n_slots * 2 * n_slots;
         const uint32_t i_expert = (uint32_t)route_row[n_slots + t % n_slots];
-        struct graph_node one = {.w = expert_of(&node->w, i_expert)};
+        struct graph_node one = {.w = weight_of_expert(&node->w, i_expert)};
         struct eval single = *e;
 
         if (node->bias.data)
-            one.bias = expert_of(&node->bias, i_expert);
+            one.bias = weight_of_expert(&node->bias, i_expert);
         single.n = 1;
         eval_matmul(&single, &one, x + (has_slots ? t : t / n_slots) * n_in, y + t * n_out);
     }

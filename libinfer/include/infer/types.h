@@ -44,6 +44,7 @@ enum inf_dtype {
     INF_DTYPE_MLX2,
     INF_DTYPE_MLX4,
     INF_DTYPE_BITNET,
+    INF_DTYPE_FP4_PLANES,
     INF_DTYPE_N,
     INF_DTYPE_INVALID = -22,
 };

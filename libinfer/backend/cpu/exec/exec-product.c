@@ -84,17 +84,27 @@ static void prepare_input(const struct exec *x, const struct stage *s, unsigned 
     workers_barrier(x->cpu->workers);
 }
 
+/* Returns the number of runs of columns that the rows n0 … n1 - 1 of a matrix compute. Packed rows
+ * (quant/bitnet.h) compute a run of columns in each quarter of the result. */
+static uint32_t runs_of(const struct matrix *m)
+{
+    return m->quarter > 0 ? 4 : 1;
+}
+
 /* Describes a part of a product: rows r0 … r1 - 1 and columns n0 … n1 - 1. */
 struct block {
     uint32_t r0, r1, n0, n1;
 };
 
 /* Computes a block of the product with matrix @m. @y is the address of row 0, column n0, of the
- * result. @next is the memory that is read after this block; it is prefetched. */
+ * result. With packed ternary weights, the columns are four runs (runs_of()), @quarter floats
+ * apart, and @y is the address of the first run. @next is the memory that is read after this block;
+ * it is prefetched. */
 static void multiply_block(const struct exec *x, const struct stage *s, const struct matrix *m,
                            const struct input *in, const struct block *b, float *y, size_t ldy,
-                           const unsigned char *next)
+                           uint32_t quarter, const unsigned char *next)
 {
+    const uint32_t column = b->n0 / runs_of(m);
     const struct matmul_args args = {
         .dtype = m->dtype,
         .w = matrix_row(m, b->n0),
@@ -106,11 +116,12 @@ static void multiply_block(const struct exec *x, const struct stage *s, const st
         .K = s->K,
         .y = y + b->r0 * ldy,
         .ldy = ldy,
-        .bias = m->bias ? m->bias + b->n0 : NULL,
+        .bias = m->bias ? m->bias + column : NULL,
         .packed = m->packed,
-        .scales = m->group > 0 ? m->scales + b->n0 * m->plane_bytes : NULL,
+        .scales = m->group > 0 ? m->scales + b->n0 * m->plane_bytes : m->scales,
         .offsets = m->group > 0 ? m->offsets + b->n0 * m->plane_bytes : NULL,
         .group = m->group,
+        .quarter = quarter,
         .next = next,
     };
 
@@ -138,36 +149,62 @@ static void finish_heads(const struct exec *x, const struct product *p, const st
     }
 }
 
+/* Describes adjacent columns of a piece, from column n0 of the result on. */
+struct run {
+    float *y; /* row 0, column n0 */
+    size_t ldy;
+    const float *gate, *up; /* gated units: the same columns in the tiles */
+    uint32_t n0, n;
+};
+
+/* Does the operations on single columns that follow a product. */
+static void finish_run(const struct exec *x, const struct product *p, const struct block *b,
+                       const struct run *c)
+{
+    const struct elem_fns *elem = x->cpu->elem;
+
+    for (uint32_t row = b->r0; row < b->r1; row++) {
+        float *y = c->y + row * c->ldy;
+
+        if (p->n_matrices == 2)
+            elem_glu(elem, p->act, y, c->gate + (size_t)row * p->chunk,
+                     c->up + (size_t)row * p->chunk, c->n);
+        else if (p->has_act)
+            elem_act(elem, p->act, y, y, c->n);
+        if (p->cap > 0)
+            elem->cap(y, y, p->cap, c->n);
+        if (p->add >= 0)
+            elem->add(y, exec_row(x, p->add, row) + c->n0, y, c->n);
+    }
+}
+
 static void run_piece(const struct exec *x, const struct stage *s, const struct product *p,
                       const struct input *in, const struct block *b, const unsigned char *next,
                       unsigned char *mine)
 {
     const struct plan *plan = x->plan;
-    const uint32_t n0 = b->n0, n = b->n1 - n0;
-    float *tile0 = (float *)(mine + plan->mem.tile[0]),
-          *tile1 = (float *)(mine + plan->mem.tile[1]);
-    float *y = p->dst >= 0 ? exec_row(x, p->dst, 0) + n0 : tile0;
+    const uint32_t n_runs = runs_of(&p->m[0]), n0 = b->n0 / n_runs, quarter = p->m[0].quarter;
+    float *tile[2] = {(float *)(mine + plan->mem.tile[0]), (float *)(mine + plan->mem.tile[1])};
+    float *y = p->dst >= 0 ? exec_row(x, p->dst, 0) + n0 : tile[0];
     const size_t ldy = p->dst >= 0 ? plan->values[p->dst].ld : p->chunk;
 
     if (p->n_matrices == 2) {
-        multiply_block(x, s, &p->m[0], in, b, tile0, p->chunk, matrix_row(&p->m[1], n0));
-        multiply_block(x, s, &p->m[1], in, b, tile1, p->chunk, next);
-        for (uint32_t row = b->r0; row < b->r1; row++)
-            elem_glu(x->cpu->elem, p->act, y + row * ldy, tile0 + (size_t)row * p->chunk,
-                     tile1 + (size_t)row * p->chunk, n);
+        multiply_block(x, s, &p->m[0], in, b, tile[0], p->chunk, p->chunk / 4,
+                       matrix_row(&p->m[1], b->n0));
+        multiply_block(x, s, &p->m[1], in, b, tile[1], p->chunk, p->chunk / 4, next);
     } else {
-        multiply_block(x, s, &p->m[0], in, b, y, ldy, next);
-        if (p->has_act)
-            for (uint32_t row = b->r0; row < b->r1; row++)
-                elem_act(x->cpu->elem, p->act, y + row * ldy, y + row * ldy, n);
-        for (uint32_t row = b->r0; p->cap > 0 && row < b->r1; row++)
-            x->cpu->elem->cap(y + row * ldy, y + row * ldy, p->cap, n);
-        if (p->head_dim > 0)
-            finish_heads(x, p, b, y, ldy, mine + plan->mem.half);
+        multiply_block(x, s, &p->m[0], in, b, y, ldy, quarter, next);
     }
-    if (p->add >= 0)
-        for (uint32_t row = b->r0; row < b->r1; row++)
-            x->cpu->elem->add(y + row * ldy, exec_row(x, p->add, row) + n0, y + row * ldy, n);
+    for (uint32_t i = 0; i < n_runs; i++)
+        finish_run(x, p, b,
+                   &(struct run){.y = y + (size_t)i * quarter,
+                                 .ldy = ldy,
+                                 .gate = tile[0] + i * (p->chunk / 4),
+                                 .up = tile[1] + i * (p->chunk / 4),
+                                 .n0 = n0 + i * quarter,
+                                 .n = (b->n1 - b->n0) / n_runs});
+    if (p->head_dim > 0)
+        finish_heads(x, p, b, y, ldy, mine + plan->mem.half);
 }
 
 /* Returns the number of ranges into which the rows are divided among threads. */

@@ -10,12 +10,14 @@
 /* Sets the members of @m that only experts have. */
 static int matrix_set_experts(struct fuser *f, const struct graph_node *n, struct matrix *m)
 {
-    if (m->packed || m->group > 0 || (n->bias.data && dtype_info(n->bias.dtype)->block_elems != 1))
+    if (m->packed || m->offsets || m->quarter > 0 ||
+        (n->bias.data && dtype_info(n->bias.dtype)->block_elems != 1))
         return err_set(f->reterr, EOPNOTSUPP,
                        "%s has experts in a format that the CPU cannot multiply",
                        n->w.name ? n->w.name : "a weight");
     m->experts = n->w.experts;
     m->expert_bytes = n->w.expert_bytes;
+    m->plane_expert_bytes = n->w.expert_bytes / 16;
     m->expert_bias = n->bias;
     return 0;
 }
@@ -29,6 +31,13 @@ static int matrix_set(struct fuser *f, const struct graph_node *n, struct matrix
         m->group = n->w.group;
         m->plane_bytes = (uint64_t)(n->w.cols / n->w.group) * sizeof(uint16_t);
     }
+    if (m->dtype == INF_DTYPE_FP4_PLANES && n->w.cols > MATMUL_PLANES_K)
+        return err_set(f->reterr, EOPNOTSUPP, "%s has %u columns, more than %u",
+                       n->w.name ? n->w.name : "a weight", n->w.cols, MATMUL_PLANES_K);
+    if (m->dtype == INF_DTYPE_BITNET) {
+        m->scales = n->w.planes[WEIGHT_SCALES];
+        m->quarter = n->w.rows / 4;
+    }
     if (m->packed) {
         m->act = matmul_packed_kind(m->dtype);
         m->row_bytes = matmul_packed_bytes(m->dtype, n->w.cols);
@@ -36,7 +45,10 @@ static int matrix_set(struct fuser *f, const struct graph_node *n, struct matrix
         m->act = matmul_act_kind(f->plan->matmul, m->dtype);
         if (!dtype_row_bytes(m->dtype, n->w.cols, &m->row_bytes))
             return -EINVAL;
+        m->row_bytes *= MAX(n->w.row_step, 1u);
     }
+    if (m->dtype == INF_DTYPE_FP4_PLANES)
+        m->plane_bytes = m->row_bytes / 16; /* a block has 16 bytes of codes and 1 of scales */
     if (m->act == MATMUL_ACT_Q8 && n->w.cols % 32 != 0)
         return err_set(f->reterr, EOPNOTSUPP, "%s has %u columns, not a multiple of 32",
                        n->w.name ? n->w.name : "a weight", n->w.cols);
@@ -105,6 +117,16 @@ static void fuse_store(struct fuser *f, struct product *p, graph_ref cur)
     f->stored[cur] = true;
 }
 
+/* Returns whether pieces of both products have the same columns in the same places. Biases of
+ * packed ternary matrices are in other places than the columns of a piece. */
+static bool same_columns(const struct graph_node *a, const struct graph_node *b)
+{
+    const bool is_ternary = a->w.dtype == INF_DTYPE_BITNET;
+
+    return is_ternary == (b->w.dtype == INF_DTYPE_BITNET) &&
+           !(is_ternary && (a->bias.data || b->bias.data));
+}
+
 static int fuse_gate(struct fuser *f, struct product *p, graph_ref glu, graph_ref *cur)
 {
     const struct graph_node *n = fuser_node(f, glu);
@@ -112,7 +134,8 @@ static int fuse_gate(struct fuser *f, struct product *p, graph_ref glu, graph_re
     int r;
 
     if (other < 0 || f->done[other] || fuser_node(f, other)->width != p->width ||
-        fuser_node(f, other)->src[1] != fuser_node(f, *cur)->src[1])
+        fuser_node(f, other)->src[1] != fuser_node(f, *cur)->src[1] ||
+        !same_columns(fuser_node(f, other), fuser_node(f, *cur)))
         return 0;
     p->n_matrices = 2;
     p->act = n->act;
@@ -190,6 +213,8 @@ static int product_add(struct fuser *f, struct stage *s, graph_ref ref)
     struct product *p = &s->products[s->n_products++];
     const graph_ref glu = fuser_only_user(f, ref, GRAPH_GLU);
     const uint32_t n_slots = fuser_node(f, ref)->slots; /* 0 unless the product has experts */
+    /* The columns of a piece of a product with packed ternary weights are not whole heads. */
+    const bool has_heads = n_slots == 0 && fuser_node(f, ref)->w.dtype != INF_DTYPE_BITNET;
     struct plan *plan = f->plan;
     graph_ref cur = ref;
     int r;
@@ -203,11 +228,11 @@ static int product_add(struct fuser *f, struct stage *s, graph_ref ref)
     r = matrix_set(f, fuser_node(f, ref), &p->m[0]);
     if (r == 0 && glu >= 0)
         r = fuse_gate(f, p, glu, &cur);
-    else if (r == 0 && n_slots == 0)
+    else if (r == 0 && has_heads)
         r = fuse_heads(f, p, &cur);
     if (r < 0)
         return r;
-    if (glu < 0 && n_slots == 0)
+    if (glu < 0 && has_heads)
         fuse_store(f, p, cur);
     fuse_act(f, p, &cur);
     if (n_slots == 0) {

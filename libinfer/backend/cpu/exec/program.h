@@ -71,13 +71,17 @@ struct matrix {
     bool packed;
     uint64_t row_bytes;
     const float *bias; /* or NULL */
-    /* Planes of affine formats (quant/affine.h), and bytes of a row of a plane. Group 0: none. */
+    /* Planes of affine formats (quant/affine.h) and of MXFP4 (quant/fp4-planes.h), and bytes from a
+     * row of a plane to the next. Group 0: none. */
     const unsigned char *scales, *offsets;
     uint32_t group;
     uint64_t plane_bytes;
+    /* Packed ternary (quant/bitnet.h): a quarter of the rows, which are then packed rows, and
+     * `scales` is the factor. 0: another format. */
+    uint32_t quarter;
     /* Only for experts; as in struct weight. */
     const void *const *experts;
-    uint64_t expert_bytes;
+    uint64_t expert_bytes, plane_expert_bytes;
     struct weight expert_bias;
 };
 
@@ -87,7 +91,7 @@ struct product {
     struct matrix m[2]; /* m[1] only for gated units: then m[0] is the gate and m[1] up */
     uint32_t n_matrices;
     uint32_t width; /* columns */
-    uint32_t chunk; /* columns per piece: whole heads */
+    uint32_t chunk; /* columns per piece: whole heads, or packed rows of packed ternary weights */
     uint32_t n_chunks;
     enum graph_act act;  /* of gated units, or if has_act is set */
     bool has_act;        /* never set for gated units */

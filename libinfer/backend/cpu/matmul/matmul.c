@@ -17,7 +17,9 @@
 #include "backend/cpu/matmul/matmul-kernels.h"
 #include "core/cpu.h"
 #include "core/half.h"
+#include "quant/block.h"
 #include "quant/dtype.h"
+#include "quant/fp4-planes.h"
 
 /* The kernels of each instruction set. matmul_ops_get() returns the first kernels whose flags the
  * CPU supports. The reference needs no flags, so it comes last. */
@@ -427,6 +429,48 @@ static bool is_direct(const struct matmul_args *a, const struct matmul_kernel *k
     return kernel->planes ? a->group == 128 && a->K % 256 == 0 : a->K % 64 == 0;
 }
 
+/* Bytes of the rows that rows_with_planes() joins at once: 8 of the longest rows. */
+#define JOIN_BYTES (MATMUL_PLANES_K / 32 * sizeof(struct block_mxfp4) * 8)
+
+/* Joins codes and scales of row @n of W at @dst, and prefetches the row after the next. */
+static void join_row(const struct matmul_args *a, uint32_t n, uint8_t *dst)
+{
+    const uint8_t *codes = (const uint8_t *)a->w + n * a->row_bytes;
+    const uint8_t *scales = (const uint8_t *)a->scales + n * (a->row_bytes / 16);
+
+    for (uint32_t i = 0; i < a->K / 32; i += 4, dst += 4 * sizeof(struct block_mxfp4)) {
+        __builtin_prefetch(codes + 16 * i + 2 * a->row_bytes);
+        fp4_planes_join(codes + 16 * (size_t)i, scales + i, MIN(a->K / 32 - i, 4u), dst);
+    }
+}
+
+/* Multiplies MXFP4 with planes: joins codes and scales of some rows of W in a buffer, and
+ * multiplies these with the kernels for MXFP4. */
+static void rows_with_planes(const struct matmul_ops *ops, const struct matmul_args *args,
+                             uint32_t n0, uint32_t n1)
+{
+    uint8_t joined[JOIN_BYTES] __attribute__((aligned(64)));
+    struct matmul_args a = *args;
+    uint32_t n_rows = PANEL_N;
+
+    a.dtype = INF_DTYPE_MXFP4;
+    a.w = joined;
+    a.row_bytes = args->K / 32 * sizeof(struct block_mxfp4);
+    a.next = NULL;
+    assert(args->K <= MATMUL_PLANES_K);
+    while (n_rows * a.row_bytes > JOIN_BYTES)
+        n_rows /= 2;
+    for (uint32_t n = n0; n < n1; n += n_rows) {
+        const uint32_t end = MIN(n1 - n, n_rows);
+
+        for (uint32_t i = 0; i < end; i++)
+            join_row(args, n + i, joined + i * a.row_bytes);
+        a.y = args->y + n;
+        a.bias = args->bias ? args->bias + n : NULL;
+        matmul_rows(ops, &a, 0, end);
+    }
+}
+
 void matmul_rows(const struct matmul_ops *ops, const struct matmul_args *args, uint32_t n0,
                  uint32_t n1)
 {
@@ -436,6 +480,10 @@ void matmul_rows(const struct matmul_ops *ops, const struct matmul_args *args, u
 
     if (args->dtype == INF_DTYPE_BITNET) {
         find_preparer(ops, MATMUL_ACT_ROW8)->bitnet(args, n0, n1);
+        return;
+    }
+    if (args->dtype == INF_DTYPE_FP4_PLANES) {
+        rows_with_planes(ops, args, n0, n1);
         return;
     }
     if (args->packed && args->dtype == INF_DTYPE_F16) {

@@ -33,6 +33,8 @@
 /* Alignment of prepared rows. */
 #define MATMUL_ALIGN 64u
 
+#define MATMUL_PLANES_K 15360u
+
 /* Forms of prepared rows of x. */
 enum matmul_act {
     MATMUL_ACT_F32,  /* unchanged floats: for F32, F16, BF16 */
@@ -61,7 +63,9 @@ struct matmul_args {
     const float *bias;    /* per row of W, or NULL */
     bool packed; /* W is packed (matmul_packs()); n0 and n1 are multiples of MATMUL_N_STEP */
     const void *scales, *offsets; /* planes of row 0 of W in affine formats (quant/affine.h);
-                                     scales is the factor of a packed ternary matrix, a float */
+                                     scales is the factor of a packed ternary matrix, a float. In
+                                     MXFP4 with planes (quant/fp4-planes.h), the scales of rows are
+                                     row_bytes / 16 apart */
     uint32_t group;               /* columns of W that share an element of the planes */
     /* For packed ternary weights (quant/bitnet.h), whose rows are packed rows: a quarter of the
      * rows of the whole matrix. Column p is then written to y[m × ldy + p / 4 + p % 4 × quarter],
@@ -113,6 +117,7 @@ size_t matmul_packed_bytes(enum inf_dtype dtype, uint32_t K);
  * row. */
 void matmul_pack(enum inf_dtype dtype, const float *row, uint32_t n, uint32_t K, void *dst);
 
-/* Computes the columns n0 … n1-1 of y for all rows. Uses about 48 KiB of stack. */
+/* Computes the columns n0 … n1-1 of y for all rows. Uses about 48 KiB of stack, and for MXFP4 with
+ * planes about 112 KiB. K is at most MATMUL_PLANES_K for MXFP4 with planes. */
 void matmul_rows(const struct matmul_ops *ops, const struct matmul_args *args, uint32_t n0,
                  uint32_t n1);
