@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Divides a model that is larger than its device's memory: the device gets as many layers as fit,
- * and the CPU gets the others.
+ * and the CPU gets the others. The CPU gets the whole model if the device cannot compute it.
  */
 #include <errno.h>
+#include <string.h>
 
 #include "api/handle.h"
 #include "backend/layer-fit.h"
@@ -53,6 +54,28 @@ static int open_cpu(const struct setup *setup, struct backend **ret_backend, str
 
     cpu.device = "cpu";
     return setup_backend(&cpu, ret_backend, reterr);
+}
+
+int setup_backend_for(const struct inf_model *model, const struct setup *setup,
+                      struct backend **ret_backend, struct inf_err *reterr)
+{
+    _cleanup_(backend_freep) struct backend *backend = NULL;
+    _cleanup_(graph_freep) struct graph *graph = NULL;
+    const bool is_auto = !setup->device || strcmp(setup->device, "auto") == 0;
+    int r;
+
+    r = setup_backend(setup, &backend, reterr);
+    if (r == 0 && backend->ops->check) {
+        r = model_build(model->model, &graph, reterr);
+        if (r == 0)
+            r = backend->ops->check(backend, graph, reterr);
+        if (r == -EOPNOTSUPP && graph && (is_auto || setup->cpu_else))
+            return open_cpu(setup, ret_backend, reterr);
+    }
+    if (r < 0)
+        return r;
+    *ret_backend = STEAL(backend);
+    return 0;
 }
 
 /* Leaves the last @n_layers of all layers of @g to *@backend, and gives the others to the CPU. If

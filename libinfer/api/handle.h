@@ -61,6 +61,7 @@ int attach_tier(struct inf_engine *engine, const struct inf_engine_params *p,
 struct setup {
     const char *device, *cache_dir, *isa, *kv_type;
     bool cache_read_only;
+    bool cpu_else;         /* as in inf_engine_params */
     uint64_t device_bytes; /* limit of memory to use on a device with its own memory; 0: all */
     uint32_t n_threads;
     uint32_t n_ctx;    /* positions per sequence */
@@ -103,6 +104,10 @@ void setup_other_blocks(const struct inf_engine_params *p, uint64_t room, struct
 int setup_kv_size(const struct inf_engine_params *p, const struct kv_layout *layout, uint64_t room,
                   uint64_t max_blocks, struct setup *setup, struct inf_err *reterr);
 int setup_backend(const struct setup *setup, struct backend **ret_backend, struct inf_err *reterr);
+/* fit.c: does the same for a model. -EOPNOTSUPP: the device cannot compute the model. If @setup
+ * allows it, returns the CPU instead of this error. */
+int setup_backend_for(const struct inf_model *model, const struct setup *setup,
+                      struct backend **ret_backend, struct inf_err *reterr);
 /* Returns the bytes of a device's own memory that a model may use; UINT64_MAX: the device has no
  * memory of its own. */
 uint64_t setup_memory(struct backend *backend, const struct setup *setup);

@@ -40,6 +40,7 @@ static int make_setup(const struct inf_engine_params *p, struct setup *ret_setup
         .device = p->device,
         .cache_dir = p->cache_dir,
         .cache_read_only = p->cache_read_only,
+        .cpu_else = p->cpu_else,
         .device_bytes = p->device_bytes,
         .isa = p->isa,
         .kv_type = p->kv_type,
@@ -83,7 +84,7 @@ static int open_runner(const struct inf_engine_params *p, struct setup *setup,
     r = setup_kv_layout(p->model, p->kv_type, &layout, reterr);
     if (r < 0)
         return r;
-    r = setup_backend(setup, &backend, reterr);
+    r = setup_backend_for(p->model, setup, &backend, reterr);
     if (r < 0)
         return r;
     room = setup_kv_room(backend, p->model, setup);

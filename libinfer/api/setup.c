@@ -298,7 +298,7 @@ int setup_runner(const struct inf_model *model, const struct setup *setup,
 
     if (!model->model)
         return model_refuse_text(model, reterr);
-    r = setup_backend(setup, &backend, reterr);
+    r = setup_backend_for(model, setup, &backend, reterr);
     if (r < 0)
         return r;
     return setup_runner_on(&backend, model, setup, ret_runner, reterr);

@@ -99,6 +99,9 @@ struct backend_ops {
      * kv_size() has kv_format(). */
     const char *(*kv_format)(const struct backend *b);
 
+    /* Returns -EOPNOTSUPP, with the reason, if the device cannot compute an operation or a number
+     * format of @g; else 0. compile() may find further reasons. NULL: there is nothing to check. */
+    int (*check)(struct backend *b, const struct graph *g, struct inf_err *reterr);
     /* Compiles a plan for steps over @store. The store and the graph's weights must outlive the
      * plan; the graph need not. Returns 0, -EOPNOTSUPP with the reason, or -ENOMEM. */
     int (*compile)(struct backend *b, const struct graph *g, const struct plan_limits *limits,

@@ -57,6 +57,7 @@ static int resident_open(struct resident *resident, struct inf_err *reterr)
         .model = resident->model,
         .tier_model = resident->name,
         .device = chat_device_name(&chat->device),
+        .cpu_else = !config->chat.device || strcmp(config->chat.device, "auto") == 0,
         .cache_dir = chat->device.cache_dir,
         .cache_read_only = true,
         .device_bytes = config->chat.device_memory,

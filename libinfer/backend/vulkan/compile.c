@@ -367,14 +367,19 @@ static const char *refused_part(const struct graph_node *n)
     return n->op == GRAPH_ROPE && n->slots > 0 ? "rotation of slots" : NULL;
 }
 
-static int refuse_parts(const struct graph *g, struct inf_err *reterr)
+int vkb_check(struct backend *b UNUSED, const struct graph *g, struct inf_err *reterr)
 {
     for (size_t i = 0; i < graph_n_nodes(g); i++) {
-        const char *part = refused_part(graph_node(g, (graph_ref)i));
+        const struct graph_node *n = graph_node(g, (graph_ref)i);
+        const char *part = refused_part(n);
 
         if (part)
             return err_set(reterr, EOPNOTSUPP,
                            "Vulkan devices do not compute %s: use the device \"cpu\"", part);
+        if (n->w.planes[WEIGHT_SCALES])
+            return err_set(reterr, EOPNOTSUPP,
+                           "Vulkan devices do not compute weights in %s: use the device \"cpu\"",
+                           dtype_info(n->w.dtype)->label);
     }
     return 0;
 }
@@ -406,7 +411,7 @@ int vkb_compile(struct plan *plan, const struct graph *g, struct inf_err *reterr
         .e = {.plan = plan, .g = g, .caps = &plan->vkb->info->caps, .reterr = reterr}};
     int r;
 
-    r = refuse_parts(g, reterr);
+    r = vkb_check(&plan->vkb->base, g, reterr);
     if (r < 0)
         return r;
     r = graph_users_init(&c.users, g);

@@ -192,7 +192,9 @@ struct vkb_backend {
     char kv_format[sizeof(((struct vkb_device_info *)0)->name) + 128];
 };
 
-/* compile.c: makes the part of a plan that needs no open device. */
+/* compile.c: check() of struct backend_ops. */
+int vkb_check(struct backend *b, const struct graph *g, struct inf_err *reterr);
+/* Makes the part of a plan that needs no open device. */
 int vkb_compile(struct plan *plan, const struct graph *g, struct inf_err *reterr);
 void vkb_plan_done(struct plan *plan);
 /* Adds a small weight to the constants, as floats: all rows, of all experts. *ret_bind refers to

@@ -165,6 +165,7 @@ static const struct backend_ops vkb_ops = {
     .kv_export = vkb_kv_export,
     .kv_import = vkb_kv_import,
     .kv_format = vkb_kv_format,
+    .check = vkb_check,
     .compile = vkb_plan_new,
     .plan_free = vkb_plan_free,
     .plan_rest = vkb_plan_rest,

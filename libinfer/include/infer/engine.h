@@ -39,6 +39,8 @@ struct inf_engine_params {
     struct inf_model *model;   /* the engine takes its own reference */
     const char *device;        /* as in infer/device.h; NULL: "auto" */
     const char *cache_dir;     /* as in inf_device_params */
+    bool cpu_else;             /* if the device cannot compute the model, the CPU does; "auto"
+                                  always means so */
     uint64_t device_bytes;     /* limit of GPU memory to use; the CPU runs the layers that do not
                                   fit; 0: all free memory */
     bool cache_read_only;      /* use the kernels that inf_device_open() left in cache_dir, but
