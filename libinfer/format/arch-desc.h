@@ -73,7 +73,8 @@ enum arch_layers {
 
 /* One row of the table of an architecture's weights. */
 struct arch_slot {
-    uint16_t id;      /* enum slot (model/arch.h) */
+    uint16_t id; /* enum slot (model/slots.h). SLOT_ABSENT: the row only gives a name to a tensor
+                    that the architecture itself binds */
     const char *gguf; /* name behind "blk.0.", or the whole name (SLOT_WHOLE); NULL: only a part of
                          a joined weight */
     const char *hf;   /* name in Hugging Face layout behind "model.layers.0.", or behind "model.".
@@ -154,6 +155,7 @@ enum arch_class_flags {
     CLASS_TIED = 1 << 7, /* tie_word_embeddings is true if the key is missing */
     CLASS_NO_HEAD = 1 << 8,  /* the head is not used */
     CLASS_QKV_BIAS = 1 << 9, /* the key qkv_bias applies, and is true if it is missing */
+    CLASS_MXFP4 = 1 << 10,   /* the experts may be in MXFP4 */
 };
 
 /* A class of transformers (architectures[0] of config.json), and the defaults of its

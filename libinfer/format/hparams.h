@@ -23,6 +23,14 @@ enum rope_scaling {
     ROPE_SCALING_NTK,
 };
 
+/* How the matrices of the layers are ternary (BitNet b1.58). */
+enum hparams_ternary {
+    TERNARY_NONE,
+    TERNARY_MULTIPLIED, /* packed (quant/bitnet.h); the tensor weight_scale is their factor */
+    TERNARY_DIVIDED,    /* packed; weight_scale is the inverse of their factor */
+    TERNARY_ONLINE,     /* stored as ordinary weights, which are rounded when the model is opened */
+};
+
 /* Ways to compute one vector from the rows of a text. */
 enum pooling {
     POOLING_NONE, /* the file names no pooling */
@@ -161,6 +169,7 @@ struct hparams {
     struct hparams_gemma gemma;
     float attn_softcap, final_softcap; /* c: a score or logit x becomes c × tanh(x / c); 0: none */
     enum graph_act act;
+    enum hparams_ternary ternary;
     bool no_head; /* the model is a decoder without a head, and gives no logits */
     struct hparams_embed embed;
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Describes BitNet b1.58 (Ma et al. 2025) with weights that are ordinary matrices. Attention and
- * the feed-forward part have a norm before their last matrix. The gate passes through the square of
- * relu. Files that ask for ternary weights (quantization_config) are refused.
+ * Describes BitNet b1.58 (Ma et al. 2025), with ternary weights or with ordinary matrices (struct
+ * hparams). Attention and the feed-forward part have a norm before their last matrix. The gate
+ * passes through the square of relu.
  */
 #include "model/arch.h"
 

@@ -109,6 +109,20 @@ int bind_slot(struct binder *b, const struct arch_slot *slot, uint32_t i_layer, 
  * each expert's matrix. If @w is a vector, returns @rows elements instead. If @w is zeroed, returns
  * a zeroed weight. */
 struct weight bind_rows(const struct weight *w, uint32_t first, uint32_t rows);
+/* Adds the bytes, with planes, and the multiply-adds of weight @s of a slot with @flags to those of
+ * a token. */
+void bind_count(struct model *m, const struct weight *s, unsigned flags);
+/* weights.c: sets and counts the weight of a slot in a layer. */
+void bind_put(struct binder *b, uint32_t i_layer, enum slot slot, const struct weight *w);
+/* bind-interleaved.c: a function for the member `bind` of struct arch. Binds the experts of gpt-oss
+ * that the table of slots does not describe. Errors are those of weights_bind(). */
+int bind_interleaved(struct binder *b);
+/* bind-ternary.c: returns whether the weight of a slot is ternary in this model. */
+bool bind_is_ternary(const struct binder *b, const struct arch_slot *slot);
+/* Binds the ternary matrix @t. -EOPNOTSUPP: it is stored in another way than config.json says, or
+ * its sides are not multiples of 4; -EBADMSG: a tensor is missing or has another shape; -ENOMEM. */
+int bind_ternary(struct binder *b, const struct format_tensor *t, uint32_t rows, uint32_t cols,
+                 struct weight *ret);
 /* bind-mlx.c: returns whether a tensor has the codes of an affine format of MLX. */
 bool bind_is_mlx(const struct format_tensor *t);
 /* Binds such a matrix with its scales and offsets. -EOPNOTSUPP: codes of other sizes, or scales

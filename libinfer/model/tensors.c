@@ -106,13 +106,12 @@ static const struct format_tensor *take_tensor(struct binder *b, const char *nam
     return format_tensor_at(b->m->f, i);
 }
 
-/* Counts the bytes and the multiply-adds of a token. */
-static void count(struct model *m, const struct shape *s, uint64_t size, unsigned flags)
+void bind_count(struct model *m, const struct weight *s, unsigned flags)
 {
     const uint64_t n_used = s->n_experts > 0 ? m->hp->experts.n_used : 1;
 
     if (!(flags & SLOT_TABLE))
-        m->bytes_token += size / MAX(s->n_experts, 1u) * n_used;
+        m->bytes_token += weight_bytes(s) / MAX(s->n_experts, 1u) * n_used;
     if (!(flags & SLOT_WHOLE) && s->rows > 1)
         m->madds_layers += (uint64_t)s->rows * s->cols * n_used;
 }
@@ -129,8 +128,10 @@ static int bind_tensor(struct binder *b, const struct format_tensor *t, const st
     int r;
 
     if (bind_is_mlx(t) && s->n_experts == 0 && s->rows > 1 && !(flags & SLOT_F32)) {
-        count(b->m, s, t->size, flags);
-        return bind_mlx(b, t, s->rows, s->cols, ret);
+        r = bind_mlx(b, t, s->rows, s->cols, ret);
+        if (r == 0)
+            bind_count(b->m, ret, flags);
+        return r;
     }
     r = check_type(b, t);
     if (r == 0)
@@ -141,7 +142,7 @@ static int bind_tensor(struct binder *b, const struct format_tensor *t, const st
         return r;
     if (s->n_experts > 0 && dtype_row_bytes(w.dtype, w.cols, &w.expert_bytes))
         w.expert_bytes *= w.rows;
-    count(b->m, s, t->size, flags);
+    bind_count(b->m, &w, flags);
     *ret = w;
     return 0;
 }
@@ -213,6 +214,31 @@ static bool is_joined(const struct arch_desc *desc, const struct arch_slot *slot
     return false;
 }
 
+/* Binds a matrix of a model whose matrices are ternary. */
+static int bind_ternary_slot(struct binder *b, const struct arch_slot *slot,
+                             const struct format_tensor *t, const struct shape *s,
+                             struct weight *ret)
+{
+    int r;
+
+    if (s->n_experts > 0 || is_joined(&b->m->arch->desc, slot))
+        return err_set(b->err, EOPNOTSUPP,
+                       "tensor %.64s: ternary weights of experts and of joined matrices are not "
+                       "supported",
+                       t->file_name);
+    if (b->m->hp->ternary == TERNARY_ONLINE) {
+        r = check_type(b, t);
+        if (r == 0)
+            r = check_shape(b, t, s);
+        if (r < 0)
+            return r;
+    }
+    r = bind_ternary(b, t, s->rows, s->cols, ret);
+    if (r == 0)
+        bind_count(b->m, ret, slot->flags);
+    return r;
+}
+
 int bind_slot(struct binder *b, const struct arch_slot *slot, uint32_t i_layer, const char *name,
               struct weight *ret)
 {
@@ -224,6 +250,8 @@ int bind_slot(struct binder *b, const struct arch_slot *slot, uint32_t i_layer, 
     if (s.rows == 0 || s.cols == 0)
         return 0;
     t = take_tensor(b, name);
+    if (t && bind_is_ternary(b, slot))
+        return bind_ternary_slot(b, slot, t, &s, ret);
     if (t)
         return bind_tensor(b, t, &s, slot->flags, ret);
     if (s.n_experts == 0 || s.rows == 1 || is_joined(&b->m->arch->desc, slot))

@@ -33,6 +33,12 @@ const struct weight *model_w(const struct model *m, enum slot slot)
     return layer_w(m, m->hp->n_layers, slot);
 }
 
+void bind_put(struct binder *b, uint32_t i_layer, enum slot slot, const struct weight *w)
+{
+    *weight_at(b->m, i_layer, slot) = *w;
+    bind_count(b->m, w, 0);
+}
+
 size_t model_n_loras(const struct model *m)
 {
     return (size_t)(m->hp->n_layers + 1) * m->arch->desc.n_slots + 1;
@@ -46,7 +52,8 @@ static int weights_new(struct binder *b)
     static_assert(SLOT_N <= SLOT_NONE, "the number of a slot fits a byte");
     memset(m->slot_index, SLOT_NONE, sizeof(m->slot_index));
     for (size_t i = desc->n_slots; i-- > 0;)
-        m->slot_index[desc->slots[i].id] = (uint8_t)i;
+        if (desc->slots[i].id != SLOT_ABSENT)
+            m->slot_index[desc->slots[i].id] = (uint8_t)i;
     m->weights = arena_zalloc(&m->arena, (model_n_loras(m) - 1) * sizeof(*m->weights));
     b->bound = NEW(bool, MAX(format_n_tensors(m->f), 1u));
     return m->weights && b->bound ? 0 : err_set(b->err, ENOMEM, "out of memory");
@@ -97,7 +104,7 @@ static int check_needed(const struct binder *b, uint32_t i_row, bool whole)
     for (size_t i = 0; i < desc->n_slots; i++) {
         const struct arch_slot *s = &desc->slots[i];
 
-        if (!(s->flags & SLOT_WHOLE) == whole || s->flags & SLOT_OPTIONAL ||
+        if (s->id == SLOT_ABSENT || !(s->flags & SLOT_WHOLE) == whole || s->flags & SLOT_OPTIONAL ||
             (s->flags & SLOT_NOT_IN_FIRST && i_row == 0) || !is_in_layer(b->m->hp, s, i_layer) ||
             dim_of(b->m->hp, i_layer, s->rows) == 0 || dim_of(b->m->hp, i_layer, s->cols) == 0 ||
             weight_at(b->m, i_row, (enum slot)s->id)->data)
@@ -124,7 +131,8 @@ static int bind_row(struct binder *b, uint32_t i_row, bool whole)
         struct weight *w = weight_at(b->m, i_row, (enum slot)s->id);
 
         /* A table may have two rows for a slot, with different names. */
-        if (!(s->flags & SLOT_WHOLE) == whole || w->data || !is_in_layer(b->m->hp, s, i_layer))
+        if (!w || !(s->flags & SLOT_WHOLE) == whole || w->data ||
+            !is_in_layer(b->m->hp, s, i_layer))
             continue;
         if (s->gguf) {
             put_name(s, i_row, name, sizeof(name));
@@ -141,14 +149,13 @@ static void tie_head(struct model *m)
 {
     const struct hparams *hp = m->hp;
     struct weight *head = weight_at(m, hp->n_layers, SLOT_HEAD);
-    const struct format_tensor *t = format_find(m->f, "token_embd.weight");
 
     m->madds_head = (uint64_t)hp->n_vocab * hp->n_embd;
     if (!head || head->data || hp->no_head)
         return;
     m->tied = true;
     *head = *model_w(m, SLOT_EMBD);
-    m->bytes_token += t->size;
+    m->bytes_token += weight_bytes(head);
 }
 
 /* Returns whether a tensor belongs to a layer that only predicts further tokens. */

@@ -77,23 +77,8 @@ static bool find_class(struct reader *r, const struct arch_list *archs, bool *re
 
 static int check_refused(const struct reader *r)
 {
-    const json_t *quant = hf_get(&r->in, "quantization_config", NULL);
     int rc = 0;
 
-    if (!quant)
-        quant = hf_value(r->in.root, "quantization_config");
-    /* MLX writes its settings, which the shapes of tensors also tell, under both names. */
-    if (quant && hf_value(r->in.root, "quantization") && !json_object_get(quant, "quant_method") &&
-        json_is_integer(json_object_get(quant, "bits")))
-        quant = NULL;
-    if (quant) {
-        const char *method = json_string_value(json_object_get(quant, "quant_method"));
-
-        return err_set(r->err, EOPNOTSUPP,
-                       "config.json: quantization_config (%.32s) is not supported%s",
-                       method ? method : "of unknown method",
-                       r->desc->n_ggufs > 0 ? "; use a GGUF file of this model" : "");
-    }
     if (!r->desc->encoder) {
         const size_t n = ARRAY_SIZE(refused);
 
@@ -183,7 +168,9 @@ static int get_all(const struct reader *r, struct hf_config *c)
 {
     int rc;
 
-    rc = check_refused(r);
+    rc = hf_get_quantized(&r->in, r->desc, r->class, &c->hp);
+    if (rc == 0)
+        rc = check_refused(r);
     if (rc == 0)
         rc = hf_get_fields(&r->in, &r->fields, &c->hp);
     if (rc == 0)

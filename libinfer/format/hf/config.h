@@ -23,5 +23,8 @@ int hf_get_rope(const struct hf_reader *r, const struct arch_class *class, struc
 /* layers.c: reads what each layer is. The number of layers must be known. */
 int hf_get_layers(const struct hf_reader *r, const struct arch_desc *desc,
                   const struct arch_class *class, struct hparams *hp);
+/* quantized.c: reads how weights are quantized. -EOPNOTSUPP: in a way that is not supported. */
+int hf_get_quantized(const struct hf_reader *r, const struct arch_desc *desc,
+                     const struct arch_class *class, struct hparams *hp);
 /* Sets only arch (model_type) and name, as far as the file has them. */
 void hf_config_names(const json_t *config, struct hparams *hp);

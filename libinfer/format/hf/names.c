@@ -110,8 +110,8 @@ bool hf_name_slot(const struct arch_desc *desc, const char *name, char out[HF_NA
            snprintf(out, HF_NAME_MAX, "blk.%u.%s", i_layer, own) < HF_NAME_MAX;
 }
 
-/* Converts the name of scales or offsets of MLX (quant/affine.h), whose ending @end stands instead
- * of ".weight". */
+/* Converts the name of scales or offsets of MLX (quant/affine.h), or of the factor of packed
+ * ternary weights (quant/bitnet.h), whose ending @end stands instead of ".weight". */
 static bool name_plane(const struct arch_desc *desc, const char *name, const char *end,
                        char out[HF_NAME_MAX])
 {
@@ -144,5 +144,7 @@ bool hf_name(const struct arch_desc *desc, const char *name, char out[HF_NAME_MA
         return name_plane(desc, name, ".scales", out);
     if (name_ends_with(name, ".biases"))
         return name_plane(desc, name, ".biases", out);
+    if (name_ends_with(name, ".weight_scale"))
+        return name_plane(desc, name, ".weight_scale", out);
     return desc->hf_name ? desc->hf_name(desc, name, out) : hf_name_slot(desc, name, out);
 }
