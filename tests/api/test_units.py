@@ -2,7 +2,7 @@
 """Tests the unit files: systemd parses them without warnings, and they confine the services.
 
 The exposure figures come from `systemd-analyze security`. The tests check them for each unit as
-built, with the drop-in that opens a GPU, and for user units, which that tool treats as units of
+built, with the drop-ins that open GPUs, and for user units, which that tool treats as units of
 root.
 """
 import re
@@ -15,7 +15,8 @@ from conftest import BUILD, ROOT
 from services import SERVICES, all_units
 
 UNITS = all_units()
-# The drop-in that `sconce setup gpu` writes: a device node, and the group that may open it.
+# The drop-in that `sconce setup gpu` writes: a device node, and the group that may open it; with
+# NVIDIA's driver also memory that may become executable.
 GPU = """[Service]
 BindPaths=/dev/null
 DeviceAllow=/dev/null rw
@@ -23,7 +24,8 @@ DeviceAllow=/dev/null rw
 CacheDirectory=sconce
 CacheDirectoryMode=0700
 """
-GPU_LIMITS = {"system": 4, "user": 7}  # tenths
+NVIDIA = GPU + "MemoryDenyWriteExecute=no\n"
+LIMITS = {GPU: {"system": 4, "user": 7}, NVIDIA: {"system": 4, "user": 8}}  # tenths
 
 
 @pytest.fixture(params=["system", "user"])
@@ -59,17 +61,17 @@ def test_no_unit_is_forgotten(units):
     assert built == set(UNITS)
 
 
-@pytest.mark.parametrize("gpu", [False, True], ids=["cpu", "gpu"])
+@pytest.mark.parametrize("gpu", [None, GPU, NVIDIA], ids=["cpu", "gpu", "nvidia"])
 def test_units_are_confined(units, gpu):
     kind, path = units
     for row in SERVICES:
         unit = path / row.unit
-        limit = GPU_LIMITS[kind] if gpu else row.exposure(kind == "user")
+        limit = LIMITS[gpu][kind] if gpu else row.exposure(kind == "user")
         if gpu and not row.needs_models:
             continue
         if gpu:
             unit.write_text(unit.read_text() +
-                            GPU % ("SupplementaryGroups=render\n" if kind == "system" else ""))
+                            gpu % ("SupplementaryGroups=render\n" if kind == "system" else ""))
         r = subprocess.run(["systemd-analyze", "security", "--offline=yes",
                             "--threshold=%d" % limit, str(unit)],
                            capture_output=True, text=True, timeout=60)

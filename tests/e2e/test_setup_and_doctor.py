@@ -128,6 +128,30 @@ def test_keys_that_others_may_read(sconce, alone):
     assert of(doctor(sconce), "keys") == []
 
 
+@pytest.mark.parametrize("device,kind", [(None, "advice"), ("vulkan:0", "broken"), ("cpu", None)])
+def test_a_unit_that_stops_nvidias_driver(sconce, alone, device, kind):
+    """Reads the drop-in of an older version, which did not permit executable memory."""
+    units = alone / "config/systemd/user"
+    path = units / "sconce-chat.service.d/50-gpu.conf"
+    path.parent.mkdir(parents=True)
+    path.write_text("[Service]\nDeviceAllow=/dev/nvidiactl rw\n")
+    # The services of this user are enabled.
+    (units / "sconce.target").write_text("[Unit]\n[Install]\nWantedBy=default.target\n")
+    (units / "default.target.wants").mkdir()
+    (units / "default.target.wants/sconce.target").symlink_to(units / "sconce.target")
+    if device:
+        (alone / "config/sconce").mkdir()
+        (alone / "config/sconce/sconce.yaml").write_text("chat:\n  device: %s\n" % device)
+
+    def found():
+        return [(f["kind"], f["command"]) for f in doctor(sconce)
+                if "may not make memory executable" in f["what"]]
+
+    assert found() == ([(kind, "sconce setup gpu --user")] if kind else [])
+    path.write_text(path.read_text() + "MemoryDenyWriteExecute=no\n")
+    assert found() == []
+
+
 def test_a_service_that_its_policy_ended_is_told_by_serve(sconce, alone):
     s = Serve(sconce)
     try:

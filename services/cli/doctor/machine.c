@@ -25,14 +25,6 @@ enum {
     DISK_LEAST = 16 << 20, /* bytes that must be free on a disk */
 };
 
-static bool has_node(const struct gpu_node *nodes, size_t n, const char *path)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(nodes[i].path, path) == 0)
-            return true;
-    return false;
-}
-
 /* Checks that the drop-in @text of `sconce setup gpu` opens exactly the device nodes that exist. */
 static void check_drop_in(struct doctor *d, const struct doctor_side *side, const char *text,
                           const struct gpu_node *nodes, size_t n)
@@ -42,20 +34,38 @@ static void check_drop_in(struct doctor *d, const struct doctor_side *side, cons
     char path[64];
 
     for (size_t i = 0; gpu_drop_in_node(text, i, path, sizeof(path)); i++)
-        if (!has_node(nodes, n, path))
+        if (!gpu_nodes_contain(nodes, n, path))
             doctor_tell(d, FINDING_BROKEN, "gpu", command,
                         "%s does not exist, but %s chat service is configured to use it", path,
                         doctor_whose(side));
-    for (size_t i = 0; i < n; i++) {
-        bool listed = false;
-
-        for (size_t k = 0; gpu_drop_in_node(text, k, path, sizeof(path)); k++)
-            listed |= strcmp(nodes[i].path, path) == 0;
-        if (!listed)
+    for (size_t i = 0; i < n; i++)
+        if (!gpu_drop_in_contains(text, nodes[i].path))
             doctor_tell(d, FINDING_ADVICE, "gpu", command,
                         "%s exists, but %s chat service has no access to it", nodes[i].path,
                         doctor_whose(side));
-    }
+}
+
+/* Checks that the unit permits what NVIDIA's driver needs, if the drop-in @text opens its nodes. */
+static void check_code(struct doctor *d, const struct doctor_side *side, const char *text,
+                       const char *device)
+{
+    const bool is_auto = !device || strcmp(device, "auto") == 0;
+    const bool permitted = gpu_drop_in_permits_code(text);
+    struct unit_state s;
+
+    if (!gpu_drop_in_contains(text, GPU_NVIDIA_NODE) || (device && strcmp(device, "cpu") == 0))
+        return;
+    if (side->units && units_state(side->units, SETUP_CHAT, &s) ? !s.denies_code : permitted)
+        return;
+    doctor_tell(d, is_auto ? FINDING_ADVICE : FINDING_BROKEN, "gpu",
+                permitted ? NULL
+                          : doctor_text("%ssconce setup gpu %s", doctor_sudo(side),
+                                        places_option(&side->places)),
+                "NVIDIA's driver compiles code, but %s chat service may not make memory "
+                "executable%s, so it %s",
+                doctor_whose(side),
+                permitted ? " (MemoryDenyWriteExecute= in another file than 50-gpu.conf)" : "",
+                is_auto ? "computes on the CPU" : "refuses all requests");
 }
 
 static void check_node_modes(struct doctor *d, const struct gpu_node *nodes, size_t n)
@@ -80,8 +90,7 @@ static void check_node_modes(struct doctor *d, const struct gpu_node *nodes, siz
  * is not known for this distribution. */
 static const char *driver_command(const struct gpu_node *nodes, size_t n)
 {
-    const char *package =
-        has_node(nodes, n, "/dev/nvidiactl") ? "nvidia-vulkan-icd" : "mesa-vulkan-drivers";
+    const char *package = gpu_nodes_nvidia(nodes, n) ? "nvidia-vulkan-icd" : "mesa-vulkan-drivers";
 
     return path_exists("/usr/bin/apt-get")
                ? doctor_text("sudo apt-get install libvulkan1 %s", package)
@@ -152,6 +161,7 @@ static void check_side(struct doctor *d, const struct doctor_side *side,
         return;
     if (file_read(path, 65536, &text, &len, NULL) >= 0) {
         check_drop_in(d, side, text, nodes, n);
+        check_code(d, side, text, device);
         if (side->places.user)
             check_node_modes(d, nodes, n);
         check_driver(d, nodes, n);

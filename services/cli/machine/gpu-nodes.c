@@ -107,6 +107,21 @@ bool gpu_node_is_open(const struct gpu_node *node)
     return false;
 }
 
+bool gpu_nodes_contain(const struct gpu_node *nodes, size_t n, const char *path)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(nodes[i].path, path) == 0)
+            return true;
+    return false;
+}
+
+bool gpu_nodes_nvidia(const struct gpu_node *nodes, size_t n)
+{
+    return gpu_nodes_contain(nodes, n, GPU_NVIDIA_NODE);
+}
+
+static const char permits_code[] = "\nMemoryDenyWriteExecute=no\n";
+
 char *gpu_drop_in(bool user, const struct gpu_node *nodes, size_t n)
 {
     _cleanup_free_ char *groups = gpu_nodes_groups(nodes, n);
@@ -122,6 +137,11 @@ char *gpu_drop_in(bool user, const struct gpu_node *nodes, size_t n)
     /* A user's service already has the user's groups. */
     if (r == 0 && !user && groups[0])
         r = str_printf(&out, "SupplementaryGroups=%s\n", groups);
+    if (r == 0 && gpu_nodes_nvidia(nodes, n))
+        r = str_printf(&out,
+                       "# NVIDIA's driver compiles code in the service. The policy of the service "
+                       "forbids memory\n# that is writable and executable at once.%s",
+                       permits_code);
     if (r == 0)
         r = str_puts(&out,
                      "# Drivers read the amount of memory and the settings of their kernel "
@@ -144,4 +164,19 @@ bool gpu_drop_in_node(const char *text, size_t i, char *path, size_t size)
         return true;
     }
     return false;
+}
+
+bool gpu_drop_in_contains(const char *text, const char *path)
+{
+    char node[64];
+
+    for (size_t i = 0; gpu_drop_in_node(text, i, node, sizeof(node)); i++)
+        if (strcmp(node, path) == 0)
+            return true;
+    return false;
+}
+
+bool gpu_drop_in_permits_code(const char *text)
+{
+    return strstr(text, permits_code) != NULL;
 }

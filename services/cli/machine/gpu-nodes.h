@@ -10,6 +10,9 @@
 
 #include "core/macros.h"
 
+/* The node through which NVIDIA's driver finds GPUs. */
+#define GPU_NVIDIA_NODE "/dev/nvidiactl"
+
 enum {
     GPU_MAX_NODES = 64,
 };
@@ -28,8 +31,16 @@ size_t gpu_nodes_find(const char *root, struct gpu_node nodes[GPU_MAX_NODES]);
 char *gpu_nodes_groups(const struct gpu_node *nodes, size_t n);
 /* Returns whether this process may open the node for reading and writing. */
 bool gpu_node_is_open(const struct gpu_node *node);
+/* Returns whether the node @path is among the nodes. */
+bool gpu_nodes_contain(const struct gpu_node *nodes, size_t n, const char *path);
+/* Returns whether NVIDIA's driver is present, which compiles code in the process that uses it. */
+bool gpu_nodes_nvidia(const struct gpu_node *nodes, size_t n);
 /* Makes the content of the drop-in that gives a service access to these nodes; NULL: out of
- * memory. */
+ * memory. If NVIDIA's driver is present, the drop-in permits memory that becomes executable. */
 char *gpu_drop_in(bool user, const struct gpu_node *nodes, size_t n);
 /* Finds the path of node @i in the drop-in @text; false after the last node. */
 bool gpu_drop_in_node(const char *text, size_t i, char *path, size_t size);
+/* Returns whether the drop-in @text gives access to the node @path. */
+bool gpu_drop_in_contains(const char *text, const char *path);
+/* Returns whether the drop-in @text permits memory that becomes executable. */
+bool gpu_drop_in_permits_code(const char *text);

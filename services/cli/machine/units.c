@@ -96,6 +96,16 @@ bool units_manager_text(struct units *u, const char *property, char *out, size_t
                       out, size);
 }
 
+static bool units_flag(struct units *u, const char *path, const char *interface,
+                       const char *property)
+{
+    int value = 0;
+
+    return sd_bus_get_property_trivial(u->bus, "org.freedesktop.systemd1", path, interface,
+                                       property, NULL, 'b', &value) >= 0 &&
+           value;
+}
+
 static void take_listen(struct units *u, const char *path, struct unit_state *s)
 {
     const char *kind, *address;
@@ -117,19 +127,17 @@ bool units_state(struct units *u, const char *name, struct unit_state *ret_state
     static const char socket[] = "org.freedesktop.systemd1.Socket";
     struct unit_state s = {0};
     _cleanup_free_ char *path = NULL;
-    int reload = 0;
 
     if (sd_bus_path_encode("/org/freedesktop/systemd1/unit", name, &path) < 0)
         return false;
     if (!units_text(u, path, unit, "LoadState", s.load, sizeof(s.load)) ||
         !units_text(u, path, unit, "ActiveState", s.active, sizeof(s.active)))
         return false;
-    if (sd_bus_get_property_trivial(u->bus, "org.freedesktop.systemd1", path, unit,
-                                    "NeedDaemonReload", NULL, 'b', &reload) >= 0)
-        s.needs_reload = reload;
+    s.needs_reload = units_flag(u, path, unit, "NeedDaemonReload");
     if (text_ends_with(name, ".service")) {
         units_text(u, path, service, "StatusText", s.status, sizeof(s.status));
         units_text(u, path, service, "Result", s.result, sizeof(s.result));
+        s.denies_code = units_flag(u, path, service, "MemoryDenyWriteExecute");
         if (sd_bus_get_property_trivial(u->bus, "org.freedesktop.systemd1", path, service,
                                         "MainPID", NULL, 'u', &s.pid) < 0)
             s.pid = 0;

@@ -15,6 +15,7 @@ struct unit_state {
     char result[32];                    /* "success", "resources", "watchdog"…; "" for targets */
     char status[256];                   /* the service's own STATUS= text */
     uint32_t pid;                       /* 0: not running */
+    bool denies_code;                   /* MemoryDenyWriteExecute= of a service */
     bool needs_reload;                  /* its files have changed since systemd loaded them */
     size_t n_listen;                    /* number of addresses of a socket unit */
     char listen[UNITS_MAX_LISTEN][128]; /* "127.0.0.1:7266", "/run/sconce/gateway.sock" */

@@ -83,6 +83,8 @@ int setup_gpu(struct setup *s, int argc, char **argv)
         puts("The chat service has no access to a GPU.");
     for (size_t i = 0; i < n; i++)
         printf("The chat service has access to: %s\n", nodes[i].path);
+    if (gpu_nodes_nvidia(nodes, n))
+        puts("The chat service may make memory executable, because NVIDIA's driver compiles code.");
     if (s->places.user)
         tell_groups(nodes, n);
     if (n > 0 && !s->places.root[0])

@@ -405,6 +405,24 @@ def test_a_gpu_that_is_gone(m):
     assert found["command"] == "sconce setup gpu --system --off"
 
 
+def test_a_unit_that_stops_nvidias_driver(m):
+    """Uses the drop-in of an older version, which did not permit executable memory."""
+    drop_in = "/etc/systemd/system/sconce-chat.service.d/50-gpu.conf"
+    m.run("mknod -m 666 /dev/nvidiactl c 1 3")
+    try:
+        m.run(["sconce", "setup", "gpu"])
+        m.run("sed -i /MemoryDenyWriteExecute/d %s" % drop_in)
+        m.systemctl("daemon-reload")
+        found = [f for f in doctor(m)["findings"] if "NVIDIA's driver" in f["what"]]
+        assert [f["command"] for f in found] == ["sconce setup gpu --system"]
+        assert found[0]["kind"] == "advice"
+        mend(m, found[0])
+        assert not [f for f in doctor(m)["findings"] if "NVIDIA's driver" in f["what"]]
+    finally:
+        m.run(["sconce", "setup", "gpu", "--off"])
+        m.run("rm /dev/nvidiactl")
+
+
 # `sconce status`
 
 def status(m, *words, user=None):

@@ -351,6 +351,30 @@ def test_the_chat_service_gets_the_gpu_and_nothing_else(m):
         m.run("rm -r /dev/dri")
 
 
+@pytest.mark.parametrize("user", [None, "alice"])
+def test_only_nvidias_driver_may_make_memory_executable(m, user):
+    def denied():
+        return m.show("sconce-chat.service", "MemoryDenyWriteExecute", user)
+
+    fake_gpu(m)
+    try:
+        run_setup(m, "gpu", user=user)
+        assert denied() == "yes"
+        m.run("mknod -m 666 /dev/nvidiactl c 1 3")
+        out = run_setup(m, "gpu", user=user).stdout
+        assert "may make memory executable, because NVIDIA's driver" in out
+        assert denied() == "no"
+        # The node is no GPU, so the service computes on the CPU, with the policy for this driver.
+        assert status(m, "/v1/models", user=user) == 200
+        assert m.show("sconce-chat.service", "StatusText", user).endswith("on cpu")
+        m.run("rm /dev/nvidiactl")
+        run_setup(m, "gpu", user=user)
+        assert denied() == "yes"
+    finally:
+        run_setup(m, "gpu", "--off", user=user)
+        m.run("rm -rf /dev/dri /dev/nvidiactl")
+
+
 def models_of(m, user=None):
     answer = client.get(m, "/v1/models", user=user)
     assert answer.status == 200, answer

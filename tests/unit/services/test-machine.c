@@ -142,6 +142,10 @@ TEST(gpus_are_their_nodes_and_nothing_else)
     ASSERT_STREQ(nodes[0].path, "/dev/dri/renderD128");
     ASSERT_STREQ(nodes[1].path, "/dev/nvidia0");
     ASSERT_STREQ(nodes[2].path, "/dev/nvidiactl");
+    assert_true(gpu_nodes_contain(nodes, 3, "/dev/nvidia0"));
+    assert_false(gpu_nodes_contain(nodes, 3, "/dev/nvidia1"));
+    assert_true(gpu_nodes_nvidia(nodes, 3));
+    assert_false(gpu_nodes_nvidia(nodes, 2));
 }
 
 TEST(the_drop_in_opens_exactly_the_nodes)
@@ -167,6 +171,29 @@ TEST(the_drop_in_opens_exactly_the_nodes)
     ASSERT_STREQ(path, "/dev/nvidia0");
     assert_false(gpu_drop_in_node(machine, 3, path, sizeof(path)));
     assert_false(gpu_drop_in_node("", 0, path, sizeof(path)));
+    assert_true(gpu_drop_in_contains(own, "/dev/dri/renderD129"));
+    assert_false(gpu_drop_in_contains(own, "/dev/dri/renderD12"));
+}
+
+/* NVIDIA's driver finds GPUs through its control node and compiles code. Without this node, and for
+ * other drivers, no memory may become executable. */
+TEST(the_drop_in_permits_code_only_with_nvidias_driver)
+{
+    const struct gpu_node nodes[] = {
+        {"/dev/dri/renderD128", 0, 1, 0666},
+        {"/dev/nvidia0", 0, 1, 0666},
+        {"/dev/nvidiactl", 0, 1, 0666},
+    };
+
+    for (size_t n = 0; n <= 3; n++)
+        for (unsigned user = 0; user < 2; user++) {
+            _cleanup_free_ char *text = gpu_drop_in(user, nodes, n);
+
+            assert_int_equal(gpu_drop_in_permits_code(text), n == 3);
+            assert_int_equal(strstr(text, "MemoryDenyWriteExecute") != NULL, n == 3);
+        }
+    assert_false(gpu_drop_in_permits_code("[Service]\n# MemoryDenyWriteExecute=no\n"));
+    assert_false(gpu_drop_in_permits_code("[Service]\nMemoryDenyWriteExecute=yes\n"));
 }
 
 TEST(the_longer_of_two_rules_wins)
@@ -201,6 +228,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(gpus_are_their_nodes_and_nothing_else, tempdir_make,
                                         tempdir_remove),
         cmocka_unit_test(the_drop_in_opens_exactly_the_nodes),
+        cmocka_unit_test(the_drop_in_permits_code_only_with_nvidias_driver),
         cmocka_unit_test(the_longer_of_two_rules_wins),
     };
 
