@@ -3,9 +3,16 @@
  * Chooses and opens the device of the chat service, according to chat.device.
  *
  * "auto" uses a GPU if one of its device nodes is accessible. Under systemd, only the device nodes
- * that `sconce setup gpu` opened are accessible. Without a GPU, the only Vulkan driver is lavapipe,
- * which generates machine code for the CPU. Units forbid generated code, so only tests outside of
- * units use lavapipe.
+ * that `sconce setup gpu` opened are accessible.
+ *
+ * The policy must be chosen before drivers are loaded, so the nodes determine it. If NVIDIA's
+ * control node is accessible, the policy is "chat-nvidia": NVIDIA's driver compiles code in the
+ * process, and the Vulkan loader loads this driver even if another GPU is chosen. With another GPU
+ * the policy is "chat-gpu", and the loader is told not to load NVIDIA's driver. Without a GPU, the
+ * only Vulkan driver is lavapipe, which compiles code for the CPU; its policy is "chat-lavapipe".
+ *
+ * Units forbid compiled code. `sconce setup gpu` permits it where NVIDIA's driver is present, so
+ * only tests outside of units use lavapipe.
  */
 #include "chat/device.h"
 
@@ -20,10 +27,15 @@
 #include "common/config/options.h"
 #include "common/service/log.h"
 
+static const char policy_cpu[] = "chat", policy_gpu[] = "chat-gpu", policy_nvidia[] = "chat-nvidia",
+                  policy_lavapipe[] = "chat-lavapipe";
+
 /* Disables features of Vulkan drivers and layers that computing does not need: layers for displays,
  * the drivers' own cache files, and code that NVIDIA's driver writes over its own. The driver radv
- * looks for cache files in XDG_CACHE_HOME. */
-static void set_environment(const char *cache_dir)
+ * looks for cache files in XDG_CACHE_HOME. Without its control node, NVIDIA's driver finds no GPU;
+ * it is then not loaded (by the loaders of Vulkan 1.3.234 and newer), because the policy does not
+ * allow its calls. */
+static void set_environment(const char *cache_dir, bool nvidia)
 {
     const struct {
         const char *name, *value;
@@ -35,6 +47,14 @@ static void set_environment(const char *cache_dir)
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
         setenv(rows[i].name, rows[i].value, 1);
+    if (!nvidia)
+        setenv("VK_LOADER_DRIVERS_DISABLE", "*nvidia*", 1);
+}
+
+/* Returns whether this process may open the node through which NVIDIA's driver finds GPUs. */
+static bool has_nvidia(void)
+{
+    return access("/dev/nvidiactl", R_OK | W_OK) == 0;
 }
 
 static bool may_make_executable(void)
@@ -70,14 +90,38 @@ static int set_wrong(struct options *options, const char *format, const char *de
     return options_set_wrong(options, text);
 }
 
+static int refuse_lavapipe(struct options *options, const char *name, const char *no_gpu)
+{
+    return set_wrong(
+        options,
+        "chat.device is %s, and %s; without a GPU, Vulkan makes memory executable, which "
+        "the unit forbids. `sconce setup gpu` gives the service access to GPUs; "
+        "\"auto\" uses the CPU if there is no GPU",
+        name, no_gpu);
+}
+
+/* Handles a sandbox that forbids what NVIDIA's driver needs: "auto" uses the CPU. */
+static int refuse_nvidia(struct chat_device *d, struct options *options, const char *name)
+{
+    static const char why[] =
+        "NVIDIA's driver compiles code in the service, and the unit forbids memory that becomes "
+        "executable; `sconce setup gpu` permits it where this driver is present";
+
+    if (strcmp(name, "auto") != 0)
+        return set_wrong(options, "chat.device is %s, but %s", name, why);
+    d->why = strdup(why);
+    return d->why ? 0 : -ENOMEM;
+}
+
 int chat_device_choose(struct chat_device *d, struct options *options)
 {
     const char *name = options->config->chat.device ? options->config->chat.device : "auto";
     const bool is_auto = strcmp(name, "auto") == 0;
     struct inf_err err = {0};
+    const char *policy;
     bool gpu;
 
-    d->policy = "chat";
+    d->policy = policy_cpu;
     if (options->wrong || strcmp(name, "cpu") == 0)
         return 0;
     gpu = inf_device_has_gpu(&err);
@@ -85,14 +129,10 @@ int chat_device_choose(struct chat_device *d, struct options *options)
         d->why = strdup(err.text);
         return d->why ? 0 : -ENOMEM;
     }
-    if (!gpu && !may_make_executable())
-        return set_wrong(
-            options,
-            "chat.device is %s, and %s; without a GPU, Vulkan makes memory executable, which "
-            "the unit forbids. `sconce setup gpu` gives the service access to GPUs; "
-            "\"auto\" uses the CPU if there is no GPU",
-            name, err.text);
-    d->policy = gpu ? "chat-gpu" : "chat-lavapipe";
+    policy = !gpu ? policy_lavapipe : has_nvidia() ? policy_nvidia : policy_gpu;
+    if (policy != policy_gpu && !may_make_executable())
+        return gpu ? refuse_nvidia(d, options, name) : refuse_lavapipe(options, name, err.text);
+    d->policy = policy;
     d->cache_dir = config_cache_dir();
     if (d->cache_dir)
         make_directory(d->cache_dir);
@@ -126,7 +166,7 @@ static int refuse_software(struct chat_device *d, struct options *options)
 
 int chat_device_open(struct chat_device *d, struct options *options)
 {
-    const bool vulkan = strcmp(d->policy, "chat") != 0;
+    const bool vulkan = d->policy != policy_cpu;
     const struct inf_device_params params = {
         .name = vulkan ? options->config->chat.device : "cpu",
         .cache_dir = d->cache_dir,
@@ -140,14 +180,14 @@ int chat_device_open(struct chat_device *d, struct options *options)
     if (options->wrong)
         return 0;
     if (vulkan)
-        set_environment(d->cache_dir);
+        set_environment(d->cache_dir, d->policy == policy_nvidia);
     block_signals();
     r = inf_device_open(&params, &d->device, &err);
     if (r < 0)
         return set_wrong(options, "chat.device is %s: %s", params.name ? params.name : "auto",
                          err.text);
     info = inf_device_info(d->device);
-    if (info->kind == INF_DEVICE_SOFTWARE && strcmp(d->policy, "chat-lavapipe") != 0)
+    if (info->kind == INF_DEVICE_SOFTWARE && d->policy != policy_lavapipe)
         return refuse_software(d, options);
     snprintf(d->text, sizeof(d->text), info->kind == INF_DEVICE_CPU ? "%s" : "%s (%s)", info->name,
              info->description);

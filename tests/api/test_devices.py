@@ -92,21 +92,80 @@ def test_two_models_share_a_device(make_suite, vulkan):
     assert texts[0] == texts[1]
 
 
+# Replaces /dev in a mount namespace by a directory with a few devices and NVIDIA's control node,
+# which behaves like /dev/null.
+NVIDIA = """
+top=$1; shift
+mount -t tmpfs tmpfs "$top"
+for name in null zero full random urandom; do
+    : >"$top/$name"
+    mount --bind "/dev/$name" "$top/$name"
+done
+: >"$top/nvidiactl"
+mount --bind /dev/null "$top/nvidiactl"
+mount --rbind "$top" /dev
+exec "$@"
+"""
+
+
+def wrap(suite, tmp_path, without_code=False, nvidia=False):
+    """Makes the chat service run without executable memory, as our units do, or with NVIDIA's
+    control node. Skips the test if that is not possible here."""
+    deny = "c = ctypes.CDLL(None); c.prctl(%d, 1, 0, 0, 0)" % PR_SET_MDWE
+    check = "import ctypes, sys; %s; sys.exit(c.prctl(%d, 0, 0, 0, 0) <= 0)" % (deny, PR_GET_MDWE)
+    if without_code and subprocess.run(["python3", "-c", check]).returncode:
+        pytest.skip("a kernel without PR_SET_MDWE")
+    if nvidia and subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode:
+        pytest.skip("no permission to make a mount namespace")
+    words = [str(CHAT)]
+    if nvidia:
+        top = tmp_path / "dev"
+        top.mkdir()
+        words = ["unshare", "--mount", "sh", "-ec", NVIDIA, "sh", str(top), *words]
+    program = tmp_path / "sconce-chat"
+    program.write_text("#!/usr/bin/env python3\nimport ctypes, os, sys\n%s\n"
+                       "os.execvp(%r, %r + sys.argv[1:])\n" % (deny if without_code else "", words[0],
+                                                             words))
+    program.chmod(0o755)
+    suite.chat.argv[0] = str(program)
+
+
+def log(suite):
+    return open(suite.log_path, errors="replace").read()
+
+
 def test_without_executable_memory_software_is_refused(make_suite, vulkan, tmp_path):
-    """Runs without executable memory, as our units do."""
     if vulkan[0]["kind"] != "software":
         pytest.skip("the service uses the GPU of this machine")
-    walled = tmp_path / "sconce-chat"
-    walled.write_text("#!/usr/bin/env python3\nimport ctypes, os, sys\n"
-                      "ctypes.CDLL(None).prctl(%d, 1, 0, 0, 0)\n"
-                      "os.execv(%r, [%r] + sys.argv[1:])\n" % (PR_SET_MDWE, str(CHAT), str(CHAT)))
-    walled.chmod(0o755)
-    check = "import ctypes, sys; c = ctypes.CDLL(None); c.prctl(%d, 1, 0, 0, 0); " \
-            "sys.exit(c.prctl(%d, 0, 0, 0, 0) <= 0)" % (PR_SET_MDWE, PR_GET_MDWE)
-    if subprocess.run(["python3", "-c", check]).returncode:
-        pytest.skip("a kernel without PR_SET_MDWE")
     suite = make_suite(chat="  device: vulkan\n")
-    suite.chat.argv[0] = str(walled)
+    wrap(suite, tmp_path, without_code=True)
     status, code, message = refusal(suite)
     assert (status, code) == (503, "misconfigured")
     assert "executable" in message and "sconce setup gpu" in message
+
+
+def test_without_executable_memory_auto_does_not_use_nvidias_driver(make_suite, tmp_path):
+    suite = make_suite()
+    wrap(suite, tmp_path, without_code=True, nvidia=True)
+    assert ask(suite)
+    assert any('device="cpu"' in name for name in suite.chat_metrics())
+    assert "computing on cpu: NVIDIA's driver compiles code" in log(suite)
+
+
+def test_without_executable_memory_nvidias_driver_is_refused(make_suite, tmp_path):
+    suite = make_suite(chat="  device: vulkan:0\n")
+    wrap(suite, tmp_path, without_code=True, nvidia=True)
+    status, code, message = refusal(suite)
+    assert (status, code) == (503, "misconfigured")
+    assert "NVIDIA" in message and "executable" in message and "sconce setup gpu" in message
+
+
+def test_drivers_are_loaded_beside_nvidias_node(make_suite, vulkan, tmp_path):
+    """Loads the drivers of this machine with the policy that NVIDIA's driver gets."""
+    if vulkan[0]["kind"] != "software":
+        pytest.skip("the namespace has no nodes of GPUs that exist")
+    suite = make_suite()
+    wrap(suite, tmp_path, nvidia=True)
+    assert ask(suite)
+    assert "NVIDIA's driver compiles code" not in log(suite)
+    assert "computing on cpu: vulkan:0" in log(suite)

@@ -104,11 +104,11 @@ static void gets(const char *service, int error, long a, long b, long c, long d)
         fail_msg("%s: call %ld (%ld, %ld, %ld) has status %d", service, a, b, c, d, status);
 }
 
-/* Checks a call for executable memory. It kills the process, except that drivers of GPUs make this
- * call and only get an error. */
+/* Checks a call for executable memory. It kills the process, except that NVIDIA's driver makes this
+ * call and only gets an error. */
 static void refused(const char *service, long a, long b, long c, long d)
 {
-    if (strcmp(service, "chat-gpu") == 0)
+    if (strcmp(service, "chat-nvidia") == 0)
         gets(service, EACCES, a, b, c, d);
     else
         killed(service, a, b, c, d);
@@ -164,36 +164,53 @@ TEST(conditions_hold)
     gets("chat", EACCES, SYS_openat, AT_FDCWD, (long)"/etc/passwd", O_RDONLY);
 }
 
-/* The policy for a GPU allows opening device nodes and calling ioctl() on them, but not creating
+/* The policies for GPUs allow opening device nodes and calling ioctl() on them, but not creating
  * files. */
 TEST(conditions_of_drivers_hold)
 {
     static const int flags[] = {O_WRONLY, O_RDWR | O_TRUNC, O_RDWR | O_TMPFILE};
+    static const char *const of[] = {"chat-gpu", "chat-nvidia"};
 
-    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
-        killed("chat-gpu", SYS_openat, AT_FDCWD, (long)"/dev/null", flags[i]);
-    gets("chat-gpu", EACCES, SYS_openat, AT_FDCWD, (long)"/dev/null", O_WRONLY | O_CREAT);
-    gets("chat-gpu", EACCES, SYS_openat, AT_FDCWD, (long)"/dev/null", O_RDWR | O_CREAT | O_EXCL);
-    gets("chat-gpu", EACCES, SYS_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    killed("chat-gpu", SYS_socket, AF_INET, SOCK_STREAM, 0);
-    gets("chat-gpu", EACCES, SYS_openat, AT_FDCWD, (long)"/dev/null", O_RDWR);
-    gets("chat-gpu", EACCES, SYS_openat, AT_FDCWD, (long)"/etc/passwd", O_RDONLY);
-    killed("chat-gpu", SYS_ioctl, -1, 0x5412 /* TIOCSTI */, 0);
-    killed("chat-gpu", SYS_ioctl, -1, 0x8912 /* SIOCGIFCONF */, 0);
-    gets("chat-gpu", EBADF, SYS_ioctl, -1, 0x6442 /* a command of DRM */, 0);
-    gets("chat-gpu", EBADF, SYS_ioctl, -1, 0xc0104629 /* a command of NVIDIA */, 0);
-    gets("chat-gpu", EPERM, SYS_sched_setaffinity, 0, 0, 0);
-    gets("chat-gpu", EPERM, SYS_memfd_create, 0, 0, 0);
-    gets("chat-gpu", EPERM, SYS_clone, SIGCHLD, 0, 0);
-    killed("chat-gpu", SYS_renameat2, AT_FDCWD, (long)"/a", AT_FDCWD);
-#ifdef __x86_64__
-    gets("chat-gpu", EACCES, SYS_unlink, (long)"/dev/char/195:0", 0, 0);
-    gets("chat-gpu", EACCES, SYS_symlink, (long)"../nvidia0", (long)"/dev/char/195:0", 0);
-    killed("chat-gpu", SYS_unlinkat, AT_FDCWD, (long)"/a", 0);
-#endif
+    for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
+        for (size_t k = 0; k < sizeof(flags) / sizeof(flags[0]); k++)
+            killed(of[i], SYS_openat, AT_FDCWD, (long)"/dev/null", flags[k]);
+        gets(of[i], EACCES, SYS_openat, AT_FDCWD, (long)"/dev/null", O_WRONLY | O_CREAT);
+        gets(of[i], EACCES, SYS_openat, AT_FDCWD, (long)"/dev/null", O_RDWR | O_CREAT | O_EXCL);
+        gets(of[i], EACCES, SYS_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        killed(of[i], SYS_socket, AF_INET, SOCK_STREAM, 0);
+        gets(of[i], EACCES, SYS_openat, AT_FDCWD, (long)"/dev/null", O_RDWR);
+        gets(of[i], EACCES, SYS_openat, AT_FDCWD, (long)"/etc/passwd", O_RDONLY);
+        killed(of[i], SYS_ioctl, -1, 0x5412 /* TIOCSTI */, 0);
+        killed(of[i], SYS_ioctl, -1, 0x8912 /* SIOCGIFCONF */, 0);
+        gets(of[i], EBADF, SYS_ioctl, -1, 0x6442 /* a command of DRM */, 0);
+        gets(of[i], EPERM, SYS_sched_setaffinity, 0, 0, 0);
+        gets(of[i], EPERM, SYS_memfd_create, 0, 0, 0);
+        killed(of[i], SYS_renameat2, AT_FDCWD, (long)"/a", AT_FDCWD);
+    }
     gets("chat-lavapipe", 0, SYS_mprotect, 0, 0, PROT_READ | PROT_EXEC);
     killed("chat-lavapipe", SYS_ioctl, -1, 0x6442, 0);
     killed("chat-lavapipe", SYS_openat, AT_FDCWD, (long)"/dev/null", O_RDWR);
+}
+
+/* Only the policy for NVIDIA's driver allows its calls, or makes them fail. */
+TEST(conditions_of_nvidias_driver_hold)
+{
+    gets("chat-nvidia", EBADF, SYS_ioctl, -1, 0xc0104629 /* type F */, 0);
+    gets("chat-nvidia", EBADF, SYS_ioctl, -1, 0xc0106d00 /* type m */, 0);
+    gets("chat-nvidia", EBADF, SYS_ioctl, -1, 0x30000001 /* uvm */, 0);
+    gets("chat-nvidia", EPERM, SYS_clone, SIGCHLD, 0, 0);
+    killed("chat-gpu", SYS_ioctl, -1, 0xc0104629, 0);
+    killed("chat-gpu", SYS_ioctl, -1, 0xc0106d00, 0);
+    killed("chat-gpu", SYS_ioctl, -1, 0x30000001, 0);
+    killed("chat-gpu", SYS_ioctl, -1, 37 /* a command of uvm */, 0);
+    killed("chat-gpu", SYS_clone, SIGCHLD, 0, 0);
+#ifdef __x86_64__
+    gets("chat-nvidia", EACCES, SYS_unlink, (long)"/dev/char/195:0", 0, 0);
+    gets("chat-nvidia", EACCES, SYS_symlink, (long)"../nvidia0", (long)"/dev/char/195:0", 0);
+    killed("chat-nvidia", SYS_unlinkat, AT_FDCWD, (long)"/a", 0);
+    killed("chat-gpu", SYS_unlink, (long)"/dev/char/195:0", 0, 0);
+    killed("chat-gpu", SYS_symlink, (long)"../nvidia0", (long)"/dev/char/195:0", 0);
+#endif
 }
 
 /* The cache service may create files; Landlock restricts the directories. */
@@ -241,9 +258,9 @@ static void check_rows(const char *service, enum phase phase, const struct row *
     }
 }
 
-/* NVIDIA's driver tries to get memory for code that it writes: it prepares a memfd and maps it as
- * code, and it maps memory that is both writable and executable. With the policy for a GPU such
- * attempts fail; with other policies they end the process. */
+/* NVIDIA's driver tries to get memory for code that it writes over: it prepares a memfd and maps it
+ * as code, and it maps memory that is both writable and executable. With its policy such attempts
+ * fail; with other policies they end the process. */
 TEST(drivers_get_no_memory_for_code)
 {
     const long rx = PROT_READ | PROT_EXEC, rwx = rx | PROT_WRITE;
@@ -262,7 +279,8 @@ TEST(drivers_get_no_memory_for_code)
         {EBADF, {SYS_fstatfs, -1, 0}},
         {EBADF, {SYS_pwrite64, -1, 0, 0, 0}},
         {0, {SYS_mmap, 0, 4096, rx, anonymous, -1, 0}},
-        {0, {SYS_mprotect, 0, 0, rx}},
+        {0, {SYS_mprotect, 0, 0, PROT_EXEC}},
+        {0, {SYS_mprotect, 0, 0, rx | PROT_GROWSDOWN}},
     };
     const struct row serving[] = {
         {EACCES, {SYS_mmap, 0, 4096, rwx, anonymous, -1, 0}},
@@ -272,20 +290,73 @@ TEST(drivers_get_no_memory_for_code)
         {EPERM, {SYS_fallocate, -1, 0, 0, 4096}},
         {0, {SYS_fstatfs, -1, 0}},
         {0, {SYS_pwrite64, -1, 0, 0, 0}},
+        {0, {SYS_mprotect, 0, 0, PROT_EXEC}},
+        {0, {SYS_mprotect, 0, 0, rx | PROT_GROWSDOWN}},
     };
     struct row ends[sizeof(loading) / sizeof(loading[0])];
 
     assert_true(memfd >= 0);
-    check_rows("chat-gpu", STARTED, loading, sizeof(loading) / sizeof(loading[0]));
-    check_rows("chat-gpu", SEALED, serving, sizeof(serving) / sizeof(serving[0]));
+    check_rows("chat-nvidia", STARTED, loading, sizeof(loading) / sizeof(loading[0]));
+    check_rows("chat-nvidia", SEALED, serving, sizeof(serving) / sizeof(serving[0]));
     memcpy(ends, loading, sizeof(ends));
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
         ends[i].error = 0;
     check_rows("chat", STARTED, ends, sizeof(ends) / sizeof(ends[0]));
+    check_rows("chat-gpu", STARTED, ends, sizeof(ends) / sizeof(ends[0]));
     check_rows("embed", STARTED, ends, sizeof(ends) / sizeof(ends[0]));
     /* lavapipe may make memory executable, but no memory that is writable. */
     check_rows("chat-lavapipe", STARTED, ends, 5);
     close(memfd);
+}
+
+/* A function that returns 7, as machine code. */
+static const unsigned char code[] = {
+#ifdef __x86_64__
+    0xb8, 7, 0, 0, 0, 0xc3,
+#else
+    0xe0, 0, 0x80, 0x52, 0xc0, 0x03, 0x5f, 0xd6,
+#endif
+};
+
+/* Compiles and runs a function twice, as a driver with a compiler does. Returns 7, or 100 more than
+ * the error of the first call that fails. */
+static int compile(const void *arg)
+{
+    char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int (*function)(void);
+    int value = 0;
+
+    (void)arg;
+    if (page == MAP_FAILED)
+        return 1;
+    memcpy(&function, &page, sizeof(function));
+    for (int i = 0; i < 2; i++) {
+        memcpy(page, code, sizeof(code));
+        __builtin___clear_cache(page, page + sizeof(code));
+        if (mprotect(page, 4096, PROT_READ | PROT_EXEC) < 0)
+            return 100 + errno;
+        value = function();
+        if (mprotect(page, 4096, PROT_READ | PROT_WRITE) < 0)
+            return 100 + errno;
+    }
+    return munmap(page, 4096) < 0 ? 100 + errno : value;
+}
+
+/* In both phases, exactly the policies of drivers with a compiler let a process compile code. */
+TEST(only_drivers_with_a_compiler_run_what_they_compile)
+{
+    for (size_t i = 0; i < sizeof(services) / sizeof(services[0]); i++) {
+        const bool compiles =
+            strcmp(services[i], "chat-nvidia") == 0 || strcmp(services[i], "chat-lavapipe") == 0;
+
+        for (enum phase phase = STARTED; phase <= SEALED; phase++) {
+            const int status = confined(services[i], phase, compile, NULL);
+
+            if (compiles ? !WIFEXITED(status) || WEXITSTATUS(status) != 7 : !was_killed(status))
+                fail_msg("%s: compiling has status %x in phase %d", services[i], status,
+                         (int)phase);
+        }
+    }
 }
 
 /* Opens @path for writing, and creates it if it is missing. */
@@ -296,33 +367,34 @@ static int try_create(const void *arg)
     return fd >= 0 ? 0 : errno;
 }
 
+static void creates(const char *service, enum phase phase, const char *path, int error)
+{
+    const int status = confined(service, phase, try_create, path);
+
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), error);
+}
+
 TEST(compiled_kernels_are_written_before_the_end_of_the_start)
 {
+    static const char *const of[] = {"chat-gpu", "chat-nvidia"};
     char path[256], other[256];
-    int status;
 
     snprintf(path, sizeof(path), "%s/cache", dir);
     ASSERT_OK(mkdir(path, 0700));
     setenv("CACHE_DIRECTORY", path, 1);
     snprintf(path, sizeof(path), "%s/cache/kernels", dir);
     snprintf(other, sizeof(other), "%s/other", dir);
-    status = confined("chat-gpu", STARTED, try_create, path);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
-    status = confined("chat-gpu", STARTED, try_create, other);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), EACCES);
-    status = confined("chat-gpu", SEALED, try_create, path);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), EACCES);
+    for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
+        creates(of[i], STARTED, path, 0);
+        creates(of[i], STARTED, other, EACCES);
+        creates(of[i], SEALED, path, EACCES);
+        ASSERT_OK(unlink(path));
+    }
     assert_true(was_killed(confined("chat", STARTED, try_create, path)));
     /* The service may write files of blocks in every phase, but no other files. */
-    status = confined("cache", SEALED, try_create, path);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
-    status = confined("cache", SEALED, try_create, other);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), EACCES);
+    creates("cache", SEALED, path, 0);
+    creates("cache", SEALED, other, EACCES);
     unsetenv("CACHE_DIRECTORY");
 }
 
@@ -507,7 +579,9 @@ int main(void)
         cmocka_unit_test(newer_calls_fail_with_enosys),
         cmocka_unit_test(conditions_hold),
         cmocka_unit_test(conditions_of_drivers_hold),
+        cmocka_unit_test(conditions_of_nvidias_driver_hold),
         cmocka_unit_test(drivers_get_no_memory_for_code),
+        cmocka_unit_test(only_drivers_with_a_compiler_run_what_they_compile),
         cmocka_unit_test(conditions_of_the_cache_service_hold),
         cmocka_unit_test(conditions_of_the_keep_service_hold),
         cmocka_unit_test(compiled_kernels_are_written_before_the_end_of_the_start),

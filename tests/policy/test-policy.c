@@ -21,6 +21,12 @@ static bool has_drivers(const char *service)
     return strncmp(service, "chat-", 5) == 0;
 }
 
+/* Returns whether memory may become executable, because drivers compile code in the process. */
+static bool has_compiler(const char *service)
+{
+    return strcmp(service, "chat-nvidia") == 0 || strcmp(service, "chat-lavapipe") == 0;
+}
+
 /* Loads the policy of a service "t" from three texts: the system calls, a fragment "f", and the
  * files. */
 static int load(const char *calls, const char *fragment, const char *files,
@@ -243,8 +249,7 @@ TEST(own_policies_compile_and_keep_their_limits)
         struct policy *policy = own(services[i]);
         const unsigned most = strcmp(services[i], "decoder") == 0 ? 20 : 70;
 
-        assert_int_equal(policy_executable(policy) != NULL,
-                         strcmp(services[i], "chat-lavapipe") == 0);
+        assert_int_equal(policy_executable(policy) != NULL, has_compiler(services[i]));
         assert_true(policy_limit(policy) <= most);
         for (enum policy_arch a = 0; a < POLICY_N_ARCHES; a++) {
             assert_true(policy_count(policy, POLICY_SERVE, a) <= most);
@@ -299,8 +304,8 @@ static bool is_its_task(const char *service, const char *name)
 }
 
 /* Returns whether only policies with drivers may have a rule. Such rules allow opening device
- * nodes, mapping machine code from files, generating machine code (lavapipe only), and writing the
- * cache before READY. */
+ * nodes, mapping machine code from files, compiling machine code (NVIDIA's driver and lavapipe
+ * only), and writing the cache before READY. */
 static bool is_of_drivers(const char *service, enum policy_phase phase,
                           const struct policy_rule *rule)
 {
@@ -312,6 +317,8 @@ static bool is_of_drivers(const char *service, enum policy_phase phase,
     if (strcmp(rule->name, "openat") == 0 && c)
         return phase == POLICY_START ? (c->mask & 020000000) && !(c->value & 020000000)
                                      : (c->mask & 020001103) == 020001103 && c->value == 2;
+    if (has_compiler(service) && executable && strcmp(rule->name, "mprotect") == 0)
+        return true;
     if (strcmp(service, "chat-lavapipe") == 0 && executable)
         return true;
     return strcmp(rule->name, "mmap") == 0 && executable && phase == POLICY_START && flags &&

@@ -60,7 +60,8 @@ chat:
 VULKAN = CONFIG.replace("  probe_interval: 200ms\n", "") + "  device: vulkan\n"
 PATIENCE = 60  # seconds for an answer; only a hanging service takes longer
 VULKAN_PATIENCE = 300
-DRIVERS = tuple("seccomp/fragments/%s" % name for name in ("drivers", "gpu", "lavapipe"))
+DRIVERS = tuple("seccomp/fragments/%s" % name for name in
+                ("drivers", "gpu", "nvidia", "lavapipe"))
 
 
 def form(file, **fields):
@@ -388,7 +389,10 @@ def vulkan(tmp_path_factory):
         assert any(b"on vulkan:0" in w for w in life.words)
     finally:
         life.close()
-    return traces, "chat-lavapipe" if usable[0]["kind"] == "software" else "chat-gpu"
+    if usable[0]["kind"] == "software":
+        return traces, "chat-lavapipe"
+    nvidia = os.access("/dev/nvidiactl", os.R_OK | os.W_OK)
+    return traces, "chat-nvidia" if nvidia else "chat-gpu"
 
 
 def explain(policy, phase):
