@@ -98,7 +98,13 @@ static int dump_params(const struct graph_node *n, struct str *out)
     case GRAPH_ACT:
         return str_printf(out, " %s", act_names[n->act]);
     case GRAPH_SCALE:
-        return str_printf(out, " by %.9g", (double)n->f);
+        return n->w.data ? 0 : str_printf(out, " by %.9g", (double)n->f);
+    case GRAPH_BLEND:
+        return str_printf(out, " %u streams to %u", n->blend.n_in, n->blend.n_out);
+    case GRAPH_LEVEL:
+        return str_printf(out, " least %.9g", (double)n->f);
+    case GRAPH_PEAKS:
+        return str_printf(out, " above %.9g", (double)n->f);
     default:
         return 0;
     }

@@ -318,6 +318,42 @@ graph_ref graph_scale(struct graph *g, graph_ref x, float factor)
     return graph_append(g, node);
 }
 
+graph_ref graph_scale_columns(struct graph *g, graph_ref x, const struct weight *w)
+{
+    struct graph_node node = node_init(GRAPH_SCALE, x, GRAPH_NONE, GRAPH_NONE);
+
+    node.f = 1;
+    node.w = *w;
+    return graph_append(g, node);
+}
+
+graph_ref graph_blend(struct graph *g, graph_ref x, graph_ref base, graph_ref factors,
+                      const struct weight *w, const struct blend_params *blend)
+{
+    struct graph_node node = node_init(GRAPH_BLEND, x, base, factors);
+
+    if (w)
+        node.w = *w;
+    node.blend = *blend;
+    return graph_append(g, node);
+}
+
+graph_ref graph_level(struct graph *g, graph_ref x, graph_ref like, float least)
+{
+    struct graph_node node = node_init(GRAPH_LEVEL, x, like, GRAPH_NONE);
+
+    node.f = least;
+    return graph_append(g, node);
+}
+
+graph_ref graph_peaks(struct graph *g, graph_ref x, float f)
+{
+    struct graph_node node = node_init(GRAPH_PEAKS, x, GRAPH_NONE, GRAPH_NONE);
+
+    node.f = f;
+    return graph_append(g, node);
+}
+
 graph_ref graph_rows(struct graph *g, graph_ref x)
 {
     return graph_append(g, node_init(GRAPH_ROWS, x, GRAPH_NONE, GRAPH_NONE));

@@ -42,7 +42,7 @@ enum graph_op {
     GRAPH_GLU,       /* act(gate) × up */
     GRAPH_ACT,       /* act(x) */
     GRAPH_ADD,
-    GRAPH_SCALE, /* x × constant */
+    GRAPH_SCALE, /* x × constant, or each column × its element of w */
     GRAPH_ROWS,  /* keeps only the rows whose logits the batch requests */
     GRAPH_POOL,  /* the mean of the rows of each sequence */
     GRAPH_COLS,  /* some of the columns of x */
@@ -51,6 +51,9 @@ enum graph_op {
     GRAPH_DELTA, /* gated delta rule along the rows of a sequence */
     GRAPH_ROUTE, /* selects experts for each row */
     GRAPH_MIX,   /* the weighted sum of the slots of each row */
+    GRAPH_BLEND, /* sums of the streams of each row, with factors for each pair */
+    GRAPH_LEVEL, /* x, brought to the magnitude of another row */
+    GRAPH_PEAKS, /* what exceeds the mean of a row by more than some standard deviations */
     GRAPH_OUTPUT,
 };
 
@@ -64,10 +67,11 @@ struct graph_node {
                            many slots of `width` columns, one for each selected expert */
     uint32_t layer;     /* the layer of the model to which the node belongs */
     struct weight w;    /* EMBED, the norms, MATMUL, CONV; DELTA: A [n_v_heads]; ROUTE: factors of
-                           the experts' weights */
+                           the experts' weights; SCALE, BLEND: factors */
     struct weight bias; /* LAYER_NORM, MATMUL, CONV; DELTA: dt [n_v_heads]; ROUTE: what is added to
                            the scores to select experts, but not to their weights */
-    float f;            /* norms: eps; EMBED, SCALE: factor; CAP: c */
+    float f;            /* norms: eps; EMBED, SCALE: factor; CAP: c; LEVEL: the smallest mean of
+                           squares; PEAKS: number of standard deviations */
     uint32_t group;     /* RMS_NORM, ROPE: columns of a group (head_dim, or width) */
     enum graph_key key; /* EMBED */
     enum graph_act act;
@@ -78,6 +82,7 @@ struct graph_node {
     struct state_place place; /* CONV */
     struct delta_params delta;
     struct route_params route;
+    struct blend_params blend;
 };
 
 struct graph;
@@ -94,6 +99,7 @@ const struct state_group *graph_groups(const struct graph *g, uint32_t *ret_n);
 /* Says that the nodes that follow belong to layer @layer of the model. */
 void graph_begin_layer(struct graph *g, uint32_t layer);
 
+/* A token that the table has no row for reads row 0. */
 graph_ref graph_embed(struct graph *g, const struct weight *table, float scale);
 /* Looks up rows of a table by position or token type. A batch for such a graph must not have a
  * position or type beyond the table. */
@@ -157,6 +163,18 @@ graph_ref graph_glu(struct graph *g, graph_ref gate, graph_ref up, enum graph_ac
 graph_ref graph_act(struct graph *g, graph_ref x, enum graph_act act);
 graph_ref graph_add(struct graph *g, graph_ref a, graph_ref b);
 graph_ref graph_scale(struct graph *g, graph_ref x, float factor);
+/* Multiplies each column by its element of @w, a vector. */
+graph_ref graph_scale_columns(struct graph *g, graph_ref x, const struct weight *w);
+/* Adds up streams (struct blend_params). The factors of a row are the sum of its factors @factors,
+ * [rows, n_out × n_in], and of @w, a vector [n_out × n_in], that all rows share. @w may be NULL;
+ * @base and @factors may be GRAPH_NONE, but without @base there are no @factors. */
+graph_ref graph_blend(struct graph *g, graph_ref x, graph_ref base, graph_ref factors,
+                      const struct weight *w, const struct blend_params *blend);
+/* Computes x × sqrt(mean(like²)) / sqrt(max(mean(x²), least)) for each row. */
+graph_ref graph_level(struct graph *g, graph_ref x, graph_ref like, float least);
+/* Computes max(x - mean - f × deviation, 0), with the mean and the standard deviation (divided by
+ * the number of columns) of the row. */
+graph_ref graph_peaks(struct graph *g, graph_ref x, float f);
 graph_ref graph_rows(struct graph *g, graph_ref x);
 /* Computes the mean of the rows of each sequence. A batch for a graph with this node requests the
  * logits of exactly one row of each sequence. It does not matter which row this is. */

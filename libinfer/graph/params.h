@@ -111,3 +111,11 @@ struct route_params {
     bool normalized; /* the weights of a row are divided by their sum */
     float scale;     /* factor of all weights */
 };
+
+#define BLEND_STREAMS_MAX 8
+
+/* The columns of a row are n_in streams of the same width. Stream j of the result, of n_out, is
+ * stream j of the base, if there is one, plus the sum over i of factor[j × n_in + i] × stream i. */
+struct blend_params {
+    uint32_t n_in, n_out;
+};

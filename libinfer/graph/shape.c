@@ -40,6 +40,9 @@ static const char *const op_names[] = {
     [GRAPH_DELTA] = "delta",
     [GRAPH_ROUTE] = "route",
     [GRAPH_MIX] = "mix",
+    [GRAPH_BLEND] = "blend",
+    [GRAPH_LEVEL] = "level",
+    [GRAPH_PEAKS] = "peaks",
 };
 
 const char *graph_op_name(enum graph_op op)
@@ -60,10 +63,13 @@ static unsigned n_inputs(const struct graph_node *node)
         return 3;
     case GRAPH_MATMUL:
         return node->w.n_experts > 0 ? 2 : 1;
+    case GRAPH_BLEND:
+        return node->src[2] >= 0 ? 3 : node->src[1] >= 0 ? 2 : 1;
     case GRAPH_STORE:
     case GRAPH_GLU:
     case GRAPH_ADD:
     case GRAPH_MIX:
+    case GRAPH_LEVEL:
         return 2;
     default:
         return 1;
@@ -242,6 +248,29 @@ static int check_cols(struct graph_node *node, const struct graph_node *x, struc
     return 0;
 }
 
+static int check_blend(struct graph_node *node, const struct graph_node *const src[3],
+                       struct inf_err *reterr)
+{
+    const struct blend_params *p = &node->blend;
+    const uint32_t n = p->n_in * p->n_out;
+
+    if (p->n_in == 0 || p->n_in > BLEND_STREAMS_MAX || p->n_out == 0 ||
+        p->n_out > BLEND_STREAMS_MAX || src[0]->width % p->n_in != 0 ||
+        src[0]->width > MAX_WIDTH / BLEND_STREAMS_MAX)
+        return err_set(reterr, EINVAL, "blend: %u columns are %u streams, for %u", src[0]->width,
+                       p->n_in, p->n_out);
+    node->width = src[0]->width / p->n_in * p->n_out;
+    if (src[1] && (src[1]->width != node->width || src[1]->rows_kept != src[0]->rows_kept))
+        return err_set(reterr, EINVAL, "blend: its base has %u columns, not %u, or other rows",
+                       src[1]->width, node->width);
+    if (src[2] && (src[2]->width != n || src[2]->rows_kept != src[0]->rows_kept))
+        return err_set(reterr, EINVAL, "blend: its factors have %u columns, not %u, or other rows",
+                       src[2]->width, n);
+    if (!src[2] && !node->w.data)
+        return err_set(reterr, EINVAL, "blend: it has no factors");
+    return node->w.data ? check_vector(node, &node->w, n, reterr) : 0;
+}
+
 static int check_conv(const struct graph_node *node, const struct graph_node *x,
                       struct inf_err *reterr)
 {
@@ -414,6 +443,17 @@ static int check_op(struct graph_node *node, const struct graph_node *const src[
     case GRAPH_ADD:
         return check_pair(node, src[0], src[1], reterr);
     case GRAPH_SCALE:
+        if (node->w.data && check_vector(node, &node->w, src[0]->width, reterr) < 0)
+            return -EINVAL;
+        return check_factor(node, node->f, reterr);
+    case GRAPH_BLEND:
+        return check_blend(node, src, reterr);
+    case GRAPH_LEVEL:
+        if (!(node->f > 0))
+            return err_set(reterr, EINVAL, "level: the smallest mean of squares is not positive");
+        r = check_pair(node, src[0], src[1], reterr);
+        return r < 0 ? r : check_factor(node, node->f, reterr);
+    case GRAPH_PEAKS:
         return check_factor(node, node->f, reterr);
     case GRAPH_ROWS:
     case GRAPH_POOL:

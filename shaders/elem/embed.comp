@@ -2,7 +2,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
-// Computes y[m] = scale × row tokens[m] of a stored table.
+// Computes y[m] = scale × row tokens[m] of a stored table. Tokens without a row read row 0.
 //
 // A table that is too large for one binding is split into ranges of rows, with one dispatch for each range.
 // A dispatch writes only the rows of y whose tokens are in its range. An invocation computes one element;
@@ -26,7 +26,7 @@ void main()
     const uint column = gl_GlobalInvocationID.x, row = gl_WorkGroupID.y;
     if (row >= step_n_rows() || column >= push.width)
         return;
-    const uint i_row = step_token(row) - push.first;
+    const uint token = step_token(row), i_row = (token < push.rows ? token : 0) - push.first;
     if (i_row >= push.count)
         return;
     precise float value = push.scale * weight(push.w_offset + i_row * push.row_bytes, column);

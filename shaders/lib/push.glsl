@@ -35,6 +35,7 @@ struct push_embed {
     float scale;
     uint first;
     uint count;
+    uint rows;          // rows of the whole table; other tokens read row 0
 };
 
 // Conversion of rows of x to the number format that a kernel of products reads.
@@ -48,8 +49,15 @@ struct push_pack {
 struct push_elem {
     uint width;         // width of all operands
     uint rows_kept;
-    float factor;       // the factor of elem/scale, or the limit of elem/cap
-    uint period;        // elem/glu with gates of one column: columns that share a gate
+    float factor;       // the factor of elem/scale, or the limit of elem/cap, elem/level or elem/peaks
+    uint period;        // elem/glu with gates of one column: columns that share a gate; elem/scale: factors of columns
+};
+
+// Sums of streams of columns, with factors for each pair of streams.
+struct push_blend {
+    uint width;         // of a stream
+    uint n_in, n_out;   // streams of x and of y
+    uint rows_kept;
 };
 
 // One part of some columns of x: for each run of `stride` columns, n columns from `first` on.

@@ -301,6 +301,66 @@ void check_cap(struct check *c)
         }
 }
 
+static void level_case(struct check *c, const struct elem_fns *fns, uint32_t n, enum fill fill,
+                       float least)
+{
+    struct rows r;
+
+    rows_init(c, &r, n, fill);
+    elem_ref.level(r.expected.data, r.a.data, r.b.data, least, n);
+    fns->level(r.y.data, r.a.data, r.b.data, least, n);
+    compare(c, &r, n / 16 + 8, 1e-44f, fill_name(fill));
+    elem_ref.level(r.expected.data, r.b.data, r.a.data, least, n);
+    fns->level(r.y.data, r.b.data, r.a.data, least, n);
+    /* In float the squares of the smallest values are 0. */
+    compare(c, &r, n / 16 + 8, fill == FILL_DENORMAL ? 1e-36f : 1e-44f, "like it");
+    memcpy(r.expected.data, r.y.data, n * sizeof(float));
+    memcpy(r.y.data, r.b.data, n * sizeof(float));
+    fns->level(r.y.data, r.y.data, r.a.data, least, n);
+    if (memcmp(r.y.data, r.expected.data, n * sizeof(float)) != 0)
+        check_fail(c, "level in place, n %u, %s", n, fill_name(fill));
+    rows_done(c, &r);
+}
+
+void check_level(struct check *c)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(lengths); i++)
+        for (int f = 0; f < FILL_N; f++) {
+            level_case(c, elem_pick(c->flags), lengths[i], (enum fill)f, 1e-5f);
+            level_case(c, elem_pick(c->flags), lengths[i], (enum fill)f, 2);
+        }
+}
+
+/* The error of the mean and of the deviation is that of sums of n terms as large as the largest
+ * element. */
+static void peaks_case(struct check *c, const struct elem_fns *fns, uint32_t n, enum fill fill,
+                       float f)
+{
+    struct rows r;
+    double most = 0;
+
+    rows_init(c, &r, n, fill);
+    if (n == 33 && fill == FILL_NORMAL)
+        ((float *)r.a.data)[7] = NAN;
+    for (uint32_t i = 0; i < n; i++)
+        most = fmax(most, fabs((double)((float *)r.a.data)[i]));
+    elem_ref.peaks(r.expected.data, r.a.data, f, n);
+    fns->peaks(r.y.data, r.a.data, f, n);
+    compare(c, &r, n / 16 + 8,
+            (float)(tolerance_sum(n / 16 + 16, 4, most * (2 + fabs((double)f))) + 1e-22),
+            fill_name(fill));
+    rows_done(c, &r);
+}
+
+void check_peaks(struct check *c)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(lengths); i++)
+        for (int f = 0; f < FILL_N; f++) {
+            peaks_case(c, elem_pick(c->flags), lengths[i], (enum fill)f, 1.6448536f);
+            peaks_case(c, elem_pick(c->flags), lengths[i], (enum fill)f, -0.5f);
+        }
+}
+
 /* Checks conversions and sums, whose results must have the same bits as the reference. */
 static void exact_case(struct check *c, const struct elem_fns *fns, uint32_t n, enum fill fill)
 {
@@ -380,4 +440,6 @@ BENCH(layer_norm, "layer_norm", fns->layer_norm(y, a, b, b, 1e-6f, BENCH_N))
 BENCH(gelu, "gelu_erf", fns->gelu_erf(y, a, BENCH_N))
 BENCH(gates, "swiglu", fns->swiglu_limited(y, a, b, BENCH_N))
 BENCH(cap, "cap", fns->cap(y, a, 30, BENCH_N))
+BENCH(level, "level", fns->level(y, a, b, 1e-5f, BENCH_N))
+BENCH(peaks, "peaks", fns->peaks(y, a, 1.6448536f, BENCH_N))
 BENCH(convert, "f16_store", fns->f16_store((uint16_t *)y, a, BENCH_N))

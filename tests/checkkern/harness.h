@@ -50,6 +50,8 @@ struct check {
     X(gelu)                                                                                        \
     X(gates)                                                                                       \
     X(cap)                                                                                         \
+    X(level)                                                                                       \
+    X(peaks)                                                                                       \
     X(conv)                                                                                        \
     X(route)                                                                                       \
     X(delta)                                                                                       \

@@ -32,7 +32,7 @@ static void embed(const struct eval *e, const struct graph_node *node, double *y
                           : node->key == GRAPH_KEY_POSITION ? i
                                                             : 0;
 
-        eval_row(&node->w, at, w);
+        eval_row(&node->w, at < node->w.rows ? at : 0, w);
         for (uint32_t j = 0; j < node->width; j++)
             y[i * node->width + j] = (double)w[j] * (double)node->f;
     }
@@ -365,8 +365,16 @@ static int eval_node(struct eval *e, size_t i)
             y[j] = src[0][j] + src[1][j];
         return 0;
     case GRAPH_SCALE:
-        for (size_t j = 0; j < n; j++)
-            y[j] = src[0][j] * (double)node->f;
+        eval_scale(e, node, src[0], y);
+        return 0;
+    case GRAPH_BLEND:
+        eval_blend(e, node, src, y);
+        return 0;
+    case GRAPH_LEVEL:
+        eval_level(e, node, src[0], src[1], y);
+        return 0;
+    case GRAPH_PEAKS:
+        eval_peaks(e, node, src[0], y);
         return 0;
     case GRAPH_ROWS:
     case GRAPH_STORE:

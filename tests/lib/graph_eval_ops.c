@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Evaluates the operations of recurrent layers and of experts (lib/graph_eval.h). */
+/* Evaluates the operations of recurrent layers, of experts and of streams (lib/graph_eval.h). */
 #include "lib/graph_eval_ops.h"
 
 #include <math.h>
@@ -183,4 +183,73 @@ void eval_mix(const struct eval *e, const struct graph_node *node, const double 
             for (uint32_t k = 0; k < n_slots; k++)
                 y[t * width + j] += routes[t * 2 * n_slots + k] * x[(t * n_slots + k) * width + j];
         }
+}
+
+void eval_scale(const struct eval *e, const struct graph_node *node, const double *x, double *y)
+{
+    const size_t n = e->n * node->width * (node->slots > 0 ? node->slots : 1);
+    float *w = NEW(float, node->width);
+
+    for (uint32_t j = 0; j < node->width; j++)
+        w[j] = 1;
+    if (node->w.data)
+        eval_row(&node->w, 0, w);
+    for (size_t i = 0; i < n; i++)
+        y[i] = x[i] * (double)node->f * (double)w[i % node->width];
+    free(w);
+}
+
+void eval_blend(const struct eval *e, const struct graph_node *node, const double *const src[3],
+                double *y)
+{
+    const uint32_t n_in = node->blend.n_in, n_out = node->blend.n_out;
+    const uint32_t width = node->width / n_out;
+    float *w = NEW(float, n_in *n_out);
+
+    if (node->w.data)
+        eval_row(&node->w, 0, w);
+    for (size_t t = 0; t < e->n; t++)
+        for (uint32_t i = 0; i < node->width; i++) {
+            const uint32_t first = i / width * n_in;
+
+            y[t * node->width + i] = src[1] ? src[1][t * node->width + i] : 0;
+            for (uint32_t j = 0; j < n_in; j++)
+                y[t * node->width + i] +=
+                    src[0][(t * n_in + j) * width + i % width] *
+                    ((double)w[first + j] + (src[2] ? src[2][t * n_in * n_out + first + j] : 0));
+        }
+    free(w);
+}
+
+void eval_level(const struct eval *e, const struct graph_node *node, const double *x,
+                const double *like, double *y)
+{
+    const uint32_t n = node->width;
+
+    for (size_t t = 0; t < e->n; t++, x += n, like += n, y += n) {
+        double own = 0, other = 0;
+
+        for (uint32_t i = 0; i < n; i++) {
+            own += x[i] * x[i] / n;
+            other += like[i] * like[i] / n;
+        }
+        for (uint32_t i = 0; i < n; i++)
+            y[i] = x[i] * sqrt(other) / sqrt(fmax(own, (double)node->f));
+    }
+}
+
+void eval_peaks(const struct eval *e, const struct graph_node *node, const double *x, double *y)
+{
+    const uint32_t n = node->width;
+
+    for (size_t t = 0; t < e->n; t++, x += n, y += n) {
+        double mean = 0, var = 0;
+
+        for (uint32_t i = 0; i < n; i++)
+            mean += x[i] / n;
+        for (uint32_t i = 0; i < n; i++)
+            var += (x[i] - mean) * (x[i] - mean) / n;
+        for (uint32_t i = 0; i < n; i++)
+            y[i] = fmax(x[i] - mean - (double)node->f * sqrt(var), 0);
+    }
 }

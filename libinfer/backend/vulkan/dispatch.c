@@ -307,6 +307,7 @@ static int emit_embed(struct emit *e, const struct graph_node *n, graph_ref dst,
             .scale = n->f,
             .first = first,
             .count = count,
+            .rows = n->w.rows,
         };
 
         d = emit_add(e, class, &choice, &push, sizeof(push));
@@ -412,6 +413,8 @@ static int plain_class(struct emit *e, const struct graph_node *n, graph_ref dst
     case GRAPH_ADD:
         return emit_elem(e, "elem/add", n, dst, class, NULL, 0);
     case GRAPH_SCALE:
+        if (n->w.data)
+            return emit_scale_columns(e, n, dst, class);
         return emit_elem(e, "elem/scale", n, dst, class, NULL, 0);
     case GRAPH_CAP:
         return emit_elem(e, "elem/cap", n, dst, class, NULL, 0);
@@ -425,6 +428,12 @@ static int plain_class(struct emit *e, const struct graph_node *n, graph_ref dst
         return emit_route(e, n, dst, class);
     case GRAPH_MIX:
         return emit_mix(e, n, dst, class);
+    case GRAPH_BLEND:
+        return emit_blend(e, n, dst, class);
+    case GRAPH_LEVEL:
+        return emit_statistics(e, "elem/level", n, dst, class);
+    case GRAPH_PEAKS:
+        return emit_statistics(e, "elem/peaks", n, dst, class);
     case GRAPH_ROWS:
         return emit_elem(e, "elem/rows", n, dst, class, NULL, 0);
     case GRAPH_ROPE:

@@ -89,6 +89,13 @@ int emit_experts(struct emit *e, const struct emit_product *p, enum vkb_class cl
                  const struct vkb_bind *bias);
 int emit_route(struct emit *e, const struct graph_node *n, graph_ref dst, enum vkb_class class);
 int emit_mix(struct emit *e, const struct graph_node *n, graph_ref dst, enum vkb_class class);
+/* dispatch-streams.c: a scale with factors of columns; sums of streams; the kernel @name, which
+ * computes a row from its mean of squares or its variance. */
+int emit_scale_columns(struct emit *e, const struct graph_node *n, graph_ref dst,
+                       enum vkb_class class);
+int emit_blend(struct emit *e, const struct graph_node *n, graph_ref dst, enum vkb_class class);
+int emit_statistics(struct emit *e, const char *name, const struct graph_node *n, graph_ref dst,
+                    enum vkb_class class);
 /* dispatch-state.c */
 int emit_conv(struct emit *e, const struct graph_node *n, graph_ref dst, enum vkb_class class);
 int emit_delta(struct emit *e, const struct graph_node *n, graph_ref dst, enum vkb_class class);

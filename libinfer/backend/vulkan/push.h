@@ -69,22 +69,37 @@ struct push_embed {
     uint32_t w_offset; /* bytes before row `first`; even */
     float scale;
     uint32_t first, count; /* rows of the table in this dispatch */
+    uint32_t rows;         /* of the whole table; other tokens read row 0 */
 };
 
 /* elem/add, scale, cap, rows, glu: x is in slot 2, the other operand in 5, y in 3. An invocation
- * computes 4 columns of one row: groups are (columns, rows). Operands may be the same. */
+ * computes 4 columns of one row: groups are (columns, rows). Operands may be the same. scale with
+ * COLUMNS has factors (floats) in slot 5. For level and peaks, a workgroup computes a row: groups
+ * (1, rows). */
 struct push_elem {
     uint32_t width;
     uint32_t rows_kept; /* 1: as many rows as requested logits */
-    float factor;       /* scale, cap */
-    uint32_t period;    /* glu with ONE_GATE: columns that share a gate */
+    float factor;       /* scale, cap; level: the smallest mean of squares; peaks: the number of
+                           standard deviations */
+    uint32_t period;    /* glu with ONE_GATE: columns that share a gate; scale with COLUMNS: number
+                           of factors */
 };
 
 enum {
     SPEC_ELEM_WHOLE = 2, /* 1: width is a multiple of 4 */
     SPEC_GLU_ACT = 3,    /* enum graph_act; only for glu */
     SPEC_GLU_ONE_GATE = 4,
+    SPEC_SCALE_COLUMNS = 3,
 };
+
+/* elem/blend: slots 0 fixed factors (floats), 2 x, 3 y, 5 base, 6 factors of rows; an invocation
+ * computes 4 columns; groups (columns, rows). SPEC_ELEM_WHOLE: width is a multiple of 4. */
+struct push_blend {
+    uint32_t width, n_in, n_out; /* columns of a stream; streams of x and of y */
+    uint32_t rows_kept;
+};
+
+enum { SPEC_BLEND_HAS_BASE = 3, SPEC_BLEND_HAS_ROWS = 4, SPEC_BLEND_HAS_FIXED = 5 };
 
 /* elem/cols, for one part: slots 2 x, 3 y; groups (columns of the part, rows). SPEC_ELEM_WHOLE: all
  * counts of columns are multiples of 4. */

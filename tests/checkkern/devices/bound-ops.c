@@ -22,8 +22,7 @@ size_t bound_width(const struct graph_node *node)
     return (size_t)node->width * MAX(node->slots, 1u);
 }
 
-/* Decodes all rows of a weight; zeros if it has no data. */
-static float *decoded(const struct weight *w, size_t n)
+float *bound_decoded(const struct weight *w, size_t n)
 {
     float *x = calloc(MAX(n, (size_t)w->rows * w->cols), sizeof(*x));
     uint64_t bytes = 0;
@@ -44,7 +43,7 @@ void bound_conv(const struct bound *b, const struct graph_node *node, double *er
 {
     const double *x = b->values[node->src[0]], *dx = b->errors[node->src[0]];
     const uint32_t width = node->width, n_taps = node->w.cols;
-    float *w = decoded(&node->w, 0), *bias = decoded(&node->bias, width);
+    float *w = bound_decoded(&node->w, 0), *bias = bound_decoded(&node->bias, width);
 
     for (size_t t = 0; t < b->n; t++)
         for (uint32_t c = 0; c < width; c++) {
@@ -183,7 +182,7 @@ static void delta_head(const struct bound *b, const struct graph_node *node, uin
 void bound_delta(const struct bound *b, const struct graph_node *node, double *error)
 {
     const struct delta_params *p = &node->delta;
-    float *rate = decoded(&node->w, 0), *dt = decoded(&node->bias, 0);
+    float *rate = bound_decoded(&node->w, 0), *dt = bound_decoded(&node->bias, 0);
 
     for (uint32_t h = 0; h < p->n_v_heads; h++)
         delta_head(b, node, h, p->negated ? (double)rate[h] : -exp((double)rate[h]), (double)dt[h],
@@ -281,8 +280,8 @@ void bound_route(const struct bound *b, const struct graph_node *node, const dou
                  double *error)
 {
     const size_t width = bound_width(node);
-    float *bias = decoded(&node->bias, node->width);
-    float *factors = decoded(&node->w, node->width);
+    float *bias = bound_decoded(&node->bias, node->width);
+    float *factors = bound_decoded(&node->w, node->width);
 
     for (size_t t = 0; t < b->n; t++)
         route_row(node, b->values[node->src[0]] + t * node->width,

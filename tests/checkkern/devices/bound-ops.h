@@ -28,3 +28,13 @@ void bound_route(const struct bound *b, const struct graph_node *node, const dou
 void bound_experts(const struct bound *b, const struct graph_node *node,
                    const struct bound_rules *rules, double *error);
 void bound_mix(const struct bound *b, const struct graph_node *node, double *error);
+
+/* bound-streams.c: operations on streams and on the statistics of rows. */
+/* Returns all rows of a weight, or @n zeros if it has no data. Ends the program if memory runs
+ * out. The caller owns the result. */
+float *bound_decoded(const struct weight *w, size_t n);
+void bound_scale(const struct bound *b, const struct graph_node *node, const double *y,
+                 double *error);
+void bound_blend(const struct bound *b, const struct graph_node *node, double *error);
+void bound_level(const struct bound *b, const struct graph_node *node, double *error);
+void bound_peaks(const struct bound *b, const struct graph_node *node, double *error);

@@ -100,7 +100,8 @@ static void embed(const struct bound *b, const struct graph_node *node, const in
     float *row = NEW(float, node->width), *magnitudes = NEW(float, node->width);
 
     for (size_t i = 0; i < b->n; i++) {
-        weight_row(&node->w, (size_t)tokens[i], row, magnitudes);
+        weight_row(&node->w, (uint32_t)tokens[i] < node->w.rows ? (size_t)tokens[i] : 0, row,
+                   magnitudes);
         for (uint32_t j = 0; j < node->width; j++)
             error[i * node->width + j] =
                 4 * BOUND_UNIT * (double)magnitudes[j] * fabs((double)node->f) + BOUND_FLUSH;
@@ -351,8 +352,16 @@ static void node_errors(struct bound *b, size_t i, const int32_t *tokens,
             e[j] = dx[0][j] + dx[1][j] + fabs(y[j]) * BOUND_UNIT + BOUND_FLUSH;
         return;
     case GRAPH_SCALE:
-        for (size_t j = 0; j < n; j++)
-            e[j] = fabs((double)node->f) * dx[0][j] + fabs(y[j]) * BOUND_UNIT + BOUND_FLUSH;
+        bound_scale(b, node, y, e);
+        return;
+    case GRAPH_BLEND:
+        bound_blend(b, node, e);
+        return;
+    case GRAPH_LEVEL:
+        bound_level(b, node, e);
+        return;
+    case GRAPH_PEAKS:
+        bound_peaks(b, node, e);
         return;
     case GRAPH_ROWS:
     case GRAPH_OUTPUT:

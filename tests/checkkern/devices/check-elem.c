@@ -29,10 +29,10 @@ static void embed_case(struct check *c, enum inf_dtype dtype, uint32_t rows, uin
     struct case_memory m = {.n = 0};
     const struct weight w = case_weight(c, &m, dtype, rows, cols, offset);
     struct graph *g = new_graph();
-    int32_t tokens[N] = {0, (int32_t)rows - 1};
+    int32_t tokens[N] = {0, (int32_t)rows - 1, (int32_t)rows};
     char what[64];
 
-    for (uint32_t i = 2; i < N; i++)
+    for (uint32_t i = 3; i < N; i++)
         tokens[i] = (int32_t)(rng_u32(&c->rng) % rows);
     graph_output(g, graph_rows(g, graph_embed(g, &w, offset > 0 ? 1 : 3.5f)));
     snprintf(what, sizeof(what), "%s %u × %u +%zu", dtype_info(dtype)->name, rows, cols, offset);

@@ -14,6 +14,8 @@
     X(graph_rope, false)                                                                           \
     X(graph_act, false)                                                                            \
     X(graph_cols, false)                                                                           \
+    X(graph_streams, false)                                                                        \
+    X(graph_statistics, false)                                                                     \
     X(graph_experts, true)                                                                         \
     X(graph_conv, false)                                                                           \
     X(graph_delta, false)                                                                          \

@@ -76,6 +76,27 @@ static graph_ref columns_layer(struct ops_model *m, graph_ref x)
     return graph_add(g, graph_cap(g, x, 3), graph_cap(g, product(m, limited, OPS_EMBD), 2));
 }
 
+/* Adds streams of four kinds, with and without a base and factors of the row. */
+static graph_ref streams_layer(struct ops_model *m, graph_ref x)
+{
+    enum { STREAMS = 4, WIDTH = OPS_EMBD / STREAMS };
+    const struct blend_params all = {STREAMS, STREAMS}, spread = {1, STREAMS};
+    const struct weight fixed = random_vector(m, STREAMS * STREAMS, 0, 0.5f);
+    const struct weight some = random_vector(m, STREAMS, 0, 1);
+    const struct weight columns = random_vector(m, OPS_EMBD, 1, 0.5f);
+    struct graph *g = m->graph;
+    const graph_ref n = norm(m, x), factors = product(m, n, STREAMS * STREAMS);
+    graph_ref y = graph_blend(g, n, GRAPH_NONE, GRAPH_NONE, &fixed, &all), one;
+
+    y = graph_blend(g, n, y, factors, NULL, &all);
+    one = graph_level(g, product(m, y, WIDTH), graph_cols(g, x, OPS_EMBD, 0, WIDTH), 1e-5f);
+    y = graph_blend(g, one, graph_scale_columns(g, y, &columns), product(m, n, STREAMS), &some,
+                    &spread);
+    y = graph_glu(g, graph_peaks(g, product(m, y, 96), 0.8f), product(m, y, 96),
+                  GRAPH_ACT_GELU_TANH);
+    return graph_add(g, x, product(m, y, OPS_EMBD));
+}
+
 static graph_ref attend(struct ops_model *m, graph_ref x, struct attn_params *p)
 {
     const uint32_t n_kv = p->n_kv_heads * p->head_dim;
@@ -232,7 +253,7 @@ void ops_model_init(struct ops_model *m, enum ops_kind kind, enum inf_dtype dtyp
     table = random_weight(m, INF_DTYPE_F32, 0, OPS_VOCAB, OPS_EMBD, 0, 1);
     x = graph_embed(m->graph, &table, 1);
     if (kind == OPS_COLUMNS)
-        x = columns_layer(m, columns_layer(m, x));
+        x = streams_layer(m, columns_layer(m, columns_layer(m, x)));
     else if (kind == OPS_ATTENTION)
         x = attention_layers(m, x);
     else if (kind == OPS_EXPERTS)

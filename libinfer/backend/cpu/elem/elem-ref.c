@@ -62,6 +62,34 @@ static void layer_norm(float *y, const float *x, const float *w, const float *b,
                        (b ? (double)b[i] : 0));
 }
 
+static void level(float *y, const float *x, const float *like, float least, uint32_t n)
+{
+    double own = 0, other = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        own += (double)x[i] * (double)x[i] / n;
+        other += (double)like[i] * (double)like[i] / n;
+    }
+    own = own < (double)least ? (double)least : own;
+    for (uint32_t i = 0; i < n; i++)
+        y[i] = (float)((double)x[i] * sqrt(other) / sqrt(own));
+}
+
+static void peaks(float *y, const float *x, float f, uint32_t n)
+{
+    double mean = 0, var = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        mean += (double)x[i] / n;
+    for (uint32_t i = 0; i < n; i++)
+        var += ((double)x[i] - mean) * ((double)x[i] - mean) / n;
+    for (uint32_t i = 0; i < n; i++) {
+        const double above = (double)x[i] - mean - (double)f * sqrt(var);
+
+        y[i] = (float)(above < 0 ? 0 : above);
+    }
+}
+
 /* Computes GELU (Hendrycks and Gimpel 2016) exactly. gelu_tanh() below computes its approximation
  * with tanh. */
 static void gelu_erf(float *y, const float *x, uint32_t n)
@@ -168,6 +196,8 @@ const struct elem_fns elem_ref = {
     .rope_pairs = rope_pairs,
     .silu_mul = silu_mul,
     .layer_norm = layer_norm,
+    .level = level,
+    .peaks = peaks,
     .gelu_erf = gelu_erf,
     .gelu_tanh = gelu_tanh,
     .sigmoid = sigmoid,

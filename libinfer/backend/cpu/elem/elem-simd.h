@@ -19,29 +19,7 @@
 #define FOR_VECTORS(i, k, n)                                                                       \
     for (uint32_t i = 0, k; i < (n) && (k = (n)-i < VF_N ? (n)-i : VF_N); i += VF_N)
 
-static void rms_norm(float *y, const float *x, const float *w, float eps, uint32_t n)
-{
-    vf sum0 = vf_set1(0), sum1 = vf_set1(0);
-    uint32_t i = 0;
-
-    for (; i + 2 * VF_N <= n; i += 2 * VF_N) {
-        const vf a = vf_load(x + i), b = vf_load(x + i + VF_N);
-
-        sum0 = vf_fma(a, a, sum0);
-        sum1 = vf_fma(b, b, sum1);
-    }
-    for (; i < n; i += VF_N) {
-        const vf a = vf_load_n(x + i, n - i < VF_N ? n - i : VF_N);
-
-        sum0 = vf_fma(a, a, sum0);
-    }
-
-    const float scale = 1.0f / sqrtf(vf_sum(vf_add(sum0, sum1)) / (float)n + eps);
-    const vf f = vf_set1(scale);
-
-    FOR_VECTORS(j, k, n)
-    vf_store_n(y + j, vf_mul(vf_mul(vf_load_n(x + j, k), f), vf_load_n(w + j, k)), k);
-}
+#include "backend/cpu/elem/elem-norm-simd.h"
 
 static void rope_half(float *x, const float *c, const float *s, uint32_t n)
 {
@@ -79,34 +57,6 @@ static void silu_mul(float *y, const float *gate, const float *up, uint32_t n)
         const vf d = vf_add(one, vf_exp(vf_sub(zero, g)));
 
         vf_store_n(y + i, vf_mul(vf_div(g, d), vf_load_n(up + i, k)), k);
-    }
-}
-
-static void layer_norm(float *y, const float *x, const float *w, const float *b, float eps,
-                       uint32_t n)
-{
-    const uint32_t whole = n / VF_N * VF_N;
-    vf sum = vf_set1(0), squares = vf_set1(0);
-    float mean, var, scale;
-
-    for (uint32_t i = 0; i < n; i += VF_N)
-        sum = vf_add(sum, vf_load_n(x + i, n - i < VF_N ? n - i : VF_N));
-    mean = vf_sum(sum) / (float)n;
-    for (uint32_t i = 0; i < whole; i += VF_N) {
-        const vf d = vf_sub(vf_load(x + i), vf_set1(mean));
-
-        squares = vf_fma(d, d, squares);
-    }
-    var = vf_sum(squares);
-    for (uint32_t i = whole; i < n; i++)
-        var += (x[i] - mean) * (x[i] - mean);
-    scale = 1.0f / sqrtf(var / (float)n + eps);
-
-    FOR_VECTORS(i, k, n)
-    {
-        const vf d = vf_mul(vf_sub(vf_load_n(x + i, k), vf_set1(mean)), vf_set1(scale));
-
-        vf_store_n(y + i, vf_fma(d, vf_load_n(w + i, k), b ? vf_load_n(b + i, k) : vf_set1(0)), k);
     }
 }
 
@@ -265,9 +215,9 @@ static void bf16_load(float *y, const uint16_t *x, uint32_t n)
 #define ELEM_FNS(rung, flags)                                                                      \
     {                                                                                              \
         .name = rung, .cpu_flags = flags, .rms_norm = rms_norm, .rope_half = rope_half,            \
-        .rope_pairs = rope_pairs, .silu_mul = silu_mul, .layer_norm = layer_norm,                  \
-        .gelu_erf = gelu_erf, .gelu_tanh = gelu_tanh, .sigmoid = sigmoid, .silu = silu,            \
-        .cap = cap, .swiglu_limited = swiglu_limited, .mul = mul, .add = add, .scale = scale,      \
-        .add_scaled = add_scaled, .f16_store = f16_store, .bf16_store = bf16_store,                \
-        .f16_load = f16_load, .bf16_load = bf16_load,                                              \
+        .rope_pairs = rope_pairs, .silu_mul = silu_mul, .layer_norm = layer_norm, .level = level,  \
+        .peaks = peaks, .gelu_erf = gelu_erf, .gelu_tanh = gelu_tanh, .sigmoid = sigmoid,          \
+        .silu = silu, .cap = cap, .swiglu_limited = swiglu_limited, .mul = mul, .add = add,        \
+        .scale = scale, .add_scaled = add_scaled, .f16_store = f16_store,                          \
+        .bf16_store = bf16_store, .f16_load = f16_load, .bf16_load = bf16_load,                    \
     }

@@ -28,6 +28,10 @@ struct elem_fns {
     /* y = (x - mean) / sqrt(variance + eps) × w + b; b may be NULL */
     void (*layer_norm)(float *y, const float *x, const float *w, const float *b, float eps,
                        uint32_t n);
+    /* y = x × sqrt(mean(like²)) / sqrt(max(mean(x²), least)) */
+    void (*level)(float *y, const float *x, const float *like, float least, uint32_t n);
+    /* y = max(x - mean - f × sqrt(variance), 0); NaN if an element is NaN or infinite */
+    void (*peaks)(float *y, const float *x, float f, uint32_t n);
     /* y = x × Φ(x), where Φ is the normal distribution function; gelu_tanh approximates it with
      * tanh */
     void (*gelu_erf)(float *y, const float *x, uint32_t n);

@@ -27,9 +27,11 @@ void exec_embed(const struct exec *x, const struct stage *s, unsigned i_thread)
 
     exec_share(x, i_thread, x->batch->n_rows, &begin, &end);
     for (uint32_t row = begin; row < end; row++) {
-        const uint32_t i = table_row(x, s->key, row);
+        uint32_t i = table_row(x, s->key, row);
         float *y = exec_row(x, s->dst, row);
 
+        if (s->key == GRAPH_KEY_TOKEN && i >= s->table.rows)
+            i = 0;
         assert(i < s->table.rows);
         weight_decode_row(&s->table, i, y);
         if (s->f != 1.0f)
@@ -74,6 +76,29 @@ static void pool_rows(const struct exec *x, const struct stage *s, const struct 
     for (uint32_t i = 1; i < seq->n_rows; i++)
         x->cpu->elem->add(y, y, exec_row(x, s->src[0], seq->i_row + i), s->width);
     x->cpu->elem->scale(y, y, 1.0f / (float)seq->n_rows, s->width);
+}
+
+/* Adds up the streams of a row, @a, with factors of the row and of the node. */
+static void node_blend(const struct exec *x, const struct stage *s, uint32_t row, const float *a,
+                       const float *base, float *y)
+{
+    const struct elem_fns *elem = x->cpu->elem;
+    const uint32_t n_in = s->blend.n_in, n = s->width / s->blend.n_out;
+    const float *factors = s->src[2] >= 0 ? exec_row(x, s->src[2], row) : NULL;
+
+    for (uint32_t j = 0; j < s->blend.n_out; j++, y += n) {
+        if (base)
+            memcpy(y, base + (size_t)j * n, n * sizeof(float));
+        for (uint32_t i = 0; i < n_in; i++) {
+            const uint32_t at = j * n_in + i;
+            const float f = (factors ? factors[at] : 0) + (s->factors ? s->factors[at] : 0);
+
+            if (base || i > 0)
+                elem->add_scaled(y, a + (size_t)i * n, f, n);
+            else
+                elem->scale(y, a, f, n);
+        }
+    }
 }
 
 static void node_row(const struct exec *x, const struct stage *s, uint32_t row, void *half)
@@ -128,7 +153,19 @@ static void node_row(const struct exec *x, const struct stage *s, uint32_t row, 
         elem->add(y, a, b, n);
         break;
     case GRAPH_SCALE:
-        elem->scale(y, a, s->f, n);
+        if (s->factors)
+            elem->mul(y, a, s->factors, n);
+        else
+            elem->scale(y, a, s->f, n);
+        break;
+    case GRAPH_BLEND:
+        node_blend(x, s, row, a, b, y);
+        break;
+    case GRAPH_LEVEL:
+        elem->level(y, a, b, s->f, n);
+        break;
+    case GRAPH_PEAKS:
+        elem->peaks(y, a, s->f, n);
         break;
     case GRAPH_ROWS:
     case GRAPH_OUTPUT:

@@ -155,6 +155,7 @@ static int stage_plain(struct fuser *f, graph_ref ref)
     s->act = n->act;
     s->key = n->key;
     s->cols = n->cols;
+    s->blend = n->blend;
     s->f = n->f;
     s->table = n->w;
     if (n->op == GRAPH_RMS_NORM || n->op == GRAPH_LAYER_NORM) {
@@ -165,6 +166,11 @@ static int stage_plain(struct fuser *f, graph_ref ref)
     if (n->op == GRAPH_LAYER_NORM && n->bias.data) {
         s->bias = fuser_floats(f, &n->bias);
         if (!s->bias)
+            return -ENOMEM;
+    }
+    if ((n->op == GRAPH_SCALE || n->op == GRAPH_BLEND) && n->w.data) {
+        s->factors = fuser_floats(f, &n->w);
+        if (!s->factors)
             return -ENOMEM;
     }
     if (n->op == GRAPH_ROPE) {

@@ -136,6 +136,8 @@ struct stage {
     const float *bias;  /* LAYER_NORM; or NULL */
     const float *sinks; /* STAGE_ATTENTION: [n_heads]; or NULL */
     struct cols_params cols;
+    struct blend_params blend;
+    const float *factors; /* SCALE, BLEND: those of the node; or NULL */
     struct route_params route;
     bool has_act;             /* STAGE_CONV */
     struct state_place place; /* STAGE_CONV */
