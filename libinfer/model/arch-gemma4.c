@@ -15,7 +15,7 @@
 #include <math.h>
 
 #include "core/err.h"
-#include "model/arch.h"
+#include "model/gemma.h"
 
 static const struct arch_gguf ggufs[] = {{"gemma4", ROPE_HALF}};
 
@@ -123,36 +123,31 @@ static const char *const unused[] = {"vision_tower.", "visual.",      "audio_tow
                                      "embed_vision.", "embed_audio.", "vision_embed",
                                      "audio_embed",   "multi_modal_", NULL};
 
-/* Sets what the layers of each kind have, and which layers share keys and values. */
+/* Sets what the layers of each kind have. */
 static void gemma4_set_layers(struct hparams *hp, enum arch_source source)
 {
     const struct hparams_gemma *p = &hp->gemma;
     const uint32_t n = MIN(hp->n_layers, (uint32_t)HPARAMS_MAX_LAYERS);
-    uint32_t owner[2] = {0, 0}; /* 1 + the last layer of each kind that does not share */
 
     for (uint32_t i = 0; i < n; i++) {
         struct hparams_layer *l = &hp->layers[i];
         const bool full = l->kind == LAYER_FULL;
-        const bool shares = p->n_shared < n && i >= n - p->n_shared;
 
         l->head_dim = full ? p->head_dim_full : p->head_dim_window;
         l->sparse = hp->experts.n > 0;
         if (source == ARCH_HF && full && p->k_is_v && p->n_kv_heads_full > 0)
             l->n_kv_heads = p->n_kv_heads_full;
-        if (source == ARCH_HF && shares && p->double_shared)
+        if (source == ARCH_HF && l->shared > 0 && p->double_shared)
             l->n_ff = 2 * hp->n_ff;
-        if (shares)
-            l->shared = (uint16_t)owner[full];
-        else
-            owner[full] = i + 1;
     }
 }
 
 static int gemma4_finish(struct hparams *hp, enum arch_source source, struct inf_err *reterr)
 {
-    if (hp->gemma.n_shared >= hp->n_layers)
-        return err_set(reterr, EBADMSG, "%u of %u layers share keys and values", hp->gemma.n_shared,
-                       hp->n_layers);
+    const int r = gemma_share_layers(hp, reterr);
+
+    if (r < 0)
+        return r;
     hp->embd_scale = sqrtf((float)hp->n_embd);
     hp->attn_scale = 1;
     hp->experts.norm_topk = true;
@@ -165,25 +160,6 @@ static int gemma4_finish(struct hparams *hp, enum arch_source source, struct inf
         return err_set(reterr, EBADMSG, "per-layer embeddings of %u columns", hp->gemma.per_layer);
     gemma4_set_layers(hp, source);
     return 0;
-}
-
-static graph_ref gemma4_attention(const struct model *m, struct graph *g, uint32_t i_layer,
-                                  graph_ref h)
-{
-    static const struct weight none;
-    const struct attn_params attn = layer_attn_params(m, i_layer);
-    graph_ref q, k, v, raw;
-
-    q = layer_linear(m, g, i_layer, h, SLOT_Q, SLOT_ABSENT);
-    q = layer_heads(m, g, i_layer, q, SLOT_Q_NORM);
-    if (attn.shared)
-        return graph_attention_shared(g, q, &attn);
-    raw = layer_linear(m, g, i_layer, h, SLOT_K, SLOT_ABSENT);
-    k = layer_heads(m, g, i_layer, raw, SLOT_K_NORM);
-    v = layer_w(m, i_layer, SLOT_V)->data ? layer_linear(m, g, i_layer, h, SLOT_V, SLOT_ABSENT)
-                                          : raw;
-    v = graph_rms_norm(g, v, &none, m->hp->norm_eps, attn.head_dim);
-    return graph_attention(g, q, k, v, &attn);
 }
 
 /* Computes the feed-forward part, and the experts beside it, from the residual stream @x. */
@@ -204,29 +180,12 @@ static graph_ref gemma4_feed_forward(const struct model *m, struct graph *g, uin
     return graph_add(g, y, layer_norm(m, g, i_layer, h, SLOT_EXPERTS_POST_NORM));
 }
 
-/* Computes the inputs of all layers, [rows, n_layers × per_layer], from the embedding @x. */
-static graph_ref gemma4_per_layer(const struct model *m, struct graph *g, graph_ref x)
-{
-    const uint32_t width = m->hp->gemma.per_layer;
-    const struct weight *table = model_w(m, SLOT_PER_LAYER_EMBD);
-    graph_ref y;
-
-    y = graph_matmul(g, x, model_w(m, SLOT_PER_LAYER_PROJ), NULL);
-    y = graph_scale(g, y, (float)(1 / sqrt((double)m->hp->n_embd)));
-    y = graph_rms_norm(g, y, model_w(m, SLOT_PER_LAYER_NORM), m->hp->norm_eps, width);
-    y = graph_add(g, y, graph_embed(g, table, sqrtf((float)width)));
-    return graph_scale(g, y, (float)sqrt(0.5));
-}
-
 /* Adds what the layer's own embedding of the token, @inputs [rows, per_layer], gives. */
 static graph_ref gemma4_add_inputs(const struct model *m, struct graph *g, uint32_t i_layer,
                                    graph_ref x, graph_ref inputs)
 {
-    graph_ref h;
+    const graph_ref h = gemma_apply_inputs(m, g, i_layer, x, inputs);
 
-    h = graph_glu(g, layer_linear(m, g, i_layer, x, SLOT_PER_LAYER_GATE, SLOT_ABSENT), inputs,
-                  m->hp->act);
-    h = layer_linear(m, g, i_layer, h, SLOT_PER_LAYER_OUT, SLOT_ABSENT);
     return layer_add(m, g, i_layer, x, h, SLOT_PER_LAYER_POST_NORM);
 }
 
@@ -237,7 +196,7 @@ static graph_ref gemma4_layer(const struct model *m, struct graph *g, uint32_t i
     const struct weight *scale = layer_w(m, i_layer, SLOT_LAYER_SCALE);
     graph_ref h, inputs = GRAPH_NONE;
 
-    h = gemma4_attention(m, g, i_layer, layer_norm(m, g, i_layer, x, SLOT_ATTN_NORM));
+    h = gemma_attention(m, g, i_layer, layer_norm(m, g, i_layer, x, SLOT_ATTN_NORM));
     if (width > 0)
         inputs = graph_cols(g, all_inputs, n * width, i_layer * width, width);
     if (i_layer == n - 1) {
@@ -258,7 +217,7 @@ static void gemma4_build(const struct model *m, struct graph *g)
     graph_ref x = layer_embed(m, g), inputs = GRAPH_NONE;
 
     if (m->hp->gemma.per_layer > 0)
-        inputs = gemma4_per_layer(m, g, x);
+        inputs = gemma_inputs(m, g, x);
     for (uint32_t i = 0; i < m->hp->n_layers; i++) {
         graph_begin_layer(g, i);
         x = gemma4_layer(m, g, i, x, inputs);
