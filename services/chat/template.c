@@ -17,6 +17,7 @@
 
 #include "chat/answer-grammar.h"
 #include "chat/described-tools.h"
+#include "chat/first-system.h"
 #include "chat/generation.h"
 #include "chat/reply/prefill.h"
 #include "chat/short-ids.h"
@@ -248,6 +249,9 @@ int template_render(struct generation *g, char **ret_text, size_t *ret_len, stru
         return problem_set(problem, 400, "unsupported_parameter", "documents",
                            "Unsupported parameter: 'documents' has no effect on this model.");
     r = template_set_tools(g, tmpl, problem);
+    if (r == 0 && first_system_exists(&g->conversation) && !first_system_is_native(tmpl) &&
+        first_system_merge(&g->conversation) < 0)
+        r = problem_no_memory(problem);
     r = r < 0 ? r : thinking_set_variables(g, source, problem);
     r = r < 0 ? r : thinking_write_history(&g->conversation, source, problem);
     if (r == 0 && short_ids_needed(source) && short_ids_set(&g->conversation) < 0)
