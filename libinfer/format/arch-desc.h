@@ -36,17 +36,22 @@ enum arch_dim {
     DIM_EXPERT_FF,
     DIM_EXPERT_FF_2,
     DIM_SHARED_FF,
-    DIM_POS,            /* rows of the position table */
-    DIM_TYPES,          /* token types */
-    DIM_PER_LAYER,      /* width of per-layer embeddings; 0: there are none */
-    DIM_PER_LAYER_ALL,  /* that of all layers together */
-    DIM_EMBD_PER_LAYER, /* DIM_EMBD if there are per-layer embeddings, else 0 */
-    DIM_DELTA_QKV,      /* 2 × key heads × key size + value heads × value size */
-    DIM_DELTA_QKVZ,     /* DIM_DELTA_QKV + DIM_DELTA_V */
-    DIM_DELTA_V,        /* value heads × value size */
-    DIM_DELTA_HEAD,     /* value size */
-    DIM_DELTA_HEADS,    /* value heads */
-    DIM_DELTA_HEADS_2,  /* twice DIM_DELTA_HEADS */
+    DIM_POS,             /* rows of the position table */
+    DIM_TYPES,           /* token types */
+    DIM_PER_LAYER,       /* width of per-layer embeddings; 0: there are none */
+    DIM_PER_LAYER_ALL,   /* that of all layers together */
+    DIM_EMBD_PER_LAYER,  /* DIM_EMBD if there are per-layer embeddings, else 0 */
+    DIM_VOCAB_PER_LAYER, /* rows of the table of per-layer embeddings */
+    DIM_LAUREL,          /* columns between the two matrices beside attention */
+    DIM_STREAMS,         /* parallel residual streams */
+    DIM_STREAMS_ADDED,   /* streams besides the first */
+    DIM_STREAMS_PAIRS,   /* pairs of streams */
+    DIM_DELTA_QKV,       /* 2 × key heads × key size + value heads × value size */
+    DIM_DELTA_QKVZ,      /* DIM_DELTA_QKV + DIM_DELTA_V */
+    DIM_DELTA_V,         /* value heads × value size */
+    DIM_DELTA_HEAD,      /* value size */
+    DIM_DELTA_HEADS,     /* value heads */
+    DIM_DELTA_HEADS_2,   /* twice DIM_DELTA_HEADS */
     DIM_DELTA_TAPS,
 };
 
@@ -112,8 +117,11 @@ struct arch_field {
     double absent;
     unsigned flags; /* enum arch_field_flags */
     /* COUNT: 1 + the offset in struct hparams_layer; the value may be a list with one count for
-     * each layer. The hyperparameter of the model gets the largest count. 0: no list. */
+     * each layer. NUMBER: the value must be a list with one number for each layer. The
+     * hyperparameter of the model gets the largest value. 0: no list. */
     size_t layer;
+    /* COUNT without a GGUF key: the number of rows of this tensor of a GGUF file; or NULL. */
+    const char *gguf_rows;
 };
 
 #define FIELD(member)       offsetof(struct hparams, member)

@@ -129,13 +129,20 @@ bool field_store_absent(const struct arch_field *field, struct hparams *hp,
 }
 
 void field_store_layer(const struct arch_field *field, struct hparams *hp, uint32_t i_layer,
-                       uint32_t value)
+                       double value)
 {
-    uint32_t *all = (uint32_t *)(void *)((char *)hp + field->offset);
+    void *all = (char *)hp + field->offset;
+    void *to = (char *)&hp->layers[i_layer] + field->layer - 1;
 
-    assert(field->kind == FIELD_COUNT && field->layer > 0 && i_layer < HPARAMS_MAX_LAYERS);
-    *(uint32_t *)(void *)((char *)&hp->layers[i_layer] + field->layer - 1) = value;
-    *all = i_layer == 0 ? value : MAX(*all, value);
+    assert(field->layer > 0 && i_layer < HPARAMS_MAX_LAYERS);
+    if (field->kind == FIELD_NUMBER) {
+        *(float *)to = (float)value;
+        *(float *)all = i_layer == 0 ? (float)value : MAX(*(float *)all, (float)value);
+        return;
+    }
+    assert(field->kind == FIELD_COUNT);
+    *(uint32_t *)to = (uint32_t)value;
+    *(uint32_t *)all = i_layer == 0 ? (uint32_t)value : MAX(*(uint32_t *)all, (uint32_t)value);
 }
 
 bool field_act_find(const char *name, enum graph_act *ret_act)

@@ -30,9 +30,9 @@ void field_store(const struct arch_field *field, struct hparams *hp, double valu
  * format. */
 bool field_store_absent(const struct arch_field *field, struct hparams *hp,
                         enum arch_field_flags needs);
-/* Stores one count of a list with one count for each layer. */
+/* Stores one value of a list with one count or one number for each layer. */
 void field_store_layer(const struct arch_field *field, struct hparams *hp, uint32_t i_layer,
-                       uint32_t value);
+                       double value);
 /* Finds an activation by its name in transformers. Returns false if it is not supported. */
 bool field_act_find(const char *name, enum graph_act *ret_act);
 /* Says which layers have experts: if the model has experts, those that experts.step selects. */

@@ -60,6 +60,9 @@ struct hparams_layer {
     uint16_t shared; /* 1 + the earlier layer whose keys and values this layer reads; 0: it has its
                         own */
     uint32_t n_heads, n_kv_heads, head_dim, n_ff;
+    /* Gemma 3n: of the gates of the feed-forward part, only what exceeds their mean by this many
+     * standard deviations counts; -INFINITY: the gates count as they are. */
+    float cutoff;
 };
 
 /* Settings of feed-forward parts with experts. */
@@ -82,14 +85,21 @@ struct hparams_delta {
     bool negated;
 };
 
-/* Settings of Gemma 4. */
+/* Settings of Gemma 3n and Gemma 4. */
 struct hparams_gemma {
     uint32_t head_dim_full, head_dim_window, n_kv_heads_full;
     uint32_t n_shared;  /* the last layers, which read keys and values of an earlier layer */
     uint32_t per_layer; /* width of per-layer embeddings; 0: there are none */
     bool k_is_v;        /* in full layers, the matrix of the keys also computes the values */
     bool double_shared; /* feed-forward parts of layers that share have the double width */
+    uint32_t n_vocab;   /* rows of the table of per-layer embeddings; 0: the vocabulary size */
+    uint32_t laurel_rank;
+    float cutoff;       /* the largest cutoff of a layer; below 0 if the file has no list of them */
+    bool correct_scale; /* the first stream is scaled before it meets the per-layer embeddings */
 };
+
+/* The parallel residual streams of Gemma 3n. */
+#define HPARAMS_STREAMS 4u
 
 /* Settings of models that compute vectors or scores. */
 struct hparams_embed {

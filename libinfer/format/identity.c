@@ -11,22 +11,41 @@
 static void add_hparams(struct sha256 *h, const struct hparams *hp)
 {
     const uint32_t counts[] = {
-        hp->n_vocab,         hp->n_embd,
-        hp->n_layers,        hp->n_ff,
-        hp->n_heads,         hp->n_kv_heads,
-        hp->head_dim,        hp->rope_style,
-        hp->rope_dims,       hp->rope_dims_window,
-        hp->rope_pairs,      hp->gemma.per_layer,
-        hp->gemma.k_is_v,    hp->rope_scaling,
-        hp->rope_ctx_orig,   hp->yarn_no_truncate,
-        hp->window,          hp->act,
-        hp->ternary,         hp->norms_add_one,
-        hp->experts.n,       hp->experts.n_used,
-        hp->experts.ff,      hp->experts.shared_ff,
-        hp->experts.score,   hp->experts.norm_topk,
-        hp->delta.n_k_heads, hp->delta.n_v_heads,
-        hp->delta.k_dim,     hp->delta.v_dim,
-        hp->delta.n_taps,    hp->delta.interleaved,
+        hp->n_vocab,
+        hp->n_embd,
+        hp->n_layers,
+        hp->n_ff,
+        hp->n_heads,
+        hp->n_kv_heads,
+        hp->head_dim,
+        hp->rope_style,
+        hp->rope_dims,
+        hp->rope_dims_window,
+        hp->rope_pairs,
+        hp->gemma.per_layer,
+        hp->gemma.k_is_v,
+        hp->gemma.n_vocab,
+        hp->gemma.laurel_rank,
+        hp->gemma.correct_scale,
+        hp->rope_scaling,
+        hp->rope_ctx_orig,
+        hp->yarn_no_truncate,
+        hp->window,
+        hp->act,
+        hp->ternary,
+        hp->norms_add_one,
+        hp->experts.n,
+        hp->experts.n_used,
+        hp->experts.ff,
+        hp->experts.shared_ff,
+        hp->experts.score,
+        hp->experts.norm_topk,
+        hp->delta.n_k_heads,
+        hp->delta.n_v_heads,
+        hp->delta.k_dim,
+        hp->delta.v_dim,
+        hp->delta.n_taps,
+        hp->delta.interleaved,
     };
     const float values[] = {
         hp->norm_eps,         hp->rope_theta,           hp->rope_factor,
@@ -40,7 +59,7 @@ static void add_hparams(struct sha256 *h, const struct hparams *hp)
     sha256_add_part(h, hp->arch, strlen(hp->arch));
     sha256_add(h, counts, sizeof(counts));
     sha256_add(h, values, sizeof(values));
-    static_assert(sizeof(hp->layers[0]) == 20, "a layer has no bytes without a meaning");
+    static_assert(sizeof(hp->layers[0]) == 24, "a layer has no bytes without a meaning");
     sha256_add(h, hp->layers,
                MIN(hp->n_layers, (uint32_t)HPARAMS_MAX_LAYERS) * sizeof(hp->layers[0]));
 }

@@ -82,6 +82,16 @@ uint32_t dim_of(const struct hparams *hp, uint32_t i_layer, enum arch_dim dim)
         return hp->gemma.per_layer * hp->n_layers;
     case DIM_EMBD_PER_LAYER:
         return hp->gemma.per_layer > 0 ? hp->n_embd : 0;
+    case DIM_VOCAB_PER_LAYER:
+        return hp->gemma.n_vocab > 0 ? hp->gemma.n_vocab : hp->n_vocab;
+    case DIM_LAUREL:
+        return hp->gemma.laurel_rank;
+    case DIM_STREAMS:
+        return HPARAMS_STREAMS;
+    case DIM_STREAMS_ADDED:
+        return HPARAMS_STREAMS - 1;
+    case DIM_STREAMS_PAIRS:
+        return HPARAMS_STREAMS * HPARAMS_STREAMS;
     case DIM_TYPES:
         return hp->embed.n_types;
     case DIM_DELTA_QKV:

@@ -23,6 +23,14 @@ enum slot {
     SLOT_PER_LAYER_NORM,
     SLOT_EMBD_NORM,
     SLOT_EMBD_NORM_BIAS,
+    SLOT_STREAMS_IN, /* matrices that make the streams besides the first, in one tensor */
+    SLOT_STREAM_IN_1,
+    SLOT_STREAM_IN_2,
+    SLOT_STREAM_IN_3,
+    SLOT_STREAMS_OUT, /* matrices for their results */
+    SLOT_STREAM_OUT_1,
+    SLOT_STREAM_OUT_2,
+    SLOT_STREAM_OUT_3,
 
     /* Attention. */
     SLOT_ATTN_NORM,
@@ -43,6 +51,16 @@ enum slot {
     SLOT_ATTN_SUB_NORM,  /* before the output matrix */
     SLOT_ATTN_POST_NORM, /* behind attention */
     SLOT_ATTN_POST_NORM_BIAS,
+
+    /* Residual streams beside each other, and the matrices of low rank beside attention. */
+    SLOT_STREAM_ROUTER,
+    SLOT_STREAM_ROUTER_NORM,
+    SLOT_STREAM_PREDICT, /* factors of the streams before the layer */
+    SLOT_STREAM_CORRECT, /* factors of what the layer changes */
+    SLOT_STREAM_SCALE,   /* [n_embd] */
+    SLOT_LAUREL_IN,
+    SLOT_LAUREL_OUT,
+    SLOT_LAUREL_POST_NORM,
 
     /* Recurrent layers. */
     SLOT_DELTA_QKV,

@@ -108,10 +108,12 @@ static const struct format_tensor *take_tensor(struct binder *b, const char *nam
 
 void bind_count(struct model *m, const struct weight *s, unsigned flags)
 {
-    const uint64_t n_used = s->n_experts > 0 ? m->hp->experts.n_used : 1;
+    const uint64_t n_all = MAX(s->n_experts, 1u);
+    const uint64_t n_used =
+        s->n_experts > 0 && m->hp->experts.n > 0 ? m->hp->experts.n_used : n_all;
 
     if (!(flags & SLOT_TABLE))
-        m->bytes_token += weight_bytes(s) / MAX(s->n_experts, 1u) * n_used;
+        m->bytes_token += weight_bytes(s) / n_all * n_used;
     if (!(flags & SLOT_WHOLE) && s->rows > 1)
         m->madds_layers += (uint64_t)s->rows * s->cols * n_used;
 }

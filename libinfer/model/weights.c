@@ -79,6 +79,9 @@ static void bind_part(const struct binder *b, const struct arch_slot *slot, uint
             first += part_size(hp, i_layer, s);
     *w = bind_rows(layer_w(b->m, i_layer, (enum slot)slot->part_of), first,
                    part_size(hp, i_layer, slot));
+    /* The parts of a tensor of several matrices may be single matrices. */
+    if (slot->experts == DIM_NONE)
+        w->n_experts = 0, w->expert_bytes = 0;
 }
 
 static bool is_in_layer(const struct hparams *hp, const struct arch_slot *slot, uint32_t i_layer)

@@ -205,6 +205,12 @@ VARIANTS = {
         num_key_value_heads=1, head_dim=24,
         altup_correct_scale=False, num_kv_shared_layers=0,
         activation_sparsity_pattern=[0.0] * 6), {"gguf": False}),
+    # as E4B is saved: the default pattern, and tokens without an embedding for each layer
+    "gemma3n-nested": ("Gemma3nTextConfig", GEMMA3N | dict(
+        num_hidden_layers=12, layer_types=layers("ssf" * 4), intermediate_size=[96] * 12,
+        num_kv_shared_layers=3, activation_sparsity_pattern=None,
+        vocab_size_per_layer_input=VOCAB - 16),
+        {"prefix": "Gemma3nForConditionalGeneration", "gguf": False}),
     # E2B and E4B: per-layer inputs, layers that share K and V, wider layers
     "gemma4-e2b": ("Gemma4TextConfig", GEMMA4 | dict(
         num_hidden_layers=6, layer_types=layers("ssfssf"), hidden_size_per_layer_input=16,

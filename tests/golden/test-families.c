@@ -13,8 +13,8 @@
 #include "lib/draw.h"
 
 static const char *const families[] = {
-    "qwen3_5", "qwen3_5_moe", "qwen3_next", "qwen3_moe",   "qwen2_moe",  "mixtral",
-    "gemma2",  "gemma3",      "gemma4",     "gemma4-keys", "gemma4-moe", "qwen3-yarn",
+    "qwen3_5", "qwen3_5_moe", "qwen3_next",  "qwen3_moe",  "qwen2_moe",  "mixtral", "gemma2",
+    "gemma3",  "gemma4",      "gemma4-keys", "gemma4-moe", "qwen3-yarn", "gemma3n",
 };
 
 enum { CHUNK = 10 };

@@ -116,18 +116,21 @@ static int check_refused(struct keys *k)
     return 0;
 }
 
-/* Reads a list with one count for each layer. */
+/* Reads a list with one count or one number for each layer. */
 static int get_list(struct keys *k, const struct arch_field *f, const struct gguf_value *v,
                     struct hparams *hp)
 {
+    if (v->type != GGUF_ARRAY || v->elem == GGUF_STRING)
+        return err_set(k->err, EBADMSG, "the key %s is not a list of numbers", k->key);
     if (v->n < hp->n_layers || v->n > HPARAMS_MAX_LAYERS)
         return err_set(k->err, EBADMSG, "the key %s does not fit %u layers", k->key, hp->n_layers);
     for (uint32_t i = 0; i < hp->n_layers; i++) {
-        const int64_t x = gguf_elem_i64(v, i);
+        const double x =
+            f->kind == FIELD_NUMBER ? gguf_elem_f64(v, i) : (double)gguf_elem_i64(v, i);
 
-        if (x < 0 || x > INT32_MAX)
+        if (f->kind == FIELD_COUNT && (x < 0 || x > INT32_MAX))
             return err_set(k->err, EBADMSG, "the key %s is out of range", k->key);
-        field_store_layer(f, hp, i, (uint32_t)x);
+        field_store_layer(f, hp, i, x);
     }
     return 0;
 }
@@ -165,6 +168,8 @@ static int get_present(struct keys *k, const struct arch_field *f, const struct 
             field_store(f, hp, count);
         return r;
     case FIELD_NUMBER:
+        if (f->layer > 0)
+            return get_list(k, f, v, hp);
         r = get_f32(k, f->gguf, true, &number);
         if (r == 0)
             field_store(f, hp, (double)number);
@@ -180,6 +185,15 @@ static int get_present(struct keys *k, const struct arch_field *f, const struct 
     return r;
 }
 
+static uint32_t tensor_rows(const struct gguf *g, const char *name)
+{
+    uint64_t i;
+
+    if (!map_find(&g->tensor_map, name, strlen(name), &i) || g->tensors[i].dims[1] > UINT32_MAX)
+        return 0;
+    return (uint32_t)g->tensors[i].dims[1];
+}
+
 static int get_fields(struct keys *k, struct hparams *hp)
 {
     const struct arch_field *f;
@@ -192,6 +206,8 @@ static int get_fields(struct keys *k, struct hparams *hp)
 
         if (v)
             r = get_present(k, f, v, hp);
+        else if (f->gguf_rows)
+            field_store(f, hp, tensor_rows(k->g, f->gguf_rows));
         else if (!field_store_absent(f, hp, FIELD_IN_GGUF))
             r = err_set(k->err, EBADMSG, "the key %s is missing", k->key);
     }
@@ -375,15 +391,6 @@ static int get_vocab(struct keys *k, struct hparams *hp)
         return err_set(k->err, EBADMSG, "the vocabulary has %llu tokens, but the model has %u rows",
                        (unsigned long long)tokens->n, hp->n_vocab);
     return 0;
-}
-
-static uint32_t tensor_rows(const struct gguf *g, const char *name)
-{
-    uint64_t i;
-
-    if (!map_find(&g->tensor_map, name, strlen(name), &i) || g->tensors[i].dims[1] > UINT32_MAX)
-        return 0;
-    return (uint32_t)g->tensors[i].dims[1];
 }
 
 /* Reads the pooling. Its key has the values of llama.cpp, where 4 stands for a classifier. */

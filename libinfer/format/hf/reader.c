@@ -39,19 +39,24 @@ int hf_get_count(const struct hf_reader *r, const char *key, const char *other, 
     return 0;
 }
 
-/* Reads a list with one count for each layer. */
+/* Reads a list with one count or one number for each layer. */
 static int get_list(const struct hf_reader *r, const struct arch_field *f, const json_t *list,
                     struct hparams *hp)
 {
+    if (!json_is_array(list))
+        return err_set(r->err, EBADMSG, "config.json: %s is not a list", f->hf);
     if (json_array_size(list) < hp->n_layers || hp->n_layers > HPARAMS_MAX_LAYERS)
         return err_set(r->err, EBADMSG, "config.json: %s does not fit %u layers", f->hf,
                        hp->n_layers);
     for (uint32_t i = 0; i < hp->n_layers; i++) {
         const json_t *x = json_array_get(list, i);
 
-        if (!json_is_integer(x) || json_integer_value(x) < 0 || json_integer_value(x) > INT32_MAX)
-            return err_set(r->err, EBADMSG, "config.json: %s[%u] is not a count", f->hf, i);
-        field_store_layer(f, hp, i, (uint32_t)json_integer_value(x));
+        if (f->kind == FIELD_NUMBER ? !json_is_number(x)
+                                    : !json_is_integer(x) || json_integer_value(x) < 0 ||
+                                          json_integer_value(x) > INT32_MAX)
+            return err_set(r->err, EBADMSG, "config.json: %s[%u] is not a %s", f->hf, i,
+                           f->kind == FIELD_NUMBER ? "number" : "count");
+        field_store_layer(f, hp, i, json_number_value(x));
     }
     return 0;
 }
@@ -76,6 +81,8 @@ static int get_present(const struct hf_reader *r, const struct arch_field *f, co
         value = count;
         break;
     case FIELD_NUMBER:
+        if (f->layer > 0)
+            return get_list(r, f, x, hp);
         rc = hf_get_number(r, key, NULL, 0, &number);
         value = (double)number;
         break;
@@ -105,7 +112,7 @@ int hf_get_fields(const struct hf_reader *r, const struct field_lists *lists, st
 
         if (x)
             rc = get_present(r, f, x, hp);
-        else if (f->kind == FIELD_NUMBER && f->hf &&
+        else if (f->kind == FIELD_NUMBER && f->layer == 0 && f->hf &&
                  json_is_null(json_object_get(r->config, f->hf)))
             field_store(f, hp, 0); /* only a missing key has the default of the class */
         else if (!field_store_absent(f, hp, FIELD_IN_HF))

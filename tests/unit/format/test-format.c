@@ -126,6 +126,30 @@ TEST(names_become_canonical)
     assert_false(hf_name(qwen3, longest, name));
 }
 
+TEST(names_of_gemma3n_become_those_of_gguf)
+{
+    static const char *const pairs[][2] = {
+        {"model.language_model.embed_tokens_per_layer.weight", "per_layer_token_embd.weight"},
+        {"model.language_model.altup_projections.2.weight", "altup_proj.2.weight"},
+        {"model.altup_unembed_projections.0.weight", "altup_unembd_proj.0.weight"},
+        {"model.language_model.layers.3.altup.correct_output_scale",
+         "blk.3.altup_correct_scale.weight"},
+        {"model.layers.3.altup.prediction_coefs.weight", "blk.3.altup_predict_coef.weight"},
+        {"model.layers.3.laurel.post_laurel_norm.weight", "blk.3.laurel_post_norm.weight"},
+        {"model.layers.3.per_layer_projection.weight", "blk.3.proj.weight"},
+        {"model.vision_tower.timm_model.conv_stem.conv.weight", ""},
+        {"model.audio_tower.conformer.0.norm.weight", ""},
+        {"model.embed_audio.embedding.weight", ""},
+    };
+    const struct arch_desc *gemma3n = arch_named("gemma3n");
+    char name[HF_NAME_MAX];
+
+    for (size_t i = 0; i < ARRAY_SIZE(pairs); i++) {
+        assert_true(hf_name(gemma3n, pairs[i][0], name));
+        ASSERT_STREQ(name, pairs[i][1]);
+    }
+}
+
 TEST(adapters_are_named_after_the_tensors_that_they_change)
 {
     static const char *const pairs[][2] = {
@@ -444,6 +468,7 @@ TEST(paths_that_are_no_model_say_what_to_do)
 }
 
 RUN_TESTS(cmocka_unit_test(names_become_canonical),
+          cmocka_unit_test(names_of_gemma3n_become_those_of_gguf),
           cmocka_unit_test(adapters_are_named_after_the_tensors_that_they_change),
           cmocka_unit_test(models_have_an_identity),
           cmocka_unit_test(shards_are_found_by_their_index),

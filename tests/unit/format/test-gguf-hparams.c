@@ -2,6 +2,7 @@
 #include "format/gguf/hparams.h"
 
 #include <errno.h>
+#include <math.h>
 
 #include "lib/gguf_writer.h"
 #include "lib/test.h"
@@ -254,7 +255,96 @@ TEST(encoders_have_windows_on_both_sides)
     }
 }
 
+/* Writes what the converter of llama.cpp writes for Gemma 3n with 4 layers. */
+static void write_gemma3n(struct gguf_writer *w, const float *cutoffs, uint32_t n_shared,
+                          const uint8_t *pattern)
+{
+    static const float zeros[64 * 8];
+
+    write_base(w, "gemma3n");
+    gguf_put_u32(w, "gemma3n.attention.sliding_window", 32);
+    gguf_put_bools(w, "gemma3n.attention.sliding_window_pattern", pattern, 4);
+    gguf_put_u32(w, "gemma3n.attention.shared_kv_layers", n_shared);
+    gguf_put_u32(w, "gemma3n.embedding_length_per_layer_input", 16);
+    gguf_put_f32s(w, "gemma3n.activation_sparsity_scale", cutoffs, 4);
+    gguf_put_tensor(w, "blk.0.laurel_l.weight", 0, (const uint64_t[]){64, 8}, 2, zeros,
+                    sizeof(zeros));
+    gguf_put_tensor(w, "per_layer_token_embd.weight", 0, (const uint64_t[]){64, 3}, 2, zeros,
+                    64 * 3 * sizeof(*zeros));
+}
+
+TEST(gemma3n_has_cutoffs_and_shares_keys)
+{
+    static const float cutoffs[] = {1.6448536f, -INFINITY, 0, -0.5f};
+    static const uint8_t pattern[] = {1, 0, 1, 0};
+    struct gguf_writer w = {0};
+    struct inf_err err = {0};
+    struct hparams hp;
+
+    write_gemma3n(&w, cutoffs, 2, pattern);
+    ASSERT_OK_ERR(finish(&w, &hp, &err), err);
+    assert_int_equal(hp.gemma.laurel_rank, 8);
+    assert_int_equal(hp.gemma.n_vocab, 3);
+    assert_true(hp.gemma.correct_scale && hp.final_softcap == 30);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_true(hp.layers[i].cutoff == cutoffs[i]);
+    assert_int_equal(hp.layers[1].shared, 0);
+    assert_int_equal(hp.layers[2].shared, 1);
+    assert_int_equal(hp.layers[3].shared, 2);
+}
+
+TEST(gemma3n_with_other_streams_or_bad_lists_is_refused)
+{
+    static const float good[4] = {0}, nan[] = {0, 0, NAN, 0}, infinite[] = {INFINITY, 0, 0, 0};
+    static const uint8_t pattern[] = {1, 0, 1, 0}, late[] = {1, 1, 1, 0};
+    struct gguf_writer w = {0};
+    struct inf_err err = {0};
+    struct hparams hp;
+
+    write_gemma3n(&w, good, 0, pattern);
+    gguf_put_u32(&w, "gemma3n.altup.num_inputs", 3);
+    ASSERT_ERROR(finish(&w, &hp, &err), EOPNOTSUPP);
+    ASSERT_CONTAINS(err.text, "gemma3n.altup.num_inputs is 3");
+    write_gemma3n(&w, good, 0, pattern);
+    gguf_put_u32(&w, "gemma3n.altup.active_idx", 1);
+    ASSERT_ERROR(finish(&w, &hp, &err), EOPNOTSUPP);
+    ASSERT_CONTAINS(err.text, "gemma3n.altup.active_idx is 1");
+    write_gemma3n(&w, nan, 0, pattern);
+    ASSERT_ERROR(finish(&w, &hp, &err), EBADMSG);
+    ASSERT_CONTAINS(err.text, "layer 2: the activation sparsity is ");
+    write_gemma3n(&w, infinite, 0, pattern);
+    ASSERT_ERROR(finish(&w, &hp, &err), EBADMSG);
+    write_gemma3n(&w, good, 1, late);
+    ASSERT_ERROR(finish(&w, &hp, &err), EBADMSG);
+    ASSERT_CONTAINS(err.text, "layer 3 shares keys and values, but no earlier layer without");
+    write_base(&w, "gemma3n");
+    ASSERT_ERROR(finish(&w, &hp, &err), EBADMSG);
+    ASSERT_CONTAINS(err.text, "gemma3n.attention.shared_kv_layers is missing");
+}
+
+TEST(gemma4_without_an_owner_of_keys_is_refused)
+{
+    static const uint8_t pattern[] = {0, 0, 1, 1};
+    struct gguf_writer w = {0};
+    struct inf_err err = {0};
+    struct hparams hp;
+
+    write_base(&w, "gemma4");
+    gguf_put_u32(&w, "gemma4.attention.head_count_kv", 1);
+    gguf_put_u32(&w, "gemma4.attention.key_length", 16);
+    gguf_put_u32(&w, "gemma4.attention.value_length", 16);
+    gguf_put_u32(&w, "gemma4.attention.key_length_swa", 8);
+    gguf_put_u32(&w, "gemma4.attention.sliding_window", 32);
+    gguf_put_bools(&w, "gemma4.attention.sliding_window_pattern", pattern, 4);
+    gguf_put_u32(&w, "gemma4.attention.shared_kv_layers", 2);
+    ASSERT_ERROR(finish(&w, &hp, &err), EBADMSG);
+    ASSERT_CONTAINS(err.text, "layer 2 shares keys and values, but no earlier layer with a window");
+}
+
 RUN_TESTS(cmocka_unit_test(llama_has_defaults),
+          cmocka_unit_test(gemma3n_has_cutoffs_and_shares_keys),
+          cmocka_unit_test(gemma3n_with_other_streams_or_bad_lists_is_refused),
+          cmocka_unit_test(gemma4_without_an_owner_of_keys_is_refused),
           cmocka_unit_test(encoders_have_windows_on_both_sides),
           cmocka_unit_test(qwen_rotates_halves_and_windows_have_patterns),
           cmocka_unit_test(scaling_has_old_and_new_keys),

@@ -2,6 +2,7 @@
 #include "format/hf/config.h"
 
 #include <errno.h>
+#include <math.h>
 
 #include "lib/test.h"
 #include "model/model.h"
@@ -329,7 +330,71 @@ TEST(encoders_with_other_computations_are_refused)
     }
 }
 
-RUN_TESTS(cmocka_unit_test(encoders_are_read_as_transformers_reads_them),
+#define GEMMA3N_OF(layers, shared, more)                                                           \
+    "{\"architectures\":[\"Gemma3nForCausalLM\"],\"vocab_size\":96,\"hidden_size\":64,"            \
+    "\"intermediate_size\":96,\"num_attention_heads\":8,\"num_key_value_heads\":2,"                \
+    "\"num_hidden_layers\":" layers ",\"num_kv_shared_layers\":" shared more "}"
+#define GEMMA3N(more) GEMMA3N_OF("4", "0", more)
+
+/* transformers computes the cutoffs in F32: the normal distribution has 95 % below 1.6448536. */
+TEST(gemma3n_has_cutoffs_of_gates)
+{
+    struct hf_config c =
+        parse_ok(GEMMA3N(",\"activation_sparsity_pattern\":[0.95,0,0.5,0.3],\"laurel_rank\":8"));
+
+    ASSERT_STREQ(c.hp.arch, "gemma3n");
+    assert_true(c.hp.layers[0].cutoff == 1.64485359f);
+    assert_true(isinf(c.hp.layers[1].cutoff));
+    assert_true(c.hp.layers[2].cutoff == 0);
+    assert_float_equal(c.hp.layers[3].cutoff, -0.5244005f, 1e-6f);
+    assert_int_equal(c.hp.gemma.laurel_rank, 8);
+    assert_int_equal(c.hp.gemma.n_vocab, 262144);
+    assert_true(c.tied && c.hp.gemma.correct_scale);
+    c = parse_ok(GEMMA3N(",\"activation_sparsity_pattern\":[0,0,0,0],"
+                         "\"altup_correct_scale\":false"));
+    assert_true(isinf(c.hp.layers[0].cutoff) && !c.hp.gemma.correct_scale);
+    /* Without a list, the first 10 layers of more than 10 have cutoffs. */
+    for (int null = 0; null < 2; null++) {
+        c = parse_ok(null ? GEMMA3N_OF("12", "0", ",\"activation_sparsity_pattern\":null")
+                          : GEMMA3N_OF("12", "0", ""));
+        assert_true(c.hp.layers[9].cutoff == 1.64485359f && isinf(c.hp.layers[10].cutoff));
+        c = parse_ok(GEMMA3N(""));
+        assert_true(isinf(c.hp.layers[0].cutoff));
+    }
+}
+
+TEST(gemma3n_with_other_streams_or_bad_lists_is_refused)
+{
+    static const struct {
+        const char *text, *message;
+        int error;
+    } bad[] = {
+        {GEMMA3N(",\"altup_num_inputs\":2"), "altup_num_inputs is not supported", EOPNOTSUPP},
+        {GEMMA3N(",\"altup_active_idx\":1"), "altup_active_idx is not supported", EOPNOTSUPP},
+        {GEMMA3N(",\"activation_sparsity_pattern\":0.95"), "is not a list", EBADMSG},
+        {GEMMA3N(",\"activation_sparsity_pattern\":[0]"), "does not fit 4 layers", EBADMSG},
+        {GEMMA3N(",\"activation_sparsity_pattern\":[0,0,0,1]"), "layer 3: the activation sparsity",
+         EBADMSG},
+        {GEMMA3N(",\"activation_sparsity_pattern\":[0,\"x\",0,0]"), "[1] is not a number", EBADMSG},
+        {GEMMA3N_OF("4", "4", ""), "4 of 4 layers share keys and values", EBADMSG},
+        {GEMMA3N_OF("4", "1",
+                    ",\"layer_types\":[\"full_attention\","
+                    "\"full_attention\",\"full_attention\",\"sliding_attention\"]"),
+         "layer 3 shares keys and values, but no earlier layer with a window", EBADMSG},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+        struct inf_err err = {0};
+        struct hf_config c;
+
+        ASSERT_ERROR(parse(bad[i].text, &c, &err), bad[i].error);
+        ASSERT_CONTAINS(err.text, bad[i].message);
+    }
+}
+
+RUN_TESTS(cmocka_unit_test(gemma3n_has_cutoffs_of_gates),
+          cmocka_unit_test(gemma3n_with_other_streams_or_bad_lists_is_refused),
+          cmocka_unit_test(encoders_are_read_as_transformers_reads_them),
           cmocka_unit_test(encoders_with_windows_have_two_bases),
           cmocka_unit_test(a_base_may_be_stretched),
           cmocka_unit_test(encoders_with_other_computations_are_refused),
