@@ -90,6 +90,38 @@ int setup_kv_layout(const struct inf_model *model, const char *kv_type,
     return r < 0 ? r : setup_layout_of_graph(model, graph, kv_type, ret_layout, reterr);
 }
 
+/* Returns how many blocks of a WINDOW group a row can see. A window that does not begin at the
+ * border of a block needs one block more. */
+static uint64_t window_blocks(const struct kv_layout *layout, uint32_t i_group)
+{
+    return DIV_UP((uint64_t)MAX(layout->groups[i_group].window, 1) - 1, layout->block_tokens) + 1;
+}
+
+int inf_model_kv_size(const struct inf_model *model, const char *kv_type,
+                      struct inf_kv_size *ret_size, struct inf_err *reterr)
+{
+    struct inf_kv_size size = {0};
+    struct kv_layout layout;
+    int r = model->model ? 0 : model_refuse_text(model, reterr);
+
+    if (r == 0)
+        r = setup_kv_layout(model, kv_type, &layout, reterr);
+    if (r < 0)
+        return r;
+    for (uint32_t g = 0; g < layout.n_groups; g++) {
+        const uint64_t block = kv_layout_block_bytes(&layout, g);
+
+        if (layout.groups[g].rule == STATE_RECURRENT)
+            size.recurrent += block;
+        else if (layout.groups[g].rule == STATE_FULL)
+            size.per_token += block / layout.block_tokens;
+        else
+            size.windows += block * window_blocks(&layout, g);
+    }
+    *ret_size = size;
+    return 0;
+}
+
 int setup_kv_check(struct backend *backend, const struct kv_layout *layout, struct inf_err *reterr)
 {
     return backend->ops->kv_check ? backend->ops->kv_check(backend, layout, reterr) : 0;
@@ -139,8 +171,7 @@ static void other_range(const struct inf_engine_params *p, const struct setup *s
         *ret_best = SNAPSHOTS_PER_SEQ * (uint64_t)setup->max_seqs + setup->max_seqs + SPARE_STATES;
         return;
     }
-    /* A window that does not begin at the border of a block needs one block more. */
-    window = MIN(DIV_UP((uint64_t)MAX(group->window, 1) - 1, layout->block_tokens) + 1, per_seq);
+    window = MIN(window_blocks(layout, i_group), per_seq);
     *ret_least = window + rows;
     *ret_best = MAX(
         MIN((window + 1) * (setup->max_seqs + SPARE_WINDOWS), per_seq * full_seqs(p, setup)) + rows,

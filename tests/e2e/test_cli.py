@@ -59,8 +59,10 @@ def test_list_and_info_tell_the_model(sconce, installed):
     assert info["architecture"] in ("llama", "qwen3") and info["format"] == "gguf"
     assert info["chat_template"] is True and info["layers"] > 0
     assert info["metadata"]["general.architecture"] == info["architecture"]
+    memory = info["memory"]
+    assert memory["texts"]["32768"] == 32768 * memory["bytes_per_token"] > 0
     text = run(sconce, "info", "sconce-guide").stdout
-    assert "architecture" in text
+    assert "architecture" in text and "text memory" in text
 
 
 def test_list_tells_the_task_and_what_does_not_run(sconce, installed):

@@ -98,6 +98,21 @@ enum inf_model_use {
 INF_PUBLIC int inf_model_suits(struct inf_model *model, enum inf_model_use use,
                                struct inf_err *reterr);
 
+/* The memory that a running text takes besides the weights, in bytes. A text of N tokens takes
+ * N × per_token, rounded up to blocks of 64 tokens, and the other two, however long it is. Windowed
+ * layers take `windows`, the tokens of their window and one block; while a prompt is read, they
+ * also take the tokens of one step. */
+struct inf_kv_size {
+    uint64_t per_token; /* keys and values of one token in the layers with full attention */
+    uint64_t windows;   /* keys and values in the layers with windowed attention */
+    uint64_t recurrent; /* state of the recurrent layers; a snapshot of it takes as much */
+};
+/* Computes the memory of a text of a model that can generate, with the number format @kv_type of
+ * keys and values (infer/engine.h; NULL: "auto"). Returns 0; -EINVAL: unknown format; -EOPNOTSUPP
+ * with the reason; -ENOMEM. */
+INF_PUBLIC int inf_model_kv_size(const struct inf_model *model, const char *kv_type,
+                                 struct inf_kv_size *ret_size, struct inf_err *reterr);
+
 INF_PUBLIC const struct inf_model_info *inf_model_info(const struct inf_model *model);
 /* Return the tokenizer and the chat template, which are borrowed and live as long as the model. The
  * template is NULL if the model has none. */

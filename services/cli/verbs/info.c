@@ -64,8 +64,56 @@ static void print_sampling(const struct info_sampling *s)
         putchar('\n');
 }
 
-static int print_json(const struct inf_model *model, const struct info_sampling *sampling,
-                      bool meta)
+/* Lengths of texts whose memory is shown. */
+static const uint64_t text_tokens[] = {32768, 131072};
+
+/* Computes the memory of a text. Returns false if the model does not generate text. */
+static bool text_memory(struct inf_model *model, struct inf_kv_size *ret_size)
+{
+    struct inf_err err;
+
+    return inf_model_suits(model, INF_USE_GENERATE, &err) == 0 &&
+           inf_model_kv_size(model, NULL, ret_size, &err) == 0;
+}
+
+static uint64_t text_bytes(const struct inf_kv_size *size, uint64_t n_tokens)
+{
+    return size->per_token * n_tokens + size->windows + size->recurrent;
+}
+
+static json_t *memory_json(const struct inf_kv_size *size)
+{
+    json_t *texts = json_object();
+    char name[24];
+
+    for (size_t i = 0; i < ARRAY_SIZE(text_tokens); i++) {
+        snprintf(name, sizeof(name), "%" PRIu64, text_tokens[i]);
+        json_object_set_new(texts, name,
+                            json_integer((json_int_t)text_bytes(size, text_tokens[i])));
+    }
+    return json_pack("{s:I, s:I, s:I, s:o}", "bytes_per_token", (json_int_t)size->per_token,
+                     "windows", (json_int_t)size->windows, "recurrent", (json_int_t)size->recurrent,
+                     "texts", texts);
+}
+
+static void print_memory(struct inf_model *model)
+{
+    struct inf_kv_size size;
+
+    if (!text_memory(model, &size))
+        return;
+    for (size_t i = 0; i < ARRAY_SIZE(text_tokens); i++)
+        printf("%s%s for %" PRIu64 " tokens", i == 0 ? "text memory     " : ", ",
+               cli_size(text_bytes(&size, text_tokens[i])), text_tokens[i]);
+    printf("\n                %s for each token", cli_size(size.per_token));
+    if (size.windows)
+        printf(", windows of %s", cli_size(size.windows));
+    if (size.recurrent)
+        printf(", recurrent state of %s", cli_size(size.recurrent));
+    putchar('\n');
+}
+
+static int print_json(struct inf_model *model, const struct info_sampling *sampling, bool meta)
 {
     const struct inf_model_info *i = inf_model_info(model);
     const struct inf_tokenizer *tok = inf_model_tokenizer(model);
@@ -79,6 +127,7 @@ static int print_json(const struct inf_model *model, const struct info_sampling 
         (int)i->n_kv_heads, "head_size", (int)i->head_dim, "vocabulary", (int)i->n_vocab, "context",
         (int)i->n_ctx_train, "sliding_window", (int)i->sliding_window, "tied_head",
         (int)i->tied_head, "chat_template", inf_model_chat_template(model) != NULL);
+    struct inf_kv_size size;
     const char *key, *value;
     int r;
 
@@ -87,6 +136,8 @@ static int print_json(const struct inf_model *model, const struct info_sampling 
     if (tok)
         json_object_set_new(j, "tokenizer", json_string(inf_tokenizer_kind(tok)));
     json_object_set_new(j, "sampling", sampling_json(sampling));
+    if (text_memory(model, &size))
+        json_object_set_new(j, "memory", memory_json(&size));
     if (meta) {
         json_t *all = json_object();
 
@@ -100,8 +151,7 @@ static int print_json(const struct inf_model *model, const struct info_sampling 
     return r == 0 ? CLI_OK : CLI_FAILED;
 }
 
-static void print_text(const struct inf_model *model, const struct info_sampling *sampling,
-                       bool meta)
+static void print_text(struct inf_model *model, const struct info_sampling *sampling, bool meta)
 {
     const struct inf_model_info *i = inf_model_info(model);
     const struct inf_tokenizer *tok = inf_model_tokenizer(model);
@@ -124,6 +174,7 @@ static void print_text(const struct inf_model *model, const struct info_sampling
                i->sliding_window ? "" : "\n");
     if (i->n_ctx_train && i->sliding_window)
         printf(", sliding window %" PRIu32 "\n", i->sliding_window);
+    print_memory(model);
     if (tok)
         printf("tokenizer       %s, %" PRIu32 " tokens\n", inf_tokenizer_kind(tok),
                inf_tokenizer_n_vocab(tok));

@@ -55,6 +55,34 @@ TEST(the_api_describes_a_gguf_file)
     inf_model_unref(model);
 }
 
+static struct inf_kv_size kv_size_of(const char *name, const char *kv_type)
+{
+    struct inf_model *model = open_model(&(struct inf_model_params){.path = test_golden(name)});
+    struct inf_kv_size size;
+    struct inf_err err;
+
+    ASSERT_OK_ERR(inf_model_kv_size(model, kv_type, &size, &err), err);
+    ASSERT_ERROR(inf_model_kv_size(model, "f12", &size, &err), EINVAL);
+    inf_model_unref(model);
+    return size;
+}
+
+/* The expected numbers are computed from the shapes in config.json. */
+TEST(the_memory_of_a_text_follows_from_the_shapes)
+{
+    /* One full layer with one head of 32, one windowed with one head of 16; two share them. */
+    struct inf_kv_size size = kv_size_of("models/gemma4", NULL);
+
+    assert_int_equal(size.per_token, 2 * 32 * 4);
+    assert_int_equal(size.windows, 2 * 64 * 2 * 16 * 4);
+    assert_int_equal(size.recurrent, 0);
+    /* One full layer with one head of 16, one recurrent with 4 value heads of 8 × 8. */
+    size = kv_size_of("models/qwen3_5", "f16");
+    assert_int_equal(size.per_token, 2 * 16 * 2);
+    assert_int_equal(size.windows, 0);
+    assert_int_equal(size.recurrent, 4 * (4 * 8 * 8 + 3 * (2 * 2 * 8 + 4 * 8)));
+}
+
 TEST(a_directory_and_its_tokenizer_alone)
 {
     struct inf_model_params params = {.path = test_data(DIR)};
@@ -211,6 +239,7 @@ TEST(the_library_has_a_version)
 }
 
 RUN_TESTS(cmocka_unit_test(the_api_describes_a_gguf_file),
+          cmocka_unit_test(the_memory_of_a_text_follows_from_the_shapes),
           cmocka_unit_test(a_directory_and_its_tokenizer_alone),
           cmocka_unit_test(a_chat_template_may_be_given),
           cmocka_unit_test(missing_files_are_reported), cmocka_unit_test(benchmarks_measure),
