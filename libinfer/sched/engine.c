@@ -386,11 +386,26 @@ static void count_step(struct sched *s)
     loop_thread_unlock(&s->thread);
 }
 
+/* Adds up the bytes of the blocks that sequences use, and of those that are kept for later. */
+static void count_bytes(const struct kv_pool *pool, uint64_t *ret_used, uint64_t *ret_idle)
+{
+    const struct kv_layout *layout = kv_pool_layout(pool);
+
+    *ret_used = *ret_idle = 0;
+    for (uint32_t g = 0; g < layout->n_groups; g++) {
+        const uint64_t size = kv_layout_block_bytes(layout, g);
+
+        *ret_used += size * (layout->n_blocks[g] - kv_pool_group_free(pool, g));
+        *ret_idle += size * kv_pool_group_idle(pool, g);
+    }
+}
+
 static void count_state(struct sched *s)
 {
     const uint32_t i_group = kv_pool_main_group(s->runner->pool);
 
     loop_thread_lock(&s->thread);
+    count_bytes(s->runner->pool, &s->stats.kv_used_bytes, &s->stats.kv_idle_bytes);
     s->stats.n_waiting = s->n_waiting;
     s->stats.n_running = s->n_running;
     s->stats.n_blocks_used = s->stats.n_blocks - kv_pool_group_free(s->runner->pool, i_group);

@@ -34,6 +34,8 @@ static struct totals report_totals(const struct model_host *host)
         t.sum.n_running += s.n_running;
         t.sum.n_blocks_used += s.n_blocks_used;
         t.sum.n_blocks_idle += s.n_blocks_idle;
+        t.sum.kv_used_bytes += s.kv_used_bytes;
+        t.sum.kv_idle_bytes += s.kv_idle_bytes;
         t.sum.decode_tok_s += s.decode_tok_s;
         t.sum.prefill_tok_s += s.prefill_tok_s;
         t.sum.n_steps += s.n_steps;
@@ -255,6 +257,12 @@ void chat_metrics(struct model_host *host, struct http_request *request)
                   t.sum.n_blocks_used);
     metrics_gauge(&out, "sconce_chat_kv_blocks_idle", "Blocks that are kept for later prompts.",
                   NULL, t.sum.n_blocks_idle);
+    metrics_gauge(&out, "sconce_chat_kv_used_bytes",
+                  "Memory of running texts: keys, values and recurrent state.", NULL,
+                  (double)t.sum.kv_used_bytes);
+    metrics_gauge(&out, "sconce_chat_kv_idle_bytes",
+                  "Memory of keys, values and recurrent state that are kept for later prompts.",
+                  NULL, (double)t.sum.kv_idle_bytes);
     metrics_counter(&out, "sconce_chat_cached_tokens_total",
                     "Tokens of prompts that were not computed again.", NULL,
                     (double)chat->stats.n_cached_tokens);

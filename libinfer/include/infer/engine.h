@@ -208,6 +208,8 @@ struct inf_engine_stats {
      * there is none */
     uint32_t n_blocks, n_blocks_used;
     uint32_t n_blocks_idle;             /* unused blocks that are kept for later requests */
+    uint64_t kv_used_bytes;             /* blocks of all groups that sequences use */
+    uint64_t kv_idle_bytes;             /* blocks of all groups that are kept for later requests */
     double prefill_tok_s, decode_tok_s; /* during the last seconds of work; 0: not measured yet */
     double busy_seconds;
     struct inf_histogram queue_seconds; /* from the submission of a choice until it first runs */
