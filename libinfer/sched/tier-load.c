@@ -203,17 +203,20 @@ static void add_item(const struct tier *t, struct fetch *f, uint32_t n, uint32_t
     tier_name(t, &f->chain[i], i_group, &f->names[n]);
 }
 
-/* Asks the tier how many of the blocks @first … @end - 1 of the list it has. Checks the answer as
- * far as possible without reading the blocks. */
-static uint32_t find_blocks(struct tier *t, struct fetch *f, uint32_t first, uint32_t end)
+/* Asks the tier how many of the blocks @first … @end - 1 of the list it has. @is_guess: there may
+ * be no mark where these blocks belong. Checks the answer as far as possible without reading the
+ * blocks. */
+static uint32_t find_blocks(struct tier *t, struct fetch *f, uint32_t first, uint32_t end,
+                            bool is_guess)
 {
-    const struct inf_tier_origin origin = tier_origin(t, f->owner);
+    struct inf_tier_origin origin = tier_origin(t, f->owner);
     struct inf_tier *impl = t->params.impl;
     uint32_t n = 0;
     int r;
 
     if (first == end)
         return 0;
+    origin.is_guess = is_guess;
     r = impl->ops->find(impl, &origin, &f->names[first].bytes, end - first, f->found + first);
     tier_pause_note(t, &t->find_pause, r < 0);
     while (r > 0 && n < MIN((uint32_t)r, end - first) &&
@@ -239,7 +242,7 @@ static bool find_rule(struct tier *t, struct fetch *f, enum state_rule rule, uin
             i = kv_pool_first_seen(layout, g, mark * layout->block_tokens);
         for (; i < mark; i++)
             add_item(t, f, (*n)++, g, i);
-        if (find_blocks(t, f, begin, *n) < *n - begin)
+        if (find_blocks(t, f, begin, *n, true) < *n - begin)
             return false;
     }
     return true;
@@ -269,7 +272,7 @@ static uint32_t find_chain(struct tier *t, struct fetch *f)
         for (uint32_t g = 0; g < layout->n_groups; g++)
             if (layout->groups[g].rule == STATE_FULL)
                 add_item(t, f, n++, g, f->first_block + i);
-    return n > 0 ? find_blocks(t, f, 0, n) / count_groups(&t->params, &n_others) : f->n;
+    return n > 0 ? find_blocks(t, f, 0, n, false) / count_groups(&t->params, &n_others) : f->n;
 }
 
 /* Returns the highest border below @mark that may be a mark. The last borders of the chain can be

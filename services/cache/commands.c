@@ -66,7 +66,7 @@ static int answer_find(struct session *session, const struct cache_head *head,
     from = origin_of(&origin);
     r = engine_refusal(server);
     if (r == 0)
-        r = store_find(server->store, &from, names, head->n, places);
+        r = store_find(server->store, &from, names, head->n, head->type == CACHE_GUESS, places);
     if (r < 0)
         return answer_begin(session, head, r, 0);
     for (int i = 0; i < r; i++)
@@ -380,7 +380,7 @@ int command_answer(struct session *session, const struct cache_head *head,
         [CACHE_REMEMBER] = answer_remember, [CACHE_STATUS] = answer_status,
         [CACHE_LIST] = answer_list,         [CACHE_PURGE] = answer_purge,
         [CACHE_VERIFY] = answer_verify,     [CACHE_READ] = answer_read,
-        [CACHE_MANAGE] = answer_manage,
+        [CACHE_MANAGE] = answer_manage,     [CACHE_GUESS] = answer_find,
     };
 
     if (head->answer || session->greeted == (head->type == CACHE_HELLO))

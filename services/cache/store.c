@@ -229,7 +229,8 @@ static int look_up(struct store *s, const uint8_t (*names)[STORE_NAME_BYTES], ui
 }
 
 int store_find(struct store *s, const struct store_origin *origin,
-               const uint8_t (*names)[STORE_NAME_BYTES], uint32_t n, struct store_place *ret_places)
+               const uint8_t (*names)[STORE_NAME_BYTES], uint32_t n, bool is_guess,
+               struct store_place *ret_places)
 {
     int r = store_ready(s);
 
@@ -240,9 +241,11 @@ int store_find(struct store *s, const struct store_origin *origin,
         r = look_up(s, names, n, true, ret_places);
     for (int i = 0; i < r; i++)
         s->stats.bytes_found += ret_places[i].size;
+    s->stats.hits += r > 0 ? (uint32_t)r : 0;
+    if (is_guess)
+        return r;
     for (uint32_t i = r >= 0 ? (uint32_t)r : n; i < n; i++)
         rank_missed(s, names[i], n - i);
-    s->stats.hits += r > 0 ? (uint32_t)r : 0;
     s->stats.misses += n - (r > 0 ? (uint32_t)r : 0);
     return r;
 }

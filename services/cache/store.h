@@ -90,9 +90,10 @@ DEFINE_CLEANUP(struct store *, store_close)
 /* Functions for blocks. */
 
 /* Looks up @names [@n], up to the first block that is not stored. Returns the number of blocks that
- * were found, and their places in @ret_places [@n]. The call counts as a use of these blocks. */
+ * were found, and their places in @ret_places [@n]. The call counts as a use of these blocks. @is_guess:
+ * names that are not found do not count as missed. */
 int store_find(struct store *s, const struct store_origin *origin,
-               const uint8_t (*names)[STORE_NAME_BYTES], uint32_t n,
+               const uint8_t (*names)[STORE_NAME_BYTES], uint32_t n, bool is_guess,
                struct store_place *ret_places);
 /* Works like store_find(), but the call does not count as a use. */
 int store_locate(struct store *s, const uint8_t (*names)[STORE_NAME_BYTES], uint32_t n,

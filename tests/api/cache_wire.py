@@ -8,7 +8,7 @@ import socket
 import struct
 
 MAGIC = 0x4B564353
-VERSION = 2
+VERSION = 3
 (HELLO, FIND, PUT, USED, REJECT, RECALL, REMEMBER, STATUS, LIST, PURGE, VERIFY,
  READ, MANAGE) = range(1, 14)
 HEAD = struct.Struct("<IHHIiII")

@@ -112,7 +112,7 @@ static int look_up(struct store *s, uint64_t n_chains, uint64_t mixed, const cha
         for (uint32_t j = 0; j < CHAIN; j++)
             name_of(chain, j, names[j]);
         usec[i] = clock_usec();
-        found = store_find(s, &origin, names, CHAIN, places);
+        found = store_find(s, &origin, names, CHAIN, false, places);
         usec[i] = clock_usec() - usec[i];
         sum += usec[i];
         if (found != CHAIN)

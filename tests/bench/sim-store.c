@@ -82,7 +82,8 @@ static int find(struct service *s, const uint32_t *chain, uint32_t n)
 
         for (uint32_t i = 0; i < some; i++)
             name_of(chain[found + i], names[i]);
-        r = store_find(s->store, &nobody, (const uint8_t(*)[STORE_NAME_BYTES])names, some, places);
+        r = store_find(s->store, &nobody, (const uint8_t(*)[STORE_NAME_BYTES])names, some, false,
+                       places);
         if (r < 0)
             return r;
         found += (uint32_t)r;

@@ -182,9 +182,11 @@ static int client_find(struct inf_tier *t, const struct inf_tier_origin *o,
 
     n = MIN(n, CACHE_MAX_NAMES);
     if (r == 0)
-        r = client_ask(
-            c, &(struct question){
-                   .type = CACHE_FIND, .n = n, .fd = -1, .origin = &origin, .names = names});
+        r = client_ask(c, &(struct question){.type = o->is_guess ? CACHE_GUESS : CACHE_FIND,
+                                             .n = n,
+                                             .fd = -1,
+                                             .origin = &origin,
+                                             .names = names});
     if (r < 0)
         return r;
     r = read_found(c, n, ret_found);
@@ -193,7 +195,8 @@ static int client_find(struct inf_tier *t, const struct inf_tier_origin *o,
         return r;
     }
     counter_add(&counts.found_blocks, (uint64_t)r);
-    counter_add(&counts.missed_blocks, n - (uint64_t)r);
+    if (!o->is_guess)
+        counter_add(&counts.missed_blocks, n - (uint64_t)r);
     ask_status(c);
     return r;
 }

@@ -30,7 +30,7 @@
 #include "core/macros.h"
 
 #define CACHE_MAGIC       UINT32_C(0x4b564353) /* "SCVK" */
-#define CACHE_VERSION     2
+#define CACHE_VERSION     3
 #define CACHE_PACKET_MAX  24576
 #define CACHE_MAX_NAMES   INF_TIER_MAX_NAMES
 #define CACHE_MAX_BLOCKS  INF_TIER_MAX_BLOCKS
@@ -51,6 +51,7 @@ enum cache_type {
     CACHE_VERIFY,
     CACHE_READ,
     CACHE_MANAGE,
+    CACHE_GUESS, /* like FIND, but names that are not found do not count as missed */
     CACHE_N_TYPES,
 };
 

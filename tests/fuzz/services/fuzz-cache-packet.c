@@ -42,6 +42,7 @@ static bool read_question(struct cache_reader *r, const struct cache_head *head)
         cache_put_hello(&again, &hello);
         return true;
     case CACHE_FIND:
+    case CACHE_GUESS:
     case CACHE_USED:
         if (cache_read_origin(r, &origin) < 0 || cache_read_names(r, head->n, &names) < 0)
             return false;
@@ -90,6 +91,7 @@ static bool read_answer(struct cache_reader *r, const struct cache_head *head)
 
     switch (head->type) {
     case CACHE_FIND:
+    case CACHE_GUESS:
         if (cache_read_found(r, head->n, found) < 0)
             return false;
         cache_put_found(&again, found, head->n);

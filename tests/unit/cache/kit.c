@@ -136,7 +136,7 @@ int kit_find(struct kit *k, uint32_t chain, uint32_t n, uint64_t most, uint32_t 
 
     for (uint32_t i = 0; i < n; i++)
         kit_name(chain, i, names[i]);
-    found = store_find(k->store, &kit_origin, names, n, places);
+    found = store_find(k->store, &kit_origin, names, n, false, places);
     for (int i = 0; i < found; i++)
         if (!read_place(k, &places[i], chain, (uint32_t)i, most, ret_wrong)) {
             store_reject(k->store, names[i]);

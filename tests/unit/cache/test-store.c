@@ -373,6 +373,23 @@ TEST(a_store_without_an_index_is_rebuilt)
     assert_int_equal(stats().blocks, 59);
 }
 
+TEST(guesses_are_no_misses)
+{
+    uint8_t names[3][STORE_NAME_BYTES];
+    struct store_place places[3];
+
+    kit_open(&kit);
+    assert_int_equal(put(1, 0, 2), 2);
+    for (uint32_t i = 0; i < 3; i++)
+        kit_name(1, i, names[i]);
+    assert_int_equal(store_find(kit.store, &kit_origin, names, 3, true, places), 2);
+    assert_int_equal(stats().hits, 2);
+    assert_int_equal(stats().misses, 0);
+    assert_int_equal(store_find(kit.store, &kit_origin, names, 3, false, places), 2);
+    assert_int_equal(stats().hits, 4);
+    assert_int_equal(stats().misses, 1);
+}
+
 TEST(verify_removes_changed_blocks)
 {
     struct store_cursor cursor = {0};
@@ -383,7 +400,7 @@ TEST(verify_removes_changed_blocks)
     kit_open(&kit);
     assert_int_equal(put(1, 0, 30), 30);
     kit_name(1, 0, name[0]);
-    assert_int_equal(store_find(kit.store, &kit_origin, name, 1, &place), 1);
+    assert_int_equal(store_find(kit.store, &kit_origin, name, 1, false, &place), 1);
     scribble("segments/00000001.kv", (off_t)place.offset, 1);
     while ((r = store_verify(kit.store, &cursor)) > 0)
         ;
@@ -580,6 +597,7 @@ int main(void)
         STORE_TEST(an_index_of_a_newer_version_is_left_alone),
         STORE_TEST(a_damaged_index_is_set_aside_and_rebuilt),
         STORE_TEST(a_store_without_an_index_is_rebuilt),
+        STORE_TEST(guesses_are_no_misses),
         STORE_TEST(verify_removes_changed_blocks),
         STORE_TEST(pending_writes_count_and_others_continue),
         STORE_TEST(a_scan_does_not_evict_blocks_that_are_reused),
