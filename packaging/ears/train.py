@@ -27,8 +27,8 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 from muon import Muon  # noqa: E402
 
 HERE = pathlib.Path(__file__).parent
-# The phases of the training. A phase is (END, [(SECONDS, WINDOWS), …]), and lasts until the share END of the time is
-# over. Each pair is a kind of batch, with WINDOWS windows of SECONDS seconds. The kinds of a phase take turns.
+# The phases of the training. A phase is (END, [(SECONDS, WINDOWS), …]). It lasts until the share END of the whole
+# time is over. Each pair is a kind of batch, with WINDOWS windows of SECONDS seconds. The kinds of a phase take turns.
 PHASES = [(0.82, [(6, 16)]), (1.00, [(30, 4), (8, 14)])]
 
 

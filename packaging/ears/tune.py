@@ -88,7 +88,7 @@ class Lessons:
         return ids
 
     def batch(self):
-        """Returns rows, ids, targets, and for each target a mask of the rows to attend to."""
+        """Returns rows, ids, targets, and for each target a mask of the rows of its sound."""
         rng, items = self.rng, []
         told = rng.random() < 0.45
         for heard in rng.sample(self.kept, N_BATCH):

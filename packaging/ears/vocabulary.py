@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Selects the tokens of sconce-ears, a small Whisper for tests, from Whisper's tokens: the tokens
-that the sentences of corpus.py need, the tokens of all bytes, and the intermediate tokens of byte pair encoding. They keep Whisper's
-order. The special tokens come after them, also in Whisper's order."""
+that the sentences of corpus.py need, the tokens of all bytes, and the intermediate tokens of byte
+pair encoding. The selected tokens keep Whisper's order. The special tokens come after all of them,
+also in Whisper's order."""
 import base64
 import re
 

@@ -30,7 +30,7 @@ class Window:
     at: int  # the row of the encoder at which the window begins
     ids: list
     targets: list  # for each id: the id after it, or IGNORED
-    spans: list  # for each target: the first and the last row to attend to, or None
+    spans: list  # for each target: the first and the last row of its sound, or None
     labels: np.ndarray  # for each row: the number of the spoken word, 0 for none, or IGNORED
     placed: list  # (second, Clip) pairs
     cut: bool  # whether the end of the window cuts the last clip

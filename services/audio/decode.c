@@ -86,7 +86,7 @@ struct decode {
     AVCodecContext *codec;
     AVPacket *packet;
     AVFrame *frame;
-    /* The converter, and the format that it converts from. */
+    /* The converter, and the format of its input. */
     SwrContext *swr;
     AVChannelLayout layout;
     int rate, sample_format;

@@ -2,9 +2,9 @@
 /*
  * Sends orders to the decoder and reads the results. Each decoding has a pipe and a child process.
  *
- * When a decoding ends, its child is told to stop, even if it reported success. A slot becomes free
- * when both the decoding and its child have ended; a notice from the decoder reports the end of the
- * child.
+ * When a decoding ends, its child is told to stop, even if it reported success. A decoding and its
+ * child occupy one slot in a table. The slot becomes free when both have ended; a notice from the
+ * decoder reports the end of the child.
  */
 #include "audio/decoder-client.h"
 

@@ -155,7 +155,7 @@ static void notice_send(uint32_t id, int status)
         _exit(0);
 }
 
-/* Finds the entry of the child @pid, or with 0 a free entry; NULL: none. */
+/* Finds the entry of the child @pid, or a free entry if @pid is 0. NULL: there is none. */
 static struct decoder_child *find_child(pid_t pid)
 {
     for (size_t i = 0; i < DECODER_MAX; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs sconce-cache, the process that stores KV blocks on disk.
+ * Runs sconce-cache, the process that stores KV blocks (keys and values of tokens) on disk.
  *
  * It reads the configuration, prepares its directory, gives up privileges, takes its socket and
  * serves. It serves even if the configuration is wrong. Then `sconce cache status` gets the error,

@@ -8,9 +8,10 @@
  * block, and longer for a block of a long chain. Each rule has a shadow, which judges it: a
  * simulated store that sees only one in 2^n blocks, chosen by name. The score of a rule counts how
  * often its shadow still has a block when the block is used. Because the sample is chosen by name,
- * it has the whole history of each of its blocks, so a shadow of 1/2^n of the store's size has
- * nearly the hit ratio of the store (Waldspurger et al., "Efficient MRC construction with SHARDS",
- * FAST 2015). Evicted blocks are recognized by fingerprints, called ghosts as in 2Q and ARC.
+ * it has the whole history of each of its blocks. Therefore a shadow of 1/2^n of the store's size
+ * has nearly the hit ratio of the store (Waldspurger et al., "Efficient MRC construction with
+ * SHARDS", FAST 2015). Evicted blocks are recognized by fingerprints, called ghosts as in 2Q and
+ * ARC.
  *
  * Invariant: a struct sample that is in no shadow says only that its block was seen.
  */

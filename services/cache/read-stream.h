@@ -33,7 +33,7 @@ struct streams *streams_free(struct streams *set);
 /* Starts sending the first @n of the blocks @names [@n + @n_ahead] at @places. The other blocks,
  * which the client is expected to read next, are only read ahead. @client is the id of the
  * connection. If the connection has too many streams, its oldest stream ends. The caller owns
- * *ret_pipe, which is the end to read from. -errno. */
+ * *ret_pipe, which is the read end of a pipe. -errno. */
 int stream_start(struct streams *set, struct store *store, uint64_t client,
                  const uint8_t (*names)[STORE_NAME_BYTES], const struct store_place *places,
                  uint32_t n, uint32_t n_ahead, int *ret_pipe);

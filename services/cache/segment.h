@@ -6,7 +6,7 @@
  *
  * The first page holds the format version. Records and their blocks follow; each record begins at a
  * multiple of the page size. Each place is used only once. So a reader that has the file open can
- * still read at a place after its block was removed, and finds either the original bytes or zeros.
+ * still read the place of a block that was removed, and finds either the original bytes or zeros.
  */
 
 #include <stdatomic.h>

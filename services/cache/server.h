@@ -21,9 +21,9 @@
  * connection takes two descriptors of this process. */
 #define SERVER_MAX_SESSIONS        128
 #define SERVER_MAX_SESSIONS_OF_ONE 64
-/* Limits of blocks that wait to be written: their bytes, which are in memfds of clients, and the
- * number of PUT requests from all processes together and from one process. A request takes a
- * descriptor of this process. */
+/* Limits of the blocks that wait to be written. SERVER_MAX_PENDING limits their bytes, which are in
+ * memfds of clients. The other two limit the number of PUT requests: those of all processes
+ * together, and those of one process. A request takes a descriptor of this process. */
 #define SERVER_MAX_PENDING     (UINT64_C(512) << 20)
 #define SERVER_MAX_PUTS        256
 #define SERVER_MAX_PUTS_OF_ONE 128
@@ -119,7 +119,7 @@ void server_count(struct server *server, struct cache_status *ret_status);
 /* Makes a connection from @fd, and owns @fd even on failure. If the client's process has too many
  * connections, closes one of its connections: the one that has been silent longest. If all
  * processes together have too many, closes the connection that has been silent longest, whichever
- * process it belongs to. */
+ * process has it. */
 int session_new(struct server *server, int fd);
 /* Closes the connection; returns NULL. */
 struct session *session_free(struct session *session);

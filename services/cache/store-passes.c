@@ -35,8 +35,8 @@ static bool filter_takes(const struct store *s, const struct store_filter *f, co
            text_fits(f->tenant, s->accounts.tenants[o->tenant].name);
 }
 
-/* Reads rows from the cursor on and stores those that match @f in @ret_rows. Returns their number.
- * *ret_more says whether further rows follow. */
+/* Reads rows, beginning at the cursor, and stores those that match @f in @ret_rows. Returns their
+ * number. *ret_more says whether further rows follow. */
 static int filter_collect(struct store *s, const struct store_filter *f,
                           struct store_cursor *cursor, struct row *ret_rows, bool *ret_more)
 {
@@ -93,8 +93,8 @@ static int is_good(struct store *s, const struct row *row, void *buffer)
     return r < 0 ? r : record_sum(buffer, row->size) == row->sum;
 }
 
-/* Reads blocks from the cursor on and stores the rows of damaged blocks in @ret_rows. Returns their
- * number. *ret_more says whether further blocks follow. */
+/* Reads blocks, beginning at the cursor, and stores the rows of damaged blocks in @ret_rows.
+ * Returns their number. *ret_more says whether further blocks follow. */
 static int read_blocks(struct store *s, struct store_cursor *cursor, struct row *ret_rows,
                        bool *ret_more)
 {

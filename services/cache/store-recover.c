@@ -160,7 +160,8 @@ static void choose_trust(struct store *s)
     s->to_trust = bytes > CHECK_MAX ? bytes - CHECK_MAX : 0;
 }
 
-/* Adds a row for the next record from *from on. Returns 1; 0: there is no record; or an error. */
+/* Adds a row for the first record at or after *from. Returns 1; 0: there is no record; or an
+ * error. */
 static int take_next(struct store *s, struct segment *seg, uint64_t *from)
 {
     struct record record;
@@ -183,7 +184,7 @@ static int take_next(struct store *s, struct segment *seg, uint64_t *from)
     return r < 0 ? r : 1;
 }
 
-/* Adds rows for at most BATCH records. 1: there may be more, from *from on. */
+/* Adds rows for at most BATCH records. 1: there may be more records at or after *from. */
 static int take_batch(struct store *s, struct segment *seg, uint64_t *from)
 {
     int r = 1;

@@ -2,8 +2,8 @@
 /*
  * Changes the index, and the state in memory that mirrors it, in transactions.
  *
- * If a change fails, neither changes: the index rolls back, and the state in memory is loaded from
- * the index again.
+ * If a change fails, both stay as they were: the index rolls back, and the state in memory is
+ * loaded from the index again.
  */
 #include "cache/store-inner.h"
 
@@ -33,7 +33,7 @@ static int save_segments(struct store *s)
     for (uint32_t i = 0; i < s->segments.n && r == 0; i++) {
         struct segment *seg = s->segments.list[i];
         /* Blocks of writes under way have no rows yet. If this process ends before they have rows,
-         * the next process looks for records from this offset on. */
+         * the next process looks for records, beginning at this offset. */
         const struct catalog_segment to = {seg->number, write_from(s, seg), seg->live, seg->blocks};
 
         if (!seg->unsaved)

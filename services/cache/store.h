@@ -4,6 +4,11 @@
 /*
  * Stores KV blocks on disk, independently of the sockets of sconce-cache.
  *
+ * A KV block has the keys and values of some consecutive tokens. An engine, the part of a process
+ * that runs a model, computes blocks and puts them into the store. The parent of a block is the
+ * block of the tokens before it. The blocks of one text, each with the one before it as its parent,
+ * are a chain. A leaf is a block that is no other block's parent.
+ *
  * A directory holds segment files and an index of them (SQLite). Segment files change only by
  * appending and by punching holes. The bytes of a block are written and synced before its row, so a
  * row never names bytes that were not written. The bytes may be damaged later. Therefore readers
@@ -53,12 +58,12 @@ struct store_params {
     void *clock_data;
 };
 
-/* Struct store_origin names the tenant, the model and the session of blocks, for quotas and
- * listings. Calls borrow the texts. */
+/* Struct store_origin says where blocks come from, for quotas and listings. Calls borrow the
+ * texts. */
 struct store_origin {
-    const char *model, *codec;
-    const char *tenant;  /* "": shared by all tenants */
-    const char *session; /* NULL: none */
+    const char *model, *codec; /* codec: number format and layout of the bytes, "f16/f16 cpu" */
+    const char *tenant;        /* owner: an API key or a user; "": shared by all tenants */
+    const char *session;       /* name that a client gave to a conversation; NULL: none */
 };
 
 /* Struct store_place says where the bytes of a block are. */

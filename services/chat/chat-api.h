@@ -86,7 +86,7 @@ struct chat_api {
     int (*fail)(struct generation *g, const struct problem *problem);
     /* Called when all choices ended: writes the last events of a stream, or the whole answer. */
     int (*end)(struct generation *g);
-    /* Free the data that the fields of c->own and of g->own point to. May be NULL. */
+    /* Free the data to which the fields of c->own and of g->own point. May be NULL. */
     void (*choice_done)(struct choice *c);
     void (*done)(struct generation *g);
 };

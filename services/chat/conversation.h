@@ -63,7 +63,7 @@ const char *message_role_name(enum message_role role);
 struct message *conversation_add(struct conversation *c);
 /* Frees what a message holds. */
 void message_done(struct message *m);
-/* Appends a call. Takes over the references @id, @name and @arguments, also on failure. -ENOMEM. */
+/* Appends a call. Takes over the references @id, @name and @arguments, even on failure. -ENOMEM. */
 int message_add_call(struct message *m, json_t *id, json_t *name, json_t *arguments);
 /* Reads the arguments of a call, which templates expect as an object. *ret_arguments is a new
  * reference: the object that @text contains, or @text if it contains no object. *room is the memory

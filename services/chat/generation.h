@@ -119,7 +119,7 @@ int generation_add_prompts(struct generation *g, json_t *prompts, const char *n_
                            int (*add)(struct generation *g, json_t *prompt,
                                       struct problem *problem),
                            struct problem *problem);
-/* Appends a prompt of @tokens to g->prompts. Takes over @tokens, also if it fails. */
+/* Appends a prompt of @tokens to g->prompts. Takes over @tokens, even on failure. */
 int generation_add_tokens(struct generation *g, int32_t *tokens, size_t n_tokens,
                           struct problem *problem);
 

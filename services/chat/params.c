@@ -44,7 +44,7 @@ static void params_set_breakers(struct params *p)
         p->breaker_texts ? json_array_size(p->breaker_texts) : ARRAY_SIZE(defaults);
 }
 
-/* Sets the order of the stages. */
+/* Sets the order of the stages of sampling. */
 static void params_set_order(struct params *p, unsigned last, const struct inf_sampling *api)
 {
     const struct inf_sampling *from = last == CONFIG_LAST_AUTO   ? api

@@ -116,7 +116,7 @@ DEFINE_CLEANUP(struct inf_tier *, cli_tier_free);
 /* Struct cli_device is the device that computes (--device NAME). */
 struct cli_device {
     struct inf_device *device;
-    const char *name; /* name of the open device, also if "auto" selected it; owned by the device */
+    const char *name; /* name of the open device, never "auto"; owned by the device */
     char *cache_dir;  /* directory of compiled kernels; NULL: there is no home directory */
 };
 

@@ -19,7 +19,7 @@
 struct inputs_prompt;
 
 /* Reads config_sentence_transformers.json in the directory @path, and adds the built-in prompts for
- * @arch. *ret_prompts is NULL if there is neither. Returns 0, -EBADMSG or -ENOMEM. */
+ * @arch. *ret_prompts is NULL if there are no prompts. Returns 0, -EBADMSG or -ENOMEM. */
 int prompts_read(const char *path, const char *arch, json_t **ret_prompts, struct inf_err *reterr);
 /* Returns the name of the model's prompt for queries, or for documents; NULL: none. */
 const char *prompts_find(const json_t *prompts, bool query);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes tokens of texts, in the formats that models were trained with.
+ * Makes tokens of texts, in the formats with which models were trained.
  *
  * Names of special tokens within a text are treated as plain text, so that no document can insert
  * control tokens.

@@ -9,10 +9,10 @@
  * are accepted only if the configuration names the origin. Clients send a key as
  * `Authorization: Bearer KEY` (OpenAI) or `x-api-key: KEY` (Anthropic).
  *
- * A known key counts on every socket: the request gets the key's rights and the key's tenant. An
- * unknown key is ignored where no key is required, because many clients always send one. A request
- * without a known key has only the right to infer, unless root or the user who runs this gateway
- * sent it over a unix socket.
+ * A known key counts on every socket: the request gets the key's rights and the key's tenant (the
+ * owner of cached prompts, see gateway.h). An unknown key is ignored where no key is required,
+ * because many clients always send one. A request without a known key has only the right to infer,
+ * unless root or the user who runs this gateway sent it over a unix socket.
  */
 #include <stdio.h>
 #include <string.h>

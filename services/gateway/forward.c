@@ -22,7 +22,9 @@
 
 #define FORWARD_WINDOW   ((size_t)256 * 1024)
 #define FORWARD_MAX_BODY ((size_t)4 * 1024 * 1024)
-/* After an answer, a service keeps running for at least its idle timeout minus this margin. */
+/* After an answer, a service keeps running for about its idle timeout. The gateway subtracts this
+ * margin, but at most a quarter of the timeout, so that it does not take a service that has exited
+ * for a running one. */
 #define FORWARD_MARGIN_USEC (2 * 1000000u)
 /* Services answer /health and /metrics at once; a call that takes longer than this has failed. */
 #define FORWARD_ASK_USEC (10 * 1000000u)

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The gateway is the only process that clients of the HTTP APIs connect to.
+ * The gateway is the only process to which clients of the HTTP APIs connect.
  *
  * It checks access and limits, chooses the service for a request, and forwards bytes. It opens no
  * model and parses no JSON; it only writes JSON errors. All its work runs on one event loop.
@@ -66,7 +66,8 @@ struct gateway {
     struct metrics_histogram duration;
 };
 
-/* The rights of a request, and the client in whose name it is made. */
+/* The rights of a request, and the client in whose name it is made. The tenant is the owner of the
+ * cached prompts that the request may use, and of the responses that it stores. */
 struct gw_access {
     unsigned rights;      /* bits of enum right */
     bool by_key;          /* the request has a known key */
@@ -120,8 +121,9 @@ void gw_auth_init(struct gateway *gateway);
  * keys of the same length. The function also sets the tenant, which clients cannot choose. The
  * tenant of a request with a key is a digest of the key, because services do not get the key
  * itself. Without a key, each user of a unix socket is a tenant, and all TCP clients are one
- * tenant. Root and the user of the gateway have all rights on a unix socket, also with a key.
- * *ret_access is written if the request passes; the lists of keys own its key_name. */
+ * tenant. Root and the user of the gateway have all rights on a unix socket, even if they send a
+ * key that has fewer rights. *ret_access is written if the request passes; the lists of keys own
+ * its key_name. */
 enum gw_auth gw_auth_check(const struct gateway *gateway, const struct http_request *request,
                            struct gw_access *ret_access);
 /* cors.c: returns whether the request comes from a web page whose origin is not configured. */

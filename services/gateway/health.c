@@ -148,8 +148,8 @@ static void metrics_write(const struct gw_request *r, struct str *out)
     metrics_process(out, "sconce_gateway");
 }
 
-/* Requests the metrics of running services one after the other, from @target on. When all services
- * have answered, sends the metrics of the gateway and of the services to the client. */
+/* Requests the metrics of running services one after the other, beginning with @target. When all
+ * services have answered, sends the metrics of the gateway and of the services to the client. */
 static void metrics_ask(struct gw_request *r, unsigned target);
 
 static void metrics_answer(struct gw_request *r)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce-gateway is the process that clients of the HTTP APIs connect to.
+ * sconce-gateway is the process to which clients of the HTTP APIs connect.
  *
  * It reads the configuration, confines itself, takes its sockets and serves.
  */

@@ -24,13 +24,13 @@ void gw_ollama_version(struct gw_request *r)
     http_respond(r->http, 200, "application/json", text, sizeof(text) - 1);
 }
 
-/* Asks the services from @target on for their loaded models, one after the other. If a service
+/* Asks @target and all services after it for their loaded models, one after the other. If a service
  * reported that it has no model loaded, it is asked again only after it was called for something
  * else, because the question alone could start it. */
 static void loaded_ask(struct gw_request *r, unsigned target);
 
-/* Adds the list of one service. The gateway parses no JSON: it takes what stands between the
- * beginning and the end of a list. */
+/* Adds the list of one service. The gateway parses no JSON: it copies the bytes between the fixed
+ * texts with which each list begins and ends. */
 static void loaded_answer(struct gw_request *r)
 {
     const size_t begin = strlen(OLLAMA_MODELS_BEGIN), end = strlen(OLLAMA_MODELS_END);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the borders of events, and error events, in the bytes of a stream. */
+/* Finds the ends of events in the bytes of a stream, and finds out which of them are errors. */
 #include "gateway/stream-watch.h"
 
 #include <string.h>
@@ -13,8 +13,8 @@ static void watch_byte(struct stream_watch *w, char c)
         w->failed = w->failed || start[w->n_start] == 0;
     }
     w->at++;
-    /* All bytes of a tail are line feeds, so a byte that does not continue the tail cannot begin it
-     * either. */
+    /* The tail, which ends each event, consists only of line feeds. Therefore a byte that does not
+     * continue the tail cannot be the first byte of another tail. */
     w->n_tail = tail[w->n_tail] == c ? w->n_tail + 1 : 0;
     if (tail[w->n_tail] == 0)
         w->at = w->n_start = w->n_tail = 0;

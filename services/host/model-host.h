@@ -42,7 +42,7 @@ struct model_route {
     {#method, path, .is_prefix = ROUTE_##match, .errors = &errors_##api, handler},
 
 struct model_host_params {
-    const char *name; /* "chat"; static, like everything that this structure points to */
+    const char *name; /* "chat"; static, like everything to which this structure points */
     const struct model_route *routes;
     size_t n_routes;
     const struct residents_ops *residents;

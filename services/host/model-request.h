@@ -72,14 +72,14 @@ static inline void model_request_ref(struct model_request *request)
     request->n_refs++;
 }
 void model_request_unref(struct model_request *request);
-/* Reads the body with @read, on the loop or, if the body is large, on a preparer thread. Then @then
- * is called on the loop if the client still waits for the answer. @read must not use
- * request->http. */
+/* Reads the body with @read. If the body is large, @read runs on a preparer thread (model-host.h),
+ * otherwise on the loop. Then @then is called on the loop if the client still waits for the answer.
+ * @read must not use request->http. */
 void model_request_read(struct model_request *request,
                         void (*read)(struct model_request *request, struct http_text body),
                         void (*then)(struct model_request *request));
-/* Runs @work on a preparer thread, in a lane of the held resident. If the request holds no
- * resident, the lane is the one for reading large bodies. Then @then is called as by
+/* Runs @work on a preparer thread, in a lane (a queue of jobs) of the held resident. If the request
+ * holds no resident, the lane is the one for reading large bodies. Then @then is called as by
  * model_request_read(). A request can have only one job at a time. */
 void model_request_work(struct model_request *request, enum resident_lane lane,
                         void (*work)(struct model_request *request),

@@ -7,9 +7,9 @@
  * At most max_models models are resident; a model that is used for two purposes counts twice. When
  * a model that is not in memory is requested, its files are first opened and checked, which is
  * cheap. If the model cannot be used, the error is reported, and no other model is unloaded. If the
- * model can be used but there is no place, it replaces the least recently used resident without
- * users; while all residents have users, the model waits. A user holds a resident from the call of
- * `ready` until it calls resident_release().
+ * model can be used but max_models models are resident, it replaces the least recently used
+ * resident without users; while all residents have users, the model waits. A user holds a resident
+ * from the call of `ready` until it calls resident_release().
  *
  * The service adds the engine: its own structure begins with a struct resident, and the functions
  * of its struct residents_ops handle the engine.
@@ -39,8 +39,8 @@ struct residents_ops {
     int (*suits)(struct resident *resident, struct inf_err *reterr);
     /* Runs on a thread, when there is a place for the resident: makes the engine. */
     int (*open)(struct resident *resident, struct inf_err *reterr);
-    /* Frees what `init`, `suits` and `open` made, also if they failed; runs on the loop or on a
-     * thread. */
+    /* Frees what `init`, `suits` and `open` made, even if one of them failed; runs on the loop or
+     * on a thread. */
     void (*close)(struct resident *resident);
     /* `fd` returns a descriptor that is readable when there are results; `readable` takes them. */
     int (*fd)(const struct resident *resident);
@@ -98,7 +98,7 @@ struct resident_waiter {
     /* Called once. The waiter holds @resident; if @resident is NULL, @problem has the reason. */
     void (*ready)(struct resident_waiter *waiter, struct resident *resident,
                   const struct problem *problem);
-    struct resident *resident; /* the resident that the waiter waits for; NULL: not waiting */
+    struct resident *resident; /* the resident for which the waiter waits; NULL: not waiting */
     struct resident_waiter *next;
 };
 

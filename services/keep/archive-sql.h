@@ -50,7 +50,7 @@ sqlite3_stmt *archive_statement(struct archive *a, enum archive_sql which, int *
  * numbers. */
 int archive_run(struct archive *a, enum archive_sql which, int64_t first, int64_t second);
 /* Makes room for @bytes more bytes of the tenant. To do so, deletes entries of the tenant, least
- * recently used first, but never the entry @key. ARCHIVE_FULL. */
+ * recently used first, but never the entry @key. ARCHIVE_FULL: that is not enough. */
 int archive_make_room(struct archive *a, const char *tenant, int64_t key, uint64_t bytes);
 /* Adds @bytes, which may be negative, to the size of an entry. */
 int archive_grow(struct archive *a, int64_t key, int64_t bytes);

@@ -17,7 +17,8 @@
 #include "keep/items.h"
 #include "keep/keep.h"
 
-/* Limits of a request: responses that it continues, bytes of their items, items that it names. */
+/* Limits of a request: how many responses it may continue, how many bytes the items of these
+ * responses may have, and how many items the request may name. */
 #define EXCHANGE_MAX_CHAIN      4096
 #define EXCHANGE_MAX_BYTES      ((size_t)64 << 20)
 #define EXCHANGE_MAX_REFERENCES 1024

@@ -58,7 +58,7 @@ keep_handler conversations_create, conversations_get, conversations_post, conver
 /* exchange.c: routes that only the chat service uses */
 keep_handler exchange_load, exchange_save;
 
-/* sessions.c: connections. */
+/* sessions.c: accepts connections (see struct service_door), and ends them. */
 extern const struct service_door keep_door;
 void keep_close_sessions(struct keep *keep);
 

@@ -4,9 +4,9 @@
  *
  * A message of the user may have results of tools between its texts: each result becomes a message
  * of a tool, and the texts between two results become a message of the user. Consecutive messages
- * of the user become one message, as in Anthropic's API, and so do those of the assistant. Text
- * blocks of the user and of the system are joined by line feeds. Text blocks of the assistant are
- * joined without a separator, because they were parts of one text.
+ * of the user become one message, as in Anthropic's API. Consecutive messages of the assistant
+ * become one message, too. Text blocks of the user and of the system are joined by line feeds. Text
+ * blocks of the assistant are joined without a separator, because they were parts of one text.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -25,8 +25,8 @@ int openai_read_length(struct params *params, json_t *body, struct problem *prob
 /* Works like openai_params_read(), but with the wider ranges of llama-server, and with
  * llama-server's forms of `logit_bias`. */
 int openai_params_read_wide(struct params *params, json_t *body, struct problem *problem);
-/* Refuses the first field that is neither in openai_params_names, openai_constraint_names nor @more
- * (NULL-terminated). */
+/* Refuses the first field that is in none of the lists openai_params_names, openai_constraint_names
+ * and @more (NULL-terminated). */
 int openai_fields_known(json_t *body, const char *const *more, struct problem *problem);
 /* Reads the messages, and the fields that set variables of the chat template. */
 int openai_conversation_read(json_t *body, struct conversation *conversation,

@@ -32,7 +32,7 @@ struct responses_body {
 };
 
 /* Reads a body. @conversation gets only the items that are in the body. The caller frees @ret_body
- * with responses_body_done(), also after a failure. */
+ * with responses_body_done(), even after a failure. */
 int responses_body_read(json_t *json, struct responses_body *ret_body, struct params *params,
                         struct conversation *conversation, struct problem *problem);
 void responses_body_done(struct responses_body *body);

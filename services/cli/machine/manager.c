@@ -244,8 +244,9 @@ static int manager_queue(struct manager *m, const struct manager_job *job, struc
     const char *path;
     int r;
 
-    /* Earlier starts must not prevent a start that the user asks for: this call resets the counter
-     * of StartLimitBurst=, which newer versions of systemd also have for sockets. */
+    /* systemd refuses to start a unit that was started too often (StartLimitBurst=, in newer
+     * versions also for sockets). This call resets the counter of starts, because the user asks for
+     * this start. */
     if (strcmp(job->method, "StartUnit") == 0)
         sd_bus_call_method(units_bus(m->units), SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_INTERFACE,
                            "ResetFailedUnit", NULL, NULL, "s", job->unit);

@@ -19,7 +19,7 @@ struct port_owner {
 bool port_line(const char *line, unsigned port, struct port_owner *ret_owner);
 /* Finds the process that listens on @port; false: none. @root "" is this machine. */
 bool port_find_owner(const char *root, unsigned port, struct port_owner *ret_owner);
-/* Returns the first free port from @from on; 0: there is none. */
+/* Returns the lowest free port that is not below @from; 0: there is none. */
 unsigned port_next_free(unsigned from);
 /* Formats the owner as "nginx (pid 42) of user www-data", without the parts that are not known. */
 void port_describe(const struct port_owner *owner, char *text, size_t size);

@@ -101,8 +101,8 @@ static int write_line(struct dictation *d, const char *text)
 
 /* --- requests --- */
 
-/* Returns the prompt: the end of the settled text, from the beginning of a word on. If there is no
- * settled text yet, returns the prompt that the user gave. */
+/* Returns the prompt: the last words of the settled text. If there is no settled text yet, returns
+ * the prompt that the user gave. */
 static const char *prompt_of(const struct dictation *d)
 {
     const char *at = d->said.data, *space;

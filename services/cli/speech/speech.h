@@ -11,7 +11,7 @@
 #include "core/macros.h"
 
 struct speech_ask {
-    const char *address, *key;                        /* address to connect to; API key or NULL */
+    const char *address, *key;                        /* address of the server; API key or NULL */
     const char *model, *language, *prompt, *hotwords; /* NULL: not given */
     const char *format; /* response format of the API: "text", "srt" …; "text" is streamed */
     bool translate, words, skip_silence;

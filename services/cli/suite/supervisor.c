@@ -3,8 +3,9 @@
  * Runs the supervisor's loop (see supervisor.h).
  *
  * The loop polls a signalfd, the notify socket, and the listening sockets of the services that do
- * not run. If a service dies before READY, the supervisor waits before each new start (0.1 s,
- * doubled up to 10 s), so that a broken service uses no CPU. Clients that wait meanwhile get an
+ * not run. A service sends the message READY=1 when it can serve. If it dies before that, the
+ * supervisor waits before each new start (0.1 s, doubled up to 10 s), so that a broken service uses
+ * no CPU. Clients that wait meanwhile get an
  * error from the gateway when its timeouts expire.
  */
 #include "cli/suite/supervisor.h"
@@ -139,8 +140,8 @@ int supervisor_add(struct supervisor *s, const struct supervisor_service *servic
     return 0;
 }
 
-/* Runs in the child between fork and exec: sets up the descriptors from 3 on, the environment and
- * the signals. */
+/* Runs in the child between fork and exec: sets up the descriptors of the sockets, of which the
+ * first is 3, the environment and the signals. */
 static void child_exec(const struct supervisor *s, const struct child *c)
 {
     const struct supervisor_service *v = &c->service;

@@ -56,7 +56,7 @@ int supervisor_run(struct supervisor *s, struct inf_err *reterr);
  * with exit(). */
 pid_t supervisor_fork(struct supervisor *s, struct inf_err *reterr);
 /* Returns the worker's status from waitpid(); call it after supervisor_run(). False: the worker was
- * stopped because a service repeatedly failed before READY. */
+ * stopped because a service repeatedly failed before it was ready. */
 bool supervisor_ended(const struct supervisor *s, int *ret_status);
 
 /* Listens on "ADDR:PORT", "[ADDR6]:PORT", "unix:PATH", or, for packets instead of a stream,

@@ -151,7 +151,7 @@ static int embed_batches(struct request *q, struct embed_lines *lines, struct em
                          struct embed_batch *batches)
 {
     struct cli_progress progress = {.label = "embedding"};
-    size_t first = 0, n = 0; /* the batches in use: @n from index @first on, in a ring */
+    size_t first = 0, n = 0; /* @n batches of the ring are in use, beginning at @first */
     int r = 1, status = CLI_OK;
 
     while (status == CLI_OK && (r > 0 || n > 0)) {

@@ -21,7 +21,7 @@ static const char help[] =
     "  explain              print every allowed system call with its conditions and reason, and\n"
     "                       the files\n"
     "  check                compile each policy for each architecture, and count its calls\n\n"
-    "  --phase PHASE        start (until READY) or serve (after it; the default)\n"
+    "  --phase PHASE        start (before the service is ready) or serve (the default)\n"
     "  --arch ARCH          the filter of this architecture instead of the machine's\n"
     "  --json               print a JSON object\n";
 

@@ -41,7 +41,7 @@ struct ppl {
     bool json;
 };
 
-/* Parses a number from 1 on; false: invalid, after printing an error. */
+/* Parses a number of at least 1; false: invalid, after printing an error. */
 static bool ppl_number(const char *option, const char *text, uint32_t *ret)
 {
     uint64_t n;

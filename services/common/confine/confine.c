@@ -106,7 +106,7 @@ static int allow_found(const struct confine_paths *paths, char *dir)
     return r;
 }
 
-/* Allows the paths that an entry of the policy stands for. A path that cannot be opened now is
+/* Allows the paths for which an entry of the policy stands. A path that cannot be opened now is
  * skipped and stays forbidden. */
 static int allow_path(int ruleset, int abi, const struct policy_path *path,
                       const struct config *config)

@@ -76,7 +76,8 @@ int landlock_new(int abi)
         .net = abi >= 4 ? LANDLOCK_TCP_BIND_CONNECT : 0,
         .scoped = abi >= 6 ? LANDLOCK_ABSTRACT_AND_SIGNAL : 0,
     };
-    /* A kernel accepts a longer structure than it knows if the rest is zero. */
+    /* A kernel accepts a structure that is longer than the one that it knows, if the part that it
+     * does not know is zero. */
     const long fd = syscall(SYS_landlock_create_ruleset, &ruleset, sizeof(ruleset), 0);
 
     return fd < 0 ? -errno : (int)fd;

@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * Loads policies, which say what system calls and files a service may use in which phase.
+ * Loads policies, which say what system calls and files a service may use in each phase.
  *
- * seccomp/NAME.yaml lists calls by phase, most of them by including seccomp/fragments/NAME.yaml.
- * landlock/NAME.yaml lists paths, and includes landlock/fragments/NAME.yaml. A service has the
- * policy of its name, and may have others for optional features. docs/security.md describes the
- * format. A policy with any error is rejected: unknown keys, calls, constants and rights are errors
- * with file, line and column.
+ * seccomp/NAME.yaml lists calls by phase. Most calls are in fragments, files with calls that
+ * several policies include: seccomp/fragments/NAME.yaml. landlock/NAME.yaml lists paths, and
+ * includes landlock/fragments/NAME.yaml. A service has the policy of its name, and may have others
+ * for optional features. docs/security.md describes the format. A policy with any error is
+ * rejected: unknown keys, calls, constants and rights are errors with file, line and column.
  */
 
 #include <infer/types.h>
@@ -26,8 +26,8 @@ extern const struct policy_text policy_texts[]; /* embedded at build */
 extern const size_t n_policy_texts;
 
 enum policy_phase {
-    POLICY_START, /* lasts from the end of reading the configuration to READY; allows all that
-                     POLICY_SERVE allows */
+    POLICY_START, /* lasts from the end of reading the configuration until the service is ready;
+                     allows all that POLICY_SERVE allows */
     POLICY_SERVE,
     POLICY_N_PHASES,
 };
@@ -66,10 +66,11 @@ struct policy_rule {
 };
 
 struct policy_path {
-    /* An absolute path, which may be a pattern of glob(7), or one of four words: "models" stands
-     * for all model directories and the targets of their links, "cache" for the directory of
-     * compiled kernels, "blocks" for the directory of stored KV blocks, and "kept" for the
-     * directory of the keep service, if the configuration makes it write to disk. */
+    /* An absolute path, which may be a pattern of glob(7), or one of four words. "models" stands
+     * for all model directories and the targets of their links. "cache" stands for the directory of
+     * compiled kernels, and "blocks" for the directory of stored KV blocks. "kept" stands for the
+     * directory of the keep service if the configuration makes this service write to disk, and for
+     * no directory otherwise. */
     const char *path;
     uint64_t rights; /* LANDLOCK_ACCESS_FS_* */
     const char *rights_text, *why;

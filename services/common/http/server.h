@@ -30,7 +30,7 @@ enum http_conn_state {
     HTTP_CONN_LINGER, /* reading and dropping what the peer still sends */
 };
 
-/* The events that a connection can wait for. Each event has its own timeout. */
+/* The events for which a connection can wait. Each event has its own timeout. */
 enum http_wait {
     HTTP_WAIT_HEAD,
     HTTP_WAIT_BODY,

@@ -16,7 +16,7 @@
 void log_open(const char *name);
 void log_msg(int priority, const char *format, ...) PRINTF(2, 3);
 
-/* MESSAGE_ID= of messages that administrators watch for; units/sconce.catalog explains them. */
+/* MESSAGE_ID= of messages that matter to administrators; units/sconce.catalog explains them. */
 #define LOG_ID_MISCONFIGURED "7b89ee8353354d37bfe31db8ac91c257"
 #define LOG_ID_MODEL_LOADED  "ab7558eb85a44ae5b018ef39c5447726"
 #define LOG_ID_MODEL_FAILED  "5f165bc3d65a4697bc53f4e834d625ee"

@@ -68,7 +68,7 @@ struct service *service_free(struct service *service);
 struct loop *service_loop(struct service *service);
 /* Returns the HTTP server; NULL: the service has a service_door of its own. */
 struct http_server *service_server(struct service *service);
-/* Sends READY and serves until the service is idle or terminated. */
+/* Tells systemd that the service is ready, and serves until the service is idle or terminated. */
 int service_run(struct service *service);
 /* Makes the service exit as soon as no request is running, so that the next process can use what
  * this process cannot. Logs @why. */

@@ -17,7 +17,7 @@
  * constraint was violated. */
 int sql_errno(int rc);
 /* Opens the database at @path, or makes an empty one. @vfs may be NULL. The caller closes *ret_db
- * with sqlite3_close(), also after a failure. */
+ * with sqlite3_close(), even after a failure. */
 int sql_open(const char *path, const char *vfs, sqlite3 **ret_db);
 /* Runs statements without parameters, and ignores their rows. */
 int sql_exec(sqlite3 *db, const char *text);

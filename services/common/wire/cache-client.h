@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * Connects an engine to the cache service, which becomes the engine's tier 2 (see <infer/tier.h>).
+ * Connects an engine to the cache service. The service becomes the engine's tier 2, which stores KV
+ * blocks beyond the memory of the engine (see <infer/tier.h>).
  *
  * The client connects on first use. It connects again if the service has exited, for example
  * because the service was idle. Every call has a time limit. If the service does not answer in time

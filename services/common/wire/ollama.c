@@ -10,9 +10,9 @@
 #include "common/wire/fields.h"
 #include "common/wire/json.h"
 
-/* The names of all options. The options from num_ctx on say how Ollama runs a model. They have no
- * effect here, because the configuration says how models run; docs/http-api.md lists these
- * options. */
+/* The names of all options. The option num_ctx and the options after it say how Ollama runs a
+ * model. They have no effect here, because the configuration says how models run; docs/http-api.md
+ * lists these options. */
 static const char *const option_names[] = {
     "temperature",
     "top_k",
