@@ -9,11 +9,11 @@
  * rank is the count of uses at which the block is expected to be used again. The count grows with
  * each use, so unused blocks fall behind without any other aging, and the policy reads no clock.
  *
- * The expected time depends on how often the block was used again, and on the length of its chain
- * relative to other chains. The importance of these two factors differs between workloads and
- * between sizes of the store, so several rules compete. Each rule has a small simulated store with
- * a sample of the blocks. The rule whose simulated store had the most hits recently gives the
- * ranks. Plain LRU is one of the rules.
+ * The expected time depends on how often the block was used again. It also depends on the length of
+ * its chain (the consecutive blocks of one text) relative to other chains. The importance of these
+ * two factors differs between workloads and between sizes of the store, so several rules compete.
+ * Each rule has a small simulated store with a sample of the blocks. The rule whose simulated store
+ * had the most hits recently gives the ranks. Plain LRU is one of the rules.
  *
  * The policy does no I/O, and the same calls always give the same ranks. It takes 1 MiB of memory.
  * To recognize evicted blocks, it takes another 128 bytes per block of capacity, but at most 16

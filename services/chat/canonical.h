@@ -5,7 +5,8 @@
  * Makes prompts canonical: leaves out lines that an agent changes in each request and that mean
  * nothing to the model.
  *
- * The prefix cache helps only if a prompt begins exactly like an earlier one. Some agents put a
+ * The prefix cache reuses the computed beginning of an earlier prompt. It helps only if a prompt
+ * begins exactly like an earlier one. Some agents put a
  * line that changes with every request at the beginning of their prompts. Each rule below names the
  * agent, and describes whole lines in the fields where this agent puts them. Nothing else is
  * changed; texts of users and results of tools are never searched. `chat.canonical_prompts`

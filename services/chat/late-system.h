@@ -5,12 +5,12 @@
  * System messages in the middle of a conversation
  *
  * Agents send instructions in messages of the role system after other messages. These messages must
- * stay in their places. At the beginning they would change the whole prompt, and the prefix cache
- * could not be used. Many chat templates refuse such messages, drop them or move them. For these
- * templates, the text of the system message becomes a paragraph of the message before it, if that
- * message has the role user or tool. Otherwise it becomes a paragraph of the message after it, if
- * that message has the role user. Otherwise it becomes a user message of its own. The paragraph is
- * marked as `<system-reminder>`.
+ * stay in their places. At the beginning they would change the whole prompt, and nothing that was
+ * computed for earlier prompts could be used again. Many chat templates refuse such messages, drop
+ * them or move them. For these templates, the text of the system message becomes a paragraph of the
+ * message before it, if that message has the role user or tool. Otherwise it becomes a paragraph of
+ * the message after it, if that message has the role user. Otherwise it becomes a user message of
+ * its own. The paragraph is marked as `<system-reminder>`.
  */
 
 #include "chat/conversation.h"

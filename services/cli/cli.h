@@ -107,8 +107,8 @@ bool cli_tell_no_gateway(const char *verb, const char *address, int error);
 DEFINE_CLEANUP(struct inf_model *, inf_model_unref);
 
 struct inf_tier;
-/* Returns a client of the cache service, which keeps KV blocks after this process ends; NULL: not
- * available. Free the client after the engine. */
+/* Returns a client of the cache service, which keeps KV blocks (computed keys and values of tokens)
+ * after this process ends; NULL: not available. Free the client after the engine. */
 struct inf_tier *cli_tier_new(const struct config *config);
 struct inf_tier *cli_tier_free(struct inf_tier *tier);
 DEFINE_CLEANUP(struct inf_tier *, cli_tier_free);

@@ -29,8 +29,8 @@ struct service;
 struct residents_ops {
     size_t size; /* size of the service's structure; the part behind struct resident is zeroed */
     /* Returns whether the resident, in any state, can serve the purpose @key of residents_want().
-     * NULL instead of this function: residents serve all purposes. -EINVAL: the model cannot serve
-     * the purpose at all, so no resident is made for it. */
+     * -EINVAL: the model cannot serve the purpose at all, so no resident is made for it. May be
+     * NULL; then all residents serve all purposes. */
     int (*serves)(const struct resident *resident, const void *key, struct problem *problem);
     /* Copies the parts of @key that the resident needs; may be NULL. Returns 0 or -ENOMEM. */
     int (*init)(struct resident *resident, const void *key);

@@ -32,7 +32,8 @@ int anthropic_body_read(json_t *body, const struct anthropic_rules *rules, struc
                         struct problem *problem);
 
 /* Read parts of a body (anthropic-messages.c, anthropic-tools.c, anthropic-prefill.c).
- * anthropic_prefill_read() needs @params and the messages that the other functions have read. */
+ * anthropic_prefill_read() finds out whether the answer continues the last message. It needs
+ * @params and the messages that the other functions have read. */
 int anthropic_messages_read(json_t *body, const struct anthropic_rules *rules,
                             struct conversation *conversation, struct problem *problem);
 int anthropic_tools_read(json_t *body, struct params *params, struct conversation *conversation,

@@ -16,7 +16,7 @@ struct reply_parser;
 enum step {
     STEP_AGAIN, /* the step consumed text, or changed the state */
     STEP_MORE,  /* the step needs more text */
-    STEP_FAIL,  /* the text is not a call; not possible any more once the API has the call's name */
+    STEP_FAIL,  /* the text is not a call; a step cannot fail after the API got the call's name */
     STEP_DONE,  /* the calls ended */
 };
 

@@ -54,7 +54,8 @@ int conversation_reset(struct conversation *c, const char *system);
 /* Adds the message @text, streams the answer to @out, and stores the message and the answer. If the
  * context is too small for prompt and answer, the oldest messages after the system message are
  * dropped from the prompt until half of the context is free. Because many messages are dropped at
- * once, the following prompts have the same beginning, whose KV blocks can be reused. On failure
- * the conversation is unchanged. -E2BIG: the text alone is too long for the context. */
+ * once, the following prompts have the same beginning, whose computed keys and values can be
+ * reused. On failure the conversation is unchanged. -E2BIG: the text alone is too long for the
+ * context. */
 int conversation_say(struct conversation *c, const char *text, FILE *out,
                      struct conversation_stats *ret_stats, struct inf_err *reterr);

@@ -73,7 +73,7 @@ struct config {
         char *kv_type;              /* see inf_engine_params; "auto" */
         uint64_t kv_memory;         /* bytes; 0: automatic */
         unsigned prefix_cache;      /* enum config_bool; true */
-        uint32_t max_models;        /* resident at the same time; 1 */
+        uint32_t max_models;        /* in memory at the same time; 1 */
         unsigned canonical_prompts; /* enum config_canonical; claude-code */
         uint32_t grammars;          /* grammars that are kept for each model; 32 */
         uint64_t grammar_texts;     /* bytes of the texts of all kept grammars of a model; 8 MiB */
@@ -103,7 +103,7 @@ struct config {
         uint64_t max_token_vectors; /* bytes of vectors of single tokens, per request; 32 MiB */
         uint32_t max_queue;         /* unanswered requests; 1024 */
         uint32_t max_queue_tokens;  /* tokens of waiting texts; 4194304 */
-        uint32_t max_models;        /* resident at the same time; 2 */
+        uint32_t max_models;        /* in memory at the same time; 2 */
         uint64_t idle_timeout_usec; /* the service exits after this time without requests; 300 s; 0:
                                        never */
         uint64_t request_timeout_usec; /* for a whole request; 600 s; 0: no limit */
@@ -119,7 +119,7 @@ struct config {
         uint32_t max_seconds;       /* seconds of audio in one file; 14400; 0: no limit */
         uint32_t max_running;       /* requests processed at the same time; 4 */
         uint32_t max_queue;         /* unanswered requests; 32 */
-        uint32_t max_models;        /* resident at the same time; 1 */
+        uint32_t max_models;        /* in memory at the same time; 1 */
         uint64_t idle_timeout_usec; /* the service exits after this time without requests; 300 s; 0:
                                        never */
         uint64_t request_timeout_usec; /* for a whole request; 3600 s; 0: no limit */
@@ -129,8 +129,8 @@ struct config {
         unsigned enabled;           /* enum config_bool; true */
         char *directory;            /* NULL: see config_block_dir() */
         uint64_t max_bytes;         /* bytes of all blocks; 16 GiB; 0: only min_free limits them */
-        uint64_t tenant_max_bytes;  /* bytes of the blocks of one tenant; 0: only max_bytes limits
-                                       them */
+        uint64_t tenant_max_bytes;  /* bytes of the blocks of one tenant, an API key or a user; 0:
+                                       only max_bytes limits them */
         uint64_t min_free;          /* bytes of the file system that remain free; 4 GiB */
         uint64_t idle_timeout_usec; /* the service exits after this time without requests; 60 s; 0:
                                        never */
@@ -138,7 +138,8 @@ struct config {
 
     struct {
         unsigned storage;           /* enum config_storage; memory */
-        uint64_t expiry_usec;       /* an entry is deleted when nobody used it for this long; 1 h */
+        uint64_t expiry_usec;       /* an entry (a response or a conversation) is deleted when
+                                       nobody used it for this long; 1 h */
         uint64_t max_bytes;         /* bytes of the entries of one tenant; 64 MiB */
         uint64_t max_total_bytes;   /* bytes of the entries of all tenants; 512 MiB */
         uint64_t idle_timeout_usec; /* the service exits after this time without requests, unless it
@@ -176,8 +177,9 @@ char *config_user_dir(void);
 /* Returns the directory of compiled GPU kernels: the one in $CACHE_DIRECTORY, which the service
  * manager sets, else the user's own. The caller frees it. NULL: there is no home directory. */
 char *config_cache_dir(void);
-/* Returns the directory of stored KV blocks: cache.directory, else the one in $CACHE_DIRECTORY,
- * else the user's own. The caller frees it. NULL: there is no home directory. */
+/* Returns the directory of stored KV blocks (computed keys and values): cache.directory, else the
+ * one in $CACHE_DIRECTORY, else the user's own. The caller frees it. NULL: there is no home
+ * directory. */
 char *config_block_dir(const struct config *config);
 /* Returns the directory of the keep service: the one in $STATE_DIRECTORY, which the service manager
  * sets, else the user's own. The caller frees it. NULL: there is no home directory. */

@@ -138,7 +138,7 @@ int config_add_model_dir(struct config *config, const char *dir)
         return -ENOMEM;
     config->model_dirs = fresh;
     memmove(fresh + 1, fresh, config->n_model_dirs * sizeof(*fresh));
-    /* A sealed service cannot ask for its working directory. */
+    /* A service whose system calls are restricted cannot ask for its working directory. */
     fresh[0] = path_absolute(dir);
     if (!fresh[0]) {
         memmove(fresh, fresh + 1, config->n_model_dirs * sizeof(*fresh));

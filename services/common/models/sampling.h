@@ -4,10 +4,10 @@
 /*
  * Declares the sampling parameters that a request, a model or the configuration may set.
  *
- * Several sources may set the same parameter: the request, the model's manifest, the model's own
- * files, the configuration, and the API. The value of the first source in this order is used. Each
- * source fills a struct inf_sampling, whose members are "not set" at first: NAN, or UINT32_MAX for
- * whole numbers.
+ * Several sources may set the same parameter: the request, the model's manifest (manifest.h), the
+ * model's own files, the configuration, and the API. The value of the first source in this order is
+ * used. Each source fills a struct inf_sampling, whose members are "not set" at first: NAN, or
+ * UINT32_MAX for whole numbers.
  */
 
 #include <infer/engine.h>

@@ -4,9 +4,9 @@
 /*
  * Reads session ids, which are names that clients give to conversations.
  *
- * KV blocks of a conversation with an id go to the cache service before other blocks, and `sconce
- * cache ls` lists them under the id. An id gives no access to blocks, because blocks are found only
- * by their names.
+ * A KV block has the computed keys and values of some tokens. Blocks of a conversation with an id
+ * go to the cache service before other blocks, and `sconce cache ls` lists them under the id. An id
+ * gives no access to blocks, because blocks are found only by their names.
  */
 
 #include <stdbool.h>
