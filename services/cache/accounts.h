@@ -5,10 +5,10 @@
  * Counts in memory how many blocks and bytes each origin and tenant has.
  *
  * An origin is a tenant, a model, a codec (a format of blocks) and a session; struct store_origin
- * explains them. Each origin and each
- * tenant has a small number, which stands for it in rows of the index, and is its position in an
- * array. An origin that has no blocks any more keeps its number until the accounts are loaded
- * again. A tenant without origins keeps its number until the service starts again.
+ * explains them. Each origin and each tenant has a small number, which stands for it in rows of the
+ * index, and is its position in an array. An origin that has no blocks any more keeps its number
+ * until the accounts are loaded again. A tenant without origins keeps its number until the service
+ * starts again.
  */
 
 #include "cache/catalog.h"

@@ -4,9 +4,9 @@
  *
  * A pass over a segment compares its records with the rows of the index. A record without a row is
  * dead, and its space is freed with a hole in the file. If the pass is to empty the segment, the
- * blocks with rows move to another segment. Their bytes are synced at the new place before
- * the rows name the new place. A reader of the old place finds the old bytes, or zeros, whose
- * checksum does not match.
+ * blocks with rows move to another segment. Their bytes are synced at the new place before the rows
+ * name the new place. A reader of the old place finds the old bytes, or zeros, whose checksum does
+ * not match.
  */
 #include "cache/store-inner.h"
 

@@ -6,11 +6,10 @@
  * nothing to the model.
  *
  * The prefix cache reuses the computed beginning of an earlier prompt. It helps only if a prompt
- * begins exactly like an earlier one. Some agents put a
- * line that changes with every request at the beginning of their prompts. Each rule below names the
- * agent, and describes whole lines in the fields where this agent puts them. Nothing else is
- * changed; texts of users and results of tools are never searched. `chat.canonical_prompts`
- * switches the rules off.
+ * begins exactly like an earlier one. Some agents put a line that changes with every request at the
+ * beginning of their prompts. Each rule below names the agent, and describes whole lines in the
+ * fields where this agent puts them. Nothing else is changed; texts of users and results of tools
+ * are never searched. `chat.canonical_prompts` switches the rules off.
  *
  * The rules of `claude-code` describe Claude Code 2.1:
  * - The first block of `system` is one line, `x-anthropic-billing-header: cc_version=…;`, whose

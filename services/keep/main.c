@@ -4,8 +4,8 @@
  *
  * A kept response or conversation is called an entry. With keep.storage: memory, which is the
  * default, the process runs as long as it holds entries that have not expired, and writes nothing.
- * With keep.storage: disk, the entries are in the file
- * kept.db of its own directory, and the process exits when it is idle.
+ * With keep.storage: disk, the entries are in the file kept.db of its own directory, and the
+ * process exits when it is idle.
  */
 #include <errno.h>
 #include <jansson.h>

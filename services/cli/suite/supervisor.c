@@ -5,8 +5,7 @@
  * The loop polls a signalfd, the notify socket, and the listening sockets of the services that do
  * not run. A service sends the message READY=1 when it can serve. If it dies before that, the
  * supervisor waits before each new start (0.1 s, doubled up to 10 s), so that a broken service uses
- * no CPU. Clients that wait meanwhile get an
- * error from the gateway when its timeouts expire.
+ * no CPU. Clients that wait meanwhile get an error from the gateway when its timeouts expire.
  */
 #include "cli/suite/supervisor.h"
 

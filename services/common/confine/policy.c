@@ -144,8 +144,8 @@ static const struct policy_rule *rule_find(const struct policy_rules *rules, con
 
 /* Appends the rules that only the phase `serve` has to the rules of the phase `start`. A rule of
  * `serve` that makes a call fail is not appended if `start` has a rule for this call, because
- * `start` may allow a call that fails in `serve`. If a call shall fail in both phases although
- * `start` has a rule for it, the policy must list the failing rule in `start`, too. */
+ * `start` may allow a call that fails in `serve`. If a call must fail in both phases although
+ * `start` has a rule for it, the policy lists the failing rule in `start`, too. */
 static int merge_phases(struct policy *policy, struct inf_err *reterr)
 {
     struct policy_rules *start = &policy->phases[POLICY_START];
