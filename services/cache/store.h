@@ -95,8 +95,9 @@ DEFINE_CLEANUP(struct store *, store_close)
 /* Functions for blocks. */
 
 /* Looks up @names [@n], up to the first block that is not stored. Returns the number of blocks that
- * were found, and their places in @ret_places [@n]. The call counts as a use of these blocks. @is_guess:
- * names that are not found do not count as missed. */
+ * were found, and their places in @ret_places [@n]. The call counts as a use of these blocks. If
+ * @is_guess is true, the engine only guesses that the blocks exist, and names that are not found do
+ * not count as missed. */
 int store_find(struct store *s, const struct store_origin *origin,
                const uint8_t (*names)[STORE_NAME_BYTES], uint32_t n, bool is_guess,
                struct store_place *ret_places);

@@ -16,8 +16,8 @@ bool first_system_exists(const struct conversation *c)
     return c->n_messages && first_system_is(&c->messages[0]);
 }
 
-/* Renders @messages. Returns whether this works, and the text has each word of @words, up to
- * NULL. */
+/* Returns whether @messages can be rendered and the rendered text has all words of the
+ * NULL-terminated list @words. */
 static bool first_system_rendered(const struct inf_chat_template *tmpl, const char *messages,
                                   const char *const *words)
 {
@@ -68,7 +68,8 @@ int first_system_merge(struct conversation *c)
         r = first_system_put(&c->messages[n++], &text);
     if (r < 0 || n == 0)
         return r;
-    /* The paragraphs go to message n, or if it is not the user's, to the last system message. */
+    /* The paragraphs go to message n if it is the user's, and otherwise to the last system
+     * message. */
     if (n == c->n_messages || c->messages[n].role != ROLE_USER)
         n--;
     else
