@@ -53,6 +53,9 @@ class GgufWriter:
     def add_ints(self, key, values):
         self.add(key, ARRAY, struct.pack("<IQ%di" % len(values), INT32, len(values), *values))
 
+    def add_floats(self, key, values):
+        self.add(key, ARRAY, struct.pack("<IQ%df" % len(values), FLOAT32, len(values), *values))
+
     def add_bools(self, key, values):
         self.add(key, ARRAY, struct.pack("<IQ%d?" % len(values), BOOL, len(values), *values))
 

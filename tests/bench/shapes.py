@@ -65,6 +65,8 @@ SHAPES = {
                            expert_ff=768, **MOE),
     "gemma4-e2b": Shape("gemma4", 35, 1536, 8, 1, ff=6144, window=512, every=5, shared_kv=20,
                         per_layer=256, **GEMMA4),
+    "gemma3n-e2b": Shape("gemma3n", 30, 2048, 8, 2, 256, 8192, 262400, window=512, every=5,
+                         shared_kv=10, per_layer=256),
     "gemma4-26b-a4b": Shape("gemma4", 30, 2816, 16, 8, ff=2112, window=1024, every=6,
                             full_kv_heads=2, k_is_v=True, experts=128, used=8, expert_ff=704,
                             **GEMMA4),
@@ -298,6 +300,69 @@ class Gemma4(Decoder):
         m.vector(p + "layer_output_scale.weight", 1)
 
 
+class Gemma3n(Gemma4):
+    """Writes Gemma 3n: four streams, of which a layer computes one, and cutoffs in the first 10
+    layers; the rest is as in Gemma 4."""
+
+    streams, rank = 4, 64
+
+    def head_keys(self):
+        s, w = self.s, self.m.file
+        Decoder.head_keys(self)
+        self.uints(("attention.sliding_window", s.window), ("altup.active_idx", 0),
+                   ("altup.num_inputs", self.streams), ("attention.shared_kv_layers", s.shared_kv),
+                   ("embedding_length_per_layer_input", s.per_layer))
+        w.add_bools(s.arch + ".attention.sliding_window_pattern",
+                    [not s.is_full(i) for i in range(s.n_layers)])
+        w.add_floats(s.arch + ".activation_sparsity_scale",
+                     [1.6448536 if i < 10 else float("-inf") for i in range(s.n_layers)])
+        w.add_float(s.arch + ".rope.freq_base_swa", 1e4)
+        w.add_float(s.arch + ".final_logit_softcapping", 30)
+
+    def keys(self):
+        self.rope_dim = self.s.head_dim
+        Decoder.keys(self)
+
+    def ff(self, i):
+        return self.s.ff
+
+    def whole(self):
+        s, m = self.s, self.m
+        for name in ("altup_proj.weight", "altup_unembd_proj.weight"):
+            m.matrix(name, s.embd, s.embd, 0, self.streams - 1)
+        m.matrix("per_layer_token_embd.weight", s.vocab, s.per_layer * s.n_layers)
+        m.matrix("per_layer_model_proj.weight", s.per_layer * s.n_layers, s.embd)
+        m.vector("per_layer_proj_norm.weight", s.per_layer)
+
+    def attention(self, i, p):
+        s, m = self.s, self.m
+        unit = s.head_dim ** -0.25  # scores are not scaled, so the norms keep them small
+        m.matrix(p + "attn_q.weight", s.heads * s.head_dim, s.embd, i)
+        m.matrix(p + "attn_k.weight", s.kv_heads * s.head_dim, s.embd, i)
+        m.matrix(p + "attn_v.weight", s.kv_heads * s.head_dim, s.embd, i)
+        m.vector(p + "attn_q_norm.weight", s.head_dim, 0.8 * unit, 1.2 * unit)
+        m.vector(p + "attn_k_norm.weight", s.head_dim, 0.8 * unit, 1.2 * unit)
+        m.matrix(p + "attn_output.weight", s.embd, s.heads * s.head_dim, i)
+        m.vector(p + "post_attention_norm.weight", s.embd)
+
+    def layer(self, i, p):
+        s, m = self.s, self.m
+        m.vector(p + "attn_norm.weight", s.embd)
+        self.attention(i, p)
+        m.matrix(p + "laurel_l.weight", self.rank, s.embd, i)
+        m.matrix(p + "laurel_r.weight", s.embd, self.rank, i)
+        m.vector(p + "ffn_norm.weight", s.embd)
+        self.gated(i, p, s.ff)
+        m.matrix(p + "inp_gate.weight", s.per_layer, s.embd, i)
+        m.matrix(p + "proj.weight", s.embd, s.per_layer, i)
+        for name in ("laurel_post_norm", "post_ffw_norm", "post_norm", "altup_router_norm",
+                     "altup_correct_scale"):
+            m.vector(p + name + ".weight", s.embd)
+        m.vector(p + "altup_router.weight", s.embd, -1, 1, self.streams)
+        m.vector(p + "altup_correct_coef.weight", self.streams, -0.1, 0.1, self.streams)
+        m.vector(p + "altup_predict_coef.weight", self.streams, -0.1, 0.1, self.streams ** 2)
+
+
 class GptOss(Decoder):
     """Writes gpt-oss: windows in every other layer, sinks, biases, and experts with biases."""
 
@@ -331,4 +396,4 @@ class GptOss(Decoder):
 
 
 FAMILIES = {"qwen3": Decoder, "llama": Llama, "qwen3moe": Decoder, "qwen35": Hybrid,
-            "qwen35moe": Hybrid, "gemma4": Gemma4, "gpt-oss": GptOss}
+            "qwen35moe": Hybrid, "gemma3n": Gemma3n, "gemma4": Gemma4, "gpt-oss": GptOss}
