@@ -169,6 +169,71 @@ TEST(heads_are_checked)
     assert_wrong(g, "not finite");
 }
 
+TEST(streams_dump_as_text)
+{
+    const struct blend_params all = {2, 2}, spread = {1, 3};
+    const struct weight w = weight("w", INF_DTYPE_F32, 1, 3), c = weight("c", INF_DTYPE_F32, 1, 8);
+    struct graph *g = graph_make();
+    graph_ref x = embed(g, 8), f = embed(g, 4);
+    struct str text = {0};
+
+    x = graph_blend(g, x, x, f, NULL, &all);
+    x = graph_peaks(g, graph_level(g, graph_scale_columns(g, x, &c), x, 0.5f), -2);
+    graph_blend(g, x, GRAPH_NONE, GRAPH_NONE, &w, &spread);
+    ASSERT_OK(graph_dump(g, &text));
+    assert_string_equal(text.data, "%0 [8] = embed embd f32 10x8\n"
+                                   "%1 [4] = embed embd f32 10x4\n"
+                                   "%2 [8] = blend %0 %0 %1 2 streams to 2\n"
+                                   "%3 [8] = scale %2 c f32 1x8\n"
+                                   "%4 [8] = level %3 %2 least 0.5\n"
+                                   "%5 [8] = peaks %4 above -2\n"
+                                   "%6 [24] = blend %5 w f32 1x3 1 streams to 3\n");
+    str_done(&text);
+    graph_free(g);
+}
+
+TEST(streams_are_checked)
+{
+    const struct blend_params odd = {3, 1}, many = {1, BLEND_STREAMS_MAX + 1}, two = {2, 2};
+    const struct weight w = weight("w", INF_DTYPE_F32, 1, 3);
+    struct graph *g = graph_make();
+    graph_ref x;
+
+    graph_blend(g, embed(g, 8), GRAPH_NONE, GRAPH_NONE, &w, &odd);
+    assert_wrong(g, "blend: 8 columns are 3 streams, for 1");
+    g = graph_make();
+    graph_blend(g, embed(g, 8), GRAPH_NONE, GRAPH_NONE, &w, &many);
+    assert_wrong(g, "blend: 8 columns are 1 streams, for 9");
+    g = graph_make();
+    graph_blend(g, embed(g, 8), GRAPH_NONE, GRAPH_NONE, NULL, &two);
+    assert_wrong(g, "no factors");
+    g = graph_make();
+    graph_blend(g, embed(g, 8), GRAPH_NONE, GRAPH_NONE, &w, &two);
+    assert_wrong(g, "expected a vector of 4");
+    g = graph_make();
+    x = embed(g, 8);
+    graph_blend(g, x, x, x, NULL, &two);
+    assert_wrong(g, "its factors have 8 columns, not 4");
+    g = graph_make();
+    x = embed(g, 8);
+    graph_blend(g, x, embed(g, 4), GRAPH_NONE, &w, &two);
+    assert_wrong(g, "its base has 4 columns, not 8");
+    g = graph_make();
+    x = embed(g, 8);
+    graph_blend(g, x, GRAPH_NONE, embed(g, 4), NULL, &two);
+    assert_wrong(g, "its input 1 is not a value");
+    g = graph_make();
+    x = embed(g, 8);
+    graph_level(g, x, x, 0);
+    assert_wrong(g, "not positive");
+    g = graph_make();
+    graph_peaks(g, embed(g, 8), -INFINITY);
+    assert_wrong(g, "not finite");
+    g = graph_make();
+    graph_scale_columns(g, embed(g, 8), &w);
+    assert_wrong(g, "expected a vector of 8");
+}
+
 TEST(an_input_is_as_wide_as_it_says_and_alone)
 {
     struct graph *g = graph_make();
@@ -220,6 +285,7 @@ TEST(rows_and_output_have_their_order)
 }
 
 RUN_TESTS(cmocka_unit_test(a_layer_dumps_as_text), cmocka_unit_test(the_first_mistake_sticks),
+          cmocka_unit_test(streams_dump_as_text), cmocka_unit_test(streams_are_checked),
           cmocka_unit_test(weights_are_checked), cmocka_unit_test(heads_are_checked),
           cmocka_unit_test(an_input_is_as_wide_as_it_says_and_alone),
           cmocka_unit_test(rows_and_output_have_their_order))
