@@ -15,6 +15,7 @@ import tempfile
 sys.dont_write_bytecode = True
 
 import keeping  # noqa: E402
+import restored  # noqa: E402
 import tiers  # noqa: E402
 from compare import machine  # noqa: E402
 from figures import run  # noqa: E402
@@ -22,25 +23,26 @@ from programs import Lock  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 TREE = HERE.parent.parent
-PARTS = {"restart": tiers.restart, "fresh": tiers.fresh, "faults": keeping.faults,
-         "traces": keeping.traces, "index": keeping.index, "models": keeping.models,
-         "texts": tiers.texts}
-NEED_MODEL = ("restart", "fresh", "texts")
+PARTS = {"restart": tiers.restart, "restored": restored.restored, "turns": restored.turns,
+         "fresh": tiers.fresh, "faults": keeping.faults, "traces": keeping.traces,
+         "index": keeping.index, "models": keeping.models, "texts": tiers.texts}
+NEED_MODEL = ("restart", "restored", "turns", "fresh", "texts")
 
 
 def parse(argv):
     p = argparse.ArgumentParser(prog="prefix.sh", description=__doc__,
                                 formatter_class=argparse.RawTextHelpFormatter)
     add = p.add_argument
-    add("model", nargs="?", type=pathlib.Path, metavar="MODEL",
-        help="a GGUF file; without it, a model is made")
+    add("models", nargs="*", type=pathlib.Path, metavar="MODEL",
+        help="GGUF files; the parts restored and turns use all of them, the others the first;\n"
+             "without one, a model is made")
     add("--build", type=pathlib.Path, default=TREE / "build",
         help="build directory (default: build)")
     add("--part", action="append", dest="parts", choices=list(PARTS),
         help="run only this part")
     add("--directory", type=pathlib.Path, metavar="DIR", default=pathlib.Path.cwd(),
         help="directory for the blocks, on the disk that is measured (default: .)")
-    add("--models", type=pathlib.Path, metavar="DIR",
+    add("--models", type=pathlib.Path, metavar="DIR", dest="models_dir",
         default=os.environ.get("BENCH_DIR", tempfile.gettempdir() + "/sconce-bench"),
         help="directory in which a model is made (default: $BENCH_DIR, else /tmp/sconce-bench)")
     add("-t", "--threads", type=int, default=len(os.sched_getaffinity(0)))
@@ -67,16 +69,17 @@ def parse(argv):
     if not os.access(o.sconce, os.X_OK):
         p.error("%s: not an executable" % o.sconce)
     o.lock = Lock(o.lock)
-    if o.model and not o.model.is_file():
-        p.error("%s: no such file" % o.model)
+    for model in o.models:
+        if not model.is_file():
+            p.error("%s: no such file" % model)
     return o
 
 
 def made_model(options):
-    path = options.models / "qwen3-0.6b-Q4_K_M.gguf"
+    path = options.models_dir / "qwen3-0.6b-Q4_K_M.gguf"
     if not path.exists():
         print("making %s" % path, file=sys.stderr, flush=True)
-        options.models.mkdir(parents=True, exist_ok=True)
+        options.models_dir.mkdir(parents=True, exist_ok=True)
         subprocess.run([sys.executable, HERE / "make_model.py", "--shape", "qwen3-0.6b", "--type",
                         "Q4_K_M", path.with_suffix(".part")], check=True)
         path.with_suffix(".part").rename(path)
@@ -87,7 +90,8 @@ def measure(figures):
     options = parse(sys.argv[1:])
     parts = options.parts or list(PARTS)
     if any(name in NEED_MODEL for name in parts):
-        options.model = (options.model or made_model(options)).resolve()
+        options.models = [m.resolve() for m in options.models or [made_model(options)]]
+        options.model = options.models[0]
     options.directory = pathlib.Path(tempfile.mkdtemp(prefix="sconce-prefix-",
                                                       dir=options.directory))
     figures.tables["prefix-machine"] = "%s, %s:" % (machine(options.threads),

@@ -3,11 +3,12 @@
 # Measures the two tiers of the KV cache. Prints each figure with its target, and exits non-zero
 # when a figure misses its target.
 #
-#   prefix.sh [--build DIR] [--part PART]... [OPTION]... [MODEL]
+#   prefix.sh [--build DIR] [--part PART]... [OPTION]... [MODEL]...
 #
-# Parts: restart fresh faults traces index models texts; all of them if none is named.
+# Parts: restart restored turns fresh faults traces index models texts; all of them if none is
+# named.
 #
-# MODEL is a GGUF file; without it, the script makes one of random weights in the shape of
+# A MODEL is a GGUF file; without one, the script makes one of random weights in the shape of
 # Qwen3-0.6B. prefix.sh --help names all options. Needs python3, and root to empty the page cache of
 # all files.
 set -u

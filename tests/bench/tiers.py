@@ -8,6 +8,7 @@ import pathlib
 import random
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -94,13 +95,14 @@ def have_memory(n_bytes):
             memory[at] = 1
 
 
-def raw_bandwidth(path, n_times=3):
-    """Returns bytes/s of reading a file without the page cache: the fastest of @n_times runs."""
-    return max(raw_bandwidth_once(path) for _ in range(n_times))
+def raw_bandwidth(path, n_times=3, most=None):
+    """Returns bytes/s of reading a file, or its first @most bytes, without the page cache: the
+    fastest of @n_times runs."""
+    return max(raw_bandwidth_once(path, most) for _ in range(n_times))
 
 
-def raw_bandwidth_once(path, chunk=4 << 20, n_threads=8):
-    size = os.path.getsize(path) // chunk * chunk
+def raw_bandwidth_once(path, most=None, chunk=4 << 20, n_threads=8):
+    size = min(os.path.getsize(path), most or sys.maxsize) // chunk * chunk
     fd = os.open(path, os.O_RDONLY | os.O_DIRECT)
 
     def reader(first):
