@@ -413,6 +413,10 @@ def test_a_unit_that_stops_nvidias_driver(m):
         m.run(["sconce", "setup", "gpu"])
         m.run("sed -i /MemoryDenyWriteExecute/d %s" % drop_in)
         m.systemctl("daemon-reload")
+        m.systemctl("stop", "sconce-chat.service")
+        assert client.get(m, "/v1/models").status == 200
+        journal = m.run("journalctl --no-pager -b -u sconce-chat.service").stdout
+        assert "computing on cpu: NVIDIA's driver compiles code" in journal
         found = [f for f in doctor(m)["findings"] if "NVIDIA's driver" in f["what"]]
         assert [f["command"] for f in found] == ["sconce setup gpu --system"]
         assert found[0]["kind"] == "advice"
