@@ -116,14 +116,40 @@ static double *round_rows(const double *x, size_t n_rows, uint32_t n)
     return y;
 }
 
+/* Rounds @n values in blocks of 32, each with integers of 8 bits and a scale. Returns an array. */
+static double *round_blocks(const double *x, size_t n)
+{
+    double *y = NEW(double, n);
+
+    for (size_t at = 0; at < n; at += 32) {
+        float most = 0;
+
+        for (size_t i = at; i < at + 32; i++)
+            most = fmaxf(most, fabsf((float)x[i]));
+        for (size_t i = at; i < at + 32 && most > 0; i++)
+            y[i] = (double)(most / 127) * (double)rintf((float)x[i] * (127 / most));
+    }
+    return y;
+}
+
+/* Returns whether the CPU rounds the inputs of products with @w in blocks. */
+static bool rounds_inputs(const struct weight *w)
+{
+    return dtype_info(w->dtype)->block_elems > 1;
+}
+
 void eval_matmul(const struct eval *e, const struct graph_node *node, const double *x, double *y)
 {
     const uint32_t n_in = node->w.cols, n_out = node->w.rows;
     float *w = NEW(float, n_in), *bias = NEW(float, n_out);
-    double *rounded = node->w.dtype == INF_DTYPE_BITNET ? round_rows(x, e->n, n_in) : NULL;
+    double *rounded = NULL;
 
-    x = rounded ? rounded : x;
-
+    if (node->w.dtype == INF_DTYPE_BITNET)
+        rounded = round_rows(x, e->n, n_in);
+    else if (e->rounds && rounds_inputs(&node->w))
+        rounded = round_blocks(x, e->n * n_in);
+    if (rounded)
+        x = rounded;
     if (node->bias.data)
         eval_row(&node->bias, 0, bias);
     for (uint32_t o = 0; o < n_out; o++) {
@@ -392,23 +418,37 @@ void graph_values_free(const struct graph *g, double **values)
     free(values);
 }
 
+static int eval_nodes(struct eval *e, double ***ret_values)
+{
+    const size_t n_nodes = graph_n_nodes(e->g);
+    int r = 0;
+
+    e->values = NEW(double *, n_nodes);
+    if (!e->values)
+        return -ENOMEM;
+    for (size_t i = 0; r == 0 && i < n_nodes; i++)
+        r = eval_node(e, i);
+    if (r < 0)
+        graph_values_free(e->g, e->values);
+    else
+        *ret_values = e->values;
+    return r;
+}
+
 int graph_eval_values(const struct graph *g, const int32_t *tokens, size_t n_tokens,
                       const double *input, double ***ret_values)
 {
-    const size_t n_nodes = graph_n_nodes(g);
     struct eval e = {.g = g, .tokens = tokens, .input = input, .n = n_tokens};
-    int r = 0;
 
-    e.values = NEW(double *, n_nodes);
-    if (!e.values)
-        return -ENOMEM;
-    for (size_t i = 0; r == 0 && i < n_nodes; i++)
-        r = eval_node(&e, i);
-    if (r < 0)
-        graph_values_free(g, e.values);
-    else
-        *ret_values = e.values;
-    return r;
+    return eval_nodes(&e, ret_values);
+}
+
+int graph_eval_rounded(const struct graph *g, const int32_t *tokens, size_t n_tokens,
+                       double ***ret_values)
+{
+    struct eval e = {.g = g, .tokens = tokens, .n = n_tokens, .rounds = true};
+
+    return eval_nodes(&e, ret_values);
 }
 
 int graph_eval_input(const struct graph *g, const int32_t *tokens, size_t n_tokens,

@@ -18,4 +18,9 @@ int graph_eval(const struct graph *g, const int32_t *tokens, size_t n_tokens, do
 /* Returns the values of all nodes, each [n_tokens, width]. */
 int graph_eval_values(const struct graph *g, const int32_t *tokens, size_t n_tokens,
                       const double *input, double ***ret_values);
+/* Works like graph_eval_values(), but rounds the inputs of products with quantized weights as the
+ * CPU does (MATMUL_ACT_Q8 in backend/cpu/matmul/matmul.h): to integers of 8 bits, with a scale for
+ * each 32 of them. Packed ternary weights are an exception; their inputs are not rounded. */
+int graph_eval_rounded(const struct graph *g, const int32_t *tokens, size_t n_tokens,
+                       double ***ret_values);
 void graph_values_free(const struct graph *g, double **values);

@@ -12,6 +12,7 @@ struct eval {
     const double *input;
     size_t n;        /* number of rows; all rows are computed */
     double **values; /* [nodes], each [n, width] */
+    bool rounds;     /* inputs of products with quantized weights are rounded */
 };
 
 /* Decodes row @i of a weight. */
