@@ -307,4 +307,7 @@ SMALL = {
                {"ternary": "packed", "gguf": False}),
     "qwen3-yarn": ("Qwen3Config", BASE | TINY | dict(
         rope_parameters=rope("yarn", 1e6, factor=4.0, original_max_position_embeddings=16)), {}),
+    "gpt_oss-plain": ("GptOssConfig", OSS | TINY | dict(
+        hidden_size=16, num_local_experts=4, num_experts_per_tok=2, sliding_window=9), {}),
+    "bitnet-plain": ("BitNetConfig", BITNET | TINY, {"gguf": False}),
 }
