@@ -54,21 +54,67 @@ double golden_eval(const struct golden *g, const struct format *f)
     return e;
 }
 
-double golden_run(const struct golden *g, struct inf_model *model, const struct test_target *on)
+/* Runs the engine, and returns the logits of all rows, which the caller frees. */
+static float *engine_logits(const struct golden *g, struct inf_model *model,
+                            const struct test_target *on)
 {
     const struct inf_logits_params params = {
         .model = model, .device = on->device, .isa = on->isa, .n_threads = 2};
-    const size_t n = g->n_tokens * g->n_vocab;
-    double *wide = calloc(n, sizeof(*wide)), e;
     struct inf_err err = {0};
     float *logits;
 
-    assert_non_null(wide);
     ASSERT_OK_ERR(inf_logits(&params, g->tokens, g->n_tokens, &logits, &err), err);
+    return logits;
+}
+
+static double engine_nmse(const float *x, const double *want, size_t n)
+{
+    double err = 0, sum = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        err += ((double)x[i] - want[i]) * ((double)x[i] - want[i]);
+        sum += want[i] * want[i];
+    }
+    return err / sum;
+}
+
+double golden_run(const struct golden *g, struct inf_model *model, const struct test_target *on)
+{
+    const size_t n = g->n_tokens * g->n_vocab;
+    double *want = calloc(n, sizeof(*want)), e;
+    float *logits = engine_logits(g, model, on);
+
+    assert_non_null(want);
     for (size_t i = 0; i < n; i++)
-        wide[i] = (double)logits[i];
-    e = nmse(wide, g->logits, n);
-    free(wide);
+        want[i] = (double)g->logits[i];
+    e = engine_nmse(logits, want, n);
+    free(want);
     free(logits);
     return e;
+}
+
+struct golden_rounding golden_run_rounded(const struct golden *g, const struct format *f,
+                                          struct inf_model *model, const struct test_target *on)
+{
+    struct golden_rounding result = {0};
+    const size_t n = g->n_vocab;
+    struct inf_err err = {0};
+    struct graph *graph;
+    struct model *m;
+    double **values;
+    const double *want;
+    float *logits = engine_logits(g, model, on);
+
+    ASSERT_OK_ERR(model_open(f, &m, &err), err);
+    ASSERT_OK_ERR(model_build(m, &graph, &err), err);
+    ASSERT_OK(graph_eval_rounded(graph, g->tokens, g->n_tokens, &values));
+    want = values[graph_n_nodes(graph) - 1];
+    result.nmse = engine_nmse(logits, want, g->n_tokens * n);
+    for (size_t i = 0; i < g->n_tokens; i++)
+        result.n_close += engine_nmse(logits + i * n, want + i * n, n) < 1e-9;
+    graph_values_free(graph, values);
+    graph_free(graph);
+    model_close(m);
+    free(logits);
+    return result;
 }

@@ -13,9 +13,14 @@
 #include "lib/draw.h"
 
 static const char *const families[] = {
-    "qwen3_5", "qwen3_5_moe", "qwen3_next",  "qwen3_moe",  "qwen2_moe",  "mixtral", "gemma2",
-    "gemma3",  "gemma4",      "gemma4-keys", "gemma4-moe", "qwen3-yarn", "gemma3n",
+    "qwen3_5", "qwen3_5_moe", "qwen3_next",    "qwen3_moe",    "qwen2_moe",  "mixtral",
+    "gemma2",  "gemma3",      "gemma4",        "gemma4-keys",  "gemma4-moe", "gemma3n",
+    "gpt_oss", "qwen3-yarn",  "gpt_oss-plain", "bitnet-plain",
 };
+/* Models of this architecture are only read from GGUF files. */
+static const char gpt_oss[] = "gpt_oss";
+/* This model has experts in MXFP4. */
+static const char quantized[] = "gpt_oss";
 
 enum { CHUNK = 10 };
 
@@ -29,7 +34,8 @@ static void check_all(check_fn check)
         struct golden g;
 
         golden_open(&g, families[i]);
-        check(&g, families[i], g.path);
+        if (strncmp(families[i], gpt_oss, strlen(gpt_oss)) != 0)
+            check(&g, families[i], g.path);
         snprintf(gguf, sizeof(gguf), "%s.gguf", g.path);
         if (path_exists(gguf))
             check(&g, families[i], gguf);
@@ -71,6 +77,13 @@ static bool is_drawn(const struct test_target *on)
     return strcmp(on->device, "cpu") == 0 || test_drawn(3);
 }
 
+/* Returns the largest error that is allowed. On the CPU, the inputs of products with quantized
+ * weights are rounded to 8 bits. That also changes the choice of experts for some rows. */
+static double bound_of(const char *name, const struct test_target *on)
+{
+    return strcmp(on->device, "cpu") == 0 && strcmp(name, quantized) == 0 ? 1e-2 : 1e-9;
+}
+
 static void check_engine(const struct golden *g, const char *name, const char *path)
 {
     struct inf_model *model = open_model(path);
@@ -83,7 +96,7 @@ static void check_engine(const struct golden *g, const char *name, const char *p
             continue;
         e = golden_run(g, model, &on);
         print_message("%-12s %-8s NMSE %.2g\n", name, on.name, e);
-        assert_true(e < 1e-9);
+        assert_true(e < bound_of(name, &on));
     }
     inf_model_unref(model);
 }
@@ -91,6 +104,32 @@ static void check_engine(const struct golden *g, const char *name, const char *p
 TEST(the_engine_computes_the_same)
 {
     check_all(check_engine);
+}
+
+/* The CPU must make no error with quantized weights but the one that rounding explains. */
+TEST(rounded_inputs_explain_the_error_of_quantized_experts)
+{
+    struct inf_model *model;
+    struct inf_err err = {0};
+    struct test_target on;
+    struct format *f;
+    struct golden g;
+    char gguf[4096 + sizeof(".gguf")];
+
+    golden_open(&g, quantized);
+    snprintf(gguf, sizeof(gguf), "%s.gguf", g.path);
+    ASSERT_OK_ERR(format_open(gguf, 0, model_archs(), &f, &err), err);
+    model = open_model(gguf);
+    for (size_t i = 0; test_target_at(i, &on) && strcmp(on.device, "cpu") == 0; i++) {
+        const struct golden_rounding e = golden_run_rounded(&g, f, model, &on);
+
+        print_message("%-8s NMSE %.2g, %zu of %zu rows are close\n", on.name, e.nmse, e.n_close,
+                      g.n_tokens);
+        assert_true(e.nmse < 1e-3 && e.n_close > g.n_tokens / 4);
+    }
+    inf_model_unref(model);
+    format_close(f);
+    golden_done(&g);
 }
 
 /* Reads the tokens of a request until it ends. */
@@ -151,7 +190,7 @@ static void check_text(const struct golden *g, const char *name, const char *pat
 
     print_message("%s\n", name);
     for (size_t i = 0; test_target_at(i, &on); i++)
-        if (is_drawn(&on))
+        if (is_drawn(&on) && bound_of(name, &on) < 1e-6)
             tell(g, model, &on, want, size / sizeof(*want));
     free(want);
     inf_model_unref(model);
@@ -164,4 +203,5 @@ TEST(the_most_likely_tokens_are_those_of_transformers)
 
 RUN_TESTS(cmocka_unit_test(graphs_compute_what_transformers_computes),
           cmocka_unit_test(the_engine_computes_the_same),
+          cmocka_unit_test(rounded_inputs_explain_the_error_of_quantized_experts),
           cmocka_unit_test(the_most_likely_tokens_are_those_of_transformers))
