@@ -33,7 +33,7 @@ static int family_compile(struct family_run *r, const struct backend_params *on,
     const struct runner_params params = {
         .graph = r->graph,
         .layout = family_layout(r),
-        .limits = {r->n_tokens, r->n_tokens, 1, r->n_tokens},
+        .limits = {2 * r->n_tokens, 2 * r->n_tokens, 2, r->n_tokens},
         .n_vocab = r->n_vocab,
     };
     _cleanup_(backend_freep) struct backend *backend = NULL;
@@ -183,18 +183,81 @@ static int family_continue(struct family_run *r, const struct kv_name *names, ui
     return rc;
 }
 
+/* Returns another text of the same length, which the caller frees, or NULL. */
+static int32_t *family_other_text(const struct family_run *r)
+{
+    int32_t *tokens = NEW(int32_t, r->n_tokens);
+
+    for (uint32_t i = 0; tokens && i < r->n_tokens; i++)
+        tokens[i] = r->tokens[r->n_tokens - 1 - i];
+    return tokens;
+}
+
 /* Computes another text, which overwrites the blocks that have no name. */
 static int family_disturb(const struct family_run *r)
 {
-    _cleanup_free_ int32_t *tokens = NEW(int32_t, r->n_tokens);
+    _cleanup_free_ int32_t *tokens = family_other_text(r);
     struct family_run other = *r;
 
     if (!tokens)
         return -ENOMEM;
-    for (uint32_t i = 0; i < r->n_tokens; i++)
-        tokens[i] = r->tokens[r->n_tokens - 1 - i];
     other.tokens = tokens;
     return family_run_steps(&other, r->n_tokens, NULL);
+}
+
+/* Computes the rows at @pos … @end - 1 of two texts in one step, and writes the logits of the
+ * second text. */
+static int family_pair(struct family_run *r, struct kv_table tables[2], const int32_t *texts[2],
+                       uint32_t pos, uint32_t end, float *logits)
+{
+    const uint32_t n = end - pos;
+    _cleanup_free_ int32_t *tokens = NEW(int32_t, (size_t)2 * n);
+    _cleanup_free_ uint32_t *rows = NEW(uint32_t, (size_t)2 * n);
+    struct batch_seq seqs[2];
+    struct batch batch = {.n_rows = 2 * n,
+                          .tokens = tokens,
+                          .n_seqs = 2,
+                          .seqs = seqs,
+                          .n_logits = 2 * n,
+                          .logit_rows = rows};
+    int rc;
+
+    if (!tokens || !rows)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < 2 * n; i++) {
+        rows[i] = i;
+        tokens[i] = texts[i / n][pos + i % n];
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        if (kv_table_open(&tables[i], pos, n) < n)
+            return -ENOSPC;
+        seqs[i] = kv_table_part(&tables[i], i * n, pos, n);
+    }
+    rc = runner_forward(r->runner, &batch);
+    if (rc == 0)
+        memcpy(logits + (size_t)pos * r->n_vocab, r->runner->logits + (size_t)n * r->n_vocab,
+               (size_t)n * r->n_vocab * sizeof(*logits));
+    return rc;
+}
+
+int family_run_beside(struct family_run *r, uint32_t n_rows, float *logits)
+{
+    _cleanup_free_ int32_t *other = family_other_text(r);
+    const int32_t *texts[] = {other, r->tokens};
+    struct kv_table tables[2] = {0};
+    int rc = other ? 0 : -ENOMEM;
+
+    for (unsigned i = 0; rc == 0 && i < 2; i++) {
+        rc = kv_table_init(&tables[i], r->runner->pool, r->n_tokens);
+        if (rc == 0 && kv_table_reserve(&tables[i], r->n_tokens) != 0)
+            rc = -ENOSPC;
+    }
+    for (uint32_t pos = 0; rc == 0 && pos < r->n_tokens; pos += n_rows)
+        rc = family_pair(r, tables, texts, pos, MIN(r->n_tokens, pos + n_rows), logits);
+    for (unsigned i = 0; i < 2; i++)
+        if (tables[i].pool)
+            kv_table_done(&tables[i]);
+    return rc;
 }
 
 int family_run_resume(struct family_run *r, uint32_t n_blocks, float *logits)

@@ -35,6 +35,9 @@ void family_run_done(struct family_run *r);
 int family_run_steps(struct family_run *r, uint32_t n_rows, float *logits);
 /* Computes the text in two steps, the first of which has @n_rows rows. */
 int family_run_cut(struct family_run *r, uint32_t n_rows, float *logits);
+/* Computes the text together with another text of the same length, in steps with @n_rows rows of
+ * each. */
+int family_run_beside(struct family_run *r, uint32_t n_rows, float *logits);
 /* Computes the first @n_blocks blocks of the text, names them, makes a snapshot, and drops the
  * sequence. Then another text overwrites the other blocks, and a new sequence continues the first
  * text from the named blocks. @n_blocks × FAMILY_BLOCK must be less than n_tokens. */

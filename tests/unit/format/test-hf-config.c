@@ -85,19 +85,47 @@ TEST(windows_count_from_a_layer_or_by_a_list)
                                    "\"intermediate_size\":96,\"num_hidden_layers\":2,\"num_"       \
                                    "attention_heads\":8" more "}"
 
-#define HYBRID(class) LAYERS(class, ",\"layer_types\":[\"linear_attention\",\"full_attention\"]")
-#define HYBRID_NORM(class, value)                                                                  \
-    LAYERS(class, ",\"layer_types\":[\"linear_attention\",\"full_attention\"],"                    \
-                  "\"norm_topk_prob\":" value)
+#define MIX ",\"layer_types\":[\"linear_attention\",\"full_attention\"]"
 
-/* Later hybrids do not have the key, and always normalize the weights of experts. */
-TEST(hybrids_normalize_the_weights_of_experts_unless_the_key_says_otherwise)
+/* Returns whether the weights of experts are normalized, without the key, or with this value. */
+static bool normalizes(const char *class, const char *more, const char *value)
 {
-    assert_true(parse_ok(HYBRID("Qwen3NextForCausalLM")).hp.experts.norm_topk);
-    assert_true(parse_ok(HYBRID_NORM("Qwen3NextForCausalLM", "true")).hp.experts.norm_topk);
-    assert_false(parse_ok(HYBRID_NORM("Qwen3NextForCausalLM", "false")).hp.experts.norm_topk);
-    assert_true(parse_ok(HYBRID_NORM("Qwen3_5MoeForCausalLM", "false")).hp.experts.norm_topk);
-    assert_false(parse_ok(LAYERS("Qwen3MoeForCausalLM", "")).hp.experts.norm_topk);
+    char text[512];
+    int n = snprintf(text, sizeof(text),
+                     "{\"architectures\":[\"%s\"],\"vocab_size\":96,\"hidden_size\":64,"
+                     "\"intermediate_size\":96,\"num_hidden_layers\":2,\"num_attention_heads\":8,"
+                     "\"num_key_value_heads\":2%s",
+                     class, more);
+
+    if (value)
+        n += snprintf(text + n, sizeof(text) - (size_t)n, ",\"norm_topk_prob\":%s", value);
+    snprintf(text + n, sizeof(text) - (size_t)n, "}");
+    return parse_ok(text).hp.experts.norm_topk;
+}
+
+/* The defaults are those of transformers, which ignores the key in classes that do not have it. */
+TEST(weights_of_experts_are_normalized_if_the_class_or_its_key_says_so)
+{
+    static const struct {
+        const char *class, *more;
+        bool absent, with_true, with_false;
+    } cases[] = {
+        {"Qwen2MoeForCausalLM", "", false, true, false},
+        {"Qwen3MoeForCausalLM", "", false, true, false},
+        {"Qwen3NextForCausalLM", MIX, true, true, false},
+        {"Qwen3_5MoeForCausalLM", MIX, true, true, true},
+        {"MixtralForCausalLM", "", true, true, true},
+        {"Gemma4ForCausalLM", "", true, true, true},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        const char *class = cases[i].class, *more = cases[i].more;
+
+        print_message("%s\n", class);
+        assert_int_equal(normalizes(class, more, NULL), cases[i].absent);
+        assert_int_equal(normalizes(class, more, "true"), cases[i].with_true);
+        assert_int_equal(normalizes(class, more, "false"), cases[i].with_false);
+    }
 }
 
 /* transformers loads a Mistral configuration with layer_types as a Ministral. */
@@ -400,7 +428,7 @@ RUN_TESTS(cmocka_unit_test(gemma3n_has_cutoffs_of_gates),
           cmocka_unit_test(encoders_with_other_computations_are_refused),
           cmocka_unit_test(missing_keys_have_the_defaults_of_their_class),
           cmocka_unit_test(windows_count_from_a_layer_or_by_a_list),
-          cmocka_unit_test(hybrids_normalize_the_weights_of_experts_unless_the_key_says_otherwise),
+          cmocka_unit_test(weights_of_experts_are_normalized_if_the_class_or_its_key_says_so),
           cmocka_unit_test(layers_of_mistral_may_differ),
           cmocka_unit_test(classes_without_a_head_are_read_like_those_with_one),
           cmocka_unit_test(rotary_scaling_is_read_in_both_spellings),
