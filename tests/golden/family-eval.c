@@ -17,11 +17,16 @@
  *     --chunks        also computes the text in steps of several sizes, and with one thread
  *     --borders       also computes the text in two steps, cut at every position
  *     --snapshots     also continues the text from a snapshot at the end of each block
+ *     --rounded       also compares the device with graph_eval_rounded()
  *
- * The last three print how many ways there were, and the first one whose logits are not bit for
- * bit those of one step. The program exits with 1 if there is such a way, if an error is above the
- * bound, or if a model cannot be opened. Weights with few bits are above the bound on a device,
- * because products with them round their inputs to 8 bits.
+ * The three options before the last print how many ways there were, and the first one whose logits
+ * are not bit for bit those of one step. The program exits with 1 if there is such a way, if an
+ * error is above the bound, or if a model cannot be opened. Quantized weights are above the bound
+ * on the CPU, because products with them round their inputs to 8 bits. With --rounded, the program
+ * therefore also prints the error to a computation in double precision that rounds in the same way,
+ * and the error of the rows before the first one with an error of 1e-9. In that row the device
+ * rounded a value that is nearly in the middle between two integers to the other integer; later
+ * rows depend on this row.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -88,12 +93,13 @@ static int family_logits(struct family *f, struct inf_err *err)
     return 0;
 }
 
-static int graph_logits(const char *path, const struct family *f, double **ret_logits,
+static int graph_logits(const char *path, const struct family *f, bool rounds, double **ret_logits,
                         struct inf_err *err)
 {
     _cleanup_(format_closep) struct format *format = NULL;
     _cleanup_(model_closep) struct model *m = NULL;
     _cleanup_(graph_freep) struct graph *g = NULL;
+    double **values;
     int r;
 
     r = format_open(path, 0, model_archs(), &format, err);
@@ -104,12 +110,19 @@ static int graph_logits(const char *path, const struct family *f, double **ret_l
     if (r == 0 && model_hparams(m)->n_vocab != f->n_vocab)
         r = err_set(err, EBADMSG, "the vocabulary has %u tokens, not %zu",
                     model_hparams(m)->n_vocab, f->n_vocab);
-    return r == 0 ? graph_eval(g, f->tokens, f->n_tokens, ret_logits) : r;
+    if (r == 0)
+        r = rounds ? graph_eval_rounded(g, f->tokens, f->n_tokens, &values)
+                   : graph_eval_values(g, f->tokens, f->n_tokens, NULL, &values);
+    if (r < 0)
+        return r;
+    *ret_logits = STEAL(values[graph_n_nodes(g) - 1]);
+    graph_values_free(g, values);
+    return 0;
 }
 
 struct options {
     bool device; /* run the model on a device */
-    bool chunks, borders, snapshots;
+    bool chunks, borders, snapshots, rounded;
     bool all_isas;
     struct backend_params on;
 };
@@ -231,15 +244,35 @@ static int device_logits(const char *path, const struct family *f, const struct 
     return r == 0 && !*ret_logits ? -ENOMEM : r;
 }
 
-static double nmse(const double *x, const struct family *f)
+static double nmse(const double *x, const double *want, size_t n)
 {
     double e = 0, sum = 0;
 
-    for (size_t i = 0; i < f->n_tokens * f->n_vocab; i++) {
-        e += (x[i] - f->logits[i]) * (x[i] - f->logits[i]);
-        sum += f->logits[i] * f->logits[i];
+    for (size_t i = 0; i < n; i++) {
+        e += (x[i] - want[i]) * (x[i] - want[i]);
+        sum += want[i] * want[i];
     }
     return e / sum;
+}
+
+/* Prints the error of the logits @x to a computation with rounded inputs. */
+static void print_rounded(const struct family *f, const char *path, const double *x)
+{
+    _cleanup_free_ double *want = NULL;
+    const size_t n = f->n_vocab;
+    struct inf_err err = {0};
+    size_t n_rows = 0;
+
+    if (graph_logits(path, f, true, &want, &err) < 0) {
+        printf(", the rounded computation failed: %s", err.text);
+        return;
+    }
+    while (n_rows < f->n_tokens && nmse(x + n_rows * n, want + n_rows * n, n) < 1e-9)
+        n_rows++;
+    printf(" (of the rounded computation %.2g), to the rounded computation %.2g",
+           nmse(want, f->logits, f->n_tokens * n), nmse(x, want, f->n_tokens * n));
+    if (n_rows > 0)
+        printf(", %.2g in the first %zu rows", nmse(x, want, n_rows * n), n_rows);
 }
 
 /* Compares one file. Returns whether it is close enough. */
@@ -255,14 +288,16 @@ static bool compare(const struct family *f, const char *name, const struct optio
     if (!path || (strcmp(name, "hf") != 0 && !path_exists(path)))
         return true;
     r = o->device ? device_logits(path, f, o, &logits, &ways, &err)
-                  : graph_logits(path, f, &logits, &err);
+                  : graph_logits(path, f, false, &logits, &err);
     printf("%-36s %-10s %-10s ", f->dir, name, o->on.isa ? o->on.isa : "");
     if (r < 0) {
         printf("error %d: %s\n", r, err.text);
         return false;
     }
-    e = nmse(logits, f);
+    e = nmse(logits, f->logits, f->n_tokens * f->n_vocab);
     printf("NMSE %.2g", e);
+    if (o->rounded)
+        print_rounded(f, path, logits);
     if (ways.n_done > 0)
         printf(ways.differs ? ", not all of %u ways are equal" : ", %u ways are equal",
                ways.n_done);
@@ -300,11 +335,15 @@ static bool compare_all(const char *dir, struct options *o)
 /* Returns whether the options are valid. All of them need a device. */
 static bool options_read(int argc, char **argv, struct options *o)
 {
-    static const struct option options[] = {
-        {"engine", no_argument, NULL, 'e'},    {"device", required_argument, NULL, 'd'},
-        {"isa", required_argument, NULL, 'i'}, {"threads", required_argument, NULL, 't'},
-        {"chunks", no_argument, NULL, 'c'},    {"borders", no_argument, NULL, 'b'},
-        {"snapshots", no_argument, NULL, 's'}, {0}};
+    static const struct option options[] = {{"engine", no_argument, NULL, 'e'},
+                                            {"device", required_argument, NULL, 'd'},
+                                            {"isa", required_argument, NULL, 'i'},
+                                            {"threads", required_argument, NULL, 't'},
+                                            {"chunks", no_argument, NULL, 'c'},
+                                            {"borders", no_argument, NULL, 'b'},
+                                            {"snapshots", no_argument, NULL, 's'},
+                                            {"rounded", no_argument, NULL, 'r'},
+                                            {0}};
     int c;
 
     while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
@@ -320,6 +359,7 @@ static bool options_read(int argc, char **argv, struct options *o)
         o->chunks |= c == 'c';
         o->borders |= c == 'b';
         o->snapshots |= c == 's';
+        o->rounded |= c == 'r';
     }
     o->all_isas = o->on.isa && strcmp(o->on.isa, "all") == 0;
     return optind < argc;
@@ -332,7 +372,7 @@ int main(int argc, char **argv)
 
     if (!options_read(argc, argv, &o)) {
         fprintf(stderr, "usage: family-eval [--engine] [--device NAME] [--isa NAME] [--threads N] "
-                        "[--chunks] [--borders] [--snapshots] DIR…\n");
+                        "[--chunks] [--borders] [--snapshots] [--rounded] DIR…\n");
         return 2;
     }
     for (int i = optind; i < argc; i++)
