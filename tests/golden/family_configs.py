@@ -310,4 +310,8 @@ SMALL = {
     "gpt_oss-plain": ("GptOssConfig", OSS | TINY | dict(
         hidden_size=16, num_local_experts=4, num_experts_per_tok=2, sliding_window=9), {}),
     "bitnet-plain": ("BitNetConfig", BITNET | TINY, {"gguf": False}),
+    "mlx2": ("Qwen3Config", BASE | TINY | dict(
+        num_hidden_layers=1, hidden_size=256, intermediate_size=128, head_dim=64,
+        rope_parameters=rope(theta=1e6)),
+             {"mlx": (2, 128), "gguf": False}),
 }

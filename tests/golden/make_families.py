@@ -171,6 +171,26 @@ def use_ternary(model, kind):
     return planes
 
 
+def draw_mlx(model, bits, group, seed):
+    """Draws the matrices in an affine format of MLX. Returns the tensors that the file has."""
+    gen = torch.Generator().manual_seed(seed)
+    planes = {}
+    for name, module in model.named_modules():
+        if not isinstance(module, (torch.nn.Linear, torch.nn.Embedding)):
+            continue
+        rows, cols = module.weight.shape
+        codes = torch.randint(0, 1 << bits, (rows, cols), generator=gen)
+        sizes = 0.7 + 0.6 * torch.rand((rows, cols // group), generator=gen)
+        scales = (sizes * module.weight.std() * 2 / (1 << bits)).half()
+        biases = (-scales.double() * ((1 << bits) - 1) / 2).half()
+        module.weight.copy_(scales.double().repeat_interleave(group, 1) * codes
+                            + biases.double().repeat_interleave(group, 1))
+        parts = codes.reshape(rows, -1, 32 // bits) << bits * torch.arange(32 // bits)
+        planes[name + ".weight"] = torch.from_numpy(parts.sum(-1).numpy().astype("<u4"))
+        planes[name + ".scales"], planes[name + ".biases"] = scales, biases
+    return planes
+
+
 def write_tokenizer(out, vocab_size):
     """Writes a tokenizer whose tokens are characters, except the last one: it joins two."""
     pieces = ["<pad>", "<s>", "</s>"] + [chr(33 + i) for i in range(vocab_size - 4)] + ["AB"]
@@ -228,7 +248,8 @@ def save(model, out, values, how, planes, seed):
         tensors = load_file(out / "model.safetensors")
         for name in planes:
             tensors.pop(name.removesuffix("_blocks").removesuffix("_scales"), None)
-        tensors |= {name: t if t.dtype == torch.uint8 else t.float().contiguous()
+        kept = (torch.uint8, torch.uint32, torch.float16)
+        tensors |= {name: t if t.dtype in kept else t.float().contiguous()
                     for name, t in planes.items()}
         save_file(tensors, out / "model.safetensors", {"format": "pt"})
     if how.get("mxfp4"):
@@ -239,6 +260,9 @@ def save(model, out, values, how, planes, seed):
         config["quantization_config"] = {
             "quant_method": "bitnet", "linear_class": "autobitlinear",
             "quantization_mode": "offline" if how["ternary"] == "packed" else "online"}
+    if how.get("mlx"):
+        bits, group = how["mlx"]
+        config["quantization"] = config["quantization_config"] = {"group_size": group, "bits": bits}
     if how.get("prefix"):
         config = nest(out, config, how["prefix"], how.get("extra", {}), seed)
     (out / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
@@ -253,6 +277,8 @@ def build(row, seed):
     model = AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
     fill(model, seed)
     planes = draw_mxfp4(model, seed) if how.get("mxfp4") else {}
+    if how.get("mlx"):
+        planes = draw_mlx(model, *how["mlx"], seed)
     if how.get("ternary"):
         planes = use_ternary(model, how["ternary"])
     return model, planes

@@ -185,6 +185,27 @@ TEST(rotary_scaling_is_read_in_both_spellings)
     assert_int_equal(c.hp.rope_scaling, ROPE_SCALING_NONE);
 }
 
+#define BITNET(more) ",\"quantization_config\":{\"quant_method\":\"bitnet\"," more "}"
+
+TEST(ternary_weights_are_multiplied_or_divided_or_rounded)
+{
+    static const struct {
+        const char *text;
+        enum hparams_ternary want;
+    } table[] = {
+        {"{" LLAMA "}", TERNARY_NONE},
+        {"{" LLAMA BITNET("\"modules_to_not_convert\":null") "}", TERNARY_DIVIDED},
+        {"{" LLAMA BITNET("\"linear_class\":\"autobitlinear\"") "}", TERNARY_MULTIPLIED},
+        {"{" LLAMA BITNET(
+             "\"linear_class\":\"autobitlinear\",\"quantization_mode\":\"online\"") "}",
+         TERNARY_ONLINE},
+        {"{" LLAMA BITNET("\"quantization_mode\":\"online\"") "}", TERNARY_DIVIDED},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(table); i++)
+        assert_int_equal(parse_ok(table[i].text).hp.ternary, table[i].want);
+}
+
 TEST(unsupported_features_are_refused_by_name)
 {
     static const struct {
@@ -216,6 +237,13 @@ TEST(unsupported_features_are_refused_by_name)
         {"{" LLAMA ",\"num_local_experts\":8}", "num_local_experts", EOPNOTSUPP},
         {"{" LLAMA ",\"quantization_config\":{\"quant_method\":\"gptq\"}}", "gptq", EOPNOTSUPP},
         {"{" LLAMA ",\"quantization_config\":{\"bits\":2}}", "unknown method", EOPNOTSUPP},
+        {"{" LLAMA ",\"quantization_config\":{\"quant_method\":\"mxfp4\"}}", "mxfp4", EOPNOTSUPP},
+        {"{" LLAMA BITNET("\"linear_class\":\"linear\"") "}", "linear_class \"linear\"",
+         EOPNOTSUPP},
+        {"{" LLAMA BITNET("\"quantization_mode\":3") "}", "quantization_mode", EOPNOTSUPP},
+        {"{" LLAMA BITNET("\"use_rms_norm\":true") "}", "use_rms_norm", EOPNOTSUPP},
+        {"{" LLAMA BITNET("\"modules_to_not_convert\":[\"lm_head\",\"q_proj\"]") "}", "q_proj",
+         EOPNOTSUPP},
         {"{" LLAMA ",\"quantization\":{},\"quantization_config\":{\"quant_method\":\"awq\","
          "\"bits\":4}}",
          "awq", EOPNOTSUPP},
@@ -432,4 +460,5 @@ RUN_TESTS(cmocka_unit_test(gemma3n_has_cutoffs_of_gates),
           cmocka_unit_test(layers_of_mistral_may_differ),
           cmocka_unit_test(classes_without_a_head_are_read_like_those_with_one),
           cmocka_unit_test(rotary_scaling_is_read_in_both_spellings),
+          cmocka_unit_test(ternary_weights_are_multiplied_or_divided_or_rounded),
           cmocka_unit_test(unsupported_features_are_refused_by_name))

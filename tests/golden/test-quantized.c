@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Compares tiny random models whose files hold quantized weights in Hugging Face layout with
+ * transformers (make_families.py): packed ternary weights of BitNet, MXFP4 of gpt-oss, and affine
+ * weights of MLX. The graph is computed in double precision. The engine, on every instruction set
+ * of the CPU, rounds the inputs of products to int8: BitNet defines this rounding, and the others
+ * lose precision by it. Vulkan devices ($SCONCE_DEVICE) must refuse these models, and the CPU takes
+ * them.
+ */
+#include <infer/bench.h>
+#include <infer/engine.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "core/file.h"
+#include "golden/logits-case.h"
+
+static const struct quantized {
+    const char *name;
+    double engine; /* limit of the engine's error */
+} models[] = {{"bitnet", 1e-9}, {"gpt_oss", 2e-3}, {"mlx2", 2e-3}};
+
+TEST(graphs_compute_what_transformers_computes)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(models); i++) {
+        struct inf_err err = {0};
+        struct format *f;
+        struct golden g;
+        double e;
+
+        golden_open(&g, models[i].name);
+        ASSERT_OK_ERR(format_open(g.path, 0, model_archs(), &f, &err), err);
+        e = golden_eval(&g, f);
+        print_message("%-8s NMSE %.2g\n", models[i].name, e);
+        assert_true(e < 1e-11);
+        format_close(f);
+        golden_done(&g);
+    }
+}
+
+static struct inf_model *open_model(const char *path)
+{
+    const struct inf_model_params params = {.path = path};
+    struct inf_err err = {0};
+    struct inf_model *model;
+
+    ASSERT_OK_ERR(inf_model_open(&params, &model, &err), err);
+    return model;
+}
+
+/* Checks that a device refuses a model and names the CPU, which takes the model if it may. */
+static void check_refused(struct inf_model *model, const struct golden *g, const char *device)
+{
+    struct inf_logits_params params = {.model = model, .device = device, .n_threads = 2};
+    struct inf_engine_params how = {.model = model, .device = device, .n_threads = 2};
+    struct inf_engine *engine;
+    struct inf_err err = {0};
+    float *logits;
+
+    assert_int_equal(inf_logits(&params, g->tokens, g->n_tokens, &logits, &err), -EOPNOTSUPP);
+    assert_non_null(strstr(err.text, "use the device \"cpu\""));
+    how.cpu_else = true;
+    ASSERT_OK_ERR(inf_engine_new(&how, &engine, &err), err);
+    assert_string_equal(inf_engine_device(engine), "cpu");
+    inf_engine_free(engine);
+}
+
+TEST(the_engine_computes_nearly_the_same)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(models); i++) {
+        struct test_target on;
+        struct golden g;
+        struct inf_model *model;
+
+        golden_open(&g, models[i].name);
+        model = open_model(g.path);
+        for (size_t j = 0; test_target_at(j, &on); j++) {
+            double e;
+
+            if (strcmp(on.device, "cpu") != 0) {
+                check_refused(model, &g, on.device);
+                continue;
+            }
+            e = golden_run(&g, model, &on);
+            print_message("%-8s %-8s NMSE %.2g\n", models[i].name, on.name, e);
+            assert_true(e < models[i].engine);
+        }
+        inf_model_unref(model);
+        golden_done(&g);
+    }
+}
+
+/* Computes the logits of the first @n tokens of the text. The caller frees them. */
+static float *logits_of(const struct golden *g, const char *path, const struct test_target *on,
+                        uint32_t n_threads, size_t n)
+{
+    struct inf_model *model = open_model(path);
+    const struct inf_logits_params params = {
+        .model = model, .device = on->device, .isa = on->isa, .n_threads = n_threads};
+    struct inf_err err = {0};
+    float *logits;
+
+    ASSERT_OK_ERR(inf_logits(&params, g->tokens, n, &logits, &err), err);
+    inf_model_unref(model);
+    return logits;
+}
+
+TEST(a_row_does_not_depend_on_other_rows_or_on_threads)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(models); i++) {
+        struct test_target on;
+        struct golden g;
+
+        golden_open(&g, models[i].name);
+        for (size_t j = 0; test_target_at(j, &on) && strcmp(on.device, "cpu") == 0; j++) {
+            float *all = logits_of(&g, g.path, &on, 2, g.n_tokens);
+
+            for (size_t n = 1; n < 8; n += 2) {
+                float *first = logits_of(&g, g.path, &on, 1, n);
+
+                assert_memory_equal(first, all, n * g.n_vocab * sizeof(*all));
+                free(first);
+            }
+            free(all);
+        }
+        golden_done(&g);
+    }
+}
+
+TEST(mxfp4_of_both_layouts_gives_the_same_bits)
+{
+    struct test_target on;
+    struct golden g;
+    char gguf[4096 + sizeof(".gguf")];
+
+    golden_open(&g, "gpt_oss");
+    snprintf(gguf, sizeof(gguf), "%s.gguf", g.path);
+    for (size_t i = 0; test_target_at(i, &on) && strcmp(on.device, "cpu") == 0; i++) {
+        float *dir = logits_of(&g, g.path, &on, 2, g.n_tokens);
+        float *file = logits_of(&g, gguf, &on, 2, g.n_tokens);
+
+        assert_memory_equal(dir, file, g.n_tokens * g.n_vocab * sizeof(*dir));
+        free(dir);
+        free(file);
+    }
+    golden_done(&g);
+}
+
+RUN_TESTS(cmocka_unit_test(graphs_compute_what_transformers_computes),
+          cmocka_unit_test(the_engine_computes_nearly_the_same),
+          cmocka_unit_test(a_row_does_not_depend_on_other_rows_or_on_threads),
+          cmocka_unit_test(mxfp4_of_both_layouts_gives_the_same_bits))
