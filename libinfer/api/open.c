@@ -16,25 +16,33 @@
 #include "graph/graph.h"
 #include "quant/dtype.h"
 
+/* Returns the number format of most bytes. */
+static enum inf_dtype most_of(const uint64_t bytes[INF_DTYPE_N])
+{
+    unsigned most = 0;
+
+    for (unsigned d = 1; d < INF_DTYPE_N; d++)
+        if (bytes[d] > bytes[most])
+            most = d;
+    return (enum inf_dtype)most;
+}
+
 /* Sets dtype_text to the number formats of the matrices, for example "Q4_K + Q6_K". The format of
  * most bytes comes first, and formats of less than one percent of the bytes are left out. */
-static void describe_dtypes(struct inf_model *m, uint64_t *bytes, uint64_t total)
+static void describe_dtypes(struct inf_model *m, uint64_t bytes[INF_DTYPE_N])
 {
+    uint64_t total = 0;
     size_t len = 0;
 
-    m->info.dtype = INF_DTYPE_F32;
+    for (unsigned d = 0; d < INF_DTYPE_N; d++)
+        total += bytes[d];
     for (unsigned n = 0; n < INF_DTYPE_N; n++) {
-        unsigned most = 0;
+        const enum inf_dtype most = most_of(bytes);
 
-        for (unsigned d = 1; d < INF_DTYPE_N; d++)
-            if (bytes[d] > bytes[most])
-                most = d;
         if (bytes[most] == 0 || (n > 0 && bytes[most] < total / 100))
             break;
-        if (n == 0)
-            m->info.dtype = (enum inf_dtype)most;
         len += (size_t)snprintf(m->dtype_text + len, sizeof(m->dtype_text) - len, "%s%s",
-                                n > 0 ? " + " : "", dtype_info((enum inf_dtype)most)->label);
+                                n > 0 ? " + " : "", dtype_info(most)->label);
         if (len >= sizeof(m->dtype_text))
             break;
         bytes[most] = 0;
@@ -43,7 +51,7 @@ static void describe_dtypes(struct inf_model *m, uint64_t *bytes, uint64_t total
 
 static void count_tensors(struct inf_model *m)
 {
-    uint64_t bytes[INF_DTYPE_N] = {0}, total = 0;
+    uint64_t bytes[INF_DTYPE_N] = {0};
 
     for (size_t i = 0; i < format_n_tensors(m->format); i++) {
         const struct format_tensor *t = format_tensor_at(m->format, i);
@@ -51,14 +59,17 @@ static void count_tensors(struct inf_model *m)
 
         for (uint32_t d = 0; d < t->n_dims; d++)
             n *= t->dims[d];
-        m->info.n_params += n;
         m->info.n_bytes += t->size;
-        if (t->n_dims > 1 && (unsigned)t->dtype < INF_DTYPE_N) {
+        if (t->dtype == INF_DTYPE_INVALID)
+            continue;
+        m->info.n_params += n;
+        if (t->n_dims > 1)
             bytes[t->dtype] += t->size;
-            total += t->size;
-        }
     }
-    describe_dtypes(m, bytes, total);
+    m->info.dtype = most_of(bytes);
+    if (m->model)
+        model_count_planes(m->model, bytes, &m->info.n_params);
+    describe_dtypes(m, bytes);
 }
 
 static uint32_t token_width(const struct hparams_embed *e, uint32_t n_embd)

@@ -65,8 +65,8 @@ static int interleaved_planes(struct binder *b, uint32_t i_layer, const struct i
                               const struct format_tensor *t, struct weight *w)
 {
     const struct format_tensor *scales = interleaved_find(b, i_layer, x->name, ".scales");
-    const uint32_t n_experts = b->m->hp->experts.n, n_rows = x->rows * x->step;
-    const uint32_t n_blocks = x->cols / 32;
+    const uint64_t n_rows = (uint64_t)x->rows * x->step;
+    const uint32_t n_experts = b->m->hp->experts.n, n_blocks = x->cols / 32;
     int r;
 
     if (!scales)
@@ -84,7 +84,7 @@ static int interleaved_planes(struct binder *b, uint32_t i_layer, const struct i
     w->dtype = INF_DTYPE_FP4_PLANES;
     w->group = 32;
     w->row_step = x->step;
-    w->expert_bytes = (uint64_t)n_rows * n_blocks * 16;
+    w->expert_bytes = n_rows * n_blocks * 16;
     w->data = (const uint8_t *)t->data + (uint64_t)x->first * n_blocks * 16;
     w->planes[WEIGHT_SCALES] = (const uint8_t *)scales->data + (uint64_t)x->first * n_blocks;
     return 0;
@@ -93,7 +93,7 @@ static int interleaved_planes(struct binder *b, uint32_t i_layer, const struct i
 /* Copies elements of @size bytes. Element (i, j) of the result, [n_rows, n_cols], is element
  * (first + i × step) of row j of @src, whose rows have @width elements. */
 static void interleaved_transpose(const uint8_t *src, uint8_t *dst, const struct interleaved *x,
-                                  uint32_t width, unsigned size)
+                                  uint64_t width, unsigned size)
 {
     enum { TILE = 32 }; /* rows and columns that are in the cache together */
 
@@ -102,14 +102,15 @@ static void interleaved_transpose(const uint8_t *src, uint8_t *dst, const struct
             for (uint32_t i = i0; i < MIN(i0 + TILE, x->rows); i++)
                 for (uint32_t j = j0; j < MIN(j0 + TILE, x->cols); j++)
                     memcpy(dst + ((uint64_t)i * x->cols + j) * size,
-                           src + ((uint64_t)j * width + x->first + i * x->step) * size, size);
+                           src + (j * width + x->first + (uint64_t)i * x->step) * size, size);
 }
 
 /* Binds a copy of the transposed matrices that the tensor @t holds. */
 static int interleaved_copy(struct binder *b, const struct interleaved *x,
                             const struct format_tensor *t, struct weight *w)
 {
-    const uint32_t n_experts = b->m->hp->experts.n, width = x->rows * x->step;
+    const uint64_t width = (uint64_t)x->rows * x->step;
+    const uint32_t n_experts = b->m->hp->experts.n;
     unsigned size;
     uint8_t *copy;
     int r;
@@ -126,7 +127,7 @@ static int interleaved_copy(struct binder *b, const struct interleaved *x,
     if (!copy)
         return err_set(b->err, ENOMEM, "out of memory");
     for (uint32_t e = 0; e < n_experts; e++)
-        interleaved_transpose((const uint8_t *)t->data + (uint64_t)e * width * x->cols * size,
+        interleaved_transpose((const uint8_t *)t->data + e * width * x->cols * size,
                               copy + e * w->expert_bytes, x, width, size);
     return 0;
 }
@@ -144,7 +145,8 @@ static int interleaved_bias(struct binder *b, uint32_t i_layer, const struct int
         return err_set(b->err, EBADMSG, "the tensor blk.%u.%s.bias is missing", i_layer, x->name);
     r = interleaved_check_plain(b, t);
     if (r == 0)
-        r = interleaved_check(b, t, (const uint64_t[]){x->rows * x->step, w.n_experts, 0, 0});
+        r = interleaved_check(b, t,
+                              (const uint64_t[]){(uint64_t)x->rows * x->step, w.n_experts, 0, 0});
     if (r < 0)
         return r;
     size = dtype_info(t->dtype)->block_bytes;

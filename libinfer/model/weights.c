@@ -39,6 +39,18 @@ void bind_put(struct binder *b, uint32_t i_layer, enum slot slot, const struct w
     bind_count(b->m, w, 0);
 }
 
+void model_count_planes(const struct model *m, uint64_t bytes[INF_DTYPE_N], uint64_t *n)
+{
+    const struct weight *end = m->weights + (m->hp->n_layers + 1) * m->arch->desc.n_slots;
+    const struct weight *tied = m->tied ? model_w(m, SLOT_HEAD) : NULL;
+
+    for (const struct weight *w = m->weights; w < end; w++)
+        if (w->planes[WEIGHT_SCALES] && w != tied) {
+            bytes[w->dtype] += weight_bytes(w);
+            *n += (uint64_t)w->rows * w->cols * MAX(w->n_experts, 1u);
+        }
+}
+
 size_t model_n_loras(const struct model *m)
 {
     return (size_t)(m->hp->n_layers + 1) * m->arch->desc.n_slots + 1;

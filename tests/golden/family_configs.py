@@ -254,6 +254,13 @@ VARIANTS = {
     "qwen3-yarn-80": ("Qwen3Config", BASE | dict(
         head_dim=80, num_attention_heads=5, num_key_value_heads=1, tie_word_embeddings=True,
         rope_parameters=rope("yarn", 1e6, **YARN, beta_fast=4.0, beta_slow=0.5)), {}),
+    # Products of several pieces. These rows are last because a row's seed is its number.
+    "bitnet-wide": ("BitNetConfig", BITNET | dict(
+        hidden_size=384, intermediate_size=1060, num_hidden_layers=2), {"ternary": "packed",
+                                                                        "gguf": False}),
+    "gpt_oss-wide": ("GptOssConfig", OSS | dict(
+        hidden_size=288, intermediate_size=608, num_hidden_layers=2, layer_types=layers("sf")),
+                     {"mxfp4": True}),
 }
 
 TINY = dict(vocab_size=64, hidden_size=20, intermediate_size=16, num_hidden_layers=2,

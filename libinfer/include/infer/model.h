@@ -43,7 +43,8 @@ struct inf_model_info {
     const char *arch;       /* "llama", "qwen2", "qwen3", "whisper" */
     const char *name;       /* the name in the file; never NULL, may be "" */
     const char *format;     /* "gguf", "safetensors", "ggml"; "tokenizer" if only that was opened */
-    enum inf_dtype dtype;   /* the number format of most bytes of the weights */
+    enum inf_dtype dtype;   /* the number format of most bytes of the weights, without those whose
+                               scales are tensors of their own */
     const char *dtype_text; /* the formats for people: "Q4_K + Q6_K" */
     uint64_t n_params;
     uint64_t n_bytes;       /* bytes of all stored tensors */
