@@ -16,7 +16,6 @@
 #include "backend/null/null.h"
 #include "backend/vulkan/vulkan-backend.h"
 #include "core/err.h"
-#include "quant/codec.h"
 
 static int null_open(const struct backend_params *params UNUSED, struct backend **ret_backend,
                      struct inf_err *reterr)
@@ -88,56 +87,6 @@ struct backend *backend_free(struct backend *b)
     if (b)
         b->ops->free(b);
     return NULL;
-}
-
-struct kv_layout kv_layout_full(uint32_t n_layers, uint32_t n_kv_heads, uint32_t head_dim,
-                                uint32_t block_tokens, enum codec codec, uint32_t n_blocks)
-{
-    return (struct kv_layout){
-        .n_groups = 1,
-        .groups = {{.n_layers = n_layers, .n_kv_heads = n_kv_heads, .head_dim = head_dim}},
-        .n_blocks = {n_blocks},
-        .block_tokens = block_tokens,
-        .k = codec,
-        .v = codec,
-    };
-}
-
-uint64_t kv_layout_block_bytes(const struct kv_layout *layout, uint32_t i_group)
-{
-    const struct state_group *g = &layout->groups[i_group];
-    uint64_t n =
-        codec_head_bytes(layout->k, g->head_dim) + codec_head_bytes(layout->v, g->head_dim);
-
-    /* A layout comes from a model's hyperparameters, which may be hostile. If its size overflows,
-     * the result is too large for any device. */
-    if (g->rule == STATE_RECURRENT)
-        return size_mul(((uint64_t)g->conv_floats + g->matrix_floats) * sizeof(float), g->n_layers,
-                        &n)
-                   ? n
-                   : UINT64_MAX;
-    if (!size_mul(n, g->n_layers, &n) || !size_mul(n, g->n_kv_heads, &n) ||
-        !size_mul(n, layout->block_tokens, &n))
-        return UINT64_MAX;
-    return n;
-}
-
-uint32_t kv_layout_first(const struct kv_layout *layout, uint32_t i_group)
-{
-    uint32_t n = 0;
-
-    for (uint32_t i = 0; i < i_group; i++)
-        n += layout->n_blocks[i];
-    return n;
-}
-
-uint32_t kv_layout_group(const struct kv_layout *layout, uint32_t block)
-{
-    uint32_t i = 0;
-
-    while (i + 1 < layout->n_groups && block >= kv_layout_first(layout, i + 1))
-        i++;
-    return i;
 }
 
 int backend_kv_export(struct backend *b, struct kv_store *store, uint32_t block, void *to)

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/backend.h"
+#include "backend/cpu/exec/device.h"
 #include "core/clock.h"
 #include "harness.h"
 #include "quant/dtype.h"
@@ -78,7 +78,7 @@ static void routed_init(struct check *c, struct routed *r, const struct route_pa
         y = graph_mix(r->graph, graph_matmul_experts(r->graph, y, to, &w, NULL), to);
         graph_output(r->graph, graph_rows(r->graph, y));
     }
-    must(backend_new(&params, &r->backend, &err));
+    must(cpu_backend_new(&params, &r->backend, &err));
     must(r->backend->ops->kv_new(r->backend, &layout, &r->store));
     must(r->backend->ops->compile(r->backend, r->graph, &limits, r->store, &r->plan, &err));
 }
@@ -87,7 +87,7 @@ static void routed_done(struct routed *r)
 {
     r->backend->ops->plan_free(r->backend, r->plan);
     r->backend->ops->kv_free(r->backend, r->store);
-    backend_free(r->backend);
+    r->backend->ops->free(r->backend);
     graph_free(r->graph);
     free(r->weights);
     free(r->bias);
@@ -298,7 +298,7 @@ void bench_route(struct check *c)
     for (uint32_t i = 0; i < BENCH_ROWS; i++)
         rows[i] = i;
     g = bench_graph(data, INF_DTYPE_Q8_0);
-    must(backend_new(&params, &b, &err));
+    must(cpu_backend_new(&params, &b, &err));
     must(b->ops->kv_new(b, &layout, &store));
     must(b->ops->compile(b, g, &limits, store, &plan, &err));
     for (size_t i = 0; i < ARRAY_SIZE(n_rows); i++) {
@@ -329,7 +329,7 @@ void bench_route(struct check *c)
     }
     b->ops->plan_free(b, plan);
     b->ops->kv_free(b, store);
-    backend_free(b);
+    b->ops->free(b);
     graph_free(g);
     free(in);
     free(y);
