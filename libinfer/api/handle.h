@@ -92,8 +92,8 @@ uint64_t setup_kv_room(struct backend *backend, const struct inf_model *model,
 /* Chooses the number of blocks of WINDOW and RECURRENT groups, and sets it in @layout and @setup. A
  * WINDOW group gets blocks for the windows of all sequences and for the rows of a step, and some
  * for windows of earlier texts. A RECURRENT group gets a block for each sequence, and more for
- * snapshots. Beside FULL groups, each group gets at most a quarter of the bytes of the pool, as
- * setup_kv_size() limits them, unless one sequence needs more. */
+ * snapshots. A WINDOW or RECURRENT group gets at most a quarter of the bytes to which
+ * setup_kv_size() limits the pool, unless one sequence needs more. */
 void setup_other_blocks(const struct inf_engine_params *p, uint64_t room, struct setup *setup,
                         struct kv_layout *layout);
 /* Sets in @setup the number of blocks of the FULL groups of a KV pool, on a device that holds at
@@ -104,8 +104,8 @@ void setup_other_blocks(const struct inf_engine_params *p, uint64_t room, struct
 int setup_kv_size(const struct inf_engine_params *p, const struct kv_layout *layout, uint64_t room,
                   uint64_t max_blocks, struct setup *setup, struct inf_err *reterr);
 int setup_backend(const struct setup *setup, struct backend **ret_backend, struct inf_err *reterr);
-/* fit.c: does the same for a model. -EOPNOTSUPP: the device cannot compute the model. If @setup
- * allows it, returns the CPU instead of this error. */
+/* fit.c: opens a device as setup_backend() does, for a model. -EOPNOTSUPP: the device cannot
+ * compute the model. If @setup allows it, returns the CPU instead of this error. */
 int setup_backend_for(const struct inf_model *model, const struct setup *setup,
                       struct backend **ret_backend, struct inf_err *reterr);
 /* Returns the bytes of a device's own memory that a model may use; UINT64_MAX: the device has no

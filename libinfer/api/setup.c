@@ -12,7 +12,8 @@
 
 #define BLOCK_TOKENS    64
 #define DEFAULT_KV_SEQS 4u /* sequences of full length in a KV cache of the default size */
-/* Blocks that a RECURRENT group has for snapshots: for each sequence, and besides. */
+/* A RECURRENT group has SNAPSHOTS_PER_SEQ blocks for the snapshots of each sequence, and
+ * SPARE_STATES further blocks for snapshots. */
 #define SNAPSHOTS_PER_SEQ 2u
 #define SPARE_STATES      8u
 /* Windows of earlier texts for which a WINDOW group has blocks. */

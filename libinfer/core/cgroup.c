@@ -76,8 +76,8 @@ static void visit_line(struct search *s, char *line)
     snprintf(mount, sizeof(mount), "/%s", list);
     if (!has_controller(list, s->controller))
         return;
-    /* The hierarchy is mounted at a directory with the name of the list, such as "cpu,cpuacct".
-     * Some systems have only a directory or a link with the controller's name. */
+    /* The hierarchy is mounted at a directory whose name is the list of its controllers, such as
+     * "cpu,cpuacct". Some systems have only a directory or a link with the controller's name. */
     visit_group(s, mount, path, false);
     snprintf(mount, sizeof(mount), "/%s", s->controller);
     visit_group(s, mount, path, false);

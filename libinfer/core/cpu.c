@@ -170,8 +170,8 @@ const char *cpu_rung_at(size_t i)
     return NULL;
 }
 
-/* Returns the number of CPUs that the kernel may schedule this process on. The set grows until all
- * CPUs of the machine fit into it. */
+/* Returns the number of CPUs that the kernel may schedule this process on. The kernel refuses a set
+ * of CPUs that is too small, so larger and larger sets are tried. */
 static unsigned affinity_count(void)
 {
     for (int n = CPU_SETSIZE; n <= 1 << 20; n *= 4) {

@@ -4,9 +4,9 @@
 /*
  * Describes an architecture to the readers of files.
  *
- * A description names the architecture in GGUF files and in config.json, lists its hyperparameters
- * and its weights. The caller of format_open() passes a list of descriptions, and a file of an
- * architecture that the list does not contain is refused by name.
+ * A description gives the names of the architecture in GGUF files and in config.json, and lists its
+ * hyperparameters and its weights. The caller of format_open() passes a list of descriptions, and a
+ * file of an architecture that the list does not contain is refused by name.
  */
 
 #include <stddef.h>
@@ -20,8 +20,8 @@ struct arch_class;
 /* A dimension of a weight, in terms of the hyperparameters (model/dims.c). A product of counts that
  * differ between layers has the value of its layer. */
 enum arch_dim {
-    DIM_NONE, /* as the experts of a slot: the weight is a single matrix or vector */
-    DIM_1,    /* as rows: the weight is a vector */
+    DIM_NONE, /* in `experts` of a slot: the weight is a single matrix or vector */
+    DIM_1,    /* in `rows` of a slot: the weight is a vector */
     DIM_VOCAB,
     DIM_EMBD,
     DIM_Q,     /* heads × head size */
@@ -65,8 +65,9 @@ enum arch_slot_flags {
     SLOT_NOT_IN_FIRST = 1 << 6, /* layer 0 may lack the weight */
 };
 
-/* The layers that have a weight. A mask of 0 stands for all layers. If a mask has bits of both
- * rows, the layer must match both. */
+/* The layers that have a weight. A mask of 0 stands for all layers. The first three bits are about
+ * attention, and the others about experts. If a mask has bits of both kinds, a layer has the weight
+ * only if it matches a bit of each kind. */
 enum arch_layers {
     IN_ATTENTION = 1 << 0, /* layers with attention, with or without a window */
     IN_RECURRENT = 1 << 1,
@@ -80,8 +81,8 @@ enum arch_layers {
 struct arch_slot {
     uint16_t id; /* enum slot (model/slots.h). SLOT_ABSENT: the row only gives a name to a tensor
                     that the architecture itself binds */
-    const char *gguf; /* name behind "blk.0.", or the whole name (SLOT_WHOLE); NULL: only a part of
-                         a joined weight */
+    const char *gguf; /* name behind "blk.0.", or the whole name (SLOT_WHOLE); NULL: the weight is
+                         always a part of another tensor (part_of) */
     const char *hf;   /* name in Hugging Face layout behind "model.layers.0.", or behind "model.".
                          "*" stands for the number of an expert. NULL: there is no such tensor, or
                          the description has a function hf_name */

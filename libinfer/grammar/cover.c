@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds operands of repetitions that accept all characters of a family. */
+/* Finds operands of repetitions that accept all characters of a family. A family is a set of
+ * characters (vocab.h). */
 #include <errno.h>
 
 #include "core/array.h"
@@ -11,7 +12,7 @@
 #define MAX_DEPTH 4
 #define MAX_PAIRS 64
 
-/* A state of the automaton, and a phase of the family. */
+/* A state of the automaton, and a phase of the family: a state between the bytes of a character. */
 struct pair {
     uint32_t state;
     uint8_t phase;

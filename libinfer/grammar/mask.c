@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Computes which tokens may follow a configuration, and keeps the results. */
+/* Computes which tokens may follow a configuration, and keeps the results. vocab.h explains
+ * families and slices, which are sets of characters and of tokens that many grammars permit all
+ * together. */
 #include <errno.h>
 #include <string.h>
 

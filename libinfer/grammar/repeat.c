@@ -47,7 +47,8 @@ static int repeat_operand(struct fragments *f, grammar_node operand, bool as_rul
     return r < 0 ? r : fragment_edge(f, edge, ret_start);
 }
 
-/* Notes that @times characters of the families @covers may follow @state. */
+/* Notes that @times characters of the families @covers (sets of characters, see vocab.h) may follow
+ * @state. */
 static void repeat_cover(struct fragments *f, uint32_t state, int covers, uint32_t times)
 {
     uint8_t cover = COVER_ANY;

@@ -91,8 +91,8 @@ int graph_new(struct graph **ret_graph);
 struct graph *graph_free(struct graph *g);
 DEFINE_CLEANUP(struct graph *, graph_free);
 
-/* Adds a group of state, and returns its number. The numbers of groups follow the order of these
- * calls. Graphs whose store has a single group do not need to add it. */
+/* Adds a group of state (graph/state.h), and returns its number. The numbers of groups follow the
+ * order of these calls. Graphs whose store has a single group do not need to add it. */
 uint32_t graph_add_group(struct graph *g, const struct state_group *group);
 /* Returns the groups, *ret_n of them. */
 const struct state_group *graph_groups(const struct graph *g, uint32_t *ret_n);
@@ -166,8 +166,8 @@ graph_ref graph_scale(struct graph *g, graph_ref x, float factor);
 /* Multiplies each column by its element of @w, a vector. */
 graph_ref graph_scale_columns(struct graph *g, graph_ref x, const struct weight *w);
 /* Adds up streams (struct blend_params). The factors of a row are the sum of its factors @factors,
- * [rows, n_out × n_in], and of @w, a vector [n_out × n_in], that all rows share. @w may be NULL;
- * @base and @factors may be GRAPH_NONE, but without @base there are no @factors. */
+ * [rows, n_out × n_in], and of @w, a vector [n_out × n_in], that all rows share. @w may be NULL.
+ * @base and @factors may be GRAPH_NONE; if @base is GRAPH_NONE, @factors must be GRAPH_NONE too. */
 graph_ref graph_blend(struct graph *g, graph_ref x, graph_ref base, graph_ref factors,
                       const struct weight *w, const struct blend_params *blend);
 /* Computes x × sqrt(mean(like²)) / sqrt(max(mean(x²), least)) for each row. */

@@ -32,7 +32,8 @@ static int by_offset(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Returns the lowest offset for @s among @placed, which are in order of offset. */
+/* Returns the lowest offset at which @s overlaps none of the spans @placed that are needed at the
+ * same time. These spans are in order of offset. */
 static uint64_t find_gap(const struct plan_span *s, struct plan_span *const *placed, size_t n)
 {
     uint64_t at = 0;
@@ -60,7 +61,7 @@ int plan_place(struct plan_span *spans, size_t n, uint64_t *ret_size)
     for (size_t i = 0; i < n; i++) {
         assert(spans[i].first <= spans[i].last);
         /* In the worst case all spans lie one after another. If the sum of their sizes does not
-         * overflow, no number below overflows. */
+         * overflow, no offset that is computed below overflows. */
         if (!size_add(sum, spans[i].size, &sum) || !size_add(sum, PLAN_ALIGN, &sum))
             return -EOVERFLOW;
         order[i] = &spans[i];

@@ -471,7 +471,8 @@ static int check_op(struct graph_node *node, const struct graph_node *const src[
     return err_set(reterr, EINVAL, "unknown operation %d", (int)node->op);
 }
 
-/* Returns whether the operation may have inputs with slots, if it has such inputs. */
+/* Returns false if an input has slots (struct graph_node) and the operation does not support such
+ * inputs. */
 static bool slots_fit(const struct graph_node *node, const struct graph_node *const src[3])
 {
     switch (node->op) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds positions at which computing can be resumed, and makes snapshots.
+ * Finds marks, which are positions at which computing can be resumed, and makes snapshots.
  *
  * At a position, a sequence needs the FULL blocks of all earlier tokens, the WINDOW blocks of the
  * tokens that its next row sees, and the snapshots of the RECURRENT groups.
@@ -132,7 +132,7 @@ uint32_t kv_pool_n_usable(const struct kv_pool *pool, const struct kv_name *name
     return usable_windows(pool, names, (uint32_t)MIN(n_tokens, (uint64_t)max_tokens));
 }
 
-/* Makes the snapshot of group @i_group the youngest idle block, if it is idle. */
+/* Makes @block, a snapshot, the youngest idle block of its group, if it is idle (kv/pool.h). */
 static void touch_snapshot(struct kv_pool *pool, uint32_t block)
 {
     kv_block_ref(pool, block);

@@ -69,9 +69,9 @@ static const struct arch_slot slots3[] = {
 static const char *const unused[] = {"vision_tower.", "visual.", "multi_modal_projector.", NULL};
 
 /* In config.json, attention has the factor 1/sqrt(query_pre_attn_scalar), and the weight of a norm
- * is 1 + the stored value. GGUF files have neither: the factor is that of the size of a head,
- * except in the largest models, which have @n_largest layers. There it is that of the hidden size
- * divided by the number of heads. */
+ * is 1 + the stored value. GGUF files do not have this key, and store the complete weights of
+ * norms. For these files the factor is 1/sqrt(size of a head). Only in the largest model of a
+ * family, which has @n_largest layers, it is 1/sqrt(hidden size / number of heads). */
 static int gemma_finish(struct hparams *hp, enum arch_source source, uint32_t n_largest,
                         struct inf_err *reterr)
 {

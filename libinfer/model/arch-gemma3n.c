@@ -213,9 +213,9 @@ static const float gemma3n_factors[][HPARAMS_STREAMS] = {{1, 0, 0, 0}, {0, 1, 0,
 
 enum { GEMMA3N_ALL = HPARAMS_STREAMS, GEMMA3N_OTHERS };
 
-/* Adds @x [rows, n_embd] to each stream of @base [rows, streams × n_embd], times a factor that the
- * row has in @row_factors plus a factor of gemma3n_factors[@i_fixed]. @base and @row_factors may be
- * GRAPH_NONE. */
+/* Multiplies @x [rows, n_embd] by a factor for each stream, and adds it to the streams of @base
+ * [rows, streams × n_embd]. The factor is the sum of the row's factor in @row_factors and of a
+ * factor in gemma3n_factors[@i_fixed]. @base and @row_factors may be GRAPH_NONE. */
 static graph_ref gemma3n_spread(struct graph *g, graph_ref x, graph_ref base, graph_ref row_factors,
                                 unsigned i_fixed)
 {

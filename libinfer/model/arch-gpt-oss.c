@@ -31,7 +31,7 @@ static const struct arch_refused refused[] = {{"expert_gating_func", 3}};
 
 static const struct arch_refused refused_hf[] = {{"swiglu_limit", 7}, {"swiglu_alpha", 1.702}};
 
-/* Experts as GGUF files store them. bind_interleaved() binds others. */
+/* Experts as GGUF files store them. bind_interleaved() binds the experts of other files. */
 #define GPT_OSS_EXPERTS(id, gguf, hf, rows, cols)                                                  \
     {                                                                                              \
         id, gguf, hf, NULL, rows, cols, DIM_EXPERTS, SLOT_OPTIONAL                                 \

@@ -9,9 +9,9 @@
  * matrix of the queries computes as well. Only a part of each head is rotated. In a text without
  * images, the three positions of a token are equal, so the rotation is the usual one.
  *
- * Files of Qwen3-Next keep the rows of the recurrent layers' matrices together by key head. GGUF
- * files of Qwen 3.5 and later have the value heads in another order, in which value head h belongs
- * to key head h % n_k_heads.
+ * In files of Qwen3-Next, the rows of a recurrent layer's matrices are in the order of the key
+ * heads to which they belong. GGUF files of Qwen 3.5 and later have the value heads in another
+ * order, in which value head h belongs to key head h % n_k_heads.
  */
 #include "core/err.h"
 #include "model/arch.h"

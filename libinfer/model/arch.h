@@ -4,7 +4,9 @@
 /*
  * Declares the internals of model.h that an architecture uses.
  *
- * An architecture is one file arch-<family>.c with one struct arch. Where its parts go:
+ * An architecture is one file arch-<family>.c with one struct arch. A slot is the place of one
+ * weight in the model or in each layer, such as the matrix that computes the queries. These are the
+ * places of the parts of an architecture:
  *  - names in files, hyperparameters and their keys, refused keys, weights: the member `desc`
  *    (format/arch-desc.h), as tables in the architecture's file. The lists of weights that many
  *    architectures have are in model/arch-rows.h.
@@ -109,8 +111,8 @@ int bind_slot(struct binder *b, const struct arch_slot *slot, uint32_t i_layer, 
  * each expert's matrix. If @w is a vector, returns @rows elements instead. If @w is zeroed, returns
  * a zeroed weight. */
 struct weight bind_rows(const struct weight *w, uint32_t first, uint32_t rows);
-/* Adds the bytes, with planes, and the multiply-adds of weight @s of a slot with @flags to those of
- * a token. */
+/* Adds the bytes of the weight @s (including its planes, see graph/weight.h) and its multiply-adds
+ * to the numbers for one token. @flags are those of its slot. */
 void bind_count(struct model *m, const struct weight *s, unsigned flags);
 /* weights.c: sets and counts the weight of a slot in a layer. */
 void bind_put(struct binder *b, uint32_t i_layer, enum slot slot, const struct weight *w);
@@ -178,8 +180,8 @@ struct attn_params layer_attn_once(const struct model *m, uint32_t i_layer);
 graph_ref layer_gated_ff(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref h);
 /* Builds a feed-forward part from the normalized rows @h, with or without experts. */
 graph_ref layer_ff(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref h);
-/* Adds what attention and the feed-forward part computed, after the norm behind it if the layer has
- * one. */
+/* Adds @h, the result of attention or of the feed-forward part, to @x. If the layer has the norm
+ * @norm, @h is normalized first. */
 graph_ref layer_add(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x,
                     graph_ref h, enum slot norm);
 /* Appends the final norm, the head, its limit and the output. */

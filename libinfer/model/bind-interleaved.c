@@ -37,7 +37,8 @@ static const struct format_tensor *interleaved_find(struct binder *b, uint32_t i
     return format_tensor_at(b->m->f, i);
 }
 
-/* Checks the dimensions of a tensor, up to the first 0 in @dims; the fastest comes first. */
+/* Checks the dimensions of a tensor, up to the first 0 in @dims. The dimension whose index changes
+ * fastest comes first. */
 static int interleaved_check(struct binder *b, const struct format_tensor *t,
                              const uint64_t dims[FORMAT_MAX_DIMS])
 {

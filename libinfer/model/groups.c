@@ -45,8 +45,9 @@ static bool groups_equal(const struct state_group *a, const struct state_group *
            a->window == b->window;
 }
 
-/* Adds a layer to its group. More groups than a store can have become one group too many, which
- * graph_add_group() refuses. */
+/* Adds a layer to its group. If a model has more than STATE_GROUPS_MAX groups, all further groups
+ * count as one, so that there are STATE_GROUPS_MAX + 1 groups; graph_add_group() then refuses the
+ * last one. */
 static void groups_put(struct groups *gs, const struct state_group *group)
 {
     uint32_t i = 0;

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * Names the weights of all architectures.
+ * Names the slots of all architectures. A slot is the place of one weight in a model or in each of
+ * its layers, such as the matrix that computes the queries.
  *
  * A function that builds a part of a graph asks for weights by these ids, so that architectures
  * with the same part share it.

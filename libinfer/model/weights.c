@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Binds all weights of a model as the table of its architecture says, and finds them by slot.
+ * Binds all weights of a model as the table of its architecture says, and finds them by slot (see
+ * model/arch.h). A joined weight is one tensor that contains the weights of several slots, such as
+ * the matrices of q, k and v; each of these weights is a part of it.
  *
  * A tensor that was not bound is an error: the file then belongs to another architecture, which is
  * only similar to this architecture.
@@ -71,7 +73,7 @@ static int weights_new(struct binder *b)
     return m->weights && b->bound ? 0 : err_set(b->err, ENOMEM, "out of memory");
 }
 
-/* Returns the elements that a part takes of the rows of a joined matrix. */
+/* Returns how many rows of a joined matrix, or elements of a joined vector, belong to a part. */
 static uint32_t part_size(const struct hparams *hp, uint32_t i_layer, const struct arch_slot *slot)
 {
     const uint32_t rows = dim_of(hp, i_layer, slot->rows);
@@ -91,7 +93,7 @@ static void bind_part(const struct binder *b, const struct arch_slot *slot, uint
             first += part_size(hp, i_layer, s);
     *w = bind_rows(layer_w(b->m, i_layer, (enum slot)slot->part_of), first,
                    part_size(hp, i_layer, slot));
-    /* The parts of a tensor of several matrices may be single matrices. */
+    /* A part of a tensor that has several matrices may be a single matrix. */
     if (slot->experts == DIM_NONE)
         w->n_experts = 0, w->expert_bytes = 0;
 }
@@ -109,7 +111,7 @@ static void put_name(const struct arch_slot *slot, uint32_t i_layer, char *name,
         snprintf(name, size, "blk.%u.%s", i_layer, slot->gguf);
 }
 
-/* Checks that the weights are there that a layer must have. */
+/* Checks that a layer has all weights that it must have. */
 static int check_needed(const struct binder *b, uint32_t i_row, bool whole)
 {
     const struct arch_desc *desc = &b->m->arch->desc;

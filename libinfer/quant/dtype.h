@@ -22,9 +22,9 @@ struct dtype_info {
                              are codes; else 0 */
     void (*decode)(const void *src, float *dst, uint64_t n_elems); /* n: whole blocks */
     void (*encode)(const float *src, void *dst, uint64_t n_elems); /* n: whole blocks */
-    /* Both are NULL in formats with planes: affine formats, packed ternary (quant/bitnet.h) and
-     * MXFP4 with planes (quant/fp4-planes.h). Only
-     * weight_decode_row() (graph/weight.h) decodes these. */
+    /* decode and encode are NULL in formats with planes: affine formats, packed ternary
+     * (quant/bitnet.h) and MXFP4 with planes (quant/fp4-planes.h). Only weight_decode_row()
+     * (graph/weight.h) decodes these. */
 };
 
 /* Returns the description of a format; never NULL for values below INF_DTYPE_N. */

@@ -91,8 +91,9 @@ static bool computes_block(const struct seq *other, const struct kv_name *names,
            kv_name_equal(&other->names[i], &names[i]);
 }
 
-/* Returns whether a running sequence will soon compute more of what @seq needs than the pool has,
- * which is enough to resume @seq after @n_usable tokens. */
+/* Returns whether @seq should wait, because a running sequence will soon have computed blocks with
+ * which @seq could be resumed after more than @n_usable tokens. @n_usable is the number of tokens
+ * after which @seq can be resumed now. */
 static bool is_on_the_way(struct sched *s, const struct seq *seq, uint32_t n_usable)
 {
     uint32_t n, n_known = 0;

@@ -9,7 +9,8 @@
  * compute. If the CPU cannot write to the device's block memory, the bytes are written to a staging
  * buffer of a few blocks, from which the device copies them. Blocks that do not arrive, or arrive
  * too slowly, are computed. The engine asks for blocks and loads them only if loading is faster
- * than computing, according to recent measurements of both.
+ * than computing, according to recent measurements of both. A mark is a border between blocks at
+ * which everything that is needed to resume computing is kept (marks.c).
  */
 #include "core/clock.h"
 #include "sched/sched.h"
@@ -245,7 +246,8 @@ static bool begin_load(struct sched *s, struct seq *seq, uint32_t n_found)
 
     if (n_found == 0 || mark <= block)
         return false;
-    /* The pool may have FULL blocks that it could not use without the others. */
+    /* The pool may have FULL blocks that were useless to the sequence without the blocks of the
+     * other groups, which are loaded now. */
     if (!s->marks.is_plain)
         known = MAX(block, kv_pool_n_known(s->runner->pool, seq->names, mark));
     first = first_to_load(s, seq, n_found, known);

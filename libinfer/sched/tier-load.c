@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds blocks in the tier and loads them for the fetches of the engine.
+ * Finds blocks in the tier and loads them for the fetches of the engine. A mark is a border between
+ * blocks at which everything that is needed to resume computing is kept (marks.c).
  */
 #include <errno.h>
 #include <string.h>

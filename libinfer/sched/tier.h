@@ -50,7 +50,7 @@ struct tier_params {
     const char *format;        /* identifies the meaning of a block's bytes; a part of the block's
                                   name in the tier */
     const struct kv_layout *layout;   /* lives as long as the tier; set by the scheduler, like the
-                                         next   two members */
+                                         next two members */
     uint64_t sizes[STATE_GROUPS_MAX]; /* bytes of a block of each group */
     uint32_t mark_every;              /* each multiple of this number of blocks is a mark
                                          (marks.c) */

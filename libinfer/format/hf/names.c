@@ -110,8 +110,8 @@ bool hf_name_slot(const struct arch_desc *desc, const char *name, char out[HF_NA
            snprintf(out, HF_NAME_MAX, "blk.%u.%s", i_layer, own) < HF_NAME_MAX;
 }
 
-/* Converts the name of scales or offsets of MLX (quant/affine.h), or of the factor of packed
- * ternary weights (quant/bitnet.h), whose ending @end stands instead of ".weight". */
+/* Converts the name of a tensor that ends with @end instead of ".weight": scales or offsets of MLX
+ * (quant/affine.h), or the factor of packed ternary weights (quant/bitnet.h). */
 static bool name_plane(const struct arch_desc *desc, const char *name, const char *end,
                        char out[HF_NAME_MAX])
 {

@@ -36,8 +36,8 @@ static int quantized_word(const struct hf_reader *q, const char *key, const char
                    key, word ? word : "?", first, second);
 }
 
-/* Refuses lists of matrices that stay as they are, unless they name only the head and the
- * embedding, which always do. */
+/* Refuses lists of matrices that are not quantized, unless they name only the head and the
+ * embedding, which are never quantized. */
 static int quantized_check_kept(const struct hf_reader *q)
 {
     const json_t *list = hf_get(q, "modules_to_not_convert", NULL), *x;

@@ -39,8 +39,8 @@ struct inf_engine_params {
     struct inf_model *model;   /* the engine takes its own reference */
     const char *device;        /* as in infer/device.h; NULL: "auto" */
     const char *cache_dir;     /* as in inf_device_params */
-    bool cpu_else;             /* if the device cannot compute the model, the CPU does; "auto"
-                                  always means so */
+    bool cpu_else;             /* the CPU computes a model that the device cannot compute;
+                                  with "auto" this is always so */
     uint64_t device_bytes;     /* limit of GPU memory to use; the CPU runs the layers that do not
                                   fit; 0: all free memory */
     bool cache_read_only;      /* use the kernels that inf_device_open() left in cache_dir, but
@@ -106,9 +106,9 @@ struct inf_request {
     size_t n_stops;
     bool ignore_eos; /* EOS does not end the generation; with a grammar, EOS is not chosen as long
                         as the grammar permits another token */
-    uint32_t min_tokens; /* number of tokens before which no token that ends the generation is
-                            chosen and stop strings are not searched; a grammar that permits only
-                            the end still ends the generation */
+    uint32_t min_tokens;        /* before the text has so many tokens, no token that ends the
+                                   generation is chosen, and stop strings are not searched; a
+                                   grammar that permits only the end still ends the generation */
     const int32_t *stop_tokens; /* further tokens that end the generation, even with ignore_eos */
     size_t n_stop_tokens;
     struct inf_grammar *grammar; /* what the text may be, see infer/grammar.h; the engine takes a
@@ -204,8 +204,9 @@ struct inf_engine_stats {
     uint64_t n_prompt_tokens, n_generated_tokens, n_steps;
     uint64_t n_device_losses;      /* times that the device was lost and opened again */
     uint32_t n_waiting, n_running; /* numbers of sequences */
-    /* KV blocks: those of the first group of layers with full attention, or of the first group if
-     * there is none */
+    /* Numbers of KV blocks. Layers whose blocks have the same shape and live equally long form a
+     * group. Only one group is counted: the first group of layers with full attention, or the first
+     * group if no layer has full attention. */
     uint32_t n_blocks, n_blocks_used;
     uint32_t n_blocks_idle;             /* unused blocks that are kept for later requests */
     uint64_t kv_used_bytes;             /* blocks of all groups that sequences use */

@@ -43,8 +43,8 @@ struct inf_model_info {
     const char *arch;       /* "llama", "qwen2", "qwen3", "whisper" */
     const char *name;       /* the name in the file; never NULL, may be "" */
     const char *format;     /* "gguf", "safetensors", "ggml"; "tokenizer" if only that was opened */
-    enum inf_dtype dtype;   /* the number format of most bytes of the weights, without those whose
-                               scales are tensors of their own */
+    enum inf_dtype dtype;   /* the number format of most bytes of the weights; weights whose scales
+                               are tensors of their own are not counted */
     const char *dtype_text; /* the formats for people: "Q4_K + Q6_K" */
     uint64_t n_params;
     uint64_t n_bytes;       /* bytes of all stored tensors */
@@ -99,10 +99,10 @@ enum inf_model_use {
 INF_PUBLIC int inf_model_suits(struct inf_model *model, enum inf_model_use use,
                                struct inf_err *reterr);
 
-/* The memory that a running text takes besides the weights, in bytes. A text of N tokens takes
- * N × per_token, rounded up to blocks of 64 tokens, and the other two, however long it is. Windowed
- * layers take `windows`, the tokens of their window and one block; while a prompt is read, they
- * also take the tokens of one step. */
+/* The memory that a running text takes besides the weights, in bytes. A text of N tokens takes N ×
+ * per_token, rounded up to blocks of 64 tokens, and also `windows` and `recurrent`, which do not
+ * depend on N. `windows` is the memory of the tokens of the window and of one block in the windowed
+ * layers; while a prompt is read, these layers also take the tokens of one step. */
 struct inf_kv_size {
     uint64_t per_token; /* keys and values of one token in the layers with full attention */
     uint64_t windows;   /* keys and values in the layers with windowed attention */

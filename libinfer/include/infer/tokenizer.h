@@ -43,7 +43,7 @@ INF_PUBLIC int inf_tokenizer_encode(const struct inf_tokenizer *tok, const char 
 /* Where to truncate a text that is too long. */
 enum inf_cut {
     INF_CUT_NONE, /* nowhere: a text that is too long is refused */
-    INF_CUT_END,  /* at the end; the removed text takes almost no time */
+    INF_CUT_END,  /* at the end; the removed text costs almost no time, because it is not encoded */
     INF_CUT_START,
 };
 
