@@ -2,7 +2,8 @@
 #pragma once
 
 /* Declares the stages that leave candidates out of a list, and the draw from the list. The mass of
- * a candidate is its unnormalized probability. */
+ * a candidate is its unnormalized probability. Its key, usually its logit, is the number by which
+ * candidates are ordered (select.h). */
 
 #include <math.h>
 

@@ -165,7 +165,7 @@ static void take_language(struct transcriber *t, struct hearing *h, const float 
         hearing_begin_text(h, k, t->params.model->config->n_text_ctx);
 }
 
-/* A request's part of a step: how many rows of logits its items have. */
+/* A request's part of a step: how many rows of logits its items (struct decode_item) have. */
 struct part {
     struct hearing *h;
     uint32_t n_logits;

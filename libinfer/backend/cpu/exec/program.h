@@ -76,8 +76,8 @@ struct matrix {
     const unsigned char *scales, *offsets;
     uint32_t group;
     uint64_t plane_bytes;
-    /* Packed ternary (quant/bitnet.h): a quarter of the rows, which are then packed rows, and
-     * `scales` is the factor. 0: another format. */
+    /* Packed ternary (quant/bitnet.h): the number of rows divided by four. Rows are then counted as
+     * packed rows, and `scales` is the factor of the matrix. 0: another format. */
     uint32_t quarter;
     /* Only for experts; as in struct weight. */
     const void *const *experts;
