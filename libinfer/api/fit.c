@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Divides a model that is larger than its device's memory: the device gets as many layers as fit,
- * and the CPU gets the others. The CPU gets the whole model if the device cannot compute it.
+ * and the CPU gets the others. The CPU gets the whole model if the device cannot compute it. A plan
+ * is a graph that was compiled for a device.
  */
 #include <errno.h>
 #include <string.h>

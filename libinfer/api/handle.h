@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Defines struct inf_model and struct inf_engine for the files of api/. */
+/* Defines struct inf_model and struct inf_engine for the files of api/. graph/state.h explains the
+ * groups of a model's state (FULL, WINDOW, RECURRENT), kv/pool.h snapshots, infer/tier.h tiers, and
+ * backend/backend.h plans. */
 
 #include <stdatomic.h>
 

@@ -63,7 +63,7 @@ static int make_setup(const struct inf_engine_params *p, struct setup *ret_setup
     return 0;
 }
 
-/* Returns the first FULL group, or group 0 if there is none. */
+/* Returns the first FULL group of the state (graph/state.h), or group 0 if there is none. */
 static uint32_t main_group(const struct kv_layout *layout)
 {
     for (uint32_t g = 0; g < layout->n_groups; g++)
@@ -72,7 +72,7 @@ static uint32_t main_group(const struct kv_layout *layout)
     return 0;
 }
 
-/* Opens the device with its KV pool and plan. */
+/* Opens the device with its KV pool and its plan, the compiled graph. */
 static int open_runner(const struct inf_engine_params *p, struct setup *setup,
                        struct runner **ret_runner, struct inf_err *reterr)
 {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Makes a runner from an open model. Only this file combines a model, a backend and a KV pool.
+ * graph/state.h explains the groups of the state (FULL, WINDOW, RECURRENT), and kv/pool.h
+ * snapshots.
  */
 #include <errno.h>
 #include <string.h>

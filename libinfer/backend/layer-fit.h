@@ -23,7 +23,7 @@ struct layer_sizes {
     uint64_t head;     /* final norm and head; includes the last layer if it cannot be cut off */
     uint64_t embd;     /* embedding; 0 if the head uses the same table */
     uint64_t *kv;      /* [n_layers] the state of a layer in all blocks, usually K and V */
-    uint64_t scratch;  /* further memory of a plan */
+    uint64_t scratch;  /* further memory of a plan (backend.h) */
 };
 
 /* Computes the sizes of the weights of @g and of a KV store. Sets `scratch` to 0; the

@@ -2,10 +2,10 @@
 /*
  * Implements a backend that runs one model on two devices.
  *
- * The backend uses both devices only through their operations. The lower device runs a plan for a
- * graph whose output is the residual stream, and returns the residual stream for all rows in the
- * place of logits. The output is written to the buffer `between`, which the plan of the upper
- * device reads.
+ * The backend uses both devices only through their operations. The lower device runs a plan (a
+ * compiled graph) whose output is the residual stream, and returns the residual stream for all rows
+ * in the place of logits. The output is written to the buffer `between`, which the plan of the
+ * upper device reads.
  */
 #include "backend/layer-split.h"
 

@@ -4,10 +4,11 @@
 /*
  * Declares a backend that runs one model on two devices.
  *
- * The lower device computes the layers before a border; the upper device computes the other layers
- * and the head. In each step the rows of the residual stream cross the border as floats, so each
- * device computes exactly the same results as if it ran the whole model. Each device stores K and V
- * of its own layers, in blocks with the same numbers. layer-fit.h chooses the border.
+ * The lower device computes the layers before a border between two layers; the upper device
+ * computes the other layers and the head. In each step the rows of the residual stream cross the
+ * border as floats, so each device computes exactly the same results as if it ran the whole model.
+ * Each device stores K and V of its own layers, in blocks with the same numbers. layer-fit.h
+ * chooses the border.
  */
 
 #include "backend/backend.h"

@@ -9,8 +9,8 @@
 
 #include "core/pages.h"
 
-/* Allocates zeroed slots, in huge pages if there are many. An index is filled in random order,
- * which would cost a fault and a TLB miss for each small page. */
+/* Allocates zeroed slots (index.h), in huge pages if there are many. An index is filled in random
+ * order, which would cost a fault and a TLB miss for each small page. */
 static uint64_t *slots_new(uint32_t cap)
 {
     const size_t size = cap * sizeof(uint64_t);

@@ -148,7 +148,8 @@ static void run_thread(void *arg)
     loop_thread_unlock(&e->thread);
 }
 
-/* Compiles a plan of @graph for each lane. The lanes do not need @graph after that. */
+/* Compiles a plan of @graph for each lane (batch-lane.h). The lanes do not need @graph after
+ * that. */
 static int make_plans(struct embedder *e, struct backend *backend, const struct graph *graph,
                       struct inf_err *reterr)
 {

@@ -12,7 +12,7 @@
  * another value. */
 #define USUAL_MEMORY ((size_t)64 << 20)
 
-/* Characters of the longest tokens of each slice. */
+/* Numbers of characters of the longest tokens in the slices of a family (vocab.h). */
 static const uint32_t LEVELS[N_LEVELS] = {1,  2,  3,  4,  5,  6,  7,  8,  9,
                                           10, 11, 12, 14, 16, 18, 20, 24, UINT32_MAX};
 
@@ -22,10 +22,11 @@ enum {
 };
 
 /*
- * The first family has the characters that stand for themselves inside of a JSON string. The second
- * family has the characters of free text, except those with which the marker at the end of a free
- * text usually begins. Both leave out U+2028 and U+2029, which "." of ECMA-262 does not match. The
- * third family has the letters and digits of ASCII, of which names and addresses consist.
+ * A family is a set of characters (vocab.h). The first family has the characters that stand for
+ * themselves inside of a JSON string. The second family has the characters of free text, except
+ * those with which the marker at the end of a free text usually begins. Both leave out U+2028 and
+ * U+2029, which "." of ECMA-262 does not match. The third family has the letters and digits of
+ * ASCII, of which names and addresses consist.
  */
 static bool family_has(unsigned family, uint8_t byte)
 {

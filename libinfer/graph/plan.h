@@ -4,8 +4,9 @@
 /*
  * Places many values in one scratch buffer.
  *
- * A backend lists the values, each with its size and the first and the last step of the plan that
- * need it. Values that no step needs together may share memory.
+ * A plan is a graph that was compiled for a device, as a list of steps. A backend lists the values,
+ * each with its size and the first and the last step of the plan that need it. Values that no step
+ * needs together may share memory.
  */
 
 #include "core/macros.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decodes rows of weights, with their planes. */
+/* Decodes rows of weights, with their planes: the arrays of scales and offsets that some number
+ * formats have (weight.h). */
 #include "graph/weight.h"
 
 #include <assert.h>

@@ -3,7 +3,8 @@
  * Finds marks, which are positions at which computing can be resumed, and makes snapshots.
  *
  * At a position, a sequence needs the FULL blocks of all earlier tokens, the WINDOW blocks of the
- * tokens that its next row sees, and the snapshots of the RECURRENT groups.
+ * tokens that its next row sees, and the snapshots of the RECURRENT groups. graph/state.h explains
+ * these groups, and pool.h snapshots.
  */
 #include "kv/block.h"
 

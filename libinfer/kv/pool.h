@@ -65,8 +65,8 @@ uint32_t kv_pool_group_free(const struct kv_pool *pool, uint32_t i_group);
 uint32_t kv_pool_group_idle(const struct kv_pool *pool, uint32_t i_group);
 uint32_t kv_pool_block_tokens(const struct kv_pool *pool);
 const struct kv_layout *kv_pool_layout(const struct kv_pool *pool);
-/* Returns the group whose blocks stand for the whole state of a sequence in counts and in the tier:
- * the first FULL group, or group 0 if there is none. */
+/* Returns the group whose blocks stand for the whole state of a sequence in counts and in the tier
+ * (infer/tier.h): the first FULL group, or group 0 if there is none. */
 uint32_t kv_pool_main_group(const struct kv_pool *pool);
 /* Returns whether a group of the pool has the rule @rule. */
 bool kv_pool_has_rule(const struct kv_pool *pool, enum state_rule rule);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Implements tables: a table is the ordered list of one sequence's KV blocks, for each group.
+ * Implements tables: a table is the ordered list of one sequence's KV blocks, for each group of the
+ * state. graph/state.h explains the groups, and pool.h snapshots.
  *
  * A table holds one reference count of each of its blocks. Invariant: n_blocks is exactly the
  * number of blocks that n_tokens tokens need. Only the last block can be partly filled, so it is

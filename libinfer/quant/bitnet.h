@@ -11,8 +11,8 @@
  * `packed row` p, and 4 packed rows begin at byte p × K / 4.
  *
  * The factor belongs to the whole matrix. It is the number of the tensor weight_scale if
- * quantization_config.linear_class is "autobitlinear", else its inverse. A weight has the factor
- * as a float in its plane WEIGHT_SCALES.
+ * quantization_config.linear_class is "autobitlinear", else its inverse. struct weight
+ * (graph/weight.h) has the factor as a float in the plane WEIGHT_SCALES.
  */
 
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decodes MXFP4 whose scales are a plane. */
+/* Decodes MXFP4 whose scales are in a separate array (fp4-planes.h). */
 #include "quant/fp4-planes.h"
 
 #include "core/macros.h"

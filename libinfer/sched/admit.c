@@ -11,7 +11,7 @@
  * A sequence is admitted with blocks for all its tokens, so it needs more blocks only for the
  * tokens that it generates later. The oldest running sequence is never preempted while another
  * runs. The pool holds at least one sequence of full length, so the oldest sequence always
- * finishes.
+ * finishes. "The tier" is tier 2 of the KV cache, which keeps blocks on disk (tier.h).
  */
 #include "sched/sched.h"
 

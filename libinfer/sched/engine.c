@@ -4,7 +4,8 @@
  * tick is one round of the thread's work (sched_tick()).
  *
  * Callers and the thread share two things: the inbox, which the lock of the thread protects, and
- * the event queue, which has a lock of its own. The thread holds neither lock during a step.
+ * the event queue, which has a lock of its own. The thread holds neither lock during a step. "The
+ * tier" is tier 2 of the KV cache, which keeps blocks on disk (tier.h).
  */
 #include <errno.h>
 #include <math.h>

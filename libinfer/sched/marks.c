@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Chooses the marks of sequences: borders between blocks at which the pool keeps, and the tier
- * stores, everything that is needed to resume computing there.
+ * (tier 2 of the KV cache, tier.h) stores, everything that is needed to resume computing there.
  *
  * The FULL groups of the state (graph/state.h) allow resuming at each border, and WINDOW groups at
- * each border whose blocks are not evicted. A RECURRENT group allows it only where a snapshot was
- * made, so a step ends exactly at the next mark of the sequence. Fixed marks are the last border of
- * the prompt; every snap_every blocks; and the border up to which another sequence has the same
- * blocks, so that a prefix that two sequences share has a snapshot for the third. A sequence that
- * generates makes a snapshot at each border, and drops the one before it unless that is a fixed
- * mark. So there is a recent snapshot when the sequence is preempted, when it ends, and when the
- * next turn of a conversation continues it.
+ * each border whose blocks are not evicted. A RECURRENT group allows it only where a snapshot, a
+ * named copy of its state, was made, so a step ends exactly at the next mark of the sequence. Fixed
+ * marks are the last border of the prompt; every snap_every blocks; and the border up to which
+ * another sequence has the same blocks, so that a prefix that two sequences share has a snapshot
+ * for the third. A sequence that generates makes a snapshot at each border, and drops the one
+ * before it unless that is a fixed mark. So there is a recent snapshot when the sequence is
+ * preempted, when it ends, and when the next turn of a conversation continues it.
  */
 #include "sched/sched.h"
 

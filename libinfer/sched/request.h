@@ -14,7 +14,8 @@
  *
  * The dropped blocks keep their names for a while (kv/prefix.h), so the same sequence or other
  * sequences may find them again. The memory of a running sequence is allocated at its first
- * admission, so that a long queue needs little memory.
+ * admission, so that a long queue needs little memory. "The tier" is tier 2 of the KV cache, which
+ * keeps blocks on disk (tier.h).
  */
 
 #include <stdatomic.h>

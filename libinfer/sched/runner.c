@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Creates a runner: compiles the plan and allocates all memory, so that a step allocates nothing.
+ * Creates a runner: compiles the plan (backend/backend.h) and allocates all memory, so that a step
+ * allocates nothing.
  */
 #include "sched/runner.h"
 

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A runner is a model that is ready to run on a device: backend, plan, KV pool and the buffer of
- * logits.
+ * A runner is a model that is ready to run on a device: backend, plan (the graph compiled for the
+ * device), KV pool and the buffer of logits.
  *
  * The engine, inf_bench(), inf_perplexity() and inf_logits() use runners. One thread at a time may
  * use a runner.

@@ -6,6 +6,8 @@
  * not allocate, lock or log. Grammars are the exception: a grammar's automaton grows while it is
  * used, and a lock guards the masks. The state of a sequence, including its random generator,
  * changes only after the device has returned all rows. So a failed step changes nothing.
+ * graph/state.h explains the groups of the state (FULL, WINDOW, RECURRENT). "The tier" is tier 2 of
+ * the KV cache, which keeps blocks on disk (tier.h).
  */
 #include "sched/sched.h"
 

@@ -2,13 +2,14 @@
 #pragma once
 
 /*
- * Chooses which blocks of the pool to copy to the tier, and in what order.
+ * Chooses which blocks of the pool to copy to the tier (tier 2 of the KV cache, tier.h), and in
+ * what order.
  *
  * There are three classes of blocks. Blocks that were reused or whose owner has a session are
  * copied first, then blocks at the beginning of prompts, then all other blocks. Within a class,
  * blocks are copied in the order in which they were named, so that the blocks of a chain follow
- * each other. A block that has lost its name in the meantime is skipped. Only keep_init() allocates
- * memory.
+ * each other. A chain consists of the named blocks of a text, from its beginning on (kv/prefix.h).
+ * A block that has lost its name in the meantime is skipped. Only keep_init() allocates memory.
  */
 
 #include "kv/pool.h"

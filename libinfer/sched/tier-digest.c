@@ -2,8 +2,8 @@
 /*
  * Computes the digest of all weights: a SHA-256 of the digests of their files.
  *
- * Files whose digest the tier does not remember are read piece by piece. While steps run, reading
- * takes only a small share of the time of the tier's thread.
+ * Files whose digest the tier (tier 2 of the KV cache, tier.h) does not remember are read piece by
+ * piece. While steps run, reading takes only a small share of the time of the tier's thread.
  */
 #include <string.h>
 

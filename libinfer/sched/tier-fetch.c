@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loads blocks from the tier for sequences.
+ * Loads blocks from the tier (tier 2 of the KV cache, tier.h) for sequences.
  *
  * A waiting sequence asks the tier for blocks that the pool does not have. The sequence is admitted
  * when the tier's answer arrives, or when a longer wait would be noticeable. If it is admitted
@@ -10,7 +10,8 @@
  * buffer of a few blocks, from which the device copies them. Blocks that do not arrive, or arrive
  * too slowly, are computed. The engine asks for blocks and loads them only if loading is faster
  * than computing, according to recent measurements of both. A mark is a border between blocks at
- * which everything that is needed to resume computing is kept (marks.c).
+ * which everything that is needed to resume computing is kept (marks.c). graph/state.h explains the
+ * groups of the state, and kv/prefix.h the chains of blocks.
  */
 #include "core/clock.h"
 #include "sched/sched.h"

@@ -2,7 +2,8 @@
 #pragma once
 
 /* Declares the internals of struct tier and struct fetch, which tier.c, tier-digest.c, tier-load.c,
- * tier-read.c and tier-store.c share. */
+ * tier-read.c and tier-store.c share. tier.h explains tiers and fetches, graph/state.h the groups
+ * of the state, and kv/prefix.h the chains of blocks. */
 
 #include <pthread.h>
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds blocks in the tier and loads them for the fetches of the engine. A mark is a border between
- * blocks at which everything that is needed to resume computing is kept (marks.c).
+ * Finds blocks in the tier (tier 2 of the KV cache, tier.h) and loads them for the fetches of the
+ * engine. A mark is a border between blocks at which everything that is needed to resume computing
+ * is kept (marks.c). graph/state.h explains the groups of the state, and kv/prefix.h the chains of
+ * blocks.
  */
 #include <errno.h>
 #include <string.h>

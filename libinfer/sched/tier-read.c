@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads blocks from the tier, on one or two threads.
+ * Reads blocks from the tier (tier 2 of the KV cache, tier.h), on one or two threads.
  *
  * The tier sends one stream of blocks to each thread that reads. If there are two streams, each has
  * every second block. A thread writes the bytes of its stream directly to the memory of the block.

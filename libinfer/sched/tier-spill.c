@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies blocks for the tier.
+ * Copies blocks for the tier (tier 2 of the KV cache, tier.h).
  *
  * The engine thread copies blocks between steps, when no step writes to them, so copying needs no
  * lock and no reference to a block. While the engine computes, storing takes only a small share of

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stores blocks in the tier.
+ * Stores blocks in the tier (tier 2 of the KV cache, tier.h).
  *
  * Copies of blocks are sent to the tier in memfds, which are sealed against writing when they are
  * full. The tier's thread creates each memfd in advance, with all pages allocated, so that the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs the tier's thread and its queues.
+ * Runs the thread and the queues of the tier (tier 2 of the KV cache, tier.h).
  *
  * The thread takes its work in this order: asking the tier for digests of files; hashing, if few
  * bytes are left to hash; fetches of the engine; hashing, if many bytes are left; notes of used

@@ -11,7 +11,8 @@
  * "infer-tier" calls news() when there may be new answers. Loaded bytes are written directly to the
  * pool's memory. A fetch is one question to the tier for blocks, with the loads that follow it.
  * After the engine has dropped a fetch, no byte is written to its blocks, so the engine may reuse
- * these blocks at once.
+ * these blocks at once. A chain consists of the named blocks of a text, from its beginning on
+ * (kv/prefix.h). graph/state.h explains the groups of the state (FULL, WINDOW, RECURRENT).
  *
  * No block is found or stored until the digest of all weights is known. The tier may remember the
  * digests of files, which it recognizes by their times and sizes. Otherwise the thread computes the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Implements the null device.
+ * Implements the null device. graph/state.h explains the groups of the state.
  *
  * In a FULL or WINDOW group, the KV store has one cell per token, with a hash of the token and its
  * position. The logits of a row depend on the sum of the cells of all positions that the row sees

@@ -35,7 +35,8 @@ static const char *skip_layer(const char *name, uint32_t *ret_layer)
     return s && *s == '.' ? s + 1 : NULL;
 }
 
-/* Compares a name with the pattern of a slot, in which "*" stands for a number. */
+/* Compares a name with the pattern of a slot (struct arch_slot), in which "*" stands for a
+ * number. */
 static bool name_matches(const char *pattern, const char *name, uint32_t *ret_expert)
 {
     const char *star = pattern ? strchr(pattern, '*') : NULL, *rest;

@@ -16,5 +16,5 @@
  * as in old GGUF files.
  */
 bool hf_name(const struct arch_desc *desc, const char *name, char out[HF_NAME_MAX]);
-/* Does what hf_name() does, with the names in the slots only. */
+/* Does what hf_name() does, with the names in the slots (struct arch_slot) only. */
 bool hf_name_slot(const struct arch_desc *desc, const char *name, char out[HF_NAME_MAX]);

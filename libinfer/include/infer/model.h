@@ -106,7 +106,7 @@ INF_PUBLIC int inf_model_suits(struct inf_model *model, enum inf_model_use use,
 struct inf_kv_size {
     uint64_t per_token; /* keys and values of one token in the layers with full attention */
     uint64_t windows;   /* keys and values in the layers with windowed attention */
-    uint64_t recurrent; /* state of the recurrent layers; a snapshot of it takes as much */
+    uint64_t recurrent; /* state of the recurrent layers; each kept copy of it takes as much */
 };
 /* Computes the memory of a text of a model that can generate, with the number format @kv_type of
  * keys and values (infer/engine.h; NULL: "auto"). Returns 0; -EINVAL: unknown format; -EOPNOTSUPP

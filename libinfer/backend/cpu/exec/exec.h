@@ -50,7 +50,8 @@ void exec_prepare_row(const struct exec *x, const struct stage *s, uint32_t i, f
                       unsigned char *const to[MATMUL_ACT_N]);
 void exec_product(const struct exec *x, uint32_t i_stage, unsigned i_thread);
 /* exec-experts.c */
-/* Returns the bytes of memory for @n_slots sorted slots (struct value). */
+/* Returns the bytes of memory for @n_slots sorted slots (struct value). A slot is one pair of a row
+ * and an expert that the row uses. */
 uint64_t exec_route_bytes(uint64_t n_slots, uint32_t n_experts);
 void exec_route(const struct exec *x, const struct stage *s, unsigned i_thread);
 void exec_experts(const struct exec *x, uint32_t i_stage, unsigned i_thread);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Declares the store of the CPU backend: the memory that holds the states of sequences. device.c
- * implements it. */
+/* Declares the store of the CPU backend: the memory that holds the states of sequences
+ * (graph/state.h). device.c implements it. */
 
 #include "backend/backend.h"
 
