@@ -49,7 +49,7 @@ struct frame {
     uint32_t first, n; /* n items in frame_items, from index `first` on */
 };
 
-/* A configuration as it is before its empty edges are followed. */
+/* A configuration before the edges that consume nothing are followed. */
 struct kernel {
     uint32_t first, n, config;
 };

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * While a configuration is made, each rule that is called at the current place of the text has a
- * local frame. This frame collects the items behind all calls of the rule. The frame is complete
- * when all edges have been followed. It is stored then, and the stored number replaces its local
- * number in the items. Local frames that contain each other are stored as one group. The key of a
- * group is the items of its frames, in which the number of a rule stands for the rule's frame.
+ * Makes configurations (automaton.h). While a configuration is made, each rule that is called at
+ * the current place of the text has a local frame. This frame collects the items behind all calls
+ * of the rule. The frame is complete when all edges have been followed. It is stored then, and the
+ * stored number replaces its local number in the items. Local frames that contain each other are
+ * stored as one group. The key of a group is the items of its frames, in which the number of a rule
+ * stands for the rule's frame.
  */
 #include <errno.h>
 #include <string.h>

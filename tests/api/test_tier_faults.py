@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests faults of stored blocks and of chat and cache service: texts are the same as without a
-cache."""
+"""Tests damaged stored blocks, and faults of the chat service and the cache service: texts are the
+same as without a cache."""
 import concurrent.futures
 import os
 import pathlib

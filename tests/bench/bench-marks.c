@@ -5,13 +5,15 @@
  *
  * bench-marks MODEL [N_TOKENS [N_TEXTS [THREADS]]]
  *
- * The cost: the time of copying a state, beside the time of computing the tokens between two
- * snapshots, and the memory of the snapshots of a prompt of N_TOKENS, beside its keys and values.
- * The gain: how many of the known tokens of a prompt are computed again. "anywhere" is the mean
- * over prompts that share a random part of an earlier prompt, none of them the same part; "90 %,
- * 2nd" and "90 %, 3rd" are the second and the third prompt that share its first 90 %. The earlier
- * prompts have random lengths, from half of N_TOKENS to N_TOKENS. These numbers do not depend on
- * the model, so a small one suffices; with N_TEXTS 0 they are left out.
+ * A snapshot is a copy of the recurrent state at a border between blocks. The program prints the
+ * cost of snapshots: the time of copying a state, as a share of the time of computing the tokens
+ * between two snapshots, and the memory of the snapshots of a prompt of N_TOKENS, as a share of the
+ * memory of its keys and values. It also prints the gain: how many of the tokens that a prompt
+ * shares with an earlier prompt are computed again. The column "anywhere" has the mean over prompts
+ * that share the beginning of an earlier prompt, each up to another random place. The columns "90
+ * %, 2nd" and "90 %, 3rd" have the second and the third prompt that share the first 90 % of an
+ * earlier prompt. The earlier prompts have random lengths, from half of N_TOKENS to N_TOKENS. These
+ * numbers do not depend on the model, so a small one suffices; with N_TEXTS 0 they are left out.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,9 +4,10 @@
 /*
  * Simulates a store without bytes, to compare eviction policies.
  *
- * As in the service, only leaves are evicted, the lowest rank first, so the store always holds
- * whole prefixes. A request hits its blocks up to the first one that is missing; it puts the
- * missing block and all blocks after it.
+ * A leaf is a block that no other stored block continues. The policy gives each block a rank: a
+ * number that says how much the block is worth keeping. As in the service, only leaves are evicted,
+ * the lowest rank first, so the store always holds whole prefixes. A request hits its blocks up to
+ * the first one that is missing; it puts the missing block and all blocks after it.
  */
 
 #include "trace.h"

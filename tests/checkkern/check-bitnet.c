@@ -4,8 +4,8 @@
  * Checks products with packed ternary weights against the reference and, bit for bit, against each
  * other, and measures their speed.
  *
- * The integer sums are exact, so the prepared rows of all rungs are equal, and results have three
- * roundings.
+ * The integer sums are exact, so the prepared rows of all rungs (instruction set levels) are equal,
+ * and results have three roundings.
  */
 
 #include <math.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Compares products with MXFP4 whose scales are a plane, bit for bit, with products with the same
- * weights as MXFP4 of GGUF files, which check-matmul.c compares with the reference; and measures
- * their speed.
+ * Compares products with MXFP4 whose scales are in a separate array (a plane), bit for bit, with
+ * products with the same weights as MXFP4 of GGUF files. check-matmul.c compares the latter with
+ * the reference. Also measures the speed of these products.
  */
 
 #include <stdio.h>

@@ -4,9 +4,9 @@
  * Checks the kernels of recurrent layers: convolutions and gated delta rules.
  *
  * The tolerance of a delta rule: keys have length 1 at most, decay and beta are at most 1, so a row
- * does not enlarge the error of a lane of S. Each row adds the error of one sum of k_dim terms,
- * whose magnitudes add up to at most |S| + |v|, and of two roundings of S. A result adds the error
- * of two such sums, times |q|.
+ * does not enlarge the error of a lane of the state S (recur/recur.h). Each row adds the error of
+ * one sum of k_dim terms, whose magnitudes add up to at most |S| + |v|, and of two roundings of S.
+ * A result adds the error of two such sums, times |q|.
  */
 
 #include <math.h>

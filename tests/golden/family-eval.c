@@ -19,14 +19,14 @@
  *     --snapshots     also continues the text from a snapshot at the end of each block
  *     --rounded       also compares the device with graph_eval_rounded()
  *
- * The three options before the last print how many ways there were, and the first one whose logits
- * are not bit for bit those of one step. The program exits with 1 if there is such a way, if an
- * error is above the bound, or if a model cannot be opened. Quantized weights are above the bound
- * on the CPU, because products with them round their inputs to 8 bits. With --rounded, the program
- * therefore also prints the error to a computation in double precision that rounds in the same way,
- * and the error of the rows before the first one with an error of 1e-9. In that row the device
- * rounded a value that is nearly in the middle between two integers to the other integer; later
- * rows depend on this row.
+ * --chunks, --borders and --snapshots print in how many ways the text was computed, and the first
+ * way whose logits are not bit for bit those of one step. The program exits with 1 if there is such
+ * a way, if an error is above the bound, or if a model cannot be opened. Quantized weights are
+ * above the bound on the CPU, because products with them round their inputs to 8 bits. With
+ * --rounded, the program therefore also prints the error to a computation in double precision that
+ * rounds in the same way, and the error of the rows before the first one with an error of 1e-9. In
+ * that row the device rounded a value that is nearly in the middle between two integers to the
+ * other integer; later rows depend on this row.
  */
 #include <errno.h>
 #include <getopt.h>

@@ -33,8 +33,8 @@ struct inf_tier_origin {
     const char *codec;   /* number format and layout of the bytes: "f16/f16 cpu" */
     const char *tenant;  /* "": no tenant */
     const char *session; /* NULL: none */
-    bool is_guess;       /* find(): the caller tries names that may never have been stored, so the
-                            tier does not count those that it does not find as missed */
+    bool is_guess; /* find(): the names may never have been stored, so the tier does not count a
+                      name that it does not find as a miss */
 };
 
 /* A stored block. */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Derives the error bounds of operations on streams and on the statistics of rows.
+ * Derives the error bounds of operations on streams (residual streams beside each other, as in
+ * Gemma 3n) and on the statistics of rows.
  *
- * A root of a mean of squares is a length: the error of the vector, as a length, is a bound of its
- * error. If squares leave the range of floats, the errors are infinite, and the row is not
- * compared.
+ * The root of a mean of squares is, up to a constant factor, the length of a vector. Its error is
+ * at most the length of the vector of the errors, times the same factor. If squares leave the range
+ * of floats, the errors are infinite, and the row is not compared.
  */
 
 #include <float.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Checks operations on streams and on the statistics of rows on whole devices.
+ * Checks, on whole devices, operations on streams (residual streams beside each other, as in Gemma
+ * 3n) and on the statistics of rows.
  */
 
 #include <math.h>

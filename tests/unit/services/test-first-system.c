@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests the merging of system messages for templates that know none, as that of Gemma 2.
+ * Tests the merging of system messages for templates that support no system messages, such as that
+ * of Gemma 2.
  */
 #include "chat/first-system.h"
 
