@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Lists the fields that all decoders and all models have, and stores the values of fields in
+ * hyperparameters (fields.h). */
 #include "format/fields.h"
 
 #include <string.h>

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Makes the automaton of a grammar while it is used. automaton.h explains items, frames and
+ * configurations. */
 #include <errno.h>
 #include <string.h>
 
@@ -39,8 +41,8 @@ int automaton_init(struct automaton *a, const struct program *p)
         automaton_done(a);
         return r;
     }
-    /* The index is cleared, so that a later search for a complete configuration without items does
-     * not find the entry of AUTOMATON_UNKNOWN, which has the same content. */
+    /* The index is cleared. Otherwise a later search for a configuration that has no items, and
+     * behind which the text may end, would find AUTOMATON_UNKNOWN, which has the same content. */
     index_done(&a->config_index);
     a->config_index = (struct index){0};
     return 0;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Makes states and edges from the nodes of a grammar. fragment.h explains nodes and fragments. */
 #include <errno.h>
 #include <string.h>
 

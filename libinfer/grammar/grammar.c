@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Compiles grammars, counts their references, and limits the memory of their automata
+ * (automaton.h). */
 #include <errno.h>
 
 #include "core/err.h"

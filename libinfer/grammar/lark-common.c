@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Lists the terminals of Lark's library "common" as regular expressions. */
 #include <string.h>
 
 #include "grammar/lark-common.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Splits a text in Lark's notation into words. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Follows one text through a grammar, token by token. automaton.h explains configurations. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Implements the table of the names of rules in one grammar. */
 #include <errno.h>
 #include <string.h>
 

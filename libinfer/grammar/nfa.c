@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Adds states and edges to an nfa (nfa.h), and divides bytes into classes. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Parses the classes and the escapes of regular expressions. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Parses regular expressions into trees (regex-tree.h). */
 #include <errno.h>
 #include <string.h>
 

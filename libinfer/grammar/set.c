@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Implements sets of code points, with the properties and the letter cases of utf8proc. */
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Sorts a tokenizer's tokens into tries and slices. vocab.h explains tries, families and slices. */
 #include <errno.h>
 #include <string.h>
 
