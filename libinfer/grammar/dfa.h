@@ -26,8 +26,8 @@ struct dfa {
 struct dfa *dfa_free(struct dfa *dfa);
 DEFINE_CLEANUP(struct dfa *, dfa_free);
 
-/* Makes the automaton of the texts that @nfa accepts from the state @start on. @nfa must have no
- * calls, and its tokens are ignored. */
+/* Makes the automaton of the texts that @nfa accepts if it starts in the state @start. @nfa must
+ * have no calls, and its tokens are ignored. */
 int dfa_from_nfa(const struct nfa *nfa, uint32_t start, struct dfa **ret_dfa);
 /* Makes the automaton of the texts that both automata accept. */
 int dfa_and(const struct dfa *x, const struct dfa *y, struct work *work, struct dfa **ret_dfa);

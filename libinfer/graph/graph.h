@@ -68,8 +68,8 @@ struct graph_node {
     uint32_t layer;     /* the layer of the model to which the node belongs */
     struct weight w;    /* EMBED, the norms, MATMUL, CONV; DELTA: A [n_v_heads]; ROUTE: factors of
                            the experts' weights; SCALE, BLEND: factors */
-    struct weight bias; /* LAYER_NORM, MATMUL, CONV; DELTA: dt [n_v_heads]; ROUTE: what is added to
-                           the scores to select experts, but not to their weights */
+    struct weight bias; /* LAYER_NORM, MATMUL, CONV; DELTA: dt [n_v_heads]; ROUTE: is added to
+                           the scores only for the selection of experts */
     float f;            /* norms: eps; EMBED, SCALE: factor; CAP: c; LEVEL: the smallest mean of
                            squares; PEAKS: number of standard deviations */
     uint32_t group;     /* RMS_NORM, ROPE: columns of a group (head_dim, or width) */

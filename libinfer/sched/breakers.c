@@ -69,7 +69,7 @@ struct search {
     size_t tails_cap;
 };
 
-/* Encodes the rest of a breaker from the byte @at on. */
+/* Encodes the rest of a breaker, which begins at its byte @at. */
 static int add_rest(struct search *s, size_t i, uint32_t at)
 {
     const struct inf_breaker *breaker = &s->list[i];

@@ -51,7 +51,7 @@ void output_done(struct output *o)
     *o = (struct output){0};
 }
 
-/* Removes all text from the position @end on, and the tokens of this text, from the output. */
+/* Removes all text behind the position @end, and the tokens of this text, from the output. */
 static void cut_text(struct output *o, uint64_t end)
 {
     o->held.len = (size_t)(end - o->base);

@@ -51,8 +51,8 @@ struct seq {
     struct kv_name *names; /* [req->max_total / tokens per block]; NULL: the sequence's blocks have
                               no names */
     uint32_t n_names;      /* number of names made so far, for full blocks of `tokens` */
-    struct fetch *fetch;   /* a request to the tier for n_asked blocks of the chain, from the block
-                              names[fetch_first] on; NULL: there is none */
+    struct fetch *fetch;   /* a request to the tier for n_asked blocks of the chain, the first of
+                              which is names[fetch_first]; NULL: there is none */
     uint32_t fetch_first, n_asked;
     uint64_t fetch_until_usec;   /* time until which the sequence waits for an answer of the tier;
                                     during a load, the time when the load started */

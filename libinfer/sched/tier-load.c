@@ -251,8 +251,8 @@ static bool find_rule(struct tier *t, struct fetch *f, enum state_rule rule, uin
     return true;
 }
 
-/* Finds the blocks that are needed to compute from the border @mark on; the FULL blocks are already
- * listed and found. Returns their number; 0: the tier does not have all of them. */
+/* Finds the blocks that are needed to compute the tokens behind the border @mark; the FULL blocks
+ * are already listed and found. Returns their number; 0: the tier does not have all of them. */
 static uint32_t find_mark(struct tier *t, struct fetch *f, uint32_t mark)
 {
     uint64_t n_others;

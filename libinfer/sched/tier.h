@@ -104,9 +104,9 @@ struct fetch_item {
 /* Returns the largest number of blocks of a chain that one fetch can ask for. */
 uint32_t tier_max_ask(const struct tier *t);
 /*
- * Asks for what is needed to compute a sequence from a later position on. @names: the names of its
- * blocks from the beginning. The sequence needs the blocks from @first on, @n ≤ tier_max_ask() of
- * them. If the only group of the layout is FULL, the fetch finds as many of these blocks as the
+ * Asks for what is needed to compute a sequence beginning at a later position. @names: the names of
+ * its blocks from the beginning. The sequence needs the blocks from @first on, @n ≤ tier_max_ask()
+ * of them. If the only group of the layout is FULL, the fetch finds as many of these blocks as the
  * tier has. Otherwise it finds the blocks of all groups that are needed at a mark (marks.c): first
  * the FULL blocks in the order of the chain, then the others; they are useful only together.
  * Returns NULL if memory is short.
@@ -126,9 +126,9 @@ uint64_t fetch_bytes(const struct fetch *f, uint32_t first, uint32_t n);
 uint32_t fetch_mark(const struct fetch *f);
 /* Returns whether the tier had all FULL blocks that the fetch asked for. */
 bool fetch_has_chain(const struct fetch *f);
-/* Starts a load; the state must be FETCH_FOUND or FETCH_LOADED. Loads @n of the found blocks, from
- * the block @first on, to the addresses @to [n]. The load stops early if it takes longer than @usec
- * microseconds per block. */
+/* Starts a load; the state must be FETCH_FOUND or FETCH_LOADED. Loads @n of the found blocks,
+ * beginning with number @first, to the addresses @to [n]. The load stops early if it takes longer
+ * than @usec microseconds per block. */
 void fetch_load(struct fetch *f, uint32_t first, uint32_t n, void *const *to, double usec);
 /* Drops a fetch: after this call the tier's threads write nothing to the addresses of its loads. @f
  * may be NULL. Returns NULL. */

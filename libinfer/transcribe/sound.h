@@ -8,9 +8,9 @@
  * window. With voice activity detection only spans of speech become frames, one directly after
  * another; sound_time() maps their times back to the recording.
  *
- * Frames are scaled by the largest value of all earlier frames and of SOUND_AHEAD frames from the
- * start of the window on. For recordings of up to SOUND_AHEAD frames this is the largest value of
- * the whole recording, as in OpenAI's whisper.
+ * Frames are scaled by the largest value of all earlier frames and of the SOUND_AHEAD frames that
+ * begin where the window begins. For recordings of up to SOUND_AHEAD frames this is the largest
+ * value of the whole recording, as in OpenAI's whisper.
  */
 
 #include <infer/audio.h>

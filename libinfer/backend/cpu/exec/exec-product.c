@@ -149,7 +149,7 @@ static void finish_heads(const struct exec *x, const struct product *p, const st
     }
 }
 
-/* Describes adjacent columns of a piece, from column n0 of the result on. */
+/* Describes adjacent columns of a piece, the first of which is column n0 of the result. */
 struct run {
     float *y; /* row 0, column n0 */
     size_t ldy;
