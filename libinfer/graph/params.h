@@ -68,9 +68,8 @@ static inline struct state_place attn_place(const struct attn_params *p)
 
 #define COLS_PARTS_MAX 3
 
-/* Selects columns. The input consists of runs of `stride` columns. The result has, for each run, a
- * part of `n` columns, which are those of the run from column `first` to column `first` + `n` - 1.
- * The parts follow each other. */
+/* Selects columns. The input consists of runs of `stride` columns. The result consists of n_parts
+ * parts. A part has, for each run, the columns `first` … `first` + `n` - 1 of this run. */
 struct cols_params {
     uint32_t stride, n_parts;
     struct cols_part {
