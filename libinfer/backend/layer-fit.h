@@ -7,8 +7,9 @@
  * A device that cannot hold a whole model gets the model's last layers and the head; the CPU gets
  * the embedding and the first layers. This order moves less data than the opposite order:
  * - A step reads only one row of the embedding per token, but all of the head. So the head belongs
- *   where memory is fast, and the embedding does not need fast memory. This is also true if head
- *   and embedding are one table: then the CPU reads the rows of the embedding from the mapped file.
+ *   where memory is fast, and the embedding does not need fast memory. If head and embedding are
+ *   one table, the table is on the device as the head, and the CPU reads the rows of the embedding
+ *   from the mapped file.
  * - The residual stream goes only from the CPU to the device. The device returns the logits of few
  *   rows, or only the largest logits of these rows. In the steps of a prompt before the prompt's
  *   last step, the device returns nothing.

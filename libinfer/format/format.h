@@ -76,7 +76,7 @@ const struct whisper_config *format_whisper(const struct format *f);
 const struct gguf *format_gguf(const struct format *f);
 const struct ggml_bin *format_bin(const struct format *f);
 const char *format_dir(const struct format *f);
-/* Returns the text of the chat template, borrowed; NULL: there is none. It comes from
+/* Returns the text of the chat template, borrowed; NULL: there is none. The template comes from
  * "tokenizer.chat_template" of a GGUF file; in a directory from chat_template.jinja,
  * chat_template.json, or the key chat_template of tokenizer_config.json (the template "default" if
  * there are several). */

@@ -208,10 +208,11 @@ void graph_layers_below(const struct graph *g, uint32_t i_layer,
                         uint32_t ret_n_low[STATE_GROUPS_MAX]);
 /*
  * Cuts a valid graph at the border before layer @i_layer. The output of the lower part is the value
- * that crosses the border; a batch that needs all its rows requests the logits of all rows. This
- * value is the input of the upper part. The layers of the upper part count from 0 again, also in
- * each group of state. Both parts use the weights of @g, and have all its groups; a group may have
- * no layer in one of them. Returns 0, or an error of graph_border() or graph_error().
+ * that crosses the border; a batch that needs all its rows requests the logits of all rows. The
+ * value that crosses the border is the input of the upper part. The layers of the upper part count
+ * from 0 again, also in each group of state. Both parts use the weights of @g, and have all its
+ * groups; a group may have no layer in one of them. Returns 0, or an error of graph_border() or
+ * graph_error().
  */
 int graph_cut(const struct graph *g, uint32_t i_layer, struct graph **ret_low,
               struct graph **ret_high, struct inf_err *reterr);

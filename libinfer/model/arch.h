@@ -5,8 +5,8 @@
  * Declares the internals of model.h that an architecture uses.
  *
  * An architecture is one file arch-<family>.c with one struct arch. A slot is the place of one
- * weight in the model or in each layer, such as the matrix that computes the queries. These are the
- * places of the parts of an architecture:
+ * weight in the model or in each layer, such as the matrix that computes the queries. The parts of
+ * an architecture belong here:
  *  - names in files, hyperparameters and their keys, refused keys, weights: the member `desc`
  *    (format/arch-desc.h), as tables in the architecture's file. The lists of weights that many
  *    architectures have are in model/arch-rows.h.

@@ -20,7 +20,7 @@ struct whisper_shape {
     uint32_t n_embd, n_heads, n_ff, n_layers;
 };
 
-/* A source of tensors. They have the names of Hugging Face, or those of OpenAI and whisper.cpp. */
+/* A source of tensors, which have the names of Hugging Face, or those of OpenAI and whisper.cpp. */
 struct whisper_source {
     const struct format_tensor *(*find)(const void *file, const char *name); /* NULL: absent */
     const void *file;

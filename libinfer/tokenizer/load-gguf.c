@@ -299,7 +299,7 @@ static int load_merges(struct load *l)
     int r;
 
     r = bpe_init(&l->tok->bpe, &l->tok->vocab, 0);
-    /* Files of Kimi K2 may lack the key "merges". Such a tokenizer has no merges. */
+    /* Files of Kimi K2 may lack the key "merges". A tokenizer from such a file has no merges. */
     gguf_string(l->g, KEY("pre"), &pre);
     if (r < 0 || (!v && is_string(pre, "kimi-k2")))
         return r;
