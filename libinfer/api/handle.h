@@ -27,7 +27,7 @@ struct inf_model {
     size_t n_maps;
     struct inf_model_info info;
     char dtype_text[64];
-    char template_error[256];
+    char template_error[INF_ERR_BYTES];
 };
 
 /* embed.c: checks whether the model can serve @use, a purpose of embedders: vectors of texts,

@@ -97,8 +97,9 @@ def formats():
 @functools.cache
 def classes():
     """Returns the classes of transformers that sconce accepts in config.json."""
-    return {name for path in (TREE / "libinfer/format/hf").glob("config*.c")
-            for name in strings(path.read_text()) if re.fullmatch(r"[A-Z]\w*[a-z]\w*", name)}
+    return {name for path in (TREE / "libinfer/model").glob("arch-*.c")
+            for text in re.findall(r"arch_class classes\w*\[\] = \{(.*?)^\};", path.read_text(), re.M | re.S)
+            for name in strings(text) if re.fullmatch(r"[A-Z]\w*[a-z]\w*", name)}
 
 
 @functools.cache

@@ -38,7 +38,7 @@ struct form_field {
 
 static int form_bad(struct form *form, const char *code, const char *format, const char *value)
 {
-    char text[400];
+    char text[INF_ERR_BYTES];
 
     snprintf(text, sizeof(text), format, value);
     return problem_set(form->problem, 400, code, form->field ? form->field->name : "file",

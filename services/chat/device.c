@@ -84,7 +84,7 @@ static void make_directory(char *dir)
 static int set_wrong(struct options *options, const char *format, const char *device,
                      const char *why)
 {
-    char text[512];
+    char text[INF_ERR_BYTES + 256];
 
     snprintf(text, sizeof(text), format, device, why);
     return options_set_wrong(options, text);

@@ -26,7 +26,7 @@ struct keep {
     struct service *service;
     struct loop *loop;
     struct archive *archive; /* NULL: the archive cannot be used; `problem` tells why */
-    char problem[256];
+    char problem[INF_ERR_BYTES];
     struct loop_timer expiry; /* fires when the next entry expires */
     struct keep_listener {
         struct keep *keep;

@@ -243,8 +243,8 @@ def test_other_versions_are_answered_with_ours(cache):
     with cache.client(greet=False) as c:
         c.send(c.head(wire.HELLO, version=1) + b"anything")
         answer = c.receive()
-        assert (answer.version, answer.type, answer.status) == (2, wire.HELLO, -errno.EPROTONOSUPPORT)
-        assert struct.unpack_from("<II", answer.body) == (2, 2)
+        assert (answer.version, answer.type, answer.status) == (wire.VERSION, wire.HELLO, -errno.EPROTONOSUPPORT)
+        assert struct.unpack_from("<II", answer.body) == (wire.VERSION, wire.VERSION)
         assert c.receive() is None
     with cache.client(greet=False) as c:
         c.send(c.head(wire.HELLO) + struct.pack("<II", 7, 9) + wire.text("new", 64))

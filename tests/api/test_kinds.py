@@ -105,7 +105,7 @@ ASKS = {"chat": (chat, CHAT, "tiny"), "tokenize": (tokenize, CHAT, "tiny"),
 BROKEN = {
     "other": (UNSUPPORTED, ("mamba", "llama", "qwen3", "bert")),
     "old": (UNSUPPORTED, ("version 1",)),
-    "other-dir": (UNSUPPORTED, ("MambaForCausalLM", "llama", "qwen3", "gemma4", "gpt_oss")),
+    "other-dir": (UNSUPPORTED, ("MambaForCausalLM", "llama", "qwen3", "gemma4_text", "gpt_oss", "bitnet")),
     "cut": (UNUSABLE, ()), "noise": (UNUSABLE, ()), "empty": (UNUSABLE, ()),
     "cut-dir": (UNUSABLE, ()), "bare-dir": (UNUSABLE, ("tokenizer.json",)),
     "words-dir": (UNUSABLE, ("config.json",)), "ggml-cut": (UNUSABLE, ()),

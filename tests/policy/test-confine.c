@@ -522,7 +522,7 @@ struct walled {
 static int try_start(const void *arg)
 {
     const struct walled *w = arg;
-    char text[300];
+    char text[INF_ERR_BYTES];
     const int r = start_without(w->call, w->error, w->config, text, sizeof(text));
 
     if (!w->text)

@@ -474,7 +474,7 @@ static bool find_arch(struct keys *k, const struct arch_list *archs, const char 
 
 static int refuse_arch(const struct arch_list *archs, const char *name, struct inf_err *reterr)
 {
-    char known[180] = "";
+    char known[360] = "";
 
     for (size_t i = 0; i < archs->n; i++)
         for (size_t j = 0; j < archs->descs[i]->n_ggufs; j++)

@@ -150,7 +150,7 @@ void hf_config_names(const json_t *config, struct hparams *hp)
 static int refuse_class(const json_t *config, const struct arch_list *archs, struct inf_err *reterr)
 {
     const char *name = hf_class_name(config);
-    char known[160] = "";
+    char known[360] = "";
 
     if (!name)
         name = json_string_value(json_object_get(config, "model_type"));

@@ -49,12 +49,15 @@ enum inf_dtype {
     INF_DTYPE_INVALID = -22,
 };
 
+/* Size of an error's text in bytes. The longest text names all architectures. */
+#define INF_ERR_BYTES 480
+
 /* Describes an error for people. The caller owns the struct; a function writes to it only if the
  * function fails. */
 struct inf_err {
-    int code;       /* positive errno value */
-    int64_t offset; /* byte offset in the input, or -1 */
-    char text[240]; /* one sentence without newline, valid UTF-8 */
+    int code;                 /* positive errno value */
+    int64_t offset;           /* byte offset in the input, or -1 */
+    char text[INF_ERR_BYTES]; /* one sentence without newline, valid UTF-8 */
 };
 
 /* Reports that the @fraction (0 … 1) of a long operation is done. The library calls this function

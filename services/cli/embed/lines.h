@@ -12,7 +12,7 @@ struct embed_line {
     uint64_t number; /* from 1 */
     char *text, *id; /* text and id are owned. text NULL: the line cannot be used. id: the id in the
                         line's object, as JSON; NULL: none */
-    char error[256]; /* the reason, if text is NULL */
+    char error[INF_ERR_BYTES]; /* the reason, if text is NULL */
 };
 
 struct embed_lines {
