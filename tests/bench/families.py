@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares sconce with llama.cpp on the shapes of several families of models, in one run.
+"""Compares sconce with llama.cpp, and with ik_llama.cpp, on the shapes of several families of models,
+in one run.
 
-The programs take turns on models of random weights: each reads a prompt and then decodes. Speeds
-are medians over the rounds, ratios are medians of the ratios of single rounds. The bandwidth bound
+With each model of random weights, the programs take turns: each reads a prompt and then decodes.
+Speeds are medians over the rounds, ratios are medians of the ratios of single rounds. The bandwidth bound
 is the speed at which decoding would run if it only read the bytes that a token touches: for a model
-with experts, only those of the experts that the token uses. A round begins only if the rounds before
-it were short enough for the limit --seconds. Making the models is not part of this time.
+with experts, only those of the experts that the token uses. Each model has an equal part of the time
+--seconds; a round begins only if it probably ends within it. Making the models is not part of it.
 """
 import argparse
 import json
@@ -27,7 +28,8 @@ TREE = HERE.parent.parent
 # Shape, format, layers (0: all). Models with experts get as many layers as memory allows.
 CASES = (("qwen3.5-0.8b", "Q4_K_M", 0), ("qwen3.5-0.8b", "Q8_0", 0),
          ("qwen3.5-35b-a3b", "Q4_K_M", 6), ("qwen3-30b-a3b", "Q4_K_M", 6),
-         ("gemma4-e2b", "Q4_K_M", 0))
+         ("gemma4-e2b", "Q4_K_M", 0), ("gpt-oss-20b", "MXFP4_MOE", 6),
+         ("qwen3-8b", "TQ2_0", 0), ("bitnet-2b", "TQ2_0", 0))
 
 
 def case(text):
@@ -65,13 +67,27 @@ def ours(options, path):
     return found
 
 
+def llama_bench(options, program, path, *more):
+    rows = run_json([program, "-m", path, "-t", options.threads, "-ngl", 0, "-o", "json", "-p",
+                     options.prompt, "-n", options.generate, "-r", 1, *more])
+    return {("tg" if row["n_gen"] else "pp"): row["avg_ts"] for row in rows}
+
+
 def peer(options, path):
-    rows = run_json([options.llama_bench, "-m", path, "-t", options.threads, "-ngl", 0, "-o",
-                     "json", "-p", options.prompt, "-n", options.generate, "-r", 1])
-    found = {("tg" if row["n_gen"] else "pp"): row["avg_ts"] for row in rows}
+    found = llama_bench(options, options.llama_bench, path)
     if options.streams and options.batched_bench:
         found["many"] = batched(options, path)
     return found
+
+
+def ik(options, path):
+    """Returns the speeds of ik_llama.cpp, or nothing if it cannot run the model."""
+    if not options.ik_bench:
+        return {}
+    try:
+        return llama_bench(options, options.ik_bench, path, "-rtr", 1)
+    except RuntimeError:
+        return {}
 
 
 def batched(options, path):
@@ -86,19 +102,19 @@ def batched(options, path):
     return json.loads(lines[-1])["speed_tg"]
 
 
-def rounds(options, models):
-    """Returns, for each model, the results of both programs in all rounds."""
-    results = {path: ([], []) for path in models}
+def rounds(options, path, seconds):
+    """Returns the results of the programs in all rounds with one model. The rounds of a model follow one
+    another, because its file must be in memory."""
+    results = ([], [], [])
     begin = time.monotonic()
     for i in range(options.rounds):
         spent = time.monotonic() - begin
-        if i > 0 and spent + spent / i > options.seconds:
-            print("%d of %d rounds fit into %d seconds" % (i, options.rounds, options.seconds))
+        if i > 0 and spent + spent / i > seconds:
+            print("%s: %d of %d rounds fit into %.0f seconds" % (path.name, i, options.rounds, seconds))
             break
-        for path in models:
-            turns = [(ours, 0), (peer, 1)]
-            for measure, at in turns[::-1 if i % 2 else 1]:
-                results[path][at].append(measure(options, path))
+        turns = [(ours, 0), (peer, 1), (ik, 2)]
+        for measure, at in turns[::-1 if i % 2 else 1]:
+            results[at].append(measure(options, path))
     return results
 
 
@@ -107,13 +123,15 @@ def column(results, key):
 
 
 def row(options, title, results):
-    mine, theirs = results
+    mine, theirs, iks = results
     bound = median(column(mine, "bound"))
     decode = ratio(column(mine, "tg"), column(theirs, "tg"))
     cells = [title, "%.0f" % (mine[0]["bytes"] / 1e6)]
     for key in ("pp", "tg"):
         a, b = column(mine, key), column(theirs, key)
         cells += ["%.4g" % median(a), "%.4g" % median(b), "%.2f" % ratio(a, b)]
+        if options.ik_bench:
+            cells.append("%.2f" % ratio(a, column(iks, key)) if column(iks, key) else "–")
     cells += ["%.0f %%" % bound, "%.0f %%" % (bound / decode)]
     if options.streams:
         a, b = column(mine, "many"), column(theirs, "many")
@@ -129,6 +147,8 @@ def parse(argv):
     add("--sconce", type=pathlib.Path, default=TREE / "build/services/cli/sconce")
     add("--llama-bench", type=pathlib.Path, required=True, metavar="PATH",
         help="llama-bench of llama.cpp, built for this CPU")
+    add("--ik-bench", type=pathlib.Path, metavar="PATH",
+        help="llama-bench of ik_llama.cpp, built for this CPU; it repacks the weights when it loads them")
     add("--batched-bench", type=pathlib.Path, metavar="PATH",
         help="llama-batched-bench, for --streams")
     add("--models", type=pathlib.Path, metavar="DIR",
@@ -142,8 +162,8 @@ def parse(argv):
     add("-n", "--generate", type=int, default=64, metavar="N")
     add("--streams", type=int, default=0, metavar="N", help="also decode N answers at once")
     add("--rounds", type=int, default=3, metavar="N")
-    add("--seconds", type=float, default=330, metavar="S",
-        help="begin no round that would probably end later than this (default: 330)")
+    add("--seconds", type=float, default=900, metavar="S",
+        help="time for all models together (default: 900)")
     add("--docs", metavar="FILE", help="put the table between the marks of this Markdown file")
     add("--json", metavar="FILE", help="write all results")
     o = p.parse_args(argv)
@@ -158,9 +178,11 @@ def main():
              for c in options.cases or CASES}
     figures.title("A prompt of %d tokens, then %d tokens decoded, %d threads"
                   % (options.prompt, options.generate, options.threads))
-    results = rounds(options, list(files))
-    header = ["model", "MB per token", "prompt tok/s", "llama.cpp", "ratio", "decoding tok/s",
-              "llama.cpp", "ratio", "of the bandwidth bound", "llama.cpp's share"]
+    results = {path: rounds(options, path, options.seconds / len(files)) for path in files}
+    over_ik = ["ratio to ik_llama.cpp"] if options.ik_bench else []
+    header = ["model", "MB per token", "prompt tok/s", "llama.cpp", "ratio", *over_ik,
+              "decoding tok/s", "llama.cpp", "ratio", *over_ik, "of the bandwidth bound",
+              "llama.cpp's share"]
     if options.streams:
         header += ["%d answers tok/s" % options.streams, "llama.cpp", "ratio"]
     figures.table("families", header,

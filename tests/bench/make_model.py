@@ -38,6 +38,8 @@ SCALES = {
 }
 # In a block of MXFP4, the first byte is an exponent, and numbers are at most 6 × 2^(byte - 127).
 MXFP4_LARGEST = 6
+# A byte of TQ2_0 has four numbers of 2 bits: 0, 1 and 2 stand for -1, 0 and 1.
+TERNARY = bytes(b for b in range(256) if not b & b >> 1 & 0x55)
 # The number of different blocks. It is prime, so that rows begin at all of them.
 N_BLOCKS = 65521
 
@@ -52,6 +54,8 @@ class Weights:
             data = self.blocks(rng, kind, std)
         elif kind == "MXFP4":
             data = self.mxfp4(rng, std)
+        elif kind == "TQ2_0":
+            data = self.ternary(rng, std)
         else:
             data = self.floats(rng, kind, std)
         # The data is stored 8 times in a row, so that write() can usually take its bytes as one
@@ -65,6 +69,11 @@ class Weights:
         power = 127 + round(math.log2(std * 1.7 / MXFP4_LARGEST))
         data[0::self.size] = bytes(power + rng.randint(-1, 1) for _ in range(N_BLOCKS))
         return data
+
+    def ternary(self, rng, std):
+        scale = struct.pack("<e", std * 1.2)
+        return bytearray().join(bytes(rng.choices(TERNARY, k=self.size - 2)) + scale
+                                for _ in range(N_BLOCKS))
 
     def blocks(self, rng, kind, std):
         offsets, span = SCALES[kind]
@@ -107,6 +116,8 @@ def tensor_type(preset, name, layer, n_layers):
     """Returns the format that llama-quantize would choose for this tensor."""
     if preset == "MXFP4_MOE":
         return "MXFP4" if name.endswith("_exps") else "Q8_0"
+    if preset == "TQ2_0" and name in ("token_embd", "output"):
+        return "Q6_K"
     if not preset.endswith("_M"):
         return preset
     base = preset[:-2]

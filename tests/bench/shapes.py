@@ -72,6 +72,7 @@ SHAPES = {
                             **GEMMA4),
     "gpt-oss-20b": Shape("gpt-oss", 24, 2880, 64, 8, 64, 2880, 201088, tied=False, experts=32,
                          used=4, expert_ff=2880, window=128, every=2),
+    "bitnet-2b": Shape("bitnet", 30, 2560, 20, 5, 128, 6912, 128256),
 }
 
 
@@ -151,6 +152,17 @@ class Decoder:
 
 class Llama(Decoder):
     qk_norm = False
+
+
+class BitNet(Decoder):
+    """Writes BitNet b1.58, which has norms before the last matrices of attention and feed-forward."""
+
+    theta, eps, qk_norm = 5e5, 1e-5, False
+
+    def gated(self, i, p, ff, suffix=""):
+        super().gated(i, p, ff, suffix)
+        self.m.vector(p + "attn_sub_norm.weight", self.s.heads * self.s.head_dim)
+        self.m.vector(p + "ffn_sub_norm.weight", ff)
 
 
 class Hybrid(Decoder):
@@ -396,4 +408,5 @@ class GptOss(Decoder):
 
 
 FAMILIES = {"qwen3": Decoder, "llama": Llama, "qwen3moe": Decoder, "qwen35": Hybrid,
-            "qwen35moe": Hybrid, "gemma3n": Gemma3n, "gemma4": Gemma4, "gpt-oss": GptOss}
+            "qwen35moe": Hybrid, "gemma3n": Gemma3n, "gemma4": Gemma4, "gpt-oss": GptOss,
+            "bitnet": BitNet}
