@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests how a store frees the space of blocks on disks where holes cannot be punched into files, and
- * where punching fails for a time.
+ * Tests how a store frees the space of blocks on disks where holes cannot be punched into files,
+ * and where punching fails for a time.
  */
 #include "lib/test.h"
 #include "unit/cache/kit.h"
