@@ -13,7 +13,7 @@
 #include "grammar/nfa.h"
 
 struct program {
-    struct nfa nfa;   /* arg of EDGE_TOKEN: index of the symbol */
+    struct nfa nfa;   /* arg of EDGE_TOKEN: here the number of a symbol, not the id of a token */
     uint32_t *starts; /* [n_rules]: first states; rule 0 is the whole grammar */
     bool *nullable;   /* [n_states]: the rest of the rule behind the state may be empty */
     uint32_t n_rules;

@@ -239,7 +239,8 @@ static int pick_from_row(struct sched *s, struct sampler *sampler, struct step_p
     r = sampler_pick(sampler, &seq->req->sampling, &text, &seq->sampling, logits, &part->token);
     if (r != SAMPLE_NONE_LEFT || !text.mask || text.n_forbidden == 0)
         return r;
-    /* The grammar permits nothing but the end. */
+    /* All tokens that the grammar permits are forbidden. The grammar takes precedence, so the pick
+     * is repeated without forbidden tokens. */
     text.n_forbidden = 0;
     return sampler_pick(sampler, &seq->req->sampling, &text, &seq->sampling, logits, &part->token);
 }
@@ -309,7 +310,7 @@ static void take_all_logits(struct sched *s)
         take_logits(s, 0, 1);
 }
 
-/* Chooses block @i of the FULL groups for the tier. */
+/* Records the name of block @i of each FULL group, so that the tier can store the block. */
 static void keep_chain(struct sched *s, struct seq *seq, uint32_t i)
 {
     const struct kv_layout *layout = kv_pool_layout(s->runner->pool);

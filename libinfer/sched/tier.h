@@ -53,9 +53,10 @@ struct tier_params {
     const struct kv_layout *layout;   /* lives as long as the tier; set by the scheduler, like the
                                          next two members */
     uint64_t sizes[STATE_GROUPS_MAX]; /* bytes of a block of each group */
-    uint32_t mark_every;              /* each multiple of this number of blocks is a mark
-                                         (marks.c) */
-    void (*news)(void *data);         /* called by the tier's thread, which holds no lock then */
+    /* A mark is a border between blocks at which the tier has everything that is needed to continue
+     * a sequence. Each multiple of this number of blocks may be a mark (marks.c). */
+    uint32_t mark_every;
+    void (*news)(void *data); /* called by the tier's thread, which holds no lock then */
     void *data;
 };
 
@@ -104,25 +105,26 @@ struct fetch_item {
 /* Returns the largest number of blocks of a chain that one fetch can ask for. */
 uint32_t tier_max_ask(const struct tier *t);
 /*
- * Asks for what is needed to compute a sequence beginning at a later position. @names: the names of
- * its blocks from the beginning. The sequence needs the blocks from @first on, @n ≤ tier_max_ask()
- * of them. If the only group of the layout is FULL, the fetch finds as many of these blocks as the
- * tier has. Otherwise it finds the blocks of all groups that are needed at a mark (marks.c): first
- * the FULL blocks in the order of the chain, then the others; they are useful only together.
- * Returns NULL if memory is short.
+ * Asks for blocks with which a sequence need not be computed from its beginning. @names: the names
+ * of its blocks from the beginning. The sequence needs the blocks from @first on, @n ≤
+ * tier_max_ask() of them. If the only group of the layout is FULL, the fetch finds as many of these
+ * blocks as the tier has. Otherwise it finds the blocks of all groups that are needed at a mark
+ * (marks.c): first the FULL blocks in the order of the chain, then the others; they are useful only
+ * together. Returns NULL if memory is short.
  */
 struct fetch *tier_ask(struct tier *t, struct tier_owner *owner, const struct kv_name *names,
                        uint32_t first, uint32_t n);
-/* Returns the state of the fetch. From FETCH_FOUND on, *ret_n_found says how many blocks at the
- * beginning of its list the tier has. During and after a load, *ret_n_loaded says how many blocks
- * at the beginning of the load have arrived. */
+/* Returns the state of the fetch. From FETCH_FOUND on, *ret_n_found is the number of blocks that
+ * the fetch has found. During and after a load, *ret_n_loaded says how many blocks at the beginning
+ * of the load have arrived. */
 enum fetch_state fetch_look(const struct fetch *f, uint32_t *ret_n_found, uint32_t *ret_n_loaded);
 /* Functions for fetches in the state FETCH_FOUND or a later state. */
 /* Returns the found block number @i. */
 struct fetch_item fetch_item(const struct fetch *f, uint32_t i);
 /* Returns the bytes of the @n found blocks from number @first on. */
 uint64_t fetch_bytes(const struct fetch *f, uint32_t first, uint32_t n);
-/* Returns how many blocks a sequence has computed after all found blocks were loaded. */
+/* Returns the number of the block of the sequence from which computing continues when all found
+ * blocks are loaded. */
 uint32_t fetch_mark(const struct fetch *f);
 /* Returns whether the tier had all FULL blocks that the fetch asked for. */
 bool fetch_has_chain(const struct fetch *f);

@@ -14,7 +14,7 @@
 
 #include "core/err.h"
 
-/* These strings stand for the hand-written splitters. */
+/* Each of these strings stands for a step that is written in C instead of as an expression. */
 #define GPT2   "\1"
 #define LLAMA3 "\2"
 #define QWEN2  "\3"

@@ -87,10 +87,11 @@ static int check_counts(const struct whisper_config *c, struct inf_err *reterr)
     if (c->n_mels > MAX_MELS)
         return err_set(reterr, EOPNOTSUPP, "%u mel bins are more than %d", c->n_mels, MAX_MELS);
     if (c->n_audio_ctx != WHISPER_AUDIO_CTX)
-        return err_set(reterr, EOPNOTSUPP, "windows have %u rows, not %d", c->n_audio_ctx,
-                       WHISPER_AUDIO_CTX);
+        return err_set(reterr, EOPNOTSUPP, "a window has %u audio positions, not %d",
+                       c->n_audio_ctx, WHISPER_AUDIO_CTX);
     if (c->n_text_ctx < MIN_TEXT_CTX)
-        return err_set(reterr, EOPNOTSUPP, "texts of %u tokens are too short", c->n_text_ctx);
+        return err_set(reterr, EOPNOTSUPP, "the maximum text length of %u tokens is too small",
+                       c->n_text_ctx);
     return 0;
 }
 

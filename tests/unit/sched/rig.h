@@ -28,7 +28,7 @@ struct rig_params {
     struct inf_tier *tier;
     const struct file_map *weights;  /* part of the names of the tier's blocks; NULL: none */
     double tier_margin;              /* 0: the engine loads each block that it finds */
-    bool takes_copies;               /* blocks must be copied to be read, three at a time */
+    bool takes_copies;               /* the device's blocks can only be copied, three in one load */
     const struct rig_groups *groups; /* NULL: one FULL group */
     uint32_t mark_every;             /* 0: as the engine chooses */
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests that bodies of the Responses API become messages, tools and rules. */
+/* Tests that bodies of the Responses API become messages, tools and parameters,
+ * such as the schema of the answer. */
 #include "chat/api/responses-body.h"
 #include "common/wire/json.h"
 #include "lib/test.h"

@@ -15,12 +15,18 @@
  * So an element does not depend on how many rows and columns are multiplied together, and all files
  * that include this file compute the same bits.
  *
- * The including file defines: v_n, the number of lanes; vector types v_int and v_float; v_zero(),
- * v_load() of aligned pairs, v_all() of one pair; v_dot(acc, w, x), which adds products of pairs;
- * v_float_load(), v_float_all(), v_scale(acc, d, sum) = fma(float(acc), d, sum), v_mul(); v_put(y,
- * bias or NULL, sums, n), which writes the first n elements of bias + sums; v_largest128(x), the
- * bits of the largest magnitude of 128 numbers; v_round128(x, inverse, q), which rounds 128 numbers
- * × inverse; and TILE_M, the number of rows that are multiplied at once.
+ * The including file defines:
+ *     TILE_M                      the number of rows that are multiplied at once
+ *     v_n                         the number of lanes
+ *     v_int, v_float              the types of vectors
+ *     v_zero()                    returns a vector of zeros
+ *     v_load(p), v_all(p)         load v_n aligned pairs; copy the pair at p to all lanes
+ *     v_dot(acc, w, x)            adds the products of pairs to acc
+ *     v_float_load(), v_float_all(), v_mul()
+ *     v_scale(acc, d, sum)        returns fma(float(acc), d, sum)
+ *     v_put(y, bias, sums, n)     writes the first n elements of bias + sums; bias may be NULL
+ *     v_largest128(x)             returns the bits of the largest magnitude of 128 numbers
+ *     v_round128(x, inverse, q)   rounds 128 numbers × inverse
  */
 
 #include <string.h>
