@@ -48,10 +48,36 @@ graph_ref layer_product(const struct model *m, struct graph *g, graph_ref x, con
     return graph_add(g, y, graph_matmul(g, h, &lora->b, NULL));
 }
 
+/* Returns the slot of the factor of the results of a matrix, or SLOT_ABSENT. */
+static enum slot factor_of(enum slot w)
+{
+    switch (w) {
+    case SLOT_Q:
+        return SLOT_Q_FACTOR;
+    case SLOT_K:
+        return SLOT_K_FACTOR;
+    case SLOT_V:
+        return SLOT_V_FACTOR;
+    case SLOT_OUT:
+        return SLOT_OUT_FACTOR;
+    case SLOT_GATE:
+        return SLOT_GATE_FACTOR;
+    case SLOT_UP:
+        return SLOT_UP_FACTOR;
+    case SLOT_DOWN:
+        return SLOT_DOWN_FACTOR;
+    default:
+        return SLOT_ABSENT;
+    }
+}
+
 graph_ref layer_linear(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x,
                        enum slot w, enum slot bias)
 {
-    return layer_product(m, g, x, layer_w(m, i_layer, w), layer_w(m, i_layer, bias));
+    const struct weight *factor = layer_w(m, i_layer, factor_of(w));
+    const graph_ref y = layer_product(m, g, x, layer_w(m, i_layer, w), layer_w(m, i_layer, bias));
+
+    return factor->data ? graph_scale(g, y, *(const float *)factor->data) : y;
 }
 
 graph_ref layer_norm(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x,

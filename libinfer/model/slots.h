@@ -96,6 +96,15 @@ enum slot {
     SLOT_PER_LAYER_POST_NORM,
     SLOT_LAYER_SCALE, /* [1]: factor of the result of the layer */
 
+    /* [1]: factors of the results of matrices. */
+    SLOT_Q_FACTOR,
+    SLOT_K_FACTOR,
+    SLOT_V_FACTOR,
+    SLOT_OUT_FACTOR,
+    SLOT_GATE_FACTOR,
+    SLOT_UP_FACTOR,
+    SLOT_DOWN_FACTOR,
+
     /* Experts. */
     SLOT_ROUTER,
     SLOT_ROUTER_NORM,  /* of the rows from which the scores are computed */

@@ -261,6 +261,9 @@ VARIANTS = {
     "gpt_oss-wide": ("GptOssConfig", OSS | dict(
         hidden_size=288, intermediate_size=608, num_hidden_layers=2, layer_types=layers("sf")),
                      {"mxfp4": True}),
+    # BitNet as GGUF files hold it: with silu, and with ternary values in F32.
+    "bitnet-silu": ("BitNetConfig", BITNET | dict(hidden_act="silu", tie_word_embeddings=True),
+                    {"converted": True}),
 }
 
 TINY = dict(vocab_size=64, hidden_size=20, intermediate_size=16, num_hidden_layers=2,
@@ -321,4 +324,7 @@ SMALL = {
         num_hidden_layers=1, hidden_size=256, intermediate_size=128, head_dim=64,
         rope_parameters=rope(theta=1e6)),
              {"mlx": (2, 128), "gguf": False}),
+    "bitnet-silu": ("BitNetConfig", BITNET | TINY | dict(hidden_act="silu",
+                                                         tie_word_embeddings=True),
+                    {"converted": True}),
 }

@@ -171,6 +171,13 @@ def use_ternary(model, kind):
     return planes
 
 
+def ternary_values(w):
+    """Returns what llama.cpp's converter makes of a matrix of BitNet, in the same precision."""
+    w = w.float()
+    inverse = 1 / w.abs().mean().clamp(min=1e-5)
+    return (w * inverse).round().clamp(-1, 1) / inverse
+
+
 def draw_mlx(model, bits, group, seed):
     """Draws the matrices in an affine format of MLX. Returns the tensors that the file has."""
     gen = torch.Generator().manual_seed(seed)
@@ -281,6 +288,10 @@ def build(row, seed):
         planes = draw_mlx(model, *how["mlx"], seed)
     if how.get("ternary"):
         planes = use_ternary(model, how["ternary"])
+    if how.get("converted"):
+        for name, module in model.named_modules():
+            if isinstance(module, torch.nn.Linear) and name != "lm_head":
+                module.weight.copy_(ternary_values(module.weight))
     return model, planes
 
 
@@ -302,9 +313,17 @@ def nmse(x, want):
     return float(((x - want) ** 2).sum() / (want ** 2).sum())
 
 
-def use_old_bitnet_names(path):
-    """The converter knows the names of an older model with the same tensors."""
+def use_old_bitnet(path):
+    """The converter knows the names of an older model with the same tensors, and makes matrices
+    ternary. Those that are ternary already would get a smaller factor, so their zeros are replaced
+    by numbers that the converter rounds to zero: then the mean of the magnitudes is the factor."""
     tensors = load_file(path / "model.safetensors")
+    for name, t in tensors.items():
+        if name.endswith("_proj.weight") and t.abs().unique().numel() == 2:
+            factor, zeros = t.abs().max(), t == 0
+            small = zeros * 0.25 * factor
+            larger = (t.numel() * factor - small.sum()) / (~zeros).sum()
+            tensors[name] = torch.where(zeros, small, t.sign() * larger)
     save_file({k.replace("attn_sub_norm", "inner_attn_ln").replace("ffn_sub_norm",
                                                                    "ffn_layernorm"): t
                for k, t in tensors.items()}, path / "model.safetensors", {"format": "pt"})
@@ -317,7 +336,7 @@ def prepare(hf, out, values):
     shutil.copytree(hf, source)
     write_sentencepiece(source, values["vocab_size"])
     if json.loads((hf / "config.json").read_text())["model_type"] == "bitnet":
-        use_old_bitnet_names(source)
+        use_old_bitnet(source)
     # Otherwise the converter insists on a block that predicts a second token.
     hybrid = "linear_num_key_heads" in values and "mtp_num_hidden_layers" not in values
     return [str(source), "--outfile", str(out), "--outtype", "f32", "--model-name", "tiny",

@@ -94,6 +94,23 @@ TEST(qwen_rotates_halves_and_windows_have_patterns)
     assert_int_equal(hparams_window(&hp, 3), 0);
 }
 
+/* llama.cpp writes a scaling without effect into files of BitNet, and no activation. */
+TEST(bitnet_has_the_activation_of_llama_cpp)
+{
+    struct gguf_writer w = {0};
+    struct inf_err err = {0};
+    struct hparams hp;
+
+    write_base(&w, "bitnet");
+    gguf_put_string(&w, "bitnet.rope.scaling.type", "linear");
+    gguf_put_f32(&w, "bitnet.rope.scaling.factor", 1);
+    ASSERT_OK_ERR(finish(&w, &hp, &err), err);
+    assert_int_equal(hp.act, GRAPH_ACT_SILU);
+    assert_int_equal(hp.rope_style, ROPE_HALF);
+    assert_int_equal(hp.ternary, TERNARY_NONE);
+    assert_true(hp.rope_factor == 1);
+}
+
 TEST(scaling_has_old_and_new_keys)
 {
     struct gguf_writer w = {0};
@@ -347,6 +364,7 @@ RUN_TESTS(cmocka_unit_test(llama_has_defaults),
           cmocka_unit_test(gemma4_without_an_owner_of_keys_is_refused),
           cmocka_unit_test(encoders_have_windows_on_both_sides),
           cmocka_unit_test(qwen_rotates_halves_and_windows_have_patterns),
+          cmocka_unit_test(bitnet_has_the_activation_of_llama_cpp),
           cmocka_unit_test(scaling_has_old_and_new_keys),
           cmocka_unit_test(counts_per_layer_must_agree),
           cmocka_unit_test(unsupported_features_are_refused_by_name),

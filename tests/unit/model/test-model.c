@@ -46,22 +46,26 @@ static char *write_model(const char *arch, const struct change *c)
     static const struct {
         const char *name;
         uint32_t rows, cols;
-        bool qwen2, qwen3;
+        const char *arch; /* NULL: all have it */
     } tensors[] = {
-        {"attn_norm.weight", 1, N_EMBD, 0, 0},
-        {"attn_q.weight", 8, N_EMBD, 0, 0},
-        {"attn_k.weight", 4, N_EMBD, 0, 0},
-        {"attn_v.weight", 4, N_EMBD, 0, 0},
-        {"attn_output.weight", N_EMBD, 8, 0, 0},
-        {"ffn_norm.weight", 1, N_EMBD, 0, 0},
-        {"ffn_gate.weight", N_FF, N_EMBD, 0, 0},
-        {"ffn_up.weight", N_FF, N_EMBD, 0, 0},
-        {"ffn_down.weight", N_EMBD, N_FF, 0, 0},
-        {"attn_q.bias", 1, 8, 1, 0},
-        {"attn_k.bias", 1, 4, 1, 0},
-        {"attn_v.bias", 1, 4, 1, 0},
-        {"attn_q_norm.weight", 1, 4, 0, 1},
-        {"attn_k_norm.weight", 1, 4, 0, 1},
+        {"attn_norm.weight", 1, N_EMBD, NULL},
+        {"attn_q.weight", 8, N_EMBD, NULL},
+        {"attn_k.weight", 4, N_EMBD, NULL},
+        {"attn_v.weight", 4, N_EMBD, NULL},
+        {"attn_output.weight", N_EMBD, 8, NULL},
+        {"ffn_norm.weight", 1, N_EMBD, NULL},
+        {"ffn_gate.weight", N_FF, N_EMBD, NULL},
+        {"ffn_up.weight", N_FF, N_EMBD, NULL},
+        {"ffn_down.weight", N_EMBD, N_FF, NULL},
+        {"attn_q.bias", 1, 8, "qwen2"},
+        {"attn_k.bias", 1, 4, "qwen2"},
+        {"attn_v.bias", 1, 4, "qwen2"},
+        {"attn_q_norm.weight", 1, 4, "qwen3"},
+        {"attn_k_norm.weight", 1, 4, "qwen3"},
+        {"attn_sub_norm.weight", 1, N_EMBD, "bitnet"},
+        {"ffn_sub_norm.weight", 1, N_FF, "bitnet"},
+        {"attn_v.scale", 1, 1, "bitnet"},
+        {"ffn_down.scale", 1, 1, "bitnet"},
     };
     struct gguf_writer w = {0};
     char name[128];
@@ -83,8 +87,7 @@ static char *write_model(const char *arch, const struct change *c)
         put(&w, c, c->add, 1, 4);
     for (unsigned i = 0; i < N_LAYERS; i++)
         for (size_t j = 0; j < ARRAY_SIZE(tensors); j++) {
-            if ((tensors[j].qwen2 && strcmp(arch, "qwen2") != 0) ||
-                (tensors[j].qwen3 && strcmp(arch, "qwen3") != 0))
+            if (tensors[j].arch && strcmp(arch, tensors[j].arch) != 0)
                 continue;
             snprintf(name, sizeof(name), "blk.%u.%s", i, tensors[j].name);
             put(&w, c, name, tensors[j].rows, tensors[j].cols);
@@ -130,17 +133,21 @@ static size_t count(const char *text, const char *word)
 
 TEST(each_architecture_builds_its_graph)
 {
-    static const char *const archs[] = {"llama", "qwen2", "qwen3"};
+    static const struct {
+        const char *arch;
+        size_t n_norms, n_scales; /* of a layer */
+    } rows[] = {{"llama", 2, 0}, {"qwen2", 2, 0}, {"qwen3", 4, 0}, {"bitnet", 4, 2}};
     const struct change none = {0};
 
-    for (size_t i = 0; i < ARRAY_SIZE(archs); i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
         struct inf_err err = {0};
         char *dump;
 
-        ASSERT_OK_ERR(try_model(archs[i], &none, &dump, &err), err);
+        ASSERT_OK_ERR(try_model(rows[i].arch, &none, &dump, &err), err);
         assert_int_equal(count(dump, "attention"), N_LAYERS);
         assert_int_equal(count(dump, "glu"), N_LAYERS);
-        assert_int_equal(count(dump, "rms_norm"), 2 * N_LAYERS + 1 + (i == 2 ? 2 * N_LAYERS : 0));
+        assert_int_equal(count(dump, "rms_norm"), rows[i].n_norms * N_LAYERS + 1);
+        assert_int_equal(count(dump, "= scale "), rows[i].n_scales * N_LAYERS);
         free(dump);
     }
 }
@@ -195,6 +202,12 @@ TEST(wrong_weights_are_refused_by_name)
         {"llama", {.retype = "blk.0.attn_q.weight", .type = 200}, "ggml type 200", EOPNOTSUPP},
         {"qwen2", {.drop = "blk.0.attn_k.bias"}, "blk.0.attn_k.bias is missing", EBADMSG},
         {"qwen3", {.drop = "blk.1.attn_k_norm.weight"}, "attn_k_norm.weight is missing", EBADMSG},
+        {"bitnet",
+         {.drop = "blk.1.ffn_sub_norm.weight"},
+         "ffn_sub_norm.weight is missing",
+         EBADMSG},
+        {"bitnet", {.misshape = "blk.0.attn_v.scale"}, "is 2, expected 1 x 1", EBADMSG},
+        {"bitnet", {.add = "blk.0.attn_v.bias"}, "attn_v.bias together", EOPNOTSUPP},
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
