@@ -10,6 +10,7 @@
 
 #include <errno.h>
 
+#include "backend/joined.h"
 #include "core/err.h"
 
 /* Returns whether a later node has the same weight as @ref. */
@@ -33,7 +34,7 @@ static uint64_t bytes_between(const struct graph *g, graph_ref first, graph_ref 
 
         bytes += weight_bytes(&node->bias);
         if (!comes_again(g, i))
-            bytes += weight_bytes(&node->w);
+            bytes += joined_bytes(&node->w);
     }
     return bytes;
 }

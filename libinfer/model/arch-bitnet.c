@@ -61,10 +61,9 @@ static int bitnet_bind(struct binder *b)
     for (uint32_t i = 0; i < b->m->hp->n_layers; i++)
         for (size_t j = 0; j < ARRAY_SIZE(pairs); j++)
             if (layer_w(b->m, i, pairs[j].factor)->data && layer_w(b->m, i, pairs[j].bias)->data)
-                return err_set(b->err, EOPNOTSUPP,
-                               "the tensors %.64s and %.64s together are not supported",
-                               layer_w(b->m, i, pairs[j].factor)->name,
-                               layer_w(b->m, i, pairs[j].bias)->name);
+                return err_set(
+                    b->err, EOPNOTSUPP, "the tensors %.64s and %.64s together are not supported",
+                    layer_w(b->m, i, pairs[j].factor)->name, layer_w(b->m, i, pairs[j].bias)->name);
     return 0;
 }
 

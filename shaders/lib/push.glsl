@@ -25,6 +25,8 @@ struct push_matmul {
     uint n_experts;     // experts whose matrices are bound
     uint expert_bytes;  // distance between the matrices of two experts
     uint expert_bytes2; // the same in the second matrix
+    // Only with ternary weights: factors of the sums of both matrices
+    float factor, factor2;
 };
 
 // y[m] = scale × row tokens[m] of the table, for tokens first … first + count - 1.

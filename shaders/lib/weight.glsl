@@ -2,7 +2,7 @@
 #ifndef WEIGHT_GLSL
 #define WEIGHT_GLSL
 
-// Reads one element of a stored row, in the formats of libinfer/quant/block.h.
+// Reads one element of a stored row, in the formats of libinfer/quant/block.h and libinfer/backend/joined.h.
 //
 // The functions are for kernels that read few weights. The including file declares IN_U4(0, w) first. `at` is
 // the byte offset of a row; it is even, except in MXFP4, which reads single bytes. The results have the same bits
@@ -47,6 +47,12 @@
 #elif defined(DTYPE_TQ1_0)
 #define BLOCK_ELEMS 256
 #define BLOCK_BYTES 54
+#elif defined(DTYPE_MLX2)
+#define BLOCK_ELEMS 128
+#define BLOCK_BYTES 36
+#elif defined(DTYPE_BITNET)
+#define BLOCK_ELEMS 16
+#define BLOCK_BYTES 4
 #endif
 
 uint weight_u32(uint at) // @at: a multiple of 4
@@ -224,6 +230,24 @@ float weight_in_block(uint at, uint l)
     const uint q = ternary_digits(weight_u8(at + place.x), place.y);
 
     return weight_half(at + 52) * float(int(q) - 1);
+}
+
+#elif defined(DTYPE_MLX2)
+
+float weight_in_block(uint at, uint l)
+{
+    const uint q = weight_u8(at + 4 + l / 16 * 4 + l % 4) >> (l / 4 % 4 * 2) & 3;
+    precise float product = weight_half(at) * float(q);
+    precise float sum = product + weight_half(at + 2);
+
+    return sum;
+}
+
+#elif defined(DTYPE_BITNET)
+
+float weight_in_block(uint at, uint l)
+{
+    return float(int(weight_u8(at + l % 4) >> (l / 4 * 2) & 3) - 1);
 }
 
 #endif

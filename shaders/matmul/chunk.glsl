@@ -25,6 +25,8 @@ const uint n_rows = is_glu ? 2 * columns : columns;
 #include "matmul/chunk-q6_k.glsl"
 #elif defined(DTYPE_TQ2_0) || defined(DTYPE_TQ1_0)
 #include "matmul/chunk-ternary.glsl"
+#elif defined(DTYPE_MLX2) || defined(DTYPE_BITNET)
+#include "matmul/chunk-joined.glsl"
 #else
 #include "matmul/chunk-block.glsl"
 #endif

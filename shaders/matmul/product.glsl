@@ -44,6 +44,10 @@ void finish(uint m, uint n, float sum, float sum2)
     const uint column = push.n0 + n, at = m * push.ld_y + column;
     precise float value = sum;
 
+#ifdef DTYPE_BITNET
+    value *= push.factor;
+    sum2 *= push.factor2;
+#endif
     if (is_glu)
         value = act_gated(push.act, value, sum2);
     if (push.has_bias != 0)

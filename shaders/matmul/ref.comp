@@ -35,6 +35,9 @@ void main()
 
     for (uint k = 0; k < push.K; k++)
         sum = fma(x[rows_from(m) * push.K + k], weight(at, k), sum);
+#ifdef DTYPE_BITNET
+    sum *= push.factor;
+#endif
     if (push.has_bias != 0)
         sum += bias[rows_bias() + push.n0 + n];
     if (push.has_add != 0)

@@ -237,5 +237,32 @@ vec4[4] read_run(bool second, uint at, uint k)
     return scaled_bytes(digits, scale, scale);
 }
 
+#elif defined(DTYPE_MLX2) || defined(DTYPE_BITNET)
+
+uint read_word(bool second, uint at)
+{
+    return texel(second, at / 16)[at / 4 & 3];
+}
+
+vec4[4] scaled_codes(uint word, float scale, float low)
+{
+    return scaled_bytes(uvec4(word, word >> 2, word >> 4, word >> 6) & 0x03030303, scale, low);
+}
+
+#ifdef DTYPE_MLX2
+vec4[4] read_run(bool second, uint at, uint k)
+{
+    const uint block = at + k / 128 * 36;
+    const vec2 d = unpackHalf2x16(read_word(second, block));
+
+    return scaled_codes(read_word(second, block + 4 + (k & 127) / 4), d.x, -d.y);
+}
+#else
+vec4[4] read_run(bool second, uint at, uint k)
+{
+    return scaled_codes(read_word(second, at + k / 4), 1.0, 1.0);
+}
+#endif
+
 #endif
 #endif

@@ -339,7 +339,8 @@ static int collect_weights(struct plan *plan, const struct graph *g, uint64_t ma
         const struct graph_node *n = graph_node(g, (graph_ref)i);
         uint64_t bytes;
 
-        if ((n->op != GRAPH_MATMUL && n->op != GRAPH_EMBED) || n->w.experts)
+        if ((n->op != GRAPH_MATMUL && n->op != GRAPH_EMBED) || n->w.experts ||
+            n->w.planes[WEIGHT_SCALES]) /* a gather has it */
             continue;
         if (!dtype_row_bytes(n->w.dtype, n->w.cols, &bytes))
             return -EINVAL;
@@ -376,10 +377,6 @@ int vkb_check(struct backend *b UNUSED, const struct graph *g, struct inf_err *r
         if (part)
             return err_set(reterr, EOPNOTSUPP,
                            "Vulkan devices do not compute %s: use the device \"cpu\"", part);
-        if (n->w.planes[WEIGHT_SCALES])
-            return err_set(reterr, EOPNOTSUPP,
-                           "Vulkan devices do not compute weights in %s: use the device \"cpu\"",
-                           dtype_info(n->w.dtype)->label);
     }
     return 0;
 }

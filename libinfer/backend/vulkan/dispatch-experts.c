@@ -9,69 +9,13 @@
 
 #include "backend/vulkan/dispatch.h"
 #include "backend/vulkan/push.h"
-#include "core/array.h"
 #include "core/err.h"
-#include "quant/dtype.h"
-
-/* The matrices of experts on the device. */
-struct matrices {
-    uint64_t stride; /* bytes from one matrix to the next */
-    uint64_t bytes;  /* bytes of a matrix */
-    uint32_t gather; /* the index of a vkb_gather, or UINT32_MAX: they lie in the host's order */
-};
-
-/* Finds the gather of matrices that lie apart, or adds it. */
-static int find_gather(struct plan *plan, const struct weight *w, struct matrices *m)
-{
-    struct vkb_gather *g;
-
-    for (m->gather = 0; m->gather < plan->n_gathers; m->gather++)
-        if (plan->gathers[m->gather].parts == w->experts)
-            return 0;
-    if (ARRAY_GROW(plan->gathers, plan->cap_gathers, plan->n_gathers + 1u) < 0)
-        return -ENOMEM;
-    g = &plan->gathers[plan->n_gathers++];
-    *g = (struct vkb_gather){
-        .parts = w->experts, .n = w->n_experts, .bytes = m->bytes, .stride = m->stride};
-    return 0;
-}
-
-static int find_matrices(struct plan *plan, const struct weight *w, struct matrices *ret)
-{
-    uint64_t row_bytes;
-
-    if (!dtype_row_bytes(w->dtype, w->cols, &row_bytes) ||
-        !size_mul(row_bytes, w->rows, &ret->bytes))
-        return -EINVAL;
-    ret->stride = w->n_experts > 1 ? w->expert_bytes : ret->bytes;
-    ret->gather = UINT32_MAX;
-    if (!w->experts)
-        return 0;
-    ret->stride = ALIGN_UP(ret->bytes, 256u); /* bindings can start at each matrix */
-    return find_gather(plan, w, ret);
-}
-
-static bool are_aligned(const struct weight *w, const struct matrices *m, uint64_t row_bytes)
-{
-    const uintptr_t at = m->gather == UINT32_MAX ? (uintptr_t)w->data : 0;
-
-    return (at | m->stride | row_bytes) % 16 == 0;
-}
 
 /* Binds the matrices of experts @first … @first + @n - 1. */
-static struct vkb_bind bind_matrices(const struct weight *w, const struct matrices *m,
+static struct vkb_bind bind_matrices(const struct weight *w, const struct emit_place *p,
                                      uint32_t first, uint32_t n, uint32_t push_at)
 {
-    struct vkb_bind bind = emit_weight(w, m->stride, first, n, push_at);
-
-    bind.size = (n - 1) * m->stride + m->bytes;
-    if (m->gather != UINT32_MAX) {
-        bind.kind = VKB_BIND_GATHER;
-        bind.index = m->gather;
-        bind.offset = first * m->stride;
-        bind.size = n * m->stride; /* texels have 16 bytes, also the last one */
-    }
-    return bind;
+    return emit_weight(w, p, first * p->stride, (n - 1) * p->stride + p->bytes, push_at);
 }
 
 static struct push_matmul experts_push(const struct emit *e, const struct emit_product *p,
@@ -95,29 +39,25 @@ static struct push_matmul experts_push(const struct emit *e, const struct emit_p
 int emit_experts(struct emit *e, const struct emit_product *p, enum vkb_class class,
                  const struct vkb_bind *bias)
 {
-    struct matrices m, m2 = {.stride = 0};
+    struct emit_place m, m2 = {.aligned = true};
     struct push_matmul push;
     struct vkb_choice choice;
     struct vkb_dispatch *d;
-    uint64_t row_bytes;
     uint32_t step;
     bool packs;
     int r;
 
-    if (!dtype_row_bytes(p->w->dtype, p->w->cols, &row_bytes))
-        return -EINVAL;
-    r = find_matrices(e->plan, p->w, &m);
+    r = emit_place(e->plan, p->w, &m);
     if (r == 0 && p->w2)
-        r = find_matrices(e->plan, p->w2, &m2);
+        r = emit_place(e->plan, p->w2, &m2);
     if (r < 0)
         return r;
     const struct vkb_product product = {
-        .dtype = p->w->dtype,
+        .dtype = m.dtype,
         .K = p->w->cols,
         .N = p->w->rows,
         .glu = p->w2 != NULL,
-        .aligned =
-            are_aligned(p->w, &m, row_bytes) && (!p->w2 || are_aligned(p->w2, &m2, row_bytes)),
+        .aligned = m.aligned && m2.aligned,
         .experts = true,
     };
     if (!vkb_pick_product(e->caps, &product, class, &choice))
@@ -125,7 +65,7 @@ int emit_experts(struct emit *e, const struct emit_product *p, enum vkb_class cl
     r = emit_pack(e, class, choice.pack, p->src, &packs);
     if (r < 0)
         return r;
-    push = experts_push(e, p, row_bytes);
+    push = experts_push(e, p, m.row_bytes);
     push.has_bias = bias->kind != VKB_BIND_NONE;
     push.expert_bytes = (uint32_t)m.stride;
     push.expert_bytes2 = (uint32_t)m2.stride;

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "backend/joined.h"
 #include "backend/vulkan/push.h"
 #include "core/array.h"
 #include "core/err.h"
@@ -109,11 +110,14 @@ bool emit_can_glu(const struct emit *e, const struct weight *w, const struct wei
 {
     struct vkb_choice choice;
 
-    if (w->dtype != w2->dtype || w->cols != w2->cols || w->rows != w2->rows ||
+    if (emit_dtype(w) != emit_dtype(w2) || w->cols != w2->cols || w->rows != w2->rows ||
         w->n_experts != w2->n_experts || !w->experts != !w2->experts)
         return false;
-    const struct vkb_product p = {
-        .dtype = w->dtype, .K = w->cols, .N = w->rows, .glu = true, .experts = w->n_experts > 0};
+    const struct vkb_product p = {.dtype = emit_dtype(w),
+                                  .K = w->cols,
+                                  .N = w->rows,
+                                  .glu = true,
+                                  .experts = w->n_experts > 0};
 
     for (int c = 0; c < VKB_CLASS_N; c++)
         if (!vkb_pick_product(e->caps, &p, (enum vkb_class)c, &choice))
@@ -131,24 +135,6 @@ uint32_t emit_per_range(const struct emit *e, const struct vkb_kernel *kernel, u
     return (uint32_t)MIN(MAX(n, unit), UINT32_MAX / 2);
 }
 
-struct vkb_bind emit_weight(const struct weight *w, uint64_t row_bytes, uint32_t first, uint32_t n,
-                            uint32_t push_at)
-{
-    return (struct vkb_bind){
-        .kind = VKB_BIND_WEIGHT,
-        .host = (const unsigned char *)w->data + first * row_bytes,
-        .size = n * row_bytes,
-        .push_at = push_at,
-    };
-}
-
-/* Returns whether rows of @w start at multiples of 16 bytes on the device. Modulo 16, addresses on
- * the device are equal to the host's addresses. */
-static bool is_aligned(const struct weight *w, uint64_t row_bytes)
-{
-    return ((uintptr_t)w->data | row_bytes) % 16 == 0;
-}
-
 static uint32_t class_rows(const struct emit *e, enum vkb_class class, bool kept)
 {
     const struct plan_limits *l = &e->plan->limits;
@@ -163,8 +149,10 @@ bool emit_all_q8(const struct emit *e, graph_ref src, enum vkb_class class)
 
     for (size_t i = (size_t)src + 1; i < graph_n_nodes(e->g); i++) {
         const struct graph_node *n = graph_node(e->g, (graph_ref)i);
-        const struct vkb_product p = {
-            .dtype = n->w.dtype, .K = n->w.cols, .N = n->w.rows, .experts = n->w.n_experts > 0};
+        const struct vkb_product p = {.dtype = emit_dtype(&n->w),
+                                      .K = n->w.cols,
+                                      .N = n->w.rows,
+                                      .experts = n->w.n_experts > 0};
 
         if (n->op == GRAPH_MATMUL && n->src[0] == src &&
             (!vkb_pick_product(e->caps, &p, class, &choice) || choice.pack != VKB_PACK_Q8))
@@ -213,6 +201,7 @@ static int matmul_class(struct emit *e, const struct emit_product *p, enum vkb_c
                         const struct vkb_bind *bias)
 {
     const bool kept = e->plan->values[p->dst].rows_kept;
+    struct emit_place at, at2 = {.aligned = true};
     struct vkb_choice choice;
     struct vkb_dispatch *d;
     uint64_t row_bytes;
@@ -220,14 +209,18 @@ static int matmul_class(struct emit *e, const struct emit_product *p, enum vkb_c
     bool packs;
     int r;
 
-    if (!dtype_row_bytes(p->w->dtype, p->w->cols, &row_bytes))
-        return -EINVAL;
+    r = emit_place(e->plan, p->w, &at);
+    if (r == 0 && p->w2)
+        r = emit_place(e->plan, p->w2, &at2);
+    if (r < 0)
+        return r;
+    row_bytes = at.row_bytes;
     const struct vkb_product product = {
-        .dtype = p->w->dtype,
+        .dtype = at.dtype,
         .K = p->w->cols,
         .N = p->w->rows,
         .glu = p->w2 != NULL,
-        .aligned = is_aligned(p->w, row_bytes) && (!p->w2 || is_aligned(p->w2, row_bytes)),
+        .aligned = at.aligned && at2.aligned,
     };
     if (!vkb_pick_product(e->caps, &product, class, &choice))
         return emit_none(e, p->w->name ? p->w->name : "a matrix");
@@ -248,6 +241,8 @@ static int matmul_class(struct emit *e, const struct emit_product *p, enum vkb_c
             .act = p->act,
             .has_bias = bias->kind != VKB_BIND_NONE,
             .has_add = p->add >= 0,
+            .factor = joined_factor(p->w),
+            .factor2 = p->w2 ? joined_factor(p->w2) : 1,
         };
 
         d = emit_add(e, class, &choice, &push, sizeof(push));
@@ -255,10 +250,10 @@ static int matmul_class(struct emit *e, const struct emit_product *p, enum vkb_c
             return -ENOMEM;
         d->work = (p->w2 ? 2 : 1) * n * row_bytes;
         d->joins = (d->joins && !packs) || n0 > 0;
-        d->binds[0] = emit_weight(p->w, row_bytes, n0, n,
+        d->binds[0] = emit_weight(p->w, &at, n0 * row_bytes, n * row_bytes,
                                   offsetof(struct push_matmul, w_offset) / sizeof(uint32_t));
         if (p->w2)
-            d->binds[1] = emit_weight(p->w2, row_bytes, n0, n,
+            d->binds[1] = emit_weight(p->w2, &at2, n0 * row_bytes, n * row_bytes,
                                       offsetof(struct push_matmul, w2_offset) / sizeof(uint32_t));
         d->binds[2] = choice.pack == VKB_PACK_NONE
                           ? emit_value(p->src)
@@ -289,15 +284,19 @@ int emit_matmul(struct emit *e, const struct emit_product *p)
 static int emit_embed(struct emit *e, const struct graph_node *n, graph_ref dst,
                       enum vkb_class class)
 {
+    struct emit_place at;
     struct vkb_choice choice;
     struct vkb_dispatch *d;
     uint64_t row_bytes;
     uint32_t step;
+    int r;
 
-    if (!vkb_pick_embed(e->caps, n->w.dtype, &choice))
+    if (!vkb_pick_embed(e->caps, emit_dtype(&n->w), &choice))
         return emit_none(e, "the table of embeddings");
-    if (!dtype_row_bytes(n->w.dtype, n->w.cols, &row_bytes))
-        return -EINVAL;
+    r = emit_place(e->plan, &n->w, &at);
+    if (r < 0)
+        return r;
+    row_bytes = at.row_bytes;
     step = emit_per_range(e, choice.kernel, row_bytes, 1);
     for (uint32_t first = 0; first < n->w.rows; first += step) {
         const uint32_t count = MIN(step, n->w.rows - first);
@@ -314,7 +313,7 @@ static int emit_embed(struct emit *e, const struct graph_node *n, graph_ref dst,
         if (!d)
             return -ENOMEM;
         d->joins |= first > 0;
-        d->binds[0] = emit_weight(&n->w, row_bytes, first, count,
+        d->binds[0] = emit_weight(&n->w, &at, first * row_bytes, count * row_bytes,
                                   offsetof(struct push_embed, w_offset) / sizeof(uint32_t));
         d->binds[3] = emit_value(dst);
         d->count[0].n = DIV_UP(n->width, choice.columns);

@@ -25,6 +25,16 @@ struct emit_product {
     graph_ref route;         /* with experts: the route */
 };
 
+/* Where and how the device has a weight. */
+struct emit_place {
+    enum inf_dtype dtype;
+    uint64_t row_bytes;
+    uint64_t bytes;  /* of a matrix */
+    uint64_t stride; /* bytes from one matrix to the next */
+    uint32_t gather; /* the index of a vkb_gather, or UINT32_MAX: it lies as in the host's memory */
+    bool aligned;    /* all rows start at multiples of 16 bytes */
+};
+
 /* An input of attention: a computed value, and the operations that its heads still need. */
 struct emit_part {
     graph_ref src, norm, rope; /* norm, rope: the nodes, or GRAPH_NONE */
@@ -71,9 +81,13 @@ int emit_pack(struct emit *e, enum vkb_class class, enum vkb_pack pack, graph_re
  * of @unit. */
 uint32_t emit_per_range(const struct emit *e, const struct vkb_kernel *kernel, uint64_t bytes,
                         uint32_t unit);
-/* Binds pieces @first … @first + @n - 1 of a weight, of @bytes bytes each. */
-struct vkb_bind emit_weight(const struct weight *w, uint64_t bytes, uint32_t first, uint32_t n,
-                            uint32_t push_at);
+/* dispatch-weights.c: returns the number format that @w has on the device. */
+enum inf_dtype emit_dtype(const struct weight *w);
+/* Finds out where the device has a weight. -EINVAL if its size is not computable. */
+int emit_place(struct plan *plan, const struct weight *w, struct emit_place *ret);
+/* Binds @size bytes of a weight, from its byte @offset on. */
+struct vkb_bind emit_weight(const struct weight *w, const struct emit_place *p, uint64_t offset,
+                            uint64_t size, uint32_t push_at);
 /* Notes that the list of @class packs @src now, and returns the buffer of packed rows. */
 struct vkb_bind emit_packed(struct emit *e, enum vkb_class class, enum vkb_pack pack,
                             graph_ref src);

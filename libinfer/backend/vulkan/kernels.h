@@ -29,6 +29,10 @@ enum vkb_pack {
     VKB_PACK_NONE,
     VKB_PACK_Q8,  /* matmul/quantise */
     VKB_PACK_F16, /* matmul/halve */
+    /* matmul/round: rounded for ternary weights, in the form of floats, of Q8 and of F16. */
+    VKB_PACK_ROUNDED,
+    VKB_PACK_ROUNDED_Q8,
+    VKB_PACK_ROUNDED_F16,
     VKB_PACK_N,
 };
 
@@ -56,7 +60,7 @@ const struct vkb_kernel *vkb_kernel_find(const struct vkb_caps *caps, const char
 
 /* A product of x with K columns and weights with N rows. */
 struct vkb_product {
-    enum inf_dtype dtype;
+    enum inf_dtype dtype; /* on the device (backend/joined.h) */
     uint32_t K, N;
     bool glu;     /* two matrices and an activation */
     bool aligned; /* rows of weights start at multiples of 16 bytes */

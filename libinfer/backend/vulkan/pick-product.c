@@ -52,7 +52,9 @@ static bool pick_rows(const struct vkb_caps *caps, const struct vkb_product *p,
 static bool pick_vec(const struct vkb_caps *caps, const struct vkb_product *p, enum vkb_class class,
                      struct vkb_choice *c)
 {
-    const bool dots = caps->int_dot && (class != VKB_MANY || p->experts) &&
+    /* This kernel computes whole chunks only. */
+    const bool whole = p->dtype != INF_DTYPE_BITNET || p->K % 64 == 0;
+    const bool dots = caps->int_dot && whole && (class != VKB_MANY || p->experts) &&
                       find_product(caps, "matmul/vecdot", p, c);
 
     if (!caps->subgroup_arithmetic || (!dots && !find_product(caps, "matmul/vec", p, c)))
@@ -154,8 +156,8 @@ static bool pick_ref(const struct vkb_caps *caps, const struct vkb_product *p, s
     return true;
 }
 
-bool vkb_pick_product(const struct vkb_caps *caps, const struct vkb_product *p,
-                      enum vkb_class class, struct vkb_choice *ret_choice)
+static bool pick_any(const struct vkb_caps *caps, const struct vkb_product *p, enum vkb_class class,
+                     struct vkb_choice *ret_choice)
 {
     if (pick_rows(caps, p, class, ret_choice))
         return true;
@@ -167,10 +169,32 @@ bool vkb_pick_product(const struct vkb_caps *caps, const struct vkb_product *p,
            pick_ref(caps, p, ret_choice);
 }
 
+bool vkb_pick_product(const struct vkb_caps *caps, const struct vkb_product *p,
+                      enum vkb_class class, struct vkb_choice *ret_choice)
+{
+    static const enum vkb_pack rounded[] = {[VKB_PACK_NONE] = VKB_PACK_ROUNDED,
+                                            [VKB_PACK_Q8] = VKB_PACK_ROUNDED_Q8,
+                                            [VKB_PACK_F16] = VKB_PACK_ROUNDED_F16};
+
+    if (!pick_any(caps, p, class, ret_choice))
+        return false;
+    if (p->dtype == INF_DTYPE_BITNET)
+        ret_choice->pack = rounded[ret_choice->pack];
+    return true;
+}
+
 bool vkb_pick_pack(const struct vkb_caps *caps, enum vkb_pack pack, struct vkb_choice *ret_choice)
 {
     const bool q8 = pack == VKB_PACK_Q8;
 
+    if (pack >= VKB_PACK_ROUNDED) {
+        const bool found = vkb_pick_plain(caps, "matmul/round", ret_choice);
+
+        ret_choice->spec[SPEC_ROUND_FORM] = (uint32_t)(pack - VKB_PACK_ROUNDED);
+        ret_choice->n_spec = SPEC_ROUND_FORM + 1;
+        ret_choice->columns = 1u << 30; /* the whole row */
+        return found;
+    }
     *ret_choice = (struct vkb_choice){
         .kernel = vkb_kernel_find(caps, q8 ? "matmul/quantise" : "matmul/halve"),
         .spec = {q8 ? 32 : MIN(256u, caps->max_invocations)},
@@ -186,9 +210,13 @@ uint64_t vkb_pack_size(enum vkb_pack pack, uint32_t rows, uint32_t width)
     const uint64_t n = rows;
 
     switch (pack) {
+    case VKB_PACK_ROUNDED:
+        return n * width * sizeof(float);
     case VKB_PACK_Q8:
+    case VKB_PACK_ROUNDED_Q8:
         return n * (width + width / 32 * sizeof(float));
     case VKB_PACK_F16:
+    case VKB_PACK_ROUNDED_F16:
         return n * (ALIGN_UP((uint64_t)width, 32u) * 2 + sizeof(float));
     default:
         return 0;

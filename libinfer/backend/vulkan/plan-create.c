@@ -6,8 +6,10 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "backend/joined.h"
 #include "backend/vulkan/program.h"
 #include "backend/vulkan/submit.h"
 #include "core/err.h"
@@ -16,6 +18,8 @@
 #define COUNT_STRIDE (4 * sizeof(uint32_t))
 /* The least work of a dispatch, in bytes of weights. */
 #define WORK_MIN (64u << 10)
+/* Bytes of joined rows that are uploaded at once. */
+#define JOIN_BYTES ((uint64_t)4 << 20)
 
 struct builder {
     struct vkb_device *dev;
@@ -52,16 +56,25 @@ static struct range rope_range(const struct plan *plan, uint32_t i_rope)
 static struct range weight_range(const struct builder *b, const struct vkb_bind *bind,
                                  uint32_t *ret_rest)
 {
-    const struct vkb_region *region = vkb_weights_find(&b->plan->weights, bind->host);
-    const uint64_t at =
-        region->offset + (uint64_t)((const unsigned char *)bind->host - region->host);
+    const struct vkb_buffer *buffer;
+    uint64_t at;
+
+    if (bind->kind == VKB_BIND_GATHER) {
+        buffer = &b->plan->gathers[bind->index].buffer;
+        at = bind->offset;
+    } else {
+        const struct vkb_region *region = vkb_weights_find(&b->plan->weights, bind->host);
+
+        buffer = &region->buffer;
+        at = region->offset + (uint64_t)((const unsigned char *)bind->host - region->host);
+    }
     const uint64_t align = MAX(b->dev->info->caps.offset_align, 16u);
     const uint64_t rest = at % align;
 
     *ret_rest = (uint32_t)rest;
     /* Kernels read 16 bytes at a time, also beyond the last weight if the buffer continues. */
-    return (struct range){region->buffer.handle, at - rest,
-                          MIN(ALIGN_UP(bind->size + rest, 16u), region->buffer.size - (at - rest))};
+    return (struct range){buffer->handle, at - rest,
+                          MIN(ALIGN_UP(bind->size + rest, 16u), buffer->size - (at - rest))};
 }
 
 static struct range whole_buffer(const struct vkb_buffer *buffer)
@@ -78,9 +91,8 @@ static struct range range_of(const struct builder *b, const struct vkb_bind *bin
     *ret_rest = 0;
     switch (bind->kind) {
     case VKB_BIND_WEIGHT:
-        return weight_range(b, bind, ret_rest);
     case VKB_BIND_GATHER:
-        return (struct range){plan->gathers[bind->index].buffer.handle, bind->offset, bind->size};
+        return weight_range(b, bind, ret_rest);
     case VKB_BIND_CONST:
         return (struct range){plan->consts_buffer.handle, bind->offset, bind->size};
     case VKB_BIND_VALUE:
@@ -345,6 +357,27 @@ static void *compile_all(void *arg)
     return NULL;
 }
 
+/* Joins matrix @i of a gather to blocks, and uploads some rows after the other. */
+static int load_joined(const struct builder *b, struct vkb_ring *ring, const struct vkb_gather *g,
+                       uint32_t i)
+{
+    const struct weight w = weight_of_expert(&g->w, i);
+    const uint32_t n = (uint32_t)MIN(MAX(JOIN_BYTES / g->row_bytes, 1u), w.rows);
+    _cleanup_free_ uint8_t *rows = malloc(n * g->row_bytes);
+    int r = 0;
+
+    if (!rows)
+        return err_set(b->reterr, ENOMEM, "out of memory");
+    for (uint32_t first = 0; r == 0 && first < w.rows; first += n) {
+        const uint32_t now = MIN(n, w.rows - first);
+
+        joined_rows(&w, first, now, rows);
+        r = vkb_upload(b->dev, ring, &g->buffer, i * g->stride + first * g->row_bytes, rows,
+                       now * g->row_bytes);
+    }
+    return r;
+}
+
 static int load_gathers(const struct builder *b, struct vkb_ring *ring)
 {
     int r = 0;
@@ -354,7 +387,9 @@ static int load_gathers(const struct builder *b, struct vkb_ring *ring)
 
         r = vkb_buffer_new(b->dev, VKB_ON_DEVICE, g->n * g->stride, &g->buffer, b->reterr);
         for (uint32_t j = 0; r == 0 && j < g->n; j++)
-            r = vkb_upload(b->dev, ring, &g->buffer, j * g->stride, g->parts[j], g->bytes);
+            r = g->w.planes[WEIGHT_SCALES] ? load_joined(b, ring, g, j)
+                                           : vkb_upload(b->dev, ring, &g->buffer, j * g->stride,
+                                                        g->w.experts[j], g->bytes);
     }
     return r;
 }
@@ -395,6 +430,16 @@ static int load_and_compile(const struct builder *b)
     return r;
 }
 
+static int make_buffer(const struct builder *b, enum vkb_place place, uint64_t size,
+                       struct vkb_buffer *buffer)
+{
+    const int r = vkb_buffer_new(b->dev, place, size, buffer, b->reterr);
+
+    if (r == 0 && buffer->map)
+        memset(buffer->map, 0, buffer->size);
+    return r;
+}
+
 static int make_buffers(const struct builder *b)
 {
     struct plan *plan = b->plan;
@@ -407,8 +452,6 @@ static int make_buffers(const struct builder *b)
     } all[] = {
         {&plan->scratch, VKB_ON_DEVICE, plan->scratch_size},
         {&plan->parts, VKB_ON_DEVICE, plan->parts_size},
-        {&plan->packed[VKB_PACK_Q8], VKB_ON_DEVICE, plan->packed_size[VKB_PACK_Q8]},
-        {&plan->packed[VKB_PACK_F16], VKB_ON_DEVICE, plan->packed_size[VKB_PACK_F16]},
         {&plan->step_buffer, VKB_UPLOAD, plan->rope_offset + plan->rope_size},
         {&plan->counts, VKB_UPLOAD, n_dispatches(plan) * COUNT_STRIDE},
         {&plan->runs, VKB_ON_DEVICE, plan->runs_size},
@@ -417,15 +460,15 @@ static int make_buffers(const struct builder *b)
         {&plan->readback, VKB_READBACK, (uint64_t)plan->output_width * sizeof(float)},
     };
     uint32_t at = 0;
+    int r = 0;
 
-    for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
-        const int r = vkb_buffer_new(b->dev, all[i].place, all[i].size, all[i].buffer, b->reterr);
-
-        if (r < 0)
-            return r;
-        if (all[i].buffer->map)
-            memset(all[i].buffer->map, 0, all[i].buffer->size);
-    }
+    for (size_t i = 0; r == 0 && i < ARRAY_SIZE(all); i++)
+        r = make_buffer(b, all[i].place, all[i].size, all[i].buffer);
+    for (int i = 0; r == 0 && i < VKB_PACK_N; i++)
+        if (plan->packed_size[i] > 0)
+            r = make_buffer(b, VKB_ON_DEVICE, plan->packed_size[i], &plan->packed[i]);
+    if (r < 0)
+        return r;
     for (int c = 0; c < VKB_CLASS_N; c++) {
         plan->lists[c].counts_at = at;
         at += plan->lists[c].n;
@@ -470,17 +513,9 @@ static void drop_list(struct vkb_device *dev, struct vkb_list *list)
 
 void vkb_plan_destroy(struct vkb_device *dev, struct plan *plan)
 {
-    struct vkb_buffer *buffers[] = {&plan->scratch,
-                                    &plan->parts,
-                                    &plan->step_buffer,
-                                    &plan->counts,
-                                    &plan->tops,
-                                    &plan->readback,
-                                    &plan->consts_buffer,
-                                    &plan->input_buffer,
-                                    &plan->runs,
-                                    &plan->packed[VKB_PACK_Q8],
-                                    &plan->packed[VKB_PACK_F16]};
+    struct vkb_buffer *buffers[] = {&plan->scratch,       &plan->parts,        &plan->step_buffer,
+                                    &plan->counts,        &plan->tops,         &plan->readback,
+                                    &plan->consts_buffer, &plan->input_buffer, &plan->runs};
 
     for (int c = 0; c < VKB_CLASS_N; c++)
         drop_list(dev, &plan->lists[c]);
@@ -489,6 +524,9 @@ void vkb_plan_destroy(struct vkb_device *dev, struct plan *plan)
     for (size_t i = 0; i < ARRAY_SIZE(buffers); i++)
         if (buffers[i]->handle)
             vkb_buffer_done(dev, buffers[i]);
+    for (int i = 0; i < VKB_PACK_N; i++)
+        if (plan->packed[i].handle)
+            vkb_buffer_done(dev, &plan->packed[i]);
     for (uint32_t i = 0; i < plan->n_gathers; i++)
         if (plan->gathers[i].buffer.handle)
             vkb_buffer_done(dev, &plan->gathers[i].buffer);

@@ -39,9 +39,9 @@ struct vkb_bind {
     uint32_t index, group;
     uint64_t offset, size;
     const void *host;
-    /* For VKB_BIND_WEIGHT: the index of the push constant that receives the number of bytes between
-     * the binding's start and the weight. This number can be above 0, because bindings must be
-     * aligned. */
+    /* For VKB_BIND_WEIGHT and VKB_BIND_GATHER: the index of the push constant that receives the
+     * number of bytes between the binding's start and the weight. This number can be above 0,
+     * because bindings must be aligned. */
     uint32_t push_at;
 };
 
@@ -99,12 +99,13 @@ struct vkb_list {
     double usec_per_work; /* decaying average of measurements; 0: not measured yet */
 };
 
-/* Matrices of experts that lie apart in the host's memory. The device has them in one buffer, at
- * distances of `stride` bytes. */
+/* Matrices of experts that lie apart in the host's memory, or a weight with planes, which becomes
+ * blocks (backend/joined.h). The device has the matrices in one buffer, at distances of `stride`
+ * bytes. */
 struct vkb_gather {
-    const void *const *parts; /* [n]; borrowed */
-    uint32_t n;
-    uint64_t bytes, stride;
+    struct weight w; /* its arrays are borrowed */
+    uint32_t n;      /* matrices */
+    uint64_t row_bytes, bytes, stride;
     struct vkb_buffer buffer; /* zeroed while there is no device */
 };
 

@@ -28,6 +28,7 @@ struct push_matmul {
     uint32_t x_slots; /* 1: x has a row for each slot */
     uint32_t first_expert, n_experts;
     uint32_t expert_bytes, expert_bytes2;
+    float factor, factor2; /* of the sums of both matrices; only for ternary weights */
 };
 
 /* Specialization constants of products besides constant 0. */
@@ -56,12 +57,15 @@ enum {
     SPEC_COOP_N,
 };
 
-/* matmul/quantise, matmul/halve: slots 2 x, 3 packed rows; groups (columns, rows). */
+/* matmul/quantise, halve, round: slots 2 x, 3 packed rows; groups (columns, rows). SPEC_ROUND_FORM:
+ * packed rows are floats (0), or have the form of quantise (1) or halve (2). */
 struct push_pack {
     uint32_t width;
     uint32_t rows_kept;
     uint32_t slots; /* rows of x for each row of the step; at least 1 */
 };
+
+enum { SPEC_ROUND_FORM = 2 };
 
 /* elem/embed: slots 0 table, 3 y; groups (columns, rows). */
 struct push_embed {
@@ -119,10 +123,7 @@ struct push_conv {
     uint32_t has_bias;
 };
 
-enum {
-    SPEC_CONV_HAS_ACT = 2,
-    SPEC_CONV_ACT = 3,
-};
+enum { SPEC_CONV_HAS_ACT = 2, SPEC_CONV_ACT = 3 };
 
 /* elem/delta: slots 0 -exp(A) and 1 dt (floats, by head), 2 x, 3 y, 4 state, 5 a, 6 b; groups (rows
  * of a state matrix, of which a workgroup has constant 0 ÷ TEAM × ROWS; value heads; sequences). */
@@ -293,8 +294,6 @@ struct push_tops {
     uint32_t stride; /* uints per list: at least 2 plus a pair for each value */
 };
 
-enum {
-    SPEC_TOPS_WHOLE = 2, /* 1: width is a multiple of 4 */
-};
+enum { SPEC_TOPS_WHOLE = 2 }; /* 1: width is a multiple of 4 */
 
 #define TOPS_RUN 256u /* logits that a subgroup processes together */

@@ -291,15 +291,6 @@ void bound_route(const struct bound *b, const struct graph_node *node, const dou
     free(bias);
 }
 
-static struct weight expert_of(const struct weight *w, uint32_t i)
-{
-    struct weight one = *w;
-
-    if (w->data)
-        one.data = weight_expert(w, i);
-    return one;
-}
-
 void bound_experts(const struct bound *b, const struct graph_node *node,
                    const struct bound_rules *rules, double *error)
 {
@@ -310,8 +301,8 @@ void bound_experts(const struct bound *b, const struct graph_node *node,
     for (size_t t = 0; t < b->n * n_slots; t++) {
         const size_t at = t / n_slots * 2 * n_slots + n_slots + t % n_slots;
         const size_t from = (has_slots ? t : t / n_slots) * K;
-        const struct weight w = expert_of(&node->w, (uint32_t)route[at]);
-        const struct weight bias = expert_of(&node->bias, (uint32_t)route[at]);
+        const struct weight w = weight_of_expert(&node->w, (uint32_t)route[at]);
+        const struct weight bias = weight_of_expert(&node->bias, (uint32_t)route[at]);
 
         bound_matmul(&w, &bias, rules->experts[w.dtype], 1, b->values[node->src[0]] + from,
                      b->errors[node->src[0]] + from, error + t * N);

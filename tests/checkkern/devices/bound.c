@@ -19,6 +19,7 @@
 #include "checkkern/devices/bound-attn.h"
 #include "checkkern/devices/bound-ops.h"
 #include "lib/graph_eval.h"
+#include "quant/block.h"
 #include "quant/dtype.h"
 #include "checkkern/weights.h"
 
@@ -43,6 +44,24 @@ static double block_max(const double *x, size_t i, size_t n)
     return max;
 }
 
+/* Replaces the errors of a row, whose values the node rounds to whole steps of 1/127 of the largest
+ * magnitude. A value that is close to the middle between two steps may be rounded to the wrong
+ * one. */
+static void bound_steps(const double *x, double *error, size_t n, double row_max)
+{
+    const double step = fmax(row_max, 1e-5) / 127;
+    double most_error = 0;
+
+    for (size_t i = 0; i < n; i++)
+        most_error = fmax(most_error, error[i]);
+    for (size_t i = 0; i < n; i++) {
+        const double v = fabs(x[i]) / step, relative = most_error / (127 * step) + 4 * BOUND_UNIT;
+        const double apart = fabs(v - floor(v) - 0.5), dv = error[i] / step + v * relative;
+
+        error[i] = step * (v * relative + (dv >= apart ? 1 + floor(dv - apart) : 0));
+    }
+}
+
 /* Adds the errors of rounding to those of a row of @n numbers. */
 void bound_round(enum bound_rounding how, const double *x, double *error, size_t n)
 {
@@ -50,11 +69,14 @@ void bound_round(enum bound_rounding how, const double *x, double *error, size_t
 
     for (size_t i = 0; i < n; i++)
         row_max = fmax(row_max, fabs(x[i]));
+    if (how == BOUND_ROW8)
+        bound_steps(x, error, n, row_max);
     for (size_t i = 0; i < n; i++) {
         double max;
 
         switch (how) {
         case BOUND_EXACT:
+        case BOUND_ROW8:
             break;
         case BOUND_F16:
             error[i] += fabs(x[i]) * 0x1p-11 + 0x1p-25;
@@ -79,6 +101,35 @@ void bound_round(enum bound_rounding how, const double *x, double *error, size_t
     }
 }
 
+/* Adds what kernels subtract from products with the numbers of MXFP4, which have no sign then.
+ * @scales: the first scale of the row; @stride: bytes from one scale to the next. */
+static void fp4_magnitudes(const uint8_t *scales, size_t stride, uint32_t cols, float *dst)
+{
+    for (uint32_t j = 0; j < cols; j++)
+        dst[j] += BLOCK_FP4_ZERO * block_e8m0_half(scales[j / BLOCK_ELEMS * stride]);
+}
+
+/* Does what weights_magnitudes() does for row @i of a weight with planes. */
+static void planes_magnitudes(const struct weight *w, size_t i, const float *row, float *dst)
+{
+    const size_t at = i * (w->cols / MAX(w->group, 1u)) * 2;
+    const unsigned bits = dtype_info(w->dtype)->affine_bits;
+    const void *scales = w->planes[WEIGHT_SCALES];
+
+    for (uint32_t j = 0; bits == 0 && j < w->cols; j++)
+        dst[j] = fabsf(row[j]);
+    if (w->dtype == INF_DTYPE_BITNET) /* kernels subtract 1 from the codes */
+        for (uint32_t j = 0; j < w->cols; j++)
+            dst[j] += *(const float *)scales;
+    if (w->dtype == INF_DTYPE_FP4_PLANES)
+        fp4_magnitudes((const uint8_t *)scales + i * MAX(w->row_step, 1u) * (w->cols / BLOCK_ELEMS),
+                       1, w->cols, dst);
+    if (bits > 0)
+        weights_affine_magnitudes(
+            bits, (const uint8_t *)w->data + i * w->cols * bits / 8, (const uint8_t *)scales + at,
+            (const uint8_t *)w->planes[WEIGHT_ZEROS] + at, w->group, dst, w->cols);
+}
+
 /* Decodes a row of a weight, and sums up the magnitudes of the terms of each number. */
 static void weight_row(const struct weight *w, size_t i, float *row, float *magnitudes)
 {
@@ -88,10 +139,18 @@ static void weight_row(const struct weight *w, size_t i, float *row, float *magn
 
     if (!dtype_row_bytes(w->dtype, w->cols, &bytes))
         abort();
+    if (w->planes[WEIGHT_SCALES]) {
+        weight_decode_row(w, (uint32_t)i, row);
+        planes_magnitudes(w, i, row, magnitudes);
+        return;
+    }
     p = (const uint8_t *)w->data + i * bytes;
     info->decode(p, row, w->cols);
     for (uint32_t j = 0; j < w->cols; j += info->block_elems, p += info->block_bytes)
         weights_magnitudes(w->dtype, p, magnitudes + j);
+    if (w->dtype == INF_DTYPE_MXFP4)
+        fp4_magnitudes((const uint8_t *)w->data + i * bytes, sizeof(struct block_mxfp4), w->cols,
+                       magnitudes);
 }
 
 static void embed(const struct bound *b, const struct graph_node *node, const int32_t *tokens,

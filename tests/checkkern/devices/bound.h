@@ -20,7 +20,8 @@ enum bound_rounding {
     BOUND_F16_SUMS, /* blocks of 32 binary16 numbers and a scale; the sums of a block are rounded
                        too */
     BOUND_BF16,
-    BOUND_Q8, /* blocks of 32 int8 numbers and a scale */
+    BOUND_Q8,   /* blocks of 32 int8 numbers and a scale */
+    BOUND_ROW8, /* int8 numbers and a scale of the row; the formula of the node has this rounding */
 };
 
 struct bound_rules {

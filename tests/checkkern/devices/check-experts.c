@@ -46,6 +46,24 @@ static struct weight experts_weight(struct check *c, struct case_memory *m, enum
     return w;
 }
 
+/* Makes the matrices of gate and up, whose rows lie in turns in one piece with planes. */
+static void experts_pair(struct check *c, struct case_memory *m, const struct experts_case *a,
+                         struct weight *gate, struct weight *up)
+{
+    const uint32_t n = a->n_experts;
+    uint64_t row_bytes = 0;
+
+    *gate = experts_weight(c, m, a->dtype, n, 2 * a->n_ff, a->n_embd, NULL);
+    if (!dtype_row_bytes(a->dtype, a->n_embd, &row_bytes))
+        exit(2);
+    gate->rows = a->n_ff;
+    gate->row_step = 2;
+    *up = *gate;
+    up->data = (const uint8_t *)gate->data + row_bytes;
+    up->planes[WEIGHT_SCALES] =
+        (const uint8_t *)gate->planes[WEIGHT_SCALES] + a->n_embd / gate->group;
+}
+
 static void experts_case(struct check *c, const struct experts_case *a, enum fill fill)
 {
     enum { N = 37, MOST = 64 };
@@ -55,9 +73,9 @@ static void experts_case(struct check *c, const struct experts_case *a, enum fil
     struct weight router = case_weight(c, &m, INF_DTYPE_F32, n, a->n_embd, 0);
     const struct weight add = case_weight(c, &m, INF_DTYPE_F32, 1, n, 0);
     const struct weight factors = case_weight(c, &m, INF_DTYPE_F32, 1, n, 0);
-    const struct weight gate =
+    struct weight gate =
         experts_weight(c, &m, a->dtype, n, a->n_ff, a->n_embd, a->apart ? pointers[0] : NULL);
-    const struct weight up =
+    struct weight up =
         experts_weight(c, &m, a->dtype, n, a->n_ff, a->n_embd, a->apart ? pointers[1] : NULL);
     const struct weight down =
         experts_weight(c, &m, a->dtype, n, a->n_embd, a->n_ff, a->apart ? pointers[2] : NULL);
@@ -68,6 +86,8 @@ static void experts_case(struct check *c, const struct experts_case *a, enum fil
     char what[128];
 
     assert(n <= MOST);
+    if (a->dtype == INF_DTYPE_FP4_PLANES)
+        experts_pair(c, &m, a, &gate, &up);
     if (graph_new(&g) < 0)
         exit(2);
     in = graph_input(g, a->n_embd);
@@ -92,8 +112,11 @@ void check_graph_experts(struct check *c)
         for (uint32_t i = 0; i < 4; i++) {
             const uint32_t block = dtype_info((enum inf_dtype)d)->block_elems;
 
-            /* A large part of the time is the encoding of weights. */
-            if ((block > 32 && i % 2) || !dtype_info((enum inf_dtype)d)->encode)
+            const bool planes = !dtype_info((enum inf_dtype)d)->encode;
+
+            /* A large part of the time is the encoding of weights. MXFP4 is the only format with
+             * planes that experts can have. */
+            if ((block > 32 && i % 2) || (planes && d != INF_DTYPE_FP4_PLANES))
                 continue;
 
             experts_case(
@@ -110,7 +133,7 @@ void check_graph_experts(struct check *c)
                                                  .scale = i == 3 ? 2.5f : 1},
                                        .selection = i == 2,
                                        .bias = i == 1,
-                                       .apart = i > 1,
+                                       .apart = i > 1 && !planes,
                                        .act = i == 1 ? GRAPH_ACT_SWIGLU_LIMITED : GRAPH_ACT_SILU},
                 FILL_NORMAL);
         }

@@ -54,6 +54,7 @@ static void cpu_rules(const struct backend *b, struct bound_rules *rules)
     cpu_rung_flags(b->ops->isa(b), &flags);
     for (int d = INF_DTYPE_Q8_0; d < INF_DTYPE_N; d++)
         rules->products[d] = BOUND_Q8;
+    rules->products[INF_DTYPE_BITNET] = BOUND_ROW8;
     if (flags & CPU_AVX512_BF16)
         rules->products[INF_DTYPE_BF16] = BOUND_BF16;
     if (flags & CPU_AVX512_FP16)
@@ -76,6 +77,14 @@ static const struct vkb_caps *caps_of(const struct backend *b)
     return &((const struct vkb_backend *)b)->info->caps;
 }
 
+/* Returns the format in which a device stores weights (backend/joined.h). */
+static enum inf_dtype stored_as(enum inf_dtype dtype)
+{
+    return dtype == INF_DTYPE_FP4_PLANES ? INF_DTYPE_MXFP4
+           : dtype == INF_DTYPE_MLX4     ? INF_DTYPE_Q4_1
+                                         : dtype;
+}
+
 void device_rules(const struct backend *b, uint32_t n_rows, struct bound_rules *rules)
 {
     const enum vkb_class class = n_rows == 1              ? VKB_ONE
@@ -87,12 +96,13 @@ void device_rules(const struct backend *b, uint32_t n_rows, struct bound_rules *
         return;
     }
     for (int d = 0; d < INF_DTYPE_N; d++) {
-        struct vkb_product product = {.dtype = (enum inf_dtype)d, .K = 1024, .N = 1024};
+        struct vkb_product product = {.dtype = stored_as((enum inf_dtype)d), .K = 1024, .N = 1024};
         struct vkb_choice choice;
 
         if (vkb_pick_product(caps_of(b), &product, class, &choice))
             rules->products[d] = choice.pack == VKB_PACK_Q8    ? BOUND_Q8
                                  : choice.pack == VKB_PACK_F16 ? BOUND_F16_ROWS
+                                 : choice.pack > VKB_PACK_F16  ? BOUND_ROW8
                                                                : BOUND_EXACT;
         product.experts = true;
         if (vkb_pick_product(caps_of(b), &product, class, &choice))

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Places weights on the device.
+ *
+ * Most weights lie as in the host's memory. Matrices of experts that lie apart there, and weights
+ * with planes, which are joined to blocks, get a buffer of their own: a gather.
+ */
+#include <errno.h>
+
+#include "backend/joined.h"
+#include "backend/vulkan/dispatch.h"
+#include "core/array.h"
+#include "quant/dtype.h"
+
+enum inf_dtype emit_dtype(const struct weight *w)
+{
+    struct joined j;
+
+    return joined_layout(w, &j) ? j.dtype : w->dtype;
+}
+
+/* Returns whether a gather holds the matrices of @w. Weights with the same first byte can have
+ * different rows: gates and ups of experts lie between each other. */
+static bool gather_holds(const struct vkb_gather *g, const struct weight *w)
+{
+    return g->w.data == w->data && g->w.experts == w->experts && g->w.rows == w->rows &&
+           g->w.cols == w->cols && g->w.row_step == w->row_step &&
+           g->w.planes[WEIGHT_SCALES] == w->planes[WEIGHT_SCALES];
+}
+
+/* Finds the gather of a weight, or adds it. */
+static int find_gather(struct plan *plan, const struct weight *w, struct emit_place *p)
+{
+    for (p->gather = 0; p->gather < plan->n_gathers; p->gather++)
+        if (gather_holds(&plan->gathers[p->gather], w))
+            return 0;
+    if (ARRAY_GROW(plan->gathers, plan->cap_gathers, plan->n_gathers + 1u) < 0)
+        return -ENOMEM;
+    plan->gathers[plan->n_gathers++] = (struct vkb_gather){.w = *w,
+                                                           .n = MAX(w->n_experts, 1u),
+                                                           .row_bytes = p->row_bytes,
+                                                           .bytes = p->bytes,
+                                                           .stride = p->stride};
+    return 0;
+}
+
+int emit_place(struct plan *plan, const struct weight *w, struct emit_place *ret)
+{
+    struct emit_place p = {.dtype = w->dtype, .gather = UINT32_MAX};
+    struct joined j;
+    const bool joins = joined_layout(w, &j);
+    int r = 0;
+
+    if (joins) {
+        p.dtype = j.dtype;
+        p.row_bytes = j.row_bytes;
+    } else if (!dtype_row_bytes(w->dtype, w->cols, &p.row_bytes)) {
+        return -EINVAL;
+    }
+    if (!size_mul(p.row_bytes, w->rows, &p.bytes))
+        return -EINVAL;
+    p.stride = w->n_experts > 1 ? w->expert_bytes : p.bytes;
+    if (joins || w->experts) {
+        /* Bindings can start at each matrix of an expert. */
+        p.stride = w->n_experts > 1 ? ALIGN_UP(p.bytes, 256u) : p.bytes;
+        r = find_gather(plan, w, &p);
+    }
+    /* Modulo 16, addresses on the device are equal to the host's addresses; gathers begin at a
+     * multiple of 16. */
+    p.aligned = ((p.gather == UINT32_MAX ? (uintptr_t)w->data : 0) | p.row_bytes |
+                 (w->n_experts > 1 ? p.stride : 0)) %
+                    16 ==
+                0;
+    if (r == 0)
+        *ret = p;
+    return r;
+}
+
+struct vkb_bind emit_weight(const struct weight *w, const struct emit_place *p, uint64_t offset,
+                            uint64_t size, uint32_t push_at)
+{
+    if (p->gather != UINT32_MAX)
+        return (struct vkb_bind){.kind = VKB_BIND_GATHER,
+                                 .index = p->gather,
+                                 .offset = offset,
+                                 .size = size,
+                                 .push_at = push_at};
+    return (struct vkb_bind){.kind = VKB_BIND_WEIGHT,
+                             .host = (const unsigned char *)w->data + offset,
+                             .size = size,
+                             .push_at = push_at};
+}

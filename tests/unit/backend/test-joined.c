@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checks that blocks made of weights with planes have the values of these weights. */
+#include "backend/joined.h"
+
+#include <string.h>
+
+#include "core/half.h"
+#include "lib/test.h"
+#include "quant/dtype.h"
+
+enum { ROWS = 8, COLS_MOST = 384 };
+
+static uint8_t codes[ROWS * COLS_MOST], planes[2][2 * ROWS * COLS_MOST], blocks[ROWS * COLS_MOST];
+
+/* Fills codes and planes; halves have ordinary values. */
+static void fill(void)
+{
+    uint32_t x = 1;
+
+    for (size_t i = 0; i < sizeof(codes); i++) {
+        x = x * 1664525 + 1013904223;
+        codes[i] = (uint8_t)(x >> 24);
+    }
+    for (size_t i = 0; i < sizeof(planes) / sizeof(planes[0]); i++)
+        for (size_t j = 0; j < sizeof(planes[i]); j += 2) {
+            const uint16_t h = f16_from_f32(0.01f * (float)((i + 3) * j % 1009));
+
+            memcpy(planes[i] + j, &h, sizeof(h));
+        }
+}
+
+static unsigned code_of(const uint8_t *words, uint32_t k)
+{
+    return words[k / 16 * 4 + k % 4] >> (k / 4 % 4 * 2) & 3;
+}
+
+static float half_at(const uint8_t *p)
+{
+    uint16_t h;
+
+    memcpy(&h, p, sizeof(h));
+    return f16_to_f32(h);
+}
+
+/* Decodes a row of blocks as joined.h describes them. */
+static void decode(const struct weight *w, enum inf_dtype dtype, const uint8_t *row, float *dst)
+{
+    for (uint32_t k = 0; k < w->cols; k++) {
+        const uint8_t *block = row + k / 128 * 36;
+
+        if (dtype == INF_DTYPE_BITNET)
+            dst[k] = joined_factor(w) * (float)((int)code_of(row, k) - 1);
+        else if (dtype == INF_DTYPE_MLX2)
+            dst[k] = half_at(block) * (float)code_of(block + 4, k % 128) + half_at(block + 2);
+    }
+    if (dtype_info(dtype)->decode)
+        dtype_info(dtype)->decode(row, dst, w->cols);
+}
+
+static void check_weight(const struct weight *w, enum inf_dtype dtype)
+{
+    float want[COLS_MOST], got[COLS_MOST];
+    struct joined j;
+
+    assert_true(joined_layout(w, &j));
+    assert_int_equal(j.dtype, dtype);
+    assert_int_equal(joined_bytes(w), w->rows * j.row_bytes);
+    assert_true(w->rows * j.row_bytes <= sizeof(blocks));
+    memset(blocks, 0xee, sizeof(blocks));
+    joined_rows(w, 0, 3, blocks);
+    joined_rows(w, 3, w->rows - 3, blocks + 3 * j.row_bytes);
+    for (uint32_t i = 0; i < w->rows; i++) {
+        weight_decode_row(w, i, want);
+        decode(w, j.dtype, blocks + i * j.row_bytes, got);
+        for (uint32_t k = 0; k < w->cols; k++)
+            if (want[k] != got[k])
+                fail_msg("%s, row %u, column %u: %g instead of %g", dtype_info(w->dtype)->name, i,
+                         k, (double)got[k], (double)want[k]);
+    }
+}
+
+TEST(affine_weights_become_blocks)
+{
+    static const struct {
+        enum inf_dtype dtype, joined;
+        uint32_t cols, group;
+    } rows[] = {
+        {INF_DTYPE_MLX2, INF_DTYPE_MLX2, 256, 128}, {INF_DTYPE_MLX2, INF_DTYPE_MLX2, 256, 256},
+        {INF_DTYPE_MLX2, INF_DTYPE_Q4_1, 192, 64},  {INF_DTYPE_MLX2, INF_DTYPE_Q4_1, 96, 32},
+        {INF_DTYPE_MLX4, INF_DTYPE_Q4_1, 384, 128}, {INF_DTYPE_MLX4, INF_DTYPE_Q4_1, 64, 32},
+    };
+
+    fill();
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        check_weight(
+            &(struct weight){.data = codes,
+                             .dtype = rows[i].dtype,
+                             .rows = ROWS,
+                             .cols = rows[i].cols,
+                             .group = rows[i].group,
+                             .planes = {[WEIGHT_SCALES] = planes[0], [WEIGHT_ZEROS] = planes[1]}},
+            rows[i].joined);
+}
+
+TEST(ternary_rows_lie_in_their_order)
+{
+    static const float factor = 0.375f;
+    static const uint32_t cols[] = {4, 16, 28, 64, 100, 384};
+
+    fill();
+    for (size_t i = 0; i < ARRAY_SIZE(cols); i++)
+        check_weight(&(struct weight){.data = codes,
+                                      .dtype = INF_DTYPE_BITNET,
+                                      .rows = ROWS,
+                                      .cols = cols[i],
+                                      .planes = {[WEIGHT_SCALES] = &factor}},
+                     INF_DTYPE_BITNET);
+}
+
+/* The bytes behind the last column must not add anything to a product. */
+TEST(codes_behind_the_last_column_are_zero)
+{
+    static const float factor = 1;
+    const struct weight w = {.data = codes,
+                             .dtype = INF_DTYPE_BITNET,
+                             .rows = 4,
+                             .cols = 20,
+                             .planes = {[WEIGHT_SCALES] = &factor}};
+
+    fill();
+    joined_rows(&w, 0, 4, blocks);
+    for (uint32_t k = w.cols; k < 32; k++)
+        assert_int_equal(code_of(blocks, k), 1);
+}
+
+TEST(mxfp4_of_experts_becomes_blocks)
+{
+    const uint32_t cols = 96, rows = 4;
+    const struct weight both = {.data = codes,
+                                .dtype = INF_DTYPE_FP4_PLANES,
+                                .rows = rows,
+                                .cols = cols,
+                                .n_experts = 2,
+                                .expert_bytes = 2 * rows * cols / 2,
+                                .group = 32,
+                                .row_step = 2,
+                                .planes = {[WEIGHT_SCALES] = planes[0]}};
+
+    fill();
+    for (uint32_t i = 0; i < both.n_experts; i++) {
+        const struct weight one = weight_of_expert(&both, i);
+
+        check_weight(&one, INF_DTYPE_MXFP4);
+    }
+    assert_int_equal(joined_bytes(&both), 2 * rows * (cols / 32) * 17);
+}
+
+TEST(weights_without_planes_stay_as_they_are)
+{
+    const struct weight w = {.data = codes, .dtype = INF_DTYPE_Q8_0, .rows = 4, .cols = 64};
+    struct joined j;
+
+    assert_false(joined_layout(&w, &j));
+    assert_int_equal(joined_bytes(&w), 4 * 2 * 34);
+    assert_true(joined_factor(&w) == 1);
+}
+
+RUN_TESTS(cmocka_unit_test(affine_weights_become_blocks),
+          cmocka_unit_test(ternary_rows_lie_in_their_order),
+          cmocka_unit_test(codes_behind_the_last_column_are_zero),
+          cmocka_unit_test(mxfp4_of_experts_becomes_blocks),
+          cmocka_unit_test(weights_without_planes_stay_as_they_are))
