@@ -83,7 +83,7 @@ void bed_check(struct check *c, const struct graph *g, const struct kv_layout *l
 
 /* Holds numbers until the end of a case, which frees them. */
 struct case_memory {
-    struct guarded blocks[32];
+    struct guarded blocks[96];
     unsigned n;
 };
 
