@@ -432,14 +432,14 @@ static bool is_direct(const struct matmul_args *a, const struct matmul_kernel *k
 /* Bytes of the rows that rows_with_planes() joins at once: 8 of the longest rows. */
 #define JOIN_BYTES (MATMUL_PLANES_K / 32 * sizeof(struct block_mxfp4) * 8)
 
-/* Joins codes and scales of row @n of W at @dst, and prefetches the row after the next. */
-static void join_row(const struct matmul_args *a, uint32_t n, uint8_t *dst)
+/* Joins codes and scales of row @n of W at @dst, and prefetches row @n + @n_ahead. */
+static void join_row(const struct matmul_args *a, uint32_t n, uint32_t n_ahead, uint8_t *dst)
 {
     const uint8_t *codes = (const uint8_t *)a->w + n * a->row_bytes;
     const uint8_t *scales = (const uint8_t *)a->scales + n * (a->row_bytes / 16);
 
     for (uint32_t i = 0; i < a->K / 32; i += 4, dst += 4 * sizeof(struct block_mxfp4)) {
-        __builtin_prefetch(codes + 16 * i + 2 * a->row_bytes);
+        __builtin_prefetch(codes + 16 * (size_t)i + n_ahead * a->row_bytes, 0, 2);
         fp4_planes_join(codes + 16 * (size_t)i, scales + i, MIN(a->K / 32 - i, 4u), dst);
     }
 }
@@ -451,7 +451,10 @@ static void rows_with_planes(const struct matmul_ops *ops, const struct matmul_a
 {
     uint8_t joined[JOIN_BYTES] __attribute__((aligned(64)));
     struct matmul_args a = *args;
-    uint32_t n_rows = PANEL_N;
+    /* Few rows of x are multiplied as fast as W arrives. Then the next rows of W are prefetched, so
+     * that they arrive while these rows are multiplied. */
+    const bool few = args->M <= MATMUL_DIRECT_M;
+    uint32_t n_rows = few ? PANEL_N / 2 : PANEL_N;
 
     a.dtype = INF_DTYPE_MXFP4;
     a.w = joined;
@@ -464,7 +467,7 @@ static void rows_with_planes(const struct matmul_ops *ops, const struct matmul_a
         const uint32_t end = MIN(n1 - n, n_rows);
 
         for (uint32_t i = 0; i < end; i++)
-            join_row(args, n + i, joined + i * a.row_bytes);
+            join_row(args, n + i, few ? n_rows : 2, joined + i * a.row_bytes);
         a.y = args->y + n;
         a.bias = args->bias ? args->bias + n : NULL;
         matmul_rows(ops, &a, 0, end);
