@@ -72,7 +72,7 @@ struct selection {
     const char *test, *rung; /* NULL: all */
     uint64_t seed;
     unsigned share;
-    bool bench;
+    bool bench, in_cache;
 };
 
 /* Runs the checks of all devices (devices/run.c). @current is set to the running check, for
@@ -151,3 +151,7 @@ double bench_threads(unsigned n_threads, double min_seconds, workers_fn fn, void
  * of the dot product instruction of @flags (0: none). */
 double bench_read_gbs(unsigned n_threads, unsigned flags);
 double bench_int8_tops(unsigned n_threads, unsigned flags);
+
+/* bench-cache.c: prints how many bytes of weights a product of one row multiplies per cycle if the
+ * weights are in the second-level cache. */
+void bench_in_cache(struct check *c, const struct selection *sel);

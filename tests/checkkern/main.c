@@ -4,7 +4,7 @@
  * Reads the command line of checkkern, and runs the checks.
  *
  * checkkern [--seed N] [--test NAME] [--rung NAME] [--only cpu|devices] [--share N] [--threads N]
- *           [--bench] [--list]
+ *           [--bench [--in-cache]] [--list]
  *
  * A rung is an instruction set level of the CPU, or the name of a device, such as "vulkan:0". The
  * name "cpu" runs the checks of devices on the CPU. With --share, the program runs only one in N
@@ -89,15 +89,11 @@ static unsigned run_rungs(const struct selection *sel, unsigned *n_failed)
 int main(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"seed", required_argument, NULL, 's'},
-        {"test", required_argument, NULL, 't'},
-        {"rung", required_argument, NULL, 'r'},
-        {"only", required_argument, NULL, 'o'},
-        {"threads", required_argument, NULL, 'j'},
-        {"bench", no_argument, NULL, 'b'},
-        {"list", no_argument, NULL, 'l'},
-        {"share", required_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+        {"seed", required_argument, NULL, 's'},    {"test", required_argument, NULL, 't'},
+        {"rung", required_argument, NULL, 'r'},    {"only", required_argument, NULL, 'o'},
+        {"threads", required_argument, NULL, 'j'}, {"bench", no_argument, NULL, 'b'},
+        {"in-cache", no_argument, NULL, 'c'},      {"list", no_argument, NULL, 'l'},
+        {"share", required_argument, NULL, 'h'},   {NULL, 0, NULL, 0},
     };
     struct selection sel = {.seed = clock_nsec()};
     unsigned n_run = 0, n_failed = 0;
@@ -128,6 +124,9 @@ int main(int argc, char **argv)
         case 'b':
             sel.bench = true;
             break;
+        case 'c':
+            sel.in_cache = true;
+            break;
         case 'l':
             for (size_t i = 0; i < ARRAY_SIZE(entries); i++)
                 puts(entries[i].name);
@@ -145,6 +144,11 @@ int main(int argc, char **argv)
     signal(SIGILL, crashed);
     setvbuf(stdout, NULL, _IOLBF, 0);
     printf("seed %llu\n", (unsigned long long)sel.seed);
+    if (sel.bench && sel.in_cache) {
+        rng_seed(&current.rng, sel.seed);
+        bench_in_cache(&current, &sel);
+        return 0;
+    }
     if (strcmp(only, "devices") != 0)
         n_run += run_rungs(&sel, &n_failed);
     if (strcmp(only, "cpu") != 0)

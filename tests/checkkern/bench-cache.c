@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Measures products of a single row with weights that lie in the second-level cache: bytes of
+ * weights per cycle and core, for every format and rung.
+ *
+ * The figure says how fast the kernel of a format is when memory does not limit it, so it does not
+ * depend on the memory of the machine. A cycle is the time of a dependent addition of integers,
+ * which every CPU of the last decades does in one cycle. The additions are timed next to each run,
+ * because CPUs change their clock.
+ */
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backend/cpu/matmul/matmul.h"
+#include "core/clock.h"
+#include "core/cpu.h"
+#include "harness.h"
+#include "quant/dtype.h"
+#include "weights.h"
+
+#define CACHE_K       2048u
+#define CACHE_GROUP   128u         /* columns that share a scale in formats with planes */
+#define CACHE_RUNS    400u         /* the fastest run counts */
+#define CACHE_CHAIN   4096u        /* dependent additions that measure the clock */
+#define CACHE_UNKNOWN (512u << 10) /* bytes of a cache whose size is not known */
+
+/* Returns the nanoseconds of CACHE_CHAIN dependent additions. */
+static double cache_chain_nsec(void)
+{
+    const uint64_t start = clock_nsec();
+    uint64_t sum = start;
+
+    for (unsigned i = 0; i < CACHE_CHAIN / 16; i++)
+        /* Assembly keeps the compiler from computing the sum in advance. */
+        for (unsigned j = 0; j < 16; j++) {
+            sum += i;
+            __asm__ volatile("" : "+r"(sum));
+        }
+    return (double)(clock_nsec() - start);
+}
+
+/* Returns half of the second-level cache of a core, in bytes. The other half is for x and y. */
+static uint64_t cache_half(void)
+{
+    long bytes = -1;
+
+#if defined(_SC_LEVEL2_CACHE_SIZE)
+    bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+#endif
+    return (bytes > 0 ? (uint64_t)bytes : CACHE_UNKNOWN) / 2;
+}
+
+/* Buffers of a product of one row of x. */
+struct cache_bed {
+    struct guarded w, x, act, y, scales, offsets;
+    uint32_t N;
+    uint64_t bytes; /* of weights and planes */
+};
+
+static void cache_bed_new(struct check *c, struct cache_bed *bed, enum inf_dtype dtype,
+                          enum matmul_act kind)
+{
+    const bool planes = dtype_info(dtype)->affine_bits > 0;
+    const uint64_t n_plane = CACHE_K / CACHE_GROUP;
+    uint64_t row;
+
+    dtype_row_bytes(dtype, CACHE_K, &row);
+    bed->N = (uint32_t)(cache_half() / row / MATMUL_N_STEP * MATMUL_N_STEP);
+    bed->bytes = bed->N * (row + (planes ? 2 * n_plane * sizeof(uint16_t) : 0));
+    bed->w = guarded_new(row * bed->N, true);
+    bed->x = guarded_new(CACHE_K * sizeof(float), true);
+    bed->act = guarded_new(matmul_act_bytes(kind, CACHE_K), false);
+    bed->y = guarded_new(bed->N * sizeof(float), true);
+    bed->scales = guarded_new(bed->N * n_plane * sizeof(uint16_t), true);
+    bed->offsets = guarded_new(bed->N * n_plane * sizeof(uint16_t), true);
+    weights_fill(c, dtype, dtype > INF_DTYPE_BF16 ? WEIGHT_RANDOM : WEIGHT_ENCODED, bed->w.data,
+                 (uint64_t)bed->N * CACHE_K);
+    weights_fill_plane(c, WEIGHT_RANDOM, bed->scales.data, bed->N * n_plane);
+    weights_fill_plane(c, WEIGHT_RANDOM, bed->offsets.data, bed->N * n_plane);
+    fill_floats(c, FILL_NORMAL, bed->x.data, CACHE_K);
+}
+
+static void cache_bed_done(struct cache_bed *bed)
+{
+    guarded_done(&bed->w);
+    guarded_done(&bed->x);
+    guarded_done(&bed->act);
+    guarded_done(&bed->y);
+    guarded_done(&bed->scales);
+    guarded_done(&bed->offsets);
+}
+
+/* Returns the bytes of weights per cycle. */
+static double cache_rate(struct check *c, enum inf_dtype dtype)
+{
+    const struct matmul_ops *ops = matmul_ops_get(c->flags);
+    const enum matmul_act kind = matmul_act_kind(ops, dtype);
+    double run = INFINITY, chain = INFINITY;
+    struct cache_bed bed;
+
+    cache_bed_new(c, &bed, dtype, kind);
+    const struct matmul_args args = {
+        .dtype = dtype,
+        .w = bed.w.data,
+        .row_bytes = bed.w.size / bed.N,
+        .kind = kind,
+        .act = bed.act.data,
+        .act_stride = matmul_act_bytes(kind, CACHE_K),
+        .M = 1,
+        .K = CACHE_K,
+        .y = bed.y.data,
+        .ldy = bed.N,
+        .scales = bed.scales.data,
+        .offsets = bed.offsets.data,
+        .group = CACHE_GROUP,
+        .next = bed.w.data, /* so that prefetches stay in the cache as well */
+    };
+    matmul_prepare(ops, kind, bed.x.data, CACHE_K, CACHE_K, 0, 1, bed.act.data);
+    for (unsigned i = 0; i < CACHE_RUNS; i++) {
+        const uint64_t start = clock_nsec();
+
+        matmul_rows(ops, &args, 0, bed.N);
+        run = fmin(run, (double)(clock_nsec() - start));
+        chain = fmin(chain, cache_chain_nsec());
+    }
+    cache_bed_done(&bed);
+    return (double)bed.bytes / (run / chain * CACHE_CHAIN);
+}
+
+void bench_in_cache(struct check *c, const struct selection *sel)
+{
+    const struct matmul_ops *ref = matmul_ops_get(0);
+
+    printf(
+        "one row of x, weights of %.0f KiB in the second-level cache: bytes per cycle and core\n",
+        (double)cache_half() / 1024);
+    printf("%-8s", "");
+    for (size_t r = 0; cpu_rung_at(r); r++)
+        printf(" %11s", cpu_rung_at(r));
+    printf("\n");
+    for (int d = 0; d < INF_DTYPE_N; d++) {
+        /* Packed ternary rows have their own kernel, and MXFP4 with planes is multiplied as
+         * MXFP4. */
+        if (d == INF_DTYPE_BITNET || d == INF_DTYPE_FP4_PLANES)
+            continue;
+        printf("%-8s", dtype_info((enum inf_dtype)d)->label);
+        for (size_t r = 0; cpu_rung_at(r); r++) {
+            const char *rung = cpu_rung_at(r);
+
+            if ((sel->rung && strcmp(sel->rung, rung) != 0) ||
+                cpu_rung_flags(rung, &c->flags) < 0 || matmul_ops_get(c->flags) == ref)
+                printf(" %11s", "-");
+            else
+                printf(" %11.2f", cache_rate(c, (enum inf_dtype)d));
+            fflush(stdout);
+        }
+        printf("\n");
+    }
+}
