@@ -41,7 +41,7 @@ static const char *stage_label(const struct stage *s)
     case STAGE_DELTA:
         return "delta rule";
     case STAGE_PRODUCT:
-        return s->gather                                                    ? "head"
+        return s->gather || s->rows_kept                                    ? "head"
                : s->n_products > 1 || s->products[0].head_dim > 0           ? "q, k, v"
                : s->products[0].n_matrices == 2                             ? "gate, up"
                : s->products[0].add >= 0 && s->K > s->products[0].width * 2 ? "down"
