@@ -5,7 +5,9 @@
 
 #include "backend/cpu/matmul/matmul-kernels.h"
 
-/* Prefetches a cache line that is read soon. With @once the line bypasses the second-level cache.
+/* Prefetches a cache line that is read soon into the second-level cache. The first level is too
+ * small: it does not hold a group of rows that is being read and the next group. With @once the
+ * line bypasses the second-level cache.
  * Intel CPUs fill the third level with lines that leave the second level. On such CPUs a line that
  * was prefetched with @once enters neither level. The next step of the engine needs the same
  * weights again and would have to read them from memory. Therefore callers do not set @once on
@@ -16,7 +18,7 @@ INLINE void prefetch_line(const uint8_t *p, const bool once)
     if (once)
         __asm__ volatile("prefetchnta %0" : : "m"(*p));
     else
-        __asm__ volatile("prefetcht0 %0" : : "m"(*p));
+        __asm__ volatile("prefetcht1 %0" : : "m"(*p));
 #else
     once ? __builtin_prefetch(p, 0, 0) : __builtin_prefetch(p, 0, 3);
 #endif
