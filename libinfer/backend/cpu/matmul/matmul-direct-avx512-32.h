@@ -43,7 +43,7 @@ INLINE void direct_q8_0(struct matmul_direct *d, const unsigned m_n, const bool 
     const unsigned size = sizeof(struct block_q8_0);
     const __m512i sign = _mm512_set1_epi8(-128);
     struct direct_rows r = direct_rows(d);
-    const uint8_t *ahead = d->ahead;
+    struct matmul_ahead ahead = d->ahead;
     struct direct_acc acc;
 
     direct_begin(d, m_n, &acc);
@@ -53,10 +53,10 @@ INLINE void direct_q8_0(struct matmul_direct *d, const unsigned m_n, const bool 
 
         UNROLL for (unsigned i = 0; i < 8; i++)
         {
-            prefetch_step(ahead, i, 2 * size, once);
+            prefetch_step(ahead.at, i, 2 * size, once);
             v[i] = _mm512_xor_si512(_mm512_loadu_si512(direct_row(&r, i) + 4), sign);
         }
-        ahead += 8 * 2 * size;
+        prefetch_move(&ahead, 8 * 2 * size);
         words = direct_words(&r, 0, size);
         scale = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(words));
         words = _mm512_xor_si512(words, sign);
@@ -116,7 +116,7 @@ INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool ha
     const __mmask32 two_blocks = (uint32_t)((1ull << size) - 1); /* 2-byte units */
     const __m512i nibble = _mm512_set1_epi8(15);
     struct direct_rows r = direct_rows(d);
-    const uint8_t *ahead = d->ahead;
+    struct matmul_ahead ahead = d->ahead;
     struct direct_acc acc;
 
     direct_begin(d, m_n, &acc);
@@ -126,10 +126,10 @@ INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool ha
 
         UNROLL for (unsigned i = 0; i < 8; i++)
         {
-            prefetch_step(ahead, i, 2 * size, once);
+            prefetch_step(ahead.at, i, 2 * size, once);
             v[i] = _mm512_maskz_loadu_epi16(two_blocks, direct_row(&r, i));
         }
-        ahead += 8 * 2 * size;
+        prefetch_move(&ahead, 8 * 2 * size);
         scale = direct_fields(v, 0, size / 2);
         if (has_offset)
             offset = direct_fields(v, 1, size / 2);

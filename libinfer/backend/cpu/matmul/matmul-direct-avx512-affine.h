@@ -82,7 +82,7 @@ INLINE void direct_mlx2(struct matmul_direct *d, const unsigned m_n, const bool 
                                  3 * stride};
     struct direct_rows offsets = {d->planes.offsets, d->planes.offsets + 4 * stride, stride,
                                   3 * stride};
-    const uint8_t *ahead = d->ahead;
+    struct matmul_ahead ahead = d->ahead;
     struct direct_acc acc;
 
     direct_begin(d, m_n, &acc);
@@ -95,7 +95,7 @@ INLINE void direct_mlx2(struct matmul_direct *d, const unsigned m_n, const bool 
         {
             const __m512i q = _mm512_loadu_si512(direct_row(&r, i));
 
-            prefetch_step(ahead, i, size, once);
+            prefetch_step(ahead.at, i, size, once);
             UNROLL for (unsigned m = 0; m < m_n; m++) v[m][i] = _mm512_setzero_si512();
             UNROLL for (unsigned t = 0; t < 4; t++)
             {
@@ -105,7 +105,7 @@ INLINE void direct_mlx2(struct matmul_direct *d, const unsigned m_n, const bool 
                     _mm512_dpbusd_epi32(v[m][i], codes, x[m][t]);
             }
         }
-        ahead += 8 * size;
+        prefetch_move(&ahead, 8 * size);
         direct_mlx_plane(&scales, b / 4 * 2, scale);
         direct_mlx_plane(&offsets, b / 4 * 2, offset);
         UNROLL for (unsigned m = 0; m < m_n; m++)

@@ -28,12 +28,12 @@ struct direct_lines {
  * for which there are not enough registers. */
 INLINE void direct_next(struct matmul_direct *d, struct direct_lines *lines, const unsigned i)
 {
-    prefetch_line(d->ahead + 64 * i, false);
+    prefetch_line(d->ahead.at + 64 * i, false);
     lines->v[i] = _mm512_loadu_si512(lines->next);
     lines->next += d->row_bytes;
     __asm__("" : "+r"(lines->next));
     if (i == 15)
-        d->ahead += 16 * 64;
+        d->ahead.at += 16 * 64;
 }
 
 /* Returns the k at which the next block to load begins. Blocks have @step elements, and the current

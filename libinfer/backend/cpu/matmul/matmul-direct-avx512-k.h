@@ -111,7 +111,7 @@ INLINE void direct_k(struct matmul_direct *d, const unsigned m_n, const bool has
     const unsigned q_at = has_high ? 48 : 16;
     const __m512i nibble = _mm512_set1_epi8(15), bit4 = _mm512_set1_epi8(16);
     struct direct_rows r = direct_rows(d);
-    const uint8_t *ahead = d->ahead;
+    struct matmul_ahead ahead = d->ahead;
     struct direct_pair pair;
     struct direct_acc acc;
 
@@ -132,7 +132,7 @@ INLINE void direct_k(struct matmul_direct *d, const unsigned m_n, const bool has
             {
                 const __m512i q = _mm512_loadu_si512(direct_row(&r, i) + q_at + 16 * g);
 
-                prefetch_step(ahead, i, size / 2, once);
+                prefetch_step(ahead.at, i, size / 2, once);
                 v[0][i] = _mm512_and_si512(q, nibble);
                 v[1][i] = _mm512_and_si512(_mm512_srli_epi16(q, 4), nibble);
                 if (has_high) {
@@ -145,7 +145,7 @@ INLINE void direct_k(struct matmul_direct *d, const unsigned m_n, const bool has
                         _mm512_or_si512(v[1][i], _mm512_and_si512(_mm512_rolv_epi32(h, to1), bit4));
                 }
             }
-            ahead += 8 * size / 2;
+            prefetch_move(&ahead, 8 * size / 2);
             direct_k_add(d, m_n, &acc, &pair, b / 8 % 2, v, b, g);
         }
         direct_chunk(d, m_n, &acc, b + 8);
@@ -181,7 +181,7 @@ INLINE void direct_q6_k(struct matmul_direct *d, const unsigned m_n, const bool 
     const __m512i nibble = _mm512_set1_epi8(15), bits45 = _mm512_set1_epi8(0x30);
     const __m512i to0 = direct_two(4, 2), to1 = direct_two(0, 30);
     struct direct_rows r = direct_rows(d);
-    const uint8_t *ahead = d->ahead;
+    struct matmul_ahead ahead = d->ahead;
     struct direct_pair pair;
     struct direct_acc acc;
 
@@ -201,13 +201,13 @@ INLINE void direct_q6_k(struct matmul_direct *d, const unsigned m_n, const bool 
                 const __m512i t = _mm512_broadcast_i64x4(
                     _mm256_loadu_si256((const void *)(direct_row(&r, i) + 128 + 32 * h)));
 
-                prefetch_step(ahead, i, size / 2, once);
+                prefetch_step(ahead.at, i, size / 2, once);
                 v[0][i] = _mm512_or_si512(_mm512_and_si512(q, nibble),
                                           _mm512_and_si512(_mm512_rolv_epi32(t, to0), bits45));
                 v[1][i] = _mm512_or_si512(_mm512_and_si512(_mm512_srli_epi16(q, 4), nibble),
                                           _mm512_and_si512(_mm512_rolv_epi32(t, to1), bits45));
             }
-            ahead += 8 * size / 2;
+            prefetch_move(&ahead, 8 * size / 2);
             UNROLL for (unsigned m = 0; m < m_n; m++)
             {
                 const struct matmul_q8 *x = direct_x(d, m, b + 4 * h);

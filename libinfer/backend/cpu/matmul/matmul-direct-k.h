@@ -33,14 +33,14 @@ INLINE void direct_k(struct matmul_direct *d, const unsigned m_n, const bool has
                 const uint8_t *row = w + DIRECT_ROW(i) * d->row_bytes;
 
                 if (g % 2 == 0)
-                    prefetch_step(d->ahead, i, VEC_N * size / 32, once);
+                    prefetch_step(d->ahead.at, i, VEC_N * size / 32, once);
                 v[i] = v_rows32(row + q_at + g / 2 * 32, d->row_bytes);
                 v[i] = g % 2 ? HIGH_NIBBLES(v[i]) : LOW_NIBBLES(v[i]);
                 if (has_high)
                     v[i] = v_or(v[i], direct_bit4(v_rows32(row + 16, d->row_bytes), g));
             }
             if (g % 2 == 0)
-                d->ahead += VEC_N * size / 4;
+                prefetch_move(&d->ahead, VEC_N * size / 4);
             UNROLL for (unsigned m = 0; m < m_n; m++)
             {
                 const struct matmul_q8 *x = direct_x(d, m, b + g);
@@ -76,14 +76,14 @@ INLINE void direct_q6_k(struct matmul_direct *d, const unsigned m_n, const bool 
                 const v_int two = v_rows32(t + DIRECT_ROW(i) * d->row_bytes, d->row_bytes);
 
                 if (g % 2 == 0)
-                    prefetch_step(d->ahead, i, VEC_N * sizeof(struct block_q6_k) / 32, once);
+                    prefetch_step(d->ahead.at, i, VEC_N * sizeof(struct block_q6_k) / 32, once);
                 v[i] = g % 4 < 2 ? LOW_NIBBLES(four) : HIGH_NIBBLES(four);
                 v[i] = v_or(v[i], v_and(g % 4 < 2 ? v_shl(two, g % 4 < 2 ? 4 - 2 * (g % 4) : 0)
                                                   : v_shr(two, g % 4 < 2 ? 0 : 2 * (g % 4) - 4),
                                         high));
             }
             if (g % 2 == 0)
-                d->ahead += VEC_N * sizeof(struct block_q6_k) / 4;
+                prefetch_move(&d->ahead, VEC_N * sizeof(struct block_q6_k) / 4);
             UNROLL for (unsigned m = 0; m < m_n; m++)
             {
                 const struct matmul_q8 *x = direct_x(d, m, b + g);

@@ -31,11 +31,11 @@ INLINE void direct_mxfp4(struct matmul_direct *d, const unsigned m_n, const bool
         {
             const v_int v = v_rows16(w + 1 + i * d->row_bytes, d->row_bytes);
 
-            prefetch_step(d->ahead, i, VEC_N * size / 4, once);
+            prefetch_step(d->ahead.at, i, VEC_N * size / 4, once);
             low[i] = v_table16(LOW_NIBBLES(v), fp4_codes);
             high[i] = v_table16(HIGH_NIBBLES(v), fp4_codes);
         }
-        d->ahead += VEC_N * size;
+        prefetch_move(&d->ahead, VEC_N * size);
         UNROLL for (unsigned m = 0; m < m_n; m++)
         {
             const struct matmul_q8 *x = direct_x(d, m, b);
@@ -81,11 +81,11 @@ INLINE void direct_tq2_0(struct matmul_direct *d, const unsigned m_n, const bool
                 const uint8_t *q = w + g / 4 * 32 + DIRECT_ROW(i) * d->row_bytes;
 
                 if (g % 4 == 0)
-                    prefetch_step(d->ahead, i, VEC_N * size / 16, once);
+                    prefetch_step(d->ahead.at, i, VEC_N * size / 16, once);
                 v[i] = v_and(v_shr(v_rows32(q, d->row_bytes), 2 * (g % 4)), two);
             }
             if (g % 4 == 0)
-                d->ahead += VEC_N * size / 2;
+                prefetch_move(&d->ahead, VEC_N * size / 2);
             UNROLL for (unsigned m = 0; m < m_n; m++)
             {
                 const struct matmul_q8 *x = direct_x(d, m, b + g);

@@ -153,12 +153,12 @@ INLINE void direct_q8_0(struct matmul_direct *d, const unsigned m_n, const bool 
             direct_fields(w, d->row_bytes, d->K / 32 - b, size, scale);
         UNROLL for (unsigned i = 0; i < 8; i++)
         {
-            prefetch_step(d->ahead, i, VEC_N * size / 8, once);
+            prefetch_step(d->ahead.at, i, VEC_N * size / 8, once);
             v[i] = v_rows32(w + 2 + DIRECT_ROW(i) * d->row_bytes, d->row_bytes);
             if (!VEC_S8)
                 v[i] = v_xor(v[i], v_set(0x80808080));
         }
-        d->ahead += VEC_N * size;
+        prefetch_move(&d->ahead, VEC_N * size);
         UNROLL for (unsigned m = 0; m < m_n; m++)
         {
             const struct matmul_q8 *x = direct_x(d, m, b);
@@ -196,7 +196,7 @@ INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool ha
         {
             const v_int v = v_rows16(w + q_at + i * d->row_bytes, d->row_bytes);
 
-            prefetch_step(d->ahead, i, VEC_N * size / 4, once);
+            prefetch_step(d->ahead.at, i, VEC_N * size / 4, once);
             low[i] = LOW_NIBBLES(v);
             high[i] = HIGH_NIBBLES(v);
             if (has_high) {
@@ -206,7 +206,7 @@ INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool ha
                 high[i] = v_or(high[i], v_spread(bits, 1));
             }
         }
-        d->ahead += VEC_N * size;
+        prefetch_move(&d->ahead, VEC_N * size);
         UNROLL for (unsigned m = 0; m < m_n; m++)
         {
             const struct matmul_q8 *x = direct_x(d, m, b);

@@ -152,6 +152,14 @@ struct matmul_tile {
     uint32_t ahead_lines; /* cache lines of that memory; may be 0 */
 };
 
+/* Describes the next place to prefetch in memory that is divided into parts. A little of each part
+ * is prefetched in turn (prefetch_move()). */
+struct matmul_ahead {
+    const uint8_t *at;
+    size_t part; /* bytes */
+    unsigned n_parts, turn;
+};
+
 /* Describes the multiplication of 8 or 16 rows of W by prepared rows, without a panel. */
 struct matmul_direct {
     const uint8_t *w; /* row 0, at k = 0 */
@@ -163,7 +171,7 @@ struct matmul_direct {
     const float *init; /* per row of W: the initial values of the sums */
     float *y;
     size_t ldy;
-    const uint8_t *ahead;        /* memory of the size of these rows of W to prefetch; or NULL */
+    struct matmul_ahead ahead;   /* memory of the size of these rows of W to prefetch */
     bool once;                   /* prefetches bypass the second-level cache, see prefetch_line() */
     struct matmul_planes planes; /* for formats with planes */
 };

@@ -40,3 +40,25 @@ INLINE void prefetch_step(const uint8_t *ahead, const unsigned i, const unsigned
     UNROLL for (unsigned line = 0; line < 5; line++) if (first + line < last)
         prefetch_line(ahead + 64 * (first + line), once);
 }
+
+#define PART_MIN (4u << 10) /* minimum number of bytes of a part */
+
+/* Returns the place to prefetch @n_bytes bytes from @at on. Memory answers requests for several
+ * ranges of addresses faster than requests for one range. Parts of less than a page gain nothing.
+ */
+INLINE struct matmul_ahead prefetch_begin(const uint8_t *at, size_t n_bytes)
+{
+    const unsigned n_parts = n_bytes < PART_MIN * 2 ? 1 : n_bytes < PART_MIN * 4 ? 2 : 4;
+
+    return (struct matmul_ahead){.at = at, .part = n_bytes / n_parts, .n_parts = n_parts};
+}
+
+/* Moves @ahead to the next part after @n_bytes bytes of a part were prefetched. */
+INLINE void prefetch_move(struct matmul_ahead *ahead, const unsigned n_bytes)
+{
+    ahead->at += ahead->part;
+    if (++ahead->turn < ahead->n_parts)
+        return;
+    ahead->turn = 0;
+    ahead->at += n_bytes - ahead->n_parts * ahead->part;
+}

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "backend/cpu/matmul/matmul-kernels.h"
+#include "backend/cpu/matmul/matmul-prefetch.h"
 #include "core/cpu.h"
 #include "core/half.h"
 #include "quant/block.h"
@@ -407,9 +408,9 @@ static uint32_t direct_rows(struct group *g, uint32_t n0, uint32_t n1)
 
     for (; n0 + n_rows <= n1; n0 += n_rows) {
         d.w = (const uint8_t *)a->w + n0 * a->row_bytes;
-        d.ahead = d.w + lead;
-        if (a->next && d.ahead >= end)
-            d.ahead = (const uint8_t *)a->next + (d.ahead - end);
+        d.ahead = prefetch_begin(d.w + lead, n_bytes);
+        if (a->next && d.ahead.at >= end)
+            d.ahead.at = (const uint8_t *)a->next + (d.ahead.at - end);
         d.y = a->y + n0;
         if (a->bias)
             d.init = a->bias + n0;
