@@ -33,7 +33,7 @@ INLINE void direct_next(struct matmul_direct *d, struct direct_lines *lines, con
     lines->next += d->row_bytes;
     __asm__("" : "+r"(lines->next));
     if (i == 15)
-        d->ahead.at += 16 * 64;
+        prefetch_move(&d->ahead, 16 * 64);
 }
 
 /* Returns the k at which the next block to load begins. Blocks have @step elements, and the current

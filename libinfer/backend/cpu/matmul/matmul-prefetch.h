@@ -43,14 +43,20 @@ INLINE void prefetch_step(const uint8_t *ahead, const unsigned i, const unsigned
 
 #define PART_MIN (4u << 10) /* minimum number of bytes of a part */
 
-/* Returns the place to prefetch @n_bytes bytes from @at on. Memory answers requests for several
- * ranges of addresses faster than requests for one range. Parts of less than a page gain nothing.
+/*
+ * Returns the place to prefetch for group @i_group of a window of @n_groups groups of rows, which
+ * have @n_bytes bytes each. The groups prefetch the memory from @at on, as many bytes as they have.
+ * This memory is divided into parts, because memory answers requests for several ranges of
+ * addresses faster than requests for one range. Parts of less than a page gain nothing.
  */
-INLINE struct matmul_ahead prefetch_begin(const uint8_t *at, size_t n_bytes)
+INLINE struct matmul_ahead prefetch_begin(const uint8_t *at, size_t n_bytes, unsigned n_groups,
+                                          unsigned i_group)
 {
-    const unsigned n_parts = n_bytes < PART_MIN * 2 ? 1 : n_bytes < PART_MIN * 4 ? 2 : 4;
+    const size_t all = n_groups * n_bytes;
+    const unsigned n_parts = all < PART_MIN * 2 ? 1 : all < PART_MIN * 4 ? 2 : 4;
 
-    return (struct matmul_ahead){.at = at, .part = n_bytes / n_parts, .n_parts = n_parts};
+    return (struct matmul_ahead){
+        .at = at + i_group * n_bytes / n_parts, .part = all / n_parts, .n_parts = n_parts};
 }
 
 /* Moves @ahead to the next part after @n_bytes bytes of a part were prefetched. */

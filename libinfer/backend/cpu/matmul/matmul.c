@@ -253,11 +253,16 @@ struct group {
 /* The kernels prefetch memory that is one group of rows plus this many bytes ahead, so that the
  * last rows of a group have arrived when its computation begins. */
 #define AHEAD (4u << 10)
-/* Without a panel, the kernels prefetch memory that is whole groups of rows ahead, and at least
- * this many bytes ahead: as many as memory delivers between a request to memory and its response.
- * With a panel, the next chunk is prefetched if there are at most PANEL_AHEAD_ROWS prepared rows.
+/* Without a panel, the kernels prefetch memory that is whole windows ahead, and at least AHEAD_MIN
+ * bytes ahead: as many as memory delivers between a request to memory and its response. A window is
+ * a number of groups of rows that divides the groups of the product. During a window the kernels
+ * prefetch a later window in several parts (prefetch_begin()). Windows of WINDOW_BYTES have long
+ * parts, and two of them fit in every second-level cache. If lines bypass this cache, a window is
+ * one group. With a panel, the next chunk is prefetched if there are at most PANEL_AHEAD_ROWS
+ * prepared rows.
  */
 #define AHEAD_MIN        (12u << 10)
+#define WINDOW_BYTES     (64u << 10)
 #define PANEL_AHEAD_ROWS 64u
 /* Maximum number of bytes of a chunk of one row: 2 × 210 (Q6_K), 16 × 34 (Q8_0) or 128 × 4 (F32),
  * rounded up. */
@@ -385,16 +390,29 @@ static void multiply_chunk(const struct group *g, const struct matmul_panel *pan
         multiply_copy(g, &tile, y);
 }
 
+/* Returns the number of groups in a window, if a product has @n_groups groups of @n_bytes bytes. */
+static uint32_t direct_window(uint32_t n_groups, size_t n_bytes)
+{
+    uint32_t n = 1;
+
+    while (n * n_bytes < WINDOW_BYTES && n_groups % (2 * n) == 0)
+        n *= 2;
+    return n;
+}
+
 /* Computes the columns n0 … n1 - 1 without a panel, except for a remainder at the end. Returns the
  * first column of the remainder. */
 static uint32_t direct_rows(struct group *g, uint32_t n0, uint32_t n1)
 {
     const struct matmul_args *a = g->args;
     static const float zero[16];
-    const uint32_t n_rows = g->kernel->direct_n;
+    const uint32_t n_rows = g->kernel->direct_n, n_groups = (n1 - n0) / n_rows;
     const size_t n_bytes = n_rows * a->row_bytes;
-    const size_t lead = (1 + AHEAD_MIN / n_bytes) * n_bytes;
-    const uint8_t *end = (const uint8_t *)a->w + n0 * a->row_bytes + (n1 - n0) / n_rows * n_bytes;
+    const bool once = !(cpu_flags() & CPU_INTEL);
+    const uint32_t window = once ? 1 : direct_window(n_groups, n_bytes);
+    const size_t lead = (1 + AHEAD_MIN / (window * n_bytes)) * window * n_bytes;
+    const uint8_t *begin = (const uint8_t *)a->w + n0 * a->row_bytes;
+    const uint8_t *end = begin + n_groups * n_bytes;
     struct matmul_direct d = {
         .row_bytes = a->row_bytes,
         .K = a->K,
@@ -403,14 +421,16 @@ static uint32_t direct_rows(struct group *g, uint32_t n0, uint32_t n1)
         .M = a->M,
         .init = zero,
         .ldy = a->ldy,
-        .once = !(cpu_flags() & CPU_INTEL),
+        .once = once,
     };
 
-    for (; n0 + n_rows <= n1; n0 += n_rows) {
-        d.w = (const uint8_t *)a->w + n0 * a->row_bytes;
-        d.ahead = prefetch_begin(d.w + lead, n_bytes);
-        if (a->next && d.ahead.at >= end)
-            d.ahead.at = (const uint8_t *)a->next + (d.ahead.at - end);
+    for (uint32_t i = 0; i < n_groups; i++, n0 += n_rows) {
+        const uint8_t *ahead = begin + (i - i % window) * n_bytes + lead;
+
+        if (a->next && ahead >= end)
+            ahead = (const uint8_t *)a->next + (ahead - end);
+        d.w = begin + i * n_bytes;
+        d.ahead = prefetch_begin(ahead, n_bytes, window, i % window);
         d.y = a->y + n0;
         if (a->bias)
             d.init = a->bias + n0;
