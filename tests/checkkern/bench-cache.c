@@ -28,6 +28,14 @@
 #define CACHE_CHAIN   4096u        /* dependent additions that measure the clock */
 #define CACHE_UNKNOWN (512u << 10) /* bytes of a cache whose size is not known */
 
+/* The size of the second-level cache, if the C library knows it, or a number that is not positive.
+ */
+#if defined(_SC_LEVEL2_CACHE_SIZE)
+#define CACHE_BYTES sysconf(_SC_LEVEL2_CACHE_SIZE)
+#else
+#define CACHE_BYTES (-1)
+#endif
+
 /* Returns the nanoseconds of CACHE_CHAIN dependent additions. */
 static double cache_chain_nsec(void)
 {
@@ -46,11 +54,8 @@ static double cache_chain_nsec(void)
 /* Returns half of the second-level cache of a core, in bytes. The other half is for x and y. */
 static uint64_t cache_half(void)
 {
-    long bytes = -1;
+    const long bytes = CACHE_BYTES;
 
-#if defined(_SC_LEVEL2_CACHE_SIZE)
-    bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
-#endif
     return (bytes > 0 ? (uint64_t)bytes : CACHE_UNKNOWN) / 2;
 }
 
