@@ -261,9 +261,11 @@ struct group {
  * one group. With a panel, the next chunk is prefetched if there are at most PANEL_AHEAD_ROWS
  * prepared rows.
  */
-#define AHEAD_MIN        (12u << 10)
-#define WINDOW_BYTES     (64u << 10)
-#define PANEL_AHEAD_ROWS 64u
+#define AHEAD_MIN    (12u << 10)
+#define WINDOW_BYTES (64u << 10)
+/* The size of a first-level cache; some CPUs have a larger one. */
+#define FIRST_LEVEL_BYTES (32u << 10)
+#define PANEL_AHEAD_ROWS  64u
 /* Maximum number of bytes of a chunk of one row: 2 × 210 (Q6_K), 16 × 34 (Q8_0) or 128 × 4 (F32),
  * rounded up. */
 #define COPY_BYTES 640u
@@ -390,6 +392,20 @@ static void multiply_chunk(const struct group *g, const struct matmul_panel *pan
         multiply_copy(g, &tile, y);
 }
 
+/* Returns how far ahead a window of @n_bytes bytes is prefetched, in bytes: whole windows. */
+static size_t direct_lead(size_t n_bytes)
+{
+    return (1 + AHEAD_MIN / n_bytes) * n_bytes;
+}
+
+/* Returns whether prefetched lines bypass the second-level cache, if groups of rows have @n_bytes
+ * bytes. Then the first-level cache must hold the group that is being read and all lines up to the
+ * one that is prefetched. A line that leaves it early is read from memory again. */
+static bool direct_once(size_t n_bytes)
+{
+    return !(cpu_flags() & CPU_INTEL) && n_bytes + direct_lead(n_bytes) <= FIRST_LEVEL_BYTES;
+}
+
 /* Returns the number of groups in a window, if a product has @n_groups groups of @n_bytes bytes. */
 static uint32_t direct_window(uint32_t n_groups, size_t n_bytes)
 {
@@ -408,9 +424,9 @@ static uint32_t direct_rows(struct group *g, uint32_t n0, uint32_t n1)
     static const float zero[16];
     const uint32_t n_rows = g->kernel->direct_n, n_groups = (n1 - n0) / n_rows;
     const size_t n_bytes = n_rows * a->row_bytes;
-    const bool once = !(cpu_flags() & CPU_INTEL);
+    const bool once = direct_once(n_bytes);
     const uint32_t window = once ? 1 : direct_window(n_groups, n_bytes);
-    const size_t lead = (1 + AHEAD_MIN / (window * n_bytes)) * window * n_bytes;
+    const size_t lead = direct_lead(window * n_bytes);
     const uint8_t *begin = (const uint8_t *)a->w + n0 * a->row_bytes;
     const uint8_t *end = begin + n_groups * n_bytes;
     struct matmul_direct d = {
