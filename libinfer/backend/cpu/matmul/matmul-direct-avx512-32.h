@@ -53,10 +53,9 @@ INLINE void direct_q8_0(struct matmul_direct *d, const unsigned m_n, const bool 
 
         UNROLL for (unsigned i = 0; i < 8; i++)
         {
-            prefetch_step(ahead.at, i, 2 * size, once);
+            prefetch_turn(&ahead, i, 2 * size, once);
             v[i] = _mm512_xor_si512(_mm512_loadu_si512(direct_row(&r, i) + 4), sign);
         }
-        prefetch_move(&ahead, 8 * 2 * size);
         words = direct_words(&r, 0, size);
         scale = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(words));
         words = _mm512_xor_si512(words, sign);
@@ -126,10 +125,9 @@ INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool ha
 
         UNROLL for (unsigned i = 0; i < 8; i++)
         {
-            prefetch_step(ahead.at, i, 2 * size, once);
+            prefetch_turn(&ahead, i, 2 * size, once);
             v[i] = _mm512_maskz_loadu_epi16(two_blocks, direct_row(&r, i));
         }
-        prefetch_move(&ahead, 8 * 2 * size);
         scale = direct_fields(v, 0, size / 2);
         if (has_offset)
             offset = direct_fields(v, 1, size / 2);

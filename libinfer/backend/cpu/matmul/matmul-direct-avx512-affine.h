@@ -95,7 +95,7 @@ INLINE void direct_mlx2(struct matmul_direct *d, const unsigned m_n, const bool 
         {
             const __m512i q = _mm512_loadu_si512(direct_row(&r, i));
 
-            prefetch_step(ahead.at, i, size, once);
+            prefetch_turn(&ahead, i, size, once);
             UNROLL for (unsigned m = 0; m < m_n; m++) v[m][i] = _mm512_setzero_si512();
             UNROLL for (unsigned t = 0; t < 4; t++)
             {
@@ -105,7 +105,6 @@ INLINE void direct_mlx2(struct matmul_direct *d, const unsigned m_n, const bool 
                     _mm512_dpbusd_epi32(v[m][i], codes, x[m][t]);
             }
         }
-        prefetch_move(&ahead, 8 * size);
         direct_mlx_plane(&scales, b / 4 * 2, scale);
         direct_mlx_plane(&offsets, b / 4 * 2, offset);
         UNROLL for (unsigned m = 0; m < m_n; m++)

@@ -132,7 +132,7 @@ INLINE void direct_k(struct matmul_direct *d, const unsigned m_n, const bool has
             {
                 const __m512i q = _mm512_loadu_si512(direct_row(&r, i) + q_at + 16 * g);
 
-                prefetch_step(ahead.at, i, size / 2, once);
+                prefetch_turn(&ahead, i, size / 2, once);
                 v[0][i] = _mm512_and_si512(q, nibble);
                 v[1][i] = _mm512_and_si512(_mm512_srli_epi16(q, 4), nibble);
                 if (has_high) {
@@ -145,7 +145,6 @@ INLINE void direct_k(struct matmul_direct *d, const unsigned m_n, const bool has
                         _mm512_or_si512(v[1][i], _mm512_and_si512(_mm512_rolv_epi32(h, to1), bit4));
                 }
             }
-            prefetch_move(&ahead, 8 * size / 2);
             direct_k_add(d, m_n, &acc, &pair, b / 8 % 2, v, b, g);
         }
         direct_chunk(d, m_n, &acc, b + 8);
@@ -201,13 +200,12 @@ INLINE void direct_q6_k(struct matmul_direct *d, const unsigned m_n, const bool 
                 const __m512i t = _mm512_broadcast_i64x4(
                     _mm256_loadu_si256((const void *)(direct_row(&r, i) + 128 + 32 * h)));
 
-                prefetch_step(ahead.at, i, size / 2, once);
+                prefetch_turn(&ahead, i, size / 2, once);
                 v[0][i] = _mm512_or_si512(_mm512_and_si512(q, nibble),
                                           _mm512_and_si512(_mm512_rolv_epi32(t, to0), bits45));
                 v[1][i] = _mm512_or_si512(_mm512_and_si512(_mm512_srli_epi16(q, 4), nibble),
                                           _mm512_and_si512(_mm512_rolv_epi32(t, to1), bits45));
             }
-            prefetch_move(&ahead, 8 * size / 2);
             UNROLL for (unsigned m = 0; m < m_n; m++)
             {
                 const struct matmul_q8 *x = direct_x(d, m, b + 4 * h);

@@ -98,8 +98,7 @@ INLINE void direct_mxfp4(struct matmul_direct *d, const unsigned m_n, const bool
     for (uint32_t b = 0; b < n_blocks; b += 4, direct_move(&r, 4 * size)) {
         __m512 scale[2];
 
-        UNROLL for (unsigned i = 0; i < 8; i++) prefetch_step(ahead.at, i, 4 * size, once);
-        prefetch_move(&ahead, 8 * 4 * size);
+        UNROLL for (unsigned i = 0; i < 8; i++) prefetch_turn(&ahead, i, 4 * size, once);
         direct_mxfp4_scales(&r, n_blocks - b, scale);
         direct_mxfp4_two(d, m_n, &r, 0, scale[0], b, &acc);
         if (b + 2 < n_blocks)
@@ -140,8 +139,7 @@ INLINE void direct_tq2_0(struct matmul_direct *d, const unsigned m_n, const bool
         const __m512 scale = direct_row_halfs(&r, offsetof(struct block_tq2_0, d));
         __m512 f[DIRECT_M][4];
 
-        UNROLL for (unsigned i = 0; i < 8; i++) prefetch_step(ahead.at, i, size, once);
-        prefetch_move(&ahead, 8 * size);
+        UNROLL for (unsigned i = 0; i < 8; i++) prefetch_turn(&ahead, i, size, once);
         UNROLL for (unsigned g = 0; g < 4; g++)
         {
             __m512i v[8];

@@ -68,3 +68,13 @@ INLINE void prefetch_move(struct matmul_ahead *ahead, const unsigned n_bytes)
     ahead->turn = 0;
     ahead->at += n_bytes - ahead->n_parts * ahead->part;
 }
+
+/* Does prefetch step @i of an even number of steps, as prefetch_step() does, but divides the steps
+ * among the parts of @ahead: two steps for a part, then two for the next part. */
+INLINE void prefetch_turn(struct matmul_ahead *ahead, const unsigned i, const unsigned n_bytes,
+                          const bool once)
+{
+    prefetch_step(ahead->at, i % 2, n_bytes, once);
+    if (i % 2 == 1)
+        prefetch_move(ahead, 2 * n_bytes);
+}
