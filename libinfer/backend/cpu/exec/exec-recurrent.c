@@ -12,6 +12,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "backend/cpu/simd/denormals.h"
+
 /* Columns of a piece of a convolution. */
 #define CONV_COLUMNS 256u
 
@@ -188,6 +190,8 @@ void exec_delta(const struct exec *x, uint32_t i_stage, unsigned i_thread)
     const struct stage *s = &x->plan->stages[i_stage];
     const uint32_t n_parts = head_parts(x, &s->delta), n_heads = s->delta.n_v_heads;
     const uint32_t n_blocks = DIV_UP(s->delta.v_dim, DELTA_LANES);
+    /* The state shrinks with each row, so parts of it soon become denormal. */
+    const uint64_t mode = denormals_to_zero();
     uint32_t i;
 
     while (exec_claim(x, i_stage, i_thread, x->batch->n_seqs * n_heads * n_parts, &i)) {
@@ -196,4 +200,5 @@ void exec_delta(const struct exec *x, uint32_t i_stage, unsigned i_thread)
         delta_piece(x, s, &x->batch->seqs[i / n_parts / n_heads], i_head, n_blocks * part / n_parts,
                     n_blocks * (part + 1) / n_parts, exec_memory(x, i_thread));
     }
+    denormals_restore(mode);
 }
