@@ -162,9 +162,9 @@ TEST(inconsistent_configurations_are_refused)
     assert_refused("d_model", "\"32\"", EBADMSG, "d_model is not a count");
     assert_refused("d_model", "33", EBADMSG, "not a multiple of its heads");
     assert_refused("decoder_layers", "1000000", EBADMSG, "layers");
-    assert_refused("max_source_positions", "100", EOPNOTSUPP, "100 rows");
+    assert_refused("max_source_positions", "100", EOPNOTSUPP, "100 audio positions");
     assert_refused("num_mel_bins", "200", EOPNOTSUPP, "200 mel bins");
-    assert_refused("max_target_positions", "3", EOPNOTSUPP, "too short");
+    assert_refused("max_target_positions", "3", EOPNOTSUPP, "too small");
     assert_refused("scale_embedding", "true", EOPNOTSUPP, "scale_embedding");
     assert_refused("activation_function", "\"relu\"", EOPNOTSUPP, "activation_function");
     assert_refused("alignment_heads", "[[0, 4]]", EBADMSG, "alignment_heads");

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "backend/cpu/simd/denormals.h"
+#include "core/denormals.h"
 
 /* Columns of a piece of a convolution. */
 #define CONV_COLUMNS 256u
