@@ -27,9 +27,10 @@ HERE = pathlib.Path(__file__).resolve().parent
 TREE = HERE.parent.parent
 # Shape, format, layers (0: all). Models with experts get as many layers as memory allows.
 CASES = (("qwen3.5-0.8b", "Q4_K_M", 0), ("qwen3.5-0.8b", "Q8_0", 0),
+         ("qwen3.5-4b", "Q4_K_M", 0), ("qwen3.5-4b", "Q8_0", 0),
          ("qwen3.5-35b-a3b", "Q4_K_M", 6), ("qwen3-30b-a3b", "Q4_K_M", 6),
-         ("gemma4-e2b", "Q4_K_M", 0), ("gpt-oss-20b", "MXFP4_MOE", 6),
-         ("qwen3-8b", "TQ2_0", 0), ("bitnet-2b", "TQ2_0", 0))
+         ("gemma4-e2b", "Q4_K_M", 0), ("gemma4-26b-a4b", "Q4_K_M", 6),
+         ("gpt-oss-20b", "MXFP4_MOE", 6), ("qwen3-8b", "TQ2_0", 0), ("bitnet-2b", "TQ2_0", 0))
 
 
 def case(text):
