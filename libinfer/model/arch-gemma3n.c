@@ -63,11 +63,6 @@ static const struct arch_refused refused_gguf[] = {
     {"altup.active_idx", 0},
 };
 
-#define GEMMA3N_VECTOR(id, gguf, hf, cols, ...)                                                    \
-    {                                                                                              \
-        id, gguf, hf, NULL, DIM_1, cols, __VA_ARGS__                                               \
-    }
-
 /* A matrix of the streams outside the layers: in GGUF files, a part of one tensor. */
 #define GEMMA3N_STREAM(id, gguf, hf, all)                                                          \
     {                                                                                              \
@@ -106,40 +101,29 @@ static const struct arch_slot slots[] = {
 
     {SLOT_STREAM_ROUTER, "altup_router.weight", "altup.modality_router.weight", NULL, DIM_STREAMS,
      DIM_EMBD, .flags = SLOT_F32},
-    GEMMA3N_VECTOR(SLOT_STREAM_ROUTER_NORM, "altup_router_norm.weight", "altup.router_norm.weight",
-                   DIM_EMBD, .in = 0),
+    GEMMA_VECTOR(SLOT_STREAM_ROUTER_NORM, "altup_router_norm.weight", "altup.router_norm.weight",
+                 DIM_EMBD, .in = 0),
     {SLOT_STREAM_PREDICT, "altup_predict_coef.weight", "altup.prediction_coefs.weight", NULL,
      DIM_STREAMS_PAIRS, DIM_STREAMS, .flags = SLOT_F32},
     {SLOT_STREAM_CORRECT, "altup_correct_coef.weight", "altup.correction_coefs.weight", NULL,
      DIM_STREAMS, DIM_STREAMS, .flags = SLOT_F32},
-    GEMMA3N_VECTOR(SLOT_STREAM_SCALE, "altup_correct_scale.weight", "altup.correct_output_scale",
-                   DIM_EMBD, .in = 0),
+    GEMMA_VECTOR(SLOT_STREAM_SCALE, "altup_correct_scale.weight", "altup.correct_output_scale",
+                 DIM_EMBD, .in = 0),
 
-    GEMMA3N_VECTOR(SLOT_ATTN_NORM, "attn_norm.weight", "input_layernorm.weight", DIM_EMBD, .in = 0),
+    GEMMA_VECTOR(SLOT_ATTN_NORM, "attn_norm.weight", "input_layernorm.weight", DIM_EMBD, .in = 0),
     {SLOT_Q, "attn_q.weight", "self_attn.q_proj.weight", NULL, DIM_Q, DIM_EMBD},
-    GEMMA3N_VECTOR(SLOT_Q_NORM, "attn_q_norm.weight", "self_attn.q_norm.weight", DIM_HEAD, .in = 0),
+    GEMMA_VECTOR(SLOT_Q_NORM, "attn_q_norm.weight", "self_attn.q_norm.weight", DIM_HEAD, .in = 0),
     GEMMA3N_KV(0, IN_OWN_KV),
     GEMMA3N_KV(SLOT_OPTIONAL, 0),
     {SLOT_OUT, "attn_output.weight", "self_attn.o_proj.weight", NULL, DIM_EMBD, DIM_Q},
     {SLOT_LAUREL_IN, "laurel_l.weight", "laurel.linear_left.weight", NULL, DIM_LAUREL, DIM_EMBD},
     {SLOT_LAUREL_OUT, "laurel_r.weight", "laurel.linear_right.weight", NULL, DIM_EMBD, DIM_LAUREL},
-    GEMMA3N_VECTOR(SLOT_LAUREL_POST_NORM, "laurel_post_norm.weight",
-                   "laurel.post_laurel_norm.weight", DIM_EMBD, .in = 0),
+    GEMMA_VECTOR(SLOT_LAUREL_POST_NORM, "laurel_post_norm.weight", "laurel.post_laurel_norm.weight",
+                 DIM_EMBD, .in = 0),
     SLOTS_POST_NORMS,
     SLOTS_GATED_FF(0),
 
-    {SLOT_PER_LAYER_EMBD, "per_layer_token_embd.weight", "embed_tokens_per_layer.weight", NULL,
-     DIM_VOCAB_PER_LAYER, DIM_PER_LAYER_ALL, .flags = SLOT_WHOLE | SLOT_TABLE},
-    {SLOT_PER_LAYER_PROJ, "per_layer_model_proj.weight", "per_layer_model_projection.weight", NULL,
-     DIM_PER_LAYER_ALL, DIM_EMBD, .flags = SLOT_WHOLE},
-    GEMMA3N_VECTOR(SLOT_PER_LAYER_NORM, "per_layer_proj_norm.weight",
-                   "per_layer_projection_norm.weight", DIM_PER_LAYER, .flags = SLOT_WHOLE),
-    {SLOT_PER_LAYER_GATE, "inp_gate.weight", "per_layer_input_gate.weight", NULL, DIM_PER_LAYER,
-     DIM_EMBD},
-    {SLOT_PER_LAYER_OUT, "proj.weight", "per_layer_projection.weight", NULL, DIM_EMBD,
-     DIM_PER_LAYER},
-    GEMMA3N_VECTOR(SLOT_PER_LAYER_POST_NORM, "post_norm.weight", "post_per_layer_input_norm.weight",
-                   DIM_EMBD, .in = 0),
+    GEMMA_SLOTS_PER_LAYER(DIM_VOCAB_PER_LAYER, DIM_EMBD),
 };
 
 static const char *const unused[] = {"vision_tower.", "visual.",      "audio_tower.",

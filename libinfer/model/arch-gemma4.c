@@ -61,14 +61,9 @@ static const struct arch_refused refused[] = {
     {"use_bidirectional_attention", 0},
 };
 
-#define GEMMA4_VECTOR(id, gguf, hf, cols, ...)                                                     \
-    {                                                                                              \
-        id, gguf, hf, NULL, DIM_1, cols, __VA_ARGS__                                               \
-    }
-
 static const struct arch_slot slots[] = {
     SLOTS_ENDS,
-    GEMMA4_VECTOR(SLOT_ATTN_NORM, "attn_norm.weight", "input_layernorm.weight", DIM_EMBD, .in = 0),
+    GEMMA_VECTOR(SLOT_ATTN_NORM, "attn_norm.weight", "input_layernorm.weight", DIM_EMBD, .in = 0),
     {SLOT_Q, "attn_q.weight", "self_attn.q_proj.weight", NULL, DIM_Q, DIM_EMBD},
     {SLOT_K, "attn_k.weight", "self_attn.k_proj.weight", NULL, DIM_KV, DIM_EMBD, .in = IN_OWN_KV},
     /* Files may have the matrices of layers that do not use them. */
@@ -76,11 +71,11 @@ static const struct arch_slot slots[] = {
      .flags = SLOT_OPTIONAL},
     {SLOT_V, "attn_v.weight", "self_attn.v_proj.weight", NULL, DIM_KV, DIM_EMBD,
      .flags = SLOT_OPTIONAL},
-    GEMMA4_VECTOR(SLOT_Q_NORM, "attn_q_norm.weight", "self_attn.q_norm.weight", DIM_HEAD, .in = 0),
-    GEMMA4_VECTOR(SLOT_K_NORM, "attn_k_norm.weight", "self_attn.k_norm.weight", DIM_HEAD,
-                  .in = IN_OWN_KV),
-    GEMMA4_VECTOR(SLOT_K_NORM, "attn_k_norm.weight", "self_attn.k_norm.weight", DIM_HEAD,
-                  .flags = SLOT_OPTIONAL),
+    GEMMA_VECTOR(SLOT_Q_NORM, "attn_q_norm.weight", "self_attn.q_norm.weight", DIM_HEAD, .in = 0),
+    GEMMA_VECTOR(SLOT_K_NORM, "attn_k_norm.weight", "self_attn.k_norm.weight", DIM_HEAD,
+                 .in = IN_OWN_KV),
+    GEMMA_VECTOR(SLOT_K_NORM, "attn_k_norm.weight", "self_attn.k_norm.weight", DIM_HEAD,
+                 .flags = SLOT_OPTIONAL),
     {SLOT_OUT, "attn_output.weight", "self_attn.o_proj.weight", NULL, DIM_EMBD, DIM_Q},
     SLOTS_POST_NORMS,
     SLOTS_GATED_FF(0),
@@ -89,10 +84,9 @@ static const struct arch_slot slots[] = {
 
     {SLOT_ROUTER, "ffn_gate_inp.weight", "router.proj.weight", NULL, DIM_EXPERTS, DIM_EMBD,
      .in = IN_SPARSE},
-    GEMMA4_VECTOR(SLOT_ROUTER_NORM, "ffn_gate_inp.scale", "router.scale", DIM_EMBD,
-                  .in = IN_SPARSE),
-    GEMMA4_VECTOR(SLOT_ROUTER_FACTORS, "ffn_down_exps.scale", "router.per_expert_scale",
-                  DIM_EXPERTS, .in = IN_SPARSE),
+    GEMMA_VECTOR(SLOT_ROUTER_NORM, "ffn_gate_inp.scale", "router.scale", DIM_EMBD, .in = IN_SPARSE),
+    GEMMA_VECTOR(SLOT_ROUTER_FACTORS, "ffn_down_exps.scale", "router.per_expert_scale", DIM_EXPERTS,
+                 .in = IN_SPARSE),
     {SLOT_GATE_UP_EXPERTS, "ffn_gate_up_exps.weight", "experts.gate_up_proj", NULL, DIM_EXPERT_FF_2,
      DIM_EMBD, DIM_EXPERTS, .flags = SLOT_OPTIONAL, .in = IN_SPARSE},
     {SLOT_GATE_EXPERTS, "ffn_gate_exps.weight", NULL, NULL, DIM_EXPERT_FF, DIM_EMBD, DIM_EXPERTS,
@@ -101,25 +95,14 @@ static const struct arch_slot slots[] = {
      .in = IN_SPARSE, .part_of = SLOT_GATE_UP_EXPERTS},
     {SLOT_DOWN_EXPERTS, "ffn_down_exps.weight", "experts.down_proj", NULL, DIM_EMBD, DIM_EXPERT_FF,
      DIM_EXPERTS, .in = IN_SPARSE},
-    GEMMA4_VECTOR(SLOT_EXPERTS_NORM, "pre_ffw_norm_2.weight", "pre_feedforward_layernorm_2.weight",
-                  DIM_EMBD, .in = IN_SPARSE),
-    GEMMA4_VECTOR(SLOT_FFN_OWN_POST_NORM, "post_ffw_norm_1.weight",
-                  "post_feedforward_layernorm_1.weight", DIM_EMBD, .in = IN_SPARSE),
-    GEMMA4_VECTOR(SLOT_EXPERTS_POST_NORM, "post_ffw_norm_2.weight",
-                  "post_feedforward_layernorm_2.weight", DIM_EMBD, .in = IN_SPARSE),
+    GEMMA_VECTOR(SLOT_EXPERTS_NORM, "pre_ffw_norm_2.weight", "pre_feedforward_layernorm_2.weight",
+                 DIM_EMBD, .in = IN_SPARSE),
+    GEMMA_VECTOR(SLOT_FFN_OWN_POST_NORM, "post_ffw_norm_1.weight",
+                 "post_feedforward_layernorm_1.weight", DIM_EMBD, .in = IN_SPARSE),
+    GEMMA_VECTOR(SLOT_EXPERTS_POST_NORM, "post_ffw_norm_2.weight",
+                 "post_feedforward_layernorm_2.weight", DIM_EMBD, .in = IN_SPARSE),
 
-    {SLOT_PER_LAYER_EMBD, "per_layer_token_embd.weight", "embed_tokens_per_layer.weight", NULL,
-     DIM_VOCAB, DIM_PER_LAYER_ALL, .flags = SLOT_WHOLE | SLOT_TABLE},
-    {SLOT_PER_LAYER_PROJ, "per_layer_model_proj.weight", "per_layer_model_projection.weight", NULL,
-     DIM_PER_LAYER_ALL, DIM_EMBD, .flags = SLOT_WHOLE},
-    GEMMA4_VECTOR(SLOT_PER_LAYER_NORM, "per_layer_proj_norm.weight",
-                  "per_layer_projection_norm.weight", DIM_PER_LAYER, .flags = SLOT_WHOLE),
-    {SLOT_PER_LAYER_GATE, "inp_gate.weight", "per_layer_input_gate.weight", NULL, DIM_PER_LAYER,
-     DIM_EMBD},
-    {SLOT_PER_LAYER_OUT, "proj.weight", "per_layer_projection.weight", NULL, DIM_EMBD,
-     DIM_PER_LAYER},
-    GEMMA4_VECTOR(SLOT_PER_LAYER_POST_NORM, "post_norm.weight", "post_per_layer_input_norm.weight",
-                  DIM_EMBD_PER_LAYER, .in = 0),
+    GEMMA_SLOTS_PER_LAYER(DIM_VOCAB, DIM_EMBD_PER_LAYER),
 };
 
 static const char *const unused[] = {"vision_tower.", "visual.",      "audio_tower.",

@@ -19,3 +19,35 @@ graph_ref gemma_inputs(const struct model *m, struct graph *g, graph_ref x);
  * stream @x, before the norm that follows. */
 graph_ref gemma_apply_inputs(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x,
                              graph_ref inputs);
+
+/* A vector of a layer, in the list of an architecture's tensors. */
+#define GEMMA_VECTOR(id, gguf, hf, cols, ...)                                                      \
+    {                                                                                              \
+        id, gguf, hf, NULL, DIM_1, cols, __VA_ARGS__                                               \
+    }
+
+/* The tensors of embeddings for each layer. @vocab: the rows of the table. @post: the columns of
+ * the norm behind the last matrix. */
+#define GEMMA_SLOTS_PER_LAYER(vocab, post)                                                         \
+    {SLOT_PER_LAYER_EMBD,                                                                          \
+     "per_layer_token_embd.weight",                                                                \
+     "embed_tokens_per_layer.weight",                                                              \
+     NULL,                                                                                         \
+     vocab,                                                                                        \
+     DIM_PER_LAYER_ALL,                                                                            \
+     .flags = SLOT_WHOLE | SLOT_TABLE},                                                            \
+        {SLOT_PER_LAYER_PROJ,                                                                      \
+         "per_layer_model_proj.weight",                                                            \
+         "per_layer_model_projection.weight",                                                      \
+         NULL,                                                                                     \
+         DIM_PER_LAYER_ALL,                                                                        \
+         DIM_EMBD,                                                                                 \
+         .flags = SLOT_WHOLE},                                                                     \
+        GEMMA_VECTOR(SLOT_PER_LAYER_NORM, "per_layer_proj_norm.weight",                            \
+                     "per_layer_projection_norm.weight", DIM_PER_LAYER, .flags = SLOT_WHOLE),      \
+        {SLOT_PER_LAYER_GATE, "inp_gate.weight", "per_layer_input_gate.weight", NULL,              \
+         DIM_PER_LAYER,       DIM_EMBD},                                                           \
+        {SLOT_PER_LAYER_OUT, "proj.weight", "per_layer_projection.weight", NULL,                   \
+         DIM_EMBD,           DIM_PER_LAYER},                                                       \
+        GEMMA_VECTOR(SLOT_PER_LAYER_POST_NORM, "post_norm.weight",                                 \
+                     "post_per_layer_input_norm.weight", post, .in = 0)

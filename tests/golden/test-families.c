@@ -10,6 +10,7 @@
 #include "core/file.h"
 #include "golden/logits-case.h"
 #include "golden/subject.h"
+#include "lib/open_model.h"
 #include "lib/draw.h"
 
 static const char *const families[] = {
@@ -59,16 +60,6 @@ static void check_graph(const struct golden *g, const char *name, const char *pa
 TEST(graphs_compute_what_transformers_computes)
 {
     check_all(check_graph);
-}
-
-static struct inf_model *open_model(const char *path)
-{
-    const struct inf_model_params params = {.path = path};
-    struct inf_err err = {0};
-    struct inf_model *model;
-
-    ASSERT_OK_ERR(inf_model_open(&params, &model, &err), err);
-    return model;
 }
 
 /* Returns whether to test a device now. lavapipe takes seconds for each model. */

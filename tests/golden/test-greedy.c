@@ -13,6 +13,7 @@
 #include "core/macros.h"
 #include "core/rng.h"
 #include "core/str.h"
+#include "lib/open_model.h"
 #include "lib/device.h"
 
 struct result {
@@ -61,16 +62,6 @@ static void generate(struct inf_model *model, const struct test_target *on, cons
     ASSERT_OK_ERR(inf_engine_submit(engine, &req, &id, &err), err);
     collect(engine, res);
     inf_engine_free(engine);
-}
-
-static struct inf_model *open_model(const char *path)
-{
-    const struct inf_model_params params = {.path = path};
-    struct inf_err err = {0};
-    struct inf_model *model;
-
-    ASSERT_OK_ERR(inf_model_open(&params, &model, &err), err);
-    return model;
 }
 
 static char *read_text(const char *path)

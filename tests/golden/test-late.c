@@ -11,6 +11,7 @@
 
 #include "core/file.h"
 #include "format/json.h"
+#include "lib/open_model.h"
 #include "lib/device.h"
 
 static const char *const names[] = {"colbert", "colbert-modern"};
@@ -65,16 +66,6 @@ static void late_open(struct late *l, const char *name)
         for (size_t j = 0; j < json_array_size(list); j++)
             take(l, json_array_get(list, j));
     }
-}
-
-static struct inf_model *open_model(const char *path)
-{
-    const struct inf_model_params params = {.path = path};
-    struct inf_model *model;
-    struct inf_err err = {0};
-
-    ASSERT_OK_ERR(inf_model_open(&params, &model, &err), err);
-    return model;
 }
 
 static struct inf_embedder *open_embedder(struct inf_model *model, const char *isa,

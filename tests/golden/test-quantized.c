@@ -13,6 +13,7 @@
 
 #include "core/file.h"
 #include "golden/logits-case.h"
+#include "lib/open_model.h"
 
 static const struct quantized {
     const char *name;
@@ -37,16 +38,6 @@ TEST(graphs_compute_what_transformers_computes)
         format_close(f);
         golden_done(&g);
     }
-}
-
-static struct inf_model *open_model(const char *path)
-{
-    const struct inf_model_params params = {.path = path};
-    struct inf_err err = {0};
-    struct inf_model *model;
-
-    ASSERT_OK_ERR(inf_model_open(&params, &model, &err), err);
-    return model;
 }
 
 TEST(the_engine_computes_nearly_the_same)

@@ -18,6 +18,7 @@
 #include "format/gguf/gguf.h"
 #include "lib/gguf_writer.h"
 #include "lib/tempdir.h"
+#include "lib/open_model.h"
 
 #define GUIDE    "../../packaging/guide/sconce-guide.gguf" /* beside tests/golden */
 #define WHISPER  "audio/whisper/"
@@ -74,16 +75,6 @@ static const char *copy_dir(const char *from, const char *const *names, const ch
         copy(source, target);
     }
     return file_of(to);
-}
-
-static struct inf_model *open_model(const char *at)
-{
-    const struct inf_model_params params = {.path = at};
-    struct inf_model *model;
-    struct inf_err err;
-
-    ASSERT_OK_ERR(inf_model_open(&params, &model, &err), err);
-    return model;
 }
 
 /* --- bytes that flip --- */

@@ -3,58 +3,9 @@
  * Tests how a store frees the space of blocks on disks where holes cannot be punched into files,
  * and where punching fails for a time.
  */
-#include "lib/test.h"
-#include "unit/cache/kit.h"
+#include "unit/cache/one-kit.h"
 
 enum { MIB = 1024 * 1024 };
-
-static struct kit kit;
-
-static int setup(void **state)
-{
-    (void)state;
-    kit_init(&kit);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    kit_done(&kit);
-    return 0;
-}
-
-static struct store_stats stats(void)
-{
-    struct store_stats st;
-
-    store_stats(kit.store, &st);
-    return st;
-}
-
-/* Finds the first @n blocks of a chain; none may be wrong. */
-static int find(uint32_t chain, uint32_t n)
-{
-    uint32_t wrong = 0;
-    const int r = kit_find(&kit, chain, n, 20000, &wrong);
-
-    assert_int_equal(wrong, 0);
-    return r;
-}
-
-static int put(uint32_t chain, uint32_t first, uint32_t n)
-{
-    return kit_put(&kit, &kit_origin, chain, first, n, 20000);
-}
-
-static void tend(void)
-{
-    int r;
-
-    while ((r = store_tend(kit.store)) > 0)
-        ;
-    ASSERT_OK(r);
-}
 
 static int punch_error;
 
@@ -121,8 +72,6 @@ TEST(space_that_could_not_be_freed_is_freed_later)
     for (uint32_t chain = 0; chain < 10; chain++)
         assert_int_equal(find(chain, 20), 10);
 }
-
-#define STORE_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {

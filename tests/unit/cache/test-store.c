@@ -5,58 +5,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "lib/test.h"
-#include "unit/cache/kit.h"
+#include "unit/cache/one-kit.h"
 
 enum { KIB = 1024, MIB = 1024 * KIB };
-
-static struct kit kit;
-
-static int setup(void **state)
-{
-    (void)state;
-    kit_init(&kit);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    kit_done(&kit);
-    return 0;
-}
-
-static struct store_stats stats(void)
-{
-    struct store_stats st;
-
-    store_stats(kit.store, &st);
-    return st;
-}
-
-/* Finds the first @n blocks of a chain; none may be wrong. */
-static int find(uint32_t chain, uint32_t n)
-{
-    uint32_t wrong = 0;
-    const int r = kit_find(&kit, chain, n, 20000, &wrong);
-
-    assert_int_equal(wrong, 0);
-    return r;
-}
-
-static int put(uint32_t chain, uint32_t first, uint32_t n)
-{
-    return kit_put(&kit, &kit_origin, chain, first, n, 20000);
-}
-
-static void tend(void)
-{
-    int r;
-
-    while ((r = store_tend(kit.store)) > 0)
-        ;
-    ASSERT_OK(r);
-}
 
 TEST(blocks_are_found_as_far_as_their_chain_goes)
 {
@@ -511,8 +462,6 @@ TEST(blocks_of_a_missing_segment_are_not_found)
     assert_int_equal(put(0, 0, 20), 20);
     assert_int_equal(find(0, 20), 20);
 }
-
-#define STORE_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
