@@ -126,10 +126,11 @@ struct backend_ops {
     /* Returns the fastest format of keys and values for attention of many rows, among the formats
      * that lose little precision compared with F32. NULL: callers use F32. */
     enum codec (*many_codec)(const struct backend *b);
-    /* Runs a part of a step: from stage *@i_stage of the plan on (0: the beginning) to a point
-     * where another plan with another store may run. Sets *@i_stage to the next stage, or to 0 when
-     * the step is complete. The other arguments are those of run(), and must be equal in all calls
-     * for one step. NULL: steps cannot be interrupted. */
+    /* Runs a part of a step, from stage *@i_stage of the plan to a point where another plan with
+     * another store may run. A plan divides its work into stages; the first call for a step has
+     * stage 0. Sets *@i_stage to the next stage, or to 0 when the step is complete. The other
+     * arguments are those of run(), and must be equal in all calls for one step. NULL: steps cannot
+     * be interrupted. */
     int (*run_part)(struct backend *b, struct plan *plan, struct kv_store *store,
                     const struct batch *batch, float *logits, uint32_t *i_stage);
     /* Fetches the whole row @i of logits of the last run. Callers need it when the list of the row

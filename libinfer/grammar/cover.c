@@ -12,7 +12,8 @@
 #define MAX_DEPTH 4
 #define MAX_PAIRS 64
 
-/* A state of the automaton, and a phase of the family: a state between the bytes of a character. */
+/* A state of the automaton, and a phase: how the current character of the family may continue
+ * (family_step()). */
 struct pair {
     uint32_t state;
     uint8_t phase;
@@ -51,7 +52,8 @@ static bool dfa_covers(const struct dfa *dfa, unsigned family)
     return true;
 }
 
-/* Returns whether a node is a class, or a choice between a class and other texts. */
+/* Returns whether a node is a class of characters, or a choice with such a class among its
+ * alternatives. compiler_covers() makes automatons only for such nodes. */
 static bool node_has_class(const struct grammar_builder *b, grammar_node node, unsigned depth)
 {
     const struct node *n = &b->nodes[node];

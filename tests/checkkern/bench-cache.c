@@ -23,7 +23,7 @@
 #include "weights.h"
 
 #define CACHE_K       2048u
-#define CACHE_GROUP   128u         /* columns that share a scale in formats with planes */
+#define CACHE_GROUP   128u         /* columns that share a scale in affine formats */
 #define CACHE_RUNS    400u         /* the fastest run counts */
 #define CACHE_CHAIN   4096u        /* dependent additions that measure the clock */
 #define CACHE_UNKNOWN (512u << 10) /* bytes of a cache whose size is not known */
@@ -148,8 +148,8 @@ void bench_in_cache(struct check *c, const struct selection *sel)
         printf(" %11s", cpu_rung_at(r));
     printf("\n");
     for (int d = 0; d < INF_DTYPE_N; d++) {
-        /* Packed ternary rows have their own kernel, and MXFP4 with planes is multiplied as
-         * MXFP4. */
+        /* Packed ternary rows have their own kernel. MXFP4 whose scales lie apart from the codes is
+         * multiplied as MXFP4. */
         if (d == INF_DTYPE_BITNET || d == INF_DTYPE_FP4_PLANES)
             continue;
         printf("%-8s", dtype_info((enum inf_dtype)d)->label);

@@ -20,7 +20,7 @@
 #include "quant/dtype.h"
 #include "weights.h"
 
-/* Columns that share a scale in formats with planes; the most usual number. */
+/* Columns that share a scale in affine formats (quant/affine.h); the most usual number. */
 #define GROUP 128u
 
 /* Struct product holds one product with its buffers. */

@@ -15,7 +15,7 @@ static bool is_chat(const char *service)
 }
 
 /* Returns whether a service loads drivers and caches their compiled code. A service may do so only
- * before READY. */
+ * before it reports to systemd that it is ready (READY). */
 static bool has_drivers(const char *service)
 {
     return strncmp(service, "chat-", 5) == 0;
@@ -325,8 +325,9 @@ static bool is_of_drivers(const char *service, enum policy_phase phase,
            flags->mask == 0x21 /* MAP_ANONYMOUS|MAP_SHARED */ && flags->value == 0;
 }
 
-/* Returns whether a rule allows the decoder's parent process a call that it needs for one
- * purpose. */
+/* Returns whether a rule allows a call that only the decoder's parent process needs: to create a
+ * child process for a sound file, to kill it, or to have the kernel kill it when the parent ends.
+ */
 static bool is_of_children(const char *service, enum policy_phase phase,
                            const struct policy_rule *rule)
 {

@@ -99,9 +99,9 @@ struct vkb_list {
     double usec_per_work; /* decaying average of measurements; 0: not measured yet */
 };
 
-/* Matrices of experts that lie apart in the host's memory, or a weight with planes, which becomes
- * blocks (backend/joined.h). The device has the matrices in one buffer, at distances of `stride`
- * bytes. */
+/* Matrices of experts that lie apart in the host's memory, or a weight with planes
+ * (graph/weight.h), which becomes blocks (backend/joined.h). The device has the matrices in one
+ * buffer, at distances of `stride` bytes. */
 struct vkb_gather {
     struct weight w; /* its arrays are borrowed */
     uint32_t n;      /* matrices */

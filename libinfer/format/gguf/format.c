@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads a GGUF file as a model. Its tensors already have canonical names.
+ * Reads a GGUF file as a model. The names of its tensors are the canonical names (format.h), except
+ * for those of dense layers.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -82,8 +83,8 @@ static int read_meta(struct format *f, struct inf_err *reterr)
     return 0;
 }
 
-/* Adds a tensor. Only the dense layers after the pooling get other names; all other names are
- * canonical already. */
+/* Adds a tensor. The dense layers after the pooling get their canonical names; all other tensors
+ * have them already. */
 static int add_tensor(struct format *f, const struct format_tensor *raw, struct inf_err *reterr)
 {
     static const char *const names[][2] = {{"dense_2.weight", "dense.0.weight"},

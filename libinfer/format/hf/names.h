@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Converts the tensor names of transformers' checkpoints to canonical names. */
+/* Converts the tensor names of transformers' checkpoints to canonical names (format/format.h). */
 
 #include "format/arch-desc.h"
 

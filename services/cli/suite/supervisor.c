@@ -31,14 +31,14 @@ enum {
     RESTART_MAX_USEC = 10000000,
     DRAIN_USEC = 30000000, /* time from SIGTERM to SIGKILL */
     FIRST_FD = 3,          /* SD_LISTEN_FDS_START */
-    MAX_FAILURES = 3,      /* failures of a service before READY that stop the worker */
+    MAX_FAILURES = 3,      /* so many failures of a service before READY=1 stop the worker */
 };
 
 struct child {
     struct supervisor_service service;
     pid_t pid; /* 0: not running */
     bool ready;
-    unsigned n_failures;      /* consecutive failures before READY */
+    unsigned n_failures;      /* consecutive failures before READY=1 */
     uint64_t delay_usec;      /* delay before the next start, after a crash */
     uint64_t not_before_usec; /* earliest time of the next start */
     uint64_t kill_usec;       /* time of SIGKILL, while stopping */

@@ -109,7 +109,7 @@ static void fp4_magnitudes(const uint8_t *scales, size_t stride, uint32_t cols, 
         dst[j] += BLOCK_FP4_ZERO * block_e8m0_half(scales[j / BLOCK_ELEMS * stride]);
 }
 
-/* Does what weights_magnitudes() does for row @i of a weight with planes. */
+/* Does what weights_magnitudes() does for row @i of a weight with planes (graph/weight.h). */
 static void planes_magnitudes(const struct weight *w, size_t i, const float *row, float *dst)
 {
     const size_t at = i * (w->cols / MAX(w->group, 1u)) * 2;

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * Bounds the differences between a device and the same graph in double precision.
+ * Bounds the differences between the results of a device and those of the same graph in double
+ * precision.
  *
  * The errors of float arithmetic are followed from node to node. Each value has its own bound,
  * which follows from the bounds of its operands and from the roundings of its own operation
@@ -21,11 +22,14 @@ enum bound_rounding {
                        too */
     BOUND_BF16,
     BOUND_Q8,   /* blocks of 32 int8 numbers and a scale */
-    BOUND_ROW8, /* int8 numbers and a scale of the row; the formula of the node has this rounding */
+    BOUND_ROW8, /* int8 numbers and a scale of the row. BitNet defines this rounding, so the graph
+                   in double precision rounds in the same way, and only numbers that are close to
+                   the middle between two steps can differ */
 };
 
 struct bound_rules {
-    enum bound_rounding products[INF_DTYPE_N]; /* rounding of rows, and of half-precision weights */
+    enum bound_rounding products[INF_DTYPE_N]; /* rounding of rows, by the format of the weights;
+                                                  with BOUND_F16_ROWS weights are rounded, too */
     enum bound_rounding experts[INF_DTYPE_N];  /* the same for products by experts */
     enum bound_rounding attention;             /* rounding of queries, and of the softmax weights */
     enum codec k, v;                           /* the formats of stored keys and values */

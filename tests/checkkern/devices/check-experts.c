@@ -46,7 +46,8 @@ static struct weight experts_weight(struct check *c, struct case_memory *m, enum
     return w;
 }
 
-/* Makes the matrices of gate and up, whose rows lie in turns in one piece with planes. */
+/* Makes the matrices of gate and up in the format MXFP4 with planes, whose scales lie apart from
+ * the codes. Rows of gate and of up alternate in one matrix. */
 static void experts_pair(struct check *c, struct case_memory *m, const struct experts_case *a,
                          struct weight *gate, struct weight *up)
 {
@@ -114,8 +115,8 @@ void check_graph_experts(struct check *c)
 
             const bool planes = !dtype_info((enum inf_dtype)d)->encode;
 
-            /* A large part of the time is the encoding of weights. MXFP4 is the only format with
-             * planes that experts can have. */
+            /* Encoding weights takes a large part of the time, so formats with large blocks have
+             * half of the cases. MXFP4 is the only format with planes that experts can have. */
             if ((block > 32 && i % 2) || (planes && d != INF_DTYPE_FP4_PLANES))
                 continue;
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks that blocks made of weights with planes have the values of these weights. */
+/* Checks that blocks made of weights with planes (graph/weight.h) have the values of these
+ * weights. */
 #include "backend/joined.h"
 
 #include <string.h>

@@ -41,7 +41,8 @@ void exec_share(const struct exec *x, unsigned i_thread, uint32_t n, uint32_t *r
 
 /* Returns the counters of claimed pieces for a stage. Stages use three sets of counters in turn.
  * While stage i uses one set, the set of stage i + 1 is cleared. Stage i - 2 used that set last,
- * and every thread has left stage i - 2. Joined stages do not use their counters. */
+ * and every thread has left stage i - 2. Threads do not wait for each other between joined stages
+ * (program.h), but such stages do not use their counters. */
 static struct claim *claims_of(const struct exec *x, uint32_t i_stage)
 {
     return x->plan->claims + (size_t)(i_stage % 3) * x->plan->n_threads;
@@ -115,7 +116,8 @@ static void find_ahead(const struct exec *x, uint32_t i_stage, unsigned i_thread
     *ahead = (struct ahead){0};
     while (i < plan->n_stages && !is_product(&plan->stages[i]))
         i++;
-    /* The experts are not known yet. */
+    /* There is nothing to prefetch for a product with experts, because this step has not selected
+     * them yet. In steps of many rows, reading weights takes little of the time. */
     if (i == plan->n_stages || plan->stages[i].kind != STAGE_PRODUCT ||
         exec_rows(x, plan->stages[i].rows_kept) > AHEAD_ROWS)
         return;

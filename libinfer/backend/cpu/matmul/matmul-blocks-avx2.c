@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Multiplies packed int16 weights with AVX2: 16 pairs in two instructions. */
+/* Multiplies packed int16 weights with AVX2: two instructions multiply and add 8 pairs. */
 #define TILE_M 4u
 
 #include "backend/cpu/matmul/matmul-ymm-blocks.h"

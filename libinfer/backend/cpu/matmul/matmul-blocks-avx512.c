@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Multiplies packed int16 weights with AVX-512 VNNI: 32 pairs per instruction. */
+/* Multiplies packed int16 weights with AVX-512 VNNI: one instruction multiplies and adds 16
+ * pairs. */
 #include <immintrin.h>
 
 #include "backend/cpu/matmul/matmul-kernels.h"

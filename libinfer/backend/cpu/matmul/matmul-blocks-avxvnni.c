@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Multiplies packed int16 weights with AVX-VNNI: 16 pairs per instruction. */
+/* Multiplies packed int16 weights with AVX-VNNI: one instruction multiplies and adds 8
+ * pairs. */
 #define TILE_M 6u
 
 #include "backend/cpu/matmul/matmul-ymm-blocks.h"

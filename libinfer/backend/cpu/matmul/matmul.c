@@ -102,7 +102,7 @@ enum matmul_act matmul_act_kind(const struct matmul_ops *ops, enum inf_dtype dty
 }
 
 /* Returns the bytes of the first @K elements of a prepared row. If @K is less than the whole row,
- * @K must be even, and for kinds with blocks a whole number of blocks. */
+ * @K must be even. If rows of @kind consist of blocks, @K must then be a multiple of their size. */
 static size_t act_offset(enum matmul_act kind, uint32_t K)
 {
     switch (kind) {
@@ -250,17 +250,17 @@ struct group {
     float bias[PANEL_N];
 };
 
-/* The kernels prefetch memory that is one group of rows plus this many bytes ahead, so that the
- * last rows of a group have arrived when its computation begins. */
+/* With a panel, the kernels that decode prefetch memory that is one group of rows plus this many
+ * bytes ahead, so that the last rows of a group have arrived when its computation begins. The
+ * kernels that multiply prefetch the next chunk if there are at most PANEL_AHEAD_ROWS prepared
+ * rows. */
 #define AHEAD (4u << 10)
-/* Without a panel, the kernels prefetch memory that is whole windows ahead, and at least AHEAD_MIN
- * bytes ahead: as many as memory delivers between a request to memory and its response. A window is
- * a number of groups of rows that divides the groups of the product. During a window the kernels
- * prefetch a later window in several parts (prefetch_begin()). Windows of WINDOW_BYTES have long
- * parts, and two of them fit in every second-level cache. If lines bypass this cache, a window is
- * one group. With a panel, the next chunk is prefetched if there are at most PANEL_AHEAD_ROWS
- * prepared rows.
- */
+/* Without a panel, the groups of rows of a product are divided into windows of equally many groups.
+ * While the kernels multiply one window, they prefetch a later one, in several parts
+ * (prefetch_begin()). That window is at least AHEAD_MIN bytes ahead, because memory delivers so
+ * many bytes between a request and its response. Windows of WINDOW_BYTES can be divided into long
+ * parts, and two such windows fit in every second-level cache. If lines bypass this cache, a window
+ * is one group. */
 #define AHEAD_MIN    (12u << 10)
 #define WINDOW_BYTES (64u << 10)
 /* The size of a first-level cache; some CPUs have a larger one. */
@@ -296,7 +296,7 @@ static size_t chunk_bytes(const struct group *g)
     return (size_t)(g->kc / info->block_elems) * info->block_bytes;
 }
 
-/* Describes the planes of @n_rows rows from row @n on. */
+/* Describes the planes (arrays of scales and offsets) of @n_rows rows from row @n on. */
 static struct matmul_planes planes_get(const struct matmul_args *a, uint32_t n, uint32_t n_rows)
 {
     const size_t row_bytes = a->K / a->group * sizeof(uint16_t);
@@ -392,7 +392,8 @@ static void multiply_chunk(const struct group *g, const struct matmul_panel *pan
         multiply_copy(g, &tile, y);
 }
 
-/* Returns how far ahead a window of @n_bytes bytes is prefetched, in bytes: whole windows. */
+/* Returns how many bytes ahead a window of @n_bytes bytes is prefetched. The distance is a whole
+ * number of windows. */
 static size_t direct_lead(size_t n_bytes)
 {
     return (1 + AHEAD_MIN / n_bytes) * n_bytes;
@@ -457,8 +458,8 @@ static uint32_t direct_rows(struct group *g, uint32_t n0, uint32_t n1)
     return n0;
 }
 
-/* Returns whether the product is computed without panels. Kernels for planes multiply groups of
- * 128 weights, two at a time. */
+/* Returns whether the product is computed without panels. Kernels for formats with planes multiply
+ * two groups of 128 weights at a time. */
 static bool is_direct(const struct matmul_args *a, const struct matmul_kernel *kernel)
 {
     if (!kernel->direct || a->M > MATMUL_DIRECT_M)
@@ -481,8 +482,8 @@ static void join_row(const struct matmul_args *a, uint32_t n, uint32_t n_ahead, 
     }
 }
 
-/* Multiplies MXFP4 with planes: joins codes and scales of some rows of W in a buffer, and
- * multiplies these with the kernels for MXFP4. */
+/* Multiplies MXFP4 whose scales lie apart from its codes: joins codes and scales of some rows of W
+ * in a buffer, and multiplies the buffer with the kernels for MXFP4. */
 static void rows_with_planes(const struct matmul_ops *ops, const struct matmul_args *args,
                              uint32_t n0, uint32_t n1)
 {

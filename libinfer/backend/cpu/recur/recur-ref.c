@@ -40,7 +40,8 @@ static void unit(float *y, const float *x, float eps, float factor, uint32_t n)
         y[i] = (float)((double)x[i] * (double)factor / sqrt(sum + (double)eps));
 }
 
-/* Computes row @t of lane @i. */
+/* Changes row @i of the block of S (recur.h) for row @t of the sequence, and computes element @i of
+ * the result of row @t. */
 static void delta_row(const struct delta_args *a, uint32_t t, uint32_t i)
 {
     const float *q = a->q + t * a->ld_qk, *k = a->k + t * a->ld_qk;
