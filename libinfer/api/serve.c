@@ -266,7 +266,8 @@ static int check_tokens(const struct inf_engine *engine, const char *name, const
     return 0;
 }
 
-/* Checks the lists of tokens that end, divide or show a text. */
+/* Checks the request's lists of tokens: those that end the text, those that the text shows, and
+ * those of the channel in which the model thinks (struct inf_channel). */
 static int check_token_lists(const struct inf_engine *engine, const struct inf_request *q,
                              struct inf_err *reterr)
 {

@@ -18,13 +18,13 @@ struct dtype_info {
     const char *label;    /* "Q4_K", for messages */
     uint32_t block_elems; /* elements of a block */
     uint32_t block_bytes; /* bytes of a block */
-    uint32_t affine_bits; /* bits of a code in formats with planes (quant/affine.h), whose blocks
-                             are codes; else 0 */
+    uint32_t affine_bits; /* bits of a code in affine formats (quant/affine.h), whose blocks have
+                             only codes; 0 in other formats */
     void (*decode)(const void *src, float *dst, uint64_t n_elems); /* n: whole blocks */
     void (*encode)(const float *src, void *dst, uint64_t n_elems); /* n: whole blocks */
-    /* decode and encode are NULL in formats with planes: affine formats, packed ternary
-     * (quant/bitnet.h) and MXFP4 with planes (quant/fp4-planes.h). Only weight_decode_row()
-     * (graph/weight.h) decodes these. */
+    /* decode and encode are NULL in formats with planes (graph/weight.h). These are the affine
+     * formats, packed ternary (quant/bitnet.h), and MXFP4 with planes (quant/fp4-planes.h). Only
+     * weight_decode_row() (graph/weight.h) decodes these. */
 };
 
 /* Returns the description of a format; never NULL for values below INF_DTYPE_N. */

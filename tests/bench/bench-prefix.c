@@ -91,7 +91,8 @@ static void measure(struct inf_engine *engine, int32_t *tokens, uint32_t n, uint
     if (!cold || !warm || !with || !without)
         exit(1);
     for (uint32_t i = 0; i < n_rounds; i++) {
-        /* The order is random, so that it does not follow the times at which threads sleep. */
+        /* Threads that have waited for long sleep, and take longer to start. The order is random,
+         * so that this does not always slow down the same one of the two prompts. */
         const bool swap = rng_u32(&rng) % 2;
 
         for (uint32_t k = 0; k < 2; k++) {

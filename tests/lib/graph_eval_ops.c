@@ -114,7 +114,8 @@ static bool is_selected(const double *keys, uint32_t n, uint32_t n_used, uint32_
     return n_before < n_used;
 }
 
-/* Writes the weights of the slots of each row, then their experts. */
+/* Selects n_used experts for each row. Writes for each row the weights of the selected experts,
+ * then the experts' numbers. */
 void eval_route(const struct eval *e, const struct graph_node *node, const double *x, double *y)
 {
     const struct route_params *p = &node->route;

@@ -2,8 +2,9 @@
 /*
  * Places weights on the device.
  *
- * Most weights lie as in the host's memory. Matrices of experts that lie apart there, and weights
- * with planes, which are joined to blocks, get a buffer of their own: a gather.
+ * Most weights have the same layout on the device as in the host's memory. Matrices of experts that
+ * lie apart there, and weights with planes, which are joined to blocks, get a buffer of their own:
+ * a gather.
  */
 #include <errno.h>
 
@@ -19,8 +20,8 @@ enum inf_dtype emit_dtype(const struct weight *w)
     return joined_layout(w, &j) ? j.dtype : w->dtype;
 }
 
-/* Returns whether a gather holds the matrices of @w. Weights with the same first byte can have
- * different rows: gates and ups of experts lie between each other. */
+/* Returns whether a gather holds the matrices of @w. Weights that begin at the same address can
+ * have different rows, because rows of the gates and ups of experts can alternate (row_step). */
 static bool gather_holds(const struct vkb_gather *g, const struct weight *w)
 {
     return g->w.data == w->data && g->w.experts == w->experts && g->w.rows == w->rows &&

@@ -31,7 +31,8 @@ struct emit_place {
     uint64_t row_bytes;
     uint64_t bytes;  /* of a matrix */
     uint64_t stride; /* bytes from one matrix to the next */
-    uint32_t gather; /* the index of a vkb_gather, or UINT32_MAX: it lies as in the host's memory */
+    uint32_t gather; /* the index of a vkb_gather, or UINT32_MAX: the weight has the layout of the
+                        host's memory */
     bool aligned;    /* all rows start at multiples of 16 bytes */
 };
 

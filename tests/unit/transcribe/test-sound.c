@@ -138,8 +138,8 @@ static uint64_t n_heard(const struct vad_model *vad, const struct mel *mel,
     return n_frames;
 }
 
-/* With silence before and after the speech, a word that extends beyond the speech is clamped to
- * it. */
+/* The sound is speech, half a minute of silence, and the same speech again. A word that extends
+ * beyond the speech in which its middle lies is clamped to this speech. */
 TEST(words_lie_in_speech)
 {
     enum { SILENCE = 30 * MEL_RATE };
