@@ -2,13 +2,19 @@
 /*
  * Turns keywords that offer alternatives into choices
  *
- * A choice is a list of schemas, of which one must apply. Each schema of the list is a *way*.
- * anyOf: the schemas of the keyword. oneOf: the same schemas; if another schema of oneOf could
- * apply at the same time, each way excludes that schema by `not`, provided that this can be
- * expressed and stays small. if/then/else: values that match both `if` and `then`, or values that
- * do not match `if` but match `else`. dependentRequired, dependentSchemas and dependencies: an
- * object without the property, or with everything that the property demands. Values of enum and
- * const that are arrays or objects: a schema for each.
+ * A choice is a list of schemas, of which one must apply. Each schema of the list is a *way*. The
+ * keywords have these ways:
+ *
+ * - anyOf: its schemas.
+ * - oneOf: its schemas. If another schema of oneOf could apply at the same time, each way excludes
+ *   that schema by `not`, provided that this can be expressed and stays small.
+ * - not: one way, the negated schema.
+ * - if, then and else: values that match both `if` and `then`, and values that match `else` but
+ *   not `if`.
+ * - dependentRequired, dependentSchemas and dependencies: an object without the property, and an
+ *   object with everything that the property demands.
+ * - enum and const with arrays or objects: one way for each array or object, and one way for all
+ *   other values of the enum together.
  */
 #include <errno.h>
 #include <string.h>

@@ -63,7 +63,7 @@ static const struct arch_refused refused_gguf[] = {
     {"altup.active_idx", 0},
 };
 
-/* A matrix of the streams outside the layers: in GGUF files, a part of one tensor. */
+/* A matrix of the streams outside the layers. In GGUF files, such matrices are parts of a tensor. */
 #define GEMMA3N_STREAM(id, gguf, hf, all)                                                          \
     {                                                                                              \
         id, gguf, hf, NULL, DIM_EMBD, DIM_EMBD, .flags = SLOT_WHOLE, .part_of = (all)              \
@@ -190,8 +190,8 @@ static int gemma3n_finish(struct hparams *hp, enum arch_source source, struct in
     return r == 0 ? gemma_share_layers(hp, reterr) : r;
 }
 
-/* Factors that do not depend on the row: single streams, all streams, and those behind the first.
- */
+/* Factors of the streams that do not depend on the row. They select a single stream, all streams,
+ * or all but the first. */
 static const float gemma3n_factors[][HPARAMS_STREAMS] = {{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0},
                                                          {0, 0, 0, 1}, {1, 1, 1, 1}, {0, 1, 1, 1}};
 
@@ -250,7 +250,8 @@ static graph_ref gemma3n_join(const struct model *m, struct graph *g, graph_ref 
     return graph_scale(g, sum, 1.0f / HPARAMS_STREAMS);
 }
 
-/* Computes factors of streams from the rows @x; @slot: their matrix. */
+/* Computes the factors of streams that depend on the row, from the rows @x. @slot is the matrix
+ * that computes them. */
 static graph_ref gemma3n_route(const struct model *m, struct graph *g, uint32_t i_layer,
                                graph_ref x, enum slot slot)
 {

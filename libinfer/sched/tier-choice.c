@@ -161,8 +161,9 @@ static uint32_t take_entry(struct keep *k, uint32_t block)
     return block;
 }
 
-/* Returns whether the tier can have the parent of @block. A block of a chain is evicted only after
- * the blocks that continue it, but before window blocks and snapshots whose parent it is. */
+/* Returns whether the tier has the parent of @block (keep_named()), or can still get it. A block of
+ * a chain is evicted only after the blocks that continue it. However, it can be evicted before
+ * window blocks and snapshots whose parent it is, and then the tier may never get it. */
 static bool may_follow(const struct keep *k, uint32_t block)
 {
     const struct keep_entry *e = &k->entries[block];

@@ -233,8 +233,8 @@ static int host_open(struct model_host *host, const struct options *options, str
         &host->service, reterr);
 }
 
-/* Returns the number of preparers: one for each lane of the models, and one for jobs that belong to
- * no model, up to a limit. */
+/* Returns the number of preparers (model-host.h). Each lane of a model (a queue of its jobs) counts
+ * as one, and all jobs that belong to no model count as one more. The number is limited. */
 static unsigned host_n_preparers(const struct model_host *host)
 {
     return MIN(MAX(host->params.max_models, 1u) * RESIDENT_N_LANES + 1, MODEL_HOST_PREPARERS);
