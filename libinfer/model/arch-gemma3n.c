@@ -63,7 +63,7 @@ static const struct arch_refused refused_gguf[] = {
     {"altup.active_idx", 0},
 };
 
-/* A matrix of the streams outside the layers. In GGUF files, such matrices are parts of a tensor. */
+/* A matrix of the streams outside the layers. In GGUF files, it is a part of a larger tensor. */
 #define GEMMA3N_STREAM(id, gguf, hf, all)                                                          \
     {                                                                                              \
         id, gguf, hf, NULL, DIM_EMBD, DIM_EMBD, .flags = SLOT_WHOLE, .part_of = (all)              \

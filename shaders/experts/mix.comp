@@ -2,10 +2,11 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
-// Computes the sum of the slots of each row, each times its weight of the route, in the order of the slots.
+// Computes for each row the weighted sum of the results of its experts. A row of x has a slot for each expert
+// that is selected for it. The slots are added in their order, each times its weight in the route.
 //
-// An invocation computes 4 neighboring columns of a row. Workgroups: x counts columns, y rows. Slots: 2 x,
-// 3 y, 5 route.
+// An invocation computes 4 neighboring columns of a row. Workgroups: x counts columns, y rows. Bindings
+// (lib/access.glsl): 2 x, 3 y, 5 route.
 
 #include "lib/push.glsl"
 #include "lib/step.glsl"

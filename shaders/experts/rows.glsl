@@ -5,7 +5,8 @@
 // Defines which rows a product multiplies.
 //
 // Without EXPERTS, row m of y is the product of row m of x. With EXPERTS, each row of the step has a row of y
-// for each of its slots, and the matrix is that of the slot's expert. Slot 6 is then the route.
+// for each expert that is selected for it (a slot of the row), and is multiplied by the matrix of this expert.
+// Binding 6 (lib/access.glsl) is then the route, which has the selected experts.
 
 #ifdef EXPERTS
 

@@ -5,8 +5,8 @@
 // Decodes the parts of MXFP4 blocks, in the format of libinfer/quant/block.h.
 
 // Returns v + 16 for each of 4 codes, which are the low 4 bits of the bytes of @codes. v is the value in
-// BLOCK_FP4_VALUES, -12 … 12. Codes without the sign are values up to 4; above, the two low bits count twice,
-// and four times if both are set.
+// BLOCK_FP4_VALUES, -12 … 12. Bit 3 of a code is the sign, and the magnitudes of the codes 0 … 7 are 0, 1, 2, 3,
+// 4, 6, 8 and 12. Therefore the two low bits of the codes 5, 6 and 7 are added to the code, and 2 more to code 7.
 uint fp4_codes(uint codes)
 {
     const uint large = codes >> 2 & 0x01010101;

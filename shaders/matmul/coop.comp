@@ -138,9 +138,9 @@ void finish_part(uint m, uint n, uint M)
     barrier();
 }
 
-// Compilers keep an array of cooperative matrices in registers only if all of its indices are constants. The
-// indices in loops that contain a loop of unknown length are not, also if the outer loop is to be unrolled.
-// Therefore the loops over sums are macros.
+// Compilers keep an array of cooperative matrices in registers only if all of its indices are constants. In a
+// loop that contains a loop of unknown length, the index of the outer loop is not a constant, even if the outer
+// loop is to be unrolled. Therefore the loops over sums are macros.
 #define FOR_4(macro) macro(0) macro(1) macro(2) macro(3)
 #define CLEAR(i, j)                                                                                \
     if (i < x_frags && j < w_frags)                                                                \

@@ -231,9 +231,9 @@ static uint32_t first_seen(const struct state_group *group, uint32_t pos)
     return group->rule == STATE_WINDOW && pos >= group->window ? pos + 1 - group->window : 0;
 }
 
-/* Returns what a group contributes to the history of the first row of a sequence before its own
- * token: in a FULL or WINDOW group, the sum of the cells that the row sees; in a RECURRENT group,
- * the state. */
+/* Returns what a group contributes to the history of the first row of a sequence, before the token
+ * of this row is added: in a FULL or WINDOW group, the sum of the earlier cells that the row sees;
+ * in a RECURRENT group, the state. */
 static uint64_t begin_group(struct kv_store *store, const struct batch_seq *seq, uint32_t i_group)
 {
     const struct state_group *group = &store->layout.groups[i_group];

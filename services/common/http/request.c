@@ -3,9 +3,9 @@
  * Manages the requests of the HTTP server, and writes their answers.
  *
  * A request begins when its head was read, and ends with its answer or its connection. libh2o gets
- * the request when its body is complete, and then writes the answer; conn.c writes earlier answers.
- * While a request is processed, libh2o would not notice that the client leaves, so a separate epoll
- * set watches for this.
+ * the request when its body is complete, and then writes the answer. If the answer comes before the
+ * body is complete, conn.c writes it. While a request is processed, libh2o would not notice that
+ * the client leaves, so a separate epoll set watches for this.
  */
 #include <stdio.h>
 #include <string.h>

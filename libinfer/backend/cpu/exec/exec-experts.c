@@ -10,8 +10,8 @@
  * threads end at about the same time.
  *
  * If there are few rows, each thread prepares the rows for itself, in their original order, and
- * multiplies them one by one: the weights are then read from the cache for the second row of an
- * expert.
+ * multiplies them one by one. If an expert has several rows, its weights are then in the cache for
+ * all but the first.
  */
 #include "backend/cpu/exec/exec.h"
 

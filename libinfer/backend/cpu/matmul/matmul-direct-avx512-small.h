@@ -124,8 +124,8 @@ INLINE __m512 direct_row_halfs(const struct direct_rows *r, const unsigned at)
     return direct_halfs(d);
 }
 
-/* A vector of codes of a row has a group of the first half of a super-block, and in its upper half
- * the same group of the second half. */
+/* Each vector has codes of one row. Its lower half has 32 weights of the first half of a
+ * super-block. Its upper half has the weights at the same places of the second half. */
 INLINE void direct_tq2_0(struct matmul_direct *d, const unsigned m_n, const bool once)
 {
     const unsigned size = sizeof(struct block_tq2_0);

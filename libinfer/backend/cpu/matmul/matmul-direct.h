@@ -17,7 +17,7 @@
  *   v_pair16(a)          sums of pairs of 16-bit lanes
  *   v_even(a, b), v_odd(a, b)   32-bit lanes 0, 2 or 1, 3 of a and b, per 16 bytes
  *   v_firsts(a, b), v_seconds(a, b)   16-byte lanes 0, 2, … or 1, 3, … of a, then of b
- *   v_spread(a, half)    byte i of each 16: bit 4 is bit i + 16 × half of the first 4 bytes
+ *   v_spread(a, half)    in each 16 bytes, bit 4 of byte i is bit i + 16 × half of bytes 0 … 3
  */
 
 #define DIRECT_M      2

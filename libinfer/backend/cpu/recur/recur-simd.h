@@ -10,7 +10,8 @@
  *
  *     decay × (S · q) + beta × (v - decay × (S · k)) × (q · k)
  *
- * Each lane has two sums, for even and for odd columns of S, whose order of additions is fixed.
+ * A lane of a vector is a row of S. It has two sums, for even and for odd columns of S, whose order
+ * of additions is fixed.
  * There is no include guard: each file of an instruction set includes this file once and names the
  * table.
  */
@@ -60,8 +61,8 @@ static void unit(float *y, const float *x, float eps, float factor, uint32_t n)
     }
 }
 
-/* Describes some lanes: @wide vectors, of which the last has @k lanes; more than one vector only if
- * k is VF_N. */
+/* Describes some lanes, from lane @i on: @wide vectors of @k lanes each. If k is less than VF_N,
+ * wide is 1. */
 struct lanes {
     const struct delta_args *a;
     uint32_t i, wide, k;
