@@ -13,8 +13,9 @@
  *   BITNET, 16 weights, w = q - 1   │ word: q │   4
  *
  * d and m are binary16. A word has 16 codes: code 4i + j is in bits 2i and 2i + 1 of byte j. So the
- * same 2 bits of its bytes are 4 neighbors. Rows of a ternary matrix lie in their order, and codes
- * behind the last column are 1. The factor of the matrix is not in the blocks.
+ * bits at one place of its 4 bytes are the codes of 4 neighboring weights. Rows of a ternary matrix
+ * lie in their order, and codes behind the last column are 1. The factor of the matrix is not in
+ * the blocks.
  */
 
 #include "graph/weight.h"

@@ -43,8 +43,8 @@ struct batch {
     const float *input;         /* [n_rows, width] for graphs with GRAPH_INPUT, else NULL */
     const uint8_t *types;       /* [n_rows] token types, for graphs that embed them; NULL: all
                                    are 0 */
-    /* [n_rows] which rows of their tables lookups by position read; NULL: the rows of the positions
-     * in the sequences */
+    /* [n_rows] for graphs that embed positions: the row of the table that each row reads; NULL: the
+     * row with the number of its position in the sequence */
     const uint32_t *positions;
     /* Output for attention scores, or NULL. The heads whose scores the graph can give are counted
      * over all layers (attn_params); the output receives the scores of heads i_kept …

@@ -228,8 +228,9 @@ static uint32_t find_blocks(struct tier *t, struct fetch *f, uint32_t first, uin
     return n;
 }
 
-/* Lists and finds what the groups with the rule @rule need at the border @mark, behind the *@n
- * listed blocks, and adds its number to *@n. Returns false if the tier does not have all of it. */
+/* Appends the blocks that the groups with the rule @rule need at the border @mark to the list,
+ * whose length is *@n, and finds them in the tier. Returns false if the tier does not have all of
+ * them. */
 static bool find_rule(struct tier *t, struct fetch *f, enum state_rule rule, uint32_t mark,
                       uint32_t *n)
 {

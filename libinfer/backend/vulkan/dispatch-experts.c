@@ -2,8 +2,9 @@
 /*
  * Writes the dispatches that select experts, multiply by their matrices, and mix their results.
  *
- * A product by experts has a row for each slot of each row. If not all matrices fit into one
- * binding, there is a dispatch for each range of experts, which computes the rows of these experts.
+ * A slot is a pair of a row and an expert that the row uses. A product by experts has a row for
+ * each slot. If not all matrices fit into one binding, there is a dispatch for each range of
+ * experts, which computes the rows of these experts.
  */
 #include <errno.h>
 

@@ -2,9 +2,10 @@
 /*
  * Selects attention kernels.
  *
- * Devices that prefer texels use attention/lanes for single rows and for tiles of more rows, with
- * the same bits. GPUs use attention/row and attention/tiles, whose sums have different orders.
- * Devices that can use neither have attention/ref.
+ * Devices that read texels faster than storage buffers (vkb_caps.texel), which are software
+ * devices, use attention/lanes for single rows and for tiles of more rows, with the same bits. GPUs
+ * use attention/row and attention/tiles, whose sums have different orders. Devices that can use
+ * neither have attention/ref.
  */
 #include "backend/vulkan/kernels.h"
 #include "backend/vulkan/push.h"

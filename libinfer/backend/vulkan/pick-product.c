@@ -2,11 +2,12 @@
 /*
  * Selects product kernels.
  *
- * Software devices that prefer texels use matmul/rows for everything. On other devices, the kernels
- * for few rows read weights as fast as they can (matmul/vecdot if the device multiplies four bytes
- * at a time, else matmul/vec). The kernels for many rows decode weights once for several rows
- * (matmul/coop if subgroups multiply matrices, else matmul/tile). Products by experts always use
- * the kernels for few rows, with one row for each slot.
+ * Software devices that read texels faster than storage buffers (vkb_caps.texel) use matmul/rows
+ * for everything. On other devices, the kernels for few rows read weights as fast as they can
+ * (matmul/vecdot if the device multiplies four bytes at a time, else matmul/vec). The kernels for
+ * many rows decode weights once for several rows (matmul/coop if subgroups multiply matrices, else
+ * matmul/tile). Products by experts always use the kernels for few rows, with one row for each
+ * slot, a pair of a row and an expert that it uses.
  */
 #include <stdio.h>
 

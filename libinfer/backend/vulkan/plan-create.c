@@ -357,7 +357,8 @@ static void *compile_all(void *arg)
     return NULL;
 }
 
-/* Joins matrix @i of a gather to blocks, and uploads some rows after the other. */
+/* Joins the rows of matrix @i of a gather (struct vkb_gather) to blocks, and uploads them in
+ * portions. */
 static int load_joined(const struct builder *b, struct vkb_ring *ring, const struct vkb_gather *g,
                        uint32_t i)
 {

@@ -223,11 +223,11 @@ enum {
 
 /*
  * attention/…: slots 0 keys, 1 values of the layer, 2 q, 3 y, 4 parts, 5 sinks (floats, by head).
- * Slot 4 has room for [tiles
- * of one row][n_heads][n_parts][head_dim + 2] floats; tiles of one row come before others. ref uses
- * only the first five members of the push constants; its groups are (n_heads, rows).
+ * Slot 4 has room for [tiles of one row][n_heads][n_parts][head_dim + 2] floats; tiles of one row
+ * come before others. ref uses only the first five members of the push constants; its groups are
+ * (n_heads, rows).
  *
- * lanes is for devices that prefer texels. A workgroup is one subgroup. It computes tiles of
+ * lanes is for devices with vkb_caps.texel. A workgroup is one subgroup. It computes tiles of
  * ROWS_FROM to TILE_ROWS rows for HEADS of the heads of one KV head, which are at most 8 queries.
  * With SPLIT, which requires that TILE_ROWS is 1, it computes one part of the context, and merge
  * merges the parts. Groups (n_kv_heads × ⌈heads of a KV head / HEADS⌉, tiles, parts or 1).
