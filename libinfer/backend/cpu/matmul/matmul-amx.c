@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "backend/cpu/matmul/matmul-kernels.h"
+#include "backend/cpu/matmul/matmul-prefetch.h"
 #include "backend/cpu/matmul/tiles.h"
 #include "core/cpu.h"
 
@@ -29,7 +30,7 @@
 /* Multiplies 32 rows by 32 columns, with sums in tiles 0 … 3. The rows at @a are @a_stride bytes
  * apart. */
 INLINE void multiply_32(const struct matmul_panel *p, uint32_t kc, const uint8_t *a,
-                        size_t a_stride)
+                        size_t a_stride, struct tile_ahead ahead)
 {
     const uint8_t *b = (const uint8_t *)p->pairs;
 
@@ -38,6 +39,7 @@ INLINE void multiply_32(const struct matmul_panel *p, uint32_t kc, const uint8_t
     _tile_zero(2);
     _tile_zero(3);
     for (uint32_t k = 0; k < kc; k += TILE_K, a += 64, b += 16 * PANEL_LINE) {
+        tile_prefetch(&ahead);
         _tile_loadd(4, a, a_stride);
         _tile_loadd(5, a + TILE_ROWS * a_stride, a_stride);
         _tile_loadd(6, b, PANEL_LINE);
@@ -51,13 +53,14 @@ INLINE void multiply_32(const struct matmul_panel *p, uint32_t kc, const uint8_t
 
 /* Multiplies 16 rows by 32 columns, with sums in tiles 0 and 1. */
 INLINE void multiply_16(const struct matmul_panel *p, uint32_t kc, const uint8_t *a,
-                        size_t a_stride)
+                        size_t a_stride, struct tile_ahead ahead)
 {
     const uint8_t *b = (const uint8_t *)p->pairs;
 
     _tile_zero(0);
     _tile_zero(1);
     for (uint32_t k = 0; k < kc; k += TILE_K, a += 64, b += 16 * PANEL_LINE) {
+        tile_prefetch(&ahead);
         _tile_loadd(4, a, a_stride);
         _tile_loadd(6, b, PANEL_LINE);
         _tile_loadd(7, b + 64, PANEL_LINE);
@@ -83,11 +86,12 @@ static void whole_rows(const struct matmul_tile *t, uint32_t m0, uint32_t n)
 {
     float sums[2 * TILE_ROWS][PANEL_N] __attribute__((aligned(64)));
     const uint8_t *a = t->act + m0 * t->act_stride;
+    const struct tile_ahead ahead = tile_ahead(t, m0, n, t->kc / TILE_K);
 
     if (n > TILE_ROWS)
-        multiply_32(t->panel, t->kc, a, t->act_stride);
+        multiply_32(t->panel, t->kc, a, t->act_stride, ahead);
     else
-        multiply_16(t->panel, t->kc, a, t->act_stride);
+        multiply_16(t->panel, t->kc, a, t->act_stride, ahead);
     _tile_stored(0, &sums[0][0], sizeof(sums[0]));
     _tile_stored(1, &sums[0][16], sizeof(sums[0]));
     if (n > TILE_ROWS) {
@@ -112,7 +116,8 @@ static void part_rows(const struct matmul_tile *t, uint32_t m0, uint32_t n)
         memcpy(copy[m], t->act + (m < n ? m0 + m : m0) * t->act_stride, some);
         memset((uint8_t *)copy[m] + some, 0, kc * sizeof(uint16_t) - some);
     }
-    multiply_16(t->panel, kc, (const uint8_t *)copy, sizeof(copy[0]));
+    multiply_16(t->panel, kc, (const uint8_t *)copy, sizeof(copy[0]),
+                tile_ahead(t, m0, n, kc / TILE_K));
     _tile_stored(0, &sums[0][0], sizeof(sums[0]));
     _tile_stored(1, &sums[0][16], sizeof(sums[0]));
     put_rows(t, m0, n, sums);
@@ -140,5 +145,5 @@ const struct matmul_ops matmul_amx = {
     .base = &matmul_avx512fp16,
     .tiles = matmul_tiles_amx,
     .prepare_two = matmul_prepare_two_amx,
-    .kernels = {[INF_DTYPE_BF16] = {matmul_decode_bf16_avx512, multiply_amx, NULL, 0}},
+    .kernels = {[INF_DTYPE_BF16] = {matmul_decode_bf16_avx512, multiply_amx, NULL, 0, 0}},
 };

@@ -45,12 +45,14 @@ INLINE void tile(const struct matmul_tile *t, uint32_t m0, const unsigned m_n)
     const uint8_t *act = t->act + m0 * t->act_stride;
     const float *init = t->init + m0 * t->init_stride;
     float *y = t->y + m0 * t->ldy;
+    struct tile_ahead ahead = tile_ahead(t, m0, m_n, DIV_UP(t->kc, 2u));
     __m512 acc[TILE_M][2];
 
     UNROLL for (unsigned m = 0; m < m_n; m++) acc[m][0] = acc[m][1] = _mm512_setzero_ps();
     for (uint32_t k = 0; k < t->kc; k += 2, act += 4) {
         __m512bh w[2];
 
+        tile_prefetch(&ahead);
         memcpy(w, t->panel->pairs[k / 2], sizeof(w));
         UNROLL for (unsigned m = 0; m < m_n; m++)
         {
@@ -119,5 +121,6 @@ const struct matmul_ops matmul_avx512bf16 = {
     .flags = CPU_AVX512 | CPU_AVX512_VNNI | CPU_AVX512_BF16,
     .base = &matmul_avx512,
     .prepare_bf16 = prepare_bf16,
-    .kernels = {[INF_DTYPE_BF16] = {matmul_decode_bf16_avx512, multiply_bf16, direct_bf16, 16}},
+    .kernels = {[INF_DTYPE_BF16] = {matmul_decode_bf16_avx512, multiply_bf16, direct_bf16, 16,
+                                    DIRECT_FLOAT_M}},
 };

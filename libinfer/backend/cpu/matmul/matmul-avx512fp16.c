@@ -112,6 +112,7 @@ INLINE void tile(const struct matmul_tile *t, uint32_t m0, const unsigned m_n)
     const uint8_t *act = t->act + m0 * t->act_stride;
     const float *init = t->init + m0 * t->init_stride;
     float *y = t->y + m0 * t->ldy;
+    struct tile_ahead ahead = tile_ahead(t, m0, m_n, DIV_UP(t->kc, 32u) * 16);
     __m512 sum[TILE_M][2];
 
     UNROLL for (unsigned m = 0; m < m_n; m++) sum[m][0] = sum[m][1] = _mm512_setzero_ps();
@@ -123,6 +124,7 @@ INLINE void tile(const struct matmul_tile *t, uint32_t m0, const unsigned m_n)
             const __m512h w0 = _mm512_load_ph(&p->pairs[k / 2 + i][0]);
             const __m512h w1 = _mm512_load_ph(&p->pairs[k / 2 + i][16]);
 
+            tile_prefetch(&ahead);
             UNROLL for (unsigned m = 0; m < m_n; m++)
             {
                 const __m512h x = pair(act + m * t->act_stride, i);
@@ -188,5 +190,5 @@ const struct matmul_ops matmul_avx512fp16 = {
     .flags = CPU_AVX512 | CPU_AVX512_VNNI | CPU_AVX512_BF16 | CPU_AVX512_FP16,
     .base = &matmul_avx512bf16,
     .prepare_f16 = prepare_f16,
-    .kernels = {[INF_DTYPE_F16] = {decode_f16, multiply_f16, direct_f16, 16}},
+    .kernels = {[INF_DTYPE_F16] = {decode_f16, multiply_f16, direct_f16, 16, DIRECT_FLOAT_M}},
 };

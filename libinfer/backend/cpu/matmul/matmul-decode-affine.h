@@ -40,8 +40,8 @@ static void TILE_NAME(decode_mlx2)(struct matmul_panel *p, unsigned half, const 
         for (unsigned c = 0; c < 16; c += VEC_N) {
             const unsigned col = 16 * half + c;
 
-            prefetch_step(*ahead, 0, VEC_N * 8, false);
-            *ahead += VEC_N * 8;
+            prefetch_step(*ahead, 0, PANEL_AHEAD(VEC_N * 8), false);
+            *ahead += PANEL_AHEAD(VEC_N * 8);
             UNROLL for (unsigned j = 0; j < 2; j++)
             {
                 const v_int v = affine_load(w + 4 * j + c * row_bytes, row_bytes);
@@ -61,7 +61,7 @@ static void TILE_NAME(decode_mlx4)(struct matmul_panel *p, unsigned half, const 
             v_int v[4];
 
             load_rows16_ahead(w + c * row_bytes, row_bytes, v, *ahead, 0, VEC_N * 4);
-            *ahead += VEC_N * 16;
+            *ahead += PANEL_AHEAD(VEC_N * 16);
             UNROLL for (unsigned i = 0; i < 8; i++)
                 v_store(p->q[k / 4 + i][16 * half + c], affine_spread4(v[i / 2], i % 2 * 2));
         }

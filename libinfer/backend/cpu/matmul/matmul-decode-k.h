@@ -37,31 +37,6 @@ INLINE void decode_k_head(float *scale, float *offset, size_t stride, const uint
     decode_k_scales(scale, offset, stride, v);
 }
 
-#if VEC_N == 16
-/* Decodes Q4_K, reading a whole cache line of each row at a time. For Q5_K and Q6_K this way of
- * reading would gain nothing. */
-static void TILE_NAME(decode_q4_k)(struct matmul_panel *p, unsigned half, const uint8_t *w,
-                                   size_t row_bytes, uint32_t kc, const uint8_t **ahead)
-{
-    const unsigned col = 16 * half;
-
-    for (uint32_t k = 0; k < kc; k += 256, w += sizeof(struct block_q4_k)) {
-        decode_k_head(&p->scale[k / 32][col], &p->offset[k / 32][col], PANEL_N, w, row_bytes);
-        for (unsigned h = 0; h < 2; h++) {
-            v_int v[16];
-
-            load_lines(w + 16 + 64 * h, row_bytes, ahead, sizeof(struct block_q4_k) / 2, v);
-            UNROLL for (unsigned i = 0; i < 16; i++)
-            {
-                const unsigned k4 = k / 4 + 32 * h + i / 8 * 16 + i % 8;
-
-                v_store(p->q[k4][col], LOW_NIBBLES(v[i]));
-                v_store(p->q[k4 + 8][col], HIGH_NIBBLES(v[i]));
-            }
-        }
-    }
-}
-#else
 static void TILE_NAME(decode_q4_k)(struct matmul_panel *p, unsigned half, const uint8_t *w,
                                    size_t row_bytes, uint32_t kc, const uint8_t **ahead)
 {
@@ -78,7 +53,7 @@ static void TILE_NAME(decode_q4_k)(struct matmul_panel *p, unsigned half, const 
 
                 load_rows16_ahead(rows + 16 + 16 * i, row_bytes, v, *ahead, 0,
                                   VEC_N * sizeof(struct block_q4_k) / 32);
-                *ahead += VEC_N * sizeof(struct block_q4_k) / 8;
+                *ahead += PANEL_AHEAD(VEC_N * sizeof(struct block_q4_k) / 8);
                 UNROLL for (unsigned j = 0; j < 4; j++)
                 {
                     v_store(p->q[k4 + j][col], LOW_NIBBLES(v[j]));
@@ -88,7 +63,6 @@ static void TILE_NAME(decode_q4_k)(struct matmul_panel *p, unsigned half, const 
         }
     }
 }
-#endif
 
 static void TILE_NAME(decode_q5_k)(struct matmul_panel *p, unsigned half, const uint8_t *w,
                                    size_t row_bytes, uint32_t kc, const uint8_t **ahead)
@@ -126,7 +100,7 @@ static void TILE_NAME(decode_q5_k)(struct matmul_panel *p, unsigned half, const 
                         v_store(p->q[k4 + 8 + j][col], v_or(HIGH_NIBBLES(v[j]), v_and(h1, bit4)));
                     }
                 }
-                *ahead += VEC_N * sizeof(struct block_q5_k) / 2;
+                *ahead += PANEL_AHEAD(VEC_N * sizeof(struct block_q5_k) / 2);
             }
         }
     }
@@ -177,7 +151,7 @@ static void TILE_NAME(decode_q6_k)(struct matmul_panel *p, unsigned half, const 
                 load_rows16_ahead(rows + 64 * at + 32 + 16 * h, row_bytes, b, *ahead, 4, part / 12);
                 load_rows16_ahead(rows + 128 + 32 * at + 16 * h, row_bytes, t, *ahead, 8,
                                   part / 12);
-                *ahead += part;
+                *ahead += PANEL_AHEAD(part);
                 UNROLL for (unsigned j = 0; j < 4; j++)
                 {
                     const v_int t0 = v_and(v_shl(t[j], 4), high), t1 = v_and(v_shl(t[j], 2), high);

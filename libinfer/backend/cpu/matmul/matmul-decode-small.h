@@ -50,7 +50,7 @@ static void TILE_NAME(decode_mxfp4)(struct matmul_panel *p, unsigned half, const
             v_int v[4];
 
             load_rows16_ahead(w + 1 + c * row_bytes, row_bytes, v, *ahead, 0, VEC_N * size / 4);
-            *ahead += VEC_N * size;
+            *ahead += PANEL_AHEAD(VEC_N * size);
             UNROLL for (unsigned j = 0; j < 4; j++)
             {
                 v_store(p->q[8 * b + j][col + c], v_table16(LOW_NIBBLES(v[j]), fp4_codes));
@@ -105,7 +105,7 @@ static void TILE_NAME(decode_tq2_0)(struct matmul_panel *p, unsigned half, const
                     v_store(p->q[k4 + 24 + j][col], ternary_code(v_and(v_shr(v[j], 6), two)));
                 }
             }
-            *ahead += VEC_N * size;
+            *ahead += PANEL_AHEAD(VEC_N * size);
         }
     }
 }
@@ -172,7 +172,7 @@ static void TILE_NAME(decode_tq1_0)(struct matmul_panel *p, unsigned half, const
             for (unsigned i = 0; i < VEC_N; i++)
                 memcpy(&last[i], rows + 48 + i * row_bytes, 4);
             decode_digits(p, col, v_load(last), k / 4 + 60, 1, 4);
-            *ahead += VEC_N * size;
+            *ahead += PANEL_AHEAD(VEC_N * size);
         }
     }
 }

@@ -32,7 +32,7 @@ INLINE void load_rows16_ahead(const uint8_t *p, size_t stride, v_int v[4], const
 {
     UNROLL for (unsigned j = 0; j < 4; j++)
     {
-        prefetch_step(ahead, i + j, n_bytes, false);
+        prefetch_step(ahead, i + j, PANEL_AHEAD(n_bytes), false);
         v[j] = v_rows16(p + j * stride, stride);
     }
     transpose(v);
@@ -92,7 +92,7 @@ static void TILE_NAME(decode_q8_0)(struct matmul_panel *p, unsigned half, const 
                     v_store(p->q[8 * b + 4 * h + j][col + c], v[j]);
                 }
             }
-            *ahead += VEC_N * size;
+            *ahead += PANEL_AHEAD(VEC_N * size);
         }
     }
 }
@@ -115,7 +115,7 @@ INLINE void decode_32(struct matmul_panel *p, unsigned half, const uint8_t *w, s
             v_int v[4], bits = v_zero();
 
             load_rows16_ahead(w + q_at + c * row_bytes, row_bytes, v, *ahead, 0, VEC_N * size / 4);
-            *ahead += VEC_N * size;
+            *ahead += PANEL_AHEAD(VEC_N * size);
             if (has_high)
                 bits = v_load(&high[b][c]);
             UNROLL for (unsigned j = 0; j < 8; j++)
@@ -168,10 +168,10 @@ INLINE void load_rows64(const uint8_t *p, size_t row_bytes, const uint8_t **ahea
 {
     UNROLL for (unsigned i = 0; i < 16; i++)
     {
-        prefetch_step(*ahead, i, VEC_N * 4, false);
+        prefetch_step(*ahead, i, PANEL_AHEAD(VEC_N * 4), false);
         v[i % 4][i / 4] = v_rows16(p + 16 * (i % 4) + i / 4 * row_bytes, row_bytes);
     }
-    *ahead += VEC_N * 64;
+    *ahead += PANEL_AHEAD(VEC_N * 64);
     UNROLL for (unsigned q = 0; q < 4; q++) transpose(v[q]);
 }
 

@@ -177,8 +177,8 @@ INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool ha
     direct_end(d, m_n, &acc);
 }
 
-DIRECT(q8_0, direct_q8_0(d, 1, once), direct_q8_0(d, 2, once))
-DIRECT(q4_0, direct_32(d, 1, false, false, once), direct_32(d, 2, false, false, once))
-DIRECT(q4_1, direct_32(d, 1, true, false, once), direct_32(d, 2, true, false, once))
-DIRECT(q5_0, direct_32(d, 1, false, true, once), direct_32(d, 2, false, true, once))
-DIRECT(q5_1, direct_32(d, 1, true, true, once), direct_32(d, 2, true, true, once))
+DIRECT(q8_0, direct_q8_0(d, m_n, once))
+DIRECT(q4_0, direct_32(d, m_n, false, false, once))
+DIRECT(q4_1, direct_32(d, m_n, true, false, once))
+DIRECT(q5_0, direct_32(d, m_n, false, true, once))
+DIRECT(q5_1, direct_32(d, m_n, true, true, once))

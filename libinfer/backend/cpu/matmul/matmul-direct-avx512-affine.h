@@ -114,4 +114,4 @@ INLINE void direct_mlx2(struct matmul_direct *d, const unsigned m_n, const bool 
     direct_end(d, m_n, &acc);
 }
 
-DIRECT(mlx2, direct_mlx2(d, 1, once), direct_mlx2(d, 2, once))
+DIRECT(mlx2, direct_mlx2(d, m_n, once))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Multiplies 8 rows of W by one or two prepared rows, directly from the stored blocks, with
+ * Multiplies 8 rows of W by up to DIRECT_M prepared rows, directly from the stored blocks, with
  * AVX-512.
  *
  * The sums have the same bits as in matmul-direct.h. A vector holds 64 bytes of one row, which are
@@ -11,7 +11,7 @@
  * tiles one after the other, in 256 bits.
  */
 
-#define DIRECT_M 2
+#include "backend/cpu/matmul/matmul-direct-rows.h"
 
 /* Describes a place in 8 rows. The addresses are computed as sums in the instructions that load;
  * the empty assembly prevents the compiler from keeping a pointer per row, for which there are not
@@ -213,27 +213,6 @@ INLINE __m512 direct_halfs(const uint64_t d[4])
     return _mm512_cvtph_ps(
         _mm256_setr_epi64x((int64_t)d[0], (int64_t)d[1], (int64_t)d[2], (int64_t)d[3]));
 }
-
-/* Defines functions for each number of prepared rows and each way to prefetch. */
-#define DIRECT_FN(name, how, call)                                                                 \
-    static __attribute__((noinline)) void name(struct matmul_direct *d)                            \
-    {                                                                                              \
-        const bool once = how;                                                                     \
-                                                                                                   \
-        call;                                                                                      \
-    }
-#define DIRECT(stem, call1, call2)                                                                 \
-    DIRECT_FN(direct_##stem##_1, true, call1)                                                      \
-    DIRECT_FN(direct_##stem##_2, true, call2)                                                      \
-    DIRECT_FN(direct_##stem##_kept_1, false, call1)                                                \
-    DIRECT_FN(direct_##stem##_kept_2, false, call2)                                                \
-    static void direct_##stem##_avx512(struct matmul_direct *d)                                    \
-    {                                                                                              \
-        if (d->once)                                                                               \
-            d->M == 1 ? direct_##stem##_1(d) : direct_##stem##_2(d);                               \
-        else                                                                                       \
-            d->M == 1 ? direct_##stem##_kept_1(d) : direct_##stem##_kept_2(d);                     \
-    }
 
 #include "backend/cpu/matmul/matmul-direct-avx512-32.h"
 #include "backend/cpu/matmul/matmul-direct-avx512-k.h"

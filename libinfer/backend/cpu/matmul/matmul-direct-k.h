@@ -98,6 +98,6 @@ INLINE void direct_q6_k(struct matmul_direct *d, const unsigned m_n, const bool 
     direct_end(d, m_n, &acc);
 }
 
-DIRECT(q4_k, direct_k(d, 1, false, once), direct_k(d, 2, false, once))
-DIRECT(q5_k, direct_k(d, 1, true, once), direct_k(d, 2, true, once))
-DIRECT(q6_k, direct_q6_k(d, 1, once), direct_q6_k(d, 2, once))
+DIRECT(q4_k, direct_k(d, m_n, false, once))
+DIRECT(q5_k, direct_k(d, m_n, true, once))
+DIRECT(q6_k, direct_q6_k(d, m_n, once))

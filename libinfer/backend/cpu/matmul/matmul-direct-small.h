@@ -98,5 +98,5 @@ INLINE void direct_tq2_0(struct matmul_direct *d, const unsigned m_n, const bool
     direct_end(d, m_n, &acc);
 }
 
-DIRECT(mxfp4, direct_mxfp4(d, 1, once), direct_mxfp4(d, 2, once))
-DIRECT(tq2_0, direct_tq2_0(d, 1, once), direct_tq2_0(d, 2, once))
+DIRECT(mxfp4, direct_mxfp4(d, m_n, once))
+DIRECT(tq2_0, direct_tq2_0(d, m_n, once))

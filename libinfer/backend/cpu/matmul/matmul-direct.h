@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Multiplies 8 rows of W by one or two prepared rows, directly from the stored blocks, for
+ * Multiplies 8 rows of W by up to DIRECT_M prepared rows, directly from the stored blocks, for
  * matmul-vec.h.
  *
  * With few prepared rows, decoding into a panel (matmul-kernels.h) costs more time than it saves.
@@ -20,7 +20,8 @@
  *   v_spread(a, half)    in each 16 bytes, bit 4 of byte i is bit i + 16 × half of bytes 0 … 3
  */
 
-#define DIRECT_M      2
+#include "backend/cpu/matmul/matmul-direct-rows.h"
+
 #define DIRECT_BLOCKS 16u /* blocks whose scales are converted at once */
 
 /* Two steps add the 32-bit lanes within 16 bytes. The value says in how many of these steps the
@@ -228,32 +229,11 @@ INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool ha
     direct_end(d, m_n, &acc);
 }
 
-/* Defines functions for each number of prepared rows and each way to prefetch. */
-#define DIRECT_FN(name, how, call)                                                                 \
-    static __attribute__((noinline)) void name(struct matmul_direct *d)                            \
-    {                                                                                              \
-        const bool once = how;                                                                     \
-                                                                                                   \
-        call;                                                                                      \
-    }
-#define DIRECT(stem, call1, call2)                                                                 \
-    DIRECT_FN(direct_##stem##_1, true, call1)                                                      \
-    DIRECT_FN(direct_##stem##_2, true, call2)                                                      \
-    DIRECT_FN(direct_##stem##_kept_1, false, call1)                                                \
-    DIRECT_FN(direct_##stem##_kept_2, false, call2)                                                \
-    static void TILE_NAME(direct_##stem)(struct matmul_direct * d)                                 \
-    {                                                                                              \
-        if (d->once)                                                                               \
-            d->M == 1 ? direct_##stem##_1(d) : direct_##stem##_2(d);                               \
-        else                                                                                       \
-            d->M == 1 ? direct_##stem##_kept_1(d) : direct_##stem##_kept_2(d);                     \
-    }
-
-DIRECT(q8_0, direct_q8_0(d, 1, once), direct_q8_0(d, 2, once))
-DIRECT(q4_0, direct_32(d, 1, false, false, once), direct_32(d, 2, false, false, once))
-DIRECT(q4_1, direct_32(d, 1, true, false, once), direct_32(d, 2, true, false, once))
-DIRECT(q5_0, direct_32(d, 1, false, true, once), direct_32(d, 2, false, true, once))
-DIRECT(q5_1, direct_32(d, 1, true, true, once), direct_32(d, 2, true, true, once))
+DIRECT(q8_0, direct_q8_0(d, m_n, once))
+DIRECT(q4_0, direct_32(d, m_n, false, false, once))
+DIRECT(q4_1, direct_32(d, m_n, true, false, once))
+DIRECT(q5_0, direct_32(d, m_n, false, true, once))
+DIRECT(q5_1, direct_32(d, m_n, true, true, once))
 
 #include "backend/cpu/matmul/matmul-direct-k.h"
 #include "backend/cpu/matmul/matmul-direct-small.h"

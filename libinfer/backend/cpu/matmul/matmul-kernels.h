@@ -5,13 +5,13 @@
  * Declares the interface between matmul.c and the kernels of each instruction set.
  *
  * y, x, W, M, N and K have the same meaning as in matmul.h; k is an index of the dimension K.
- * Prepared rows are rows of x in the form that the kernels multiply. If there are only one or two
- * prepared rows, the kernels multiply these rows directly with the stored blocks of 8 or 16 rows of
- * W (`direct`). Otherwise a product is computed in groups of 32 columns of y, which are 32 rows of
- * W. For each group, chunks of its weights along K are decoded one after another into a panel that
- * stays in the first-level cache. The panel is then multiplied by all prepared rows, a few at a
- * time, so that their sums stay in registers. So stored weights are read once for any M, and
- * nothing is repacked in advance.
+ * Prepared rows are rows of x in the form that the kernels multiply. If there are at most
+ * four prepared rows, the kernels multiply these rows directly with the stored blocks of 8 or 16
+ * rows of W (`direct`). Otherwise a product is computed in groups of 32 columns of y, which are 32
+ * rows of W. For each group, chunks of its weights along K are decoded one after another into a
+ * panel that stays in the first-level cache. The panel is then multiplied by all prepared rows, a
+ * few at a time, so that their sums stay in registers. So stored weights are read once for any M,
+ * and nothing is repacked in advance.
  *
  * The panel interleaves the weights of the group: for each 4 consecutive k, the 4 bytes of column
  * 0, of column 1, and so on. Each lane of a vector belongs to one column. The int8 dot instructions
@@ -44,7 +44,9 @@
 #define PANEL_K_F32   128u /* elements per chunk for float formats */
 #define PANEL_K_PAIRS 256u /* for BF16 and F16 weights with prepared rows of the same format */
 
-#define MATMUL_DIRECT_M 2u /* maximum number of prepared rows for multiplying without a panel */
+/* Prefetches bypass the second-level cache only with so many prepared rows, which are multiplied as
+ * fast as memory delivers weights (prefetch_line()). */
+#define MATMUL_ONCE_M 2u
 
 /* Holds 32 elements of a prepared row: x ≈ d × q. */
 struct matmul_q8 {
@@ -167,7 +169,7 @@ struct matmul_direct {
     uint32_t K;
     const uint8_t *act;
     size_t act_stride;
-    uint32_t M;        /* ≤ MATMUL_DIRECT_M */
+    uint32_t M;        /* ≤ matmul_kernel.direct_m */
     const float *init; /* per row of W: the initial values of the sums */
     float *y;
     size_t ldy;
@@ -183,9 +185,9 @@ struct matmul_kernel {
     void (*decode)(struct matmul_panel *panel, unsigned half, const uint8_t *w, size_t row_bytes,
                    uint32_t kc, const uint8_t **ahead);
     void (*multiply)(const struct matmul_tile *tile);
-    /* Multiplies up to MATMUL_DIRECT_M prepared rows without a panel; NULL: not supported. */
+    /* Multiplies up to @direct_m prepared rows without a panel; NULL: not supported. */
     void (*direct)(struct matmul_direct *direct);
-    unsigned direct_n; /* rows of W per call */
+    unsigned direct_n, direct_m; /* rows of W per call, and the maximum of prepared rows */
     /* For formats with planes: fills the scales and offsets of the columns 16 × half … 16 × half +
      * 15 for the elements @k … @k + @kc - 1. Columns that do not exist get 0. */
     void (*planes)(struct matmul_panel *panel, unsigned half, const struct matmul_planes *planes,

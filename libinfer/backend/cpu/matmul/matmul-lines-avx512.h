@@ -46,9 +46,9 @@ INLINE void load_lines(const uint8_t *p, size_t row_bytes, const uint8_t **ahead
 {
     UNROLL for (unsigned i = 0; i < 16; i++)
     {
-        prefetch_step(*ahead, i, n_ahead, false);
+        prefetch_step(*ahead, i, PANEL_AHEAD(n_ahead), false);
         v[i] = _mm512_loadu_si512(p + i * row_bytes);
     }
-    *ahead += 16 * n_ahead;
+    *ahead += PANEL_AHEAD(16 * n_ahead);
     transpose16(v);
 }

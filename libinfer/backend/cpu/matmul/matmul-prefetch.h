@@ -41,6 +41,11 @@ INLINE void prefetch_step(const uint8_t *ahead, const unsigned i, const unsigned
         prefetch_line(ahead + 64 * (first + line), once);
 }
 
+/* Returns the bytes to prefetch while @n_bytes bytes are decoded to a panel. The others are
+ * prefetched while the panel is multiplied. If all prefetches were close together, a core would
+ * wait for memory, and memory would then idle until the next panel. */
+#define PANEL_AHEAD(n_bytes) ((n_bytes) / 2)
+
 #define PART_MIN (4u << 10) /* minimum number of bytes of a part */
 
 /*
@@ -77,4 +82,25 @@ INLINE void prefetch_turn(struct matmul_ahead *ahead, const unsigned i, const un
     prefetch_step(ahead->at, i % 2, n_bytes, once);
     if (i % 2 == 1)
         prefetch_move(ahead, 2 * n_bytes);
+}
+
+/* Describes prefetches that are distributed evenly over n_steps steps. */
+struct tile_ahead {
+    const uint8_t *p;
+    uint32_t lines, n_steps, due;
+};
+
+/* Returns the prefetches that are to be done while the @m_n rows from row @m0 on are multiplied. */
+INLINE struct tile_ahead tile_ahead(const struct matmul_tile *t, uint32_t m0, const unsigned m_n,
+                                    uint32_t n_steps)
+{
+    const uint32_t begin = t->ahead_lines * m0 / t->M, end = t->ahead_lines * (m0 + m_n) / t->M;
+
+    return (struct tile_ahead){t->ahead + (size_t)64 * begin, end - begin, n_steps, 0};
+}
+
+INLINE void tile_prefetch(struct tile_ahead *a)
+{
+    for (a->due += a->lines; a->due >= a->n_steps; a->due -= a->n_steps, a->p += 64)
+        __builtin_prefetch(a->p, 0, 2);
 }

@@ -88,27 +88,6 @@ INLINE void tile_offsets(const struct matmul_tile *t, const uint8_t *act, const 
         acc[m][v] = v_addf(acc[m][v], sum[m][v]);
 }
 
-/* Describes prefetches that are distributed evenly over n_steps steps. */
-struct tile_ahead {
-    const uint8_t *p;
-    uint32_t lines, n_steps, due;
-};
-
-/* Returns the prefetches that are to be done while the @m_n rows from row @m0 on are multiplied. */
-INLINE struct tile_ahead tile_ahead(const struct matmul_tile *t, uint32_t m0, const unsigned m_n,
-                                    uint32_t n_steps)
-{
-    const uint32_t begin = t->ahead_lines * m0 / t->M, end = t->ahead_lines * (m0 + m_n) / t->M;
-
-    return (struct tile_ahead){t->ahead + (size_t)64 * begin, end - begin, n_steps, 0};
-}
-
-INLINE void tile_prefetch(struct tile_ahead *a)
-{
-    for (a->due += a->lines; a->due >= a->n_steps; a->due -= a->n_steps, a->p += 64)
-        __builtin_prefetch(a->p, 0, 2);
-}
-
 /* Multiplies @m_n rows (≤ TILE_M) by TILE_V vectors of columns from @col on. */
 INLINE void tile_q8(const struct matmul_tile *t, uint32_t m0, const unsigned m_n, unsigned col,
                     const struct tile_kind kind)
@@ -209,6 +188,7 @@ INLINE void tile_float(const struct matmul_tile *t, uint32_t m0, const unsigned 
     const uint8_t *act = t->act + m0 * t->act_stride;
     const float *init = t->init + m0 * t->init_stride + col;
     float *y = t->y + m0 * t->ldy + col;
+    struct tile_ahead ahead = tile_ahead(t, m0, col == 0 ? m_n : 0, t->kc);
     v_flt acc[TILE_FM][TILE_FV];
 
     UNROLL for (unsigned m = 0; m < m_n; m++) UNROLL for (unsigned v = 0; v < TILE_FV; v++)
@@ -216,6 +196,7 @@ INLINE void tile_float(const struct matmul_tile *t, uint32_t m0, const unsigned 
     for (uint32_t k = 0; k < t->kc; k++, act += sizeof(float)) {
         v_flt w[TILE_FV];
 
+        tile_prefetch(&ahead);
         UNROLL for (unsigned v = 0; v < TILE_FV; v++) w[v] =
             v_loadf(&t->panel->f[k][col + v * VEC_N]);
         UNROLL for (unsigned m = 0; m < m_n; m++)

@@ -250,11 +250,13 @@ struct group {
     float bias[PANEL_N];
 };
 
-/* With a panel, the kernels that decode prefetch memory that is one group of rows plus this many
- * bytes ahead, so that the last rows of a group have arrived when its computation begins. The
- * kernels that multiply prefetch the next chunk if there are at most PANEL_AHEAD_ROWS prepared
- * rows. */
-#define AHEAD (4u << 10)
+/* With a panel, the kernels prefetch memory that is one group of rows plus this many bytes ahead,
+ * so that the last rows of a group have arrived when its computation begins. With at most HALF_ROWS
+ * prepared rows, the kernels that decode prefetch half of this memory and the kernels that multiply
+ * the other half. With more rows, multiplying takes much longer than decoding, so the kernels that
+ * multiply prefetch all of it. */
+#define AHEAD     (4u << 10)
+#define HALF_ROWS 16u
 /* Without a panel, the groups of rows of a product are divided into windows of equally many groups.
  * While the kernels multiply one window, they prefetch a later one, in several parts
  * (prefetch_begin()). That window is at least AHEAD_MIN bytes ahead, because memory delivers so
@@ -265,7 +267,6 @@ struct group {
 #define WINDOW_BYTES (64u << 10)
 /* The size of a first-level cache; some CPUs have a larger one. */
 #define FIRST_LEVEL_BYTES (32u << 10)
-#define PANEL_AHEAD_ROWS  64u
 /* Maximum number of bytes of a chunk of one row: 2 × 210 (Q6_K), 16 × 34 (Q8_0) or 128 × 4 (F32),
  * rounded up. */
 #define COPY_BYTES 640u
@@ -365,9 +366,10 @@ static void multiply_copy(const struct group *g, struct matmul_tile *tile, float
     }
 }
 
-static void multiply_chunk(const struct group *g, const struct matmul_panel *panel)
+static void multiply_chunk(struct group *g, const struct matmul_panel *panel)
 {
     const struct matmul_args *a = g->args;
+    const size_t n_bytes = g->n_cols * chunk_bytes(g), n_rest = n_bytes - PANEL_AHEAD(n_bytes);
     float *y = a->y + g->n;
     struct matmul_tile tile = {
         .panel = panel,
@@ -380,12 +382,10 @@ static void multiply_chunk(const struct group *g, const struct matmul_panel *pan
         .y = y,
         .ldy = a->ldy,
         .ahead = g->ahead,
+        .ahead_lines = (uint32_t)((a->M <= HALF_ROWS ? n_rest : n_bytes) / 64),
     };
 
-    /* With few rows, the next chunk is prefetched. With many rows, reading a chunk takes little of
-     * the time. */
-    if (a->M <= PANEL_AHEAD_ROWS)
-        tile.ahead_lines = (uint32_t)(g->n_cols * chunk_bytes(g) / 64);
+    g->ahead += n_rest;
     if (g->n_cols == PANEL_N)
         g->kernel->multiply(&tile);
     else
@@ -425,7 +425,7 @@ static uint32_t direct_rows(struct group *g, uint32_t n0, uint32_t n1)
     static const float zero[16];
     const uint32_t n_rows = g->kernel->direct_n, n_groups = (n1 - n0) / n_rows;
     const size_t n_bytes = n_rows * a->row_bytes;
-    const bool once = direct_once(n_bytes);
+    const bool once = a->M <= MATMUL_ONCE_M && direct_once(n_bytes);
     const uint32_t window = once ? 1 : direct_window(n_groups, n_bytes);
     const size_t lead = direct_lead(window * n_bytes);
     const uint8_t *begin = (const uint8_t *)a->w + n0 * a->row_bytes;
@@ -462,7 +462,7 @@ static uint32_t direct_rows(struct group *g, uint32_t n0, uint32_t n1)
  * two groups of 128 weights at a time. */
 static bool is_direct(const struct matmul_args *a, const struct matmul_kernel *kernel)
 {
-    if (!kernel->direct || a->M > MATMUL_DIRECT_M)
+    if (!kernel->direct || a->M > kernel->direct_m)
         return false;
     return kernel->planes ? a->group == 128 && a->K % 256 == 0 : a->K % 64 == 0;
 }
@@ -491,7 +491,7 @@ static void rows_with_planes(const struct matmul_ops *ops, const struct matmul_a
     struct matmul_args a = *args;
     /* Few rows of x are multiplied as fast as W arrives. Then the next rows of W are prefetched, so
      * that they arrive while these rows are multiplied. */
-    const bool few = args->M <= MATMUL_DIRECT_M;
+    const bool few = args->M <= kernel_get(ops, INF_DTYPE_MXFP4)->direct_m;
     uint32_t n_rows = few ? PANEL_N / 2 : PANEL_N;
 
     a.dtype = INF_DTYPE_MXFP4;

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Compiles the kernels that multiply rows directly (matmul-direct.h, matmul-direct-avx512.h) for 1
+ * to 4 prepared rows.
+ */
+
+#define DIRECT_M 4 /* maximum number of prepared rows */
+
+/* Defines functions for each number of prepared rows and each way to prefetch. */
+#define DIRECT_FN(name, m, how, call)                                                              \
+    static __attribute__((noinline)) void name(struct matmul_direct *d)                            \
+    {                                                                                              \
+        const unsigned m_n = m;                                                                    \
+        const bool once = how;                                                                     \
+                                                                                                   \
+        call;                                                                                      \
+    }
+#define DIRECT(stem, call)                                                                         \
+    DIRECT_FN(direct_##stem##_once_1, 1, true, call)                                               \
+    DIRECT_FN(direct_##stem##_once_2, 2, true, call)                                               \
+    DIRECT_FN(direct_##stem##_1, 1, false, call)                                                   \
+    DIRECT_FN(direct_##stem##_2, 2, false, call)                                                   \
+    DIRECT_FN(direct_##stem##_3, 3, false, call)                                                   \
+    DIRECT_FN(direct_##stem##_4, 4, false, call)                                                   \
+    static void TILE_NAME(direct_##stem)(struct matmul_direct * d)                                 \
+    {                                                                                              \
+        static void (*const once[MATMUL_ONCE_M])(struct matmul_direct *) = {                       \
+            direct_##stem##_once_1, direct_##stem##_once_2};                                       \
+        static void (*const kept[DIRECT_M])(struct matmul_direct *) = {                            \
+            direct_##stem##_1, direct_##stem##_2, direct_##stem##_3, direct_##stem##_4};           \
+                                                                                                   \
+        d->once ? once[d->M - 1](d) : kept[d->M - 1](d);                                           \
+    }
