@@ -112,6 +112,7 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
 #include "backend/cpu/matmul/matmul-direct-avx512.h"
 #elif VEC_DIRECT
 #include "backend/cpu/matmul/matmul-direct.h"
+#include "backend/cpu/matmul/matmul-direct-ymm-float.h"
 #endif
 
 #include "backend/cpu/matmul/matmul-bitnet.h"
@@ -126,11 +127,14 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
 #define DIRECT_NAME(stem) NULL, 0, 0
 #define DIRECT_TQ2_0_NAME NULL, 0, 0
 #endif
+#if VEC_DIRECT
+#define DIRECT_FLOAT_NAME(stem) TILE_NAME(direct_##stem), VEC_N, DIRECT_FLOAT_M
+#else
+#define DIRECT_FLOAT_NAME(stem) NULL, 0, 0
+#endif
 #if VEC_DIRECT && VEC_N == 16
-#define DIRECT_FLOAT_NAME(stem)  TILE_NAME(direct_##stem), 16, DIRECT_FLOAT_M
 #define DIRECT_PLANES_NAME(stem) TILE_NAME(direct_##stem), 8, DIRECT_M
 #else
-#define DIRECT_FLOAT_NAME(stem)  NULL, 0, 0
 #define DIRECT_PLANES_NAME(stem) NULL, 0, 0
 #endif
 #define KERNELS                                                                                    \

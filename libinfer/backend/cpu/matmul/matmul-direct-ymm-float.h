@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Multiplies 8 rows of W in F32, F16 or BF16 by up to DIRECT_FLOAT_M prepared rows of floats, with
+ * AVX2.
+ *
+ * 32 bytes of each row, a *block*, are loaded and transposed in registers. Then a lane has only
+ * numbers of one row, and its sum is the same chain of additions as in the tiles of matmul-tile.h.
+ * A *chunk* is a range of PANEL_K_F32 elements of k that is summed separately. Each addition of a
+ * chain waits for the addition before it, so DIRECT_SIDE chunks are computed side by side.
+ */
+
+#include <immintrin.h>
+
+#define DIRECT_FLOAT_M 4 /* maximum number of prepared rows */
+#define DIRECT_SIDE    2
+
+/* Adds the products of the 8 weights @w with element @k of the prepared rows. */
+INLINE void direct_ymm_chain(const struct matmul_direct *d, const unsigned m_n, uint32_t k,
+                             __m256 w, __m256 sum[DIRECT_FLOAT_M])
+{
+    UNROLL for (unsigned m = 0; m < m_n; m++)
+    {
+        const float *x = (const float *)(d->act + m * d->act_stride);
+
+        sum[m] = _mm256_fmadd_ps(w, _mm256_broadcast_ss(x + k), sum[m]);
+    }
+}
+
+/* Loads 16 bytes of each row, so that lane i of v[j] is 4-byte unit j of row i, and prefetches two
+ * lines. */
+INLINE void direct_ymm_load(struct matmul_direct *d, size_t at, __m256i v[4])
+{
+    prefetch_turn(&d->ahead, 0, 64, false);
+    load_rows16(d->w + at, d->row_bytes, v);
+    prefetch_turn(&d->ahead, 1, 64, false);
+}
+
+INLINE void direct_ymm_f32(struct matmul_direct *d, const unsigned m_n, uint32_t k,
+                           __m256 sum[DIRECT_FLOAT_M])
+{
+    UNROLL for (unsigned h = 0; h < 2; h++)
+    {
+        __m256i v[4];
+
+        direct_ymm_load(d, (size_t)k * 4 + 16 * h, v);
+        UNROLL for (unsigned j = 0; j < 4; j++)
+            direct_ymm_chain(d, m_n, k + 4 * h + j, _mm256_castsi256_ps(v[j]), sum);
+    }
+}
+
+INLINE void direct_ymm_bf16(struct matmul_direct *d, const unsigned m_n, uint32_t k,
+                            __m256 sum[DIRECT_FLOAT_M])
+{
+    const __m256i high = _mm256_set1_epi32((int32_t)0xffff0000);
+
+    UNROLL for (unsigned h = 0; h < 2; h++)
+    {
+        __m256i v[4];
+
+        direct_ymm_load(d, (size_t)k * 2 + 16 * h, v);
+        UNROLL for (unsigned j = 0; j < 4; j++)
+        {
+            const uint32_t k2 = k + 8 * h + 2 * j;
+
+            direct_ymm_chain(d, m_n, k2, _mm256_castsi256_ps(_mm256_slli_epi32(v[j], 16)), sum);
+            direct_ymm_chain(d, m_n, k2 + 1, _mm256_castsi256_ps(_mm256_and_si256(v[j], high)),
+                             sum);
+        }
+    }
+}
+
+/* Loads 32 bytes of each row, and prefetches four lines. 16-byte lane q of v[j] is 2-byte unit 8 q
+ * + j of the rows 0 … 7. */
+INLINE void direct_ymm_load16(struct matmul_direct *d, size_t at, __m256i v[8])
+{
+    __m256i a[8], b[8];
+
+    UNROLL for (unsigned i = 0; i < 8; i++)
+    {
+        prefetch_turn(&d->ahead, i, 32, false);
+        v[i] = _mm256_loadu_si256((const void *)(d->w + at + i * d->row_bytes));
+    }
+    UNROLL for (unsigned i = 0; i < 4; i++)
+    {
+        a[i] = _mm256_unpacklo_epi16(v[2 * i], v[2 * i + 1]);
+        a[4 + i] = _mm256_unpackhi_epi16(v[2 * i], v[2 * i + 1]);
+    }
+    UNROLL for (unsigned i = 0; i < 8; i += 4) UNROLL for (unsigned j = 0; j < 2; j++)
+    {
+        b[i + j] = _mm256_unpacklo_epi32(a[i + 2 * j], a[i + 2 * j + 1]);
+        b[i + 2 + j] = _mm256_unpackhi_epi32(a[i + 2 * j], a[i + 2 * j + 1]);
+    }
+    UNROLL for (unsigned i = 0; i < 8; i += 4) UNROLL for (unsigned j = 0; j < 2; j++)
+    {
+        v[i + 2 * j] = _mm256_unpacklo_epi64(b[i + 2 * j], b[i + 2 * j + 1]);
+        v[i + 2 * j + 1] = _mm256_unpackhi_epi64(b[i + 2 * j], b[i + 2 * j + 1]);
+    }
+}
+
+/* The transposed numbers go through memory, because converting them from there needs no shuffle. */
+INLINE void direct_ymm_f16(struct matmul_direct *d, const unsigned m_n, uint32_t k,
+                           __m256 sum[DIRECT_FLOAT_M])
+{
+    __m128i half[8][2] __attribute__((aligned(32)));
+    __m256i v[8];
+
+    direct_ymm_load16(d, (size_t)k * 2, v);
+    UNROLL for (unsigned j = 0; j < 8; j++) _mm256_store_si256((__m256i *)half[j], v[j]);
+    __asm__("" : "+m"(half));
+    UNROLL for (unsigned j = 0; j < 16; j++)
+        direct_ymm_chain(d, m_n, k + j, _mm256_cvtph_ps(half[j % 8][j / 8]), sum);
+}
+
+/* Defines the functions of a format: @step elements of a row have 32 bytes. */
+#define DIRECT_YMM_FLOAT(stem, step)                                                               \
+    INLINE void direct_##stem##_m(struct matmul_direct *d, const unsigned m_n)                     \
+    {                                                                                              \
+        const uint32_t chunk = PANEL_K_F32;                                                        \
+        __m256 acc[DIRECT_FLOAT_M], sum[DIRECT_SIDE][DIRECT_FLOAT_M];                              \
+                                                                                                   \
+        UNROLL for (unsigned m = 0; m < m_n; m++) acc[m] = _mm256_loadu_ps(d->init);               \
+        for (uint32_t k0 = 0; k0 < d->K; k0 += DIRECT_SIDE * chunk) {                              \
+            UNROLL for (unsigned j = 0; j < DIRECT_SIDE; j++)                                      \
+                UNROLL for (unsigned m = 0; m < m_n; m++) sum[j][m] = _mm256_setzero_ps();         \
+            for (uint32_t k = k0; k < k0 + chunk; k += (step))                                     \
+                UNROLL for (unsigned j = 0; j < DIRECT_SIDE; j++) if (k + j * chunk < d->K)        \
+                    direct_ymm_##stem(d, m_n, k + j * chunk, sum[j]);                              \
+            UNROLL for (unsigned j = 0; j < DIRECT_SIDE; j++) if (k0 + j * chunk < d->K)           \
+                UNROLL for (unsigned m = 0; m < m_n; m++) acc[m] =                                 \
+                    _mm256_add_ps(acc[m], sum[j][m]);                                              \
+        }                                                                                          \
+        UNROLL for (unsigned m = 0; m < m_n; m++) _mm256_storeu_ps(d->y + m * d->ldy, acc[m]);     \
+    }                                                                                              \
+    DIRECT_FN(direct_##stem##_1, 1, false, (void)once; direct_##stem##_m(d, m_n))                  \
+    DIRECT_FN(direct_##stem##_2, 2, false, (void)once; direct_##stem##_m(d, m_n))                  \
+    DIRECT_FN(direct_##stem##_3, 3, false, (void)once; direct_##stem##_m(d, m_n))                  \
+    DIRECT_FN(direct_##stem##_4, 4, false, (void)once; direct_##stem##_m(d, m_n))                  \
+    static void TILE_NAME(direct_##stem)(struct matmul_direct * d)                                 \
+    {                                                                                              \
+        static void (*const fns[DIRECT_FLOAT_M])(struct matmul_direct *) = {                       \
+            direct_##stem##_1, direct_##stem##_2, direct_##stem##_3, direct_##stem##_4};           \
+                                                                                                   \
+        fns[d->M - 1](d);                                                                          \
+    }
+
+DIRECT_YMM_FLOAT(f32, 8)
+DIRECT_YMM_FLOAT(f16, 16)
+DIRECT_YMM_FLOAT(bf16, 16)
