@@ -8,8 +8,9 @@
 BUILD_PACKAGES="gcc libc6-dev dpkg-dev ca-certificates meson ninja-build pkg-config libh2o-evloop-dev~ libssl-dev libyaml-dev
     libsystemd-dev libjansson-dev libpcre2-dev libutf8proc-dev libedit-dev libseccomp-dev zlib1g-dev
     libsqlite3-dev libxxhash-dev libavformat-dev libavcodec-dev libavutil-dev libswresample-dev"
-# The Vulkan backend needs these packages; without them it is not built.
-VULKAN_PACKAGES="libvulkan-dev glslang-tools"
+# Vulkan's headers and the shader compiler, without which the Vulkan backend is not built, and the loader, which sconce
+# opens at run time.
+VULKAN_PACKAGES="libvulkan-dev glslang-tools libvulkan1"
 TRY_PACKAGES="curl ca-certificates"
 TEST_PACKAGES="g++ clang clang-format libclang-rt-dev llvm libcmocka-dev python3 python3-venv
     python3-pytest python3-pytest-xdist python3-httpx python3-yaml git curl ca-certificates procps
