@@ -138,13 +138,19 @@ libh2o_source 2>"$work/log" || fail "the build needs libh2o; see above" "$work/l
 has_vulkan() {
     grep -q -e -DHAVE_VULKAN=1 "$build/build.ninja"
 }
+can_build_vulkan() {
+    command -v glslangValidator >/dev/null 2>&1 &&
+        echo '#include <vulkan/vulkan_core.h>' | cc -fsyntax-only -x c - 2>/dev/null
+}
 step "Build ($build)"
 if [ ! -f "$build/build.ninja" ]; then
     meson setup "$build" --buildtype=release -Dtests=disabled >"$work/log" 2>&1 ||
         fail "meson could not set up $build; a missing library is named above" "$work/log"
 elif ! has_vulkan; then
-    # Vulkan's headers may have been installed since; meson looks for them again if its cache is empty.
-    { meson configure --clearcache "$build" && meson setup --reconfigure "$build"; } >"$work/log" 2>&1 ||
+    # Vulkan's headers may have been installed since. Only --wipe makes meson look for them again.
+    again=--reconfigure
+    can_build_vulkan && again=--wipe
+    meson setup "$again" "$build" >"$work/log" 2>&1 ||
         fail "meson could not set up $build again; remove it" "$work/log"
 fi
 vulkan='with Vulkan'
