@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "core/pages.h"
 #include "core/signals.h"
 #include "core/workers.h"
 #include "lib/tempdir.h"
@@ -21,7 +22,7 @@ static unsigned char *map_ones(int *ret_fd)
     char path[128];
     unsigned char *p;
 
-    page = (size_t)sysconf(_SC_PAGESIZE);
+    page = pages_size();
     snprintf(path, sizeof(path), "%s/ones-XXXXXX", dir);
     *ret_fd = mkstemp(path);
     assert_true(*ret_fd >= 0);
