@@ -21,8 +21,8 @@ VULKAN_TEST_PACKAGES="mesa-vulkan-drivers vulkan-validationlayers spirv-tools"
 MACHINE_PACKAGES="mmdebstrap systemd-container util-linux iproute2 lintian~ blhc~"
 # packaging/build-deb.sh needs these packages before it installs the build dependencies in packaging/debian/control.
 DEB_PACKAGES="dpkg-dev git"
-# With these packages, tests on machines with other processors build and run the kernels of ARM.
-ARM_PACKAGES="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
+# With these packages, tests on machines with other processors build for arm64 and run the results.
+ARM_PACKAGES="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user mmdebstrap"
 
 # missing_packages NAME...: prints the packages that are not installed. It prints a package NAME~ as NAME, and only if
 # the distribution has it.

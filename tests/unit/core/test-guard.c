@@ -175,8 +175,10 @@ static int child_status(void (*handler)(int sig), bool sent)
 
 TEST(other_signals_keep_their_former_handling)
 {
-    assert_int_equal(WTERMSIG(child_status(SIG_DFL, false)), SIGBUS);
-    assert_int_equal(WTERMSIG(child_status(SIG_IGN, false)), SIGBUS);
+    if (!test_emulated()) {
+        assert_int_equal(WTERMSIG(child_status(SIG_DFL, false)), SIGBUS);
+        assert_int_equal(WTERMSIG(child_status(SIG_IGN, false)), SIGBUS);
+    }
     assert_int_equal(WEXITSTATUS(child_status(exit_three, false)), 3);
     assert_int_equal(WEXITSTATUS(child_status(exit_three, true)), 3);
     assert_int_equal(WEXITSTATUS(child_status(SIG_IGN, true)), 2);
