@@ -7,9 +7,13 @@ set -eu
 
 usage() {
     cat <<EOF
-Usage: sh packaging/build-deb.sh [OUTDIR]
+Usage: sh packaging/build-deb.sh [--arch ARCH] [OUTDIR]
 Builds the Debian packages of the last commit (without git: of the current tree) and puts
 them into OUTDIR (default: debs).
+
+  --arch ARCH   build for another architecture, such as arm64, with a cross compiler. The build
+                runs in a temporary root of this Debian release, which mmdebstrap makes. It takes
+                2 GB of disk, and runs no tests.
 
 DEB_BUILD_OPTIONS   nocheck runs no tests, noautodbgsym makes no debug packages
 DEB_BUILD_PROFILES  nocheck builds no tests, nodoc makes no sconce-doc
@@ -18,6 +22,22 @@ TMPDIR              the directory in which the build directory is created
 EOF
 }
 
+own=$(dpkg --print-architecture)
+arch=$own
+case ${1-} in
+--arch)
+    [ $# -gt 1 ] || {
+        usage >&2
+        exit 2
+    }
+    arch=$2
+    shift 2
+    ;;
+--arch=*)
+    arch=${1#*=}
+    shift
+    ;;
+esac
 case ${1-} in
 -h | --help)
     usage
@@ -36,6 +56,11 @@ cd "$tree"
 . packaging/packages.sh
 # shellcheck disable=SC2086
 install_packages $DEB_PACKAGES
+dpkg-architecture -L | grep -qx -e "$arch" || {
+    echo "build-deb.sh: there is no architecture \"$arch\"; dpkg-architecture -L lists all" >&2
+    exit 2
+}
+[ "$arch" = "$own" ] || install_packages mmdebstrap
 
 changelog=$(sed -n '1s/.*(\(.*\)).*/\1/p' packaging/debian/changelog)
 full=${DEB_VERSION:-$changelog}
@@ -111,6 +136,38 @@ if ! has_libh2o && { update_lists && ! has_libh2o; }; then
     cat "$source/debian/libh2o.copyright" >>"$source/debian/copyright"
     mkdir "$source/libh2o"
     tar -x --strip-components=1 -C "$source/libh2o" -f "$work/sconce_$version.orig-libh2o.tar."*
+fi
+
+# build_in_root: builds the packages for $arch in a temporary root, which has the libraries of both architectures.
+build_in_root() {
+    # shellcheck disable=SC1091
+    release=$(. /etc/os-release && echo "${VERSION_CODENAME-}")
+    mkdir "$work/in" "$work/out"
+    mv "$source" "$work"/*.orig*.tar.* "$work/in/"
+    cat >"$work/in/cross.sh" <<EOF
+set -eu
+cd /build/${source##*/}
+export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 HOME=/build
+export DEB_BUILD_PROFILES="cross nocheck ${DEB_BUILD_PROFILES-}" DEB_BUILD_OPTIONS="nocheck ${DEB_BUILD_OPTIONS-}"
+apt-get build-dep -y -qq --no-install-recommends --host-architecture=$arch ./
+dpkg-buildpackage -us -uc -B --host-arch=$arch
+mkdir ../out
+find .. -maxdepth 1 -type f -name '*_$arch.*' -exec mv -t ../out {} +
+EOF
+    # shellcheck disable=SC2016,SC2086
+    mmdebstrap --quiet --variant=minbase --format=null --architectures="$own,$arch" --dpkgopt=force-unsafe-io \
+        --include="build-essential,crossbuild-essential-$arch" \
+        --customize-hook='mkdir "$1/build"' --customize-hook="sync-in $work/in /build" \
+        --customize-hook='chroot "$1" sh /build/cross.sh' --customize-hook="sync-out /build/out $work/out" \
+        "$release" - ${SCONCE_MIRROR-} >"$work/log" 2>&1 </dev/null || fail "the build for $arch failed"
+    find "$work/out" -maxdepth 1 -type f -exec cp -p -t "$out" {} +
+    cp "$work/log" "$out/build.log"
+    ls "$out"/*_"$arch".deb
+}
+
+if [ "$arch" != "$own" ]; then
+    build_in_root
+    exit 0
 fi
 
 cd "$source"

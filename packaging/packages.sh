@@ -8,8 +8,9 @@
 BUILD_PACKAGES="gcc libc6-dev dpkg-dev ca-certificates meson ninja-build pkg-config libh2o-evloop-dev~ libssl-dev libyaml-dev
     libsystemd-dev libjansson-dev libpcre2-dev libutf8proc-dev libedit-dev libseccomp-dev zlib1g-dev
     libsqlite3-dev libxxhash-dev libavformat-dev libavcodec-dev libavutil-dev libswresample-dev"
-# The Vulkan backend needs these packages; without them it is not built.
-VULKAN_PACKAGES="libvulkan-dev glslang-tools"
+# Vulkan's headers and the shader compiler, without which the Vulkan backend is not built, and the loader, which sconce
+# opens at run time.
+VULKAN_PACKAGES="libvulkan-dev glslang-tools libvulkan1"
 TRY_PACKAGES="curl ca-certificates"
 TEST_PACKAGES="g++ clang clang-format libclang-rt-dev llvm libcmocka-dev python3 python3-venv
     python3-pytest python3-pytest-xdist python3-httpx python3-yaml git curl ca-certificates procps
@@ -20,8 +21,8 @@ VULKAN_TEST_PACKAGES="mesa-vulkan-drivers vulkan-validationlayers spirv-tools"
 MACHINE_PACKAGES="mmdebstrap systemd-container util-linux iproute2 lintian~ blhc~"
 # packaging/build-deb.sh needs these packages before it installs the build dependencies in packaging/debian/control.
 DEB_PACKAGES="dpkg-dev git"
-# With these packages, tests on machines with other processors build and run the kernels of ARM.
-ARM_PACKAGES="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
+# With these packages, tests on machines with other processors build for arm64 and run the results.
+ARM_PACKAGES="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user mmdebstrap"
 
 # missing_packages NAME...: prints the packages that are not installed. It prints a package NAME~ as NAME, and only if
 # the distribution has it.

@@ -119,31 +119,42 @@ fail() {
 }
 
 . packaging/packages.sh
-# Installing the Vulkan packages and compiling the shaders takes long, so both are skipped without a GPU.
-if ls /dev/dri/renderD* /dev/nvidiactl >/dev/null 2>&1; then
-    TRY_PACKAGES="$TRY_PACKAGES $VULKAN_PACKAGES"
-fi
 
 # shellcheck disable=SC2086
 if [ -n "$install" ] && command -v apt-get >/dev/null 2>&1; then
-    install_packages $BUILD_PACKAGES $TRY_PACKAGES || fail "install the packages named above, or \
+    install_packages $BUILD_PACKAGES $VULKAN_PACKAGES $TRY_PACKAGES || fail "install the packages named above, or \
 correct apt (network? sources?), and run this again; --no-install skips this step"
     step "Packages"
     echo "$(seconds $(($(now) - begin))) s"
 fi
 for program in meson ninja cc curl; do
     command -v "$program" >/dev/null 2>&1 || fail "there is no $program. On Debian: apt-get \
-install $(echo $BUILD_PACKAGES $TRY_PACKAGES | tr -d '~'). Elsewhere install the same libraries \
+install $(echo $BUILD_PACKAGES $VULKAN_PACKAGES $TRY_PACKAGES | tr -d '~'). Elsewhere install the same libraries \
 under your distribution's names"
 done
 
 libh2o_source 2>"$work/log" || fail "the build needs libh2o; see above" "$work/log"
 
+has_vulkan() {
+    grep -q -e -DHAVE_VULKAN=1 "$build/build.ninja"
+}
+can_build_vulkan() {
+    command -v glslangValidator >/dev/null 2>&1 &&
+        echo '#include <vulkan/vulkan_core.h>' | cc -fsyntax-only -x c - 2>/dev/null
+}
 step "Build ($build)"
 if [ ! -f "$build/build.ninja" ]; then
     meson setup "$build" --buildtype=release -Dtests=disabled >"$work/log" 2>&1 ||
         fail "meson could not set up $build; a missing library is named above" "$work/log"
+elif ! has_vulkan; then
+    # Vulkan's headers may have been installed since. Only --wipe makes meson look for them again.
+    again=--reconfigure
+    can_build_vulkan && again=--wipe
+    meson setup "$again" "$build" >"$work/log" 2>&1 ||
+        fail "meson could not set up $build again; remove it" "$work/log"
 fi
+vulkan='with Vulkan'
+has_vulkan || vulkan=$(sed -n 's/^ *Vulkan *: no \((.*)\)$/without Vulkan \1/p' "$work/log")
 build_all() {
     if [ ! -t 1 ]; then
         ninja -C "$build" >"$work/log" 2>&1
@@ -161,7 +172,7 @@ build_all() {
 build_all ||
     fail "the build failed; \`ninja -C $build\` shows the full output; remove $build to start again" \
         "$work/log"
-done_step
+done_step "$vulkan"
 sconce=$build/services/cli/sconce
 
 step "Start"

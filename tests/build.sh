@@ -11,8 +11,10 @@
 #          compiling takes half of the time.
 #   asan-full  the same with all checks of UBSan
 #   tsan   the tests of threaded code, with clang under TSan
+#   arm64  everything for arm64, with a cross compiler (see tests/lib/arm64.sh)
 #   debs   the Debian packages of the last commit, in debs-RELEASE, and root file systems to install
 #          them in
+#   debs-arm64  the Debian packages of the last commit for arm64, in debs-arm64
 #
 # --idle builds at idle priority. The script prints errors and the processor time of each build in
 # seconds, and also writes them to NAME.out. NAME.status contains the exit status; it appears when
@@ -70,9 +72,18 @@ build() {
         compile tsan clang "--suite threads" \
             -Dtests=enabled -Dvulkan=disabled -Dconfinement=off -Db_sanitize=thread -Db_lundef=false
         ;;
+    arm64)
+        sh tests/lib/arm64.sh "$BUILD_ROOT/arm64-root" &&
+            compile arm64 gcc "" --cross-file "$BUILD_ROOT/arm64-root.ini" -Dtests=enabled
+        ;;
     debs) BUILD_ROOT=$BUILD_ROOT python3 tests/e2e/systemd/packages.py ;;
+    debs-arm64)
+        rm -rf "$BUILD_ROOT/debs-arm64"
+        TMPDIR=$BUILD_ROOT DEB_BUILD_OPTIONS=noautodbgsym sh packaging/build-deb.sh --arch arm64 "$BUILD_ROOT/debs-arm64"
+        ;;
     *)
-        echo "build.sh: unknown build \"$1\"; the builds are gcc, asan, asan-full, tsan, debs" >&2
+        echo "build.sh: unknown build \"$1\"; the builds are gcc, asan, asan-full, tsan, arm64," \
+            "debs, debs-arm64" >&2
         return 2
         ;;
     esac

@@ -16,8 +16,9 @@
 #
 # Without a STEP, all steps run. They take about half an hour on two processors. To stay near this
 # time, tests with many slow cases run a random sample of them, and some tests are left out. `full`
-# runs everything: all cases on software devices and on arm64, all tests marked `full`, all API
-# tests under sanitizers with all checks of UBSan, and each fuzzer for a minute. That takes hours.
+# runs everything: all cases on software devices and on arm64, all tests marked `full`, all unit
+# tests on arm64 and with larger memory pages, the packages for arm64, all API tests under
+# sanitizers with all checks of UBSan, and each fuzzer for a minute. That takes hours.
 #
 # The step "system" boots systemd in containers and installs the packages there. It needs root, and
 # a system on which systemd-nspawn can mount. On other systems the step is skipped, and its message
@@ -115,10 +116,11 @@ meson_tests() {
     dir=$BUILD_ROOT/$1
     slow=$2
     shift 2
+    rm -f "$dir"/meson-logs/testlog*.json
     SCONCE_TEST_SLOW=$slow meson test -C "$dir" --no-rebuild --print-errorlogs --num-processes "$JOBS" \
         --timeout-multiplier $((slow * patience)) "$@" 2>&1 |
         grep -vE '^ninja|^$' | tail -n 120
-    set -- $(python3 - "$dir/meson-logs/testlog.json" "$BUILD_ROOT/failures" <<'PY'
+    set -- $(python3 - "$dir"/meson-logs/testlog*.json "$BUILD_ROOT/failures" <<'PY'
 import json, sys
 tests = [json.loads(line) for line in open(sys.argv[1])]
 bad = [t for t in tests if t["result"] not in ("OK", "EXPECTEDFAIL", "SKIP")]
@@ -192,8 +194,13 @@ PY
 say "packages"
 install_packages $BUILD_PACKAGES $VULKAN_PACKAGES $TEST_PACKAGES $VULKAN_TEST_PACKAGES || exit 1
 libh2o_source || exit 1
+arm=
 if want unit; then
-    install_packages $ARM_PACKAGES || echo "skipped: arm64 kernels; their packages cannot be installed"
+    if install_packages $ARM_PACKAGES; then
+        arm=yes
+    else
+        echo "skipped: arm64; its packages cannot be installed"
+    fi
 fi
 
 machines=
@@ -234,6 +241,26 @@ fi
 if want unit; then
     say "tests (gcc)"
     meson_tests gcc 1
+    say "tests with larger memory pages, which a library simulates"
+    if [ "$full" ]; then
+        meson_tests gcc 2 --setup pages16 --suite unit
+        meson_tests gcc 2 --setup pages64 --suite unit
+    else
+        meson_tests gcc 2 --setup pages64 core-file core-guard core-index core-pages format-gguf \
+            format-safetensors api-engine-api api-changing-files backend-layer-split sched-tier \
+            cache-store
+    fi
+fi
+
+if [ "$full" ] && [ "$arm" ]; then
+    say "build for arm64"
+    sh tests/build.sh arm64
+    count arm64 $?
+    say "tests on arm64, under emulation"
+    meson_tests arm64 20 --suite unit --no-suite vulkan --no-suite filters
+    say "packages for arm64"
+    sh tests/build.sh debs-arm64
+    count debs-arm64 $?
 fi
 
 if want api; then

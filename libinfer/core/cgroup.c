@@ -12,9 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/macros.h"
+#include "core/pages.h"
 
 #define MOUNT "/sys/fs/cgroup"
 
@@ -158,10 +158,9 @@ uint64_t cgroup_memory(const char *root)
 
 uint64_t memory_bytes(void)
 {
-    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    uint64_t bytes = UINT64_C(1) << 32; /* for a machine that does not report its memory */
+    uint64_t bytes = pages_memory();
 
-    if (pages > 0 && page > 0)
-        bytes = (uint64_t)pages * (uint64_t)page;
+    if (bytes == 0)
+        bytes = UINT64_C(1) << 32;
     return MIN(bytes, cgroup_memory(""));
 }

@@ -128,7 +128,8 @@ static const struct rung {
      CPU_AVX2 | CPU_AVX_VNNI | CPU_AVX512 | CPU_AVX512_VNNI | CPU_AVX512_VBMI | CPU_AVX512_BF16 |
          CPU_AVX512_FP16 | CPU_AMX_BF16},
     {"neon", CPU_NEON, CPU_NEON},
-    {"dotprod", CPU_NEON | CPU_DOTPROD, CPU_NEON | CPU_DOTPROD | CPU_I8MM},
+    {"dotprod", CPU_NEON | CPU_DOTPROD, CPU_NEON | CPU_DOTPROD},
+    {"i8mm", CPU_NEON | CPU_DOTPROD | CPU_I8MM, CPU_NEON | CPU_DOTPROD | CPU_I8MM},
 };
 
 int cpu_rung_flags(const char *name, unsigned *ret_flags)

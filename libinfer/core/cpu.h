@@ -5,8 +5,9 @@
  * Features of this CPU, and the number of usable CPUs
  *
  * A rung is a named instruction set level, which is a set of flags. The rungs are, from the lowest,
- * "ref", "avx2", "avxvnni", "avx512", "avx512fp16" and "amx" on x86-64, and "ref", "neon" and
- * "dotprod" on arm64. Users may select a lower rung than the best one, but not a higher one.
+ * "ref", "avx2", "avxvnni", "avx512", "avx512fp16" and "amx" on x86-64, and "ref", "neon",
+ * "dotprod" and "i8mm" on arm64. Users may select a lower rung than the best one, but not a higher
+ * one.
  */
 
 #include <stdbool.h>

@@ -269,8 +269,7 @@ int file_start_read(struct file_start *start, const struct file_map *map, uint64
 
 void file_start_trim(struct file_start *start, uint64_t size)
 {
-    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    const uint64_t used = ALIGN_UP(size, page);
+    const uint64_t used = ALIGN_UP(size, (uint64_t)pages_size());
 
     assert(size <= start->size);
     if (start->reserved <= used)

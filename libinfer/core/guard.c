@@ -17,6 +17,8 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
+#include "core/pages.h"
+
 #define CHUNK_GUARDS 64
 
 struct guard {
@@ -130,7 +132,7 @@ static struct guard *free_slot(void)
 
 struct guard *guard_new(const void *begin, size_t size)
 {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t page = pages_size();
     struct guard *g;
 
     assert(begin && (uintptr_t)begin % page == 0 && size > 0);

@@ -1,12 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gives the kernel hints about memory pages (madvise).
+ * Asks for the size of memory pages, and gives the kernel hints about pages (madvise).
  */
 #include "core/pages.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "core/macros.h"
+
+size_t pages_size(void)
+{
+    const long size = sysconf(_SC_PAGESIZE);
+
+    assert(size > 0);
+    return (size_t)size;
+}
+
+uint64_t pages_memory(void)
+{
+    const long n = sysconf(_SC_PHYS_PAGES);
+
+    return n > 0 ? (uint64_t)n * pages_size() : 0;
+}
 
 void pages_hint_huge(void *p, size_t size)
 {
@@ -15,7 +31,7 @@ void pages_hint_huge(void *p, size_t size)
 
 void pages_drop(void *p, size_t size)
 {
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t page = pages_size();
     const uintptr_t begin = ALIGN_UP((uintptr_t)p, page), end = ((uintptr_t)p + size) / page * page;
 
     if (begin < end)

@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Gives the kernel hints about memory pages. */
+/* Knows the size of memory pages, and gives the kernel hints about pages. */
 
 #include <stddef.h>
+#include <stdint.h>
 
+/* The size of a huge page where pages have 4 KiB, and a multiple of every size of pages. */
 #define PAGES_HUGE ((size_t)2 << 20)
+
+/* Returns the bytes of a memory page, a power of two. Linux has pages of 4 KiB on x86-64, and of 4,
+ * 16 or 64 KiB on arm64. */
+size_t pages_size(void);
+/* Returns the bytes of the memory of this machine; 0: unknown. */
+uint64_t pages_memory(void);
 
 /* Says that these pages are used densely and should be huge pages. */
 void pages_hint_huge(void *p, size_t size);

@@ -29,6 +29,7 @@
 #include "common/config/config.h"
 #include "common/confine/confine.h"
 #include "common/service/log.h"
+#include "core/pages.h"
 
 struct decoder_child {
     pid_t pid; /* 0: free */
@@ -268,7 +269,7 @@ static uint64_t memory_now(void)
         pages = 0;
     if (f)
         fclose(f);
-    return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
+    return (uint64_t)pages * pages_size();
 }
 
 static int decoder_prepare(bool landlock_optional, struct inf_err *reterr)

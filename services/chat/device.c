@@ -26,6 +26,7 @@
 #include "common/config/config.h"
 #include "common/config/options.h"
 #include "common/service/log.h"
+#include "core/pages.h"
 
 static const char policy_cpu[] = "chat", policy_gpu[] = "chat-gpu", policy_nvidia[] = "chat-nvidia",
                   policy_lavapipe[] = "chat-lavapipe";
@@ -59,7 +60,7 @@ static bool has_nvidia(void)
 
 static bool may_make_executable(void)
 {
-    const size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t size = pages_size();
     void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     bool may;
 

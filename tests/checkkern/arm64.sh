@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Builds checkkern with the kernels of AArch64 and runs it under qemu-user, once on a CPU without
-# the dot product instructions and once on a CPU with them. Exits with 77 (skipped) if there is no
+# Builds checkkern with the kernels of AArch64 and runs it under qemu-user: on a CPU without the dot
+# product instructions, and on a CPU with them and with products of int8 matrices. Exits with 77 (skipped) if there is no
 # cross compiler or no qemu. ARM64_CC and ARM64_RUN name another compiler and another emulator. The
 # script passes its arguments to checkkern.
 set -eu
@@ -21,7 +21,7 @@ trap 'rm -rf "$work"' EXIT INT TERM
 lib=$src/libinfer
 kernels=$lib/backend/cpu
 flags="-std=gnu17 -O3 -D_GNU_SOURCE -fno-math-errno -fno-strict-aliasing -ffp-contract=off"
-flags="$flags -fno-tree-reassoc -fno-tree-ter -Wall -Wextra -Werror"
+flags="$flags -fno-tree-reassoc -fno-tree-ter -fno-schedule-insns -Wall -Wextra -Werror"
 flags="$flags -Wno-missing-field-initializers -DSCONCE_VERSION=\"test\""
 
 # A family of kernels has a reference, a file that selects a variant, and one file per ISA level.
@@ -48,7 +48,9 @@ for file in "$lib"/core/*.c; do
     compile "" "$file"
 done
 compile "-march=armv8.2-a+dotprod" "$kernels"/*/*-dotprod.c
+compile "-march=armv8.2-a+dotprod+i8mm" "$kernels"/*/*-i8mm.c
 "$cc" -static -o "$work/checkkern" "$work"/*.o -lm -lpthread
 
 "$run" -cpu cortex-a53 "$work/checkkern" --rung neon "$@"
 "$run" -cpu max "$work/checkkern" --rung dotprod "$@"
+"$run" -cpu max "$work/checkkern" --rung i8mm "$@"

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "core/pages.h"
+
 #define GUARD_BYTE 0xa5
 
 bool check_draws(struct check *c)
@@ -42,7 +44,7 @@ void check_report(const struct check *c, double seconds)
 
 struct guarded guarded_new(size_t size, bool at_end)
 {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE), body = ALIGN_UP(size + 1, page);
+    const size_t page = pages_size(), body = ALIGN_UP(size + 1, page);
     struct guarded g = {.size = size, .map_size = body + 2 * page};
 
     g.map = mmap(NULL, g.map_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -57,7 +59,7 @@ struct guarded guarded_new(size_t size, bool at_end)
 
 bool guarded_done(struct guarded *g)
 {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t page = pages_size();
     const uint8_t *p = g->map + page, *end = g->map + g->map_size - page;
     bool ok = true;
 

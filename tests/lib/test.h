@@ -59,6 +59,14 @@ static inline bool test_full(void)
     return getenv("SCONCE_TEST_FULL");
 }
 
+/* Returns whether an emulator of programs, not of machines, runs the test (tests/lib/arm64.sh). The
+ * emulator forwards system calls to the kernel of another architecture. It cannot set filters of
+ * system calls, and does not end a process that blocks the signal of its own fault. */
+static inline bool test_emulated(void)
+{
+    return getenv("SCONCE_TEST_EMULATED");
+}
+
 /* Returns a path below the directory of real models: $SCONCE_DATA, or shared/data beside the tree.
  * Returns NULL if the file is missing; the test must then call skip(). */
 static inline const char *test_data(const char *name)

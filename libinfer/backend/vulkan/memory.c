@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "core/err.h"
+#include "core/pages.h"
 
 #define CHUNK_SIZE (64ull << 20) /* larger requests get their own chunk */
 
@@ -247,7 +248,7 @@ int vkb_buffer_new(struct vkb_device *dev, enum vkb_place place, uint64_t size,
 int vkb_buffer_import(struct vkb_device *dev, const void *ptr, uint64_t size,
                       struct vkb_buffer *ret_buffer, uint64_t *ret_offset)
 {
-    const uint64_t align = MAX(dev->info->caps.import_align, 4096u);
+    const uint64_t align = MAX(dev->info->caps.import_align, (uint64_t)pages_size());
     const uintptr_t begin = (uintptr_t)ptr / align * align,
                     end = ALIGN_UP((uintptr_t)ptr + size, align);
     const VkExternalMemoryBufferCreateInfo external = {

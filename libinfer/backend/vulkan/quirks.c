@@ -4,7 +4,7 @@
  */
 #include "backend/vulkan/quirks.h"
 
-#include <unistd.h>
+#include "core/pages.h"
 
 #define GIB (1ull << 30)
 
@@ -16,13 +16,10 @@ struct vkb_pretend vkb_pretend;
  * (LP_MAX_TGSI_LOOP_ITERATIONS); the driver does not report this limit. */
 static void quirk_lavapipe(struct vkb_device_info *info)
 {
-    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-
     info->caps.texel = true;
     info->caps.int_dot = false;
     info->caps.max_loops = 65535;
-    if (pages > 0 && page > 0)
-        info->caps.heap_size = MAX(info->caps.heap_size, (uint64_t)pages * (uint64_t)page);
+    info->caps.heap_size = MAX(info->caps.heap_size, pages_memory());
     info->caps.max_alloc = MAX(info->caps.max_alloc, info->caps.heap_size);
 }
 

@@ -9,10 +9,7 @@
 
 #include "core/array.h"
 #include "core/err.h"
-
-/* A region may contain the bytes between two weights only if they are in the same pages as the
- * weights; whole pages between weights are possibly not mapped. This is the smallest page size. */
-#define PAGE 4096u
+#include "core/pages.h"
 
 int vkb_weights_add(struct vkb_weights *w, const void *host, uint64_t size)
 {
@@ -29,8 +26,11 @@ static int by_address(const void *a, const void *b)
     return (x->host > y->host) - (x->host < y->host);
 }
 
+/* A region may contain the bytes between two weights only if they are in the same pages as the
+ * weights; whole pages between weights are possibly not mapped. */
 void vkb_weights_join(struct vkb_weights *w, uint64_t max_size)
 {
+    const uintptr_t page = pages_size();
     uint32_t n = 0;
 
     qsort(w->regions, w->n, sizeof(*w->regions), by_address);
@@ -41,7 +41,7 @@ void vkb_weights_join(struct vkb_weights *w, uint64_t max_size)
         const uint64_t size = last ? (uint64_t)(end - last->host) : 0;
         const bool overlaps = last && w->regions[i].host < last_end;
         const bool near =
-            last && (uintptr_t)w->regions[i].host / PAGE <= DIV_UP((uintptr_t)last_end, PAGE);
+            last && (uintptr_t)w->regions[i].host / page <= DIV_UP((uintptr_t)last_end, page);
 
         if (overlaps || (near && size <= max_size))
             last->size = MAX(last->size, size);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "common/http/http.h"
+#include "core/pages.h"
 
 static const double metrics_bounds[METRICS_BUCKETS] = {0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
                                                        0.5,   1,     2.5,  5,     10,   60,  600};
@@ -121,7 +122,7 @@ void metrics_process(struct str *out, const char *prefix)
         if (sscanf(text, "%lu %lu", &size, &resident) == 2) {
             snprintf(name, sizeof(name), "%s_resident_memory_bytes", prefix);
             metrics_gauge(out, name, "Resident memory.", NULL,
-                          (double)resident * (double)sysconf(_SC_PAGESIZE));
+                          (double)resident * (double)pages_size());
         }
     }
     snprintf(name, sizeof(name), "%s_open_fds", prefix);

@@ -16,6 +16,7 @@
 #include "backend/vulkan/submit.h"
 #include "backend/vulkan/upload.h"
 #include "core/file.h"
+#include "core/pages.h"
 #include "core/rng.h"
 #include "lib/test.h"
 
@@ -192,7 +193,7 @@ TEST(uploads_go_through_the_ring)
 
 TEST(pages_of_the_host_are_read_in_place)
 {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE), size = 3 * page + 100;
+    const size_t page = pages_size(), size = 3 * page + 100;
     struct vkb_device *dev = open_device(NULL);
     struct vkb_buffer b;
     uint64_t offset;
@@ -218,6 +219,7 @@ TEST(pages_of_the_host_are_read_in_place)
 TEST(weights_are_joined_without_pages_of_others)
 {
     static const unsigned char *base = (const unsigned char *)0x100000;
+    const size_t scale = pages_size() / 0x1000; /* the numbers are for pages of 0x1000 bytes */
     static const struct {
         uint32_t at, size;
     } parts[] = {{0x8000, 0x100},  {0, 0x1800},       {0x1810, 0x200},  {0x3000, 0x10},
@@ -225,24 +227,25 @@ TEST(weights_are_joined_without_pages_of_others)
     struct vkb_weights w = {0};
 
     for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
-        ASSERT_OK(vkb_weights_add(&w, base + parts[i].at, parts[i].size));
-    vkb_weights_join(&w, 0x5000);
+        ASSERT_OK(vkb_weights_add(&w, base + parts[i].at * scale, parts[i].size * scale));
+    vkb_weights_join(&w, 0x5000 * scale);
     /* The parts at 0 and 0x1810 share a page, and 0x3000 is not the page after it. With the part at
      * 0x25000 the region at 0x20000 would exceed the maximum size. */
     assert_int_equal(w.n, 5);
     assert_ptr_equal(w.regions[0].host, base);
-    assert_int_equal(w.regions[0].size, 0x1a10);
-    assert_ptr_equal(w.regions[1].host, base + 0x3000);
-    assert_int_equal(w.regions[1].size, 0x1000);
-    assert_ptr_equal(w.regions[2].host, base + 0x8000);
-    assert_ptr_equal(w.regions[3].host, base + 0x20000);
-    assert_int_equal(w.regions[3].size, 0x5000);
-    assert_ptr_equal(w.regions[4].host, base + 0x25000);
+    assert_int_equal(w.regions[0].size, 0x1a10 * scale);
+    assert_ptr_equal(w.regions[1].host, base + 0x3000 * scale);
+    assert_int_equal(w.regions[1].size, 0x1000 * scale);
+    assert_ptr_equal(w.regions[2].host, base + 0x8000 * scale);
+    assert_ptr_equal(w.regions[3].host, base + 0x20000 * scale);
+    assert_int_equal(w.regions[3].size, 0x5000 * scale);
+    assert_ptr_equal(w.regions[4].host, base + 0x25000 * scale);
     for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
-        const struct vkb_region *r = vkb_weights_find(&w, base + parts[i].at);
+        const unsigned char *part = base + parts[i].at * scale;
+        const struct vkb_region *r = vkb_weights_find(&w, part);
 
-        assert_true(r->host <= base + parts[i].at);
-        assert_true(base + parts[i].at + parts[i].size <= r->host + r->size);
+        assert_true(r->host <= part);
+        assert_true(part + parts[i].size * scale <= r->host + r->size);
     }
     vkb_weights_done(&w);
 }

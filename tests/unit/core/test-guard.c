@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "core/pages.h"
 #include "core/signals.h"
 #include "core/workers.h"
 #include "lib/tempdir.h"
@@ -21,7 +22,7 @@ static unsigned char *map_ones(int *ret_fd)
     char path[128];
     unsigned char *p;
 
-    page = (size_t)sysconf(_SC_PAGESIZE);
+    page = pages_size();
     snprintf(path, sizeof(path), "%s/ones-XXXXXX", dir);
     *ret_fd = mkstemp(path);
     assert_true(*ret_fd >= 0);
@@ -174,8 +175,10 @@ static int child_status(void (*handler)(int sig), bool sent)
 
 TEST(other_signals_keep_their_former_handling)
 {
-    assert_int_equal(WTERMSIG(child_status(SIG_DFL, false)), SIGBUS);
-    assert_int_equal(WTERMSIG(child_status(SIG_IGN, false)), SIGBUS);
+    if (!test_emulated()) {
+        assert_int_equal(WTERMSIG(child_status(SIG_DFL, false)), SIGBUS);
+        assert_int_equal(WTERMSIG(child_status(SIG_IGN, false)), SIGBUS);
+    }
     assert_int_equal(WEXITSTATUS(child_status(exit_three, false)), 3);
     assert_int_equal(WEXITSTATUS(child_status(exit_three, true)), 3);
     assert_int_equal(WEXITSTATUS(child_status(SIG_IGN, true)), 2);

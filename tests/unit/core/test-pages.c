@@ -1,13 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <sys/auxv.h>
 #include <sys/mman.h>
 
 #include "core/pages.h"
 
 #include "lib/test.h"
 
+/* tests/lib/large-pages.c simulates other sizes. */
+TEST(the_size_of_a_page_is_the_kernels)
+{
+    const char *simulated = getenv("SCONCE_TEST_PAGE");
+    const size_t page = simulated ? strtoul(simulated, NULL, 10) : getauxval(AT_PAGESZ);
+
+    assert_int_equal(pages_size(), page);
+    assert_int_equal(PAGES_HUGE % page, 0);
+    assert_true(pages_memory() >= (uint64_t)1 << 20);
+}
+
 TEST(whole_pages_are_dropped_and_parts_are_kept)
 {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE), size = 4 * page;
+    const size_t page = pages_size(), size = 4 * page;
     unsigned char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
                   there[4];
 
@@ -29,4 +41,5 @@ TEST(whole_pages_are_dropped_and_parts_are_kept)
     munmap(p, size);
 }
 
-RUN_TESTS(cmocka_unit_test(whole_pages_are_dropped_and_parts_are_kept))
+RUN_TESTS(cmocka_unit_test(the_size_of_a_page_is_the_kernels),
+          cmocka_unit_test(whole_pages_are_dropped_and_parts_are_kept))

@@ -372,13 +372,20 @@ TEST(sparse_files_do_not_eat_memory)
     unsigned char head[12] = {GGUF_STRING};
     struct gguf *g;
     char *path;
+    int r;
 
     memcpy(head + 4, &n, 8);
     gguf_put_raw(&w, "k", GGUF_ARRAY, head, sizeof(head));
     path = gguf_writer_save(&w);
     if (truncate(path, (off_t)1 << 40) == 0) {
-        ASSERT_ERROR(gguf_open(path, &g, &err), EBADMSG);
-        ASSERT_CONTAINS(err.text, "are too many");
+        r = gguf_open(path, &g, &err);
+        /* Some kernels of arm64 have addresses of 39 bits, which are not enough for the file. */
+        if (r == -ENOMEM) {
+            ASSERT_CONTAINS(err.text, "cannot map");
+        } else {
+            ASSERT_ERROR(r, EBADMSG);
+            ASSERT_CONTAINS(err.text, "are too many");
+        }
     }
     unlink(path);
     free(path);

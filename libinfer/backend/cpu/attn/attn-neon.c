@@ -2,6 +2,8 @@
 /* Compiles the attention kernels for NEON. */
 #include "backend/cpu/simd/simd-neon.h"
 
+#include "backend/cpu/simd/simd-dot-neon.h"
+
 #include "backend/cpu/simd/simd-bf16.h"
 
 #include "backend/cpu/attn/attn-all-simd.h"

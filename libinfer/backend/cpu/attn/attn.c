@@ -8,6 +8,8 @@ static const struct attn_fns *const table[] = {
 #if defined(__x86_64__)
     &attn_amx, &attn_avx512bf16, &attn_avx512, &attn_avx2,
 #elif defined(__aarch64__)
+    &attn_i8mm,
+    &attn_dotprod,
     &attn_neon,
 #endif
     &attn_ref,

@@ -97,7 +97,8 @@ struct attn_fns {
     void (*rotate)(float *x, uint32_t n);
 };
 
-extern const struct attn_fns attn_ref, attn_avx2, attn_avx512, attn_avx512bf16, attn_amx, attn_neon;
+extern const struct attn_fns attn_ref, attn_avx2, attn_avx512, attn_avx512bf16, attn_amx, attn_neon,
+    attn_dotprod, attn_i8mm;
 
 /* Returns the best table for these CPU flags (core/cpu.h). */
 const struct attn_fns *attn_pick(unsigned cpu_flags);

@@ -175,7 +175,7 @@ static struct thread_layout program_thread_layout(const struct plan *plan)
     m.s = place_part(&at, n_q * KV_BLOCK_MAX * f);
     m.stats = place_part(&at, 2 * n_q * ATTN_STATS * f);
     m.range = place_part(&at, n_q * sizeof(struct attn_range));
-    m.size = ALIGN_UP(at, 4096u);
+    m.size = ALIGN_UP(at, (uint64_t)pages_size());
     return m;
 }
 

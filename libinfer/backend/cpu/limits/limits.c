@@ -29,6 +29,7 @@ static const struct limits_ops *const rungs[] = {
     &limits_avxvnni,
     &limits_avx2,
 #elif defined(__aarch64__)
+    &limits_i8mm,
     &limits_dotprod,
     &limits_neon,
 #endif

@@ -57,7 +57,7 @@ struct limits_ops {
 };
 
 extern const struct limits_ops limits_avx2, limits_avxvnni, limits_avx512, limits_neon,
-    limits_dotprod, limits_ref;
+    limits_dotprod, limits_i8mm, limits_ref;
 
 /* Returns the loops of the best instruction set in @flags. */
 const struct limits_ops *limits_ops_get(unsigned flags);

@@ -3,7 +3,8 @@
 /*
  * Defines the operations of matmul-vec.h on 128-bit vectors of AArch64.
  *
- * matmul-neon.c and matmul-dotprod.c each define their own v_dot. Both use signed weights.
+ * matmul-neon.c, matmul-dotprod.c and matmul-i8mm.c define the size of a tile and their own v_dot.
+ * All use signed weights.
  */
 
 #include <arm_neon.h>
@@ -13,8 +14,6 @@
 #define VEC_DIRECT          0
 #define VEC_PREPARE         0
 #define VEC_S8              1
-#define TILE_M              4
-#define TILE_V              2
 #define TILE_FM             4
 #define TILE_FV             4
 #define v_dot_s8(sum, w, a) v_dot(sum, w, a)

@@ -2,6 +2,9 @@
 
 /* Computes matrix products with NEON and sdot (Armv8.2 DotProd): 4 lanes, 32 registers. */
 
+#define TILE_M 4
+#define TILE_V 2
+
 #include "backend/cpu/matmul/matmul-arm.h"
 #include "core/cpu.h"
 

@@ -227,6 +227,7 @@ extern const struct matmul_ops matmul_avx512bf16;
 extern const struct matmul_ops matmul_avx512;
 extern const struct matmul_ops matmul_avxvnni;
 extern const struct matmul_ops matmul_avx2;
+extern const struct matmul_ops matmul_i8mm;
 extern const struct matmul_ops matmul_dotprod;
 extern const struct matmul_ops matmul_neon;
 extern const struct matmul_ops matmul_ref;

@@ -2,6 +2,9 @@
 
 /* Computes matrix products with plain NEON: 4 lanes, 32 registers; int8 products have 16 bits. */
 
+#define TILE_M 4
+#define TILE_V 2
+
 #include "backend/cpu/matmul/matmul-arm.h"
 #include "core/cpu.h"
 

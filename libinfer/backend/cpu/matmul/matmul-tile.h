@@ -63,6 +63,12 @@ INLINE void tile_dots(v_int sum[TILE_M][TILE_V], const uint8_t *act, size_t stri
     }
 }
 
+#if TILE_STEP == 2
+#include "backend/cpu/matmul/matmul-tile-pairs.h"
+#else
+#define tile_pairs tile_dots
+#endif
+
 /* Computes the contribution of the offsets in a sum of its own, and adds this sum to @acc. */
 INLINE void tile_offsets(const struct matmul_tile *t, const uint8_t *act, const unsigned m_n,
                          unsigned col, v_flt acc[TILE_M][TILE_V])
@@ -116,7 +122,7 @@ INLINE void tile_q8(const struct matmul_tile *t, uint32_t m0, const unsigned m_n
 
             UNROLL for (unsigned v = 0; v < TILE_V; v++) sum[m][v] = first;
         }
-        tile_dots(sum, block + 16 * part, stride, m_n, (void *)p->q[i * kind.steps][col], kind);
+        tile_pairs(sum, block + 16 * part, stride, m_n, (void *)p->q[i * kind.steps][col], kind);
         UNROLL for (unsigned v = 0; v < TILE_V; v++)
         {
             const v_flt scale = v_loadf(&p->scale[i][col + v * VEC_N]);
@@ -144,7 +150,7 @@ INLINE void multiply_q8(const struct matmul_tile *t, const struct tile_kind kind
         /* Divide the rows into tiles of similar heights, because in a small tile each addition must
          * wait for the addition before it. */
         const uint32_t n_left = t->M - m, n_tiles = (n_left + TILE_M - 1) / TILE_M;
-        const uint32_t m_n = (n_left + n_tiles - 1) / n_tiles;
+        const uint32_t m_n = MIN(ALIGN_UP(DIV_UP(n_left, n_tiles), TILE_STEP), n_left);
 
         for (unsigned col = 0; col < PANEL_N; col += TILE_V * VEC_N)
             UNROLL for (unsigned n = 1; n <= TILE_M; n++) if (n == m_n) tile_q8(t, m, n, col, kind);

@@ -8,6 +8,9 @@
  *   VEC_N               lanes: 4, 8 or 16
  *   TILE_M, TILE_V      the size of an int8 tile in registers: TILE_M rows of x, and TILE_V
  *                       vectors, each of VEC_N columns
+ *   TILE_STEP           if 2: v_matrix(sum, a, w) multiplies two rows of 8 bytes by two columns
+ *                       (matmul-tile-pairs.h), and v_load_pair(p, q) loads 8 bytes of two rows; if
+ *                       1 or not defined: there are no such instructions
  *   TILE_FM, TILE_FV    the same for a tile of floats
  *   TILE_NAME(op)       name of a kernel with the suffix of the instruction set
  *   VEC_S8              if 1: v_dot_s8(sum, w, a) exists and multiplies signed w; if 0: panels
@@ -33,6 +36,9 @@
 #include "core/half.h"
 #include "quant/block.h"
 
+#ifndef TILE_STEP
+#define TILE_STEP 1
+#endif
 #if !VEC_PAIRS
 #define v_pairs(w, a)       v_zero()
 #define v_add16(a, b)       (a)

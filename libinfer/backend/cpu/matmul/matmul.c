@@ -29,6 +29,7 @@ static const struct matmul_ops *const rungs[] = {
     &matmul_amx,    &matmul_avx512fp16, &matmul_avx512bf16,
     &matmul_avx512, &matmul_avxvnni,    &matmul_avx2,
 #elif defined(__aarch64__)
+    &matmul_i8mm,
     &matmul_dotprod,
     &matmul_neon,
 #endif
