@@ -21,11 +21,10 @@ import tempfile
 sys.dont_write_bytecode = True
 
 from figures import Figures  # noqa: E402
+from rows import BARS, rates  # noqa: E402
 from traces import Arm64, Llvm, Program, predict  # noqa: E402
 
 TREE = pathlib.Path(__file__).resolve().parent.parent.parent
-BARS = {**dict.fromkeys(("F32", "F16", "BF16", "Q8_0"), 8),
-        **dict.fromkeys(("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K"), 5)}
 
 # The instruction sets of each CPU that llvm-mca models. In LLVM 19 znver5 has the model of znver4,
 # cortex-a76 that of Cortex-A57, whose pipes are half as many, and apple-m1 that of Cyclone, of the
@@ -109,10 +108,7 @@ class Table:
 
     def measure(self, text):
         """Reads the measurements from the output of checkkern, which runs here if @text is None."""
-        text = text or self.program.run("--bench", "--in-cache")
-        rungs, *lines = [line.split() for line in text.splitlines()[2:]]
-        self.measured = {(weights, rung): float(value) for weights, *values in lines
-                         for rung, value in zip(rungs, values) if value != "-"}
+        self.measured = rates(text or self.program.run("--bench", "--in-cache"))
 
     def runs(self, kernel, cpu):
         lacking = LACKS.get(cpu)
@@ -151,7 +147,8 @@ class Table:
                 if name == cpu:
                     best[weights] = max(p.rate, best.get(weights, 0))
             short = [w for w in best if best[w] < BARS.get(w, 0)]
-            yield "%s: %s" % (cpu, ", ".join(short) or "none")
+            if best:
+                yield "%s: %s" % (cpu, ", ".join(short) or "none")
 
     def distances(self, model):
         """Returns predictions as multiples of measurements, for this machine."""
@@ -204,7 +201,8 @@ def main():
     options = parse(sys.argv[1:])
     llvm, figures, data = Llvm(options.llvm_mca), Figures(), {}
     if options.only != "arm64":
-        table = Table(options, llvm, Program(llvm, options.build / "tests/checkkern/checkkern"), X86)
+        program = Program(llvm, options.build / "tests/checkkern/checkkern")
+        table = Table(options, llvm, program, X86)
         if options.docs and table.absent:
             raise RuntimeError("--docs needs a CPU that has %s" % ", ".join(table.absent))
         text = pathlib.Path(options.measured).read_text() if options.measured else None

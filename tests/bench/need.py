@@ -18,7 +18,8 @@ def module(name, debian=None, pypi=None):
         return importlib.import_module(name)
     except ImportError:
         ways = ["the Debian package " + debian] if debian else []
-        ways += ["%s from PyPI (%s -m pip install %s)" % (pypi, sys.executable, pypi)] if pypi else []
+        if pypi:
+            ways.append("%s from PyPI (%s -m pip install %s)" % (pypi, sys.executable, pypi))
         fail("there is no Python module %s: install %s" % (name, ", or ".join(ways)))
 
 

@@ -13,21 +13,16 @@ import re
 import shutil
 import subprocess
 
+import need
+
 HERE = pathlib.Path(__file__).resolve().parent
 LLVM = 19  # the first release with models of all CPUs
+PIECES, PIECE = 8, 1500  # pieces of a trace, and instructions in each
 EMULATOR = "qemu-aarch64"
 
 
 class Missing(RuntimeError):
     """A program that somebody must install first."""
-
-
-def need(program, package):
-    """Returns the path of @program, which is in the Debian package @package."""
-    path = shutil.which(program)
-    if not path:
-        raise Missing("there is no program %s: install the Debian package %s" % (program, package))
-    return path
 
 
 def output(argv, **options):
@@ -42,7 +37,7 @@ class Llvm:
     """The programs llvm-mca and llvm-objdump of one LLVM."""
 
     def __init__(self, mca):
-        self.mca = mca or need("llvm-mca-%d" % LLVM, "llvm-%d" % LLVM)
+        self.mca = mca or need.program("llvm-mca-%d" % LLVM, "llvm-%d" % LLVM)
         name = os.path.basename(self.mca)
         self.objdump = os.path.join(os.path.dirname(shutil.which(self.mca) or self.mca),
                                     name.replace("mca", "objdump"))
@@ -131,7 +126,7 @@ class Program:
 
 def build_arm64(folder):
     """Builds a checkkern for AArch64 in @folder, and returns its path."""
-    need("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu")
+    need.program("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu")
     path, keep = folder / "checkkern", folder / "keep"
     # The script that builds the program also runs it, with an emulator. Here the emulator is a
     # command that copies its third argument, which is the program.
@@ -147,7 +142,7 @@ class Arm64(Program):
     triple = "aarch64"
 
     def __init__(self, llvm, folder, path=None):
-        need(EMULATOR, "qemu-user")
+        need.program(EMULATOR, "qemu-user")
         super().__init__(llvm, path or build_arm64(folder))
         self.log = folder / "log"
         self.end = next(a for a, name in self.names.items() if name == "trace_end")
@@ -200,38 +195,48 @@ def unit_shares(text, cycles):
     return shares
 
 
-def limit_of(text, cycles):
-    """Returns what limits a kernel, and the share of the cycles in which the busiest unit works:
-    the front end if the CPU takes up instructions at 90 % of its width; or a unit that works in
-    90 % of the cycles; or what instructions wait for most of the time, according to llvm-mca."""
+def simulate(llvm, lines, triple, cpu, *options):
+    argv = [llvm.mca, "-mtriple=" + triple, "-mcpu=" + cpu, "-iterations=1",
+            "-instruction-info=false", *options]
+    return output(argv, input="\n".join(lines) + "\n")
+
+
+def pieces(lines):
+    """Returns pieces from all of a trace. Their analysis takes seconds, that of a whole trace
+    minutes."""
+    if len(lines) <= PIECES * PIECE:
+        return lines
+    step = len(lines) // PIECES
+    return [line for i in range(PIECES) for line in lines[i * step:i * step + PIECE]]
+
+
+def waits_of(text):
+    """Returns what instructions wait for most of the time, according to llvm-mca: a unit, the
+    results of others, or nothing, which means that they do not arrive fast enough."""
+    waits = re.search(r"Throughput Bottlenecks: \n(.*?)\n\n", text, re.S)
+    if not waits:
+        return "front end"
+    percent = {k.strip(): float(v)
+               for k, v in re.findall(r"^ *-? ?([\w ]+?):? +\[ ([\d.]+)% \]$", waits[1], re.M)}
+    if percent["Data Dependencies"] >= percent["Resource Pressure"]:
+        return "dependencies"
+    units = re.findall(r"^\[[\d.]+\]\s+- (\w+)$", text, re.M)
+    return short_name(max(set(units) & set(percent), key=percent.get))
+
+
+def predict(llvm, kernel, triple, cpu):
+    """Returns a Prediction. The front end is the limit if the CPU takes up instructions at 90 % of
+    its width, and a unit is the limit if it works in 90 % of the cycles."""
+    text = simulate(llvm, kernel.lines, triple, cpu)
+    cycles = int(re.search(r"Total Cycles: +(\d+)", text)[1])
     width = int(re.search(r"Dispatch Width: +(\d+)", text)[1])
     rate = float(re.search(r"uOps Per Cycle: +([\d.]+)", text)[1])
     shares = unit_shares(text, cycles)
     unit = max(shares, key=shares.get)
     if rate >= 0.9 * width:
-        return "front end", shares[unit]
-    if shares[unit] >= 0.9:
-        return short_name(unit), shares[unit]
-    waits = re.search(r"Throughput Bottlenecks: \n(.*?)\n\n", text, re.S)
-    if not waits:
-        return "front end", shares[unit]
-    percent = {k.strip(): float(v)
-               for k, v in re.findall(r"^ *-? ?([\w ]+?):? +\[ ([\d.]+)% \]$", waits[1], re.M)}
-    if percent["Data Dependencies"] >= percent["Resource Pressure"]:
-        return "dependencies", shares[unit]
-    named = {k: v for k, v in percent.items() if k in shares}
-    return short_name(max(named, key=named.get)), shares[unit]
-
-
-def predict(llvm, kernel, triple, cpu):
-    """Returns a Prediction."""
-    argv = [llvm.mca, "-mtriple=" + triple, "-mcpu=" + cpu, "-iterations=1",
-            "-instruction-info=false", "-bottleneck-analysis"]
-    result = subprocess.run(argv, input="\n".join(kernel.lines) + "\n", stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, text=True)
-    if result.returncode != 0:
-        raise RuntimeError("llvm-mca, %s on %s of %s\n%s" % (kernel.weights, kernel.rung, cpu,
-                                                             result.stderr[:2000]))
-    cycles = int(re.search(r"Total Cycles: +(\d+)", result.stdout)[1])
-    limit, busy = limit_of(result.stdout, cycles)
-    return Prediction(kernel.n_bytes / cycles, limit, busy)
+        limit = "front end"
+    elif shares[unit] >= 0.9:
+        limit = short_name(unit)
+    else:
+        limit = waits_of(simulate(llvm, pieces(kernel.lines), triple, cpu, "-bottleneck-analysis"))
+    return Prediction(kernel.n_bytes / cycles, limit, shares[unit])
