@@ -12,7 +12,7 @@
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 command -v python3 >/dev/null || {
-    echo "audio.sh: no python3" >&2
+    echo "audio.sh: there is no python3: install the Debian package python3" >&2
     exit 2
 }
 exec python3 "$here/audio.py" "$@"

@@ -10,8 +10,10 @@ import subprocess
 import sys
 import wave
 
-import numpy as np
-from whisper.audio import N_SAMPLES, log_mel_spectrogram
+import need
+
+np = need.module("numpy", "python3-numpy", "numpy")
+whisper = need.module("whisper.audio", pypi="openai-whisper")
 
 
 def samples_of(path):
@@ -27,7 +29,7 @@ def main():
         done = subprocess.run([bench, str(bins)], input=x.tobytes(), stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, check=True)
         # whisper.transcribe() also pads the end with silence.
-        want = log_mel_spectrogram(x, bins, padding=N_SAMPLES).numpy().T
+        want = whisper.log_mel_spectrogram(x, bins, padding=whisper.N_SAMPLES).numpy().T
         got = np.frombuffer(done.stdout, np.float32).reshape(-1, bins)
         if len(got) != len(want) - N_SAMPLES // 160:
             sys.exit("%s has %d frames, but whisper computes %d" % (path, len(got), len(want)))

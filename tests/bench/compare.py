@@ -20,14 +20,19 @@ sys.dont_write_bytecode = True
 import coldstart  # noqa: E402
 import engine  # noqa: E402
 import growth  # noqa: E402
+import machines  # noqa: E402
+import rows  # noqa: E402
 import serving  # noqa: E402
 from figures import run  # noqa: E402
 from programs import Lock  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 TREE = HERE.parent.parent
-PARTS = {"decode": engine.decode, "prefill": engine.prefill, "clients": serving.clients,
+PARTS = {"rows": rows.rows, "decode": engine.decode, "prefill": engine.prefill, "clients": serving.clients,
          "cold": coldstart.cold_starts, "growth": growth.growth}
+# The options of a quick run, which takes less than 10 minutes with two threads.
+QUICK = {"parts": ["rows", "decode", "prefill"], "formats": ["Q4_K_M", "Q8_0", "Q4_0", "F16"],
+         "rounds": 2, "repeat": 1, "prompt": 256, "generate": 32}
 
 
 class Options(argparse.Namespace):
@@ -73,6 +78,11 @@ def parse(argv):
         help="llama-bench of llama.cpp, built for this CPU")
     add("--ik-bench", type=pathlib.Path, metavar="PATH", help="llama-bench of ik_llama.cpp")
     add("--llama-server", type=pathlib.Path, metavar="PATH", help="llama-server of llama.cpp")
+    add("--mistralrs", metavar="PYTHON",
+        help="Python that has the module mistralrs, which is compared, too")
+    add("--quick", action="store_true",
+        help="compare only single rows, decoding and prefill of four formats, in less than\n"
+             "10 minutes, for work on kernels; other options change the choice")
     add("--part", action="append", dest="parts", choices=list(PARTS),
         help="run only this part")
     add("--format", action="append", dest="formats", metavar="TYPE",
@@ -113,9 +123,19 @@ def parse(argv):
              "more takes minutes")
     add("--lock", metavar="FILE", help="lock this file (flock) during measurements")
     add("--plot", metavar="FILE", help="write the plot of the part growth as SVG")
-    add("--docs", metavar="FILE", help="put tables between the marks of this Markdown file")
+    add("--docs", type=pathlib.Path, metavar="FILE",
+        help="keep the results of this machine in a folder beside this Markdown file, and put\n"
+             "the tables of all machines between its marks")
+    add("--readme", type=pathlib.Path, metavar="FILE",
+        help="with --docs: put the worst ratios of all machines between the marks of this file")
     add("--json", metavar="FILE", help="write all figures")
     o = p.parse_args(argv, Options())
+    if o.quick and o.docs:
+        p.error("--docs needs the results of a whole run, without --quick")
+    if o.quick:
+        for name, value in QUICK.items():
+            if getattr(o, name) == p.get_default(name):
+                setattr(o, name, value)
     o.models = pathlib.Path(o.models)
     o.data = pathlib.Path(o.data)
     o.build = o.build.resolve()
@@ -140,23 +160,18 @@ def machine(threads):
     return "%s, %d threads" % (name, threads)
 
 
-def provenance(options):
-    """Returns a line for the documentation: the machine, the instruction set, and the date."""
-    isa = engine.run_json([options.sconce, "bench", "--peak", "-r", 1, "--json"])["isa"]
-    return "%s, %s, %d rounds, %s:" % (machine(options.threads), isa, options.rounds,
-                                       datetime.date.today().isoformat())
-
-
 def measure(figures):
     options = parse(sys.argv[1:])
-    line = provenance(options)
-    print(line, flush=True)
-    figures.tables["machine"] = line
+    isa = engine.run_json([options.sconce, "bench", "--peak", "-r", 1, "--json"])["isa"]
+    print("%s, %s, %d rounds, %s:" % (machine(options.threads), isa, options.rounds,
+                                      datetime.date.today().isoformat()), flush=True)
     for name, part in PARTS.items():
         if not options.parts or name in options.parts:
             part(options, figures)
             figures.tell_machine()
-            figures.save(options.docs, options.json)
+            figures.save(None, options.json)
+            if options.docs:
+                machines.keep(options, figures, isa)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,8 @@ import sys
 import tempfile
 import time
 
+import need
+
 BATCHES = [1, 8, 64, 512]
 GOALS = {"llama-server": 3.0, "torch": 2.0}
 
@@ -99,9 +101,9 @@ class Torch:
     batch."""
 
     def __init__(self, directory):
-        import torch
-        from tokenizers import Tokenizer
-        from transformers import AutoModel
+        torch = need.module("torch", "python3-torch", "torch")
+        Tokenizer = need.module("tokenizers", pypi="tokenizers").Tokenizer
+        AutoModel = need.module("transformers", pypi="transformers").AutoModel
         torch.set_num_threads(2)
         self.torch = torch
         self.tok = Tokenizer.from_file(directory + "/tokenizer.json")

@@ -14,7 +14,7 @@
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 command -v python3 >/dev/null || {
-    echo "embed.sh: no python3" >&2
+    echo "embed.sh: there is no python3: install the Debian package python3" >&2
     exit 2
 }
 exec python3 "$here/embed_service.py" "$@"

@@ -14,14 +14,15 @@ import sys
 import tempfile
 import time
 
+import need
+
 os.environ.update(OMP_NUM_THREADS="2", MKL_NUM_THREADS="2", TOKENIZERS_PARALLELISM="false",
                   HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1")
 PART = 32  # texts per padded batch, as in sentence-transformers
 
 
 def tokenizer(directory):
-    from tokenizers import Tokenizer
-    tok = Tokenizer.from_file(directory + "/tokenizer.json")
+    tok = need.module("tokenizers", pypi="tokenizers").Tokenizer.from_file(directory + "/tokenizer.json")
     tok.enable_padding()
     tok.enable_truncation(256)
     return tok
@@ -40,16 +41,15 @@ def by_length(texts, compute):
 
 class SentenceTransformers:
     def __init__(self, directory):
-        import torch
+        self.torch = torch = need.module("torch", "python3-torch", "torch")
         torch.set_num_threads(2)
-        self.torch = torch
         try:
             from sentence_transformers import SentenceTransformer
             self.model = SentenceTransformer(directory, device="cpu")
             self.name = "sentence-transformers"
         except ImportError:
-            from transformers import AutoModel
-            self.model = AutoModel.from_pretrained(directory).eval()
+            transformers = need.module("transformers", pypi="transformers")
+            self.model = transformers.AutoModel.from_pretrained(directory).eval()
             self.tok = tokenizer(directory)
             self.name = "transformers"
 
@@ -74,9 +74,8 @@ class OnnxRuntime:
     name = "onnxruntime"
 
     def __init__(self, directory):
-        import numpy
-        import onnxruntime
-        self.np = numpy
+        self.np = need.module("numpy", "python3-numpy", "numpy")
+        onnxruntime = need.module("onnxruntime", pypi="onnxruntime")
         self.tok = tokenizer(directory)
         with tempfile.TemporaryDirectory() as d:
             path = next(pathlib.Path(directory).rglob("model.onnx"), None)
@@ -104,9 +103,9 @@ class OnnxRuntime:
 
 
 def export(directory, path):
-    import torch
-    from transformers import AutoModel
-    model = AutoModel.from_pretrained(directory, attn_implementation="eager").eval()
+    torch = need.module("torch", "python3-torch", "torch")
+    transformers = need.module("transformers", pypi="transformers")
+    model = transformers.AutoModel.from_pretrained(directory, attn_implementation="eager").eval()
     ids = torch.ones((2, 8), dtype=torch.int64)
 
     class Rows(torch.nn.Module):

@@ -132,8 +132,17 @@ class Python:
         self.process = subprocess.Popen(
             [python, ROOT / "tests/bench/embed_peer.py", kind, model], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        threading.Thread(target=self.process.stderr.read, daemon=True).start()
+        self.said = ""
+        reader = threading.Thread(target=self.read_errors, daemon=True)
+        reader.start()
         self.name = self.process.stdout.readline().strip()
+        if not self.name:
+            reader.join()
+
+    def read_errors(self):
+        """Keeps the last line, which says why the program ended."""
+        for line in self.process.stderr:
+            self.said = line.strip() or self.said
 
     def ask(self, **question):
         self.process.stdin.write(json.dumps(question) + "\n")
@@ -281,7 +290,7 @@ def start_peers(args, parts):
             if peer.name:
                 peers.append(peer)
             else:
-                print("no %s in %s" % (kind, args.python))
+                print("no %s in %s: %s" % (kind, args.python, peer.said))
     return peers
 
 

@@ -2,9 +2,13 @@
 """Measures decoding and prefill: `sconce bench` and the benches of peers take turns on the same
 models."""
 import json
+import os
+import pathlib
 import subprocess
 
 from figures import median
+
+HERE = pathlib.Path(__file__).resolve().parent
 
 # Formats with targets, and formats that are measured only for information.
 TARGETED = ("Q4_K_M", "Q8_0", "Q4_0", "Q5_K", "Q6_K")
@@ -17,9 +21,9 @@ PREFILL_OF_LLAMA = 3.5
 PREFILL_OF_IK = 2.2
 
 
-def run_json(argv):
+def run_json(argv, env=None):
     result = subprocess.run([str(a) for a in argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                            text=True)
+                            text=True, env=env)
     if result.returncode != 0:
         raise RuntimeError("%s\n%s" % (" ".join(map(str, argv)), result.stderr[-2000:]))
     return json.loads(result.stdout)
@@ -29,9 +33,22 @@ def sconce_bench(sconce, model, threads, *args):
     return run_json([sconce, "bench", "-m", model, "-t", threads, "--json", *args])
 
 
+# The commits, or versions, of the programs that ran, by path.
+commits = {}
+
+
 def peer_bench(path, model, threads, *args):
     """Returns the tokens per second of one test of llama-bench, from llama.cpp or ik_llama.cpp."""
     rows = run_json([path, "-m", model, "-t", threads, "-ngl", "0", "-o", "json", *args])
+    commits[path] = rows[-1].get("build_commit")
+    return rows[-1]["avg_ts"]
+
+
+def mistralrs_bench(python, model, threads, n_prompt, n_generate):
+    """Returns the tokens per second of one run of mistral.rs, whose module @python has."""
+    rows = run_json([python, HERE / "mistralrs_peer.py", model, n_prompt, n_generate, 1],
+                    env=dict(os.environ, RAYON_NUM_THREADS=str(threads)))
+    commits[python] = rows[-1]["build_commit"]
     return rows[-1]["avg_ts"]
 
 
@@ -63,7 +80,17 @@ def peers(options, *args):
         if path:
             found[name] = lambda model, path=path: peer_bench(
                 path, model, options.threads, "-r", options.repeat, *args)
+    if options.mistralrs:
+        found["mistral.rs"] = lambda model: mistralrs_bench(
+            options.mistralrs, model, options.threads, args[1], args[3])
     return found
+
+
+def peer_commits(options):
+    """Returns the commit or the version of each peer that ran."""
+    paths = {"llama.cpp": options.llama_bench, "ik_llama.cpp": options.ik_bench,
+             "mistral.rs": options.mistralrs}
+    return {name: commits[path] for name, path in paths.items() if commits.get(path)}
 
 
 def cells(results, name):
@@ -82,6 +109,8 @@ def compare(options, figures, part, title, measure, extra, targets):
     of the bound, bound); @targets: (percent of the bound, its name, {peer: ratio}, unit of the
     bound, whether the machine always reaches that bound)."""
     percent, bound, ratios, unit, steady = targets
+    if options.mistralrs:
+        ratios = {**ratios, "mistral.rs": None}
     figures.title(title)
     rows, bounds = [], []
     for preset in (*TARGETED, *INFORMATION):
@@ -92,6 +121,7 @@ def compare(options, figures, part, title, measure, extra, targets):
         results = Turns(options, {"sconce": measure, **peers(options, *extra)}).run(model)
         ours = [r[0] for r in results["sconce"]]
         bounds += [r[2] for r in results["sconce"]]
+        figures.raw(part, preset, results)
         of_bound = 100 * median(fractions(results["sconce"], steady))
         results["sconce"] = ours
         figures.figure("%s %s" % (part, preset), median(ours), "tok/s")

@@ -21,6 +21,18 @@ def percentile(values, part):
     return ordered[max(0, math.ceil(part * len(ordered)) - 1)] if ordered else 0.0
 
 
+def markdown(header, rows, note=""):
+    lines = ["| %s |" % " | ".join(header), "|%s" % ("---|" * len(header))]
+    lines += ["| %s |" % " | ".join(str(cell) for cell in row) for row in rows]
+    return "\n".join(lines + (["", note] if note else []))
+
+
+def put(text, section, inside):
+    """Returns @text with @inside between the marks of a section, and how many marks it has."""
+    marks = r"(<!-- compare: %s -->\n).*?(<!-- end -->)" % re.escape(section)
+    return re.subn(marks, lambda m: m[1] + inside + "\n" + m[2], text, flags=re.S)
+
+
 def cpu_clock():
     """Returns the times of all CPUs together, as in proc_stat(5): user, nice, system, idle, …,
     steal."""
@@ -35,6 +47,8 @@ class Figures:
         self.n_ok = self.n_short = self.n_skipped = 0
         self.rows = []  # for the JSON file
         self.tables = {}  # section of the documentation → Markdown
+        self.cells = {}  # section → its header, rows and note
+        self.runs = {}  # section → {row: {program: results of all runs}}
 
     def title(self, text):
         print("\n%s" % text, flush=True)
@@ -82,17 +96,20 @@ class Figures:
 
     def table(self, section, header, rows, note=""):
         """Adds a Markdown table for a section of docs/benchmarks.md, and a sentence below it."""
-        lines = ["| %s |" % " | ".join(header), "|%s" % ("---|" * len(header))]
-        lines += ["| %s |" % " | ".join(str(cell) for cell in row) for row in rows]
-        self.tables[section] = "\n".join(lines + (["", note] if note else []))
+        self.cells[section] = {"header": list(header), "note": note,
+                               "rows": [[str(cell) for cell in row] for row in rows]}
+        self.tables[section] = markdown(header, rows, note)
+
+    def raw(self, section, row, results):
+        """Keeps the results of all runs of a row: {program: [result, …]}."""
+        self.runs.setdefault(section, {})[row] = {name: list(r) for name, r in results.items()}
 
     def write_docs(self, path):
         """Writes each table between its marks in the file @path."""
         with open(path) as f:
             text = f.read()
         for section, table in self.tables.items():
-            marks = r"(<!-- compare: %s -->\n).*?(<!-- end -->)" % re.escape(section)
-            text, n = re.subn(marks, lambda m: m[1] + table + "\n" + m[2], text, flags=re.S)
+            text, n = put(text, section, table)
             if n == 0:
                 print("%s has no section for %s" % (path, section))
         with open(path, "w") as f:

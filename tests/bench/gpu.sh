@@ -11,7 +11,7 @@
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 command -v "${PYTHON:-python3}" >/dev/null || {
-    echo "gpu.sh: no python3" >&2
+    echo "gpu.sh: there is no python3: install the Debian package python3" >&2
     exit 2
 }
 exec "${PYTHON:-python3}" "$here/gpu.py" "$@"

@@ -13,7 +13,9 @@ Needs numpy.
 import struct
 import sys
 
-import numpy as np
+import need
+
+np = need.module("numpy", "python3-numpy", "numpy")
 
 # width, heads, layers of both parts, mel bins, vocabulary
 SHAPES = {

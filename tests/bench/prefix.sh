@@ -14,7 +14,7 @@
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 command -v "${PYTHON:-python3}" >/dev/null || {
-    echo "prefix.sh: no python3" >&2
+    echo "prefix.sh: there is no python3: install the Debian package python3" >&2
     exit 2
 }
 exec "${PYTHON:-python3}" "$here/prefix.py" "$@"

@@ -8,8 +8,12 @@
  * depend on the memory of the machine. A cycle is the time of a dependent addition of integers,
  * which every CPU of the last decades does in one cycle. The additions are timed next to each run,
  * because CPUs change their clock.
+ *
+ * A trace lists the instructions of the same product with fewer weights, from which
+ * tests/bench/mca.py predicts this figure for other CPUs.
  */
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +29,7 @@
 #define CACHE_K       2048u
 #define CACHE_GROUP   128u         /* columns that share a scale in affine formats */
 #define CACHE_RUNS    400u         /* the fastest run counts */
+#define CACHE_TRACED  32u          /* rows of W in a trace */
 #define CACHE_CHAIN   4096u        /* dependent additions that measure the clock */
 #define CACHE_UNKNOWN (512u << 10) /* bytes of a cache whose size is not known */
 
@@ -59,22 +64,57 @@ static uint64_t cache_half(void)
     return (bytes > 0 ? (uint64_t)bytes : CACHE_UNKNOWN) / 2;
 }
 
-/* Buffers of a product of one row of x. */
+/* Returns the rows of W that fit in half of the second-level cache. */
+static uint32_t cache_rows(enum inf_dtype dtype)
+{
+    uint64_t row;
+
+    dtype_row_bytes(dtype, CACHE_K, &row);
+    return (uint32_t)(cache_half() / row / MATMUL_N_STEP * MATMUL_N_STEP);
+}
+
+/* A product of one row of x, and its buffers. */
 struct cache_bed {
+    const struct matmul_ops *ops;
+    struct matmul_args args;
     struct guarded w, x, act, y, scales, offsets;
     uint32_t N;
     uint64_t bytes; /* of weights and planes */
 };
 
-static void cache_bed_new(struct check *c, struct cache_bed *bed, enum inf_dtype dtype,
-                          enum matmul_act kind)
+static struct matmul_args cache_args(const struct cache_bed *bed, enum inf_dtype dtype,
+                                     enum matmul_act kind)
 {
+    return (struct matmul_args){
+        .dtype = dtype,
+        .w = bed->w.data,
+        .row_bytes = bed->w.size / bed->N,
+        .kind = kind,
+        .act = bed->act.data,
+        .act_stride = matmul_act_bytes(kind, CACHE_K),
+        .M = 1,
+        .K = CACHE_K,
+        .y = bed->y.data,
+        .ldy = bed->N,
+        .scales = bed->scales.data,
+        .offsets = bed->offsets.data,
+        .group = CACHE_GROUP,
+        .next = bed->w.data, /* so that prefetches stay in the cache as well */
+    };
+}
+
+/* Makes a product with @N rows of W. The weights are not filled. */
+static void cache_bed_new(struct check *c, struct cache_bed *bed, enum inf_dtype dtype, uint32_t N)
+{
+    const struct matmul_ops *ops = matmul_ops_get(c->flags);
+    const enum matmul_act kind = matmul_act_kind(ops, dtype);
     const bool planes = dtype_info(dtype)->affine_bits > 0;
     const uint64_t n_plane = CACHE_K / CACHE_GROUP;
     uint64_t row;
 
     dtype_row_bytes(dtype, CACHE_K, &row);
-    bed->N = (uint32_t)(cache_half() / row / MATMUL_N_STEP * MATMUL_N_STEP);
+    bed->ops = ops;
+    bed->N = N;
     bed->bytes = bed->N * (row + (planes ? 2 * n_plane * sizeof(uint16_t) : 0));
     bed->w = guarded_new(row * bed->N, true);
     bed->x = guarded_new(CACHE_K * sizeof(float), true);
@@ -82,11 +122,20 @@ static void cache_bed_new(struct check *c, struct cache_bed *bed, enum inf_dtype
     bed->y = guarded_new(bed->N * sizeof(float), true);
     bed->scales = guarded_new(bed->N * n_plane * sizeof(uint16_t), true);
     bed->offsets = guarded_new(bed->N * n_plane * sizeof(uint16_t), true);
+    bed->args = cache_args(bed, dtype, kind);
+    fill_floats(c, FILL_NORMAL, bed->x.data, CACHE_K);
+    matmul_prepare(ops, kind, bed->x.data, CACHE_K, CACHE_K, 0, 1, bed->act.data);
+}
+
+static void cache_bed_fill(struct check *c, struct cache_bed *bed)
+{
+    const enum inf_dtype dtype = bed->args.dtype;
+    const uint64_t n_plane = CACHE_K / CACHE_GROUP;
+
     weights_fill(c, dtype, dtype > INF_DTYPE_BF16 ? WEIGHT_RANDOM : WEIGHT_ENCODED, bed->w.data,
                  (uint64_t)bed->N * CACHE_K);
     weights_fill_plane(c, WEIGHT_RANDOM, bed->scales.data, bed->N * n_plane);
     weights_fill_plane(c, WEIGHT_RANDOM, bed->offsets.data, bed->N * n_plane);
-    fill_floats(c, FILL_NORMAL, bed->x.data, CACHE_K);
 }
 
 static void cache_bed_done(struct cache_bed *bed)
@@ -99,41 +148,56 @@ static void cache_bed_done(struct cache_bed *bed)
     guarded_done(&bed->offsets);
 }
 
+static void cache_product(void *arg)
+{
+    const struct cache_bed *bed = arg;
+
+    matmul_rows(bed->ops, &bed->args, 0, bed->N);
+}
+
 /* Returns the bytes of weights per cycle. */
 static double cache_rate(struct check *c, enum inf_dtype dtype)
 {
-    const struct matmul_ops *ops = matmul_ops_get(c->flags);
-    const enum matmul_act kind = matmul_act_kind(ops, dtype);
     double run = INFINITY, chain = INFINITY;
     struct cache_bed bed;
 
-    cache_bed_new(c, &bed, dtype, kind);
-    const struct matmul_args args = {
-        .dtype = dtype,
-        .w = bed.w.data,
-        .row_bytes = bed.w.size / bed.N,
-        .kind = kind,
-        .act = bed.act.data,
-        .act_stride = matmul_act_bytes(kind, CACHE_K),
-        .M = 1,
-        .K = CACHE_K,
-        .y = bed.y.data,
-        .ldy = bed.N,
-        .scales = bed.scales.data,
-        .offsets = bed.offsets.data,
-        .group = CACHE_GROUP,
-        .next = bed.w.data, /* so that prefetches stay in the cache as well */
-    };
-    matmul_prepare(ops, kind, bed.x.data, CACHE_K, CACHE_K, 0, 1, bed.act.data);
+    cache_bed_new(c, &bed, dtype, cache_rows(dtype));
+    cache_bed_fill(c, &bed);
     for (unsigned i = 0; i < CACHE_RUNS; i++) {
         const uint64_t start = clock_nsec();
 
-        matmul_rows(ops, &args, 0, bed.N);
+        cache_product(&bed);
         run = fmin(run, (double)(clock_nsec() - start));
         chain = fmin(chain, cache_chain_nsec());
     }
     cache_bed_done(&bed);
     return (double)bed.bytes / (run / chain * CACHE_CHAIN);
+}
+
+/* Packed ternary rows have their own kernel. MXFP4 whose scales lie apart from the codes is
+ * multiplied as MXFP4. */
+static bool cache_measures(enum inf_dtype dtype)
+{
+    return dtype != INF_DTYPE_BITNET && dtype != INF_DTYPE_FP4_PLANES;
+}
+
+int bench_trace(struct check *c, const struct selection *sel)
+{
+    struct cache_bed bed;
+
+    if (cpu_rung_flags(sel->rung, &c->flags) < 0)
+        return -EOPNOTSUPP;
+    for (int d = 0; d < INF_DTYPE_N; d++) {
+        if (!cache_measures((enum inf_dtype)d) ||
+            strcmp(dtype_info((enum inf_dtype)d)->label, sel->trace) != 0)
+            continue;
+        cache_bed_new(c, &bed, (enum inf_dtype)d, CACHE_TRACED);
+        printf("bytes %llu\n", (unsigned long long)bed.bytes);
+        trace_run(cache_product, &bed);
+        cache_bed_done(&bed);
+        return 0;
+    }
+    return -EINVAL;
 }
 
 void bench_in_cache(struct check *c, const struct selection *sel)
@@ -148,9 +212,7 @@ void bench_in_cache(struct check *c, const struct selection *sel)
         printf(" %11s", cpu_rung_at(r));
     printf("\n");
     for (int d = 0; d < INF_DTYPE_N; d++) {
-        /* Packed ternary rows have their own kernel. MXFP4 whose scales lie apart from the codes is
-         * multiplied as MXFP4. */
-        if (d == INF_DTYPE_BITNET || d == INF_DTYPE_FP4_PLANES)
+        if (!cache_measures((enum inf_dtype)d))
             continue;
         printf("%-8s", dtype_info((enum inf_dtype)d)->label);
         for (size_t r = 0; cpu_rung_at(r); r++) {

@@ -70,6 +70,7 @@ CHECKS(X)
 /* Options of a run. */
 struct selection {
     const char *test, *rung; /* NULL: all */
+    const char *trace;       /* the format whose product is traced; NULL: none */
     uint64_t seed;
     unsigned share;
     bool bench, in_cache;
@@ -155,3 +156,13 @@ double bench_int8_tops(unsigned n_threads, unsigned flags);
 /* bench-cache.c: prints how many bytes of weights a product of one row multiplies per cycle if the
  * weights are in the second-level cache. */
 void bench_in_cache(struct check *c, const struct selection *sel);
+/* Prints the bytes of weights of a product of one row with weights of the format @sel->trace on the
+ * rung @sel->rung, and its trace. -EINVAL: there is no such format; -EOPNOTSUPP: the CPU does not
+ * support the rung. */
+int bench_trace(struct check *c, const struct selection *sel);
+
+/* trace.c: calls fn(arg) twice, and prints the address of each instruction that the second call
+ * executes, in order, in hexadecimal. Prints the address of the function trace_begin() first, so
+ * that readers can find the instructions in the program file. CPUs other than x86-64 print no
+ * instructions. */
+void trace_run(void (*fn)(void *arg), void *arg);

@@ -4,13 +4,14 @@
  * Reads the command line of checkkern, and runs the checks.
  *
  * checkkern [--seed N] [--test NAME] [--rung NAME] [--only cpu|devices] [--share N] [--threads N]
- *           [--bench [--in-cache]] [--list]
+ *           [--bench [--in-cache]] [--trace FORMAT] [--list]
  *
  * A rung is an instruction set level of the CPU, or the name of a device, such as "vulkan:0". The
  * name "cpu" runs the checks of devices on the CPU. With --share, the program runs only one in N
  * cases, chosen at random, of the checks of devices and of the long checks of the CPU. With
  * SCONCE_TEST_FULL it runs all cases. The program prints its seed; the same seed repeats a failure.
- * When a kernel crashes, the program prints the names of the check and of the rung.
+ * When a kernel crashes, the program prints the names of the check and of the rung. With --trace it
+ * prints the addresses of the instructions of a product of one row (harness.h).
  */
 
 #include <errno.h>
@@ -89,11 +90,17 @@ static unsigned run_rungs(const struct selection *sel, unsigned *n_failed)
 int main(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"seed", required_argument, NULL, 's'},    {"test", required_argument, NULL, 't'},
-        {"rung", required_argument, NULL, 'r'},    {"only", required_argument, NULL, 'o'},
-        {"threads", required_argument, NULL, 'j'}, {"bench", no_argument, NULL, 'b'},
-        {"in-cache", no_argument, NULL, 'c'},      {"list", no_argument, NULL, 'l'},
-        {"share", required_argument, NULL, 'h'},   {NULL, 0, NULL, 0},
+        {"seed", required_argument, NULL, 's'},
+        {"test", required_argument, NULL, 't'},
+        {"rung", required_argument, NULL, 'r'},
+        {"only", required_argument, NULL, 'o'},
+        {"threads", required_argument, NULL, 'j'},
+        {"bench", no_argument, NULL, 'b'},
+        {"in-cache", no_argument, NULL, 'c'},
+        {"list", no_argument, NULL, 'l'},
+        {"share", required_argument, NULL, 'h'},
+        {"trace", required_argument, NULL, 'e'},
+        {NULL, 0, NULL, 0},
     };
     struct selection sel = {.seed = clock_nsec()};
     unsigned n_run = 0, n_failed = 0;
@@ -127,6 +134,9 @@ int main(int argc, char **argv)
         case 'c':
             sel.in_cache = true;
             break;
+        case 'e':
+            sel.trace = optarg;
+            break;
         case 'l':
             for (size_t i = 0; i < ARRAY_SIZE(entries); i++)
                 puts(entries[i].name);
@@ -144,6 +154,14 @@ int main(int argc, char **argv)
     signal(SIGILL, crashed);
     setvbuf(stdout, NULL, _IOLBF, 0);
     printf("seed %llu\n", (unsigned long long)sel.seed);
+    if (sel.trace) {
+        const int r = bench_trace(&current, &sel);
+
+        if (r < 0)
+            fprintf(stderr, "checkkern: --trace %s, %s: %s\n", sel.trace, sel.rung,
+                    r == -EINVAL ? "no such format" : "the CPU has no such instructions");
+        return r < 0 ? 2 : 0;
+    }
     if (sel.bench && sel.in_cache) {
         rng_seed(&current.rng, sel.seed);
         bench_in_cache(&current, &sel);
