@@ -5,11 +5,11 @@
  *
  * The K or V of a head in a block is stored in the order in which a tile of the second factor is
  * loaded: pairs of elements (keys) or of tokens (values), 16 columns side by side. matmul-amx.c
- * describes the order of a tile's sums. If a tile has fewer than 16 rows, the missing rows count as
- * zeros. Rows are multiplied by the values together only if they see the same range of tokens. If
- * the range does not begin or end at the edge of a tile, the tile's tokens outside the range count
- * as zeros, and so do their weights. Head sizes that are not whole tiles, and all other formats,
- * use vector kernels.
+ * describes the order of a tile's sums. The number of rows of a tile is configured, so few rows
+ * have the same bits as many. Rows are multiplied by the values together only if they see the same
+ * range of tokens. If the range does not begin or end at the edge of a tile, the tile's tokens
+ * outside the range count as zeros, and so do their weights. Head sizes that are not whole tiles,
+ * and all other formats, use vector kernels.
  */
 #include "backend/cpu/simd/simd-avx512.h"
 
@@ -19,7 +19,12 @@
 #include "backend/cpu/matmul/tiles.h"
 #include "core/cpu.h"
 
-#define TILE_N     16u /* rows of a tile, and floats of a row */
+#include "backend/cpu/attn/attn-split.h"
+
+#include "backend/cpu/attn/attn-split-tiles.h"
+
+#include "backend/cpu/attn/attn-split-amx.h"
+
 #define TILE_PAIRS 16u /* pairs in a row: 32 numbers, 64 bytes */
 
 static bool whole_tiles(const struct attn_args *args)
@@ -37,6 +42,10 @@ struct step {
     size_t ldb;
     uint32_t n_pairs; /* a multiple of TILE_PAIRS */
     bool adds;
+    const void *ahead;  /* as in struct attn_args */
+    size_t size;        /* bytes at `ahead` */
+    uint32_t i_pair;    /* the pair of the block with which b begins */
+    uint32_t all_pairs; /* of the block */
 };
 
 ALWAYS_INLINE void *line_at(const void *p, size_t ld, uint32_t n)
@@ -104,25 +113,66 @@ ALWAYS_INLINE void step_16_16(const struct step *s)
     _tile_stored(0, s->c, s->ldc);
 }
 
-/* Computes fewer than 16 rows × 16 columns, with copies of a and c that are padded with zeros. */
-static void step_rest(const struct step *s, uint32_t n_rows)
+/* Prefetches while step @k of the four tiles of columns from column @j on is computed: @part 0 … 3
+ * is a quarter of the lines. */
+ALWAYS_INLINE void few_prefetch(const struct step *s, uint32_t k, uint32_t j, uint32_t part)
 {
-    uint32_t a[TILE_N][TILE_PAIRS] __attribute__((aligned(64))) = {0};
-    float c[TILE_N][TILE_N] __attribute__((aligned(64))) = {0};
+    const size_t turn = (size_t)j / 64 * s->all_pairs + s->i_pair + k + part * 4;
 
-    for (uint32_t m = 0; s->adds && m < n_rows; m++)
-        memcpy(c[m], line_at(s->c, s->ldc, m), sizeof(c[m]));
-    _tile_loadd(0, c, sizeof(c[0]));
-    for (uint32_t k = 0; k < s->n_pairs; k += TILE_PAIRS) {
-        for (uint32_t m = 0; m < n_rows; m++)
-            memcpy(a[m], line_at(s->a + k, s->lda, m), sizeof(a[m]));
-        _tile_loadd(4, a, sizeof(a[0]));
-        _tile_loadd(6, line_at(s->b, s->ldb, k), s->ldb);
-        _tile_dpbf16ps(0, 4, 6);
+    for (uint32_t i = 0; s->ahead && i < 4; i++)
+        turn_prefetch(s->ahead, s->size, turn + i, 256);
+}
+
+/* Computes at most 16 rows, for which the tiles are configured, × 64 columns from column @j on. */
+static void few_rows_64(const struct step *all, uint32_t j)
+{
+    const struct step part = part_of(all, 0, j), *s = &part;
+
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    if (s->adds) {
+        _tile_loadd(0, s->c, s->ldc);
+        _tile_loadd(1, s->c + TILE_N, s->ldc);
+        _tile_loadd(2, s->c + 2 * TILE_N, s->ldc);
+        _tile_loadd(3, s->c + 3 * TILE_N, s->ldc);
     }
-    _tile_stored(0, c, sizeof(c[0]));
-    for (uint32_t m = 0; m < n_rows; m++)
-        memcpy((float *)line_at(s->c, s->ldc, m), c[m], sizeof(c[m]));
+    for (uint32_t k = 0; k < s->n_pairs; k += TILE_PAIRS) {
+        const uint32_t *b = line_at(s->b, s->ldb, k);
+
+        _tile_loadd(4, s->a + k, s->lda);
+        _tile_loadd(6, b, s->ldb);
+        _tile_dpbf16ps(0, 4, 6);
+        few_prefetch(s, k, j, 0);
+        _tile_loadd(7, b + TILE_N, s->ldb);
+        _tile_dpbf16ps(1, 4, 7);
+        few_prefetch(s, k, j, 1);
+        _tile_loadd(6, b + 2 * TILE_N, s->ldb);
+        _tile_dpbf16ps(2, 4, 6);
+        few_prefetch(s, k, j, 2);
+        _tile_loadd(7, b + 3 * TILE_N, s->ldb);
+        _tile_dpbf16ps(3, 4, 7);
+        few_prefetch(s, k, j, 3);
+    }
+    _tile_stored(0, s->c, s->ldc);
+    _tile_stored(1, s->c + TILE_N, s->ldc);
+    _tile_stored(2, s->c + 2 * TILE_N, s->ldc);
+    _tile_stored(3, s->c + 3 * TILE_N, s->ldc);
+}
+
+/* Computes at most 16 rows, for which the tiles are configured, × @n columns. */
+static void few_rows(const struct step *all, uint32_t n)
+{
+    uint32_t j = 0;
+
+    for (; j + 4 * TILE_N <= n; j += 4 * TILE_N)
+        few_rows_64(all, j);
+    for (; j < n; j += TILE_N) {
+        const struct step s = part_of(all, 0, j);
+
+        step_16_16(&s);
+    }
 }
 
 /* Computes @n_rows rows × @n columns; @n is a multiple of 16. */
@@ -130,21 +180,27 @@ static void multiply_steps(const struct step *all, uint32_t n_rows, uint32_t n)
 {
     uint32_t m = 0;
 
-    for (; m + 2 * TILE_N <= n_rows; m += 2 * TILE_N)
+    rows_configure(MIN(n_rows, 2 * TILE_N));
+    for (; m + 2 * TILE_N <= n_rows; m += 2 * TILE_N) {
         for (uint32_t j = 0; j + 2 * TILE_N <= n; j += 2 * TILE_N) {
             const struct step s = part_of(all, m, j);
 
             step_32_32(&s);
         }
-    for (uint32_t i = 0; i < n_rows; i += TILE_N)
-        for (uint32_t j = i < m ? n / (2 * TILE_N) * (2 * TILE_N) : 0; j < n; j += TILE_N) {
-            const struct step s = part_of(all, i, j);
+        if (n % (2 * TILE_N) != 0) {
+            const struct step upper = part_of(all, m, n - TILE_N);
+            const struct step lower = part_of(all, m + TILE_N, n - TILE_N);
 
-            if (n_rows - i >= TILE_N)
-                step_16_16(&s);
-            else
-                step_rest(&s, n_rows - i);
+            step_16_16(&upper);
+            step_16_16(&lower);
         }
+    }
+    for (; m < n_rows; m += TILE_N) {
+        const struct step s = part_of(all, m, 0);
+
+        rows_configure(MIN(n_rows - m, TILE_N));
+        few_rows(&s, n);
+    }
 }
 
 static void scores_tiles(const struct attn_args *args)
@@ -160,6 +216,9 @@ static void scores_tiles(const struct attn_args *args)
         .b = (const uint32_t *)args->kv + lo,
         .ldb = args->block_tokens * sizeof(uint32_t),
         .n_pairs = args->head_dim / 2,
+        .ahead = args->ahead,
+        .size = (size_t)args->head_dim * args->block_tokens * 2,
+        .all_pairs = args->head_dim / 2,
     };
 
     if (!whole_tiles(args)) {
@@ -168,7 +227,6 @@ static void scores_tiles(const struct attn_args *args)
     }
     if (hi <= lo)
         return;
-    tiles_configure();
     multiply_steps(&s, args->n_rows, hi - lo);
     /* A switch to another thread takes longer while this thread has tiles in use. */
     _tile_release();
@@ -183,6 +241,7 @@ static void multiply_edge(const struct attn_args *args, struct step s, uint32_t 
     const uint32_t *v = (const uint32_t *)args->kv + (size_t)t / 2 * args->head_dim;
 
     s.n_pairs = TILE_PAIRS;
+    s.ahead = NULL;
     s.b = part[0];
     s.ldb = sizeof(part[0]);
     for (uint32_t j = 0; j < args->head_dim; j += TILE_N, s.c += TILE_N) {
@@ -210,6 +269,9 @@ static void value_tiles(const struct attn_args *args, uint32_t m, uint32_t n_row
         .lda = sizeof(pairs[0]),
         .ldb = args->head_dim * sizeof(uint32_t),
         .adds = true,
+        .ahead = args->ahead,
+        .size = (size_t)args->head_dim * args->block_tokens * 2,
+        .all_pairs = args->block_tokens / 2,
     };
 
     for (uint32_t i = 0; i < n_rows; i++) {
@@ -226,6 +288,7 @@ static void value_tiles(const struct attn_args *args, uint32_t m, uint32_t n_row
     if (first < last) {
         s.b = (const uint32_t *)args->kv + (size_t)first / 2 * args->head_dim;
         s.n_pairs = (last - first) / 2;
+        s.i_pair = first / 2;
         multiply_steps(&s, n_rows, args->head_dim);
     }
     s.a = pairs[0] + last / 2;
@@ -241,7 +304,6 @@ static void values_tiles(const struct attn_args *args)
         values_bf16(args);
         return;
     }
-    tiles_configure();
     for (uint32_t m = 0; m < args->n_rows; m += n) {
         const struct attn_range *r = &args->range[m];
 
@@ -255,5 +317,5 @@ static void values_tiles(const struct attn_args *args)
 }
 
 const struct attn_fns attn_amx =
-    ATTN_FNS_WITH("amx", CPU_AVX512 | CPU_AVX512_VNNI | CPU_AVX512_BF16 | CPU_AMX_BF16,
-                  scores_tiles, values_tiles);
+    ATTN_FNS_WITH("amx", CPU_AVX512 | CPU_AVX512_VNNI | CPU_AVX512_BF16 | CPU_AMX_BF16, 256,
+                  query_split, scores_split, values_split, scores_tiles, values_tiles);

@@ -13,12 +13,11 @@
  * includes this file once and names the table.
  */
 
+#include "backend/cpu/attn/attn-ahead.h"
 #include "backend/cpu/attn/attn.h"
 
 #include <math.h>
 #include <string.h>
-
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 /* Describes a product of some rows: c[mr, N] = a[mr, K] × b[K, N] for scores, += for values. K
  * counts units. */
@@ -27,8 +26,10 @@ struct tile_args {
     size_t ldc;
     const uint32_t *a; /* each element has the bits of a float, or of two BF16 */
     size_t lda;
-    const void *b, *ahead;
-    size_t ldb;
+    const void *b;
+    const void *ahead;              /* see struct attn_args */
+    size_t ldb, size;               /* size: the number of bytes at `ahead` */
+    uint32_t n_units;               /* units of the block, of which K are computed */
     const struct attn_range *range; /* for values, whose units are tokens: the tokens that each row
                                        sees; for scores: NULL */
     uint32_t N;
@@ -52,11 +53,6 @@ ALWAYS_INLINE vi b_load(const void *b, size_t n, enum codec format)
 ALWAYS_INLINE size_t unit_bytes(enum codec format)
 {
     return format == CODEC_FP8 ? 1 : format == CODEC_F16 ? 2 : 4;
-}
-
-ALWAYS_INLINE void b_prefetch(const void *b, size_t n, enum codec format)
-{
-    __builtin_prefetch((const char *)b + n * unit_bytes(format), 0, 3);
 }
 
 ALWAYS_INLINE vi b_load_n(const void *b, size_t n, uint32_t count, enum codec format)
@@ -132,10 +128,8 @@ ALWAYS_INLINE void tile(const struct tile_args *t, uint32_t n, const uint32_t mr
         for (uint32_t j = 0; j < nr; j++)
             b[j] = b_load(t->b, k * t->ldb + n + j * VF_N, format);
         if (t->ahead)
-#pragma GCC unroll 8
-            for (uint32_t j = 0; j < nr; j++)
-                if (j * VF_N * unit_bytes(format) % 64 == 0) /* once per cache line */
-                    b_prefetch(t->ahead, k * t->ldb + n + j * VF_N, format);
+            turn_prefetch(t->ahead, t->size, (size_t)n / (nr * VF_N) * t->n_units + k,
+                          nr * VF_N * unit_bytes(format));
 #pragma GCC unroll 8
         for (uint32_t i = 0; i < mr; i++) {
             const uint32_t a = t->a[i * t->lda + k];
@@ -207,8 +201,10 @@ ALWAYS_INLINE void score_rows(const struct attn_args *args, uint32_t m, const ui
         .a = (const uint32_t *)args->q + (size_t)m * args->head_dim,
         .lda = args->head_dim,
         .b = (const unsigned char *)args->kv + lo * unit,
-        .ahead = args->ahead ? (const unsigned char *)args->ahead + lo * unit : NULL,
+        .ahead = m == 0 ? args->ahead : NULL,
         .ldb = args->block_tokens,
+        .size = args->head_dim * args->block_tokens * unit / (format == CODEC_BF16 ? 2 : 1),
+        .n_units = format == CODEC_BF16 ? args->head_dim / 2 : args->head_dim,
         .N = hi > lo ? hi - lo : 0,
         .k2 = format == CODEC_BF16 ? args->head_dim / 2 : args->head_dim,
     };
@@ -239,8 +235,10 @@ ALWAYS_INLINE void value_rows(const struct attn_args *args, uint32_t m, const ui
         .a = bf16 ? pairs : (const uint32_t *)args->s + (size_t)m * args->block_tokens,
         .lda = bf16 ? ATTN_TOKENS_MAX / 2 : args->block_tokens,
         .b = args->kv,
-        .ahead = args->ahead,
+        .ahead = m == 0 ? args->ahead : NULL,
         .ldb = args->head_dim,
+        .size = args->head_dim * args->block_tokens * unit_bytes(format) / (bf16 ? 2 : 1),
+        .n_units = bf16 ? args->block_tokens / 2 : args->block_tokens,
         .range = r,
         .N = args->head_dim,
         .k0 = r[0].lo,

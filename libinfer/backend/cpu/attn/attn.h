@@ -30,6 +30,9 @@
  * exact integers. Queries for Q4_0 keys are rotated (quant/codec.h). Q4_0 values are stored
  * rotated, so their weighted sums are rotated, too, until rotate() is applied to them.
  *
+ * On CPUs with AMX, the queries and weights for F16 keys and values are sums of two BF16, which
+ * have at least 16 significant bits together (attn-split.h).
+ *
  * Invariance: the results of a row depend only on its query, its range and the block, not on the
  * other rows.
  */
@@ -67,6 +70,8 @@ struct attn_args {
 struct attn_fns {
     const char *name;
     unsigned cpu_flags;
+    /* Rows that should share a call if there are so many, or 0 for any number. */
+    uint32_t task_rows;
     /* Writes x × scale to @q, which has room for head_dim floats, in the form that scores() of the
      * format multiplies. */
     void (*query[CODEC_N])(float *q, const float *x, float scale, uint32_t head_dim);

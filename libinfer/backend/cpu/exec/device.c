@@ -143,8 +143,12 @@ static void *kv_bytes(struct backend *b UNUSED, struct kv_store *store, uint32_t
     return block_at(group_of(store, block), block);
 }
 
-static const char *kv_format(const struct backend *b UNUSED)
+/* The results of attention in tiles differ in the last bits from those of other kernels, and so do
+ * the keys and values of all layers but the first. */
+static const char *kv_format(const struct backend *b)
 {
+    if (strcmp(attn_pick(((const struct cpu_backend *)b)->flags_many)->name, "amx") == 0)
+        return "cpu, heads of a layer together, attention in tiles, 1, by sconce " SCONCE_VERSION;
     return "cpu, heads of a layer together, 1, by sconce " SCONCE_VERSION;
 }
 

@@ -16,9 +16,7 @@
 #include <string.h>
 
 /* A task with at most this many query rows mostly waits for memory. Such a task prefetches what it
- * will read next, because hardware prefetchers do not continue from one head to the next. It
- * prefetches into the first-level cache: if the data were only in the second level, loading them
- * would need the few line fill buffers that the prefetches occupy. */
+ * will read next, because hardware prefetchers do not continue from one head to the next. */
 #define AHEAD_QUERIES 16u
 
 /* The heads of a block are adjacent in memory. If each sequence has one row, a task processes

@@ -241,6 +241,22 @@ static int alloc_parts(struct plan *plan)
     return plan->parts ? 0 : -ENOMEM;
 }
 
+/* Returns how many rows (tokens) a task of attention has. Kernels prepare keys and values for all
+ * rows of a task, so they want many; but each thread should get several tasks of a full batch. */
+static uint32_t tile_rows(const struct plan *plan)
+{
+    uint32_t n_heads = UINT32_MAX, n_q = MAX(plan->attn->task_rows, ATTN_TILE_ROWS);
+
+    for (uint32_t i = 0; i < plan->n_stages; i++)
+        if (plan->stages[i].kind == STAGE_ATTENTION)
+            n_heads = MIN(n_heads, plan->stages[i].attn.n_kv_heads);
+    while (n_q > ATTN_TILE_ROWS &&
+           (uint64_t)plan->limits.max_rows * plan->max_group / n_q * n_heads <
+               (uint64_t)EVEN_PIECES * plan->n_threads)
+        n_q /= 2;
+    return MAX(1u, n_q / plan->max_group);
+}
+
 int program_compile(struct backend *b, const struct graph *g, const struct plan_limits *limits,
                     struct kv_store *store UNUSED, struct plan **ret_plan, struct inf_err *reterr)
 {
@@ -259,7 +275,7 @@ int program_compile(struct backend *b, const struct graph *g, const struct plan_
         return err_set(reterr, ENOMEM, "out of memory");
     plan->limits = *limits;
     plan->matmul = matmul_ops_get(flags);
-    plan->attn = attn_pick(flags);
+    plan->attn = attn_pick(cpu->flags_many);
     plan->recur = recur_pick(flags);
     plan->n_threads = workers_count(cpu->workers);
     plan->max_group = plan->max_head_dim = 1;
@@ -277,7 +293,7 @@ int program_compile(struct backend *b, const struct graph *g, const struct plan_
         r = place_values(plan);
     if (r == 0) {
         place_private(plan);
-        plan->tile_rows = MAX(1u, ATTN_TILE_ROWS / plan->max_group);
+        plan->tile_rows = tile_rows(plan);
         plan->mem = program_thread_layout(plan);
         r = alloc_step(plan);
     }

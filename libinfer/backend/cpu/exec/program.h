@@ -265,7 +265,7 @@ struct plan {
 struct cpu_backend {
     struct backend backend; /* must be first */
     unsigned flags;
-    unsigned flags_many; /* for plans with many rows */
+    unsigned flags_many; /* for plans with many rows, and for attention in all plans */
     bool fuse;           /* for tests that compare fused and unfused plans */
     const struct elem_fns *elem;
     struct workers *workers;
