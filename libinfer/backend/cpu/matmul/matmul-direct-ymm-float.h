@@ -4,16 +4,16 @@
  * Multiplies 8 rows of W in F32, F16 or BF16 by up to DIRECT_FLOAT_M prepared rows of floats, with
  * AVX2.
  *
- * 32 bytes of each row, a *block*, are loaded and transposed in registers. Then a lane has only
- * numbers of one row, and its sum is the same chain of additions as in the tiles of matmul-tile.h.
- * A *chunk* is a range of PANEL_K_F32 elements of k that is summed separately. Each addition of a
- * chain waits for the addition before it, so DIRECT_SIDE chunks are computed side by side.
+ * 16 or 32 bytes of each row, a *block*, are loaded and transposed in registers. Then a lane has
+ * only numbers of one row, and its sum is the same chain of additions as in the tiles of
+ * matmul-tile.h. A *chunk* is a range of PANEL_K_F32 elements of k that is summed separately. Each
+ * addition of a chain waits for the addition before it, so several chunks are computed side by
+ * side.
  */
 
 #include <immintrin.h>
 
 #define DIRECT_FLOAT_M 4 /* maximum number of prepared rows */
-#define DIRECT_SIDE    2
 
 /* Adds the products of the 8 weights @w with element @k of the prepared rows. */
 INLINE void direct_ymm_chain(const struct matmul_direct *d, const unsigned m_n, uint32_t k,
@@ -36,37 +36,35 @@ INLINE void direct_ymm_load(struct matmul_direct *d, size_t at, __m256i v[4])
     prefetch_turn(&d->ahead, 1, 64, false);
 }
 
-INLINE void direct_ymm_f32(struct matmul_direct *d, const unsigned m_n, uint32_t k,
-                           __m256 sum[DIRECT_FLOAT_M])
-{
-    UNROLL for (unsigned h = 0; h < 2; h++)
-    {
-        __m256i v[4];
+/* The following functions add a block of each of @n chunks to @sum. The block of the first chunk
+ * begins at @k. The additions of the chunks alternate, so that they need not wait for each other.
+ */
 
-        direct_ymm_load(d, (size_t)k * 4 + 16 * h, v);
-        UNROLL for (unsigned j = 0; j < 4; j++)
-            direct_ymm_chain(d, m_n, k + 4 * h + j, _mm256_castsi256_ps(v[j]), sum);
-    }
+INLINE void direct_ymm_f32(struct matmul_direct *d, const unsigned m_n, const unsigned n,
+                           uint32_t k, __m256 sum[][DIRECT_FLOAT_M])
+{
+    __m256i v[2][4];
+
+    UNROLL for (unsigned s = 0; s < n; s++)
+        direct_ymm_load(d, (size_t)(k + s * PANEL_K_F32) * 4, v[s]);
+    UNROLL for (unsigned j = 0; j < 4; j++) UNROLL for (unsigned s = 0; s < n; s++)
+        direct_ymm_chain(d, m_n, k + s * PANEL_K_F32 + j, _mm256_castsi256_ps(v[s][j]), sum[s]);
 }
 
-INLINE void direct_ymm_bf16(struct matmul_direct *d, const unsigned m_n, uint32_t k,
-                            __m256 sum[DIRECT_FLOAT_M])
+INLINE void direct_ymm_bf16(struct matmul_direct *d, const unsigned m_n, const unsigned n,
+                            uint32_t k, __m256 sum[][DIRECT_FLOAT_M])
 {
     const __m256i high = _mm256_set1_epi32((int32_t)0xffff0000);
+    __m256i v[2][4];
 
-    UNROLL for (unsigned h = 0; h < 2; h++)
+    UNROLL for (unsigned s = 0; s < n; s++)
+        direct_ymm_load(d, (size_t)(k + s * PANEL_K_F32) * 2, v[s]);
+    UNROLL for (unsigned i = 0; i < 8; i++) UNROLL for (unsigned s = 0; s < n; s++)
     {
-        __m256i v[4];
+        const __m256i two = v[s][i / 2];
+        const __m256i w = i % 2 == 0 ? _mm256_slli_epi32(two, 16) : _mm256_and_si256(two, high);
 
-        direct_ymm_load(d, (size_t)k * 2 + 16 * h, v);
-        UNROLL for (unsigned j = 0; j < 4; j++)
-        {
-            const uint32_t k2 = k + 8 * h + 2 * j;
-
-            direct_ymm_chain(d, m_n, k2, _mm256_castsi256_ps(_mm256_slli_epi32(v[j], 16)), sum);
-            direct_ymm_chain(d, m_n, k2 + 1, _mm256_castsi256_ps(_mm256_and_si256(v[j], high)),
-                             sum);
-        }
+        direct_ymm_chain(d, m_n, k + s * PANEL_K_F32 + i, _mm256_castsi256_ps(w), sum[s]);
     }
 }
 
@@ -99,34 +97,47 @@ INLINE void direct_ymm_load16(struct matmul_direct *d, size_t at, __m256i v[8])
 }
 
 /* The transposed numbers go through memory, because converting them from there needs no shuffle. */
-INLINE void direct_ymm_f16(struct matmul_direct *d, const unsigned m_n, uint32_t k,
-                           __m256 sum[DIRECT_FLOAT_M])
+INLINE void direct_ymm_f16(struct matmul_direct *d, const unsigned m_n, const unsigned n,
+                           uint32_t k, __m256 sum[][DIRECT_FLOAT_M])
 {
-    __m128i half[8][2] __attribute__((aligned(32)));
-    __m256i v[8];
+    __m128i half[2][8][2] __attribute__((aligned(32)));
 
-    direct_ymm_load16(d, (size_t)k * 2, v);
-    UNROLL for (unsigned j = 0; j < 8; j++) _mm256_store_si256((__m256i *)half[j], v[j]);
+    UNROLL for (unsigned s = 0; s < n; s++)
+    {
+        __m256i v[8];
+
+        direct_ymm_load16(d, (size_t)(k + s * PANEL_K_F32) * 2, v);
+        UNROLL for (unsigned j = 0; j < 8; j++) _mm256_store_si256((__m256i *)half[s][j], v[j]);
+    }
     __asm__("" : "+m"(half));
-    UNROLL for (unsigned j = 0; j < 16; j++)
-        direct_ymm_chain(d, m_n, k + j, _mm256_cvtph_ps(half[j % 8][j / 8]), sum);
+    UNROLL for (unsigned j = 0; j < 16; j++) UNROLL for (unsigned s = 0; s < n; s++)
+        direct_ymm_chain(d, m_n, k + s * PANEL_K_F32 + j, _mm256_cvtph_ps(half[s][j % 8][j / 8]),
+                         sum[s]);
 }
 
-/* Defines the functions of a format: @step elements of a row have 32 bytes. */
-#define DIRECT_YMM_FLOAT(stem, step)                                                               \
+/* Defines the functions of a format whose blocks have @step elements. @side chunks are computed
+ * side by side, in pairs. */
+#define DIRECT_YMM_FLOAT(stem, step, side)                                                         \
     INLINE void direct_##stem##_m(struct matmul_direct *d, const unsigned m_n)                     \
     {                                                                                              \
-        const uint32_t chunk = PANEL_K_F32;                                                        \
-        __m256 acc[DIRECT_FLOAT_M], sum[DIRECT_SIDE][DIRECT_FLOAT_M];                              \
+        const uint32_t chunk = PANEL_K_F32, K = d->K;                                              \
+        __m256 acc[DIRECT_FLOAT_M], sum[side][DIRECT_FLOAT_M];                                     \
                                                                                                    \
         UNROLL for (unsigned m = 0; m < m_n; m++) acc[m] = _mm256_loadu_ps(d->init);               \
-        for (uint32_t k0 = 0; k0 < d->K; k0 += DIRECT_SIDE * chunk) {                              \
-            UNROLL for (unsigned j = 0; j < DIRECT_SIDE; j++)                                      \
-                UNROLL for (unsigned m = 0; m < m_n; m++) sum[j][m] = _mm256_setzero_ps();         \
-            for (uint32_t k = k0; k < k0 + chunk; k += (step))                                     \
-                UNROLL for (unsigned j = 0; j < DIRECT_SIDE; j++) if (k + j * chunk < d->K)        \
-                    direct_ymm_##stem(d, m_n, k + j * chunk, sum[j]);                              \
-            UNROLL for (unsigned j = 0; j < DIRECT_SIDE; j++) if (k0 + j * chunk < d->K)           \
+        for (uint32_t k0 = 0; k0 < K; k0 += (side)*chunk) {                                        \
+            UNROLL for (unsigned j = 0; j < (side); j++) UNROLL for (unsigned m = 0; m < m_n; m++) \
+                sum[j][m] = _mm256_setzero_ps();                                                   \
+            for (uint32_t k1 = k0; k1 < k0 + chunk; k1 += (step))                                  \
+                UNROLL for (unsigned j = 0; j < (side); j += 2)                                    \
+                {                                                                                  \
+                    const uint32_t k = k1 + j * chunk;                                             \
+                                                                                                   \
+                    if (k + chunk < K)                                                             \
+                        direct_ymm_##stem(d, m_n, 2, k, sum + j);                                  \
+                    else if (k < K)                                                                \
+                        direct_ymm_##stem(d, m_n, 1, k, sum + j);                                  \
+                }                                                                                  \
+            UNROLL for (unsigned j = 0; j < (side); j++) if (k0 + j * chunk < K)                   \
                 UNROLL for (unsigned m = 0; m < m_n; m++) acc[m] =                                 \
                     _mm256_add_ps(acc[m], sum[j][m]);                                              \
         }                                                                                          \
@@ -144,6 +155,6 @@ INLINE void direct_ymm_f16(struct matmul_direct *d, const unsigned m_n, uint32_t
         fns[d->M - 1](d);                                                                          \
     }
 
-DIRECT_YMM_FLOAT(f32, 8)
-DIRECT_YMM_FLOAT(f16, 16)
-DIRECT_YMM_FLOAT(bf16, 16)
+DIRECT_YMM_FLOAT(f32, 4, 2)
+DIRECT_YMM_FLOAT(f16, 16, 4)
+DIRECT_YMM_FLOAT(bf16, 8, 4)
