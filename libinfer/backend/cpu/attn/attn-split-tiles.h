@@ -24,13 +24,8 @@ static void rows_configure(uint32_t n)
     const uint8_t first = (uint8_t)(n < TILE_N ? n : TILE_N);
     const uint8_t rest = (uint8_t)(n > TILE_N ? n - TILE_N : n);
     const uint8_t rows[8] = {first, first, rest, rest, first, rest, TILE_N, TILE_N};
-    struct tile_config config = {.palette = 1};
 
-    for (unsigned i = 0; i < 8; i++) {
-        config.row_bytes[i] = 64;
-        config.rows[i] = rows[i];
-    }
-    _tile_loadconfig(&config);
+    tiles_configure_rows(rows);
 }
 
 static void split_configure(struct split_tiles *tiles, uint32_t n)

@@ -96,7 +96,7 @@ INLINE __m512bh pairs(__m512i v)
 }
 
 INLINE void direct_block(struct matmul_direct *d, struct direct_lines *lines, const uint8_t *act,
-                         const unsigned m_n, __m512 sum[DIRECT_FLOAT_M])
+                         const unsigned m_n, __m512 sum[DIRECT_M])
 {
     transpose16(lines->v);
     UNROLL for (unsigned i = 0; i < 16; i++)
@@ -122,5 +122,5 @@ const struct matmul_ops matmul_avx512bf16 = {
     .base = &matmul_avx512,
     .prepare_bf16 = prepare_bf16,
     .kernels = {[INF_DTYPE_BF16] = {matmul_decode_bf16_avx512, multiply_bf16, direct_bf16, 16,
-                                    DIRECT_FLOAT_M}},
+                                    DIRECT_M}},
 };

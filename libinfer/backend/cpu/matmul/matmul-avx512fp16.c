@@ -161,9 +161,9 @@ static void multiply_f16(const struct matmul_tile *t)
 }
 
 INLINE void direct_block(struct matmul_direct *d, struct direct_lines *lines, const uint8_t *act,
-                         const unsigned m_n, __m512 sum[DIRECT_FLOAT_M])
+                         const unsigned m_n, __m512 sum[DIRECT_M])
 {
-    __m512h acc[DIRECT_FLOAT_M];
+    __m512h acc[DIRECT_M];
     __m512 scale;
 
     transpose16(lines->v);
@@ -190,5 +190,5 @@ const struct matmul_ops matmul_avx512fp16 = {
     .flags = CPU_AVX512 | CPU_AVX512_VNNI | CPU_AVX512_BF16 | CPU_AVX512_FP16,
     .base = &matmul_avx512bf16,
     .prepare_f16 = prepare_f16,
-    .kernels = {[INF_DTYPE_F16] = {decode_f16, multiply_f16, direct_f16, 16, DIRECT_FLOAT_M}},
+    .kernels = {[INF_DTYPE_F16] = {decode_f16, multiply_f16, direct_f16, 16, DIRECT_M}},
 };

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Multiplies 16 rows of W by up to DIRECT_FLOAT_M prepared rows of floats, with AVX-512.
+ * Multiplies 16 rows of W by up to DIRECT_M prepared rows of floats, with AVX-512.
  *
  * A cache line of each row is loaded and transposed in registers. Then a lane has only numbers of
  * one row, and its sum is the same chain of additions as in the tiles of matmul-tile.h. A *chunk*
@@ -13,9 +13,8 @@
  * lines of the next block, one after another, and prefetches the lines of a block behind that.
  */
 
+#include "backend/cpu/matmul/matmul-direct-rows.h"
 #include "backend/cpu/matmul/matmul-lines-avx512.h"
-
-#define DIRECT_FLOAT_M 4 /* maximum number of prepared rows */
 
 /* Holds the lines of 16 rows that were loaded last, and the place of the lines to load next. */
 struct direct_lines {
@@ -46,12 +45,6 @@ INLINE uint32_t direct_after(uint32_t K, uint32_t k0, uint32_t k1, const unsigne
     return k1 + step < k0 + chunk ? k1 + step : k0 + side * chunk;
 }
 
-#define DIRECT_FLOAT_FN(name, m)                                                                   \
-    static __attribute__((noinline)) void name##_##m(struct matmul_direct *d)                      \
-    {                                                                                              \
-        name##_m(d, m);                                                                            \
-    }
-
 /*
  * Defines a function with the loop over k. The loop works on @side chunks at the same time. A chunk
  * has @chunk elements, and consists of blocks of @step elements, which are one cache line of a row.
@@ -61,7 +54,7 @@ INLINE uint32_t direct_after(uint32_t K, uint32_t k0, uint32_t k1, const unsigne
 #define DIRECT_FLOAT(name, block, elem_bytes, act_at, chunk, side, step)                           \
     INLINE void name##_m(struct matmul_direct *d, const unsigned m_n)                              \
     {                                                                                              \
-        __m512 acc[DIRECT_FLOAT_M], sum[side][DIRECT_FLOAT_M];                                     \
+        __m512 acc[DIRECT_M], sum[side][DIRECT_M];                                                 \
         struct direct_lines lines = {.next = d->w};                                                \
                                                                                                    \
         UNROLL for (unsigned m = 0; m < m_n; m++) acc[m] = _mm512_loadu_ps(d->init);               \
@@ -86,14 +79,4 @@ INLINE uint32_t direct_after(uint32_t K, uint32_t k0, uint32_t k1, const unsigne
         }                                                                                          \
         UNROLL for (unsigned m = 0; m < m_n; m++) _mm512_storeu_ps(d->y + m * d->ldy, acc[m]);     \
     }                                                                                              \
-    DIRECT_FLOAT_FN(name, 1)                                                                       \
-    DIRECT_FLOAT_FN(name, 2)                                                                       \
-    DIRECT_FLOAT_FN(name, 3)                                                                       \
-    DIRECT_FLOAT_FN(name, 4)                                                                       \
-    static void name(struct matmul_direct *d)                                                      \
-    {                                                                                              \
-        static void (*const fns[DIRECT_FLOAT_M])(struct matmul_direct *) = {name##_1, name##_2,    \
-                                                                            name##_3, name##_4};   \
-                                                                                                   \
-        fns[d->M - 1](d);                                                                          \
-    }
+    DIRECT_FLOAT_FNS(name, name)

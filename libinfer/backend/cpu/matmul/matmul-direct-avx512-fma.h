@@ -5,7 +5,7 @@
 #include "backend/cpu/matmul/matmul-direct-avx512-float.h"
 
 INLINE void direct_chain(const struct matmul_direct *d, const uint8_t *act, const unsigned k,
-                         const unsigned m_n, __m512 w, __m512 sum[DIRECT_FLOAT_M])
+                         const unsigned m_n, __m512 w, __m512 sum[DIRECT_M])
 {
     UNROLL for (unsigned m = 0; m < m_n; m++)
     {
@@ -16,7 +16,7 @@ INLINE void direct_chain(const struct matmul_direct *d, const uint8_t *act, cons
 }
 
 INLINE void direct_block_f32(struct matmul_direct *d, struct direct_lines *lines,
-                             const uint8_t *act, const unsigned m_n, __m512 sum[DIRECT_FLOAT_M])
+                             const uint8_t *act, const unsigned m_n, __m512 sum[DIRECT_M])
 {
     transpose16(lines->v);
     UNROLL for (unsigned i = 0; i < 16; i++)
@@ -27,7 +27,7 @@ INLINE void direct_block_f32(struct matmul_direct *d, struct direct_lines *lines
 }
 
 INLINE void direct_block_bf16(struct matmul_direct *d, struct direct_lines *lines,
-                              const uint8_t *act, const unsigned m_n, __m512 sum[DIRECT_FLOAT_M])
+                              const uint8_t *act, const unsigned m_n, __m512 sum[DIRECT_M])
 {
     const __m512i high = _mm512_set1_epi32((int32_t)0xffff0000);
 
@@ -66,7 +66,7 @@ INLINE void transpose8_16(__m512i v[8])
 }
 
 INLINE void direct_block_f16(struct matmul_direct *d, struct direct_lines *lines,
-                             const uint8_t *act, const unsigned m_n, __m512 sum[DIRECT_FLOAT_M])
+                             const uint8_t *act, const unsigned m_n, __m512 sum[DIRECT_M])
 {
     __m512i *v = lines->v;
 

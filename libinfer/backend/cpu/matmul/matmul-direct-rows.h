@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
 
 /*
  * Compiles the kernels that multiply rows directly (matmul-direct.h, matmul-direct-avx512.h) for 1
@@ -31,4 +32,24 @@
             direct_##stem##_1, direct_##stem##_2, direct_##stem##_3, direct_##stem##_4};           \
                                                                                                    \
         d->once ? once[d->M - 1](d) : kept[d->M - 1](d);                                           \
+    }
+
+/* Defines the kernel @kernel of a format of floats, from stem_m(d, m_n), the kernel for m_n
+ * prepared rows. */
+#define DIRECT_FLOAT_FN(stem, m)                                                                   \
+    static __attribute__((noinline)) void stem##_##m(struct matmul_direct *d)                      \
+    {                                                                                              \
+        stem##_m(d, m);                                                                            \
+    }
+#define DIRECT_FLOAT_FNS(kernel, stem)                                                             \
+    DIRECT_FLOAT_FN(stem, 1)                                                                       \
+    DIRECT_FLOAT_FN(stem, 2)                                                                       \
+    DIRECT_FLOAT_FN(stem, 3)                                                                       \
+    DIRECT_FLOAT_FN(stem, 4)                                                                       \
+    static void kernel(struct matmul_direct *d)                                                    \
+    {                                                                                              \
+        static void (*const fns[DIRECT_M])(struct matmul_direct *) = {stem##_1, stem##_2,          \
+                                                                      stem##_3, stem##_4};         \
+                                                                                                   \
+        fns[d->M - 1](d);                                                                          \
     }

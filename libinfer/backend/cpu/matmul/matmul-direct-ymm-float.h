@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Multiplies 8 rows of W in F32, F16 or BF16 by up to DIRECT_FLOAT_M prepared rows of floats, with
+ * Multiplies 8 rows of W in F32, F16 or BF16 by up to DIRECT_M prepared rows of floats, with
  * AVX2.
  *
  * 16 or 32 bytes of each row, a *block*, are loaded and transposed in registers. Then a lane has
@@ -13,11 +13,9 @@
 
 #include <immintrin.h>
 
-#define DIRECT_FLOAT_M 4 /* maximum number of prepared rows */
-
 /* Adds the products of the 8 weights @w with element @k of the prepared rows. */
 INLINE void direct_ymm_chain(const struct matmul_direct *d, const unsigned m_n, uint32_t k,
-                             __m256 w, __m256 sum[DIRECT_FLOAT_M])
+                             __m256 w, __m256 sum[DIRECT_M])
 {
     UNROLL for (unsigned m = 0; m < m_n; m++)
     {
@@ -41,7 +39,7 @@ INLINE void direct_ymm_load(struct matmul_direct *d, size_t at, __m256i v[4])
  */
 
 INLINE void direct_ymm_f32(struct matmul_direct *d, const unsigned m_n, const unsigned n,
-                           uint32_t k, __m256 sum[][DIRECT_FLOAT_M])
+                           uint32_t k, __m256 sum[][DIRECT_M])
 {
     __m256i v[2][4];
 
@@ -52,7 +50,7 @@ INLINE void direct_ymm_f32(struct matmul_direct *d, const unsigned m_n, const un
 }
 
 INLINE void direct_ymm_bf16(struct matmul_direct *d, const unsigned m_n, const unsigned n,
-                            uint32_t k, __m256 sum[][DIRECT_FLOAT_M])
+                            uint32_t k, __m256 sum[][DIRECT_M])
 {
     const __m256i high = _mm256_set1_epi32((int32_t)0xffff0000);
     __m256i v[2][4];
@@ -98,7 +96,7 @@ INLINE void direct_ymm_load16(struct matmul_direct *d, size_t at, __m256i v[8])
 
 /* The transposed numbers go through memory, because converting them from there needs no shuffle. */
 INLINE void direct_ymm_f16(struct matmul_direct *d, const unsigned m_n, const unsigned n,
-                           uint32_t k, __m256 sum[][DIRECT_FLOAT_M])
+                           uint32_t k, __m256 sum[][DIRECT_M])
 {
     __m128i half[2][8][2] __attribute__((aligned(32)));
 
@@ -121,7 +119,7 @@ INLINE void direct_ymm_f16(struct matmul_direct *d, const unsigned m_n, const un
     INLINE void direct_##stem##_m(struct matmul_direct *d, const unsigned m_n)                     \
     {                                                                                              \
         const uint32_t chunk = PANEL_K_F32, K = d->K;                                              \
-        __m256 acc[DIRECT_FLOAT_M], sum[side][DIRECT_FLOAT_M];                                     \
+        __m256 acc[DIRECT_M], sum[side][DIRECT_M];                                                 \
                                                                                                    \
         UNROLL for (unsigned m = 0; m < m_n; m++) acc[m] = _mm256_loadu_ps(d->init);               \
         for (uint32_t k0 = 0; k0 < K; k0 += (side)*chunk) {                                        \
@@ -143,17 +141,7 @@ INLINE void direct_ymm_f16(struct matmul_direct *d, const unsigned m_n, const un
         }                                                                                          \
         UNROLL for (unsigned m = 0; m < m_n; m++) _mm256_storeu_ps(d->y + m * d->ldy, acc[m]);     \
     }                                                                                              \
-    DIRECT_FN(direct_##stem##_1, 1, false, (void)once; direct_##stem##_m(d, m_n))                  \
-    DIRECT_FN(direct_##stem##_2, 2, false, (void)once; direct_##stem##_m(d, m_n))                  \
-    DIRECT_FN(direct_##stem##_3, 3, false, (void)once; direct_##stem##_m(d, m_n))                  \
-    DIRECT_FN(direct_##stem##_4, 4, false, (void)once; direct_##stem##_m(d, m_n))                  \
-    static void TILE_NAME(direct_##stem)(struct matmul_direct * d)                                 \
-    {                                                                                              \
-        static void (*const fns[DIRECT_FLOAT_M])(struct matmul_direct *) = {                       \
-            direct_##stem##_1, direct_##stem##_2, direct_##stem##_3, direct_##stem##_4};           \
-                                                                                                   \
-        fns[d->M - 1](d);                                                                          \
-    }
+    DIRECT_FLOAT_FNS(TILE_NAME(direct_##stem), direct_##stem)
 
 DIRECT_YMM_FLOAT(f32, 4, 2)
 DIRECT_YMM_FLOAT(f16, 16, 4)

@@ -134,7 +134,7 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
 #define DIRECT_TQ2_0_NAME NULL, 0, 0
 #endif
 #if VEC_DIRECT
-#define DIRECT_FLOAT_NAME(stem) TILE_NAME(direct_##stem), VEC_N, DIRECT_FLOAT_M
+#define DIRECT_FLOAT_NAME(stem) TILE_NAME(direct_##stem), VEC_N, DIRECT_M
 #else
 #define DIRECT_FLOAT_NAME(stem) NULL, 0, 0
 #endif

@@ -15,16 +15,25 @@ struct tile_config {
     uint8_t rows[16];
 };
 
-/* Configures eight tiles of 16 rows of 64 bytes for this thread. */
-static inline void tiles_configure(void)
+/* Configures eight tiles of 64 bytes a row for this thread; tile i has @rows[i] rows. */
+static inline void tiles_configure_rows(const uint8_t rows[8])
 {
     struct tile_config c = {.palette = 1};
 
     for (unsigned i = 0; i < 8; i++) {
         c.row_bytes[i] = 64;
-        c.rows[i] = TILE_ROWS;
+        c.rows[i] = rows[i];
     }
     /* gcc declares that the intrinsic reads 8 bytes, so it may omit writing the others. */
     __asm__ volatile("" : : "m"(c));
     _tile_loadconfig(&c);
+}
+
+/* Configures eight tiles of 16 rows of 64 bytes for this thread. */
+static inline void tiles_configure(void)
+{
+    static const uint8_t rows[8] = {TILE_ROWS, TILE_ROWS, TILE_ROWS, TILE_ROWS,
+                                    TILE_ROWS, TILE_ROWS, TILE_ROWS, TILE_ROWS};
+
+    tiles_configure_rows(rows);
 }
