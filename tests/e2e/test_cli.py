@@ -300,10 +300,30 @@ def test_ppl_measures_a_text(sconce, installed, tmp_path):
     assert out.stdout.split("\n")[:2] == [line.replace(f"/{n}]", "/2]") for line in lines[:2]]
 
 
+def test_ppl_compares_with_a_base_model(sconce, installed, tmp_path):
+    text = tmp_path / "text"
+    text.write_text("sconce runs models on your own machine. Which models are there?\n" * 40)
+    args = ("ppl", "-c", "64", "-t", "1", "--device", "cpu", "sconce-guide", str(text))
+    plain = json.loads(run(sconce, *args, "--json").stdout)
+    same = json.loads(run(sconce, *args, "--json", "--base", "sconce-guide").stdout)
+    assert same["ppl"] == plain["ppl"] and same["base"]["kld"] == {"value": 0, "error": 0}
+    assert same["base"]["ratio"]["value"] == 1 and same["base"]["same_top"]["value"] == 1
+    other = json.loads(run(sconce, *args, "--json", "--kv-type", "q4_0", "--base-kv-type", "f32").stdout)
+    base = other["base"]
+    assert base["model"] == "sconce-guide" and 0 < base["kld"]["value"] < 1 and base["same_top"]["value"] > 0.5
+    assert abs(other["ppl"] / base["ppl"]["value"] / base["ratio"]["value"] - 1) < 1e-9
+    values = list(base["kld_quantiles"].values())
+    assert len(values) == 13 and values[0] >= -1e-6
+    assert all(a <= b + 1e-12 for a, b in zip(values, values[1:]))
+    shown = run(sconce, *args, "--kv-type", "q4_0", "--base-kv-type", "f32").stdout
+    assert "Mean divergence (KLD) in nats" in shown and "Same most probable token" in shown
+
+
 def test_ppl_says_what_is_wrong(sconce, installed, tmp_path):
     short = tmp_path / "short"
     short.write_text("hello")
     bert = str(TREE / "tests/golden/embed/bert-mean")
+    tiny = str(TREE / "tests/golden/models/qwen2-tied")
     for words, status, said in (
             ([], 2, "MODEL and FILE are missing"), (["sconce-guide"], 2, "FILE is missing"),
             (["-m", "sconce-guide", "a", "b"], 2, "more than one FILE"),
@@ -311,7 +331,8 @@ def test_ppl_says_what_is_wrong(sconce, installed, tmp_path):
             (["-c", "9" * 6, "sconce-guide", str(short)], 1, "the model has a context of"),
             (["-c", "64", "sconce-guide", str(short)], 1, "tokens, but one chunk needs 64"),
             (["sconce-guide", str(tmp_path / "none")], 1, str(tmp_path / "none")),
-            ([bert, str(short)], 1, "is not a model of text")):
+            ([bert, str(short)], 1, "is not a model of text"),
+            (["-c", "4", "--base", tiny, "sconce-guide", str(short)], 1, "their tokenizers differ")):
         out = run(sconce, "ppl", "--device", "cpu", *words)
         assert out.returncode == status and said in out.stderr, (words, out)
 
