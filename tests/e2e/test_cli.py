@@ -63,6 +63,32 @@ def test_list_and_info_tell_the_model(sconce, installed):
     assert memory["texts"]["32768"] == 32768 * memory["bytes_per_token"] > 0
     text = run(sconce, "info", "sconce-guide").stdout
     assert "architecture" in text and "text memory" in text
+    types = info["types"]
+    assert [t["type"] for t in types] == ["Q8_0", "F32"] and sum(t["bytes"] for t in types) == info["bytes"]
+    assert sum(t["elements"] for t in types) == info["parameters"] and "tensors of Q8_0" in text
+    small = json.loads(run(sconce, "info", "sconce-guide", "--json", "-c", "100", "--kv-type", "q8_0").stdout)["memory"]
+    assert small["kv_type"] == "q8_0" and small["bytes_per_token"] * 32 * 2 == memory["bytes_per_token"] * 34
+    assert small["texts"] == {"100": 100 * small["bytes_per_token"]}
+    assert small["with_weights"]["100"] == info["bytes"] + small["texts"]["100"]
+    assert run(sconce, "info", "sconce-guide", "-c", "x").returncode == 2
+    assert "unknown type" in run(sconce, "info", "sconce-guide", "--kv-type", "q9").stderr
+
+
+def test_info_says_what_is_wrong_and_where(sconce, installed, tmp_path):
+    whole = (TREE / "packaging/guide/sconce-guide.gguf").read_bytes()
+    for i, (data, said, offset) in enumerate((
+            (b"hello", 'does not start with "GGUF"', 0), (whole[:100], "metadata pairs do not fit", 16),
+            (b"GGUF" + b"\0\0\0\3" + whole[8:], "big-endian GGUF files are not supported", 4),
+            (whole[:60] + b"\xff" * 4 + whole[64:], "are left in the file", 56),
+            (whole[:-100], "lie outside the file of", None))):
+        path = tmp_path / f"{i}.gguf"
+        path.write_bytes(data)
+        out = run(sconce, "info", str(path), "--json")
+        error = json.loads(out.stdout)["error"]
+        assert out.returncode == 1 and said in error["message"] and error["message"] in out.stderr
+        assert error["code"] == "EBADMSG" or "big-endian" in said
+        assert f"(at byte {error['offset']} of the file)" in out.stderr
+        assert offset is None or error["offset"] == offset
 
 
 def test_list_tells_the_task_and_what_does_not_run(sconce, installed):
