@@ -5,8 +5,9 @@
 #
 # Compiles ROOT/FILE in all its variants and writes C files: OUT/STEM.code.h has the words of the
 # code, and OUT/STEM.rows.h a row of `struct vkb_kernel` for each variant. ACCESS is plain, texel or
-# both. A variant is NAME:DEFINE,DEFINE… and may be ":". The SPIR-V files stay in OUT, where tests
-# check them.
+# both. A variant is NAME:DEFINE,DEFINE… and may be ":". If its name begins with that of a number
+# format, the shader includes ROOT/formats/FORMAT.glsl as "format.glsl". The SPIR-V files stay in
+# OUT, where tests check them.
 set -eu
 
 compiler=$1 root=$2 file=$3 out=$4 stem=$5 access=$6
@@ -17,7 +18,7 @@ family=${file%.comp}
 view_mask()
 {
     mask=0
-    for slot in $("$compiler" -E -I"$root" $defines "$root/$file" |
+    for slot in $("$compiler" -E -I"$root" $includes $defines "$root/$file" |
         sed -n "s/.*binding = 10 + *(*\([0-9]\))*)* *uniform *u*textureBuffer slot_$1_.*/\1/p" |
         sort -u); do
         mask=$((mask | 1 << slot))
@@ -38,7 +39,7 @@ compile()
     if grep -q coopmat.glsl "$root/$file"; then
         module=$out/$symbol.raw strip=
     fi
-    "$compiler" -V --quiet --target-env vulkan1.2 $strip -I"$root" $defines -o "$module" \
+    "$compiler" -V --quiet --target-env vulkan1.2 $strip -I"$root" $includes $defines -o "$module" \
         "$root/$file"
     {
         echo "static const uint32_t $symbol[] = {"
@@ -60,7 +61,13 @@ compile()
 : >"$out/$stem.code.h"
 : >"$out/$stem.rows.h"
 for variant; do
-    given=
+    given= includes=
+    format=${variant%%[ :]*}
+    if [ "$format" ]; then
+        includes=-I$out/$stem.formats/$format
+        mkdir -p "$out/$stem.formats/$format"
+        echo "#include \"formats/$format.glsl\"" >"$out/$stem.formats/$format/format.glsl"
+    fi
     for define in $(echo "${variant#*:}" | tr , ' '); do
         given="$given -D$define"
     done
