@@ -23,6 +23,10 @@ static const struct layout {
     [INF_DTYPE_BITNET] = {{-1, -1}, 0}, [INF_DTYPE_MLX2] = {{-1, -1}, 0},
     [INF_DTYPE_MLX4] = {{-1, -1}, 0},   [INF_DTYPE_TQ2_0] = {{64, -1}, 0},
     [INF_DTYPE_TQ1_0] = {{52, -1}, 0},  [INF_DTYPE_FP4_PLANES] = {{-1, -1}, 0},
+    [INF_DTYPE_IQ2_XXS] = {{0, -1}, 0}, [INF_DTYPE_IQ2_XS] = {{0, -1}, 0},
+    [INF_DTYPE_IQ2_S] = {{0, -1}, 0},   [INF_DTYPE_IQ3_XXS] = {{0, -1}, 0},
+    [INF_DTYPE_IQ3_S] = {{0, -1}, 0},   [INF_DTYPE_IQ1_S] = {{0, -1}, 0},
+    [INF_DTYPE_IQ1_M] = {{-1, -1}, 0},
 };
 
 static void put_half(uint8_t *p, float f)
@@ -43,6 +47,15 @@ static void fill_fp4(struct check *c, enum weight_fill fill, uint8_t *block)
         block[0] = (uint8_t)(block[0] + 116);
 }
 
+/* Sets d of a block of IQ1_M, whose bits are in the top 4 bits of 4 words. */
+static void fill_iq1_m(uint8_t *block, float d)
+{
+    const uint16_t bits = f16_from_f32(d);
+
+    for (unsigned i = 0; i < 4; i++)
+        block[49 + 2 * i] = (uint8_t)((block[49 + 2 * i] & 15) | (bits >> 4 * i & 15) << 4);
+}
+
 static void fill_bytes(struct check *c, enum inf_dtype dtype, enum weight_fill fill, uint8_t *p,
                        uint64_t n_blocks)
 {
@@ -59,6 +72,8 @@ static void fill_bytes(struct check *c, enum inf_dtype dtype, enum weight_fill f
             memset(p + 192, 0x80, 16);
         if (dtype == INF_DTYPE_MXFP4)
             fill_fp4(c, fill, p);
+        if (dtype == INF_DTYPE_IQ1_M)
+            fill_iq1_m(p, fill == WEIGHT_ZERO ? 0 : 0.01f * rng_normal(&c->rng));
         for (unsigned i = 0; i < 2; i++)
             if (layouts[dtype].half[i] >= 0)
                 put_half(p + layouts[dtype].half[i],
@@ -72,7 +87,7 @@ void weights_fill(struct check *c, enum inf_dtype dtype, enum weight_fill fill, 
     const struct dtype_info *info = dtype_info(dtype);
     float x[256];
 
-    if (info->affine_bits > 0 || (info->block_elems > 1 && fill != WEIGHT_ENCODED)) {
+    if (!info->encode || (info->block_elems > 1 && fill != WEIGHT_ENCODED)) {
         fill_bytes(c, dtype, fill, dst, n_elems / info->block_elems);
         return;
     }

@@ -18,13 +18,16 @@ from gguf import GGMLQuantizationType as T
 from gguf.quants import dequantize, quantize
 
 FORMATS = ["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k",
-           "mxfp4", "tq2_0", "tq1_0"]
+           "mxfp4", "tq2_0", "tq1_0", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "iq1_s", "iq1_m"]
 BLOCK = {  # elements, bytes, offsets of binary16 fields
     "f32": (1, 4, []), "f16": (1, 2, []), "bf16": (1, 2, []),
     "q8_0": (32, 34, [0]), "q4_0": (32, 18, [0]), "q4_1": (32, 20, [0, 2]),
     "q5_0": (32, 22, [0]), "q5_1": (32, 24, [0, 2]),
     "q4_k": (256, 144, [0, 2]), "q5_k": (256, 176, [0, 2]), "q6_k": (256, 210, [208]),
     "mxfp4": (32, 17, []), "tq2_0": (256, 66, [64]), "tq1_0": (256, 54, [52]),
+    "iq2_xxs": (256, 66, [0]), "iq2_xs": (256, 74, [0]), "iq2_s": (256, 82, [0]),
+    "iq3_xxs": (256, 98, [0]), "iq3_s": (256, 110, [0]), "iq1_s": (256, 50, [0]),
+    "iq1_m": (256, 56, []),
 }
 
 rng = np.random.default_rng(7266)
@@ -47,6 +50,11 @@ for name in FORMATS:
     for at in halves:  # ordinary, negative and subnormal scales
         value = rng.standard_normal(n) * np.exp2(rng.integers(-22, 3, n))
         raw[:, at:at + 2] = value.astype(np.float16).view(np.uint8).reshape(n, 2)
+    if name == "iq1_m":  # the top 4 bits of 4 words are the scale
+        value = rng.standard_normal(n) * np.exp2(rng.integers(-22, 3, n))
+        bits = value.astype(np.float16).view(np.uint16)
+        for i in range(4):
+            raw[:, 49 + 2 * i] = (raw[:, 49 + 2 * i] & 15) | ((bits >> (4 * i) & 15) << 4)
     if name == "f32":
         values = raw.view(np.float32)
     elif name == "f16":
