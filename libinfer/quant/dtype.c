@@ -24,7 +24,14 @@
     X(Q6_K, q6_k, "Q6_K", SUPER_ELEMS, sizeof(struct block_q6_k))                                  \
     X(MXFP4, mxfp4, "MXFP4", BLOCK_ELEMS, sizeof(struct block_mxfp4))                              \
     X(TQ2_0, tq2_0, "TQ2_0", SUPER_ELEMS, sizeof(struct block_tq2_0))                              \
-    X(TQ1_0, tq1_0, "TQ1_0", SUPER_ELEMS, sizeof(struct block_tq1_0))
+    X(TQ1_0, tq1_0, "TQ1_0", SUPER_ELEMS, sizeof(struct block_tq1_0))                              \
+    X(Q2_K, q2_k, "Q2_K", SUPER_ELEMS, sizeof(struct block_q2_k))                                  \
+    X(Q3_K, q3_k, "Q3_K", SUPER_ELEMS, sizeof(struct block_q3_k))                                  \
+    X(IQ4_NL, iq4_nl, "IQ4_NL", BLOCK_ELEMS, sizeof(struct block_iq4_nl))                          \
+    X(IQ4_XS, iq4_xs, "IQ4_XS", SUPER_ELEMS, sizeof(struct block_iq4_xs))                          \
+    X(NVFP4, nvfp4, "NVFP4", BLOCK_NVFP4_ELEMS, sizeof(struct block_nvfp4))                        \
+    X(Q1_0, q1_0, "Q1_0", BLOCK_Q1_0_ELEMS, sizeof(struct block_q1_0))                             \
+    X(Q2_0, q2_0, "Q2_0", BLOCK_Q2_0_ELEMS, sizeof(struct block_q2_0))
 
 /* Formats that are decoded, but not encoded. */
 #define DECODED(X)                                                                                 \
