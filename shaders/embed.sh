@@ -3,8 +3,8 @@
 #
 # embed.sh COMPILER ROOT FILE OUT STEM ACCESS VARIANT…
 #
-# Compiles ROOT/FILE in all its variants and writes C files: OUT/STEM.code.h has the words of the
-# code, and OUT/STEM.rows.h a row of `struct vkb_kernel` for each variant. ACCESS is plain, texel or
+# Compiles ROOT/FILE in all its variants and writes C files: OUT/STEM.code.h has the code, compressed
+# by gzip, and OUT/STEM.rows.h a row of `struct vkb_kernel` for each variant. ACCESS is plain, texel or
 # both. A variant is NAME:DEFINE,DEFINE… and may be ":". If its name begins with that of a number
 # format, the shader includes ROOT/formats/FORMAT.glsl as "format.glsl". The SPIR-V files stay in
 # OUT, where tests check them.
@@ -26,6 +26,22 @@ view_mask()
     echo $mask
 }
 
+# Writes words, which are hexadecimal numbers on lines, as bytes, the lowest byte first.
+write_words()
+{
+    awk 'BEGIN { digits = "0123456789abcdef" }
+    {
+        for (i = 7; i > 0; i -= 2)
+            printf "\\%03o", 16 * index(digits, substr($1, i, 1)) + index(digits, substr($1, i + 1, 1)) - 17
+        if (NR % 64 == 0)
+            print ""
+    }
+    END { print "" }' | while read -r bytes; do
+        # shellcheck disable=SC2059
+        printf "$bytes"
+    done
+}
+
 # compile NAME DEFINES…: compiles one variant.
 compile()
 {
@@ -41,13 +57,14 @@ compile()
     fi
     "$compiler" -V --quiet --target-env vulkan1.2 $strip -I"$root" $includes $defines -o "$module" \
         "$root/$file"
+    if [ ! "$strip" ]; then
+        od -An -v -tx4 -w4 "$module" | awk -f "$root/coopmat.awk" | write_words >"$out/$symbol.fixed"
+        module=$out/$symbol.fixed
+    fi
+    size=$(wc -c <"$module")
     {
         echo "static const uint32_t $symbol[] = {"
-        if [ "$strip" ]; then
-            od -An -v -tx4 -w32 "$module" | sed 's/ \([0-9a-f]*\)/0x\1,/g'
-        else
-            od -An -v -tx4 -w4 "$module" | awk -f "$root/coopmat.awk" | sed 's/ *\(.*\)/0x\1,/'
-        fi
+        gzip -9 -n <"$module" | od -An -v -tx4 -w32 | sed 's/ \([0-9a-f]*\)/0x\1,/g'
         echo '};'
     } >>"$out/$stem.code.h"
     title=$(echo "$family $name" | sed 's/  */ /g; s/ $//')
@@ -55,7 +72,7 @@ compile()
     case " $defines " in
     *' -DTEXEL '*) views="$(view_mask u4), $(view_mask f4)" ;;
     esac
-    echo "{\"$title\", $symbol, sizeof($symbol), $views}," >>"$out/$stem.rows.h"
+    echo "{\"$title\", $symbol, sizeof($symbol), $size, $views}," >>"$out/$stem.rows.h"
 }
 
 : >"$out/$stem.code.h"
