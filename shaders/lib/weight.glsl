@@ -12,6 +12,9 @@
 //                             multiple of 16
 //   chunks                    what kernels for few rows multiply at once, as matmul/chunk.glsl describes
 //
+// A format that has nothing to gain from an own way to read each of these defines only read_codes(), and includes
+// formats/parts/codes.glsl, which makes the others from it.
+//
 // The including file declares IN_U4(0, w) and defines texel(second, i), which reads 16 bytes of the first or the
 // second matrix, and is_aligned, which is true if rows start at multiples of 16 bytes. Compilers remove the functions
 // that a kernel does not call. Byte offsets are even, except in formats whose blocks have an odd number of bytes.

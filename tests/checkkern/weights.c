@@ -27,11 +27,10 @@ static const struct layout {
     [INF_DTYPE_Q2_K] = {{80, 82}, 16, 80}, [INF_DTYPE_Q3_K] = {{108, -1}, 0, 0},
     [INF_DTYPE_IQ4_NL] = {{0, -1}, 0, 0},  [INF_DTYPE_IQ4_XS] = {{0, -1}, 0, 0},
     [INF_DTYPE_NVFP4] = {{-1, -1}, 0, 0},  [INF_DTYPE_Q1_0] = {{0, -1}, 0, 0},
-    [INF_DTYPE_Q2_0] = {{0, -1}, 0, 0},
-    [INF_DTYPE_IQ2_XXS] = {{0, -1}, 0, 0}, [INF_DTYPE_IQ2_XS] = {{0, -1}, 0, 0},
-    [INF_DTYPE_IQ2_S] = {{0, -1}, 0, 0},   [INF_DTYPE_IQ3_XXS] = {{0, -1}, 0, 0},
-    [INF_DTYPE_IQ3_S] = {{0, -1}, 0, 0},   [INF_DTYPE_IQ1_S] = {{0, -1}, 0, 0},
-    [INF_DTYPE_IQ1_M] = {{-1, -1}, 0, 0},
+    [INF_DTYPE_Q2_0] = {{0, -1}, 0, 0},    [INF_DTYPE_IQ2_XXS] = {{0, -1}, 0, 0},
+    [INF_DTYPE_IQ2_XS] = {{0, -1}, 0, 0},  [INF_DTYPE_IQ2_S] = {{0, -1}, 0, 0},
+    [INF_DTYPE_IQ3_XXS] = {{0, -1}, 0, 0}, [INF_DTYPE_IQ3_S] = {{0, -1}, 0, 0},
+    [INF_DTYPE_IQ1_S] = {{0, -1}, 0, 0},   [INF_DTYPE_IQ1_M] = {{-1, -1}, 0, 0},
 };
 
 static void put_half(uint8_t *p, float f)
