@@ -119,7 +119,7 @@ static void iq1_put8(float *dst, float d, unsigned s, unsigned low, unsigned hig
     const float scale = d * (float)(2 * s + 1);
 
     for (unsigned i = 0; i < 8; i++) {
-        const int eighths = (int)(point >> 8 * i & 255) - 8 + (high & 8 ? -1 : 1);
+        const int eighths = (int)(point >> 8 * i & 255) - (high & 8 ? 11 : 9);
 
         dst[i] = scale * ((float)eighths * 0.125f);
     }

@@ -14,8 +14,8 @@
 #define DIGIT8(code, i) (0x##code >> 3 * (i)&7u)
 /* The digits 0, 1 and 2 stand for 8, 25 and 43. */
 #define IQ2_BYTE(code, i) ((uint64_t)(8 + 17 * DIGIT4(code, i) + DIGIT4(code, i) / 2) << 8 * (i))
-/* The digits 0, 1 and 2 stand for 0, 8 and 16. */
-#define IQ1_BYTE(code, i) ((uint64_t)(8 * DIGIT4(code, i)) << 8 * (i))
+/* The digits 0, 1 and 2 stand for 2, 10 and 18. */
+#define IQ1_BYTE(code, i) ((uint64_t)(8 * DIGIT4(code, i) + 2) << 8 * (i))
 /* The digits 0 … 7 stand for 4, 12, 20, 28, 36, 44, 52 and 62. */
 #define IQ3_XXS_BYTE(code, i)                                                                      \
     ((uint32_t)(4 + 8 * DIGIT8(code, i) + DIGIT8(code, i) / 7 * 2) << 8 * (i))

@@ -13,6 +13,6 @@
 extern const uint64_t grid_iq2_xxs[256]; /* 8, 25 or 43 */
 extern const uint64_t grid_iq2_xs[512];
 extern const uint64_t grid_iq2_s[1024];
-extern const uint64_t grid_iq1[2048];    /* 8 × (g + 1), where g is -1, 0 or 1 */
+extern const uint64_t grid_iq1[2048];    /* 8 v + 10, where v is -1, 0 or 1 */
 extern const uint32_t grid_iq3_xxs[256]; /* 4, 12, 20, 28, 36, 44, 52 or 62 */
 extern const uint32_t grid_iq3_s[512];   /* odd numbers from 1 to 15 */

@@ -189,6 +189,18 @@ static void TILE_NAME(multiply_q6_k)(const struct matmul_tile *t)
     multiply_q8(t, (struct tile_kind){.steps = 4, .zero = 5, .narrow = 2});
 }
 
+/* Multiplies formats with grids. Their panels hold w + 64, which is at most 126. */
+static void TILE_NAME(multiply_iq3_xxs)(const struct matmul_tile *t)
+{
+    multiply_q8(t, (struct tile_kind){.steps = 8, .zero = 6, .narrow = 1});
+}
+
+/* Does the same for formats with a scale for each 16 weights. */
+static void TILE_NAME(multiply_iq2_s)(const struct matmul_tile *t)
+{
+    multiply_q8(t, (struct tile_kind){.steps = 4, .zero = 6, .narrow = 1});
+}
+
 INLINE void tile_float(const struct matmul_tile *t, uint32_t m0, const unsigned m_n, unsigned col)
 {
     const uint8_t *act = t->act + m0 * t->act_stride;
