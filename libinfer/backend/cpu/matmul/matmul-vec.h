@@ -113,6 +113,9 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
 #include "backend/cpu/matmul/matmul-decode-affine.h"
 #include "backend/cpu/matmul/matmul-decode-k.h"
 #include "backend/cpu/matmul/matmul-decode-small.h"
+#include "backend/cpu/matmul/matmul-decode-bits.h"
+#include "backend/cpu/matmul/matmul-decode-k-small.h"
+#include "backend/cpu/matmul/matmul-decode-values.h"
 #include "backend/cpu/matmul/matmul-tile.h"
 #if VEC_DIRECT && VEC_N == 16
 #include "backend/cpu/matmul/matmul-direct-avx512.h"
@@ -158,6 +161,10 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
             KERNEL(Q6_K, q6_k, q6_k, DIRECT_NAME(q6_k)),                                           \
             KERNEL(MXFP4, mxfp4, q5_0, DIRECT_NAME(mxfp4)),                                        \
             KERNEL(TQ2_0, tq2_0, q4_0, DIRECT_TQ2_0_NAME), KERNEL(TQ1_0, tq1_0, q4_0, NULL, 0, 0), \
+            KERNEL(Q2_K, q2_k, q2_k, NULL, 0, 0), KERNEL(Q3_K, q3_k, q6_k, NULL, 0, 0),            \
+            KERNEL(IQ4_NL, iq4_nl, q8_0, NULL, 0, 0), KERNEL(IQ4_XS, iq4_xs, q8_0, NULL, 0, 0),    \
+            KERNEL(NVFP4, nvfp4, q6_k, NULL, 0, 0), KERNEL(Q1_0, q1_0, q4_0, NULL, 0, 0),          \
+            KERNEL(Q2_0, q2_0, q4_0, NULL, 0, 0),                                                  \
             KERNEL(MLX2, mlx2, q4_k, DIRECT_PLANES_NAME(mlx2), TILE_NAME(decode_planes)),          \
             KERNEL(MLX4, mlx4, q4_k, NULL, 0, 0, TILE_NAME(decode_planes)),                        \
     }
