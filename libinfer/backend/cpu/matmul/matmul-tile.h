@@ -12,7 +12,8 @@
 struct tile_kind {
     unsigned steps;  /* number of 4-element units that share a scale: 4 or 8 */
     unsigned zero;   /* weights are q - 2^zero; if zero is 0, they are q */
-    bool has_offset; /* offset × sum of x is added for each 16 or 32 elements, as for scales */
+    unsigned offset; /* number of units that share an offset, by which the sum of their x is
+                        multiplied: 4 or 8; 0: there are no offsets */
     bool is_s8;      /* q is signed */
     unsigned narrow; /* number of units whose pairs of products are added up in 16 bits: 8 if q ≤
                         15 */
@@ -147,8 +148,8 @@ INLINE void tile_q8(const struct matmul_tile *t, uint32_t m0, const unsigned m_n
             }
         }
     }
-    if (kind.has_offset)
-        tile_offsets(t, act, m_n, col, kind.steps, acc);
+    if (kind.offset)
+        tile_offsets(t, act, m_n, col, kind.offset, acc);
     UNROLL for (unsigned m = 0; m < m_n; m++) UNROLL for (unsigned v = 0; v < TILE_V; v++)
         v_storef(y + m * t->ldy + v * VEC_N, acc[m][v]);
 }
@@ -187,12 +188,12 @@ static void TILE_NAME(multiply_q5_0)(const struct matmul_tile *t)
 
 static void TILE_NAME(multiply_q4_k)(const struct matmul_tile *t)
 {
-    multiply_q8(t, (struct tile_kind){.steps = 8, .has_offset = true, .narrow = 8});
+    multiply_q8(t, (struct tile_kind){.steps = 8, .offset = 8, .narrow = 8});
 }
 
 static void TILE_NAME(multiply_q5_k)(const struct matmul_tile *t)
 {
-    multiply_q8(t, (struct tile_kind){.steps = 8, .has_offset = true, .narrow = 4});
+    multiply_q8(t, (struct tile_kind){.steps = 8, .offset = 8, .narrow = 4});
 }
 
 static void TILE_NAME(multiply_q6_k)(const struct matmul_tile *t)
@@ -202,7 +203,7 @@ static void TILE_NAME(multiply_q6_k)(const struct matmul_tile *t)
 
 static void TILE_NAME(multiply_q2_k)(const struct matmul_tile *t)
 {
-    multiply_q8(t, (struct tile_kind){.steps = 4, .has_offset = true, .narrow = 4});
+    multiply_q8(t, (struct tile_kind){.steps = 8, .offset = 4, .narrow = 2});
 }
 
 INLINE void tile_float(const struct matmul_tile *t, uint32_t m0, const unsigned m_n, unsigned col)
