@@ -17,7 +17,7 @@
 
 #define IQ4_GROUPS (SUPER_ELEMS / BLOCK_ELEMS)
 
-static const int8_t iq4_values[16] = BLOCK_IQ4_VALUES;
+static const int8_t iq4_values[16] = BLOCK_IQ4_VALUES();
 
 /* Decodes 32 weights. */
 static void iq4_decode(float d, const uint8_t q[16], float *dst)

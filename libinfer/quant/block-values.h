@@ -14,10 +14,12 @@
 /* The largest magnitude in BLOCK_FP4_VALUES is below this power of two. */
 #define BLOCK_FP4_ZERO 16
 
-/* The 16 values of IQ4_NL and IQ4_XS. Small values are closer to each other than large ones. */
-#define BLOCK_IQ4_VALUES                                                                           \
+/* The 16 values of IQ4_NL and IQ4_XS, each as the argument of the macro F. Small values are closer
+ * to each other than large ones. */
+#define BLOCK_IQ4_VALUES(F)                                                                        \
     {                                                                                              \
-        -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113                   \
+        F(-127), F(-104), F(-83), F(-65), F(-49), F(-35), F(-22), F(-10), F(1), F(13), F(25),      \
+            F(38), F(53), F(69), F(89), F(113)                                                     \
     }
 
 /* Returns half of the scale @e of MXFP4 (E8M0), 2^(e - 128). For e < 2 it is subnormal. */
