@@ -18,131 +18,12 @@
 
 #include "core/half.h"
 #include "core/macros.h"
+#include "quant/block-fit.h"
 #include "quant/block.h"
-
-static float finite_or_zero(float x)
-{
-    return isfinite(x) ? x : 0.0f;
-}
-
-/* Returns the nearest integer within [lo, hi]; NaN gives lo. */
-static int round_within(float x, int lo, int hi)
-{
-    if (!(x > (float)lo))
-        return lo;
-    if (x >= (float)hi)
-        return hi;
-    return (int)lrintf(x);
-}
 
 static float f16_round(float x)
 {
     return f16_to_f32(f16_from_f32(x));
-}
-
-static void load_finite(const float *src, float *x, unsigned n)
-{
-    for (unsigned i = 0; i < n; i++)
-        x[i] = finite_or_zero(src[i]);
-}
-
-/* Computes how much the error of each element counts. */
-static void error_weights(const float *x, unsigned n, float *w)
-{
-    float mean = 0;
-
-    for (unsigned i = 0; i < n; i++)
-        mean += x[i] * x[i];
-    mean /= (float)n;
-    for (unsigned i = 0; i < n; i++)
-        w[i] = sqrtf(mean) + fabsf(x[i]);
-}
-
-/* Finds the scale d for which d × q, with q in [lo, hi] and |lo| ≥ hi, is closest to x. */
-static float fit_scale(const float *x, const float *w, unsigned n, int lo, int hi)
-{
-    float extreme = 0, best = 0;
-    double best_gain = 0;
-
-    for (unsigned i = 0; i < n; i++)
-        if (fabsf(x[i]) > fabsf(extreme))
-            extreme = x[i];
-    if (extreme == 0)
-        return 0;
-    for (int step = -9; step <= 9; step++) {
-        const float inverse = ((float)lo + 0.1f * (float)step) / extreme;
-        double xq = 0, qq = 0;
-
-        if (!isfinite(inverse))
-            break;
-        for (unsigned i = 0; i < n; i++) {
-            const int q = round_within(x[i] * inverse, lo, hi);
-
-            xq += (double)w[i] * x[i] * q;
-            qq += (double)w[i] * q * q;
-        }
-        /* With the best d = xq / qq the error is Σwx² - xq² / qq. */
-        if (qq > 0 && xq * xq / qq > best_gain) {
-            best_gain = xq * xq / qq;
-            best = (float)(xq / qq);
-        }
-    }
-    return best;
-}
-
-/* Finds the scale and the minimum for which d × q - m, with q in [0, hi], is closest to x; d, m ≥
- * 0. */
-static void fit_affine(const float *x, const float *w, unsigned n, int hi, float *ret_d,
-                       float *ret_m)
-{
-    float lo_x = 0, hi_x = 0;
-    double best = INFINITY, sw = 0, swx = 0;
-
-    for (unsigned i = 0; i < n; i++) {
-        lo_x = MIN(lo_x, x[i]);
-        hi_x = MAX(hi_x, x[i]);
-        sw += w[i];
-        swx += (double)w[i] * x[i];
-    }
-    *ret_d = (hi_x - lo_x) / (float)hi;
-    *ret_m = -lo_x;
-    for (int step = -10; step <= 10 && hi_x > lo_x; step++) {
-        const float inverse = ((float)hi + 0.1f * (float)step) / (hi_x - lo_x);
-        double sq = 0, sqq = 0, sxq = 0, d, m, error = 0;
-
-        if (!isfinite(inverse))
-            break;
-        for (unsigned i = 0; i < n; i++) {
-            const int q = round_within((x[i] - lo_x) * inverse, 0, hi);
-
-            sq += (double)w[i] * q;
-            sqq += (double)w[i] * q * q;
-            sxq += (double)w[i] * x[i] * q;
-        }
-        const double det = sw * sqq - sq * sq;
-
-        if (!(det > 0))
-            continue;
-        d = (sw * sxq - swx * sq) / det;
-        m = (sq * sxq - sqq * swx) / det;
-        if (m < 0) {
-            m = 0;
-            d = sqq > 0 ? sxq / sqq : 0;
-        }
-        if (!(d > 0))
-            continue;
-        for (unsigned i = 0; i < n; i++) {
-            const int q = round_within((float)((x[i] + m) / d), 0, hi);
-            const double e = d * q - m - x[i];
-
-            error += (double)w[i] * e * e;
-        }
-        if (error < best) {
-            best = error;
-            *ret_d = (float)d;
-            *ret_m = (float)m;
-        }
-    }
 }
 
 void encode_f32(const float *src, void *dst, uint64_t n_elems)
@@ -177,14 +58,14 @@ static uint16_t encode_scaled(const float *src, int lo, int hi, uint8_t ret_q[32
 {
     float x[32], w[32];
 
-    load_finite(src, x, 32);
-    error_weights(x, 32, w);
+    fit_load(src, x, 32);
+    fit_weights(x, 32, w);
 
     const uint16_t bits = f16_from_f32(fit_scale(x, w, 32, lo, hi));
     const float d = f16_to_f32(bits), inverse = d != 0 ? 1 / d : 0;
 
     for (unsigned i = 0; i < 32; i++)
-        ret_q[i] = (uint8_t)(round_within(x[i] * inverse, lo, hi) - lo);
+        ret_q[i] = (uint8_t)(fit_round(x[i] * inverse, lo, hi) - lo);
     return bits;
 }
 
@@ -194,7 +75,7 @@ static void encode_offset(const float *src, int hi, uint16_t *ret_d, uint16_t *r
 {
     float x[32], w[32], lo_x, d, m;
 
-    load_finite(src, x, 32);
+    fit_load(src, x, 32);
     lo_x = x[0];
     for (unsigned i = 1; i < 32; i++)
         lo_x = MIN(lo_x, x[i]);
@@ -211,7 +92,7 @@ static void encode_offset(const float *src, int hi, uint16_t *ret_d, uint16_t *r
     const float dr = f16_to_f32(*ret_d), mr = f16_to_f32(*ret_m) - (lo_x > 0 ? lo_x : 0);
 
     for (unsigned i = 0; i < 32; i++)
-        ret_q[i] = (uint8_t)(dr > 0 ? round_within((x[i] - mr) / dr, 0, hi) : 0);
+        ret_q[i] = (uint8_t)(dr > 0 ? fit_round((x[i] - mr) / dr, 0, hi) : 0);
 }
 
 static void pack_nibbles(const uint8_t q[32], uint8_t dst[16])
@@ -235,14 +116,14 @@ void encode_q8_0(const float *src, void *dst, uint64_t n_elems)
     for (uint64_t i = 0; i < n_elems; i += 32, p += sizeof(b)) {
         float x[32], amax = 0;
 
-        load_finite(src + i, x, 32);
+        fit_load(src + i, x, 32);
         for (unsigned l = 0; l < 32; l++)
             amax = MAX(amax, fabsf(x[l]));
         b.d = f16_from_f32(amax / 127);
         const float d = f16_to_f32(b.d), inverse = d > 0 ? 1 / d : 0;
 
         for (unsigned l = 0; l < 32; l++)
-            b.q[l] = (int8_t)round_within(x[l] * inverse, -127, 127);
+            b.q[l] = (int8_t)fit_round(x[l] * inverse, -127, 127);
         memcpy(p, &b, sizeof(b));
     }
 }
@@ -303,9 +184,9 @@ static void encode_groups(const float *src, int hi, uint16_t *ret_d, uint16_t *r
 {
     float x[256], w[32], d[8], m[8], max_d = 0, max_m = 0;
 
-    load_finite(src, x, 256);
+    fit_load(src, x, 256);
     for (unsigned g = 0; g < 8; g++) {
-        error_weights(x + 32 * g, 32, w);
+        fit_weights(x + 32 * g, 32, w);
         fit_affine(x + 32 * g, w, 32, hi, &d[g], &m[g]);
         max_d = MAX(max_d, d[g]);
         max_m = MAX(max_m, m[g]);
@@ -316,13 +197,13 @@ static void encode_groups(const float *src, int hi, uint16_t *ret_d, uint16_t *r
 
     memset(ret_scales, 0, 12);
     for (unsigned g = 0; g < 8; g++) {
-        const int sc = dr > 0 ? round_within(d[g] / dr, 0, 63) : 0;
-        const int mn = mr > 0 ? round_within(m[g] / mr, 0, 63) : 0;
+        const int sc = dr > 0 ? fit_round(d[g] / dr, 0, 63) : 0;
+        const int mn = mr > 0 ? fit_round(m[g] / mr, 0, 63) : 0;
         const float dg = dr * (float)sc, mg = mr * (float)mn;
 
         block_k_set_scale(ret_scales, g, (uint8_t)sc, (uint8_t)mn);
         for (unsigned i = 32 * g; i < 32 * (g + 1); i++)
-            ret_q[i] = (uint8_t)(dg > 0 ? round_within((x[i] + mg) / dg, 0, hi) : 0);
+            ret_q[i] = (uint8_t)(dg > 0 ? fit_round((x[i] + mg) / dg, 0, hi) : 0);
     }
 }
 
@@ -369,9 +250,9 @@ void encode_q6_k(const float *src, void *dst, uint64_t n_elems)
     for (uint64_t i = 0; i < n_elems; i += 256, p += sizeof(b)) {
         float x[256], w[16], d[16], extreme = 0;
 
-        load_finite(src + i, x, 256);
+        fit_load(src + i, x, 256);
         for (unsigned g = 0; g < 16; g++) {
-            error_weights(x + 16 * g, 16, w);
+            fit_weights(x + 16 * g, 16, w);
             d[g] = fit_scale(x + 16 * g, w, 16, -32, 31);
             if (fabsf(d[g]) > fabsf(extreme))
                 extreme = d[g];
@@ -381,11 +262,11 @@ void encode_q6_k(const float *src, void *dst, uint64_t n_elems)
         const float dr = f16_round(extreme / -128);
 
         for (unsigned g = 0; g < 16; g++) {
-            b.scales[g] = (int8_t)(dr != 0 ? round_within(d[g] / dr, -128, 127) : 0);
+            b.scales[g] = (int8_t)(dr != 0 ? fit_round(d[g] / dr, -128, 127) : 0);
             const float dg = dr * (float)b.scales[g];
 
             for (unsigned l = 16 * g; l < 16 * (g + 1); l++)
-                q[l] = (uint8_t)((dg != 0 ? round_within(x[l] / dg, -32, 31) : 0) + 32);
+                q[l] = (uint8_t)((dg != 0 ? fit_round(x[l] / dg, -32, 31) : 0) + 32);
         }
         memset(b.high, 0, sizeof(b.high));
         memset(b.q, 0, sizeof(b.q));

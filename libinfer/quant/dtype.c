@@ -2,12 +2,12 @@
 
 /*
  * Defines the table of number formats, one row per format. A new format needs a row here, a layout
- * in block.h, and its decode and encode functions.
+ * in block.h or block-iq.h, and its decode and encode functions.
  */
 
 #include "quant/dtype.h"
 
-#include "quant/block.h"
+#include "quant/block-iq.h"
 
 /*       dtype  stem  label   elements and bytes of a block */
 #define DTYPES(X)                                                                                  \
@@ -24,18 +24,39 @@
     X(Q6_K, q6_k, "Q6_K", SUPER_ELEMS, sizeof(struct block_q6_k))                                  \
     X(MXFP4, mxfp4, "MXFP4", BLOCK_ELEMS, sizeof(struct block_mxfp4))                              \
     X(TQ2_0, tq2_0, "TQ2_0", SUPER_ELEMS, sizeof(struct block_tq2_0))                              \
-    X(TQ1_0, tq1_0, "TQ1_0", SUPER_ELEMS, sizeof(struct block_tq1_0))
+    X(TQ1_0, tq1_0, "TQ1_0", SUPER_ELEMS, sizeof(struct block_tq1_0))                              \
+    X(Q2_K, q2_k, "Q2_K", SUPER_ELEMS, sizeof(struct block_q2_k))                                  \
+    X(Q3_K, q3_k, "Q3_K", SUPER_ELEMS, sizeof(struct block_q3_k))                                  \
+    X(IQ4_NL, iq4_nl, "IQ4_NL", BLOCK_ELEMS, sizeof(struct block_iq4_nl))                          \
+    X(IQ4_XS, iq4_xs, "IQ4_XS", SUPER_ELEMS, sizeof(struct block_iq4_xs))                          \
+    X(NVFP4, nvfp4, "NVFP4", BLOCK_NVFP4_ELEMS, sizeof(struct block_nvfp4))                        \
+    X(Q1_0, q1_0, "Q1_0", BLOCK_Q1_0_ELEMS, sizeof(struct block_q1_0))                             \
+    X(Q2_0, q2_0, "Q2_0", BLOCK_Q2_0_ELEMS, sizeof(struct block_q2_0))
+
+/* Formats that are decoded, but not encoded. */
+#define DECODED(X)                                                                                 \
+    X(IQ2_XXS, iq2_xxs, "IQ2_XXS", SUPER_ELEMS, sizeof(struct block_iq2_xxs))                      \
+    X(IQ2_XS, iq2_xs, "IQ2_XS", SUPER_ELEMS, sizeof(struct block_iq2_xs))                          \
+    X(IQ2_S, iq2_s, "IQ2_S", SUPER_ELEMS, sizeof(struct block_iq2_s))                              \
+    X(IQ3_XXS, iq3_xxs, "IQ3_XXS", SUPER_ELEMS, sizeof(struct block_iq3_xxs))                      \
+    X(IQ3_S, iq3_s, "IQ3_S", SUPER_ELEMS, sizeof(struct block_iq3_s))                              \
+    X(IQ1_S, iq1_s, "IQ1_S", SUPER_ELEMS, sizeof(struct block_iq1_s))                              \
+    X(IQ1_M, iq1_m, "IQ1_M", SUPER_ELEMS, sizeof(struct block_iq1_m))
 
 #define ROW(dtype, stem, label, elems, bytes)                                                      \
     [INF_DTYPE_##dtype] = {#stem, label, elems, bytes, 0, decode_##stem, encode_##stem},
+#define DECODED_ROW(dtype, stem, label, elems, bytes)                                              \
+    [INF_DTYPE_##dtype] = {#stem, label, elems, bytes, 0, decode_##stem, NULL},
 static const struct dtype_info dtypes[] = {
-    DTYPES(ROW)[INF_DTYPE_MLX2] = {"mlx2", "MLX2", BLOCK_ELEMS, BLOCK_ELEMS / 4, 2, NULL, NULL},
+    DTYPES(ROW) DECODED(DECODED_ROW)[INF_DTYPE_MLX2] = {"mlx2", "MLX2", BLOCK_ELEMS,
+                                                        BLOCK_ELEMS / 4, 2, NULL, NULL},
     [INF_DTYPE_BITNET] = {"bitnet", "BITNET", 4, 1, 0, NULL, NULL},
     [INF_DTYPE_FP4_PLANES] = {"fp4_planes", "MXFP4 (planes)", BLOCK_ELEMS, BLOCK_ELEMS / 2, 0, NULL,
                               NULL},
     [INF_DTYPE_MLX4] = {"mlx4", "MLX4", BLOCK_ELEMS, BLOCK_ELEMS / 2, 4, NULL, NULL},
 };
 #undef ROW
+#undef DECODED_ROW
 
 static_assert(ARRAY_SIZE(dtypes) == INF_DTYPE_N, "a row for each format");
 

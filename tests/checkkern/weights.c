@@ -9,20 +9,28 @@
 #include "quant/affine.h"
 #include "quant/dtype.h"
 
-/* For each format: the offsets of the binary16 numbers and of the quantized weights in a block. */
+/* For each format: the offsets of the binary16 numbers in a block, and where its codes lie. */
 static const struct layout {
     int16_t half[2]; /* byte offsets, or -1 */
-    int16_t header;  /* bytes before the weights when the format has offsets, else 0 */
+    int16_t codes;   /* if the format has offsets: the first byte of the codes, else 0 */
+    int16_t end;     /* the first byte after these codes */
 } layouts[INF_DTYPE_N] = {
-    [INF_DTYPE_F32] = {{-1, -1}, 0},    [INF_DTYPE_F16] = {{-1, -1}, 0},
-    [INF_DTYPE_BF16] = {{-1, -1}, 0},   [INF_DTYPE_Q8_0] = {{0, -1}, 0},
-    [INF_DTYPE_Q4_0] = {{0, -1}, 0},    [INF_DTYPE_Q4_1] = {{0, 2}, 4},
-    [INF_DTYPE_Q5_0] = {{0, -1}, 0},    [INF_DTYPE_Q5_1] = {{0, 2}, 4},
-    [INF_DTYPE_Q4_K] = {{0, 2}, 16},    [INF_DTYPE_Q5_K] = {{0, 2}, 16},
-    [INF_DTYPE_Q6_K] = {{208, -1}, 0},  [INF_DTYPE_MXFP4] = {{-1, -1}, 0},
-    [INF_DTYPE_BITNET] = {{-1, -1}, 0}, [INF_DTYPE_MLX2] = {{-1, -1}, 0},
-    [INF_DTYPE_MLX4] = {{-1, -1}, 0},   [INF_DTYPE_TQ2_0] = {{64, -1}, 0},
-    [INF_DTYPE_TQ1_0] = {{52, -1}, 0},  [INF_DTYPE_FP4_PLANES] = {{-1, -1}, 0},
+    [INF_DTYPE_F32] = {{-1, -1}, 0, 0},    [INF_DTYPE_F16] = {{-1, -1}, 0, 0},
+    [INF_DTYPE_BF16] = {{-1, -1}, 0, 0},   [INF_DTYPE_Q8_0] = {{0, -1}, 0, 0},
+    [INF_DTYPE_Q4_0] = {{0, -1}, 0, 0},    [INF_DTYPE_Q4_1] = {{0, 2}, 4, 20},
+    [INF_DTYPE_Q5_0] = {{0, -1}, 0, 0},    [INF_DTYPE_Q5_1] = {{0, 2}, 4, 24},
+    [INF_DTYPE_Q4_K] = {{0, 2}, 16, 144},  [INF_DTYPE_Q5_K] = {{0, 2}, 16, 176},
+    [INF_DTYPE_Q6_K] = {{208, -1}, 0, 0},  [INF_DTYPE_MXFP4] = {{-1, -1}, 0, 0},
+    [INF_DTYPE_BITNET] = {{-1, -1}, 0, 0}, [INF_DTYPE_MLX2] = {{-1, -1}, 0, 0},
+    [INF_DTYPE_MLX4] = {{-1, -1}, 0, 0},   [INF_DTYPE_TQ2_0] = {{64, -1}, 0, 0},
+    [INF_DTYPE_TQ1_0] = {{52, -1}, 0, 0},  [INF_DTYPE_FP4_PLANES] = {{-1, -1}, 0, 0},
+    [INF_DTYPE_Q2_K] = {{80, 82}, 16, 80}, [INF_DTYPE_Q3_K] = {{108, -1}, 0, 0},
+    [INF_DTYPE_IQ4_NL] = {{0, -1}, 0, 0},  [INF_DTYPE_IQ4_XS] = {{0, -1}, 0, 0},
+    [INF_DTYPE_NVFP4] = {{-1, -1}, 0, 0},  [INF_DTYPE_Q1_0] = {{0, -1}, 0, 0},
+    [INF_DTYPE_Q2_0] = {{0, -1}, 0, 0},    [INF_DTYPE_IQ2_XXS] = {{0, -1}, 0, 0},
+    [INF_DTYPE_IQ2_XS] = {{0, -1}, 0, 0},  [INF_DTYPE_IQ2_S] = {{0, -1}, 0, 0},
+    [INF_DTYPE_IQ3_XXS] = {{0, -1}, 0, 0}, [INF_DTYPE_IQ3_S] = {{0, -1}, 0, 0},
+    [INF_DTYPE_IQ1_S] = {{0, -1}, 0, 0},   [INF_DTYPE_IQ1_M] = {{-1, -1}, 0, 0},
 };
 
 static void put_half(uint8_t *p, float f)
@@ -43,6 +51,15 @@ static void fill_fp4(struct check *c, enum weight_fill fill, uint8_t *block)
         block[0] = (uint8_t)(block[0] + 116);
 }
 
+/* Sets d of a block of IQ1_M, whose bits are in the top 4 bits of 4 words. */
+static void fill_iq1_m(uint8_t *block, float d)
+{
+    const uint16_t bits = f16_from_f32(d);
+
+    for (unsigned i = 0; i < 4; i++)
+        block[49 + 2 * i] = (uint8_t)((block[49 + 2 * i] & 15) | (bits >> 4 * i & 15) << 4);
+}
+
 static void fill_bytes(struct check *c, enum inf_dtype dtype, enum weight_fill fill, uint8_t *p,
                        uint64_t n_blocks)
 {
@@ -59,6 +76,8 @@ static void fill_bytes(struct check *c, enum inf_dtype dtype, enum weight_fill f
             memset(p + 192, 0x80, 16);
         if (dtype == INF_DTYPE_MXFP4)
             fill_fp4(c, fill, p);
+        if (dtype == INF_DTYPE_IQ1_M)
+            fill_iq1_m(p, fill == WEIGHT_ZERO ? 0 : 0.01f * rng_normal(&c->rng));
         for (unsigned i = 0; i < 2; i++)
             if (layouts[dtype].half[i] >= 0)
                 put_half(p + layouts[dtype].half[i],
@@ -72,7 +91,7 @@ void weights_fill(struct check *c, enum inf_dtype dtype, enum weight_fill fill, 
     const struct dtype_info *info = dtype_info(dtype);
     float x[256];
 
-    if (info->affine_bits > 0 || (info->block_elems > 1 && fill != WEIGHT_ENCODED)) {
+    if (!info->encode || (info->block_elems > 1 && fill != WEIGHT_ENCODED)) {
         fill_bytes(c, dtype, fill, dst, n_elems / info->block_elems);
         return;
     }
@@ -117,12 +136,13 @@ void weights_magnitudes(enum inf_dtype dtype, const void *block, float *dst)
     float offset[256];
 
     info->decode(block, dst, info->block_elems);
-    if (layouts[dtype].header == 0) {
+    if (layouts[dtype].end == 0) {
         for (uint32_t i = 0; i < info->block_elems; i++)
             dst[i] = fabsf(dst[i]);
         return;
     }
-    memcpy(copy, block, (size_t)layouts[dtype].header);
+    memcpy(copy, block, info->block_bytes);
+    memset(copy + layouts[dtype].codes, 0, (size_t)(layouts[dtype].end - layouts[dtype].codes));
     info->decode(copy, offset, info->block_elems);
     for (uint32_t i = 0; i < info->block_elems; i++)
         dst[i] = fabsf(dst[i] - offset[i]) + fabsf(offset[i]);

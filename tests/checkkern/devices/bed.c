@@ -348,7 +348,7 @@ struct weight case_weight(struct check *c, struct case_memory *m, enum inf_dtype
     weights_fill(c, dtype, dtype_info(dtype)->encode ? WEIGHT_ENCODED : WEIGHT_RANDOM, data,
                  (uint64_t)rows * cols);
     w.data = data;
-    if (!dtype_info(dtype)->encode)
+    if (!dtype_info(dtype)->decode)
         add_planes(c, m, &w);
     return w;
 }

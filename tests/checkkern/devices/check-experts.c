@@ -113,7 +113,7 @@ void check_graph_experts(struct check *c)
         for (uint32_t i = 0; i < 4; i++) {
             const uint32_t block = dtype_info((enum inf_dtype)d)->block_elems;
 
-            const bool planes = !dtype_info((enum inf_dtype)d)->encode;
+            const bool planes = !dtype_info((enum inf_dtype)d)->decode;
 
             /* Encoding weights takes a large part of the time, so formats with large blocks have
              * half of the cases. MXFP4 is the only format with planes that experts can have. */

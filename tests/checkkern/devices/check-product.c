@@ -367,7 +367,7 @@ static void bench_format(struct check *c, enum inf_dtype dtype, const float *x)
     dtype_row_bytes(dtype, K, &bytes);
     y = graph_input(g, K);
     for (uint32_t i = 0; i < n_layers; i++) {
-        w[i] = dtype_info(dtype)->encode ? bench_weight(c, &m, dtype, K)
+        w[i] = dtype_info(dtype)->decode ? bench_weight(c, &m, dtype, K)
                                          : case_weight(c, &m, dtype, K, K, 0);
         y = graph_matmul(g, y, &w[i], NULL);
     }

@@ -21,7 +21,8 @@
  * order of k:
  *     acc = fma(float(isum) × scale, d, acc),
  * where isum is the exact integer sum of the scale's 16 or 32 products. Formats with offsets have a
- * second sum, off = fma(offset, s, off) from 0, which is added to acc after each chunk of k. For
+ * second sum, off = fma(offset, s, off) from 0, which is added to acc after each chunk of k. If
+ * offsets belong to 16 elements, s is float(nsum[…]) × d, and offset is positive. For
  * float formats the sum of a chunk is a chain of fma over its 128 k, and is then added to acc. With
  * prepared rows of BF16 or F16 a chunk has 256 k. The chain then runs over the pairs of BF16, or
  * over the blocks of F16, of the chunk.
@@ -127,7 +128,7 @@ struct matmul_panel {
         uint32_t pairs[PANEL_K_PAIRS / 2][PANEL_N]; /* lower half: k; higher half: k + 1 */
     };
     float scale[PANEL_K / 16][PANEL_N];  /* per 16 or 32 elements */
-    float offset[PANEL_K / 32][PANEL_N]; /* per 32 elements, added after scaling */
+    float offset[PANEL_K / 16][PANEL_N]; /* per 16 or 32 elements, added after scaling */
 } __attribute__((aligned(64)));
 
 /* Describes the planes of some rows of W in an affine format (quant/affine.h), from k = 0 on. */

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef FP4_GLSL
-#define FP4_GLSL
 
-// Decodes the parts of MXFP4 blocks, in the format of libinfer/quant/block.h.
+// Decodes numbers in E2M1.
 
 // Returns v + 16 for each of 4 codes, which are the low 4 bits of the bytes of @codes. v is the value in
 // BLOCK_FP4_VALUES, -12 … 12. Bit 3 of a code is the sign, and the magnitudes of the codes 0 … 7 are 0, 1, 2, 3,
@@ -17,11 +15,3 @@ uint fp4_codes(uint codes)
     // v is below 16, so that 16 - v = (v ^ 15) + 1.
     return (value ^ sign) + (0x10101010 - sign);
 }
-
-// Returns half of a scale, 2^(e - 128). It is a product, because for e < 2 it is subnormal.
-float fp4_scale(uint e)
-{
-    return uintBitsToFloat((e / 2 + 63) << 23) * uintBitsToFloat((e - e / 2 + 63) << 23);
-}
-
-#endif

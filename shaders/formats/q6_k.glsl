@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Reads Q6_K: a chunk has 64 weights, 16 from each quarter of half a block. The quarters share bytes of high
-// bits.
+// Q6_K: 256 weights in 16 groups of 16, w = d × sc × (q - 32). A chunk has 64 weights, 16 from each quarter of half a
+// block. The quarters share bytes of high bits.
 
-#define SUPER_ELEMS 256
-#define SUPER_BYTES 210
+#define BLOCK_ELEMS 256
+#define BLOCK_BYTES 210
 #define CHUNKS 4
 #define QUADS 16
 #define QUAD_OFFSET(j) ((j) % 4 + (j) / 4 * 8)
-#define QUAD_UNIT BYTE_UNIT
-#define DOT_UNIT 1.0
 #define SUMS 4
 
 struct head {
@@ -20,6 +18,9 @@ struct chunk {
     uint words[16];
     float scale[4];
 };
+
+#include "formats/parts/bytes.glsl"
+#include "formats/parts/whole.glsl"
 
 head read_head(bool second, uint at)
 {
@@ -58,11 +59,6 @@ chunk read_chunk(bool second, head h, uint at, uint i_chunk)
     return c;
 }
 
-vec4 quad(chunk c, uint j)
-{
-    return byte_floats(c.words[j]);
-}
-
 float scaled(chunk c, uint s, float dot_x, float plain)
 {
     precise float offset = 32.0 * plain;
@@ -71,7 +67,27 @@ float scaled(chunk c, uint s, float dot_x, float plain)
     return c.scale[s] * sum;
 }
 
-float single(bool second, uint at, uint k)
+float weight_in_block(uint at, uint l)
 {
-    return 0.0;
+    const uint part = l / 128, quarter = l / 32 & 3, i = l & 31;
+    const uint low = weight_u8(at + 64 * part + 32 * (quarter & 1) + i) >> (quarter / 2 * 4) & 15;
+    const uint high = weight_u8(at + 128 + 32 * part + i) >> (2 * quarter) & 3;
+    const int scale = bitfieldExtract(int(weight_u8(at + 192 + l / 16)), 0, 8);
+    precise float d = weight_half(at + 208) * float(scale);
+
+    return d * float(int(low | high << 4) - 32);
+}
+
+vec4[4] read_run(bool second, uint at, uint k)
+{
+    const uint block = at + k / 256 * 210, l = k & 255;
+    const uint part = l / 128, quarter = l / 32 & 3, i = l & 31;
+    const uvec4 low = read_bytes(second, block + 64 * part + 32 * (quarter & 1) + i, false);
+    const uvec4 high = read_bytes(second, block + 128 + 32 * part + i, false);
+    const int group_scale = bitfieldExtract(int(read_byte(second, block + 192 + l / 16)), 0, 8);
+    const float scale = read_half(second, block + 208) * float(group_scale);
+
+    return scaled_bytes((low >> 4 * (quarter / 2) & 0x0f0f0f0f) |
+                            (high >> 2 * quarter & 0x03030303) << 4,
+                        scale, 32.0 * scale);
 }

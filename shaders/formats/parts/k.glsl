@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Reads Q4_K and Q5_K: a chunk has 16 pairs of nibbles, which belong to two groups with separate scales.
+// Reads the scales of Q4_K and Q5_K. A block has 8 groups of 32 weights, w = d × sc × q - dmin × mn. A chunk has 16
+// pairs of nibbles, which belong to two groups with separate scales. A format defines read_chunk().
 
-#define SUPER_ELEMS 256
 #define CHUNKS 8
 #define QUADS 8
 #define QUAD_OFFSET(j) ((j) < 4 ? (j) : (j) + 4)
-#define QUAD_UNIT BYTE_UNIT
-#define DOT_UNIT 1.0
 #define SUMS 2
-
-#ifdef DTYPE_Q4_K
-#define SUPER_BYTES 144
-#else
-#define SUPER_BYTES 176
-#endif
 
 struct head {
     uint words[4]; // d and dmin, then 12 bytes of scales
@@ -24,6 +16,9 @@ struct chunk {
     uint words[8];
     float scale[2], low[2];
 };
+
+#include "formats/parts/bytes.glsl"
+#include "formats/parts/whole.glsl"
 
 head read_head(bool second, uint at)
 {
@@ -58,38 +53,6 @@ void read_scales(inout chunk c, head h, uint pair)
     c.low[1] = d.y * float(int((mn >> 8 & mask) | (mn_top >> 10 & top)));
 }
 
-chunk read_chunk(bool second, head h, uint at, uint i_chunk)
-{
-    const uint pair = i_chunk / 2;
-    chunk c;
-
-    read_scales(c, h, pair);
-#ifdef DTYPE_Q4_K
-    const uint[WORDS_MAX] pairs = read_words(second, at + 16 + 16 * i_chunk, 4, is_aligned);
-
-    [[unroll]] for (uint i = 0; i < 4; i++) {
-        c.words[i] = pairs[i] & 0x0f0f0f0f;
-        c.words[i + 4] = pairs[i] >> 4 & 0x0f0f0f0f;
-    }
-#else
-    const uint[WORDS_MAX] high = read_words(second, at + 16 + 16 * (i_chunk & 1), 4, is_aligned);
-    const uint[WORDS_MAX] pairs = read_words(second, at + 48 + 16 * i_chunk, 4, is_aligned);
-
-    [[unroll]] for (uint i = 0; i < 4; i++) {
-        const uint bits = high[i] >> 2 * pair;
-
-        c.words[i] = (pairs[i] & 0x0f0f0f0f) | (bits << 4 & 0x10101010);
-        c.words[i + 4] = (pairs[i] >> 4 & 0x0f0f0f0f) | (bits << 3 & 0x10101010);
-    }
-#endif
-    return c;
-}
-
-vec4 quad(chunk c, uint j)
-{
-    return byte_floats(c.words[j]);
-}
-
 float scaled(chunk c, uint s, float dot_x, float plain)
 {
     precise float a = c.scale[s] * dot_x;
@@ -98,7 +61,35 @@ float scaled(chunk c, uint s, float dot_x, float plain)
     return a - b;
 }
 
-float single(bool second, uint at, uint k)
+// Does what block_k_scale() in libinfer/quant/block.h does; @words are the 12 bytes of scales.
+uvec2 group_scale(uvec3 words, uint group)
 {
-    return 0.0;
+    const uint shift = 8 * (group & 3);
+    const uint a = words.x >> shift, b = words.y >> shift, c = words.z >> shift;
+
+    return group < 4 ? uvec2(a & 63, b & 63)
+                     : uvec2((c & 15) | (a >> 2 & 48), (c >> 4 & 15) | (b >> 2 & 48));
+}
+
+// Returns the scale and the minimum of group g, which have 6 bits each.
+uvec2 weight_k_scale(uint at, uint g)
+{
+    if (g < 4)
+        return uvec2(weight_u8(at + g) & 63, weight_u8(at + g + 4) & 63);
+    const uint low = weight_u8(at + g + 4);
+
+    return uvec2((low & 15) | (weight_u8(at + g - 4) >> 6) << 4,
+                 low >> 4 | (weight_u8(at + g) >> 6) << 4);
+}
+
+// Returns weight l of the block at byte @at. @q: its number in the block.
+float weight_k(uint at, uint l, uint q)
+{
+    const uvec2 scale = weight_k_scale(at + 4, l / 32);
+    precise float d = weight_half(at) * float(scale.x);
+    precise float m = weight_half(at + 2) * float(scale.y);
+    precise float product = d * float(q);
+    precise float sum = product - m;
+
+    return sum;
 }
