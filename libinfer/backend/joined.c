@@ -15,6 +15,10 @@ bool joined_layout(const struct weight *w, struct joined *ret)
 {
     if (!w->planes[WEIGHT_SCALES])
         return false;
+    if (w->coded) {
+        ret->dtype = joined_coded_dtype(w->coded);
+        return dtype_row_bytes(ret->dtype, w->cols, &ret->row_bytes);
+    }
     switch (w->dtype) {
     case INF_DTYPE_BITNET:
         *ret = (struct joined){w->dtype, 4 * DIV_UP((uint64_t)w->cols, 16u)};
@@ -134,6 +138,10 @@ static void join_row(const struct weight *w, enum inf_dtype dtype, uint32_t i, u
     const uint64_t n = (uint64_t)w->cols / BLOCK_ELEMS, row = i * (uint64_t)MAX(w->row_step, 1u);
     const uint32_t quarter = w->rows / 4;
 
+    if (w->coded) {
+        joined_coded_row(w->coded, dtype, w->coded_first + i, dst);
+        return;
+    }
     switch (w->dtype) {
     case INF_DTYPE_BITNET:
         join_ternary((const uint8_t *)w->data + (uint64_t)(i % quarter) * w->cols, i / quarter,

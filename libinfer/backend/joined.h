@@ -34,3 +34,7 @@ void joined_rows(const struct weight *w, uint32_t first, uint32_t n, uint8_t *ds
 uint64_t joined_bytes(const struct weight *w);
 /* Returns the number by which products with the blocks of @w must be multiplied. */
 float joined_factor(const struct weight *w);
+/* joined-coded.c: returns the format of the blocks of a coded matrix, and writes row @n of it as
+ * such blocks. @dst is aligned to 4 bytes if they are F32. */
+enum inf_dtype joined_coded_dtype(const struct coded *c);
+void joined_coded_row(const struct coded *c, enum inf_dtype dtype, uint32_t n, uint8_t *dst);

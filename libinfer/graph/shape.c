@@ -118,6 +118,12 @@ static int check_weight(const struct graph_node *node, const struct weight *w,
                        op, weight_name(w), w->rows);
     if (w->dtype == INF_DTYPE_FP4_PLANES && (!w->planes[WEIGHT_SCALES] || w->group != 32))
         return err_set(reterr, EINVAL, "%s: %s has no scales", op, weight_name(w));
+    if (!w->coded != (coded_kind(w->dtype).bits == 0) ||
+        (w->coded &&
+         (w->coded->cols != w->cols || w->coded->group == 0 || w->coded->group % 16 != 0 ||
+          w->coded->rows < w->rows || w->coded_first > w->coded->rows - w->rows)))
+        return err_set(reterr, EINVAL, "%s: %s is not a part of its coded matrix", op,
+                       weight_name(w));
     if (w->row_step > 1 && w->dtype != INF_DTYPE_FP4_PLANES)
         return err_set(reterr, EINVAL, "%s: the rows of %s are not adjacent", op, weight_name(w));
     if (dtype_info(w->dtype)->affine_bits > 0)

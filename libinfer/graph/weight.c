@@ -18,6 +18,10 @@ void weight_decode_row(const struct weight *w, uint32_t i, float *dst)
     const uint8_t *row = (const uint8_t *)w->data + i * step * row_bytes;
 
     assert(i < w->rows);
+    if (w->coded) {
+        coded_decode_row(w->coded, w->coded_first + i, dst);
+        return;
+    }
     if (w->dtype == INF_DTYPE_FP4_PLANES) {
         fp4_planes_decode(row,
                           (const uint8_t *)w->planes[WEIGHT_SCALES] + i * step * (w->cols / 32),
@@ -46,6 +50,8 @@ static uint64_t plane_bytes(const struct weight *w)
 {
     if (w->dtype == INF_DTYPE_BITNET)
         return sizeof(float);
+    if (w->coded)
+        return coded_plane_bytes(w->coded) / w->coded->rows * w->rows;
     if (w->group == 0)
         return 0;
     if (w->dtype == INF_DTYPE_FP4_PLANES)
@@ -72,6 +78,8 @@ struct weight weight_of_expert(const struct weight *w, uint32_t i)
     if (w->n_experts == 0)
         return one;
     one.data = weight_expert(w, i);
+    if (w->coded)
+        one.coded = &w->coded[i];
     if (w->dtype == INF_DTYPE_FP4_PLANES) /* a block has 16 bytes of codes and 1 of scales */
         one.planes[WEIGHT_SCALES] =
             (const uint8_t *)w->planes[WEIGHT_SCALES] + i * (w->expert_bytes / 16);

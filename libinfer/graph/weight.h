@@ -5,6 +5,8 @@
 
 #include <infer/types.h>
 
+#include "quant/coded.h"
+
 /* Further arrays of numbers that some number formats have beside the codes of a weight. */
 enum weight_plane {
     WEIGHT_SCALES,
@@ -32,9 +34,14 @@ struct weight {
                           elements */
     uint32_t row_step; /* distance from one row to the next in memory, in rows, also in the planes;
                           0: 1. Only for MXFP4 with planes */
-    const char *name;  /* for messages; lives as long as data */
-    bool packed;       /* stored in the layout for products of many rows on the CPU
-                          (backend/reformat.h) */
+    /* Coded matrices (quant/coded.h): one matrix, or one for each expert; row 0 of this weight is
+     * row coded_first of them. Then planes[WEIGHT_SCALES] is set, and the other members for planes
+     * are not used. NULL: another format. */
+    const struct coded *coded;
+    uint32_t coded_first;
+    const char *name; /* for messages; lives as long as data */
+    bool packed;      /* stored in the layout for products of many rows on the CPU
+                         (backend/reformat.h) */
 };
 
 /* Decodes row @i of @w, which is one matrix, to @dst: cols floats. */

@@ -241,6 +241,80 @@ static int bind_ternary_slot(struct binder *b, const struct arch_slot *slot,
     return r;
 }
 
+/* Binds a coded matrix, whose parts are at @c. */
+static struct weight coded_weight(struct binder *b, const struct coded *c, const char *name)
+{
+    return (struct weight){.data = c->codes,
+                           .dtype = c->dtype,
+                           .rows = c->rows,
+                           .cols = c->cols,
+                           .planes = {[WEIGHT_SCALES] = c->scales},
+                           .coded = c,
+                           .name = arena_strndup(&b->m->arena, name, strlen(name))};
+}
+
+/* Binds the coded matrices of all experts, which are tensors of their own for each expert. Returns
+ * 1 if the matrices are not coded. */
+static int bind_coded_experts(struct binder *b, const struct arch_slot *slot, uint32_t i_layer,
+                              const struct shape *s, struct weight *ret)
+{
+    struct coded *all = arena_zalloc(&b->m->arena, s->n_experts * sizeof(*all));
+    const void **data = arena_zalloc(&b->m->arena, s->n_experts * sizeof(*data));
+    char own[64], name[96];
+
+    if (!all || !data)
+        return err_set(b->err, ENOMEM, "out of memory");
+    for (uint32_t i = 0; i < s->n_experts; i++) {
+        int r;
+
+        if (!format_expert_name(slot->gguf, i, own, sizeof(own)))
+            return 1;
+        snprintf(name, sizeof(name), "blk.%u.%s", i_layer, own);
+        r = bind_coded(b, name, take_tensor(b, name), s->rows, s->cols, &all[i]);
+        if (r < 0 || (r > 0 && i == 0))
+            return r;
+        if (r > 0 || all[i].dtype != all[0].dtype || all[i].order)
+            return err_set(b->err, EOPNOTSUPP,
+                           "%s is missing, is not coded as another expert, or has an order of "
+                           "columns, which is not supported for experts",
+                           name);
+        data[i] = all[i].codes;
+    }
+    *ret = coded_weight(b, all, slot->gguf);
+    ret->n_experts = s->n_experts;
+    ret->experts = data;
+    return 0;
+}
+
+/* Binds a matrix of a model with coded matrices (quant/coded.h). Returns 1 if this matrix is not
+ * coded. */
+static int bind_coded_slot(struct binder *b, const struct arch_slot *slot, uint32_t i_layer,
+                           const char *name, const struct shape *s, struct weight *ret)
+{
+    struct coded *c;
+    size_t i;
+    int r;
+
+    if (s->n_experts > 0) {
+        r = bind_coded_experts(b, slot, i_layer, s, ret);
+    } else {
+        const struct format_tensor *t =
+            format_find_index(b->m->f, name, &i) ? format_tensor_at(b->m->f, i) : NULL;
+
+        c = arena_alloc(&b->m->arena, sizeof(*c));
+        if (!c)
+            return err_set(b->err, ENOMEM, "out of memory");
+        r = bind_coded(b, name, t, s->rows, s->cols, c);
+        if (r == 0)
+            *ret = coded_weight(b, c, name);
+        if (r == 0 && t)
+            b->bound[i] = true;
+    }
+    if (r == 0)
+        bind_count(b->m, ret, slot->flags);
+    return r;
+}
+
 int bind_slot(struct binder *b, const struct arch_slot *slot, uint32_t i_layer, const char *name,
               struct weight *ret)
 {
@@ -251,6 +325,12 @@ int bind_slot(struct binder *b, const struct arch_slot *slot, uint32_t i_layer, 
 
     if (s.rows == 0 || s.cols == 0)
         return 0;
+    if (hp->coded != CODED_NONE && s.rows > 1 && !(slot->flags & SLOT_F32)) {
+        const int r = bind_coded_slot(b, slot, i_layer, name, &s, ret);
+
+        if (r <= 0)
+            return r;
+    }
     t = take_tensor(b, name);
     if (t && bind_is_ternary(b, slot))
         return bind_ternary_slot(b, slot, t, &s, ret);
@@ -283,6 +363,11 @@ struct weight bind_rows(const struct weight *w, uint32_t first, uint32_t rows)
     if (w->rows == 1) {
         part.data = (const float *)w->data + first;
         part.cols = rows;
+        return part;
+    }
+    if (w->coded) {
+        part.coded_first += first;
+        part.rows = rows;
         return part;
     }
     if (!dtype_row_bytes(w->dtype, w->cols, &row_bytes))

@@ -34,6 +34,17 @@ static const struct dtype_info dtypes[] = {
     [INF_DTYPE_FP4_PLANES] = {"fp4_planes", "MXFP4 (planes)", BLOCK_ELEMS, BLOCK_ELEMS / 2, 0, NULL,
                               NULL},
     [INF_DTYPE_MLX4] = {"mlx4", "MLX4", BLOCK_ELEMS, BLOCK_ELEMS / 2, 4, NULL, NULL},
+    [INF_DTYPE_GPTQ2] = {"gptq2", "GPTQ2", 16, 4, 0, NULL, NULL},
+    [INF_DTYPE_GPTQ3] = {"gptq3", "GPTQ3", 32, 12, 0, NULL, NULL},
+    [INF_DTYPE_GPTQ4] = {"gptq4", "GPTQ4", 8, 4, 0, NULL, NULL},
+    [INF_DTYPE_GPTQ8] = {"gptq8", "GPTQ8", 4, 4, 0, NULL, NULL},
+    [INF_DTYPE_AWQ4] = {"awq4", "AWQ4", 8, 4, 0, NULL, NULL},
+    [INF_DTYPE_CT4] = {"ct4", "CT4", 8, 4, 0, NULL, NULL},
+    [INF_DTYPE_CT8] = {"ct8", "CT8", 4, 4, 0, NULL, NULL},
+    [INF_DTYPE_INT8] = {"int8", "INT8", 1, 1, 0, NULL, NULL},
+    [INF_DTYPE_FP8] = {"fp8", "FP8", 1, 1, 0, NULL, NULL},
+    [INF_DTYPE_NF4] = {"nf4", "NF4", 2, 1, 0, NULL, NULL},
+    [INF_DTYPE_NVFP4_PLANES] = {"nvfp4_planes", "NVFP4 (planes)", 2, 1, 0, NULL, NULL},
 };
 #undef ROW
 

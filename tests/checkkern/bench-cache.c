@@ -23,6 +23,7 @@
 #include "core/clock.h"
 #include "core/cpu.h"
 #include "harness.h"
+#include "quant/coded.h"
 #include "quant/dtype.h"
 #include "weights.h"
 
@@ -174,11 +175,12 @@ static double cache_rate(struct check *c, enum inf_dtype dtype)
     return (double)bed.bytes / (run / chain * CACHE_CHAIN);
 }
 
-/* Packed ternary rows have their own kernel. MXFP4 whose scales lie apart from the codes is
- * multiplied as MXFP4. */
+/* Packed ternary rows and coded matrices have their own kernels. MXFP4 whose scales lie apart from
+ * the codes is multiplied as MXFP4. */
 static bool cache_measures(enum inf_dtype dtype)
 {
-    return dtype != INF_DTYPE_BITNET && dtype != INF_DTYPE_FP4_PLANES;
+    return dtype != INF_DTYPE_BITNET && dtype != INF_DTYPE_FP4_PLANES &&
+           coded_kind(dtype).bits == 0;
 }
 
 int bench_trace(struct check *c, const struct selection *sel)

@@ -17,6 +17,7 @@
 #include "core/cpu.h"
 #include "core/half.h"
 #include "harness.h"
+#include "quant/coded.h"
 #include "quant/dtype.h"
 #include "weights.h"
 
@@ -32,10 +33,10 @@ struct product {
     struct matmul_args args;
 };
 
-/* Returns whether check-bitnet.c or check-fp4-planes.c checks a format. */
+/* Returns whether check-bitnet.c, check-coded.c or check-fp4-planes.c checks a format. */
 static bool has_own_check(enum inf_dtype dtype)
 {
-    return dtype == INF_DTYPE_BITNET || dtype == INF_DTYPE_FP4_PLANES;
+    return dtype == INF_DTYPE_BITNET || dtype == INF_DTYPE_FP4_PLANES || coded_kind(dtype).bits > 0;
 }
 
 static bool product_init(struct check *c, struct product *p, enum inf_dtype dtype, uint32_t M,

@@ -26,7 +26,8 @@ static bool gather_holds(const struct vkb_gather *g, const struct weight *w)
 {
     return g->w.data == w->data && g->w.experts == w->experts && g->w.rows == w->rows &&
            g->w.cols == w->cols && g->w.row_step == w->row_step &&
-           g->w.planes[WEIGHT_SCALES] == w->planes[WEIGHT_SCALES];
+           g->w.planes[WEIGHT_SCALES] == w->planes[WEIGHT_SCALES] &&
+           g->w.coded_first == w->coded_first;
 }
 
 /* Finds the gather of a weight, or adds it. */

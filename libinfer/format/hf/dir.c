@@ -95,7 +95,7 @@ static int open_index(struct format *f, const char *path, struct inf_err *reterr
  * nor an index. */
 static int open_only(struct format *f, struct inf_err *reterr)
 {
-    _cleanup_free_ char *name = NULL;
+    _cleanup_free_ char *name = NULL, *pickle = NULL;
     struct dirent *e;
     size_t n = 0;
     DIR *d;
@@ -104,6 +104,8 @@ static int open_only(struct format *f, struct inf_err *reterr)
     if (!d)
         return err_set(reterr, errno, "%.160s: %s", f->dir, strerror(errno));
     while ((e = readdir(d))) {
+        if (!pickle && format_is_pickle(e->d_name))
+            pickle = strdup(e->d_name);
         if (e->d_name[0] == '.' || !text_ends_with(e->d_name, ".safetensors"))
             continue;
         free(name);
@@ -117,6 +119,8 @@ static int open_only(struct format *f, struct inf_err *reterr)
         return err_set(reterr, ENOENT,
                        "%.120s: has %zu *.safetensors files, but no model.safetensors.index.json",
                        f->dir, n);
+    if (pickle)
+        return format_refuse_pickle(pickle, reterr);
     return err_set(reterr, ENOENT, "%.160s: has no *.safetensors file", f->dir);
 }
 
@@ -250,7 +254,10 @@ static int check_biases(const struct format *f, const struct hf_config *c, struc
             if (r < 0)
                 return r;
         }
-    return c->tied || c->base ? 0 : check_presence(f, "output.weight", true, reterr);
+    if (c->tied || c->base || format_find(f, "output.qweight") ||
+        format_find(f, "output.weight_packed"))
+        return 0;
+    return check_presence(f, "output.weight", true, reterr);
 }
 
 static int read_tensors(struct format *f, const struct hf_config *c, struct inf_err *reterr)

@@ -44,7 +44,8 @@ static void embed_case(struct check *c, enum inf_dtype dtype, uint32_t rows, uin
 void check_graph_embed(struct check *c)
 {
     for (int d = 0; d < INF_DTYPE_N; d++) {
-        if (d == INF_DTYPE_BITNET) /* only products have the factor of the matrix */
+        /* Only products have the factor of a ternary matrix; check-coded.c draws coded matrices. */
+        if (d == INF_DTYPE_BITNET || coded_kind((enum inf_dtype)d).bits > 0)
             continue;
         const uint32_t block = dtype_info((enum inf_dtype)d)->block_elems;
 

@@ -274,6 +274,8 @@ static void multiply_piece(const struct exec *x, const struct stage *s, const st
                       ? m->scales + b->expert * m->plane_expert_bytes + b->n0 * m->plane_bytes
                       : NULL,
         .group = m->group,
+        .coded = m->coded ? &m->coded[b->expert] : NULL,
+        .coded_first = m->coded_first + b->n0,
         .next = next,
     };
 

@@ -31,6 +31,8 @@ static int matrix_set(struct fuser *f, const struct graph_node *n, struct matrix
         m->group = n->w.group;
         m->plane_bytes = (uint64_t)(n->w.cols / n->w.group) * sizeof(uint16_t);
     }
+    m->coded = n->w.coded;
+    m->coded_first = n->w.coded_first;
     if (m->dtype == INF_DTYPE_FP4_PLANES && n->w.cols > MATMUL_PLANES_K)
         return err_set(f->reterr, EOPNOTSUPP, "%s has %u columns, more than %u",
                        n->w.name ? n->w.name : "a weight", n->w.cols, MATMUL_PLANES_K);
@@ -127,6 +129,14 @@ static bool same_columns(const struct graph_node *a, const struct graph_node *b)
            !(is_ternary && (a->bias.data || b->bias.data));
 }
 
+/* Returns the order of the columns of the weight of node @ref, or NULL (quant/coded.h). */
+static const uint32_t *order_of(const struct fuser *f, graph_ref ref)
+{
+    const struct coded *c = fuser_node(f, ref)->w.coded;
+
+    return c ? c->order : NULL;
+}
+
 static int fuse_gate(struct fuser *f, struct product *p, graph_ref glu, graph_ref *cur)
 {
     const struct graph_node *n = fuser_node(f, glu);
@@ -135,6 +145,7 @@ static int fuse_gate(struct fuser *f, struct product *p, graph_ref glu, graph_re
 
     if (other < 0 || f->done[other] || fuser_node(f, other)->width != p->width ||
         fuser_node(f, other)->src[1] != fuser_node(f, *cur)->src[1] ||
+        order_of(f, other) != order_of(f, *cur) ||
         !same_columns(fuser_node(f, other), fuser_node(f, *cur)))
         return 0;
     p->n_matrices = 2;
@@ -266,6 +277,7 @@ int fuse_products(struct fuser *f, graph_ref ref)
     int r = 0;
 
     s->K = fuser_node(f, ref)->w.cols;
+    s->order = order_of(f, ref);
     s->packed = true;
     s->rows_kept = fuser_node(f, ref)->rows_kept;
     if (f->late[in] && fuser_node(f, in)->op == GRAPH_RMS_NORM) {
@@ -289,7 +301,8 @@ int fuse_products(struct fuser *f, graph_ref ref)
     for (uint32_t i = (uint32_t)ref; r == 0 && i < f->n; i++) {
         const struct graph_node *n = fuser_node(f, (graph_ref)i);
 
-        if (n->op == GRAPH_MATMUL && n->src[0] == src && n->src[1] == route && !f->done[i])
+        if (n->op == GRAPH_MATMUL && n->src[0] == src && n->src[1] == route && !f->done[i] &&
+            order_of(f, (graph_ref)i) == s->order)
             r = product_add(f, s, (graph_ref)i);
         if (!f->cpu->fuse)
             break;

@@ -79,6 +79,10 @@ struct matrix {
     /* Packed ternary (quant/bitnet.h): the number of rows divided by four. Rows are then counted as
      * packed rows, and `scales` is the factor of the matrix. 0: another format. */
     uint32_t quarter;
+    /* Coded matrices (quant/coded.h): one, or one for each expert. Row 0 of this matrix is row
+     * coded_first of them. NULL: another format. */
+    const struct coded *coded;
+    uint32_t coded_first;
     /* Only for experts; as in struct weight. */
     const void *const *experts;
     uint64_t expert_bytes, plane_expert_bytes;
@@ -117,7 +121,8 @@ struct stage {
     const float *norm_w; /* over the whole width, or NULL; STAGE_ROUTE: factors of the experts */
     float norm_eps;
     uint32_t K;
-    bool acts[MATMUL_ACT_N];            /* kinds of preparation needed */
+    const uint32_t *order;   /* [K]: column of the input at each place (quant/coded.h); or NULL */
+    bool acts[MATMUL_ACT_N]; /* kinds of preparation needed */
     size_t act_bytes[MATMUL_ACT_N];     /* bytes per row */
     uint64_t act_offset[MATMUL_ACT_N];  /* in scratch */
     uint64_t act_private[MATMUL_ACT_N]; /* in a thread's own memory */
@@ -208,7 +213,7 @@ struct attn_tile {
 
 /* Describes a thread's own memory by the offsets of its parts, which are multiples of 64. */
 struct thread_layout {
-    uint64_t row;         /* [max_width]: one row after its norm */
+    uint64_t row;         /* [2 × max_width]: one row after its norm, then in another order */
     uint64_t tile[2];     /* [max_rows, max_chunk]: pieces of products */
     uint64_t act;         /* rows that the thread prepares for itself, if they are few */
     uint64_t bias;        /* [max_chunk]: biases of a piece of an expert */

@@ -14,6 +14,7 @@
 #include "core/half.h"
 #include "quant/affine.h"
 #include "quant/block.h"
+#include "quant/coded.h"
 #include "quant/dtype.h"
 
 /*
@@ -108,6 +109,10 @@ static void decode_block(const struct matmul_args *args, uint32_t n, uint32_t k,
     const uint8_t *block = (const uint8_t *)args->w + n * args->row_bytes +
                            (size_t)(k / info->block_elems) * info->block_bytes;
 
+    if (args->coded) {
+        coded_decode(args->coded, args->coded_first + n, k, info->block_elems, w);
+        return;
+    }
     if (info->affine_bits > 0) {
         const size_t at = ((size_t)n * (args->K / args->group) + k / args->group) * 2;
 

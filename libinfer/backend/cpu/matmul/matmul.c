@@ -52,7 +52,7 @@ const char *matmul_ops_name(const struct matmul_ops *ops)
 
 static const struct matmul_kernel *kernel_get(const struct matmul_ops *ops, enum inf_dtype dtype)
 {
-    while (!ops->kernels[dtype].decode && ops->base)
+    while (!ops->kernels[dtype].decode && !ops->kernels[dtype].fill && ops->base)
         ops = ops->base;
     return &ops->kernels[dtype];
 }
@@ -60,6 +60,12 @@ static const struct matmul_kernel *kernel_get(const struct matmul_ops *ops, enum
 static bool is_float(enum inf_dtype dtype)
 {
     return dtype == INF_DTYPE_F32 || dtype == INF_DTYPE_F16 || dtype == INF_DTYPE_BF16;
+}
+
+/* Returns whether the codes of a coded matrix stand for floats, which no int8 is equal to. */
+static bool is_float_code(enum inf_dtype dtype)
+{
+    return dtype == INF_DTYPE_FP8 || dtype == INF_DTYPE_NF4;
 }
 
 static bool can_prepare(const struct matmul_ops *ops, enum matmul_act kind)
@@ -99,7 +105,7 @@ enum matmul_act matmul_act_kind(const struct matmul_ops *ops, enum inf_dtype dty
         return MATMUL_ACT_F16;
     if (dtype == INF_DTYPE_BITNET)
         return MATMUL_ACT_ROW8;
-    return is_float(dtype) ? MATMUL_ACT_F32 : MATMUL_ACT_Q8;
+    return is_float(dtype) || is_float_code(dtype) ? MATMUL_ACT_F32 : MATMUL_ACT_Q8;
 }
 
 /* Returns the bytes of the first @K elements of a prepared row. If @K is less than the whole row,
@@ -534,6 +540,10 @@ void matmul_rows(const struct matmul_ops *ops, const struct matmul_args *args, u
     }
     if (args->packed) {
         find_packer(ops, args->dtype)->tiles(args, n0, n1);
+        return;
+    }
+    if (args->coded && g.kernel->fill) {
+        matmul_coded(g.kernel, args, n0, n1);
         return;
     }
     if (!g.kernel->decode) {

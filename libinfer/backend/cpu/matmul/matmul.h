@@ -47,6 +47,7 @@ enum matmul_act {
     MATMUL_ACT_N,
 };
 
+struct coded;
 struct matmul_ops;
 
 struct matmul_args {
@@ -67,6 +68,11 @@ struct matmul_args {
                                      MXFP4 with planes (quant/fp4-planes.h), the scales of rows are
                                      row_bytes / 16 apart */
     uint32_t group;               /* columns of W that share an element of the planes */
+    /* The coded matrix (quant/coded.h) that W is a part of, and its row that is row 0 of W; w and
+     * row_bytes are then not used. Prepared rows have the columns of x in its order. NULL: W has
+     * another format. */
+    const struct coded *coded;
+    uint32_t coded_first;
     /* For packed ternary weights (quant/bitnet.h), whose rows are packed rows: a quarter of the
      * rows of the whole matrix. Column p is then written to y[m × ldy + p / 4 + p % 4 × quarter],
      * and its bias is bias[p / 4 + p % 4 × quarter]. n0 and n1 are multiples of 4. A range that
