@@ -71,6 +71,7 @@ int bind_mlx(struct binder *b, const struct format_tensor *t, uint32_t rows, uin
                         .rows = rows,
                         .cols = cols,
                         .planes = {[WEIGHT_SCALES] = scales->data, [WEIGHT_ZEROS] = offsets->data},
+                        .plane_type = PLANE_F16,
                         .group = (uint32_t)(cols / scales->dims[0]),
                         .name = t->name};
     return 0;

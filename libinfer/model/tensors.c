@@ -274,7 +274,6 @@ int bind_weight(struct binder *b, const char *name, bool needed, uint32_t rows, 
 struct weight bind_rows(const struct weight *w, uint32_t first, uint32_t rows)
 {
     struct weight part = *w;
-    uint64_t row_bytes = 0;
 
     if (!w->data)
         return part;
@@ -285,13 +284,11 @@ struct weight bind_rows(const struct weight *w, uint32_t first, uint32_t rows)
         part.cols = rows;
         return part;
     }
-    if (!dtype_row_bytes(w->dtype, w->cols, &row_bytes))
-        assert(false);
-    assert(!w->experts);
-    part.data = (const unsigned char *)w->data + first * row_bytes;
-    for (int i = 0; i < WEIGHT_PLANES && w->group > 0; i++)
-        if (w->planes[i])
-            part.planes[i] = (const uint16_t *)w->planes[i] + (size_t)first * (w->cols / w->group);
+    assert(!w->experts && w->row_step <= 1);
+    part.data = (const unsigned char *)w->data + first * weight_row_bytes(w);
+    for (enum weight_plane p = 0; p < WEIGHT_PLANES; p++)
+        if (w->planes[p])
+            part.planes[p] = (const unsigned char *)w->planes[p] + first * weight_plane_bytes(w, p);
     part.rows = rows;
     return part;
 }
