@@ -125,12 +125,12 @@ bool bind_is_ternary(const struct binder *b, const struct arch_slot *slot);
  * its sides are not multiples of 4; -EBADMSG: a tensor is missing or has another shape; -ENOMEM. */
 int bind_ternary(struct binder *b, const struct format_tensor *t, uint32_t rows, uint32_t cols,
                  struct weight *ret);
-/* bind-mlx.c: returns whether a tensor has the codes of an affine format of MLX. */
+/* bind-mlx.c: returns whether a tensor has the codes of a format of MLX. */
 bool bind_is_mlx(const struct format_tensor *t);
-/* Binds such a matrix with its scales and offsets. -EOPNOTSUPP: codes of other sizes, or scales
- * that are not F16; -EBADMSG: a tensor is missing or has another shape. */
-int bind_mlx(struct binder *b, const struct format_tensor *t, uint32_t rows, uint32_t cols,
-             struct weight *ret);
+/* Binds such a matrix, or the matrices of experts, to *@w, which has name, data, rows, cols and
+ * n_experts. -EOPNOTSUPP: codes, groups or scales of other kinds; -EBADMSG: a tensor is missing or
+ * has another shape. */
+int bind_mlx(struct binder *b, const struct format_tensor *t, struct weight *w);
 /* bind-embed.c: binds the classifier with the layer before it, and the dense layers after the
  * pooling. */
 int bind_labels(struct binder *b);
