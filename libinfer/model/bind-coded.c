@@ -260,7 +260,7 @@ static int coded_row_scales(struct binder *b, const char *name, struct coded *c)
     bind_coded_find(b, name, ".input_global_scale");
     if (r == 0)
         r = coded_by_row(b, scales, c);
-    if (r == 0 && c->dtype != INF_DTYPE_NVFP4_PLANES)
+    if (r == 0 && c->dtype != INF_DTYPE_CTFP4)
         return coded_set_scales(b, scales, c);
     if (r == 0 && strcmp(scales->type_name, "F8_E4M3") != 0)
         return err_set(b->err, EOPNOTSUPP,
@@ -278,6 +278,9 @@ static int coded_fp8(struct binder *b, const char *name, const struct format_ten
 
     c->dtype = INF_DTYPE_FP8;
     c->codes = t->data;
+    if (r == 0 && c->cols % 16 != 0)
+        return err_set(b->err, EOPNOTSUPP, "tensor %.96s has rows of %u columns, not a multiple of 16",
+                       t->file_name, c->cols);
     return r == 0 ? coded_row_scales(b, name, c) : r;
 }
 
@@ -320,7 +323,7 @@ static int coded_nvfp4(struct binder *b, const char *name, const struct format_t
 {
     int r = coded_check(b, t, "U8", c->rows, c->cols / 2);
 
-    c->dtype = INF_DTYPE_NVFP4_PLANES;
+    c->dtype = INF_DTYPE_CTFP4;
     c->codes = t->data;
     if (r == 0 && c->cols % 16 != 0)
         return err_set(b->err, EOPNOTSUPP,

@@ -96,6 +96,31 @@ static int decode(struct binder *b, const struct format_tensor *t, unsigned flag
     return 0;
 }
 
+/* Decodes a weight with planes, which is one matrix or has experts. */
+static int decode_planes(struct binder *b, struct weight *w)
+{
+    const uint32_t n_experts = MAX(w->n_experts, 1u);
+    float *data =
+        arena_alloc(&b->m->arena, (uint64_t)n_experts * w->rows * w->cols * sizeof(float));
+    float *to = data;
+
+    if (!data)
+        return err_set(b->err, ENOMEM, "out of memory");
+    for (uint32_t e = 0; e < n_experts; e++) {
+        const struct weight one = weight_of_expert(w, e);
+
+        for (uint32_t i = 0; i < w->rows; i++, to += w->cols)
+            weight_decode_row(&one, i, to);
+    }
+    *w = (struct weight){.data = data,
+                         .dtype = INF_DTYPE_F32,
+                         .rows = w->rows,
+                         .cols = w->cols,
+                         .n_experts = w->n_experts,
+                         .name = w->name};
+    return 0;
+}
+
 static const struct format_tensor *take_tensor(struct binder *b, const char *name)
 {
     size_t i;
@@ -129,21 +154,21 @@ static int bind_tensor(struct binder *b, const struct format_tensor *t, const st
                        .name = t->name};
     int r;
 
-    if (bind_is_mlx(t) && s->n_experts == 0 && s->rows > 1 && !(flags & SLOT_F32)) {
-        r = bind_mlx(b, t, s->rows, s->cols, ret);
+    if (bind_is_mlx(t)) {
+        r = bind_mlx(b, t, &w);
+        if (r == 0 && (s->rows == 1 || flags & SLOT_F32))
+            r = decode_planes(b, &w);
+    } else {
+        r = check_type(b, t);
         if (r == 0)
-            bind_count(b->m, ret, flags);
-        return r;
+            r = check_shape(b, t, s);
+        if (r == 0 && (s->rows == 1 || flags & SLOT_F32))
+            r = decode(b, t, flags, &w);
     }
-    r = check_type(b, t);
-    if (r == 0)
-        r = check_shape(b, t, s);
-    if (r == 0 && (s->rows == 1 || flags & SLOT_F32))
-        r = decode(b, t, flags, &w);
     if (r < 0)
         return r;
-    if (s->n_experts > 0 && dtype_row_bytes(w.dtype, w.cols, &w.expert_bytes))
-        w.expert_bytes *= w.rows;
+    if (s->n_experts > 0)
+        w.expert_bytes = w.rows * weight_row_bytes(&w);
     bind_count(b->m, &w, flags);
     *ret = w;
     return 0;
@@ -354,7 +379,6 @@ int bind_weight(struct binder *b, const char *name, bool needed, uint32_t rows, 
 struct weight bind_rows(const struct weight *w, uint32_t first, uint32_t rows)
 {
     struct weight part = *w;
-    uint64_t row_bytes = 0;
 
     if (!w->data)
         return part;
@@ -370,13 +394,11 @@ struct weight bind_rows(const struct weight *w, uint32_t first, uint32_t rows)
         part.rows = rows;
         return part;
     }
-    if (!dtype_row_bytes(w->dtype, w->cols, &row_bytes))
-        assert(false);
-    assert(!w->experts);
-    part.data = (const unsigned char *)w->data + first * row_bytes;
-    for (int i = 0; i < WEIGHT_PLANES && w->group > 0; i++)
-        if (w->planes[i])
-            part.planes[i] = (const uint16_t *)w->planes[i] + (size_t)first * (w->cols / w->group);
+    assert(!w->experts && w->row_step <= 1);
+    part.data = (const unsigned char *)w->data + first * weight_row_bytes(w);
+    for (enum weight_plane p = 0; p < WEIGHT_PLANES; p++)
+        if (w->planes[p])
+            part.planes[p] = (const unsigned char *)w->planes[p] + first * weight_plane_bytes(w, p);
     part.rows = rows;
     return part;
 }

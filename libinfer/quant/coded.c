@@ -27,7 +27,7 @@ struct coded_kind coded_kind(enum inf_dtype dtype)
     case INF_DTYPE_FP8:
         return (struct coded_kind){8, false, false};
     case INF_DTYPE_NF4:
-    case INF_DTYPE_NVFP4_PLANES:
+    case INF_DTYPE_CTFP4:
         return (struct coded_kind){4, false, false};
     default:
         return (struct coded_kind){0, false, false};
@@ -119,7 +119,7 @@ float coded_scale(const struct coded *c, uint32_t n, uint32_t g)
     uint16_t half;
     float f;
 
-    if (c->dtype == INF_DTYPE_NVFP4_PLANES)
+    if (c->dtype == INF_DTYPE_CTFP4)
         return e4m3_to_f32(((const uint8_t *)c->scales)[at]) / c->factor;
     if (c->scale_type == INF_DTYPE_F32) {
         memcpy(&f, (const uint8_t *)c->scales + 4 * at, sizeof(f));
@@ -203,9 +203,7 @@ void coded_decode_row(const struct coded *c, uint32_t n, float *dst)
 uint64_t coded_plane_bytes(const struct coded *c)
 {
     const uint64_t n = (uint64_t)DIV_UP(c->rows, c->group_rows) * coded_groups(c);
-    const unsigned scale = c->dtype == INF_DTYPE_NVFP4_PLANES ? 1
-                           : c->scale_type == INF_DTYPE_F32   ? 4
-                                                              : 2;
+    const unsigned scale = c->dtype == INF_DTYPE_CTFP4 ? 1 : c->scale_type == INF_DTYPE_F32 ? 4 : 2;
 
     return n * scale + (c->zeros ? n * coded_kind(c->dtype).bits / 8 : 0);
 }

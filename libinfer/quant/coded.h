@@ -21,7 +21,7 @@
  *   tensors)         words. Scales [N][G].
  *   INT8             codes [N][K] and zeros [N][G], signed bytes; scales [N][G]
  *   FP8              codes [N][K], each an E4M3; scales [N / rows][G], for blocks of rows × columns
- *   NVFP4            codes [N][K / 2], two E2M1 in a byte, the first in its lower half; scales
+ *   CTFP4            codes [N][K / 2], two E2M1 in a byte, the first in its lower half; scales
  *                    [N][G], each an E4M3 divided by one factor of the matrix
  *   NF4              codes [N][K / 2], the first in the upper half of a byte; a code is an index in
  *   (bitsandbytes)   a table of 16 floats. Scales [N][G]
@@ -47,11 +47,11 @@ struct coded {
     const void *zeros;         /* NULL: the zero is 0 */
     const uint32_t *order;     /* [cols], or NULL: column j is at place j */
     const float *table;        /* NF4: [16] */
-    enum inf_dtype scale_type; /* F32, F16 or BF16; NVFP4: ignored, scales are E4M3 */
+    enum inf_dtype scale_type; /* F32, F16 or BF16; CTFP4: ignored, scales are E4M3 */
     uint32_t group;            /* columns that share a scale: a multiple of 16 */
     uint32_t group_rows;       /* rows that share a scale */
     uint32_t zero_add;         /* GPTQ: 1 in version 1, else 0 */
-    float factor;              /* NVFP4: scales are divided by it; in other formats 1 */
+    float factor;              /* CTFP4: scales are divided by it; in other formats 1 */
 };
 
 /* Describes what the formats have in common. */

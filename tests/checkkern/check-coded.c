@@ -16,9 +16,9 @@
 #include "quant/dtype.h"
 
 static const enum inf_dtype coded_dtypes[] = {
-    INF_DTYPE_GPTQ2, INF_DTYPE_GPTQ3, INF_DTYPE_GPTQ4,        INF_DTYPE_GPTQ8,
-    INF_DTYPE_AWQ4,  INF_DTYPE_CT4,   INF_DTYPE_CT8,          INF_DTYPE_INT8,
-    INF_DTYPE_FP8,   INF_DTYPE_NF4,   INF_DTYPE_NVFP4_PLANES,
+    INF_DTYPE_GPTQ2, INF_DTYPE_GPTQ3, INF_DTYPE_GPTQ4, INF_DTYPE_GPTQ8,
+    INF_DTYPE_AWQ4,  INF_DTYPE_CT4,   INF_DTYPE_CT8,   INF_DTYPE_INT8,
+    INF_DTYPE_FP8,   INF_DTYPE_NF4,   INF_DTYPE_CTFP4,
 };
 
 /* The shape of a case. */
@@ -52,7 +52,7 @@ static void fill_scales(struct check *c, const struct coding *t, size_t n)
         const float f = ldexpf(1 + (float)(r % 1024) / 1024, (int)(r >> 16) % 4 - 6);
         const uint16_t bf16 = (uint16_t)(0x3c00 + (r % 0x200)), f16 = (uint16_t)(0x2400 + r % 2048);
 
-        if (t->s.dtype == INF_DTYPE_NVFP4_PLANES)
+        if (t->s.dtype == INF_DTYPE_CTFP4)
             ((uint8_t *)t->scales.data)[i] = (uint8_t)(40 + r % 40);
         else if (t->s.scale_type == INF_DTYPE_F32)
             memcpy((float *)t->scales.data + i, &f, 4);
@@ -92,9 +92,9 @@ static void coding_init(struct check *c, struct coding *t, const struct shape *s
 
     *t = (struct coding){.s = *s};
     t->codes = guarded_new((size_t)s->N * s->K * bits / 8, true);
-    t->scales = guarded_new(n_scales * (s->dtype == INF_DTYPE_NVFP4_PLANES ? 1
-                                        : s->scale_type == INF_DTYPE_F32   ? 4
-                                                                           : 2),
+    t->scales = guarded_new(n_scales * (s->dtype == INF_DTYPE_CTFP4      ? 1
+                                        : s->scale_type == INF_DTYPE_F32 ? 4
+                                                                         : 2),
                             true);
     t->zeros = guarded_new(zero_bytes(s, n_scales), true);
     t->order = guarded_new(s->K * sizeof(uint32_t), true);
@@ -126,7 +126,7 @@ static void coding_init(struct check *c, struct coding *t, const struct shape *s
         .group = s->group,
         .group_rows = s->group_rows,
         .zero_add = s->N % 64 != 0,
-        .factor = s->dtype == INF_DTYPE_NVFP4_PLANES ? 3.5f : 1,
+        .factor = s->dtype == INF_DTYPE_CTFP4 ? 3.5f : 1,
     };
     t->args = (struct matmul_args){
         .dtype = s->dtype,
@@ -270,7 +270,7 @@ static struct shape shape_draw(struct check *c, enum inf_dtype dtype, uint32_t M
 
     if (dtype == INF_DTYPE_AWQ4)
         s.N -= r / 8 % 3 * 8;
-    if (dtype == INF_DTYPE_NVFP4_PLANES)
+    if (dtype == INF_DTYPE_CTFP4)
         s.group = 16;
     if (dtype == INF_DTYPE_FP8)
         s.group_rows = r / 8192 % 2 ? 128 : 1;
@@ -326,9 +326,9 @@ static void bench_one(struct check *c, enum inf_dtype dtype, bool ordered)
         const struct shape s = {.M = Ms[i],
                                 .N = Ms[i] < 64 ? 24576 : 4096,
                                 .K = 2048,
-                                .group = dtype == INF_DTYPE_NVFP4_PLANES ? 16
-                                         : dtype == INF_DTYPE_NF4        ? 64
-                                                                         : 128,
+                                .group = dtype == INF_DTYPE_CTFP4 ? 16
+                                         : dtype == INF_DTYPE_NF4 ? 64
+                                                                  : 128,
                                 .dtype = dtype,
                                 .scale_type =
                                     dtype == INF_DTYPE_NF4 ? INF_DTYPE_F32 : INF_DTYPE_F16,

@@ -203,7 +203,7 @@ def check_compressed_tensors(d):
     args = QuantizationArgs(num_bits=4, type="float", strategy="tensor_group", group_size=16)
     want = dequantize(unpack_fp4_from_uint8(packed, 2 * ROWS, COLS, torch.float32), s.float(), None,
                       args, dtype=torch.float32, global_scale=torch.tensor([factor]))
-    d.compare("nvfp4-pack-quantized", "nvfp4_planes", want, 16, factor=factor, codes=packed, scales=s)
+    d.compare("nvfp4-pack-quantized", "ctfp4", want, 16, factor=factor, codes=packed, scales=s)
 
 
 def check_nf4(d):

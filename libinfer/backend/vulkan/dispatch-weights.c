@@ -39,6 +39,7 @@ static int find_gather(struct plan *plan, const struct weight *w, struct emit_pl
     if (ARRAY_GROW(plan->gathers, plan->cap_gathers, plan->n_gathers + 1u) < 0)
         return -ENOMEM;
     plan->gathers[plan->n_gathers++] = (struct vkb_gather){.w = *w,
+                                                           .dtype = p->dtype,
                                                            .n = MAX(w->n_experts, 1u),
                                                            .row_bytes = p->row_bytes,
                                                            .bytes = p->bytes,

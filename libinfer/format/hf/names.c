@@ -80,6 +80,29 @@ static const char *skip_prefixes(const char *name)
     return name;
 }
 
+/* Returns the slot of a matrix of experts under the names of mlx-lm, whose matrices of all experts
+ * are one tensor: "mlp.switch_mlp.gate_proj.weight", "experts.switch_glu.up_proj.weight". */
+static const struct arch_slot *find_switch(const struct arch_desc *desc, const char *name)
+{
+    static const struct {
+        const char *hf, *gguf;
+    } matrices[] = {{"gate_proj.weight", "ffn_gate_exps.weight"},
+                    {"up_proj.weight", "ffn_up_exps.weight"},
+                    {"down_proj.weight", "ffn_down_exps.weight"}};
+    static const char *const parts[] = {"mlp.switch_mlp.", "experts.switch_glu.",
+                                        "block_sparse_moe.switch_mlp."};
+
+    for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+        const char *rest = text_after(name, parts[i]);
+
+        for (size_t j = 0; rest && j < ARRAY_SIZE(matrices); j++)
+            for (size_t k = 0; strcmp(rest, matrices[j].hf) == 0 && k < desc->n_slots; k++)
+                if (desc->slots[k].gguf && strcmp(desc->slots[k].gguf, matrices[j].gguf) == 0)
+                    return &desc->slots[k];
+    }
+    return NULL;
+}
+
 static bool is_unused(const struct arch_desc *desc, const char *name)
 {
     for (size_t i = 0; desc->unused && desc->unused[i]; i++)
@@ -103,6 +126,10 @@ bool hf_name_slot(const struct arch_desc *desc, const char *name, char out[HF_NA
         return true;
     }
     slot = rest ? find_slot(desc, rest, false, &i_expert) : NULL;
+    if (!slot && rest) {
+        slot = find_switch(desc, rest);
+        i_expert = NO_EXPERT;
+    }
     if (!slot)
         return snprintf(out, HF_NAME_MAX, "%s", name) < HF_NAME_MAX;
     if (i_expert == NO_EXPERT)

@@ -211,18 +211,18 @@ int hf_get_quantized(const struct hf_reader *r, const struct arch_desc *desc,
                      const struct arch_class *class, struct hparams *hp)
 {
     const json_t *quant = hf_get(r, "quantization_config", NULL);
+    json_t *mlx = json_object_get(r->root, "quantization");
     const char *method;
 
     if (!quant)
         quant = hf_value(r->root, "quantization_config");
     if (!quant) /* files of older versions of compressed-tensors */
         quant = hf_value(r->root, "compression_config");
-    if (!quant)
-        return 0;
     method = json_string_value(json_object_get(quant, "quant_method"));
-    /* MLX writes its settings, which the shapes of tensors also tell, under both names. */
-    if (!method && hf_value(r->root, "quantization") &&
-        json_is_integer(json_object_get(quant, "bits")))
+    /* MLX writes its settings under both names; old versions only wrote "quantization". */
+    if (!method && json_is_object(mlx))
+        return hf_check_mlx(r, mlx);
+    if (!quant)
         return 0;
     if (method && strcmp(method, "bitnet") == 0 && !desc->encoder)
         return quantized_bitnet(&(struct hf_reader){.config = quant, .err = r->err}, hp);

@@ -116,8 +116,8 @@ static void product_case(struct check *c, const struct product_case *given)
     char what[128];
     float *x;
 
-    if (p->dtype == INF_DTYPE_BITNET) /* 4 rows share their bytes */
-        one.N = ALIGN_UP(one.N, 4u);
+    if (dtype_info(p->dtype)->planes)
+        one.N = ALIGN_UP(one.N, dtype_info(p->dtype)->planes->places);
     snprintf(what, sizeof(what), "%s N %u K %u +%zu %s%s%s%s act %d", dtype_info(p->dtype)->name,
              p->N, p->K, p->offset, fill_name(p->x), p->bias ? " bias" : "", p->add ? " add" : "",
              p->norm ? " norm" : "", p->act);

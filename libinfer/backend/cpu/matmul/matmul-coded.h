@@ -20,8 +20,9 @@ typedef int32_t coded_i32 __attribute__((vector_size(4 * VEC_N)));
 struct coded_columns {
     uint32_t g; /* the group */
     float scale[PANEL_N];
-    uint32_t add[PANEL_N]; /* what is added to codes, in each byte */
-    float offset[PANEL_N]; /* for codes of 8 bits */
+    uint32_t add[PANEL_N];                /* what is added to codes, in each byte */
+    float offset[PANEL_N];                /* for codes of 8 bits */
+    uint32_t add_awq[PANEL_N / 4][VEC_N]; /* add of 4 columns, repeated */
 } __attribute__((aligned(64)));
 
 /* Writes units of 4 elements of k to the panel: units @to … @to + @n - 1 get the elements from
@@ -107,6 +108,8 @@ INLINE void coded_columns_load(const struct coded *c, uint32_t n, uint32_t g, ui
         cols->offset[i] = cols->scale[i] * (float)(128 - (int)cols->add[i]);
         cols->add[i] = (base - cols->add[i]) * 0x01010101;
     }
+    for (unsigned i = 0; c->dtype == INF_DTYPE_AWQ4 && i < PANEL_N * VEC_N / 4; i++)
+        cols->add_awq[i / VEC_N][i % VEC_N] = cols->add[i / VEC_N * 4 + i % 4];
 }
 
 /* Fills a panel with integers. @units writes the codes, and @wide says that they have 8 bits. */
@@ -223,20 +226,45 @@ INLINE void coded_units_gptq(struct matmul_panel *p, const struct coded *c, uint
     }
 }
 
-/* Returns the code of VEC_N rows, which are @from … of the rows of the words at @p. */
-INLINE coded_u32 coded_awq_one(const uint8_t *p, unsigned from)
+/* Splits the words of 4 rows of AWQ's codes into units: @v[c] gets in each lane the unit of column
+ * c of the 8 columns of a word. The half bytes s and s + 4 of a word are columns 2 s and 2 s + 1.
+ */
+INLINE void coded_awq_split(const coded_u32 row[4], coded_u32 v[8])
 {
-    coded_u32 v, shift;
-
-    UNROLL for (unsigned i = 0; i < VEC_N; i++)
+    UNROLL for (unsigned s = 0; s < 4; s++)
     {
-        uint32_t word;
+        coded_u32 part[4], pair[2];
 
-        memcpy(&word, p + (from + i) / 8 * 4, 4);
-        v[i] = word;
-        shift[i] = TILE_NAME(awq_shift)[(from + i) % 8];
+        UNROLL for (unsigned t = 0; t < 4; t++) part[t] = row[t] >> 4 * s & 0x000f000f;
+        UNROLL for (unsigned t = 0; t < 2; t++) pair[t] = part[2 * t] | part[2 * t + 1] << 8;
+        v[2 * s] = (pair[0] & 0xffff) | pair[1] << 16;
+        v[2 * s + 1] = pair[0] >> 16 | (pair[1] & 0xffff0000);
     }
-    return v >> shift & 15;
+}
+
+/* Writes VEC_N / 4 units of 32 columns. The 16 bytes of a row with these columns are 4 lanes. */
+INLINE void coded_awq_put(struct matmul_panel *p, const uint8_t *w, uint64_t stride, unsigned to,
+                          const struct coded_columns *cols)
+{
+    uint32_t unit[VEC_N] __attribute__((aligned(64)));
+    coded_u32 row[4], v[8];
+
+    UNROLL for (unsigned t = 0; t < 4; t++) row[t] = (coded_u32)v_rows16(w + t * stride, stride);
+    coded_awq_split(row, v);
+    UNROLL for (unsigned h = 0; h < 2; h++)
+    {
+        v_int t[4] = {(v_int)v[4 * h], (v_int)v[4 * h + 1], (v_int)v[4 * h + 2],
+                      (v_int)v[4 * h + 3]};
+
+        /* The words of a vector become vectors, in which 4 columns are side by side. */
+        transpose(t);
+        UNROLL for (unsigned i = 0; i < 4; i++)
+        {
+            v_store(unit, v_add(t[i], v_load(cols->add_awq[2 * i + h])));
+            UNROLL for (unsigned q = 0; q < VEC_N / 4; q++)
+                memcpy(p->q[to + q][8 * i + 4 * h], unit + 4 * q, 16);
+        }
+    }
 }
 
 INLINE void coded_units_awq4(struct matmul_panel *p, const struct coded *c, uint32_t n, uint32_t k,
@@ -245,14 +273,10 @@ INLINE void coded_units_awq4(struct matmul_panel *p, const struct coded *c, uint
     const uint64_t stride = c->rows / 2;
     const uint8_t *w = (const uint8_t *)c->codes + k * stride + n / 2;
 
-    for (unsigned i = 0; i < n_units; i++, w += 4 * stride) {
-        UNROLL for (unsigned j = 0; j < PANEL_N; j += VEC_N)
-        {
-            coded_u32 v = coded_load(cols->add + j);
-
-            UNROLL for (unsigned t = 0; t < 4; t++) v += coded_awq_one(w + t * stride, j) << 8 * t;
-            coded_store(p->q[to + i][j], v);
-        }
+    for (unsigned i = 0; i < n_units; i += VEC_N / 4, w += VEC_N * stride) {
+        for (unsigned t = 0; n % 128 == 0 && t < VEC_N; t++)
+            __builtin_prefetch(w + t * stride + 64, 0, 2);
+        coded_awq_put(p, w, stride, to + i, cols);
     }
 }
 
@@ -264,12 +288,16 @@ INLINE void coded_units_ct4(struct matmul_panel *p, const struct coded *c, uint3
 
     for (unsigned j = 0; j < PANEL_N; j += VEC_N) {
         const v_int add = v_load(cols->add + j);
+        v_int v[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
 
-        for (unsigned i = 0; i < n_units; i += 2) {
-            const v_int v = affine_load(w + j * stride + 2 * i, stride);
-
-            v_store(p->q[to + i][j], v_add(affine_spread4(v, 0), add));
-            v_store(p->q[to + i + 1][j], v_add(affine_spread4(v, 2), add));
+        if (n_units == 8)
+            load_rows16(w + j * stride, stride, v);
+        else
+            UNROLL for (unsigned i = 0; i < 2; i++) v[i] =
+                affine_load(w + j * stride + 4 * i, stride);
+        for (unsigned i = 0; i < n_units / 2; i++) {
+            v_store(p->q[to + 2 * i][j], v_add(affine_spread4(v[i], 0), add));
+            v_store(p->q[to + 2 * i + 1][j], v_add(affine_spread4(v[i], 2), add));
         }
     }
 }
@@ -281,10 +309,14 @@ INLINE void coded_units_rows8(struct matmul_panel *p, const struct coded *c, uin
     const uint8_t *w = (const uint8_t *)c->codes + (uint64_t)n * c->cols + k;
 
     (void)cols;
-    for (unsigned j = 0; j < PANEL_N; j += VEC_N)
-        for (unsigned i = 0; i < n_units; i++)
-            v_store(p->q[to + i][j],
-                    v_xor(affine_load(w + j * (size_t)c->cols + 4 * i, c->cols), v_set(flip)));
+    for (unsigned i = 0; i < n_units; i += 4)
+        for (unsigned j = 0; j < PANEL_N; j += VEC_N) {
+            v_int v[4];
+
+            load_rows16(w + j * (size_t)c->cols + 4 * i, c->cols, v);
+            UNROLL for (unsigned t = 0; t < 4; t++)
+                v_store(p->q[to + i + t][j], v_xor(v[t], v_set(flip)));
+        }
 }
 
 /* Writes codes one by one: the only way for rows in another order. */
@@ -338,7 +370,7 @@ static void TILE_NAME(multiply_coded8)(const struct matmul_tile *t)
 
 /* Fills a panel with NVFP4: the doubled value of a code plus 32, and half the scale, for 16
  * elements of k each. */
-static void TILE_NAME(fill_nvfp4)(struct matmul_panel *p, const struct coded *c, uint32_t n,
+static void TILE_NAME(fill_ctfp4)(struct matmul_panel *p, const struct coded *c, uint32_t n,
                                   uint32_t k, uint32_t kc)
 {
     static const uint8_t values[16] __attribute__((aligned(16))) = {32, 33, 34, 35, 36, 38, 40, 44,
@@ -377,17 +409,32 @@ static void TILE_NAME(fill_fp8)(struct matmul_panel *p, const struct coded *c, u
     float scale[PANEL_N] __attribute__((aligned(64)));
     uint32_t g = UINT32_MAX;
 
-    for (uint32_t i = 0; i < kc; i += 4) {
+    for (uint32_t i = 0; i < kc; i += 16) {
         if ((k + i) / c->group != g)
             coded_scales(c, n, g = (k + i) / c->group, scale);
         for (unsigned j = 0; j < PANEL_N; j += VEC_N) {
-            const v_int v = affine_load(w + j * (size_t)c->cols + i, c->cols);
+            v_int v[4];
 
-            UNROLL for (unsigned t = 0; t < 4; t++)
-                v_storef(&p->f[i + t][j], v_mulf(coded_e4m3(v_shr(v, 8 * t)), v_loadf(scale + j)));
+            load_rows16(w + j * (size_t)c->cols + i, c->cols, v);
+            UNROLL for (unsigned t = 0; t < 16; t++)
+                v_storef(&p->f[i + t][j],
+                         v_mulf(coded_e4m3(v_shr(v[t / 4], 8 * (t % 4))), v_loadf(scale + j)));
         }
     }
 }
+
+/* Replaces each lane of @v, which is 0 … 15, by an element of @table. */
+#if VEC_N == 16
+#define coded_lookup(v, table) _mm512_permutexvar_ps(v, _mm512_loadu_ps(table))
+#else
+INLINE v_flt coded_lookup(v_int v, const float *table)
+{
+    float y[VEC_N] __attribute__((aligned(64)));
+
+    UNROLL for (unsigned i = 0; i < VEC_N; i++) y[i] = table[((coded_u32)v)[i]];
+    return v_loadf(y);
+}
+#endif
 
 /* Fills a panel with NF4. */
 static void TILE_NAME(fill_nf4)(struct matmul_panel *p, const struct coded *c, uint32_t n,
@@ -395,18 +442,21 @@ static void TILE_NAME(fill_nf4)(struct matmul_panel *p, const struct coded *c, u
 {
     const size_t stride = c->cols / 2;
     const uint8_t *w = (const uint8_t *)c->codes + n * stride + k / 2;
+    float scale[PANEL_N] __attribute__((aligned(64)));
+    uint32_t g = UINT32_MAX;
 
-    for (unsigned j = 0; j < PANEL_N; j++, w += stride) {
-        float values[16] = {0};
+    for (uint32_t i = 0; i < kc; i += 8, w += 4) {
+        if ((k + i) / c->group != g)
+            coded_scales(c, n, g = (k + i) / c->group, scale);
+        for (unsigned j = 0; j < PANEL_N; j += VEC_N) {
+            const v_int v = affine_load(w + j * stride, stride);
 
-        for (uint32_t i = 0; i < kc; i++) {
-            if (i % 16 == 0) {
-                const float scale = coded_scale(c, n + j, (k + i) / c->group);
+            UNROLL for (unsigned t = 0; t < 8; t++)
+            {
+                const v_int code = v_and(v_shr(v, 4 * (t ^ 1)), v_set(15));
 
-                for (unsigned t = 0; t < 16; t++)
-                    values[t] = c->table[t] * scale;
+                v_storef(&p->f[i + t][j], v_mulf(coded_lookup(code, c->table), v_loadf(scale + j)));
             }
-            p->f[i][j] = values[w[i / 2] >> (i % 2 ? 0 : 4) & 15];
         }
     }
 }

@@ -130,11 +130,12 @@ struct matmul_panel {
     float offset[PANEL_K / 32][PANEL_N]; /* per 32 elements, added after scaling */
 } __attribute__((aligned(64)));
 
-/* Describes the planes of some rows of W in an affine format (quant/affine.h), from k = 0 on. */
+/* Describes the planes (quant/planes.h) of some rows of W, from k = 0 on. */
 struct matmul_planes {
-    const uint8_t *scales, *offsets; /* of the first row */
+    const uint8_t *scales, *offsets; /* of the first row; formats without offsets: NULL */
     size_t row_bytes;                /* from one row to the next, in both planes */
-    uint32_t group;                  /* elements of k that share a scale, a multiple of 32 */
+    enum plane_type type;            /* of the elements of both planes */
+    uint32_t group;                  /* elements of k that share a scale */
     uint32_t n_rows;
 };
 

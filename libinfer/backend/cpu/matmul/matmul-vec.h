@@ -172,5 +172,5 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
             CODED(GPTQ2, gptq2, q5_0), CODED(GPTQ3, gptq3, q5_0), CODED(GPTQ4, gptq4, q5_0),       \
             CODED(GPTQ8, gptq8, coded8), CODED(AWQ4, awq4, q5_0), CODED(CT4, ct4, q5_0),           \
             CODED(CT8, rows8, coded8), CODED(INT8, rows8, coded8), CODED(FP8, fp8, float),         \
-            CODED(NF4, nf4, float), CODED(NVFP4_PLANES, nvfp4, q6_k),                              \
+            CODED(NF4, nf4, float), CODED(CTFP4, ctfp4, q6_k),                                     \
     }
