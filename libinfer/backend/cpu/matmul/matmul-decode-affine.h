@@ -68,15 +68,42 @@ static void TILE_NAME(decode_mlx4)(struct matmul_panel *p, unsigned half, const 
     }
 }
 
-/* Loads the numbers at @p of a plane of @n_rows rows, and converts them. Missing rows are 0. */
-INLINE void affine_fields(const uint8_t *p, size_t row_bytes, uint32_t n_rows, float *dst)
+/* Returns the bits of a float, or for F16 and E4M3 the bits of a half. The half is the number in
+ * F16; in E4M3 it is 2^-8 of the number. */
+INLINE uint32_t plane_bits(enum plane_type type, const uint8_t *p)
 {
-    uint16_t bits[16] __attribute__((aligned(64))) = {0};
+    uint32_t word = 0;
+    uint16_t half;
 
-    for (unsigned i = 0; i < n_rows; i++)
-        memcpy(&bits[i], p + i * row_bytes, 2);
-    for (unsigned c = 0; c < 16; c += VEC_N)
-        v_storef(dst + c, v_from_f16(&bits[c]));
+    if (type == PLANE_E8M0)
+        return *p > 0 ? (uint32_t)*p << 23 : 0x00400000;
+    if (type == PLANE_E4M3)
+        return (*p & 0x80u) << 8 | ((*p & 0x7f) == 0x7f ? 0x7e00 : (*p & 0x7fu) << 7);
+    if (type == PLANE_F32) {
+        memcpy(&word, p, sizeof(word));
+        return word;
+    }
+    memcpy(&half, p, sizeof(half));
+    return type == PLANE_BF16 ? (uint32_t)half << 16 : half;
+}
+
+/* Loads element @at of a plane from each row, and converts it (see plane_bits()). Missing rows are
+ * 0. */
+INLINE void plane_fields(const struct matmul_planes *p, const uint8_t *plane, size_t at, float *dst)
+{
+    uint32_t words[16] __attribute__((aligned(64))) = {0};
+    const bool halves = p->type == PLANE_F16 || p->type == PLANE_E4M3;
+
+    for (unsigned i = 0; i < p->n_rows; i++)
+        words[i] = plane_bits(p->type, plane + i * p->row_bytes + at * plane_bytes(p->type));
+    for (unsigned c = 0; c < 16; c += VEC_N) {
+        const v_int v = v_load(&words[c]);
+
+        if (halves)
+            v_storef(dst + c, v_from_f16_low(v));
+        else
+            v_store(dst + c, v);
+    }
 }
 
 static void TILE_NAME(decode_planes)(struct matmul_panel *panel, unsigned half,
@@ -91,7 +118,7 @@ static void TILE_NAME(decode_planes)(struct matmul_panel *panel, unsigned half,
             memcpy(offset, offset - PANEL_N, 16 * sizeof(float));
             continue;
         }
-        affine_fields(p->scales + 2 * (size_t)at, p->row_bytes, p->n_rows, scale);
-        affine_fields(p->offsets + 2 * (size_t)at, p->row_bytes, p->n_rows, offset);
+        plane_fields(p, p->scales, at, scale);
+        plane_fields(p, p->offsets, at, offset);
     }
 }
