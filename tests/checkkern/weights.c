@@ -159,6 +159,9 @@ void weights_planes_magnitudes(enum inf_dtype dtype, const struct plane_row *row
             info->affine ? plane_get(row->type, row->planes[WEIGHT_ZEROS], i / row->group) : 0;
 
         dst[i] = fabsf(dst[i] - offset) + fabsf(offset);
+        if (dtype == INF_DTYPE_MLX8) /* kernels subtract 128 from the codes */
+            dst[i] +=
+                2 * 128 * fabsf(plane_get(row->type, row->planes[WEIGHT_SCALES], i / row->group));
     }
 }
 
