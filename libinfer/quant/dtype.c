@@ -52,3 +52,11 @@ bool dtype_row_bytes(enum inf_dtype dtype, uint64_t n_elems, uint64_t *ret_bytes
         return false;
     return size_mul(n_elems / info->block_elems, info->block_bytes, ret_bytes);
 }
+
+dtype_encode_by_fn dtype_encode_by(enum inf_dtype dtype)
+{
+    switch (dtype) {
+    default:
+        return NULL;
+    }
+}
