@@ -112,3 +112,16 @@ bool dtype_row_bytes(enum inf_dtype dtype, uint64_t n_elems, uint64_t *ret_bytes
         return false;
     return size_mul(n_elems / info->block_elems, info->block_bytes, ret_bytes);
 }
+
+dtype_encode_by_fn dtype_encode_by(enum inf_dtype dtype)
+{
+    static const dtype_encode_by_fn functions[INF_DTYPE_N] = {
+        [INF_DTYPE_Q4_0] = encode_q4_0_by, [INF_DTYPE_Q4_1] = encode_q4_1_by,
+        [INF_DTYPE_Q5_0] = encode_q5_0_by, [INF_DTYPE_Q5_1] = encode_q5_1_by,
+        [INF_DTYPE_Q4_K] = encode_q4_k_by, [INF_DTYPE_Q5_K] = encode_q5_k_by,
+        [INF_DTYPE_Q6_K] = encode_q6_k_by,
+    };
+
+    assert((unsigned)dtype < INF_DTYPE_N);
+    return functions[dtype];
+}

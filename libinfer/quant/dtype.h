@@ -38,3 +38,10 @@ static inline const struct planes_info *dtype_affine(enum inf_dtype dtype)
 /* Computes the bytes of a row of @n_elems elements. Returns false if the row is not a whole number
  * of blocks, or on overflow. */
 bool dtype_row_bytes(enum inf_dtype dtype, uint64_t n_elems, uint64_t *ret_bytes);
+
+/* Encodes like struct dtype_info's encode, but the error of element i counts in proportion to
+ * @importance[i], [n_elems], besides what encode counts. */
+typedef void (*dtype_encode_by_fn)(const float *src, const float *importance, void *dst,
+                                   uint64_t n_elems);
+/* Returns the function of a format; NULL: the format does not use importance. */
+dtype_encode_by_fn dtype_encode_by(enum inf_dtype dtype);
