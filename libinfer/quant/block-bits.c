@@ -74,7 +74,7 @@ void encode_q2_0(const float *src, void *dst, uint64_t n_elems)
         fit_load(src + i, x, BLOCK_Q2_0_ELEMS);
         fit_weights(x, BLOCK_Q2_0_ELEMS, w);
         /* The codes stand for -1 … 2; the fit needs the longer side below 0. */
-        b.d = fit_f16(-fit_scale(x, w, BLOCK_Q2_0_ELEMS, -2, 1));
+        b.d = fit_f16(-fit_scale(x, w, BLOCK_Q2_0_ELEMS, -2, 1, 3));
         const float d = f16_to_f32(b.d), inverse = d != 0 ? 1 / d : 0;
 
         memset(b.q, 0, sizeof(b.q));

@@ -61,7 +61,7 @@ static uint16_t encode_scaled(const float *src, int lo, int hi, uint8_t ret_q[32
     fit_load(src, x, 32);
     fit_weights(x, 32, w);
 
-    const uint16_t bits = f16_from_f32(fit_scale(x, w, 32, lo, hi));
+    const uint16_t bits = f16_from_f32(fit_scale(x, w, 32, lo, hi, 1));
     const float d = f16_to_f32(bits), inverse = d != 0 ? 1 / d : 0;
 
     for (unsigned i = 0; i < 32; i++)
@@ -85,7 +85,7 @@ static void encode_offset(const float *src, int hi, uint16_t *ret_d, uint16_t *r
     if (lo_x > 0)
         for (unsigned i = 0; i < 32; i++)
             x[i] -= lo_x;
-    fit_affine(x, w, 32, hi, &d, &m);
+    fit_affine(x, w, 32, hi, 1, &d, &m);
     *ret_d = f16_from_f32(d);
     *ret_m = f16_from_f32(lo_x > 0 ? lo_x - m : -m);
 
@@ -187,7 +187,7 @@ static void encode_groups(const float *src, int hi, uint16_t *ret_d, uint16_t *r
     fit_load(src, x, 256);
     for (unsigned g = 0; g < 8; g++) {
         fit_weights(x + 32 * g, 32, w);
-        fit_affine(x + 32 * g, w, 32, hi, &d[g], &m[g]);
+        fit_affine(x + 32 * g, w, 32, hi, 1, &d[g], &m[g]);
         max_d = MAX(max_d, d[g]);
         max_m = MAX(max_m, m[g]);
     }
@@ -253,7 +253,7 @@ void encode_q6_k(const float *src, void *dst, uint64_t n_elems)
         fit_load(src + i, x, 256);
         for (unsigned g = 0; g < 16; g++) {
             fit_weights(x + 16 * g, 16, w);
-            d[g] = fit_scale(x + 16 * g, w, 16, -32, 31);
+            d[g] = fit_scale(x + 16 * g, w, 16, -32, 31, 1);
             if (fabsf(d[g]) > fabsf(extreme))
                 extreme = d[g];
         }
