@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * Finds scales for the encoders (block-encode.c, block-k-small.c, block-iq4.c and others).
+ * Rounds and weighs numbers for the encoders of the small formats (block-k-small.c, block-iq4.c and
+ * others).
  *
  * The error of an element x[i] is w[i] × (x[i] - decoded x[i])². All elements are finite, and their
  * number is a multiple of 4. Sums are added up in 4 lanes and in order, so the results are the same
@@ -67,20 +68,12 @@ static inline int fit_round(float x, int lo, int hi)
 /* Copies @n elements; those that are not finite become 0. */
 void fit_load(const float *src, float *ret_x, unsigned n);
 
-/* Computes how much the error of each element counts: |x| plus the root mean square of the @n. */
-void fit_weights(const float *x, unsigned n, float *ret_w);
+/* Computes how much the error of each element counts, as fit.h describes it. @importance may be
+ * NULL. */
+void fit_weights(const float *x, const float *importance, unsigned n, float *ret_w);
 
 /* Returns binary16 of @x; numbers that are too large become the largest finite number. */
 uint16_t fit_f16(float x);
 
 /* Returns the first of the elements with the largest magnitude. */
 float fit_extreme(const float *x, unsigned n);
-
-/* Returns the scale d for which d × q, with q in [lo, hi] and |lo| ≥ hi, is closest to x; 0 if all
- * elements are 0. The search tries every @stride-th of 19 scales. */
-float fit_scale(const float *x, const float *w, unsigned n, int lo, int hi, int stride);
-
-/* Finds the scale and the minimum for which d × q - m, with q in [0, hi], is closest to x; d, m ≥
- * 0. The search tries every @stride-th of 21 scales. */
-void fit_affine(const float *x, const float *w, unsigned n, int hi, int stride, float *ret_d,
-                float *ret_m);

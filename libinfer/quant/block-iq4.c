@@ -146,7 +146,7 @@ static void iq4_pack(const float x[BLOCK_ELEMS], float d, uint8_t ret[16])
         ret[l] = (uint8_t)(iq4_code(x[l] * inverse) | iq4_code(x[l + 16] * inverse) << 4);
 }
 
-void encode_iq4_nl(const float *src, void *dst, uint64_t n_elems)
+void encode_iq4_nl_by(const float *src, const float *importance, void *dst, uint64_t n_elems)
 {
     uint8_t *p = dst;
     struct block_iq4_nl b;
@@ -155,11 +155,16 @@ void encode_iq4_nl(const float *src, void *dst, uint64_t n_elems)
         float x[BLOCK_ELEMS], w[BLOCK_ELEMS];
 
         fit_load(src + i, x, BLOCK_ELEMS);
-        fit_weights(x, BLOCK_ELEMS, w);
+        fit_weights(x, importance ? importance + i : NULL, BLOCK_ELEMS, w);
         b.d = fit_f16(iq4_fit(x, w));
         iq4_pack(x, f16_to_f32(b.d), b.q);
         memcpy(p, &b, sizeof(b));
     }
+}
+
+void encode_iq4_nl(const float *src, void *dst, uint64_t n_elems)
+{
+    encode_iq4_nl_by(src, NULL, dst, n_elems);
 }
 
 /* Returns the error of 32 elements that are rounded with the scale @d. */
@@ -235,20 +240,20 @@ static void iq4_refit(struct iq4_super *s)
         s->d = f16_to_f32(fit_f16((float)(xv / vv)));
 }
 
-static void iq4_encode_super(struct iq4_super *s, const float *src)
+static void iq4_encode_super(struct iq4_super *s, const float *src, const float *importance)
 {
-    float d[IQ4_GROUPS], extreme = 0;
+    float d[IQ4_GROUPS];
     int sc[IQ4_GROUPS];
 
     fit_load(src, s->x, SUPER_ELEMS);
     for (unsigned g = 0; g < IQ4_GROUPS; g++) {
-        fit_weights(s->x + g * BLOCK_ELEMS, BLOCK_ELEMS, s->w + g * BLOCK_ELEMS);
-        d[g] = iq4_fit(s->x + g * BLOCK_ELEMS, s->w + g * BLOCK_ELEMS);
-        if (fabsf(d[g]) > fabsf(extreme))
-            extreme = d[g];
+        const unsigned at = g * BLOCK_ELEMS;
+
+        fit_weights(s->x + at, importance ? importance + at : NULL, BLOCK_ELEMS, s->w + at);
+        d[g] = iq4_fit(s->x + at, s->w + at);
     }
     /* The largest scale becomes -32, because 6 bits have one more negative value. */
-    s->d = f16_to_f32(fit_f16(extreme / -32));
+    s->d = f16_to_f32(fit_f16(fit_extreme(d, IQ4_GROUPS) / -32));
     for (unsigned g = 0; g < IQ4_GROUPS; g++)
         sc[g] = s->d != 0 ? fit_round(d[g] / s->d, -32, 31) : 0;
     iq4_choose_all(s, sc);
@@ -257,14 +262,14 @@ static void iq4_encode_super(struct iq4_super *s, const float *src)
     iq4_choose_all(s, sc);
 }
 
-void encode_iq4_xs(const float *src, void *dst, uint64_t n_elems)
+void encode_iq4_xs_by(const float *src, const float *importance, void *dst, uint64_t n_elems)
 {
     uint8_t *p = dst;
     struct block_iq4_xs b;
     struct iq4_super s;
 
     for (uint64_t i = 0; i < n_elems; i += SUPER_ELEMS, p += sizeof(b)) {
-        iq4_encode_super(&s, src + i);
+        iq4_encode_super(&s, src + i, importance ? importance + i : NULL);
         memset(&b, 0, sizeof(b));
         b.d = fit_f16(s.d);
         for (unsigned g = 0; g < IQ4_GROUPS; g++) {
@@ -276,4 +281,9 @@ void encode_iq4_xs(const float *src, void *dst, uint64_t n_elems)
         }
         memcpy(p, &b, sizeof(b));
     }
+}
+
+void encode_iq4_xs(const float *src, void *dst, uint64_t n_elems)
+{
+    encode_iq4_xs_by(src, NULL, dst, n_elems);
 }

@@ -35,6 +35,13 @@ SCALES = {
     "Q4_K": ([0, 2], 8 * 63),
     "Q5_K": ([0, 2], 16 * 63),
     "Q6_K": ([208], 32 * 128),
+    # Grids: the largest coordinate times the largest of the scales that groups have.
+    "IQ2_XXS": ([0], 43 * 31 / 8),
+    "IQ2_XS": ([0], 43 * 31 / 8),
+    "IQ2_S": ([0], 43 * 31 / 8),
+    "IQ3_XXS": ([0], 62 * 31 / 4),
+    "IQ3_S": ([0], 15 * 31),
+    "IQ1_S": ([0], 15),
     "Q2_K": ([80, 82], 3 * 15),
     "Q3_K": ([108], 4 * 32),
     "IQ4_NL": ([0], 127),
@@ -66,6 +73,8 @@ class Weights:
             data = self.nvfp4(rng, std)
         elif kind == "TQ2_0":
             data = self.ternary(rng, std)
+        elif kind == "IQ1_M":
+            data = self.iq1_m(rng, std)
         else:
             data = self.floats(rng, kind, std)
         # The data is stored 8 times in a row, so that write() can usually take its bytes as one
@@ -91,6 +100,15 @@ class Weights:
         scale = struct.pack("<e", std * 1.2)
         return bytearray().join(bytes(rng.choices(TERNARY, k=self.size - 2)) + scale
                                 for _ in range(N_BLOCKS))
+
+    def iq1_m(self, rng, std):
+        """The scale of a block is in the top 4 bits of 4 words."""
+        data = bytearray(rng.randbytes(N_BLOCKS * self.size))
+        scale, = struct.unpack("<H", struct.pack("<e", std * 1.7 / 15))
+        for i in range(4):
+            at = slice(49 + 2 * i, None, self.size)
+            data[at] = bytes(b & 15 | (scale >> 4 * i & 15) << 4 for b in data[at])
+        return data
 
     def blocks(self, rng, kind, std):
         offsets, span = SCALES[kind]
@@ -136,7 +154,7 @@ def tensor_type(preset, name, layer, n_layers):
         return "MXFP4" if name.endswith("_exps") else "Q8_0"
     if preset == "TQ2_0" and name in ("token_embd", "output"):
         return "Q6_K"
-    if not preset.endswith("_M"):
+    if preset in KINDS:
         return preset
     base = preset[:-2]
     more = layer < n_layers // 8 or layer >= 7 * n_layers // 8 or (layer - n_layers // 8) % 3 == 2

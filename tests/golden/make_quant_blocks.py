@@ -20,13 +20,17 @@ from gguf.quants import dequantize, quantize
 import quant_bits
 
 FORMATS = ["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k",
-           "mxfp4", "tq2_0", "tq1_0", "q2_k", "q3_k", "iq4_nl", "iq4_xs", "nvfp4", "q1_0", "q2_0"]
+           "mxfp4", "tq2_0", "tq1_0", "q2_k", "q3_k", "iq4_nl", "iq4_xs", "nvfp4", "q1_0", "q2_0",
+           "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "iq1_s", "iq1_m"]
 BLOCK = {  # elements, bytes, offsets of binary16 fields
     "f32": (1, 4, []), "f16": (1, 2, []), "bf16": (1, 2, []),
     "q8_0": (32, 34, [0]), "q4_0": (32, 18, [0]), "q4_1": (32, 20, [0, 2]),
     "q5_0": (32, 22, [0]), "q5_1": (32, 24, [0, 2]),
     "q4_k": (256, 144, [0, 2]), "q5_k": (256, 176, [0, 2]), "q6_k": (256, 210, [208]),
     "mxfp4": (32, 17, []), "tq2_0": (256, 66, [64]), "tq1_0": (256, 54, [52]),
+    "iq2_xxs": (256, 66, [0]), "iq2_xs": (256, 74, [0]), "iq2_s": (256, 82, [0]),
+    "iq3_xxs": (256, 98, [0]), "iq3_s": (256, 110, [0]), "iq1_s": (256, 50, [0]),
+    "iq1_m": (256, 56, []),
     "q2_k": (256, 84, [80, 82]), "q3_k": (256, 110, [108]), "iq4_nl": (32, 18, [0]),
     "iq4_xs": (256, 136, [0]), "nvfp4": (64, 36, []), "q1_0": (128, 18, [0]), "q2_0": (64, 18, [0]),
 }
@@ -51,6 +55,11 @@ for name in FORMATS:
     for at in halves:  # ordinary, negative and subnormal scales
         value = rng.standard_normal(n) * np.exp2(rng.integers(-22, 3, n))
         raw[:, at:at + 2] = value.astype(np.float16).view(np.uint8).reshape(n, 2)
+    if name == "iq1_m":  # the top 4 bits of 4 words are the scale
+        value = rng.standard_normal(n) * np.exp2(rng.integers(-22, 3, n))
+        bits = value.astype(np.float16).view(np.uint16)
+        for i in range(4):
+            raw[:, 49 + 2 * i] = (raw[:, 49 + 2 * i] & 15) | ((bits >> (4 * i) & 15) << 4)
     if name == "nvfp4":  # all kinds of scales: zero, subnormal, the largest, 127, with the high bit
         raw[:5, :4] = np.frombuffer(bytes([0, 1, 7, 8, 126, 127, 128, 255, 254, 129]) * 2, np.uint8).reshape(5, 4)
     if name == "f32":

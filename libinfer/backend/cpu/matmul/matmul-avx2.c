@@ -4,7 +4,7 @@
  * Computes matrix products with AVX2: 8 lanes, 16 registers.
  *
  * vpmaddubsw adds two products w × a of an unsigned and a signed byte in 16 bits with saturation.
- * With w ≤ 63 and |a| ≤ 127 the sums stay far below the limit of 32767. Signed weights w are
+ * With w ≤ 126 and |a| ≤ 127 the sums stay below the limit of 32767. Signed weights w are
  * multiplied as |w| × (sign(w) a); their sums are at most 128 × 127 × 2 = 32512.
  */
 

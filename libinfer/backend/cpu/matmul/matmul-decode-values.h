@@ -2,7 +2,7 @@
 
 /*
  * Decodes IQ4_NL, IQ4_XS and NVFP4, whose codes of 4 bits are numbers in a table, into a panel.
- * Include it after matmul-decode-small.h.
+ * Include it after matmul-decode-affine.h and matmul-decode-small.h.
  *
  * The panel holds weights of the first two formats as one of Q8_0 does, and those of NVFP4 as v +
  * 32, where v is an integer of -12 … 12. The kernel of Q6_K multiplies the latter, because it
@@ -12,11 +12,6 @@
 /* The values of IQ4_NL; if VEC_S8 is 0, plus 128. */
 #define IQ4_CODE(value) (uint8_t)((value) + (VEC_S8 ? 0 : 128))
 static const uint8_t iq4_codes[16] __attribute__((aligned(16))) = BLOCK_IQ4_VALUES(IQ4_CODE);
-
-/* v + 32 for each code. */
-static const uint8_t nvfp4_codes[16] __attribute__((aligned(16))) = {
-    32, 33, 34, 35, 36, 38, 40, 44, 32, 31, 30, 29, 28, 26, 24, 20,
-};
 
 /* Decodes blocks of 32 weights at @w: 16 nibble pairs of each of VEC_N rows. */
 INLINE void decode_iq4_32(uint8_t (*q)[PANEL_N][4], unsigned col, const uint8_t *w,

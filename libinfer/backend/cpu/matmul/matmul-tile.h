@@ -196,9 +196,34 @@ static void TILE_NAME(multiply_q5_k)(const struct matmul_tile *t)
     multiply_q8(t, (struct tile_kind){.steps = 8, .offset = 8, .narrow = 4});
 }
 
+/* Codes of 6 bits with offsets, which no block has. */
+static void TILE_NAME(multiply_mlx6)(const struct matmul_tile *t)
+{
+    multiply_q8(t, (struct tile_kind){.steps = 8, .offset = 8, .narrow = 2});
+}
+
+static void TILE_NAME(multiply_mlx8)(const struct matmul_tile *t)
+{
+    multiply_q8(t,
+                (struct tile_kind){
+                    .steps = 8, .zero = VEC_S8 ? 0 : 7, .offset = 8, .is_s8 = VEC_S8, .narrow = 1});
+}
+
 static void TILE_NAME(multiply_q6_k)(const struct matmul_tile *t)
 {
     multiply_q8(t, (struct tile_kind){.steps = 4, .zero = 5, .narrow = 2});
+}
+
+/* Multiplies formats with grids. Their panels hold w + 64, which is at most 126. */
+static void TILE_NAME(multiply_iq3_xxs)(const struct matmul_tile *t)
+{
+    multiply_q8(t, (struct tile_kind){.steps = 8, .zero = 6, .narrow = 1});
+}
+
+/* Does the same for formats with a scale for each 16 weights. */
+static void TILE_NAME(multiply_iq2_s)(const struct matmul_tile *t)
+{
+    multiply_q8(t, (struct tile_kind){.steps = 4, .zero = 6, .narrow = 1});
 }
 
 static void TILE_NAME(multiply_q2_k)(const struct matmul_tile *t)
