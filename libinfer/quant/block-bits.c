@@ -63,18 +63,50 @@ void encode_q1_0(const float *src, void *dst, uint64_t n_elems)
     }
 }
 
+/* Returns the scale d for which d × q, with integers q from -2 to 1, is closest to x. The search
+ * tries scales that map the largest magnitude to about -2, and for each rounding computes the scale
+ * that fits best. */
+static float bits_scale(const float x[BLOCK_Q2_0_ELEMS])
+{
+    const float extreme = fit_extreme(x, BLOCK_Q2_0_ELEMS);
+    float w[BLOCK_Q2_0_ELEMS], best = 0;
+    double best_gain = 0;
+
+    fit_weights(x, NULL, BLOCK_Q2_0_ELEMS, w);
+    for (int step = -3; step <= 3 && extreme != 0; step++) {
+        const float inverse = (-2 + 0.3f * (float)step) / extreme;
+        fit_f4 xq = fit_set4(0), qq = fit_set4(0);
+
+        if (!isfinite(inverse))
+            break;
+        for (unsigned i = 0; i < BLOCK_Q2_0_ELEMS; i += 4) {
+            const fit_f4 x4 = fit_load4(x + i), w4 = fit_load4(w + i);
+            const fit_f4 q = fit_round4(x4 * fit_set4(inverse), -2, 1);
+
+            xq += w4 * q * x4;
+            qq += w4 * q * q;
+        }
+        /* With the best d = xq / qq the error is Σwx² - xq² / qq. */
+        const double a = fit_sum4(xq), b = fit_sum4(qq);
+
+        if (b > 0 && a * a / b > best_gain) {
+            best_gain = a * a / b;
+            best = (float)(a / b);
+        }
+    }
+    return best;
+}
+
 void encode_q2_0(const float *src, void *dst, uint64_t n_elems)
 {
     uint8_t *p = dst;
     struct block_q2_0 b;
 
     for (uint64_t i = 0; i < n_elems; i += BLOCK_Q2_0_ELEMS, p += sizeof(b)) {
-        float x[BLOCK_Q2_0_ELEMS], w[BLOCK_Q2_0_ELEMS];
+        float x[BLOCK_Q2_0_ELEMS];
 
         fit_load(src + i, x, BLOCK_Q2_0_ELEMS);
-        fit_weights(x, BLOCK_Q2_0_ELEMS, w);
-        /* The codes stand for -1 … 2; the fit needs the longer side below 0. */
-        b.d = fit_f16(-fit_scale(x, w, BLOCK_Q2_0_ELEMS, -2, 1));
+        b.d = fit_f16(-bits_scale(x)); /* the codes stand for -1 … 2 */
         const float d = f16_to_f32(b.d), inverse = d != 0 ? 1 / d : 0;
 
         memset(b.q, 0, sizeof(b.q));

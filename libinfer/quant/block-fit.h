@@ -2,38 +2,78 @@
 #pragma once
 
 /*
- * Finds scales for the encoders (block-encode.c, block-encode-k.c, block-encode-values.c).
+ * Rounds and weighs numbers for the encoders of the small formats (block-k-small.c, block-iq4.c and
+ * others).
  *
- * The error of an element x[i] is w[i] × (x[i] - decoded x[i])². All elements are finite. Sums are
- * in double precision and in order, so the results are the same on every CPU.
+ * The error of an element x[i] is w[i] × (x[i] - decoded x[i])². All elements are finite, and their
+ * number is a multiple of 4. Sums are added up in 4 lanes and in order, so the results are the same
+ * on every CPU.
  */
 
 #include <math.h>
 #include <stdint.h>
+#include <string.h>
 
-/* Returns the nearest integer within [lo, hi]; NaN gives lo. */
+/* Four numbers, with which compilers compute at once. Comparisons give -1 or 0 for each. */
+typedef float fit_f4 __attribute__((vector_size(16)));
+typedef int32_t fit_i4 __attribute__((vector_size(16)));
+
+static inline fit_f4 fit_load4(const float *p)
+{
+    fit_f4 v;
+
+    memcpy(&v, p, sizeof(v));
+    return v;
+}
+
+static inline fit_f4 fit_set4(float x)
+{
+    return (fit_f4){x, x, x, x};
+}
+
+/* Returns @x where @mask is -1, and 0 where it is 0. */
+static inline fit_f4 fit_where4(fit_i4 mask, fit_f4 x)
+{
+    return (fit_f4)(mask & (fit_i4)x);
+}
+
+static inline double fit_sum4(fit_f4 v)
+{
+    return ((double)v[0] + (double)v[1]) + ((double)v[2] + (double)v[3]);
+}
+
+#define FIT_ROUNDING 0x1.8p23f /* after this number is added, the last bit of a float counts 1 */
+
+/* Returns the nearest integers within [lo, hi], as floats; ties go to even, and NaN gives lo. */
+static inline fit_f4 fit_round4(fit_f4 x, float lo, float hi)
+{
+    const fit_f4 low = fit_set4(lo), high = fit_set4(hi), rounding = fit_set4(FIT_ROUNDING);
+    const fit_i4 above = x > low;
+    const fit_f4 a = (fit_f4)((above & (fit_i4)x) | (~above & (fit_i4)low));
+    const fit_i4 below = a < high;
+
+    return ((fit_f4)((below & (fit_i4)a) | (~below & (fit_i4)high)) + rounding) - rounding;
+}
+
+/* Does the same with one number. */
 static inline int fit_round(float x, int lo, int hi)
 {
     if (!(x > (float)lo))
         return lo;
     if (x >= (float)hi)
         return hi;
-    return (int)lrintf(x);
+    return (int)((x + FIT_ROUNDING) - FIT_ROUNDING);
 }
 
 /* Copies @n elements; those that are not finite become 0. */
 void fit_load(const float *src, float *ret_x, unsigned n);
 
-/* Computes how much the error of each element counts: |x| plus the root mean square of the @n. */
-void fit_weights(const float *x, unsigned n, float *ret_w);
+/* Computes how much the error of each element counts, as fit.h describes it. @importance may be
+ * NULL. */
+void fit_weights(const float *x, const float *importance, unsigned n, float *ret_w);
 
 /* Returns binary16 of @x; numbers that are too large become the largest finite number. */
 uint16_t fit_f16(float x);
 
-/* Returns the scale d for which d × q, with q in [lo, hi] and |lo| ≥ hi, is closest to x; 0 if all
- * elements are 0. */
-float fit_scale(const float *x, const float *w, unsigned n, int lo, int hi);
-
-/* Finds the scale and the minimum for which d × q - m, with q in [0, hi], is closest to x; d, m ≥
- * 0. */
-void fit_affine(const float *x, const float *w, unsigned n, int hi, float *ret_d, float *ret_m);
+/* Returns the first of the elements with the largest magnitude. */
+float fit_extreme(const float *x, unsigned n);

@@ -97,46 +97,71 @@ void decode_nvfp4(const void *src, float *dst, uint64_t n_elems)
     }
 }
 
-/* Rounds 16 elements with the scale @e, and returns the squared error. */
-static double nvfp4_round(const float x[NVFP4_GROUP], uint8_t e, uint8_t ret_q[NVFP4_GROUP])
+/* Returns the values, of numbers that are not negative, that are nearest to @x. The values are 0,
+ * 1, 2, 3, 4, 6, 8 and 12; each is the sum of the distances between its neighbors below it. */
+static inline fit_f4 nvfp4_nearest(fit_f4 x)
+{
+    fit_f4 value = fit_set4(0);
+
+    for (unsigned i = 0; i < 7; i++) {
+        const float middle = 0.5f * (float)(fp4_values[i] + fp4_values[i + 1]);
+        const float distance = (float)(fp4_values[i + 1] - fp4_values[i]);
+
+        value += fit_where4(x > fit_set4(middle), fit_set4(distance));
+    }
+    return value;
+}
+
+/* Returns the squared error of 16 magnitudes that are rounded with the scale @e. */
+static double nvfp4_error(const float x[NVFP4_GROUP], uint8_t e)
 {
     const float d = block_nvfp4_half(e);
-    double error = 0;
+    const fit_f4 inverse = fit_set4(d > 0 ? 1 / d : 0);
+    fit_f4 error = fit_set4(0);
 
-    for (unsigned l = 0; l < NVFP4_GROUP; l++) {
-        ret_q[l] = fp4_nearest(x[l], d);
-        const double miss = (double)(d * (float)fp4_values[ret_q[l]]) - x[l];
+    for (unsigned l = 0; l < NVFP4_GROUP; l += 4) {
+        const fit_f4 x4 = fit_load4(x + l);
+        const fit_f4 miss = fit_set4(d) * nvfp4_nearest(x4 * inverse) - x4;
 
         error += miss * miss;
     }
-    return error;
+    return fit_sum4(error);
 }
 
-/* Rounds 16 elements with the scale of the least error, which is returned. The search begins with
- * scales that clip the largest magnitude a little, and ends with those that map it to the second
- * value, 4, instead of the largest, 6. */
-static uint8_t nvfp4_choose(const float x[NVFP4_GROUP], uint8_t ret_q[NVFP4_GROUP])
+/* Returns the scale of the least error for 16 elements. The search begins with scales that clip the
+ * largest magnitude a little, and ends with those that map it to the second value, 4, instead of
+ * the largest, 6. */
+static uint8_t nvfp4_choose(const float x[NVFP4_GROUP])
 {
+    float magnitude[NVFP4_GROUP], amax = 0;
     double best = INFINITY;
-    float amax = 0;
     uint8_t best_e = 0;
 
-    memset(ret_q, 0, NVFP4_GROUP);
-    for (unsigned l = 0; l < NVFP4_GROUP; l++)
-        amax = MAX(amax, fabsf(x[l]));
+    for (unsigned l = 0; l < NVFP4_GROUP; l++) {
+        magnitude[l] = fabsf(x[l]);
+        amax = MAX(amax, magnitude[l]);
+    }
     const int first = e4m3_from_f32(amax / 6);
 
-    for (int e = MAX(first - 3, 0); e <= MIN(first + 5, 126) && amax > 0; e++) {
-        uint8_t q[NVFP4_GROUP];
-        const double error = nvfp4_round(x, (uint8_t)e, q);
+    for (int e = MAX(first - 2, 0); e <= MIN(first + 4, 126) && amax > 0; e++) {
+        const double error = nvfp4_error(magnitude, (uint8_t)e);
 
         if (error < best) {
             best = error;
             best_e = (uint8_t)e;
-            memcpy(ret_q, q, sizeof(q));
         }
     }
     return best_e;
+}
+
+/* Returns the code of the value that is nearest to @x. */
+static uint8_t nvfp4_code(float x)
+{
+    uint8_t code = 0;
+
+    for (unsigned i = 0; i < 7; i++)
+        code += fabsf(x) > 0.5f * (float)(fp4_values[i] + fp4_values[i + 1]);
+    return code > 0 && x < 0 ? code | 8 : code;
 }
 
 void encode_nvfp4(const float *src, void *dst, uint64_t n_elems)
@@ -149,11 +174,14 @@ void encode_nvfp4(const float *src, void *dst, uint64_t n_elems)
 
         fit_load(src + i, x, BLOCK_NVFP4_ELEMS);
         for (unsigned g = 0; g < BLOCK_NVFP4_ELEMS / NVFP4_GROUP; g++) {
-            uint8_t q[NVFP4_GROUP];
+            const float *group = x + g * NVFP4_GROUP;
 
-            b.e[g] = nvfp4_choose(x + g * NVFP4_GROUP, q);
+            b.e[g] = nvfp4_choose(group);
+            const float d = block_nvfp4_half(b.e[g]), inverse = d > 0 ? 1 / d : 0;
+
             for (unsigned l = 0; l < 8; l++)
-                b.q[8 * g + l] = (uint8_t)(q[l] | q[l + 8] << 4);
+                b.q[8 * g + l] = (uint8_t)(nvfp4_code(group[l] * inverse) |
+                                           nvfp4_code(group[l + 8] * inverse) << 4);
         }
         memcpy(p, &b, sizeof(b));
     }

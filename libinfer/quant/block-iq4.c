@@ -58,16 +58,19 @@ void decode_iq4_xs(const void *src, float *dst, uint64_t n_elems)
     }
 }
 
-/* Computes for 32 elements the code of the value that is nearest to x × @inverse. */
-static void iq4_round(const float x[BLOCK_ELEMS], float inverse, int32_t ret_q[BLOCK_ELEMS])
+/* Returns the values that are nearest to @x. Each value is the sum of the distances between its
+ * neighbors below it. */
+static inline fit_f4 iq4_nearest(fit_f4 x)
 {
-    memset(ret_q, 0, BLOCK_ELEMS * sizeof(*ret_q));
+    fit_f4 value = fit_set4((float)iq4_values[0]);
+
     for (unsigned i = 0; i + 1 < ARRAY_SIZE(iq4_values); i++) {
         const float middle = 0.5f * (float)(iq4_values[i] + iq4_values[i + 1]);
+        const float distance = (float)(iq4_values[i + 1] - iq4_values[i]);
 
-        for (unsigned l = 0; l < BLOCK_ELEMS; l++)
-            ret_q[l] += x[l] * inverse > middle;
+        value += fit_where4(x > fit_set4(middle), fit_set4(distance));
     }
+    return value;
 }
 
 /* Rounds with the scale 1 / @inverse, and computes the scale that then fits best. Returns how much
@@ -75,30 +78,29 @@ static void iq4_round(const float x[BLOCK_ELEMS], float inverse, int32_t ret_q[B
 static double iq4_gain(const float x[BLOCK_ELEMS], const float w[BLOCK_ELEMS], float inverse,
                        float *ret_d)
 {
-    int32_t q[BLOCK_ELEMS];
-    double xv = 0, vv = 0;
+    fit_f4 xv = fit_set4(0), vv = fit_set4(0);
 
-    iq4_round(x, inverse, q);
-    for (unsigned l = 0; l < BLOCK_ELEMS; l++) {
-        const double v = iq4_values[q[l]], wv = w[l] * v;
+    for (unsigned l = 0; l < BLOCK_ELEMS; l += 4) {
+        const fit_f4 x4 = fit_load4(x + l), v = iq4_nearest(x4 * fit_set4(inverse));
+        const fit_f4 wv = fit_load4(w + l) * v;
 
-        xv += wv * x[l];
+        xv += wv * x4;
         vv += wv * v;
     }
-    *ret_d = (float)(xv / vv);
-    return xv * xv / vv;
+    const double a = fit_sum4(xv), b = fit_sum4(vv);
+
+    *ret_d = (float)(a / b);
+    return a * a / b;
 }
 
 /* Returns the scale for which scale × value is closest to x, for 32 elements. */
 static float iq4_fit(const float x[BLOCK_ELEMS], const float w[BLOCK_ELEMS])
 {
     static const int8_t ends[] = {-127, 113};
-    float extreme = 0, best = 0;
+    const float extreme = fit_extreme(x, BLOCK_ELEMS);
     double best_gain = 0;
+    float best = 0;
 
-    for (unsigned l = 0; l < BLOCK_ELEMS; l++)
-        if (fabsf(x[l]) > fabsf(extreme))
-            extreme = x[l];
     for (unsigned end = 0; end < ARRAY_SIZE(ends); end++)
         for (int step = -8; step <= 4; step++) {
             /* A scale that is too small clips the extreme, which is right for outliers only. */
@@ -125,61 +127,73 @@ static float iq4_fit(const float x[BLOCK_ELEMS], const float w[BLOCK_ELEMS])
     return best;
 }
 
-static void iq4_pack(const int32_t q[BLOCK_ELEMS], uint8_t ret[16])
+/* Returns the code of the value that is nearest to @x. */
+static uint8_t iq4_code(float x)
 {
-    for (unsigned l = 0; l < 16; l++)
-        ret[l] = (uint8_t)(q[l] | q[l + 16] << 4);
+    uint8_t code = 0;
+
+    for (unsigned i = 0; i + 1 < ARRAY_SIZE(iq4_values); i++)
+        code += x > 0.5f * (float)(iq4_values[i] + iq4_values[i + 1]);
+    return code;
 }
 
-void encode_iq4_nl(const float *src, void *dst, uint64_t n_elems)
+/* Rounds 32 elements with the scale @d. */
+static void iq4_pack(const float x[BLOCK_ELEMS], float d, uint8_t ret[16])
+{
+    const float inverse = d != 0 ? 1 / d : 0;
+
+    for (unsigned l = 0; l < 16; l++)
+        ret[l] = (uint8_t)(iq4_code(x[l] * inverse) | iq4_code(x[l + 16] * inverse) << 4);
+}
+
+void encode_iq4_nl_by(const float *src, const float *importance, void *dst, uint64_t n_elems)
 {
     uint8_t *p = dst;
     struct block_iq4_nl b;
 
     for (uint64_t i = 0; i < n_elems; i += BLOCK_ELEMS, p += sizeof(b)) {
         float x[BLOCK_ELEMS], w[BLOCK_ELEMS];
-        int32_t q[BLOCK_ELEMS];
 
         fit_load(src + i, x, BLOCK_ELEMS);
-        fit_weights(x, BLOCK_ELEMS, w);
+        fit_weights(x, importance ? importance + i : NULL, BLOCK_ELEMS, w);
         b.d = fit_f16(iq4_fit(x, w));
-        const float d = f16_to_f32(b.d);
-
-        iq4_round(x, d != 0 ? 1 / d : 0, q);
-        iq4_pack(q, b.q);
+        iq4_pack(x, f16_to_f32(b.d), b.q);
         memcpy(p, &b, sizeof(b));
     }
 }
 
-/* Returns the error of 32 elements that are rounded with the scale @d. */
-static double iq4_error(const float *x, const float *w, float d, int32_t ret_q[BLOCK_ELEMS])
+void encode_iq4_nl(const float *src, void *dst, uint64_t n_elems)
 {
-    double error = 0;
-
-    iq4_round(x, d != 0 ? 1 / d : 0, ret_q);
-    for (unsigned l = 0; l < BLOCK_ELEMS; l++) {
-        const double e = (double)(d * (float)iq4_values[ret_q[l]]) - x[l];
-
-        error += w[l] * e * e;
-    }
-    return error;
+    encode_iq4_nl_by(src, NULL, dst, n_elems);
 }
 
-/* Finds the scale near @sc of 6 bits with the least error for 32 elements, and rounds them. */
-static int iq4_choose(const float *x, const float *w, float d, int sc, int32_t ret_q[BLOCK_ELEMS])
+/* Returns the error of 32 elements that are rounded with the scale @d. */
+static double iq4_error(const float *x, const float *w, float d)
+{
+    const fit_f4 inverse = fit_set4(d != 0 ? 1 / d : 0);
+    fit_f4 error = fit_set4(0);
+
+    for (unsigned l = 0; l < BLOCK_ELEMS; l += 4) {
+        const fit_f4 x4 = fit_load4(x + l);
+        const fit_f4 e = fit_set4(d) * iq4_nearest(x4 * inverse) - x4;
+
+        error += fit_load4(w + l) * e * e;
+    }
+    return fit_sum4(error);
+}
+
+/* Finds the scale near @sc of 6 bits with the least error for 32 elements. */
+static int iq4_choose(const float *x, const float *w, float d, int sc)
 {
     double best = INFINITY;
     int best_sc = 0;
 
-    memset(ret_q, 0, BLOCK_ELEMS * sizeof(*ret_q));
     for (int i = MAX(sc - 1, -32); i <= MIN(sc + 1, 31); i++) {
-        int32_t q[BLOCK_ELEMS];
-        const double error = iq4_error(x, w, d * (float)i, q);
+        const double error = iq4_error(x, w, d * (float)i);
 
         if (error < best) {
             best = error;
             best_sc = i;
-            memcpy(ret_q, q, sizeof(q));
         }
     }
     return best_sc;
@@ -190,48 +204,56 @@ struct iq4_super {
     float x[SUPER_ELEMS], w[SUPER_ELEMS];
     float d; /* as binary16 holds it */
     int sc[IQ4_GROUPS];
-    int32_t q[SUPER_ELEMS];
 };
 
-/* Chooses the scale and the codes of each group near @sc[g], for the scale s->d. */
+/* Chooses the scale of each group near @sc[g], for the scale s->d. */
 static void iq4_choose_all(struct iq4_super *s, const int sc[IQ4_GROUPS])
 {
     for (unsigned g = 0; g < IQ4_GROUPS; g++) {
         const unsigned at = g * BLOCK_ELEMS;
 
-        s->sc[g] = iq4_choose(s->x + at, s->w + at, s->d, sc[g], s->q + at);
+        s->sc[g] = iq4_choose(s->x + at, s->w + at, s->d, sc[g]);
     }
 }
 
-/* Fits the scale of the super-block to the codes. */
+/* Fits the scale of the super-block to the values that its elements are rounded to. */
 static void iq4_refit(struct iq4_super *s)
 {
     double xv = 0, vv = 0;
 
-    for (unsigned l = 0; l < SUPER_ELEMS; l++) {
-        const double v = s->sc[l / BLOCK_ELEMS] * iq4_values[s->q[l]];
+    for (unsigned g = 0; g < IQ4_GROUPS; g++) {
+        const float d = s->d * (float)s->sc[g];
+        const double sc = s->sc[g];
+        fit_f4 a = fit_set4(0), b = fit_set4(0);
 
-        xv += s->w[l] * v * s->x[l];
-        vv += s->w[l] * v * v;
+        for (unsigned l = g * BLOCK_ELEMS; l < (g + 1) * BLOCK_ELEMS; l += 4) {
+            const fit_f4 x4 = fit_load4(s->x + l), w4 = fit_load4(s->w + l);
+            const fit_f4 v = iq4_nearest(x4 * fit_set4(d != 0 ? 1 / d : 0));
+
+            a += w4 * v * x4;
+            b += w4 * v * v;
+        }
+        xv += sc * fit_sum4(a);
+        vv += sc * sc * fit_sum4(b);
     }
     if (vv > 0 && isfinite(xv / vv))
         s->d = f16_to_f32(fit_f16((float)(xv / vv)));
 }
 
-static void iq4_encode_super(struct iq4_super *s, const float *src)
+static void iq4_encode_super(struct iq4_super *s, const float *src, const float *importance)
 {
-    float d[IQ4_GROUPS], extreme = 0;
+    float d[IQ4_GROUPS];
     int sc[IQ4_GROUPS];
 
     fit_load(src, s->x, SUPER_ELEMS);
     for (unsigned g = 0; g < IQ4_GROUPS; g++) {
-        fit_weights(s->x + g * BLOCK_ELEMS, BLOCK_ELEMS, s->w + g * BLOCK_ELEMS);
-        d[g] = iq4_fit(s->x + g * BLOCK_ELEMS, s->w + g * BLOCK_ELEMS);
-        if (fabsf(d[g]) > fabsf(extreme))
-            extreme = d[g];
+        const unsigned at = g * BLOCK_ELEMS;
+
+        fit_weights(s->x + at, importance ? importance + at : NULL, BLOCK_ELEMS, s->w + at);
+        d[g] = iq4_fit(s->x + at, s->w + at);
     }
     /* The largest scale becomes -32, because 6 bits have one more negative value. */
-    s->d = f16_to_f32(fit_f16(extreme / -32));
+    s->d = f16_to_f32(fit_f16(fit_extreme(d, IQ4_GROUPS) / -32));
     for (unsigned g = 0; g < IQ4_GROUPS; g++)
         sc[g] = s->d != 0 ? fit_round(d[g] / s->d, -32, 31) : 0;
     iq4_choose_all(s, sc);
@@ -240,14 +262,14 @@ static void iq4_encode_super(struct iq4_super *s, const float *src)
     iq4_choose_all(s, sc);
 }
 
-void encode_iq4_xs(const float *src, void *dst, uint64_t n_elems)
+void encode_iq4_xs_by(const float *src, const float *importance, void *dst, uint64_t n_elems)
 {
     uint8_t *p = dst;
     struct block_iq4_xs b;
     struct iq4_super s;
 
     for (uint64_t i = 0; i < n_elems; i += SUPER_ELEMS, p += sizeof(b)) {
-        iq4_encode_super(&s, src + i);
+        iq4_encode_super(&s, src + i, importance ? importance + i : NULL);
         memset(&b, 0, sizeof(b));
         b.d = fit_f16(s.d);
         for (unsigned g = 0; g < IQ4_GROUPS; g++) {
@@ -255,8 +277,13 @@ void encode_iq4_xs(const float *src, void *dst, uint64_t n_elems)
 
             b.low[g / 2] |= (uint8_t)((sc & 15) << g % 2 * 4);
             b.high |= (uint16_t)((sc >> 4) << 2 * g);
-            iq4_pack(s.q + g * BLOCK_ELEMS, b.q + 16 * g);
+            iq4_pack(s.x + g * BLOCK_ELEMS, s.d * (float)s.sc[g], b.q + 16 * g);
         }
         memcpy(p, &b, sizeof(b));
     }
+}
+
+void encode_iq4_xs(const float *src, void *dst, uint64_t n_elems)
+{
+    encode_iq4_xs_by(src, NULL, dst, n_elems);
 }

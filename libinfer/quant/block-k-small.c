@@ -4,7 +4,7 @@
  * Decodes and encodes Q2_K and Q3_K, whose super-blocks have 16 groups of 16 weights.
  *
  * Decoding has the bits of the gguf Python package. The encoders first fit each group by itself
- * (block-fit.h). Then they round the scales of the groups to a few bits, try the neighbors of each
+ * (fit.h). Then they round the scales of the groups to a few bits, try the neighbors of each
  * rounded scale, and last fit the scales of the super-block to the codes that were found.
  */
 
@@ -14,6 +14,7 @@
 #include "core/macros.h"
 #include "quant/block-fit.h"
 #include "quant/block.h"
+#include "quant/fit.h"
 
 #define GROUPS 16u /* in a super-block */
 #define GROUP  16u /* weights in a group */
@@ -79,34 +80,35 @@ struct k_fit {
     float x[SUPER_ELEMS], w[SUPER_ELEMS];
     float d, m; /* as binary16 holds them */
     int sc[GROUPS], mn[GROUPS];
-    int q[SUPER_ELEMS];
-    int lo, hi; /* the range of q */
+    float q[SUPER_ELEMS]; /* integers */
+    float lo, hi;         /* the range of q */
 };
 
-static void k_load(struct k_fit *f, const float *src, int lo, int hi)
+static void k_load(struct k_fit *f, const float *src, const float *importance, float lo, float hi)
 {
     fit_load(src, f->x, SUPER_ELEMS);
-    for (unsigned g = 0; g < GROUPS; g++)
-        fit_weights(f->x + g * GROUP, GROUP, f->w + g * GROUP);
+    for (unsigned at = 0; at < SUPER_ELEMS; at += GROUP)
+        fit_weights(f->x + at, importance ? importance + at : NULL, GROUP, f->w + at);
     f->lo = lo;
     f->hi = hi;
 }
 
 /* Rounds the weights of group @g with the scale @sc and the minimum @mn. Returns the error. */
-static double k_round(const struct k_fit *f, unsigned g, int sc, int mn, int ret_q[GROUP])
+static double k_round(const struct k_fit *f, unsigned g, int sc, int mn, float ret_q[GROUP])
 {
     const float d = f->d * (float)sc, m = f->m * (float)mn, inverse = d != 0 ? 1 / d : 0;
-    double error = 0;
+    const float *x = f->x + g * GROUP, *w = f->w + g * GROUP;
+    fit_f4 error = fit_set4(0);
 
-    for (unsigned l = 0; l < GROUP; l++) {
-        const float x = f->x[g * GROUP + l];
-        const int q = fit_round((x + m) * inverse, f->lo, f->hi);
-        const double e = (double)(d * (float)q - m) - x;
+    for (unsigned l = 0; l < GROUP; l += 4) {
+        const fit_f4 x4 = fit_load4(x + l), m4 = fit_set4(m);
+        const fit_f4 q = fit_round4((x4 + m4) * fit_set4(inverse), f->lo, f->hi);
+        const fit_f4 e = fit_set4(d) * q - m4 - x4;
 
-        ret_q[l] = q;
-        error += (double)f->w[g * GROUP + l] * e * e;
+        memcpy(ret_q + l, &q, sizeof(q));
+        error += fit_load4(w + l) * e * e;
     }
-    return error;
+    return fit_sum4(error);
 }
 
 /* Tries the scales and minimums around those of group @g, and keeps the best. */
@@ -117,7 +119,10 @@ static void k_improve(struct k_fit *f, unsigned g, int lo, int hi, int most_mn)
 
     for (int i = MAX(sc - 1, lo); i <= MIN(sc + 1, hi); i++)
         for (int j = MAX(mn - 1, 0); j <= MIN(mn + 1, most_mn); j++) {
-            int q[GROUP];
+            float q[GROUP];
+
+            if (i == sc && j == mn)
+                continue;
             const double error = k_round(f, g, i, j, q);
 
             if (error < best) {
@@ -135,14 +140,25 @@ static bool k_refit(const struct k_fit *f, float *ret_d, float *ret_m)
 {
     double aa = 0, ab = 0, bb = 0, ax = 0, bx = 0;
 
-    for (unsigned l = 0; l < SUPER_ELEMS; l++) {
-        const double a = f->sc[l / GROUP] * f->q[l], b = -f->mn[l / GROUP], w = f->w[l];
+    for (unsigned g = 0; g < GROUPS; g++) {
+        fit_f4 w = fit_set4(0), wq = w, wqq = w, wx = w, wqx = w;
+        const double sc = f->sc[g], mn = -f->mn[g];
 
-        aa += w * a * a;
-        ab += w * a * b;
-        bb += w * b * b;
-        ax += w * a * f->x[l];
-        bx += w * b * f->x[l];
+        for (unsigned l = g * GROUP; l < (g + 1) * GROUP; l += 4) {
+            const fit_f4 x4 = fit_load4(f->x + l), w4 = fit_load4(f->w + l);
+            const fit_f4 q = fit_load4(f->q + l);
+
+            w += w4;
+            wq += w4 * q;
+            wqq += w4 * q * q;
+            wx += w4 * x4;
+            wqx += w4 * q * x4;
+        }
+        aa += sc * sc * fit_sum4(wqq);
+        ab += sc * mn * fit_sum4(wq);
+        bb += mn * mn * fit_sum4(w);
+        ax += sc * fit_sum4(wqx);
+        bx += mn * fit_sum4(wx);
     }
     const double det = aa * bb - ab * ab;
 
@@ -169,7 +185,7 @@ static void k_choose(struct k_fit *f, const float *d, const float *m, int lo, in
         f->mn[g] = f->m > 0 ? fit_round(m[g] / f->m, 0, most_mn) : 0;
         k_improve(f, g, lo, hi, most_mn);
     }
-    for (unsigned round = 0; round < 2 && k_refit(f, &new_d, &new_m); round++) {
+    if (k_refit(f, &new_d, &new_m)) {
         f->d = f16_to_f32(fit_f16(new_d));
         f->m = f16_to_f32(fit_f16(new_m));
         for (unsigned g = 0; g < GROUPS; g++)
@@ -177,65 +193,79 @@ static void k_choose(struct k_fit *f, const float *d, const float *m, int lo, in
     }
 }
 
-void encode_q2_k(const float *src, void *dst, uint64_t n_elems)
+static void k_encode_q2(struct k_fit *f, const float *src, const float *importance, uint8_t *dst)
+{
+    struct block_q2_k b = {0};
+    float d[GROUPS], m[GROUPS], top_d = 0, top_m = 0;
+
+    k_load(f, src, importance, 0, 3);
+    fit_best()->offsets(f->x, importance, FIT_BY_SIZE, GROUP, GROUPS, 3, d, m);
+    for (unsigned g = 0; g < GROUPS; g++) {
+        top_d = MAX(top_d, d[g]);
+        top_m = MAX(top_m, m[g]);
+    }
+    f->d = f16_to_f32(fit_f16(top_d / 15));
+    f->m = f16_to_f32(fit_f16(top_m / 15));
+    k_choose(f, d, m, 0, 15, 15);
+
+    b.d = fit_f16(f->d);
+    b.dmin = fit_f16(f->m);
+    for (unsigned g = 0; g < GROUPS; g++)
+        b.scales[g] = (uint8_t)(f->sc[g] | f->mn[g] << 4);
+    for (unsigned l = 0; l < SUPER_ELEMS; l++)
+        put_two_bits(b.q, l, (int)f->q[l]);
+    memcpy(dst, &b, sizeof(b));
+}
+
+static void k_encode_q3(struct k_fit *f, const float *src, const float *importance, uint8_t *dst)
+{
+    static const float none[GROUPS];
+    struct block_q3_k b = {0};
+    float d[GROUPS];
+
+    k_load(f, src, importance, -4, 3);
+    fit_best()->scales(f->x, importance, GROUP, GROUPS, -4, 3, d);
+    /* The largest scale becomes -32, because 6 bits have one more negative value. */
+    f->d = f16_to_f32(fit_f16(fit_extreme(d, GROUPS) / -32));
+    f->m = 0;
+    k_choose(f, d, none, -32, 31, 0);
+
+    b.d = fit_f16(f->d);
+    for (unsigned g = 0; g < GROUPS; g++)
+        put_k_scale6(b.scales, g, f->sc[g] + 32);
+    for (unsigned l = 0; l < SUPER_ELEMS; l++) {
+        const int q = (int)f->q[l] + 4;
+
+        put_two_bits(b.q, l, q & 3);
+        b.high[l % 32] |= (uint8_t)(q >> 2 << l / 32);
+    }
+    memcpy(dst, &b, sizeof(b));
+}
+
+void encode_q2_k_by(const float *src, const float *importance, void *dst, uint64_t n_elems)
 {
     uint8_t *p = dst;
-    struct block_q2_k b;
     struct k_fit f;
 
-    for (uint64_t i = 0; i < n_elems; i += SUPER_ELEMS, p += sizeof(b)) {
-        float d[GROUPS], m[GROUPS], top_d = 0, top_m = 0;
+    for (uint64_t i = 0; i < n_elems; i += SUPER_ELEMS, p += sizeof(struct block_q2_k))
+        k_encode_q2(&f, src + i, importance ? importance + i : NULL, p);
+}
 
-        k_load(&f, src + i, 0, 3);
-        for (unsigned g = 0; g < GROUPS; g++) {
-            fit_affine(f.x + g * GROUP, f.w + g * GROUP, GROUP, 3, &d[g], &m[g]);
-            top_d = MAX(top_d, d[g]);
-            top_m = MAX(top_m, m[g]);
-        }
-        f.d = f16_to_f32(fit_f16(top_d / 15));
-        f.m = f16_to_f32(fit_f16(top_m / 15));
-        k_choose(&f, d, m, 0, 15, 15);
+void encode_q2_k(const float *src, void *dst, uint64_t n_elems)
+{
+    encode_q2_k_by(src, NULL, dst, n_elems);
+}
 
-        memset(&b, 0, sizeof(b));
-        b.d = fit_f16(f.d);
-        b.dmin = fit_f16(f.m);
-        for (unsigned g = 0; g < GROUPS; g++)
-            b.scales[g] = (uint8_t)(f.sc[g] | f.mn[g] << 4);
-        for (unsigned l = 0; l < SUPER_ELEMS; l++)
-            put_two_bits(b.q, l, f.q[l]);
-        memcpy(p, &b, sizeof(b));
-    }
+void encode_q3_k_by(const float *src, const float *importance, void *dst, uint64_t n_elems)
+{
+    uint8_t *p = dst;
+    struct k_fit f;
+
+    for (uint64_t i = 0; i < n_elems; i += SUPER_ELEMS, p += sizeof(struct block_q3_k))
+        k_encode_q3(&f, src + i, importance ? importance + i : NULL, p);
 }
 
 void encode_q3_k(const float *src, void *dst, uint64_t n_elems)
 {
-    static const float none[GROUPS];
-    uint8_t *p = dst;
-    struct block_q3_k b;
-    struct k_fit f;
-
-    for (uint64_t i = 0; i < n_elems; i += SUPER_ELEMS, p += sizeof(b)) {
-        float d[GROUPS], extreme = 0;
-
-        k_load(&f, src + i, -4, 3);
-        for (unsigned g = 0; g < GROUPS; g++) {
-            d[g] = fit_scale(f.x + g * GROUP, f.w + g * GROUP, GROUP, -4, 3);
-            if (fabsf(d[g]) > fabsf(extreme))
-                extreme = d[g];
-        }
-        /* The largest scale becomes -32, because 6 bits have one more negative value. */
-        f.d = f16_to_f32(fit_f16(extreme / -32));
-        f.m = 0;
-        k_choose(&f, d, none, -32, 31, 0);
-
-        memset(&b, 0, sizeof(b));
-        b.d = fit_f16(f.d);
-        for (unsigned g = 0; g < GROUPS; g++)
-            put_k_scale6(b.scales, g, f.sc[g] + 32);
-        for (unsigned l = 0; l < SUPER_ELEMS; l++) {
-            put_two_bits(b.q, l, (f.q[l] + 4) & 3);
-            b.high[l % 32] |= (uint8_t)((f.q[l] + 4) >> 2 << l / 32);
-        }
-        memcpy(p, &b, sizeof(b));
-    }
+    encode_q3_k_by(src, NULL, dst, n_elems);
 }

@@ -116,10 +116,12 @@ bool dtype_row_bytes(enum inf_dtype dtype, uint64_t n_elems, uint64_t *ret_bytes
 dtype_encode_by_fn dtype_encode_by(enum inf_dtype dtype)
 {
     static const dtype_encode_by_fn functions[INF_DTYPE_N] = {
-        [INF_DTYPE_Q4_0] = encode_q4_0_by, [INF_DTYPE_Q4_1] = encode_q4_1_by,
-        [INF_DTYPE_Q5_0] = encode_q5_0_by, [INF_DTYPE_Q5_1] = encode_q5_1_by,
-        [INF_DTYPE_Q4_K] = encode_q4_k_by, [INF_DTYPE_Q5_K] = encode_q5_k_by,
-        [INF_DTYPE_Q6_K] = encode_q6_k_by,
+        [INF_DTYPE_Q4_0] = encode_q4_0_by,     [INF_DTYPE_Q4_1] = encode_q4_1_by,
+        [INF_DTYPE_Q5_0] = encode_q5_0_by,     [INF_DTYPE_Q5_1] = encode_q5_1_by,
+        [INF_DTYPE_Q4_K] = encode_q4_k_by,     [INF_DTYPE_Q5_K] = encode_q5_k_by,
+        [INF_DTYPE_Q6_K] = encode_q6_k_by,     [INF_DTYPE_Q2_K] = encode_q2_k_by,
+        [INF_DTYPE_Q3_K] = encode_q3_k_by,     [INF_DTYPE_IQ4_NL] = encode_iq4_nl_by,
+        [INF_DTYPE_IQ4_XS] = encode_iq4_xs_by,
     };
 
     assert((unsigned)dtype < INF_DTYPE_N);

@@ -17,6 +17,8 @@ import numpy as np
 from gguf import GGMLQuantizationType as T
 from gguf.quants import dequantize, quantize
 
+import quant_bits
+
 FORMATS = ["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k",
            "mxfp4", "tq2_0", "tq1_0", "q2_k", "q3_k", "iq4_nl", "iq4_xs", "nvfp4", "q1_0", "q2_0",
            "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "iq1_s", "iq1_m"]
@@ -32,17 +34,6 @@ BLOCK = {  # elements, bytes, offsets of binary16 fields
     "q2_k": (256, 84, [80, 82]), "q3_k": (256, 110, [108]), "iq4_nl": (32, 18, [0]),
     "iq4_xs": (256, 136, [0]), "nvfp4": (64, 36, []), "q1_0": (128, 18, [0]), "q2_0": (64, 18, [0]),
 }
-
-
-def decode_bits(raw, bits, values):
-    """Decodes Q1_0 or Q2_0 as ggml-quants.c does; the package does not know these formats."""
-    scale = raw[:, :2].copy().view(np.float16).astype(np.float32)
-    codes = raw[:, 2:, None] >> np.arange(0, 8, bits, dtype=np.uint8) & (1 << bits) - 1
-    return np.array(values, np.float32)[codes.reshape(len(raw), -1)] * scale
-
-
-DECODED_HERE = {"q1_0": (1, [-1, 1]), "q2_0": (2, [-1, 0, 1, 2])}
-
 
 rng = np.random.default_rng(7266)
 out = b""
@@ -75,8 +66,8 @@ for name in FORMATS:
         values = raw.view(np.float32)
     elif name == "f16":
         values = raw.view(np.float16).astype(np.float32)
-    elif name in DECODED_HERE:
-        values = decode_bits(raw, *DECODED_HERE[name])
+    elif name in quant_bits.FORMATS:
+        values = quant_bits.decode(name, raw)
     else:
         values = dequantize(raw.reshape(1, -1), T[name.upper()]).astype(np.float32)
     data = raw.tobytes()

@@ -32,9 +32,9 @@ static void put(struct gguf_writer *w, const struct change *c, const char *name,
     size = dims[0] * dims[1] * 4;
     if (c->retype && strcmp(c->retype, name) == 0) {
         type = c->type;
-        if (type == 10) {
+        if (type == 15) {
             dims[0] = 256;
-            size = dims[1] * 84;
+            size = dims[1] * 292;
         }
     }
     assert_true(size <= sizeof(zeros));
@@ -198,7 +198,7 @@ TEST(wrong_weights_are_refused_by_name)
          "attn_q_norm.weight is not part",
          EOPNOTSUPP},
         {"llama", {.add = "rope_freqs.weight"}, "rope_freqs.weight", EBADMSG},
-        {"llama", {.retype = "blk.0.attn_q.weight", .type = 10}, "stored as Q2_K", EOPNOTSUPP},
+        {"llama", {.retype = "blk.0.attn_q.weight", .type = 15}, "stored as Q8_K", EOPNOTSUPP},
         {"llama", {.retype = "blk.0.attn_q.weight", .type = 200}, "ggml type 200", EOPNOTSUPP},
         {"qwen2", {.drop = "blk.0.attn_k.bias"}, "blk.0.attn_k.bias is missing", EBADMSG},
         {"qwen3", {.drop = "blk.1.attn_k_norm.weight"}, "attn_k_norm.weight is missing", EBADMSG},

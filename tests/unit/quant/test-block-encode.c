@@ -4,7 +4,9 @@
 
 #include <math.h>
 
+#include "core/half.h"
 #include "core/rng.h"
+#include "quant/block.h"
 #include "quant/dtype.h"
 
 #define N 8192
