@@ -258,3 +258,15 @@ BLOCK_DECLARE(iq4_xs);
 BLOCK_DECLARE(nvfp4);
 BLOCK_DECLARE(q1_0);
 BLOCK_DECLARE(q2_0);
+
+/* The same for formats that use importance (dtype_encode_by()); @importance may be NULL. */
+#define BLOCK_DECLARE_BY(stem)                                                                     \
+    void encode_##stem##_by(const float *src, const float *importance, void *dst, uint64_t n_elems)
+
+BLOCK_DECLARE_BY(q4_0);
+BLOCK_DECLARE_BY(q4_1);
+BLOCK_DECLARE_BY(q5_0);
+BLOCK_DECLARE_BY(q5_1);
+BLOCK_DECLARE_BY(q4_k);
+BLOCK_DECLARE_BY(q5_k);
+BLOCK_DECLARE_BY(q6_k);

@@ -28,7 +28,8 @@ static bool gather_holds(const struct vkb_gather *g, const struct weight *w)
 {
     return g->w.data == w->data && g->w.experts == w->experts && g->w.rows == w->rows &&
            g->w.cols == w->cols && g->w.row_step == w->row_step &&
-           g->w.planes[WEIGHT_SCALES] == w->planes[WEIGHT_SCALES];
+           g->w.planes[WEIGHT_SCALES] == w->planes[WEIGHT_SCALES] &&
+           g->w.coded_first == w->coded_first;
 }
 
 /* Finds the gather of a weight, or adds it. */
@@ -40,6 +41,7 @@ static int find_gather(struct plan *plan, const struct weight *w, struct emit_pl
     if (ARRAY_GROW(plan->gathers, plan->cap_gathers, plan->n_gathers + 1u) < 0)
         return -ENOMEM;
     plan->gathers[plan->n_gathers++] = (struct vkb_gather){.w = *w,
+                                                           .dtype = p->dtype,
                                                            .n = MAX(w->n_experts, 1u),
                                                            .row_bytes = p->row_bytes,
                                                            .bytes = p->bytes,

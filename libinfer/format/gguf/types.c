@@ -5,6 +5,8 @@
  */
 #include "format/gguf/types.h"
 
+#include <strings.h>
+
 #define ROW(id, type, elems, bytes)                                                                \
     [id] = {.name = #type, .block_elems = elems, .block_bytes = bytes, .dtype = INF_DTYPE_##type}
 #define OTHER(id, type, elems, bytes)                                                              \
@@ -28,4 +30,14 @@ static const struct ggml_type types[] = {
 const struct ggml_type *ggml_type(uint32_t id)
 {
     return id < ARRAY_SIZE(types) && types[id].block_elems > 0 ? &types[id] : NULL;
+}
+
+bool ggml_type_find(const char *name, uint32_t *ret_id)
+{
+    for (uint32_t i = 0; i < ARRAY_SIZE(types); i++)
+        if (types[i].block_elems > 0 && strcasecmp(types[i].name, name) == 0) {
+            *ret_id = i;
+            return true;
+        }
+    return false;
 }

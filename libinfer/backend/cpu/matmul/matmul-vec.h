@@ -134,6 +134,7 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
 #endif
 
 #include "backend/cpu/matmul/matmul-bitnet.h"
+#include "backend/cpu/matmul/matmul-coded.h"
 
 #define KERNEL(dtype, stem, how, ...)                                                              \
     [INF_DTYPE_##dtype] = {TILE_NAME(decode_##stem), TILE_NAME(multiply_##how), __VA_ARGS__}
@@ -155,6 +156,14 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
 #else
 #define DIRECT_PLANES_NAME(stem) NULL, 0, 0
 #endif
+#define CODED(dtype, stem, how)                                                                    \
+    [INF_DTYPE_##dtype] = {.multiply = TILE_NAME(multiply_##how),                                  \
+                           .multiply_16 = CODED_16_##how,                                          \
+                           .fill = TILE_NAME(fill_##stem)}
+#define CODED_16_q5_0   TILE_NAME(multiply_q6_k)
+#define CODED_16_q6_k   NULL
+#define CODED_16_coded8 NULL
+#define CODED_16_float  NULL
 #define KERNELS                                                                                    \
     {                                                                                              \
         KERNEL(F32, f32, float, DIRECT_COLS_NAME(f32)),                                            \
@@ -185,5 +194,15 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
             KERNEL(Q1_0, q1_0, q4_0, DIRECT_COLS_NAME(q1_0)),                                      \
             KERNEL(Q2_0, q2_0, q4_0, DIRECT_COLS_NAME(q2_0)),                                      \
             KERNEL(MLX2, mlx2, q4_k, DIRECT_PLANES_NAME(mlx2), TILE_NAME(decode_planes)),          \
+            KERNEL(MLX3, mlx3, q4_k, NULL, 0, 0, TILE_NAME(decode_planes)),                        \
             KERNEL(MLX4, mlx4, q4_k, NULL, 0, 0, TILE_NAME(decode_planes)),                        \
+            KERNEL(MLX5, mlx5, q5_k, NULL, 0, 0, TILE_NAME(decode_planes)),                        \
+            KERNEL(MLX6, mlx6, mlx6, NULL, 0, 0, TILE_NAME(decode_planes)),                        \
+            KERNEL(MLX8, mlx8, mlx8, NULL, 0, 0, TILE_NAME(decode_planes8)),                       \
+            KERNEL(MXFP8, mxfp8, float, NULL, 0, 0, TILE_NAME(decode_planes_mxfp8)),               \
+            KERNEL(NVFP4_PLANES, nvfp4_planes, q6_k, NULL, 0, 0, TILE_NAME(decode_planes_nvfp4)),  \
+            CODED(GPTQ2, gptq2, q5_0), CODED(GPTQ3, gptq3, q5_0), CODED(GPTQ4, gptq4, q5_0),       \
+            CODED(GPTQ8, gptq8, coded8), CODED(AWQ4, awq4, q5_0), CODED(CT4, ct4, q5_0),           \
+            CODED(CT8, rows8, coded8), CODED(INT8, rows8, coded8), CODED(FP8, fp8, float),         \
+            CODED(NF4, nf4, float), CODED(CTFP4, ctfp4, q6_k),                                     \
     }
