@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Q6_K: 256 weights in 16 groups of 16, w = d × sc × (q - 32). A chunk has 64 weights, 16 from each quarter of half a
-// block. The quarters share bytes of high bits.
+// Q6_K: 256 weights in 16 groups of 16, w = d × sc × (q - 32).
 
 #define BLOCK_ELEMS 256
 #define BLOCK_BYTES 210
-#define CHUNKS 4
-#define QUADS 16
-#define QUAD_OFFSET(j) ((j) % 4 + (j) / 4 * 8)
-#define SUMS 4
 
 struct head {
     uint words[5]; // 16 scales, then d
@@ -20,19 +15,13 @@ struct chunk {
 };
 
 #include "formats/parts/bytes.glsl"
-#include "formats/parts/whole.glsl"
+#include "formats/parts/quarters.glsl"
 
 head read_head(bool second, uint at)
 {
     const uint[WORDS_MAX] words = read_words(second, at + 192, 5, false);
 
     return head(uint[](words[0], words[1], words[2], words[3], words[4]));
-}
-
-// Returns the first quad of chunk c, which consists of half c % 2 of each quarter of half c / 2 of the block.
-uint chunk_quad(uint c)
-{
-    return c / 2 * 32 + c % 2 * 4;
 }
 
 chunk read_chunk(bool second, head h, uint at, uint i_chunk)
@@ -50,7 +39,7 @@ chunk read_chunk(bool second, head h, uint at, uint i_chunk)
         c.words[i + 8] = (a[i] >> 4 & 0x0f0f0f0f) | (high[i] & 0x30303030);
         c.words[i + 12] = (b[i] >> 4 & 0x0f0f0f0f) | (high[i] >> 2 & 0x30303030);
     }
-    // The scale of a quarter is that of group 8 part + 2 quarter + i_chunk % 2. Scales are signed bytes.
+    // Scales are signed bytes.
     [[unroll]] for (uint i = 0; i < 4; i++) {
         const uint four = part == 0 ? h.words[i / 2] : h.words[i / 2 + 2];
 

@@ -8,7 +8,7 @@
 // subtracted.
 uvec2 iq1_eighths(uint low, uint high)
 {
-    const uvec2 point = grid_eight((low & 255) | (high & 7) << 8); // 8 × (v + 1)
+    const uvec2 point = grid_eight((low & 255) | (high & 7) << 8); // 8 v + 10
 
-    return (point + ((high & 8) == 0 ? 0x79797979 : 0x77777777)) ^ 0x80808080;
+    return (point + ((high & 8) == 0 ? 0x77777777 : 0x75757575)) ^ 0x80808080;
 }
