@@ -159,20 +159,13 @@ static bool name_plane(const struct arch_desc *desc, const char *name, const cha
            (int)(HF_NAME_MAX - n_out + n_weight);
 }
 
-static bool name_ends_with(const char *name, const char *end)
-{
-    const size_t n = strlen(name), n_end = strlen(end);
-
-    return n >= n_end && strcmp(name + n - n_end, end) == 0;
-}
-
 bool hf_name(const struct arch_desc *desc, const char *name, char out[HF_NAME_MAX])
 {
-    if (name_ends_with(name, ".scales"))
+    if (text_ends_with(name, ".scales"))
         return name_plane(desc, name, ".scales", out);
-    if (name_ends_with(name, ".biases"))
+    if (text_ends_with(name, ".biases"))
         return name_plane(desc, name, ".biases", out);
-    if (name_ends_with(name, ".weight_scale"))
+    if (text_ends_with(name, ".weight_scale"))
         return name_plane(desc, name, ".weight_scale", out);
     return desc->hf_name ? desc->hf_name(desc, name, out) : hf_name_slot(desc, name, out);
 }
