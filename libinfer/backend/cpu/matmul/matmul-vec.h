@@ -158,12 +158,13 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
             KERNEL(Q6_K, q6_k, q6_k, DIRECT_NAME(q6_k)),                                           \
             KERNEL(MXFP4, mxfp4, q5_0, DIRECT_NAME(mxfp4)),                                        \
             KERNEL(TQ2_0, tq2_0, q4_0, DIRECT_TQ2_0_NAME), KERNEL(TQ1_0, tq1_0, q4_0, NULL, 0, 0), \
-            KERNEL(MLX2, mlx2, q4_k, DIRECT_PLANES_NAME(mlx2), TILE_NAME(decode_planes)),          \
-            KERNEL(MLX3, mlx3, q4_k, NULL, 0, 0, TILE_NAME(decode_planes)),                        \
-            KERNEL(MLX4, mlx4, q4_k, NULL, 0, 0, TILE_NAME(decode_planes)),                        \
-            KERNEL(MLX5, mlx5, q5_k, NULL, 0, 0, TILE_NAME(decode_planes)),                        \
-            KERNEL(MLX6, mlx6, mlx6, NULL, 0, 0, TILE_NAME(decode_planes)),                        \
-            KERNEL(MLX8, mlx8, mlx8, NULL, 0, 0, TILE_NAME(decode_planes8)),                       \
+            KERNEL(MLX2, mlx2, q4_k, DIRECT_PLANES_NAME(planes2), TILE_NAME(decode_planes)),       \
+            KERNEL(MLX3, mlx3, q4_k, DIRECT_PLANES_NAME(mlx3), TILE_NAME(decode_planes)),          \
+            KERNEL(MLX4, mlx4, q4_k, DIRECT_PLANES_NAME(mlx4), TILE_NAME(decode_planes)),          \
+            KERNEL(MLX5, mlx5, q5_k, DIRECT_PLANES_NAME(mlx5), TILE_NAME(decode_planes)),          \
+            KERNEL(MLX6, mlx6, mlx6, DIRECT_PLANES_NAME(mlx6), TILE_NAME(decode_planes)),          \
+            KERNEL(MLX8, mlx8, mlx8, DIRECT_PLANES_NAME(mlx8), TILE_NAME(decode_planes8)),         \
             KERNEL(MXFP8, mxfp8, float, NULL, 0, 0, TILE_NAME(decode_planes_mxfp8)),               \
-            KERNEL(NVFP4_PLANES, nvfp4_planes, q6_k, NULL, 0, 0, TILE_NAME(decode_planes_nvfp4)),  \
+            KERNEL(NVFP4_PLANES, nvfp4_planes, q6_k, DIRECT_PLANES_NAME(nvfp4_planes),             \
+                   TILE_NAME(decode_planes_nvfp4)),                                                \
     }
