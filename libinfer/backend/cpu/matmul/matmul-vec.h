@@ -140,7 +140,9 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
 #endif
 #if VEC_DIRECT && VEC_N == 16
 #define DIRECT_PLANES_NAME(stem) TILE_NAME(direct_##stem), 8, DIRECT_M
+#define DIRECT_MXFP8_NAME        TILE_NAME(direct_mxfp8), VEC_N, DIRECT_M
 #else
+#define DIRECT_MXFP8_NAME        NULL, 0, 0
 #define DIRECT_PLANES_NAME(stem) NULL, 0, 0
 #endif
 #define KERNELS                                                                                    \
@@ -164,7 +166,7 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
             KERNEL(MLX5, mlx5, q5_k, DIRECT_PLANES_NAME(mlx5), TILE_NAME(decode_planes)),          \
             KERNEL(MLX6, mlx6, mlx6, DIRECT_PLANES_NAME(mlx6), TILE_NAME(decode_planes)),          \
             KERNEL(MLX8, mlx8, mlx8, DIRECT_PLANES_NAME(mlx8), TILE_NAME(decode_planes8)),         \
-            KERNEL(MXFP8, mxfp8, float, NULL, 0, 0, TILE_NAME(decode_planes_mxfp8)),               \
+            KERNEL(MXFP8, mxfp8, float, DIRECT_MXFP8_NAME, TILE_NAME(decode_planes_mxfp8)),        \
             KERNEL(NVFP4_PLANES, nvfp4_planes, q6_k, DIRECT_PLANES_NAME(nvfp4_planes),             \
                    TILE_NAME(decode_planes_nvfp4)),                                                \
     }
