@@ -2,7 +2,8 @@
 /*
  * Compares tiny random models whose files hold quantized weights in Hugging Face layout with
  * transformers (make_families.py): packed ternary weights of BitNet, MXFP4 of gpt-oss, and affine
- * weights of MLX. The graph is computed in double precision. The engine computes on every
+ * weights of MLX; and models in all formats of MLX with mlx-lm (make_mlx.py), which computes in
+ * single precision. The graph is computed in double precision. The engine computes on every
  * instruction set of the CPU, or on $SCONCE_DEVICE. On the CPU it rounds the inputs of products to
  * int8: BitNet defines this rounding, and the others lose precision by it.
  */
@@ -20,7 +21,16 @@ static const struct quantized {
     /* Limits of the engine's error on the CPU and on other devices. With codes of MLX, keys and
      * values are stored as F16. */
     double cpu, device;
-} models[] = {{"bitnet", 1e-9, 1e-9}, {"gpt_oss", 2e-3, 1e-9}, {"mlx2", 2e-3, 1e-6}};
+} models[] = {
+    {"bitnet", 1e-9, 1e-9},
+    {"gpt_oss", 2e-3, 1e-9},
+    {"mlx2", 2e-3, 1e-6},
+    {"mlx-llama-nvfp4", 2e-3, 1e-6},
+    {"mlx-qwen3-6bit", 2e-3, 1e-6},
+    {"mlx-qwen3_5_moe-8bit", 2e-2, 1e-6},
+    {"mlx-gemma4-3bit", 2e-2, 1e-6},
+    {"mlx-gemma4-mxfp8", 2e-2, 1e-6},
+};
 
 TEST(graphs_compute_what_transformers_computes)
 {

@@ -158,13 +158,6 @@ static bool name_plane(const struct arch_desc *desc, const char *name, const cha
            (int)(HF_NAME_MAX - n_out + n_weight);
 }
 
-static bool name_ends_with(const char *name, const char *end)
-{
-    const size_t n = strlen(name), n_end = strlen(end);
-
-    return n >= n_end && strcmp(name + n - n_end, end) == 0;
-}
-
 /* Endings of tensors that belong to a matrix X.weight: of MLX, BitNet, and coded matrices
  * (quant/coded.h). */
 static const char *const plane_ends[] = {
@@ -194,7 +187,7 @@ static const char *const plane_ends[] = {
 bool hf_name(const struct arch_desc *desc, const char *name, char out[HF_NAME_MAX])
 {
     for (size_t i = 0; i < ARRAY_SIZE(plane_ends); i++)
-        if (name_ends_with(name, plane_ends[i]))
+        if (text_ends_with(name, plane_ends[i]))
             return name_plane(desc, name, plane_ends[i], out);
     return desc->hf_name ? desc->hf_name(desc, name, out) : hf_name_slot(desc, name, out);
 }

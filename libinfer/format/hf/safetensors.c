@@ -6,6 +6,10 @@
  * {dtype, shape, data_offsets}} with an optional "__metadata__"; and the data. The tensors must
  * cover the data exactly, without overlap or gap, so that the file has no hidden bytes. The header
  * is parsed in private memory.
+ *
+ * mlx does not pad the header, so the data in its files can begin at any address. Tensors whose
+ * elements are not aligned are copied, except the planes of quantized matrices, which are read byte
+ * by byte (quant/planes.h). In quantized models, the other tensors are small.
  */
 #include "format/hf/safetensors.h"
 
@@ -16,13 +20,14 @@
 #include "core/err.h"
 #include "core/file.h"
 #include "core/map.h"
+#include "core/text.h"
 #include "format/json.h"
 
 #define ST_MAX_HEADER ((uint64_t)32 << 20)
 #define ST_MAX_NAME   4096
 
 struct safetensors {
-    struct arena arena; /* names */
+    struct arena arena; /* names, and copies of data that were not aligned */
     struct format_tensor *tensors;
     size_t n_tensors;
     struct map map; /* maps a name to an index into the tensors */
@@ -94,7 +99,7 @@ static int set_shape(struct format_tensor *t, const json_t *shape, uint64_t *ret
 }
 
 static int set_entry(struct format_tensor *t, const json_t *entry, const unsigned char *data,
-                     uint64_t start, uint64_t size, struct inf_err *reterr)
+                     uint64_t size, struct inf_err *reterr)
 {
     const char *name = json_string_value(json_object_get(entry, "dtype"));
     const json_t *offsets = json_object_get(entry, "data_offsets");
@@ -121,9 +126,6 @@ static int set_entry(struct format_tensor *t, const json_t *entry, const unsigne
         return err_set(reterr, EBADMSG, "tensor %.64s: %llu elements of %s do not take %llu bytes",
                        t->name, (unsigned long long)n, type->name,
                        (unsigned long long)(end - begin));
-    if (type->dtype != INF_DTYPE_INVALID && (start + begin) % (type->bits / 8))
-        return err_set(reterr, EBADMSG, "tensor %.64s: its data is not aligned to its elements",
-                       t->name);
     t->data = data + begin;
     t->size = end - begin;
     return 0;
@@ -166,8 +168,32 @@ static int check_cover(const struct safetensors *st, const unsigned char *data, 
     return 0;
 }
 
+/* Copies tensors whose elements are not aligned. */
+static int align_tensors(struct safetensors *st, const struct file_map *map, struct inf_err *reterr)
+{
+    for (size_t i = 0; i < st->n_tensors; i++) {
+        struct format_tensor *t = &st->tensors[i];
+        const uint64_t at = (uint64_t)((const unsigned char *)t->data - map->data);
+        void *copy;
+        int r;
+
+        if (t->dtype == INF_DTYPE_INVALID || t->size == 0 ||
+            at % (t->dtype == INF_DTYPE_F32 ? sizeof(float) : sizeof(uint16_t)) == 0 ||
+            text_ends_with(t->name, ".scales") || text_ends_with(t->name, ".biases"))
+            continue;
+        copy = arena_alloc(&st->arena, t->size);
+        if (!copy)
+            return err_set(reterr, ENOMEM, "out of memory");
+        r = file_map_read(map, at, copy, t->size, reterr);
+        if (r < 0)
+            return r;
+        t->data = copy;
+    }
+    return 0;
+}
+
 static int read_entries(struct safetensors *st, json_t *header, const unsigned char *data,
-                        uint64_t start, uint64_t size, struct inf_err *reterr)
+                        uint64_t size, struct inf_err *reterr)
 {
     const char *name;
     json_t *entry;
@@ -189,7 +215,7 @@ static int read_entries(struct safetensors *st, json_t *header, const unsigned c
         if (!t->name)
             return err_set(reterr, ENOMEM, "out of memory");
         t->file_name = t->name;
-        r = set_entry(t, entry, data, start, size, reterr);
+        r = set_entry(t, entry, data, size, reterr);
         if (r < 0)
             return r;
         r = map_put(&st->map, t->name, len, st->n_tensors);
@@ -241,7 +267,9 @@ static int parse_map(const struct file_map *map, struct safetensors **ret_st,
         return err_set(reterr, ENOMEM, "out of memory");
     r = read_header(map, &header, &len, reterr);
     if (r == 0)
-        r = read_entries(st, header, map->data + 8 + len, 8 + len, map->size - 8 - len, reterr);
+        r = read_entries(st, header, map->data + 8 + len, map->size - 8 - len, reterr);
+    if (r == 0)
+        r = align_tensors(st, map, reterr);
     if (r < 0)
         return r;
     *ret_st = STEAL(st);

@@ -55,6 +55,11 @@ static int get_counts(const json_t *config, struct whisper_config *c, struct inf
     };
     int r = 0;
 
+    if (json_object_get(config, "n_audio_state"))
+        return err_set(
+            reterr, EOPNOTSUPP,
+            "config.json is that of mlx-whisper, whose models have no tokenizer; use the "
+            "Hugging Face directory or the .bin file of this model");
     for (size_t i = 0; r == 0 && i < ARRAY_SIZE(counts); i++)
         r = get_count(config, counts[i].key, counts[i].to, reterr);
     return r;

@@ -9,9 +9,10 @@
 #include "lib/test.h"
 #include "quant/dtype.h"
 
-enum { ROWS = 8, COLS_MOST = 384 };
+enum { ROWS = 8, COLS_MOST = 384, DECODED_MOST = ROWS * COLS_MOST * sizeof(float) };
 
-static uint8_t codes[ROWS * COLS_MOST], planes[2][2 * ROWS * COLS_MOST], blocks[ROWS * COLS_MOST];
+static uint8_t codes[ROWS * COLS_MOST], planes[2][2 * ROWS * COLS_MOST],
+    blocks[DECODED_MOST] __attribute__((aligned(4)));
 
 /* Fills codes and planes; halves have ordinary values. */
 static void fill(void)
@@ -89,6 +90,8 @@ TEST(affine_weights_become_blocks)
         {INF_DTYPE_MLX2, INF_DTYPE_MLX2, 256, 128}, {INF_DTYPE_MLX2, INF_DTYPE_MLX2, 256, 256},
         {INF_DTYPE_MLX2, INF_DTYPE_Q4_1, 192, 64},  {INF_DTYPE_MLX2, INF_DTYPE_Q4_1, 96, 32},
         {INF_DTYPE_MLX4, INF_DTYPE_Q4_1, 384, 128}, {INF_DTYPE_MLX4, INF_DTYPE_Q4_1, 64, 32},
+        {INF_DTYPE_MLX3, INF_DTYPE_Q4_1, 96, 32},   {INF_DTYPE_MLX5, INF_DTYPE_Q5_1, 128, 64},
+        {INF_DTYPE_MLX6, INF_DTYPE_F32, 128, 64},   {INF_DTYPE_MLX8, INF_DTYPE_F32, 96, 32},
     };
 
     fill();
@@ -102,6 +105,52 @@ TEST(affine_weights_become_blocks)
                              .plane_type = PLANE_F16,
                              .planes = {[WEIGHT_SCALES] = planes[0], [WEIGHT_ZEROS] = planes[1]}},
             rows[i].joined);
+}
+
+/* F16 has the values of most scales in BF16, but not of the smallest ones. */
+TEST(scales_in_bf16_become_f16_if_their_values_fit)
+{
+    struct weight w = {.data = codes,
+                       .dtype = INF_DTYPE_MLX4,
+                       .rows = 4,
+                       .cols = 64,
+                       .group = 32,
+                       .plane_type = PLANE_BF16,
+                       .planes = {[WEIGHT_SCALES] = planes[0], [WEIGHT_ZEROS] = planes[1]}};
+    const uint16_t small = bf16_from_f32(0x1.02p-20f);
+
+    fill();
+    for (size_t i = 0; i < 2; i++)
+        for (size_t j = 0; j < 16; j += 2) {
+            const uint16_t half = bf16_from_f32(0.125f * (float)(i + j) - 0.375f);
+
+            memcpy(planes[i] + j, &half, sizeof(half));
+        }
+    check_weight(&w, INF_DTYPE_Q4_1);
+    memcpy(planes[0] + 14, &small, sizeof(small));
+    check_weight(&w, INF_DTYPE_F32);
+}
+
+TEST(bytes_with_scales_become_bf16)
+{
+    struct weight w = {.data = codes,
+                       .dtype = INF_DTYPE_MXFP8,
+                       .rows = ROWS,
+                       .cols = 96,
+                       .group = 32,
+                       .plane_type = PLANE_E8M0,
+                       .planes = {[WEIGHT_SCALES] = planes[0]}};
+
+    fill();
+    for (size_t i = 0; i < sizeof(codes); i++)
+        codes[i] = (uint8_t)((codes[i] & 0x7f) == 0x7f ? 0 : codes[i]);
+    for (size_t i = 0; i < sizeof(planes[0]); i++)
+        planes[0][i] = (uint8_t)(60 + i % 60);
+    check_weight(&w, INF_DTYPE_BF16);
+    w.dtype = INF_DTYPE_NVFP4_PLANES;
+    w.group = 16;
+    w.plane_type = PLANE_E4M3;
+    check_weight(&w, INF_DTYPE_BF16);
 }
 
 TEST(ternary_rows_lie_in_their_order)
@@ -169,6 +218,8 @@ TEST(weights_without_planes_stay_as_they_are)
 }
 
 RUN_TESTS(cmocka_unit_test(affine_weights_become_blocks),
+          cmocka_unit_test(scales_in_bf16_become_f16_if_their_values_fit),
+          cmocka_unit_test(bytes_with_scales_become_bf16),
           cmocka_unit_test(ternary_rows_lie_in_their_order),
           cmocka_unit_test(codes_behind_the_last_column_are_zero),
           cmocka_unit_test(mxfp4_of_experts_becomes_blocks),

@@ -199,39 +199,60 @@ INLINE uint32_t plane_bits(enum plane_type type, const uint8_t *p)
     return type == PLANE_BF16 ? (uint32_t)half << 16 : half;
 }
 
-/* Loads element @at of a plane from each row, and converts it (see plane_bits()). Missing rows are
- * 0. */
-INLINE void plane_fields(const struct matmul_planes *p, const uint8_t *plane, size_t at, float *dst)
+/* Reads @n elements of a plane from element @at on: words[g][i] is that of group g and row i. */
+INLINE void plane_gather(const struct matmul_planes *p, const uint8_t *plane,
+                         const enum plane_type type, size_t at, uint32_t n, uint32_t (*words)[16])
 {
-    uint32_t words[16] __attribute__((aligned(64))) = {0};
-    const bool halves = p->type == PLANE_F16 || p->type == PLANE_E4M3;
+    plane += at * plane_bytes(type);
+    for (unsigned i = 0; i < p->n_rows; i++, plane += p->row_bytes)
+        for (uint32_t g = 0; g < n; g++)
+            words[g][i] = plane_bits(type, plane + g * plane_bytes(type));
+}
 
-    for (unsigned i = 0; i < p->n_rows; i++)
-        words[i] = plane_bits(p->type, plane + i * p->row_bytes + at * plane_bytes(p->type));
-    for (unsigned c = 0; c < 16; c += VEC_N) {
-        const v_int v = v_load(&words[c]);
+/* Does what plane_gather() does. All words are stored before the first is loaded as a part of a
+ * vector, because a load of bytes that several stores have just written waits for them. Missing
+ * rows are 0. */
+static void TILE_NAME(plane_words)(const struct matmul_planes *p, const uint8_t *plane, size_t at,
+                                   uint32_t n, uint32_t (*words)[16])
+{
+    if (p->n_rows < 16)
+        memset(words, 0, n * sizeof(*words));
+    if (p->type == PLANE_F32)
+        plane_gather(p, plane, PLANE_F32, at, n, words);
+    else if (p->type == PLANE_F16)
+        plane_gather(p, plane, PLANE_F16, at, n, words);
+    else if (p->type == PLANE_BF16)
+        plane_gather(p, plane, PLANE_BF16, at, n, words);
+    else if (p->type == PLANE_E8M0)
+        plane_gather(p, plane, PLANE_E8M0, at, n, words);
+    else
+        plane_gather(p, plane, PLANE_E4M3, at, n, words);
+}
 
-        if (halves)
-            v_storef(dst + c, v_from_f16_low(v));
-        else
-            v_store(dst + c, v);
-    }
+/* Converts the elements of a group in VEC_N rows, as plane_bits() describes them. */
+INLINE v_flt plane_floats(const struct matmul_planes *p, const uint32_t *words)
+{
+    const v_int v = v_load(words);
+
+    return p->type == PLANE_F16 || p->type == PLANE_E4M3 ? v_from_f16_low(v) : v_bits(v);
 }
 
 static void TILE_NAME(decode_planes)(struct matmul_panel *panel, unsigned half,
                                      const struct matmul_planes *p, uint32_t k, uint32_t kc)
 {
-    for (uint32_t b = 0; b < kc / 32; b++) {
-        const uint32_t at = (k + 32 * b) / p->group;
-        float *scale = &panel->scale[b][16 * half], *offset = &panel->offset[b][16 * half];
+    uint32_t scales[PANEL_K / 32][16] __attribute__((aligned(64)));
+    uint32_t offsets[PANEL_K / 32][16] __attribute__((aligned(64)));
+    const uint32_t first = k / p->group, n = (k + kc - 1) / p->group - first + 1;
 
-        if (b > 0 && at == (k + 32 * (b - 1)) / p->group) {
-            memcpy(scale, scale - PANEL_N, 16 * sizeof(float));
-            memcpy(offset, offset - PANEL_N, 16 * sizeof(float));
-            continue;
+    TILE_NAME(plane_words)(p, p->scales, first, n, scales);
+    TILE_NAME(plane_words)(p, p->offsets, first, n, offsets);
+    for (uint32_t b = 0; b < kc / 32; b++) {
+        const uint32_t g = (k + 32 * b) / p->group - first;
+
+        for (unsigned c = 0; c < 16; c += VEC_N) {
+            v_storef(&panel->scale[b][16 * half + c], plane_floats(p, &scales[g][c]));
+            v_storef(&panel->offset[b][16 * half + c], plane_floats(p, &offsets[g][c]));
         }
-        plane_fields(p, p->scales, at, scale);
-        plane_fields(p, p->offsets, at, offset);
     }
 }
 
@@ -248,27 +269,26 @@ static void TILE_NAME(decode_planes8)(struct matmul_panel *panel, unsigned half,
 static void TILE_NAME(decode_planes_nvfp4)(struct matmul_panel *panel, unsigned half,
                                            const struct matmul_planes *p, uint32_t k, uint32_t kc)
 {
-    for (uint32_t b = 0; b < kc / 16; b++) {
-        float *scale = &panel->scale[b][16 * half];
+    uint32_t scales[PANEL_K / 16][16] __attribute__((aligned(64)));
 
-        plane_fields(p, p->scales, k / 16 + b, scale);
+    TILE_NAME(plane_words)(p, p->scales, k / 16, kc / 16, scales);
+    for (uint32_t b = 0; b < kc / 16; b++)
         for (unsigned c = 0; c < 16; c += VEC_N)
-            v_storef(scale + c, v_mulf(v_loadf(scale + c), v_setf(128)));
-    }
+            v_storef(&panel->scale[b][16 * half + c],
+                     v_mulf(plane_floats(p, &scales[b][c]), v_setf(128)));
 }
 
 static void TILE_NAME(decode_planes_mxfp8)(struct matmul_panel *panel, unsigned half,
                                            const struct matmul_planes *p, uint32_t k, uint32_t kc)
 {
-    for (uint32_t b = 0; b < kc / 32; b++) {
-        float scale[16] __attribute__((aligned(64)));
+    uint32_t scales[PANEL_K_F32 / 32][16] __attribute__((aligned(64)));
 
-        plane_fields(p, p->scales, k / 32 + b, scale);
-        for (uint32_t i = 0; i < 32; i++)
-            for (unsigned c = 0; c < 16; c += VEC_N) {
-                float *f = &panel->f[32 * b + i][16 * half + c];
+    TILE_NAME(plane_words)(p, p->scales, k / 32, kc / 32, scales);
+    for (uint32_t i = 0; i < kc; i++)
+        for (unsigned c = 0; c < 16; c += VEC_N) {
+            float *f = &panel->f[i][16 * half + c];
 
-                v_storef(f, v_mulf(v_mulf(v_loadf(f), v_setf(256)), v_loadf(scale + c)));
-            }
-    }
+            v_storef(f,
+                     v_mulf(v_mulf(v_loadf(f), v_setf(256)), plane_floats(p, &scales[i / 32][c])));
+        }
 }

@@ -153,7 +153,9 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
 #endif
 #if VEC_DIRECT && VEC_N == 16
 #define DIRECT_PLANES_NAME(stem) TILE_NAME(direct_##stem), 8, DIRECT_M
+#define DIRECT_MXFP8_NAME        TILE_NAME(direct_mxfp8), VEC_N, DIRECT_M
 #else
+#define DIRECT_MXFP8_NAME        NULL, 0, 0
 #define DIRECT_PLANES_NAME(stem) NULL, 0, 0
 #endif
 #define CODED(dtype, stem, how)                                                                    \
@@ -193,14 +195,15 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
             KERNEL(NVFP4, nvfp4, q6_k, DIRECT_COLS_NAME(nvfp4)),                                   \
             KERNEL(Q1_0, q1_0, q4_0, DIRECT_COLS_NAME(q1_0)),                                      \
             KERNEL(Q2_0, q2_0, q4_0, DIRECT_COLS_NAME(q2_0)),                                      \
-            KERNEL(MLX2, mlx2, q4_k, DIRECT_PLANES_NAME(mlx2), TILE_NAME(decode_planes)),          \
-            KERNEL(MLX3, mlx3, q4_k, NULL, 0, 0, TILE_NAME(decode_planes)),                        \
-            KERNEL(MLX4, mlx4, q4_k, NULL, 0, 0, TILE_NAME(decode_planes)),                        \
-            KERNEL(MLX5, mlx5, q5_k, NULL, 0, 0, TILE_NAME(decode_planes)),                        \
-            KERNEL(MLX6, mlx6, mlx6, NULL, 0, 0, TILE_NAME(decode_planes)),                        \
-            KERNEL(MLX8, mlx8, mlx8, NULL, 0, 0, TILE_NAME(decode_planes8)),                       \
-            KERNEL(MXFP8, mxfp8, float, NULL, 0, 0, TILE_NAME(decode_planes_mxfp8)),               \
-            KERNEL(NVFP4_PLANES, nvfp4_planes, q6_k, NULL, 0, 0, TILE_NAME(decode_planes_nvfp4)),  \
+            KERNEL(MLX2, mlx2, q4_k, DIRECT_PLANES_NAME(planes2), TILE_NAME(decode_planes)),       \
+            KERNEL(MLX3, mlx3, q4_k, DIRECT_PLANES_NAME(mlx3), TILE_NAME(decode_planes)),          \
+            KERNEL(MLX4, mlx4, q4_k, DIRECT_PLANES_NAME(mlx4), TILE_NAME(decode_planes)),          \
+            KERNEL(MLX5, mlx5, q5_k, DIRECT_PLANES_NAME(mlx5), TILE_NAME(decode_planes)),          \
+            KERNEL(MLX6, mlx6, mlx6, DIRECT_PLANES_NAME(mlx6), TILE_NAME(decode_planes)),          \
+            KERNEL(MLX8, mlx8, mlx8, DIRECT_PLANES_NAME(mlx8), TILE_NAME(decode_planes8)),         \
+            KERNEL(MXFP8, mxfp8, float, DIRECT_MXFP8_NAME, TILE_NAME(decode_planes_mxfp8)),        \
+            KERNEL(NVFP4_PLANES, nvfp4_planes, q6_k, DIRECT_PLANES_NAME(nvfp4_planes),             \
+                   TILE_NAME(decode_planes_nvfp4)),                                                \
             CODED(GPTQ2, gptq2, q5_0), CODED(GPTQ3, gptq3, q5_0), CODED(GPTQ4, gptq4, q5_0),       \
             CODED(GPTQ8, gptq8, coded8), CODED(AWQ4, awq4, q5_0), CODED(CT4, ct4, q5_0),           \
             CODED(CT8, rows8, coded8), CODED(INT8, rows8, coded8), CODED(FP8, fp8, float),         \

@@ -472,15 +472,11 @@ static uint32_t direct_rows(struct group *g, uint32_t n0, uint32_t n1)
     return n0;
 }
 
-/* Returns whether the product is computed without panels. Kernels for formats with planes multiply
- * two groups of 128 weights with scales in F16 at a time. */
+/* Returns whether the product is computed without panels. The kernels multiply two blocks of 32
+ * weights at a time. */
 static bool is_direct(const struct matmul_args *a, const struct matmul_kernel *kernel)
 {
-    if (!kernel->direct || a->M > kernel->direct_m)
-        return false;
-    if (kernel->planes)
-        return a->group == 128 && a->K % 256 == 0 && a->plane_type == PLANE_F16;
-    return a->K % 64 == 0;
+    return kernel->direct && a->M <= kernel->direct_m && a->K % 64 == 0;
 }
 
 /* Bytes of the rows that rows_with_planes() joins at once: 8 of the longest rows. */
