@@ -26,8 +26,8 @@
     X(TQ2_0, tq2_0, "TQ2_0", SUPER_ELEMS, sizeof(struct block_tq2_0))                              \
     X(TQ1_0, tq1_0, "TQ1_0", SUPER_ELEMS, sizeof(struct block_tq1_0))
 
-/* Formats that are decoded, but not encoded. */
-#define DECODED(X)                                                                                 \
+/* Formats whose encoders can weight columns. */
+#define IQ_DTYPES(X)                                                                               \
     X(IQ2_XXS, iq2_xxs, "IQ2_XXS", SUPER_ELEMS, sizeof(struct block_iq2_xxs))                      \
     X(IQ2_XS, iq2_xs, "IQ2_XS", SUPER_ELEMS, sizeof(struct block_iq2_xs))                          \
     X(IQ2_S, iq2_s, "IQ2_S", SUPER_ELEMS, sizeof(struct block_iq2_s))                              \
@@ -38,18 +38,19 @@
 
 #define ROW(dtype, stem, label, elems, bytes)                                                      \
     [INF_DTYPE_##dtype] = {#stem, label, elems, bytes, 0, decode_##stem, encode_##stem},
-#define DECODED_ROW(dtype, stem, label, elems, bytes)                                              \
-    [INF_DTYPE_##dtype] = {#stem, label, elems, bytes, 0, decode_##stem, NULL},
+#define IQ_ROW(dtype, stem, label, elems, bytes)                                                   \
+    [INF_DTYPE_##dtype] = {#stem, label,         elems,         bytes,                             \
+                           0,     decode_##stem, encode_##stem, encode_weighted_##stem},
 static const struct dtype_info dtypes[] = {
-    DTYPES(ROW) DECODED(DECODED_ROW)[INF_DTYPE_MLX2] = {"mlx2", "MLX2", BLOCK_ELEMS,
-                                                        BLOCK_ELEMS / 4, 2, NULL, NULL},
+    DTYPES(ROW) IQ_DTYPES(IQ_ROW)[INF_DTYPE_MLX2] = {"mlx2", "MLX2", BLOCK_ELEMS, BLOCK_ELEMS / 4,
+                                                     2, NULL, NULL},
     [INF_DTYPE_BITNET] = {"bitnet", "BITNET", 4, 1, 0, NULL, NULL},
     [INF_DTYPE_FP4_PLANES] = {"fp4_planes", "MXFP4 (planes)", BLOCK_ELEMS, BLOCK_ELEMS / 2, 0, NULL,
                               NULL},
     [INF_DTYPE_MLX4] = {"mlx4", "MLX4", BLOCK_ELEMS, BLOCK_ELEMS / 2, 4, NULL, NULL},
 };
 #undef ROW
-#undef DECODED_ROW
+#undef IQ_ROW
 
 static_assert(ARRAY_SIZE(dtypes) == INF_DTYPE_N, "a row for each format");
 

@@ -22,6 +22,9 @@ struct dtype_info {
                              only codes; 0 in other formats */
     void (*decode)(const void *src, float *dst, uint64_t n_elems); /* n: whole blocks */
     void (*encode)(const float *src, void *dst, uint64_t n_elems); /* n: whole blocks */
+    /* Encodes as encode() does, but the error of element i counts @column[i] ≥ 0 times as much;
+     * @column may be NULL. NULL: the format has no such encoder. */
+    void (*encode_weighted)(const float *src, const float *column, void *dst, uint64_t n_elems);
     /* decode and encode are NULL in formats with planes (graph/weight.h). These are the affine
      * formats, packed ternary (quant/bitnet.h), and MXFP4 with planes (quant/fp4-planes.h). Only
      * weight_decode_row() (graph/weight.h) decodes these. */
