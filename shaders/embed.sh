@@ -3,10 +3,11 @@
 #
 # embed.sh COMPILER ROOT FILE OUT STEM ACCESS VARIANT…
 #
-# Compiles ROOT/FILE in all its variants and writes C files: OUT/STEM.code.h has the words of the
-# code, and OUT/STEM.rows.h a row of `struct vkb_kernel` for each variant. ACCESS is plain, texel or
-# both. A variant is NAME:DEFINE,DEFINE… and may be ":". The SPIR-V files stay in OUT, where tests
-# check them.
+# Compiles ROOT/FILE in all its variants and writes C files: OUT/STEM.code.h has the code, compressed
+# by gzip, and OUT/STEM.rows.h a row of `struct vkb_kernel` for each variant. ACCESS is plain, texel or
+# both. A variant is NAME:DEFINE,DEFINE… and may be ":". If its name begins with that of a number
+# format, the shader includes ROOT/formats/FORMAT.glsl as "format.glsl". The SPIR-V files stay in
+# OUT, where tests check them.
 set -eu
 
 compiler=$1 root=$2 file=$3 out=$4 stem=$5 access=$6
@@ -17,12 +18,28 @@ family=${file%.comp}
 view_mask()
 {
     mask=0
-    for slot in $("$compiler" -E -I"$root" $defines "$root/$file" |
+    for slot in $("$compiler" -E -I"$root" $includes $defines "$root/$file" |
         sed -n "s/.*binding = 10 + *(*\([0-9]\))*)* *uniform *u*textureBuffer slot_$1_.*/\1/p" |
         sort -u); do
         mask=$((mask | 1 << slot))
     done
     echo $mask
+}
+
+# Writes words, which are hexadecimal numbers on lines, as bytes, the lowest byte first.
+write_words()
+{
+    awk 'BEGIN { digits = "0123456789abcdef" }
+    {
+        for (i = 7; i > 0; i -= 2)
+            printf "\\%03o", 16 * index(digits, substr($1, i, 1)) + index(digits, substr($1, i + 1, 1)) - 17
+        if (NR % 64 == 0)
+            print ""
+    }
+    END { print "" }' | while read -r bytes; do
+        # shellcheck disable=SC2059
+        printf "$bytes"
+    done
 }
 
 # compile NAME DEFINES…: compiles one variant.
@@ -38,15 +55,16 @@ compile()
     if grep -q coopmat.glsl "$root/$file"; then
         module=$out/$symbol.raw strip=
     fi
-    "$compiler" -V --quiet --target-env vulkan1.2 $strip -I"$root" $defines -o "$module" \
+    "$compiler" -V --quiet --target-env vulkan1.2 $strip -I"$root" $includes $defines -o "$module" \
         "$root/$file"
+    if [ ! "$strip" ]; then
+        od -An -v -tx4 -w4 "$module" | awk -f "$root/coopmat.awk" | write_words >"$out/$symbol.fixed"
+        module=$out/$symbol.fixed
+    fi
+    size=$(wc -c <"$module")
     {
         echo "static const uint32_t $symbol[] = {"
-        if [ "$strip" ]; then
-            od -An -v -tx4 -w32 "$module" | sed 's/ \([0-9a-f]*\)/0x\1,/g'
-        else
-            od -An -v -tx4 -w4 "$module" | awk -f "$root/coopmat.awk" | sed 's/ *\(.*\)/0x\1,/'
-        fi
+        gzip -9 -n <"$module" | od -An -v -tx4 -w32 | sed 's/ \([0-9a-f]*\)/0x\1,/g'
         echo '};'
     } >>"$out/$stem.code.h"
     title=$(echo "$family $name" | sed 's/  */ /g; s/ $//')
@@ -54,13 +72,19 @@ compile()
     case " $defines " in
     *' -DTEXEL '*) views="$(view_mask u4), $(view_mask f4)" ;;
     esac
-    echo "{\"$title\", $symbol, sizeof($symbol), $views}," >>"$out/$stem.rows.h"
+    echo "{\"$title\", $symbol, sizeof($symbol), $size, $views}," >>"$out/$stem.rows.h"
 }
 
 : >"$out/$stem.code.h"
 : >"$out/$stem.rows.h"
 for variant; do
-    given=
+    given= includes=
+    format=${variant%%[ :]*}
+    if [ "$format" ]; then
+        includes=-I$out/$stem.formats/$format
+        mkdir -p "$out/$stem.formats/$format"
+        echo "#include \"formats/$format.glsl\"" >"$out/$stem.formats/$format/format.glsl"
+    fi
     for define in $(echo "${variant#*:}" | tr , ' '); do
         given="$given -D$define"
     done

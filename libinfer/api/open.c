@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <infer/chat.h>
@@ -49,20 +50,26 @@ static void describe_dtypes(struct inf_model *m, uint64_t bytes[INF_DTYPE_N])
     }
 }
 
+static uint64_t tensor_elements(const struct format_tensor *t)
+{
+    uint64_t n = 1;
+
+    for (uint32_t d = 0; d < t->n_dims; d++)
+        n *= t->dims[d];
+    return n;
+}
+
 static void count_tensors(struct inf_model *m)
 {
     uint64_t bytes[INF_DTYPE_N] = {0};
 
     for (size_t i = 0; i < format_n_tensors(m->format); i++) {
         const struct format_tensor *t = format_tensor_at(m->format, i);
-        uint64_t n = 1;
 
-        for (uint32_t d = 0; d < t->n_dims; d++)
-            n *= t->dims[d];
         m->info.n_bytes += t->size;
         if (t->dtype == INF_DTYPE_INVALID)
             continue;
-        m->info.n_params += n;
+        m->info.n_params += tensor_elements(t);
         if (t->n_dims > 1)
             bytes[t->dtype] += t->size;
     }
@@ -277,6 +284,45 @@ const struct inf_tokenizer *inf_model_tokenizer(const struct inf_model *m)
 const struct inf_chat_template *inf_model_chat_template(const struct inf_model *m)
 {
     return m->tmpl;
+}
+
+static struct inf_type_count *type_find(struct inf_type_count *types, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(types[i].type, name) == 0)
+            return &types[i];
+    return NULL;
+}
+
+static int type_compare(const void *a, const void *b)
+{
+    const struct inf_type_count *x = a, *y = b;
+
+    return x->n_bytes != y->n_bytes ? (x->n_bytes < y->n_bytes) - (x->n_bytes > y->n_bytes)
+                                    : strcmp(x->type, y->type);
+}
+
+size_t inf_model_types(const struct inf_model *m, struct inf_type_count dst[INF_MAX_TYPES])
+{
+    const size_t n_tensors = m->format ? format_n_tensors(m->format) : 0;
+    size_t n = 0;
+
+    for (size_t i = 0; i < n_tensors; i++) {
+        const struct format_tensor *t = format_tensor_at(m->format, i);
+        struct inf_type_count *type = type_find(dst, n, t->type_name);
+
+        if (!type && n == INF_MAX_TYPES)
+            continue;
+        if (!type) {
+            type = &dst[n++];
+            *type = (struct inf_type_count){.type = t->type_name};
+        }
+        type->n_tensors++;
+        type->n_elements += tensor_elements(t);
+        type->n_bytes += t->size;
+    }
+    qsort(dst, n, sizeof(*dst), type_compare);
+    return n;
 }
 
 bool inf_model_meta(const struct inf_model *m, size_t i, const char **ret_key,

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * inf_perplexity(): measures how well a model predicts a text.
+ * inf_perplexity(): measures how well a model predicts a text, also compared with a base model.
  *
  * A chunk is computed in steps. The steps of its first half compute no logits. In its second half,
  * a step computes at most as many rows of logits as fit into MAX_LOGIT_BYTES, and each row is
- * reduced to one number before the next step.
+ * reduced to a few numbers before the next step. If there is a base model, both models compute a
+ * step before its rows are reduced.
  */
 #include <errno.h>
 #include <math.h>
@@ -13,6 +14,7 @@
 #include <infer/bench.h>
 #include <infer/tokenizer.h>
 
+#include "api/divergence.h"
 #include "api/handle.h"
 #include "core/err.h"
 
@@ -23,52 +25,60 @@
 #define DEFAULT_CTX     512u
 #define DEFAULT_BATCH   512u
 
-struct perplexity {
+/* A model that computes the chunks. */
+struct pass {
     struct runner *runner;
     struct kv_table table;
-    int32_t *chunk;      /* [n_ctx]: a copy of the chunk's tokens, with BOS */
-    int32_t bos;         /* replaces the first token of a chunk; -1: nothing does */
-    uint32_t n_ctx;      /* tokens of a chunk */
-    uint32_t n_batch;    /* rows of a step without logits */
-    uint32_t n_logits;   /* rows of a step with logits */
-    double sum, squares; /* of the predicted tokens' -ln(probability), and of its square */
+    bool has_table;
+};
+
+struct perplexity {
+    struct pass passes[2]; /* the model, and the base model */
+    unsigned n_passes;
+    struct divergence divergence; /* only with a base model */
+    int32_t *chunk;               /* [n_ctx]: a copy of the chunk's tokens, with BOS */
+    int32_t bos;                  /* replaces the first token of a chunk; -1: nothing does */
+    uint32_t n_ctx;               /* tokens of a chunk */
+    uint32_t n_batch;             /* rows of a step without logits */
+    uint32_t n_logits;            /* rows of a step with logits */
+    double sum, squares;          /* of the predicted tokens' -ln(probability), and of its square */
     struct inf_perplexity_result result;
 };
 
-/* Returns -ln(softmax(logits)[token]). */
-static double perplexity_nll(const float *logits, uint32_t n_vocab, int32_t token)
+static int pass_step(struct pass *pass, const struct perplexity *p, uint32_t pos, uint32_t n_rows,
+                     bool logits)
 {
-    float max = logits[0];
-    double sum = 0;
+    const struct batch_seq seq = kv_table_part(&pass->table, 0, pos, n_rows);
+    uint32_t rows[MAX_LOGIT_ROWS];
+    const struct batch batch = {n_rows, p->chunk + pos, 1, &seq, logits ? n_rows : 0, rows};
 
-    for (uint32_t i = 1; i < n_vocab; i++)
-        max = MAX(max, logits[i]);
-    for (uint32_t i = 0; i < n_vocab; i++)
-        sum += exp((double)logits[i] - (double)max);
-    return log(sum) + (double)max - (double)logits[token];
+    for (uint32_t i = 0; logits && i < n_rows; i++)
+        rows[i] = i;
+    return runner_forward(pass->runner, &batch);
 }
 
 /* Computes the positions @pos to @pos + @n_rows - 1 of the chunk, with logits of all or none. */
 static int perplexity_step(struct perplexity *p, uint32_t pos, uint32_t n_rows, bool logits)
 {
-    const struct batch_seq seq = kv_table_part(&p->table, 0, pos, n_rows);
-    uint32_t rows[MAX_LOGIT_ROWS];
-    const struct batch batch = {n_rows, p->chunk + pos, 1, &seq, logits ? n_rows : 0, rows};
-    int r;
+    struct runner *model = p->passes[0].runner, *base = p->passes[1].runner;
 
-    for (uint32_t i = 0; logits && i < n_rows; i++)
-        rows[i] = i;
-    r = runner_forward(p->runner, &batch);
-    if (r < 0 || !logits)
-        return r;
-    for (uint32_t i = 0; i < n_rows; i++) {
+    for (unsigned i = 0; i < p->n_passes; i++) {
+        const int r = pass_step(&p->passes[i], p, pos, n_rows, logits);
+
+        if (r < 0)
+            return r;
+    }
+    for (uint32_t i = 0; logits && i < n_rows; i++) {
+        const float *row = runner_logits(model, i);
+        const int32_t next = p->chunk[pos + i + 1];
         const double nll =
-            perplexity_nll(runner_logits(p->runner, i), p->runner->n_vocab, p->chunk[pos + i + 1]);
+            base ? divergence_add(&p->divergence, runner_logits(base, i), row, model->n_vocab, next)
+                 : divergence_nll(row, model->n_vocab, next);
 
         p->sum += nll;
         p->squares += nll * nll;
     }
-    p->result.n_tokens += n_rows;
+    p->result.n_tokens += logits ? n_rows : 0;
     return 0;
 }
 
@@ -82,9 +92,11 @@ static int perplexity_chunk(struct perplexity *p, const int32_t *tokens)
         p->chunk[0] = p->bos;
     for (uint32_t pos = 0, n; pos < p->n_ctx - 1; pos += n) {
         const bool logits = pos >= first;
-        const uint32_t n_most = MIN(logits ? p->n_logits : p->n_batch, runner_max_rows(p->runner));
+        uint32_t n_most = logits ? p->n_logits : p->n_batch;
         int r;
 
+        for (unsigned i = 0; i < p->n_passes; i++)
+            n_most = MIN(n_most, runner_max_rows(p->passes[i].runner));
         n = MIN(n_most, (logits ? p->n_ctx - 1 : first) - pos);
         r = perplexity_step(p, pos, n, logits);
         if (r < 0)
@@ -105,6 +117,33 @@ static void perplexity_update(struct perplexity *p)
     res->nll = mean;
     res->ppl = exp(mean);
     res->error = n > 1 && variance > 0 ? sqrt(variance / (n - 1)) * res->ppl : 0;
+    if (p->n_passes > 1)
+        divergence_estimate(&p->divergence, &res->divergence);
+}
+
+static int perplexity_check_base(const struct inf_perplexity_params *params, uint32_t n_ctx,
+                                 struct inf_err *reterr)
+{
+    const struct inf_model_info *info, *base;
+    int r;
+
+    if (!params->base)
+        return 0;
+    r = inf_model_suits(params->base, INF_USE_GENERATE, reterr);
+    if (r < 0)
+        return r;
+    info = inf_model_info(params->model);
+    base = inf_model_info(params->base);
+    if (base->n_vocab != info->n_vocab)
+        return err_set(reterr, EINVAL,
+                       "the models cannot be compared: one has %u tokens in its vocabulary, the "
+                       "base model %u",
+                       info->n_vocab, base->n_vocab);
+    if (base->n_ctx_train > 0 && n_ctx > base->n_ctx_train)
+        return err_set(reterr, EINVAL,
+                       "the base model has a context of %u tokens, which is less than %u",
+                       base->n_ctx_train, n_ctx);
+    return 0;
 }
 
 static int perplexity_check(const struct inf_perplexity_params *params, uint32_t n_ctx,
@@ -130,27 +169,46 @@ static int perplexity_check(const struct inf_perplexity_params *params, uint32_t
     if (n_tokens < n_ctx)
         return err_set(reterr, EINVAL, "the text has %zu tokens, but one chunk needs %u", n_tokens,
                        n_ctx);
-    return model_check_tokens(params->model, tokens, n_tokens, reterr);
+    r = perplexity_check_base(params, n_ctx, reterr);
+    return r < 0 ? r : model_check_tokens(params->model, tokens, n_tokens, reterr);
+}
+
+static int pass_begin(struct pass *pass, uint32_t n_ctx)
+{
+    int r = kv_table_init(&pass->table, pass->runner->pool, n_ctx);
+
+    if (r < 0)
+        return r;
+    pass->has_table = true;
+    r = kv_table_extend(&pass->table, n_ctx);
+    assert(r == 0);
+    return r;
+}
+
+static void pass_done(struct pass *pass)
+{
+    if (pass->has_table)
+        kv_table_done(&pass->table);
+    if (pass->runner)
+        runner_free(pass->runner);
 }
 
 static int perplexity_run(struct perplexity *p, const struct inf_perplexity_params *params,
                           const int32_t *tokens)
 {
-    int r;
+    int r = 0;
 
-    r = kv_table_init(&p->table, p->runner->pool, p->n_ctx);
-    if (r < 0)
-        return r;
-    r = kv_table_extend(&p->table, p->n_ctx);
-    assert(r == 0);
+    for (unsigned i = 0; r == 0 && i < p->n_passes; i++)
+        r = pass_begin(&p->passes[i], p->n_ctx);
     for (uint32_t i = 0; r == 0 && i < p->result.n_chunks; i++) {
         r = perplexity_chunk(p, tokens + (size_t)i * p->n_ctx);
         if (r == 0)
             perplexity_update(p);
+        if (r == 0 && i + 1 == p->result.n_chunks && p->n_passes > 1)
+            divergence_quantiles(&p->divergence, &p->result.divergence);
         if (r == 0 && params->chunk)
             params->chunk(params->chunk_data, &p->result);
     }
-    kv_table_done(&p->table);
     return r;
 }
 
@@ -164,6 +222,7 @@ static struct perplexity perplexity_plan(const struct inf_perplexity_params *par
     const uint32_t n_chunks = (uint32_t)MIN(n_tokens / n_ctx, UINT32_MAX);
 
     return (struct perplexity){
+        .n_passes = params->base ? 2 : 1,
         .bos = tok && inf_tokenizer_adds_bos(tok) ? inf_tokenizer_bos(tok) : -1,
         .n_ctx = n_ctx,
         .n_batch = n_batch,
@@ -172,45 +231,70 @@ static struct perplexity perplexity_plan(const struct inf_perplexity_params *par
     };
 }
 
+/* Opens the runners, and allocates what the chunks need. perplexity_done() frees it, also after an
+ * error. */
+static int perplexity_open(struct perplexity *p, const struct inf_perplexity_params *params,
+                           struct inf_err *reterr)
+{
+    const uint64_t n_predicted = (uint64_t)p->result.n_chunks * (p->n_ctx - 1 - p->n_ctx / 2);
+    int r = 0;
+
+    for (unsigned i = 0; r == 0 && i < p->n_passes; i++) {
+        const struct setup setup = {
+            .device = params->device,
+            .cache_dir = params->cache_dir,
+            .isa = params->isa,
+            .kv_type = i == 0 ? params->kv_type : params->base_kv_type,
+            .n_threads = params->n_threads,
+            .n_ctx = p->n_ctx,
+            .max_rows = p->n_batch,
+            .max_logits = p->n_logits,
+            .max_seqs = 1,
+        };
+
+        r = setup_runner(i == 0 ? params->model : params->base, &setup, &p->passes[i].runner,
+                         reterr);
+    }
+    if (r < 0)
+        return r;
+    p->chunk = NEW(int32_t, p->n_ctx);
+    if (!p->chunk || (p->n_passes > 1 && divergence_init(&p->divergence, n_predicted) < 0))
+        return err_set(reterr, ENOMEM, "out of memory");
+    return 0;
+}
+
+static void perplexity_done(struct perplexity *p)
+{
+    for (unsigned i = 0; i < p->n_passes; i++)
+        pass_done(&p->passes[i]);
+    divergence_done(&p->divergence);
+    free(p->chunk);
+}
+
 int inf_perplexity(const struct inf_perplexity_params *params, const int32_t *tokens,
                    size_t n_tokens, struct inf_perplexity_result *ret_result,
                    struct inf_err *reterr)
 {
     const uint32_t n_ctx = params->n_ctx > 0 ? params->n_ctx : DEFAULT_CTX;
-    _cleanup_(runner_freep) struct runner *runner = NULL;
-    _cleanup_free_ int32_t *chunk = NULL;
     struct perplexity p;
-    struct setup setup;
     int r;
 
     r = perplexity_check(params, n_ctx, tokens, n_tokens, reterr);
     if (r < 0)
         return r;
     p = perplexity_plan(params, n_ctx, n_tokens);
-    setup = (struct setup){
-        .device = params->device,
-        .cache_dir = params->cache_dir,
-        .isa = params->isa,
-        .kv_type = params->kv_type,
-        .n_threads = params->n_threads,
-        .n_ctx = n_ctx,
-        .max_rows = p.n_batch,
-        .max_logits = p.n_logits,
-        .max_seqs = 1,
-    };
-    r = setup_runner(params->model, &setup, &runner, reterr);
-    if (r < 0)
-        return r;
-    p.runner = runner;
-    p.chunk = chunk = NEW(int32_t, n_ctx);
-    if (!chunk)
-        return err_set(reterr, ENOMEM, "out of memory");
-    r = perplexity_run(&p, params, tokens);
-    if (r < 0)
-        return err_set(reterr, -r, r == -ENOMEM ? "out of memory" : "the device failed");
-    r = inf_model_check(params->model, reterr);
-    if (r < 0)
-        return r;
-    *ret_result = p.result;
-    return 0;
+    r = perplexity_open(&p, params, reterr);
+    if (r == 0) {
+        r = perplexity_run(&p, params, tokens);
+        if (r < 0)
+            err_set(reterr, -r, r == -ENOMEM ? "out of memory" : "the device failed");
+    }
+    perplexity_done(&p);
+    if (r == 0)
+        r = inf_model_check(params->model, reterr);
+    if (r == 0 && params->base)
+        r = inf_model_check(params->base, reterr);
+    if (r == 0)
+        *ret_result = p.result;
+    return r;
 }

@@ -3,38 +3,13 @@
 
 #include <string.h>
 
+#include "core/half.h"
 #include "quant/affine.h"
 #include "quant/dtype.h"
 #include "quant/fp4-planes.h"
 
 #define MLX2_COLS  128u /* weights of a block of MLX2 */
 #define MLX2_BYTES 36u
-#define Q4_1_COLS  32u
-
-bool joined_layout(const struct weight *w, struct joined *ret)
-{
-    if (!w->planes[WEIGHT_SCALES])
-        return false;
-    switch (w->dtype) {
-    case INF_DTYPE_BITNET:
-        *ret = (struct joined){w->dtype, 4 * DIV_UP((uint64_t)w->cols, 16u)};
-        return true;
-    case INF_DTYPE_FP4_PLANES:
-        *ret = (struct joined){INF_DTYPE_MXFP4,
-                               (uint64_t)(w->cols / BLOCK_ELEMS) * sizeof(struct block_mxfp4)};
-        return true;
-    case INF_DTYPE_MLX2:
-    case INF_DTYPE_MLX4:
-        if (w->dtype == INF_DTYPE_MLX2 && w->group % MLX2_COLS == 0)
-            *ret = (struct joined){w->dtype, (uint64_t)(w->cols / MLX2_COLS) * MLX2_BYTES};
-        else
-            *ret = (struct joined){INF_DTYPE_Q4_1,
-                                   (uint64_t)(w->cols / Q4_1_COLS) * sizeof(struct block_q4_1)};
-        return true;
-    default:
-        return false;
-    }
-}
 
 static uint32_t joined_load(const uint8_t *p)
 {
@@ -77,87 +52,192 @@ static uint32_t transpose_codes(uint32_t x)
     return swap_bits(x, 0x000000c0, 18);
 }
 
-static void join_mlx2(const uint8_t *codes, const uint8_t *scale, const uint8_t *offset,
-                      uint8_t *dst)
+static void join_mlx2(const uint8_t *codes, uint8_t *dst)
 {
-    memcpy(dst, scale, 2);
-    memcpy(dst + 2, offset, 2);
     for (uint32_t i = 0; i < MLX2_COLS / 16; i++) {
         const uint32_t word = transpose_codes(joined_load(codes + 4 * i));
 
-        memcpy(dst + 4 + 4 * i, &word, sizeof(word));
+        memcpy(dst + 4 * i, &word, sizeof(word));
     }
 }
 
-static unsigned code_at(const uint8_t *codes, unsigned bits, unsigned i)
+/* Writes the scale and the offset of group @group as F16, which has the values of both. */
+static void join_halves(const struct plane_row *row, uint32_t group, uint8_t dst[4])
 {
-    return codes[i * bits / 8] >> i * bits % 8 & ((1u << bits) - 1);
+    for (enum weight_plane p = WEIGHT_SCALES; p <= WEIGHT_ZEROS; p++) {
+        const uint16_t half = f16_from_f32(plane_get(row->type, row->planes[p], group));
+
+        memcpy(dst + 2 * p, &half, sizeof(half));
+    }
 }
 
-static void join_q4_1(const uint8_t *codes, unsigned bits, const uint8_t *scale,
-                      const uint8_t *offset, uint8_t *dst)
+static void join_q4_1(const uint8_t *codes, unsigned bits, uint8_t *dst)
 {
-    memcpy(dst, scale, 2);
-    memcpy(dst + 2, offset, 2);
     if (bits == 4) {
-        fp4_planes_codes(codes, dst + 4);
+        fp4_planes_codes(codes, dst);
         return;
     }
     for (unsigned i = 0; i < 16; i++)
-        dst[4 + i] = (uint8_t)(code_at(codes, bits, i) | code_at(codes, bits, i + 16) << 4);
+        dst[i] = (uint8_t)(affine_code(codes, bits, i) | affine_code(codes, bits, i + 16) << 4);
 }
 
-/* Joins row @i of an affine matrix to blocks of @cols columns. */
-static void join_affine(const struct weight *w, uint32_t i, uint32_t cols, uint8_t *dst)
+static void join_q5_1(const uint8_t *codes, uint8_t *dst)
 {
-    const unsigned bits = dtype_info(w->dtype)->affine_bits;
-    const uint8_t *codes = (const uint8_t *)w->data + (uint64_t)i * w->cols / 8 * bits;
-    const uint64_t first = (uint64_t)i * (w->cols / w->group);
+    uint32_t high = 0;
+
+    for (unsigned i = 0; i < 32; i++)
+        high |= (affine_code(codes, 5, i) >> 4) << i;
+    memcpy(dst, &high, sizeof(high));
+    for (unsigned i = 0; i < 16; i++)
+        dst[4 + i] =
+            (uint8_t)((affine_code(codes, 5, i) & 15) | (affine_code(codes, 5, i + 16) & 15) << 4);
+}
+
+static void join_affine(const struct weight *w, const struct plane_row *row, enum inf_dtype dtype,
+                        uint8_t *dst)
+{
+    const unsigned bits = dtype_info(w->dtype)->planes->bits;
+    const uint32_t cols = dtype == INF_DTYPE_MLX2 ? MLX2_COLS : BLOCK_ELEMS;
+    const uint8_t *codes = row->codes;
 
     for (uint32_t k = 0; k < w->cols; k += cols, codes += cols / 8 * bits) {
-        const uint64_t at = 2 * (first + k / w->group);
-        const uint8_t *scale = (const uint8_t *)w->planes[WEIGHT_SCALES] + at;
-        const uint8_t *offset = (const uint8_t *)w->planes[WEIGHT_ZEROS] + at;
-
-        if (cols == MLX2_COLS) {
-            join_mlx2(codes, scale, offset, dst);
-            dst += MLX2_BYTES;
-        } else {
-            join_q4_1(codes, bits, scale, offset, dst);
-            dst += sizeof(struct block_q4_1);
-        }
+        join_halves(row, k / w->group, dst);
+        dst += 4;
+        if (dtype == INF_DTYPE_MLX2)
+            join_mlx2(codes, dst);
+        else if (dtype == INF_DTYPE_Q4_1)
+            join_q4_1(codes, bits, dst);
+        else
+            join_q5_1(codes, dst);
+        dst += dtype == INF_DTYPE_MLX2   ? MLX2_BYTES - 4
+               : dtype == INF_DTYPE_Q4_1 ? sizeof(struct block_q4_1) - 4
+                                         : sizeof(struct block_q5_1) - 4;
     }
 }
 
-static void join_row(const struct weight *w, enum inf_dtype dtype, uint32_t i, uint8_t *dst)
+static void join_bitnet(const struct weight *w, const struct plane_row *row, enum inf_dtype dtype,
+                        uint8_t *dst)
 {
-    const uint64_t n = (uint64_t)w->cols / BLOCK_ELEMS, row = i * (uint64_t)MAX(w->row_step, 1u);
-    const uint32_t quarter = w->rows / 4;
+    (void)dtype;
+    join_ternary(row->codes, row->place, w->cols, dst);
+}
 
-    switch (w->dtype) {
-    case INF_DTYPE_BITNET:
-        join_ternary((const uint8_t *)w->data + (uint64_t)(i % quarter) * w->cols, i / quarter,
-                     w->cols, dst);
-        return;
-    case INF_DTYPE_FP4_PLANES:
-        fp4_planes_join((const uint8_t *)w->data + row * n * 16,
-                        (const uint8_t *)w->planes[WEIGHT_SCALES] + row * n, n, dst);
-        return;
-    default:
-        join_affine(w, i, dtype == INF_DTYPE_MLX2 ? MLX2_COLS : Q4_1_COLS, dst);
-        return;
+static void join_mxfp4(const struct weight *w, const struct plane_row *row, enum inf_dtype dtype,
+                       uint8_t *dst)
+{
+    (void)dtype;
+    fp4_planes_join(row->codes, row->planes[WEIGHT_SCALES], w->cols / BLOCK_ELEMS, dst);
+}
+
+/* Returns whether F16 has the values of all scales and offsets of @w. */
+static bool halves_suffice(const struct weight *w)
+{
+    const uint64_t n = (uint64_t)w->rows * (w->cols / w->group);
+
+    for (uint32_t e = 0; w->plane_type != PLANE_F16 && e < MAX(w->n_experts, 1u); e++) {
+        const struct weight one = weight_of_expert(w, e);
+
+        for (enum weight_plane p = WEIGHT_SCALES; p <= WEIGHT_ZEROS; p++)
+            for (uint64_t i = 0; i < n; i++) {
+                const float x = plane_get(w->plane_type, one.planes[p], i);
+
+                if (f16_to_f32(f16_from_f32(x)) != x)
+                    return false;
+            }
+    }
+    return true;
+}
+
+static enum inf_dtype affine_dtype(const struct weight *w)
+{
+    if (dtype_info(w->dtype)->planes->bits > 5 || !halves_suffice(w))
+        return INF_DTYPE_F32;
+    if (w->dtype == INF_DTYPE_MLX2 && w->group % MLX2_COLS == 0)
+        return INF_DTYPE_MLX2;
+    return w->dtype == INF_DTYPE_MLX5 ? INF_DTYPE_Q5_1 : INF_DTYPE_Q4_1;
+}
+
+/* How each format is joined. If choose() is NULL, `dtype` is the format of the blocks. Weights that
+ * become F32 are decoded, and so are those that become BF16, which has their values. */
+static const struct joiner {
+    enum inf_dtype dtype;
+    enum inf_dtype (*choose)(const struct weight *w);
+    void (*join)(const struct weight *w, const struct plane_row *row, enum inf_dtype dtype,
+                 uint8_t *dst);
+} joiners[INF_DTYPE_N] = {
+    [INF_DTYPE_BITNET] = {INF_DTYPE_BITNET, NULL, join_bitnet},
+    [INF_DTYPE_FP4_PLANES] = {INF_DTYPE_MXFP4, NULL, join_mxfp4},
+    [INF_DTYPE_MLX2] = {0, affine_dtype, join_affine},
+    [INF_DTYPE_MLX3] = {0, affine_dtype, join_affine},
+    [INF_DTYPE_MLX4] = {0, affine_dtype, join_affine},
+    [INF_DTYPE_MLX5] = {0, affine_dtype, join_affine},
+    [INF_DTYPE_MLX6] = {0, affine_dtype, join_affine},
+    [INF_DTYPE_MLX8] = {0, affine_dtype, join_affine},
+    [INF_DTYPE_MXFP8] = {INF_DTYPE_BF16, NULL, NULL},
+    [INF_DTYPE_NVFP4_PLANES] = {INF_DTYPE_BF16, NULL, NULL},
+};
+
+static uint64_t joined_row_bytes(enum inf_dtype dtype, uint32_t cols)
+{
+    uint64_t bytes = 0;
+
+    if (dtype == INF_DTYPE_BITNET)
+        return 4 * DIV_UP((uint64_t)cols, 16u);
+    if (dtype == INF_DTYPE_MLX2)
+        return (uint64_t)(cols / MLX2_COLS) * MLX2_BYTES;
+    return dtype_row_bytes(dtype, cols, &bytes) ? bytes : 0;
+}
+
+bool joined_layout(const struct weight *w, struct joined *ret)
+{
+    const struct joiner *j = &joiners[w->dtype];
+
+    if (w->coded) {
+        ret->dtype = joined_coded_dtype(w->coded);
+        ret->row_bytes = joined_row_bytes(ret->dtype, w->cols);
+        return true;
+    }
+    if (!dtype_info(w->dtype)->planes || !w->planes[WEIGHT_SCALES])
+        return false;
+    ret->dtype = j->choose ? j->choose(w) : j->dtype;
+    ret->row_bytes = joined_row_bytes(ret->dtype, w->cols);
+    return true;
+}
+
+/* Decodes a row, whose groups are not larger than a block, to BF16. */
+static void join_bf16(const struct weight *w, struct plane_row row, uint8_t *dst)
+{
+    const struct planes_info *info = dtype_info(w->dtype)->planes;
+    float part[BLOCK_ELEMS];
+
+    for (uint32_t k = 0; k < w->cols; k += BLOCK_ELEMS, dst += 2 * BLOCK_ELEMS) {
+        info->decode(&row, part, BLOCK_ELEMS);
+        dtype_info(INF_DTYPE_BF16)->encode(part, dst, BLOCK_ELEMS);
+        row.codes += BLOCK_ELEMS / 8 * info->bits;
+        row.planes[WEIGHT_SCALES] += BLOCK_ELEMS / w->group * plane_bytes(w->plane_type);
     }
 }
 
-void joined_rows(const struct weight *w, uint32_t first, uint32_t n, uint8_t *dst)
+void joined_rows(const struct weight *w, enum inf_dtype dtype, uint32_t first, uint32_t n,
+                 uint8_t *dst)
 {
-    struct joined j = {.row_bytes = 0};
+    const uint64_t row_bytes = joined_row_bytes(dtype, w->cols);
 
     assert(first <= w->rows && n <= w->rows - first && w->n_experts == 0);
-    if (!joined_layout(w, &j))
-        return;
-    for (uint32_t i = 0; i < n; i++, dst += j.row_bytes)
-        join_row(w, j.dtype, first + i, dst);
+    for (uint32_t i = first; i < first + n; i++, dst += row_bytes) {
+        if (w->coded) {
+            joined_coded_row(w->coded, dtype, w->coded_first + i, dst);
+            continue;
+        }
+        const struct plane_row row = weight_plane_row(w, i);
+
+        if (dtype == INF_DTYPE_F32)
+            weight_decode_row(w, i, (float *)dst);
+        else if (dtype == INF_DTYPE_BF16)
+            join_bf16(w, row, dst);
+        else
+            joiners[w->dtype].join(w, &row, dtype, dst);
+    }
 }
 
 uint64_t joined_bytes(const struct weight *w)
@@ -174,5 +254,5 @@ uint64_t joined_bytes(const struct weight *w)
 
 float joined_factor(const struct weight *w)
 {
-    return w->dtype == INF_DTYPE_BITNET ? *(const float *)w->planes[WEIGHT_SCALES] : 1;
+    return w->dtype == INF_DTYPE_BITNET ? plane_get(w->plane_type, w->planes[WEIGHT_SCALES], 0) : 1;
 }

@@ -13,6 +13,24 @@
 #include "core/text.h"
 #include "format/impl.h"
 
+bool format_is_pickle(const char *path)
+{
+    static const char *const ends[] = {".bin", ".pth", ".pt", ".ckpt", ".pkl"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
+        if (text_ends_with(path, ends[i]))
+            return true;
+    return false;
+}
+
+int format_refuse_pickle(const char *name, struct inf_err *reterr)
+{
+    return err_set(reterr, EOPNOTSUPP,
+                   "%.160s: pickled weights of PyTorch are not supported, because reading them can "
+                   "run code; use the model's *.safetensors files or a GGUF file",
+                   name);
+}
+
 int format_open(const char *path, unsigned flags, const struct arch_list *archs,
                 struct format **ret_format, struct inf_err *reterr)
 {
@@ -32,6 +50,8 @@ int format_open(const char *path, unsigned flags, const struct arch_list *archs,
     } else if (ggml_bin_probe(path)) {
         f->kind = "ggml";
         r = format_read_bin(f, path, reterr);
+    } else if (format_is_pickle(path) && path_exists(path)) {
+        r = format_refuse_pickle(path, reterr);
     } else {
         f->kind = "gguf";
         r = format_read_gguf(f, path, flags, reterr);

@@ -31,6 +31,17 @@ enum hparams_ternary {
     TERNARY_ONLINE,     /* stored as ordinary weights, which are rounded when the model is opened */
 };
 
+/* How the matrices of a Hugging Face directory are coded (quant/coded.h). */
+enum hparams_coded {
+    CODED_NONE,
+    CODED_GPTQ,
+    CODED_GPTQ_V2, /* zeros are stored as they are; in CODED_GPTQ, minus 1 */
+    CODED_AWQ,
+    CODED_TENSORS, /* compressed-tensors */
+    CODED_FP8,     /* as DeepSeek does it */
+    CODED_4BIT,    /* bitsandbytes */
+};
+
 /* Ways to compute one vector from the rows of a text. */
 enum pooling {
     POOLING_NONE, /* the file names no pooling */
@@ -180,7 +191,9 @@ struct hparams {
     float attn_softcap, final_softcap; /* c: a score or logit x becomes c × tanh(x / c); 0: none */
     enum graph_act act;
     enum hparams_ternary ternary;
-    bool no_head; /* the model is a decoder without a head, and gives no logits */
+    enum hparams_coded coded;
+    uint32_t coded_group; /* columns that share a scale; 0: all, or the shapes of tensors tell it */
+    bool no_head;         /* the model is a decoder without a head, and gives no logits */
     struct hparams_embed embed;
 };
 

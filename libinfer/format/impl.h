@@ -42,6 +42,10 @@ struct format {
 int format_reserve(struct format *f, size_t n, struct inf_err *reterr);
 int format_add(struct format *f, const struct format_tensor *t, struct inf_err *reterr);
 
+/* Returns whether a file has the name of pickled weights of PyTorch, and refuses such a file. */
+bool format_is_pickle(const char *path);
+int format_refuse_pickle(const char *name, struct inf_err *reterr);
+
 /* Read a model of each kind. @f is zeroed except for kind; if a function fails, the caller frees
  * @f. */
 int format_read_gguf(struct format *f, const char *path, unsigned flags, struct inf_err *reterr);

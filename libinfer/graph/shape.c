@@ -81,17 +81,32 @@ static const char *weight_name(const struct weight *w)
     return w->name ? w->name : "(unnamed)";
 }
 
-/* Checks the planes of a weight in an affine format (quant/affine.h). */
+/* Checks the planes of a weight whose format has planes. */
 static int check_planes(const struct graph_node *node, const struct weight *w,
-                        struct inf_err *reterr)
+                        const struct planes_info *info, struct inf_err *reterr)
 {
     const char *op = graph_op_name(node->op);
 
-    if (!w->planes[WEIGHT_SCALES] || !w->planes[WEIGHT_ZEROS])
-        return err_set(reterr, EINVAL, "%s: %s has no scales or no offsets", op, weight_name(w));
-    if (w->group == 0 || w->group % 32 != 0 || w->cols % w->group != 0)
+    for (enum weight_plane p = 0; p < WEIGHT_PLANES; p++)
+        if (info->needed & 1u << p && !w->planes[p])
+            return err_set(reterr, EINVAL, "%s: %s has no %s", op, weight_name(w),
+                           p == WEIGHT_SCALES  ? "scales"
+                           : p == WEIGHT_ZEROS ? "offsets"
+                                               : "order of groups");
+    if ((unsigned)w->plane_type >= PLANE_TYPES || !(info->types & 1u << w->plane_type))
+        return err_set(reterr, EINVAL, "%s: the scales of %s have a wrong type", op,
+                       weight_name(w));
+    if (info->group > 0 &&
+        (w->group == 0 || w->group % info->group != 0 ||
+         (info->group_most > 0 && w->group > info->group_most) || w->cols % w->group != 0))
         return err_set(reterr, EINVAL, "%s: rows of %s have %u columns, in groups of %u", op,
                        weight_name(w), w->cols, w->group);
+    if (w->rows % info->places != 0)
+        return err_set(reterr, EINVAL, "%s: the %u rows of %s are not %u equal parts", op, w->rows,
+                       weight_name(w), info->places);
+    if (w->n_experts > 0 && w->experts)
+        return err_set(reterr, EINVAL, "%s: the planes of %s do not lie apart as its experts do",
+                       op, weight_name(w));
     return 0;
 }
 
@@ -99,6 +114,7 @@ static int check_weight(const struct graph_node *node, const struct weight *w,
                         struct inf_err *reterr)
 {
     const char *op = graph_op_name(node->op);
+    const struct planes_info *info;
     uint64_t row_bytes, bytes;
 
     if (!w->data)
@@ -113,15 +129,16 @@ static int check_weight(const struct graph_node *node, const struct weight *w,
                        weight_name(w), w->cols, dtype_info(w->dtype)->label);
     if (w->n_experts > 0 && !w->experts && w->n_experts > 1 && w->expert_bytes < bytes)
         return err_set(reterr, EINVAL, "%s: the matrices of %s overlap", op, weight_name(w));
-    if (w->dtype == INF_DTYPE_BITNET && (!w->planes[WEIGHT_SCALES] || w->rows % 4 != 0))
-        return err_set(reterr, EINVAL, "%s: %s has no factor, or its %u rows are not four quarters",
-                       op, weight_name(w), w->rows);
-    if (w->dtype == INF_DTYPE_FP4_PLANES && (!w->planes[WEIGHT_SCALES] || w->group != 32))
-        return err_set(reterr, EINVAL, "%s: %s has no scales", op, weight_name(w));
-    if (w->row_step > 1 && w->dtype != INF_DTYPE_FP4_PLANES)
+    if (!w->coded != (coded_kind(w->dtype).bits == 0) ||
+        (w->coded && (w->coded->cols != w->cols || w->coded->group == 0 ||
+                      w->coded->rows < w->rows || w->coded_first > w->coded->rows - w->rows)))
+        return err_set(reterr, EINVAL, "%s: %s is not a part of its coded matrix", op,
+                       weight_name(w));
+    info = dtype_info(w->dtype)->planes;
+    if (w->row_step > 1 && !(info && info->steps))
         return err_set(reterr, EINVAL, "%s: the rows of %s are not adjacent", op, weight_name(w));
-    if (dtype_info(w->dtype)->affine_bits > 0)
-        return check_planes(node, w, reterr);
+    if (info)
+        return check_planes(node, w, info, reterr);
     return 0;
 }
 

@@ -5,13 +5,8 @@
 
 #include <infer/types.h>
 
-/* Further arrays of numbers that some number formats have beside the codes of a weight. */
-enum weight_plane {
-    WEIGHT_SCALES,
-    WEIGHT_ZEROS, /* what is subtracted from, or added to, the codes of a group */
-    WEIGHT_ORDER, /* the group of each column */
-    WEIGHT_PLANES,
-};
+#include "quant/coded.h"
+#include "quant/planes.h"
 
 /* Describes a weight matrix where it lies in memory: @rows × @cols, row-major. Each row is a whole
  * number of blocks of its number format. Vectors have rows = 1. If all members are zero (data is
@@ -26,16 +21,32 @@ struct weight {
     /* [n_experts]: the addresses of the matrices, if they are not at equal distances; else NULL.
      * `data` is then the first address. */
     const void *const *experts;
-    /* quant/affine.h, quant/bitnet.h and quant/fp4-planes.h describe them. */
-    const void *planes[WEIGHT_PLANES];
-    uint32_t group;    /* columns that share an element of the planes; 0: no plane has such
-                          elements */
+    const void *planes[WEIGHT_PLANES]; /* quant/planes.h */
+    enum plane_type plane_type;        /* of the scales */
+    uint32_t group;    /* columns that share an element of the planes; 0: the planes have one
+                          element for the whole matrix, or there are none */
     uint32_t row_step; /* distance from one row to the next in memory, in rows, also in the planes;
-                          0: 1. Only for MXFP4 with planes */
-    const char *name;  /* for messages; lives as long as data */
-    bool packed;       /* stored in the layout for products of many rows on the CPU
-                          (backend/reformat.h) */
+                          0: 1. Only for formats with struct planes_info.steps */
+    /* Coded matrices (quant/coded.h): one matrix, or one for each expert; row 0 of this weight is
+     * row coded_first of them. Then planes[WEIGHT_SCALES] is set, and the other members for planes
+     * are not used. NULL: another format. */
+    const struct coded *coded;
+    uint32_t coded_first;
+    const char *name; /* for messages; lives as long as data */
+    bool packed;      /* stored in the layout for products of many rows on the CPU
+                         (backend/reformat.h) */
 };
+
+/* Returns the bytes of a row of codes or blocks of @w, without row_step. @w is checked. */
+uint64_t weight_row_bytes(const struct weight *w);
+/* Returns the bytes of a row of the plane @plane, without row_step; 0: the plane has no rows, or
+ * does not exist. */
+uint64_t weight_plane_bytes(const struct weight *w, enum weight_plane plane);
+/* Returns row @i of @w, which is one matrix with planes. */
+struct plane_row weight_plane_row(const struct weight *w, uint32_t i);
+/* Returns the bytes from the plane @plane of one expert to that of the next. The planes of experts
+ * are at equal distances, as their codes. */
+uint64_t weight_plane_expert_bytes(const struct weight *w, enum weight_plane plane);
 
 /* Decodes row @i of @w, which is one matrix, to @dst: cols floats. */
 void weight_decode_row(const struct weight *w, uint32_t i, float *dst);

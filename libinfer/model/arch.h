@@ -94,6 +94,9 @@ struct binder {
     struct model *m;
     bool *bound; /* [n_tensors] */
     struct inf_err *err;
+    /* The newest order of columns (quant/coded.h), which matrices with the same input share. */
+    const uint32_t *order;
+    uint32_t n_order;
 };
 
 /* Binds all weights of a model. -EBADMSG: a tensor is missing, has another shape, or is not part of
@@ -125,12 +128,24 @@ bool bind_is_ternary(const struct binder *b, const struct arch_slot *slot);
  * its sides are not multiples of 4; -EBADMSG: a tensor is missing or has another shape; -ENOMEM. */
 int bind_ternary(struct binder *b, const struct format_tensor *t, uint32_t rows, uint32_t cols,
                  struct weight *ret);
-/* bind-mlx.c: returns whether a tensor has the codes of an affine format of MLX. */
+/* bind-mlx.c: returns whether a tensor has the codes of a format of MLX. */
 bool bind_is_mlx(const struct format_tensor *t);
-/* Binds such a matrix with its scales and offsets. -EOPNOTSUPP: codes of other sizes, or scales
- * that are not F16; -EBADMSG: a tensor is missing or has another shape. */
-int bind_mlx(struct binder *b, const struct format_tensor *t, uint32_t rows, uint32_t cols,
-             struct weight *ret);
+/* Binds such a matrix, or the matrices of experts, to *@w, which has name, data, rows, cols and
+ * n_experts. -EOPNOTSUPP: codes, groups or scales of other kinds; -EBADMSG: a tensor is missing or
+ * has another shape. */
+int bind_mlx(struct binder *b, const struct format_tensor *t, struct weight *w);
+/* bind-coded.c: binds the matrix @name ("blk.0.attn_q.weight") of a model with coded matrices
+ * (quant/coded.h). @t is the tensor of this name, or NULL. Writes the matrix to *ret_coded. Returns
+ * 1 if the matrix is stored as floats, or is missing. -EBADMSG: a tensor is missing or has another
+ * shape; -EOPNOTSUPP: the matrix is coded in a way that is not supported; -ENOMEM. */
+int bind_coded(struct binder *b, const char *name, const struct format_tensor *t, uint32_t rows,
+               uint32_t cols, struct coded *ret_coded);
+/* bind-bytes.c: does the same for the 4-bit codes of bitsandbytes. */
+int bind_coded_4bit(struct binder *b, const char *name, const struct format_tensor *t,
+                    struct coded *c);
+/* Finds the tensor @name with @end instead of ".weight", and marks it as bound. NULL: there is
+ * none. */
+const struct format_tensor *bind_coded_find(struct binder *b, const char *name, const char *end);
 /* bind-embed.c: binds the classifier with the layer before it, and the dense layers after the
  * pooling. */
 int bind_labels(struct binder *b);

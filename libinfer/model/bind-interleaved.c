@@ -84,6 +84,7 @@ static int interleaved_planes(struct binder *b, uint32_t i_layer, const struct i
         return r;
     w->dtype = INF_DTYPE_FP4_PLANES;
     w->group = 32;
+    w->plane_type = PLANE_E8M0;
     w->row_step = x->step;
     w->expert_bytes = n_rows * n_blocks * 16;
     w->data = (const uint8_t *)t->data + (uint64_t)x->first * n_blocks * 16;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Binds matrices in the affine formats of MLX, which are three tensors each: codes (X.weight, in
- * words of 32 bits), scales (X.scales) and offsets (X.biases). The shapes of the tensors tell the
- * bits of a code and the columns of a group.
+ * Binds matrices in the formats of MLX (quant/affine.h), which are two or three tensors each: codes
+ * (X.weight, in words of 32 bits), scales (X.scales), and in the affine formats offsets (X.biases).
+ * The shapes of the tensors tell the bits of a code and the columns of a group. If scales are
+ * bytes, codes of 8 bits are MXFP8; codes of 4 bits are MXFP4 with groups of 32, and NVFP4 with
+ * groups of 16. The matrices of experts are tensors with three dimensions.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,16 +12,35 @@
 
 #include "core/err.h"
 #include "model/arch.h"
+#include "quant/dtype.h"
 
 bool bind_is_mlx(const struct format_tensor *t)
 {
     return t->dtype == INF_DTYPE_INVALID && strcmp(t->type_name, "U32") == 0;
 }
 
-/* Finds the tensor @name with the ending @end instead of ".weight", and marks it as bound. */
-static int mlx_plane(struct binder *b, const char *name, const char *end, uint32_t rows,
+/* Returns the affine format with codes of @bits. */
+static enum inf_dtype mlx_affine(uint64_t bits)
+{
+    for (enum inf_dtype d = 0; d < INF_DTYPE_N; d++)
+        if (dtype_affine(d) && dtype_affine(d)->bits == bits)
+            return d;
+    return INF_DTYPE_INVALID;
+}
+
+/* Returns whether a tensor has the rows of @w, or of all its experts. */
+static bool mlx_has_rows(const struct format_tensor *t, const struct weight *w)
+{
+    if (w->n_experts > 0)
+        return t->n_dims == 3 && t->dims[1] == w->rows && t->dims[2] == w->n_experts;
+    return t->n_dims == 2 && t->dims[1] == w->rows;
+}
+
+/* Finds the tensor with the ending @end instead of ".weight", and marks it as bound. */
+static int mlx_plane(struct binder *b, const struct weight *w, const char *end,
                      const struct format_tensor **ret)
 {
+    const char *name = w->name;
     const size_t n = strlen(name), n_end = strlen(".weight");
     const struct format_tensor *t;
     char plane[128];
@@ -31,47 +52,84 @@ static int mlx_plane(struct binder *b, const char *name, const char *end, uint32
     if (!format_find_index(b->m->f, plane, &i))
         return err_set(b->err, EBADMSG, "the tensor %s is missing", plane);
     t = format_tensor_at(b->m->f, i);
-    if (t->dtype != INF_DTYPE_F16)
-        return err_set(b->err, EOPNOTSUPP, "tensor %.64s is stored as %s; only F16 is supported",
-                       t->file_name, t->type_name);
-    if (t->n_dims != 2 || t->dims[1] != rows || t->dims[0] == 0)
-        return err_set(b->err, EBADMSG, "tensor %.64s does not have %u rows", t->file_name, rows);
+    if (!mlx_has_rows(t, w) || t->dims[0] == 0 || w->cols % t->dims[0] != 0)
+        return err_set(b->err, EBADMSG, "tensor %.64s does not fit the %u rows of %u columns",
+                       t->file_name, w->rows, w->cols);
     b->bound[i] = true;
     *ret = t;
     return 0;
 }
 
-int bind_mlx(struct binder *b, const struct format_tensor *t, uint32_t rows, uint32_t cols,
-             struct weight *ret)
+/* Sets the type of the scales and, from this type and @bits, the format. */
+static bool mlx_set_format(const struct format_tensor *scales, uint64_t bits, struct weight *w)
+{
+    w->dtype = mlx_affine(bits);
+    switch (scales->dtype) {
+    case INF_DTYPE_F16:
+        w->plane_type = PLANE_F16;
+        break;
+    case INF_DTYPE_BF16:
+        w->plane_type = PLANE_BF16;
+        break;
+    case INF_DTYPE_F32:
+        w->plane_type = PLANE_F32;
+        break;
+    default:
+        if (strcmp(scales->type_name, "U8") != 0)
+            return false;
+        w->plane_type = w->group == 16 ? PLANE_E4M3 : PLANE_E8M0;
+        w->dtype = bits == 8                     ? INF_DTYPE_MXFP8
+                   : bits == 4 && w->group == 32 ? INF_DTYPE_FP4_PLANES
+                   : bits == 4                   ? INF_DTYPE_NVFP4_PLANES
+                                                 : INF_DTYPE_INVALID;
+    }
+    return true;
+}
+
+/* Checks that the format, which the shapes told, permits the columns of a group. */
+static bool mlx_group_fits(const struct weight *w)
+{
+    const struct planes_info *info = dtype_info(w->dtype)->planes;
+
+    return w->cols % 32 == 0 && w->group % info->group == 0 &&
+           (info->group_most == 0 || w->group <= info->group_most);
+}
+
+int bind_mlx(struct binder *b, const struct format_tensor *t, struct weight *w)
 {
     const struct format_tensor *scales, *offsets;
-    uint32_t bits;
+    uint64_t bits;
     int r;
 
-    if (t->n_dims != 2 || t->dims[1] != rows || cols % 32 != 0)
+    if (!mlx_has_rows(t, w) || w->cols % 32 != 0)
         return err_set(b->err, EBADMSG, "tensor %.64s is not a matrix of %u rows of %u codes",
-                       t->file_name, rows, cols);
-    bits = t->dims[0] == cols / 16 ? 2 : 4;
-    if (t->dims[0] != cols / 32 * bits)
-        return err_set(b->err, EOPNOTSUPP, "tensor %.64s: only codes of 2 and 4 bits are supported",
-                       t->file_name);
-    r = mlx_plane(b, t->name, ".scales", rows, &scales);
-    if (r == 0)
-        r = mlx_plane(b, t->name, ".biases", rows, &offsets);
+                       t->file_name, w->rows, w->cols);
+    r = mlx_plane(b, w, ".scales", &scales);
     if (r < 0)
         return r;
-    if (offsets->dims[0] != scales->dims[0] || cols % scales->dims[0] != 0 ||
-        cols / scales->dims[0] % 32 != 0)
+    bits = t->dims[0] / (w->cols / 32);
+    w->group = (uint32_t)(w->cols / scales->dims[0]);
+    if (!mlx_set_format(scales, bits, w))
+        return err_set(b->err, EOPNOTSUPP, "tensor %.64s is stored as %s, which is not supported",
+                       scales->file_name, scales->type_name);
+    if (t->dims[0] != w->cols / 32 * bits || w->dtype == INF_DTYPE_INVALID)
         return err_set(b->err, EOPNOTSUPP,
-                       "tensor %.64s: %llu groups in rows of %u columns are not supported",
-                       scales->file_name, (unsigned long long)scales->dims[0], cols);
-    *ret =
-        (struct weight){.data = t->data,
-                        .dtype = bits == 2 ? INF_DTYPE_MLX2 : INF_DTYPE_MLX4,
-                        .rows = rows,
-                        .cols = cols,
-                        .planes = {[WEIGHT_SCALES] = scales->data, [WEIGHT_ZEROS] = offsets->data},
-                        .group = (uint32_t)(cols / scales->dims[0]),
-                        .name = t->name};
+                       "tensor %.64s: rows of %llu words for %u columns are not supported",
+                       t->file_name, (unsigned long long)t->dims[0], w->cols);
+    if (!mlx_group_fits(w))
+        return err_set(b->err, EOPNOTSUPP,
+                       "tensor %.64s: groups of %u columns in rows of %u are not supported",
+                       scales->file_name, w->group, w->cols);
+    w->planes[WEIGHT_SCALES] = scales->data;
+    w->expert_bytes = w->n_experts > 0 ? w->rows * weight_row_bytes(w) : 0;
+    if (!dtype_affine(w->dtype))
+        return 0;
+    r = mlx_plane(b, w, ".biases", &offsets);
+    if (r < 0)
+        return r;
+    if (offsets->dtype != scales->dtype || offsets->dims[0] != scales->dims[0])
+        return err_set(b->err, EBADMSG, "tensor %.64s differs from the scales in type or shape",
+                       offsets->file_name);
+    w->planes[WEIGHT_ZEROS] = offsets->data;
     return 0;
 }

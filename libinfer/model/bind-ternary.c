@@ -133,7 +133,11 @@ static int ternary_online(struct binder *b, const struct format_tensor *t, struc
 int bind_ternary(struct binder *b, const struct format_tensor *t, uint32_t rows, uint32_t cols,
                  struct weight *ret)
 {
-    struct weight w = {.dtype = INF_DTYPE_BITNET, .rows = rows, .cols = cols, .name = t->name};
+    struct weight w = {.dtype = INF_DTYPE_BITNET,
+                       .plane_type = PLANE_F32,
+                       .rows = rows,
+                       .cols = cols,
+                       .name = t->name};
     int r;
 
     if (rows % 4 != 0 || cols % 4 != 0)

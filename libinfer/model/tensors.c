@@ -96,6 +96,31 @@ static int decode(struct binder *b, const struct format_tensor *t, unsigned flag
     return 0;
 }
 
+/* Decodes a weight with planes, which is one matrix or has experts. */
+static int decode_planes(struct binder *b, struct weight *w)
+{
+    const uint32_t n_experts = MAX(w->n_experts, 1u);
+    float *data =
+        arena_alloc(&b->m->arena, (uint64_t)n_experts * w->rows * w->cols * sizeof(float));
+    float *to = data;
+
+    if (!data)
+        return err_set(b->err, ENOMEM, "out of memory");
+    for (uint32_t e = 0; e < n_experts; e++) {
+        const struct weight one = weight_of_expert(w, e);
+
+        for (uint32_t i = 0; i < w->rows; i++, to += w->cols)
+            weight_decode_row(&one, i, to);
+    }
+    *w = (struct weight){.data = data,
+                         .dtype = INF_DTYPE_F32,
+                         .rows = w->rows,
+                         .cols = w->cols,
+                         .n_experts = w->n_experts,
+                         .name = w->name};
+    return 0;
+}
+
 static const struct format_tensor *take_tensor(struct binder *b, const char *name)
 {
     size_t i;
@@ -129,21 +154,21 @@ static int bind_tensor(struct binder *b, const struct format_tensor *t, const st
                        .name = t->name};
     int r;
 
-    if (bind_is_mlx(t) && s->n_experts == 0 && s->rows > 1 && !(flags & SLOT_F32)) {
-        r = bind_mlx(b, t, s->rows, s->cols, ret);
+    if (bind_is_mlx(t)) {
+        r = bind_mlx(b, t, &w);
+        if (r == 0 && (s->rows == 1 || flags & SLOT_F32))
+            r = decode_planes(b, &w);
+    } else {
+        r = check_type(b, t);
         if (r == 0)
-            bind_count(b->m, ret, flags);
-        return r;
+            r = check_shape(b, t, s);
+        if (r == 0 && (s->rows == 1 || flags & SLOT_F32))
+            r = decode(b, t, flags, &w);
     }
-    r = check_type(b, t);
-    if (r == 0)
-        r = check_shape(b, t, s);
-    if (r == 0 && (s->rows == 1 || flags & SLOT_F32))
-        r = decode(b, t, flags, &w);
     if (r < 0)
         return r;
-    if (s->n_experts > 0 && dtype_row_bytes(w.dtype, w.cols, &w.expert_bytes))
-        w.expert_bytes *= w.rows;
+    if (s->n_experts > 0)
+        w.expert_bytes = w.rows * weight_row_bytes(&w);
     bind_count(b->m, &w, flags);
     *ret = w;
     return 0;
@@ -241,6 +266,80 @@ static int bind_ternary_slot(struct binder *b, const struct arch_slot *slot,
     return r;
 }
 
+/* Binds a coded matrix, whose parts are at @c. */
+static struct weight coded_weight(struct binder *b, const struct coded *c, const char *name)
+{
+    return (struct weight){.data = c->codes,
+                           .dtype = c->dtype,
+                           .rows = c->rows,
+                           .cols = c->cols,
+                           .planes = {[WEIGHT_SCALES] = c->scales},
+                           .coded = c,
+                           .name = arena_strndup(&b->m->arena, name, strlen(name))};
+}
+
+/* Binds the coded matrices of all experts, which are tensors of their own for each expert. Returns
+ * 1 if the matrices are not coded. */
+static int bind_coded_experts(struct binder *b, const struct arch_slot *slot, uint32_t i_layer,
+                              const struct shape *s, struct weight *ret)
+{
+    struct coded *all = arena_zalloc(&b->m->arena, s->n_experts * sizeof(*all));
+    const void **data = arena_zalloc(&b->m->arena, s->n_experts * sizeof(*data));
+    char own[64], name[96];
+
+    if (!all || !data)
+        return err_set(b->err, ENOMEM, "out of memory");
+    for (uint32_t i = 0; i < s->n_experts; i++) {
+        int r;
+
+        if (!format_expert_name(slot->gguf, i, own, sizeof(own)))
+            return 1;
+        snprintf(name, sizeof(name), "blk.%u.%s", i_layer, own);
+        r = bind_coded(b, name, take_tensor(b, name), s->rows, s->cols, &all[i]);
+        if (r < 0 || (r > 0 && i == 0))
+            return r;
+        if (r > 0 || all[i].dtype != all[0].dtype || all[i].order)
+            return err_set(b->err, EOPNOTSUPP,
+                           "%s is missing, is not coded as another expert, or has an order of "
+                           "columns, which is not supported for experts",
+                           name);
+        data[i] = all[i].codes;
+    }
+    *ret = coded_weight(b, all, slot->gguf);
+    ret->n_experts = s->n_experts;
+    ret->experts = data;
+    return 0;
+}
+
+/* Binds a matrix of a model with coded matrices (quant/coded.h). Returns 1 if this matrix is not
+ * coded. */
+static int bind_coded_slot(struct binder *b, const struct arch_slot *slot, uint32_t i_layer,
+                           const char *name, const struct shape *s, struct weight *ret)
+{
+    struct coded *c;
+    size_t i;
+    int r;
+
+    if (s->n_experts > 0) {
+        r = bind_coded_experts(b, slot, i_layer, s, ret);
+    } else {
+        const struct format_tensor *t =
+            format_find_index(b->m->f, name, &i) ? format_tensor_at(b->m->f, i) : NULL;
+
+        c = arena_alloc(&b->m->arena, sizeof(*c));
+        if (!c)
+            return err_set(b->err, ENOMEM, "out of memory");
+        r = bind_coded(b, name, t, s->rows, s->cols, c);
+        if (r == 0)
+            *ret = coded_weight(b, c, name);
+        if (r == 0 && t)
+            b->bound[i] = true;
+    }
+    if (r == 0)
+        bind_count(b->m, ret, slot->flags);
+    return r;
+}
+
 int bind_slot(struct binder *b, const struct arch_slot *slot, uint32_t i_layer, const char *name,
               struct weight *ret)
 {
@@ -251,6 +350,12 @@ int bind_slot(struct binder *b, const struct arch_slot *slot, uint32_t i_layer, 
 
     if (s.rows == 0 || s.cols == 0)
         return 0;
+    if (hp->coded != CODED_NONE && s.rows > 1 && !(slot->flags & SLOT_F32)) {
+        const int r = bind_coded_slot(b, slot, i_layer, name, &s, ret);
+
+        if (r <= 0)
+            return r;
+    }
     t = take_tensor(b, name);
     if (t && bind_is_ternary(b, slot))
         return bind_ternary_slot(b, slot, t, &s, ret);
@@ -274,7 +379,6 @@ int bind_weight(struct binder *b, const char *name, bool needed, uint32_t rows, 
 struct weight bind_rows(const struct weight *w, uint32_t first, uint32_t rows)
 {
     struct weight part = *w;
-    uint64_t row_bytes = 0;
 
     if (!w->data)
         return part;
@@ -285,13 +389,16 @@ struct weight bind_rows(const struct weight *w, uint32_t first, uint32_t rows)
         part.cols = rows;
         return part;
     }
-    if (!dtype_row_bytes(w->dtype, w->cols, &row_bytes))
-        assert(false);
-    assert(!w->experts);
-    part.data = (const unsigned char *)w->data + first * row_bytes;
-    for (int i = 0; i < WEIGHT_PLANES && w->group > 0; i++)
-        if (w->planes[i])
-            part.planes[i] = (const uint16_t *)w->planes[i] + (size_t)first * (w->cols / w->group);
+    if (w->coded) {
+        part.coded_first += first;
+        part.rows = rows;
+        return part;
+    }
+    assert(!w->experts && w->row_step <= 1);
+    part.data = (const unsigned char *)w->data + first * weight_row_bytes(w);
+    for (enum weight_plane p = 0; p < WEIGHT_PLANES; p++)
+        if (w->planes[p])
+            part.planes[p] = (const unsigned char *)w->planes[p] + first * weight_plane_bytes(w, p);
     part.rows = rows;
     return part;
 }

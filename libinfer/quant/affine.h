@@ -2,18 +2,54 @@
 #pragma once
 
 /*
- * Declares the affine formats of MLX, whose scales and offsets are separate arrays (planes).
+ * Declares the number formats of MLX (mlx 0.32, ops.quantize), whose scales are planes.
  *
- * A weight is scale × q + offset, where q is an unsigned integer of 2 or 4 bits. A group of
- * columns of a row shares a scale and an offset; both are binary16. MLX stores codes in words of
- * 32 bits, first codes in the lowest bits (tensor X.weight); as words are little-endian, code i
- * of 2 bits is in bits 2 (i mod 4) of byte i / 4, and code i of 4 bits in nibble i mod 2 of byte
- * i / 2. The planes are the tensors X.scales and X.biases, of rows × cols / group numbers.
+ * MLX stores codes of 2, 3, 4, 5, 6 or 8 bits in words of 32 bits (tensor X.weight), first codes
+ * in the lowest bits, without gaps. As words are little-endian, a row is a stream of bits: code i
+ * of b bits is in the bits b × i … b × i + b - 1, and bit n is bit n mod 8 of byte n / 8.
+ *
+ *   bits of 4 bytes       7 … 0        15 … 8       23 … 16      31 … 24
+ *     2 bits           │3│2│1│0│    │7│6│5│4│ …
+ *     3                │2.│1│0│      │5.│4│3│.2│   │7│6│.5│                8 codes in 3 bytes
+ *     4                │ 1 │ 0 │    │ 3 │ 2 │ …
+ *     5                │1.│ 0 │      │3.│ 2 │.1│ …                         8 codes in 5 bytes
+ *     6                │1.│ 0 │      │ 2. │.1 │    │ 3 │.2│                4 codes in 3 bytes
+ *     8                │   0   │    │   1   │ …
+ *
+ * In the affine formats a weight is scale × q + offset with an unsigned code q. A group of 32, 64
+ * or 128 columns of a row shares a scale and an offset (X.scales, X.biases: rows × cols / group
+ * numbers in F16, BF16 or F32). The value is defined here as the product in float32 and then the
+ * sum in float32, each rounded to nearest. With scales in F16 or BF16 the product is exact. mlx
+ * computes both in the type of the scales; it gets the values of this definition if scales and
+ * offsets are converted to float32 before.
+ *
+ * MXFP8 has a byte in E4M3 for each weight, and NVFP4 codes of 4 bits in E2M1 (block.h); their
+ * values are multiplied by the scale of 32 weights in E8M0, and of 16 weights in E4M3 with its
+ * sign. MXFP4 of MLX is the format of fp4-planes.h.
  */
 
-#include <stdint.h>
+#include "quant/planes.h"
 
-/* Decodes a row: @n codes of @bits (2 or 4), and n / @group elements of each plane. n is a multiple
- * of group, and group of 32. No pointer needs alignment. */
-void affine_decode(unsigned bits, const void *codes, const void *scales, const void *offsets,
-                   uint32_t group, float *dst, uint64_t n);
+/* Returns code @i of a stream of codes of @bits. Reads only bytes that have bits of the code. */
+static inline unsigned affine_code(const uint8_t *codes, unsigned bits, uint64_t i)
+{
+    const uint64_t at = i * bits / 8;
+    const unsigned shift = (unsigned)(i * bits % 8);
+    unsigned word = codes[at];
+
+    if (shift + bits > 8)
+        word |= (unsigned)codes[at + 1] << 8;
+    return word >> shift & ((1u << bits) - 1);
+}
+
+/* Decode a row (struct planes_info): with codes of 2, 3, 4, 5, 6 and 8 bits. */
+void affine_decode_2(const struct plane_row *row, float *dst, uint64_t n);
+void affine_decode_3(const struct plane_row *row, float *dst, uint64_t n);
+void affine_decode_4(const struct plane_row *row, float *dst, uint64_t n);
+void affine_decode_5(const struct plane_row *row, float *dst, uint64_t n);
+void affine_decode_6(const struct plane_row *row, float *dst, uint64_t n);
+void affine_decode_8(const struct plane_row *row, float *dst, uint64_t n);
+
+/* Decode rows of MXFP8 and NVFP4. */
+void mxfp8_decode(const struct plane_row *row, float *dst, uint64_t n);
+void nvfp4_planes_decode(const struct plane_row *row, float *dst, uint64_t n);

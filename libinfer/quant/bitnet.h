@@ -15,7 +15,7 @@
  * (graph/weight.h) has the factor as a float in the plane WEIGHT_SCALES.
  */
 
-#include <stdint.h>
+#include "quant/planes.h"
 
 /* Returns the row of a matrix of @rows rows, a multiple of 4, that is packed row @p. */
 static inline uint32_t bitnet_row(uint32_t p, uint32_t rows)
@@ -26,3 +26,5 @@ static inline uint32_t bitnet_row(uint32_t p, uint32_t rows)
 /* Decodes @n weights of one row; @codes are the bytes of its stored row, and @t its place in
  * them. */
 void bitnet_decode(const void *codes, unsigned t, float factor, float *dst, uint64_t n);
+/* Decodes a row (struct planes_info). */
+void bitnet_decode_row(const struct plane_row *row, float *dst, uint64_t n);

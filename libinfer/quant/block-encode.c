@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Encodes floats into the stored formats.
+ * Encodes floats into formats without groups.
  *
  * Q8_0 takes its scale from the largest magnitude. For the other formats with one scale per block,
- * a short search finds the scale with the least squared error. The search tries scales that map the
- * value of the largest magnitude to about the end of the range, and for each rounding computes the
- * scale that fits best. For formats with a scale and a minimum, the search finds both. In the K
- * formats the scales of the groups are then rounded to a few bits, and the weights are rounded
- * again with the scales that decoding will use. Except in Q4_1 and Q5_1, the error of a weight x
- * counts in proportion to |x| plus the root mean square of the block, because large weights matter
- * more in products. Values that are not finite count as zero.
+ * a short search finds the scale with the least squared error, and for formats with a scale and a
+ * minimum the search finds both (quant/fit.h). The weights are then rounded with the scales that
+ * decoding will use. Values that are not finite count as zero.
  */
 
 #include <math.h>
@@ -19,130 +15,20 @@
 #include "core/half.h"
 #include "core/macros.h"
 #include "quant/block.h"
+#include "quant/fit.h"
+
+/* Blocks whose scales are found together. */
+#define BATCH 64u
 
 static float finite_or_zero(float x)
 {
     return isfinite(x) ? x : 0.0f;
 }
 
-/* Returns the nearest integer within [lo, hi]; NaN gives lo. */
-static int round_within(float x, int lo, int hi)
-{
-    if (!(x > (float)lo))
-        return lo;
-    if (x >= (float)hi)
-        return hi;
-    return (int)lrintf(x);
-}
-
-static float f16_round(float x)
-{
-    return f16_to_f32(f16_from_f32(x));
-}
-
 static void load_finite(const float *src, float *x, unsigned n)
 {
     for (unsigned i = 0; i < n; i++)
         x[i] = finite_or_zero(src[i]);
-}
-
-/* Computes how much the error of each element counts. */
-static void error_weights(const float *x, unsigned n, float *w)
-{
-    float mean = 0;
-
-    for (unsigned i = 0; i < n; i++)
-        mean += x[i] * x[i];
-    mean /= (float)n;
-    for (unsigned i = 0; i < n; i++)
-        w[i] = sqrtf(mean) + fabsf(x[i]);
-}
-
-/* Finds the scale d for which d × q, with q in [lo, hi] and |lo| ≥ hi, is closest to x. */
-static float fit_scale(const float *x, const float *w, unsigned n, int lo, int hi)
-{
-    float extreme = 0, best = 0;
-    double best_gain = 0;
-
-    for (unsigned i = 0; i < n; i++)
-        if (fabsf(x[i]) > fabsf(extreme))
-            extreme = x[i];
-    if (extreme == 0)
-        return 0;
-    for (int step = -9; step <= 9; step++) {
-        const float inverse = ((float)lo + 0.1f * (float)step) / extreme;
-        double xq = 0, qq = 0;
-
-        if (!isfinite(inverse))
-            break;
-        for (unsigned i = 0; i < n; i++) {
-            const int q = round_within(x[i] * inverse, lo, hi);
-
-            xq += (double)w[i] * x[i] * q;
-            qq += (double)w[i] * q * q;
-        }
-        /* With the best d = xq / qq the error is Σwx² - xq² / qq. */
-        if (qq > 0 && xq * xq / qq > best_gain) {
-            best_gain = xq * xq / qq;
-            best = (float)(xq / qq);
-        }
-    }
-    return best;
-}
-
-/* Finds the scale and the minimum for which d × q - m, with q in [0, hi], is closest to x; d, m ≥
- * 0. */
-static void fit_affine(const float *x, const float *w, unsigned n, int hi, float *ret_d,
-                       float *ret_m)
-{
-    float lo_x = 0, hi_x = 0;
-    double best = INFINITY, sw = 0, swx = 0;
-
-    for (unsigned i = 0; i < n; i++) {
-        lo_x = MIN(lo_x, x[i]);
-        hi_x = MAX(hi_x, x[i]);
-        sw += w[i];
-        swx += (double)w[i] * x[i];
-    }
-    *ret_d = (hi_x - lo_x) / (float)hi;
-    *ret_m = -lo_x;
-    for (int step = -10; step <= 10 && hi_x > lo_x; step++) {
-        const float inverse = ((float)hi + 0.1f * (float)step) / (hi_x - lo_x);
-        double sq = 0, sqq = 0, sxq = 0, d, m, error = 0;
-
-        if (!isfinite(inverse))
-            break;
-        for (unsigned i = 0; i < n; i++) {
-            const int q = round_within((x[i] - lo_x) * inverse, 0, hi);
-
-            sq += (double)w[i] * q;
-            sqq += (double)w[i] * q * q;
-            sxq += (double)w[i] * x[i] * q;
-        }
-        const double det = sw * sqq - sq * sq;
-
-        if (!(det > 0))
-            continue;
-        d = (sw * sxq - swx * sq) / det;
-        m = (sq * sxq - sqq * swx) / det;
-        if (m < 0) {
-            m = 0;
-            d = sqq > 0 ? sxq / sqq : 0;
-        }
-        if (!(d > 0))
-            continue;
-        for (unsigned i = 0; i < n; i++) {
-            const int q = round_within((float)((x[i] + m) / d), 0, hi);
-            const double e = d * q - m - x[i];
-
-            error += (double)w[i] * e * e;
-        }
-        if (error < best) {
-            best = error;
-            *ret_d = (float)d;
-            *ret_m = (float)m;
-        }
-    }
 }
 
 void encode_f32(const float *src, void *dst, uint64_t n_elems)
@@ -172,48 +58,6 @@ void encode_bf16(const float *src, void *dst, uint64_t n_elems)
     }
 }
 
-/* Rounds a block of 32 with one signed scale. @ret_q receives q - lo. */
-static uint16_t encode_scaled(const float *src, int lo, int hi, uint8_t ret_q[32])
-{
-    float x[32], w[32];
-
-    load_finite(src, x, 32);
-    error_weights(x, 32, w);
-
-    const uint16_t bits = f16_from_f32(fit_scale(x, w, 32, lo, hi));
-    const float d = f16_to_f32(bits), inverse = d != 0 ? 1 / d : 0;
-
-    for (unsigned i = 0; i < 32; i++)
-        ret_q[i] = (uint8_t)(round_within(x[i] * inverse, lo, hi) - lo);
-    return bits;
-}
-
-/* Rounds a block of 32 with scale and offset, w = d × q + m, where m can have any sign. */
-static void encode_offset(const float *src, int hi, uint16_t *ret_d, uint16_t *ret_m,
-                          uint8_t ret_q[32])
-{
-    float x[32], w[32], lo_x, d, m;
-
-    load_finite(src, x, 32);
-    lo_x = x[0];
-    for (unsigned i = 1; i < 32; i++)
-        lo_x = MIN(lo_x, x[i]);
-    for (unsigned i = 0; i < 32; i++)
-        w[i] = 1;
-    /* The fit needs a minimum of zero or less. */
-    if (lo_x > 0)
-        for (unsigned i = 0; i < 32; i++)
-            x[i] -= lo_x;
-    fit_affine(x, w, 32, hi, &d, &m);
-    *ret_d = f16_from_f32(d);
-    *ret_m = f16_from_f32(lo_x > 0 ? lo_x - m : -m);
-
-    const float dr = f16_to_f32(*ret_d), mr = f16_to_f32(*ret_m) - (lo_x > 0 ? lo_x : 0);
-
-    for (unsigned i = 0; i < 32; i++)
-        ret_q[i] = (uint8_t)(dr > 0 ? round_within((x[i] - mr) / dr, 0, hi) : 0);
-}
-
 static void pack_nibbles(const uint8_t q[32], uint8_t dst[16])
 {
     for (unsigned i = 0; i < 16; i++)
@@ -229,173 +73,102 @@ static void pack_high(const uint8_t q[32], uint8_t dst[4])
 
 void encode_q8_0(const float *src, void *dst, uint64_t n_elems)
 {
-    uint8_t *p = dst;
+    const struct fit_ops *fit = fit_best();
+    uint8_t *p = dst, q[32];
     struct block_q8_0 b;
 
     for (uint64_t i = 0; i < n_elems; i += 32, p += sizeof(b)) {
-        float x[32], amax = 0;
-
-        load_finite(src + i, x, 32);
+        b.d = f16_from_f32(fit->largest(src + i, 32) / 127);
+        fit->round(src + i, 32, f16_to_f32(b.d), 0, -127, 127, q);
         for (unsigned l = 0; l < 32; l++)
-            amax = MAX(amax, fabsf(x[l]));
-        b.d = f16_from_f32(amax / 127);
-        const float d = f16_to_f32(b.d), inverse = d > 0 ? 1 / d : 0;
-
-        for (unsigned l = 0; l < 32; l++)
-            b.q[l] = (int8_t)round_within(x[l] * inverse, -127, 127);
+            b.q[l] = (int8_t)(q[l] - 127);
         memcpy(p, &b, sizeof(b));
     }
 }
 
-void encode_q4_0(const float *src, void *dst, uint64_t n_elems)
+/* Encodes up to BATCH blocks with one signed scale each. @high: a byte of a block has a bit of q
+ * besides the nibbles. */
+static void encode_scaled(const float *x, const float *importance, unsigned n, bool high,
+                          uint8_t *p)
 {
-    uint8_t *p = dst, q[32];
-    struct block_q4_0 b;
+    const struct fit_ops *fit = fit_best();
+    const int lo = high ? -16 : -8, hi = high ? 15 : 7;
+    float d[BATCH];
+    uint8_t q[32];
 
-    for (uint64_t i = 0; i < n_elems; i += 32, p += sizeof(b)) {
-        b.d = encode_scaled(src + i, -8, 7, q);
-        pack_nibbles(q, b.q);
-        memcpy(p, &b, sizeof(b));
+    fit->scales(x, importance, 32, n, lo, hi, d);
+    for (unsigned i = 0; i < n; i++) {
+        struct block_q4_0 b4;
+        struct block_q5_0 b5;
+
+        b4.d = b5.d = f16_from_f32(d[i]);
+        fit->round(x + 32 * i, 32, f16_to_f32(b4.d), 0, lo, hi, q);
+        pack_nibbles(q, high ? b5.q : b4.q);
+        pack_high(q, b5.high);
+        memcpy(p + i * (high ? sizeof(b5) : sizeof(b4)), high ? (void *)&b5 : (void *)&b4,
+               high ? sizeof(b5) : sizeof(b4));
     }
 }
 
-void encode_q4_1(const float *src, void *dst, uint64_t n_elems)
+/* Subtracts the least number of a block of 32 if it is above zero, because fit->offsets() finds
+ * only minima of zero or less. Returns what was subtracted. */
+static float shift_block(float x[32])
 {
-    uint8_t *p = dst, q[32];
-    struct block_q4_1 b;
+    float lo = x[0];
 
-    for (uint64_t i = 0; i < n_elems; i += 32, p += sizeof(b)) {
-        encode_offset(src + i, 15, &b.d, &b.m, q);
-        pack_nibbles(q, b.q);
-        memcpy(p, &b, sizeof(b));
+    for (unsigned i = 1; i < 32; i++)
+        lo = MIN(lo, x[i]);
+    for (unsigned i = 0; lo > 0 && i < 32; i++)
+        x[i] -= lo;
+    return MAX(lo, 0.0f);
+}
+
+/* Encodes up to BATCH blocks with scale and minimum, w = d × q + m, where m can have any sign. */
+static void encode_offset(const float *src, const float *importance, unsigned n, bool high,
+                          uint8_t *p)
+{
+    const struct fit_ops *fit = fit_best();
+    float x[BATCH * 32], lo[BATCH], d[BATCH], m[BATCH];
+    const int hi = high ? 31 : 15;
+    uint8_t q[32];
+
+    load_finite(src, x, 32 * n);
+    for (unsigned i = 0; i < n; i++)
+        lo[i] = shift_block(x + 32 * i);
+    fit->offsets(x, importance, FIT_EQUAL, 32, n, hi, d, m);
+    for (unsigned i = 0; i < n; i++) {
+        struct block_q4_1 b4;
+        struct block_q5_1 b5;
+
+        b4.d = b5.d = f16_from_f32(d[i]);
+        b4.m = b5.m = f16_from_f32(lo[i] - m[i]);
+        fit->round(x + 32 * i, 32, f16_to_f32(b4.d), lo[i] - f16_to_f32(b4.m), 0, hi, q);
+        pack_nibbles(q, high ? b5.q : b4.q);
+        pack_high(q, b5.high);
+        memcpy(p + i * (high ? sizeof(b5) : sizeof(b4)), high ? (void *)&b5 : (void *)&b4,
+               high ? sizeof(b5) : sizeof(b4));
     }
 }
 
-void encode_q5_0(const float *src, void *dst, uint64_t n_elems)
-{
-    uint8_t *p = dst, q[32];
-    struct block_q5_0 b;
-
-    for (uint64_t i = 0; i < n_elems; i += 32, p += sizeof(b)) {
-        b.d = encode_scaled(src + i, -16, 15, q);
-        pack_nibbles(q, b.q);
-        pack_high(q, b.high);
-        memcpy(p, &b, sizeof(b));
+#define ENCODE_BY(stem, encode, high)                                                              \
+    void encode_##stem##_by(const float *src, const float *importance, void *dst,                  \
+                            uint64_t n_elems)                                                      \
+    {                                                                                              \
+        uint8_t *p = dst;                                                                          \
+                                                                                                   \
+        for (uint64_t i = 0, n; i < n_elems; i += 32 * n) {                                        \
+            n = MIN((n_elems - i) / 32, (uint64_t)BATCH);                                          \
+            encode(src + i, importance ? importance + i : NULL, (unsigned)n, high,                 \
+                   p + i / 32 * sizeof(struct block_##stem));                                      \
+        }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
+    void encode_##stem(const float *src, void *dst, uint64_t n_elems)                              \
+    {                                                                                              \
+        encode_##stem##_by(src, NULL, dst, n_elems);                                               \
     }
-}
 
-void encode_q5_1(const float *src, void *dst, uint64_t n_elems)
-{
-    uint8_t *p = dst, q[32];
-    struct block_q5_1 b;
-
-    for (uint64_t i = 0; i < n_elems; i += 32, p += sizeof(b)) {
-        encode_offset(src + i, 31, &b.d, &b.m, q);
-        pack_nibbles(q, b.q);
-        pack_high(q, b.high);
-        memcpy(p, &b, sizeof(b));
-    }
-}
-
-/* Rounds a super-block to d × sc × q - dmin × mn with q up to @hi. */
-static void encode_groups(const float *src, int hi, uint16_t *ret_d, uint16_t *ret_dmin,
-                          uint8_t ret_scales[12], uint8_t ret_q[256])
-{
-    float x[256], w[32], d[8], m[8], max_d = 0, max_m = 0;
-
-    load_finite(src, x, 256);
-    for (unsigned g = 0; g < 8; g++) {
-        error_weights(x + 32 * g, 32, w);
-        fit_affine(x + 32 * g, w, 32, hi, &d[g], &m[g]);
-        max_d = MAX(max_d, d[g]);
-        max_m = MAX(max_m, m[g]);
-    }
-    *ret_d = f16_from_f32(max_d / 63);
-    *ret_dmin = f16_from_f32(max_m / 63);
-    const float dr = f16_to_f32(*ret_d), mr = f16_to_f32(*ret_dmin);
-
-    memset(ret_scales, 0, 12);
-    for (unsigned g = 0; g < 8; g++) {
-        const int sc = dr > 0 ? round_within(d[g] / dr, 0, 63) : 0;
-        const int mn = mr > 0 ? round_within(m[g] / mr, 0, 63) : 0;
-        const float dg = dr * (float)sc, mg = mr * (float)mn;
-
-        block_k_set_scale(ret_scales, g, (uint8_t)sc, (uint8_t)mn);
-        for (unsigned i = 32 * g; i < 32 * (g + 1); i++)
-            ret_q[i] = (uint8_t)(dg > 0 ? round_within((x[i] + mg) / dg, 0, hi) : 0);
-    }
-}
-
-void encode_q4_k(const float *src, void *dst, uint64_t n_elems)
-{
-    uint8_t *p = dst, q[256];
-    struct block_q4_k b;
-
-    for (uint64_t i = 0; i < n_elems; i += 256, p += sizeof(b)) {
-        encode_groups(src + i, 15, &b.d, &b.dmin, b.scales, q);
-        for (unsigned l = 0; l < 128; l++) {
-            const unsigned at = l / 32 * 64 + l % 32;
-
-            b.q[l] = (uint8_t)(q[at] | q[at + 32] << 4);
-        }
-        memcpy(p, &b, sizeof(b));
-    }
-}
-
-void encode_q5_k(const float *src, void *dst, uint64_t n_elems)
-{
-    uint8_t *p = dst, q[256];
-    struct block_q5_k b;
-
-    for (uint64_t i = 0; i < n_elems; i += 256, p += sizeof(b)) {
-        encode_groups(src + i, 31, &b.d, &b.dmin, b.scales, q);
-        memset(b.high, 0, sizeof(b.high));
-        for (unsigned l = 0; l < 128; l++) {
-            const unsigned at = l / 32 * 64 + l % 32;
-
-            b.q[l] = (uint8_t)((q[at] & 15) | (q[at + 32] & 15) << 4);
-        }
-        for (unsigned l = 0; l < 256; l++)
-            b.high[l % 32] |= (uint8_t)((q[l] >> 4) << l / 32);
-        memcpy(p, &b, sizeof(b));
-    }
-}
-
-void encode_q6_k(const float *src, void *dst, uint64_t n_elems)
-{
-    uint8_t *p = dst, q[256];
-    struct block_q6_k b;
-
-    for (uint64_t i = 0; i < n_elems; i += 256, p += sizeof(b)) {
-        float x[256], w[16], d[16], extreme = 0;
-
-        load_finite(src + i, x, 256);
-        for (unsigned g = 0; g < 16; g++) {
-            error_weights(x + 16 * g, 16, w);
-            d[g] = fit_scale(x + 16 * g, w, 16, -32, 31);
-            if (fabsf(d[g]) > fabsf(extreme))
-                extreme = d[g];
-        }
-        /* The largest scale becomes -128, because 8 bits have one more negative value. */
-        b.d = f16_from_f32(extreme / -128);
-        const float dr = f16_round(extreme / -128);
-
-        for (unsigned g = 0; g < 16; g++) {
-            b.scales[g] = (int8_t)(dr != 0 ? round_within(d[g] / dr, -128, 127) : 0);
-            const float dg = dr * (float)b.scales[g];
-
-            for (unsigned l = 16 * g; l < 16 * (g + 1); l++)
-                q[l] = (uint8_t)((dg != 0 ? round_within(x[l] / dg, -32, 31) : 0) + 32);
-        }
-        memset(b.high, 0, sizeof(b.high));
-        memset(b.q, 0, sizeof(b.q));
-        for (unsigned l = 0; l < 256; l++) {
-            const unsigned half = l / 128, quarter = l % 128 / 32, i_byte = l % 32;
-
-            b.q[64 * half + 32 * (quarter % 2) + i_byte] |=
-                (uint8_t)((q[l] & 15) << quarter / 2 * 4);
-            b.high[32 * half + i_byte] |= (uint8_t)((q[l] >> 4) << 2 * quarter);
-        }
-        memcpy(p, &b, sizeof(b));
-    }
-}
+ENCODE_BY(q4_0, encode_scaled, false)
+ENCODE_BY(q5_0, encode_scaled, true)
+ENCODE_BY(q4_1, encode_offset, false)
+ENCODE_BY(q5_1, encode_offset, true)

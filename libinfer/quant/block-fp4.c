@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Decodes and encodes MXFP4 (OCP Microscaling Formats, version 1.0, as GGUF files hold it).
+ * Decodes and encodes MXFP4 (OCP Microscaling Formats, version 1.0, as GGUF files hold it) and
+ * NVFP4 (as GGUF files hold it, in blocks of 64).
  *
- * The results have the same bits as those of the gguf Python package. As in that package, the
- * scale 255, which the specification reserves for NaN, is a number.
+ * The results have the same bits as those of the gguf Python package, except that the encoder of
+ * NVFP4 finds better scales. As in that package, the scale 255 of MXFP4, which the specification
+ * reserves for NaN, is a number.
  */
 
 #include <math.h>
 #include <string.h>
 
+#include "core/half.h"
 #include "core/macros.h"
+#include "quant/block-fit.h"
 #include "quant/block.h"
 
 static const int8_t fp4_values[16] = BLOCK_FP4_VALUES;
@@ -71,6 +75,86 @@ void encode_mxfp4(const float *src, void *dst, uint64_t n_elems)
 
         for (unsigned l = 0; l < 16; l++)
             b.q[l] = (uint8_t)(fp4_nearest(x[l], d) | fp4_nearest(x[l + 16], d) << 4);
+        memcpy(p, &b, sizeof(b));
+    }
+}
+
+#define NVFP4_GROUP 16u
+
+void decode_nvfp4(const void *src, float *dst, uint64_t n_elems)
+{
+    const uint8_t *p = src;
+    struct block_nvfp4 b;
+
+    for (uint64_t i = 0; i < n_elems; i += BLOCK_NVFP4_ELEMS, p += sizeof(b)) {
+        memcpy(&b, p, sizeof(b));
+        for (unsigned l = 0; l < BLOCK_NVFP4_ELEMS; l++) {
+            const unsigned g = l / NVFP4_GROUP, in_group = l % NVFP4_GROUP;
+            const uint8_t q = b.q[8 * g + in_group % 8] >> in_group / 8 * 4 & 15;
+
+            dst[i + l] = block_nvfp4_half(b.e[g]) * (float)fp4_values[q];
+        }
+    }
+}
+
+/* Rounds 16 elements with the scale @e, and returns the squared error. */
+static double nvfp4_round(const float x[NVFP4_GROUP], uint8_t e, uint8_t ret_q[NVFP4_GROUP])
+{
+    const float d = block_nvfp4_half(e);
+    double error = 0;
+
+    for (unsigned l = 0; l < NVFP4_GROUP; l++) {
+        ret_q[l] = fp4_nearest(x[l], d);
+        const double miss = (double)(d * (float)fp4_values[ret_q[l]]) - x[l];
+
+        error += miss * miss;
+    }
+    return error;
+}
+
+/* Rounds 16 elements with the scale of the least error, which is returned. The search begins with
+ * scales that clip the largest magnitude a little, and ends with those that map it to the second
+ * value, 4, instead of the largest, 6. */
+static uint8_t nvfp4_choose(const float x[NVFP4_GROUP], uint8_t ret_q[NVFP4_GROUP])
+{
+    double best = INFINITY;
+    float amax = 0;
+    uint8_t best_e = 0;
+
+    memset(ret_q, 0, NVFP4_GROUP);
+    for (unsigned l = 0; l < NVFP4_GROUP; l++)
+        amax = MAX(amax, fabsf(x[l]));
+    const int first = e4m3_from_f32(amax / 6);
+
+    for (int e = MAX(first - 3, 0); e <= MIN(first + 5, 126) && amax > 0; e++) {
+        uint8_t q[NVFP4_GROUP];
+        const double error = nvfp4_round(x, (uint8_t)e, q);
+
+        if (error < best) {
+            best = error;
+            best_e = (uint8_t)e;
+            memcpy(ret_q, q, sizeof(q));
+        }
+    }
+    return best_e;
+}
+
+void encode_nvfp4(const float *src, void *dst, uint64_t n_elems)
+{
+    uint8_t *p = dst;
+    struct block_nvfp4 b;
+
+    for (uint64_t i = 0; i < n_elems; i += BLOCK_NVFP4_ELEMS, p += sizeof(b)) {
+        float x[BLOCK_NVFP4_ELEMS];
+
+        fit_load(src + i, x, BLOCK_NVFP4_ELEMS);
+        for (unsigned g = 0; g < BLOCK_NVFP4_ELEMS / NVFP4_GROUP; g++) {
+            uint8_t q[NVFP4_GROUP];
+
+            b.e[g] = nvfp4_choose(x + g * NVFP4_GROUP, q);
+            for (unsigned l = 0; l < 8; l++)
+                b.q[8 * g + l] = (uint8_t)(q[l] | q[l + 8] << 4);
+        }
         memcpy(p, &b, sizeof(b));
     }
 }

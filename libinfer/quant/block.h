@@ -41,10 +41,34 @@
  *     A byte is ceil(256 × t / 243), where t has 5 digits q to the base 3. Digit n (0 is the
  *     highest) of byte i belongs to weight 32n + i for i < 32, to weight 160 + 16n + (i - 32) for
  *     i < 48, and for n < 4 to weight 240 + 4n + (i - 48) for the last 4 bytes.
+ *
+ *   Q2_K  256 weights in 16 groups of 16, w = d × sc[g] × q - dmin × mn[g]            84
+ *         │ 16 bytes: sc[g] (low nibble), mn[g] (high) │ 64 bytes: q │ d │ dmin │
+ *   Q3_K  256 weights in 16 groups of 16, w = d × (sc[g] - 32) × (q - 4)             110
+ *         │ 32 bytes: high bits │ 64 bytes: low 2 bits │ 12 bytes: sc[16] │ d │
+ *     The 2 bits of both formats lie as in TQ2_0. Bit r of high byte i belongs to element i of run
+ *     r, which has 32 weights. The low 4 bits of sc[g] are the low nibble of byte g for g < 8,
+ *     and the high nibble of byte g - 8 for the others. Bits 2(g / 4), 2(g / 4) + 1 of byte 8 +
+ *     g % 4 are the top 2 bits of sc[g].
+ *
+ *   IQ4_NL  32 weights, w = d × v                 │ d │ 16 nibble pairs               18
+ *   IQ4_XS  256 weights in 8 groups of 32, w = d × (sc[g] - 32) × v                  136
+ *         │ d │ high 2 bits of sc[8] │ 4 bytes: low 4 bits │ 8 × 16 nibble pairs │
+ *     v: the value in BLOCK_IQ4_VALUES of the 4 bits q. Field g of each part belongs to sc[g].
+ *
+ *   NVFP4  64 weights in 4 groups of 16, w = s × v / 2   │ e[4] │ 32 bytes: q │        36
+ *     s: E4M3 of e[g] without its highest bit; s = 0 if e[g] = 127. v: the value in
+ *     BLOCK_FP4_VALUES of q. Byte 8g + i holds q of elements i (low) and i + 8 (high) of group g.
+ *
+ *   Q1_0  128 weights, w = d or -d                │ d │ 128 bits: 1 for d │           18
+ *   Q2_0  64 weights, w = d × (q - 1)             │ d │ 16 bytes: 4 q each │          18
+ *     The first weight of a byte is in its lowest bits.
  */
 
 #include <assert.h>
 #include <stdint.h>
+
+#include "quant/block-values.h"
 
 #define BLOCK_ELEMS 32u  /* elements of a block in formats without groups */
 #define SUPER_ELEMS 256u /* elements of a block in formats with groups */
@@ -111,6 +135,48 @@ struct block_tq1_0 {
     uint16_t d;
 };
 
+struct block_q2_k {
+    uint8_t scales[16];
+    uint8_t q[64];
+    uint16_t d, dmin;
+};
+
+struct block_q3_k {
+    uint8_t high[32];
+    uint8_t q[64];
+    uint8_t scales[12];
+    uint16_t d;
+};
+
+struct block_iq4_nl {
+    uint16_t d;
+    uint8_t q[16];
+};
+
+struct block_iq4_xs {
+    uint16_t d, high;
+    uint8_t low[4];
+    uint8_t q[128];
+};
+
+#define BLOCK_NVFP4_ELEMS 64u
+struct block_nvfp4 {
+    uint8_t e[4];
+    uint8_t q[32];
+};
+
+#define BLOCK_Q1_0_ELEMS 128u
+struct block_q1_0 {
+    uint16_t d;
+    uint8_t q[16];
+};
+
+#define BLOCK_Q2_0_ELEMS 64u
+struct block_q2_0 {
+    uint16_t d;
+    uint8_t q[16];
+};
+
 static_assert(sizeof(struct block_q8_0) == 34, "layout");
 static_assert(sizeof(struct block_q4_0) == 18, "layout");
 static_assert(sizeof(struct block_q4_1) == 20, "layout");
@@ -122,25 +188,13 @@ static_assert(sizeof(struct block_q6_k) == 210, "layout");
 static_assert(sizeof(struct block_mxfp4) == 17, "layout");
 static_assert(sizeof(struct block_tq2_0) == 66, "layout");
 static_assert(sizeof(struct block_tq1_0) == 54, "layout");
-
-/* Twice the values of the 16 numbers in E2M1: a sign, 2 bits of exponent and 1 bit of fraction. */
-#define BLOCK_FP4_VALUES                                                                           \
-    {                                                                                              \
-        0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12                                    \
-    }
-/* The largest magnitude in BLOCK_FP4_VALUES is below this power of two. */
-#define BLOCK_FP4_ZERO 16
-
-/* Returns half of the scale @e of MXFP4 (E8M0), 2^(e - 128). For e < 2 it is subnormal. */
-static inline float block_e8m0_half(uint8_t e)
-{
-    const union {
-        uint32_t bits;
-        float f;
-    } d = {e < 2 ? 0x00200000u << e : (uint32_t)(e - 1) << 23};
-
-    return d.f;
-}
+static_assert(sizeof(struct block_q2_k) == 84, "layout");
+static_assert(sizeof(struct block_q3_k) == 110, "layout");
+static_assert(sizeof(struct block_iq4_nl) == 18, "layout");
+static_assert(sizeof(struct block_iq4_xs) == 136, "layout");
+static_assert(sizeof(struct block_nvfp4) == 36, "layout");
+static_assert(sizeof(struct block_q1_0) == 18, "layout");
+static_assert(sizeof(struct block_q2_0) == 18, "layout");
 
 /* Returns the byte of TQ1_0 that holds weight @l (0 … 255), and its digit. */
 static inline unsigned block_tq1_0_place(unsigned l, unsigned *ret_digit)
@@ -197,3 +251,22 @@ BLOCK_DECLARE(q6_k);
 BLOCK_DECLARE(mxfp4);
 BLOCK_DECLARE(tq2_0);
 BLOCK_DECLARE(tq1_0);
+BLOCK_DECLARE(q2_k);
+BLOCK_DECLARE(q3_k);
+BLOCK_DECLARE(iq4_nl);
+BLOCK_DECLARE(iq4_xs);
+BLOCK_DECLARE(nvfp4);
+BLOCK_DECLARE(q1_0);
+BLOCK_DECLARE(q2_0);
+
+/* The same for formats that use importance (dtype_encode_by()); @importance may be NULL. */
+#define BLOCK_DECLARE_BY(stem)                                                                     \
+    void encode_##stem##_by(const float *src, const float *importance, void *dst, uint64_t n_elems)
+
+BLOCK_DECLARE_BY(q4_0);
+BLOCK_DECLARE_BY(q4_1);
+BLOCK_DECLARE_BY(q5_0);
+BLOCK_DECLARE_BY(q5_1);
+BLOCK_DECLARE_BY(q4_k);
+BLOCK_DECLARE_BY(q5_k);
+BLOCK_DECLARE_BY(q6_k);

@@ -2,12 +2,16 @@
 
 /*
  * Defines the table of number formats, one row per format. A new format needs a row here, a layout
- * in block.h or block-iq.h, and its decode and encode functions.
+ * in block.h or block-iq.h, and its decode and encode functions. A format with planes needs a row
+ * in PLANES, and a function that decodes a row (planes.h).
  */
 
 #include "quant/dtype.h"
 
+#include "quant/affine.h"
+#include "quant/bitnet.h"
 #include "quant/block-iq.h"
+#include "quant/fp4-planes.h"
 
 /*       dtype  stem  label   elements and bytes of a block */
 #define DTYPES(X)                                                                                  \
@@ -24,7 +28,14 @@
     X(Q6_K, q6_k, "Q6_K", SUPER_ELEMS, sizeof(struct block_q6_k))                                  \
     X(MXFP4, mxfp4, "MXFP4", BLOCK_ELEMS, sizeof(struct block_mxfp4))                              \
     X(TQ2_0, tq2_0, "TQ2_0", SUPER_ELEMS, sizeof(struct block_tq2_0))                              \
-    X(TQ1_0, tq1_0, "TQ1_0", SUPER_ELEMS, sizeof(struct block_tq1_0))
+    X(TQ1_0, tq1_0, "TQ1_0", SUPER_ELEMS, sizeof(struct block_tq1_0))                              \
+    X(Q2_K, q2_k, "Q2_K", SUPER_ELEMS, sizeof(struct block_q2_k))                                  \
+    X(Q3_K, q3_k, "Q3_K", SUPER_ELEMS, sizeof(struct block_q3_k))                                  \
+    X(IQ4_NL, iq4_nl, "IQ4_NL", BLOCK_ELEMS, sizeof(struct block_iq4_nl))                          \
+    X(IQ4_XS, iq4_xs, "IQ4_XS", SUPER_ELEMS, sizeof(struct block_iq4_xs))                          \
+    X(NVFP4, nvfp4, "NVFP4", BLOCK_NVFP4_ELEMS, sizeof(struct block_nvfp4))                        \
+    X(Q1_0, q1_0, "Q1_0", BLOCK_Q1_0_ELEMS, sizeof(struct block_q1_0))                             \
+    X(Q2_0, q2_0, "Q2_0", BLOCK_Q2_0_ELEMS, sizeof(struct block_q2_0))
 
 /* Formats whose encoders can weight columns. */
 #define IQ_DTYPES(X)                                                                               \
@@ -36,21 +47,56 @@
     X(IQ1_S, iq1_s, "IQ1_S", SUPER_ELEMS, sizeof(struct block_iq1_s))                              \
     X(IQ1_M, iq1_m, "IQ1_M", SUPER_ELEMS, sizeof(struct block_iq1_m))
 
+/* Formats with planes: dtype, stem and label, elements and bytes of a block of codes, then members
+ * of struct planes_info. */
+#define SCALES (1u << WEIGHT_SCALES)
+#define BOTH   (SCALES | 1u << WEIGHT_ZEROS)
+#define HALVES (1u << PLANE_F32 | 1u << PLANE_F16 | 1u << PLANE_BF16)
+#define MLX(bits_)                                                                                 \
+    .bits = bits_, .places = 1, .needed = BOTH, .types = HALVES, .group = 32, .affine = true
+#define FP(bits_, size, scale)                                                                     \
+    .bits = bits_, .places = 1, .needed = SCALES, .types = 1u << PLANE_##scale, .group = size,     \
+    .group_most = size
+#define PLANES(X)                                                                                  \
+    X(MLX2, "mlx2", "MLX2", 32, 8, affine_decode_2, MLX(2))                                        \
+    X(MLX3, "mlx3", "MLX3", 32, 12, affine_decode_3, MLX(3))                                       \
+    X(MLX4, "mlx4", "MLX4", 32, 16, affine_decode_4, MLX(4))                                       \
+    X(MLX5, "mlx5", "MLX5", 32, 20, affine_decode_5, MLX(5))                                       \
+    X(MLX6, "mlx6", "MLX6", 32, 24, affine_decode_6, MLX(6))                                       \
+    X(MLX8, "mlx8", "MLX8", 32, 32, affine_decode_8, MLX(8))                                       \
+    X(MXFP8, "mxfp8", "MXFP8", 32, 32, mxfp8_decode, FP(8, 32, E8M0))                              \
+    X(NVFP4_PLANES, "nvfp4_planes", "NVFP4 (planes)", 32, 16, nvfp4_planes_decode,                 \
+      FP(4, 16, E4M3))                                                                             \
+    X(FP4_PLANES, "fp4_planes", "MXFP4 (planes)", 32, 16, fp4_planes_decode_row, FP(4, 32, E8M0),  \
+      .steps = true)                                                                               \
+    X(BITNET, "bitnet", "BITNET", 4, 1, bitnet_decode_row, .bits = 2, .needed = SCALES,            \
+      .types = 1u << PLANE_F32, .places = 4)
+
 #define ROW(dtype, stem, label, elems, bytes)                                                      \
-    [INF_DTYPE_##dtype] = {#stem, label, elems, bytes, 0, decode_##stem, encode_##stem},
+    [INF_DTYPE_##dtype] = {#stem, label, elems, bytes, decode_##stem, encode_##stem, NULL},
 #define IQ_ROW(dtype, stem, label, elems, bytes)                                                   \
-    [INF_DTYPE_##dtype] = {#stem, label,         elems,         bytes,                             \
-                           0,     decode_##stem, encode_##stem, encode_weighted_##stem},
+    [INF_DTYPE_##dtype] = {#stem,         label,         elems, bytes,                             \
+                           decode_##stem, encode_##stem, NULL,  encode_weighted_##stem},
+#define PLANES_INFO(dtype, stem, label, elems, bytes, fn, ...)                                     \
+    static const struct planes_info planes_##dtype = {.decode = fn, __VA_ARGS__};
+#define PLANES_ROW(dtype, stem, label, elems, bytes, ...)                                          \
+    [INF_DTYPE_##dtype] = {stem, label, elems, bytes, NULL, NULL, &planes_##dtype},
+
+PLANES(PLANES_INFO)
 static const struct dtype_info dtypes[] = {
-    DTYPES(ROW) IQ_DTYPES(IQ_ROW)[INF_DTYPE_MLX2] = {"mlx2", "MLX2", BLOCK_ELEMS, BLOCK_ELEMS / 4,
-                                                     2, NULL, NULL},
-    [INF_DTYPE_BITNET] = {"bitnet", "BITNET", 4, 1, 0, NULL, NULL},
-    [INF_DTYPE_FP4_PLANES] = {"fp4_planes", "MXFP4 (planes)", BLOCK_ELEMS, BLOCK_ELEMS / 2, 0, NULL,
-                              NULL},
-    [INF_DTYPE_MLX4] = {"mlx4", "MLX4", BLOCK_ELEMS, BLOCK_ELEMS / 2, 4, NULL, NULL},
+    DTYPES(ROW) IQ_DTYPES(IQ_ROW) PLANES(PLANES_ROW) /* coded matrices (quant/coded.h) follow */
+        [INF_DTYPE_GPTQ2] = {"gptq2", "GPTQ2", 16, 4, NULL, NULL, NULL},
+    [INF_DTYPE_GPTQ3] = {"gptq3", "GPTQ3", 32, 12, NULL, NULL, NULL},
+    [INF_DTYPE_GPTQ4] = {"gptq4", "GPTQ4", 8, 4, NULL, NULL, NULL},
+    [INF_DTYPE_GPTQ8] = {"gptq8", "GPTQ8", 4, 4, NULL, NULL, NULL},
+    [INF_DTYPE_AWQ4] = {"awq4", "AWQ4", 8, 4, NULL, NULL, NULL},
+    [INF_DTYPE_CT4] = {"ct4", "CT4", 8, 4, NULL, NULL, NULL},
+    [INF_DTYPE_CT8] = {"ct8", "CT8", 4, 4, NULL, NULL, NULL},
+    [INF_DTYPE_INT8] = {"int8", "INT8", 1, 1, NULL, NULL, NULL},
+    [INF_DTYPE_FP8] = {"fp8", "FP8", 1, 1, NULL, NULL, NULL},
+    [INF_DTYPE_NF4] = {"nf4", "NF4", 2, 1, NULL, NULL, NULL},
+    [INF_DTYPE_CTFP4] = {"ctfp4", "CTFP4", 2, 1, NULL, NULL, NULL},
 };
-#undef ROW
-#undef IQ_ROW
 
 static_assert(ARRAY_SIZE(dtypes) == INF_DTYPE_N, "a row for each format");
 
@@ -66,4 +112,17 @@ bool dtype_row_bytes(enum inf_dtype dtype, uint64_t n_elems, uint64_t *ret_bytes
     if (!info || n_elems % info->block_elems != 0)
         return false;
     return size_mul(n_elems / info->block_elems, info->block_bytes, ret_bytes);
+}
+
+dtype_encode_by_fn dtype_encode_by(enum inf_dtype dtype)
+{
+    static const dtype_encode_by_fn functions[INF_DTYPE_N] = {
+        [INF_DTYPE_Q4_0] = encode_q4_0_by, [INF_DTYPE_Q4_1] = encode_q4_1_by,
+        [INF_DTYPE_Q5_0] = encode_q5_0_by, [INF_DTYPE_Q5_1] = encode_q5_1_by,
+        [INF_DTYPE_Q4_K] = encode_q4_k_by, [INF_DTYPE_Q5_K] = encode_q5_k_by,
+        [INF_DTYPE_Q6_K] = encode_q6_k_by,
+    };
+
+    assert((unsigned)dtype < INF_DTYPE_N);
+    return functions[dtype];
 }

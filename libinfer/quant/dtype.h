@@ -12,26 +12,39 @@
 #include <infer/types.h>
 
 #include "core/macros.h"
+#include "quant/planes.h"
 
 struct dtype_info {
     const char *name;     /* "q4_k", as users type it, in lower case */
     const char *label;    /* "Q4_K", for messages */
     uint32_t block_elems; /* elements of a block */
     uint32_t block_bytes; /* bytes of a block */
-    uint32_t affine_bits; /* bits of a code in affine formats (quant/affine.h), whose blocks have
-                             only codes; 0 in other formats */
     void (*decode)(const void *src, float *dst, uint64_t n_elems); /* n: whole blocks */
     void (*encode)(const float *src, void *dst, uint64_t n_elems); /* n: whole blocks */
+    /* In formats with planes, blocks have only codes, and decode and encode are NULL;
+     * weight_decode_row() (graph/weight.h) decodes them. In other formats this is NULL. */
+    const struct planes_info *planes;
     /* Encodes as encode() does, but the error of element i counts @column[i] ≥ 0 times as much;
      * @column may be NULL. NULL: the format has no such encoder. */
     void (*encode_weighted)(const float *src, const float *column, void *dst, uint64_t n_elems);
-    /* decode and encode are NULL in formats with planes (graph/weight.h). These are the affine
-     * formats, packed ternary (quant/bitnet.h), and MXFP4 with planes (quant/fp4-planes.h). Only
-     * weight_decode_row() (graph/weight.h) decodes these. */
 };
 
 /* Returns the description of a format; never NULL for values below INF_DTYPE_N. */
 const struct dtype_info *dtype_info(enum inf_dtype dtype);
+/* Returns the description of the planes of an affine format, or NULL. */
+static inline const struct planes_info *dtype_affine(enum inf_dtype dtype)
+{
+    const struct planes_info *p = dtype_info(dtype)->planes;
+
+    return p && p->affine ? p : NULL;
+}
 /* Computes the bytes of a row of @n_elems elements. Returns false if the row is not a whole number
  * of blocks, or on overflow. */
 bool dtype_row_bytes(enum inf_dtype dtype, uint64_t n_elems, uint64_t *ret_bytes);
+
+/* Encodes like struct dtype_info's encode, but the error of element i counts in proportion to
+ * @importance[i], [n_elems], besides what encode counts. */
+typedef void (*dtype_encode_by_fn)(const float *src, const float *importance, void *dst,
+                                   uint64_t n_elems);
+/* Returns the function of a format; NULL: the format does not use importance. */
+dtype_encode_by_fn dtype_encode_by(enum inf_dtype dtype);

@@ -14,3 +14,8 @@ void fp4_planes_decode(const void *codes, const void *scales, float *dst, uint64
         decode_mxfp4(block, dst + i, BLOCK_ELEMS);
     }
 }
+
+void fp4_planes_decode_row(const struct plane_row *row, float *dst, uint64_t n)
+{
+    fp4_planes_decode(row->codes, row->planes[WEIGHT_SCALES], dst, n);
+}

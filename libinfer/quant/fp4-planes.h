@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * Declares MXFP4 as Hugging Face holds it (gpt-oss), with codes and scales in separate arrays.
+ * Declares MXFP4 as Hugging Face (gpt-oss) and MLX hold it, with codes and scales in separate
+ * arrays.
  *
  * 32 weights of a row are a block, as in MXFP4 of GGUF files (quant/block.h), and have the same
  * values. The codes of a block are 16 bytes: byte i has weight 2i in its lower half and weight
@@ -13,6 +14,7 @@
 #include <string.h>
 
 #include "quant/block.h"
+#include "quant/planes.h"
 
 typedef uint8_t fp4_half __attribute__((vector_size(8)));
 typedef uint8_t fp4_block __attribute__((vector_size(16)));
@@ -50,3 +52,5 @@ static inline void fp4_planes_join(const uint8_t *codes, const uint8_t *scales, 
 
 /* Decodes @n weights, a multiple of 32. */
 void fp4_planes_decode(const void *codes, const void *scales, float *dst, uint64_t n);
+/* Decodes a row (struct planes_info). */
+void fp4_planes_decode_row(const struct plane_row *row, float *dst, uint64_t n);

@@ -26,6 +26,7 @@ static const struct cli_verb verbs[] = {
     {"policy", verb_policy, "show what each service may do"},
     {"bench", verb_bench, "measure how fast a model runs on this machine"},
     {"ppl", verb_ppl, "measure how well a model predicts a text"},
+    {"convert", verb_convert, "write a model in other number formats"},
 };
 
 static int sconce_help(FILE *f)

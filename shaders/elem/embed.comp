@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #version 460
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 
 // Computes y[m] = scale × row tokens[m] of a stored table. Tokens without a row read row 0.
 //
@@ -16,10 +17,9 @@ layout(local_size_x_id = 0) in;
 
 PUSH(push_embed)
 
-IN_U4(0, w)
 OUT_F32(3, y)
 
-#include "lib/weight.glsl"
+#include "lib/elements.glsl"
 
 void main()
 {

@@ -2,58 +2,24 @@
 #ifndef WEIGHT_GLSL
 #define WEIGHT_GLSL
 
-// Reads one element of a stored row, in the formats of libinfer/quant/block.h and libinfer/backend/joined.h.
+// Reads weights in the format of the kernel, whose file (formats/*.glsl) the build includes as "format.glsl".
 //
-// The functions are for kernels that read few weights. The including file declares IN_U4(0, w) first. `at` is
-// the byte offset of a row; it is even, except in MXFP4, which reads single bytes. The results have the same bits
-// as those of libinfer/quant/block-decode.c.
+// The layouts are those of libinfer/quant/block*.h and libinfer/backend/joined.h. A file defines, once for all kernels:
+//
+//   BLOCK_ELEMS, BLOCK_BYTES  the size of a block
+//   weight_in_block(at, l)    weight l of the block at byte @at, with the bits of the format's reference
+//   read_run(second, at, k)   the weights k … k + 15 of the row at byte @at, in the order of columns. k is a
+//                             multiple of 16
+//   chunks                    what kernels for few rows multiply at once, as matmul/chunk.glsl describes
+//
+// A format that has nothing to gain from an own way to read each of these defines only read_codes(), and includes
+// formats/parts/codes.glsl, which makes the others from it.
+//
+// The including file declares IN_U4(0, w) and defines texel(second, i), which reads 16 bytes of the first or the
+// second matrix, and is_aligned, which is true if rows start at multiples of 16 bytes. Compilers remove the functions
+// that a kernel does not call. Byte offsets are even, except in formats whose blocks have an odd number of bytes.
 
-#if defined(DTYPE_F32)
-#define BLOCK_ELEMS 1
-#define BLOCK_BYTES 4
-#elif defined(DTYPE_F16) || defined(DTYPE_BF16)
-#define BLOCK_ELEMS 1
-#define BLOCK_BYTES 2
-#elif defined(DTYPE_Q8_0)
-#define BLOCK_ELEMS 32
-#define BLOCK_BYTES 34
-#elif defined(DTYPE_Q4_0)
-#define BLOCK_ELEMS 32
-#define BLOCK_BYTES 18
-#elif defined(DTYPE_Q4_1)
-#define BLOCK_ELEMS 32
-#define BLOCK_BYTES 20
-#elif defined(DTYPE_Q5_0)
-#define BLOCK_ELEMS 32
-#define BLOCK_BYTES 22
-#elif defined(DTYPE_Q5_1)
-#define BLOCK_ELEMS 32
-#define BLOCK_BYTES 24
-#elif defined(DTYPE_Q4_K)
-#define BLOCK_ELEMS 256
-#define BLOCK_BYTES 144
-#elif defined(DTYPE_Q5_K)
-#define BLOCK_ELEMS 256
-#define BLOCK_BYTES 176
-#elif defined(DTYPE_Q6_K)
-#define BLOCK_ELEMS 256
-#define BLOCK_BYTES 210
-#elif defined(DTYPE_MXFP4)
-#define BLOCK_ELEMS 32
-#define BLOCK_BYTES 17
-#elif defined(DTYPE_TQ2_0)
-#define BLOCK_ELEMS 256
-#define BLOCK_BYTES 66
-#elif defined(DTYPE_TQ1_0)
-#define BLOCK_ELEMS 256
-#define BLOCK_BYTES 54
-#elif defined(DTYPE_MLX2)
-#define BLOCK_ELEMS 128
-#define BLOCK_BYTES 36
-#elif defined(DTYPE_BITNET)
-#define BLOCK_ELEMS 16
-#define BLOCK_BYTES 4
-#endif
+// Element by element, from the first matrix:
 
 uint weight_u32(uint at) // @at: a multiple of 4
 {
@@ -75,183 +41,108 @@ float weight_half(uint at)
     return unpackHalf2x16(weight_u16(at)).x;
 }
 
-// Returns bit i of the 32 high bits at @at, shifted to its place in a 5-bit number.
-uint weight_high(uint at, uint i)
-{
-    return (weight_u8(at + i / 8) >> (i & 7) & 1) << 4;
-}
-
 // Returns the nibble of element l; the bytes from @at on have 16 pairs of nibbles.
 uint weight_nibble(uint at, uint l)
 {
     return weight_u8(at + (l & 15)) >> (l / 16 * 4) & 15;
 }
 
-// Returns the scale and the minimum of group g in Q4_K and Q5_K, which have 6 bits each.
-uvec2 weight_k_scale(uint at, uint g)
-{
-    if (g < 4)
-        return uvec2(weight_u8(at + g) & 63, weight_u8(at + g + 4) & 63);
-    const uint low = weight_u8(at + g + 4);
+// Many bytes at once:
 
-    return uvec2((low & 15) | (weight_u8(at + g - 4) >> 6) << 4,
-                 low >> 4 | (weight_u8(at + g) >> 6) << 4);
+#define WORDS_MAX 16
+
+// Reads @n words of a matrix, beginning at byte @at, which is even. Texels of 16 bytes are read, and their words are
+// shifted by 8, 4 and 2 bytes as @at requires. Entries from @n on are undefined. @n is a constant.
+uint[WORDS_MAX] read_words(bool second, uint at, uint n, bool aligned)
+{
+    const uint n_texels = aligned ? (n + 3) / 4 : (4 * n + 14 + 15) / 16;
+    const bool by_8 = (at & 8) != 0, by_4 = (at & 4) != 0, by_2 = (at & 2) != 0;
+    uint all[WORDS_MAX + 4], words[WORDS_MAX];
+
+    [[unroll]] for (uint i = 0; i < n_texels; i++) {
+        const uvec4 four = texel(second, at / 16 + i);
+
+        all[4 * i] = four.x;
+        all[4 * i + 1] = four.y;
+        all[4 * i + 2] = four.z;
+        all[4 * i + 3] = four.w;
+    }
+    if (!aligned) {
+        [[unroll]] for (uint i = 0; i < n + 2; i++)
+            all[i] = by_8 ? all[i + 2] : all[i];
+        [[unroll]] for (uint i = 0; i < n + 1; i++)
+            all[i] = by_4 ? all[i + 1] : all[i];
+        [[unroll]] for (uint i = 0; i < n; i++)
+            all[i] = by_2 ? all[i] >> 16 | all[i + 1] << 16 : all[i];
+    }
+    [[unroll]] for (uint i = 0; i < n; i++)
+        words[i] = all[i];
+    return words;
 }
 
-#if defined(DTYPE_F32)
-
-float weight_in_block(uint at, uint l)
+// Reads 16 bytes from the even byte offset @at; @aligned: @at is a multiple of 16.
+uvec4 read_bytes(bool second, uint at, bool aligned)
 {
-    return uintBitsToFloat(weight_u16(at) | weight_u16(at + 2) << 16);
+    const uint[WORDS_MAX] words = read_words(second, at, 4, aligned);
+
+    return uvec4(words[0], words[1], words[2], words[3]);
 }
 
-#elif defined(DTYPE_F16)
-
-float weight_in_block(uint at, uint l)
+float read_half(bool second, uint at)
 {
-    return weight_half(at);
+    const uint word = texel(second, at / 16)[at / 4 & 3];
+
+    return unpackHalf2x16(word >> 8 * (at & 2)).x;
 }
 
-#elif defined(DTYPE_BF16)
-
-float weight_in_block(uint at, uint l)
+uint read_byte(bool second, uint at)
 {
-    return uintBitsToFloat(weight_u16(at) << 16);
+    return texel(second, at / 16)[at / 4 & 3] >> 8 * (at & 3) & 0xff;
 }
 
-#elif defined(DTYPE_Q8_0)
+// From bytes to floats:
 
-float weight_in_block(uint at, uint l)
+vec4 bytes_of(uint word)
 {
-    return weight_half(at) * float(bitfieldExtract(int(weight_u8(at + 2 + l)), 0, 8));
+    return vec4(uvec4(word, word >> 8, word >> 16, word >> 24) & 0xff);
 }
 
-#elif defined(DTYPE_Q4_0)
-
-float weight_in_block(uint at, uint l)
+// Returns scale × q - low for 16 bytes q.
+vec4[4] scaled_bytes(uvec4 q, float scale, float low)
 {
-    return weight_half(at) * float(int(weight_nibble(at + 2, l)) - 8);
+    return vec4[](scale * bytes_of(q.x) - low, scale * bytes_of(q.y) - low,
+                  scale * bytes_of(q.z) - low, scale * bytes_of(q.w) - low);
 }
 
-#elif defined(DTYPE_Q4_1)
-
-float weight_in_block(uint at, uint l)
+// Returns the 4 bytes of a word as floats. The bytes 1 and 2 are masked but not shifted, because a shift costs
+// more, so they are 256 and 65536 times too large. The caller multiplies the result, or what it computes from the
+// result, by BYTE_UNIT.
+vec4 byte_floats(uint word)
 {
-    precise float product = weight_half(at) * float(weight_nibble(at + 4, l));
-    precise float sum = product + weight_half(at + 2);
-
-    return sum;
+    return vec4(int(word & 0xff), int(word & 0xff00), int(word & 0xff0000), int(word >> 24));
 }
 
-#elif defined(DTYPE_Q5_0)
+#define BYTE_UNIT vec4(1.0, 1.0 / 256.0, 1.0 / 65536.0, 1.0)
 
-float weight_in_block(uint at, uint l)
+// Returns the 4 signed bytes of a word as floats that are SIGNED_UNIT times too large: each byte is shifted to the
+// high byte of a word, which preserves its sign.
+vec4 signed_floats(uint word)
 {
-    const uint q = weight_nibble(at + 6, l) | weight_high(at + 2, l);
-
-    return weight_half(at) * float(int(q) - 16);
+    return vec4(int(word << 24), int(word << 16 & 0xff000000), int(word << 8 & 0xff000000),
+                int(word & 0xff000000));
 }
 
-#elif defined(DTYPE_Q5_1)
+#define SIGNED_UNIT 16777216.0
 
-float weight_in_block(uint at, uint l)
-{
-    precise float product = weight_half(at) * float(weight_nibble(at + 8, l) | weight_high(at + 4, l));
-    precise float sum = product + weight_half(at + 2);
+#include "format.glsl"
 
-    return sum;
-}
-
-#elif defined(DTYPE_Q4_K) || defined(DTYPE_Q5_K)
-
-#ifdef DTYPE_Q4_K
-uint weight_k_q(uint at, uint l)
-{
-    return weight_u8(at + 16 + l / 64 * 32 + (l & 31)) >> (l / 32 % 2 * 4) & 15;
-}
-#else
-uint weight_k_q(uint at, uint l)
-{
-    const uint low = weight_u8(at + 48 + l / 64 * 32 + (l & 31)) >> (l / 32 % 2 * 4) & 15;
-
-    return low | (weight_u8(at + 16 + (l & 31)) >> (l / 32) & 1) << 4;
-}
+// Chunks are parts of blocks, if the format does not say otherwise.
+#ifndef SUPER_ELEMS
+#define SUPER_ELEMS BLOCK_ELEMS
+#define SUPER_BYTES BLOCK_BYTES
 #endif
 
-float weight_in_block(uint at, uint l)
-{
-    const uvec2 scale = weight_k_scale(at + 4, l / 32);
-    precise float d = weight_half(at) * float(scale.x);
-    precise float m = weight_half(at + 2) * float(scale.y);
-    precise float product = d * float(weight_k_q(at, l));
-    precise float sum = product - m;
-
-    return sum;
-}
-
-#elif defined(DTYPE_Q6_K)
-
-float weight_in_block(uint at, uint l)
-{
-    const uint part = l / 128, quarter = l / 32 & 3, i = l & 31;
-    const uint low = weight_u8(at + 64 * part + 32 * (quarter & 1) + i) >> (quarter / 2 * 4) & 15;
-    const uint high = weight_u8(at + 128 + 32 * part + i) >> (2 * quarter) & 3;
-    const int scale = bitfieldExtract(int(weight_u8(at + 192 + l / 16)), 0, 8);
-    precise float d = weight_half(at + 208) * float(scale);
-
-    return d * float(int(low | high << 4) - 32);
-}
-
-#elif defined(DTYPE_MXFP4)
-
-#include "lib/fp4.glsl"
-
-float weight_in_block(uint at, uint l)
-{
-    return fp4_scale(weight_u8(at)) * float(int(fp4_codes(weight_nibble(at + 1, l)) & 255) - 16);
-}
-
-#elif defined(DTYPE_TQ2_0)
-
-float weight_in_block(uint at, uint l)
-{
-    const uint q = weight_u8(at + l / 128 * 32 + (l & 31)) >> (l / 32 % 4 * 2) & 3;
-
-    return weight_half(at + 64) * float(int(q) - 1);
-}
-
-#elif defined(DTYPE_TQ1_0)
-
-#include "lib/ternary.glsl"
-
-float weight_in_block(uint at, uint l)
-{
-    const uvec2 place = ternary_place(l);
-    const uint q = ternary_digits(weight_u8(at + place.x), place.y);
-
-    return weight_half(at + 52) * float(int(q) - 1);
-}
-
-#elif defined(DTYPE_MLX2)
-
-float weight_in_block(uint at, uint l)
-{
-    const uint q = weight_u8(at + 4 + l / 16 * 4 + l % 4) >> (l / 4 % 4 * 2) & 3;
-    precise float product = weight_half(at) * float(q);
-    precise float sum = product + weight_half(at + 2);
-
-    return sum;
-}
-
-#elif defined(DTYPE_BITNET)
-
-float weight_in_block(uint at, uint l)
-{
-    return float(int(weight_u8(at + l % 4) >> (l / 4 * 2) & 3) - 1);
-}
-
-#endif
-
+// Returns weight k of the row at byte @at.
 float weight(uint at, uint k)
 {
     return weight_in_block(at + k / BLOCK_ELEMS * BLOCK_BYTES, k % BLOCK_ELEMS);

@@ -4,10 +4,19 @@
 
 // Defines the reading of weights in chunks.
 //
-// A row of w consists of blocks, a block has CHUNKS chunks, and a chunk has QUADS groups of 4 weights, called
-// quads. The products of a chunk are added up in SUMS sums, each of which has a scale of its own. The files of
-// the formats (chunk-*.glsl) define how a chunk is read, which quads of x belong to it, and how its sums are
-// scaled. Loops over rows, quads and columns are unrolled, so that arrays are in registers.
+// A row of w consists of blocks of SUPER_ELEMS weights and SUPER_BYTES bytes, a block has CHUNKS chunks, and a chunk
+// has QUADS groups of 4 weights, called quads. The products of a chunk are added up in SUMS sums, each of which has a
+// scale of its own. The file of the format (lib/weight.glsl) defines what belongs to a chunk:
+//
+//   read_head(second, at)         what all chunks of the block at byte @at need
+//   read_chunk(second, h, at, c)  chunk c of that block
+//   chunk_quad(c), QUAD_OFFSET(j) the quad of x, counted from the begin of the block, for quad j of chunk c: their sum
+//   quad(chunk, j)                quad j as floats, which QUAD_UNIT multiplies
+//   scaled(chunk, s, dot, plain)  sum s of the products, from its products with the bytes of w, and the sum of x
+//   chunk.words, DOT_UNIT         formats with blocks: quad j as 4 signed bytes; the factor of their products
+//   single(second, at, k)         one weight, in formats whose rows need not be whole blocks
+//
+// Loops over rows, quads and columns are unrolled, so that arrays are in registers.
 
 // The numbers of rows of x, and of rows of each matrix, that a lane multiplies
 layout(constant_id = 1) const uint tile = 1;
@@ -15,21 +24,6 @@ layout(constant_id = 2) const uint columns = 1;
 
 // The number of rows of w that a lane has. The rows of the second matrix come after those of the first.
 const uint n_rows = is_glu ? 2 * columns : columns;
-
-#include "matmul/words.glsl"
-#if defined(DTYPE_F32) || defined(DTYPE_F16) || defined(DTYPE_BF16)
-#include "matmul/chunk-float.glsl"
-#elif defined(DTYPE_Q4_K) || defined(DTYPE_Q5_K)
-#include "matmul/chunk-k.glsl"
-#elif defined(DTYPE_Q6_K)
-#include "matmul/chunk-q6_k.glsl"
-#elif defined(DTYPE_TQ2_0) || defined(DTYPE_TQ1_0)
-#include "matmul/chunk-ternary.glsl"
-#elif defined(DTYPE_MLX2) || defined(DTYPE_BITNET)
-#include "matmul/chunk-joined.glsl"
-#else
-#include "matmul/chunk-block.glsl"
-#endif
 
 // Returns the number of blocks of a row that are multiplied in chunks. It is 0 if the rows of x are not whole
 // quads; then all products are computed element by element.

@@ -2,7 +2,8 @@
 #ifndef PRODUCT_GLSL
 #define PRODUCT_GLSL
 
-// Declares what all kernels of matrix products share: their slots, and the output of a sum.
+// Declares what all kernels of matrix products but the reference share: their slots, the format of the weights, and
+// the output of a sum.
 
 #include "lib/access.glsl"
 #include "lib/act.glsl"
@@ -31,6 +32,8 @@ uvec4 texel(bool second, uint i)
     return w(i);
 }
 
+#include "lib/weight.glsl"
+
 // Returns the byte offset of row @n of a matrix.
 uint row_at(bool second, uint n)
 {
@@ -44,7 +47,7 @@ void finish(uint m, uint n, float sum, float sum2)
     const uint column = push.n0 + n, at = m * push.ld_y + column;
     precise float value = sum;
 
-#ifdef DTYPE_BITNET
+#ifdef HAS_FACTOR
     value *= push.factor;
     sum2 *= push.factor2;
 #endif

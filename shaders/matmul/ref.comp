@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #version 460
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 
 // Computes y[m][n] = sum over k of x[m][k] · w[n][k]: the reference kernel.
 //
@@ -15,14 +16,13 @@ layout(local_size_x_id = 0) in;
 
 PUSH(push_matmul)
 
-IN_U4(0, w)
 IN_F32(2, x)
 OUT_F32(3, y)
 IN_F32(4, bias)
 IN_F32(5, add)
 
 #include "experts/rows.glsl"
-#include "lib/weight.glsl"
+#include "lib/elements.glsl"
 
 void main()
 {
@@ -35,7 +35,7 @@ void main()
 
     for (uint k = 0; k < push.K; k++)
         sum = fma(x[rows_from(m) * push.K + k], weight(at, k), sum);
-#ifdef DTYPE_BITNET
+#ifdef HAS_FACTOR
     sum *= push.factor;
 #endif
     if (push.has_bias != 0)

@@ -12,9 +12,9 @@
 // tiles of columns, y tiles of rows.
 
 #include "matmul/product.glsl"
-#include "matmul/run.glsl"
 
 #define DEPTH 32
+#define RUN 16u // the weights that read_run() reads
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint tile = 64;

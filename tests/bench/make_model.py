@@ -42,9 +42,17 @@ SCALES = {
     "IQ3_XXS": ([0], 62 * 31 / 4),
     "IQ3_S": ([0], 15 * 31),
     "IQ1_S": ([0], 15),
+    "Q2_K": ([80, 82], 3 * 15),
+    "Q3_K": ([108], 4 * 32),
+    "IQ4_NL": ([0], 127),
+    "IQ4_XS": ([0], 127 * 32),
+    "Q1_0": ([0], 1.7),
+    "Q2_0": ([0], 2),
 }
 # In a block of MXFP4, the first byte is an exponent, and numbers are at most 6 × 2^(byte - 127).
 MXFP4_LARGEST = 6
+# In a block of NVFP4, the first 4 bytes are scales in E4M3, and numbers are at most 6 times as large.
+NVFP4_SCALES = 4
 # A byte of TQ2_0 has four numbers of 2 bits: 0, 1 and 2 stand for -1, 0 and 1.
 TERNARY = bytes(b for b in range(256) if not b & b >> 1 & 0x55)
 # The number of different blocks. It is prime, so that rows begin at all of them.
@@ -61,6 +69,8 @@ class Weights:
             data = self.blocks(rng, kind, std)
         elif kind == "MXFP4":
             data = self.mxfp4(rng, std)
+        elif kind == "NVFP4":
+            data = self.nvfp4(rng, std)
         elif kind == "TQ2_0":
             data = self.ternary(rng, std)
         elif kind == "IQ1_M":
@@ -77,6 +87,13 @@ class Weights:
         data = bytearray(rng.randbytes(N_BLOCKS * self.size))
         power = 127 + round(math.log2(std * 1.7 / MXFP4_LARGEST))
         data[0::self.size] = bytes(power + rng.randint(-1, 1) for _ in range(N_BLOCKS))
+        return data
+
+    def nvfp4(self, rng, std):
+        data = bytearray(rng.randbytes(N_BLOCKS * self.size))
+        code = 8 * (7 + round(math.log2(std * 1.7 / MXFP4_LARGEST)))
+        for i in range(NVFP4_SCALES):
+            data[i::self.size] = bytes(max(code + rng.randint(-8, 8), 0) for _ in range(N_BLOCKS))
         return data
 
     def ternary(self, rng, std):
@@ -124,7 +141,8 @@ class Weights:
 
 
 # The format that llama-quantize takes instead, if a row is not a whole number of blocks.
-FALLBACK = {"Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0"}
+FALLBACK = {"Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0", "Q2_K": "IQ4_NL", "Q3_K": "IQ4_NL",
+            "IQ4_XS": "IQ4_NL"}
 # Matrices with a row for each token, and matrices that llama-quantize leaves in their own format.
 OF_TOKENS = ("token_embd.weight", "output.weight", "per_layer_token_embd.weight")
 UNQUANTIZED = ("ffn_gate_inp", "ssm_conv1d", "per_layer_model_proj")

@@ -23,6 +23,7 @@
 #include "core/clock.h"
 #include "core/cpu.h"
 #include "harness.h"
+#include "quant/coded.h"
 #include "quant/dtype.h"
 #include "weights.h"
 
@@ -82,6 +83,18 @@ struct cache_bed {
     uint64_t bytes; /* of weights and planes */
 };
 
+static struct plane_choice cache_planes(enum inf_dtype dtype)
+{
+    const struct planes_info *info = dtype_info(dtype)->planes;
+    struct plane_choice planes = {PLANE_F16, CACHE_GROUP};
+
+    if (info && info->group_most > 0)
+        planes.group = info->group;
+    while (info && !(info->types & 1u << planes.type))
+        planes.type++;
+    return planes;
+}
+
 static struct matmul_args cache_args(const struct cache_bed *bed, enum inf_dtype dtype,
                                      enum matmul_act kind)
 {
@@ -96,9 +109,10 @@ static struct matmul_args cache_args(const struct cache_bed *bed, enum inf_dtype
         .K = CACHE_K,
         .y = bed->y.data,
         .ldy = bed->N,
-        .scales = bed->scales.data,
-        .offsets = bed->offsets.data,
-        .group = CACHE_GROUP,
+        .planes[WEIGHT_SCALES] = bed->scales.data,
+        .planes[WEIGHT_ZEROS] = bed->offsets.data,
+        .plane_type = cache_planes(dtype).type,
+        .group = cache_planes(dtype).group,
         .next = bed->w.data, /* so that prefetches stay in the cache as well */
     };
 }
@@ -108,20 +122,21 @@ static void cache_bed_new(struct check *c, struct cache_bed *bed, enum inf_dtype
 {
     const struct matmul_ops *ops = matmul_ops_get(c->flags);
     const enum matmul_act kind = matmul_act_kind(ops, dtype);
-    const bool planes = dtype_info(dtype)->affine_bits > 0;
-    const uint64_t n_plane = CACHE_K / CACHE_GROUP;
+    const struct planes_info *info = dtype_info(dtype)->planes;
+    const struct plane_choice planes = cache_planes(dtype);
+    const uint64_t n_plane = CACHE_K / planes.group * plane_bytes(planes.type);
     uint64_t row;
 
     dtype_row_bytes(dtype, CACHE_K, &row);
     bed->ops = ops;
     bed->N = N;
-    bed->bytes = bed->N * (row + (planes ? 2 * n_plane * sizeof(uint16_t) : 0));
+    bed->bytes = bed->N * (row + (info ? n_plane * (info->affine ? 2 : 1) : 0));
     bed->w = guarded_new(row * bed->N, true);
     bed->x = guarded_new(CACHE_K * sizeof(float), true);
     bed->act = guarded_new(matmul_act_bytes(kind, CACHE_K), false);
     bed->y = guarded_new(bed->N * sizeof(float), true);
-    bed->scales = guarded_new(bed->N * n_plane * sizeof(uint16_t), true);
-    bed->offsets = guarded_new(bed->N * n_plane * sizeof(uint16_t), true);
+    bed->scales = guarded_new(bed->N * n_plane, true);
+    bed->offsets = guarded_new(bed->N * n_plane, true);
     bed->args = cache_args(bed, dtype, kind);
     fill_floats(c, FILL_NORMAL, bed->x.data, CACHE_K);
     matmul_prepare(ops, kind, bed->x.data, CACHE_K, CACHE_K, 0, 1, bed->act.data);
@@ -130,12 +145,13 @@ static void cache_bed_new(struct check *c, struct cache_bed *bed, enum inf_dtype
 static void cache_bed_fill(struct check *c, struct cache_bed *bed)
 {
     const enum inf_dtype dtype = bed->args.dtype;
-    const uint64_t n_plane = CACHE_K / CACHE_GROUP;
+    const struct plane_choice planes = cache_planes(dtype);
+    const uint64_t n_plane = CACHE_K / planes.group;
 
     weights_fill(c, dtype, dtype > INF_DTYPE_BF16 ? WEIGHT_RANDOM : WEIGHT_ENCODED, bed->w.data,
                  (uint64_t)bed->N * CACHE_K);
-    weights_fill_plane(c, WEIGHT_RANDOM, bed->scales.data, bed->N * n_plane);
-    weights_fill_plane(c, WEIGHT_RANDOM, bed->offsets.data, bed->N * n_plane);
+    weights_fill_plane(c, WEIGHT_RANDOM, planes.type, bed->scales.data, bed->N * n_plane);
+    weights_fill_plane(c, WEIGHT_RANDOM, planes.type, bed->offsets.data, bed->N * n_plane);
 }
 
 static void cache_bed_done(struct cache_bed *bed)
@@ -174,11 +190,12 @@ static double cache_rate(struct check *c, enum inf_dtype dtype)
     return (double)bed.bytes / (run / chain * CACHE_CHAIN);
 }
 
-/* Packed ternary rows have their own kernel. MXFP4 whose scales lie apart from the codes is
- * multiplied as MXFP4. */
+/* Packed ternary rows and coded matrices have their own kernels. MXFP4 whose scales lie apart from
+ * the codes is multiplied as MXFP4. */
 static bool cache_measures(enum inf_dtype dtype)
 {
-    return dtype != INF_DTYPE_BITNET && dtype != INF_DTYPE_FP4_PLANES;
+    return dtype != INF_DTYPE_BITNET && dtype != INF_DTYPE_FP4_PLANES &&
+           coded_kind(dtype).bits == 0;
 }
 
 int bench_trace(struct check *c, const struct selection *sel)

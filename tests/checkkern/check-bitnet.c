@@ -49,7 +49,7 @@ static void ternary_init(struct check *c, struct ternary *t, uint32_t M, uint32_
         .y = t->y.data,
         .ldy = N,
         .bias = with_bias ? t->bias.data : NULL,
-        .scales = &t->factor,
+        .planes[WEIGHT_SCALES] = &t->factor,
         .quarter = N / 4,
     };
 }
@@ -58,7 +58,7 @@ static void ternary_run(struct check *c, struct ternary *t)
 {
     const struct matmul_ops *ops = matmul_ops_get(c->flags);
 
-    t->args.scales = &t->factor;
+    t->args.planes[WEIGHT_SCALES] = &t->factor;
     matmul_prepare(ops, MATMUL_ACT_ROW8, t->x.data, t->K, t->K, 0, t->M, t->act.data);
     matmul_rows(ops, &t->args, 0, t->N);
 }
@@ -181,7 +181,7 @@ static void bench_part(void *arg, unsigned i, unsigned n)
     const uint32_t steps = job->t.N / MATMUL_N_STEP;
     const uint32_t p0 = steps * i / n * MATMUL_N_STEP, p1 = steps * (i + 1) / n * MATMUL_N_STEP;
 
-    args.scales = &job->t.factor;
+    args.planes[WEIGHT_SCALES] = &job->t.factor;
     matmul_rows(job->ops, &args, p0, p1);
 }
 

@@ -59,7 +59,8 @@ static void planar_init(struct check *c, struct planar *t, uint32_t M, uint32_t 
         .y = t->y.data,
         .ldy = N,
         .bias = with_bias ? t->bias.data : NULL,
-        .scales = t->scales.data,
+        .planes[WEIGHT_SCALES] = t->scales.data,
+        .plane_type = PLANE_E8M0,
         .group = 32,
     };
     matmul_prepare(matmul_ops_get(c->flags), MATMUL_ACT_Q8, t->x.data, K, K, 0, M, t->act.data);

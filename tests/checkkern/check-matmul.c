@@ -17,11 +17,9 @@
 #include "core/cpu.h"
 #include "core/half.h"
 #include "harness.h"
+#include "quant/coded.h"
 #include "quant/dtype.h"
 #include "weights.h"
-
-/* Columns that share a scale in affine formats (quant/affine.h); the most usual number. */
-#define GROUP 128u
 
 /* Struct product holds one product with its buffers. */
 struct product {
@@ -29,30 +27,39 @@ struct product {
     uint32_t M, N, K;
     uint64_t row_bytes;
     struct guarded w, x, act, bias, y, scales, offsets; /* the last two: planes of W */
+    struct plane_choice planes;                         /* group 0: no planes */
     struct matmul_args args;
 };
 
-/* Returns whether check-bitnet.c or check-fp4-planes.c checks a format. */
+/* Returns whether check-bitnet.c, check-coded.c or check-fp4-planes.c checks a format. */
 static bool has_own_check(enum inf_dtype dtype)
 {
-    return dtype == INF_DTYPE_BITNET || dtype == INF_DTYPE_FP4_PLANES;
+    return dtype == INF_DTYPE_BITNET || dtype == INF_DTYPE_FP4_PLANES || coded_kind(dtype).bits > 0;
 }
 
-static bool product_init(struct check *c, struct product *p, enum inf_dtype dtype, uint32_t M,
-                         uint32_t N, uint32_t K, bool with_bias)
+/* Makes a product. If the format has planes, they are stored as *@planes, or, if it is NULL, in one
+ * of the permitted ways. Returns false if rows of K elements do not exist. */
+static bool product_init_planes(struct check *c, struct product *p, enum inf_dtype dtype,
+                                uint32_t M, uint32_t N, uint32_t K, bool with_bias,
+                                const struct plane_choice *planes)
 {
     const enum matmul_act kind = matmul_act_kind(matmul_ops_get(c->flags), dtype);
 
     *p = (struct product){.dtype = dtype, .M = M, .N = N, .K = K};
-    if (!dtype_row_bytes(dtype, K, &p->row_bytes) || has_own_check(dtype) ||
-        (dtype_info(dtype)->affine_bits > 0 && K % GROUP != 0))
+    size_t n_plane = 0;
+
+    if (!dtype_row_bytes(dtype, K, &p->row_bytes) || has_own_check(dtype))
         return false;
+    if (dtype_info(dtype)->planes) {
+        p->planes = planes ? *planes : weights_choose_planes(c, dtype, K);
+        n_plane = (size_t)N * (K / p->planes.group) * plane_bytes(p->planes.type);
+    }
     p->w = guarded_new(p->row_bytes * N, true);
     p->x = guarded_new((size_t)M * K * sizeof(float), true);
     p->act = guarded_new(matmul_act_bytes(kind, K) * M, false);
     p->bias = guarded_new(N * sizeof(float), true);
-    p->scales = guarded_new((size_t)N * (K / GROUP) * sizeof(uint16_t), true);
-    p->offsets = guarded_new((size_t)N * (K / GROUP) * sizeof(uint16_t), true);
+    p->scales = guarded_new(n_plane, true);
+    p->offsets = guarded_new(n_plane, true);
     p->y = guarded_new((size_t)M * N * sizeof(float), true);
     fill_floats(c, FILL_NORMAL, p->bias.data, N);
     p->args = (struct matmul_args){
@@ -67,11 +74,26 @@ static bool product_init(struct check *c, struct product *p, enum inf_dtype dtyp
         .y = p->y.data,
         .ldy = N,
         .bias = with_bias ? p->bias.data : NULL,
-        .scales = p->scales.data,
-        .offsets = p->offsets.data,
-        .group = GROUP,
+        .planes[WEIGHT_SCALES] = p->scales.data,
+        .planes[WEIGHT_ZEROS] = p->offsets.data,
+        .plane_type = p->planes.type,
+        .group = p->planes.group,
     };
     return true;
+}
+
+static bool product_init(struct check *c, struct product *p, enum inf_dtype dtype, uint32_t M,
+                         uint32_t N, uint32_t K, bool with_bias)
+{
+    return product_init_planes(c, p, dtype, M, N, K, with_bias, NULL);
+}
+
+static void product_fill_planes(struct check *c, struct product *p, enum weight_fill fill)
+{
+    const uint64_t n = p->planes.group > 0 ? (uint64_t)p->N * (p->K / p->planes.group) : 0;
+
+    weights_fill_plane(c, fill, p->planes.type, p->scales.data, n);
+    weights_fill_plane(c, fill, p->planes.type, p->offsets.data, n);
 }
 
 static void product_fill(struct check *c, struct product *p, enum weight_fill weights,
@@ -79,8 +101,7 @@ static void product_fill(struct check *c, struct product *p, enum weight_fill we
 {
     weights_fill(c, p->dtype, weights, p->w.data, (uint64_t)p->N * p->K);
     fill_floats(c, fill, p->x.data, (size_t)p->M * p->K);
-    weights_fill_plane(c, weights, p->scales.data, (uint64_t)p->N * (p->K / GROUP));
-    weights_fill_plane(c, weights, p->offsets.data, (uint64_t)p->N * (p->K / GROUP));
+    product_fill_planes(c, p, weights);
 }
 
 static void product_prepare(struct product *p, const struct matmul_ops *ops)
@@ -151,11 +172,15 @@ static void row_magnitudes(const struct product *p, uint32_t n, float *mags)
     const struct dtype_info *info = dtype_info(p->dtype);
     const uint8_t *row = (const uint8_t *)p->w.data + n * p->row_bytes;
 
-    if (info->affine_bits > 0) {
-        const size_t at = (size_t)n * (p->K / GROUP) * sizeof(uint16_t);
+    if (info->planes) {
+        const size_t at = (size_t)n * (p->K / p->planes.group) * plane_bytes(p->planes.type);
+        const struct plane_row planes = {
+            .codes = row,
+            .planes = {(const uint8_t *)p->scales.data + at, (const uint8_t *)p->offsets.data + at},
+            .type = p->planes.type,
+            .group = p->planes.group};
 
-        weights_affine_magnitudes(info->affine_bits, row, (const uint8_t *)p->scales.data + at,
-                                  (const uint8_t *)p->offsets.data + at, GROUP, mags, p->K);
+        weights_planes_magnitudes(p->dtype, &planes, mags, p->K);
         return;
     }
     for (uint32_t k = 0; k < p->K; k += info->block_elems)
@@ -399,26 +424,31 @@ static void bench_part(void *arg, unsigned i, unsigned n)
 static double bench_product(struct check *c, enum inf_dtype dtype, uint32_t M, uint32_t K,
                             uint64_t bytes, uint32_t *ret_N, uint64_t *ret_bytes)
 {
+    const struct planes_info *info = dtype_info(dtype)->planes;
     struct bench_job job = {.ops = matmul_ops_get(c->flags)};
+    struct plane_choice planes;
     struct product p;
     uint64_t row;
     double t;
 
     dtype_row_bytes(dtype, K, &row);
     job.N = (uint32_t)ALIGN_UP(bytes / row, MATMUL_N_STEP);
-    product_init(c, &p, dtype, M, job.N, K, false);
+    planes.type = info && info->types & 1u << PLANE_BF16   ? PLANE_BF16
+                  : info && info->types & 1u << PLANE_E8M0 ? PLANE_E8M0
+                                                           : PLANE_E4M3;
+    planes.group = info && info->group_most > 0 ? info->group : 64;
+    product_init_planes(c, &p, dtype, M, job.N, K, false, &planes);
     weights_fill(c, dtype, dtype > INF_DTYPE_BF16 ? WEIGHT_RANDOM : WEIGHT_ENCODED, p.w.data,
                  (uint64_t)32 * K);
     for (uint32_t n = 32; n < job.N; n += 32)
         memcpy((uint8_t *)p.w.data + n * row, p.w.data, 32 * row);
     fill_floats(c, FILL_NORMAL, p.x.data, (size_t)M * K);
-    weights_fill_plane(c, WEIGHT_RANDOM, p.scales.data, (uint64_t)job.N * (K / GROUP));
-    weights_fill_plane(c, WEIGHT_RANDOM, p.offsets.data, (uint64_t)job.N * (K / GROUP));
+    product_fill_planes(c, &p, WEIGHT_RANDOM);
     product_prepare(&p, job.ops);
     job.args = p.args;
     t = bench_threads(c->n_threads, 0.25, bench_part, &job);
     *ret_N = job.N;
-    *ret_bytes = row * job.N;
+    *ret_bytes = row * job.N + p.scales.size * (dtype_affine(dtype) ? 2 : 1);
     product_done(c, &p);
     return t;
 }

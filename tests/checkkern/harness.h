@@ -43,6 +43,7 @@ struct check {
     X(matmul_packed)                                                                               \
     X(bitnet)                                                                                      \
     X(fp4_planes)                                                                                  \
+    X(coded)                                                                                       \
     X(norm)                                                                                        \
     X(rope)                                                                                        \
     X(silu)                                                                                        \

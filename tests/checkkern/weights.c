@@ -6,27 +6,29 @@
 #include <string.h>
 
 #include "core/half.h"
-#include "quant/affine.h"
 #include "quant/dtype.h"
 
-/* For each format: the offsets of the binary16 numbers and of the quantized weights in a block. */
+/* For each format without planes: the offsets of the binary16 numbers in a block, and where its
+ * codes lie. */
 static const struct layout {
     int16_t half[2]; /* byte offsets, or -1 */
-    int16_t header;  /* bytes before the weights when the format has offsets, else 0 */
+    int16_t codes;   /* if the format has offsets: the first byte of the codes, else 0 */
+    int16_t end;     /* the first byte after these codes */
 } layouts[INF_DTYPE_N] = {
-    [INF_DTYPE_F32] = {{-1, -1}, 0},    [INF_DTYPE_F16] = {{-1, -1}, 0},
-    [INF_DTYPE_BF16] = {{-1, -1}, 0},   [INF_DTYPE_Q8_0] = {{0, -1}, 0},
-    [INF_DTYPE_Q4_0] = {{0, -1}, 0},    [INF_DTYPE_Q4_1] = {{0, 2}, 4},
-    [INF_DTYPE_Q5_0] = {{0, -1}, 0},    [INF_DTYPE_Q5_1] = {{0, 2}, 4},
-    [INF_DTYPE_Q4_K] = {{0, 2}, 16},    [INF_DTYPE_Q5_K] = {{0, 2}, 16},
-    [INF_DTYPE_Q6_K] = {{208, -1}, 0},  [INF_DTYPE_MXFP4] = {{-1, -1}, 0},
-    [INF_DTYPE_BITNET] = {{-1, -1}, 0}, [INF_DTYPE_MLX2] = {{-1, -1}, 0},
-    [INF_DTYPE_MLX4] = {{-1, -1}, 0},   [INF_DTYPE_TQ2_0] = {{64, -1}, 0},
-    [INF_DTYPE_TQ1_0] = {{52, -1}, 0},  [INF_DTYPE_FP4_PLANES] = {{-1, -1}, 0},
-    [INF_DTYPE_IQ2_XXS] = {{0, -1}, 0}, [INF_DTYPE_IQ2_XS] = {{0, -1}, 0},
-    [INF_DTYPE_IQ2_S] = {{0, -1}, 0},   [INF_DTYPE_IQ3_XXS] = {{0, -1}, 0},
-    [INF_DTYPE_IQ3_S] = {{0, -1}, 0},   [INF_DTYPE_IQ1_S] = {{0, -1}, 0},
-    [INF_DTYPE_IQ1_M] = {{-1, -1}, 0},
+    [INF_DTYPE_F32] = {{-1, -1}, 0, 0},    [INF_DTYPE_F16] = {{-1, -1}, 0, 0},
+    [INF_DTYPE_BF16] = {{-1, -1}, 0, 0},   [INF_DTYPE_Q8_0] = {{0, -1}, 0, 0},
+    [INF_DTYPE_Q4_0] = {{0, -1}, 0, 0},    [INF_DTYPE_Q4_1] = {{0, 2}, 4, 20},
+    [INF_DTYPE_Q5_0] = {{0, -1}, 0, 0},    [INF_DTYPE_Q5_1] = {{0, 2}, 4, 24},
+    [INF_DTYPE_Q4_K] = {{0, 2}, 16, 144},  [INF_DTYPE_Q5_K] = {{0, 2}, 16, 176},
+    [INF_DTYPE_Q6_K] = {{208, -1}, 0, 0},  [INF_DTYPE_MXFP4] = {{-1, -1}, 0, 0},
+    [INF_DTYPE_TQ2_0] = {{64, -1}, 0, 0},  [INF_DTYPE_TQ1_0] = {{52, -1}, 0, 0},
+    [INF_DTYPE_Q2_K] = {{80, 82}, 16, 80}, [INF_DTYPE_Q3_K] = {{108, -1}, 0, 0},
+    [INF_DTYPE_IQ4_NL] = {{0, -1}, 0, 0},  [INF_DTYPE_IQ4_XS] = {{0, -1}, 0, 0},
+    [INF_DTYPE_NVFP4] = {{-1, -1}, 0, 0},  [INF_DTYPE_Q1_0] = {{0, -1}, 0, 0},
+    [INF_DTYPE_Q2_0] = {{0, -1}, 0, 0},    [INF_DTYPE_IQ2_XXS] = {{0, -1}, 0, 0},
+    [INF_DTYPE_IQ2_XS] = {{0, -1}, 0, 0},  [INF_DTYPE_IQ2_S] = {{0, -1}, 0, 0},
+    [INF_DTYPE_IQ3_XXS] = {{0, -1}, 0, 0}, [INF_DTYPE_IQ3_S] = {{0, -1}, 0, 0},
+    [INF_DTYPE_IQ1_S] = {{0, -1}, 0, 0},   [INF_DTYPE_IQ1_M] = {{-1, -1}, 0, 0},
 };
 
 static void put_half(uint8_t *p, float f)
@@ -70,12 +72,15 @@ static void fill_bytes(struct check *c, enum inf_dtype dtype, enum weight_fill f
             memset(p, 0x80, info->block_bytes);
         if (dtype == INF_DTYPE_Q6_K && fill == WEIGHT_LOW)
             memset(p + 192, 0x80, 16);
+        for (uint32_t i = 0; dtype == INF_DTYPE_MXFP8 && i < info->block_bytes; i++)
+            if ((p[i] & 0x7f) == 0x7f) /* NaN */
+                p[i] ^= 1;
         if (dtype == INF_DTYPE_MXFP4)
             fill_fp4(c, fill, p);
         if (dtype == INF_DTYPE_IQ1_M)
             fill_iq1_m(p, fill == WEIGHT_ZERO ? 0 : 0.01f * rng_normal(&c->rng));
         for (unsigned i = 0; i < 2; i++)
-            if (layouts[dtype].half[i] >= 0)
+            if (!info->planes && layouts[dtype].half[i] >= 0)
                 put_half(p + layouts[dtype].half[i],
                          fill == WEIGHT_ZERO ? 0 : 0.01f * rng_normal(&c->rng));
     }
@@ -101,27 +106,62 @@ void weights_fill(struct check *c, enum inf_dtype dtype, enum weight_fill fill, 
     }
 }
 
-void weights_fill_plane(struct check *c, enum weight_fill fill, void *dst, uint64_t n)
+struct plane_choice weights_choose_planes(struct check *c, enum inf_dtype dtype, uint32_t K)
 {
-    for (uint64_t i = 0; i < n; i++)
-        put_half((uint8_t *)dst + 2 * i, fill == WEIGHT_ZERO ? 0 : 0.01f * rng_normal(&c->rng));
+    const struct planes_info *info = dtype_info(dtype)->planes;
+    struct plane_choice choice = {PLANE_F32, 0};
+
+    do
+        choice.type = (enum plane_type)(rng_u32(&c->rng) % PLANE_TYPES);
+    while (!(info->types & 1u << choice.type));
+    if (info->group == 0 || K % info->group != 0)
+        return choice;
+    choice.group = info->group;
+    while (info->group_most == 0 && choice.group < 128 && K % (2 * choice.group) == 0 &&
+           rng_u32(&c->rng) % 4 > 0)
+        choice.group *= 2;
+    return choice;
 }
 
-void weights_affine_magnitudes(unsigned bits, const void *codes, const void *scales,
-                               const void *offsets, uint32_t group, float *dst, uint32_t n)
+/* Writes element @i of a plane: about 0.01 × a normal number, but a positive power of two in
+ * E8M0. */
+static void put_element(struct check *c, enum plane_type type, uint8_t *p, uint64_t i, bool zero)
 {
-    static const uint8_t none[256];
+    const float x = zero ? 0 : 0.01f * rng_normal(&c->rng);
+    const uint16_t halves[] = {f16_from_f32(x), bf16_from_f32(x)};
 
-    for (uint32_t i = 0; i < n; i += group) {
-        float offset[256];
+    p += i * plane_bytes(type);
+    if (type == PLANE_F32)
+        memcpy(p, &x, sizeof(x));
+    else if (type == PLANE_E8M0)
+        *p = (uint8_t)(zero ? 0 : 116 + rng_u32(&c->rng) % 8);
+    else if (type == PLANE_E4M3)
+        *p = e4m3_from_f32(4 * x);
+    else
+        memcpy(p, &halves[type == PLANE_BF16], sizeof(halves[0]));
+}
 
-        affine_decode(bits, (const uint8_t *)codes + i * bits / 8,
-                      (const uint8_t *)scales + i / group * 2,
-                      (const uint8_t *)offsets + i / group * 2, group, dst + i, group);
-        affine_decode(bits, none, none, (const uint8_t *)offsets + i / group * 2, group, offset,
-                      group);
-        for (uint32_t j = 0; j < group; j++)
-            dst[i + j] = fabsf(dst[i + j] - offset[j]) + fabsf(offset[j]);
+void weights_fill_plane(struct check *c, enum weight_fill fill, enum plane_type type, void *dst,
+                        uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        put_element(c, type, dst, i, fill == WEIGHT_ZERO);
+}
+
+void weights_planes_magnitudes(enum inf_dtype dtype, const struct plane_row *row, float *dst,
+                               uint32_t n)
+{
+    const struct planes_info *info = dtype_info(dtype)->planes;
+
+    info->decode(row, dst, n);
+    for (uint32_t i = 0; i < n; i++) {
+        const float offset =
+            info->affine ? plane_get(row->type, row->planes[WEIGHT_ZEROS], i / row->group) : 0;
+
+        dst[i] = fabsf(dst[i] - offset) + fabsf(offset);
+        if (dtype == INF_DTYPE_MLX8) /* kernels subtract 128 from the codes */
+            dst[i] +=
+                2 * 128 * fabsf(plane_get(row->type, row->planes[WEIGHT_SCALES], i / row->group));
     }
 }
 
@@ -132,12 +172,13 @@ void weights_magnitudes(enum inf_dtype dtype, const void *block, float *dst)
     float offset[256];
 
     info->decode(block, dst, info->block_elems);
-    if (layouts[dtype].header == 0) {
+    if (layouts[dtype].end == 0) {
         for (uint32_t i = 0; i < info->block_elems; i++)
             dst[i] = fabsf(dst[i]);
         return;
     }
-    memcpy(copy, block, (size_t)layouts[dtype].header);
+    memcpy(copy, block, info->block_bytes);
+    memset(copy + layouts[dtype].codes, 0, (size_t)(layouts[dtype].end - layouts[dtype].codes));
     info->decode(copy, offset, info->block_elems);
     for (uint32_t i = 0; i < info->block_elems; i++)
         dst[i] = fabsf(dst[i] - offset[i]) + fabsf(offset[i]);

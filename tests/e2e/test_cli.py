@@ -33,7 +33,7 @@ def test_help_names_every_verb_and_each_verb_has_its_own(sconce):
     out = run(sconce, "--help")
     assert out.returncode == 0
     for verb in ("run", "list", "info", "serve", "status", "setup", "doctor", "policy", "tokenize",
-                 "render", "bench", "ppl"):
+                 "render", "bench", "ppl", "convert"):
         assert f"  {verb} " in out.stdout
         own = run(sconce, verb, "--help")
         assert own.returncode == 0 and f"sconce {verb}" in own.stdout
@@ -63,6 +63,32 @@ def test_list_and_info_tell_the_model(sconce, installed):
     assert memory["texts"]["32768"] == 32768 * memory["bytes_per_token"] > 0
     text = run(sconce, "info", "sconce-guide").stdout
     assert "architecture" in text and "text memory" in text
+    types = info["types"]
+    assert [t["type"] for t in types] == ["Q8_0", "F32"] and sum(t["bytes"] for t in types) == info["bytes"]
+    assert sum(t["elements"] for t in types) == info["parameters"] and "tensors of Q8_0" in text
+    small = json.loads(run(sconce, "info", "sconce-guide", "--json", "-c", "100", "--kv-type", "q8_0").stdout)["memory"]
+    assert small["kv_type"] == "q8_0" and small["bytes_per_token"] * 32 * 2 == memory["bytes_per_token"] * 34
+    assert small["texts"] == {"100": 100 * small["bytes_per_token"]}
+    assert small["with_weights"]["100"] == info["bytes"] + small["texts"]["100"]
+    assert run(sconce, "info", "sconce-guide", "-c", "x").returncode == 2
+    assert "unknown type" in run(sconce, "info", "sconce-guide", "--kv-type", "q9").stderr
+
+
+def test_info_says_what_is_wrong_and_where(sconce, installed, tmp_path):
+    whole = (TREE / "packaging/guide/sconce-guide.gguf").read_bytes()
+    for i, (data, said, offset) in enumerate((
+            (b"hello", 'does not start with "GGUF"', 0), (whole[:100], "metadata pairs do not fit", 16),
+            (b"GGUF" + b"\0\0\0\3" + whole[8:], "big-endian GGUF files are not supported", 4),
+            (whole[:60] + b"\xff" * 4 + whole[64:], "are left in the file", 56),
+            (whole[:-100], "lie outside the file of", None))):
+        path = tmp_path / f"{i}.gguf"
+        path.write_bytes(data)
+        out = run(sconce, "info", str(path), "--json")
+        error = json.loads(out.stdout)["error"]
+        assert out.returncode == 1 and said in error["message"] and error["message"] in out.stderr
+        assert error["code"] == "EBADMSG" or "big-endian" in said
+        assert f"(at byte {error['offset']} of the file)" in out.stderr
+        assert offset is None or error["offset"] == offset
 
 
 def test_list_tells_the_task_and_what_does_not_run(sconce, installed):
@@ -300,10 +326,30 @@ def test_ppl_measures_a_text(sconce, installed, tmp_path):
     assert out.stdout.split("\n")[:2] == [line.replace(f"/{n}]", "/2]") for line in lines[:2]]
 
 
+def test_ppl_compares_with_a_base_model(sconce, installed, tmp_path):
+    text = tmp_path / "text"
+    text.write_text("sconce runs models on your own machine. Which models are there?\n" * 40)
+    args = ("ppl", "-c", "64", "-t", "1", "--device", "cpu", "sconce-guide", str(text))
+    plain = json.loads(run(sconce, *args, "--json").stdout)
+    same = json.loads(run(sconce, *args, "--json", "--base", "sconce-guide").stdout)
+    assert same["ppl"] == plain["ppl"] and same["base"]["kld"] == {"value": 0, "error": 0}
+    assert same["base"]["ratio"]["value"] == 1 and same["base"]["same_top"]["value"] == 1
+    other = json.loads(run(sconce, *args, "--json", "--kv-type", "q4_0", "--base-kv-type", "f32").stdout)
+    base = other["base"]
+    assert base["model"] == "sconce-guide" and 0 < base["kld"]["value"] < 1 and base["same_top"]["value"] > 0.5
+    assert abs(other["ppl"] / base["ppl"]["value"] / base["ratio"]["value"] - 1) < 1e-9
+    values = list(base["kld_quantiles"].values())
+    assert len(values) == 13 and values[0] >= -1e-6
+    assert all(a <= b + 1e-12 for a, b in zip(values, values[1:]))
+    shown = run(sconce, *args, "--kv-type", "q4_0", "--base-kv-type", "f32").stdout
+    assert "Mean divergence (KLD) in nats" in shown and "Same most probable token" in shown
+
+
 def test_ppl_says_what_is_wrong(sconce, installed, tmp_path):
     short = tmp_path / "short"
     short.write_text("hello")
     bert = str(TREE / "tests/golden/embed/bert-mean")
+    tiny = str(TREE / "tests/golden/models/qwen2-tied")
     for words, status, said in (
             ([], 2, "MODEL and FILE are missing"), (["sconce-guide"], 2, "FILE is missing"),
             (["-m", "sconce-guide", "a", "b"], 2, "more than one FILE"),
@@ -311,7 +357,8 @@ def test_ppl_says_what_is_wrong(sconce, installed, tmp_path):
             (["-c", "9" * 6, "sconce-guide", str(short)], 1, "the model has a context of"),
             (["-c", "64", "sconce-guide", str(short)], 1, "tokens, but one chunk needs 64"),
             (["sconce-guide", str(tmp_path / "none")], 1, str(tmp_path / "none")),
-            ([bert, str(short)], 1, "is not a model of text")):
+            ([bert, str(short)], 1, "is not a model of text"),
+            (["-c", "4", "--base", tiny, "sconce-guide", str(short)], 1, "their tokenizers differ")):
         out = run(sconce, "ppl", "--device", "cpu", *words)
         assert out.returncode == status and said in out.stderr, (words, out)
 

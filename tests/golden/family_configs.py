@@ -12,6 +12,7 @@ files differ from what transformers would write:
     "mxfp4":  the experts are stored as MXFP4 codes and scales.
     "ternary": "packed" (four weights in a byte and one scale for each matrix) or "online" (float
               weights, which the model rounds to -1, 0 and 1 itself).
+    "coded":  how codes, scales and zeros of matrices are stored (make_families.py, draw_coded()).
     "gguf":   False if llama.cpp's converter has no file format for this variant.
 """
 
@@ -275,6 +276,8 @@ TINY_SHARED = dict(shared_expert_intermediate_size=12)
 TINY_GEMMA4 = GEMMA4 | TINY | dict(hidden_size=16, vocab_size_per_layer_input=64,
                                    sliding_window=9)
 
+CODED = BASE | TINY | dict(num_hidden_layers=1, hidden_size=64, intermediate_size=96,
+                           rope_parameters=rope(theta=1e6))
 SMALL = {
     "qwen3_5": (Q35, delta(**TINY_DELTA), {"prefix": "Qwen3_5ForConditionalGeneration",
                                            "extra": {"mtp.norm.weight": (20,)}}),
@@ -327,4 +330,20 @@ SMALL = {
     "bitnet-silu": ("BitNetConfig", BITNET | TINY | dict(hidden_act="silu",
                                                          tie_word_embeddings=True),
                     {"converted": True}),
+    "gptq4": ("Qwen3Config", CODED, {"gguf": False, "coded": dict(
+        method="gptq", bits=4, group=32, order=True)}),
+    "gptq3": ("Qwen3Config", CODED, {"gguf": False, "coded": dict(
+        method="gptq", bits=3, v2=True)}),
+    "gptq8": ("Qwen3Config", CODED, {"gguf": False, "coded": dict(
+        method="gptq", bits=8, group=32)}),
+    "awq4": ("Qwen3Config", CODED, {"gguf": False, "coded": dict(
+        method="awq", bits=4, group=16)}),
+    "ct4": ("Qwen3Config", CODED, {"gguf": False, "coded": dict(
+        method="compressed-tensors", bits=4, group=32, order=True)}),
+    "ct8": ("Qwen3Config", CODED, {"gguf": False, "coded": dict(
+        method="compressed-tensors", bits=8, group=32)}),
+    "fp8": ("Qwen3Config", CODED | dict(hidden_size=160, intermediate_size=192),
+            {"gguf": False, "coded": dict(method="fp8")}),
+    "ctfp4": ("Qwen3Config", CODED, {"gguf": False, "coded": dict(method="nvfp4")}),
+    "nf4": ("Qwen3Config", CODED, {"gguf": False, "coded": dict(method="bitsandbytes")}),
 }

@@ -18,7 +18,8 @@ from gguf import GGMLQuantizationType as T
 from gguf.quants import dequantize, quantize
 
 FORMATS = ["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k",
-           "mxfp4", "tq2_0", "tq1_0", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "iq1_s", "iq1_m"]
+           "mxfp4", "tq2_0", "tq1_0", "q2_k", "q3_k", "iq4_nl", "iq4_xs", "nvfp4", "q1_0", "q2_0",
+           "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "iq1_s", "iq1_m"]
 BLOCK = {  # elements, bytes, offsets of binary16 fields
     "f32": (1, 4, []), "f16": (1, 2, []), "bf16": (1, 2, []),
     "q8_0": (32, 34, [0]), "q4_0": (32, 18, [0]), "q4_1": (32, 20, [0, 2]),
@@ -28,13 +29,26 @@ BLOCK = {  # elements, bytes, offsets of binary16 fields
     "iq2_xxs": (256, 66, [0]), "iq2_xs": (256, 74, [0]), "iq2_s": (256, 82, [0]),
     "iq3_xxs": (256, 98, [0]), "iq3_s": (256, 110, [0]), "iq1_s": (256, 50, [0]),
     "iq1_m": (256, 56, []),
+    "q2_k": (256, 84, [80, 82]), "q3_k": (256, 110, [108]), "iq4_nl": (32, 18, [0]),
+    "iq4_xs": (256, 136, [0]), "nvfp4": (64, 36, []), "q1_0": (128, 18, [0]), "q2_0": (64, 18, [0]),
 }
+
+
+def decode_bits(raw, bits, values):
+    """Decodes Q1_0 or Q2_0 as ggml-quants.c does; the package does not know these formats."""
+    scale = raw[:, :2].copy().view(np.float16).astype(np.float32)
+    codes = raw[:, 2:, None] >> np.arange(0, 8, bits, dtype=np.uint8) & (1 << bits) - 1
+    return np.array(values, np.float32)[codes.reshape(len(raw), -1)] * scale
+
+
+DECODED_HERE = {"q1_0": (1, [-1, 1]), "q2_0": (2, [-1, 0, 1, 2])}
+
 
 rng = np.random.default_rng(7266)
 out = b""
 for name in FORMATS:
     elems, size, halves = BLOCK[name]
-    n = {1: 512, 32: 12, 256: 3}[elems]
+    n = {1: 512, 32: 12, 64: 6, 128: 4, 256: 3}[elems]
     if name == "f32":
         raw = rng.standard_normal(n).astype(np.float32).view(np.uint8).reshape(n, size)
     else:
@@ -55,10 +69,14 @@ for name in FORMATS:
         bits = value.astype(np.float16).view(np.uint16)
         for i in range(4):
             raw[:, 49 + 2 * i] = (raw[:, 49 + 2 * i] & 15) | ((bits >> (4 * i) & 15) << 4)
+    if name == "nvfp4":  # all kinds of scales: zero, subnormal, the largest, 127, with the high bit
+        raw[:5, :4] = np.frombuffer(bytes([0, 1, 7, 8, 126, 127, 128, 255, 254, 129]) * 2, np.uint8).reshape(5, 4)
     if name == "f32":
         values = raw.view(np.float32)
     elif name == "f16":
         values = raw.view(np.float16).astype(np.float32)
+    elif name in DECODED_HERE:
+        values = decode_bits(raw, *DECODED_HERE[name])
     else:
         values = dequantize(raw.reshape(1, -1), T[name.upper()]).astype(np.float32)
     data = raw.tobytes()
@@ -66,6 +84,7 @@ for name in FORMATS:
     assert values.size == n * elems
     out += struct.pack("<8sII", name.encode(), len(data), values.size) + data + values.tobytes()
 
+rng = np.random.default_rng(7267)
 encoded = b""
 for name in ["mxfp4", "tq2_0", "tq1_0"]:
     elems, size, _ = BLOCK[name]

@@ -44,6 +44,7 @@ int emit_experts(struct emit *e, const struct emit_product *p, enum vkb_class cl
     struct push_matmul push;
     struct vkb_choice choice;
     struct vkb_dispatch *d;
+    struct vkb_bind grid;
     uint32_t step;
     bool packs;
     int r;
@@ -51,6 +52,8 @@ int emit_experts(struct emit *e, const struct emit_product *p, enum vkb_class cl
     r = emit_place(e->plan, p->w, &m);
     if (r == 0 && p->w2)
         r = emit_place(e->plan, p->w2, &m2);
+    if (r == 0)
+        r = emit_grid(e, m.dtype, &grid);
     if (r < 0)
         return r;
     const struct vkb_product product = {
@@ -90,6 +93,7 @@ int emit_experts(struct emit *e, const struct emit_product *p, enum vkb_class cl
         d->binds[3] = emit_value(p->dst);
         d->binds[4] = *bias;
         d->binds[6] = emit_value(p->route);
+        d->binds[SLOT_GRID] = grid;
         d->count[0].n = DIV_UP(push.N, choice.columns);
         d->count[1] = (struct vkb_count){emit_rows(e, p->dst), choice.rows, .times = push.slots};
     }

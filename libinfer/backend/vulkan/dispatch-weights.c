@@ -4,14 +4,16 @@
  *
  * Most weights have the same layout on the device as in the host's memory. Matrices of experts that
  * lie apart there, and weights with planes, which are joined to blocks, get a buffer of their own:
- * a gather.
+ * a gather. Points of grids, whose indices some formats store, are constants.
  */
 #include <errno.h>
+#include <string.h>
 
 #include "backend/joined.h"
 #include "backend/vulkan/dispatch.h"
 #include "core/array.h"
 #include "quant/dtype.h"
+#include "quant/grid.h"
 
 enum inf_dtype emit_dtype(const struct weight *w)
 {
@@ -26,7 +28,8 @@ static bool gather_holds(const struct vkb_gather *g, const struct weight *w)
 {
     return g->w.data == w->data && g->w.experts == w->experts && g->w.rows == w->rows &&
            g->w.cols == w->cols && g->w.row_step == w->row_step &&
-           g->w.planes[WEIGHT_SCALES] == w->planes[WEIGHT_SCALES];
+           g->w.planes[WEIGHT_SCALES] == w->planes[WEIGHT_SCALES] &&
+           g->w.coded_first == w->coded_first;
 }
 
 /* Finds the gather of a weight, or adds it. */
@@ -38,6 +41,7 @@ static int find_gather(struct plan *plan, const struct weight *w, struct emit_pl
     if (ARRAY_GROW(plan->gathers, plan->cap_gathers, plan->n_gathers + 1u) < 0)
         return -ENOMEM;
     plan->gathers[plan->n_gathers++] = (struct vkb_gather){.w = *w,
+                                                           .dtype = p->dtype,
                                                            .n = MAX(w->n_experts, 1u),
                                                            .row_bytes = p->row_bytes,
                                                            .bytes = p->bytes,
@@ -90,4 +94,29 @@ struct vkb_bind emit_weight(const struct weight *w, const struct emit_place *p, 
                              .host = (const unsigned char *)w->data + offset,
                              .size = size,
                              .push_at = push_at};
+}
+
+int emit_grid(struct emit *e, enum inf_dtype dtype, struct vkb_bind *ret_bind)
+{
+    static const struct {
+        const void *points;
+        size_t size; /* bytes */
+    } grids[INF_DTYPE_N] = {
+        [INF_DTYPE_IQ2_XXS] = {grid_iq2_xxs, sizeof(grid_iq2_xxs)},
+        [INF_DTYPE_IQ2_XS] = {grid_iq2_xs, sizeof(grid_iq2_xs)},
+        [INF_DTYPE_IQ2_S] = {grid_iq2_s, sizeof(grid_iq2_s)},
+        [INF_DTYPE_IQ3_XXS] = {grid_iq3_xxs, sizeof(grid_iq3_xxs)},
+        [INF_DTYPE_IQ3_S] = {grid_iq3_s, sizeof(grid_iq3_s)},
+        [INF_DTYPE_IQ1_S] = {grid_iq1, sizeof(grid_iq1)},
+        [INF_DTYPE_IQ1_M] = {grid_iq1, sizeof(grid_iq1)},
+    };
+    float *to;
+
+    if (grids[dtype].points && e->grids[dtype].kind == VKB_BIND_NONE) {
+        if (vkb_const_floats(e->plan, grids[dtype].size / sizeof(float), &to, &e->grids[dtype]) < 0)
+            return -ENOMEM;
+        memcpy(to, grids[dtype].points, grids[dtype].size);
+    }
+    *ret_bind = e->grids[dtype];
+    return 0;
 }

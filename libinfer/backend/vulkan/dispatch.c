@@ -204,6 +204,7 @@ static int matmul_class(struct emit *e, const struct emit_product *p, enum vkb_c
     struct emit_place at, at2 = {.aligned = true};
     struct vkb_choice choice;
     struct vkb_dispatch *d;
+    struct vkb_bind grid;
     uint64_t row_bytes;
     uint32_t step;
     bool packs;
@@ -212,6 +213,8 @@ static int matmul_class(struct emit *e, const struct emit_product *p, enum vkb_c
     r = emit_place(e->plan, p->w, &at);
     if (r == 0 && p->w2)
         r = emit_place(e->plan, p->w2, &at2);
+    if (r == 0)
+        r = emit_grid(e, at.dtype, &grid);
     if (r < 0)
         return r;
     row_bytes = at.row_bytes;
@@ -260,6 +263,7 @@ static int matmul_class(struct emit *e, const struct emit_product *p, enum vkb_c
                           : (struct vkb_bind){.kind = VKB_BIND_PACKED, .index = choice.pack};
         d->binds[3] = emit_value(p->dst);
         d->binds[4] = *bias;
+        d->binds[SLOT_GRID] = grid;
         if (p->add >= 0)
             d->binds[5] = emit_value(p->add);
         d->count[0].n = DIV_UP(n, choice.columns);
@@ -287,6 +291,7 @@ static int emit_embed(struct emit *e, const struct graph_node *n, graph_ref dst,
     struct emit_place at;
     struct vkb_choice choice;
     struct vkb_dispatch *d;
+    struct vkb_bind grid;
     uint64_t row_bytes;
     uint32_t step;
     int r;
@@ -294,6 +299,8 @@ static int emit_embed(struct emit *e, const struct graph_node *n, graph_ref dst,
     if (!vkb_pick_embed(e->caps, emit_dtype(&n->w), &choice))
         return emit_none(e, "the table of embeddings");
     r = emit_place(e->plan, &n->w, &at);
+    if (r == 0)
+        r = emit_grid(e, at.dtype, &grid);
     if (r < 0)
         return r;
     row_bytes = at.row_bytes;
@@ -316,6 +323,7 @@ static int emit_embed(struct emit *e, const struct graph_node *n, graph_ref dst,
         d->binds[0] = emit_weight(&n->w, &at, first * row_bytes, count * row_bytes,
                                   offsetof(struct push_embed, w_offset) / sizeof(uint32_t));
         d->binds[3] = emit_value(dst);
+        d->binds[SLOT_GRID] = grid;
         d->count[0].n = DIV_UP(n->width, choice.columns);
         d->count[1] = (struct vkb_count){VKB_COUNT_ROWS, choice.rows};
     }

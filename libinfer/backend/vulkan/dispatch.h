@@ -6,6 +6,8 @@
 
 #include "backend/vulkan/program.h"
 
+#define SLOT_GRID 7u /* of kernels that read weights: what emit_grid() binds */
+
 struct emit {
     struct plan *plan;
     const struct graph *g;
@@ -15,6 +17,7 @@ struct emit {
     uint32_t layer; /* number of attention operations and delta rules so far */
     /* For each list and format: the value whose rows were packed last, plus one; 0: none. */
     uint32_t packed[VKB_CLASS_N][VKB_PACK_N];
+    struct vkb_bind grids[INF_DTYPE_N]; /* what emit_grid() has added to the constants */
 };
 
 /* y = x · wᵀ + bias + add, or act(x · wᵀ) × (x · w2ᵀ) + add if there is a w2. */
@@ -89,6 +92,9 @@ int emit_place(struct plan *plan, const struct weight *w, struct emit_place *ret
 /* Binds @size bytes of a weight, from its byte @offset on. */
 struct vkb_bind emit_weight(const struct weight *w, const struct emit_place *p, uint64_t offset,
                             uint64_t size, uint32_t push_at);
+/* Binds the grid of a number format (quant/grid.h), which becomes constants of the plan. In other
+ * formats *ret_bind is empty. -ENOMEM. */
+int emit_grid(struct emit *e, enum inf_dtype dtype, struct vkb_bind *ret_bind);
 /* Notes that the list of @class packs @src now, and returns the buffer of packed rows. */
 struct vkb_bind emit_packed(struct emit *e, enum vkb_class class, enum vkb_pack pack,
                             graph_ref src);

@@ -13,11 +13,11 @@
 #include "backend/vulkan/pipelines.h"
 
 struct vkb_kernel {
-    const char *name; /* "matmul/rows q4_k texel" */
-    const uint32_t *code;
-    size_t code_size;  /* bytes */
-    uint32_t texel_u4; /* bit i: slot i is read as texels of 4 uints */
-    uint32_t texel_f4; /* bit i: slot i is read as texels of 4 floats */
+    const char *name;              /* "matmul/rows q4_k texel" */
+    const void *packed;            /* the code, compressed by gzip */
+    size_t packed_size, code_size; /* bytes */
+    uint32_t texel_u4;             /* bit i: slot i is read as texels of 4 uints */
+    uint32_t texel_f4;             /* bit i: slot i is read as texels of 4 floats */
 };
 
 /* Return the size and the rows of the table that the build generates from the shaders. */

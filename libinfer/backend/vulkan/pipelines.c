@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <zlib.h>
 
 #include "backend/vulkan/kernels.h"
 #include "core/err.h"
@@ -53,7 +54,7 @@ static uint64_t pipelines_identity(const struct vkb_device_info *info)
     for (size_t i = 0; i < vkb_n_kernels(); i++) {
         const struct vkb_kernel *k = vkb_kernel_at(i);
 
-        h = hash_bytes(h, k->code, k->code_size);
+        h = hash_bytes(h, k->packed, k->packed_size);
     }
     return h;
 }
@@ -125,13 +126,41 @@ void vkb_pipelines_free(struct vkb_device *dev, struct vkb_pipelines *p)
     free(p);
 }
 
+/* Returns the code of a kernel, which the caller frees; NULL if memory is short. */
+static uint32_t *kernel_code(const struct vkb_kernel *k)
+{
+    _cleanup_free_ uint32_t *code = malloc(k->code_size);
+    z_stream z = {
+        .next_in = (Bytef *)(uintptr_t)k->packed,
+        .avail_in = (uInt)k->packed_size,
+        .next_out = (Bytef *)code,
+        .avail_out = (uInt)k->code_size,
+    };
+    int r;
+
+    if (!code || inflateInit2(&z, 16 + MAX_WBITS) != Z_OK)
+        return NULL;
+    r = inflate(&z, Z_FINISH);
+    inflateEnd(&z);
+    return r == Z_STREAM_END ? STEAL(code) : NULL;
+}
+
+static VkResult kernel_module(struct vkb_device *dev, const struct vkb_kernel *k,
+                              VkShaderModule *ret_module)
+{
+    _cleanup_free_ uint32_t *code = kernel_code(k);
+    const VkShaderModuleCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
+        .codeSize = k->code_size,
+        .pCode = code,
+    };
+
+    return code ? dev->fn.CreateShaderModule(dev->handle, &info, NULL, ret_module)
+                : VK_ERROR_OUT_OF_HOST_MEMORY;
+}
+
 static VkResult compile_entry(struct vkb_device *dev, struct entry *e)
 {
-    const VkShaderModuleCreateInfo code = {
-        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-        .codeSize = e->kernel->code_size,
-        .pCode = e->kernel->code,
-    };
     VkSpecializationMapEntry map[VKB_SPEC_MAX];
     const VkSpecializationInfo spec = {
         .mapEntryCount = e->n_spec,
@@ -162,7 +191,7 @@ static VkResult compile_entry(struct vkb_device *dev, struct entry *e)
         info.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
     for (uint32_t i = 0; i < e->n_spec; i++)
         map[i] = (VkSpecializationMapEntry){i, i * (uint32_t)sizeof(uint32_t), sizeof(uint32_t)};
-    result = dev->fn.CreateShaderModule(dev->handle, &code, NULL, &info.stage.module);
+    result = kernel_module(dev, e->kernel, &info.stage.module);
     if (result != VK_SUCCESS)
         return result;
     result = dev->fn.CreateComputePipelines(dev->handle, dev->pipelines->cache, 1, &info, NULL,

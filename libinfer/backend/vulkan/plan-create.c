@@ -372,7 +372,7 @@ static int load_joined(const struct builder *b, struct vkb_ring *ring, const str
     for (uint32_t first = 0; r == 0 && first < w.rows; first += n) {
         const uint32_t now = MIN(n, w.rows - first);
 
-        joined_rows(&w, first, now, rows);
+        joined_rows(&w, g->dtype, first, now, rows);
         r = vkb_upload(b->dev, ring, &g->buffer, i * g->stride + first * g->row_bytes, rows,
                        now * g->row_bytes);
     }

@@ -103,8 +103,9 @@ struct vkb_list {
  * (graph/weight.h), which becomes blocks (backend/joined.h). The device has the matrices in one
  * buffer, at distances of `stride` bytes. */
 struct vkb_gather {
-    struct weight w; /* its arrays are borrowed */
-    uint32_t n;      /* matrices */
+    struct weight w;      /* its arrays are borrowed */
+    enum inf_dtype dtype; /* of the blocks */
+    uint32_t n;           /* matrices */
     uint64_t row_bytes, bytes, stride;
     struct vkb_buffer buffer; /* zeroed while there is no device */
 };

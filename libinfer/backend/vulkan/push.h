@@ -12,8 +12,8 @@
 
 #include <stdint.h>
 
-/* matmul/…: slots 0 w, 1 the second matrix of a gated unit, 2 x, 3 y, 4 bias, 5 the value to add;
- * groups (columns, rows). */
+/* matmul/…: slots 0 w, 1 the second matrix of a gated unit, 2 x, 3 y, 4 bias, 5 the value to add, 7
+ * the grid of the number format; groups (columns, rows). */
 struct push_matmul {
     uint32_t K, N, n0;
     uint32_t w_offset, w2_offset; /* bytes before the row of column n0; even */
@@ -67,7 +67,7 @@ struct push_pack {
 
 enum { SPEC_ROUND_FORM = 2 };
 
-/* elem/embed: slots 0 table, 3 y; groups (columns, rows). */
+/* elem/embed: slots 0 table, 3 y, 7 the grid of the number format; groups (columns, rows). */
 struct push_embed {
     uint32_t width, row_bytes;
     uint32_t w_offset; /* bytes before row `first`; even */

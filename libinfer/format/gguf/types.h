@@ -1,22 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Declares the internals of gguf.h: the number formats of ggml, and the parsed file. */
+/* Declares the internals of gguf.h: the parsed file. */
 
 #include "core/arena.h"
 #include "core/file.h"
 #include "core/map.h"
+#include "format/gguf/ggml-type.h"
 #include "format/gguf/gguf.h"
-
-/* Block layout of a ggml type. The file format fixes the sizes. */
-struct ggml_type {
-    const char *name;
-    uint32_t block_elems, block_bytes;
-    enum inf_dtype dtype; /* INF_DTYPE_INVALID: sconce knows the type but cannot compute with it */
-};
-
-/* Returns NULL for ids that no published revision of the format defines. */
-const struct ggml_type *ggml_type(uint32_t id);
 
 struct gguf {
     struct arena arena; /* keys, names, offsets of strings */

@@ -26,5 +26,7 @@ int hf_get_layers(const struct hf_reader *r, const struct arch_desc *desc,
 /* quantized.c: reads how weights are quantized. -EOPNOTSUPP: in a way that is not supported. */
 int hf_get_quantized(const struct hf_reader *r, const struct arch_desc *desc,
                      const struct arch_class *class, struct hparams *hp);
+/* quantized-mlx.c: checks the value of "quantization", an object that MLX wrote. */
+int hf_check_mlx(const struct hf_reader *r, json_t *quantization);
 /* Sets only arch (model_type) and name, as far as the file has them. */
 void hf_config_names(const json_t *config, struct hparams *hp);

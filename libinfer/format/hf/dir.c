@@ -95,7 +95,7 @@ static int open_index(struct format *f, const char *path, struct inf_err *reterr
  * nor an index. */
 static int open_only(struct format *f, struct inf_err *reterr)
 {
-    _cleanup_free_ char *name = NULL;
+    _cleanup_free_ char *name = NULL, *pickle = NULL;
     struct dirent *e;
     size_t n = 0;
     DIR *d;
@@ -104,6 +104,8 @@ static int open_only(struct format *f, struct inf_err *reterr)
     if (!d)
         return err_set(reterr, errno, "%.160s: %s", f->dir, strerror(errno));
     while ((e = readdir(d))) {
+        if (!pickle && format_is_pickle(e->d_name))
+            pickle = strdup(e->d_name);
         if (e->d_name[0] == '.' || !text_ends_with(e->d_name, ".safetensors"))
             continue;
         free(name);
@@ -117,6 +119,8 @@ static int open_only(struct format *f, struct inf_err *reterr)
         return err_set(reterr, ENOENT,
                        "%.120s: has %zu *.safetensors files, but no model.safetensors.index.json",
                        f->dir, n);
+    if (pickle)
+        return format_refuse_pickle(pickle, reterr);
     return err_set(reterr, ENOENT, "%.160s: has no *.safetensors file", f->dir);
 }
 
@@ -250,7 +254,26 @@ static int check_biases(const struct format *f, const struct hf_config *c, struc
             if (r < 0)
                 return r;
         }
-    return c->tied || c->base ? 0 : check_presence(f, "output.weight", true, reterr);
+    if (c->tied || c->base || format_find(f, "output.qweight") ||
+        format_find(f, "output.weight_packed"))
+        return 0;
+    return check_presence(f, "output.weight", true, reterr);
+}
+
+/* mlx-lm stores the weights of norms as they are used. It then also stores convolutions with the
+ * channel last, [channels, taps, 1], and reads this order as the sign of such norms. */
+static void settle_norms(struct format *f)
+{
+    static const char conv[] = "ssm_conv1d.weight";
+
+    for (size_t i = 0; f->hp.norms_add_one && i < format_n_tensors(f); i++) {
+        const struct format_tensor *t = format_tensor_at(f, i);
+        const size_t n = strlen(t->name);
+
+        if (n >= sizeof(conv) && strcmp(t->name + n - (sizeof(conv) - 1), conv) == 0 &&
+            t->n_dims == 3 && t->dims[0] == 1 && t->dims[1] > 1)
+            f->hp.norms_add_one = false;
+    }
 }
 
 static int read_tensors(struct format *f, const struct hf_config *c, struct inf_err *reterr)
@@ -271,6 +294,7 @@ static int read_tensors(struct format *f, const struct hf_config *c, struct inf_
             r = add_tensor(f, c, safetensors_at(f->shards[i], j), reterr);
     for (uint32_t i = 0; r == 0 && i < f->hp.embed.n_dense; i++)
         r = add_dense(f, i, reterr);
+    settle_norms(f);
     f->hp.no_head = c->base && !c->tied && !format_find(f, "output.weight");
     /* For encoders the tensors alone decide which biases there are. */
     return r == 0 && !c->hp.embed.encoder ? check_biases(f, c, reterr) : r;

@@ -80,6 +80,29 @@ static const char *skip_prefixes(const char *name)
     return name;
 }
 
+/* Returns the slot of a matrix of experts under the names of mlx-lm, whose matrices of all experts
+ * are one tensor: "mlp.switch_mlp.gate_proj.weight", "experts.switch_glu.up_proj.weight". */
+static const struct arch_slot *find_switch(const struct arch_desc *desc, const char *name)
+{
+    static const struct {
+        const char *hf, *gguf;
+    } matrices[] = {{"gate_proj.weight", "ffn_gate_exps.weight"},
+                    {"up_proj.weight", "ffn_up_exps.weight"},
+                    {"down_proj.weight", "ffn_down_exps.weight"}};
+    static const char *const parts[] = {"mlp.switch_mlp.", "experts.switch_glu.",
+                                        "block_sparse_moe.switch_mlp."};
+
+    for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+        const char *rest = text_after(name, parts[i]);
+
+        for (size_t j = 0; rest && j < ARRAY_SIZE(matrices); j++)
+            for (size_t k = 0; strcmp(rest, matrices[j].hf) == 0 && k < desc->n_slots; k++)
+                if (desc->slots[k].gguf && strcmp(desc->slots[k].gguf, matrices[j].gguf) == 0)
+                    return &desc->slots[k];
+    }
+    return NULL;
+}
+
 static bool is_unused(const struct arch_desc *desc, const char *name)
 {
     for (size_t i = 0; desc->unused && desc->unused[i]; i++)
@@ -103,6 +126,10 @@ bool hf_name_slot(const struct arch_desc *desc, const char *name, char out[HF_NA
         return true;
     }
     slot = rest ? find_slot(desc, rest, false, &i_expert) : NULL;
+    if (!slot && rest) {
+        slot = find_switch(desc, rest);
+        i_expert = NO_EXPERT;
+    }
     if (!slot)
         return snprintf(out, HF_NAME_MAX, "%s", name) < HF_NAME_MAX;
     if (i_expert == NO_EXPERT)
@@ -111,8 +138,7 @@ bool hf_name_slot(const struct arch_desc *desc, const char *name, char out[HF_NA
            snprintf(out, HF_NAME_MAX, "blk.%u.%s", i_layer, own) < HF_NAME_MAX;
 }
 
-/* Converts the name of a tensor that ends with @end instead of ".weight": scales or offsets of MLX
- * (quant/affine.h), or the factor of packed ternary weights (quant/bitnet.h). */
+/* Converts the name of a tensor that ends with @end instead of ".weight". */
 static bool name_plane(const struct arch_desc *desc, const char *name, const char *end,
                        char out[HF_NAME_MAX])
 {
@@ -139,13 +165,36 @@ static bool name_ends_with(const char *name, const char *end)
     return n >= n_end && strcmp(name + n - n_end, end) == 0;
 }
 
+/* Endings of tensors that belong to a matrix X.weight: of MLX, BitNet, and coded matrices
+ * (quant/coded.h). */
+static const char *const plane_ends[] = {
+    ".scales",
+    ".biases",
+    ".weight_scale",
+    ".qweight",
+    ".qzeros",
+    ".g_idx",
+    ".weight_packed",
+    ".weight_zero_point",
+    ".weight_shape",
+    ".weight_g_idx",
+    ".weight_global_scale",
+    ".input_global_scale",
+    ".input_scale",
+    ".input_zero_point",
+    ".weight_scale_inv",
+    ".weight.absmax",
+    ".weight.quant_map",
+    ".weight.nested_absmax",
+    ".weight.nested_quant_map",
+    ".weight.quant_state.bitsandbytes__nf4",
+    ".weight.quant_state.bitsandbytes__fp4",
+};
+
 bool hf_name(const struct arch_desc *desc, const char *name, char out[HF_NAME_MAX])
 {
-    if (name_ends_with(name, ".scales"))
-        return name_plane(desc, name, ".scales", out);
-    if (name_ends_with(name, ".biases"))
-        return name_plane(desc, name, ".biases", out);
-    if (name_ends_with(name, ".weight_scale"))
-        return name_plane(desc, name, ".weight_scale", out);
+    for (size_t i = 0; i < ARRAY_SIZE(plane_ends); i++)
+        if (name_ends_with(name, plane_ends[i]))
+            return name_plane(desc, name, plane_ends[i], out);
     return desc->hf_name ? desc->hf_name(desc, name, out) : hf_name_slot(desc, name, out);
 }

@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core/err.h"
 #include "format/hf/config.h"
@@ -78,24 +79,161 @@ static int quantized_bitnet(const struct hf_reader *q, struct hparams *hp)
     return 0;
 }
 
+/* Reads "group_size", which is -1 if all columns share a scale. */
+static int quantized_group(const struct hf_reader *q, struct hparams *hp)
+{
+    const json_t *x = hf_get(q, "group_size", NULL);
+
+    if (x && (!json_is_integer(x) || json_integer_value(x) < -1 || json_integer_value(x) == 0 ||
+              json_integer_value(x) > INT32_MAX))
+        return err_set(q->err, EBADMSG,
+                       "config.json: quantization_config: group_size is not a number of columns");
+    if (x && json_integer_value(x) > 0)
+        hp->coded_group = (uint32_t)json_integer_value(x);
+    return 0;
+}
+
+static int quantized_gptq(const struct hf_reader *q, struct hparams *hp)
+{
+    bool is_v2 = false;
+    int rc = quantized_word(q, "checkpoint_format", "gptq", "gptq_v2", &is_v2);
+
+    hp->coded = is_v2 ? CODED_GPTQ_V2 : CODED_GPTQ;
+    return rc == 0 ? quantized_group(q, hp) : rc;
+}
+
+static int quantized_awq(const struct hf_reader *q, struct hparams *hp)
+{
+    const json_t *version = hf_get(q, "version", NULL);
+    const char *word = version ? json_string_value(version) : "gemm";
+    uint32_t bits = 4;
+    int rc;
+
+    if (!word || strcasecmp(word, "gemm") != 0)
+        return err_set(q->err, EOPNOTSUPP,
+                       "config.json: quantization_config: version \"%.32s\" of AWQ is not "
+                       "supported; only \"gemm\" is",
+                       word ? word : "?");
+    rc = hf_get_count(q, "bits", "w_bit", 4, &bits);
+    if (rc == 0 && bits != 4)
+        return err_set(q->err, EOPNOTSUPP,
+                       "config.json: quantization_config: AWQ with %u bits is not supported, only "
+                       "with 4",
+                       bits);
+    hp->coded = CODED_AWQ;
+    return rc == 0 ? quantized_group(q, hp) : rc;
+}
+
+/* Returns whether a value says nothing: it is missing, null, false, 0, or an empty object or
+ * list. */
+static bool quantized_is_empty(const json_t *x)
+{
+    return !x || json_is_null(x) || json_is_false(x) ||
+           (json_is_object(x) && json_object_size(x) == 0) ||
+           (json_is_array(x) && json_array_size(x) == 0);
+}
+
+/* Reads the settings of compressed-tensors. Shapes and types of tensors tell the rest. */
+static int quantized_tensors(const struct hf_reader *q, struct hparams *hp)
+{
+    const json_t *sparsity = hf_get(q, "sparsity_config", NULL), *groups, *x;
+    const char *format, *key;
+
+    format = json_string_value(hf_value(sparsity, "format"));
+    if (!quantized_is_empty(sparsity) && (!format || strcmp(format, "dense") != 0))
+        return err_set(q->err, EOPNOTSUPP,
+                       "config.json: quantization_config: sparsity_config is not supported");
+    if (!quantized_is_empty(hf_value(hf_get(q, "transform_config", NULL), "config_groups")))
+        return err_set(q->err, EOPNOTSUPP,
+                       "config.json: quantization_config: transform_config is not supported");
+    groups = hf_get(q, "config_groups", NULL);
+    json_object_foreach((json_t *)groups, key, x)
+    {
+        const struct hf_reader weights = {.config = hf_value(x, "weights"), .err = q->err};
+        int rc = weights.config ? quantized_group(&weights, hp) : 0;
+
+        if (rc < 0)
+            return rc;
+    }
+    hp->coded = CODED_TENSORS;
+    return 0;
+}
+
+static int quantized_fp8(const struct hf_reader *q, struct hparams *hp)
+{
+    const json_t *size = hf_get(q, "weight_block_size", NULL);
+    bool is_e5m2 = false;
+
+    if (size && (json_array_size(size) != 2 || json_integer_value(json_array_get(size, 0)) != 128 ||
+                 json_integer_value(json_array_get(size, 1)) != 128))
+        return err_set(q->err, EOPNOTSUPP,
+                       "config.json: quantization_config: only a weight_block_size of 128 x 128 is "
+                       "supported");
+    hp->coded = CODED_FP8;
+    return quantized_word(q, "fmt", "e4m3", "float8_e4m3fn", &is_e5m2);
+}
+
+static int quantized_bits_and_bytes(const struct hf_reader *q, struct hparams *hp)
+{
+    bool is_8 = false;
+    int rc = hf_get_flag(q, "load_in_8bit", false, &is_8);
+
+    if (rc == 0 && is_8)
+        return err_set(q->err, EOPNOTSUPP,
+                       "config.json: quantization_config: load_in_8bit is not supported, only "
+                       "4 bits");
+    hp->coded = CODED_4BIT;
+    return rc;
+}
+
+/* Reads the settings of a coded matrix (quant/coded.h). Returns 1 if @method is another format. */
+static int quantized_coded(const struct hf_reader *q, const char *method, struct hparams *hp)
+{
+    static const struct {
+        const char *method;
+        int (*read)(const struct hf_reader *q, struct hparams *hp);
+    } methods[] = {
+        {"gptq", quantized_gptq},
+        {"awq", quantized_awq},
+        {"compressed-tensors", quantized_tensors},
+        {"fp8", quantized_fp8},
+        {"fbgemm_fp8", quantized_fp8},
+        {"bitsandbytes", quantized_bits_and_bytes},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(methods); i++)
+        if (strcmp(methods[i].method, method) == 0)
+            return methods[i].read(q, hp);
+    return 1;
+}
+
 int hf_get_quantized(const struct hf_reader *r, const struct arch_desc *desc,
                      const struct arch_class *class, struct hparams *hp)
 {
     const json_t *quant = hf_get(r, "quantization_config", NULL);
+    json_t *mlx = json_object_get(r->root, "quantization");
     const char *method;
 
     if (!quant)
         quant = hf_value(r->root, "quantization_config");
-    if (!quant)
-        return 0;
+    if (!quant) /* files of older versions of compressed-tensors */
+        quant = hf_value(r->root, "compression_config");
     method = json_string_value(json_object_get(quant, "quant_method"));
-    /* MLX writes its settings, which the shapes of tensors also tell, under both names. */
-    if (!method && hf_value(r->root, "quantization") &&
-        json_is_integer(json_object_get(quant, "bits")))
+    /* MLX writes its settings under both names; old versions only wrote "quantization". */
+    if (!method && json_is_object(mlx))
+        return hf_check_mlx(r, mlx);
+    if (!quant)
         return 0;
     if (method && strcmp(method, "bitnet") == 0 && !desc->encoder)
         return quantized_bitnet(&(struct hf_reader){.config = quant, .err = r->err}, hp);
     if (method && strcmp(method, "mxfp4") == 0 && (class->flags & CLASS_MXFP4))
         return 0;
+    if (method) {
+        const int rc =
+            quantized_coded(&(struct hf_reader){.config = quant, .err = r->err}, method, hp);
+
+        if (rc <= 0)
+            return rc;
+    }
     return quantized_refuse(r, desc, method);
 }

@@ -66,6 +66,40 @@ struct inf_bench_result {
 INF_PUBLIC int inf_bench(const struct inf_bench_params *params, struct inf_bench_result *ret_result,
                          struct inf_err *reterr);
 
+/* A number that is estimated from a sample, and its standard error. */
+struct inf_estimate {
+    double value, error;
+};
+
+/* The shares of tokens, in percent, whose quantiles struct inf_divergence has. 0 and 100 are the
+ * minimum and the maximum; between two values of the sample, quantiles are interpolated. */
+#define INF_QUANTILES                                                                              \
+    {                                                                                              \
+        0, 0.1, 1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9, 100                                        \
+    }
+#define INF_N_QUANTILES 13
+
+/*
+ * Compares the predictions of a model with those of a base model, over the predicted tokens. P is
+ * the probability that the model gives to a token, and B the one that the base model gives. The
+ * divergence of a token (Kullback and Leibler 1951) is the sum of B × ln(B ÷ P) over the
+ * vocabulary; it is 0 if both models predict the same, and never negative except for rounding.
+ */
+struct inf_divergence {
+    struct inf_estimate base_ppl;   /* perplexity of the base model */
+    struct inf_estimate log_ratio;  /* ln(perplexity of the model ÷ that of the base model) */
+    struct inf_estimate ratio;      /* perplexity of the model ÷ that of the base model */
+    struct inf_estimate difference; /* perplexity of the model - that of the base model */
+    double correlation;             /* of ln P and ln B of the text's tokens; 0: not known */
+    struct inf_estimate kld;        /* mean divergence, in nats */
+    struct inf_estimate p_diff;     /* mean of P - B of the text's tokens */
+    struct inf_estimate p_diff_rms; /* root of the mean of (P - B)² of the text's tokens */
+    struct inf_estimate same_top;   /* share of positions where both models find the same token
+                                       most probable */
+    /* Quantiles of the divergence and of P - B; only after the last chunk. */
+    double kld_quantiles[INF_N_QUANTILES], p_diff_quantiles[INF_N_QUANTILES];
+};
+
 /* Perplexity of the chunks that were computed so far. */
 struct inf_perplexity_result {
     double ppl;                       /* exp(nll) */
@@ -73,6 +107,7 @@ struct inf_perplexity_result {
     double nll;                       /* mean of -ln(probability) of the predicted tokens */
     uint64_t n_tokens;                /* tokens that were predicted */
     uint32_t n_chunks_done, n_chunks; /* chunks that were computed, and that will be computed */
+    struct inf_divergence divergence; /* only if a base model was given */
 };
 
 struct inf_perplexity_params {
@@ -82,6 +117,8 @@ struct inf_perplexity_params {
     uint32_t n_ctx;                                 /* tokens of a chunk, at least 4; 0: 512 */
     uint32_t n_batch;                               /* rows of one step; 0: 512 */
     uint32_t n_chunks;                              /* limit; 0: all whole chunks of the text */
+    struct inf_model *base;   /* the model to compare with, which may be the same one; NULL: none */
+    const char *base_kv_type; /* its number format of keys and values */
     /* Called after each chunk, in the caller's thread; NULL: not called. @result is borrowed. */
     void (*chunk)(void *data, const struct inf_perplexity_result *result);
     void *chunk_data;
@@ -91,10 +128,12 @@ struct inf_perplexity_params {
  * Computes how well the model predicts a text of @n_tokens tokens. The text is cut into chunks of
  * n_ctx tokens, which do not see each other; the tokens after the last whole chunk are left out. If
  * the model's tokenizer adds BOS, BOS replaces the first token of each chunk. In each chunk the
- * positions from n_ctx ÷ 2 to n_ctx - 2 predict their next tokens. The function holds the logits of
- * a few rows at a time. The caller keeps @tokens. -EINVAL: the text is shorter than one chunk, a
- * token is not in the vocabulary, or a size is out of range; -EOPNOTSUPP: the model does not
- * generate text; other errors are those of inf_engine_new().
+ * positions from n_ctx ÷ 2 to n_ctx - 2 predict their next tokens. A base model computes the same
+ * chunks with the same tokens. The function holds the logits of a few rows at a time, and with a
+ * base model 8 bytes per predicted token. The caller keeps @tokens. -EINVAL: the text is shorter
+ * than one chunk, a token is not in the vocabulary, the base model has another number of tokens in
+ * its vocabulary, or a size is out of range; -EOPNOTSUPP: a model does not generate text; other
+ * errors are those of inf_engine_new().
  */
 INF_PUBLIC int inf_perplexity(const struct inf_perplexity_params *params, const int32_t *tokens,
                               size_t n_tokens, struct inf_perplexity_result *ret_result,

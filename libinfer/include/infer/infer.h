@@ -7,6 +7,7 @@
 #include <infer/audio.h>
 #include <infer/bench.h>
 #include <infer/chat.h>
+#include <infer/convert.h>
 #include <infer/device.h>
 #include <infer/embed.h>
 #include <infer/engine.h>

@@ -120,6 +120,20 @@ INF_PUBLIC const struct inf_model_info *inf_model_info(const struct inf_model *m
 INF_PUBLIC const struct inf_tokenizer *inf_model_tokenizer(const struct inf_model *model);
 INF_PUBLIC const struct inf_chat_template *inf_model_chat_template(const struct inf_model *model);
 
+/* What the tensors of one number format amount to. The format has the name that the file gives it;
+ * it may be one that this build cannot compute with, or that of codes whose scales are tensors of
+ * their own ("U32"). */
+struct inf_type_count {
+    const char *type; /* "Q4_K"; lives as long as the model */
+    uint64_t n_tensors, n_elements, n_bytes;
+};
+/* The most number formats that inf_model_types() tells apart. */
+#define INF_MAX_TYPES 32
+/* Counts the stored tensors by number format, and writes the formats to @dst, the one with most
+ * bytes first. Returns how many there are; 0 for a single tokenizer file. */
+INF_PUBLIC size_t inf_model_types(const struct inf_model *model,
+                                  struct inf_type_count dst[INF_MAX_TYPES]);
+
 /* Gives the @i-th pair of metadata as text, for `sconce info`. Returns false past the last one. */
 INF_PUBLIC bool inf_model_meta(const struct inf_model *model, size_t i, const char **ret_key,
                                const char **ret_value);

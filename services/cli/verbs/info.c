@@ -15,14 +15,25 @@
 #include "cli/sampling.h"
 
 static const char help[] =
-    "Usage: sconce info MODEL [--json] [--meta] [--template]\n"
+    "Usage: sconce info MODEL [-c N] [--kv-type TYPE] [--json] [--meta] [--template]\n"
     "       sconce info --devices [--json]\n"
     "Shows a model or the compute devices of this machine.\n\n"
     "  --devices            the CPU and the GPUs, with the names that --device\n"
     "                       takes\n"
+    "  -c, --context N      show the memory of a text of N tokens (default: 32768 and\n"
+    "                       131072)\n"
+    "  --kv-type TYPE       number format of keys and values: f32, f16, bf16, q8_0,\n"
+    "                       q4_0, fp8, or K:V (default: f16, or f32 for models in F32)\n"
     "  --json               print a JSON object\n"
     "  --meta               also print all metadata of the file\n"
     "  --template           print only the chat template\n" CLI_MODELS_HELP;
+
+#define INFO_INDENT "                "
+
+enum {
+    INFO_HELP = -1,
+    INFO_MAX_TOKENS = 1 << 30,
+};
 
 static json_t *text_json(const char *text)
 {
@@ -64,16 +75,29 @@ static void print_sampling(const struct info_sampling *s)
         putchar('\n');
 }
 
-/* Lengths of texts whose memory is shown. */
-static const uint64_t text_tokens[] = {32768, 131072};
+/* Whose memory is shown. */
+struct info_text {
+    uint64_t n_tokens;   /* of a text; 0: of the lengths in usual_tokens */
+    const char *kv_type; /* NULL: the default */
+};
+
+static const uint64_t usual_tokens[] = {32768, 131072};
+
+/* Returns the lengths of texts, and sets *ret_n to their number. */
+static const uint64_t *text_lengths(const struct info_text *text, size_t *ret_n)
+{
+    *ret_n = text->n_tokens > 0 ? 1 : ARRAY_SIZE(usual_tokens);
+    return text->n_tokens > 0 ? &text->n_tokens : usual_tokens;
+}
 
 /* Computes the memory of a text. Returns false if the model does not generate text. */
-static bool text_memory(struct inf_model *model, struct inf_kv_size *ret_size)
+static bool text_memory(struct inf_model *model, const struct info_text *text,
+                        struct inf_kv_size *ret_size)
 {
     struct inf_err err;
 
     return inf_model_suits(model, INF_USE_GENERATE, &err) == 0 &&
-           inf_model_kv_size(model, NULL, ret_size, &err) == 0;
+           inf_model_kv_size(model, text->kv_type, ret_size, &err) == 0;
 }
 
 static uint64_t text_bytes(const struct inf_kv_size *size, uint64_t n_tokens)
@@ -81,31 +105,47 @@ static uint64_t text_bytes(const struct inf_kv_size *size, uint64_t n_tokens)
     return size->per_token * n_tokens + size->windows + size->recurrent;
 }
 
-static json_t *memory_json(const struct inf_kv_size *size)
+static json_t *memory_json(struct inf_model *model, const struct info_text *text,
+                           const struct inf_kv_size *size)
 {
-    json_t *texts = json_object();
+    json_t *texts = json_object(), *totals = json_object();
+    const uint64_t n_weights = inf_model_info(model)->n_bytes;
+    const uint64_t *lengths;
     char name[24];
+    size_t n;
 
-    for (size_t i = 0; i < ARRAY_SIZE(text_tokens); i++) {
-        snprintf(name, sizeof(name), "%" PRIu64, text_tokens[i]);
-        json_object_set_new(texts, name,
-                            json_integer((json_int_t)text_bytes(size, text_tokens[i])));
+    lengths = text_lengths(text, &n);
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t bytes = text_bytes(size, lengths[i]);
+
+        snprintf(name, sizeof(name), "%" PRIu64, lengths[i]);
+        json_object_set_new(texts, name, json_integer((json_int_t)bytes));
+        json_object_set_new(totals, name, json_integer((json_int_t)(n_weights + bytes)));
     }
-    return json_pack("{s:I, s:I, s:I, s:o}", "bytes_per_token", (json_int_t)size->per_token,
-                     "windows", (json_int_t)size->windows, "recurrent", (json_int_t)size->recurrent,
-                     "texts", texts);
+    return json_pack("{s:s, s:I, s:I, s:I, s:o, s:o}", "kv_type",
+                     text->kv_type ? text->kv_type : "auto", "bytes_per_token",
+                     (json_int_t)size->per_token, "windows", (json_int_t)size->windows, "recurrent",
+                     (json_int_t)size->recurrent, "texts", texts, "with_weights", totals);
 }
 
-static void print_memory(struct inf_model *model)
+static void print_memory(struct inf_model *model, const struct info_text *text)
 {
+    const uint64_t n_weights = inf_model_info(model)->n_bytes;
+    const uint64_t *lengths;
     struct inf_kv_size size;
+    size_t n;
 
-    if (!text_memory(model, &size))
+    if (!text_memory(model, text, &size))
         return;
-    for (size_t i = 0; i < ARRAY_SIZE(text_tokens); i++)
-        printf("%s%s for %" PRIu64 " tokens", i == 0 ? "text memory     " : ", ",
-               cli_size(text_bytes(&size, text_tokens[i])), text_tokens[i]);
-    printf("\n                %s for each token", cli_size(size.per_token));
+    lengths = text_lengths(text, &n);
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t bytes = text_bytes(&size, lengths[i]);
+
+        printf("%s%s for %" PRIu64 " tokens", i == 0 ? "text memory     " : INFO_INDENT,
+               cli_size(bytes), lengths[i]);
+        printf(", with the weights %s\n", cli_size(n_weights + bytes));
+    }
+    printf(INFO_INDENT "%s for each token", cli_size(size.per_token));
     if (size.windows)
         printf(", windows of %s", cli_size(size.windows));
     if (size.recurrent)
@@ -113,7 +153,33 @@ static void print_memory(struct inf_model *model)
     putchar('\n');
 }
 
-static int print_json(struct inf_model *model, const struct info_sampling *sampling, bool meta)
+static json_t *types_json(const struct inf_model *model)
+{
+    struct inf_type_count types[INF_MAX_TYPES];
+    const size_t n = inf_model_types(model, types);
+    json_t *out = json_array();
+
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(out, json_pack("{s:s, s:I, s:I, s:I}", "type", types[i].type,
+                                             "tensors", (json_int_t)types[i].n_tensors, "elements",
+                                             (json_int_t)types[i].n_elements, "bytes",
+                                             (json_int_t)types[i].n_bytes));
+    return out;
+}
+
+static void print_types(const struct inf_model *model)
+{
+    struct inf_type_count types[INF_MAX_TYPES];
+    const size_t n = inf_model_types(model, types);
+
+    for (size_t i = 0; i < n; i++)
+        printf("%s%s in %" PRIu64 " %s of %s\n", i == 0 ? "tensors         " : INFO_INDENT,
+               cli_size(types[i].n_bytes), types[i].n_tensors,
+               types[i].n_tensors == 1 ? "tensor" : "tensors", types[i].type);
+}
+
+static int print_json(struct inf_model *model, const struct info_text *text,
+                      const struct info_sampling *sampling, bool meta)
 {
     const struct inf_model_info *i = inf_model_info(model);
     const struct inf_tokenizer *tok = inf_model_tokenizer(model);
@@ -136,8 +202,9 @@ static int print_json(struct inf_model *model, const struct info_sampling *sampl
     if (tok)
         json_object_set_new(j, "tokenizer", json_string(inf_tokenizer_kind(tok)));
     json_object_set_new(j, "sampling", sampling_json(sampling));
-    if (text_memory(model, &size))
-        json_object_set_new(j, "memory", memory_json(&size));
+    json_object_set_new(j, "types", types_json(model));
+    if (text_memory(model, text, &size))
+        json_object_set_new(j, "memory", memory_json(model, text, &size));
     if (meta) {
         json_t *all = json_object();
 
@@ -151,7 +218,8 @@ static int print_json(struct inf_model *model, const struct info_sampling *sampl
     return r == 0 ? CLI_OK : CLI_FAILED;
 }
 
-static void print_text(struct inf_model *model, const struct info_sampling *sampling, bool meta)
+static void print_text(struct inf_model *model, const struct info_text *text,
+                       const struct info_sampling *sampling, bool meta)
 {
     const struct inf_model_info *i = inf_model_info(model);
     const struct inf_tokenizer *tok = inf_model_tokenizer(model);
@@ -165,6 +233,7 @@ static void print_text(struct inf_model *model, const struct info_sampling *samp
            i->n_bytes ? i->dtype_text : "");
     if (i->n_params)
         printf("parameters      %.1f M in %s\n", (double)i->n_params / 1e6, cli_size(i->n_bytes));
+    print_types(model);
     if (i->n_layers)
         printf("shape           %" PRIu32 " layers of %" PRIu32 ", feed-forward %" PRIu32
                ", %" PRIu32 " heads of %" PRIu32 " (%" PRIu32 " for keys and values)\n",
@@ -174,7 +243,7 @@ static void print_text(struct inf_model *model, const struct info_sampling *samp
                i->sliding_window ? "" : "\n");
     if (i->n_ctx_train && i->sliding_window)
         printf(", sliding window %" PRIu32 "\n", i->sliding_window);
-    print_memory(model);
+    print_memory(model, text);
     if (tok)
         printf("tokenizer       %s, %" PRIu32 " tokens\n", inf_tokenizer_kind(tok),
                inf_tokenizer_n_vocab(tok));
@@ -187,8 +256,29 @@ static void print_text(struct inf_model *model, const struct info_sampling *samp
         printf("%s = %s\n", key, value);
 }
 
+/* Reports why a model cannot be opened: the reason, and where in the file it lies. With @json also
+ * as an object on standard output. */
+static int info_error(const struct inf_err *err, bool json)
+{
+    json_t *j;
+
+    if (json) {
+        j = json_pack("{s:{s:s, s:s, s:o}}", "error", "message", err->text, "code",
+                      strerrorname_np(err->code), "offset",
+                      err->offset >= 0 ? json_integer(err->offset) : json_null());
+        if (j)
+            json_dumpf(j, stdout, JSON_INDENT(2));
+        json_decref(j);
+        putchar('\n');
+    }
+    if (err->offset >= 0)
+        return cli_error("info", "%s (at byte %" PRId64 " of the file)", err->text, err->offset);
+    return cli_error("info", "%s", err->text);
+}
+
 /* Opens a model. If it cannot run here, opens only its metadata and tokenizer. */
-static int open_model(const struct cli_models *m, const char *name, struct inf_model **ret_model)
+static int open_model(const struct cli_models *m, const char *name, bool json,
+                      struct inf_model **ret_model)
 {
     _cleanup_free_ char *path = NULL;
     struct inf_model_params params = {0};
@@ -204,15 +294,25 @@ static int open_model(const struct cli_models *m, const char *name, struct inf_m
         return CLI_OK;
     params.vocab_only = true;
     if ((r != -EOPNOTSUPP && r != -ENOENT) || inf_model_open(&params, ret_model, &vocab_err) < 0)
-        return cli_error("info", "%s", err.text);
+        return info_error(&err, json);
     fprintf(stderr, "This model cannot run on this machine: %s\n", err.text);
     return CLI_OK;
 }
 
-int verb_info(int argc, char **argv)
+/* What the command line asks for. */
+struct info {
+    bool devices, json, meta, template;
+    struct info_text text;
+};
+
+/* Parses the options into @info and the model options @m. Returns CLI_OK, INFO_HELP, or the exit
+ * status of an error. */
+static int info_parse(int argc, char **argv, struct info *info, struct cli_models *m)
 {
     static const struct option options[] = {
         {"devices", no_argument, NULL, 'd'},
+        {"context", required_argument, NULL, 'c'},
+        {"kv-type", required_argument, NULL, 'K'},
         {"json", no_argument, NULL, 'j'},
         {"meta", no_argument, NULL, 'm'},
         {"template", no_argument, NULL, 't'},
@@ -220,38 +320,72 @@ int verb_info(int argc, char **argv)
         CLI_MODELS_OPTIONS,
         {0},
     };
-    _cleanup_(inf_model_unrefp) struct inf_model *model = NULL;
-    bool devices = false, json = false, meta = false, template = false;
-    struct info_sampling sampling = {0};
-    struct cli_models m = {0};
-    int c, r;
+    int c;
 
-    while ((c = getopt_long(argc, argv, "h", options, NULL)) >= 0) {
+    while ((c = getopt_long(argc, argv, "c:h", options, NULL)) >= 0) {
         if (c == 'd')
-            devices = true;
+            info->devices = true;
+        else if (c == 'c' && (!cli_number(optarg, INFO_MAX_TOKENS, &info->text.n_tokens) ||
+                              info->text.n_tokens == 0))
+            return cli_usage("info",
+                             "-c, --context must be a whole number from 1 to %d, not "
+                             "\"%s\"",
+                             INFO_MAX_TOKENS, optarg);
+        else if (c == 'K')
+            info->text.kv_type = optarg;
         else if (c == 'j')
-            json = true;
+            info->json = true;
         else if (c == 'm')
-            meta = true;
+            info->meta = true;
         else if (c == 't')
-            template = true;
+            info->template = true;
         else if (c == 'h')
-            return cli_help(help);
-        else if (!cli_models_option(&m, c, optarg))
+            return INFO_HELP;
+        else if (c != 'c' && !cli_models_option(m, c, optarg))
             return cli_usage("info", "wrong option");
     }
-    if (devices && (optind < argc || meta || template))
+    if (info->devices && (optind < argc || info->meta || info->template || info->text.n_tokens ||
+                          info->text.kv_type))
         return cli_usage("info", "--devices can only be combined with --json");
-    if (json && template)
+    if (info->json && info->template)
         return cli_usage("info", "--json and --template cannot be combined");
-    if (devices)
-        return cli_print_devices("info", json);
-    if (optind + 1 != argc)
+    if (!info->devices && optind + 1 != argc)
         return cli_usage("info", "give the name or the path of one model");
-    r = open_model(&m, argv[optind], &model);
+    return CLI_OK;
+}
+
+/* Checks that the number format of keys and values exists. */
+static int info_check_kv_type(struct inf_model *model, const struct info_text *text)
+{
+    struct inf_kv_size size;
+    struct inf_err err;
+
+    if (text->kv_type && inf_model_suits(model, INF_USE_GENERATE, &err) == 0 &&
+        inf_model_kv_size(model, text->kv_type, &size, &err) < 0)
+        return cli_error("info", "%s", err.text);
+    return CLI_OK;
+}
+
+int verb_info(int argc, char **argv)
+{
+    _cleanup_(inf_model_unrefp) struct inf_model *model = NULL;
+    struct info_sampling sampling = {0};
+    struct cli_models m = {0};
+    struct info info = {0};
+    int r;
+
+    r = info_parse(argc, argv, &info, &m);
+    if (r == INFO_HELP)
+        return cli_help(help);
+    if (r == CLI_OK && info.devices)
+        return cli_print_devices("info", info.json);
+    if (r == CLI_OK)
+        r = open_model(&m, argv[optind], info.json, &model);
+    if (r == CLI_OK)
+        r = info_check_kv_type(model, &info.text);
     if (r != CLI_OK)
         return r;
-    if (template) {
+    if (info.template) {
         const struct inf_chat_template *t = inf_model_chat_template(model);
 
         if (!t)
@@ -262,8 +396,8 @@ int verb_info(int argc, char **argv)
     r = cli_sampling("info", &m, argv[optind], model, &sampling.values, sampling.sources);
     if (r != CLI_OK)
         return r;
-    if (json)
-        return print_json(model, &sampling, meta);
-    print_text(model, &sampling, meta);
+    if (info.json)
+        return print_json(model, &info.text, &sampling, info.meta);
+    print_text(model, &info.text, &sampling, info.meta);
     return CLI_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce ppl: measures how well a model predicts a text
+ * sconce ppl: measures how well a model predicts a text, also compared with a base model
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -17,7 +17,8 @@
 static const char help[] =
     "Usage: sconce ppl [OPTION]... MODEL FILE\n"
     "Measures the perplexity of a text: how well the model predicts each token from those before\n"
-    "it. Less is better. FILE is a text; `-` reads standard input.\n\n"
+    "it. Less is better. FILE is a text; `-` reads standard input. With --base or --base-kv-type,\n"
+    "also compares the predictions with those of a base model.\n\n"
     "  -m, --model MODEL    the model; the only argument is then FILE\n"
     "  -c, --context N      tokens of a chunk; the second half is predicted (default: 512)\n"
     "  --chunks N           compute only the first N chunks (default: all)\n"
@@ -26,6 +27,9 @@ static const char help[] =
     "  --isa ISA            highest instruction set: ref, avx2, avxvnni, avx512, neon…\n"
     "  --kv-type TYPE       number format of the KV cache: f32, f16, bf16, q8_0, q4_0, fp8, or\n"
     "                       K:V (default: f16)\n"
+    "  --base MODEL         compare with this model, for example in F16 (default with\n"
+    "                       --base-kv-type: the same model)\n"
+    "  --base-kv-type TYPE  number format of the KV cache of the base model\n"
     "  --json               print one line of JSON\n" CLI_MODELS_HELP;
 
 enum {
@@ -36,6 +40,7 @@ enum {
 struct ppl {
     struct inf_perplexity_params params;
     const char *name, *file;
+    const char *base_name;   /* NULL: the model itself, if base_kv_type is given */
     const char *device_name; /* NULL: not given */
     struct cli_device device;
     bool json;
@@ -80,6 +85,8 @@ static int ppl_parse(int argc, char **argv, struct ppl *p, struct cli_models *m)
         CLI_DEVICE_OPTION,
         {"isa", required_argument, NULL, 'i'},
         {"kv-type", required_argument, NULL, 'K'},
+        {"base", required_argument, NULL, 'B'},
+        {"base-kv-type", required_argument, NULL, 'T'},
         {"json", no_argument, NULL, 'j'},
         {"help", no_argument, NULL, 'h'},
         CLI_MODELS_OPTIONS,
@@ -105,6 +112,10 @@ static int ppl_parse(int argc, char **argv, struct ppl *p, struct cli_models *m)
             p->params.isa = optarg;
         else if (c == 'K')
             p->params.kv_type = optarg;
+        else if (c == 'B')
+            p->base_name = optarg;
+        else if (c == 'T')
+            p->params.base_kv_type = optarg;
         else if (c == 'j')
             p->json = true;
         else if (c == 'h')
@@ -117,10 +128,71 @@ static int ppl_parse(int argc, char **argv, struct ppl *p, struct cli_models *m)
 
 static void ppl_print_chunk(void *data, const struct inf_perplexity_result *result)
 {
-    (void)data;
-    printf("[%" PRIu32 "/%" PRIu32 "] %.4f\n", result->n_chunks_done, result->n_chunks,
-           result->ppl);
+    const struct inf_divergence *d = &result->divergence;
+    const struct ppl *p = data;
+
+    printf("[%" PRIu32 "/%" PRIu32 "] %.4f", result->n_chunks_done, result->n_chunks, result->ppl);
+    if (p->params.base)
+        printf("  base %.4f  divergence %.6f  same top token %.2f %%", d->base_ppl.value,
+               d->kld.value, 100 * d->same_top.value);
+    putchar('\n');
     fflush(stdout);
+}
+
+static const double ppl_percents[INF_N_QUANTILES] = INF_QUANTILES;
+
+static void ppl_print_estimate(const char *name, struct inf_estimate e, double factor,
+                               const char *unit)
+{
+    printf("%-38s %11.6f ± %.6f%s\n", name, factor * e.value, factor * e.error, unit);
+}
+
+static void ppl_print_divergence(const struct inf_divergence *d)
+{
+    putchar('\n');
+    ppl_print_estimate("Perplexity of the base model", d->base_ppl, 1, "");
+    ppl_print_estimate("Perplexity ÷ that of the base model", d->ratio, 1, "");
+    ppl_print_estimate("Perplexity - that of the base model", d->difference, 1, "");
+    ppl_print_estimate("Logarithm of the ratio", d->log_ratio, 1, "");
+    printf("%-38s %11.6f\n", "Correlation of the logarithms", d->correlation);
+    ppl_print_estimate("Mean divergence (KLD) in nats", d->kld, 1, "");
+    ppl_print_estimate("Mean change of the token's probability", d->p_diff, 100, " %");
+    ppl_print_estimate("Root of its mean square", d->p_diff_rms, 100, " %");
+    ppl_print_estimate("Same most probable token", d->same_top, 100, " %");
+    printf("\n%-10s %14s %14s\n", "Quantile", "divergence", "change");
+    for (unsigned i = INF_N_QUANTILES; i-- > 0;)
+        printf("%8.1f %% %14.6f %12.4f %%\n", ppl_percents[i], d->kld_quantiles[i],
+               100 * d->p_diff_quantiles[i]);
+}
+
+static json_t *ppl_estimate_json(struct inf_estimate e)
+{
+    return json_pack("{s:f, s:f}", "value", e.value, "error", e.error);
+}
+
+static json_t *ppl_quantiles_json(const double values[INF_N_QUANTILES])
+{
+    json_t *out = json_object();
+    char name[16];
+
+    for (unsigned i = 0; i < INF_N_QUANTILES; i++) {
+        snprintf(name, sizeof(name), "%g", ppl_percents[i]);
+        json_object_set_new(out, name, json_real(values[i]));
+    }
+    return out;
+}
+
+static json_t *ppl_divergence_json(const struct ppl *p, const struct inf_divergence *d)
+{
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "model",
+                     p->base_name ? p->base_name : p->name, "ppl", ppl_estimate_json(d->base_ppl),
+                     "ratio", ppl_estimate_json(d->ratio), "difference",
+                     ppl_estimate_json(d->difference), "log_ratio", ppl_estimate_json(d->log_ratio),
+                     "correlation", d->correlation, "kld", ppl_estimate_json(d->kld), "p_diff",
+                     ppl_estimate_json(d->p_diff), "p_diff_rms", ppl_estimate_json(d->p_diff_rms),
+                     "same_top", ppl_estimate_json(d->same_top), "kld_quantiles",
+                     ppl_quantiles_json(d->kld_quantiles), "p_diff_quantiles",
+                     ppl_quantiles_json(d->p_diff_quantiles));
 }
 
 /* Prints the result of computing @n_computed tokens in @seconds. */
@@ -131,10 +203,13 @@ static int ppl_print(const struct ppl *p, const struct inf_perplexity_result *re
     json_t *j;
     int bad;
 
-    if (!isfinite(res->ppl))
-        return cli_error("ppl", "the perplexity is not a finite number");
+    if (!isfinite(res->ppl) || (p->params.base && !isfinite(res->divergence.base_ppl.value)))
+        return cli_error("ppl", "the perplexity%s is not a finite number",
+                         isfinite(res->ppl) ? " of the base model" : "");
     if (!p->json) {
         printf("Final estimate: PPL = %.4f ± %.4f\n", res->ppl, res->error);
+        if (p->params.base)
+            ppl_print_divergence(&res->divergence);
         return ferror(stdout) ? CLI_FAILED : CLI_OK;
     }
     j = json_pack("{s:f, s:f, s:f, s:I, s:i, s:i, s:f, s:f, s:s, s:s}", "ppl", res->ppl, "error",
@@ -143,6 +218,8 @@ static int ppl_print(const struct ppl *p, const struct inf_perplexity_result *re
                   tok_s, "device", p->device.name, "model", p->name);
     if (!j)
         return cli_error("ppl", "out of memory");
+    if (p->params.base)
+        json_object_set_new(j, "base", ppl_divergence_json(p, &res->divergence));
     bad = json_dumpf(j, stdout, JSON_REAL_PRECISION(17));
     json_decref(j);
     putchar('\n');
@@ -161,11 +238,32 @@ static int ppl_measure(struct ppl *p, const int32_t *tokens, size_t n_tokens)
     p->params.cache_dir = p->device.cache_dir;
     if (!p->json)
         p->params.chunk = ppl_print_chunk;
+    p->params.chunk_data = p;
     r = inf_perplexity(&p->params, tokens, n_tokens, &result, &err);
     if (r < 0)
         return cli_error("ppl", "%s", err.text);
     seconds = (double)MAX(clock_nsec() - begin, 1u) * 1e-9;
     return ppl_print(p, &result, (uint64_t)result.n_chunks * p->params.n_ctx, seconds);
+}
+
+/* Checks that the base model cuts the text into the same tokens. */
+static int ppl_check_base(const struct ppl *p, const char *text, size_t len, const int32_t *tokens,
+                          size_t n_tokens)
+{
+    const struct inf_tokenizer *tok = p->params.base ? inf_model_tokenizer(p->params.base) : NULL;
+    _cleanup_free_ int32_t *base = NULL;
+    size_t n;
+    int r;
+
+    if (!tok || p->params.base == p->params.model)
+        return CLI_OK;
+    r = inf_tokenizer_encode(tok, text, len, INF_ENCODE_ADD_SPECIAL, 0, &base, &n);
+    if (r < 0)
+        return cli_error("ppl", "%s", strerror(-r));
+    if (n != n_tokens || memcmp(base, tokens, n * sizeof(*base)) != 0)
+        return cli_error("ppl", "%s and %s cannot be compared: their tokenizers differ", p->name,
+                         p->base_name);
+    return CLI_OK;
 }
 
 static int ppl_file(struct ppl *p, struct inf_model *model)
@@ -188,12 +286,13 @@ static int ppl_file(struct ppl *p, struct inf_model *model)
     if (r < 0)
         return cli_error("ppl", "%s", strerror(-r));
     p->params.model = model;
-    return ppl_measure(p, tokens, n);
+    r = ppl_check_base(p, text, len, tokens, n);
+    return r == CLI_OK ? ppl_measure(p, tokens, n) : r;
 }
 
 int verb_ppl(int argc, char **argv)
 {
-    _cleanup_(inf_model_unrefp) struct inf_model *model = NULL;
+    _cleanup_(inf_model_unrefp) struct inf_model *model = NULL, *base = NULL;
     struct ppl p = {.params = {.n_ctx = 512}};
     struct cli_models m = {0};
     int r;
@@ -206,6 +305,9 @@ int verb_ppl(int argc, char **argv)
     r = cli_open_device("ppl", p.device_name, &p.device);
     if (r == CLI_OK)
         r = cli_open_model("ppl", &m, p.name, false, &model);
+    if (r == CLI_OK && p.base_name)
+        r = cli_open_model("ppl", &m, p.base_name, false, &base);
+    p.params.base = base || !p.params.base_kv_type ? base : model;
     if (r == CLI_OK)
         r = ppl_file(&p, model);
     cli_device_done(&p.device);

@@ -304,31 +304,20 @@ float *case_floats(struct check *c, struct case_memory *m, enum fill fill, size_
 /* Gives a weight its planes. */
 static void add_planes(struct check *c, struct case_memory *m, struct weight *w)
 {
-    const uint32_t whole = w->cols % 128 == 0 ? 128 : w->cols % 64 == 0 ? 64 : 32;
-    float factor = 0.01f + 0.1f * (float)(rng_u32(&c->rng) % 8);
-    uint8_t *scales;
-    size_t n;
+    const struct planes_info *info = dtype_info(w->dtype)->planes;
+    const struct plane_choice choice = weights_choose_planes(c, w->dtype, w->cols);
+    const size_t n = choice.group > 0 ? (size_t)w->rows * (w->cols / choice.group) : 1;
 
-    if (w->dtype == INF_DTYPE_BITNET) {
-        scales = case_bytes(m, sizeof(factor), 0);
-        memcpy(scales, &factor, sizeof(factor));
-        w->planes[WEIGHT_SCALES] = scales;
-        return;
-    }
-    w->group = w->dtype == INF_DTYPE_FP4_PLANES || rng_u32(&c->rng) % 2 ? 32 : whole;
-    n = (size_t)w->rows * (w->cols / w->group);
-    if (w->dtype == INF_DTYPE_FP4_PLANES) {
-        scales = case_bytes(m, n, 0);
-        for (size_t i = 0; i < n; i++)
-            scales[i] = (uint8_t)(116 + rng_u32(&c->rng) % 8);
-        w->planes[WEIGHT_SCALES] = scales;
-        return;
-    }
-    for (unsigned i = WEIGHT_SCALES; i <= WEIGHT_ZEROS; i++) {
-        uint8_t *plane = case_bytes(m, 2 * n, 0);
+    w->group = choice.group;
+    w->plane_type = choice.type;
+    for (enum weight_plane p = 0; p < WEIGHT_PLANES; p++) {
+        uint8_t *plane;
 
-        weights_fill_plane(c, WEIGHT_RANDOM, plane, n);
-        w->planes[i] = plane;
+        if (!(info->needed & 1u << p))
+            continue;
+        plane = case_bytes(m, plane_bytes(choice.type) * n, 0);
+        weights_fill_plane(c, WEIGHT_RANDOM, choice.type, plane, n);
+        w->planes[p] = plane;
     }
 }
 
@@ -348,7 +337,7 @@ struct weight case_weight(struct check *c, struct case_memory *m, enum inf_dtype
     weights_fill(c, dtype, dtype_info(dtype)->encode ? WEIGHT_ENCODED : WEIGHT_RANDOM, data,
                  (uint64_t)rows * cols);
     w.data = data;
-    if (!dtype_info(dtype)->encode)
+    if (dtype_info(dtype)->planes)
         add_planes(c, m, &w);
     return w;
 }

@@ -110,24 +110,16 @@ static void fp4_magnitudes(const uint8_t *scales, size_t stride, uint32_t cols, 
 }
 
 /* Does what weights_magnitudes() does for row @i of a weight with planes (graph/weight.h). */
-static void planes_magnitudes(const struct weight *w, size_t i, const float *row, float *dst)
+static void planes_magnitudes(const struct weight *w, size_t i, float *dst)
 {
-    const size_t at = i * (w->cols / MAX(w->group, 1u)) * 2;
-    const unsigned bits = dtype_info(w->dtype)->affine_bits;
-    const void *scales = w->planes[WEIGHT_SCALES];
+    const struct plane_row row = weight_plane_row(w, (uint32_t)i);
 
-    for (uint32_t j = 0; bits == 0 && j < w->cols; j++)
-        dst[j] = fabsf(row[j]);
+    weights_planes_magnitudes(w->dtype, &row, dst, w->cols);
     if (w->dtype == INF_DTYPE_BITNET) /* kernels subtract 1 from the codes */
         for (uint32_t j = 0; j < w->cols; j++)
-            dst[j] += *(const float *)scales;
+            dst[j] += fabsf(*(const float *)row.planes[WEIGHT_SCALES]);
     if (w->dtype == INF_DTYPE_FP4_PLANES)
-        fp4_magnitudes((const uint8_t *)scales + i * MAX(w->row_step, 1u) * (w->cols / BLOCK_ELEMS),
-                       1, w->cols, dst);
-    if (bits > 0)
-        weights_affine_magnitudes(
-            bits, (const uint8_t *)w->data + i * w->cols * bits / 8, (const uint8_t *)scales + at,
-            (const uint8_t *)w->planes[WEIGHT_ZEROS] + at, w->group, dst, w->cols);
+        fp4_magnitudes(row.planes[WEIGHT_SCALES], 1, w->cols, dst);
 }
 
 /* Decodes a row of a weight, and sums up the magnitudes of the terms of each number. */
@@ -141,7 +133,7 @@ static void weight_row(const struct weight *w, size_t i, float *row, float *magn
         abort();
     if (w->planes[WEIGHT_SCALES]) {
         weight_decode_row(w, (uint32_t)i, row);
-        planes_magnitudes(w, i, row, magnitudes);
+        planes_magnitudes(w, i, magnitudes);
         return;
     }
     p = (const uint8_t *)w->data + i * bytes;

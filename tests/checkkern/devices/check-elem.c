@@ -44,9 +44,12 @@ static void embed_case(struct check *c, enum inf_dtype dtype, uint32_t rows, uin
 void check_graph_embed(struct check *c)
 {
     for (int d = 0; d < INF_DTYPE_N; d++) {
-        if (d == INF_DTYPE_BITNET) /* only products have the factor of the matrix */
+        const struct dtype_info *info = dtype_info((enum inf_dtype)d);
+        const uint32_t block = info->block_elems;
+
+        /* Only products have one scale for a matrix; check-coded.c checks coded matrices. */
+        if ((info->planes && info->planes->group == 0) || coded_kind((enum inf_dtype)d).bits > 0)
             continue;
-        const uint32_t block = dtype_info((enum inf_dtype)d)->block_elems;
 
         embed_case(c, (enum inf_dtype)d, 1, block > 1 ? block : 20, 0);
         embed_case(c, (enum inf_dtype)d, 301, block > 1 ? 3 * block : 100, 0);

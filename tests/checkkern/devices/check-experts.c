@@ -52,17 +52,14 @@ static void experts_pair(struct check *c, struct case_memory *m, const struct ex
                          struct weight *gate, struct weight *up)
 {
     const uint32_t n = a->n_experts;
-    uint64_t row_bytes = 0;
 
     *gate = experts_weight(c, m, a->dtype, n, 2 * a->n_ff, a->n_embd, NULL);
-    if (!dtype_row_bytes(a->dtype, a->n_embd, &row_bytes))
-        exit(2);
     gate->rows = a->n_ff;
     gate->row_step = 2;
     *up = *gate;
-    up->data = (const uint8_t *)gate->data + row_bytes;
+    up->data = (const uint8_t *)gate->data + weight_row_bytes(gate);
     up->planes[WEIGHT_SCALES] =
-        (const uint8_t *)gate->planes[WEIGHT_SCALES] + a->n_embd / gate->group;
+        (const uint8_t *)gate->planes[WEIGHT_SCALES] + weight_plane_bytes(gate, WEIGHT_SCALES);
 }
 
 static void experts_case(struct check *c, const struct experts_case *a, enum fill fill)
@@ -87,7 +84,7 @@ static void experts_case(struct check *c, const struct experts_case *a, enum fil
     char what[128];
 
     assert(n <= MOST);
-    if (a->dtype == INF_DTYPE_FP4_PLANES)
+    if (dtype_info(a->dtype)->planes && dtype_info(a->dtype)->planes->steps)
         experts_pair(c, &m, a, &gate, &up);
     if (graph_new(&g) < 0)
         exit(2);
@@ -113,11 +110,11 @@ void check_graph_experts(struct check *c)
         for (uint32_t i = 0; i < 4; i++) {
             const uint32_t block = dtype_info((enum inf_dtype)d)->block_elems;
 
-            const bool planes = !dtype_info((enum inf_dtype)d)->encode;
+            const struct planes_info *planes = dtype_info((enum inf_dtype)d)->planes;
 
             /* Encoding weights takes a large part of the time, so formats with large blocks have
-             * half of the cases. MXFP4 is the only format with planes that experts can have. */
-            if ((block > 32 && i % 2) || (planes && d != INF_DTYPE_FP4_PLANES))
+             * half of the cases. Experts cannot share stored rows. */
+            if ((block > 32 && i % 2) || (planes && planes->places > 1))
                 continue;
 
             experts_case(

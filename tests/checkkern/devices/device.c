@@ -7,6 +7,7 @@
 
 #include "backend/devices.h"
 #include "core/cpu.h"
+#include "quant/dtype.h"
 #if HAVE_VULKAN
 #include "backend/vulkan/program.h"
 #include "backend/vulkan/quirks.h"
@@ -55,6 +56,7 @@ static void cpu_rules(const struct backend *b, struct bound_rules *rules)
     for (int d = INF_DTYPE_Q8_0; d < INF_DTYPE_N; d++)
         rules->products[d] = BOUND_Q8;
     rules->products[INF_DTYPE_BITNET] = BOUND_ROW8;
+    rules->products[INF_DTYPE_MXFP8] = BOUND_EXACT;
     if (flags & CPU_AVX512_BF16)
         rules->products[INF_DTYPE_BF16] = BOUND_BF16;
     if (flags & CPU_AVX512_FP16)
@@ -77,12 +79,34 @@ static const struct vkb_caps *caps_of(const struct backend *b)
     return &((const struct vkb_backend *)b)->info->caps;
 }
 
-/* Returns the format in which a device stores weights (backend/joined.h). */
-static enum inf_dtype stored_as(enum inf_dtype dtype)
+/* The formats in which devices store weights of each format with planes (backend/joined.h). */
+static const struct {
+    enum inf_dtype dtype, stored;
+} joined_as[] = {
+    {INF_DTYPE_FP4_PLANES, INF_DTYPE_MXFP4},  {INF_DTYPE_BITNET, INF_DTYPE_BITNET},
+    {INF_DTYPE_MLX2, INF_DTYPE_MLX2},         {INF_DTYPE_MLX2, INF_DTYPE_Q4_1},
+    {INF_DTYPE_MLX3, INF_DTYPE_Q4_1},         {INF_DTYPE_MLX4, INF_DTYPE_Q4_1},
+    {INF_DTYPE_MLX5, INF_DTYPE_Q5_1},         {INF_DTYPE_MXFP8, INF_DTYPE_BF16},
+    {INF_DTYPE_NVFP4_PLANES, INF_DTYPE_BF16},
+};
+
+/* Adds the roundings of weights in @dtype that are stored as @stored. */
+static void product_rules(const struct vkb_caps *caps, enum vkb_class class, enum inf_dtype dtype,
+                          enum inf_dtype stored, struct bound_rules *rules)
 {
-    return dtype == INF_DTYPE_FP4_PLANES ? INF_DTYPE_MXFP4
-           : dtype == INF_DTYPE_MLX4     ? INF_DTYPE_Q4_1
-                                         : dtype;
+    struct vkb_product product = {.dtype = stored, .K = 1024, .N = 1024};
+    struct vkb_choice choice;
+    enum bound_rounding rounding = BOUND_EXACT;
+
+    if (vkb_pick_product(caps, &product, class, &choice))
+        rounding = choice.pack == VKB_PACK_Q8    ? BOUND_Q8
+                   : choice.pack == VKB_PACK_F16 ? BOUND_F16_ROWS
+                   : choice.pack > VKB_PACK_F16  ? BOUND_ROW8
+                                                 : BOUND_EXACT;
+    rules->products[dtype] = MAX(rules->products[dtype], rounding);
+    product.experts = true;
+    if (vkb_pick_product(caps, &product, class, &choice) && choice.pack == VKB_PACK_Q8)
+        rules->experts[dtype] = BOUND_Q8;
 }
 
 void device_rules(const struct backend *b, uint32_t n_rows, struct bound_rules *rules)
@@ -95,19 +119,12 @@ void device_rules(const struct backend *b, uint32_t n_rows, struct bound_rules *
         cpu_rules(b, rules);
         return;
     }
-    for (int d = 0; d < INF_DTYPE_N; d++) {
-        struct vkb_product product = {.dtype = stored_as((enum inf_dtype)d), .K = 1024, .N = 1024};
-        struct vkb_choice choice;
-
-        if (vkb_pick_product(caps_of(b), &product, class, &choice))
-            rules->products[d] = choice.pack == VKB_PACK_Q8    ? BOUND_Q8
-                                 : choice.pack == VKB_PACK_F16 ? BOUND_F16_ROWS
-                                 : choice.pack > VKB_PACK_F16  ? BOUND_ROW8
-                                                               : BOUND_EXACT;
-        product.experts = true;
-        if (vkb_pick_product(caps_of(b), &product, class, &choice))
-            rules->experts[d] = choice.pack == VKB_PACK_Q8 ? BOUND_Q8 : BOUND_EXACT;
-    }
+    for (int d = 0; d < INF_DTYPE_N; d++)
+        if (!dtype_info((enum inf_dtype)d)->planes)
+            product_rules(caps_of(b), class, (enum inf_dtype)d, (enum inf_dtype)d, rules);
+    /* Weights with planes can also be stored as F32, whose products round less. */
+    for (size_t i = 0; i < ARRAY_SIZE(joined_as); i++)
+        product_rules(caps_of(b), class, joined_as[i].dtype, joined_as[i].stored, rules);
     /* Matrix units (cooperative matrices) multiply binary16 numbers. */
     if (caps_of(b)->coopmat && class == VKB_MANY)
         rules->attention = BOUND_F16;

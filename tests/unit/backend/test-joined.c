@@ -68,8 +68,8 @@ static void check_weight(const struct weight *w, enum inf_dtype dtype)
     assert_int_equal(joined_bytes(w), w->rows * j.row_bytes);
     assert_true(w->rows * j.row_bytes <= sizeof(blocks));
     memset(blocks, 0xee, sizeof(blocks));
-    joined_rows(w, 0, 3, blocks);
-    joined_rows(w, 3, w->rows - 3, blocks + 3 * j.row_bytes);
+    joined_rows(w, dtype, 0, 3, blocks);
+    joined_rows(w, dtype, 3, w->rows - 3, blocks + 3 * j.row_bytes);
     for (uint32_t i = 0; i < w->rows; i++) {
         weight_decode_row(w, i, want);
         decode(w, j.dtype, blocks + i * j.row_bytes, got);
@@ -99,6 +99,7 @@ TEST(affine_weights_become_blocks)
                              .rows = ROWS,
                              .cols = rows[i].cols,
                              .group = rows[i].group,
+                             .plane_type = PLANE_F16,
                              .planes = {[WEIGHT_SCALES] = planes[0], [WEIGHT_ZEROS] = planes[1]}},
             rows[i].joined);
 }
@@ -129,7 +130,7 @@ TEST(codes_behind_the_last_column_are_zero)
                              .planes = {[WEIGHT_SCALES] = &factor}};
 
     fill();
-    joined_rows(&w, 0, 4, blocks);
+    joined_rows(&w, INF_DTYPE_BITNET, 0, 4, blocks);
     for (uint32_t k = w.cols; k < 32; k++)
         assert_int_equal(code_of(blocks, k), 1);
 }
@@ -145,6 +146,7 @@ TEST(mxfp4_of_experts_becomes_blocks)
                                 .expert_bytes = 2 * rows * cols / 2,
                                 .group = 32,
                                 .row_step = 2,
+                                .plane_type = PLANE_E8M0,
                                 .planes = {[WEIGHT_SCALES] = planes[0]}};
 
     fill();

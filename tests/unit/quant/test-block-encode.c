@@ -40,13 +40,16 @@ static double round_trip(enum inf_dtype dtype)
 
 /* The error of the best public encoders on normally distributed numbers, plus a margin. */
 static const double limit[INF_DTYPE_N] = {
-    [INF_DTYPE_F32] = 0,        [INF_DTYPE_F16] = 1e-7,    [INF_DTYPE_BF16] = 4e-6,
-    [INF_DTYPE_Q8_0] = 3e-5,    [INF_DTYPE_Q4_0] = 8e-3,   [INF_DTYPE_Q4_1] = 6e-3,
-    [INF_DTYPE_Q5_0] = 2e-3,    [INF_DTYPE_Q5_1] = 1.5e-3, [INF_DTYPE_Q4_K] = 6e-3,
-    [INF_DTYPE_Q5_K] = 1.5e-3,  [INF_DTYPE_Q6_K] = 4e-4,   [INF_DTYPE_MXFP4] = 1.4e-2,
-    [INF_DTYPE_TQ2_0] = 0.7,    [INF_DTYPE_TQ1_0] = 0.7,   [INF_DTYPE_IQ2_XXS] = 0.117,
-    [INF_DTYPE_IQ2_XS] = 0.088, [INF_DTYPE_IQ2_S] = 0.061, [INF_DTYPE_IQ3_XXS] = 0.0345,
-    [INF_DTYPE_IQ3_S] = 0.0182, [INF_DTYPE_IQ1_S] = 0.22,  [INF_DTYPE_IQ1_M] = 0.19,
+    [INF_DTYPE_F32] = 0,          [INF_DTYPE_F16] = 1e-7,     [INF_DTYPE_BF16] = 4e-6,
+    [INF_DTYPE_Q8_0] = 3e-5,      [INF_DTYPE_Q4_0] = 8e-3,    [INF_DTYPE_Q4_1] = 6e-3,
+    [INF_DTYPE_Q5_0] = 2e-3,      [INF_DTYPE_Q5_1] = 1.5e-3,  [INF_DTYPE_Q4_K] = 6e-3,
+    [INF_DTYPE_Q5_K] = 1.5e-3,    [INF_DTYPE_Q6_K] = 4e-4,    [INF_DTYPE_MXFP4] = 1.4e-2,
+    [INF_DTYPE_TQ2_0] = 0.7,      [INF_DTYPE_TQ1_0] = 0.7,    [INF_DTYPE_Q2_K] = 9e-2,
+    [INF_DTYPE_Q3_K] = 2.5e-2,    [INF_DTYPE_IQ4_NL] = 7e-3,  [INF_DTYPE_IQ4_XS] = 7e-3,
+    [INF_DTYPE_NVFP4] = 1e-2,     [INF_DTYPE_Q1_0] = 0.4,     [INF_DTYPE_Q2_0] = 0.2,
+    [INF_DTYPE_IQ2_XXS] = 0.117,  [INF_DTYPE_IQ2_XS] = 0.088, [INF_DTYPE_IQ2_S] = 0.061,
+    [INF_DTYPE_IQ3_XXS] = 0.0345, [INF_DTYPE_IQ3_S] = 0.0182, [INF_DTYPE_IQ1_S] = 0.22,
+    [INF_DTYPE_IQ1_M] = 0.19,
 };
 
 TEST(normal_numbers_come_back_within_the_error_of_the_format)

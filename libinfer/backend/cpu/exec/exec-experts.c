@@ -270,10 +270,13 @@ static void multiply_piece(const struct exec *x, const struct stage *s, const st
         .K = s->K,
         .ldy = b->p->chunk,
         .bias = expert_bias(m, b, (float *)(mine + x->plan->mem.bias)),
-        .scales = m->group > 0
-                      ? m->scales + b->expert * m->plane_expert_bytes + b->n0 * m->plane_bytes
-                      : NULL,
+        .planes = {matrix_plane(m, WEIGHT_SCALES, b->expert, b->n0),
+                   matrix_plane(m, WEIGHT_ZEROS, b->expert, b->n0),
+                   matrix_plane(m, WEIGHT_ORDER, b->expert, b->n0)},
+        .plane_type = m->plane_type,
         .group = m->group,
+        .coded = m->coded ? &m->coded[b->expert] : NULL,
+        .coded_first = m->coded_first + b->n0,
         .next = next,
     };
 

@@ -28,6 +28,12 @@ void exec_prepare_row(const struct exec *x, const struct stage *s, uint32_t i, f
         x->cpu->elem->rms_norm(row, src, s->norm_w, s->norm_eps, s->K);
         src = row;
     }
+    if (s->order) {
+        row += x->plan->max_width;
+        for (uint32_t j = 0; j < s->K; j++)
+            row[j] = src[s->order[j]];
+        src = row;
+    }
     for (int k = 0; k < MATMUL_ACT_N; k++)
         if (s->acts[k])
             matmul_prepare(x->plan->matmul, (enum matmul_act)k, src, s->K, s->K, 0, 1, to[k]);
@@ -53,7 +59,7 @@ static bool only_floats(const struct stage *s)
     for (int k = 0; k < MATMUL_ACT_N; k++)
         if (s->acts[k] != (k == MATMUL_ACT_F32))
             return false;
-    return !s->norm_w && !s->gather;
+    return !s->norm_w && !s->gather && !s->order;
 }
 
 static void prepare_input(const struct exec *x, const struct stage *s, unsigned i_thread,
@@ -118,9 +124,13 @@ static void multiply_block(const struct exec *x, const struct stage *s, const st
         .ldy = ldy,
         .bias = m->bias ? m->bias + column : NULL,
         .packed = m->packed,
-        .scales = m->group > 0 ? m->scales + b->n0 * m->plane_bytes : m->scales,
-        .offsets = m->group > 0 ? m->offsets + b->n0 * m->plane_bytes : NULL,
+        .planes = {matrix_plane(m, WEIGHT_SCALES, 0, b->n0),
+                   matrix_plane(m, WEIGHT_ZEROS, 0, b->n0),
+                   matrix_plane(m, WEIGHT_ORDER, 0, b->n0)},
+        .plane_type = m->plane_type,
         .group = m->group,
+        .coded = m->coded,
+        .coded_first = m->coded_first + b->n0,
         .quarter = quarter,
         .next = next,
     };

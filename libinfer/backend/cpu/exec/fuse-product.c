@@ -10,34 +10,52 @@
 /* Sets the members of @m that only experts have. */
 static int matrix_set_experts(struct fuser *f, const struct graph_node *n, struct matrix *m)
 {
-    if (m->packed || m->offsets || m->quarter > 0 ||
+    if (m->packed || m->quarter > 0 ||
         (n->bias.data && dtype_info(n->bias.dtype)->block_elems != 1))
         return err_set(f->reterr, EOPNOTSUPP,
                        "%s has experts in a format that the CPU cannot multiply",
                        n->w.name ? n->w.name : "a weight");
     m->experts = n->w.experts;
     m->expert_bytes = n->w.expert_bytes;
-    m->plane_expert_bytes = n->w.expert_bytes / 16;
+    for (enum weight_plane p = 0; p < WEIGHT_PLANES; p++)
+        m->plane_expert_bytes[p] = weight_plane_expert_bytes(&n->w, p);
     m->expert_bias = n->bias;
     return 0;
+}
+
+/* Returns whether rows of @w share stored rows. A product then computes columns in another order
+ * (struct matmul_args, quarter). */
+static bool shares_rows(const struct weight *w)
+{
+    const struct planes_info *info = dtype_info(w->dtype)->planes;
+
+    return info && info->places > 1;
+}
+
+/* Sets the members of @m for planes. */
+static void matrix_set_planes(const struct weight *w, struct matrix *m)
+{
+    m->group = w->group;
+    m->plane_type = w->plane_type;
+    for (enum weight_plane p = 0; p < WEIGHT_PLANES; p++) {
+        m->planes[p] = w->planes[p];
+        m->plane_bytes[p] = weight_plane_bytes(w, p) * MAX(w->row_step, 1u);
+    }
+    if (shares_rows(w))
+        m->quarter = w->rows / dtype_info(w->dtype)->planes->places;
 }
 
 static int matrix_set(struct fuser *f, const struct graph_node *n, struct matrix *m)
 {
     *m = (struct matrix){.data = n->w.data, .dtype = n->w.dtype, .packed = n->w.packed};
-    if (n->w.group > 0) {
-        m->scales = n->w.planes[WEIGHT_SCALES];
-        m->offsets = n->w.planes[WEIGHT_ZEROS];
-        m->group = n->w.group;
-        m->plane_bytes = (uint64_t)(n->w.cols / n->w.group) * sizeof(uint16_t);
-    }
-    if (m->dtype == INF_DTYPE_FP4_PLANES && n->w.cols > MATMUL_PLANES_K)
+    m->coded = n->w.coded;
+    m->coded_first = n->w.coded_first;
+    if (dtype_info(m->dtype)->planes)
+        matrix_set_planes(&n->w, m);
+    if (n->w.cols > matmul_most_columns(m->dtype))
         return err_set(f->reterr, EOPNOTSUPP, "%s has %u columns, more than %u",
-                       n->w.name ? n->w.name : "a weight", n->w.cols, MATMUL_PLANES_K);
-    if (m->dtype == INF_DTYPE_BITNET) {
-        m->scales = n->w.planes[WEIGHT_SCALES];
-        m->quarter = n->w.rows / 4;
-    }
+                       n->w.name ? n->w.name : "a weight", n->w.cols,
+                       matmul_most_columns(m->dtype));
     if (m->packed) {
         m->act = matmul_packed_kind(m->dtype);
         m->row_bytes = matmul_packed_bytes(m->dtype, n->w.cols);
@@ -47,8 +65,6 @@ static int matrix_set(struct fuser *f, const struct graph_node *n, struct matrix
             return -EINVAL;
         m->row_bytes *= MAX(n->w.row_step, 1u);
     }
-    if (m->dtype == INF_DTYPE_FP4_PLANES)
-        m->plane_bytes = m->row_bytes / 16; /* a block has 16 bytes of codes and 1 of scales */
     if (m->act == MATMUL_ACT_Q8 && n->w.cols % 32 != 0)
         return err_set(f->reterr, EOPNOTSUPP, "%s has %u columns, not a multiple of 32",
                        n->w.name ? n->w.name : "a weight", n->w.cols);
@@ -118,13 +134,20 @@ static void fuse_store(struct fuser *f, struct product *p, graph_ref cur)
 }
 
 /* Returns whether pieces of both products have the same columns in the same places. Biases of
- * packed ternary matrices are in other places than the columns of a piece. */
+ * matrices whose rows share stored rows are in other places than the columns of a piece. */
 static bool same_columns(const struct graph_node *a, const struct graph_node *b)
 {
-    const bool is_ternary = a->w.dtype == INF_DTYPE_BITNET;
+    const bool shared = shares_rows(&a->w);
 
-    return is_ternary == (b->w.dtype == INF_DTYPE_BITNET) &&
-           !(is_ternary && (a->bias.data || b->bias.data));
+    return shared == shares_rows(&b->w) && !(shared && (a->bias.data || b->bias.data));
+}
+
+/* Returns the order of the columns of the weight of node @ref, or NULL (quant/coded.h). */
+static const uint32_t *order_of(const struct fuser *f, graph_ref ref)
+{
+    const struct coded *c = fuser_node(f, ref)->w.coded;
+
+    return c ? c->order : NULL;
 }
 
 static int fuse_gate(struct fuser *f, struct product *p, graph_ref glu, graph_ref *cur)
@@ -135,6 +158,7 @@ static int fuse_gate(struct fuser *f, struct product *p, graph_ref glu, graph_re
 
     if (other < 0 || f->done[other] || fuser_node(f, other)->width != p->width ||
         fuser_node(f, other)->src[1] != fuser_node(f, *cur)->src[1] ||
+        order_of(f, other) != order_of(f, *cur) ||
         !same_columns(fuser_node(f, other), fuser_node(f, *cur)))
         return 0;
     p->n_matrices = 2;
@@ -213,8 +237,8 @@ static int product_add(struct fuser *f, struct stage *s, graph_ref ref)
     struct product *p = &s->products[s->n_products++];
     const graph_ref glu = fuser_only_user(f, ref, GRAPH_GLU);
     const uint32_t n_slots = fuser_node(f, ref)->slots; /* 0 unless the product has experts */
-    /* The columns of a piece of a product with packed ternary weights are not whole heads. */
-    const bool has_heads = n_slots == 0 && fuser_node(f, ref)->w.dtype != INF_DTYPE_BITNET;
+    /* If rows share stored rows, the columns of a piece are not whole heads. */
+    const bool has_heads = n_slots == 0 && !shares_rows(&fuser_node(f, ref)->w);
     struct plan *plan = f->plan;
     graph_ref cur = ref;
     int r;
@@ -266,6 +290,7 @@ int fuse_products(struct fuser *f, graph_ref ref)
     int r = 0;
 
     s->K = fuser_node(f, ref)->w.cols;
+    s->order = order_of(f, ref);
     s->packed = true;
     s->rows_kept = fuser_node(f, ref)->rows_kept;
     if (f->late[in] && fuser_node(f, in)->op == GRAPH_RMS_NORM) {
@@ -289,7 +314,8 @@ int fuse_products(struct fuser *f, graph_ref ref)
     for (uint32_t i = (uint32_t)ref; r == 0 && i < f->n; i++) {
         const struct graph_node *n = fuser_node(f, (graph_ref)i);
 
-        if (n->op == GRAPH_MATMUL && n->src[0] == src && n->src[1] == route && !f->done[i])
+        if (n->op == GRAPH_MATMUL && n->src[0] == src && n->src[1] == route && !f->done[i] &&
+            order_of(f, (graph_ref)i) == s->order)
             r = product_add(f, s, (graph_ref)i);
         if (!f->cpu->fuse)
             break;

@@ -160,7 +160,7 @@ static struct thread_layout program_thread_layout(const struct plan *plan)
     struct thread_layout m;
     uint64_t at = 0;
 
-    m.row = place_part(&at, plan->max_width * f);
+    m.row = place_part(&at, 2 * plan->max_width * f);
     m.tile[0] = place_part(&at, rows * plan->max_chunk * f);
     m.tile[1] = place_part(&at, rows * plan->max_chunk * f);
     m.act = place_part(&at, plan->act_private_size);

@@ -71,17 +71,22 @@ struct matrix {
     bool packed;
     uint64_t row_bytes;
     const float *bias; /* or NULL */
-    /* Planes of affine formats (quant/affine.h) and of MXFP4 (quant/fp4-planes.h), and bytes from a
-     * row of a plane to the next. Group 0: none. */
-    const unsigned char *scales, *offsets;
+    /* Planes (quant/planes.h), and bytes from a row of a plane to the next. They are 0 if the
+     * planes have one element for the whole matrix, or if there are no planes. */
+    const unsigned char *planes[WEIGHT_PLANES];
+    uint64_t plane_bytes[WEIGHT_PLANES];
+    enum plane_type plane_type;
     uint32_t group;
-    uint64_t plane_bytes;
     /* Packed ternary (quant/bitnet.h): the number of rows divided by four. Rows are then counted as
-     * packed rows, and `scales` is the factor of the matrix. 0: another format. */
+     * packed rows, and the scale is the factor of the matrix. 0: another format. */
     uint32_t quarter;
+    /* Coded matrices (quant/coded.h): one, or one for each expert. Row 0 of this matrix is row
+     * coded_first of them. NULL: another format. */
+    const struct coded *coded;
+    uint32_t coded_first;
     /* Only for experts; as in struct weight. */
     const void *const *experts;
-    uint64_t expert_bytes, plane_expert_bytes;
+    uint64_t expert_bytes, plane_expert_bytes[WEIGHT_PLANES];
     struct weight expert_bias;
 };
 
@@ -117,7 +122,8 @@ struct stage {
     const float *norm_w; /* over the whole width, or NULL; STAGE_ROUTE: factors of the experts */
     float norm_eps;
     uint32_t K;
-    bool acts[MATMUL_ACT_N];            /* kinds of preparation needed */
+    const uint32_t *order;   /* [K]: column of the input at each place (quant/coded.h); or NULL */
+    bool acts[MATMUL_ACT_N]; /* kinds of preparation needed */
     size_t act_bytes[MATMUL_ACT_N];     /* bytes per row */
     uint64_t act_offset[MATMUL_ACT_N];  /* in scratch */
     uint64_t act_private[MATMUL_ACT_N]; /* in a thread's own memory */
@@ -154,6 +160,14 @@ struct stage {
 static inline const unsigned char *matrix_row(const struct matrix *m, uint32_t n)
 {
     return (const unsigned char *)m->data + n * (uint64_t)m->row_bytes;
+}
+
+/* Returns the address of the plane @p of expert @expert, from row @n on. */
+static inline const unsigned char *matrix_plane(const struct matrix *m, enum weight_plane p,
+                                                uint32_t expert, uint32_t n)
+{
+    return m->planes[p] ? m->planes[p] + expert * m->plane_expert_bytes[p] + n * m->plane_bytes[p]
+                        : NULL;
 }
 
 /* Returns the product that piece *@i_piece of a stage belongs to. *@i_piece becomes the index of
@@ -208,7 +222,7 @@ struct attn_tile {
 
 /* Describes a thread's own memory by the offsets of its parts, which are multiples of 64. */
 struct thread_layout {
-    uint64_t row;         /* [max_width]: one row after its norm */
+    uint64_t row;         /* [2 × max_width]: one row after its norm, then in another order */
     uint64_t tile[2];     /* [max_rows, max_chunk]: pieces of products */
     uint64_t act;         /* rows that the thread prepares for itself, if they are few */
     uint64_t bias;        /* [max_chunk]: biases of a piece of an expert */

@@ -78,7 +78,7 @@ INLINE void bitnet_tile(const struct matmul_args *a, uint32_t r, uint32_t m0, co
 {
     const uint8_t *w = (const uint8_t *)a->w + (size_t)r * a->K;
     const uint8_t *x = (const uint8_t *)a->act + m0 * a->act_stride;
-    const float factor = *(const float *)a->scales;
+    const float factor = *(const float *)a->planes[WEIGHT_SCALES];
     v_int sum[BITNET_M][4];
     uint32_t k = 0;
 

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Decodes the affine formats of MLX (quant/affine.h) into a panel. Include it after
- * matmul-decode.h.
+ * Decodes the formats of MLX (quant/affine.h) into a panel. Include it after matmul-decode.h.
  *
- * Codes and planes are decoded by separate functions. The panel is then like one of Q4_1, so that
- * the kernel that multiplies panels of Q4_K multiplies it.
+ * Codes and planes are decoded by separate functions. With codes of up to 4 bits, the panel is then
+ * like one of Q4_1, so that the kernel that multiplies panels of Q4_K multiplies it. Codes of 8
+ * bits are like those of Q8_0: a weight is scale × (q - 128) + (offset + 128 × scale), where the
+ * second term is rounded once. The panel holds a weight of NVFP4 as v + 32, where v is an integer
+ * of -12 … 12 and twice the value of the code; the kernel of Q6_K multiplies it. MXFP8 is decoded
+ * to floats.
  */
 
 /* Returns the 4 codes of 2 bits in byte @i of each lane, one per byte. */
@@ -68,15 +71,151 @@ static void TILE_NAME(decode_mlx4)(struct matmul_panel *p, unsigned half, const 
     }
 }
 
-/* Loads the numbers at @p of a plane of @n_rows rows, and converts them. Missing rows are 0. */
-INLINE void affine_fields(const uint8_t *p, size_t row_bytes, uint32_t n_rows, float *dst)
+/* Returns the 4 codes of @bits that begin at bit @at of the @bits words of each lane, one per
+ * byte. */
+INLINE v_int affine_spread(const v_int *w, const unsigned bits, const unsigned at)
 {
-    uint16_t bits[16] __attribute__((aligned(64))) = {0};
+    const uint32_t mask = (1u << bits) - 1;
+    v_int v = at % 32 > 0 ? v_shr(w[at / 32], at % 32) : w[at / 32];
 
-    for (unsigned i = 0; i < n_rows; i++)
-        memcpy(&bits[i], p + i * row_bytes, 2);
-    for (unsigned c = 0; c < 16; c += VEC_N)
-        v_storef(dst + c, v_from_f16(&bits[c]));
+    if (at % 32 + 4 * bits > 32)
+        v = v_or(v, v_shl(w[at / 32 + 1], 32 - at % 32));
+    const v_int a = v_and(v, v_set(mask)), b = v_and(v_shl(v, 8 - bits), v_set(mask << 8));
+    const v_int c = v_and(v_shl(v, 16 - 2 * bits), v_set(mask << 16));
+    const v_int d = v_and(v_shl(v, 24 - 3 * bits), v_set(mask << 24));
+
+    return v_or(v_or(a, b), v_or(c, d));
+}
+
+/* Decodes codes that do not fit bytes: 32 codes of a row are @bits words. */
+INLINE void affine_words(struct matmul_panel *p, unsigned half, const uint8_t *w, size_t row_bytes,
+                         uint32_t kc, const unsigned bits, const uint8_t **ahead)
+{
+    for (uint32_t k = 0; k < kc; k += 32, w += 4 * bits) {
+        for (unsigned c = 0; c < 16; c += VEC_N) {
+            v_int words[6];
+
+            prefetch_step(*ahead, 0, PANEL_AHEAD(VEC_N * 4 * bits), false);
+            *ahead += PANEL_AHEAD(VEC_N * 4 * bits);
+            UNROLL for (unsigned i = 0; i < bits; i++) words[i] =
+                affine_load(w + 4 * i + c * row_bytes, row_bytes);
+            UNROLL for (unsigned i = 0; i < 8; i++)
+                v_store(p->q[k / 4 + i][16 * half + c], affine_spread(words, bits, 4 * bits * i));
+        }
+    }
+}
+
+#define AFFINE_WORDS(bits)                                                                         \
+    static void TILE_NAME(decode_mlx##bits)(struct matmul_panel * p, unsigned half,                \
+                                            const uint8_t *w, size_t row_bytes, uint32_t kc,       \
+                                            const uint8_t **ahead)                                 \
+    {                                                                                              \
+        affine_words(p, half, w, row_bytes, kc, bits, ahead);                                      \
+    }
+AFFINE_WORDS(3)
+AFFINE_WORDS(5)
+AFFINE_WORDS(6)
+
+static void TILE_NAME(decode_mlx8)(struct matmul_panel *p, unsigned half, const uint8_t *w,
+                                   size_t row_bytes, uint32_t kc, const uint8_t **ahead)
+{
+    const v_int sign = v_set(VEC_S8 ? 0x80808080 : 0);
+
+    for (uint32_t k = 0; k < kc; k += 16, w += 16) {
+        for (unsigned c = 0; c < 16; c += VEC_N) {
+            v_int v[4];
+
+            load_rows16_ahead(w + c * row_bytes, row_bytes, v, *ahead, 0, VEC_N * 4);
+            *ahead += PANEL_AHEAD(VEC_N * 16);
+            UNROLL for (unsigned i = 0; i < 4; i++)
+                v_store(p->q[k / 4 + i][16 * half + c], v_xor(v[i], sign));
+        }
+    }
+}
+
+/* v + 32 for each code, where v is twice the value of the code. */
+static const uint8_t nvfp4_codes[16] __attribute__((aligned(16))) = {
+    32, 33, 34, 35, 36, 38, 40, 44, 32, 31, 30, 29, 28, 26, 24, 20,
+};
+
+static void TILE_NAME(decode_nvfp4_planes)(struct matmul_panel *p, unsigned half, const uint8_t *w,
+                                           size_t row_bytes, uint32_t kc, const uint8_t **ahead)
+{
+    for (uint32_t k = 0; k < kc; k += 32, w += 16) {
+        for (unsigned c = 0; c < 16; c += VEC_N) {
+            v_int v[4];
+
+            load_rows16_ahead(w + c * row_bytes, row_bytes, v, *ahead, 0, VEC_N * 4);
+            *ahead += PANEL_AHEAD(VEC_N * 16);
+            UNROLL for (unsigned i = 0; i < 8; i++)
+                v_store(p->q[k / 4 + i][16 * half + c],
+                        v_table16(affine_spread4(v[i / 2], i % 2 * 2), nvfp4_codes));
+        }
+    }
+}
+
+/* Converts the number in E4M3 in byte @i of each lane to float, divided by 256. */
+INLINE v_flt e4m3_get(v_int v, const unsigned i)
+{
+    const v_int x = v_shl(v_and(v_shr(v, 8 * i), v_set(0x7f)), 7);
+    /* The exponent of NaN becomes that of NaN in F16. */
+    const v_int nan = v_and(v_add(x, v_set(0x80)), v_set(0x4000));
+    const v_int sign = v_and(i > 0 ? v_shr(v, 8 * i - 8) : v_shl(v, 8), v_set(0x8000));
+
+    return v_from_f16_low(v_or(v_or(x, nan), sign));
+}
+
+static void TILE_NAME(decode_mxfp8)(struct matmul_panel *p, unsigned half, const uint8_t *w,
+                                    size_t row_bytes, uint32_t kc, const uint8_t **ahead)
+{
+    for (uint32_t k = 0; k < kc; k += 16, w += 16) {
+        for (unsigned c = 0; c < 16; c += VEC_N) {
+            v_int v[4];
+
+            load_rows16_ahead(w + c * row_bytes, row_bytes, v, *ahead, 0, VEC_N * 4);
+            *ahead += PANEL_AHEAD(VEC_N * 16);
+            UNROLL for (unsigned i = 0; i < 16; i++)
+                v_storef(&p->f[k + i][16 * half + c], e4m3_get(v[i / 4], i % 4));
+        }
+    }
+}
+
+/* Returns the bits of a float, or for F16 and E4M3 the bits of a half. The half is the number in
+ * F16; in E4M3 it is 2^-8 of the number. */
+INLINE uint32_t plane_bits(enum plane_type type, const uint8_t *p)
+{
+    uint32_t word = 0;
+    uint16_t half;
+
+    if (type == PLANE_E8M0)
+        return *p > 0 ? (uint32_t)*p << 23 : 0x00400000;
+    if (type == PLANE_E4M3)
+        return (*p & 0x80u) << 8 | ((*p & 0x7f) == 0x7f ? 0x7e00 : (*p & 0x7fu) << 7);
+    if (type == PLANE_F32) {
+        memcpy(&word, p, sizeof(word));
+        return word;
+    }
+    memcpy(&half, p, sizeof(half));
+    return type == PLANE_BF16 ? (uint32_t)half << 16 : half;
+}
+
+/* Loads element @at of a plane from each row, and converts it (see plane_bits()). Missing rows are
+ * 0. */
+INLINE void plane_fields(const struct matmul_planes *p, const uint8_t *plane, size_t at, float *dst)
+{
+    uint32_t words[16] __attribute__((aligned(64))) = {0};
+    const bool halves = p->type == PLANE_F16 || p->type == PLANE_E4M3;
+
+    for (unsigned i = 0; i < p->n_rows; i++)
+        words[i] = plane_bits(p->type, plane + i * p->row_bytes + at * plane_bytes(p->type));
+    for (unsigned c = 0; c < 16; c += VEC_N) {
+        const v_int v = v_load(&words[c]);
+
+        if (halves)
+            v_storef(dst + c, v_from_f16_low(v));
+        else
+            v_store(dst + c, v);
+    }
 }
 
 static void TILE_NAME(decode_planes)(struct matmul_panel *panel, unsigned half,
@@ -91,7 +230,45 @@ static void TILE_NAME(decode_planes)(struct matmul_panel *panel, unsigned half,
             memcpy(offset, offset - PANEL_N, 16 * sizeof(float));
             continue;
         }
-        affine_fields(p->scales + 2 * (size_t)at, p->row_bytes, p->n_rows, scale);
-        affine_fields(p->offsets + 2 * (size_t)at, p->row_bytes, p->n_rows, offset);
+        plane_fields(p, p->scales, at, scale);
+        plane_fields(p, p->offsets, at, offset);
+    }
+}
+
+static void TILE_NAME(decode_planes8)(struct matmul_panel *panel, unsigned half,
+                                      const struct matmul_planes *p, uint32_t k, uint32_t kc)
+{
+    TILE_NAME(decode_planes)(panel, half, p, k, kc);
+    for (uint32_t b = 0; b < kc / 32; b++)
+        for (unsigned c = 16 * half; c < 16 * half + 16; c += VEC_N)
+            v_storef(&panel->offset[b][c], v_fma(v_setf(128), v_loadf(&panel->scale[b][c]),
+                                                 v_loadf(&panel->offset[b][c])));
+}
+
+static void TILE_NAME(decode_planes_nvfp4)(struct matmul_panel *panel, unsigned half,
+                                           const struct matmul_planes *p, uint32_t k, uint32_t kc)
+{
+    for (uint32_t b = 0; b < kc / 16; b++) {
+        float *scale = &panel->scale[b][16 * half];
+
+        plane_fields(p, p->scales, k / 16 + b, scale);
+        for (unsigned c = 0; c < 16; c += VEC_N)
+            v_storef(scale + c, v_mulf(v_loadf(scale + c), v_setf(128)));
+    }
+}
+
+static void TILE_NAME(decode_planes_mxfp8)(struct matmul_panel *panel, unsigned half,
+                                           const struct matmul_planes *p, uint32_t k, uint32_t kc)
+{
+    for (uint32_t b = 0; b < kc / 32; b++) {
+        float scale[16] __attribute__((aligned(64)));
+
+        plane_fields(p, p->scales, k / 32 + b, scale);
+        for (uint32_t i = 0; i < 32; i++)
+            for (unsigned c = 0; c < 16; c += VEC_N) {
+                float *f = &panel->f[32 * b + i][16 * half + c];
+
+                v_storef(f, v_mulf(v_mulf(v_loadf(f), v_setf(256)), v_loadf(scale + c)));
+            }
     }
 }

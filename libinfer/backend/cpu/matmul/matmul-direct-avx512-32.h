@@ -104,14 +104,16 @@ INLINE __m512i direct_spread(__m512i bits, const unsigned half)
                                   0x10);
 }
 
-/* Multiplies Q4_0, Q4_1, Q5_0 or Q5_1. Blocks of these formats have 16 bytes of nibble pairs, with
- * or without high bits and an offset. */
+/* Multiplies Q4_0, Q4_1, Q5_0, Q5_1 or IQ4_NL. Blocks of these formats have 16 bytes of nibble
+ * pairs, with or without high bits and an offset. The nibbles of IQ4_NL are replaced by values. */
 INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool has_offset,
-                      const bool has_high, const bool once)
+                      const bool has_high, const bool is_iq4, const bool once)
 {
     const unsigned high_at = 2 + 2 * has_offset, q_at = high_at + 4 * has_high, size = q_at + 16;
-    const enum direct_size sums = has_high && has_offset ? DIRECT_ONE : DIRECT_BOTH;
-    const unsigned zero = has_offset ? 0 : has_high ? 16 : 8;
+    const enum direct_size sums = is_iq4                   ? DIRECT_WIDE
+                                  : has_high && has_offset ? DIRECT_ONE
+                                                           : DIRECT_BOTH;
+    const unsigned zero = is_iq4 ? 128 : has_offset ? 0 : has_high ? 16 : 8;
     const __mmask32 two_blocks = (uint32_t)((1ull << size) - 1); /* 2-byte units */
     const __m512i nibble = _mm512_set1_epi8(15);
     struct direct_rows r = direct_rows(d);
@@ -142,6 +144,10 @@ INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool ha
 
                 low[i] = _mm512_or_si512(low[i], direct_spread(bits, 0));
                 high[i] = _mm512_or_si512(high[i], direct_spread(bits, 1));
+            }
+            if (is_iq4) {
+                low[i] = v_table16(low[i], iq4_codes);
+                high[i] = v_table16(high[i], iq4_codes);
             }
         }
         UNROLL for (unsigned m = 0; m < m_n; m++)
@@ -178,7 +184,8 @@ INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool ha
 }
 
 DIRECT(q8_0, direct_q8_0(d, m_n, once))
-DIRECT(q4_0, direct_32(d, m_n, false, false, once))
-DIRECT(q4_1, direct_32(d, m_n, true, false, once))
-DIRECT(q5_0, direct_32(d, m_n, false, true, once))
-DIRECT(q5_1, direct_32(d, m_n, true, true, once))
+DIRECT(q4_0, direct_32(d, m_n, false, false, false, once))
+DIRECT(q4_1, direct_32(d, m_n, true, false, false, once))
+DIRECT(q5_0, direct_32(d, m_n, false, true, false, once))
+DIRECT(q5_1, direct_32(d, m_n, true, true, false, once))
+DIRECT(iq4_nl, direct_32(d, m_n, false, false, true, once))

@@ -172,13 +172,14 @@ INLINE void direct_q8_0(struct matmul_direct *d, const unsigned m_n, const bool 
     direct_end(d, m_n, &acc);
 }
 
-/* Multiplies Q4_0, Q4_1, Q5_0 or Q5_1. Blocks of these formats have 16 bytes of nibble pairs, with
- * or without high bits and an offset. */
+/* Multiplies Q4_0, Q4_1, Q5_0, Q5_1 or IQ4_NL. Blocks of these formats have 16 bytes of nibble
+ * pairs, with or without high bits and an offset. The nibbles of IQ4_NL are replaced by values. */
 INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool has_offset,
-                      const bool has_high, const bool once)
+                      const bool has_high, const bool is_iq4, const bool once)
 {
     const unsigned high_at = 2 + 2 * has_offset, q_at = high_at + 4 * has_high, size = q_at + 16;
-    const enum direct_size sums = has_high ? DIRECT_ONE : DIRECT_BOTH;
+    const enum direct_size sums = is_iq4 ? DIRECT_WIDE : has_high ? DIRECT_ONE : DIRECT_BOTH;
+    const int32_t zero = is_iq4 ? VEC_S8 ? 0 : 128 : has_offset ? 0 : has_high ? 16 : 8;
     const uint8_t *w = d->w;
     float scale[DIRECT_BLOCKS][VEC_N] __attribute__((aligned(64)));
     float offset[DIRECT_BLOCKS][VEC_N] __attribute__((aligned(64)));
@@ -206,17 +207,22 @@ INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool ha
                 low[i] = v_or(low[i], v_spread(bits, 0));
                 high[i] = v_or(high[i], v_spread(bits, 1));
             }
+            if (is_iq4) {
+                low[i] = v_table16(low[i], iq4_codes);
+                high[i] = v_table16(high[i], iq4_codes);
+            }
         }
         prefetch_move(&d->ahead, VEC_N * size);
         UNROLL for (unsigned m = 0; m < m_n; m++)
         {
             const struct matmul_q8 *x = direct_x(d, m, b);
             const v_int x0 = v_x16(x->q), x1 = v_x16(x->q + 16);
-            const int32_t n = has_offset ? 0 : (x->nsum[0] + x->nsum[1]) * (has_high ? 16 : 8);
+            const int32_t n = (x->nsum[0] + x->nsum[1]) * zero;
             v_int v[4];
 
             UNROLL for (unsigned i = 0; i < 4; i++) v[i] =
-                v_dot(v_dot(v_zero(), low[i], x0), high[i], x1);
+                is_iq4 && VEC_S8 ? v_dot_s8(v_dot_s8(v_zero(), low[i], x0), high[i], x1)
+                                 : v_dot(v_dot(v_zero(), low[i], x0), high[i], x1);
             acc.v[m] =
                 direct_add(acc.v[m], direct_add4(v, sums), n, v_loadf(scale[b % DIRECT_BLOCKS]), x);
             if (has_offset)
@@ -230,10 +236,11 @@ INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool ha
 }
 
 DIRECT(q8_0, direct_q8_0(d, m_n, once))
-DIRECT(q4_0, direct_32(d, m_n, false, false, once))
-DIRECT(q4_1, direct_32(d, m_n, true, false, once))
-DIRECT(q5_0, direct_32(d, m_n, false, true, once))
-DIRECT(q5_1, direct_32(d, m_n, true, true, once))
+DIRECT(q4_0, direct_32(d, m_n, false, false, false, once))
+DIRECT(q4_1, direct_32(d, m_n, true, false, false, once))
+DIRECT(q5_0, direct_32(d, m_n, false, true, false, once))
+DIRECT(q5_1, direct_32(d, m_n, true, true, false, once))
+DIRECT(iq4_nl, direct_32(d, m_n, false, false, true, once))
 
 #include "backend/cpu/matmul/matmul-direct-k.h"
 #include "backend/cpu/matmul/matmul-direct-small.h"

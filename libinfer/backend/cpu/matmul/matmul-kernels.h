@@ -21,7 +21,8 @@
  * order of k:
  *     acc = fma(float(isum) × scale, d, acc),
  * where isum is the exact integer sum of the scale's 16 or 32 products. Formats with offsets have a
- * second sum, off = fma(offset, s, off) from 0, which is added to acc after each chunk of k. For
+ * second sum, off = fma(offset, s, off) from 0, which is added to acc after each chunk of k. If
+ * offsets belong to 16 elements, s is float(nsum[…]) × d, and offset is positive. For
  * float formats the sum of a chunk is a chain of fma over its 128 k, and is then added to acc. With
  * prepared rows of BF16 or F16 a chunk has 256 k. The chain then runs over the pairs of BF16, or
  * over the blocks of F16, of the chunk.
@@ -127,14 +128,15 @@ struct matmul_panel {
         uint32_t pairs[PANEL_K_PAIRS / 2][PANEL_N]; /* lower half: k; higher half: k + 1 */
     };
     float scale[PANEL_K / 16][PANEL_N];  /* per 16 or 32 elements */
-    float offset[PANEL_K / 32][PANEL_N]; /* per 32 elements, added after scaling */
+    float offset[PANEL_K / 16][PANEL_N]; /* per 16 or 32 elements, added after scaling */
 } __attribute__((aligned(64)));
 
-/* Describes the planes of some rows of W in an affine format (quant/affine.h), from k = 0 on. */
+/* Describes the planes (quant/planes.h) of some rows of W, from k = 0 on. */
 struct matmul_planes {
-    const uint8_t *scales, *offsets; /* of the first row */
+    const uint8_t *scales, *offsets; /* of the first row; formats without offsets: NULL */
     size_t row_bytes;                /* from one row to the next, in both planes */
-    uint32_t group;                  /* elements of k that share a scale, a multiple of 32 */
+    enum plane_type type;            /* of the elements of both planes */
+    uint32_t group;                  /* elements of k that share a scale */
     uint32_t n_rows;
 };
 
@@ -192,6 +194,12 @@ struct matmul_kernel {
      * 15 for the elements @k … @k + @kc - 1. Columns that do not exist get 0. */
     void (*planes)(struct matmul_panel *panel, unsigned half, const struct matmul_planes *planes,
                    uint32_t k, uint32_t kc);
+    /* For coded matrices (quant/coded.h): fills all of the panel, PANEL_N columns with the elements
+     * @k … @k + @kc - 1 of the rows of @c from row @n on. multiply_16 is multiply for matrices
+     * whose groups are not multiples of 32 columns. */
+    void (*fill)(struct matmul_panel *panel, const struct coded *c, uint32_t n, uint32_t k,
+                 uint32_t kc);
+    void (*multiply_16)(const struct matmul_tile *tile);
 };
 
 struct matmul_ops {
@@ -246,6 +254,10 @@ void matmul_prepare_blocks_avx512(const float *x, uint32_t K, struct matmul_i16 
 void matmul_blocks_avxvnni(const struct matmul_args *args, uint32_t n0, uint32_t n1);
 void matmul_blocks_avx2(const struct matmul_args *args, uint32_t n0, uint32_t n1);
 void matmul_prepare_blocks_avx2(const float *x, uint32_t K, struct matmul_i16 *dst);
+
+/* matmul-coded.c: computes products with coded matrices. @kernel has fill(). */
+void matmul_coded(const struct matmul_kernel *kernel, const struct matmul_args *args, uint32_t n0,
+                  uint32_t n1);
 
 /* matmul-ref.c: computes products in double precision, as the reference. */
 void matmul_rows_ref(const struct matmul_args *args, uint32_t n0, uint32_t n1);

@@ -12,8 +12,8 @@
 
 #include "backend/cpu/matmul/matmul-kernels.h"
 #include "core/half.h"
-#include "quant/affine.h"
 #include "quant/block.h"
+#include "quant/coded.h"
 #include "quant/dtype.h"
 
 /*
@@ -68,7 +68,7 @@ static void prepare_row8_ref(const float *x, uint32_t K, int8_t *q, struct matmu
 
 static void bitnet_ref(const struct matmul_args *args, uint32_t n0, uint32_t n1)
 {
-    const float factor = *(const float *)args->scales;
+    const float factor = *(const float *)args->planes[WEIGHT_SCALES];
 
     for (uint32_t m = 0; m < args->M; m++) {
         const int8_t *q = (const int8_t *)args->act + m * args->act_stride;
@@ -108,11 +108,23 @@ static void decode_block(const struct matmul_args *args, uint32_t n, uint32_t k,
     const uint8_t *block = (const uint8_t *)args->w + n * args->row_bytes +
                            (size_t)(k / info->block_elems) * info->block_bytes;
 
-    if (info->affine_bits > 0) {
-        const size_t at = ((size_t)n * (args->K / args->group) + k / args->group) * 2;
+    if (args->coded) {
+        coded_decode(args->coded, args->coded_first + n, k, info->block_elems, w);
+        return;
+    }
+    if (info->planes) {
+        const size_t at =
+            ((size_t)n * (args->K / args->group) + k / args->group) * plane_bytes(args->plane_type);
+        const struct plane_row row = {
+            .codes = block,
+            .planes = {(const uint8_t *)args->planes[WEIGHT_SCALES] + at,
+                       args->planes[WEIGHT_ZEROS] ? (const uint8_t *)args->planes[WEIGHT_ZEROS] + at
+                                                  : NULL},
+            .type = args->plane_type,
+            .group = args->group,
+        };
 
-        affine_decode(info->affine_bits, block, (const uint8_t *)args->scales + at,
-                      (const uint8_t *)args->offsets + at, args->group, w, info->block_elems);
+        info->planes->decode(&row, w, info->block_elems);
         return;
     }
     info->decode(block, w, info->block_elems);

@@ -12,7 +12,8 @@
 struct tile_kind {
     unsigned steps;  /* number of 4-element units that share a scale: 4 or 8 */
     unsigned zero;   /* weights are q - 2^zero; if zero is 0, they are q */
-    bool has_offset; /* offset × sum of x is added for each 32 elements */
+    unsigned offset; /* number of units that share an offset, by which the sum of their x is
+                        multiplied: 4 or 8; 0: there are no offsets */
     bool is_s8;      /* q is signed */
     unsigned narrow; /* number of units whose pairs of products are added up in 16 bits: 8 if q ≤
                         15 */
@@ -69,24 +70,35 @@ INLINE void tile_dots(v_int sum[TILE_M][TILE_V], const uint8_t *act, size_t stri
 #define tile_pairs tile_dots
 #endif
 
+/* Returns the sum of x by which an offset is multiplied: of all 32 elements if @steps is 8, or
+ * minus the sum of half @part. */
+INLINE v_flt tile_sum(const struct matmul_q8 *x, uint32_t part, const unsigned steps)
+{
+    if (steps == 8)
+        return v_bcastf(&x->s);
+    return v_mulf(v_to_float(v_bcast(&x->nsum[part])), v_bcastf(&x->d));
+}
+
 /* Computes the contribution of the offsets in a sum of its own, and adds this sum to @acc. */
 INLINE void tile_offsets(const struct matmul_tile *t, const uint8_t *act, const unsigned m_n,
-                         unsigned col, v_flt acc[TILE_M][TILE_V])
+                         unsigned col, const unsigned steps, v_flt acc[TILE_M][TILE_V])
 {
     v_flt sum[TILE_M][TILE_V];
 
     UNROLL for (unsigned m = 0; m < m_n; m++) UNROLL for (unsigned v = 0; v < TILE_V; v++)
         sum[m][v] = v_setf(0);
-    for (uint32_t b = 0; b < t->kc / 32; b++, act += sizeof(struct matmul_q8)) {
+    for (uint32_t i = 0; i < t->kc / 4 / steps; i++) {
+        const uint8_t *block = act + i / (8 / steps) * sizeof(struct matmul_q8);
+
         UNROLL for (unsigned v = 0; v < TILE_V; v++)
         {
-            const v_flt offset = v_loadf(&t->panel->offset[b][col + v * VEC_N]);
+            const v_flt offset = v_loadf(&t->panel->offset[i][col + v * VEC_N]);
 
             UNROLL for (unsigned m = 0; m < m_n; m++)
             {
-                const struct matmul_q8 *x = (const void *)(act + m * t->act_stride);
+                const struct matmul_q8 *x = (const void *)(block + m * t->act_stride);
 
-                sum[m][v] = v_fma(offset, v_bcastf(&x->s), sum[m][v]);
+                sum[m][v] = v_fma(offset, tile_sum(x, i % (8 / steps), steps), sum[m][v]);
             }
         }
     }
@@ -136,8 +148,8 @@ INLINE void tile_q8(const struct matmul_tile *t, uint32_t m0, const unsigned m_n
             }
         }
     }
-    if (kind.has_offset)
-        tile_offsets(t, act, m_n, col, acc);
+    if (kind.offset)
+        tile_offsets(t, act, m_n, col, kind.offset, acc);
     UNROLL for (unsigned m = 0; m < m_n; m++) UNROLL for (unsigned v = 0; v < TILE_V; v++)
         v_storef(y + m * t->ldy + v * VEC_N, acc[m][v]);
 }
@@ -176,12 +188,26 @@ static void TILE_NAME(multiply_q5_0)(const struct matmul_tile *t)
 
 static void TILE_NAME(multiply_q4_k)(const struct matmul_tile *t)
 {
-    multiply_q8(t, (struct tile_kind){.steps = 8, .has_offset = true, .narrow = 8});
+    multiply_q8(t, (struct tile_kind){.steps = 8, .offset = 8, .narrow = 8});
 }
 
 static void TILE_NAME(multiply_q5_k)(const struct matmul_tile *t)
 {
-    multiply_q8(t, (struct tile_kind){.steps = 8, .has_offset = true, .narrow = 4});
+    multiply_q8(t, (struct tile_kind){.steps = 8, .offset = 8, .narrow = 4});
+}
+
+/* Codes of 6 bits with offsets, which no block has. */
+static void TILE_NAME(multiply_mlx6)(const struct matmul_tile *t)
+{
+    multiply_q8(t, (struct tile_kind){.steps = 8, .has_offset = true, .narrow = 2});
+}
+
+static void TILE_NAME(multiply_mlx8)(const struct matmul_tile *t)
+{
+    multiply_q8(
+        t,
+        (struct tile_kind){
+            .steps = 8, .zero = VEC_S8 ? 0 : 7, .has_offset = true, .is_s8 = VEC_S8, .narrow = 1});
 }
 
 static void TILE_NAME(multiply_q6_k)(const struct matmul_tile *t)
@@ -199,6 +225,11 @@ static void TILE_NAME(multiply_iq3_xxs)(const struct matmul_tile *t)
 static void TILE_NAME(multiply_iq2_s)(const struct matmul_tile *t)
 {
     multiply_q8(t, (struct tile_kind){.steps = 4, .zero = 6, .narrow = 1});
+}
+
+static void TILE_NAME(multiply_q2_k)(const struct matmul_tile *t)
+{
+    multiply_q8(t, (struct tile_kind){.steps = 8, .offset = 4, .narrow = 2});
 }
 
 INLINE void tile_float(const struct matmul_tile *t, uint32_t m0, const unsigned m_n, unsigned col)

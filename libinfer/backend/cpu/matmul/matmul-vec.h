@@ -114,6 +114,9 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
 #include "backend/cpu/matmul/matmul-decode-k.h"
 #include "backend/cpu/matmul/matmul-decode-small.h"
 #include "backend/cpu/matmul/matmul-grid.h"
+#include "backend/cpu/matmul/matmul-decode-bits.h"
+#include "backend/cpu/matmul/matmul-decode-k-small.h"
+#include "backend/cpu/matmul/matmul-decode-values.h"
 #include "backend/cpu/matmul/matmul-tile.h"
 #if VEC_DIRECT && VEC_N == 16
 #include "backend/cpu/matmul/matmul-direct-avx512.h"
@@ -126,8 +129,12 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
 #if VEC_DIRECT
 #include "backend/cpu/matmul/matmul-direct-grid.h"
 #endif
+#if VEC_DIRECT
+#include "backend/cpu/matmul/matmul-direct-cols.h"
+#endif
 
 #include "backend/cpu/matmul/matmul-bitnet.h"
+#include "backend/cpu/matmul/matmul-coded.h"
 
 #define KERNEL(dtype, stem, how, ...)                                                              \
     [INF_DTYPE_##dtype] = {TILE_NAME(decode_##stem), TILE_NAME(multiply_##how), __VA_ARGS__}
@@ -140,20 +147,28 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
 #define DIRECT_TQ2_0_NAME NULL, 0, 0
 #endif
 #if VEC_DIRECT
-#define DIRECT_FLOAT_NAME(stem) TILE_NAME(direct_##stem), VEC_N, DIRECT_M
+#define DIRECT_COLS_NAME(stem) TILE_NAME(direct_##stem), VEC_N, DIRECT_M
 #else
-#define DIRECT_FLOAT_NAME(stem) NULL, 0, 0
+#define DIRECT_COLS_NAME(stem) NULL, 0, 0
 #endif
 #if VEC_DIRECT && VEC_N == 16
 #define DIRECT_PLANES_NAME(stem) TILE_NAME(direct_##stem), 8, DIRECT_M
 #else
 #define DIRECT_PLANES_NAME(stem) NULL, 0, 0
 #endif
+#define CODED(dtype, stem, how)                                                                    \
+    [INF_DTYPE_##dtype] = {.multiply = TILE_NAME(multiply_##how),                                  \
+                           .multiply_16 = CODED_16_##how,                                          \
+                           .fill = TILE_NAME(fill_##stem)}
+#define CODED_16_q5_0   TILE_NAME(multiply_q6_k)
+#define CODED_16_q6_k   NULL
+#define CODED_16_coded8 NULL
+#define CODED_16_float  NULL
 #define KERNELS                                                                                    \
     {                                                                                              \
-        KERNEL(F32, f32, float, DIRECT_FLOAT_NAME(f32)),                                           \
-            KERNEL(F16, f16, float, DIRECT_FLOAT_NAME(f16)),                                       \
-            KERNEL(BF16, bf16, float, DIRECT_FLOAT_NAME(bf16)),                                    \
+        KERNEL(F32, f32, float, DIRECT_COLS_NAME(f32)),                                            \
+            KERNEL(F16, f16, float, DIRECT_COLS_NAME(f16)),                                        \
+            KERNEL(BF16, bf16, float, DIRECT_COLS_NAME(bf16)),                                     \
             KERNEL(Q8_0, q8_0, q8_0, DIRECT_NAME(q8_0)),                                           \
             KERNEL(Q4_0, q4_0, q4_0, DIRECT_NAME(q4_0)),                                           \
             KERNEL(Q4_1, q4_1, q4_k, DIRECT_NAME(q4_1)),                                           \
@@ -171,6 +186,23 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
             KERNEL(IQ3_S, iq3_s, q5_0, DIRECT_NAME(iq3_s)),                                        \
             KERNEL(IQ1_S, iq1_s, q5_0, DIRECT_NAME(iq1_s)),                                        \
             KERNEL(IQ1_M, iq1_m, q6_k, DIRECT_NAME(iq1_m)),                                        \
+            KERNEL(Q2_K, q2_k, q2_k, DIRECT_COLS_NAME(q2_k)),                                      \
+            KERNEL(Q3_K, q3_k, q6_k, DIRECT_COLS_NAME(q3_k)),                                      \
+            KERNEL(IQ4_NL, iq4_nl, q8_0, DIRECT_NAME(iq4_nl)),                                     \
+            KERNEL(IQ4_XS, iq4_xs, q8_0, DIRECT_COLS_NAME(iq4_xs)),                                \
+            KERNEL(NVFP4, nvfp4, q6_k, DIRECT_COLS_NAME(nvfp4)),                                   \
+            KERNEL(Q1_0, q1_0, q4_0, DIRECT_COLS_NAME(q1_0)),                                      \
+            KERNEL(Q2_0, q2_0, q4_0, DIRECT_COLS_NAME(q2_0)),                                      \
             KERNEL(MLX2, mlx2, q4_k, DIRECT_PLANES_NAME(mlx2), TILE_NAME(decode_planes)),          \
+            KERNEL(MLX3, mlx3, q4_k, NULL, 0, 0, TILE_NAME(decode_planes)),                        \
             KERNEL(MLX4, mlx4, q4_k, NULL, 0, 0, TILE_NAME(decode_planes)),                        \
+            KERNEL(MLX5, mlx5, q5_k, NULL, 0, 0, TILE_NAME(decode_planes)),                        \
+            KERNEL(MLX6, mlx6, mlx6, NULL, 0, 0, TILE_NAME(decode_planes)),                        \
+            KERNEL(MLX8, mlx8, mlx8, NULL, 0, 0, TILE_NAME(decode_planes8)),                       \
+            KERNEL(MXFP8, mxfp8, float, NULL, 0, 0, TILE_NAME(decode_planes_mxfp8)),               \
+            KERNEL(NVFP4_PLANES, nvfp4_planes, q6_k, NULL, 0, 0, TILE_NAME(decode_planes_nvfp4)),  \
+            CODED(GPTQ2, gptq2, q5_0), CODED(GPTQ3, gptq3, q5_0), CODED(GPTQ4, gptq4, q5_0),       \
+            CODED(GPTQ8, gptq8, coded8), CODED(AWQ4, awq4, q5_0), CODED(CT4, ct4, q5_0),           \
+            CODED(CT8, rows8, coded8), CODED(INT8, rows8, coded8), CODED(FP8, fp8, float),         \
+            CODED(NF4, nf4, float), CODED(CTFP4, ctfp4, q6_k),                                     \
     }

@@ -52,7 +52,7 @@ const char *matmul_ops_name(const struct matmul_ops *ops)
 
 static const struct matmul_kernel *kernel_get(const struct matmul_ops *ops, enum inf_dtype dtype)
 {
-    while (!ops->kernels[dtype].decode && ops->base)
+    while (!ops->kernels[dtype].decode && !ops->kernels[dtype].fill && ops->base)
         ops = ops->base;
     return &ops->kernels[dtype];
 }
@@ -60,6 +60,12 @@ static const struct matmul_kernel *kernel_get(const struct matmul_ops *ops, enum
 static bool is_float(enum inf_dtype dtype)
 {
     return dtype == INF_DTYPE_F32 || dtype == INF_DTYPE_F16 || dtype == INF_DTYPE_BF16;
+}
+
+/* Returns whether the codes of a format stand for floats, which no int8 is equal to. */
+static bool is_float_code(enum inf_dtype dtype)
+{
+    return dtype == INF_DTYPE_MXFP8 || dtype == INF_DTYPE_FP8 || dtype == INF_DTYPE_NF4;
 }
 
 static bool can_prepare(const struct matmul_ops *ops, enum matmul_act kind)
@@ -99,7 +105,12 @@ enum matmul_act matmul_act_kind(const struct matmul_ops *ops, enum inf_dtype dty
         return MATMUL_ACT_F16;
     if (dtype == INF_DTYPE_BITNET)
         return MATMUL_ACT_ROW8;
-    return is_float(dtype) ? MATMUL_ACT_F32 : MATMUL_ACT_Q8;
+    return is_float(dtype) || is_float_code(dtype) ? MATMUL_ACT_F32 : MATMUL_ACT_Q8;
+}
+
+uint32_t matmul_most_columns(enum inf_dtype dtype)
+{
+    return dtype == INF_DTYPE_FP4_PLANES ? MATMUL_PLANES_K : UINT32_MAX;
 }
 
 /* Returns the bytes of the first @K elements of a prepared row. If @K is less than the whole row,
@@ -298,14 +309,16 @@ static size_t chunk_bytes(const struct group *g)
     return (size_t)(g->kc / info->block_elems) * info->block_bytes;
 }
 
-/* Describes the planes (arrays of scales and offsets) of @n_rows rows from row @n on. */
+/* Describes the planes of @n_rows rows from row @n on. */
 static struct matmul_planes planes_get(const struct matmul_args *a, uint32_t n, uint32_t n_rows)
 {
-    const size_t row_bytes = a->K / a->group * sizeof(uint16_t);
+    const size_t row_bytes = (size_t)(a->K / a->group) * plane_bytes(a->plane_type);
+    const uint8_t *scales = a->planes[WEIGHT_SCALES], *offsets = a->planes[WEIGHT_ZEROS];
 
-    return (struct matmul_planes){.scales = (const uint8_t *)a->scales + n * row_bytes,
-                                  .offsets = (const uint8_t *)a->offsets + n * row_bytes,
+    return (struct matmul_planes){.scales = scales + n * row_bytes,
+                                  .offsets = offsets ? offsets + n * row_bytes : NULL,
                                   .row_bytes = row_bytes,
+                                  .type = a->plane_type,
                                   .group = a->group,
                                   .n_rows = n_rows};
 }
@@ -460,12 +473,14 @@ static uint32_t direct_rows(struct group *g, uint32_t n0, uint32_t n1)
 }
 
 /* Returns whether the product is computed without panels. Kernels for formats with planes multiply
- * two groups of 128 weights at a time. */
+ * two groups of 128 weights with scales in F16 at a time. */
 static bool is_direct(const struct matmul_args *a, const struct matmul_kernel *kernel)
 {
     if (!kernel->direct || a->M > kernel->direct_m)
         return false;
-    return kernel->planes ? a->group == 128 && a->K % 256 == 0 : a->K % 64 == 0;
+    if (kernel->planes)
+        return a->group == 128 && a->K % 256 == 0 && a->plane_type == PLANE_F16;
+    return a->K % 64 == 0;
 }
 
 /* Bytes of the rows that rows_with_planes() joins at once: 8 of the longest rows. */
@@ -475,7 +490,7 @@ static bool is_direct(const struct matmul_args *a, const struct matmul_kernel *k
 static void join_row(const struct matmul_args *a, uint32_t n, uint32_t n_ahead, uint8_t *dst)
 {
     const uint8_t *codes = (const uint8_t *)a->w + n * a->row_bytes;
-    const uint8_t *scales = (const uint8_t *)a->scales + n * (a->row_bytes / 16);
+    const uint8_t *scales = (const uint8_t *)a->planes[WEIGHT_SCALES] + n * (a->row_bytes / 16);
 
     for (uint32_t i = 0; i < a->K / 32; i += 4, dst += 4 * sizeof(struct block_mxfp4)) {
         __builtin_prefetch(codes + 16 * (size_t)i + n_ahead * a->row_bytes, 0, 2);
@@ -534,6 +549,10 @@ void matmul_rows(const struct matmul_ops *ops, const struct matmul_args *args, u
     }
     if (args->packed) {
         find_packer(ops, args->dtype)->tiles(args, n0, n1);
+        return;
+    }
+    if (args->coded && g.kernel->fill) {
+        matmul_coded(g.kernel, args, n0, n1);
         return;
     }
     if (!g.kernel->decode) {

@@ -24,6 +24,7 @@
 #include <infer/types.h>
 
 #include "core/macros.h"
+#include "quant/planes.h"
 
 /* n0 and n1 should be multiples of this number. With other values the results are correct, too, but
  * some work is wasted. */
@@ -33,6 +34,7 @@
 /* Alignment of prepared rows. */
 #define MATMUL_ALIGN 64u
 
+/* The most columns that a matrix in MXFP4 with planes can have. */
 #define MATMUL_PLANES_K 15360u
 
 /* Forms of prepared rows of x. */
@@ -47,6 +49,7 @@ enum matmul_act {
     MATMUL_ACT_N,
 };
 
+struct coded;
 struct matmul_ops;
 
 struct matmul_args {
@@ -62,11 +65,17 @@ struct matmul_args {
     size_t ldy;           /* floats */
     const float *bias;    /* per row of W, or NULL */
     bool packed; /* W is packed (matmul_packs()); n0 and n1 are multiples of MATMUL_N_STEP */
-    const void *scales, *offsets; /* planes of row 0 of W in affine formats (quant/affine.h);
-                                     scales is the factor of a packed ternary matrix, a float. In
-                                     MXFP4 with planes (quant/fp4-planes.h), the scales of rows are
-                                     row_bytes / 16 apart */
-    uint32_t group;               /* columns of W that share an element of the planes */
+    /* Planes of row 0 of W (quant/planes.h), and how scales are stored. Rows of W can lie apart in
+     * memory (struct weight.row_step); row_bytes says how far, and rows of planes lie apart in the
+     * same way. */
+    const void *planes[WEIGHT_PLANES];
+    enum plane_type plane_type;
+    uint32_t group; /* columns of W that share an element of the planes */
+    /* The coded matrix (quant/coded.h) that W is a part of, and its row that is row 0 of W; w and
+     * row_bytes are then not used. Prepared rows have the columns of x in its order. NULL: W has
+     * another format. */
+    const struct coded *coded;
+    uint32_t coded_first;
     /* For packed ternary weights (quant/bitnet.h), whose rows are packed rows: a quarter of the
      * rows of the whole matrix. Column p is then written to y[m × ldy + p / 4 + p % 4 × quarter],
      * and its bias is bias[p / 4 + p % 4 × quarter]. n0 and n1 are multiples of 4. A range that
@@ -82,6 +91,8 @@ const struct matmul_ops *matmul_ops_get(unsigned flags);
 const char *matmul_ops_name(const struct matmul_ops *ops);
 
 enum matmul_act matmul_act_kind(const struct matmul_ops *ops, enum inf_dtype dtype);
+/* Returns the most columns that a matrix in this format can have. */
+uint32_t matmul_most_columns(enum inf_dtype dtype);
 /* Returns the bytes of one prepared row of K elements, a multiple of MATMUL_ALIGN. */
 size_t matmul_act_bytes(enum matmul_act kind, uint32_t K);
 

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * inf_convert(): plans a conversion, and writes the tensors of the new file one after the other.
+ */
+#include "convert/convert.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "core/cpu.h"
+#include "core/err.h"
+#include "core/file.h"
+#include "format/gguf/ggml-type.h"
+
+struct conversion {
+    const struct inf_convert_params *params;
+    struct source *source;
+    struct imatrix *imatrix;
+    struct plan plan;
+    struct workers *workers;
+    struct encoder *encoder;
+    struct part *part;
+    uint64_t n_resumed; /* tensors of an earlier attempt */
+};
+
+static void conversion_done(struct conversion *c)
+{
+    part_close(c->part);
+    encoder_free(c->encoder);
+    workers_free(c->workers);
+    plan_done(&c->plan);
+    imatrix_close(c->imatrix);
+    source_close(c->source);
+}
+
+/* Computes a digest of everything on which the bytes of the new file depend. */
+static void conversion_digest(const struct conversion *c, uint8_t ret[SHA256_BYTES])
+{
+    const struct file_map *f;
+    struct sha256 h;
+
+    sha256_init(&h);
+    sha256_add_part(&h, inf_version(), strlen(inf_version()));
+    sha256_add_part(&h, c->plan.header, c->plan.header_size);
+    if (c->imatrix)
+        sha256_add_part(&h, imatrix_digest(c->imatrix), SHA256_BYTES);
+    for (size_t i = 0; (f = source_file(c->source, i)); i++) {
+        sha256_add_part(&h, &f->id.dev, sizeof(f->id.dev));
+        sha256_add_part(&h, &f->id.ino, sizeof(f->id.ino));
+        sha256_add_part(&h, &f->id.size, sizeof(f->id.size));
+        sha256_add_part(&h, &f->id.mtime_ns, sizeof(f->id.mtime_ns));
+    }
+    sha256_end(&h, ret);
+}
+
+static int conversion_open(struct conversion *c, struct inf_err *reterr)
+{
+    const struct inf_convert_params *p = c->params;
+    int r;
+
+    if (!p->path || (!p->out && !p->dry_run))
+        return err_set(reterr, EINVAL, "no path was given");
+    r = source_open(p->path, &c->source, reterr);
+    if (r == 0 && p->imatrix)
+        r = imatrix_open(p->imatrix, &c->imatrix, reterr);
+    return r == 0 ? plan_init(&c->plan, p, c->source, c->imatrix, reterr) : r;
+}
+
+/* Refuses to replace a file of the model by the new file, which is made from it. */
+static int conversion_check_target(const struct conversion *c, struct inf_err *reterr)
+{
+    _cleanup_free_ char *from = realpath(c->params->path, NULL);
+    _cleanup_free_ char *to = realpath(c->params->out, NULL);
+
+    if (from && to && strcmp(from, to) == 0)
+        return err_set(reterr, EINVAL, "the new file would replace the model");
+    return 0;
+}
+
+static int conversion_begin(struct conversion *c, struct inf_err *reterr)
+{
+    struct part_params params = {
+        .target = c->params->out,
+        .header = c->plan.header,
+        .header_size = c->plan.header_size,
+        .total = c->plan.total,
+        .replace = c->params->replace,
+    };
+    int r;
+
+    r = conversion_check_target(c, reterr);
+    if (r < 0)
+        return r;
+    conversion_digest(c, params.digest);
+    r = part_open(&params, &c->part, &c->n_resumed, reterr);
+    if (r < 0)
+        return r;
+    c->n_resumed = MIN(c->n_resumed, c->plan.n);
+    if (c->n_resumed > 0) {
+        const struct gguf_place *last = &c->plan.tensors[c->n_resumed - 1].place;
+
+        part_seek(c->part, c->plan.header_size + last->offset + last->size);
+    }
+    r = workers_new(c->params->n_threads > 0 ? c->params->n_threads : cpu_count(), &c->workers);
+    if (r < 0)
+        return err_set(reterr, -r, "no threads: %s", strerror(-r));
+    return encoder_new(c->workers, &c->encoder, reterr);
+}
+
+/* Fills the gap between the last tensor and the place of tensor @i. */
+static int conversion_pad(struct conversion *c, size_t i, struct inf_err *reterr)
+{
+    static const char zeros[GGUF_ALIGNMENT];
+    const struct gguf_place *last = i > 0 ? &c->plan.tensors[i - 1].place : NULL;
+    const uint64_t end = last ? last->offset + last->size : 0;
+    const uint64_t gap = c->plan.tensors[i].place.offset - end;
+
+    return gap > 0 ? part_write(c->part, zeros, gap, reterr) : 0;
+}
+
+static bool is_copied(const struct plan_tensor *t)
+{
+    return t->type == t->from->type && t->from->bytes;
+}
+
+static int conversion_write(struct conversion *c, size_t i, double *ret_error,
+                            struct inf_err *reterr)
+{
+    const struct plan_tensor *t = &c->plan.tensors[i];
+    int r;
+
+    r = conversion_pad(c, i, reterr);
+    if (r < 0)
+        return r;
+    *ret_error = 0;
+    if (is_copied(t))
+        r = part_write(c->part, t->from->bytes, t->from->size, reterr);
+    else
+        r = encoder_run(c->encoder, t, c->part, ret_error, reterr);
+    return r == 0 ? part_done(c->part, i + 1, reterr) : r;
+}
+
+/* Tells the caller about tensor @i. */
+static int conversion_report(const struct conversion *c, size_t i, double error,
+                             struct inf_err *reterr)
+{
+    const struct plan_tensor *t = &c->plan.tensors[i];
+    const struct inf_convert_params *p = c->params;
+    const uint64_t end = t->place.offset + t->place.size;
+    struct inf_convert_tensor told = {
+        .name = t->from->name,
+        .from = ggml_type(t->from->type)->name,
+        .to = ggml_type(t->type)->name,
+        .n_dims = t->from->n_dims,
+        .bytes_from = t->from->size,
+        .bytes_to = t->place.size,
+        .i = i,
+        .n = c->plan.n,
+        .copied = is_copied(t),
+        .resumed = i < c->n_resumed,
+        .importance = t->importance != NULL,
+        .error = error,
+    };
+
+    memcpy(told.dims, t->from->dims, sizeof(told.dims));
+    if (p->tensor && !p->tensor(p->tensor_data, &told))
+        return err_set(reterr, ECANCELED, "the conversion was interrupted");
+    if (p->progress)
+        p->progress(p->progress_data, (double)end / (double)(c->plan.total - c->plan.header_size));
+    return 0;
+}
+
+/* Checks that no file of the model changed while it was read. */
+static int conversion_check_files(const struct conversion *c, struct inf_err *reterr)
+{
+    const struct file_map *f;
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && (f = source_file(c->source, i)); i++)
+        r = file_map_check(f, reterr);
+    return r;
+}
+
+static int conversion_run(struct conversion *c, struct inf_err *reterr)
+{
+    double error = 0;
+    int r = c->params->dry_run ? 0 : conversion_begin(c, reterr);
+
+    for (size_t i = 0; r == 0 && i < c->plan.n; i++) {
+        if (!c->params->dry_run && i >= c->n_resumed)
+            r = conversion_write(c, i, &error, reterr);
+        if (r == 0)
+            r = conversion_report(c, i, error, reterr);
+    }
+    if (r == 0)
+        r = conversion_check_files(c, reterr);
+    return r == 0 && !c->params->dry_run ? part_finish(c->part, reterr) : r;
+}
+
+static void conversion_result(const struct conversion *c, struct inf_convert_result *ret)
+{
+    *ret = (struct inf_convert_result){
+        .n_tensors = c->plan.n,
+        .n_fallback = c->plan.n_fallback,
+        .file_bytes = c->plan.total,
+        .needs_importance = c->plan.needs_importance,
+    };
+    for (size_t i = 0; i < c->plan.n; i++) {
+        const struct plan_tensor *t = &c->plan.tensors[i];
+
+        ret->n_elems += t->from->dims[0] * t->from->dims[1] * t->from->dims[2] * t->from->dims[3];
+        ret->n_requantized += t->from->quantized && !is_copied(t);
+        ret->bytes_from += t->from->size;
+        ret->bytes_to += t->place.size;
+    }
+}
+
+int inf_convert(const struct inf_convert_params *params, struct inf_convert_result *ret_result,
+                struct inf_err *reterr)
+{
+    struct conversion c = {.params = params};
+    int r;
+
+    r = conversion_open(&c, reterr);
+    if (r == 0)
+        r = conversion_run(&c, reterr);
+    if (r == 0)
+        conversion_result(&c, ret_result);
+    conversion_done(&c);
+    return r;
+}
+
+const char *inf_convert_type(size_t i)
+{
+    return i < MIX_N ? mix_info((enum mix)i)->name : NULL;
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Encodes tensors on several threads.
+ *
+ * A tensor is cut into slices, which fit a buffer, and a slice into chunks of rows, which fit the
+ * cache. The threads take the chunks of a slice one after the other; then the slice is written. A
+ * thread decodes a chunk, encodes it, and decodes the result to measure its error. The errors of
+ * the chunks are added in their order, so the number of threads changes nothing.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "convert/convert.h"
+#include "core/err.h"
+#include "format/gguf/ggml-type.h"
+#include "quant/dtype.h"
+
+/* Elements of a chunk, unless a row has more, and bytes of the encoded numbers of a slice. */
+#define CHUNK_ELEMS  ((uint64_t)1 << 16)
+#define SLICE_BYTES  ((uint64_t)16 << 20)
+#define SLICE_CHUNKS 512u
+
+/* Sums of squares of a chunk. */
+struct chunk_sums {
+    double numbers, errors;
+};
+
+/* One slice of a tensor. */
+struct slice {
+    const struct plan_tensor *t;
+    const struct dtype_info *to;
+    uint8_t *out;
+    uint64_t first, n_rows, chunk_rows, row_bytes;
+    atomic_uint next; /* the next chunk */
+    struct chunk_sums sums[SLICE_CHUNKS];
+};
+
+struct encoder {
+    struct workers *workers;
+    float **buffers; /* [threads]: room for two chunks */
+    uint64_t buffer_elems;
+    uint8_t *out; /* room for a slice */
+    uint64_t out_size;
+    struct slice slice;
+};
+
+int encoder_new(struct workers *workers, struct encoder **ret, struct inf_err *reterr)
+{
+    struct encoder *e = NEW(struct encoder, 1);
+
+    if (e)
+        e->buffers = NEW(float *, workers_count(workers));
+    if (!e || !e->buffers) {
+        free(e);
+        return err_set(reterr, ENOMEM, "out of memory");
+    }
+    e->workers = workers;
+    *ret = e;
+    return 0;
+}
+
+struct encoder *encoder_free(struct encoder *e)
+{
+    if (!e)
+        return NULL;
+    for (unsigned i = 0; i < workers_count(e->workers); i++)
+        free(e->buffers[i]);
+    free(e->buffers);
+    free(e->out);
+    free(e);
+    return NULL;
+}
+
+/* Makes room for chunks of @elems elements, and for slices of @bytes bytes. */
+static int encoder_reserve(struct encoder *e, uint64_t elems, uint64_t bytes,
+                           struct inf_err *reterr)
+{
+    if (elems > e->buffer_elems) {
+        e->buffer_elems = 0;
+        for (unsigned i = 0; i < workers_count(e->workers); i++) {
+            free(e->buffers[i]);
+            e->buffers[i] = NEW(float, 2 * elems);
+            if (!e->buffers[i])
+                return err_set(reterr, ENOMEM, "out of memory");
+        }
+        e->buffer_elems = elems;
+    }
+    if (bytes > e->out_size) {
+        free(e->out);
+        e->out = malloc(bytes);
+        e->out_size = e->out ? bytes : 0;
+        if (!e->out)
+            return err_set(reterr, ENOMEM, "out of memory");
+    }
+    return 0;
+}
+
+/* Adds the squares of @n numbers, and of their differences from @y. Eight sums of each kind are
+ * kept, so that compilers can vectorize the loop. */
+static struct chunk_sums compare_numbers(const float *x, const float *y, uint64_t n)
+{
+    struct chunk_sums all = {0, 0};
+    double a[8] = {0}, b[8] = {0};
+    uint64_t i = 0;
+
+    for (; i + 8 <= n; i += 8)
+        for (unsigned l = 0; l < 8; l++) {
+            const double u = (double)x[i + l], d = (double)y[i + l] - u;
+
+            a[l] += u * u;
+            b[l] += d * d;
+        }
+    for (; i < n; i++) {
+        const double u = (double)x[i], d = (double)y[i] - u;
+
+        a[0] += u * u;
+        b[0] += d * d;
+    }
+    for (unsigned l = 0; l < 8; l++) {
+        all.numbers += a[l];
+        all.errors += b[l];
+    }
+    return all;
+}
+
+static void slice_encode(const struct slice *s, uint64_t row, uint64_t n_rows, const float *x,
+                         uint8_t *out)
+{
+    const struct source_tensor *from = s->t->from;
+    const uint64_t n_cols = from->dims[0];
+    const dtype_encode_by_fn by =
+        s->t->importance ? dtype_encode_by(ggml_type(s->t->type)->dtype) : NULL;
+
+    if (!by) {
+        s->to->encode(x, out, n_rows * n_cols);
+        return;
+    }
+    for (uint64_t i = 0; i < n_rows; i++)
+        by(x + i * n_cols, s->t->importance + (row + i) / from->w.rows * n_cols,
+           out + i * s->row_bytes, n_cols);
+}
+
+/* Encodes chunk @i of a slice. */
+static void slice_chunk(struct slice *s, unsigned i, float *buffer, uint64_t buffer_elems)
+{
+    const uint64_t begin = i * s->chunk_rows, n_rows = MIN(s->chunk_rows, s->n_rows - begin);
+    const uint64_t n_cols = s->t->from->dims[0];
+    float *x = buffer, *y = buffer + buffer_elems;
+    uint8_t *out = s->out + begin * s->row_bytes;
+
+    for (uint64_t j = 0; j < n_rows; j++)
+        source_row(s->t->from, s->first + begin + j, x + j * n_cols);
+    slice_encode(s, s->first + begin, n_rows, x, out);
+    s->to->decode(out, y, n_rows * n_cols);
+    s->sums[i] = compare_numbers(x, y, n_rows * n_cols);
+}
+
+static void encoder_thread(void *arg, unsigned i_thread, unsigned n_threads UNUSED)
+{
+    struct encoder *e = arg;
+    struct slice *s = &e->slice;
+    const uint64_t n_chunks = DIV_UP(s->n_rows, s->chunk_rows);
+
+    for (;;) {
+        const unsigned i = atomic_fetch_add_explicit(&s->next, 1, memory_order_relaxed);
+
+        if (i >= n_chunks)
+            return;
+        slice_chunk(s, i, e->buffers[i_thread], e->buffer_elems);
+    }
+}
+
+/* Returns the largest relative error that a format may have. For formats with n bits and a scale
+ * for each block the error of a number is at most half a step, and a step at most the largest
+ * number of its block divided by 2^(n - 1). */
+static double error_limit(const struct ggml_type *type)
+{
+    const double bits = 8.0 * type->block_bytes / type->block_elems;
+
+    if (type->dtype == INF_DTYPE_F32)
+        return 0;
+    if (type->block_elems == 1)
+        return 0.01;
+    return MIN(sqrt(8.0) / exp2(floor(bits) - 1), 1.0);
+}
+
+static int check_error(const struct plan_tensor *t, const struct chunk_sums *sums,
+                       double *ret_error, struct inf_err *reterr)
+{
+    const struct ggml_type *to = ggml_type(t->type);
+    const double error = sums->numbers > 0 ? sqrt(sums->errors / sums->numbers) : 0;
+
+    if (!isfinite(sums->numbers))
+        return err_set(reterr, EIO, "tensor %.64s has numbers that are not finite", t->from->name);
+    if (!isfinite(sums->errors))
+        return err_set(reterr, EIO, "tensor %.64s has numbers that %s cannot hold", t->from->name,
+                       to->name);
+    if (error > error_limit(to))
+        return err_set(reterr, EIO, "tensor %.64s as %s has a relative error of %.3g",
+                       t->from->name, to->name, error);
+    *ret_error = error;
+    return 0;
+}
+
+int encoder_run(struct encoder *e, const struct plan_tensor *t, struct part *out, double *ret_error,
+                struct inf_err *reterr)
+{
+    const struct source_tensor *from = t->from;
+    const uint64_t n_cols = from->dims[0], n_rows = from->dims[1] * from->dims[2] * from->dims[3];
+    const uint64_t row_bytes = t->place.size / n_rows;
+    const uint64_t chunk_rows = MAX(CHUNK_ELEMS / n_cols, 1u);
+    const uint64_t slice_rows =
+        MIN(MAX(SLICE_BYTES / row_bytes / chunk_rows, 1u), SLICE_CHUNKS) * chunk_rows;
+    struct chunk_sums sums = {0, 0};
+    struct slice *s = &e->slice;
+    int r;
+
+    r = encoder_reserve(e, chunk_rows * n_cols, slice_rows * row_bytes, reterr);
+    s->t = t;
+    s->to = dtype_info(ggml_type(t->type)->dtype);
+    s->chunk_rows = chunk_rows;
+    s->row_bytes = row_bytes;
+    s->out = e->out;
+    for (uint64_t row = 0; r == 0 && row < n_rows; row += slice_rows) {
+        s->first = row;
+        s->n_rows = MIN(slice_rows, n_rows - row);
+        atomic_store(&s->next, 0);
+        workers_run(e->workers, encoder_thread, e);
+        for (uint64_t i = 0; i < DIV_UP(s->n_rows, chunk_rows); i++) {
+            sums.numbers += s->sums[i].numbers;
+            sums.errors += s->sums[i].errors;
+        }
+        r = part_write(out, s->out, s->n_rows * row_bytes, reterr);
+    }
+    return r == 0 ? check_error(t, &sums, ret_error, reterr) : r;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Lists the tensors and the metadata of a new GGUF file, and gives the numbers of the tensors.
+ *
+ * A GGUF file is copied: each of its tensors, also those that this build does not compute with,
+ * becomes a tensor of the new file. The tensors are in the order that mix_choose() needs.
+ */
+
+#include <infer/types.h>
+
+#include "core/file.h"
+#include "core/macros.h"
+#include "format/format.h"
+#include "format/gguf/out.h"
+#include "graph/weight.h"
+
+struct source;
+
+struct source_tensor {
+    const char *name; /* in the new file */
+    uint64_t dims[FORMAT_MAX_DIMS];
+    uint32_t n_dims;
+    uint32_t type;       /* its present format (format/gguf/ggml-type.h), or the nearest one */
+    bool quantized;      /* its present format is smaller than 16 bits */
+    const void *bytes;   /* the data, if they can be copied as they are; else NULL */
+    uint64_t size;       /* bytes at `bytes` */
+    struct weight w;     /* the numbers, if they can be decoded; else data is NULL */
+    uint32_t pair_heads; /* above 0: the rows are those of this many heads. The new file has the
+                            two halves of the rows of a head interleaved */
+};
+
+/* Opens the model @path. -EOPNOTSUPP: the model cannot be converted. */
+int source_open(const char *path, struct source **ret, struct inf_err *reterr);
+struct source *source_close(struct source *s);
+DEFINE_CLEANUP(struct source *, source_close);
+
+size_t source_n(const struct source *s);
+const struct source_tensor *source_at(const struct source *s, size_t i);
+/* Returns file @i of the model's files; NULL: there are no more files. */
+const struct file_map *source_file(const struct source *s, size_t i);
+/* Writes the metadata, except for the keys that say how the tensors are stored. */
+int source_put_meta(const struct source *s, struct gguf_out *w);
+/* Returns a number of the new file's metadata, for example "llama.block_count"; a number for each
+ * layer counts as that of the first layer. Returns false if there is no such key. */
+bool source_number(const struct source *s, const char *key, uint64_t *ret);
+/* Returns general.architecture. */
+const char *source_arch(const struct source *s);
+
+/* Decodes row @i of the new tensor, counted over all its matrices, to dims[0] floats. */
+void source_row(const struct source_tensor *t, uint64_t i, float *dst);

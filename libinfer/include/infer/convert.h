@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef INFER_CONVERT_H
+#define INFER_CONVERT_H
+
+/*
+ * Conversion of models to other number formats
+ *
+ * inf_convert() writes a GGUF file from a model, with each tensor in the number format that a named
+ * mix chooses. The mixes and their choices are those of llama.cpp (llama-quantize).
+ */
+
+#include <infer/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One tensor of the new file. The texts are borrowed. */
+struct inf_convert_tensor {
+    const char *name;
+    const char *from, *to; /* number formats: "BF16", "Q4_K" */
+    uint64_t dims[4];      /* dims[0] elements are a row */
+    uint32_t n_dims;
+    uint64_t bytes_from, bytes_to;
+    size_t i, n;     /* it is tensor i of n */
+    bool copied;     /* the bytes are those of the model */
+    bool resumed;    /* an earlier, interrupted conversion wrote it */
+    bool importance; /* its columns are weighted by the importance matrix */
+    /* The root mean square of (decoded - original), divided by that of the original numbers; 0 if
+     * the tensor was copied or resumed, or in a dry run. */
+    double error;
+};
+
+struct inf_convert_params {
+    const char *path;    /* the model: a GGUF file */
+    const char *out;     /* the new file; NULL in a dry run */
+    const char *type;    /* a mix: "Q4_K_M", "Q8_0", "F16", "COPY"…, in upper or lower case */
+    const char *imatrix; /* a file with an importance matrix, or NULL */
+    /* Number formats of the head (output.weight) and of the embedding; NULL: the mix chooses. */
+    const char *output_type, *embedding_type;
+    /* [n_tensor_types]: "PATTERN=TYPE". PATTERN is a regular expression (PCRE2); the first that
+     * matches a part of a tensor's name gives the tensor's format. */
+    const char *const *tensor_types;
+    size_t n_tensor_types;
+    uint32_t n_threads; /* 0: all */
+    bool pure;          /* tensors do not get larger formats because they matter more */
+    bool dry_run;       /* choose the formats, but compute and write nothing */
+    bool replace;       /* replace an existing file */
+    /* Called for each tensor, in the caller's thread, after it was written; NULL: not called. If it
+     * returns false, the conversion ends with -ECANCELED, and can be continued later. */
+    bool (*tensor)(void *data, const struct inf_convert_tensor *t);
+    void *tensor_data;
+    inf_progress_fn progress; /* NULL: not called */
+    void *progress_data;
+};
+
+struct inf_convert_result {
+    uint64_t n_tensors, n_elems;
+    uint64_t n_requantized; /* tensors whose numbers were quantized before */
+    uint64_t n_fallback;    /* tensors that got another format because their rows are not whole
+                               blocks of the chosen format */
+    uint64_t bytes_from, bytes_to; /* of the tensors */
+    uint64_t file_bytes;           /* of the new file */
+    bool needs_importance; /* in a dry run: the conversion would need an importance matrix */
+};
+
+/*
+ * Converts a model. The new file is written as OUT.part and gets its name when it is complete. If a
+ * file OUT.part of the same conversion exists, its tensors are kept and the conversion continues
+ * behind them. Each tensor is decoded again after it was encoded, and its error is limited: a
+ * larger error ends the conversion with -EIO. The result does not depend on the number of threads.
+ *
+ * Returns 0, or: -EINVAL: a parameter is wrong, or the mix needs an importance matrix; -EEXIST: OUT
+ * exists; -EBUSY: another process writes OUT.part; -ENOSPC: the disk has no room; -ECANCELED;
+ * -EOPNOTSUPP: a tensor or the model cannot be converted; -ESTALE: the model changed while it was
+ * read; and errors of inf_model_open().
+ */
+INF_PUBLIC int inf_convert(const struct inf_convert_params *params,
+                           struct inf_convert_result *ret_result, struct inf_err *reterr);
+
+/* Returns the name of mix @i, or of the number format of a tensor; NULL: there are no more. */
+INF_PUBLIC const char *inf_convert_type(size_t i);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finds scales and offsets with AVX-512. */
+#include <immintrin.h>
+
+#include "core/cpu.h"
+
+#define LANES 16u
+
+typedef __m512 lanes;
+
+#define lanes_set(x)      _mm512_set1_ps(x)
+#define lanes_load(p)     _mm512_loadu_ps(p)
+#define lanes_store(p, x) _mm512_storeu_ps(p, x)
+#define lanes_add(a, b)   _mm512_add_ps(a, b)
+#define lanes_sub(a, b)   _mm512_sub_ps(a, b)
+#define lanes_mul(a, b)   _mm512_mul_ps(a, b)
+#define lanes_div(a, b)   _mm512_div_ps(a, b)
+#define lanes_sqrt(a)     _mm512_sqrt_ps(a)
+#define lanes_min(a, b)   _mm512_min_ps(a, b)
+#define lanes_max(a, b)   _mm512_max_ps(a, b)
+
+/* Gives x where a < b, and y elsewhere. */
+static inline lanes lanes_less(lanes a, lanes b, lanes x, lanes y)
+{
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x);
+}
+
+#include "quant/fit-search.h"
+
+const struct fit_ops fit_avx512 = {.name = "avx512", .flags = CPU_AVX512, FIT_OPS};

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Makes all parts of a format from read_codes(), which returns 16 weights. The format defines before:
+//
+//   SUMS       1 if the two halves of a chunk of 32 weights have the same scale, else 2
+//   HAS_LOW    if weights have offsets (low)
+
+// 16 weights w = scale × q - low, where q are signed bytes in the order of columns. low is 0 without HAS_LOW.
+struct codes {
+    uvec4 q;
+    float scale, low;
+};
+
+// Returns the weights k … k + 15 of the row at byte @at. The format defines it.
+codes read_codes(bool second, uint at, uint k);
+
+#define CHUNKS (BLOCK_ELEMS / 32)
+#define QUADS 8
+#define QUAD_OFFSET(j) (j)
+#define QUAD_UNIT vec4(1.0)
+#define DOT_UNIT SIGNED_UNIT
+
+struct head {
+    uint none;
+};
+
+struct chunk {
+    uint words[8];
+    float scale[SUMS], low[SUMS];
+};
+
+float weight_in_block(uint at, uint l)
+{
+    const codes c = read_codes(false, at, l & ~15u);
+    precise float product = c.scale * float(bitfieldExtract(int(c.q[l / 4 & 3]), int(8 * (l & 3)), 8));
+
+#ifdef HAS_LOW
+    product -= c.low;
+#endif
+    return product;
+}
+
+vec4[4] read_run(bool second, uint at, uint k)
+{
+    const codes c = read_codes(second, at, k);
+
+    // 128 is added to each q and subtracted from it as a float.
+    const uvec4 q = c.q ^ 0x80808080;
+    vec4 run[4];
+
+    [[unroll]] for (uint i = 0; i < 4; i++) {
+        run[i] = c.scale * (bytes_of(q[i]) - 128.0);
+#ifdef HAS_LOW
+        run[i] -= c.low;
+#endif
+    }
+    return run;
+}
+
+head read_head(bool second, uint at)
+{
+    return head(0);
+}
+
+uint chunk_quad(uint c)
+{
+    return 8 * c;
+}
+
+chunk read_chunk(bool second, head h, uint at, uint i_chunk)
+{
+    chunk c;
+
+    [[unroll]] for (uint part = 0; part < 2; part++) {
+        const codes some = read_codes(second, at, 32 * i_chunk + 16 * part);
+
+        [[unroll]] for (uint i = 0; i < 4; i++)
+            c.words[4 * part + i] = some.q[i];
+        c.scale[part * SUMS / 2] = some.scale * (1.0 / SIGNED_UNIT);
+        c.low[part * SUMS / 2] = some.low;
+    }
+    return c;
+}
+
+vec4 quad(chunk c, uint j)
+{
+    return signed_floats(c.words[j]);
+}
+
+float scaled(chunk c, uint s, float dot_x, float plain)
+{
+    precise float a = c.scale[s] * dot_x;
+
+#ifdef HAS_LOW
+    precise float b = c.low[s] * plain;
+
+    return a - b;
+#else
+    return a;
+#endif
+}
+
+#include "formats/parts/whole.glsl"
+
+// What several formats do with the bytes of words:
+
+// Returns q - n for bytes q, which are at most 127. @n: at most 128.
+uvec4 bytes_less(uvec4 q, uint n)
+{
+    return (q + (0x80808080 - n * 0x01010101)) ^ 0x80808080;
+}
+
+// Returns bits 0 … 3 of @bits, each as the lowest bit of a byte.
+uint spread_bits(uint bits)
+{
+    return (bits & 15) * 0x00204081 & 0x01010101;
+}
+
+// Reads a word at an even byte offset.
+uint read_word(bool second, uint at)
+{
+    return read_words(second, at, 1, false)[0];
+}

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Converts the bundled model with `sconce convert`, and runs the result."""
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+
+
+def run(*args, **kw):
+    return subprocess.run(args, capture_output=True, text=True, timeout=120, **kw)
+
+
+def lines(out):
+    assert out.returncode == 0, out
+    return [json.loads(line) for line in out.stdout.splitlines()]
+
+
+def test_a_converted_model_predicts_as_well(sconce, guide, home, tmp_path):
+    out, text = tmp_path / "out.gguf", tmp_path / "text"
+    text.write_text("sconce runs models on your own machine. Which models are there?\n" * 40)
+    *tensors, result = lines(run(sconce, "convert", str(guide), str(out), "--type", "Q8_0", "--json"))
+    assert result["tensors"] == len(tensors) and result["file_bytes"] == out.stat().st_size
+    assert max(t["error"] for t in tensors) == result["largest_error"] < 0.02
+    assert not (tmp_path / "out.gguf.part").exists()
+    args = ("-c", "64", "-t", "1", "--device", "cpu", "--json")
+    one = json.loads(run(sconce, "ppl", *args, str(guide), str(text)).stdout)
+    two = json.loads(run(sconce, "ppl", *args, str(out), str(text)).stdout)
+    assert abs(two["ppl"] / one["ppl"] - 1) < 0.05
+    before = json.loads(run(sconce, "info", str(guide), "--json", "--meta").stdout)["metadata"]
+    after = json.loads(run(sconce, "info", str(out), "--json", "--meta").stdout)["metadata"]
+    changed = {k for k in set(before) | set(after) if before.get(k) != after.get(k)}
+    assert changed <= {"general.file_type", "general.quantization_version", "general.alignment"}
+
+
+def test_a_dry_run_writes_nothing(sconce, guide, home, tmp_path):
+    *tensors, result = lines(run(sconce, "convert", str(guide), "--type", "F16", "--dry-run", "--json"))
+    assert {t["to"] for t in tensors if len(t["shape"]) > 1} == {"F16"}
+    assert result["bytes_to"] == sum(t["bytes_to"] for t in tensors)
+    assert not list(tmp_path.glob("*.gguf*"))
+    *tensors, result = lines(run(sconce, "convert", str(guide), "--type", "q8_0", "--dry-run", "--json",
+                                 "--tensor-type", r"blk\.0\.ffn_up=q4_0", "--embedding-type", "f16"))
+    to = {t["tensor"]: t["to"] for t in tensors}
+    assert to["blk.0.ffn_up.weight"] == "Q4_0" and to["blk.1.ffn_up.weight"] == "Q8_0"
+    assert to["token_embd.weight"] == "F16"
+
+
+def test_an_interrupted_conversion_is_continued(sconce, guide, home, tmp_path):
+    out = tmp_path / "out.gguf"
+    p = subprocess.Popen([sconce, "convert", str(guide), str(out), "--type", "Q8_0", "--json"],
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    p.stdout.readline()
+    os.kill(p.pid, signal.SIGINT)
+    _, err = p.communicate(timeout=60)
+    if p.returncode == 0:
+        pytest.skip("the conversion was faster than the signal")
+    assert p.returncode == 1 and "continues it" in err and not out.exists()
+    *tensors, result = lines(run(sconce, "convert", str(guide), str(out), "--type", "Q8_0", "--json"))
+    assert tensors[0]["resumed"] and not tensors[-1]["resumed"]
+    whole = tmp_path / "whole.gguf"
+    lines(run(sconce, "convert", str(guide), str(whole), "--type", "Q8_0", "--json", "-t", "1"))
+    assert whole.read_bytes() == out.read_bytes()
+
+
+def test_convert_says_what_is_wrong(sconce, guide, home, tmp_path):
+    there, model = tmp_path / "there", str(guide)
+    there.write_text("hello")
+    new = str(tmp_path / "new")
+    for words, status, said in (
+            ([], 2, "--type is missing"), (["--type", "Q8_0"], 2, "MODEL is missing"),
+            ([model, "--type", "Q8_0"], 2, "OUT is missing"),
+            ([model, new, new, "--type", "Q8_0"], 2, "more than one OUT"),
+            ([model, new, "--type", "Q8_0", "-t", "0"], 2, "--threads must be a whole number"),
+            ([model, new, "--type", "Q9"], 1, 'there is no type "Q9"'),
+            ([model, new, "--type", "Q8_0", "--tensor-type", "x"], 1, "is not PATTERN=TYPE"),
+            ([model, new, "--type", "Q8_0", "--output-type", "x"], 1, 'there is no number format "x"'),
+            ([model, new, "--type", "Q8_0", "--imatrix", model], 1, "is not an importance matrix"),
+            ([model, str(there), "--type", "Q8_0"], 1, "--force replaces it"),
+            ([model, model, "--type", "Q8_0", "--force"], 1, "would replace the model")):
+        out = run(sconce, "convert", *words)
+        assert out.returncode == status and said in out.stderr, (words, out)
+    assert there.read_text() == "hello"
+    assert not (tmp_path / "new").exists()
+    assert run(sconce, "convert", model, str(there), "--type", "q8_0", "--force", "-q").returncode == 0
+    assert there.read_bytes()[:4] == b"GGUF"
+    assert "Q4_K_M" in run(sconce, "convert", "--type", "list").stdout.split()
