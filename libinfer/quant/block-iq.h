@@ -105,11 +105,15 @@ static inline uint16_t block_iq1_m_d(const uint16_t scales[4])
                       (scales[3] >> 12) << 12);
 }
 
-/* block-iq-decode.c: functions for the table in dtype.c. */
-void decode_iq2_xxs(const void *src, float *dst, uint64_t n_elems);
-void decode_iq2_xs(const void *src, float *dst, uint64_t n_elems);
-void decode_iq2_s(const void *src, float *dst, uint64_t n_elems);
-void decode_iq3_xxs(const void *src, float *dst, uint64_t n_elems);
-void decode_iq3_s(const void *src, float *dst, uint64_t n_elems);
-void decode_iq1_s(const void *src, float *dst, uint64_t n_elems);
-void decode_iq1_m(const void *src, float *dst, uint64_t n_elems);
+/* block-iq-decode.c and block-iq-encode.c: functions for the table in dtype.c. */
+#define BLOCK_DECLARE_IQ(stem)                                                                     \
+    BLOCK_DECLARE(stem);                                                                           \
+    void encode_weighted_##stem(const float *src, const float *column, void *dst, uint64_t n_elems)
+
+BLOCK_DECLARE_IQ(iq2_xxs);
+BLOCK_DECLARE_IQ(iq2_xs);
+BLOCK_DECLARE_IQ(iq2_s);
+BLOCK_DECLARE_IQ(iq3_xxs);
+BLOCK_DECLARE_IQ(iq3_s);
+BLOCK_DECLARE_IQ(iq1_s);
+BLOCK_DECLARE_IQ(iq1_m);

@@ -37,8 +37,8 @@
     X(Q1_0, q1_0, "Q1_0", BLOCK_Q1_0_ELEMS, sizeof(struct block_q1_0))                             \
     X(Q2_0, q2_0, "Q2_0", BLOCK_Q2_0_ELEMS, sizeof(struct block_q2_0))
 
-/* Formats that are decoded, but not encoded. */
-#define DECODED(X)                                                                                 \
+/* Formats whose encoders can weight columns. */
+#define IQ_DTYPES(X)                                                                               \
     X(IQ2_XXS, iq2_xxs, "IQ2_XXS", SUPER_ELEMS, sizeof(struct block_iq2_xxs))                      \
     X(IQ2_XS, iq2_xs, "IQ2_XS", SUPER_ELEMS, sizeof(struct block_iq2_xs))                          \
     X(IQ2_S, iq2_s, "IQ2_S", SUPER_ELEMS, sizeof(struct block_iq2_s))                              \
@@ -74,8 +74,9 @@
 
 #define ROW(dtype, stem, label, elems, bytes)                                                      \
     [INF_DTYPE_##dtype] = {#stem, label, elems, bytes, decode_##stem, encode_##stem, NULL},
-#define DECODED_ROW(dtype, stem, label, elems, bytes)                                              \
-    [INF_DTYPE_##dtype] = {#stem, label, elems, bytes, decode_##stem, NULL, NULL},
+#define IQ_ROW(dtype, stem, label, elems, bytes)                                                   \
+    [INF_DTYPE_##dtype] = {#stem,         label,         elems, bytes,                             \
+                           decode_##stem, encode_##stem, NULL,  encode_weighted_##stem},
 #define PLANES_INFO(dtype, stem, label, elems, bytes, fn, ...)                                     \
     static const struct planes_info planes_##dtype = {.decode = fn, __VA_ARGS__};
 #define PLANES_ROW(dtype, stem, label, elems, bytes, ...)                                          \
@@ -83,7 +84,7 @@
 
 PLANES(PLANES_INFO)
 static const struct dtype_info dtypes[] = {
-    DTYPES(ROW) DECODED(DECODED_ROW) PLANES(PLANES_ROW) /* coded matrices (quant/coded.h) follow */
+    DTYPES(ROW) IQ_DTYPES(IQ_ROW) PLANES(PLANES_ROW) /* coded matrices (quant/coded.h) follow */
         [INF_DTYPE_GPTQ2] = {"gptq2", "GPTQ2", 16, 4, NULL, NULL, NULL},
     [INF_DTYPE_GPTQ3] = {"gptq3", "GPTQ3", 32, 12, NULL, NULL, NULL},
     [INF_DTYPE_GPTQ4] = {"gptq4", "GPTQ4", 8, 4, NULL, NULL, NULL},

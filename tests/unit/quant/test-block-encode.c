@@ -42,13 +42,16 @@ static double round_trip(enum inf_dtype dtype)
 
 /* The error of the best public encoders on normally distributed numbers, plus a margin. */
 static const double limit[INF_DTYPE_N] = {
-    [INF_DTYPE_F32] = 0,       [INF_DTYPE_F16] = 1e-7,    [INF_DTYPE_BF16] = 4e-6,
-    [INF_DTYPE_Q8_0] = 3e-5,   [INF_DTYPE_Q4_0] = 8e-3,   [INF_DTYPE_Q4_1] = 6e-3,
-    [INF_DTYPE_Q5_0] = 2e-3,   [INF_DTYPE_Q5_1] = 1.5e-3, [INF_DTYPE_Q4_K] = 6e-3,
-    [INF_DTYPE_Q5_K] = 1.5e-3, [INF_DTYPE_Q6_K] = 4e-4,   [INF_DTYPE_MXFP4] = 1.4e-2,
-    [INF_DTYPE_TQ2_0] = 0.7,   [INF_DTYPE_TQ1_0] = 0.7,   [INF_DTYPE_Q2_K] = 9e-2,
-    [INF_DTYPE_Q3_K] = 2.5e-2, [INF_DTYPE_IQ4_NL] = 7e-3, [INF_DTYPE_IQ4_XS] = 7e-3,
-    [INF_DTYPE_NVFP4] = 1e-2,  [INF_DTYPE_Q1_0] = 0.4,    [INF_DTYPE_Q2_0] = 0.2,
+    [INF_DTYPE_F32] = 0,          [INF_DTYPE_F16] = 1e-7,     [INF_DTYPE_BF16] = 4e-6,
+    [INF_DTYPE_Q8_0] = 3e-5,      [INF_DTYPE_Q4_0] = 8e-3,    [INF_DTYPE_Q4_1] = 6e-3,
+    [INF_DTYPE_Q5_0] = 2e-3,      [INF_DTYPE_Q5_1] = 1.5e-3,  [INF_DTYPE_Q4_K] = 6e-3,
+    [INF_DTYPE_Q5_K] = 1.5e-3,    [INF_DTYPE_Q6_K] = 4e-4,    [INF_DTYPE_MXFP4] = 1.4e-2,
+    [INF_DTYPE_TQ2_0] = 0.7,      [INF_DTYPE_TQ1_0] = 0.7,    [INF_DTYPE_Q2_K] = 9e-2,
+    [INF_DTYPE_Q3_K] = 2.5e-2,    [INF_DTYPE_IQ4_NL] = 7e-3,  [INF_DTYPE_IQ4_XS] = 7e-3,
+    [INF_DTYPE_NVFP4] = 1e-2,     [INF_DTYPE_Q1_0] = 0.4,     [INF_DTYPE_Q2_0] = 0.2,
+    [INF_DTYPE_IQ2_XXS] = 0.117,  [INF_DTYPE_IQ2_XS] = 0.088, [INF_DTYPE_IQ2_S] = 0.061,
+    [INF_DTYPE_IQ3_XXS] = 0.0345, [INF_DTYPE_IQ3_S] = 0.0182, [INF_DTYPE_IQ1_S] = 0.22,
+    [INF_DTYPE_IQ1_M] = 0.19,
 };
 
 TEST(normal_numbers_come_back_within_the_error_of_the_format)
@@ -113,6 +116,34 @@ TEST(decoded_blocks_encode_to_nearly_the_same_numbers)
     }
 }
 
+/* Returns the squared error of the columns whose number is divisible by 8. */
+static double eighth_column_error(const struct dtype_info *info, const float *column)
+{
+    double error = 0;
+
+    info->encode_weighted(x, column, bytes, N);
+    info->decode(bytes, y, N);
+    for (unsigned i = 0; i < N; i += 8)
+        error += ((double)y[i] - x[i]) * ((double)y[i] - x[i]);
+    return error;
+}
+
+TEST(columns_with_large_weights_have_smaller_errors)
+{
+    static float column[N];
+
+    fill_normal(0.02f, 0);
+    for (unsigned i = 0; i < N; i++)
+        column[i] = i % 8 == 0 ? 100 : 1;
+    for (int d = 0; d < INF_DTYPE_N; d++) {
+        const struct dtype_info *info = dtype_info((enum inf_dtype)d);
+
+        if (!info->encode_weighted)
+            continue;
+        assert_true(eighth_column_error(info, column) < 0.8 * eighth_column_error(info, NULL));
+    }
+}
+
 /* Encodes the numbers of a record of tests/golden/quant-encoded.bin, and compares the bytes. */
 static void check_encoded(FILE *f, enum inf_dtype dtype, const char *name)
 {
@@ -149,4 +180,5 @@ RUN_TESTS(cmocka_unit_test(normal_numbers_come_back_within_the_error_of_the_form
           cmocka_unit_test(numbers_far_from_zero_come_back),
           cmocka_unit_test(zeros_come_back_as_zeros), cmocka_unit_test(odd_numbers_do_no_harm),
           cmocka_unit_test(decoded_blocks_encode_to_nearly_the_same_numbers),
+          cmocka_unit_test(columns_with_large_weights_have_smaller_errors),
           cmocka_unit_test(numbers_are_encoded_to_the_bits_of_the_gguf_package))

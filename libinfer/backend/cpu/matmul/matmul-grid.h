@@ -1,23 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Unpacks blocks of the formats with grids (quant/block-iq.h), and decodes them into a panel, for
- * matmul-vec.h.
+ * Decodes the formats with grids (quant/block-iq.h) into a panel, for matmul-vec.h.
  *
- * Blocks are unpacked one row at a time with loops that compilers turn into vector operations. Then
- * the points of the grids are loaded one by one, which is faster than vector gathers on most CPUs.
+ * The blocks of one row at a time are unpacked. Then the points of the grids are loaded one by one,
+ * which is faster than vector gathers on most CPUs.
  */
 
-#include "quant/block-iq.h"
-#include "quant/grid.h"
-
-/* Holds one block of a row. A lot is 8 successive weights. */
-struct grid_row {
-    uint16_t index[64]; /* of the points, one or two for each lot */
-    uint8_t signs[32];  /* of each lot: bit i is set if weight i is negative; in IQ1 0, or 0xff if
-                           1/8 is subtracted */
-    float scale[16];    /* of each 32 or 16 weights */
-} __attribute__((aligned(64)));
+#include "backend/cpu/matmul/matmul-grid-unpack.h"
 
 /* Describes those differences between formats that remain after blocks were unpacked. */
 struct grid_kind {
@@ -29,148 +19,6 @@ struct grid_kind {
     bool has_two;  /* scales belong to 16 weights, not 32 */
     bool is_delta; /* IQ1: a coordinate is 8 v + 10, and a weight is 8 v ± 1 */
 };
-
-/* ---- unpacking ---- */
-
-/* Spreads the 4 × 7 signs in the low 28 bits of each word to bytes, and adds the eighth signs. */
-INLINE void grid_signs28(const uint32_t words[8], uint8_t signs[32])
-{
-    for (unsigned g = 0; g < 8; g++) {
-        const uint32_t w = words[g];
-        const uint32_t s =
-            (w & 0x7f) | (w << 1 & 0x7f00) | (w << 2 & 0x7f0000) | (w << 3 & 0x7f000000);
-        const uint32_t four = s ^ s >> 4, two = four ^ four >> 2, one = two ^ two >> 1;
-        const uint32_t all = s | (one & 0x01010101) << 7;
-
-        memcpy(signs + 4 * g, &all, sizeof(all));
-    }
-}
-
-INLINE void grid_scales28(const uint32_t words[8], float d, float factor, float *scale)
-{
-    for (unsigned g = 0; g < 8; g++)
-        scale[g] = d * (0.5f + (float)(int32_t)(words[g] >> 28)) * factor;
-}
-
-/* Converts the 16 scales of IQ2_XS and IQ2_S, which have 4 bits each. */
-INLINE void grid_scales16(const uint8_t s[8], float d, float *scale)
-{
-    for (unsigned g = 0; g < 8; g++) {
-        scale[2 * g] = d * (0.5f + (float)(s[g] & 15)) * 0.25f;
-        scale[2 * g + 1] = d * (0.5f + (float)(s[g] >> 4)) * 0.25f;
-    }
-}
-
-INLINE void unpack_iq2_xxs(const uint8_t *p, struct grid_row *row)
-{
-    uint32_t words[8];
-    struct block_iq2_xxs b;
-
-    memcpy(&b, p, sizeof(b));
-    for (unsigned g = 0; g < 8; g++) {
-        uint64_t v, wide;
-
-        memcpy(&v, b.groups[g], sizeof(v));
-        words[g] = (uint32_t)(v >> 32);
-        wide = (v & 0xffff) | (v & 0xffff0000) << 16;
-        wide = (wide & 0x000000ff000000ff) | (wide & 0x0000ff000000ff00) << 8;
-        memcpy(row->index + 4 * g, &wide, sizeof(wide));
-    }
-    grid_signs28(words, row->signs);
-    grid_scales28(words, f16_to_f32(b.d), 0.25f, row->scale);
-}
-
-INLINE void unpack_iq2_xs(const uint8_t *p, struct grid_row *row)
-{
-    struct block_iq2_xs b;
-
-    memcpy(&b, p, sizeof(b));
-    for (unsigned l = 0; l < 32; l++) {
-        const uint16_t s = b.q[l] >> 9;
-        const uint16_t four = s ^ s >> 4, two = four ^ four >> 2, one = two ^ two >> 1;
-
-        row->index[l] = b.q[l] & 511;
-        row->signs[l] = (uint8_t)(s | one << 7);
-    }
-    grid_scales16(b.scales, f16_to_f32(b.d), row->scale);
-}
-
-INLINE void unpack_iq2_s(const uint8_t *p, struct grid_row *row)
-{
-    static const uint16_t factor[4] = {256, 64, 16, 4};
-    struct block_iq2_s b;
-
-    memcpy(&b, p, sizeof(b));
-    for (unsigned g = 0; g < 8; g++)
-        for (unsigned l = 0; l < 4; l++)
-            row->index[4 * g + l] = (uint16_t)(b.q[4 * g + l] | (b.high[g] * factor[l] & 0x300));
-    memcpy(row->signs, b.signs, sizeof(row->signs));
-    grid_scales16(b.scales, f16_to_f32(b.d), row->scale);
-}
-
-INLINE void unpack_iq3_xxs(const uint8_t *p, struct grid_row *row)
-{
-    uint32_t words[8];
-    struct block_iq3_xxs b;
-
-    memcpy(&b, p, sizeof(b));
-    memcpy(words, b.signs, sizeof(words));
-    for (unsigned i = 0; i < 64; i++)
-        row->index[i] = b.q[i];
-    grid_signs28(words, row->signs);
-    grid_scales28(words, f16_to_f32(b.d), 0.5f, row->scale);
-}
-
-INLINE void unpack_iq3_s(const uint8_t *p, struct grid_row *row)
-{
-    static const uint16_t factor[8] = {256, 128, 64, 32, 16, 8, 4, 2};
-    struct block_iq3_s b;
-
-    memcpy(&b, p, sizeof(b));
-    for (unsigned g = 0; g < 8; g++)
-        for (unsigned l = 0; l < 8; l++)
-            row->index[8 * g + l] = (uint16_t)(b.q[8 * g + l] | (b.high[g] * factor[l] & 256));
-    memcpy(row->signs, b.signs, sizeof(row->signs));
-    for (unsigned g = 0; g < 8; g++)
-        row->scale[g] = f16_to_f32(b.d) *
-                        (float)(1 + 2 * (g % 2 ? b.scales[g / 2] >> 4 : b.scales[g / 2] & 15));
-}
-
-INLINE void unpack_iq1_s(const uint8_t *p, struct grid_row *row)
-{
-    static const uint32_t factor[4] = {512, 64, 8, 1};
-    struct block_iq1_s b;
-
-    memcpy(&b, p, sizeof(b));
-    const float eighth = f16_to_f32(b.d) * 0.125f;
-
-    for (unsigned g = 0; g < 8; g++) {
-        memset(row->signs + 4 * g, b.high[g] >> 15 ? 255 : 0, 4);
-        row->scale[g] = eighth * (float)(2 * (b.high[g] >> 12 & 7) + 1);
-        for (unsigned l = 0; l < 4; l++)
-            row->index[4 * g + l] =
-                (uint16_t)(b.q[4 * g + l] | (b.high[g] * factor[l] >> 1 & 0x700));
-    }
-}
-
-INLINE void unpack_iq1_m(const uint8_t *p, struct grid_row *row)
-{
-    struct block_iq1_m b;
-    uint8_t high[32];
-
-    memcpy(&b, p, sizeof(b));
-    const float eighth = f16_to_f32(block_iq1_m_d(b.scales)) * 0.125f;
-
-    for (unsigned i = 0; i < 16; i++) {
-        high[2 * i] = b.high[i] & 15;
-        high[2 * i + 1] = b.high[i] >> 4;
-        row->scale[i] = eighth * (float)(2 * (b.scales[i / 4] >> i % 4 * 3 & 7) + 1);
-    }
-    for (unsigned l = 0; l < 32; l++) {
-        row->index[l] = (uint16_t)(b.q[l] | (high[l] & 7) << 8);
-        row->signs[l] = high[l] & 8 ? 255 : 0;
-    }
-}
 
 #define GRID_KIND(stem, ...)                                                                       \
     (const struct grid_kind)                                                                       \
@@ -184,8 +32,6 @@ INLINE void unpack_iq1_m(const uint8_t *p, struct grid_row *row)
 #define GRID_IQ3_S   GRID_KIND(iq3_s, .table = grid_iq3_s, .zero = 4, .is_half = true)
 #define GRID_IQ1_S   GRID_KIND(iq1_s, .table = grid_iq1, .zero = 4, .is_delta = true)
 #define GRID_IQ1_M   GRID_KIND(iq1_m, .table = grid_iq1, .zero = 5, .is_delta = true, .has_two = true)
-
-/* ---- panels ---- */
 
 #define GRID_BYTES(n) ((n)*0x0101010101010101u)
 
