@@ -276,7 +276,8 @@ TINY_SHARED = dict(shared_expert_intermediate_size=12)
 TINY_GEMMA4 = GEMMA4 | TINY | dict(hidden_size=16, vocab_size_per_layer_input=64,
                                    sliding_window=9)
 
-CODED = BASE | TINY | dict(num_hidden_layers=1, hidden_size=64, intermediate_size=96,
+CODED = BASE | TINY | dict(num_hidden_layers=1, hidden_size=64, intermediate_size=96, head_dim=32,
+                           num_attention_heads=2, num_key_value_heads=1,
                            rope_parameters=rope(theta=1e6))
 SMALL = {
     "qwen3_5": (Q35, delta(**TINY_DELTA), {"prefix": "Qwen3_5ForConditionalGeneration",
