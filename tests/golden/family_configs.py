@@ -343,7 +343,8 @@ SMALL = {
         method="compressed-tensors", bits=4, group=32, order=True)}),
     "ct8": ("Qwen3Config", CODED, {"gguf": False, "coded": dict(
         method="compressed-tensors", bits=8, group=32)}),
-    "fp8": ("Qwen3Config", CODED | dict(hidden_size=160, intermediate_size=192),
+    "fp8": ("Qwen3Config", CODED | dict(hidden_size=128, intermediate_size=256,
+                                   num_attention_heads=4, num_key_value_heads=4),
             {"gguf": False, "coded": dict(method="fp8")}),
     "ctfp4": ("Qwen3Config", CODED, {"gguf": False, "coded": dict(method="nvfp4")}),
     "nf4": ("Qwen3Config", CODED, {"gguf": False, "coded": dict(method="bitsandbytes")}),

@@ -241,8 +241,9 @@ def code_tensors(w, how, gen):
     scales = (sizes * w.std() * 2 / (1 << bits)).bfloat16()
     w.copy_(scales.double()[:, groups] * (codes - zeros[:, groups]))
     return {"weight_packed": pack_stream(codes.T, bits).T, "weight_scale": scales,
-            "weight_zero_point": pack_stream(zeros, bits), "weight_g_idx": groups.int(),
-            "weight_shape": torch.tensor([rows, cols])}
+            "weight_zero_point": pack_stream(zeros, bits),
+            "weight_shape": torch.tensor([rows, cols])} | (
+                {"weight_g_idx": groups.int()} if how.get("order") else {})
 
 
 def code_fp8(w, how, gen):
@@ -323,9 +324,15 @@ def coded_config(how):
     if method == "bitsandbytes":
         return {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4",
                 "bnb_4bit_use_double_quant": True}
+    is_fp4 = method == "nvfp4"
+    weights = {"num_bits": bits, "type": "float" if is_fp4 else "int", "symmetric": is_fp4,
+               "strategy": "tensor_group" if is_fp4 else "group",
+               "group_size": 16 if is_fp4 else group} | (
+                   {"actorder": "group"} if how.get("order") else {})
     return {"quant_method": "compressed-tensors", "ignore": ["lm_head"],
-            "format": "pack-quantized" if method == "compressed-tensors" else
-            "nvfp4-pack-quantized", "config_groups": {"group_0": {"targets": ["Linear"]}}}
+            "quantization_status": "compressed",
+            "format": "nvfp4-pack-quantized" if is_fp4 else "pack-quantized",
+            "config_groups": {"group_0": {"targets": ["Linear"], "weights": weights}}}
 
 
 def write_tokenizer(out, vocab_size):

@@ -20,7 +20,10 @@ static const struct quantized {
     /* Limits of the engine's error on the CPU and on other devices. With codes of MLX, keys and
      * values are stored as F16. */
     double cpu, device;
-} models[] = {{"bitnet", 1e-9, 1e-9}, {"gpt_oss", 2e-3, 1e-9}, {"mlx2", 2e-3, 1e-6}};
+} models[] = {{"bitnet", 1e-9, 1e-9}, {"gpt_oss", 2e-3, 1e-9}, {"mlx2", 2e-3, 1e-6},
+              {"gptq4", 2e-3, 1e-6},  {"gptq3", 2e-3, 1e-6},   {"gptq8", 2e-3, 1e-6},
+              {"awq4", 2e-3, 1e-6},   {"ct4", 2e-3, 1e-6},     {"ct8", 2e-3, 1e-6},
+              {"fp8", 1e-9, 1e-6},    {"ctfp4", 2e-3, 1e-6},   {"nf4", 1e-9, 1e-6}};
 
 TEST(graphs_compute_what_transformers_computes)
 {
