@@ -278,8 +278,9 @@ static int coded_fp8(struct binder *b, const char *name, const struct format_ten
     c->dtype = INF_DTYPE_FP8;
     c->codes = t->data;
     if (r == 0 && c->cols % 16 != 0)
-        return err_set(b->err, EOPNOTSUPP, "tensor %.96s has rows of %u columns, not a multiple of 16",
-                       t->file_name, c->cols);
+        return err_set(b->err, EOPNOTSUPP,
+                       "tensor %.96s has rows of %u columns, not a multiple of 16", t->file_name,
+                       c->cols);
     return r == 0 ? coded_row_scales(b, name, c) : r;
 }
 

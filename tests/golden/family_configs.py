@@ -12,7 +12,7 @@ files differ from what transformers would write:
     "mxfp4":  the experts are stored as MXFP4 codes and scales.
     "ternary": "packed" (four weights in a byte and one scale for each matrix) or "online" (float
               weights, which the model rounds to -1, 0 and 1 itself).
-    "coded":  how codes, scales and zeros of matrices are stored (make_families.py, draw_coded()).
+    "coded":  how codes, scales and zeros of matrices are stored (coded_matrices.py).
     "gguf":   False if llama.cpp's converter has no file format for this variant.
 """
 

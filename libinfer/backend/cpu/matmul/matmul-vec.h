@@ -124,7 +124,8 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
 #include "backend/cpu/matmul/matmul-bitnet.h"
 #include "backend/cpu/matmul/matmul-coded.h"
 #if VEC_DIRECT && VEC_N == 16
-#include "backend/cpu/matmul/matmul-coded-avx512.h"
+#include "backend/cpu/matmul/matmul-coded-awq-avx512.h"
+#include "backend/cpu/matmul/matmul-coded-gptq-avx512.h"
 #endif
 
 #define KERNEL(dtype, stem, how, ...)                                                              \
@@ -148,9 +149,11 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
 #define DIRECT_PLANES_NAME(stem) NULL, 0, 0
 #endif
 #if VEC_DIRECT && VEC_N == 16
-#define CODED_FEW_AWQ .few = TILE_NAME(few_awq4), .few_m = AWQ_M
+#define CODED_FEW_AWQ  .few = TILE_NAME(few_awq4), .few_m = AWQ_M
+#define CODED_FEW_GPTQ .few = TILE_NAME(few_gptq4), .few_m = GPTQ_M
 #else
-#define CODED_FEW_AWQ .few = NULL
+#define CODED_FEW_AWQ  .few = NULL
+#define CODED_FEW_GPTQ .few = NULL
 #endif
 #define CODED(dtype, stem, how, ...)                                                               \
     [INF_DTYPE_##dtype] = {.multiply = TILE_NAME(multiply_##how),                                  \
@@ -178,8 +181,9 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
             KERNEL(TQ2_0, tq2_0, q4_0, DIRECT_TQ2_0_NAME), KERNEL(TQ1_0, tq1_0, q4_0, NULL, 0, 0), \
             KERNEL(MLX2, mlx2, q4_k, DIRECT_PLANES_NAME(mlx2), TILE_NAME(decode_planes)),          \
             KERNEL(MLX4, mlx4, q4_k, NULL, 0, 0, TILE_NAME(decode_planes)),                        \
-            CODED(GPTQ2, gptq2, q5_0), CODED(GPTQ3, gptq3, q5_0), CODED(GPTQ4, gptq4, q5_0),       \
-            CODED(GPTQ8, gptq8, coded8), CODED(AWQ4, awq4, q5_0, CODED_FEW_AWQ),                   \
-            CODED(CT4, ct4, q5_0), CODED(CT8, rows8, coded8), CODED(INT8, rows8, coded8),          \
-            CODED(FP8, fp8, float), CODED(NF4, nf4, float), CODED(CTFP4, ctfp4, q6_k),             \
+            CODED(GPTQ2, gptq2, q5_0), CODED(GPTQ3, gptq3, q5_0),                                  \
+            CODED(GPTQ4, gptq4, q5_0, CODED_FEW_GPTQ), CODED(GPTQ8, gptq8, coded8),                \
+            CODED(AWQ4, awq4, q5_0, CODED_FEW_AWQ), CODED(CT4, ct4, q5_0),                         \
+            CODED(CT8, rows8, coded8), CODED(INT8, rows8, coded8), CODED(FP8, fp8, float),         \
+            CODED(NF4, nf4, float), CODED(CTFP4, ctfp4, q6_k),                                     \
     }

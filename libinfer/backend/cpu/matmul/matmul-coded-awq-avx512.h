@@ -130,13 +130,14 @@ INLINE void awq_columns(const struct matmul_args *a, uint32_t n, const unsigned 
     const uint8_t *w = (const uint8_t *)c->codes + row / 2;
     const struct matmul_q8 *x[AWQ_M];
     struct awq_line line;
-    uint32_t g = UINT32_MAX;
+    uint32_t g = 0;
 
     for (unsigned m = 0; m < m_n; m++) {
         x[m] = (const void *)((const uint8_t *)a->act + m * a->act_stride);
         for (unsigned i = 0; i < 128; i++)
             ((float *)line.acc[m])[i] = a->bias ? a->bias[n + awq_column(i / 16, i % 16)] : 0;
     }
+    awq_group(c, row, 0, &line);
     for (uint32_t k = 0; k < a->K; k += 32, w += 32 * stride) {
         if (k / c->group != g)
             awq_group(c, row, g = k / c->group, &line);
