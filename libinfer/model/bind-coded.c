@@ -240,8 +240,7 @@ static int coded_by_row(struct binder *b, const struct format_tensor *t, struct 
     const uint64_t n = t->n_dims > 1 ? t->dims[1] : t->dims[0];
     const uint64_t n_groups = t->n_dims > 1 ? t->dims[0] : 1;
 
-    if (t->n_dims > 2 ||
-        (n != 1 && n != c->rows && (n_groups == 1 || n != DIV_UP(c->rows, CODED_BLOCK))))
+    if (t->n_dims > 2 || (n != 1 && n != c->rows && n != DIV_UP(c->rows, CODED_BLOCK)))
         return err_set(b->err, EBADMSG,
                        "tensor %.96s is %llu x %llu, which does not fit a matrix of %u rows",
                        t->file_name, (unsigned long long)n, (unsigned long long)n_groups, c->rows);
@@ -279,8 +278,9 @@ static int coded_fp8(struct binder *b, const char *name, const struct format_ten
     c->dtype = INF_DTYPE_FP8;
     c->codes = t->data;
     if (r == 0 && c->cols % 16 != 0)
-        return err_set(b->err, EOPNOTSUPP, "tensor %.96s has rows of %u columns, not a multiple of 16",
-                       t->file_name, c->cols);
+        return err_set(b->err, EOPNOTSUPP,
+                       "tensor %.96s has rows of %u columns, not a multiple of 16", t->file_name,
+                       c->cols);
     return r == 0 ? coded_row_scales(b, name, c) : r;
 }
 

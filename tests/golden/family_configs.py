@@ -12,7 +12,7 @@ files differ from what transformers would write:
     "mxfp4":  the experts are stored as MXFP4 codes and scales.
     "ternary": "packed" (four weights in a byte and one scale for each matrix) or "online" (float
               weights, which the model rounds to -1, 0 and 1 itself).
-    "coded":  how codes, scales and zeros of matrices are stored (make_families.py, draw_coded()).
+    "coded":  how codes, scales and zeros of matrices are stored (coded_matrices.py).
     "gguf":   False if llama.cpp's converter has no file format for this variant.
 """
 
@@ -276,7 +276,8 @@ TINY_SHARED = dict(shared_expert_intermediate_size=12)
 TINY_GEMMA4 = GEMMA4 | TINY | dict(hidden_size=16, vocab_size_per_layer_input=64,
                                    sliding_window=9)
 
-CODED = BASE | TINY | dict(num_hidden_layers=1, hidden_size=64, intermediate_size=96,
+CODED = BASE | TINY | dict(num_hidden_layers=1, hidden_size=64, intermediate_size=96, head_dim=32,
+                           num_attention_heads=2, num_key_value_heads=1,
                            rope_parameters=rope(theta=1e6))
 SMALL = {
     "qwen3_5": (Q35, delta(**TINY_DELTA), {"prefix": "Qwen3_5ForConditionalGeneration",
@@ -342,7 +343,8 @@ SMALL = {
         method="compressed-tensors", bits=4, group=32, order=True)}),
     "ct8": ("Qwen3Config", CODED, {"gguf": False, "coded": dict(
         method="compressed-tensors", bits=8, group=32)}),
-    "fp8": ("Qwen3Config", CODED | dict(hidden_size=160, intermediate_size=192),
+    "fp8": ("Qwen3Config", CODED | dict(hidden_size=128, intermediate_size=256,
+                                   num_attention_heads=4, num_key_value_heads=4),
             {"gguf": False, "coded": dict(method="fp8")}),
     "ctfp4": ("Qwen3Config", CODED, {"gguf": False, "coded": dict(method="nvfp4")}),
     "nf4": ("Qwen3Config", CODED, {"gguf": False, "coded": dict(method="bitsandbytes")}),

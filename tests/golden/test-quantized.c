@@ -30,6 +30,15 @@ static const struct quantized {
     {"mlx-qwen3_5_moe-8bit", 2e-2, 1e-6},
     {"mlx-gemma4-3bit", 2e-2, 1e-6},
     {"mlx-gemma4-mxfp8", 2e-2, 1e-6},
+    {"gptq4", 2e-3, 1e-6},
+    {"gptq3", 2e-3, 1e-6},
+    {"gptq8", 2e-3, 1e-6},
+    {"awq4", 2e-3, 1e-6},
+    {"ct4", 2e-3, 1e-6},
+    {"ct8", 2e-3, 1e-6},
+    {"fp8", 1e-9, 1e-6},
+    {"ctfp4", 2e-3, 1e-6},
+    {"nf4", 1e-9, 1e-6},
 };
 
 TEST(graphs_compute_what_transformers_computes)

@@ -219,11 +219,13 @@ static void fuse_sum(struct fuser *f, struct product *p, graph_ref *cur)
 }
 
 /* Returns the number of columns of a piece. It is smaller for narrow matrices, because a few large
- * pieces could not be divided evenly among threads. */
-static uint32_t piece_columns(const struct fuser *f, uint32_t width)
+ * pieces could not be divided evenly among threads. In AWQ (quant/coded.h) the codes of
+ * PRODUCT_COLUMNS columns are single cache lines that lie apart, so that a piece has more columns.
+ */
+static uint32_t piece_columns(const struct fuser *f, enum inf_dtype dtype, uint32_t width)
 {
     const uint32_t n_threads = f->plan->n_threads;
-    uint32_t n = PRODUCT_COLUMNS;
+    uint32_t n = dtype == INF_DTYPE_AWQ4 ? 4 * PRODUCT_COLUMNS : PRODUCT_COLUMNS;
 
     while (n > MATMUL_N_STEP && width / n < EVEN_PIECES * n_threads &&
            DIV_UP(width, n) % n_threads != 0)
@@ -266,7 +268,7 @@ static int product_add(struct fuser *f, struct stage *s, graph_ref ref)
     if (p->kv == KV_NONE)
         fuser_made(f, p->dst = cur);
 
-    p->chunk = piece_columns(f, p->width * MAX(n_slots, 1u));
+    p->chunk = piece_columns(f, p->m[0].dtype, p->width * MAX(n_slots, 1u));
     if (p->head_dim > 0)
         p->chunk = p->head_dim * MAX(1u, p->chunk / p->head_dim);
     while (p->m[0].packed && p->chunk % MATMUL_N_STEP != 0)

@@ -99,7 +99,7 @@ void matmul_coded(const struct matmul_kernel *kernel, const struct matmul_args *
     const uint32_t step = is_float ? PANEL_K_F32 : PANEL_K;
     const size_t elem = sizeof(float), block = sizeof(struct matmul_q8);
     const struct coded *c = args->coded;
-    const uint32_t width = coded_kind(c->dtype).by_place ? n1 - n0 : PANEL_N;
+    const bool by_place = coded_kind(c->dtype).by_place;
     struct place p = {.args = args, .multiply = kernel->multiply};
     struct matmul_panel panel;
 
@@ -109,6 +109,10 @@ void matmul_coded(const struct matmul_kernel *kernel, const struct matmul_args *
     }
     if (c->group % 32 != 0 && kernel->multiply_16)
         p.multiply = kernel->multiply_16;
+    if (kernel->few && args->M <= kernel->few_m)
+        n0 = kernel->few(args, n0, n1);
+    const uint32_t width = by_place ? n1 - n0 : PANEL_N;
+
     for (uint32_t begin = n0; begin < n1; begin += width)
         for (p.k = 0; p.k < args->K; p.k += step) {
             p.kc = MIN(args->K - p.k, step);

@@ -200,6 +200,10 @@ struct matmul_kernel {
     void (*fill)(struct matmul_panel *panel, const struct coded *c, uint32_t n, uint32_t k,
                  uint32_t kc);
     void (*multiply_16)(const struct matmul_tile *tile);
+    /* Computes columns n0 … of y without a panel, for up to @few_m prepared rows. Returns the first
+     * column that it did not compute. NULL: not supported. */
+    uint32_t (*few)(const struct matmul_args *args, uint32_t n0, uint32_t n1);
+    unsigned few_m;
 };
 
 struct matmul_ops {
