@@ -2,10 +2,16 @@
 """Converts the bundled model with `sconce convert`, and runs the result."""
 import json
 import os
+import pathlib
+import shutil
 import signal
 import subprocess
 
 import pytest
+
+
+TREE = pathlib.Path(__file__).resolve().parents[2]
+MODELS = TREE / "tests/golden/models"
 
 
 def run(*args, **kw):
@@ -85,3 +91,50 @@ def test_convert_says_what_is_wrong(sconce, guide, home, tmp_path):
     assert run(sconce, "convert", model, str(there), "--type", "q8_0", "--force", "-q").returncode == 0
     assert there.read_bytes()[:4] == b"GGUF"
     assert "Q4_K_M" in run(sconce, "convert", "--type", "list").stdout.split()
+
+
+def directory(name, tmp_path):
+    """Copies a tiny model, and gives it a tokenizer of bytes and what GGUF files can express."""
+    path = tmp_path / name
+    shutil.copytree(MODELS / name, path)
+    config = json.loads((path / "config.json").read_text())
+    tokenizer = json.loads((MODELS / "llama-gqa/tokenizer.json").read_text())
+    vocab = tokenizer["model"]["vocab"]
+    tokenizer["model"]["vocab"] = {k: i for k, i in vocab.items() if i < config["vocab_size"]}
+    (path / "tokenizer.json").write_text(json.dumps(tokenizer))
+    (path / "tokenizer_config.json").unlink(missing_ok=True)
+    if "query_pre_attn_scalar" in config:
+        config["query_pre_attn_scalar"] = config["head_dim"]
+    (path / "config.json").write_text(json.dumps(config))
+    return path
+
+
+@pytest.mark.parametrize("name", ["llama-gqa", "llama-own-head", "llama3-scaled", "mistral-mix", "mixtral",
+                                  "qwen2-tied", "qwen2_moe", "qwen3-norm", "qwen3-yarn", "qwen3_moe",
+                                  "gemma2", "gemma3"])
+def test_a_directory_becomes_a_file_with_the_same_results(sconce, home, tmp_path, name):
+    path, out, text = directory(name, tmp_path), tmp_path / "out.gguf", tmp_path / "text"
+    text.write_text("abc def ABC. 0123 (xyz)! " * 40)
+    *tensors, result = lines(run(sconce, "convert", str(path), str(out), "--type", "F32", "--json"))
+    assert result["largest_error"] == 0
+    assert len({t["tensor"] for t in tensors}) == len(tensors)
+    args = ("-c", "64", "--chunks", "3", "-t", "1", "--device", "cpu", "--json", "--kv-type", "f32")
+    one = json.loads(run(sconce, "ppl", *args, str(path), str(text)).stdout)
+    two = json.loads(run(sconce, "ppl", *args, str(out), str(text)).stdout)
+    assert abs(one["nll"] - two["nll"]) < 1e-5
+    golden = MODELS / (name + ".gguf")
+    if golden.exists():
+        keys = json.loads(run(sconce, "info", str(golden), "--json", "--meta").stdout)["metadata"]
+        made = json.loads(run(sconce, "info", str(out), "--json", "--meta").stdout)["metadata"]
+        own = ("tokenizer.", "general.")
+        assert {k: v for k, v in keys.items() if not k.startswith(own)}.items() <= made.items()
+
+
+def test_a_directory_that_a_file_cannot_express_is_refused(sconce, home, tmp_path):
+    out = tmp_path / "out.gguf"
+    for name, said in (("gpt_oss", "the architecture gpt-oss cannot be converted"),
+                       ("llama-linear", "cannot say what config.json says about the activation"),
+                       ("gemma3", "cannot have this tokenizer")):
+        done = run(sconce, "convert", str(MODELS / name), str(out), "--type", "F16")
+        assert done.returncode == 1 and said in done.stderr, done
+        assert not list(tmp_path.glob("out*"))

@@ -32,7 +32,7 @@ struct inf_convert_tensor {
 };
 
 struct inf_convert_params {
-    const char *path;    /* the model: a GGUF file */
+    const char *path;    /* the model: a GGUF file, or a directory */
     const char *out;     /* the new file; NULL in a dry run */
     const char *type;    /* a mix: "Q4_K_M", "Q8_0", "F16", "COPY"…, in upper or lower case */
     const char *imatrix; /* a file with an importance matrix, or NULL */
