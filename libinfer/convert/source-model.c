@@ -30,15 +30,24 @@ static uint32_t type_of(enum inf_dtype dtype)
     return ggml_type_find(dtype_info(dtype)->label, &type) ? type : GGML_TYPE_F16;
 }
 
+/* Returns whether a joined weight is written as its parts: if directories can have them. Otherwise
+ * GGUF files have the joined weight. */
 static bool has_parts(const struct source *s, const struct arch_slot *slot, uint32_t i_row)
 {
     const struct arch_desc *desc = &s->model->arch->desc;
 
     for (size_t i = 0; i < desc->n_slots; i++)
         if (desc->slots[i].part_of == slot->id && desc->slots[i].id != SLOT_ABSENT &&
-            layer_w(s->model, i_row, (enum slot)desc->slots[i].id)->data)
+            desc->slots[i].hf && layer_w(s->model, i_row, (enum slot)desc->slots[i].id)->data)
             return true;
     return false;
+}
+
+/* Returns whether a weight is written with the joined weight of which it is a part. */
+static bool is_in_joined(const struct source *s, const struct arch_slot *slot, uint32_t i_row)
+{
+    return slot->part_of != 0 && !slot->hf &&
+           layer_w(s->model, i_row, (enum slot)slot->part_of)->data;
 }
 
 /* Returns the number of heads whose rows change their order, or 0. */
@@ -74,11 +83,28 @@ static int turn_vector(struct source *s, struct weight *w, uint32_t n_heads, str
 /* Returns whether the bytes of a weight are those of a GGUF tensor. */
 static bool is_plain(const struct source_tensor *t)
 {
+    uint64_t one = 0;
     uint32_t type;
 
+    if (!dtype_row_bytes(t->w.dtype, t->w.cols, &one) ||
+        (t->w.n_experts > 0 && t->w.expert_bytes != one * t->w.rows))
+        return false;
     return t->pair_heads == 0 && !t->w.experts && !t->w.packed && t->w.row_step <= 1 &&
            !t->w.planes[WEIGHT_SCALES] && ggml_type_find(dtype_info(t->w.dtype)->label, &type) &&
            type == t->type;
+}
+
+/* Sets the dimensions. The vectors of experts are the rows of a matrix. */
+static void set_dims(struct source_tensor *t)
+{
+    const struct weight *w = &t->w;
+    const bool vectors = w->n_experts > 0 && w->rows == 1;
+
+    t->dims[0] = w->cols;
+    t->dims[1] = vectors ? w->n_experts : w->rows;
+    t->dims[2] = vectors ? 1 : MAX(w->n_experts, 1u);
+    t->dims[3] = 1;
+    t->n_dims = vectors ? 2 : w->n_experts > 0 ? 3 : w->rows > 1 ? 2 : 1;
 }
 
 static int add_weight(struct source *s, const char *name, const struct weight *w, uint32_t n_heads,
@@ -90,18 +116,15 @@ static int add_weight(struct source *s, const char *name, const struct weight *w
 
     *t = (struct source_tensor){
         .name = arena_strndup(&s->arena, name, strlen(name)),
-        .dims = {w->cols, w->rows, MAX(w->n_experts, 1u), 1},
-        .n_dims = w->n_experts > 0 ? 3
-                  : w->rows > 1    ? 2
-                                   : 1,
         .type = type_of(w->dtype),
+        .quantized = dtype_info(w->dtype)->block_elems > 1,
         .size = weight_bytes(w),
         .w = *w,
         .pair_heads = w->rows > 1 ? n_heads : 0,
     };
     if (!t->name)
         return err_set(reterr, ENOMEM, "out of memory");
-    t->quantized = dtype_info(w->dtype)->block_elems > 1;
+    set_dims(t);
     if (w->rows == 1 && n_heads > 0)
         r = turn_vector(s, &t->w, n_heads, reterr);
     /* Small tensors, which mixes do not change, are F32. */
@@ -121,7 +144,8 @@ static int add_slot(struct source *s, const struct arch_slot *slot, uint32_t i_r
     const struct weight *w = layer_w(s->model, i_row, (enum slot)slot->id);
     char name[96];
 
-    if (!w->data || has_parts(s, slot, i_row) || (slot->id == SLOT_HEAD && s->model->tied))
+    if (!w->data || has_parts(s, slot, i_row) || is_in_joined(s, slot, i_row) ||
+        (slot->id == SLOT_HEAD && s->model->tied))
         return 0;
     if (slot->flags & SLOT_WHOLE)
         snprintf(name, sizeof(name), "%s", slot->gguf);
@@ -139,7 +163,11 @@ static bool is_first(const struct arch_desc *desc, size_t i)
     return desc->slots[i].id != SLOT_ABSENT && desc->slots[i].gguf;
 }
 
-/* Adds the divisors of the frequencies of Llama 3: how much slower each pair rotates. */
+/* The divisor of a pair that is not rotated, as llama.cpp's converter writes it. */
+#define NO_ROTATION 1e30f
+
+/* Adds the divisors of the frequencies: how much slower each pair rotates with the scaling of
+ * Llama 3, or which pairs are rotated. */
 static int add_divisors(struct source *s, struct inf_err *reterr)
 {
     const struct hparams *hp = s->model->hp;
@@ -147,14 +175,16 @@ static int add_divisors(struct source *s, struct inf_err *reterr)
     struct weight w = {.rows = 1, .cols = n, .name = "rope_freqs.weight"};
     float *x;
 
-    if (hp->rope_scaling != ROPE_SCALING_LLAMA3)
+    if (hp->rope_scaling != ROPE_SCALING_LLAMA3 && hp->rope_pairs == 0)
         return 0;
     x = arena_alloc(&s->arena, n * sizeof(float));
     if (!x)
         return err_set(reterr, ENOMEM, "out of memory");
     for (uint32_t i = 0; i < n; i++)
-        x[i] = (float)(pow((double)hp->rope_theta, -2.0 * i / hp->rope_dims) /
-                       (double)s->model->inv_freq[i]);
+        x[i] = s->model->inv_freq[i] == 0
+                   ? NO_ROTATION
+                   : (float)(pow((double)hp->rope_theta, -2.0 * i / hp->rope_dims) /
+                             (double)s->model->inv_freq[i]);
     w.data = x;
     return add_weight(s, w.name, &w, 0, reterr);
 }

@@ -106,6 +106,7 @@ enum arch_field_kind {
 enum arch_field_flags {
     FIELD_IN_GGUF = 1 << 0, /* GGUF files must have the key */
     FIELD_IN_HF = 1 << 1,   /* config.json must have the key */
+    FIELD_ZERO = 1 << 2,    /* a new GGUF file has the key even if the count is 0 */
 };
 
 /* One hyperparameter, with its keys in both formats. If the file lacks the key, the hyperparameter

@@ -99,8 +99,8 @@ def directory(name, tmp_path):
     shutil.copytree(MODELS / name, path)
     config = json.loads((path / "config.json").read_text())
     tokenizer = json.loads((MODELS / "llama-gqa/tokenizer.json").read_text())
-    vocab = tokenizer["model"]["vocab"]
-    tokenizer["model"]["vocab"] = {k: i for k, i in vocab.items() if i < config["vocab_size"]}
+    vocab, n = tokenizer["model"]["vocab"], config.get("text_config", config)["vocab_size"]
+    tokenizer["model"]["vocab"] = {k: i for k, i in vocab.items() if i < n}
     (path / "tokenizer.json").write_text(json.dumps(tokenizer))
     (path / "tokenizer_config.json").unlink(missing_ok=True)
     if "query_pre_attn_scalar" in config:
@@ -111,7 +111,8 @@ def directory(name, tmp_path):
 
 @pytest.mark.parametrize("name", ["llama-gqa", "llama-own-head", "llama3-scaled", "mistral-mix", "mixtral",
                                   "qwen2-tied", "qwen2_moe", "qwen3-norm", "qwen3-yarn", "qwen3_moe",
-                                  "gemma2", "gemma3"])
+                                  "gemma2", "gemma3", "gemma4", "gemma4-moe", "gemma4-keys",
+                                  "gpt_oss", "gpt_oss-plain"])
 def test_a_directory_becomes_a_file_with_the_same_results(sconce, home, tmp_path, name):
     path, out, text = directory(name, tmp_path), tmp_path / "out.gguf", tmp_path / "text"
     text.write_text("abc def ABC. 0123 (xyz)! " * 40)
@@ -121,18 +122,21 @@ def test_a_directory_becomes_a_file_with_the_same_results(sconce, home, tmp_path
     args = ("-c", "64", "--chunks", "3", "-t", "1", "--device", "cpu", "--json", "--kv-type", "f32")
     one = json.loads(run(sconce, "ppl", *args, str(path), str(text)).stdout)
     two = json.loads(run(sconce, "ppl", *args, str(out), str(text)).stdout)
-    assert abs(one["nll"] - two["nll"]) < 1e-5
+    # The products of MXFP4 round their inputs, those of F32 do not.
+    assert abs(one["nll"] - two["nll"]) < (2e-2 if name == "gpt_oss" else 1e-5)
     golden = MODELS / (name + ".gguf")
     if golden.exists():
         keys = json.loads(run(sconce, "info", str(golden), "--json", "--meta").stdout)["metadata"]
         made = json.loads(run(sconce, "info", str(out), "--json", "--meta").stdout)["metadata"]
         own = ("tokenizer.", "general.")
-        assert {k: v for k, v in keys.items() if not k.startswith(own)}.items() <= made.items()
+        keys = {k: v for k, v in keys.items() if not k.startswith(own)}
+        for key, value in keys.items():  # a list of equal counts may be one count
+            assert made[key] in (value, value.strip("[]").split(", ")[0]), key
 
 
 def test_a_directory_that_a_file_cannot_express_is_refused(sconce, home, tmp_path):
     out = tmp_path / "out.gguf"
-    for name, said in (("gpt_oss", "the architecture gpt-oss cannot be converted"),
+    for name, said in (("gemma3n", "the architecture gemma3n cannot be converted"),
                        ("llama-linear", "cannot say what config.json says about the activation"),
                        ("gemma3", "cannot have this tokenizer")):
         done = run(sconce, "convert", str(MODELS / name), str(out), "--type", "F16")

@@ -2,7 +2,7 @@
 /*
  * Writes hyperparameters as GGUF keys, from the tables that reading uses.
  *
- * What was written is read again and compared, so a setting that GGUF files cannot express is an
+ * The keys are read again and compared, so a setting that GGUF files cannot express is an
  * error and not a model that answers wrongly.
  */
 #include "format/gguf/put-hparams.h"
@@ -68,7 +68,7 @@ static void put_field(struct put *p, const struct arch_field *f)
 
     switch (f->kind) {
     case FIELD_COUNT:
-        if (*(const uint32_t *)at > 0 || (f->flags & FIELD_IN_GGUF))
+        if (*(const uint32_t *)at > 0 || (f->flags & (FIELD_IN_GGUF | FIELD_ZERO)))
             put_count(p, f);
         break;
     case FIELD_NUMBER:
@@ -90,10 +90,13 @@ static void put_heads(struct put *p, const struct field_lists *fields)
 
     if (!field_reads_gguf(fields, "attention.head_count_kv"))
         put_u32(p, "attention.head_count_kv", hp->n_kv_heads);
-    if (!field_reads_gguf(fields, "attention.key_length")) {
+    if (!field_reads_gguf(fields, "attention.key_length"))
         put_u32(p, "attention.key_length", hp->head_dim);
-        put_u32(p, "attention.value_length", hp->head_dim);
-    }
+    put_u32(p, "attention.value_length", hp->head_dim);
+    if (field_reads_gguf(fields, "attention.key_length_swa"))
+        put_u32(p, "attention.value_length_swa", hp->gemma.head_dim_window);
+    if (hp->rope_dims_window > 0)
+        put_u32(p, "rope.dimension_count_swa", hp->rope_dims_window);
     if (!field_reads_gguf(fields, "rope.dimension_count"))
         put_u32(p, "rope.dimension_count", hp->rope_dims);
 }
@@ -111,7 +114,8 @@ static void put_yarn(struct put *p)
         put_f32(p, "rope.scaling.yarn_log_multiplier", hp->yarn_mscale_all_dim);
 }
 
-/* The scaling of Llama 3 is the tensor rope_freqs.weight. */
+/* The scaling of Llama 3, and which pairs of a head are rotated, are in the tensor
+ * rope_freqs.weight. */
 static void put_rope(struct put *p)
 {
     const struct hparams *hp = p->hp;
@@ -174,7 +178,6 @@ static const char *find_difference(const struct field_lists *fields, const struc
         {"rope_theta", a->rope_theta, b->rope_theta},
         {"rope_theta of windows", a->rope_theta_window, b->rope_theta_window},
         {"the rotated dimensions", a->rope_dims, b->rope_dims},
-        {"the rotated pairs", a->rope_pairs, b->rope_pairs},
         {"the factor of rope scaling",
          a->rope_scaling == ROPE_SCALING_LLAMA3 || a->rope_scaling == ROPE_SCALING_NONE
              ? 1
