@@ -142,3 +142,47 @@ def test_a_directory_that_a_file_cannot_express_is_refused(sconce, home, tmp_pat
         done = run(sconce, "convert", str(MODELS / name), str(out), "--type", "F16")
         assert done.returncode == 1 and said in done.stderr, done
         assert not list(tmp_path.glob("out*"))
+
+
+def test_an_importance_matrix_is_made_and_used(sconce, guide, home, tmp_path):
+    text, one, two = tmp_path / "text", tmp_path / "one", tmp_path / "two"
+    text.write_text("sconce runs models on your own machine. Which models are there?\n" * 80)
+    args = ("-c", "64", "--chunks", "3")
+    out = run(sconce, "imatrix", str(guide), str(text), "-o", str(one), *args, "-t", "1")
+    assert out.returncode == 0 and "from 192 tokens" in out.stdout, out
+    assert out.stdout.startswith("[1/3]\n[2/3]\n[3/3]\n")
+    assert run(sconce, "imatrix", str(guide), str(text), "-o", str(two), *args, "-t", "3").returncode == 0
+    assert one.read_bytes() == two.read_bytes()
+    *tensors, _ = lines(run(sconce, "convert", str(guide), str(tmp_path / "out"), "--type", "Q4_0", "--json",
+                            "--imatrix", str(one)))
+    used = [t["tensor"] for t in tensors if t["importance"]]
+    assert "blk.0.attn_q.weight" in used and "blk.1.ffn_down.weight" in used
+    meta = json.loads(run(sconce, "info", str(tmp_path / "out"), "--json", "--meta").stdout)["metadata"]
+    assert meta["quantize.imatrix.chunks_count"] == "3" and meta["quantize.imatrix.dataset"] == "text"
+
+
+def test_experts_have_sums_of_their_own(sconce, home, tmp_path):
+    path, text, out = directory("qwen3_moe", tmp_path), tmp_path / "text", tmp_path / "im"
+    text.write_text("abc def ABC. 0123 (xyz)! " * 40)
+    assert run(sconce, "imatrix", str(path), str(text), "-o", str(out), "-c", "32").returncode == 0
+    model = tmp_path / "out.gguf"
+    *tensors, _ = lines(run(sconce, "convert", str(path), str(model), "--type", "Q4_0", "--json",
+                            "--tensor-type", "exps=f16", "--imatrix", str(out)))
+    assert [t["importance"] for t in tensors if t["tensor"] == "blk.0.ffn_up_exps.weight"] == [True]
+
+
+def test_imatrix_says_what_is_wrong(sconce, guide, home, tmp_path):
+    text, there = tmp_path / "text", tmp_path / "there"
+    text.write_text("hello")
+    there.write_text("hello")
+    new, model = str(tmp_path / "new"), str(guide)
+    for words, status, said in (
+            ([], 2, "MODEL and TEXT are missing"), ([model], 2, "TEXT is missing"),
+            ([model, str(text)], 2, "-o, --output is missing"),
+            ([model, str(text), "-o", new, "-c", "0"], 2, "must be a whole number from 1"),
+            ([model, str(text), "-o", new, "-c", "8"], 1, "between 16 and"),
+            ([model, str(text), "-o", new], 1, "one chunk needs 512"),
+            ([model, str(guide), "-o", str(there), "-c", "16"], 1, "--force replaces it")):
+        out = run(sconce, "imatrix", *words)
+        assert out.returncode == status and said in out.stderr, (words, out)
+    assert there.read_text() == "hello" and not (tmp_path / "new").exists()

@@ -24,7 +24,8 @@ static int matrix_set_experts(struct fuser *f, const struct graph_node *n, struc
 
 static int matrix_set(struct fuser *f, const struct graph_node *n, struct matrix *m)
 {
-    *m = (struct matrix){.data = n->w.data, .dtype = n->w.dtype, .packed = n->w.packed};
+    *m = (struct matrix){
+        .data = n->w.data, .name = n->w.name, .dtype = n->w.dtype, .packed = n->w.packed};
     if (n->w.group > 0) {
         m->scales = n->w.planes[WEIGHT_SCALES];
         m->offsets = n->w.planes[WEIGHT_ZEROS];
