@@ -72,6 +72,7 @@ struct setup {
      * RECURRENT group has one for each sequence. */
     uint32_t other_blocks[STATE_GROUPS_MAX];
     uint32_t max_rows, max_logits, max_seqs;
+    const struct product_watch *watch; /* as in struct backend_params; NULL: none */
 };
 
 /* Computes the layout of the KV cache of a model with the graph @graph, without numbers of blocks.

@@ -253,6 +253,7 @@ int setup_backend(const struct setup *setup, struct backend **ret_backend, struc
         .n_threads = setup->n_threads,
         .cache_dir = setup->cache_dir,
         .cache_read_only = setup->cache_read_only,
+        .watch = setup->watch,
     };
 
     return backend_new(&params, ret_backend, reterr);

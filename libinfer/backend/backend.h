@@ -160,6 +160,16 @@ struct backend {
     char device[20]; /* name of the device in the list of devices: "cpu", "vulkan:0" */
 };
 
+/* Is told the inputs of all products with weights. */
+struct product_watch {
+    /* Tells one row @x of @n numbers by which the weight @name is multiplied; @i_expert: the number
+     * of the expert, of @n_experts, whose matrix it is (0 and 0: the weight is one matrix). Called
+     * during a step, on the thread that called run(), in the order of the rows. */
+    void (*row)(void *data, const char *name, uint32_t i_expert, uint32_t n_experts, const float *x,
+                uint32_t n);
+    void *data;
+};
+
 struct backend_params {
     const char *device;    /* "auto", "cpu", "vulkan", "vulkan:N" or "null"; NULL: "auto" */
     const char *isa;       /* NULL: the best */
@@ -170,6 +180,7 @@ struct backend_params {
     const char *cache_dir; /* directory for compiled kernels, created if missing; NULL: they are not
                               stored */
     bool cache_read_only;  /* do not write to cache_dir */
+    const struct product_watch *watch; /* only the CPU; it outlives the backend. NULL: none */
 };
 
 /* Opens a backend (backends.c). Returns 0; -EINVAL if a name in @params is unknown; -EOPNOTSUPP if

@@ -11,7 +11,7 @@
 #include "core/err.h"
 #include "core/text.h"
 #include "format/gguf/ggml-type.h"
-#include "quant/dtype.h"
+#include "model/model.h"
 
 /* Orders tensors: those outside the layers come first, then the layers in their order. */
 static int by_layer(const void *a, const void *b)
@@ -30,7 +30,7 @@ int source_open(const char *path, struct source **ret, struct inf_err *reterr)
 
     if (!s)
         return err_set(reterr, ENOMEM, "out of memory");
-    r = source_open_gguf(s, path, reterr);
+    r = path_is_dir(path) ? source_open_model(s, path, reterr) : source_open_gguf(s, path, reterr);
     if (r < 0)
         return r;
     if (s->n == 0)
@@ -46,6 +46,10 @@ struct source *source_close(struct source *s)
         return NULL;
     free(s->tensors);
     gguf_close(s->gguf);
+    model_close(s->model);
+    format_close(s->format);
+    free(s->meta);
+    arena_done(&s->arena);
     free(s);
     return NULL;
 }
@@ -63,7 +67,7 @@ const struct source_tensor *source_at(const struct source *s, size_t i)
 
 const struct file_map *source_file(const struct source *s, size_t i)
 {
-    return gguf_file(s->gguf, i);
+    return s->format ? format_file(s->format, i) : gguf_file(s->gguf, i);
 }
 
 const char *source_arch(const struct source *s)
@@ -111,20 +115,11 @@ int source_put_meta(const struct source *s, struct gguf_out *w)
     return r;
 }
 
-/* Returns the row of the present tensor that becomes row @i of a matrix: row 2k and 2k + 1 of a
- * head come from row k of its first and second half. */
-static uint32_t source_row_of(const struct source_tensor *t, uint32_t i)
-{
-    const uint32_t n = t->w.rows == 1 ? t->w.cols : t->w.rows;
-    const uint32_t head = n / t->pair_heads, begin = i / head * head, at = i % head;
-
-    return begin + at % 2 * (head / 2) + at / 2;
-}
-
 void source_row(const struct source_tensor *t, uint64_t i, float *dst)
 {
     const struct weight w = weight_of_expert(&t->w, (uint32_t)(i / t->w.rows));
     const uint32_t row = (uint32_t)(i % t->w.rows);
 
-    weight_decode_row(&w, t->pair_heads > 0 ? source_row_of(t, row) : row, dst);
+    weight_decode_row(&w, t->pair_heads > 0 ? source_paired(row, t->w.rows / t->pair_heads) : row,
+                      dst);
 }

@@ -4,8 +4,10 @@
 /*
  * Lists the tensors and the metadata of a new GGUF file, and gives the numbers of the tensors.
  *
- * A GGUF file is copied: each of its tensors, also those that this build does not compute with,
- * becomes a tensor of the new file. The tensors are in the order that mix_choose() needs.
+ * A directory in Hugging Face layout becomes a GGUF file with the names and keys of its
+ * architecture. A GGUF file is copied: each of its tensors, also those that this build does not
+ * compute with, becomes a tensor of the new file. The tensors are in the order that mix_choose()
+ * needs.
  */
 
 #include <infer/types.h>

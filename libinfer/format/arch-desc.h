@@ -106,6 +106,7 @@ enum arch_field_kind {
 enum arch_field_flags {
     FIELD_IN_GGUF = 1 << 0, /* GGUF files must have the key */
     FIELD_IN_HF = 1 << 1,   /* config.json must have the key */
+    FIELD_ZERO = 1 << 2,    /* a new GGUF file has the key even if the count is 0 */
 };
 
 /* One hyperparameter, with its keys in both formats. If the file lacks the key, the hyperparameter
@@ -212,6 +213,9 @@ struct arch_desc {
     const struct arch_window *window; /* for GGUF; NULL: a window applies to all layers */
     const struct arch_slot *slots;    /* [n_slots] */
     size_t n_slots;
+    /* GGUF files hold the weights as the model binds them, except for the order of the rows of q
+     * and k, so that a directory can be converted to a GGUF file (convert/source-model.c). */
+    bool plain_gguf;
     /* Beginnings of names, behind "model.", of tensors that texts do not need; up to NULL. */
     const char *const *unused;
     /* Fills in what the other fields determine. Called after the fields were read, and before

@@ -99,14 +99,14 @@ static int gemma3_finish(struct hparams *hp, enum arch_source source, struct inf
 }
 
 const struct arch arch_gemma2 = {
-    .desc = {"gemma2", ARCH_TABLE(ggufs, ggufs2), ARCH_TABLE(classes, classes2),
+    .desc = {"gemma2", .plain_gguf = true, ARCH_TABLE(ggufs, ggufs2), ARCH_TABLE(classes, classes2),
              ARCH_TABLE(fields, fields), ARCH_TABLE(refused_hf, refused), .window = &window2,
              ARCH_TABLE(slots, slots2), .finish = gemma2_finish},
     .build = layer_decoder,
 };
 
 const struct arch arch_gemma3 = {
-    .desc = {"gemma3", ARCH_TABLE(ggufs, ggufs3), ARCH_TABLE(classes, classes3),
+    .desc = {"gemma3", .plain_gguf = true, ARCH_TABLE(ggufs, ggufs3), ARCH_TABLE(classes, classes3),
              ARCH_TABLE(fields, fields), ARCH_TABLE(refused_hf, refused), .window = &window3,
              ARCH_TABLE(slots, slots3), .unused = unused, .finish = gemma3_finish},
     .build = layer_decoder,

@@ -46,9 +46,10 @@ static const struct arch_field fields[] = {
      .absent = 512},
     {FIELD(gemma.head_dim_window), FIELD_COUNT, "attention.key_length_swa", "head_dim",
      .absent = 256},
-    {FIELD(gemma.n_shared), FIELD_COUNT, "attention.shared_kv_layers", "num_kv_shared_layers"},
+    {FIELD(gemma.n_shared), FIELD_COUNT, "attention.shared_kv_layers", "num_kv_shared_layers",
+     .flags = FIELD_ZERO},
     {FIELD(gemma.per_layer), FIELD_COUNT, "embedding_length_per_layer_input",
-     "hidden_size_per_layer_input"},
+     "hidden_size_per_layer_input", .flags = FIELD_ZERO},
     {FIELD(gemma.k_is_v), FIELD_FLAG, NULL, "attention_k_eq_v"},
     {FIELD(gemma.double_shared), FIELD_FLAG, NULL, "use_double_wide_mlp"},
     {FIELD(experts.n), FIELD_COUNT, "expert_count", "num_experts"},
@@ -212,7 +213,7 @@ static void gemma4_build(const struct model *m, struct graph *g)
 }
 
 const struct arch arch_gemma4 = {
-    .desc = {"gemma4", ARCH_TABLE(ggufs, ggufs), ARCH_TABLE(classes, classes),
+    .desc = {"gemma4", .plain_gguf = true, ARCH_TABLE(ggufs, ggufs), ARCH_TABLE(classes, classes),
              ARCH_TABLE(fields, fields), ARCH_TABLE(refused_hf, refused), .window = &window,
              ARCH_TABLE(slots, slots), .unused = unused, .finish = gemma4_finish},
     .build = gemma4_build,

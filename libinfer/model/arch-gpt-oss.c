@@ -78,7 +78,7 @@ static int gpt_oss_finish(struct hparams *hp, enum arch_source source,
 }
 
 const struct arch arch_gpt_oss = {
-    .desc = {"gpt-oss", ARCH_TABLE(ggufs, ggufs), ARCH_TABLE(classes, classes),
+    .desc = {"gpt-oss", .plain_gguf = true, ARCH_TABLE(ggufs, ggufs), ARCH_TABLE(classes, classes),
              ARCH_TABLE(fields, fields), ARCH_TABLE(refused_gguf, refused),
              ARCH_TABLE(refused_hf, refused_hf), .window = &window, ARCH_TABLE(slots, slots),
              .finish = gpt_oss_finish},

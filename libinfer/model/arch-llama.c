@@ -53,7 +53,7 @@ static int llama_finish(struct hparams *hp, enum arch_source source UNUSED,
 }
 
 const struct arch arch_llama = {
-    .desc = {"llama", ARCH_TABLE(ggufs, ggufs), ARCH_TABLE(classes, classes),
+    .desc = {"llama", .plain_gguf = true, ARCH_TABLE(ggufs, ggufs), ARCH_TABLE(classes, classes),
              ARCH_TABLE(fields, fields), ARCH_TABLE(refused_gguf, refused),
              ARCH_TABLE(slots, slots), .finish = llama_finish},
     .build = layer_decoder,

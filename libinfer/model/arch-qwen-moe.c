@@ -70,15 +70,16 @@ static int qwen3_finish(struct hparams *hp, enum arch_source source, struct inf_
 }
 
 const struct arch arch_qwen2_moe = {
-    .desc = {"qwen2moe", ARCH_TABLE(ggufs, ggufs2), ARCH_TABLE(classes, classes2),
-             ARCH_TABLE(fields, fields), ARCH_TABLE(refused_gguf, refused),
-             ARCH_TABLE(refused_hf, refused2), ARCH_TABLE(slots, slots2), .finish = qwen2_finish},
+    .desc = {"qwen2moe", .plain_gguf = true, ARCH_TABLE(ggufs, ggufs2),
+             ARCH_TABLE(classes, classes2), ARCH_TABLE(fields, fields),
+             ARCH_TABLE(refused_gguf, refused), ARCH_TABLE(refused_hf, refused2),
+             ARCH_TABLE(slots, slots2), .finish = qwen2_finish},
     .build = layer_decoder,
 };
 
 const struct arch arch_qwen3_moe = {
-    .desc = {"qwen3moe", ARCH_TABLE(ggufs, ggufs3), ARCH_TABLE(classes, classes3),
-             ARCH_TABLE(fields, fields), ARCH_TABLE(refused_gguf, refused),
-             ARCH_TABLE(slots, slots3), .finish = qwen3_finish},
+    .desc = {"qwen3moe", .plain_gguf = true, ARCH_TABLE(ggufs, ggufs3),
+             ARCH_TABLE(classes, classes3), ARCH_TABLE(fields, fields),
+             ARCH_TABLE(refused_gguf, refused), ARCH_TABLE(slots, slots3), .finish = qwen3_finish},
     .build = layer_decoder,
 };

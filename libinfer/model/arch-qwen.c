@@ -37,13 +37,13 @@ static const struct arch_slot slots3[] = {
 };
 
 const struct arch arch_qwen2 = {
-    .desc = {"qwen2", ARCH_TABLE(ggufs, ggufs2), ARCH_TABLE(classes, classes2),
+    .desc = {"qwen2", .plain_gguf = true, ARCH_TABLE(ggufs, ggufs2), ARCH_TABLE(classes, classes2),
              ARCH_TABLE(slots, slots2)},
     .build = layer_decoder,
 };
 
 const struct arch arch_qwen3 = {
-    .desc = {"qwen3", ARCH_TABLE(ggufs, ggufs3), ARCH_TABLE(classes, classes3),
+    .desc = {"qwen3", .plain_gguf = true, ARCH_TABLE(ggufs, ggufs3), ARCH_TABLE(classes, classes3),
              ARCH_TABLE(slots, slots3)},
     .build = layer_decoder,
 };

@@ -216,9 +216,10 @@ static int bind_experts(struct binder *b, const struct arch_slot *slot, uint32_t
         if (!t)
             return err_set(b->err, EBADMSG, "the tensor %s is missing", name);
         if (i == 0) {
-            w.name = t->name;
+            snprintf(name, sizeof(name), "blk.%u.%s", i_layer, slot->gguf);
+            w.name = arena_strndup(&b->m->arena, name, strlen(name));
             w.experts = arena_zalloc(&b->m->arena, s->n_experts * sizeof(*w.experts));
-            if (!w.experts)
+            if (!w.name || !w.experts)
                 return err_set(b->err, ENOMEM, "out of memory");
         }
         r = add_expert(b, t, s, i, &w);

@@ -46,6 +46,7 @@ int verb_cache(int argc, char **argv);
 int verb_embed(int argc, char **argv);
 int verb_transcribe(int argc, char **argv);
 int verb_convert(int argc, char **argv);
+int verb_imatrix(int argc, char **argv);
 
 /* Prints "sconce VERB: text" to standard error; returns CLI_FAILED. */
 int cli_error(const char *verb, const char *format, ...) PRINTF(2, 3);

@@ -27,6 +27,7 @@ static const struct cli_verb verbs[] = {
     {"bench", verb_bench, "measure how fast a model runs on this machine"},
     {"ppl", verb_ppl, "measure how well a model predicts a text"},
     {"convert", verb_convert, "write a model in other number formats"},
+    {"imatrix", verb_imatrix, "measure which columns of matrices matter, for convert"},
 };
 
 static int sconce_help(FILE *f)

@@ -33,7 +33,7 @@ def test_help_names_every_verb_and_each_verb_has_its_own(sconce):
     out = run(sconce, "--help")
     assert out.returncode == 0
     for verb in ("run", "list", "info", "serve", "status", "setup", "doctor", "policy", "tokenize",
-                 "render", "bench", "ppl", "convert"):
+                 "render", "bench", "ppl", "convert", "imatrix"):
         assert f"  {verb} " in out.stdout
         own = run(sconce, verb, "--help")
         assert own.returncode == 0 and f"sconce {verb}" in own.stdout

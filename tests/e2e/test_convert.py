@@ -2,10 +2,16 @@
 """Converts the bundled model with `sconce convert`, and runs the result."""
 import json
 import os
+import pathlib
+import shutil
 import signal
 import subprocess
 
 import pytest
+
+
+TREE = pathlib.Path(__file__).resolve().parents[2]
+MODELS = TREE / "tests/golden/models"
 
 
 def run(*args, **kw):
@@ -85,3 +91,98 @@ def test_convert_says_what_is_wrong(sconce, guide, home, tmp_path):
     assert run(sconce, "convert", model, str(there), "--type", "q8_0", "--force", "-q").returncode == 0
     assert there.read_bytes()[:4] == b"GGUF"
     assert "Q4_K_M" in run(sconce, "convert", "--type", "list").stdout.split()
+
+
+def directory(name, tmp_path):
+    """Copies a tiny model, and gives it a tokenizer of bytes and what GGUF files can express."""
+    path = tmp_path / name
+    shutil.copytree(MODELS / name, path)
+    config = json.loads((path / "config.json").read_text())
+    tokenizer = json.loads((MODELS / "llama-gqa/tokenizer.json").read_text())
+    vocab, n = tokenizer["model"]["vocab"], config.get("text_config", config)["vocab_size"]
+    tokenizer["model"]["vocab"] = {k: i for k, i in vocab.items() if i < n}
+    (path / "tokenizer.json").write_text(json.dumps(tokenizer))
+    (path / "tokenizer_config.json").unlink(missing_ok=True)
+    if "query_pre_attn_scalar" in config:
+        config["query_pre_attn_scalar"] = config["head_dim"]
+    (path / "config.json").write_text(json.dumps(config))
+    return path
+
+
+@pytest.mark.parametrize("name", ["llama-gqa", "llama-own-head", "llama3-scaled", "mistral-mix", "mixtral",
+                                  "qwen2-tied", "qwen2_moe", "qwen3-norm", "qwen3-yarn", "qwen3_moe",
+                                  "gemma2", "gemma3", "gemma4", "gemma4-moe", "gemma4-keys",
+                                  "gpt_oss", "gpt_oss-plain"])
+def test_a_directory_becomes_a_file_with_the_same_results(sconce, home, tmp_path, name):
+    path, out, text = directory(name, tmp_path), tmp_path / "out.gguf", tmp_path / "text"
+    text.write_text("abc def ABC. 0123 (xyz)! " * 40)
+    *tensors, result = lines(run(sconce, "convert", str(path), str(out), "--type", "F32", "--json"))
+    assert result["largest_error"] == 0
+    assert len({t["tensor"] for t in tensors}) == len(tensors)
+    args = ("-c", "64", "--chunks", "3", "-t", "1", "--device", "cpu", "--json", "--kv-type", "f32")
+    one = json.loads(run(sconce, "ppl", *args, str(path), str(text)).stdout)
+    two = json.loads(run(sconce, "ppl", *args, str(out), str(text)).stdout)
+    # The products of MXFP4 round their inputs, those of F32 do not.
+    assert abs(one["nll"] - two["nll"]) < (2e-2 if name == "gpt_oss" else 1e-5)
+    golden = MODELS / (name + ".gguf")
+    if golden.exists():
+        keys = json.loads(run(sconce, "info", str(golden), "--json", "--meta").stdout)["metadata"]
+        made = json.loads(run(sconce, "info", str(out), "--json", "--meta").stdout)["metadata"]
+        own = ("tokenizer.", "general.")
+        keys = {k: v for k, v in keys.items() if not k.startswith(own)}
+        for key, value in keys.items():  # a list of equal counts may be one count
+            assert made[key] in (value, value.strip("[]").split(", ")[0]), key
+
+
+def test_a_directory_that_a_file_cannot_express_is_refused(sconce, home, tmp_path):
+    out = tmp_path / "out.gguf"
+    for name, said in (("gemma3n", "the architecture gemma3n cannot be converted"),
+                       ("llama-linear", "cannot say what config.json says about the activation"),
+                       ("gemma3", "cannot have this tokenizer")):
+        done = run(sconce, "convert", str(MODELS / name), str(out), "--type", "F16")
+        assert done.returncode == 1 and said in done.stderr, done
+        assert not list(tmp_path.glob("out*"))
+
+
+def test_an_importance_matrix_is_made_and_used(sconce, guide, home, tmp_path):
+    text, one, two = tmp_path / "text", tmp_path / "one", tmp_path / "two"
+    text.write_text("sconce runs models on your own machine. Which models are there?\n" * 80)
+    args = ("-c", "64", "--chunks", "3")
+    out = run(sconce, "imatrix", str(guide), str(text), "-o", str(one), *args, "-t", "1")
+    assert out.returncode == 0 and "from 192 tokens" in out.stdout, out
+    assert out.stdout.startswith("[1/3]\n[2/3]\n[3/3]\n")
+    assert run(sconce, "imatrix", str(guide), str(text), "-o", str(two), *args, "-t", "3").returncode == 0
+    assert one.read_bytes() == two.read_bytes()
+    *tensors, _ = lines(run(sconce, "convert", str(guide), str(tmp_path / "out"), "--type", "Q4_0", "--json",
+                            "--imatrix", str(one)))
+    used = [t["tensor"] for t in tensors if t["importance"]]
+    assert "blk.0.attn_q.weight" in used and "blk.1.ffn_down.weight" in used
+    meta = json.loads(run(sconce, "info", str(tmp_path / "out"), "--json", "--meta").stdout)["metadata"]
+    assert meta["quantize.imatrix.chunks_count"] == "3" and meta["quantize.imatrix.dataset"] == "text"
+
+
+def test_experts_have_sums_of_their_own(sconce, home, tmp_path):
+    path, text, out = directory("qwen3_moe", tmp_path), tmp_path / "text", tmp_path / "im"
+    text.write_text("abc def ABC. 0123 (xyz)! " * 40)
+    assert run(sconce, "imatrix", str(path), str(text), "-o", str(out), "-c", "32").returncode == 0
+    model = tmp_path / "out.gguf"
+    *tensors, _ = lines(run(sconce, "convert", str(path), str(model), "--type", "Q4_0", "--json",
+                            "--tensor-type", "exps=f16", "--imatrix", str(out)))
+    assert [t["importance"] for t in tensors if t["tensor"] == "blk.0.ffn_up_exps.weight"] == [True]
+
+
+def test_imatrix_says_what_is_wrong(sconce, guide, home, tmp_path):
+    text, there = tmp_path / "text", tmp_path / "there"
+    text.write_text("hello")
+    there.write_text("hello")
+    new, model = str(tmp_path / "new"), str(guide)
+    for words, status, said in (
+            ([], 2, "MODEL and TEXT are missing"), ([model], 2, "TEXT is missing"),
+            ([model, str(text)], 2, "-o, --output is missing"),
+            ([model, str(text), "-o", new, "-c", "0"], 2, "must be a whole number from 1"),
+            ([model, str(text), "-o", new, "-c", "8"], 1, "between 16 and"),
+            ([model, str(text), "-o", new], 1, "one chunk needs 512"),
+            ([model, str(guide), "-o", str(there), "-c", "16"], 1, "--force replaces it")):
+        out = run(sconce, "imatrix", *words)
+        assert out.returncode == status and said in out.stderr, (words, out)
+    assert there.read_text() == "hello" and not (tmp_path / "new").exists()

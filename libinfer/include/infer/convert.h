@@ -6,9 +6,11 @@
  * Conversion of models to other number formats
  *
  * inf_convert() writes a GGUF file from a model, with each tensor in the number format that a named
- * mix chooses. The mixes and their choices are those of llama.cpp (llama-quantize).
+ * mix chooses. The mixes and their choices are those of llama.cpp (llama-quantize). inf_imatrix()
+ * makes an importance matrix, which tells how much each column of a matrix matters.
  */
 
+#include <infer/model.h>
 #include <infer/types.h>
 
 #ifdef __cplusplus
@@ -32,7 +34,7 @@ struct inf_convert_tensor {
 };
 
 struct inf_convert_params {
-    const char *path;    /* the model: a GGUF file */
+    const char *path;    /* the model: a GGUF file, or a directory */
     const char *out;     /* the new file; NULL in a dry run */
     const char *type;    /* a mix: "Q4_K_M", "Q8_0", "F16", "COPY"…, in upper or lower case */
     const char *imatrix; /* a file with an importance matrix, or NULL */
@@ -80,6 +82,41 @@ INF_PUBLIC int inf_convert(const struct inf_convert_params *params,
 
 /* Returns the name of mix @i, or of the number format of a tensor; NULL: there are no more. */
 INF_PUBLIC const char *inf_convert_type(size_t i);
+
+struct inf_imatrix_params {
+    struct inf_model *model;
+    const char *out;     /* the new file */
+    const char *dataset; /* name of the text, for the file; NULL: none */
+    const char *isa;     /* as in inf_engine_params */
+    uint32_t n_threads;  /* 0: all */
+    uint32_t n_ctx;      /* tokens of a chunk, at least 16; 0: 512 */
+    uint32_t n_chunks;   /* limit; 0: all whole chunks of the text */
+    bool head;           /* also the head (output.weight) */
+    bool replace;        /* replace an existing file */
+    /* Called after each chunk, in the caller's thread; NULL: not called. If it returns false, the
+     * computation ends with -ECANCELED. */
+    bool (*chunk)(void *data, uint32_t n_done, uint32_t n_chunks);
+    void *chunk_data;
+};
+
+struct inf_imatrix_result {
+    uint64_t n_tokens, n_matrices;
+    uint32_t n_chunks;
+};
+
+/*
+ * Runs the model over a text of @n_tokens tokens on the CPU, and writes a GGUF file with the sums
+ * of the squares of the numbers by which each column of each matrix was multiplied, as
+ * llama-imatrix of llama.cpp does (tools/imatrix/README.md of August 2026). The matrices of experts
+ * have a sum for each expert. The text is cut into chunks as in inf_perplexity(). The result does
+ * not depend on the number of threads. The caller keeps @tokens. -EINVAL: the text is shorter than
+ * one chunk, a token is not in the vocabulary, or a size is out of range; -EEXIST: the file exists;
+ * -EOPNOTSUPP: the model does not generate text; -EBADMSG: a number in the model is not finite;
+ * -ECANCELED; other errors are those of inf_engine_new().
+ */
+INF_PUBLIC int inf_imatrix(const struct inf_imatrix_params *params, const int32_t *tokens,
+                           size_t n_tokens, struct inf_imatrix_result *ret_result,
+                           struct inf_err *reterr);
 
 #ifdef __cplusplus
 }

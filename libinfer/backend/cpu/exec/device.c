@@ -276,6 +276,7 @@ int cpu_backend_new(const struct backend_params *params, struct backend **ret_ba
     cpu->flags = flags;
     cpu->fuse = true;
     cpu->elem = elem_pick(flags);
+    cpu->watch = params->watch;
     r = workers_new(n_workers, &cpu->workers);
     if (r < 0) {
         free(cpu);

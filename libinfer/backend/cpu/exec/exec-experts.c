@@ -47,8 +47,7 @@ static struct sorted sorted_at(const struct exec *x, graph_ref route)
     return s;
 }
 
-/* Returns the experts of the slots of row @row. */
-static uint32_t *slot_experts(const struct exec *x, graph_ref route, uint32_t row)
+uint32_t *exec_slot_experts(const struct exec *x, graph_ref route, uint32_t row)
 {
     return (uint32_t *)exec_row(x, route, row) + x->plan->values[route].slots;
 }
@@ -92,7 +91,7 @@ static void route_row(const struct exec *x, const struct stage *s, uint32_t row,
     const struct route_params *p = &s->route;
     const float *scores = exec_row(x, s->src[0], row);
     const uint32_t n = s->width;
-    uint32_t *experts = slot_experts(x, s->dst, row), n_slots = 0;
+    uint32_t *experts = exec_slot_experts(x, s->dst, row), n_slots = 0;
     float *weights = exec_row(x, s->dst, row), sum = 0;
     float *probs = (float *)(mine + x->plan->mem.route), *keys = probs + n;
     bool *chosen = (bool *)(keys + n);
@@ -147,14 +146,14 @@ static void sort_slots(const struct exec *x, const struct stage *s)
     memset(o.first, 0, (s->width + 1) * sizeof(*o.first));
     for (uint32_t row = 0; row < n_rows; row++)
         for (uint32_t k = 0; k < n_slots; k++)
-            o.first[slot_experts(x, s->dst, row)[k] + 1]++;
+            o.first[exec_slot_experts(x, s->dst, row)[k] + 1]++;
     for (uint32_t e = 0; e < s->width; e++) {
         o.first[e + 1] += o.first[e];
         at[e] = o.first[e];
     }
     for (uint32_t row = 0; row < n_rows; row++)
         for (uint32_t k = 0; k < n_slots; k++) {
-            const uint32_t place = at[slot_experts(x, s->dst, row)[k]]++;
+            const uint32_t place = at[exec_slot_experts(x, s->dst, row)[k]]++;
 
             o.place[row * n_slots + k] = place;
             o.order[place] = row * n_slots + k;

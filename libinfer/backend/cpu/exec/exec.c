@@ -166,6 +166,8 @@ static void run_stage(const struct exec *x, uint32_t i_stage, unsigned i_thread)
 {
     const struct stage *s = &x->plan->stages[i_stage];
 
+    if (x->cpu->watch && i_thread == 0 && is_product(s))
+        exec_watch(x, s);
     switch (s->kind) {
     case STAGE_EMBED:
         exec_embed(x, s, i_thread);
@@ -219,7 +221,8 @@ static void run_thread(void *arg, unsigned i_thread, unsigned n_threads UNUSED)
         if (x->plan->stages[i].kind != STAGE_ATTENTION)
             find_ahead(x, i, i_thread);
         run_stage(x, i, i_thread);
-        if (i + 1 < x->end && !x->plan->stages[i].joined)
+        /* A watch reads rows that all threads make. */
+        if (i + 1 < x->end && (!x->plan->stages[i].joined || x->cpu->watch))
             workers_barrier_idle(x->cpu->workers, idle_prefetch, &waiting);
         if (nsec && i_thread == 0)
             nsec[i] += clock_nsec() - begin;

@@ -47,7 +47,8 @@ static void matrix_set_planes(const struct weight *w, struct matrix *m)
 
 static int matrix_set(struct fuser *f, const struct graph_node *n, struct matrix *m)
 {
-    *m = (struct matrix){.data = n->w.data, .dtype = n->w.dtype, .packed = n->w.packed};
+    *m = (struct matrix){
+        .data = n->w.data, .name = n->w.name, .dtype = n->w.dtype, .packed = n->w.packed};
     m->coded = n->w.coded;
     m->coded_first = n->w.coded_first;
     if (dtype_info(m->dtype)->planes)

@@ -66,6 +66,7 @@ enum stage_kind {
 
 struct matrix {
     const void *data;
+    const char *name; /* that of the weight, or NULL */
     enum inf_dtype dtype;
     enum matmul_act act;
     bool packed;
@@ -283,6 +284,7 @@ struct cpu_backend {
     bool fuse;           /* for tests that compare fused and unfused plans */
     const struct elem_fns *elem;
     struct workers *workers;
+    const struct product_watch *watch; /* NULL: none */
 };
 
 /* fuse.c: makes plan->stages. Returns 0, -ENOMEM, or -EOPNOTSUPP with the reason. */

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes hyperparameters as GGUF keys, from the tables that reading uses.
+ *
+ * The keys are read again and compared, so a setting that GGUF files cannot express is an
+ * error and not a model that answers wrongly.
+ */
+#include "format/gguf/put-hparams.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/err.h"
+#include "format/fields.h"
+#include "format/gguf/hparams.h"
+
+struct put {
+    struct gguf_out *w;
+    const struct arch_desc *desc;
+    const struct hparams *hp;
+    char key[96]; /* the last key */
+};
+
+static const char *put_key(struct put *p, const char *name)
+{
+    snprintf(p->key, sizeof(p->key), "%s.%s", p->desc->ggufs[0].name, name);
+    return p->key;
+}
+
+static void put_u32(struct put *p, const char *name, uint32_t x)
+{
+    gguf_out_u32(p->w, put_key(p, name), x);
+}
+
+static void put_f32(struct put *p, const char *name, float x)
+{
+    gguf_out_f32(p->w, put_key(p, name), x);
+}
+
+static uint32_t field_layer_count(const struct arch_field *f, const struct hparams *hp, uint32_t i)
+{
+    const uint32_t x = *(const uint32_t *)((const char *)&hp->layers[i] + f->layer - 1);
+
+    return x > 0 ? x : *(const uint32_t *)((const char *)hp + f->offset);
+}
+
+/* Writes a count, or a list if it differs between layers. */
+static void put_count(struct put *p, const struct arch_field *f)
+{
+    uint32_t all[HPARAMS_MAX_LAYERS];
+    bool equal = true;
+
+    for (uint32_t i = 0; f->layer > 0 && i < p->hp->n_layers; i++) {
+        all[i] = field_layer_count(f, p->hp, i);
+        equal = equal && all[i] == all[0];
+    }
+    if (equal)
+        put_u32(p, f->gguf, *(const uint32_t *)((const char *)p->hp + f->offset));
+    else
+        gguf_out_array(p->w, put_key(p, f->gguf), GGUF_U32, all, p->hp->n_layers);
+}
+
+static void put_field(struct put *p, const struct arch_field *f)
+{
+    const void *at = (const char *)p->hp + f->offset;
+
+    switch (f->kind) {
+    case FIELD_COUNT:
+        if (*(const uint32_t *)at > 0 || (f->flags & (FIELD_IN_GGUF | FIELD_ZERO)))
+            put_count(p, f);
+        break;
+    case FIELD_NUMBER:
+        if (*(const float *)at != 0 && f->layer == 0)
+            put_f32(p, f->gguf, *(const float *)at);
+        break;
+    case FIELD_FLAG:
+        if (*(const bool *)at)
+            gguf_out_bool(p->w, put_key(p, f->gguf), true);
+        break;
+    case FIELD_ACT:
+        break;
+    }
+}
+
+static void put_heads(struct put *p, const struct field_lists *fields)
+{
+    const struct hparams *hp = p->hp;
+
+    if (!field_reads_gguf(fields, "attention.head_count_kv"))
+        put_u32(p, "attention.head_count_kv", hp->n_kv_heads);
+    if (!field_reads_gguf(fields, "attention.key_length"))
+        put_u32(p, "attention.key_length", hp->head_dim);
+    put_u32(p, "attention.value_length", hp->head_dim);
+    if (field_reads_gguf(fields, "attention.key_length_swa"))
+        put_u32(p, "attention.value_length_swa", hp->gemma.head_dim_window);
+    if (hp->rope_dims_window > 0)
+        put_u32(p, "rope.dimension_count_swa", hp->rope_dims_window);
+    if (!field_reads_gguf(fields, "rope.dimension_count"))
+        put_u32(p, "rope.dimension_count", hp->rope_dims);
+}
+
+static void put_yarn(struct put *p)
+{
+    const struct hparams *hp = p->hp;
+
+    put_u32(p, "rope.scaling.original_context_length", hp->rope_ctx_orig);
+    put_f32(p, "rope.scaling.yarn_beta_fast", hp->yarn_beta_fast);
+    put_f32(p, "rope.scaling.yarn_beta_slow", hp->yarn_beta_slow);
+    if (hp->yarn_attn_factor != 0)
+        put_f32(p, "rope.scaling.yarn_attn_factor", hp->yarn_attn_factor);
+    if (hp->yarn_mscale_all_dim != 0)
+        put_f32(p, "rope.scaling.yarn_log_multiplier", hp->yarn_mscale_all_dim);
+}
+
+/* The scaling of Llama 3, and which pairs of a head are rotated, are in the tensor
+ * rope_freqs.weight. */
+static void put_rope(struct put *p)
+{
+    const struct hparams *hp = p->hp;
+    const char *type = hp->rope_scaling == ROPE_SCALING_YARN     ? "yarn"
+                       : hp->rope_scaling == ROPE_SCALING_LINEAR ? "linear"
+                                                                 : NULL;
+
+    put_f32(p, "rope.freq_base", hp->rope_theta);
+    if (!type)
+        return;
+    gguf_out_string(p->w, put_key(p, "rope.scaling.type"), type, strlen(type));
+    put_f32(p, "rope.scaling.factor", hp->rope_factor);
+    if (hp->rope_scaling == ROPE_SCALING_YARN)
+        put_yarn(p);
+}
+
+static void put_window(struct put *p)
+{
+    const struct hparams *hp = p->hp;
+    uint8_t windows[HPARAMS_MAX_LAYERS];
+    bool all = true;
+
+    if (hp->window == 0)
+        return;
+    put_u32(p, "attention.sliding_window", hp->window);
+    if (hp->rope_theta_window > 0)
+        put_f32(p, "rope.freq_base_swa", hp->rope_theta_window);
+    for (uint32_t i = 0; i < hp->n_layers; i++) {
+        windows[i] = hparams_window(hp, i) > 0;
+        all = all && windows[i];
+    }
+    if (!all || (p->desc->window && p->desc->window->every > 0))
+        gguf_out_array(p->w, put_key(p, "attention.sliding_window_pattern"), GGUF_BOOL, windows,
+                       hp->n_layers);
+}
+
+static bool number_differs(double a, double b)
+{
+    return fabs(a - b) > 1e-6 * (fabs(a) + fabs(b));
+}
+
+static double attn_factor(const struct hparams *hp)
+{
+    return hp->attn_scale != 0 ? (double)hp->attn_scale : 1 / sqrt(MAX(hp->head_dim, 1u));
+}
+
+/* Returns the name of a setting that differs; NULL: there is none. */
+static const char *find_difference(const struct field_lists *fields, const struct hparams *a,
+                                   const struct hparams *b)
+{
+    const struct {
+        const char *name;
+        double a, b;
+    } rows[] = {
+        {"head_dim", a->head_dim, b->head_dim},
+        {"num_key_value_heads", a->n_kv_heads, b->n_kv_heads},
+        {"the activation", a->act, b->act},
+        {"the factor of attention", attn_factor(a), attn_factor(b)},
+        {"the factor of the embedding", a->embd_scale, b->embd_scale},
+        {"rope_theta", a->rope_theta, b->rope_theta},
+        {"rope_theta of windows", a->rope_theta_window, b->rope_theta_window},
+        {"the rotated dimensions", a->rope_dims, b->rope_dims},
+        {"the factor of rope scaling",
+         a->rope_scaling == ROPE_SCALING_LLAMA3 || a->rope_scaling == ROPE_SCALING_NONE
+             ? 1
+             : a->rope_factor,
+         b->rope_factor},
+        {"the type of rope scaling",
+         a->rope_scaling == ROPE_SCALING_LLAMA3 ? ROPE_SCALING_NONE : a->rope_scaling,
+         b->rope_scaling},
+        {"mscale", a->yarn_mscale_all_dim != 0 ? a->yarn_mscale : 0, b->yarn_mscale},
+        {"truncate", a->yarn_no_truncate, b->yarn_no_truncate},
+        {"sliding_window", a->window, b->window},
+        {"norm_topk_prob", a->experts.norm_topk, b->experts.norm_topk},
+        {"the scores of experts", a->experts.score, b->experts.score},
+        {"the form of ternary weights", a->ternary, b->ternary},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        if (number_differs(rows[i].a, rows[i].b))
+            return rows[i].name;
+    for (uint32_t i = 0; i < a->n_layers; i++)
+        if (hparams_window(a, i) != hparams_window(b, i) ||
+            a->layers[i].sparse != b->layers[i].sparse)
+            return "the kinds of layers";
+    return field_reads_gguf(fields, "block_count") ? NULL : "the number of layers";
+}
+
+/* Reads the keys again, and compares them with the hyperparameters. */
+static int check_keys(struct put *p, const struct arch_list *archs,
+                      const struct field_lists *fields, struct inf_err *reterr)
+{
+    _cleanup_(gguf_closep) struct gguf *g = NULL;
+    _cleanup_free_ char *header = NULL;
+    _cleanup_free_ struct hparams *again = NEW(struct hparams, 1);
+    const struct arch_desc *desc;
+    const char *name;
+    size_t n;
+    int r;
+
+    r = gguf_out_header(p->w, &header, &n);
+    if (r < 0 || !again)
+        return err_set(reterr, again ? -r : ENOMEM, "out of memory");
+    r = gguf_parse(header, n, &g, reterr);
+    if (r == 0)
+        r = gguf_hparams(g, archs, again, &desc, reterr);
+    if (r < 0)
+        return r;
+    name = desc == p->desc ? find_difference(fields, p->hp, again) : "the architecture";
+    return name ? err_set(reterr, EOPNOTSUPP,
+                          "a GGUF file of the architecture %s cannot say what config.json says "
+                          "about %s",
+                          desc->ggufs[0].name, name)
+                : 0;
+}
+
+int gguf_put_hparams(struct gguf_out *w, const struct arch_list *archs,
+                     const struct arch_desc *desc, const struct hparams *hp, struct inf_err *reterr)
+{
+    const struct field_lists fields = field_lists_of(desc, NULL);
+    struct put p = {.w = w, .desc = desc, .hp = hp};
+    const struct arch_field *f;
+
+    gguf_out_string(w, "general.architecture", desc->ggufs[0].name, strlen(desc->ggufs[0].name));
+    gguf_out_string(w, "general.type", "model", 5);
+    gguf_out_string(w, "general.name", hp->name, strlen(hp->name));
+    for (size_t i = 0; (f = field_at(&fields, &i)); i++)
+        if (f->gguf)
+            put_field(&p, f);
+    put_heads(&p, &fields);
+    put_rope(&p);
+    put_window(&p);
+    return check_keys(&p, archs, &fields, reterr);
+}
