@@ -152,8 +152,42 @@ TEST(numbers_that_are_not_finite_count_as_zero)
     }
 }
 
+/* Returns the sum of squared errors, each times its importance. */
+static double weighed_error(const float *importance)
+{
+    double error = 0;
+
+    for (unsigned i = 0; i < N; i++)
+        error += (double)importance[i] * ((double)y[i] - x[i]) * ((double)y[i] - x[i]);
+    return error;
+}
+
+TEST(importance_lowers_the_error_of_important_numbers)
+{
+    static const enum inf_dtype formats[] = {INF_DTYPE_Q2_K, INF_DTYPE_Q3_K, INF_DTYPE_IQ4_NL,
+                                             INF_DTYPE_IQ4_XS};
+    static float importance[N];
+
+    fill(false);
+    for (unsigned i = 0; i < N; i++)
+        importance[i] = i % 4 == 0 ? 25 : 1;
+    for (size_t i = 0; i < ARRAY_SIZE(formats); i++) {
+        const struct dtype_info *info = dtype_info(formats[i]);
+        double plain;
+
+        round_trip(formats[i]);
+        plain = weighed_error(importance);
+        dtype_encode_by(formats[i])(x, importance, again, N);
+        info->decode(again, y, N);
+        assert_true(weighed_error(importance) < 0.95 * plain);
+        dtype_encode_by(formats[i])(x, NULL, again, N);
+        assert_memory_equal(bytes, again, N / info->block_elems * info->block_bytes);
+    }
+}
+
 RUN_TESTS(cmocka_unit_test(errors_are_not_larger_than_those_of_llama_quantize),
           cmocka_unit_test(encoding_is_deterministic),
           cmocka_unit_test(numbers_of_the_format_come_back_unchanged),
           cmocka_unit_test(numbers_that_are_too_large_become_the_largest_that_fit),
-          cmocka_unit_test(numbers_that_are_not_finite_count_as_zero))
+          cmocka_unit_test(numbers_that_are_not_finite_count_as_zero),
+          cmocka_unit_test(importance_lowers_the_error_of_important_numbers))
