@@ -207,6 +207,70 @@ TEST(mxfp4_of_experts_becomes_blocks)
     assert_int_equal(joined_bytes(&both), 2 * rows * (cols / 32) * 17);
 }
 
+/* Checks that the blocks of a coded matrix have its values, also if it is a part of a matrix. */
+static void coded_case(const struct coded *c, enum inf_dtype joined)
+{
+    const struct weight w = {.data = c->codes,
+                             .dtype = c->dtype,
+                             .rows = c->rows - 8,
+                             .cols = c->cols,
+                             .planes = {[WEIGHT_SCALES] = c->scales},
+                             .coded = c,
+                             .coded_first = 8};
+    static float is[COLS_MOST], expected[COLS_MOST];
+    static _Alignas(4) uint8_t block[4 * COLS_MOST];
+    struct joined j;
+
+    assert_true(joined_layout(&w, &j));
+    assert_int_equal(j.dtype, joined);
+    for (uint32_t i = 0; i < w.rows; i++) {
+        joined_rows(&w, j.dtype, i, 1, block);
+        weight_decode_row(&w, i, expected);
+        if (dtype_info(joined)->decode)
+            dtype_info(joined)->decode(block, is, w.cols);
+        assert_memory_equal(is, expected, w.cols * sizeof(float));
+    }
+}
+
+TEST(coded_matrices_become_blocks_if_these_have_their_values)
+{
+    static uint8_t words[64 * 64], zeros[64 * 64], scales[4 * 64 * 64];
+    static uint32_t order[64];
+    struct coded c = {.dtype = INF_DTYPE_GPTQ4,
+                      .rows = 32,
+                      .cols = 64,
+                      .codes = words,
+                      .scales = scales,
+                      .zeros = zeros,
+                      .scale_type = INF_DTYPE_F16,
+                      .group = 32,
+                      .group_rows = 1,
+                      .factor = 1};
+
+    for (size_t i = 0; i < sizeof(words); i++) {
+        words[i] = (uint8_t)(i * 167 + i / 7);
+        zeros[i] = (uint8_t)(i * 59 + i / 3);
+    }
+    for (size_t i = 0; i < sizeof(scales) / 2; i++)
+        memcpy(scales + 2 * i, &(uint16_t){(uint16_t)(0x2000 + i % 4096)}, 2);
+    for (uint32_t i = 0; i < 64; i++)
+        order[i] = i * 5 % 64;
+    coded_case(&c, INF_DTYPE_Q5_0);
+    c.dtype = INF_DTYPE_GPTQ3;
+    coded_case(&c, INF_DTYPE_Q4_0);
+    c.dtype = INF_DTYPE_GPTQ8;
+    coded_case(&c, INF_DTYPE_F32);
+    c.zeros = NULL;
+    coded_case(&c, INF_DTYPE_Q8_0);
+    c.dtype = INF_DTYPE_CT4;
+    coded_case(&c, INF_DTYPE_Q4_0);
+    c.order = order;
+    coded_case(&c, INF_DTYPE_F32);
+    c.order = NULL;
+    c.group = 16;
+    coded_case(&c, INF_DTYPE_F32);
+}
+
 TEST(weights_without_planes_stay_as_they_are)
 {
     const struct weight w = {.data = codes, .dtype = INF_DTYPE_Q8_0, .rows = 4, .cols = 64};
@@ -220,6 +284,7 @@ TEST(weights_without_planes_stay_as_they_are)
 RUN_TESTS(cmocka_unit_test(affine_weights_become_blocks),
           cmocka_unit_test(scales_in_bf16_become_f16_if_their_values_fit),
           cmocka_unit_test(bytes_with_scales_become_bf16),
+          cmocka_unit_test(coded_matrices_become_blocks_if_these_have_their_values),
           cmocka_unit_test(ternary_rows_lie_in_their_order),
           cmocka_unit_test(codes_behind_the_last_column_are_zero),
           cmocka_unit_test(mxfp4_of_experts_becomes_blocks),

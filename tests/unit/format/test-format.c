@@ -339,6 +339,9 @@ TEST(directories_without_weights_say_so)
     dir_puts(&d, "config.json", CONFIG "}");
     ASSERT_ERROR(open_dir(&d, &f, &err), ENOENT);
     ASSERT_CONTAINS(err.text, "no *.safetensors");
+    dir_puts(&d, "pytorch_model.bin", "PK");
+    ASSERT_ERROR(open_dir(&d, &f, &err), EOPNOTSUPP);
+    ASSERT_CONTAINS(err.text, "pytorch_model.bin: pickled weights");
     put_shard(&d, "any.safetensors", head, 1);
     ASSERT_OK_ERR(open_dir(&d, &f, &err), err);
     format_close(f);
@@ -463,6 +466,11 @@ TEST(paths_that_are_no_model_say_what_to_do)
     path = path_join(d.path, "model.safetensors");
     ASSERT_ERROR(format_open(path, 0, model_archs(), &f, &err), EINVAL);
     ASSERT_CONTAINS(err.text, "directory");
+    free(path);
+    dir_puts(&d, "model.pth", "PK");
+    path = path_join(d.path, "model.pth");
+    ASSERT_ERROR(format_open(path, 0, model_archs(), &f, &err), EOPNOTSUPP);
+    ASSERT_CONTAINS(err.text, "safetensors files or a GGUF file");
     free(path);
     dir_done(&d);
 }

@@ -185,7 +185,8 @@ TEST(rotary_scaling_is_read_in_both_spellings)
     assert_int_equal(c.hp.rope_scaling, ROPE_SCALING_NONE);
 }
 
-#define BITNET(more) ",\"quantization_config\":{\"quant_method\":\"bitnet\"," more "}"
+#define CODED(method, more) ",\"quantization_config\":{\"quant_method\":\"" method "\"," more "}"
+#define BITNET(more)        ",\"quantization_config\":{\"quant_method\":\"bitnet\"," more "}"
 
 TEST(ternary_weights_are_multiplied_or_divided_or_rounded)
 {
@@ -235,7 +236,19 @@ TEST(unsupported_features_are_refused_by_name)
          EOPNOTSUPP},
         {"{" LLAMA ",\"attn_logit_softcapping\":50.0}", "attn_logit_softcapping", EOPNOTSUPP},
         {"{" LLAMA ",\"num_local_experts\":8}", "num_local_experts", EOPNOTSUPP},
-        {"{" LLAMA ",\"quantization_config\":{\"quant_method\":\"gptq\"}}", "gptq", EOPNOTSUPP},
+        {"{" LLAMA ",\"quantization_config\":{\"quant_method\":\"quip\"}}", "quip", EOPNOTSUPP},
+        {"{" LLAMA CODED("gptq", "\"checkpoint_format\":\"gptq_p\"") "}", "gptq_p", EOPNOTSUPP},
+        {"{" LLAMA CODED("gptq", "\"group_size\":0") "}", "group_size", EBADMSG},
+        {"{" LLAMA CODED("awq", "\"version\":\"gemv\"") "}", "\"gemv\" of AWQ", EOPNOTSUPP},
+        {"{" LLAMA CODED("awq", "\"bits\":8") "}", "AWQ with 8 bits", EOPNOTSUPP},
+        {"{" LLAMA CODED("compressed-tensors", "\"sparsity_config\":{\"format\":\"sparse\"}") "}",
+         "sparsity_config", EOPNOTSUPP},
+        {"{" LLAMA CODED("compressed-tensors",
+                         "\"transform_config\":{\"config_groups\":{\"u\":1}}") "}",
+         "transform_config", EOPNOTSUPP},
+        {"{" LLAMA CODED("fp8", "\"weight_block_size\":[64,64]") "}", "128 x 128", EOPNOTSUPP},
+        {"{" LLAMA CODED("fp8", "\"fmt\":\"e5m2\"") "}", "e5m2", EOPNOTSUPP},
+        {"{" LLAMA CODED("bitsandbytes", "\"load_in_8bit\":true") "}", "load_in_8bit", EOPNOTSUPP},
         {"{" LLAMA ",\"quantization_config\":{\"bits\":2}}", "unknown method", EOPNOTSUPP},
         {"{" LLAMA ",\"quantization_config\":{\"quant_method\":\"mxfp4\"}}", "mxfp4", EOPNOTSUPP},
         {"{" LLAMA BITNET("\"linear_class\":\"linear\"") "}", "linear_class \"linear\"",
@@ -245,8 +258,8 @@ TEST(unsupported_features_are_refused_by_name)
         {"{" LLAMA BITNET("\"modules_to_not_convert\":[\"lm_head\",\"q_proj\"]") "}", "q_proj",
          EOPNOTSUPP},
         {"{" LLAMA ",\"quantization\":{},\"quantization_config\":{\"quant_method\":\"awq\","
-         "\"bits\":4}}",
-         "awq", EOPNOTSUPP},
+         "\"bits\":3}}",
+         "AWQ with 3 bits", EOPNOTSUPP},
         {"{" LLAMA ",\"quantization\":{\"bits\":1}}", "bits 1 of mode affine", EOPNOTSUPP},
         {"{" LLAMA ",\"quantization\":{\"bits\":4,\"group_size\":16}}", "group_size 16",
          EOPNOTSUPP},
