@@ -13,11 +13,6 @@
 #define IQ4_CODE(value) (uint8_t)((value) + (VEC_S8 ? 0 : 128))
 static const uint8_t iq4_codes[16] __attribute__((aligned(16))) = BLOCK_IQ4_VALUES(IQ4_CODE);
 
-/* v + 32 for each code. */
-static const uint8_t nvfp4_codes[16] __attribute__((aligned(16))) = {
-    32, 33, 34, 35, 36, 38, 40, 44, 32, 31, 30, 29, 28, 26, 24, 20,
-};
-
 /* Decodes blocks of 32 weights at @w: 16 nibble pairs of each of VEC_N rows. */
 INLINE void decode_iq4_32(uint8_t (*q)[PANEL_N][4], unsigned col, const uint8_t *w,
                           size_t row_bytes, const uint8_t *ahead, const unsigned n_ahead)

@@ -199,15 +199,14 @@ static void TILE_NAME(multiply_q5_k)(const struct matmul_tile *t)
 /* Codes of 6 bits with offsets, which no block has. */
 static void TILE_NAME(multiply_mlx6)(const struct matmul_tile *t)
 {
-    multiply_q8(t, (struct tile_kind){.steps = 8, .has_offset = true, .narrow = 2});
+    multiply_q8(t, (struct tile_kind){.steps = 8, .offset = 8, .narrow = 2});
 }
 
 static void TILE_NAME(multiply_mlx8)(const struct matmul_tile *t)
 {
-    multiply_q8(
-        t,
-        (struct tile_kind){
-            .steps = 8, .zero = VEC_S8 ? 0 : 7, .has_offset = true, .is_s8 = VEC_S8, .narrow = 1});
+    multiply_q8(t,
+                (struct tile_kind){
+                    .steps = 8, .zero = VEC_S8 ? 0 : 7, .offset = 8, .is_s8 = VEC_S8, .narrow = 1});
 }
 
 static void TILE_NAME(multiply_q6_k)(const struct matmul_tile *t)
