@@ -7,8 +7,8 @@
  * (quant/grid-search.h). Then d and the small numbers s are chosen, and d is set to the value that
  * fits the points best. Last, the points are searched with the scales that decoding will use.
  * The error of a weight x counts in proportion to √(x² + mean of x²), because large weights matter
- * more in products, and in proportion to the weight of its column, if there is one. Values that are
- * not finite count as zero.
+ * more in products, and in proportion to the importance of its column, if there is one. Values that
+ * are not finite count as zero.
  */
 
 #include <math.h>
@@ -46,10 +46,10 @@ struct iq_block {
     struct search_fit fit[MAX_PARTS];
 };
 
-/* Reads a block; @column has a weight for each of its columns, or is NULL. */
-static void iq_load(struct iq_block *b, const float *src, const float *column)
+/* Reads a block. If no element has importance, all have the same. */
+static void iq_load(struct iq_block *b, const float *src, const float *importance)
 {
-    float mean = 0;
+    float mean = 0, all = 0;
 
     b->most = 0;
     for (unsigned i = 0; i < SUPER_ELEMS; i++)
@@ -61,8 +61,10 @@ static void iq_load(struct iq_block *b, const float *src, const float *column)
         b->x[i] = isfinite(src[i]) && b->most > 0 ? src[i] / b->most : 0;
         mean += b->x[i] * b->x[i] / SUPER_ELEMS;
     }
+    for (unsigned i = 0; i < SUPER_ELEMS && importance; i++)
+        all += importance[i];
     for (unsigned i = 0; i < SUPER_ELEMS; i++)
-        b->w[i] = sqrtf(mean + b->x[i] * b->x[i]) * (column ? column[i] : 1);
+        b->w[i] = sqrtf(mean + b->x[i] * b->x[i]) * (all > 0 ? importance[i] : 1);
 }
 
 /* Moves the signs of weights to b->signs. With @seven, makes the number of negative weights of each
@@ -178,15 +180,17 @@ static float iq_best_d(const struct iq_format *f, const struct iq_block *b)
 
 /* Encodes a block. Returns false if it is zero, or too small for binary16. */
 static bool iq_encode(const struct iq_format *f, struct iq_block *b, const float *src,
-                      const float *column)
+                      const float *importance)
 {
     const unsigned n_parts = SUPER_ELEMS / f->n_part;
     float scale[MAX_PARTS], most = 0;
 
-    iq_load(b, src, column);
+    iq_load(b, src, importance);
     if (b->most == 0)
         return false;
     memset(b->shift, 0, sizeof(b->shift));
+    memset(b->s, 0, sizeof(b->s));
+    memset(b->fit, 0, sizeof(b->fit));
     if (!f->has_shift && !f->has_shifts)
         iq_take_signs(b, f->seven);
     for (unsigned part = 0; part < n_parts; part++) {
@@ -352,14 +356,14 @@ static void pack_iq1_m(const struct iq_block *b, void *dst)
 
 static void iq_encode_all(const struct iq_format *f, unsigned block_bytes,
                           void (*pack)(const struct iq_block *b, void *dst), const float *src,
-                          const float *column, void *dst, uint64_t n_elems)
+                          const float *importance, void *dst, uint64_t n_elems)
 {
     uint8_t *p = dst;
 
     for (uint64_t i = 0; i < n_elems; i += SUPER_ELEMS, p += block_bytes) {
         struct iq_block b;
 
-        if (iq_encode(f, &b, src + i, column ? column + i : NULL))
+        if (iq_encode(f, &b, src + i, importance ? importance + i : NULL))
             pack(&b, p);
         else
             memset(p, 0, block_bytes);
@@ -369,13 +373,13 @@ static void iq_encode_all(const struct iq_format *f, unsigned block_bytes,
 #define IQ_ENCODE(stem)                                                                            \
     void encode_##stem(const float *src, void *dst, uint64_t n_elems)                              \
     {                                                                                              \
-        encode_weighted_##stem(src, NULL, dst, n_elems);                                           \
+        encode_##stem##_by(src, NULL, dst, n_elems);                                               \
     }                                                                                              \
-    void encode_weighted_##stem(const float *src, const float *column, void *dst,                  \
-                                uint64_t n_elems)                                                  \
+    void encode_##stem##_by(const float *src, const float *importance, void *dst,                  \
+                            uint64_t n_elems)                                                      \
     {                                                                                              \
-        iq_encode_all(&format_##stem, sizeof(struct block_##stem), pack_##stem, src, column, dst,  \
-                      n_elems);                                                                    \
+        iq_encode_all(&format_##stem, sizeof(struct block_##stem), pack_##stem, src, importance,   \
+                      dst, n_elems);                                                               \
     }
 
 IQ_ENCODE(iq2_xxs)

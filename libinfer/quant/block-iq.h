@@ -106,14 +106,17 @@ static inline uint16_t block_iq1_m_d(const uint16_t scales[4])
 }
 
 /* block-iq-decode.c and block-iq-encode.c: functions for the table in dtype.c. */
-#define BLOCK_DECLARE_IQ(stem)                                                                     \
-    BLOCK_DECLARE(stem);                                                                           \
-    void encode_weighted_##stem(const float *src, const float *column, void *dst, uint64_t n_elems)
-
-BLOCK_DECLARE_IQ(iq2_xxs);
-BLOCK_DECLARE_IQ(iq2_xs);
-BLOCK_DECLARE_IQ(iq2_s);
-BLOCK_DECLARE_IQ(iq3_xxs);
-BLOCK_DECLARE_IQ(iq3_s);
-BLOCK_DECLARE_IQ(iq1_s);
-BLOCK_DECLARE_IQ(iq1_m);
+BLOCK_DECLARE(iq2_xxs);
+BLOCK_DECLARE(iq2_xs);
+BLOCK_DECLARE(iq2_s);
+BLOCK_DECLARE(iq3_xxs);
+BLOCK_DECLARE(iq3_s);
+BLOCK_DECLARE(iq1_s);
+BLOCK_DECLARE(iq1_m);
+BLOCK_DECLARE_BY(iq2_xxs);
+BLOCK_DECLARE_BY(iq2_xs);
+BLOCK_DECLARE_BY(iq2_s);
+BLOCK_DECLARE_BY(iq3_xxs);
+BLOCK_DECLARE_BY(iq3_s);
+BLOCK_DECLARE_BY(iq1_s);
+BLOCK_DECLARE_BY(iq1_m);

@@ -35,10 +35,7 @@
     X(IQ4_XS, iq4_xs, "IQ4_XS", SUPER_ELEMS, sizeof(struct block_iq4_xs))                          \
     X(NVFP4, nvfp4, "NVFP4", BLOCK_NVFP4_ELEMS, sizeof(struct block_nvfp4))                        \
     X(Q1_0, q1_0, "Q1_0", BLOCK_Q1_0_ELEMS, sizeof(struct block_q1_0))                             \
-    X(Q2_0, q2_0, "Q2_0", BLOCK_Q2_0_ELEMS, sizeof(struct block_q2_0))
-
-/* Formats whose encoders can weight columns. */
-#define IQ_DTYPES(X)                                                                               \
+    X(Q2_0, q2_0, "Q2_0", BLOCK_Q2_0_ELEMS, sizeof(struct block_q2_0))                             \
     X(IQ2_XXS, iq2_xxs, "IQ2_XXS", SUPER_ELEMS, sizeof(struct block_iq2_xxs))                      \
     X(IQ2_XS, iq2_xs, "IQ2_XS", SUPER_ELEMS, sizeof(struct block_iq2_xs))                          \
     X(IQ2_S, iq2_s, "IQ2_S", SUPER_ELEMS, sizeof(struct block_iq2_s))                              \
@@ -74,9 +71,6 @@
 
 #define ROW(dtype, stem, label, elems, bytes)                                                      \
     [INF_DTYPE_##dtype] = {#stem, label, elems, bytes, decode_##stem, encode_##stem, NULL},
-#define IQ_ROW(dtype, stem, label, elems, bytes)                                                   \
-    [INF_DTYPE_##dtype] = {#stem,         label,         elems, bytes,                             \
-                           decode_##stem, encode_##stem, NULL,  encode_weighted_##stem},
 #define PLANES_INFO(dtype, stem, label, elems, bytes, fn, ...)                                     \
     static const struct planes_info planes_##dtype = {.decode = fn, __VA_ARGS__};
 #define PLANES_ROW(dtype, stem, label, elems, bytes, ...)                                          \
@@ -84,7 +78,7 @@
 
 PLANES(PLANES_INFO)
 static const struct dtype_info dtypes[] = {
-    DTYPES(ROW) IQ_DTYPES(IQ_ROW) PLANES(PLANES_ROW) /* coded matrices (quant/coded.h) follow */
+    DTYPES(ROW) PLANES(PLANES_ROW) /* coded matrices (quant/coded.h) follow */
         [INF_DTYPE_GPTQ2] = {"gptq2", "GPTQ2", 16, 4, NULL, NULL, NULL},
     [INF_DTYPE_GPTQ3] = {"gptq3", "GPTQ3", 32, 12, NULL, NULL, NULL},
     [INF_DTYPE_GPTQ4] = {"gptq4", "GPTQ4", 8, 4, NULL, NULL, NULL},
@@ -117,12 +111,15 @@ bool dtype_row_bytes(enum inf_dtype dtype, uint64_t n_elems, uint64_t *ret_bytes
 dtype_encode_by_fn dtype_encode_by(enum inf_dtype dtype)
 {
     static const dtype_encode_by_fn functions[INF_DTYPE_N] = {
-        [INF_DTYPE_Q4_0] = encode_q4_0_by,     [INF_DTYPE_Q4_1] = encode_q4_1_by,
-        [INF_DTYPE_Q5_0] = encode_q5_0_by,     [INF_DTYPE_Q5_1] = encode_q5_1_by,
-        [INF_DTYPE_Q4_K] = encode_q4_k_by,     [INF_DTYPE_Q5_K] = encode_q5_k_by,
-        [INF_DTYPE_Q6_K] = encode_q6_k_by,     [INF_DTYPE_Q2_K] = encode_q2_k_by,
-        [INF_DTYPE_Q3_K] = encode_q3_k_by,     [INF_DTYPE_IQ4_NL] = encode_iq4_nl_by,
-        [INF_DTYPE_IQ4_XS] = encode_iq4_xs_by,
+        [INF_DTYPE_Q4_0] = encode_q4_0_by,       [INF_DTYPE_Q4_1] = encode_q4_1_by,
+        [INF_DTYPE_Q5_0] = encode_q5_0_by,       [INF_DTYPE_Q5_1] = encode_q5_1_by,
+        [INF_DTYPE_Q4_K] = encode_q4_k_by,       [INF_DTYPE_Q5_K] = encode_q5_k_by,
+        [INF_DTYPE_Q6_K] = encode_q6_k_by,       [INF_DTYPE_Q2_K] = encode_q2_k_by,
+        [INF_DTYPE_Q3_K] = encode_q3_k_by,       [INF_DTYPE_IQ4_NL] = encode_iq4_nl_by,
+        [INF_DTYPE_IQ4_XS] = encode_iq4_xs_by,   [INF_DTYPE_IQ2_XXS] = encode_iq2_xxs_by,
+        [INF_DTYPE_IQ2_XS] = encode_iq2_xs_by,   [INF_DTYPE_IQ2_S] = encode_iq2_s_by,
+        [INF_DTYPE_IQ3_XXS] = encode_iq3_xxs_by, [INF_DTYPE_IQ3_S] = encode_iq3_s_by,
+        [INF_DTYPE_IQ1_S] = encode_iq1_s_by,     [INF_DTYPE_IQ1_M] = encode_iq1_m_by,
     };
 
     assert((unsigned)dtype < INF_DTYPE_N);

@@ -24,9 +24,6 @@ struct dtype_info {
     /* In formats with planes, blocks have only codes, and decode and encode are NULL;
      * weight_decode_row() (graph/weight.h) decodes them. In other formats this is NULL. */
     const struct planes_info *planes;
-    /* Encodes as encode() does, but the error of element i counts @column[i] ≥ 0 times as much;
-     * @column may be NULL. NULL: the format has no such encoder. */
-    void (*encode_weighted)(const float *src, const float *column, void *dst, uint64_t n_elems);
 };
 
 /* Returns the description of a format; never NULL for values below INF_DTYPE_N. */
