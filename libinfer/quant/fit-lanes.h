@@ -88,7 +88,6 @@ static void fit_weigh(struct fit_batch *b, const float *importance, enum fit_wei
     mean = lanes_div(mean, lanes_set((float)b->n));
     if (importance) {
         fit_turn(importance, b->n, n_groups, b->w);
-        mean = lanes_add(mean, mean);
         for (unsigned i = 0; i < b->n; i++)
             b->w[i] = lanes_mul(b->w[i], lanes_root(lanes_add(mean, lanes_mul(b->x[i], b->x[i]))));
         return;

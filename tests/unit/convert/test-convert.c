@@ -32,8 +32,9 @@ static bool told(void *data, const struct inf_convert_tensor *t)
     return n_told != stop_at;
 }
 
-/* Writes a model of random numbers, with @bad as one of them. The caller removes and frees it. */
-static char *make_model(float bad)
+/* Writes a model of random numbers times @scale, with @bad as one of them. The caller removes and
+ * frees it. */
+static char *make_scaled(float scale, float bad)
 {
     static float x[ROWS * COLS];
     struct gguf_writer w = {0};
@@ -46,7 +47,7 @@ static char *make_model(float bad)
     gguf_put_string(&w, "general.name", "random");
     for (unsigned l = 0; l < 4; l++) {
         for (unsigned i = 0; i < ROWS * COLS; i++)
-            x[i] = (float)(rng_double(&rng) + rng_double(&rng) - 1);
+            x[i] = scale * (float)(rng_double(&rng) + rng_double(&rng) - 1);
         if (l == 2)
             x[777] = bad;
         snprintf(name, sizeof(name), "blk.%u.ffn_down.weight", 3 - l);
@@ -59,6 +60,11 @@ static char *make_model(float bad)
     n_told = n_resumed = stop_at = 0;
     largest = 0;
     return gguf_writer_save(&w);
+}
+
+static char *make_model(float bad)
+{
+    return make_scaled(1, bad);
 }
 
 static int convert(const char *path, const char *type, unsigned n_threads, struct inf_err *err)
@@ -179,6 +185,20 @@ TEST(numbers_that_a_format_cannot_hold_are_an_error)
     free(path);
 }
 
+TEST(tiny_numbers_are_no_error)
+{
+    static const char *const types[] = {"F16", "BF16", "Q8_0", "Q4_K_S", "Q6_K"};
+    char *path = make_scaled(1e-7f, 0);
+    struct inf_err err;
+
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        ASSERT_OK_ERR(convert(path, types[i], 1, &err), err);
+        unlink(out);
+    }
+    remove(path);
+    free(path);
+}
+
 TEST(wrong_parameters_are_refused)
 {
     char *path = make_model(0);
@@ -198,4 +218,4 @@ RUN_TESTS(TEMPDIR_TEST(each_format_decodes_to_about_the_numbers),
           TEMPDIR_TEST(the_file_does_not_depend_on_threads_and_interruptions),
           TEMPDIR_TEST(nothing_is_replaced_without_consent),
           TEMPDIR_TEST(numbers_that_a_format_cannot_hold_are_an_error),
-          TEMPDIR_TEST(wrong_parameters_are_refused))
+          TEMPDIR_TEST(tiny_numbers_are_no_error), TEMPDIR_TEST(wrong_parameters_are_refused))
