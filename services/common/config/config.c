@@ -60,6 +60,8 @@ static const char *check_directory(const char *text)
 const struct config_key config_keys[] = {
     {"models", "directories", KEY_STRINGS, AT(model_dirs), AT(n_model_dirs), 0, 0, NULL,
      check_directory},
+    {"models", "other_programs", KEY_STRINGS, AT(other_programs), AT(n_other_programs), 0, 0, NULL,
+     config_check_program},
     {"models", "default", KEY_STRING, AT(default_model), 0, 0, 0},
     {"models", "max_keep_alive", KEY_USEC, AT(max_keep_alive_usec), 0, ANY_USEC},
     {"gateway", "api_keys", KEY_API_KEYS, AT(gateway.api_keys), 0, 0, 0},

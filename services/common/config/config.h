@@ -13,6 +13,7 @@
 #include <infer/types.h>
 
 #include "common/config/access-key.h"
+#include "common/models/layout.h"
 #include "common/models/sampling.h"
 #include "core/macros.h"
 
@@ -37,6 +38,11 @@ enum config_landlock { CONFIG_LANDLOCK_REQUIRED, CONFIG_LANDLOCK_OPTIONAL };
 struct config {
     char **model_dirs; /* [n_model_dirs], searched in this order */
     size_t n_model_dirs;
+    char **other_programs; /* [n_other_programs], whose models may be used */
+    size_t n_other_programs;
+    unsigned char *foreign; /* [n_foreign] layouts (enum models_layout) of the last n_foreign model
+                               directories, which belong to other programs */
+    size_t n_foreign;
     char *default_model;          /* for requests without a model; NULL: the only installed model */
     uint64_t max_keep_alive_usec; /* longest time for which a request may keep a model; 24 h */
 
@@ -170,6 +176,11 @@ DEFINE_CLEANUP(struct config *, config_free);
 int config_set_device(struct config *config, const char *name);
 /* Puts the absolute path of @dir before all other model directories. */
 int config_add_model_dir(struct config *config, const char *dir);
+/* Adds the existing directories of models.other_programs behind all other model directories.
+ * config_load() does this. -ENOMEM. */
+int config_add_other_programs(struct config *config);
+/* Returns the layout of the model directory @i. */
+enum models_layout config_model_layout(const struct config *config, size_t i);
 
 /* Returns the user's configuration directory, which the caller frees. NULL: there is no home
  * directory. */

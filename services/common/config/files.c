@@ -243,6 +243,8 @@ int config_load(const char *file, struct config **ret_config, struct inf_err *re
     }
     if (r < 0)
         return r;
+    if (config_add_other_programs(c) < 0)
+        return err_set(reterr, ENOMEM, "out of memory");
     *ret_config = STEAL(c);
     return 0;
 }
@@ -252,6 +254,8 @@ struct config *config_free(struct config *c)
     if (!c)
         return NULL;
     config_strings_free(c->model_dirs, c->n_model_dirs);
+    config_strings_free(c->other_programs, c->n_other_programs);
+    free(c->foreign);
     key_list_done(&c->gateway.api_keys);
     config_strings_free(c->gateway.cors_origins, c->gateway.n_cors_origins);
     free(c->default_model);
