@@ -50,6 +50,7 @@ int verb_show(int argc, char **argv);
 int verb_rm(int argc, char **argv);
 int verb_alias(int argc, char **argv);
 int verb_verify(int argc, char **argv);
+int verb_pull(int argc, char **argv);
 
 /* Prints "sconce VERB: text" to standard error; returns CLI_FAILED. */
 int cli_error(const char *verb, const char *format, ...) PRINTF(2, 3);

@@ -15,6 +15,7 @@ static const struct cli_verb verbs[] = {
     {"embed", verb_embed, "convert texts, or the lines of a file, to vectors"},
     {"transcribe", verb_transcribe, "convert speech from files or a microphone to text"},
     {"list", verb_list, "list the installed models"},
+    {"pull", verb_pull, "fetch a model and install it"},
     {"show", verb_show, "show where a model came from, and its files"},
     {"rm", verb_rm, "remove models"},
     {"alias", verb_alias, "give a model another name"},

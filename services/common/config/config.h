@@ -34,6 +34,10 @@ enum config_storage { CONFIG_STORAGE_MEMORY, CONFIG_STORAGE_DISK };
 /* Says whether a service refuses to serve on a kernel without Landlock. */
 enum config_landlock { CONFIG_LANDLOCK_REQUIRED, CONFIG_LANDLOCK_OPTIONAL };
 
+/* The servers from which models are fetched unless mirrors are configured. */
+#define CONFIG_PULL_MIRROR "https://huggingface.co"
+#define CONFIG_PULL_OLLAMA "https://registry.ollama.ai"
+
 /* The comments name the default of each number that is not 0 by default. */
 struct config {
     char **model_dirs; /* [n_model_dirs], searched in this order */
@@ -151,6 +155,17 @@ struct config {
         uint64_t idle_timeout_usec; /* the service exits after this time without requests, unless it
                                        has entries in memory; 60 s; 0: never */
     } keep;
+
+    struct {
+        char *mirror;         /* URL of the hub of models; CONFIG_PULL_MIRROR */
+        char *ollama_mirror;  /* URL of Ollama's registry; CONFIG_PULL_OLLAMA */
+        char *proxy;          /* URL of a proxy; NULL: none */
+        char *certificates;   /* file of certificates in PEM; NULL: those of the system */
+        char *token_file;     /* NULL: that of Hugging Face's programs */
+        char *token_host;     /* the only host that gets the token, "HOST" or "HOST:PORT";
+                                 huggingface.co */
+        uint32_t connections; /* for one file; 4 */
+    } pull;
 
     struct {
         unsigned landlock; /* enum config_landlock; required */
