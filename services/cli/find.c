@@ -54,9 +54,9 @@ int cli_tell_no_model(const char *verb, const char *model, const struct config *
         return cli_error(verb, "there is no model \"%s\"; these are installed: %s", model,
                          names ? names : "");
     cli_error(verb, "there is no model \"%s\", and no model is installed.", model);
-    fputs(
-        "Put a .gguf file or a model directory into one of these directories, or give its path:\n",
-        stderr);
+    fputs("Fetch one with `sconce pull`, put a .gguf file or a model directory into one of these\n"
+          "directories, or give its path:\n",
+          stderr);
     for (size_t i = 0; i < config->n_model_dirs; i++)
         fprintf(stderr, "  %s\n", config->model_dirs[i]);
     return CLI_FAILED;

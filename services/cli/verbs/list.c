@@ -180,8 +180,10 @@ int verb_list(int argc, char **argv)
         return CLI_OK;
     }
     if (models_count(models) == 0) {
-        fputs("No model is installed. Put a .gguf file or a model directory into one of these:\n",
-              stderr);
+        fputs(
+            "No model is installed. Fetch one with `sconce pull`, or put a .gguf file or a model\n"
+            "directory into one of these:\n",
+            stderr);
         for (size_t i = 0; i < config->n_model_dirs; i++)
             fprintf(stderr, "  %s\n", config->model_dirs[i]);
     } else {
