@@ -5,8 +5,10 @@ import json
 import os
 import shutil
 import subprocess
+import time
 
 import pytest
+from test_cli import Serve
 
 
 def run(sconce, *args, **kwargs):
@@ -289,3 +291,20 @@ def test_damaged_manifests_of_ollama_are_told(sconce, others, guide):
     assert "is not a manifest of Ollama" in models["small:bad"]["error"]
     assert "is not a manifest of Ollama" in models["small:climbing"]["error"]
     assert "adapter" in models["small:adapted"]["error"]
+
+
+def test_confined_services_answer_with_these_models_and_with_new_ones(sconce, others, store, guide):
+    allow(others, *sorted(set(NAMES.values())))
+    s = Serve(sconce)
+    try:
+        for name in NAMES:
+            assert s.ask("What is sconce?", model=name)["choices"][0]["message"]["content"], name
+        install(store, "fresh", guide, aliases="[newest]")
+        assert s.ask("What is sconce?", model="newest")["choices"][0]["message"]["content"]
+        assert run(sconce, "rm", "fresh").returncode == 0
+        end = time.monotonic() + 20  # services keep their list of models for some seconds
+        while "fresh" in {m["id"] for m in json.loads(s.get("/v1/models"))["data"]}:
+            assert time.monotonic() < end
+            time.sleep(0.2)
+    finally:
+        assert s.stop() == 0
