@@ -5,7 +5,7 @@
 # shellcheck shell=sh
 
 # dpkg-dev tells Meson the library directories; ca-certificates is needed when Meson downloads files.
-BUILD_PACKAGES="gcc libc6-dev dpkg-dev ca-certificates meson ninja-build pkg-config libh2o-evloop-dev~ libssl-dev libyaml-dev
+BUILD_PACKAGES="gcc libc6-dev dpkg-dev ca-certificates meson ninja-build pkg-config libh2o-evloop-dev~ libcurl4-openssl-dev libssl-dev libyaml-dev
     libsystemd-dev libjansson-dev libpcre2-dev libutf8proc-dev libedit-dev libseccomp-dev zlib1g-dev
     libsqlite3-dev libxxhash-dev libavformat-dev libavcodec-dev libavutil-dev libswresample-dev"
 # Vulkan's headers and the shader compiler, without which the Vulkan backend is not built, and the loader, which sconce

@@ -21,6 +21,8 @@ OPTIONS = ("models", "device", "tcp-access")
 SOCKETS = ("stream", "packets")
 # The package that is always installed.
 MAIN_PACKAGE = "sconce"
+# The section of programs that are no services but have policies.
+PROGRAMS = "programs"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,12 +101,23 @@ def check(section, later):
         fail(name, "the package sconce has the files sconce-[!a]*, so the name cannot begin with a")
 
 
-def load(path=FILE):
-    """Returns all services, in the order of the file."""
+def parse(path):
     parser = configparser.ConfigParser(interpolation=None, delimiters="=", comment_prefixes="#")
     with open(path, encoding="utf-8") as file:
         parser.read_file(file)
-    names = parser.sections()
+    return parser
+
+
+def program_policies(path=FILE):
+    """Returns the policies of programs that are no services."""
+    parser = parse(path)
+    return tuple(parser[PROGRAMS]) if parser.has_section(PROGRAMS) else ()
+
+
+def load(path=FILE):
+    """Returns all services, in the order of the file."""
+    parser = parse(path)
+    names = [name for name in parser.sections() if name != PROGRAMS]
     if names[:1] != ["gateway"]:
         raise SystemExit(f"{FILE.name}: the gateway comes first, since it connects to the others")
     with_routes = [name for name in names if "routes" in parser[name]]
@@ -142,6 +155,8 @@ def words(kind, package=None):
     if kind not in KINDS:
         raise SystemExit(f"table.py: there is no kind {kind}")
     found = [word for s in load() if package in (None, s.package) for word in KINDS[kind](s)]
+    if kind == "policies" and package in (None, MAIN_PACKAGE):
+        found += program_policies()
     return list(dict.fromkeys(found))
 
 
@@ -191,7 +206,8 @@ def c_rows():
             "#define SERVICE_BACKENDS(ROW) " +
             ", ".join(f"ROW(SERVICE_{name.upper()})" for name in words("backends")) + "\n" +
             f"#define SERVICE_UNITS {c_strings(units)}\n" +
-            f"#define SERVICE_POLICIES {c_strings(words('policies'))}\n")
+            f"#define SERVICE_POLICIES {c_strings(p for s in services for p in s.policies)}\n"
+            f"#define PROGRAM_POLICIES {c_strings(program_policies())}\n")
 
 
 def c_routes():

@@ -16,6 +16,7 @@
 #include "core/macros.h"
 
 struct config;
+struct models;
 struct service_row;
 
 enum {
@@ -47,6 +48,11 @@ int verb_embed(int argc, char **argv);
 int verb_transcribe(int argc, char **argv);
 int verb_convert(int argc, char **argv);
 int verb_imatrix(int argc, char **argv);
+int verb_show(int argc, char **argv);
+int verb_rm(int argc, char **argv);
+int verb_alias(int argc, char **argv);
+int verb_verify(int argc, char **argv);
+int verb_pull(int argc, char **argv);
 
 /* Prints "sconce VERB: text" to standard error; returns CLI_FAILED. */
 int cli_error(const char *verb, const char *format, ...) PRINTF(2, 3);
@@ -88,6 +94,9 @@ struct cli_models {
 bool cli_models_option(struct cli_models *m, int option, const char *arg);
 /* Loads the configuration and applies the options; prints errors itself. */
 int cli_config(const char *verb, const struct cli_models *m, struct config **ret_config);
+/* Prints that there is no model @model, or why it cannot be used; returns CLI_FAILED. */
+int cli_tell_no_model(const char *verb, const char *model, const struct config *config,
+                      const struct models *models);
 /* Finds the path of @model, a name or a path; the caller frees it. Prints errors itself. */
 int cli_find_model(const char *verb, const struct cli_models *m, const char *model,
                    char **ret_path);

@@ -42,8 +42,8 @@ int cli_config(const char *verb, const struct cli_models *m, struct config **ret
     return CLI_OK;
 }
 
-static int not_found(const char *verb, const char *model, const struct config *config,
-                     const struct models *models)
+int cli_tell_no_model(const char *verb, const char *model, const struct config *config,
+                      const struct models *models)
 {
     _cleanup_free_ char *names = models_names(models);
     const struct models_broken *broken = models_find_broken(models, model);
@@ -54,9 +54,9 @@ static int not_found(const char *verb, const char *model, const struct config *c
         return cli_error(verb, "there is no model \"%s\"; these are installed: %s", model,
                          names ? names : "");
     cli_error(verb, "there is no model \"%s\", and no model is installed.", model);
-    fputs(
-        "Put a .gguf file or a model directory into one of these directories, or give its path:\n",
-        stderr);
+    fputs("Fetch one with `sconce pull`, put a .gguf file or a model directory into one of these\n"
+          "directories, or give its path:\n",
+          stderr);
     for (size_t i = 0; i < config->n_model_dirs; i++)
         fprintf(stderr, "  %s\n", config->model_dirs[i]);
     return CLI_FAILED;
@@ -82,7 +82,7 @@ int cli_find_model(const char *verb, const struct cli_models *m, const char *mod
         return cli_error(verb, "out of memory");
     entry = models_find(models, model);
     if (!entry && !path_exists(model))
-        return not_found(verb, model, config, models);
+        return cli_tell_no_model(verb, model, config, models);
     *ret_path = strdup(entry ? entry->path : model);
     return *ret_path ? CLI_OK : cli_error(verb, "out of memory");
 }

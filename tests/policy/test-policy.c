@@ -123,8 +123,8 @@ TEST(mistakes_in_paths_are_reported)
 {
     static const char calls[] = HEAD "  serve:\n    allow: [read]\n";
 
-    refused(calls, NOTHING, "paths: [{path: here, rights: [read_file]}]\n",
-            "landlock/t.yaml:1:16: \"here\" is neither an absolute path nor \"models\"");
+    refused(calls, NOTHING, "paths: [{path: hence, rights: [read_file]}]\n",
+            "landlock/t.yaml:1:16: \"hence\" is neither an absolute path nor \"models\"");
     refused(calls, NOTHING, "paths: [{path: /a, rights: [fly]}]\n", "unknown right \"fly\"");
     refused(calls, NOTHING, "paths: [{path: /a}]\n", "an entry needs path and rights");
     refused(calls, NOTHING, "path: /a\n", "1:1: unknown key \"path\"");
@@ -497,7 +497,58 @@ TEST(files_are_read_only)
     }
 }
 
-RUN_TESTS(cmocka_unit_test(mistakes_are_reported_with_line_and_column),
+/* Returns whether a rule allows a call with a certain value of its first argument. */
+static bool allows(const struct policy *policy, const char *name, uint64_t value)
+{
+    size_t n;
+    const struct policy_rule *rules = policy_rules(policy, POLICY_START, &n);
+
+    for (size_t i = 0; i < n; i++) {
+        const struct policy_condition *c = condition_of(&rules[i], 0);
+
+        if (!rules[i].error && strcmp(rules[i].name, name) == 0 &&
+            (!c || (value & c->mask) == c->value))
+            return true;
+    }
+    return false;
+}
+
+/* The program that fetches may connect, and writes only where it is started. The process that
+ * verifies has the store and no network. Neither starts programs or listens. */
+TEST(programs_that_fetch_have_the_rights_of_their_task)
+{
+    static const char *const programs[] = {PROGRAM_POLICIES};
+    static const char *const never[] = {"execve", "execveat", "fork",   "vfork",  "clone",
+                                        "clone3", "bind",     "listen", "ptrace", "kill"};
+
+    for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
+        struct policy *policy = own(programs[i]);
+        const bool fetches = strcmp(programs[i], "fetch") == 0;
+        size_t n;
+        const struct policy_path *paths = policy_paths(policy, &n);
+
+        assert_int_equal(policy_network(policy) != NULL, fetches);
+        assert_null(policy_executable(policy));
+        assert_true(policy_limit(policy) <= 60);
+        for (unsigned family = 1; family < 20; family++)
+            assert_int_equal(allows(policy, "socket", family),
+                             fetches && (family == 2 /* AF_INET */ || family == 10));
+        for (size_t k = 0; k < sizeof(never) / sizeof(never[0]); k++)
+            assert_false(allows(policy, never[k], 17));
+        for (size_t k = 0; k < n; k++)
+            assert_true(strcmp(paths[k].path, "here") == 0 || !(paths[k].rights & ~UINT64_C(12)));
+        policy_free(policy);
+    }
+    for (size_t i = 0; i < sizeof(services) / sizeof(services[0]); i++) {
+        struct policy *policy = own(services[i]);
+
+        assert_null(policy_network(policy));
+        policy_free(policy);
+    }
+}
+
+RUN_TESTS(cmocka_unit_test(programs_that_fetch_have_the_rights_of_their_task),
+          cmocka_unit_test(mistakes_are_reported_with_line_and_column),
           cmocka_unit_test(mistakes_in_paths_are_reported),
           cmocka_unit_test(an_unknown_service_has_no_policy),
           cmocka_unit_test(the_start_phase_allows_all_calls_of_the_serve_phase),

@@ -10,6 +10,7 @@
 
 #include "cli/doctor/doctor.h"
 #include "common/config/config.h"
+#include "core/err.h"
 #include "core/file.h"
 
 const char *doctor_edit(const struct doctor_side *side, const char *text)
@@ -75,6 +76,8 @@ void doctor_config(struct doctor *d)
         if (!side->places.user)
             check_modes(d, side);
         r = places_config(&side->places, &side->config, &err);
+        if (r == 0 && side->places.user && config_add_other_programs(side->config) < 0)
+            r = err_set(&err, ENOMEM, "out of memory");
         if (r == -EACCES && !side->places.user)
             doctor_tell(d, FINDING_UNSEEN, "config", "sudo sconce doctor --system", "%s", err.text);
         else if (r < 0 && !(side->places.user && system_told))

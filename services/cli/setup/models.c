@@ -152,6 +152,9 @@ int setup_models(struct setup *s, int argc, char **argv)
         r = add_dirs(s, &config, (size_t)(argc - 1), argv + 1, &err);
     if (r < 0)
         return setup_failed(s, &err);
+    /* The services of the machine do not read models in the homes of users. */
+    if (s->places.user && config_add_other_programs(config) < 0)
+        return cli_error("setup", "out of memory");
     if (bind_dirs(s, config, &body) < 0)
         return cli_error("setup", "out of memory");
     /* Services that are not installed get the drop-in too, for the case that they are installed

@@ -11,6 +11,7 @@
 
 #include "cli/cli.h"
 #include "common/config/config.h"
+#include "common/models/foreign.h"
 #include "common/models/models.h"
 
 static const char help[] =
@@ -19,13 +20,41 @@ static const char help[] =
     "  --json               print a JSON array\n"
     "  --names              print only names and aliases, one per line\n" CLI_MODELS_HELP;
 
-/* Returns whether this build can open the model; if not, @reterr has the reason. */
-static bool runs_here(const struct models_entry *e, struct inf_err *reterr)
+enum {
+    LIST_TOKENS = 8192, /* the longest conversation by default */
+};
+
+/* What opening a model tells. */
+struct list_use {
+    bool runs;
+    uint64_t memory;    /* bytes of the weights and of one conversation of the default length */
+    struct inf_err err; /* why it does not run */
+};
+
+static uint64_t memory_of(struct inf_model *model)
+{
+    const struct inf_model_info *info = inf_model_info(model);
+    const uint64_t n =
+        info->n_ctx_train ? MIN(info->n_ctx_train, (uint64_t)LIST_TOKENS) : LIST_TOKENS;
+    struct inf_kv_size size;
+    struct inf_err err;
+
+    if (inf_model_suits(model, INF_USE_GENERATE, &err) < 0 ||
+        inf_model_kv_size(model, NULL, &size, &err) < 0)
+        return info->n_bytes;
+    return info->n_bytes + size.per_token * n + size.windows + size.recurrent;
+}
+
+/* Finds out whether this build can open the model, and how much memory it needs. */
+static void list_try(const struct models_entry *e, struct list_use *ret)
 {
     const struct inf_model_params params = {.path = e->path};
     _cleanup_(inf_model_unrefp) struct inf_model *model = NULL;
 
-    return inf_model_open(&params, &model, reterr) >= 0;
+    *ret = (struct list_use){0};
+    ret->runs = inf_model_open(&params, &model, &ret->err) >= 0;
+    if (ret->runs)
+        ret->memory = memory_of(model);
 }
 
 static int print_json(const struct models *models)
@@ -36,17 +65,19 @@ static int print_json(const struct models *models)
     for (size_t i = 0; i < models_count(models); i++) {
         const struct models_entry *e = models_at(models, i);
         json_t *aliases = json_array();
-        struct inf_err err = {0};
-        const bool runs = runs_here(e, &err);
+        struct list_use use;
 
+        list_try(e, &use);
         for (const char *const *a = e->aliases; *a; a++)
             json_array_append_new(aliases, json_string(*a));
-        json_array_append_new(list,
-                              json_pack("{s:s, s:s, s:s, s:s, s:b, s:s?, s:I, s:I, s:o}", "name",
-                                        e->name, "task", models_task_name(e->task), "path", e->path,
-                                        "format", e->kind, "runs", (int)runs, "why",
-                                        runs ? NULL : err.text, "bytes", (json_int_t)e->size,
-                                        "modified", (json_int_t)e->mtime, "aliases", aliases));
+        json_array_append_new(
+            list,
+            json_pack("{s:s, s:s, s:s, s:s, s:b, s:s?, s:I, s:I, s:o, s:o, s:s?}", "name", e->name,
+                      "task", models_task_name(e->task), "path", e->path, "format", e->kind, "runs",
+                      (int)use.runs, "why", use.runs ? NULL : use.err.text, "bytes",
+                      (json_int_t)e->size, "modified", (json_int_t)e->mtime, "aliases", aliases,
+                      "memory", use.runs ? json_integer((json_int_t)use.memory) : json_null(),
+                      "program", models_layout_program(e->layout)));
     }
     for (size_t i = 0; i < models_n_broken(models); i++) {
         const struct models_broken *b = models_broken_at(models, i);
@@ -69,7 +100,7 @@ static void print_broken(const struct models *models)
 }
 
 /* Prints a row with @name_width columns for the name. */
-static void print_row(const struct models_entry *e, bool runs, int name_width)
+static void print_row(const struct models_entry *e, const struct list_use *use, int name_width)
 {
     const time_t t = (time_t)e->mtime;
     struct tm tm;
@@ -77,9 +108,9 @@ static void print_row(const struct models_entry *e, bool runs, int name_width)
 
     if (localtime_r(&t, &tm))
         strftime(day, sizeof(day), "%Y-%m-%d", &tm);
-    printf("%-*s  %-9s  %-4s  %-11s  %10s  %-10s  %s\n", name_width, e->name,
-           models_task_name(e->task), runs ? "yes" : "no", e->kind, cli_size(e->size), day,
-           e->path);
+    printf("%-*s  %-9s  %-4s  %-11s  %10s  %10s  %-10s  %s\n", name_width, e->name,
+           models_task_name(e->task), use->runs ? "yes" : "no", e->kind, cli_size(e->size),
+           use->runs ? cli_size(use->memory) : "-", day, e->path);
 }
 
 static void print_table(const struct models *models)
@@ -88,17 +119,17 @@ static void print_table(const struct models *models)
 
     for (size_t i = 0; i < models_count(models); i++)
         width = MAX(width, (int)strlen(models_at(models, i)->name));
-    printf("%-*s  %-9s  %-4s  %-11s  %10s  %-10s  %s\n", width, "NAME", "TASK", "RUNS", "FORMAT",
-           "SIZE", "MODIFIED", "PATH");
+    printf("%-*s  %-9s  %-4s  %-11s  %10s  %10s  %-10s  %s\n", width, "NAME", "TASK", "RUNS",
+           "FORMAT", "SIZE", "MEMORY", "MODIFIED", "PATH");
     for (size_t i = 0; i < models_count(models); i++) {
         const struct models_entry *e = models_at(models, i);
-        struct inf_err err = {0};
-        const bool runs = runs_here(e, &err);
+        struct list_use use;
 
-        print_row(e, runs, width);
+        list_try(e, &use);
+        print_row(e, &use, width);
         fflush(stdout);
-        if (!runs)
-            fprintf(stderr, "%s does not run here: %s\n", e->name, err.text);
+        if (!use.runs)
+            fprintf(stderr, "%s does not run here: %s\n", e->name, use.err.text);
     }
 }
 
@@ -149,8 +180,10 @@ int verb_list(int argc, char **argv)
         return CLI_OK;
     }
     if (models_count(models) == 0) {
-        fputs("No model is installed. Put a .gguf file or a model directory into one of these:\n",
-              stderr);
+        fputs(
+            "No model is installed. Fetch one with `sconce pull`, or put a .gguf file or a model\n"
+            "directory into one of these:\n",
+            stderr);
         for (size_t i = 0; i < config->n_model_dirs; i++)
             fprintf(stderr, "  %s\n", config->model_dirs[i]);
     } else {

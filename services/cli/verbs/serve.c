@@ -269,7 +269,9 @@ static void serve_greet(const struct serve *s, const struct config *config, bool
     if (!open)
         fputs("TCP requests must send one of the configured API keys.\n", stderr);
     if (models_count(models) == 0) {
-        fputs("No model is installed yet. Put a .gguf file or a model directory into one of:\n",
+        fputs("No model is installed yet. Fetch one with `sconce pull`, or put a .gguf file or a "
+              "model\n"
+              "directory into one of:\n",
               stderr);
         for (size_t i = 0; i < config->n_model_dirs; i++)
             fprintf(stderr, "  %s\n", config->model_dirs[i]);

@@ -57,9 +57,34 @@ static const char *check_directory(const char *text)
                : "an absolute path, or one that begins with \"~/\"";
 }
 
+/* A URL of a server, to which paths are appended. */
+static const char *check_https(const char *text)
+{
+    const char *host = text_after(text, "https://");
+
+    return host && host[0] && strcspn(host, "?#@ ") == strlen(host) && !text_ends_with(host, "/")
+               ? NULL
+               : "a URL that begins with https:// and does not end with a slash";
+}
+
+static const char *check_proxy(const char *text)
+{
+    return text_starts_with(text, "http://") || text_starts_with(text, "https://") ||
+                   text_starts_with(text, "socks5h://")
+               ? NULL
+               : "a URL that begins with http://, https:// or socks5h://";
+}
+
+static const char *check_host(const char *text)
+{
+    return strcspn(text, "/@?# ") == strlen(text) ? NULL : "a host, or HOST:PORT";
+}
+
 const struct config_key config_keys[] = {
     {"models", "directories", KEY_STRINGS, AT(model_dirs), AT(n_model_dirs), 0, 0, NULL,
      check_directory},
+    {"models", "other_programs", KEY_STRINGS, AT(other_programs), AT(n_other_programs), 0, 0, NULL,
+     config_check_program},
     {"models", "default", KEY_STRING, AT(default_model), 0, 0, 0},
     {"models", "max_keep_alive", KEY_USEC, AT(max_keep_alive_usec), 0, ANY_USEC},
     {"gateway", "api_keys", KEY_API_KEYS, AT(gateway.api_keys), 0, 0, 0},
@@ -169,6 +194,13 @@ const struct config_key config_keys[] = {
     {"keep", "max_total_bytes", KEY_BYTES, AT(keep.max_total_bytes), 0, 1024,
      MEBIBYTES(1024 * 1024)},
     {"keep", "idle_timeout", KEY_USEC, AT(keep.idle_timeout_usec), 0, ANY_USEC},
+    {"pull", "mirror", KEY_STRING, AT(pull.mirror), 0, 0, 0, NULL, check_https},
+    {"pull", "ollama_mirror", KEY_STRING, AT(pull.ollama_mirror), 0, 0, 0, NULL, check_https},
+    {"pull", "proxy", KEY_STRING, AT(pull.proxy), 0, 0, 0, NULL, check_proxy},
+    {"pull", "certificates", KEY_STRING, AT(pull.certificates), 0, 0, 0, NULL, check_directory},
+    {"pull", "token_file", KEY_STRING, AT(pull.token_file), 0, 0, 0, NULL, check_directory},
+    {"pull", "token_host", KEY_STRING, AT(pull.token_host), 0, 0, 0, NULL, check_host},
+    {"pull", "connections", KEY_U32, AT(pull.connections), 0, 1, 8},
     {"confinement", "landlock", KEY_CHOICE, AT(confinement.landlock), 0, 0, 0, landlock_choices},
 };
 

@@ -13,6 +13,7 @@
 #include <infer/types.h>
 
 #include "common/config/access-key.h"
+#include "common/models/layout.h"
 #include "common/models/sampling.h"
 #include "core/macros.h"
 
@@ -33,10 +34,19 @@ enum config_storage { CONFIG_STORAGE_MEMORY, CONFIG_STORAGE_DISK };
 /* Says whether a service refuses to serve on a kernel without Landlock. */
 enum config_landlock { CONFIG_LANDLOCK_REQUIRED, CONFIG_LANDLOCK_OPTIONAL };
 
+/* The servers from which models are fetched unless mirrors are configured. */
+#define CONFIG_PULL_MIRROR "https://huggingface.co"
+#define CONFIG_PULL_OLLAMA "https://registry.ollama.ai"
+
 /* The comments name the default of each number that is not 0 by default. */
 struct config {
     char **model_dirs; /* [n_model_dirs], searched in this order */
     size_t n_model_dirs;
+    char **other_programs; /* [n_other_programs], whose models may be used */
+    size_t n_other_programs;
+    unsigned char *foreign; /* [n_foreign] layouts (enum models_layout) of the last n_foreign model
+                               directories, which belong to other programs */
+    size_t n_foreign;
     char *default_model;          /* for requests without a model; NULL: the only installed model */
     uint64_t max_keep_alive_usec; /* longest time for which a request may keep a model; 24 h */
 
@@ -147,6 +157,17 @@ struct config {
     } keep;
 
     struct {
+        char *mirror;         /* URL of the hub of models; CONFIG_PULL_MIRROR */
+        char *ollama_mirror;  /* URL of Ollama's registry; CONFIG_PULL_OLLAMA */
+        char *proxy;          /* URL of a proxy; NULL: none */
+        char *certificates;   /* file of certificates in PEM; NULL: those of the system */
+        char *token_file;     /* NULL: that of Hugging Face's programs */
+        char *token_host;     /* the only host that gets the token, "HOST" or "HOST:PORT";
+                                 huggingface.co */
+        uint32_t connections; /* for one file; 4 */
+    } pull;
+
+    struct {
         unsigned landlock; /* enum config_landlock; required */
     } confinement;
 };
@@ -170,6 +191,11 @@ DEFINE_CLEANUP(struct config *, config_free);
 int config_set_device(struct config *config, const char *name);
 /* Puts the absolute path of @dir before all other model directories. */
 int config_add_model_dir(struct config *config, const char *dir);
+/* Adds the existing directories of models.other_programs behind all other model directories.
+ * config_load() does this. -ENOMEM. */
+int config_add_other_programs(struct config *config);
+/* Returns the layout of the model directory @i. */
+enum models_layout config_model_layout(const struct config *config, size_t i);
 
 /* Returns the user's configuration directory, which the caller frees. NULL: there is no home
  * directory. */

@@ -218,7 +218,12 @@ int config_new(struct config **ret_config)
     c->keep.idle_timeout_usec = SECONDS(60);
     c->chat.device = strdup("auto");
     c->chat.kv_type = strdup("auto");
-    if (!c->chat.device || !c->chat.kv_type || add_default_dirs(c) < 0)
+    c->pull.mirror = strdup(CONFIG_PULL_MIRROR);
+    c->pull.ollama_mirror = strdup(CONFIG_PULL_OLLAMA);
+    c->pull.token_host = strdup("huggingface.co");
+    c->pull.connections = 4;
+    if (!c->pull.mirror || !c->pull.ollama_mirror || !c->pull.token_host || !c->chat.device ||
+        !c->chat.kv_type || add_default_dirs(c) < 0)
         return -ENOMEM;
     *ret_config = STEAL(c);
     return 0;
@@ -243,6 +248,8 @@ int config_load(const char *file, struct config **ret_config, struct inf_err *re
     }
     if (r < 0)
         return r;
+    if (config_add_other_programs(c) < 0)
+        return err_set(reterr, ENOMEM, "out of memory");
     *ret_config = STEAL(c);
     return 0;
 }
@@ -252,6 +259,8 @@ struct config *config_free(struct config *c)
     if (!c)
         return NULL;
     config_strings_free(c->model_dirs, c->n_model_dirs);
+    config_strings_free(c->other_programs, c->n_other_programs);
+    free(c->foreign);
     key_list_done(&c->gateway.api_keys);
     config_strings_free(c->gateway.cors_origins, c->gateway.n_cors_origins);
     free(c->default_model);
@@ -265,6 +274,12 @@ struct config *config_free(struct config *c)
     free(c->audio.vad_model);
     free(c->audio.isa);
     free(c->cache.directory);
+    free(c->pull.mirror);
+    free(c->pull.ollama_mirror);
+    free(c->pull.proxy);
+    free(c->pull.certificates);
+    free(c->pull.token_file);
+    free(c->pull.token_host);
     free(c);
     return NULL;
 }

@@ -203,7 +203,7 @@ static int set_string(const struct yaml_source *s, const struct config_key *key,
         form = key->check ? key->check(text) : NULL;
         if (form)
             return yaml_source_bad(s, node, "%s.%s must be %s", key->section, key->name, form);
-        copy = strcmp(key->name, "directory") == 0 ? expand_home(text) : strdup(text);
+        copy = expand_home(text);
         if (!copy)
             return err_set(s->reterr, ENOMEM, "out of memory");
     }

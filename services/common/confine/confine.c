@@ -123,6 +123,8 @@ static int allow_path(int ruleset, int abi, const struct policy_path *path,
         return config && config->keep.storage == CONFIG_STORAGE_DISK
                    ? allow_found(&paths, config_keep_dir())
                    : 0;
+    if (strcmp(path->path, "here") == 0)
+        return allow_one(&paths, ".");
     if (strpbrk(path->path, "*?["))
         return allow_pattern(&paths, path->path);
     return allow_one(&paths, path->path);
@@ -146,7 +148,7 @@ static int restrict_files(const struct policy *policy, const struct config *conf
                        "this kernel has no Landlock, or it is not among the \"lsm=\" of its "
                        "command line; to go without it, set confinement.landlock: optional");
     }
-    ruleset = landlock_new(abi);
+    ruleset = landlock_new(abi, policy_network(policy) != NULL);
     if (ruleset < 0)
         return err_set(reterr, -ruleset, "Landlock: %s", strerror(-ruleset));
     paths = policy_paths(policy, &n);

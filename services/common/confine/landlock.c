@@ -69,11 +69,11 @@ uint64_t landlock_right(const char *name)
     return 0;
 }
 
-int landlock_new(int abi)
+int landlock_new(int abi, bool network)
 {
     const struct landlock_ruleset ruleset = {
         .fs = rights_of(abi, false),
-        .net = abi >= 4 ? LANDLOCK_TCP_BIND_CONNECT : 0,
+        .net = abi >= 4 && !network ? LANDLOCK_TCP_BIND_CONNECT : 0,
         .scoped = abi >= 6 ? LANDLOCK_ABSTRACT_AND_SIGNAL : 0,
     };
     /* A kernel accepts a structure that is longer than the one that it knows, if the part that it

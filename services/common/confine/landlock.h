@@ -21,8 +21,9 @@
 int landlock_abi(void);
 /* Returns a right by name ("read_file"); 0: unknown. */
 uint64_t landlock_right(const char *name);
-/* Returns the descriptor of a rule set, which the caller closes, or -errno. */
-int landlock_new(int abi);
+/* Returns the descriptor of a rule set, which the caller closes, or -errno. With @network, TCP is
+ * not denied. */
+int landlock_new(int abi, bool network);
 /* Allows @rights for the directory @path and everything below it. For a file, allows those of
  * @rights that apply to files. @ret_fd, which may be NULL, gets a descriptor that keeps the inode
  * of @path alive. -errno. */

@@ -34,6 +34,9 @@ struct constant {
     }
 
 static const struct constant constants[] = {
+    CONSTANT(AF_INET),
+    CONSTANT(AF_INET6),
+    CONSTANT(AF_NETLINK),
     CONSTANT(AF_UNIX),
     CONSTANT(CLONE_CHILD_CLEARTID),
     CONSTANT(CLONE_CHILD_SETTID),
@@ -45,6 +48,7 @@ static const struct constant constants[] = {
     CONSTANT(CLONE_SYSVSEM),
     CONSTANT(CLONE_THREAD),
     CONSTANT(CLONE_VM),
+    CONSTANT(FIONREAD),
     CONSTANT(F_ADD_SEALS),
     CONSTANT(F_DUPFD_CLOEXEC),
     CONSTANT(F_GETFD),
@@ -55,6 +59,8 @@ static const struct constant constants[] = {
     CONSTANT(F_SETFL),
     CONSTANT(F_SETLK),
     CONSTANT(F_SETPIPE_SZ),
+    CONSTANT(IPPROTO_IP),
+    CONSTANT(IPPROTO_IPV6),
     CONSTANT(IPPROTO_TCP),
     CONSTANT(MADV_DONTNEED),
     CONSTANT(MADV_FREE),
@@ -96,6 +102,7 @@ static const struct constant constants[] = {
     CONSTANT(SO_SNDBUF),
     CONSTANT(SO_SNDBUFFORCE),
     CONSTANT(SO_SNDTIMEO),
+    CONSTANT(TCGETS),
     CONSTANT(TCP_NODELAY),
 };
 

@@ -20,6 +20,7 @@ struct policy {
     struct arena arena; /* owns the texts */
     const char *about, *about_files;
     const char *executable; /* NULL: no memory may become executable */
+    const char *network;    /* NULL: no connection to other machines */
     unsigned known, limit;
     struct policy_rules phases[POLICY_N_PHASES];
     struct policy_path *paths;

@@ -341,11 +341,17 @@ static int read_executable(struct reader *r, const yaml_node_t *node, void *out)
     return reader_text(r, node, &r->policy->executable);
 }
 
+static int read_network(struct reader *r, const yaml_node_t *node, void *out)
+{
+    (void)out;
+    return reader_text(r, node, &r->policy->network);
+}
+
 int policy_read_seccomp(struct reader *r, const yaml_node_t *root, void *out)
 {
     static const struct reader_field fields[] = {
-        {"about", reader_about},         {"known", read_known},   {"limit", read_limit},
-        {"executable", read_executable}, {"phases", read_phases},
+        {"about", reader_about},         {"known", read_known},     {"limit", read_limit},
+        {"executable", read_executable}, {"network", read_network}, {"phases", read_phases},
     };
     const int e = reader_mapping(r, root, fields, ARRAY_SIZE(fields), out);
 

@@ -26,11 +26,11 @@ static int path_path(struct reader *r, const yaml_node_t *node, void *out)
 
     if (e == 0 && path->path[0] != '/' && strcmp(path->path, "models") != 0 &&
         strcmp(path->path, "cache") != 0 && strcmp(path->path, "blocks") != 0 &&
-        strcmp(path->path, "kept") != 0)
+        strcmp(path->path, "kept") != 0 && strcmp(path->path, "here") != 0)
         return yaml_source_bad(
             &r->source, node,
-            "\"%s\" is neither an absolute path nor \"models\", \"cache\", \"blocks\" or "
-            "\"kept\"",
+            "\"%s\" is neither an absolute path nor \"models\", \"cache\", \"blocks\", "
+            "\"kept\" or \"here\"",
             path->path);
     return e;
 }
@@ -227,6 +227,11 @@ const char *policy_about_files(const struct policy *policy)
 const char *policy_executable(const struct policy *policy)
 {
     return policy->executable;
+}
+
+const char *policy_network(const struct policy *policy)
+{
+    return policy->network;
 }
 
 unsigned policy_limit(const struct policy *policy)

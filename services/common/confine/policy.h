@@ -66,11 +66,11 @@ struct policy_rule {
 };
 
 struct policy_path {
-    /* An absolute path, which may be a pattern of glob(7), or one of four words. "models" stands
+    /* An absolute path, which may be a pattern of glob(7), or one of five words. "models" stands
      * for all model directories and the targets of their links. "cache" stands for the directory of
      * compiled kernels, and "blocks" for the directory of stored KV blocks. "kept" stands for the
      * directory of the keep service if the configuration makes this service write to disk, and for
-     * no directory otherwise. */
+     * no directory otherwise. "here" stands for the working directory at the start. */
     const char *path;
     uint64_t rights; /* LANDLOCK_ACCESS_FS_* */
     const char *rights_text, *why;
@@ -90,6 +90,8 @@ const char *policy_about(const struct policy *policy);
 const char *policy_about_files(const struct policy *policy);
 /* Returns the reason why memory may become executable; NULL: it may not. */
 const char *policy_executable(const struct policy *policy);
+/* Returns the reason why the process may connect to other machines; NULL: it may not. */
+const char *policy_network(const struct policy *policy);
 /* Returns the policy's own limit for the number of different calls in the phase `serve`. */
 unsigned policy_limit(const struct policy *policy);
 /* Returns the highest call number that the policy's author knew; calls above it get ENOSYS. */

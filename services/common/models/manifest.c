@@ -1,24 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the manifests of models (see manifest.h). */
+/*
+ * Reads the manifests of models (see manifest.h).
+ *
+ * A table has one row for each key. Every error has the line and the column of the key, or of the
+ * part of its value, that is wrong.
+ */
 #include "common/models/manifest.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <yaml.h>
 
+#include "common/models/safe-path.h"
 #include "core/err.h"
 #include "core/file.h"
 
-enum {
-    MANIFEST_MAX_FILE = 64 << 10,
-    MANIFEST_MAX_ALIASES = 32,
+/* Struct manifest_reader is a manifest that is being read. */
+struct manifest_reader {
+    struct arena *arena;
+    yaml_document_t *doc;
+    const char *text; /* the file */
+    size_t len;
+    struct model_manifest *out;
+    const yaml_node_t *bad; /* the part of a value that is wrong; NULL: the whole value */
 };
 
 static const char *const no_aliases[] = {NULL};
 
 /* Returns a copy of a text without NULs. NULL: *ret_r says whether memory is short or the type is
  * wrong. */
-static const char *manifest_text(struct arena *arena, const yaml_node_t *node, int *ret_r)
+static const char *manifest_text(struct manifest_reader *m, const yaml_node_t *node, int *ret_r)
 {
     const char *text, *copy;
 
@@ -26,138 +38,317 @@ static const char *manifest_text(struct arena *arena, const yaml_node_t *node, i
     if (!node || node->type != YAML_SCALAR_NODE)
         return NULL;
     text = (const char *)node->data.scalar.value;
-    if (strlen(text) != node->data.scalar.length)
+    if (!text[0] || strlen(text) != node->data.scalar.length)
         return NULL;
-    copy = arena_strndup(arena, text, node->data.scalar.length);
+    copy = arena_strndup(m->arena, text, node->data.scalar.length);
     *ret_r = copy ? 0 : -ENOMEM;
     return copy;
 }
 
-static int manifest_aliases(struct arena *arena, yaml_document_t *doc, const yaml_node_t *node,
-                            struct model_manifest *out)
+static int read_name(struct manifest_reader *m, const yaml_node_t *value)
 {
-    const yaml_node_item_t *items;
+    int r;
+
+    m->out->name = manifest_text(m, value, &r);
+    return r;
+}
+
+static int read_path(struct manifest_reader *m, const yaml_node_t *value)
+{
+    int r;
+
+    m->out->path = manifest_text(m, value, &r);
+    m->out->line = value->start_mark.line + 1;
+    m->out->column = value->start_mark.column + 1;
+    return r;
+}
+
+static int read_source(struct manifest_reader *m, const yaml_node_t *value)
+{
+    int r;
+
+    m->out->source = manifest_text(m, value, &r);
+    return r;
+}
+
+static int read_revision(struct manifest_reader *m, const yaml_node_t *value)
+{
+    int r;
+
+    m->out->revision = manifest_text(m, value, &r);
+    return r;
+}
+
+static int read_licence(struct manifest_reader *m, const yaml_node_t *value)
+{
+    int r;
+
+    m->out->licence = manifest_text(m, value, &r);
+    return r;
+}
+
+/* libyaml counts code points. Returns the number of bytes of the first @n code points. */
+static size_t byte_offset(const struct manifest_reader *m, size_t n)
+{
+    size_t i = 0;
+
+    for (; i < m->len && n > 0; n--)
+        for (i++; i < m->len && ((unsigned char)m->text[i] & 0xc0) == 0x80;)
+            i++;
+    return i;
+}
+
+/* Notes where the value of `aliases` is. A list in lines ends with its last entry. */
+static void mark_aliases(struct manifest_reader *m, const yaml_node_t *value, size_t n)
+{
+    const yaml_node_t *last = value;
+
+    if (value->data.sequence.style != YAML_FLOW_SEQUENCE_STYLE && n > 0)
+        last = yaml_document_get_node(m->doc, value->data.sequence.items.start[n - 1]);
+    m->out->aliases_start = byte_offset(m, value->start_mark.index);
+    m->out->aliases_end = byte_offset(m, last->end_mark.index);
+}
+
+static int read_aliases(struct manifest_reader *m, const yaml_node_t *value)
+{
     const char **aliases;
     size_t n;
     int r = 0;
 
-    if (node->type != YAML_SEQUENCE_NODE)
+    if (value->type != YAML_SEQUENCE_NODE)
         return -EINVAL;
-    items = node->data.sequence.items.start;
-    n = (size_t)(node->data.sequence.items.top - items);
-    if (n > MANIFEST_MAX_ALIASES)
-        return -E2BIG;
-    aliases = arena_zalloc(arena, (n + 1) * sizeof(*aliases));
+    n = (size_t)(value->data.sequence.items.top - value->data.sequence.items.start);
+    if (n > MODEL_MANIFEST_MAX_ALIASES)
+        return -EINVAL;
+    aliases = arena_zalloc(m->arena, (n + 1) * sizeof(*aliases));
     if (!aliases)
         return -ENOMEM;
-    for (size_t i = 0; r == 0 && i < n; i++)
-        aliases[i] = manifest_text(arena, yaml_document_get_node(doc, items[i]), &r);
-    if (r == 0)
-        out->aliases = aliases;
-    return r;
+    for (size_t i = 0; r == 0 && i < n; i++) {
+        m->bad = yaml_document_get_node(m->doc, value->data.sequence.items.start[i]);
+        aliases[i] = manifest_text(m, m->bad, &r);
+    }
+    if (r < 0)
+        return r;
+    mark_aliases(m, value, n);
+    m->out->aliases = aliases;
+    return 0;
 }
 
-static int manifest_flag(const yaml_node_t *node, bool *ret)
+static int read_matryoshka(struct manifest_reader *m, const yaml_node_t *value)
 {
-    const char *text = node->type == YAML_SCALAR_NODE ? (const char *)node->data.scalar.value : "";
+    const char *text = value->type == YAML_SCALAR_NODE ? (char *)value->data.scalar.value : "";
 
-    *ret = strcmp(text, "true") == 0;
-    return *ret || strcmp(text, "false") == 0 ? 0 : -EINVAL;
+    m->out->matryoshka = strcmp(text, "true") == 0;
+    return m->out->matryoshka || strcmp(text, "false") == 0 ? 0 : -EINVAL;
 }
 
-static int manifest_sampling(yaml_document_t *doc, const yaml_node_t *node,
-                             struct inf_sampling *out)
+static int read_sampling(struct manifest_reader *m, const yaml_node_t *value)
 {
-    if (node->type != YAML_MAPPING_NODE)
+    if (value->type != YAML_MAPPING_NODE)
         return -EINVAL;
-    for (const yaml_node_pair_t *p = node->data.mapping.pairs.start;
-         p < node->data.mapping.pairs.top; p++) {
-        const yaml_node_t *key = yaml_document_get_node(doc, p->key);
-        const yaml_node_t *value = yaml_document_get_node(doc, p->value);
+    for (const yaml_node_pair_t *p = value->data.mapping.pairs.start;
+         p < value->data.mapping.pairs.top; p++) {
+        const yaml_node_t *key = yaml_document_get_node(m->doc, p->key);
+        const yaml_node_t *number = yaml_document_get_node(m->doc, p->value);
         const int k = key->type == YAML_SCALAR_NODE
                           ? sampling_find((const char *)key->data.scalar.value)
                           : -1;
 
-        if (k < 0 || value->type != YAML_SCALAR_NODE ||
-            !sampling_set_text(out, k, (const char *)value->data.scalar.value))
+        if (k < 0 || number->type != YAML_SCALAR_NODE ||
+            !sampling_set_text(&m->out->sampling, k, (const char *)number->data.scalar.value)) {
+            m->bad = key;
             return -EINVAL;
+        }
     }
     return 0;
 }
 
-static int manifest_key(struct arena *arena, yaml_document_t *doc, const char *key,
-                        const yaml_node_t *value, struct model_manifest *out)
+/* Reads a whole decimal number. */
+static bool manifest_number(const char *text, uint64_t *ret)
 {
-    int r = -EINVAL;
+    uint64_t n = 0;
 
-    if (strcmp(key, "name") == 0) {
-        out->name = manifest_text(arena, value, &r);
-    } else if (strcmp(key, "path") == 0) {
-        out->path = manifest_text(arena, value, &r);
-        out->line = value->start_mark.line + 1;
-        out->column = value->start_mark.column + 1;
-    } else if (strcmp(key, "aliases") == 0) {
-        r = manifest_aliases(arena, doc, value, out);
-    } else if (strcmp(key, "matryoshka") == 0) {
-        r = manifest_flag(value, &out->matryoshka);
-    } else if (strcmp(key, "sampling") == 0) {
-        r = manifest_sampling(doc, value, &out->sampling);
+    if (!*text)
+        return false;
+    for (; *text; text++)
+        if (*text < '0' || *text > '9' || !size_mul(n, 10, &n) ||
+            !size_add(n, (uint64_t)(*text - '0'), &n))
+            return false;
+    *ret = n;
+    return true;
+}
+
+static int read_file_member(struct manifest_reader *m, const char *key, const yaml_node_t *value,
+                            struct model_manifest_file *file)
+{
+    int r;
+    const char *text = manifest_text(m, value, &r);
+
+    if (r < 0)
+        return r;
+    if (strcmp(key, "name") == 0 && path_is_safe(text))
+        file->name = text;
+    else if (strcmp(key, "sha256") == 0 && sha256_is_text(text))
+        file->sha256 = text;
+    else if (strcmp(key, "size") != 0 || !manifest_number(text, &file->size))
+        return -EINVAL;
+    return 0;
+}
+
+static int read_file(struct manifest_reader *m, const yaml_node_t *node,
+                     struct model_manifest_file *file)
+{
+    *file = (struct model_manifest_file){.size = UINT64_MAX};
+    m->bad = node;
+    if (node->type != YAML_MAPPING_NODE)
+        return -EINVAL;
+    for (const yaml_node_pair_t *p = node->data.mapping.pairs.start;
+         p < node->data.mapping.pairs.top; p++) {
+        const yaml_node_t *key = yaml_document_get_node(m->doc, p->key);
+        int r;
+
+        m->bad = yaml_document_get_node(m->doc, p->value);
+        r = key->type != YAML_SCALAR_NODE
+                ? -EINVAL
+                : read_file_member(m, (const char *)key->data.scalar.value, m->bad, file);
+        if (r < 0)
+            return r;
     }
+    m->bad = node;
+    return file->name ? 0 : -EINVAL;
+}
+
+static int read_files(struct manifest_reader *m, const yaml_node_t *value)
+{
+    struct model_manifest_file *files;
+    size_t n;
+    int r = 0;
+
+    if (value->type != YAML_SEQUENCE_NODE)
+        return -EINVAL;
+    n = (size_t)(value->data.sequence.items.top - value->data.sequence.items.start);
+    if (n > MODEL_MANIFEST_MAX_FILES)
+        return -EINVAL;
+    files = arena_zalloc(m->arena, (n + 1) * sizeof(*files));
+    if (!files)
+        return -ENOMEM;
+    for (size_t i = 0; r == 0 && i < n; i++)
+        r = read_file(m, yaml_document_get_node(m->doc, value->data.sequence.items.start[i]),
+                      &files[i]);
+    m->out->files = files;
+    m->out->n_files = n;
     return r;
 }
 
-static int manifest_document(struct arena *arena, yaml_document_t *doc, struct model_manifest *out,
-                             struct inf_err *reterr)
+static const struct manifest_row {
+    const char *key;
+    int (*read)(struct manifest_reader *m, const yaml_node_t *value);
+    const char *rule; /* what the value must be */
+} rows[] = {
+    {"name", read_name, "a text"},
+    {"path", read_path, "a text"},
+    {"aliases", read_aliases, "a list of at most 32 texts"},
+    {"matryoshka", read_matryoshka, "true or false"},
+    {"sampling", read_sampling,
+     "a mapping of sampling parameters, such as temperature, to numbers in their ranges"},
+    {"source", read_source, "a text"},
+    {"revision", read_revision, "a text"},
+    {"licence", read_licence, "a text"},
+    {"files", read_files,
+     "a list of at most 4096 mappings with a name that stays in the directory, a size in bytes "
+     "and a sha256 of 64 hexadecimal digits"},
+};
+
+static int manifest_bad(struct manifest_reader *m, const yaml_node_t *node)
 {
-    const yaml_node_t *root = yaml_document_get_root_node(doc);
+    m->out->line = node->start_mark.line + 1;
+    m->out->column = node->start_mark.column + 1;
+    return -EBADMSG;
+}
+
+static int unknown_key(struct manifest_reader *m, const yaml_node_t *key, const char *name,
+                       struct inf_err *reterr)
+{
+    char list[200] = "";
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s", i ? ", " : "",
+                 rows[i].key);
+    err_set(reterr, EBADMSG, "\"%.60s\" is not a key of a manifest; the keys are %s", name, list);
+    return manifest_bad(m, key);
+}
+
+/* Returns whether an earlier pair of the root has the same key as @pair. */
+static bool is_double(const struct manifest_reader *m, const yaml_node_t *root,
+                      const yaml_node_pair_t *pair, const char *name)
+{
+    for (const yaml_node_pair_t *p = root->data.mapping.pairs.start; p < pair; p++) {
+        const yaml_node_t *key = yaml_document_get_node(m->doc, p->key);
+
+        if (key->type == YAML_SCALAR_NODE && strcmp((char *)key->data.scalar.value, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int manifest_pair(struct manifest_reader *m, const yaml_node_t *root,
+                         const yaml_node_pair_t *pair, struct inf_err *reterr)
+{
+    const yaml_node_t *key = yaml_document_get_node(m->doc, pair->key);
+    const char *name = key->type == YAML_SCALAR_NODE ? (const char *)key->data.scalar.value : "?";
+    const struct manifest_row *row = rows;
+    int r;
+
+    while (row < rows + ARRAY_SIZE(rows) && strcmp(row->key, name) != 0)
+        row++;
+    if (row == rows + ARRAY_SIZE(rows))
+        return unknown_key(m, key, name, reterr);
+    if (is_double(m, root, pair, name)) {
+        err_set(reterr, EBADMSG, "\"%s\" is there twice", name);
+        return manifest_bad(m, key);
+    }
+    m->bad = NULL;
+    r = row->read(m, yaml_document_get_node(m->doc, pair->value));
+    if (r == -ENOMEM)
+        return err_set(reterr, ENOMEM, "out of memory");
+    if (r == 0)
+        return 0;
+    err_set(reterr, EBADMSG, "\"%s\" must be %s", name, row->rule);
+    return manifest_bad(m, m->bad ? m->bad : key);
+}
+
+static int manifest_document(struct manifest_reader *m, struct inf_err *reterr)
+{
+    const yaml_node_t *root = yaml_document_get_root_node(m->doc);
 
     if (!root || root->type != YAML_MAPPING_NODE)
         return err_set(reterr, EBADMSG, "this is not a manifest: it must be a mapping with a path");
     for (const yaml_node_pair_t *p = root->data.mapping.pairs.start;
          p < root->data.mapping.pairs.top; p++) {
-        const yaml_node_t *key = yaml_document_get_node(doc, p->key);
-        const char *name =
-            key->type == YAML_SCALAR_NODE ? (const char *)key->data.scalar.value : "?";
-        const int r = manifest_key(arena, doc, name, yaml_document_get_node(doc, p->value), out);
+        const int r = manifest_pair(m, root, p, reterr);
 
-        if (r == -ENOMEM)
-            return err_set(reterr, ENOMEM, "out of memory");
-        if (r == 0)
-            continue;
-        out->line = key->start_mark.line + 1;
-        out->column = key->start_mark.column + 1;
-        return err_set(
-            reterr, EBADMSG,
-            "\"%.60s\" is not a key of a manifest or has a wrong type; the keys are name, "
-            "path, aliases, matryoshka, and sampling with parameters such as temperature",
-            name);
-    }
-    if (!out->path || !out->path[0]) {
-        out->line = 0;
-        return err_set(reterr, EBADMSG, "a manifest needs a path");
+        if (r < 0)
+            return r;
     }
     return 0;
 }
 
-int model_manifest_read(struct arena *arena, const char *file, struct model_manifest *ret,
-                        struct inf_err *reterr)
+int model_manifest_parse(struct arena *arena, const char *text, size_t len,
+                         struct model_manifest *ret, struct inf_err *reterr)
 {
-    _cleanup_free_ char *text = NULL;
     yaml_parser_t parser;
     yaml_document_t doc;
-    size_t len;
+    struct manifest_reader m = {.arena = arena, .doc = &doc, .text = text, .len = len, .out = ret};
     int r;
 
     *ret = (struct model_manifest){.aliases = no_aliases};
     sampling_clear(&ret->sampling);
-    r = file_read(file, MANIFEST_MAX_FILE, &text, &len, reterr);
-    if (r < 0)
-        return err_set(reterr, -r, "it cannot be read: %s", strerror(-r));
     if (!yaml_parser_initialize(&parser))
         return err_set(reterr, ENOMEM, "out of memory");
-    yaml_parser_set_input_string(&parser, (unsigned char *)text, len);
+    yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
     if (yaml_parser_load(&parser, &doc)) {
-        r = manifest_document(arena, &doc, ret, reterr);
+        r = manifest_document(&m, reterr);
         yaml_document_delete(&doc);
     } else {
         ret->line = parser.problem_mark.line + 1;
@@ -165,5 +356,23 @@ int model_manifest_read(struct arena *arena, const char *file, struct model_mani
         r = err_set(reterr, EBADMSG, "%s", parser.problem ? parser.problem : "this is not YAML");
     }
     yaml_parser_delete(&parser);
+    return r;
+}
+
+int model_manifest_read(struct arena *arena, const char *file, struct model_manifest *ret,
+                        struct inf_err *reterr)
+{
+    _cleanup_free_ char *text = NULL;
+    size_t len;
+    int r;
+
+    *ret = (struct model_manifest){.aliases = no_aliases};
+    sampling_clear(&ret->sampling);
+    r = file_read(file, MODEL_MANIFEST_MAX_FILE, &text, &len, reterr);
+    if (r < 0)
+        return err_set(reterr, -r, "it cannot be read: %s", strerror(-r));
+    r = model_manifest_parse(arena, text, len, ret, reterr);
+    if (r == 0 && !ret->path && strcmp(path_base(file), MODEL_MANIFEST) != 0)
+        return err_set(reterr, EBADMSG, "a manifest needs a path");
     return r;
 }

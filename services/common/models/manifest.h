@@ -2,14 +2,25 @@
 #pragma once
 
 /*
- * Reads manifests, small YAML files that give a model a name.
+ * Reads manifests, small YAML files that describe a model.
  *
- *     path: store/qwen3-0.6b.gguf   # a file or directory, relative to the manifest's directory
- *     name: small                   # default: the manifest's file name without .yaml
+ *     path: qwen3-0.6b-q4_k_m.gguf  # a file or directory, relative to the manifest's directory
+ *     name: small                   # default: see below
  *     aliases: [gpt-4o]
  *     matryoshka: true              # its vectors may be shortened
  *     sampling:                     # defaults of its sampling parameters (sampling.h)
  *       temperature: 0.6
+ *     source: hf:org/repo           # where the model came from
+ *     revision: 1f0c…               # the revision of the source
+ *     licence: apache-2.0
+ *     files:                        # what `sconce verify` compares
+ *       - name: qwen3-0.6b-q4_k_m.gguf
+ *         size: 396705472
+ *         sha256: 9ab1…
+ *
+ * A manifest NAME.yaml gives its model the name NAME and needs a path. The manifest manifest.yaml
+ * belongs to the directory that it is in: it gives the model the name of this directory, and its
+ * path is the directory itself if it names no other.
  */
 
 #include <infer/types.h>
@@ -18,17 +29,41 @@
 #include "core/arena.h"
 #include "core/macros.h"
 
+/* The name of the manifest that belongs to its directory. */
+#define MODEL_MANIFEST "manifest.yaml"
+
+enum {
+    MODEL_MANIFEST_MAX_FILE = 1 << 20,
+    MODEL_MANIFEST_MAX_ALIASES = 32,
+    MODEL_MANIFEST_MAX_FILES = 4096,
+};
+
+struct model_manifest_file {
+    const char *name;   /* a safe path (safe-path.h), relative to the manifest's directory */
+    uint64_t size;      /* in bytes; UINT64_MAX: not given */
+    const char *sha256; /* 64 hexadecimal digits; NULL: not given */
+};
+
 struct model_manifest {
-    const char *path;           /* the path as it is in the file */
+    const char *path;           /* as it is in the file; NULL: not given */
     const char *name;           /* NULL: not given */
     const char *const *aliases; /* NULL-terminated; may be empty */
     bool matryoshka;            /* its vectors may be shortened */
     struct inf_sampling sampling;
+    const char *source, *revision, *licence; /* NULL: not given */
+    const struct model_manifest_file *files; /* [n_files] */
+    size_t n_files;
     size_t line, column; /* place of `path` in the file, counted from 1; after a failure: place of
                             the error; 0: unknown */
+    /* The place of the value of `aliases` in the file, in bytes; both 0: not given. */
+    size_t aliases_start, aliases_end;
 };
 
-/* Reads the manifest in @file. @arena owns its texts. -EBADMSG: it is not a manifest; -ENOMEM; or
- * the error from reading the file. */
+/* Reads the manifest in @text. @arena owns the texts of *ret. On failure only `line`, `column` and
+ * `name` of *ret count. -EBADMSG: it is not a manifest; -ENOMEM. */
+int model_manifest_parse(struct arena *arena, const char *text, size_t len,
+                         struct model_manifest *ret, struct inf_err *reterr);
+/* Reads the manifest in @file, like model_manifest_parse(), or returns the error from reading the
+ * file. */
 int model_manifest_read(struct arena *arena, const char *file, struct model_manifest *ret,
                         struct inf_err *reterr);

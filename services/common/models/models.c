@@ -17,12 +17,12 @@
 
 #include "common/config/config.h"
 #include "common/models/files.h"
+#include "common/models/foreign.h"
 #include "common/models/manifest.h"
 #include "core/arena.h"
 #include "core/array.h"
 #include "core/err.h"
 #include "core/file.h"
-#include "core/str.h"
 #include "core/text.h"
 
 enum {
@@ -45,8 +45,10 @@ struct candidate {
     size_t name_len;
     const char *kind;
     const struct model_manifest *manifest; /* NULL: found without a manifest */
-    struct stat st;                        /* with links followed */
-    struct stat link_st;                   /* without following links */
+    const char *manifest_path;
+    enum models_layout layout;
+    struct stat st;      /* with links followed */
+    struct stat link_st; /* without following links */
     uint64_t size;
 };
 
@@ -54,6 +56,7 @@ struct candidate {
 struct scan {
     struct models *m;
     struct model_files *files;
+    enum models_layout layout; /* of the directory that is being scanned */
 };
 
 static const char *const no_aliases[] = {NULL};
@@ -157,6 +160,7 @@ static int models_add(struct models *m, const struct candidate *c)
         .kind = c->kind,
         .aliases = c->manifest ? c->manifest->aliases : no_aliases,
         .matryoshka = c->manifest && c->manifest->matryoshka,
+        .layout = c->layout,
         .size = c->size,
         .mtime = (int64_t)c->st.st_mtime,
         .dev = c->link_st.st_dev,
@@ -175,9 +179,11 @@ static int models_add(struct models *m, const struct candidate *c)
         return -ENOMEM;
     e.name = arena_strndup(&m->arena, c->name, c->name_len);
     e.path = arena_strndup(&m->arena, c->path, strlen(c->path));
-    if (c->manifest)
+    if (c->manifest) {
         e.manifest_dir = arena_strndup(&m->arena, c->dir, strlen(c->dir));
-    if (!e.name || !e.path || (c->manifest && !e.manifest_dir))
+        e.manifest = arena_strndup(&m->arena, c->manifest_path, strlen(c->manifest_path));
+    }
+    if (!e.name || !e.path || (c->manifest && (!e.manifest_dir || !e.manifest)))
         return -ENOMEM;
     e.task = models_task_find(e.name, e.path, e.kind);
     m->entries[m->n++] = e;
@@ -275,12 +281,46 @@ static int break_manifest(struct scan *s, const struct candidate *c,
                       manifest->line, manifest->column, why);
 }
 
+/* Returns a file name that tells the kind of the model @c: its own, or that of any GGUF file if
+ * the file begins like one. Blobs of other programs are named by their digests. */
+static const char *telling_name(const struct candidate *c)
+{
+    const char *base = path_base(c->path);
+
+    if (S_ISREG(c->st.st_mode) && !text_ends_with_nocase(base, ".gguf") && !is_ggml(base) &&
+        file_begins_with(c->path, "GGUF"))
+        return "blob.gguf";
+    return base;
+}
+
+/* Checks that the files that a manifest lists are there, and have their sizes. */
+static int check_listed(const struct candidate *c, const struct model_manifest *manifest,
+                        struct inf_err *reterr)
+{
+    for (size_t i = 0; i < manifest->n_files; i++) {
+        const struct model_manifest_file *file = &manifest->files[i];
+        _cleanup_free_ char *path = path_join(c->dir, file->name);
+        struct stat st;
+
+        if (!path)
+            return err_set(reterr, ENOMEM, "out of memory");
+        if (stat(path, &st) < 0)
+            return err_set(reterr, errno, "lacks its file %.200s: %s", file->name, strerror(errno));
+        if (file->size != UINT64_MAX && file->size != (uint64_t)st.st_size)
+            return err_set(reterr, EBADMSG, "has a file %.200s of %lld bytes instead of %llu",
+                           file->name, (long long)st.st_size, (unsigned long long)file->size);
+    }
+    return 0;
+}
+
 /* Adds the model that a manifest names. @c is the manifest itself. */
 static int add_target(struct scan *s, const struct candidate *c,
                       const struct model_manifest *manifest)
 {
-    _cleanup_free_ char *path =
-        manifest->path[0] == '/' ? strdup(manifest->path) : path_join(c->dir, manifest->path);
+    const bool is_own = strcmp(manifest->path, ".") == 0;
+    _cleanup_free_ char *path = is_own                     ? strdup(c->dir)
+                                : manifest->path[0] == '/' ? strdup(manifest->path)
+                                                           : path_join(c->dir, manifest->path);
     struct candidate target = *c;
     struct inf_err err;
     char why[sizeof(err.text) + 64];
@@ -290,10 +330,13 @@ static int add_target(struct scan *s, const struct candidate *c,
         return -ENOMEM;
     target.path = path;
     target.manifest = manifest;
+    target.manifest_path = c->path;
     if (lstat(path, &target.link_st) == 0 && stat(path, &target.st) == 0)
-        r = check_candidate(s, &target, path_base(manifest->path), &err);
+        r = check_candidate(s, &target, telling_name(&target), &err);
     else
         r = model_files_follow(path, &err);
+    if (r == 0)
+        r = check_listed(c, manifest, &err);
     if (r == 0) {
         target.name = c->name;
         target.name_len = c->name_len;
@@ -301,7 +344,7 @@ static int add_target(struct scan *s, const struct candidate *c,
     }
     if (r == -ENOMEM)
         return r;
-    snprintf(why, sizeof(why), "%.60s %s", manifest->path,
+    snprintf(why, sizeof(why), "%.60s %s", is_own ? "its directory" : manifest->path,
              r < 0 ? err.text : "is not a model: it is not named like one, or it lacks files");
     return break_manifest(s, c, manifest, why);
 }
@@ -315,11 +358,29 @@ static int add_manifest(struct scan *s, struct candidate *c)
     r = model_manifest_read(&s->m->arena, c->path, &manifest, &err);
     if (r == -ENOMEM)
         return r;
-    if (manifest.name && manifest.name[0]) {
+    if (manifest.name) {
         c->name = manifest.name;
         c->name_len = strlen(c->name);
     }
+    if (!manifest.path)
+        manifest.path = ".";
     return r < 0 ? break_manifest(s, c, &manifest, err.text) : add_target(s, c, &manifest);
+}
+
+/* Adds the model of the directory @c if the directory has a manifest of its own. MODEL_FILES_NONE:
+ * it has none. */
+static int add_own_manifest(struct scan *s, const struct candidate *c)
+{
+    _cleanup_free_ char *path = path_join(c->path, MODEL_MANIFEST);
+    struct candidate own = *c;
+
+    if (!path)
+        return -ENOMEM;
+    if (lstat(path, &own.link_st) < 0)
+        return MODEL_FILES_NONE;
+    own.dir = c->path;
+    own.path = path;
+    return add_manifest(s, &own);
 }
 
 /* --- directories --- */
@@ -360,8 +421,10 @@ static int scan_candidate(struct scan *s, struct candidate *c, const char *file,
         r = model_files_follow(c->path, &err);
     else if (text_ends_with_nocase(file, ".yaml") && !S_ISDIR(c->st.st_mode))
         return add_manifest(s, c);
-    else
+    else if (!S_ISDIR(c->st.st_mode) || (r = add_own_manifest(s, c)) == MODEL_FILES_NONE)
         r = check_candidate(s, c, file, &err);
+    else
+        return r;
     if (r == 0)
         return models_add(s->m, c);
     if (r == MODEL_FILES_NONE)
@@ -376,7 +439,7 @@ static int scan_entry(struct scan *s, const char *dir, const char *prefix, const
 {
     _cleanup_free_ char *path = path_join(dir, file);
     _cleanup_free_ char *name = NULL;
-    struct candidate c = {.dir = dir, .path = path};
+    struct candidate c = {.dir = dir, .path = path, .layout = s->layout};
 
     if (!path || asprintf(&name, "%s%s", prefix, file) < 0)
         return -ENOMEM;
@@ -405,6 +468,44 @@ static int scan_dir(struct scan *s, const char *dir, const char *prefix, int dep
     return r;
 }
 
+/* --- directories of other programs --- */
+
+/* Adds a model that was found in the directory of another program (foreign_fn). */
+static int scan_found(void *data, const char *name, const char *path, const char *why)
+{
+    struct scan *s = data;
+    struct candidate c = {.dir = "", .path = path, .name = name, .name_len = strlen(name)};
+    struct inf_err err;
+    int r;
+
+    c.layout = s->layout;
+    if (why)
+        return add_broken(s->m, path, name, c.name_len, "%s %s", path, why);
+    if (lstat(path, &c.link_st) == 0 && stat(path, &c.st) == 0)
+        r = check_candidate(s, &c, telling_name(&c), &err);
+    else
+        r = model_files_follow(path, &err);
+    if (r == 0)
+        return models_add(s->m, &c);
+    if (r == MODEL_FILES_NONE || r == -ENOMEM)
+        return r < 0 ? r : 0;
+    return add_broken(s->m, path, name, c.name_len, "%s %s", path, err.text);
+}
+
+static int scan_layout(struct scan *s, const char *dir)
+{
+    switch (s->layout) {
+    case MODELS_HUGGING_FACE:
+        return foreign_hugging_face(dir, scan_found, s);
+    case MODELS_OLLAMA:
+        return foreign_ollama(dir, scan_found, s);
+    case MODELS_LM_STUDIO: /* one level more: ORG/REPO/FILE.gguf */
+        return scan_dir(s, dir, "", -1);
+    default:
+        return scan_dir(s, dir, "", 0);
+    }
+}
+
 static int entry_compare(const void *a, const void *b)
 {
     return strcasecmp(((const struct models_entry *)a)->name,
@@ -420,13 +521,15 @@ int models_scan_with(const struct config *config, struct model_files *files,
                      struct models **ret_models)
 {
     _cleanup_(models_freep) struct models *m = NEW(struct models, 1);
-    struct scan s = {m, files};
+    struct scan s = {.m = m, .files = files};
 
     if (!m)
         return -ENOMEM;
     for (size_t i = 0; i < config->n_model_dirs; i++) {
-        const int r = scan_dir(&s, config->model_dirs[i], "", 0);
+        int r;
 
+        s.layout = config_model_layout(config, i);
+        r = scan_layout(&s, config->model_dirs[i]);
         if (r < 0)
             return r;
     }
@@ -468,35 +571,6 @@ const struct models_entry *models_at(const struct models *m, size_t i)
     return &m->entries[i];
 }
 
-static bool name_is(const char *name, const char *text, size_t len)
-{
-    return strncasecmp(name, text, len) == 0 && name[len] == '\0';
-}
-
-/* Finds a model by the first @len bytes of @name. */
-static const struct models_entry *models_find_len(const struct models *m, const char *name,
-                                                  size_t len)
-{
-    for (size_t i = 0; i < m->n; i++)
-        if (name_is(m->entries[i].name, name, len))
-            return &m->entries[i];
-    for (size_t i = 0; i < m->n; i++)
-        for (const char *const *a = m->entries[i].aliases; *a; a++)
-            if (name_is(*a, name, len))
-                return &m->entries[i];
-    return NULL;
-}
-
-const struct models_entry *models_find(const struct models *m, const char *name)
-{
-    static const char tag[] = ":latest";
-    const struct models_entry *entry = models_find_len(m, name, strlen(name));
-
-    if (entry || !text_ends_with_nocase(name, tag))
-        return entry;
-    return models_find_len(m, name, strlen(name) - (sizeof(tag) - 1));
-}
-
 size_t models_n_broken(const struct models *m)
 {
     return m->n_broken;
@@ -506,65 +580,4 @@ const struct models_broken *models_broken_at(const struct models *m, size_t i)
 {
     assert(i < m->n_broken);
     return &m->broken[i];
-}
-
-const struct models_broken *models_find_broken(const struct models *m, const char *name)
-{
-    for (size_t i = 0; i < m->n_broken; i++)
-        if (strcasecmp(m->broken[i].name, name) == 0)
-            return &m->broken[i];
-    return NULL;
-}
-
-const struct models_entry *models_default(const struct models *m, const struct config *config)
-{
-    if (config->default_model)
-        return models_find(m, config->default_model);
-    return models_only(m, MODELS_CHAT);
-}
-
-const struct models_entry *models_only(const struct models *m, enum models_task task)
-{
-    const struct models_entry *found = NULL;
-
-    for (size_t i = 0; i < m->n; i++) {
-        if (m->entries[i].task != task)
-            continue;
-        if (found)
-            return NULL;
-        found = &m->entries[i];
-    }
-    return found;
-}
-
-/* Returns the names of the models whose task is in @tasks, a set of 1u << enum models_task. */
-static char *names_of(const struct models *m, unsigned tasks)
-{
-    struct str s = {0};
-    int r = 0;
-
-    for (size_t i = 0; i < m->n && r == 0; i++) {
-        if (!(tasks & 1u << m->entries[i].task))
-            continue;
-        if (s.len > 400) {
-            r = str_puts(&s, ", …");
-            break;
-        }
-        r = str_printf(&s, "%s%s", s.len ? ", " : "", m->entries[i].name);
-    }
-    if (r < 0) {
-        str_done(&s);
-        return NULL;
-    }
-    return str_take(&s, NULL);
-}
-
-char *models_names(const struct models *m)
-{
-    return names_of(m, ~0u);
-}
-
-char *models_names_of(const struct models *m, enum models_task task)
-{
-    return names_of(m, 1u << task);
 }

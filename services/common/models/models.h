@@ -4,13 +4,18 @@
 /*
  * Lists the installed models, and finds them by name.
  *
- * Four kinds of entries of a model directory are models:
+ * Five kinds of entries of a model directory are models:
  * - a *.gguf file: the model has the name of the file without .gguf;
  * - a directory with config.json and *.safetensors: the model has the name of the directory, or
  *   "org/name" if the directory is one level deeper;
  * - a file ggml-*.bin of whisper.cpp: the model has the name of the file without .bin;
  * - a manifest NAME.yaml (manifest.h): the manifest names another file or directory, its target,
- *   which is the model.
+ *   which is the model;
+ * - a directory with a file manifest.yaml (manifest.h): the model has the name of the directory,
+ *   unless the manifest gives another one. Other files in this directory are no further models.
+ *
+ * In the directories of other programs, the layout of the program says what the models are
+ * (foreign.h).
  *
  * If several directories have a model of the same name, the model in the first directory is used. A
  * manifest and a target in the same directory are one model, and the target's own name becomes an
@@ -23,6 +28,7 @@
 
 #include <infer/types.h>
 
+#include "common/models/layout.h"
 #include "common/models/sampling.h"
 #include "common/models/task.h"
 #include "core/macros.h"
@@ -40,7 +46,9 @@ struct models_entry {
     int64_t mtime;                /* Unix seconds */
     const char *const *aliases;   /* NULL-terminated; may be empty */
     uint64_t dev, ino;            /* device and inode of the file, directory or link itself */
-    const char *manifest_dir;     /* directory of the manifest that names the model; NULL: none */
+    const char *manifest;         /* the manifest that names the model; NULL: none */
+    const char *manifest_dir;     /* the manifest's directory; NULL: none */
+    enum models_layout layout;    /* the layout of the directory that has the model */
     bool matryoshka;              /* the manifest says that its vectors may be shortened */
     struct inf_sampling sampling; /* defaults of sampling in the manifest */
 };

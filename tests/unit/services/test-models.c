@@ -140,7 +140,7 @@ TEST(a_manifest_with_a_mistake_concerns_itself_alone)
         {"number", "path: [x.gguf]\n", "number.yaml:1:1: \"path\""},
         {"zero", "path: \"x.gguf\\0\"\n", "zero.yaml:1:1: \"path\""},
         {"flag", "path: x.gguf\nmatryoshka: 3\n", "flag.yaml:2:1: \"matryoshka\""},
-        {"hot", "path: x.gguf\nsampling:\n  temperature: 1000\n", "hot.yaml:2:1: \"sampling\""},
+        {"hot", "path: x.gguf\nsampling:\n  temperature: 1000\n", "hot.yaml:3:3: \"sampling\""},
         {"cold", "path: x.gguf\nsampling: 1\n", "cold.yaml:2:1: \"sampling\""},
     };
     struct config *c = config_here();

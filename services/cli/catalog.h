@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Gives the verbs that handle installed models the list of models and the store. */
+
+#include "cli/cli.h"
+#include "common/models/models.h"
+
+/* The configuration, the installed models and the store. A struct of zeros is empty. */
+struct cli_catalog {
+    struct config *config;
+    struct models *models;
+    char *store; /* the directory into which models are installed */
+};
+
+/* Reads the configuration, searches the models and finds the store. Returns CLI_OK, or prints an
+ * error. */
+int cli_catalog_open(const char *verb, const struct cli_models *m, struct cli_catalog *ret_catalog);
+void cli_catalog_done(struct cli_catalog *catalog);
+/* Finds a model by its name or alias. NULL: there is none, and the reason is printed. */
+const struct models_entry *cli_catalog_find(const char *verb, const struct cli_catalog *catalog,
+                                            const char *name);

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starts sconce-fetch and talks to it (see pull.h).
+ *
+ * The child gets a pipe for each direction, its working directory and an empty environment. The
+ * token goes through the pipe.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "cli/pull/pull.h"
+#include "core/err.h"
+
+struct fetcher {
+    pid_t pid;
+    FILE *to, *from;
+};
+
+/* Finds the program: in the build tree, beside an installation's bin, or where it was installed. */
+static int find_program(char ret_path[PATH_MAX + 64])
+{
+    char exe[PATH_MAX];
+    const ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+    char *slash;
+
+    if (n > 0) {
+        exe[n] = 0;
+        slash = strrchr(exe, '/');
+        if (slash)
+            *slash = 0;
+        snprintf(ret_path, PATH_MAX + 64, "%s/../fetch/sconce-fetch", exe);
+        if (access(ret_path, X_OK) == 0)
+            return 0;
+        snprintf(ret_path, PATH_MAX + 64, "%s/../libexec/sconce/sconce-fetch", exe);
+        if (access(ret_path, X_OK) == 0)
+            return 0;
+    }
+    snprintf(ret_path, PATH_MAX + 64, "%s/sconce-fetch", SCONCE_LIBEXECDIR);
+    return access(ret_path, X_OK) == 0 ? 0 : -errno;
+}
+
+static int fetcher_put(struct fetcher *f, json_t *object)
+{
+    char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    const int r = text && fprintf(f->to, "%s\n", text) > 0 && fflush(f->to) == 0 ? 0 : -EIO;
+
+    json_decref(object);
+    if (text)
+        explicit_bzero(text, strlen(text));
+    free(text);
+    return r;
+}
+
+static void fetcher_child(const char *program, const char *job, bool landlock_optional, int in,
+                          int out)
+{
+    char *const argv[] = {(char *)(uintptr_t) "sconce-fetch",
+                          landlock_optional ? (char *)(uintptr_t) "--landlock-optional" : NULL,
+                          NULL};
+    char *const env[] = {NULL};
+
+    signal(SIGPIPE, SIG_DFL);
+    if (chdir(job) == 0 && dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0)
+        execve(program, argv, env);
+    _exit(127);
+}
+
+int fetcher_start(const char *job, const struct fetcher_settings *s, struct fetcher **ret_fetcher,
+                  struct inf_err *reterr)
+{
+    _cleanup_(fetcher_stopp) struct fetcher *f = NEW(struct fetcher, 1);
+    char program[PATH_MAX + 64];
+    int in[2], out[2];
+    json_t *hosts = json_array();
+
+    if (!f || !hosts)
+        return err_set(reterr, ENOMEM, "out of memory");
+    if (find_program(program) < 0)
+        return err_set(reterr, ENOENT, "sconce-fetch is not installed in %s", SCONCE_LIBEXECDIR);
+    if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0)
+        return err_set(reterr, errno, "sconce-fetch cannot be started: %s", strerror(errno));
+    f->pid = fork();
+    if (f->pid == 0)
+        fetcher_child(program, job, s->landlock_optional, in[0], out[1]);
+    close(in[0]);
+    close(out[1]);
+    f->to = fdopen(in[1], "we");
+    f->from = fdopen(out[0], "re");
+    if (f->pid < 0 || !f->to || !f->from)
+        return err_set(reterr, errno, "sconce-fetch cannot be started: %s", strerror(errno));
+    for (size_t i = 0; i < ARRAY_SIZE(s->private_hosts); i++)
+        if (s->private_hosts[i])
+            json_array_append_new(hosts, json_string(s->private_hosts[i]));
+    if (fetcher_put(f, json_pack("{s:s?, s:s?, s:s?, s:s?, s:o}", "token", s->token, "token_host",
+                                 s->token_host, "proxy", s->proxy, "certificates", s->certificates,
+                                 "private_hosts", hosts)) < 0)
+        return err_set(reterr, EIO, "sconce-fetch does not run");
+    *ret_fetcher = STEAL(f);
+    return 0;
+}
+
+struct fetcher *fetcher_stop(struct fetcher *f)
+{
+    if (!f)
+        return NULL;
+    if (f->to)
+        fclose(f->to);
+    if (f->from)
+        fclose(f->from);
+    if (f->pid > 0)
+        waitpid(f->pid, NULL, 0);
+    free(f);
+    return NULL;
+}
+
+int fetcher_get(struct fetcher *f, const struct pull_file *file, const char *accept, uint64_t limit,
+                unsigned parts, void (*progress)(void *data, uint64_t bytes, uint64_t size),
+                void *data, uint64_t *ret_size, struct inf_err *reterr)
+{
+    _cleanup_free_ char *line = NULL;
+    size_t cap = 0;
+    json_t *size = file->size == UINT64_MAX ? json_null() : json_integer((json_int_t)file->size);
+
+    if (fetcher_put(f, json_pack("{s:s, s:s, s:s?, s:o, s:I, s:i}", "url", file->url, "file",
+                                 file->local, "accept", accept, "size", size, "limit",
+                                 (json_int_t)MIN(limit, (uint64_t)INT64_MAX), "parts",
+                                 (int)parts)) < 0)
+        return err_set(reterr, EIO, "sconce-fetch has ended");
+    while (getline(&line, &cap, f->from) > 0) {
+        json_t *event = json_loads(line, 0, NULL);
+        const char *why = json_string_value(json_object_get(event, "error"));
+        const json_int_t bytes = json_integer_value(json_object_get(event, "bytes"));
+        const bool done = json_is_true(json_object_get(event, "done"));
+        const json_t *all = json_object_get(event, "size");
+        int r = why ? err_set(reterr, EIO, "%s", why) : 0;
+
+        if (r == 0 && done)
+            *ret_size = (uint64_t)MAX(bytes, (json_int_t)0);
+        else if (r == 0 && progress && bytes >= 0)
+            progress(data, (uint64_t)bytes,
+                     json_is_integer(all) ? (uint64_t)json_integer_value(all) : UINT64_MAX);
+        json_decref(event);
+        if (r < 0 || done)
+            return r;
+    }
+    return err_set(reterr, EIO,
+                   "sconce-fetch has ended without an answer; `sconce doctor` finds a forbidden "
+                   "system call in the kernel's log");
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Verifies fetched files and installs the model (see pull.h).
+ *
+ * A verified file becomes a blob of the store, with the model's name as a second hard link. The
+ * model's directory is made below the job's directory and renamed when it is complete.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/pull/pull.h"
+#include "common/models/manifest.h"
+#include "common/store/store.h"
+#include "core/err.h"
+#include "core/file.h"
+#include "core/str.h"
+
+/* Computes the SHA-1 that git gives to the content of a small file, as text. */
+static int git_digest(const char *path, char ret[41], struct inf_err *reterr)
+{
+    _cleanup_free_ char *text = NULL;
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned n = 0;
+    char head[64];
+    size_t len;
+    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+    int r = file_read(path, PULL_MAX_METADATA, &text, &len, reterr);
+    bool ok = false;
+
+    if (r == 0 && ctx) {
+        snprintf(head, sizeof(head), "blob %zu", len);
+        ok = EVP_DigestInit_ex(ctx, EVP_sha1(), NULL) == 1 &&
+             EVP_DigestUpdate(ctx, head, strlen(head) + 1) == 1 &&
+             EVP_DigestUpdate(ctx, text, len) == 1 && EVP_DigestFinal_ex(ctx, digest, &n) == 1;
+    }
+    EVP_MD_CTX_free(ctx);
+    if (r < 0)
+        return r;
+    if (!ok || n != 20)
+        return err_set(reterr, EIO, "SHA-1 cannot be computed");
+    for (unsigned i = 0; i < n; i++)
+        snprintf(ret + (size_t)2 * i, 3, "%02x", digest[i]);
+    return 0;
+}
+
+static char *joined(const char *dir, const char *a, const char *b)
+{
+    char *path = NULL;
+
+    return asprintf(&path, "%s/%s%s", dir, a, b) < 0 ? NULL : path;
+}
+
+/* Compares a file with what the metadata says. On success the file's own digest and size are in the
+ * plan. */
+static int check_file(struct pull_plan *plan, struct pull_file *f, const char *path,
+                      void (*progress)(void *data, uint64_t bytes), void *data,
+                      struct inf_err *reterr)
+{
+    char digest[STORE_DIGEST + 1], git[41];
+    uint64_t size;
+    int r = store_digest(path, progress, data, digest, &size, reterr);
+
+    if (r == 0 && f->sha1)
+        r = git_digest(path, git, reterr);
+    if (r < 0)
+        return r;
+    if ((f->size != UINT64_MAX && f->size != size) || (f->sha256 && strcmp(f->sha256, digest)) ||
+        (f->sha1 && strcmp(f->sha1, git)))
+        return err_set(reterr, EBADMSG,
+                       "%s has %llu bytes with the digest %s, not those that the source names; "
+                       "the file was removed",
+                       f->name, (unsigned long long)size, f->sha1 ? git : digest);
+    f->size = size;
+    f->sha256 = arena_strndup(&plan->arena, digest, STORE_DIGEST);
+    return f->sha256 ? 0 : err_set(reterr, ENOMEM, "out of memory");
+}
+
+static int check_weights(const struct pull_file *f, const char *path, struct inf_err *reterr)
+{
+    if (f->sha256 || file_begins_with(path, "GGUF"))
+        return 0;
+    return err_set(reterr, EBADMSG, "%s is not a GGUF file; it was removed", f->name);
+}
+
+/* Makes the directories above @path, which is below @top. */
+static int make_parent(const char *path, struct inf_err *reterr)
+{
+    _cleanup_free_ char *parent = strndup(path, (size_t)(path_base(path) - path - 1));
+
+    return parent ? store_make_dirs(parent, reterr) : err_set(reterr, ENOMEM, "out of memory");
+}
+
+/* Gives a verified file its names: that of its blob, and that in the new model. */
+static int place_file(const char *dir, const struct pull_file *f, const char *arrived,
+                      const char *model, struct inf_err *reterr)
+{
+    _cleanup_free_ char *blob_name = joined(STORE_BLOBS, "sha256-", f->sha256);
+    _cleanup_free_ char *blob = blob_name ? path_join(dir, blob_name) : NULL;
+    _cleanup_free_ char *path = path_join(model, f->name);
+    int r = blob && path ? make_parent(path, reterr) : err_set(reterr, ENOMEM, "out of memory");
+
+    if (r == 0)
+        r = make_parent(blob, reterr);
+    if (r < 0)
+        return r;
+    /* A file system without hard links stores no blobs. */
+    if (link(arrived, blob) < 0 && errno != EEXIST)
+        return rename(arrived, path) < 0 ? err_set(reterr, errno, "%s: %s", path, strerror(errno))
+                                         : 0;
+    unlink(path);
+    if (link(blob, path) < 0)
+        return err_set(reterr, errno, "%s: %s", path, strerror(errno));
+    unlink(arrived);
+    return 0;
+}
+
+static int put_key(struct str *out, const char *key, const char *value)
+{
+    int r = value ? str_printf(out, "%s: ", key) : 0;
+
+    if (r == 0 && value)
+        r = store_put_quoted(out, value);
+    return r < 0 || !value ? r : str_putc(out, '\n');
+}
+
+static int put_manifest(const struct pull_plan *plan, struct str *out)
+{
+    int r = plan->is_gguf ? put_key(out, "path", plan->files[0].name) : 0;
+
+    if (r == 0 && plan->alias[0] && (r = str_puts(out, "aliases: [")) == 0 &&
+        (r = store_put_quoted(out, plan->alias)) == 0)
+        r = str_puts(out, "]\n");
+    r = r < 0 ? r : put_key(out, "source", plan->source);
+    r = r < 0 ? r : put_key(out, "revision", plan->revision);
+    r = r < 0 ? r : put_key(out, "licence", plan->licence);
+    r = r < 0 ? r : str_puts(out, "files:\n");
+    for (size_t i = 0; r == 0 && i < plan->n; i++) {
+        r = str_puts(out, "  - name: ");
+        r = r < 0 ? r : store_put_quoted(out, plan->files[i].name);
+        r = r < 0 ? r
+                  : str_printf(out, "\n    size: %llu\n    sha256: %s\n",
+                               (unsigned long long)plan->files[i].size, plan->files[i].sha256);
+    }
+    return r;
+}
+
+/* Puts the complete model @fresh in the place of an older one, if there is one. */
+static int reveal(const char *dir, const char *fresh, const char *name, struct inf_err *reterr)
+{
+    _cleanup_free_ char *path = path_join(dir, name);
+    int r = path ? make_parent(path, reterr) : err_set(reterr, ENOMEM, "out of memory");
+
+    if (r < 0)
+        return r;
+    if (rename(fresh, path) == 0)
+        return 0;
+    if (renameat2(AT_FDCWD, fresh, AT_FDCWD, path, RENAME_EXCHANGE) < 0)
+        return err_set(reterr, errno, "%s: %s", path, strerror(errno));
+    return store_discard(dir, fresh, reterr);
+}
+
+/* Gives the job the file of a blob, if the file has not arrived: the store has it, or an earlier
+ * command was interrupted after it had placed the file. The process that fetches has ended, so it
+ * cannot change the file of another model through the link. */
+static int take_blob(const char *dir, const struct pull_file *f, const char *arrived,
+                     struct inf_err *reterr)
+{
+    _cleanup_free_ char *name = joined(STORE_BLOBS, "sha256-", f->sha256);
+    _cleanup_free_ char *blob = name ? path_join(dir, name) : NULL;
+
+    if (!blob)
+        return err_set(reterr, ENOMEM, "out of memory");
+    return link(blob, arrived) < 0 ? err_set(reterr, errno, "%s: %s", blob, strerror(errno)) : 0;
+}
+
+/* Verifies and places the file @f. */
+static int install_file(const char *dir, const char *job, const char *model, struct pull_plan *plan,
+                        struct pull_file *f, void (*progress)(void *data, uint64_t bytes),
+                        void *data, struct inf_err *reterr)
+{
+    _cleanup_free_ char *arrived = joined(job, f->local, f->url ? ".part" : "");
+    _cleanup_free_ char *state = joined(job, f->local, ".state");
+    int r = arrived && state ? 0 : err_set(reterr, ENOMEM, "out of memory");
+
+    if (r == 0 && f->sha256 && !path_exists(arrived))
+        r = take_blob(dir, f, arrived, reterr);
+    if (r == 0 && plan->is_gguf && !f->sha256)
+        r = check_weights(f, arrived, reterr);
+    if (r == 0)
+        r = check_file(plan, f, arrived, progress, data, reterr);
+    if (r == -EBADMSG)
+        unlink(arrived);
+    if (r == 0 || r == -EBADMSG)
+        unlink(state);
+    return r < 0 ? r : place_file(dir, f, arrived, model, reterr);
+}
+
+int pull_install(const char *dir, const char *job, struct pull_plan *plan,
+                 void (*progress)(void *data, uint64_t bytes), void *data, struct inf_err *reterr)
+{
+    _cleanup_free_ char *model = path_join(job, "model"), *manifest = NULL;
+    _cleanup_str_ struct str text = {0};
+    _cleanup_close_ int lock = -1;
+    int r = model ? store_make_dirs(model, reterr) : err_set(reterr, ENOMEM, "out of memory");
+
+    if (r == 0)
+        r = store_lock(dir, &lock, reterr);
+    for (size_t i = 0; r == 0 && i < plan->n; i++)
+        r = install_file(dir, job, model, plan, &plan->files[i], progress, data, reterr);
+    if (r < 0)
+        return r;
+    manifest = path_join(model, MODEL_MANIFEST);
+    if (!manifest || put_manifest(plan, &text) < 0)
+        return err_set(reterr, ENOMEM, "out of memory");
+    r = store_put(manifest, text.data, text.len, reterr);
+    return r < 0 ? r : reveal(dir, model, plan->name, reterr);
+}

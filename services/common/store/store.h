@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Changes the store, the model directory into which the commands of a user install models.
+ *
+ *     NAME/manifest.yaml   a model: its manifest (common/models/manifest.h) and its files
+ *     NAME/FILE            NAME may be ORG/NAME
+ *     .blobs/sha256-HEX    files by content: hard links to the files of models
+ *     .incoming/JOB/       files that are being fetched
+ *     .lock                only one command changes the store at a time
+ *
+ * A file that several models share is stored once: each model has a hard link to it, and so has its
+ * blob. Hard links need no rule of confinement: a service that may read the model directory reads
+ * the file, and follows no link for it. The kernel counts the links, so that no list of references
+ * can be wrong after a crash. A blob that no model has any more is removed.
+ *
+ * The search for models skips names that begin with a dot, so a model appears and disappears as a
+ * whole, when its directory is renamed.
+ */
+
+#include "common/models/models.h"
+#include "core/arena.h"
+#include "core/macros.h"
+
+struct config;
+struct str;
+
+#define STORE_BLOBS    ".blobs"
+#define STORE_INCOMING ".incoming"
+/* The length of a digest as text. */
+#define STORE_DIGEST 64
+
+/* --- the directory --- */
+
+/* Finds the store. It is the first model directory if the command line chose it (@chosen), else the
+ * first that exists and that this user may write. If there is none, it is a directory to be made:
+ * /var/lib/sconce/models for root if the configuration has it, else the first model directory. The
+ * caller frees *ret_dir. -ENOENT: the configuration names no model directory; -ENOMEM. */
+int store_directory(const struct config *config, bool chosen, char **ret_dir,
+                    struct inf_err *reterr);
+/* Makes @path and the missing directories above it. */
+int store_make_dirs(const char *path, struct inf_err *reterr);
+/* Waits for the lock of the store @dir, and makes @dir if it is missing. Closing *ret_fd releases
+ * the lock. -errno. */
+int store_lock(const char *dir, int *ret_fd, struct inf_err *reterr);
+/* Replaces the file @path with @text at once: after a crash the file has the old or the new
+ * content. */
+int store_put(const char *path, const char *text, size_t len, struct inf_err *reterr);
+/* Moves the directory @path out of sight and removes it with all that is in it. */
+int store_discard(const char *dir, const char *path, struct inf_err *reterr);
+/* Removes blobs that no model has. *ret_bytes gets their size. */
+int store_clean_blobs(const char *dir, uint64_t *ret_bytes, struct inf_err *reterr);
+
+/* --- models --- */
+
+/* A file of a model. */
+struct store_file {
+    const char *name; /* relative to the model's directory */
+    const char *path;
+    uint64_t size;      /* in bytes, as the manifest says, else on disk; UINT64_MAX: unknown */
+    const char *sha256; /* STORE_DIGEST digits; NULL: unknown */
+};
+
+struct store_files {
+    struct arena arena; /* owns the texts */
+    struct store_file *files;
+    size_t n, cap;
+};
+
+/* Lists the files of the model @e. The digests are those of its manifest. Without a manifest, a
+ * file has a digest if it is a blob: then its name is its digest. -ENOMEM, -EBADMSG (a damaged
+ * manifest), or -errno. */
+int store_files_list(const struct models_entry *e, struct store_files *ret, struct inf_err *reterr);
+void store_files_done(struct store_files *files);
+
+/* Returns whether the commands may change the model: it is in the store @dir. */
+bool store_has(const char *dir, const struct models_entry *e);
+/* Removes the model @e from the store @dir, with its manifest. *ret_bytes gets the number of bytes
+ * that are free now: a file that another model shares is not counted. -EPERM: the model is not in
+ * the store. */
+int store_remove(const char *dir, const struct models_entry *e, uint64_t *ret_bytes,
+                 struct inf_err *reterr);
+/* Gives the model @e another name. The alias of a model outside of the store is a manifest in the
+ * store. */
+int store_alias_add(const char *dir, const struct models_entry *e, const char *alias,
+                    struct inf_err *reterr);
+/* Removes the name @alias of the model @e. -ENOENT: it is not an alias that a command can
+ * remove. */
+int store_alias_remove(const char *dir, const struct models_entry *e, const char *alias,
+                       struct inf_err *reterr);
+
+/* --- digests --- */
+
+/* Computes the SHA-256 of a file, as text. @progress, which may be NULL, is called with the number
+ * of bytes of each step. */
+int store_digest(const char *path, void (*progress)(void *data, uint64_t bytes), void *data,
+                 char ret_digest[STORE_DIGEST + 1], uint64_t *ret_size, struct inf_err *reterr);
+
+/* --- manifests --- */
+
+/* Appends a text as a YAML scalar in double quotes. -ENOMEM. */
+int store_put_quoted(struct str *out, const char *text);

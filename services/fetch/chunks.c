@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fetches a large file in chunks over several connections (see fetch.h).
+ *
+ * FILE.state begins with a line that identifies the file: its size, the size of a chunk and the
+ * server's ETag. If it does not match, the file is fetched anew. One character for each chunk
+ * follows: '1' if all bytes of the chunk are in FILE.part.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/err.h"
+#include "core/file.h"
+#include "core/text.h"
+#include "fetch/fetch.h"
+
+#define CHUNK_BYTES ((uint64_t)16 << 20)
+
+enum {
+    CHUNKS_MAX = 1 << 20,
+    STATE_MAX = CHUNKS_MAX + 512,
+    PROGRESS_MSEC = 200,
+};
+
+struct chunks;
+
+/* One connection, and the chunk that it fetches. */
+struct chunk_part {
+    struct chunks *all;
+    CURL *easy;
+    struct curl_slist *headers;
+    size_t chunk;
+    uint64_t at, end; /* the next byte, and the end of the chunk */
+    bool runs;
+};
+
+struct chunks {
+    const struct fetch_settings *settings;
+    const struct fetch_request *request;
+    const char *url;
+    uint64_t size;
+    size_t n;   /* chunks */
+    char *done; /* [n] '0', '1', or 'r': a connection fetches it */
+    char head[256];
+    int fd, state_fd;
+    CURLM *multi;
+    struct chunk_part parts[FETCH_MAX_PARTS];
+    uint64_t n_bytes;  /* that are in the file */
+    unsigned n_failed; /* tries without a new byte */
+    int status;
+};
+
+/* --- state --- */
+
+static char *state_name(const char *file, const char *end)
+{
+    char *name = NULL;
+
+    return asprintf(&name, "%s%s", file, end) < 0 ? NULL : name;
+}
+
+/* Takes over the chunks of an earlier process, if they belong to the same file. */
+static void state_load(struct chunks *c, const char *name)
+{
+    _cleanup_free_ char *text = NULL;
+    const char *marks;
+    size_t len;
+
+    if (file_read(name, STATE_MAX, &text, &len, NULL) < 0)
+        return;
+    marks = text_after(text, c->head);
+    if (!marks || strlen(marks) != c->n || strspn(marks, "01") != c->n)
+        return;
+    memcpy(c->done, marks, c->n);
+}
+
+static uint64_t chunk_start(size_t chunk)
+{
+    return chunk * CHUNK_BYTES;
+}
+
+static uint64_t chunk_end(const struct chunks *c, size_t chunk)
+{
+    return MIN(chunk_start(chunk + 1), c->size);
+}
+
+static int state_write(struct chunks *c)
+{
+    const size_t n = strlen(c->head);
+
+    if (ftruncate(c->state_fd, 0) < 0 || pwrite(c->state_fd, c->head, n, 0) != (ssize_t)n ||
+        pwrite(c->state_fd, c->done, c->n, (off_t)n) != (ssize_t)c->n)
+        return -EIO;
+    return 0;
+}
+
+static int files_open(struct chunks *c, const char *file, struct inf_err *reterr)
+{
+    _cleanup_free_ char *part = state_name(file, ".part"), *state = state_name(file, ".state");
+
+    if (!part || !state)
+        return err_set(reterr, ENOMEM, "out of memory");
+    if (path_exists(part))
+        state_load(c, state);
+    c->fd = open(part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+    c->state_fd = open(state, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (c->fd < 0 || c->state_fd < 0 || ftruncate(c->fd, (off_t)c->size) < 0 || state_write(c) < 0)
+        return err_set(reterr, errno ? errno : EIO, "%s cannot be written: %s", part,
+                       strerror(errno));
+    for (size_t i = 0; i < c->n; i++)
+        if (c->done[i] == '1')
+            c->n_bytes += chunk_end(c, i) - chunk_start(i);
+    return 0;
+}
+
+static void chunk_done(struct chunks *c, size_t chunk)
+{
+    c->done[chunk] = '1';
+    if (pwrite(c->state_fd, "1", 1, (off_t)(strlen(c->head) + chunk)) != 1)
+        c->status = -EIO;
+}
+
+/* --- transfers --- */
+
+static size_t on_chunk(char *bytes, size_t one, size_t n, void *data)
+{
+    struct chunk_part *part = data;
+    size_t len = one * n;
+    long status = 0;
+
+    curl_easy_getinfo(part->easy, CURLINFO_RESPONSE_CODE, &status);
+    if (status != 206 || len > part->end - part->at)
+        return CURL_WRITEFUNC_ERROR;
+    while (len > 0) {
+        const ssize_t w = pwrite(part->all->fd, bytes, len, (off_t)part->at);
+
+        if (w < 0 && errno != EINTR) {
+            part->all->status = -errno;
+            return CURL_WRITEFUNC_ERROR;
+        }
+        if (w > 0) {
+            bytes += w;
+            len -= (size_t)w;
+            part->at += (uint64_t)w;
+            part->all->n_bytes += (uint64_t)w;
+            part->all->n_failed = 0;
+        }
+    }
+    return one * n;
+}
+
+/* Starts to fetch the rest of the part's chunk. */
+static int part_start(struct chunk_part *part, struct inf_err *reterr)
+{
+    struct chunks *c = part->all;
+    char range[64];
+    int r;
+
+    curl_easy_reset(part->easy);
+    snprintf(range, sizeof(range), "%llu-%llu", (unsigned long long)part->at,
+             (unsigned long long)part->end - 1);
+    r = connection_prepare(part->easy, c->settings, c->url, NULL, range, &part->headers, reterr);
+    if (r < 0)
+        return r;
+    curl_easy_setopt(part->easy, CURLOPT_WRITEFUNCTION, on_chunk);
+    curl_easy_setopt(part->easy, CURLOPT_WRITEDATA, part);
+    part->runs = true;
+    return curl_multi_add_handle(c->multi, part->easy) == CURLM_OK
+               ? 0
+               : err_set(reterr, ENOMEM, "out of memory");
+}
+
+static void part_stop(struct chunk_part *part)
+{
+    struct curl_slist *addresses = NULL;
+
+    if (part->runs)
+        curl_multi_remove_handle(part->all->multi, part->easy);
+    curl_easy_getinfo(part->easy, CURLINFO_PRIVATE, &addresses);
+    curl_easy_setopt(part->easy, CURLOPT_RESOLVE, NULL);
+    curl_easy_setopt(part->easy, CURLOPT_PRIVATE, NULL);
+    curl_slist_free_all(addresses);
+    curl_slist_free_all(part->headers);
+    part->headers = NULL;
+    part->runs = false;
+}
+
+/* Gives a part the next chunk, if one is left. */
+static int part_next(struct chunk_part *part, struct inf_err *reterr)
+{
+    struct chunks *c = part->all;
+    const char *open = memchr(c->done, '0', c->n);
+
+    if (!open)
+        return 0;
+    part->chunk = (size_t)(open - c->done);
+    part->at = chunk_start(part->chunk);
+    part->end = chunk_end(c, part->chunk);
+    c->done[part->chunk] = 'r';
+    return part_start(part, reterr);
+}
+
+/* Handles the end of a part's transfer. -EAGAIN: the part goes on with its chunk later. */
+static int part_ended(struct chunk_part *part, CURLcode code, struct inf_err *reterr)
+{
+    struct chunks *c = part->all;
+    long status = 0;
+
+    curl_easy_getinfo(part->easy, CURLINFO_RESPONSE_CODE, &status);
+    if (c->status < 0)
+        return err_set(reterr, -c->status, "%s cannot be written: %s", c->request->file,
+                       strerror(-c->status));
+    if (code == CURLE_OK && part->at == part->end) {
+        chunk_done(c, part->chunk);
+        return 0;
+    }
+    if (status == 206 && code == CURLE_WRITE_ERROR)
+        return err_set(reterr, EPROTO, "%.200s sends more bytes than were asked for", c->url);
+    if (status && status != 206)
+        return connection_refused(status == 200 ? 416 : status, c->url, reterr);
+    return code == CURLE_OK
+               ? err_set(reterr, EAGAIN, "%.200s sends fewer bytes than it says", c->url)
+               : connection_failed(part->easy, code, reterr);
+}
+
+static struct chunk_part *part_of(struct chunks *c, const CURL *easy)
+{
+    struct chunk_part *part = c->parts;
+
+    while (part->easy != easy)
+        part++;
+    return part;
+}
+
+/* Handles all transfers that have ended. */
+static int chunks_read(struct chunks *c, struct inf_err *reterr)
+{
+    CURLMsg *message;
+    int n_left, r = 0;
+
+    while (r == 0 && (message = curl_multi_info_read(c->multi, &n_left))) {
+        struct chunk_part *part = part_of(c, message->easy_handle);
+
+        if (message->msg != CURLMSG_DONE)
+            continue;
+        r = part_ended(part, message->data.result, reterr);
+        part_stop(part);
+        if (r == -EAGAIN && c->n_failed++ < FETCH_MAX_TRIES) {
+            locate_wait(c->n_failed, 0);
+            r = part_start(part, reterr);
+        } else if (r == 0) {
+            r = part_next(part, reterr);
+        }
+    }
+    return r;
+}
+
+static uint64_t now_msec(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static int chunks_run(struct chunks *c, fetch_progress progress, void *data, struct inf_err *reterr)
+{
+    const unsigned n_parts = MAX(1u, MIN(c->request->parts, (unsigned)FETCH_MAX_PARTS));
+    uint64_t told = 0;
+    int n_running = 0, r = 0;
+
+    for (unsigned i = 0; r == 0 && i < n_parts; i++) {
+        c->parts[i].all = c;
+        c->parts[i].easy = curl_easy_init();
+        r = c->parts[i].easy ? part_next(&c->parts[i], reterr)
+                             : err_set(reterr, ENOMEM, "out of memory");
+    }
+    while (r == 0) {
+        bool busy = false;
+
+        if (curl_multi_perform(c->multi, &n_running) != CURLM_OK)
+            return err_set(reterr, EIO, "the transfer failed");
+        r = chunks_read(c, reterr);
+        for (unsigned i = 0; i < n_parts; i++)
+            busy |= c->parts[i].runs;
+        if (now_msec() - told >= PROGRESS_MSEC || (r == 0 && !busy)) {
+            told = now_msec();
+            progress(data, c->n_bytes, c->size);
+        }
+        if (r < 0 || !busy)
+            break;
+        curl_multi_poll(c->multi, NULL, 0, PROGRESS_MSEC, NULL);
+    }
+    return r;
+}
+
+static void chunks_close(struct chunks *c)
+{
+    for (unsigned i = 0; i < FETCH_MAX_PARTS; i++) {
+        if (!c->parts[i].easy)
+            continue;
+        part_stop(&c->parts[i]);
+        curl_easy_cleanup(c->parts[i].easy);
+    }
+    curl_multi_cleanup(c->multi);
+    if (c->fd >= 0)
+        close(c->fd);
+    if (c->state_fd >= 0)
+        close(c->state_fd);
+    free(c->done);
+}
+
+int chunks_fetch(const struct fetch_settings *settings, const struct fetch_request *request,
+                 const struct fetch_place *place, fetch_progress progress, void *data,
+                 struct inf_err *reterr)
+{
+    struct chunks c = {.settings = settings,
+                       .request = request,
+                       .url = place->url,
+                       .size = place->size,
+                       .n = DIV_UP(place->size, CHUNK_BYTES),
+                       .fd = -1,
+                       .state_fd = -1};
+    int r;
+
+    if (c.n > CHUNKS_MAX)
+        return err_set(reterr, EFBIG, "%s is too large", request->file);
+    snprintf(c.head, sizeof(c.head), "%llu %llu %s\n", (unsigned long long)c.size,
+             (unsigned long long)CHUNK_BYTES, place->etag);
+    c.done = malloc(c.n + 1);
+    c.multi = curl_multi_init();
+    if (!c.done || !c.multi) {
+        chunks_close(&c);
+        return err_set(reterr, ENOMEM, "out of memory");
+    }
+    memset(c.done, '0', c.n);
+    c.done[c.n] = 0;
+    r = files_open(&c, request->file, reterr);
+    if (r == 0)
+        r = chunks_run(&c, progress, data, reterr);
+    if (r == 0 && strspn(c.done, "1") < c.n)
+        r = err_set(reterr, EIO, "%s is not complete", request->file);
+    chunks_close(&c);
+    return r;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Fetches files over HTTPS into the working directory.
+ *
+ * Every connection obeys the rules of docs/security.md, "Models from the network": HTTPS alone,
+ * public addresses alone except for hosts that the settings name, and the token for its host alone.
+ * Redirects are followed here and not in libcurl, so that each of them is checked.
+ *
+ * A large file is fetched in chunks, over several connections at a time. FILE.part has its bytes,
+ * and FILE.state one character for each chunk that is complete, so that a later process goes on
+ * where this one ended.
+ */
+
+#include <curl/curl.h>
+
+#include <infer/types.h>
+
+#include "core/macros.h"
+
+enum {
+    FETCH_MAX_HOSTS = 4,
+    FETCH_MAX_HOPS = 10, /* redirects of one request */
+    FETCH_MAX_PARTS = 8,
+    FETCH_MAX_TRIES = 6,
+};
+
+/* What the parent process says at the beginning. The texts are borrowed. */
+struct fetch_settings {
+    const char *token, *token_host;             /* NULL: none. The host is "NAME:PORT" */
+    const char *private_hosts[FETCH_MAX_HOSTS]; /* "NAME:PORT": may have any address */
+    size_t n_private_hosts;
+    const char *proxy;        /* a URL; NULL: none */
+    const char *certificates; /* PEM; NULL: those of the system */
+};
+
+/* One file to fetch. */
+struct fetch_request {
+    const char *url;
+    const char *file;   /* a name without slashes */
+    const char *accept; /* the media types for the header Accept; NULL: any */
+    uint64_t size;      /* expected bytes; UINT64_MAX: unknown */
+    uint64_t limit;     /* the largest size */
+    unsigned parts;     /* connections; 0: a small file, fetched at once and anew each time */
+};
+
+struct fetch_result {
+    uint64_t size;
+    long status; /* of HTTP; 0: no answer */
+};
+
+/* Is called with the bytes that are there, and with the size of the file or UINT64_MAX. */
+typedef void (*fetch_progress)(void *data, uint64_t bytes, uint64_t size);
+
+/* Where a request arrived after its redirects. */
+struct fetch_place {
+    char *url;
+    char etag[128];  /* "": none */
+    uint64_t size;   /* UINT64_MAX: unknown */
+    bool has_ranges; /* the server sends parts of the file */
+    long status;
+    unsigned wait_seconds; /* the server's Retry-After; 0: none */
+};
+
+/* --- connection.c --- */
+
+/* Prepares a handle for one hop to @url: scheme, address, token, certificates. The caller frees
+ * *ret_headers after the transfer. @range is "FIRST-LAST", or NULL. -EPERM: the rules forbid the
+ * URL or its address; -EHOSTUNREACH: the name has no address. */
+int connection_prepare(CURL *easy, const struct fetch_settings *settings, const char *url,
+                       const char *accept, const char *range, struct curl_slist **ret_headers,
+                       struct inf_err *reterr);
+/* Explains why a transfer failed. Returns -EAGAIN if it is worth another try, else another negative
+ * errno value. */
+int connection_failed(CURL *easy, CURLcode code, struct inf_err *reterr);
+/* Explains a status that is no success, with the same results as connection_failed(). */
+int connection_refused(long status, const char *url, struct inf_err *reterr);
+
+/* --- locate.c --- */
+
+/* Receives a part of a body. Returns false to end the transfer. */
+typedef bool (*locate_body)(void *data, const void *bytes, size_t n);
+
+/* Requests @url and follows its redirects. The body of a success goes to @body; NULL: only the
+ * first byte is requested, to learn the size and whether the server sends parts. Tries again after
+ * errors that may pass. The caller frees ret_place->url, also after a failure. */
+int locate(const struct fetch_settings *settings, const struct fetch_request *request,
+           locate_body body, void *data, struct fetch_place *ret_place, struct inf_err *reterr);
+/* Waits before try @n (from 1 on), at least for @seconds. */
+void locate_wait(unsigned n, unsigned seconds);
+
+/* --- chunks.c --- */
+
+/* Fetches the file at @place in parts. */
+int chunks_fetch(const struct fetch_settings *settings, const struct fetch_request *request,
+                 const struct fetch_place *place, fetch_progress progress, void *data,
+                 struct inf_err *reterr);
+
+/* --- fetch.c --- */
+
+/* Fetches one file. *ret_result is set on success and on failure. */
+int fetch_file(const struct fetch_settings *settings, const struct fetch_request *request,
+               fetch_progress progress, void *data, struct fetch_result *ret_result,
+               struct inf_err *reterr);

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sconce-fetch fetches files for `sconce pull`. It is the only program of sconce that may connect
+ * to other machines.
+ *
+ * Its working directory is the directory of the job, the only one that it may write. The first line
+ * of its standard input is an object with the settings: token, token_host, private_hosts, proxy and
+ * certificates. Each further line asks for a file: url, file, accept, size, limit and parts. For
+ * each file it writes lines {"bytes": N, "size": N} and then {"done": true, "bytes": N} or
+ * {"error": TEXT, "status": N}. It ends with its input.
+ */
+#include <errno.h>
+#include <jansson.h>
+#include <netdb.h>
+#include <nss.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "common/config/config.h"
+#include "common/confine/confine.h"
+#include "core/err.h"
+#include "fetch/fetch.h"
+
+enum {
+    LINE_BYTES = 4 << 20, /* of one line of the input */
+};
+
+static void put(json_t *object)
+{
+    char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+
+    json_decref(object);
+    if (text && (puts(text) < 0 || fflush(stdout) != 0))
+        _exit(1);
+    free(text);
+}
+
+static int put_error(const struct inf_err *err, long status)
+{
+    put(json_pack("{s:s, s:I}", "error", err->text, "status", (json_int_t)status));
+    return -err->code;
+}
+
+static void put_progress(void *data, uint64_t bytes, uint64_t size)
+{
+    (void)data;
+    put(json_pack("{s:I, s:o}", "bytes", (json_int_t)bytes, "size",
+                  size == UINT64_MAX ? json_null() : json_integer((json_int_t)size)));
+}
+
+/* Reads one line of the input. NULL: the input has ended, or the line is not an object. */
+static json_t *read_line(char *line)
+{
+    json_t *object;
+
+    if (!fgets(line, LINE_BYTES, stdin))
+        return NULL;
+    object = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
+    if (object && !json_is_object(object)) {
+        json_decref(object);
+        return NULL;
+    }
+    return object;
+}
+
+static void read_settings(const json_t *object, struct fetch_settings *ret)
+{
+    const json_t *hosts = json_object_get(object, "private_hosts");
+
+    *ret = (struct fetch_settings){
+        .token = json_string_value(json_object_get(object, "token")),
+        .token_host = json_string_value(json_object_get(object, "token_host")),
+        .proxy = json_string_value(json_object_get(object, "proxy")),
+        .certificates = json_string_value(json_object_get(object, "certificates")),
+    };
+    for (size_t i = 0; i < json_array_size(hosts) && i < FETCH_MAX_HOSTS; i++)
+        if (json_is_string(json_array_get(hosts, i)))
+            ret->private_hosts[ret->n_private_hosts++] =
+                json_string_value(json_array_get(hosts, i));
+}
+
+/* Returns a number of the object; @missing if it has none. */
+static uint64_t number_of(const json_t *object, const char *name, uint64_t missing)
+{
+    const json_t *value = json_object_get(object, name);
+
+    return json_is_integer(value) && json_integer_value(value) >= 0
+               ? (uint64_t)json_integer_value(value)
+               : missing;
+}
+
+static int read_request(const json_t *object, struct fetch_request *ret, struct inf_err *reterr)
+{
+    *ret = (struct fetch_request){
+        .url = json_string_value(json_object_get(object, "url")),
+        .file = json_string_value(json_object_get(object, "file")),
+        .accept = json_string_value(json_object_get(object, "accept")),
+        .size = number_of(object, "size", UINT64_MAX),
+        .limit = number_of(object, "limit", 0),
+        .parts = (unsigned)MIN(number_of(object, "parts", 0), (uint64_t)FETCH_MAX_PARTS),
+    };
+    if (!ret->url || !ret->file || !ret->file[0] || ret->file[0] == '.' || strchr(ret->file, '/'))
+        return err_set(reterr, EINVAL, "the request needs a url and the name of a file");
+    return 0;
+}
+
+static void serve_request(const struct fetch_settings *settings, const json_t *object)
+{
+    struct fetch_result result = {0};
+    struct fetch_request request;
+    struct inf_err err = {0};
+    int r = read_request(object, &request, &err);
+
+    if (r == 0)
+        r = fetch_file(settings, &request, put_progress, NULL, &result, &err);
+    if (r < 0)
+        put_error(&err, result.status);
+    else
+        put(json_pack("{s:b, s:I}", "done", 1, "bytes", (json_int_t)result.size));
+}
+
+/* Applies the policy. Everything that loads files or libraries runs before. */
+static int confine(bool landlock_optional, struct inf_err *reterr)
+{
+    _cleanup_(config_freep) struct config *config = NULL;
+    int r;
+
+    /* Other sources of names would load libraries, and connect to other processes. */
+    __nss_configure_lookup("hosts", "files dns");
+    if (config_new(&config) < 0 || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+        return err_set(reterr, ENOMEM, "out of memory");
+    if (landlock_optional)
+        config->confinement.landlock = CONFIG_LANDLOCK_OPTIONAL;
+    r = confine_start("fetch", config, reterr);
+    return r < 0 ? r : confine_seal(reterr);
+}
+
+int main(int argc, char **argv)
+{
+    _cleanup_free_ char *line = NULL;
+    struct fetch_settings settings;
+    json_t *first, *object;
+    struct inf_err err = {0};
+
+    if (argc == 2 && strcmp(argv[1], "--help") == 0)
+        return puts("sconce-fetch fetches files for `sconce pull`, which starts it.\n\n"
+                    "  --landlock-optional  go on without Landlock if the kernel has none") < 0;
+    if (argc > 2 || (argc == 2 && strcmp(argv[1], "--landlock-optional") != 0)) {
+        fputs("sconce-fetch: only `sconce pull` starts this program\n", stderr);
+        return 2;
+    }
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    line = malloc(LINE_BYTES);
+    if (!line || confine(argc == 2, &err) < 0)
+        return put_error(&err, 0) < 0;
+    first = read_line(line);
+    if (!first)
+        return 1;
+    /* The token and the certificates are in the object, and nowhere else any more. */
+    explicit_bzero(line, LINE_BYTES);
+    read_settings(first, &settings);
+    while ((object = read_line(line))) {
+        serve_request(&settings, object);
+        json_decref(object);
+    }
+    json_decref(first);
+    return 0;
+}

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Serves models over TLS as the hub of Hugging Face and the registry of Ollama do, with faults."""
+import hashlib
+import http.server
+import json
+import re
+import ssl
+import subprocess
+import threading
+import time
+
+REVISION = "0123456789abcdef0123456789abcdef01234567"
+
+
+def make_certificate(folder):
+    """Makes a certificate for localhost; returns the paths of it and of its key."""
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                    "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+                    "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
+                    "-keyout", folder / "key.pem", "-out", folder / "cert.pem"],
+                   check=True, capture_output=True)
+    return folder / "cert.pem", folder / "key.pem"
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        hub = self.server.hub
+        hub.requests.append((self.path, dict(self.headers)))
+        for pattern, fault in hub.faults:
+            if re.search(pattern, self.path) and fault(self):
+                return
+        data = hub.files.get(self.path.partition("?")[0])
+        if data is None:
+            self.answer(404, b"none")
+        else:
+            self.send_file(data)
+
+    def answer(self, status, data, **headers):
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def send_file(self, data, cut=None):
+        """Sends a file, or the range that is asked for; @cut: closes after this number of bytes."""
+        asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+        total = len(data)
+        if asked and self.server.hub.ranges:
+            first = int(asked[1])
+            last = min(int(asked[2] or total - 1), total - 1)
+            data = data[first:last + 1]
+            self.send_response(206)
+            self.send_header("Content-Range", f"bytes {first}-{last}/{total}")
+        else:
+            self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.send_header("ETag", '"%s"' % hashlib.sha1(data[:64]).hexdigest() if not asked else '"e"')
+        self.end_headers()
+        if cut is not None and cut < len(data):
+            self.wfile.write(data[:cut])
+            self.wfile.flush()
+            self.close_connection = True
+            return
+        pace = self.server.hub.pace
+        for i in range(0, len(data), 1 << 16):
+            self.wfile.write(data[i:i + (1 << 16)])
+            if pace:
+                time.sleep(pace)
+
+
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request, client_address):
+        pass
+
+
+class Hub:
+    """A server at https://localhost:PORT. `faults` has pairs of a pattern of paths and a function
+    that gets the handler, and returns whether it has answered."""
+
+    def __init__(self, certificate, key):
+        self.files, self.faults, self.requests = {}, [], []
+        self.ranges, self.pace = True, 0
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key)
+        self.server = Server(("127.0.0.1", 0), Handler)
+        self.server.hub = self
+        self.server.socket = context.wrap_socket(self.server.socket, server_side=True,
+                                                 do_handshake_on_connect=False)
+        self.port = self.server.server_address[1]
+        self.url = f"https://localhost:{self.port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+    def put_repository(self, repo, files, lfs=(".gguf", ".safetensors"), **metadata):
+        """Adds a repository of the hub; @files has the bytes by name."""
+        siblings = []
+        for name, data in files.items():
+            self.files[f"/{repo}/resolve/{REVISION}/{name}"] = data
+            entry = {"rfilename": name, "size": len(data),
+                     "blobId": hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()}
+            if name.endswith(lfs):
+                entry["lfs"] = {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
+            siblings.append(entry)
+        about = {"id": repo, "sha": REVISION, "siblings": siblings,
+                 "cardData": {"license": "apache-2.0"}, **metadata}
+        self.put_about(repo, about)
+        return about
+
+    def put_about(self, repo, about):
+        self.files[f"/api/models/{repo}/revision/main"] = json.dumps(about).encode()
+
+    def put_ollama(self, name, tag, data, **layer):
+        digest = "sha256:" + hashlib.sha256(data).hexdigest()
+        model = {"mediaType": "application/vnd.ollama.image.model", "digest": digest,
+                 "size": len(data), **layer}
+        self.files[f"/v2/library/{name}/manifests/{tag}"] = json.dumps(
+            {"schemaVersion": 2, "layers": [model]}).encode()
+        self.files[f"/v2/library/{name}/blobs/{digest}"] = data
