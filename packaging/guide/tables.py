@@ -154,7 +154,9 @@ def words(items, last):
 UNTOLD_ROUTES = ["/v1/fim/completions"]
 
 # The guide does not know these verbs, which few people need.
-UNTOLD_VERBS = ["ppl"]
+UNTOLD_VERBS = ["ppl", "imatrix"]
+# Number formats whose names begin with one of these are told together, as "any IQ format".
+TOLD_TOGETHER = ("IQ",)
 
 
 def route_words():
@@ -180,7 +182,8 @@ def value(name):
     return {
         "verbs": lambda: words([f"`{v}`" for v in verbs() if v not in UNTOLD_VERBS], "and"),
         "routes": route_words,
-        "formats": lambda: words(formats(), "or"),
+        "formats": lambda: words([*(f for f in formats() if not f.startswith(TOLD_TOGETHER)),
+                                  *(f"any {start} format" for start in TOLD_TOGETHER)], "or"),
         "sections": lambda: words(sections(), "and"),
     }[kind]()
 
