@@ -14,6 +14,7 @@
 
 #include "core/file.h"
 #include "golden/logits-case.h"
+#include "golden/subject.h"
 #include "lib/open_model.h"
 
 static const struct quantized {
@@ -116,6 +117,53 @@ TEST(a_row_does_not_depend_on_other_rows_or_on_threads)
     }
 }
 
+/* Checks the tokens that mlx-lm found the most likely ones after the text, @made. On the CPU,
+ * logits that are nearly equal may change their order; models with experts are left out there,
+ * because rounding may also choose another expert. */
+static void check_made(const struct golden *g, const struct test_target *on, const int32_t *made,
+                       size_t n_made)
+{
+    const float slack = strcmp(on->device, "cpu") == 0 ? 0.25f : 1e-3f;
+    struct golden longer = *g;
+    float *logits;
+
+    longer.tokens = calloc(g->n_tokens + n_made, sizeof(*longer.tokens));
+    assert_non_null(longer.tokens);
+    memcpy(longer.tokens, g->tokens, g->n_tokens * sizeof(*longer.tokens));
+    memcpy(longer.tokens + g->n_tokens, made, n_made * sizeof(*made));
+    logits = logits_of(&longer, g->path, on, 2, g->n_tokens + n_made - 1);
+    for (size_t i = 0; i < n_made; i++) {
+        const float *row = logits + (g->n_tokens - 1 + i) * g->n_vocab;
+
+        for (size_t t = 0; t < g->n_vocab; t++)
+            if (!(row[made[i]] >= row[t] - slack))
+                fail_msg("%s on %s: token %zu has %g, and another has %g", g->path, on->name, i,
+                         (double)row[made[i]], (double)row[t]);
+    }
+    free(logits);
+    free(longer.tokens);
+}
+
+TEST(the_most_likely_tokens_are_those_of_mlx)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(models); i++) {
+        struct test_target on;
+        struct golden g;
+        int32_t *made;
+        size_t size;
+
+        if (strncmp(models[i].name, "mlx-", 4) != 0)
+            continue;
+        golden_open(&g, models[i].name);
+        made = subject_read(g.path, "greedy.bin", &size);
+        for (size_t j = 0; test_target_at(j, &on); j++)
+            if (strcmp(on.device, "cpu") != 0 || models[i].cpu < 1e-2)
+                check_made(&g, &on, made, size / sizeof(*made));
+        free(made);
+        golden_done(&g);
+    }
+}
+
 TEST(mxfp4_of_both_layouts_gives_the_same_bits)
 {
     struct test_target on;
@@ -138,4 +186,5 @@ TEST(mxfp4_of_both_layouts_gives_the_same_bits)
 RUN_TESTS(cmocka_unit_test(graphs_compute_what_transformers_computes),
           cmocka_unit_test(the_engine_computes_nearly_the_same),
           cmocka_unit_test(a_row_does_not_depend_on_other_rows_or_on_threads),
+          cmocka_unit_test(the_most_likely_tokens_are_those_of_mlx),
           cmocka_unit_test(mxfp4_of_both_layouts_gives_the_same_bits))
