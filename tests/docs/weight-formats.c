@@ -74,7 +74,7 @@ int main(void)
             infos[n++] = dtype_info((enum inf_dtype)d);
     qsort(infos, n, sizeof(*infos), format_compare);
     for (size_t i = 0; i < n; i++)
-        printf("| %s | %u | %u | %.4g | %.2f %% |\n", infos[i]->label, infos[i]->block_elems,
+        printf("| %s | %u | %u | %.6g | %.2f %% |\n", infos[i]->label, infos[i]->block_elems,
                infos[i]->block_bytes, format_bits(infos[i]), format_error(infos[i]));
     return 0;
 }
