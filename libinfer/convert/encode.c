@@ -133,16 +133,14 @@ static void slice_encode(const struct slice *s, uint64_t row, uint64_t n_rows, c
 {
     const struct source_tensor *from = s->t->from;
     const uint64_t n_cols = from->dims[0];
-    const dtype_encode_by_fn by =
-        s->t->importance ? dtype_encode_by(ggml_type(s->t->type)->dtype) : NULL;
 
-    if (!by) {
+    if (!s->t->importance || !s->to->encode_by) {
         s->to->encode(x, out, n_rows * n_cols);
         return;
     }
     for (uint64_t i = 0; i < n_rows; i++)
-        by(x + i * n_cols, s->t->importance + (row + i) / from->w.rows * n_cols,
-           out + i * s->row_bytes, n_cols);
+        s->to->encode_by(x + i * n_cols, s->t->importance + (row + i) / from->w.rows * n_cols,
+                         out + i * s->row_bytes, n_cols);
 }
 
 /* Encodes chunk @i of a slice. */

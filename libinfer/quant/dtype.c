@@ -13,36 +13,36 @@
 #include "quant/block-iq.h"
 #include "quant/fp4-planes.h"
 
-/*       dtype  stem  label   elements and bytes of a block */
+/* dtype, stem, label, elements and bytes of a block, the function that encodes by importance */
 #define DTYPES(X)                                                                                  \
-    X(F32, f32, "F32", 1, 4)                                                                       \
-    X(F16, f16, "F16", 1, 2)                                                                       \
-    X(BF16, bf16, "BF16", 1, 2)                                                                    \
-    X(Q8_0, q8_0, "Q8_0", BLOCK_ELEMS, sizeof(struct block_q8_0))                                  \
-    X(Q4_0, q4_0, "Q4_0", BLOCK_ELEMS, sizeof(struct block_q4_0))                                  \
-    X(Q4_1, q4_1, "Q4_1", BLOCK_ELEMS, sizeof(struct block_q4_1))                                  \
-    X(Q5_0, q5_0, "Q5_0", BLOCK_ELEMS, sizeof(struct block_q5_0))                                  \
-    X(Q5_1, q5_1, "Q5_1", BLOCK_ELEMS, sizeof(struct block_q5_1))                                  \
-    X(Q4_K, q4_k, "Q4_K", SUPER_ELEMS, sizeof(struct block_q4_k))                                  \
-    X(Q5_K, q5_k, "Q5_K", SUPER_ELEMS, sizeof(struct block_q5_k))                                  \
-    X(Q6_K, q6_k, "Q6_K", SUPER_ELEMS, sizeof(struct block_q6_k))                                  \
-    X(MXFP4, mxfp4, "MXFP4", BLOCK_ELEMS, sizeof(struct block_mxfp4))                              \
-    X(TQ2_0, tq2_0, "TQ2_0", SUPER_ELEMS, sizeof(struct block_tq2_0))                              \
-    X(TQ1_0, tq1_0, "TQ1_0", SUPER_ELEMS, sizeof(struct block_tq1_0))                              \
-    X(Q2_K, q2_k, "Q2_K", SUPER_ELEMS, sizeof(struct block_q2_k))                                  \
-    X(Q3_K, q3_k, "Q3_K", SUPER_ELEMS, sizeof(struct block_q3_k))                                  \
-    X(IQ4_NL, iq4_nl, "IQ4_NL", BLOCK_ELEMS, sizeof(struct block_iq4_nl))                          \
-    X(IQ4_XS, iq4_xs, "IQ4_XS", SUPER_ELEMS, sizeof(struct block_iq4_xs))                          \
-    X(NVFP4, nvfp4, "NVFP4", BLOCK_NVFP4_ELEMS, sizeof(struct block_nvfp4))                        \
-    X(Q1_0, q1_0, "Q1_0", BLOCK_Q1_0_ELEMS, sizeof(struct block_q1_0))                             \
-    X(Q2_0, q2_0, "Q2_0", BLOCK_Q2_0_ELEMS, sizeof(struct block_q2_0))                             \
-    X(IQ2_XXS, iq2_xxs, "IQ2_XXS", SUPER_ELEMS, sizeof(struct block_iq2_xxs))                      \
-    X(IQ2_XS, iq2_xs, "IQ2_XS", SUPER_ELEMS, sizeof(struct block_iq2_xs))                          \
-    X(IQ2_S, iq2_s, "IQ2_S", SUPER_ELEMS, sizeof(struct block_iq2_s))                              \
-    X(IQ3_XXS, iq3_xxs, "IQ3_XXS", SUPER_ELEMS, sizeof(struct block_iq3_xxs))                      \
-    X(IQ3_S, iq3_s, "IQ3_S", SUPER_ELEMS, sizeof(struct block_iq3_s))                              \
-    X(IQ1_S, iq1_s, "IQ1_S", SUPER_ELEMS, sizeof(struct block_iq1_s))                              \
-    X(IQ1_M, iq1_m, "IQ1_M", SUPER_ELEMS, sizeof(struct block_iq1_m))
+    X(F32, f32, "F32", 1, 4, NULL)                                                                 \
+    X(F16, f16, "F16", 1, 2, NULL)                                                                 \
+    X(BF16, bf16, "BF16", 1, 2, NULL)                                                              \
+    X(Q8_0, q8_0, "Q8_0", BLOCK_ELEMS, sizeof(struct block_q8_0), NULL)                            \
+    X(Q4_0, q4_0, "Q4_0", BLOCK_ELEMS, sizeof(struct block_q4_0), encode_q4_0_by)                  \
+    X(Q4_1, q4_1, "Q4_1", BLOCK_ELEMS, sizeof(struct block_q4_1), encode_q4_1_by)                  \
+    X(Q5_0, q5_0, "Q5_0", BLOCK_ELEMS, sizeof(struct block_q5_0), encode_q5_0_by)                  \
+    X(Q5_1, q5_1, "Q5_1", BLOCK_ELEMS, sizeof(struct block_q5_1), encode_q5_1_by)                  \
+    X(Q4_K, q4_k, "Q4_K", SUPER_ELEMS, sizeof(struct block_q4_k), encode_q4_k_by)                  \
+    X(Q5_K, q5_k, "Q5_K", SUPER_ELEMS, sizeof(struct block_q5_k), encode_q5_k_by)                  \
+    X(Q6_K, q6_k, "Q6_K", SUPER_ELEMS, sizeof(struct block_q6_k), encode_q6_k_by)                  \
+    X(MXFP4, mxfp4, "MXFP4", BLOCK_ELEMS, sizeof(struct block_mxfp4), NULL)                        \
+    X(TQ2_0, tq2_0, "TQ2_0", SUPER_ELEMS, sizeof(struct block_tq2_0), NULL)                        \
+    X(TQ1_0, tq1_0, "TQ1_0", SUPER_ELEMS, sizeof(struct block_tq1_0), NULL)                        \
+    X(Q2_K, q2_k, "Q2_K", SUPER_ELEMS, sizeof(struct block_q2_k), encode_q2_k_by)                  \
+    X(Q3_K, q3_k, "Q3_K", SUPER_ELEMS, sizeof(struct block_q3_k), encode_q3_k_by)                  \
+    X(IQ4_NL, iq4_nl, "IQ4_NL", BLOCK_ELEMS, sizeof(struct block_iq4_nl), encode_iq4_nl_by)        \
+    X(IQ4_XS, iq4_xs, "IQ4_XS", SUPER_ELEMS, sizeof(struct block_iq4_xs), encode_iq4_xs_by)        \
+    X(NVFP4, nvfp4, "NVFP4", BLOCK_NVFP4_ELEMS, sizeof(struct block_nvfp4), NULL)                  \
+    X(Q1_0, q1_0, "Q1_0", BLOCK_Q1_0_ELEMS, sizeof(struct block_q1_0), NULL)                       \
+    X(Q2_0, q2_0, "Q2_0", BLOCK_Q2_0_ELEMS, sizeof(struct block_q2_0), NULL)                       \
+    X(IQ2_XXS, iq2_xxs, "IQ2_XXS", SUPER_ELEMS, sizeof(struct block_iq2_xxs), encode_iq2_xxs_by)   \
+    X(IQ2_XS, iq2_xs, "IQ2_XS", SUPER_ELEMS, sizeof(struct block_iq2_xs), encode_iq2_xs_by)        \
+    X(IQ2_S, iq2_s, "IQ2_S", SUPER_ELEMS, sizeof(struct block_iq2_s), encode_iq2_s_by)             \
+    X(IQ3_XXS, iq3_xxs, "IQ3_XXS", SUPER_ELEMS, sizeof(struct block_iq3_xxs), encode_iq3_xxs_by)   \
+    X(IQ3_S, iq3_s, "IQ3_S", SUPER_ELEMS, sizeof(struct block_iq3_s), encode_iq3_s_by)             \
+    X(IQ1_S, iq1_s, "IQ1_S", SUPER_ELEMS, sizeof(struct block_iq1_s), encode_iq1_s_by)             \
+    X(IQ1_M, iq1_m, "IQ1_M", SUPER_ELEMS, sizeof(struct block_iq1_m), encode_iq1_m_by)
 
 /* Formats with planes: dtype, stem and label, elements and bytes of a block of codes, then members
  * of struct planes_info. */
@@ -62,35 +62,37 @@
     X(MLX6, "mlx6", "MLX6", 32, 24, affine_decode_6, MLX(6))                                       \
     X(MLX8, "mlx8", "MLX8", 32, 32, affine_decode_8, MLX(8))                                       \
     X(MXFP8, "mxfp8", "MXFP8", 32, 32, mxfp8_decode, FP(8, 32, E8M0))                              \
-    X(NVFP4_PLANES, "nvfp4_planes", "NVFP4 (planes)", 32, 16, nvfp4_planes_decode,                 \
-      FP(4, 16, E4M3))                                                                             \
-    X(FP4_PLANES, "fp4_planes", "MXFP4 (planes)", 32, 16, fp4_planes_decode_row, FP(4, 32, E8M0),  \
+    X(NVFP4_PLANES, "nvfp4_planes", "NVFP4-planes", 32, 16, nvfp4_planes_decode, FP(4, 16, E4M3))  \
+    X(FP4_PLANES, "fp4_planes", "MXFP4-planes", 32, 16, fp4_planes_decode_row, FP(4, 32, E8M0),    \
       .steps = true)                                                                               \
     X(BITNET, "bitnet", "BITNET", 4, 1, bitnet_decode_row, .bits = 2, .needed = SCALES,            \
       .types = 1u << PLANE_F32, .places = 4)
 
-#define ROW(dtype, stem, label, elems, bytes)                                                      \
-    [INF_DTYPE_##dtype] = {#stem, label, elems, bytes, decode_##stem, encode_##stem, NULL},
+/* Coded matrices (quant/coded.h): dtype, stem and label, elements and bytes of a group of codes. */
+#define CODED(X)                                                                                   \
+    X(GPTQ2, "gptq2", "GPTQ2", 16, 4)                                                              \
+    X(GPTQ3, "gptq3", "GPTQ3", 32, 12)                                                             \
+    X(GPTQ4, "gptq4", "GPTQ4", 8, 4)                                                               \
+    X(GPTQ8, "gptq8", "GPTQ8", 4, 4)                                                               \
+    X(AWQ4, "awq4", "AWQ4", 8, 4)                                                                  \
+    X(CT4, "ct4", "CT4", 8, 4)                                                                     \
+    X(CT8, "ct8", "CT8", 4, 4)                                                                     \
+    X(INT8, "int8", "INT8", 1, 1)                                                                  \
+    X(FP8, "fp8", "FP8", 1, 1)                                                                     \
+    X(NF4, "nf4", "NF4", 2, 1)                                                                     \
+    X(CTFP4, "ctfp4", "CTFP4", 2, 1)
+
+#define ROW(dtype, stem, label, elems, bytes, by)                                                  \
+    [INF_DTYPE_##dtype] = {#stem, label, elems, bytes, decode_##stem, encode_##stem, by, NULL},
 #define PLANES_INFO(dtype, stem, label, elems, bytes, fn, ...)                                     \
     static const struct planes_info planes_##dtype = {.decode = fn, __VA_ARGS__};
 #define PLANES_ROW(dtype, stem, label, elems, bytes, ...)                                          \
-    [INF_DTYPE_##dtype] = {stem, label, elems, bytes, NULL, NULL, &planes_##dtype},
+    [INF_DTYPE_##dtype] = {stem, label, elems, bytes, NULL, NULL, NULL, &planes_##dtype},
+#define CODED_ROW(dtype, stem, label, elems, bytes)                                                \
+    [INF_DTYPE_##dtype] = {stem, label, elems, bytes, NULL, NULL, NULL, NULL},
 
 PLANES(PLANES_INFO)
-static const struct dtype_info dtypes[] = {
-    DTYPES(ROW) PLANES(PLANES_ROW) /* coded matrices (quant/coded.h) follow */
-        [INF_DTYPE_GPTQ2] = {"gptq2", "GPTQ2", 16, 4, NULL, NULL, NULL},
-    [INF_DTYPE_GPTQ3] = {"gptq3", "GPTQ3", 32, 12, NULL, NULL, NULL},
-    [INF_DTYPE_GPTQ4] = {"gptq4", "GPTQ4", 8, 4, NULL, NULL, NULL},
-    [INF_DTYPE_GPTQ8] = {"gptq8", "GPTQ8", 4, 4, NULL, NULL, NULL},
-    [INF_DTYPE_AWQ4] = {"awq4", "AWQ4", 8, 4, NULL, NULL, NULL},
-    [INF_DTYPE_CT4] = {"ct4", "CT4", 8, 4, NULL, NULL, NULL},
-    [INF_DTYPE_CT8] = {"ct8", "CT8", 4, 4, NULL, NULL, NULL},
-    [INF_DTYPE_INT8] = {"int8", "INT8", 1, 1, NULL, NULL, NULL},
-    [INF_DTYPE_FP8] = {"fp8", "FP8", 1, 1, NULL, NULL, NULL},
-    [INF_DTYPE_NF4] = {"nf4", "NF4", 2, 1, NULL, NULL, NULL},
-    [INF_DTYPE_CTFP4] = {"ctfp4", "CTFP4", 2, 1, NULL, NULL, NULL},
-};
+static const struct dtype_info dtypes[] = {DTYPES(ROW) PLANES(PLANES_ROW) CODED(CODED_ROW)};
 
 static_assert(ARRAY_SIZE(dtypes) == INF_DTYPE_N, "a row for each format");
 
@@ -106,22 +108,4 @@ bool dtype_row_bytes(enum inf_dtype dtype, uint64_t n_elems, uint64_t *ret_bytes
     if (!info || n_elems % info->block_elems != 0)
         return false;
     return size_mul(n_elems / info->block_elems, info->block_bytes, ret_bytes);
-}
-
-dtype_encode_by_fn dtype_encode_by(enum inf_dtype dtype)
-{
-    static const dtype_encode_by_fn functions[INF_DTYPE_N] = {
-        [INF_DTYPE_Q4_0] = encode_q4_0_by,       [INF_DTYPE_Q4_1] = encode_q4_1_by,
-        [INF_DTYPE_Q5_0] = encode_q5_0_by,       [INF_DTYPE_Q5_1] = encode_q5_1_by,
-        [INF_DTYPE_Q4_K] = encode_q4_k_by,       [INF_DTYPE_Q5_K] = encode_q5_k_by,
-        [INF_DTYPE_Q6_K] = encode_q6_k_by,       [INF_DTYPE_Q2_K] = encode_q2_k_by,
-        [INF_DTYPE_Q3_K] = encode_q3_k_by,       [INF_DTYPE_IQ4_NL] = encode_iq4_nl_by,
-        [INF_DTYPE_IQ4_XS] = encode_iq4_xs_by,   [INF_DTYPE_IQ2_XXS] = encode_iq2_xxs_by,
-        [INF_DTYPE_IQ2_XS] = encode_iq2_xs_by,   [INF_DTYPE_IQ2_S] = encode_iq2_s_by,
-        [INF_DTYPE_IQ3_XXS] = encode_iq3_xxs_by, [INF_DTYPE_IQ3_S] = encode_iq3_s_by,
-        [INF_DTYPE_IQ1_S] = encode_iq1_s_by,     [INF_DTYPE_IQ1_M] = encode_iq1_m_by,
-    };
-
-    assert((unsigned)dtype < INF_DTYPE_N);
-    return functions[dtype];
 }

@@ -21,8 +21,13 @@ struct dtype_info {
     uint32_t block_bytes; /* bytes of a block */
     void (*decode)(const void *src, float *dst, uint64_t n_elems); /* n: whole blocks */
     void (*encode)(const float *src, void *dst, uint64_t n_elems); /* n: whole blocks */
-    /* In formats with planes, blocks have only codes, and decode and encode are NULL;
-     * weight_decode_row() (graph/weight.h) decodes them. In other formats this is NULL. */
+    /* Encodes like encode, but the error of element i counts in proportion to @importance[i],
+     * [n_elems], besides what encode counts. If @importance is NULL, it does what encode does.
+     * NULL: the format does not use importance. */
+    void (*encode_by)(const float *src, const float *importance, void *dst, uint64_t n_elems);
+    /* In formats with planes, blocks have only codes, and the functions above are NULL;
+     * weight_decode_row() (graph/weight.h) decodes them. The functions are also NULL for coded
+     * matrices (quant/coded.h). In formats without planes this member is NULL. */
     const struct planes_info *planes;
 };
 
@@ -38,10 +43,3 @@ static inline const struct planes_info *dtype_affine(enum inf_dtype dtype)
 /* Computes the bytes of a row of @n_elems elements. Returns false if the row is not a whole number
  * of blocks, or on overflow. */
 bool dtype_row_bytes(enum inf_dtype dtype, uint64_t n_elems, uint64_t *ret_bytes);
-
-/* Encodes like struct dtype_info's encode, but the error of element i counts in proportion to
- * @importance[i], [n_elems], besides what encode counts. */
-typedef void (*dtype_encode_by_fn)(const float *src, const float *importance, void *dst,
-                                   uint64_t n_elems);
-/* Returns the function of a format; NULL: the format does not use importance. */
-dtype_encode_by_fn dtype_encode_by(enum inf_dtype dtype);

@@ -224,14 +224,14 @@ void bench_in_cache(struct check *c, const struct selection *sel)
     printf(
         "one row of x, weights of %.0f KiB in the second-level cache: bytes per cycle and core\n",
         (double)cache_half() / 1024);
-    printf("%-8s", "");
+    printf("%-12s", "");
     for (size_t r = 0; cpu_rung_at(r); r++)
         printf(" %11s", cpu_rung_at(r));
     printf("\n");
     for (int d = 0; d < INF_DTYPE_N; d++) {
         if (!cache_measures((enum inf_dtype)d))
             continue;
-        printf("%-8s", dtype_info((enum inf_dtype)d)->label);
+        printf("%-12s", dtype_info((enum inf_dtype)d)->label);
         for (size_t r = 0; cpu_rung_at(r); r++) {
             const char *rung = cpu_rung_at(r);
 

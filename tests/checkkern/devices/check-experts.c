@@ -11,6 +11,7 @@
 
 #include "checkkern/devices/bed.h"
 #include "checkkern/devices/checks.h"
+#include "quant/coded.h"
 #include "quant/dtype.h"
 
 struct experts_case {
@@ -109,12 +110,13 @@ void check_graph_experts(struct check *c)
     for (int d = 0; d < INF_DTYPE_N; d++)
         for (uint32_t i = 0; i < 4; i++) {
             const uint32_t block = dtype_info((enum inf_dtype)d)->block_elems;
-
             const struct planes_info *planes = dtype_info((enum inf_dtype)d)->planes;
 
             /* Encoding weights takes a large part of the time, so formats with large blocks have
-             * half of the cases. Experts cannot share stored rows. */
-            if ((block > 32 && i % 2) || (planes && planes->places > 1))
+             * half of the cases. Experts cannot share stored rows. Coded matrices have a check of
+             * their own (check-coded.c). */
+            if (coded_kind((enum inf_dtype)d).bits > 0 || (block > 32 && i % 2) ||
+                (planes && planes->places > 1))
                 continue;
 
             experts_case(

@@ -121,7 +121,7 @@ static double eighth_error(enum inf_dtype dtype, const float *importance)
 {
     double error = 0;
 
-    dtype_encode_by(dtype)(x, importance, bytes, N);
+    dtype_info(dtype)->encode_by(x, importance, bytes, N);
     dtype_info(dtype)->decode(bytes, y, N);
     for (unsigned i = 0; i < N; i += 8)
         error += ((double)y[i] - x[i]) * ((double)y[i] - x[i]);
@@ -138,7 +138,7 @@ TEST(important_numbers_have_smaller_errors)
     for (int i = 0; i < INF_DTYPE_N; i++) {
         const enum inf_dtype d = (enum inf_dtype)i;
 
-        if (!dtype_encode_by(d))
+        if (!dtype_info(d)->encode_by)
             continue;
         assert_true(eighth_error(d, importance) < 0.9 * eighth_error(d, NULL));
     }

@@ -177,10 +177,10 @@ TEST(importance_lowers_the_error_of_important_numbers)
 
         round_trip(formats[i]);
         plain = weighed_error(importance);
-        dtype_encode_by(formats[i])(x, importance, again, N);
+        dtype_info(formats[i])->encode_by(x, importance, again, N);
         info->decode(again, y, N);
         assert_true(weighed_error(importance) < 0.95 * plain);
-        dtype_encode_by(formats[i])(x, NULL, again, N);
+        dtype_info(formats[i])->encode_by(x, NULL, again, N);
         assert_memory_equal(bytes, again, N / info->block_elems * info->block_bytes);
     }
 }
