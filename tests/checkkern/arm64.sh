@@ -39,7 +39,7 @@ compile() {
     done
 }
 # shellcheck disable=SC2086
-compile "" $base "$kernels"/*/*-neon.c "$src"/tests/checkkern/*.c
+compile "" $base "$kernels"/*/*-neon.c "$kernels"/matmul/matmul-coded.c "$src"/tests/checkkern/*.c
 for file in "$lib"/quant/*.c; do
     case $file in *-avx2.c | *-avx512.c) continue ;; esac # encoders for x86-64
     compile "" "$file"
