@@ -95,6 +95,13 @@ static float *logits_of(const struct golden *g, const char *path, const struct t
     return logits;
 }
 
+/* Software devices take seconds to open a model, so they open each fourth one, unless all cases
+ * are asked for. */
+static bool is_left_out(size_t i, const struct test_target *on)
+{
+    return strcmp(on->device, "cpu") != 0 && i % 4 != 0 && !getenv("SCONCE_TEST_FULL");
+}
+
 TEST(a_row_does_not_depend_on_other_rows_or_on_threads)
 {
     for (size_t i = 0; i < ARRAY_SIZE(models); i++) {
@@ -103,8 +110,11 @@ TEST(a_row_does_not_depend_on_other_rows_or_on_threads)
 
         golden_open(&g, models[i].name);
         for (size_t j = 0; test_target_at(j, &on); j++) {
-            float *all = logits_of(&g, g.path, &on, 2, g.n_tokens);
+            float *all;
 
+            if (is_left_out(i, &on))
+                continue;
+            all = logits_of(&g, g.path, &on, 2, g.n_tokens);
             for (size_t n = 1; n < 8; n += 2) {
                 float *first = logits_of(&g, g.path, &on, 1, n);
 
