@@ -259,7 +259,8 @@ BLOCK_DECLARE(nvfp4);
 BLOCK_DECLARE(q1_0);
 BLOCK_DECLARE(q2_0);
 
-/* The same for formats that use importance (encode_by of struct dtype_info); @importance may be NULL. */
+/* The same for formats that use importance (encode_by of struct dtype_info); @importance may be
+ * NULL. */
 #define BLOCK_DECLARE_BY(stem)                                                                     \
     void encode_##stem##_by(const float *src, const float *importance, void *dst, uint64_t n_elems)
 
