@@ -51,9 +51,11 @@ class Serve:
             time.sleep(0.02)
 
     def ask(self):
-        """Requests one completion through gateway and chat; returns the output of curl."""
+        """Requests one completion through gateway and chat; returns the output of curl. A socket exists
+        a moment before it accepts connections, therefore curl tries again."""
         body = '{"model": "sconce-guide", "prompt": "a", "max_tokens": 1}'
-        r = self.run(["curl", "-sS", "--max-time", "30", "--unix-socket", self.door,
+        r = self.run(["curl", "-sS", "--max-time", "30", "--retry", "5", "--retry-delay", "1",
+                      "--retry-connrefused", "--unix-socket", self.door,
                       "-H", "Content-Type: application/json", "-d", body,
                       "http://localhost/v1/completions"])
         return r.stdout + r.stderr
