@@ -80,7 +80,7 @@ void mix_override_done(struct mix_override *o);
 
 #define MIX_NO_TYPE UINT32_MAX
 
-/* What the choice depends on. */
+/* Holds the properties of a model on which the choice depends. */
 struct mix_model {
     enum mix mix;
     char arch[64];                /* general.architecture */

@@ -92,7 +92,7 @@ struct fetching {
     uint32_t n_refused; /* number of loads that were not tried because computing seemed faster */
 };
 
-/* What the groups of the model's state (graph/state.h) mean for the choice of marks (marks.c). */
+/* Describes the groups of the model's state (graph/state.h) for the choice of marks (marks.c). */
 struct mark_rules {
     bool is_plain;      /* the only group is FULL, so computing can be resumed at each border */
     bool has_chain;     /* there is a FULL group */

@@ -29,7 +29,7 @@ static const char *const samples[] = {
     "1 22 333 4444 55555",
 };
 
-/* What varies between the attempts. */
+/* Holds the settings that differ between the attempts. */
 struct attempt {
     const char *model, *pre;
     bool space_prefix; /* a space is put before texts */

@@ -2,6 +2,8 @@
 /* Lists the installed models for verbs (see catalog.h). */
 #include "cli/catalog.h"
 
+#include <getopt.h>
+
 #include "common/config/config.h"
 #include "common/store/store.h"
 
@@ -11,6 +13,31 @@ void cli_catalog_done(struct cli_catalog *catalog)
     config_free(catalog->config);
     free(catalog->store);
     *catalog = (struct cli_catalog){0};
+}
+
+bool cli_catalog_options(const char *verb, const char *help, int argc, char **argv,
+                         struct cli_models *m, bool *ret_json, int *ret_status)
+{
+    static const struct option options[] = {
+        {"json", no_argument, NULL, 'j'},
+        {"help", no_argument, NULL, 'h'},
+        CLI_MODELS_OPTIONS,
+        {0},
+    };
+    int c;
+
+    while ((c = getopt_long(argc, argv, "h", options, NULL)) >= 0) {
+        if (c == 'j') {
+            *ret_json = true;
+        } else if (c == 'h') {
+            *ret_status = cli_help(help);
+            return false;
+        } else if (!cli_models_option(m, c, optarg)) {
+            *ret_status = cli_usage(verb, "wrong option");
+            return false;
+        }
+    }
+    return true;
 }
 
 int cli_catalog_open(const char *verb, const struct cli_models *m, struct cli_catalog *ret_catalog)

@@ -13,6 +13,11 @@ struct cli_catalog {
     char *store; /* the directory into which models are installed */
 };
 
+/* Parses the options of a verb that has only --json, --help and those of the models. @help is its
+ * help text. Returns true if the verb goes on; argv[optind] is then its first name. Returns false
+ * if it ends with the exit status *ret_status. */
+bool cli_catalog_options(const char *verb, const char *help, int argc, char **argv,
+                         struct cli_models *m, bool *ret_json, int *ret_status);
 /* Reads the configuration, searches the models and finds the store. Returns CLI_OK, or prints an
  * error. */
 int cli_catalog_open(const char *verb, const struct cli_models *m, struct cli_catalog *ret_catalog);

@@ -26,7 +26,7 @@ enum {
     FETCH_MAX_TRIES = 6,
 };
 
-/* What the parent process says at the beginning. The texts are borrowed. */
+/* Holds the settings that the parent process sends at the beginning. The texts are borrowed. */
 struct fetch_settings {
     const char *token, *token_host;             /* NULL: none. The host is "NAME:PORT" */
     const char *private_hosts[FETCH_MAX_HOSTS]; /* "NAME:PORT": may have any address */

@@ -120,9 +120,9 @@ INF_PUBLIC const struct inf_model_info *inf_model_info(const struct inf_model *m
 INF_PUBLIC const struct inf_tokenizer *inf_model_tokenizer(const struct inf_model *model);
 INF_PUBLIC const struct inf_chat_template *inf_model_chat_template(const struct inf_model *model);
 
-/* What the tensors of one number format amount to. The format has the name that the file gives it;
- * it may be one that this build cannot compute with, or that of codes whose scales are tensors of
- * their own ("U32"). */
+/* Counts the tensors of one number format, their elements and their bytes. The format has the name
+ * that the file gives it. This build may be unable to compute with the format, and "U32" stands for
+ * codes whose scales are tensors of their own. */
 struct inf_type_count {
     const char *type; /* "Q4_K"; lives as long as the model */
     uint64_t n_tensors, n_elements, n_bytes;

@@ -75,7 +75,7 @@ static void print_sampling(const struct info_sampling *s)
         putchar('\n');
 }
 
-/* Whose memory is shown. */
+/* Describes the text whose memory is shown. */
 struct info_text {
     uint64_t n_tokens;   /* of a text; 0: of the lengths in usual_tokens */
     const char *kv_type; /* NULL: the default */
@@ -299,7 +299,7 @@ static int open_model(const struct cli_models *m, const char *name, bool json,
     return CLI_OK;
 }
 
-/* What the command line asks for. */
+/* Holds the options of the command line. */
 struct info {
     bool devices, json, meta, template;
     struct info_text text;

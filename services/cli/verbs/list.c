@@ -24,7 +24,7 @@ enum {
     LIST_TOKENS = 8192, /* the longest conversation by default */
 };
 
-/* What opening a model tells. */
+/* Holds what the command learns when it opens a model. */
 struct list_use {
     bool runs;
     uint64_t memory;    /* bytes of the weights and of one conversation of the default length */

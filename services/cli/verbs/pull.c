@@ -243,7 +243,7 @@ static int plan_url(struct pull *p, struct inf_err *reterr)
     if (!p->plan.name[0])
         snprintf(p->plan.name, sizeof(p->plan.name), "%.*s", (int)(strlen(base) - strlen(".gguf")),
                  base);
-    /* What follows a question mark may be a secret. */
+    /* The text after a question mark may be a secret, so it is not stored. */
     p->plan.source = arena_strndup(&p->plan.arena, bare, n);
     p->plan.is_gguf = true;
     return pull_plan_add(

@@ -53,27 +53,15 @@ static int rm_all(const struct cli_catalog *catalog, int n, char **names, bool j
 
 int verb_rm(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"json", no_argument, NULL, 'j'},
-        {"help", no_argument, NULL, 'h'},
-        CLI_MODELS_OPTIONS,
-        {0},
-    };
     _cleanup_(cli_catalog_done) struct cli_catalog catalog = {0};
     _cleanup_close_ int lock = -1;
     struct cli_models m = {0};
     struct inf_err err;
     bool json = false;
-    int c, r;
+    int r;
 
-    while ((c = getopt_long(argc, argv, "h", options, NULL)) >= 0) {
-        if (c == 'j')
-            json = true;
-        else if (c == 'h')
-            return cli_help(help);
-        else if (!cli_models_option(&m, c, optarg))
-            return cli_usage("rm", "wrong option");
-    }
+    if (!cli_catalog_options("rm", help, argc, argv, &m, &json, &r))
+        return r;
     if (optind == argc)
         return cli_usage("rm", "give the names of the models to remove");
     r = cli_catalog_open("rm", &m, &catalog);

@@ -140,25 +140,13 @@ static int show_model(const struct cli_catalog *catalog, const char *name, bool 
 
 int verb_show(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"json", no_argument, NULL, 'j'},
-        {"help", no_argument, NULL, 'h'},
-        CLI_MODELS_OPTIONS,
-        {0},
-    };
     _cleanup_(cli_catalog_done) struct cli_catalog catalog = {0};
     struct cli_models m = {0};
     bool json = false;
-    int c, r;
+    int r;
 
-    while ((c = getopt_long(argc, argv, "h", options, NULL)) >= 0) {
-        if (c == 'j')
-            json = true;
-        else if (c == 'h')
-            return cli_help(help);
-        else if (!cli_models_option(&m, c, optarg))
-            return cli_usage("show", "wrong option");
-    }
+    if (!cli_catalog_options("show", help, argc, argv, &m, &json, &r))
+        return r;
     if (optind + 1 != argc)
         return cli_usage("show", "give the name of one model");
     r = cli_catalog_open("show", &m, &catalog);

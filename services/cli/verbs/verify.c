@@ -17,7 +17,7 @@ static const char help[] =
     "Compares the files of the models, or of all models, with their SHA-256.\n\n"
     "  --json               print a JSON array\n" CLI_MODELS_HELP;
 
-/* What is known about one file. */
+/* The result of the comparison of one file. */
 enum verify_state { VERIFY_GOOD, VERIFY_UNKNOWN, VERIFY_BAD };
 
 /* One run of the verb. */
@@ -137,25 +137,13 @@ static int verify_all(const struct cli_catalog *catalog, int n, char **names, bo
 
 int verb_verify(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"json", no_argument, NULL, 'j'},
-        {"help", no_argument, NULL, 'h'},
-        CLI_MODELS_OPTIONS,
-        {0},
-    };
     _cleanup_(cli_catalog_done) struct cli_catalog catalog = {0};
     struct cli_models m = {0};
     bool json = false;
-    int c, r;
+    int r;
 
-    while ((c = getopt_long(argc, argv, "h", options, NULL)) >= 0) {
-        if (c == 'j')
-            json = true;
-        else if (c == 'h')
-            return cli_help(help);
-        else if (!cli_models_option(&m, c, optarg))
-            return cli_usage("verify", "wrong option");
-    }
+    if (!cli_catalog_options("verify", help, argc, argv, &m, &json, &r))
+        return r;
     r = cli_catalog_open("verify", &m, &catalog);
     return r == CLI_OK ? verify_all(&catalog, argc - optind, argv + optind, json) : r;
 }

@@ -184,7 +184,7 @@ int foreign_hugging_face(const char *dir, foreign_fn found, void *data)
 
 /* --- Ollama --- */
 
-/* What a manifest says about its layers. */
+/* Holds what the layers of a manifest say. */
 struct ollama_layers {
     char *blob; /* [FOREIGN_BLOB_LENGTH + 1]; "": no weights yet */
     bool has_adapter;

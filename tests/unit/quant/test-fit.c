@@ -13,7 +13,7 @@
 
 static float x[GROUPS * 32], importance[GROUPS * 32];
 
-/* What a version computes. */
+/* Holds the results of one version of the functions. */
 struct found {
     float d[GROUPS], m[GROUPS], sc[GROUPS], mn[GROUPS], largest;
     uint8_t q[32];

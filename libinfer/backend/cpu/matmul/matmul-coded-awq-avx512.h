@@ -16,7 +16,7 @@
 
 static const uint8_t awq_place[2][4] = {{0, 4, 1, 5}, {2, 6, 3, 7}};
 
-/* What the columns of a line have in common in a group, and their float sums. */
+/* Holds the scales and zeros of the columns of a line in one group, and their float sums. */
 struct awq_line {
     __m512 scale[8];
     __m512i zero[8];

@@ -13,7 +13,7 @@
 #define GPTQ_M       4u
 #define GPTQ_COLUMNS 64u /* columns that are computed together, in 4 vectors */
 
-/* What the columns have in common in a group, and their float sums. */
+/* Holds the scales and zeros of the columns in one group, and the float sums of the columns. */
 struct gptq_strip {
     __m512 scale[4];
     __m512i zero[4];

@@ -16,7 +16,7 @@
 typedef uint32_t coded_u32 __attribute__((vector_size(4 * VEC_N)));
 typedef int32_t coded_i32 __attribute__((vector_size(4 * VEC_N)));
 
-/* What the PANEL_N columns of a panel have in common in a group. */
+/* Holds the scales and zeros of the PANEL_N columns of a panel in one group. */
 struct coded_columns {
     uint32_t g; /* the group */
     float scale[PANEL_N];
