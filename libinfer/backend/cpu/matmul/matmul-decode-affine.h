@@ -56,8 +56,11 @@ static void TILE_NAME(decode_mlx2)(struct matmul_panel *p, unsigned half, const 
     }
 }
 
-static void TILE_NAME(decode_mlx4)(struct matmul_panel *p, unsigned half, const uint8_t *w,
-                                   size_t row_bytes, uint32_t kc, const uint8_t **ahead)
+/* Decodes codes of 4 bits. @table has the byte in the panel for each code; NULL: the code itself.
+ */
+INLINE void affine_decode4(struct matmul_panel *p, unsigned half, const uint8_t *w,
+                           size_t row_bytes, uint32_t kc, const uint8_t **ahead,
+                           const uint8_t *table)
 {
     for (uint32_t k = 0; k < kc; k += 32, w += 16) {
         for (unsigned c = 0; c < 16; c += VEC_N) {
@@ -66,9 +69,19 @@ static void TILE_NAME(decode_mlx4)(struct matmul_panel *p, unsigned half, const 
             load_rows16_ahead(w + c * row_bytes, row_bytes, v, *ahead, 0, VEC_N * 4);
             *ahead += PANEL_AHEAD(VEC_N * 16);
             UNROLL for (unsigned i = 0; i < 8; i++)
-                v_store(p->q[k / 4 + i][16 * half + c], affine_spread4(v[i / 2], i % 2 * 2));
+            {
+                const v_int q = affine_spread4(v[i / 2], i % 2 * 2);
+
+                v_store(p->q[k / 4 + i][16 * half + c], table ? v_table16(q, table) : q);
+            }
         }
     }
+}
+
+static void TILE_NAME(decode_mlx4)(struct matmul_panel *p, unsigned half, const uint8_t *w,
+                                   size_t row_bytes, uint32_t kc, const uint8_t **ahead)
+{
+    affine_decode4(p, half, w, row_bytes, kc, ahead, NULL);
 }
 
 /* Returns the 4 codes of @bits that begin at bit @at of the @bits words of each lane, one per
@@ -141,17 +154,7 @@ static const uint8_t nvfp4_codes[16] __attribute__((aligned(16))) = {
 static void TILE_NAME(decode_nvfp4_planes)(struct matmul_panel *p, unsigned half, const uint8_t *w,
                                            size_t row_bytes, uint32_t kc, const uint8_t **ahead)
 {
-    for (uint32_t k = 0; k < kc; k += 32, w += 16) {
-        for (unsigned c = 0; c < 16; c += VEC_N) {
-            v_int v[4];
-
-            load_rows16_ahead(w + c * row_bytes, row_bytes, v, *ahead, 0, VEC_N * 4);
-            *ahead += PANEL_AHEAD(VEC_N * 16);
-            UNROLL for (unsigned i = 0; i < 8; i++)
-                v_store(p->q[k / 4 + i][16 * half + c],
-                        v_table16(affine_spread4(v[i / 2], i % 2 * 2), nvfp4_codes));
-        }
-    }
+    affine_decode4(p, half, w, row_bytes, kc, ahead, nvfp4_codes);
 }
 
 /* Converts the number in E4M3 in byte @i of each lane to float, divided by 256. */

@@ -29,29 +29,43 @@ INLINE void cols_by_4(const int8_t q[32], int8_t dst[32])
                         _mm_shuffle_epi8(_mm_loadu_si128((const void *)(q + 16 * h)), fours));
 }
 
-INLINE void cols_q1_0(struct matmul_direct *d, const unsigned m_n, const bool once)
+/* Returns the codes of unit @u of part @part, where v is a transposed block of 16 bytes of codes.
+ * The codes of Q1_0 are 0 and 2, and stand for -1 and 1. */
+INLINE v_int cols_codes(const v_int v[4], const unsigned part, const unsigned u,
+                        const unsigned bits)
 {
-    const unsigned size = sizeof(struct block_q1_0);
+    if (bits == 2)
+        return v_and(v_shr(v[2 * part + u / 4], 2 * (u % 4)), v_set(0x03030303));
+    return v_and(u == 0 ? v_shl(v[part], 1) : v_shr(v[part], u == 0 ? 0 : u - 1),
+                 v_set(0x02020202));
+}
+
+/* Multiplies Q1_0 or Q2_0, whose codes have @bits. A block consists of parts of 32 weights. */
+INLINE void cols_bits(struct matmul_direct *d, const unsigned m_n, const unsigned bits,
+                      const bool once)
+{
+    const unsigned size = bits == 1 ? sizeof(struct block_q1_0) : sizeof(struct block_q2_0);
+    const unsigned n_parts = 4 / bits;
+    const uint32_t n_blocks = d->K / (32 * n_parts);
     const struct cols_kind kind = {.steps = 8, .zero = 1, .narrow = 8};
-    const v_int mask = v_set(0x02020202);
     float scale[COLS_BLOCKS][VEC_N] __attribute__((aligned(64)));
     struct matmul_ahead ahead = d->ahead;
     const uint8_t *w = d->w;
     struct cols_acc acc;
 
     cols_begin(d, m_n, &acc);
-    for (uint32_t i = 0; i < d->K / 128; i++, w += size) {
+    for (uint32_t i = 0; i < n_blocks; i++, w += size) {
         v_int v[4];
 
         if (i % COLS_BLOCKS == 0)
-            cols_fields(w, d->row_bytes, d->K / 128 - i, size, scale);
+            cols_fields(w, d->row_bytes, n_blocks - i, size, scale);
         UNROLL for (unsigned j = 0; j < 4; j++)
         {
             prefetch_turn(&ahead, j, VEC_N * size / 4, once);
             v[j] = v_rows16(w + 2 + j * d->row_bytes, d->row_bytes);
         }
         transpose(v);
-        UNROLL for (unsigned j = 0; j < 4; j++)
+        UNROLL for (unsigned part = 0; part < n_parts; part++)
         {
             int8_t x[DIRECT_M][32] __attribute__((aligned(64)));
             const int8_t *xs[DIRECT_M];
@@ -59,58 +73,18 @@ INLINE void cols_q1_0(struct matmul_direct *d, const unsigned m_n, const bool on
 
             UNROLL for (unsigned m = 0; m < m_n; m++)
             {
-                cols_by_8(cols_x(d, m, 4 * i + j)->q, x[m]);
+                const int8_t *from = cols_x(d, m, n_parts * i + part)->q;
+
+                bits == 1 ? cols_by_8(from, x[m]) : cols_by_4(from, x[m]);
                 xs[m] = x[m];
             }
-            /* The codes are 0 and 2, and stand for -1 and 1. */
-            UNROLL for (unsigned u = 0; u < 8; u++) q[u] =
-                v_and(u == 0 ? v_shl(v[j], 1) : v_shr(v[j], u == 0 ? 0 : u - 1), mask);
-            cols_add(d, m_n, &acc, 4 * i + j, 0, xs, q, v_loadf(scale[i % COLS_BLOCKS]), kind);
+            UNROLL for (unsigned u = 0; u < 8; u++) q[u] = cols_codes(v, part, u, bits);
+            cols_add(d, m_n, &acc, n_parts * i + part, 0, xs, q, v_loadf(scale[i % COLS_BLOCKS]),
+                     kind);
         }
     }
     cols_end(d, m_n, &acc);
 }
 
-INLINE void cols_q2_0(struct matmul_direct *d, const unsigned m_n, const bool once)
-{
-    const unsigned size = sizeof(struct block_q2_0);
-    const struct cols_kind kind = {.steps = 8, .zero = 1, .narrow = 8};
-    const v_int mask = v_set(0x03030303);
-    float scale[COLS_BLOCKS][VEC_N] __attribute__((aligned(64)));
-    struct matmul_ahead ahead = d->ahead;
-    const uint8_t *w = d->w;
-    struct cols_acc acc;
-
-    cols_begin(d, m_n, &acc);
-    for (uint32_t i = 0; i < d->K / 64; i++, w += size) {
-        v_int v[4];
-
-        if (i % COLS_BLOCKS == 0)
-            cols_fields(w, d->row_bytes, d->K / 64 - i, size, scale);
-        UNROLL for (unsigned j = 0; j < 4; j++)
-        {
-            prefetch_turn(&ahead, j, VEC_N * size / 4, once);
-            v[j] = v_rows16(w + 2 + j * d->row_bytes, d->row_bytes);
-        }
-        transpose(v);
-        UNROLL for (unsigned h = 0; h < 2; h++)
-        {
-            int8_t x[DIRECT_M][32] __attribute__((aligned(64)));
-            const int8_t *xs[DIRECT_M];
-            v_int q[8];
-
-            UNROLL for (unsigned m = 0; m < m_n; m++)
-            {
-                cols_by_4(cols_x(d, m, 2 * i + h)->q, x[m]);
-                xs[m] = x[m];
-            }
-            UNROLL for (unsigned u = 0; u < 8; u++) q[u] =
-                v_and(v_shr(v[2 * h + u / 4], 2 * (u % 4)), mask);
-            cols_add(d, m_n, &acc, 2 * i + h, 0, xs, q, v_loadf(scale[i % COLS_BLOCKS]), kind);
-        }
-    }
-    cols_end(d, m_n, &acc);
-}
-
-DIRECT(q1_0, cols_q1_0(d, m_n, once))
-DIRECT(q2_0, cols_q2_0(d, m_n, once))
+DIRECT(q1_0, cols_bits(d, m_n, 1, once))
+DIRECT(q2_0, cols_bits(d, m_n, 2, once))
