@@ -48,7 +48,7 @@ void batch_plan(const struct batch_want *want, uint32_t n, const struct batch_li
 #define BATCH_CROWD     4u
 #define BATCH_EQUAL     8
 #define BATCH_MIN_CHUNK 32 /* fewest prompt rows of a step in which no sequence decodes */
-#define BATCH_MIN_MIXED 4  /* fewest prompt rows of a step in which some sequences decode */
+#define BATCH_MIN_MIXED 3  /* fewest prompt rows of a step in which some sequences decode */
 /* The time of decoding alone is measured by steps without prompts: BATCH_MEASURE steps at first,
  * then one after every BATCH_REFRESH steps with prompts. Measurements older than BATCH_FORGET steps
  * are dropped. */
