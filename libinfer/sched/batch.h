@@ -46,7 +46,7 @@ void batch_plan(const struct batch_want *want, uint32_t n, const struct batch_li
 /* If several prompts wait, BATCH_SLOWDOWN is multiplied by their number, but by at most
  * BATCH_CROWD. */
 #define BATCH_CROWD     4u
-#define BATCH_EQUAL     8
+#define BATCH_EQUAL     8  /* one of so many steps gives equal parts */
 #define BATCH_MIN_CHUNK 32 /* fewest prompt rows of a step in which no sequence decodes */
 #define BATCH_MIN_MIXED 3  /* fewest prompt rows of a step in which some sequences decode */
 /* The time of decoding alone is measured by steps without prompts: BATCH_MEASURE steps at first,

@@ -35,7 +35,7 @@ def tell_cpu(figures, waves):
 
 
 def grid_waves(options, model):
-    """Returns the names of the servers, and {(server, clients): waves}."""
+    """Returns {(name of the server, clients): waves}."""
     grid, waves = options.clients or GRID, {}
     context = slot_context(options)
     with contextlib.ExitStack() as stack:
