@@ -21,18 +21,18 @@ static bool cors_allows(const struct config *config, struct http_text origin, bo
 }
 
 /* Returns whether @host is "localhost" or an address, with or without a port. No other name proves
- * anything: the owner of a domain can make its name resolve to the gateway's address after his page
+ * anything: the owner of a domain can make its name resolve to the gateway's address after a page
  * was loaded (DNS rebinding). */
 static bool cors_is_address(struct http_text host)
 {
-    static const char local[] = "localhost";
+    static const char local[] = "localhost", digits[] = "0123456789.";
     const char *colon = memchr(host.data, ':', host.len);
     const struct http_text name = {host.data, colon ? (size_t)(colon - host.data) : host.len};
 
     if (host.len && host.data[0] == '[')
         return true;
     for (size_t i = 0; i < name.len; i++)
-        if (!strchr("0123456789.", name.data[i]))
+        if (!memchr(digits, name.data[i], sizeof(digits) - 1))
             return http_text_is_nocase(name, local);
     return name.len > 0;
 }

@@ -14,7 +14,7 @@
 #include "page-files.h"
 
 /* The rules for the browser: the page loads only its own files, sends requests only to this
- * gateway, runs no script within the HTML, sets no HTML as text, and is shown in no frame. */
+ * gateway, runs no script within the HTML, makes no HTML from text, and is shown in no frame. */
 static const char *const page_headers[][2] = {
     {"content-security-policy",
      "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -34,7 +34,7 @@ static void page_header(struct gw_request *r, const char *name, const char *valu
     http_response_header(r->http, name, value, strlen(value));
 }
 
-static struct http_text text_trim(struct http_text text)
+static struct http_text page_trim(struct http_text text)
 {
     while (text.len && (text.data[0] == ' ' || text.data[0] == '\t'))
         text = (struct http_text){text.data + 1, text.len - 1};
@@ -44,27 +44,27 @@ static struct http_text text_trim(struct http_text text)
 }
 
 /* Takes the part before the next @separator from *rest. False: *rest was empty. */
-static bool text_split(struct http_text *rest, char separator, struct http_text *ret_part)
+static bool page_split(struct http_text *rest, char separator, struct http_text *ret_part)
 {
     const char *end = rest->len ? memchr(rest->data, separator, rest->len) : NULL;
     const size_t len = end ? (size_t)(end - rest->data) : rest->len;
 
     if (!rest->len)
         return false;
-    *ret_part = text_trim((struct http_text){rest->data, len});
+    *ret_part = page_trim((struct http_text){rest->data, len});
     rest->data += len + (end != NULL);
     rest->len -= len + (end != NULL);
     return true;
 }
 
-/* Returns whether @item is a word of a list such as Accept, @word, without the weight 0. */
-static bool item_names(struct http_text item, const char *word)
+/* Returns whether @item is the word @word of a list such as Accept, without the weight 0. */
+static bool page_item_names(struct http_text item, const char *word)
 {
     struct http_text part;
 
-    if (!text_split(&item, ';', &part) || !http_text_is_nocase(part, word))
+    if (!page_split(&item, ';', &part) || !http_text_is_nocase(part, word))
         return false;
-    while (text_split(&item, ';', &part))
+    while (page_split(&item, ';', &part))
         if (part.len > 2 && strncasecmp(part.data, "q=", 2) == 0) {
             const struct http_text weight = {part.data + 2, part.len - 2};
 
@@ -77,14 +77,14 @@ static bool item_names(struct http_text item, const char *word)
 }
 
 /* Returns whether the header @name is a list that has @word. */
-static bool header_names(const struct gw_request *r, const char *name, const char *word)
+static bool page_header_names(const struct gw_request *r, const char *name, const char *word)
 {
     struct http_text list, item;
 
     if (!http_request_header(r->http, name, &list))
         return false;
-    while (text_split(&list, ',', &item))
-        if (item_names(item, word))
+    while (page_split(&list, ',', &item))
+        if (page_item_names(item, word))
             return true;
     return false;
 }
@@ -96,7 +96,7 @@ static bool page_is_known(const struct gw_request *r, const char *tag)
 
     if (!http_request_header(r->http, "if-none-match", &list))
         return false;
-    while (text_split(&list, ',', &item)) {
+    while (page_split(&list, ',', &item)) {
         if (item.len > 2 && memcmp(item.data, "W/", 2) == 0)
             item = (struct http_text){item.data + 2, item.len - 2};
         if (http_text_is(item, tag) || http_text_is(item, "*"))
@@ -107,7 +107,7 @@ static bool page_is_known(const struct gw_request *r, const char *tag)
 
 static void page_send(struct gw_request *r, const struct page_file *file)
 {
-    const bool packed = header_names(r, "accept-encoding", "gzip");
+    const bool packed = page_header_names(r, "accept-encoding", "gzip");
     char tag[64];
 
     snprintf(tag, sizeof(tag), "\"%s%s\"", file->digest, packed ? "-gzip" : "");
@@ -137,7 +137,7 @@ void gw_page(struct gw_request *r)
 {
     static const char greeting[] = "sconce\n";
     const bool on = r->gateway->config->gateway.page;
-    const struct page_file *file = on && header_names(r, "accept", "text/html")
+    const struct page_file *file = on && page_header_names(r, "accept", "text/html")
                                        ? page_find((struct http_text){"index.html", 10})
                                        : NULL;
 
