@@ -48,6 +48,8 @@ struct inf_convert_params {
     bool pure;          /* tensors do not get larger formats because they matter more */
     bool dry_run;       /* choose the formats, but compute and write nothing */
     bool replace;       /* replace an existing file */
+    /* Types of MLX, GPTQ and AWQ: another shard begins if a shard would become larger; 0: 5 GiB. */
+    uint64_t shard_bytes;
     /* Called for each tensor, in the caller's thread, after it was written; NULL: not called. If it
      * returns false, the conversion ends with -ECANCELED, and can be continued later. */
     bool (*tensor)(void *data, const struct inf_convert_tensor *t);
