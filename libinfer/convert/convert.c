@@ -110,6 +110,12 @@ static bool is_copied(const struct plan_tensor *t)
     return t->type == t->from->type && t->from->bytes;
 }
 
+/* Returns whether the new tensor has the same numbers, because it keeps bytes or integers. */
+static bool is_kept(const struct plan_tensor *t)
+{
+    return is_copied(t) || t->repacked;
+}
+
 static void gguf_read(const void *data, uint64_t row, float *x)
 {
     const struct plan_tensor *t = data;
@@ -125,11 +131,16 @@ static void gguf_encode(const void *data, uint64_t row, uint64_t n_rows, const f
     const uint64_t n_cols = t->from->dims[0];
     uint64_t row_bytes = 0;
 
+    dtype_row_bytes(ggml_type(t->type)->dtype, n_cols, &row_bytes);
+    for (uint64_t i = 0; t->repacked && i < n_rows; i++)
+        repack_blocks(&t->repack, ggml_type(t->type)->dtype, source_old_row(t->from, row + i),
+                      out[0] + i * row_bytes);
+    if (t->repacked)
+        return;
     if (!t->importance || !to->encode_by) {
         to->encode(x, out[0], n_rows * n_cols);
         return;
     }
-    dtype_row_bytes(ggml_type(t->type)->dtype, n_cols, &row_bytes);
     for (uint64_t i = 0; i < n_rows; i++)
         to->encode_by(x + i * n_cols, t->importance + (row + i) / t->from->w.rows * n_cols,
                       out[0] + i * row_bytes, n_cols);
@@ -163,7 +174,7 @@ static int conversion_encode(struct conversion *c, const struct plan_tensor *t, 
         .n_cols = dims[0],
         .n_planes = 1,
         .planes = {{t->place.size / n_rows, c->plan.header_size + t->place.offset}},
-        .limit = gguf_limit(ggml_type(t->type)),
+        .limit = t->repacked ? 0 : gguf_limit(ggml_type(t->type)),
         .data = t,
         .read = gguf_read,
         .encode = gguf_encode,
@@ -204,7 +215,7 @@ static int conversion_report(const struct conversion *c, size_t i, double error,
         .bytes_to = t->place.size,
         .i = i,
         .n = c->plan.n,
-        .copied = is_copied(t),
+        .copied = is_kept(t),
         .resumed = i < c->n_resumed,
         .importance = t->importance != NULL,
         .error = error,
@@ -257,7 +268,7 @@ static void conversion_result(const struct conversion *c, struct inf_convert_res
         const struct plan_tensor *t = &c->plan.tensors[i];
 
         ret->n_elems += t->from->dims[0] * t->from->dims[1] * t->from->dims[2] * t->from->dims[3];
-        ret->n_requantized += t->from->quantized && !is_copied(t);
+        ret->n_requantized += t->from->quantized && !is_kept(t);
         ret->bytes_from += t->from->size;
         ret->bytes_to += t->place.size;
     }

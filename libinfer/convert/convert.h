@@ -8,6 +8,7 @@
 
 #include "convert/imatrix.h"
 #include "convert/mix.h"
+#include "convert/repack.h"
 #include "convert/source.h"
 #include "format/gguf/out.h"
 
@@ -16,6 +17,8 @@ struct plan_tensor {
     uint32_t type;           /* the new format */
     const float *importance; /* [matrices, dims[0]] or NULL */
     struct gguf_place place;
+    bool repacked;        /* blocks of the new format hold the integers of the old one */
+    struct repack repack; /* if repacked */
 };
 
 struct plan {

@@ -63,3 +63,11 @@ const char *source_arch(const struct source *s);
 
 /* Decodes row @i of the new tensor, counted over all its matrices, to dims[0] floats. */
 void source_row(const struct source_tensor *t, uint64_t i, float *dst);
+/* Returns the row of the old matrices, counted over all of them, from which row @i comes. The order
+ * of the rows must have no zeros. */
+static inline uint64_t source_old_row(const struct source_tensor *t, uint64_t i)
+{
+    const uint64_t n = t->dims[1];
+
+    return t->order.rows ? i / n * t->w.rows + t->order.rows[i % n] : i;
+}
