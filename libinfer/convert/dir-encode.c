@@ -279,7 +279,7 @@ int dir_write_entry(const struct dir *d, const struct dir_entry *e, struct encod
     const bool mlx = e->to.dtype != INF_DTYPE_INVALID;
     struct encode_job job = {
         .name = e->name,
-        .to = dtype_info(mlx ? e->to.dtype : MAX(e->floats, 0))->label,
+        .to = mlx ? dtype_info(e->to.dtype)->label : "floats of 16 bits",
         .n_rows = mlx || !e->raw ? dir_rows(e) : 1,
         .n_cols = mlx ? e->w.cols : floats_cols(e),
         .n_planes = e->n_parts,

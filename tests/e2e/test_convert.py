@@ -230,7 +230,7 @@ def test_a_loss_is_refused_with_its_reason(sconce, home, tmp_path, name, kind, s
     assert not (tmp_path / "out").exists()
 
 
-def test_a_directory_in_shards_is_continued(sconce, home, tmp_path):
+def test_a_directory_has_all_files(sconce, home, tmp_path):
     path, out = MODELS / "mlx-qwen3-6bit", tmp_path / "out"
     out.mkdir()
     wrong = run(sconce, "convert", str(path), str(out), "--type", "MLX", "--force")
