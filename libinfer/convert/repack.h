@@ -38,8 +38,8 @@ void repack_codes(const struct repack *r, uint64_t row, uint32_t k, uint32_t n, 
 /* Finds a type for the scales and offsets of an affine format of MLX in which all are exact: that
  * of the scales if possible, else F32. -EOPNOTSUPP: there is none. */
 int repack_plane_type(const struct repack *r, enum plane_type *ret, struct inf_err *reterr);
-/* Returns whether a matrix has an integer zero and a scale that is exact in F16 in each group. On
- * failure *reterr says which group has none. */
+/* Checks that each group of a matrix has an integer zero, and a scale that is exact in F16.
+ * -EOPNOTSUPP: a group has not; *reterr names it. */
 int repack_check_zeros(const struct repack *r, struct inf_err *reterr);
 /* Returns whether all zeros are @zero. */
 bool repack_has_zero(const struct repack *r, unsigned zero);
