@@ -83,7 +83,9 @@ struct config {
         char *kv_type;              /* see inf_engine_params; "auto" */
         uint64_t kv_memory;         /* bytes; 0: automatic */
         unsigned prefix_cache;      /* enum config_bool; true */
-        uint32_t max_models;        /* in memory at the same time; 1 */
+        uint64_t memory;            /* bytes for all models together; 0: nine tenths of the memory
+                                       that the service may use */
+        uint32_t max_models;        /* in memory at the same time; 4 */
         unsigned canonical_prompts; /* enum config_canonical; claude-code */
         uint32_t grammars;          /* grammars that are kept for each model; 32 */
         uint64_t grammar_texts;     /* bytes of the texts of all kept grammars of a model; 8 MiB */
@@ -182,6 +184,8 @@ int config_apply(struct config *config, const char *name, const char *text, size
                  struct inf_err *reterr);
 /* Applies DIR/sconce.yaml and each .yaml file of DIR/sconce.d/. Missing files are not errors. */
 int config_apply_dir(struct config *config, const char *dir, struct inf_err *reterr);
+/* Reads a time such as "60s" or "10min". Returns false, and writes nothing, if @text is none. */
+bool config_time(const char *text, uint64_t *ret_usec);
 /* Returns the defaults. -ENOMEM. */
 int config_new(struct config **ret_config);
 struct config *config_free(struct config *config);

@@ -190,7 +190,7 @@ int config_new(struct config **ret_config)
     c->chat.grammars = 32;
     c->chat.grammar_texts = MEBIBYTES(8);
     c->chat.grammar_memory = MEBIBYTES(64);
-    c->chat.max_models = 1;
+    c->chat.max_models = 4;
     c->chat.template_timeout_usec = SECONDS(5);
     c->chat.idle_timeout_usec = SECONDS(300);
     c->chat.request_timeout_usec = SECONDS(600);

@@ -169,8 +169,11 @@ static int models_add(struct models *m, const struct candidate *c)
     struct models_entry *named = c->manifest ? NULL : find_named(m, c);
 
     sampling_clear(&e.sampling);
-    if (c->manifest)
+    model_settings_clear(&e.settings);
+    if (c->manifest) {
         e.sampling = c->manifest->sampling;
+        e.settings = c->manifest->settings;
+    }
     if (named)
         return add_alias(m, named, c->name, c->name_len);
     if (m->n == MODELS_MAX || is_taken(m, c->name, c->name_len))
