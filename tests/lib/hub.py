@@ -121,10 +121,18 @@ class Hub:
     def put_about(self, repo, about):
         self.files[f"/api/models/{repo}/revision/main"] = json.dumps(about).encode()
 
-    def put_ollama(self, name, tag, data, **layer):
+    def put_ollama(self, name, tag, data, others=None, **layer):
+        """Adds a model with the weights @data. @others maps kinds of further layers, such as
+        "params", to their bytes."""
         digest = "sha256:" + hashlib.sha256(data).hexdigest()
         model = {"mediaType": "application/vnd.ollama.image.model", "digest": digest,
                  "size": len(data), **layer}
+        layers = [model]
+        for kind, content in (others or {}).items():
+            other = "sha256:" + hashlib.sha256(content).hexdigest()
+            layers.append({"mediaType": f"application/vnd.ollama.image.{kind}", "digest": other,
+                           "size": len(content)})
+            self.files[f"/v2/library/{name}/blobs/{other}"] = content
         self.files[f"/v2/library/{name}/manifests/{tag}"] = json.dumps(
-            {"schemaVersion": 2, "layers": [model]}).encode()
+            {"schemaVersion": 2, "layers": layers}).encode()
         self.files[f"/v2/library/{name}/blobs/{digest}"] = data
