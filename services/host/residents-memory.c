@@ -158,7 +158,7 @@ static void residents_yield(struct residents *pool, const struct resident *heir,
 {
     struct resident *victim;
 
-    /* Those that yield already count as gone. */
+    /* Residents that yield already count as gone. */
     for (const struct resident *r = pool->dropped; r; r = r->next)
         if (r->yields)
             use_drop(&use, r);

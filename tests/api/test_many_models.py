@@ -183,7 +183,6 @@ def test_three_models_serve_eight_clients_in_the_memory_of_two(many):
 
 
 @pytest.mark.full
-@pytest.mark.timeout(1000)
 def test_three_models_serve_eight_clients_for_ten_minutes(many):
     check_clients(many(), 600)
 

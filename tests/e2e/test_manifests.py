@@ -4,6 +4,7 @@ chat templates."""
 import json
 import shutil
 import subprocess
+import urllib.request
 
 import pytest
 
@@ -99,3 +100,34 @@ def test_a_mistake_is_named_with_its_place(sconce, models, text, place, why):
     out = subprocess.run([sconce, "list", "--json"], capture_output=True, text=True, check=True)
     (error,) = [m["error"] for m in json.loads(out.stdout) if "error" in m]
     assert f"m.yaml:{place}: " in error and why in error
+
+
+def test_serve_offers_only_one_model(sconce, models, home):
+    (home / "hub/org").mkdir(parents=True)
+    shutil.copy(models / "g.gguf", home / "hub/org/small.gguf")
+    server = subprocess.Popen([sconce, "serve", "--port", "0", "--model", str(home / "hub/org/small.gguf")],
+                              stderr=subprocess.PIPE, text=True)
+    try:
+        lines = []
+        while not lines or "Models:" not in lines[-1]:
+            lines.append(server.stderr.readline())
+            assert lines[-1], lines
+        url = next(line.split()[-1] for line in lines if "http://" in line)
+        assert lines[-1] == "Models: small\n"
+        (listed,) = json.load(urllib.request.urlopen(url + "/models"))["data"]
+        assert listed["id"] == "small" and listed["aliases"] == ["org/small"]
+        for named in ({}, {"model": "org/small"}, {"model": "small"}):
+            body = json.dumps({"prompt": "Once", "max_tokens": 2, **named}).encode()
+            assert urllib.request.urlopen(url + "/completions", body).status == 200
+    finally:
+        server.terminate()
+        server.wait(30)
+    out = subprocess.run([sconce, "serve", "--model", "nix"], capture_output=True, text=True)
+    assert out.returncode == 1 and 'there is no model "nix"' in out.stderr
+
+
+@pytest.mark.parametrize("word, verb", [("chat", "run MODEL"), ("download", "pull SOURCE"),
+                                        ("ls", "list"), ("unload", "stop MODEL")])
+def test_words_that_people_try_are_answered_with_the_verb(sconce, word, verb):
+    out = subprocess.run([sconce, word], capture_output=True, text=True)
+    assert out.returncode == 2 and f"`sconce {verb}` does this" in out.stderr

@@ -48,6 +48,7 @@ struct config {
                                directories, which belong to other programs */
     size_t n_foreign;
     char *default_model;          /* for requests without a model; NULL: the only installed model */
+    char *only_model;             /* the only model that is offered (--model); NULL: all are */
     uint64_t max_keep_alive_usec; /* longest time for which a request may keep a model; 24 h */
 
     struct {
@@ -193,6 +194,8 @@ DEFINE_CLEANUP(struct config *, config_free);
 
 /* Sets chat.device to a copy of @name. -ENOMEM. */
 int config_set_device(struct config *config, const char *name);
+/* Offers only the model @name, which then is the default as well. -ENOMEM. */
+int config_set_only_model(struct config *config, const char *name);
 /* Puts the absolute path of @dir before all other model directories. */
 int config_add_model_dir(struct config *config, const char *dir);
 /* Adds the existing directories of models.other_programs behind all other model directories.

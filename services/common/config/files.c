@@ -130,6 +130,22 @@ int config_set_device(struct config *config, const char *name)
     return 0;
 }
 
+int config_set_only_model(struct config *config, const char *name)
+{
+    char *only = strdup(name), *copy = strdup(name);
+
+    if (!only || !copy) {
+        free(only);
+        free(copy);
+        return -ENOMEM;
+    }
+    free(config->only_model);
+    free(config->default_model);
+    config->only_model = only;
+    config->default_model = copy;
+    return 0;
+}
+
 int config_add_model_dir(struct config *config, const char *dir)
 {
     char **fresh = realloc(config->model_dirs, (config->n_model_dirs + 1) * sizeof(*fresh));
@@ -264,6 +280,7 @@ struct config *config_free(struct config *c)
     key_list_done(&c->gateway.api_keys);
     config_strings_free(c->gateway.cors_origins, c->gateway.n_cors_origins);
     free(c->default_model);
+    free(c->only_model);
     free(c->chat.device);
     free(c->chat.isa);
     free(c->chat.kv_type);
