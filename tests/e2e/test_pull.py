@@ -134,6 +134,18 @@ def test_ollama_urls_and_paths(pull, hub, sconce, store, weights, guide):
         store / "small:0.6b/small.gguf").st_ino
 
 
+def test_a_proxy_of_the_configuration_gets_all_connections(pull, hub, sconce, weights):
+    hub.put_repository("org/m", {"m-Q8_0.gguf": weights})
+    proxy = hubs.Proxy()
+    pull.configure(proxy=proxy.url)
+    out = pull("org/m")
+    proxy.close()
+    assert out.returncode == 0, out.stderr
+    assert verified(sconce, "m-Q8_0")
+    where = hub.url.removeprefix("https://")
+    assert proxy.asked and set(proxy.asked) == {f"CONNECT {where}"}
+
+
 def test_run_fetches_a_model_that_is_missing(pull, hub, sconce, weights):
     hub.put_repository("org/m", {"m-Q8_0.gguf": weights})
     run = [sconce, "run", "org/m", "What is sconce?", "-n", "4"]
