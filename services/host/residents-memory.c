@@ -117,13 +117,6 @@ int resident_settle(struct resident *r, struct problem *problem)
 
 /* --- making room --- */
 
-static void resident_take_out(struct resident **list, struct resident *resident)
-{
-    while (*list != resident)
-        list = &(*list)->next;
-    *list = resident->next;
-}
-
 /* Returns the ready resident that makes room first: of those without users the least recently used
  * one, or of those with users the one that was loaded first. NULL: there is none. */
 static struct resident *residents_next_victim(const struct residents *pool, bool in_use)
@@ -146,7 +139,7 @@ static void resident_bequeath(struct resident *r, struct resident *heir)
     log_info("unloading %s", r->name);
     /* The watch belongs to the loop, so it is freed here, on the loop's thread. */
     r->watch = loop_watch_free(r->watch);
-    resident_take_out(&r->pool->first, r);
+    resident_unlink(r);
     r->next = heir->victims;
     heir->victims = r;
 }
@@ -166,7 +159,7 @@ static void residents_yield(struct residents *pool, const struct resident *heir,
         log_info("%s gets no new requests, because %s waits for its memory", victim->name,
                  heir->name);
         use_drop(&use, victim);
-        resident_take_out(&pool->first, victim);
+        resident_unlink(victim);
         victim->dropped = victim->yields = true;
         victim->next = pool->dropped;
         pool->dropped = victim;

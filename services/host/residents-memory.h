@@ -16,6 +16,8 @@
 
 #define RESIDENT_PATIENCE_USEC (2 * 1000000u)
 
+/* residents.c: takes the resident out of the list pool->first, if it is there. */
+void resident_unlink(struct resident *resident);
 /* Sets the memory that the resident will get: as much as it wants, or less if the budget and the
  * pinned models leave less, but at least what it needs. -EINVAL: they leave too little; @problem
  * says how much is missing. */

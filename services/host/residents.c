@@ -20,19 +20,27 @@
 #include "core/err.h"
 #include "host/residents-memory.h"
 
-static struct resident *resident_free(struct resident *resident)
+static struct resident *resident_free(struct resident *resident);
+
+/* Frees the residents that make room for @heir. */
+static void resident_free_victims(struct resident *heir)
 {
     struct resident *victim;
 
+    while ((victim = heir->victims)) {
+        heir->victims = victim->next;
+        resident_free(victim);
+    }
+}
+
+static struct resident *resident_free(struct resident *resident)
+{
     if (!resident)
         return NULL;
     loop_watch_free(resident->watch);
     resident->pool->ops->close(resident);
     inf_model_unref(resident->model);
-    while ((victim = resident->victims)) {
-        resident->victims = victim->next;
-        resident_free(victim);
-    }
+    resident_free_victims(resident);
     arena_done(&resident->arena);
     free(resident->name);
     free(resident->path);
@@ -40,7 +48,7 @@ static struct resident *resident_free(struct resident *resident)
     return NULL;
 }
 
-static void resident_unlink(struct resident *resident)
+void resident_unlink(struct resident *resident)
 {
     for (struct resident **at = &resident->pool->first; *at; at = &(*at)->next)
         if (*at == resident) {
@@ -117,12 +125,9 @@ static void resident_open(struct job *job)
 /* Runs on a thread. */
 static void resident_load(struct job *job)
 {
-    struct resident *resident = resident_of(job), *victim;
+    struct resident *resident = resident_of(job);
 
-    while ((victim = resident->victims)) {
-        resident->victims = victim->next;
-        resident_free(victim);
-    }
+    resident_free_victims(resident);
     resident->load_status = resident->pool->ops->open(resident, &resident->err);
 }
 
