@@ -39,6 +39,8 @@ FIELDS = {
                              "llama-params.c:llama_fields"],
     "api_llama_infill": ["openai_params_names", "openai_constraint_names",
                          "llama-params.c:llama_fields", "llama-answer.c:more"],
+    "api_models_load": ["load_fields"],
+    "api_models_unload": ["unload_fields"],
     "api_tokenize": ["tokenize_fields"],
     "api_detokenize": ["detokenize_fields"],
     "api_apply_template": ["apply_template_fields"],

@@ -127,6 +127,7 @@ const struct config_key config_keys[] = {
     {"chat", "grammars", KEY_U32, AT(chat.grammars), 0, 0, 4096},
     {"chat", "grammar_texts", KEY_BYTES, AT(chat.grammar_texts), 0, 0, UINT64_MAX / 2},
     {"chat", "grammar_memory", KEY_BYTES, AT(chat.grammar_memory), 0, 1u << 20, 1ull << 40},
+    {"chat", "memory", KEY_BYTES, AT(chat.memory), 0, 0, UINT64_MAX / 2},
     {"chat", "max_models", KEY_U32, AT(chat.max_models), 0, 1, 64},
     {"chat", "max_tokens", KEY_U32, AT(chat.max_tokens), 0, 0, 1u << 24},
     {"chat", "most_tokens", KEY_U32, AT(chat.most_tokens), 0, 0, 1u << 24},
