@@ -248,6 +248,10 @@ extern const struct matmul_ops matmul_ref;
 void matmul_decode_bf16_avx512(struct matmul_panel *panel, unsigned half, const uint8_t *w,
                                size_t row_bytes, uint32_t kc, const uint8_t **ahead);
 
+/* matmul-pack.c: returns the first of @ops, its base, the base of its base and so on that multiplies
+ * weights packed as @dtype, or NULL if none does. */
+const struct matmul_ops *matmul_packer(const struct matmul_ops *ops, enum inf_dtype dtype);
+
 /* matmul-tiles-amx.c */
 void matmul_tiles_amx(const struct matmul_args *args, uint32_t n0, uint32_t n1);
 void matmul_prepare_two_amx(const float *x, uint32_t K, struct matmul_two *dst);
