@@ -25,8 +25,8 @@
  * CPU supports. The reference needs no flags, so it comes last. */
 static const struct matmul_ops *const rungs[] = {
 #if defined(__x86_64__)
-    &matmul_amx,    &matmul_avx512fp16, &matmul_avx512bf16,
-    &matmul_avx512, &matmul_avxvnni,    &matmul_avx2,
+    &matmul_amx,    &matmul_amxint8, &matmul_avx512fp16, &matmul_avx512bf16,
+    &matmul_avx512, &matmul_avxvnni, &matmul_avx2,
 #elif defined(__aarch64__)
     &matmul_i8mm,
     &matmul_dotprod,
@@ -185,7 +185,8 @@ void matmul_prepare(const struct matmul_ops *ops, enum matmul_act kind, const fl
 struct group {
     const struct matmul_args *args;
     const struct matmul_kernel *kernel;
-    uint32_t n, n_cols; /* n_cols ≤ PANEL_N */
+    multiply_many_fn *many; /* or NULL */
+    uint32_t n, n_cols;     /* n_cols ≤ PANEL_N */
     uint32_t k, kc;
     const uint8_t *ahead; /* memory to prefetch next */
     float bias[PANEL_N];
@@ -197,6 +198,8 @@ struct group {
  * the other half. With more rows, each chunk is prefetched as a whole (panels_by_chunk()). */
 #define AHEAD     (4u << 10)
 #define HALF_ROWS 16u
+/* With at least so many rows, matmul_ops.multiply_many is faster than the kernels of a format. */
+#define MANY_ROWS 32u
 /* Without a panel, the groups of rows of a product are divided into windows of equally many groups.
  * While the kernels multiply one window, they prefetch a later one, in several parts
  * (prefetch_begin()). That window is at least AHEAD_MIN bytes ahead, because memory delivers so
@@ -314,7 +317,41 @@ static void multiply_copy(const struct group *g, struct matmul_tile *tile, float
     }
 }
 
-static void multiply_chunk(struct group *g, const struct matmul_panel *panel)
+/* Returns the first matmul_ops.multiply_many of @ops, its base, the base of its base and so on, if
+ * it should multiply @M rows by panels of @kernel, or NULL. */
+static multiply_many_fn *find_many(const struct matmul_ops *ops, const struct matmul_kernel *kernel,
+                                   uint32_t M)
+{
+    const struct tile_kind *kind = kernel->kind;
+
+    if (M < MANY_ROWS || !kind || kind->steps == 0 ||
+        (kind->offset > 0 && kind->offset < kind->steps))
+        return NULL;
+    while (ops && !ops->multiply_many)
+        ops = ops->base;
+    return ops ? ops->multiply_many : NULL;
+}
+
+/* Computes PANEL_N columns of y. */
+static void multiply_whole(const struct group *g, struct matmul_panel *panel,
+                           const struct matmul_tile *tile)
+{
+    const uint32_t n = g->many ? tile->M / 16 * 16 : 0;
+    struct matmul_tile part = *tile;
+
+    part.M -= n;
+    part.act += n * part.act_stride;
+    part.init += n * part.init_stride;
+    part.y += n * part.ldy;
+    if (part.M > 0)
+        g->kernel->multiply(&part);
+    part = *tile;
+    part.M = n;
+    if (n > 0)
+        g->many(&part, panel, g->kernel->kind);
+}
+
+static void multiply_chunk(struct group *g, struct matmul_panel *panel)
 {
     const struct matmul_args *a = g->args;
     const size_t n_bytes = g->n_cols * chunk_bytes(g), n_rest = n_bytes - PANEL_AHEAD(n_bytes);
@@ -335,7 +372,7 @@ static void multiply_chunk(struct group *g, const struct matmul_panel *panel)
 
     g->ahead += n_rest;
     if (g->n_cols == PANEL_N)
-        g->kernel->multiply(&tile);
+        multiply_whole(g, panel, &tile);
     else
         multiply_copy(g, &tile, y);
 }
@@ -549,6 +586,7 @@ void matmul_rows(const struct matmul_ops *ops, const struct matmul_args *args, u
         matmul_rows_ref(args, n0, n1);
         return;
     }
+    g.many = find_many(ops, g.kernel, args->M);
     g.ahead = (const uint8_t *)args->w + n0 * args->row_bytes + PANEL_N * args->row_bytes + AHEAD;
     if (is_direct(args, g.kernel))
         n0 = direct_rows(&g, n0, n1);
