@@ -40,6 +40,10 @@ static const struct quantized {
     {"fp8", 1e-9, 1e-6},
     {"ctfp4", 2e-3, 1e-6},
     {"nf4", 1e-9, 1e-6},
+    {"gptq4-moe", 2e-2, 1e-6},
+    {"awq4-moe", 2e-2, 1e-6},
+    {"paro", 2e-3, 1e-6},
+    {"paro-moe", 2e-2, 1e-6},
 };
 
 TEST(graphs_compute_what_transformers_computes)
