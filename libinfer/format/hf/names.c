@@ -211,6 +211,17 @@ static bool name_turn(const char *name, char out[HF_NAME_MAX])
     return false;
 }
 
+bool format_part_end(const char *name, size_t *ret_n)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(plane_ends); i++)
+        if (text_ends_with(name, plane_ends[i])) {
+            *ret_n = strlen(plane_ends[i]);
+            return true;
+        }
+    *ret_n = strlen(".weight");
+    return text_ends_with(name, ".weight");
+}
+
 bool hf_name(const struct arch_desc *desc, const char *name, char out[HF_NAME_MAX])
 {
     if (name_turn(name, out))
