@@ -309,6 +309,9 @@ static int list_open(struct dir *d, struct inf_err *reterr)
         return err_set(reterr, EOPNOTSUPP, "only models that generate text have this layout");
     if (r == 0 && format_hparams(d->format)->ternary != TERNARY_NONE)
         return err_set(reterr, EOPNOTSUPP, "ternary weights do not have this layout");
+    if (r == 0 && format_hparams(d->format)->coded == CODED_PARO)
+        return err_set(reterr, EOPNOTSUPP,
+                       "ParoQuant rotates the inputs of products, and this layout cannot say so");
     return r == 0 ? model_open(d->format, &d->model, reterr) : r;
 }
 

@@ -323,6 +323,9 @@ int source_open_model(struct source *s, const char *path, struct inf_err *reterr
         return err_set(reterr, EOPNOTSUPP,
                        "a directory of the architecture %s cannot be converted to a GGUF file",
                        desc ? desc->name : "whisper");
+    if (format_hparams(s->format)->coded == CODED_PARO)
+        return err_set(reterr, EOPNOTSUPP,
+                       "ParoQuant rotates the inputs of products, and a GGUF file cannot say so");
     r = model_open(s->format, &s->model, reterr);
     s->tiled = strcmp(desc->name, "qwen35") == 0;
     if (r == 0)

@@ -37,6 +37,7 @@ enum hparams_coded {
     CODED_GPTQ,
     CODED_GPTQ_V2, /* zeros are stored as they are; in CODED_GPTQ, minus 1 */
     CODED_AWQ,
+    CODED_PARO,    /* ParoQuant: AWQ, or codes of MLX, with rotated inputs (graph/params.h) */
     CODED_TENSORS, /* compressed-tensors */
     CODED_FP8,     /* as DeepSeek does it */
     CODED_4BIT,    /* bitsandbytes */

@@ -35,7 +35,8 @@ static const bool is_rare[INF_DTYPE_N] = {
     [INF_DTYPE_IQ1_S] = true,  [INF_DTYPE_IQ1_M] = true,  [INF_DTYPE_IQ2_XXS] = true,
     [INF_DTYPE_IQ2_XS] = true, [INF_DTYPE_IQ2_S] = true,  [INF_DTYPE_IQ3_XXS] = true,
     [INF_DTYPE_IQ3_S] = true,  [INF_DTYPE_IQ4_NL] = true, [INF_DTYPE_NVFP4] = true,
-    [INF_DTYPE_Q1_0] = true,   [INF_DTYPE_Q2_0] = true,
+    [INF_DTYPE_Q1_0] = true,   [INF_DTYPE_Q2_0] = true,   [INF_DTYPE_MLX4] = true,
+    [INF_DTYPE_MLX8] = true,   [INF_DTYPE_FP8] = true,    [INF_DTYPE_NF4] = true,
 };
 
 /* Creates @dir and its missing parents. */
