@@ -287,12 +287,16 @@ static void serve_greet(const struct serve *s, const struct config *config, bool
         const bool any = n_host == 0 || text_starts_with(s->listen[0], "0.0.0.0") ||
                          text_starts_with(s->listen[0], "[::]");
 
+        const int n = any ? 9 : n_host;
+        const char *host = any ? "127.0.0.1" : s->listen[0];
+
         fprintf(stderr,
                 "Try: curl http://%.*s:%u/v1/chat/completions -H 'Content-Type: application/json' "
                 "%s-d '{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":"
                 "\"Hello\"}]}'\n",
-                any ? 9 : n_host, any ? "127.0.0.1" : s->listen[0], s->port,
-                open ? "" : "-H 'Authorization: Bearer KEY' ", first->name);
+                n, host, s->port, open ? "" : "-H 'Authorization: Bearer KEY' ", first->name);
+        if (config->gateway.page)
+            fprintf(stderr, "Or open http://%.*s:%u/ in a browser.\n", n, host, s->port);
     }
 }
 

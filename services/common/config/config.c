@@ -90,6 +90,7 @@ const struct config_key config_keys[] = {
     {"gateway", "api_keys", KEY_API_KEYS, AT(gateway.api_keys), 0, 0, 0},
     {"gateway", "cors_origins", KEY_STRINGS, AT(gateway.cors_origins), AT(gateway.n_cors_origins),
      0, 0},
+    {"gateway", "page", KEY_CHOICE, AT(gateway.page), 0, 0, 0, bool_choices},
     {"gateway", "tcp_access", KEY_CHOICE, AT(gateway.tcp_access), 0, 0, 0, tcp_access_choices},
     {"gateway", "unix_access", KEY_CHOICE, AT(gateway.unix_access), 0, 0, 0, unix_access_choices},
     {"gateway", "max_body", KEY_BYTES, AT(gateway.max_body), 0, 1024, MEBIBYTES(4096)},

@@ -54,6 +54,7 @@ struct config {
         struct key_list api_keys; /* keys in the configuration; the key file may have others */
         char **cors_origins;      /* [n_cors_origins] exact origins, or "*"; none: CORS is off */
         size_t n_cors_origins;
+        unsigned page;              /* enum config_bool; whether / is a web page; true */
         unsigned tcp_access;        /* enum config_tcp_access; key */
         unsigned unix_access;       /* enum config_unix_access; open */
         uint64_t max_body;          /* bytes; 16 MiB */

@@ -168,6 +168,7 @@ int config_new(struct config **ret_config)
 
     if (!c)
         return -ENOMEM;
+    c->gateway.page = CONFIG_TRUE;
     c->gateway.max_body = MEBIBYTES(16);
     c->gateway.max_bodies = MEBIBYTES(1024);
     c->gateway.max_header = 32 * 1024;
