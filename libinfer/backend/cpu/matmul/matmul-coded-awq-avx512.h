@@ -12,6 +12,7 @@
  */
 
 #define AWQ_COLUMNS 128u /* of a cache line */
+#define AWQ_LINES   4u   /* neighboring lines that are multiplied together, as memory prefers */
 #define AWQ_M       2u   /* prepared rows */
 
 static const uint8_t awq_place[2][4] = {{0, 4, 1, 5}, {2, 6, 3, 7}};
@@ -90,20 +91,24 @@ INLINE void awq_group(const struct coded *c, uint32_t n, uint32_t g, struct awq_
     }
 }
 
-/* Adds the products of 32 k, from the block @x of each row on. */
+/* Adds the products of 32 k of a line, from the block @x of each row on. Prefetches a part of the
+ * @n lines of the next 32 k, which begin at @ahead: the part of line @i. */
 INLINE void awq_block(const uint8_t *w, uint64_t stride, const struct matmul_q8 *const x[AWQ_M],
-                      const unsigned m_n, struct awq_line *line)
+                      const unsigned m_n, const uint8_t *ahead, const unsigned n, const unsigned i,
+                      struct awq_line *line)
 {
     const int8_t *q[AWQ_M];
     __m512i sum[AWQ_M][8];
 
+    ahead += i * (32 / n) * stride;
     UNROLL for (unsigned m = 0; m < m_n; m++)
     {
         q[m] = x[m]->q;
-        UNROLL for (unsigned i = 0; i < 8; i++) sum[m][i] = _mm512_setzero_si512();
+        UNROLL for (unsigned v = 0; v < 8; v++) sum[m][v] = _mm512_setzero_si512();
     }
-    for (unsigned k = 0; k < 32; k += 4, w += 4 * stride) {
-        UNROLL for (unsigned t = 0; t < 4; t++) prefetch_line(w + (32 + t) * stride, false);
+    for (unsigned k = 0; k < 32; k += 4, w += 4 * stride, ahead += 4 / n * stride) {
+        UNROLL for (unsigned t = 0; t < 4; t++)
+            prefetch_line(ahead + t / n * stride + t % n * 64, false);
         awq_dots(w, stride, q, m_n, sum);
         UNROLL for (unsigned m = 0; m < m_n; m++) q[m] += 4;
     }
@@ -111,42 +116,53 @@ INLINE void awq_block(const uint8_t *w, uint64_t stride, const struct matmul_q8 
     {
         const __m512i nsum = _mm512_set1_epi32(x[m]->nsum[0] + x[m]->nsum[1]);
 
-        UNROLL for (unsigned i = 0; i < 8; i++)
+        UNROLL for (unsigned v = 0; v < 8; v++)
         {
-            const __m512i s = _mm512_add_epi32(sum[m][i], _mm512_mullo_epi32(line->zero[i], nsum));
-            const __m512 scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(s), line->scale[i]);
+            const __m512i s = _mm512_add_epi32(sum[m][v], _mm512_mullo_epi32(line->zero[v], nsum));
+            const __m512 scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(s), line->scale[v]);
 
-            line->acc[m][i] = _mm512_fmadd_ps(scaled, _mm512_set1_ps(x[m]->d), line->acc[m][i]);
+            line->acc[m][v] = _mm512_fmadd_ps(scaled, _mm512_set1_ps(x[m]->d), line->acc[m][v]);
         }
     }
 }
 
-/* Computes 128 columns of y, from column @n on, for @m_n rows. */
-INLINE void awq_columns(const struct matmul_args *a, uint32_t n, const unsigned m_n)
+/* Computes the columns of @n lines of y, from column @n0 on, for @m_n rows. */
+INLINE void awq_columns(const struct matmul_args *a, uint32_t n0, const unsigned m_n,
+                        const unsigned n)
 {
     const struct coded *c = a->coded;
-    const uint32_t row = a->coded_first + n;
+    const uint32_t row = a->coded_first + n0;
     const uint64_t stride = c->rows / 2;
     const uint8_t *w = (const uint8_t *)c->codes + row / 2;
     const struct matmul_q8 *x[AWQ_M];
-    struct awq_line line;
+    struct awq_line line[AWQ_LINES];
     uint32_t g = 0;
 
     for (unsigned m = 0; m < m_n; m++) {
         x[m] = (const void *)((const uint8_t *)a->act + m * a->act_stride);
-        for (unsigned i = 0; i < 128; i++)
-            ((float *)line.acc[m])[i] = a->bias ? a->bias[n + awq_column(i / 16, i % 16)] : 0;
+        for (unsigned i = 0; i < n; i++)
+            for (unsigned j = 0; j < AWQ_COLUMNS; j++)
+                ((float *)line[i].acc[m])[j] =
+                    a->bias ? a->bias[n0 + AWQ_COLUMNS * i + awq_column(j / 16, j % 16)] : 0;
     }
-    awq_group(c, row, 0, &line);
+    for (unsigned i = 0; i < n; i++)
+        awq_group(c, row + AWQ_COLUMNS * i, 0, &line[i]);
     for (uint32_t k = 0; k < a->K; k += 32, w += 32 * stride) {
-        if (k / c->group != g)
-            awq_group(c, row, g = k / c->group, &line);
-        awq_block(w, stride, x, m_n, &line);
+        const bool next = k / c->group != g;
+
+        g = k / c->group;
+        for (unsigned i = 0; i < n; i++) {
+            if (next)
+                awq_group(c, row + AWQ_COLUMNS * i, g, &line[i]);
+            awq_block(w + 64 * i, stride, x, m_n, w + 32 * stride, n, i, &line[i]);
+        }
         UNROLL for (unsigned m = 0; m < m_n; m++) x[m]++;
     }
     for (unsigned m = 0; m < m_n; m++)
-        for (unsigned i = 0; i < 128; i++)
-            a->y[m * a->ldy + n + awq_column(i / 16, i % 16)] = ((float *)line.acc[m])[i];
+        for (unsigned i = 0; i < n; i++)
+            for (unsigned j = 0; j < AWQ_COLUMNS; j++)
+                a->y[m * a->ldy + n0 + AWQ_COLUMNS * i + awq_column(j / 16, j % 16)] =
+                    ((float *)line[i].acc[m])[j];
 }
 
 /* Computes columns from @n0 on, as many as fill whole lines, and returns the first of the others.
@@ -157,10 +173,9 @@ static uint32_t TILE_NAME(few_awq4)(const struct matmul_args *a, uint32_t n0, ui
 
     if ((a->coded_first + n0) % 8 != 0 || (c->group % 32 != 0 && c->group != c->cols))
         return n0;
+    for (; n0 + AWQ_LINES * AWQ_COLUMNS <= n1; n0 += AWQ_LINES * AWQ_COLUMNS)
+        a->M == 1 ? awq_columns(a, n0, 1, AWQ_LINES) : awq_columns(a, n0, 2, AWQ_LINES);
     for (; n0 + AWQ_COLUMNS <= n1; n0 += AWQ_COLUMNS)
-        if (a->M == 1)
-            awq_columns(a, n0, 1);
-        else
-            awq_columns(a, n0, 2);
+        a->M == 1 ? awq_columns(a, n0, 1, 1) : awq_columns(a, n0, 2, 1);
     return n0;
 }

@@ -92,6 +92,24 @@ static void compute_panel(const struct matmul_kernel *kernel, struct place *p, u
     multiply_panel(p, panel);
 }
 
+/* Computes columns without a panel, and returns the first column that is left. */
+static uint32_t compute_few(const struct matmul_kernel *kernel, const struct matmul_args *args,
+                            uint32_t n0, uint32_t n1)
+{
+    const struct coded *c = args->coded;
+    struct matmul_args a = *args;
+
+    if (kernel->few && args->M <= kernel->few_m)
+        return kernel->few(args, n0, n1);
+    if (!kernel->direct || args->M > kernel->direct_m || args->K % 64 != 0 || c->order ||
+        (c->group % 32 != 0 && c->group != c->cols))
+        return n0;
+    a.row_bytes = (size_t)c->cols * coded_kind(c->dtype).bits / 8;
+    a.w = (const uint8_t *)c->codes + args->coded_first * a.row_bytes;
+    a.next = NULL;
+    return matmul_direct(kernel, &a, n0, n1);
+}
+
 void matmul_coded(const struct matmul_kernel *kernel, const struct matmul_args *args, uint32_t n0,
                   uint32_t n1)
 {
@@ -109,8 +127,7 @@ void matmul_coded(const struct matmul_kernel *kernel, const struct matmul_args *
     }
     if (c->group % 32 != 0 && kernel->multiply_16)
         p.multiply = kernel->multiply_16;
-    if (kernel->few && args->M <= kernel->few_m)
-        n0 = kernel->few(args, n0, n1);
+    n0 = compute_few(kernel, args, n0, n1);
     const uint32_t width = by_place ? n1 - n0 : PANEL_N;
 
     for (uint32_t begin = n0; begin < n1; begin += width)

@@ -88,18 +88,38 @@ INLINE void coded_awq_zeros(const uint8_t *p, uint32_t *dst)
     }
 }
 
-/* Extracts numbers of @bits bits, @add more than they are, from a stream of bits. */
+/* Extracts numbers of @bits bits, @add more than they are, from a stream of bits. 8 numbers are in
+ * @bits bytes. */
 INLINE void coded_stream_zeros(const uint8_t *p, const unsigned bits, uint32_t add, uint32_t *dst)
 {
-    uint8_t copy[PANEL_N + 2] = {0};
+    UNROLL for (unsigned i = 0; i < PANEL_N; i += VEC_N)
+    {
+        uint32_t word[2] = {0};
+        coded_u32 v, at;
 
-    memcpy(copy, p, PANEL_N / 8 * bits);
-    for (unsigned i = 0; i < PANEL_N; i++) {
-        uint16_t two;
-
-        memcpy(&two, copy + i * bits / 8, sizeof(two));
-        dst[i] = ((two >> i * bits % 8) + add) & ((1u << bits) - 1);
+        memcpy(&word[0], p + i / 8 * bits, bits);
+        if (VEC_N > 8)
+            memcpy(&word[1], p + (i / 8 + 1) * bits, bits);
+        UNROLL for (unsigned lane = 0; lane < VEC_N; lane++)
+        {
+            v[lane] = word[lane / 8];
+            at[lane] = (i + lane) % 8 * bits;
+        }
+        coded_store(dst + i, ((v >> at) + add) & ((1u << bits) - 1));
     }
+}
+
+INLINE void coded_gptq_zeros(const uint8_t *p, unsigned bits, uint32_t add, uint32_t *dst)
+{
+    if (bits == 2)
+        coded_stream_zeros(p, 2, add, dst);
+    else if (bits == 3)
+        coded_stream_zeros(p, 3, add, dst);
+    else if (bits == 4)
+        coded_stream_zeros(p, 4, add, dst);
+    else
+        for (unsigned i = 0; i < PANEL_N; i++)
+            dst[i] = (p[i] + add) & 255;
 }
 
 INLINE void coded_zeros(const struct coded *c, uint32_t n, uint32_t g, uint32_t *dst)
@@ -113,7 +133,7 @@ INLINE void coded_zeros(const struct coded *c, uint32_t n, uint32_t g, uint32_t 
     else if (c->dtype == INF_DTYPE_AWQ4 && n % 8 == 0)
         coded_awq_zeros(first, dst);
     else if (coded_kind(c->dtype).by_place && c->dtype != INF_DTYPE_AWQ4 && n % 8 == 0)
-        coded_stream_zeros(first, bits, c->zero_add, dst);
+        coded_gptq_zeros(first, bits, c->zero_add, dst);
     else
         for (unsigned i = 0; i < PANEL_N; i++)
             dst[i] = coded_zero(c, n + i, g);

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Multiplies MXFP8 by rows of floats, for matmul-direct-avx512.h. Include it after
- * matmul-direct-avx512-fma.h.
+ * Multiplies MXFP8, and coded matrices in FP8 (quant/coded.h), by rows of floats, for
+ * matmul-direct-avx512.h. Include it after matmul-direct-avx512-fma.h.
  *
  * The bits of a number in E4M3 are moved to the places that they have in F16, for even and for odd
  * elements of a line, and the halves of 16 rows are transposed as those of F16. A half is 2^-8 of
  * its number, so the scales are multiplied by 256.
  */
 
-/* The scales of a group of 32 elements in 16 rows. */
-struct direct_e8m0 {
+#include "quant/coded.h"
+
+/* The scales of 32 elements in 16 rows. */
+struct direct_fp8 {
     __m512 scale;
     bool large; /* a scale times 256 is not finite */
 };
 
-INLINE struct direct_e8m0 direct_e8m0_load(const struct matmul_planes *p, size_t at)
+INLINE struct direct_fp8 direct_e8m0_load(const struct matmul_planes *p, size_t at)
 {
     uint32_t e[16] __attribute__((aligned(64)));
     __m512i v;
@@ -23,14 +25,41 @@ INLINE struct direct_e8m0 direct_e8m0_load(const struct matmul_planes *p, size_t
     for (unsigned i = 0; i < 16; i++)
         e[i] = p->scales[i * p->row_bytes + at];
     v = _mm512_load_si512(e);
-    return (struct direct_e8m0){
+    return (struct direct_fp8){
         _mm512_castsi512_ps(_mm512_mask_mov_epi32(
             _mm512_slli_epi32(v, 23), _mm512_testn_epi32_mask(v, v), _mm512_set1_epi32(1 << 22))),
         _mm512_cmpgt_epu32_mask(v, _mm512_set1_epi32(246)) != 0};
 }
 
+/* Loads the scales of column @k of a coded matrix. */
+INLINE struct direct_fp8 direct_coded_scales(const struct matmul_direct *d, uint32_t k)
+{
+    const struct coded *c = d->coded;
+    const uint32_t n_groups = coded_groups(c), g = k / c->group;
+    uint32_t bits[16] __attribute__((aligned(64)));
+    __m512i v;
+
+    for (unsigned i = 0; i < 16; i++) {
+        const uint64_t at = (uint64_t)((d->coded_row + i) / c->group_rows) * n_groups + g;
+        uint16_t half;
+
+        if (c->scale_type == INF_DTYPE_F32) {
+            memcpy(&bits[i], (const uint8_t *)c->scales + 4 * at, 4);
+        } else {
+            memcpy(&half, (const uint8_t *)c->scales + 2 * at, 2);
+            bits[i] = c->scale_type == INF_DTYPE_F16 ? half : (uint32_t)half << 16;
+        }
+    }
+    v = _mm512_load_si512(bits);
+    if (c->scale_type == INF_DTYPE_F16)
+        v = _mm512_castps_si512(_mm512_cvtph_ps(_mm512_cvtepi32_epi16(v)));
+    return (struct direct_fp8){
+        _mm512_castsi512_ps(v),
+        _mm512_cmpgt_epu32_mask(_mm512_slli_epi32(v, 1), _mm512_set1_epi32((int)0xf6ffffff)) != 0};
+}
+
 /* Converts the halves of 16 rows to weights. With @odd, some may be NaN, or the scales large. */
-INLINE __m512 direct_e4m3(__m256i half, const struct direct_e8m0 *g, const bool odd)
+INLINE __m512 direct_e4m3(__m256i half, const struct direct_fp8 *g, const bool odd)
 {
     const __m256i nan = _mm256_set1_epi16(0x3f80);
     __m512 f;
@@ -48,7 +77,7 @@ INLINE __m512 direct_e4m3(__m256i half, const struct direct_e8m0 *g, const bool 
 /* Adds the elements 32 h … 32 h + 31 of a block. @even and @odd are transposed. */
 INLINE void direct_half_mxfp8(const struct matmul_direct *d, const __m512i even[16],
                               const __m512i odd[16], const unsigned h, const uint8_t *act,
-                              const unsigned m_n, struct direct_e8m0 g, const bool rare,
+                              const unsigned m_n, struct direct_fp8 g, const bool rare,
                               __m512 sum[DIRECT_M])
 {
     const __m512i pick = _mm512_setr_epi64(4 * h, 4 * h + 1, 4 * h + 8, 4 * h + 9, 4 * h + 2,
@@ -75,13 +104,12 @@ INLINE void direct_half_mxfp8(const struct matmul_direct *d, const __m512i even[
     }
 }
 
-INLINE void direct_block_mxfp8(struct matmul_direct *d, struct direct_lines *lines,
-                               const uint8_t *act, const unsigned m_n, __m512 sum[DIRECT_M])
+/* Adds a block of 64 elements, with the scales @g0 and @g1 of its halves. */
+INLINE void direct_block_e4m3(struct matmul_direct *d, struct direct_lines *lines,
+                              const uint8_t *act, const unsigned m_n, struct direct_fp8 g0,
+                              struct direct_fp8 g1, __m512 sum[DIRECT_M])
 {
     const __m512i places = _mm512_set1_epi16((short)0xbf80), seven = _mm512_set1_epi8(0x7f);
-    const size_t at = (size_t)(act - d->act) / sizeof(float) / 32;
-    const struct direct_e8m0 g0 = direct_e8m0_load(&d->planes, at);
-    const struct direct_e8m0 g1 = direct_e8m0_load(&d->planes, at + 1);
     __m512i even[16], odd[16], most = _mm512_setzero_si512();
 
     UNROLL for (unsigned i = 0; i < 16; i++)
@@ -106,4 +134,23 @@ INLINE void direct_block_mxfp8(struct matmul_direct *d, struct direct_lines *lin
     }
 }
 
+INLINE void direct_block_mxfp8(struct matmul_direct *d, struct direct_lines *lines,
+                               const uint8_t *act, const unsigned m_n, __m512 sum[DIRECT_M])
+{
+    const size_t at = (size_t)(act - d->act) / sizeof(float) / 32;
+
+    direct_block_e4m3(d, lines, act, m_n, direct_e8m0_load(&d->planes, at),
+                      direct_e8m0_load(&d->planes, at + 1), sum);
+}
+
+INLINE void direct_block_fp8(struct matmul_direct *d, struct direct_lines *lines,
+                             const uint8_t *act, const unsigned m_n, __m512 sum[DIRECT_M])
+{
+    const uint32_t k = (uint32_t)((size_t)(act - d->act) / sizeof(float));
+
+    direct_block_e4m3(d, lines, act, m_n, direct_coded_scales(d, k), direct_coded_scales(d, k + 32),
+                      sum);
+}
+
 DIRECT_FLOAT(direct_mxfp8_avx512, direct_block_mxfp8, 1, AT_FLOAT, PANEL_K_F32, 2, 64)
+DIRECT_FLOAT(direct_fp8_avx512, direct_block_fp8, 1, AT_FLOAT, PANEL_K_F32, 2, 64)

@@ -133,8 +133,15 @@ INLINE void direct_fields(const uint8_t *p, size_t row_bytes, uint32_t n_blocks,
     uint16_t bits[DIRECT_BLOCKS][VEC_N] __attribute__((aligned(64)));
 
     n_blocks = MIN(n_blocks, DIRECT_BLOCKS);
-    for (uint32_t b = 0; b < n_blocks; b++, p += block_bytes)
-        UNROLL for (unsigned i = 0; i < VEC_N; i++) memcpy(&bits[b][i], p + i * row_bytes, 2);
+    for (unsigned i = 0; i < VEC_N; i++, p += row_bytes) {
+        const uint8_t *field = p;
+
+        for (uint32_t b = 0; b < n_blocks; b++, field += block_bytes) {
+            memcpy(&bits[b][i], field, 2);
+            /* Otherwise gcc collects the fields in vectors with shuffles, which takes longer. */
+            __asm__("" : "+m"(bits[b][i]));
+        }
+    }
     for (uint32_t b = 0; b < n_blocks; b++)
         v_storef(dst[b], v_from_f16(bits[b]));
 }

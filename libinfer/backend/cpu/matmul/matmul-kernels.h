@@ -178,6 +178,8 @@ struct matmul_direct {
     struct matmul_ahead ahead;   /* memory of the size of these rows of W to prefetch */
     bool once;                   /* prefetches bypass the second-level cache, see prefetch_line() */
     struct matmul_planes planes; /* for formats with planes */
+    const struct coded *coded;   /* for coded matrices */
+    uint32_t coded_row;          /* the row of the coded matrix that is row 0 */
 };
 
 /* Describes those differences between formats that remain in the panel; steps is 0: the panel has
@@ -287,6 +289,11 @@ void matmul_prepare_blocks_avx2(const float *x, uint32_t K, struct matmul_i16 *d
 /* matmul-coded.c: computes products with coded matrices. @kernel has fill(). */
 void matmul_coded(const struct matmul_kernel *kernel, const struct matmul_args *args, uint32_t n0,
                   uint32_t n1);
+
+/* matmul.c: computes the columns n0 … n1 - 1 with kernel->direct, except for a remainder at the
+ * end. Returns the first column of the remainder. */
+uint32_t matmul_direct(const struct matmul_kernel *kernel, const struct matmul_args *args,
+                       uint32_t n0, uint32_t n1);
 
 /* matmul-ref.c: computes products in double precision, as the reference. */
 void matmul_rows_ref(const struct matmul_args *args, uint32_t n0, uint32_t n1);

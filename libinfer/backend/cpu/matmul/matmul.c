@@ -402,13 +402,11 @@ static uint32_t direct_window(uint32_t n_groups, size_t n_bytes)
     return n;
 }
 
-/* Computes the columns n0 … n1 - 1 without a panel, except for a remainder at the end. Returns the
- * first column of the remainder. */
-static uint32_t direct_rows(struct group *g, uint32_t n0, uint32_t n1)
+uint32_t matmul_direct(const struct matmul_kernel *kernel, const struct matmul_args *a, uint32_t n0,
+                       uint32_t n1)
 {
-    const struct matmul_args *a = g->args;
     static const float zero[16];
-    const uint32_t n_rows = g->kernel->direct_n, n_groups = (n1 - n0) / n_rows;
+    const uint32_t n_rows = kernel->direct_n, n_groups = (n1 - n0) / n_rows;
     const size_t n_bytes = n_rows * a->row_bytes;
     const bool once = a->M <= MATMUL_ONCE_M && direct_once(n_bytes);
     const uint32_t window = once ? 1 : direct_window(n_groups, n_bytes);
@@ -424,6 +422,7 @@ static uint32_t direct_rows(struct group *g, uint32_t n0, uint32_t n1)
         .init = zero,
         .ldy = a->ldy,
         .once = once,
+        .coded = a->coded,
     };
 
     for (uint32_t i = 0; i < n_groups; i++, n0 += n_rows) {
@@ -436,9 +435,10 @@ static uint32_t direct_rows(struct group *g, uint32_t n0, uint32_t n1)
         d.y = a->y + n0;
         if (a->bias)
             d.init = a->bias + n0;
-        if (g->kernel->planes)
+        if (kernel->planes)
             d.planes = planes_get(a, n0, n_rows);
-        g->kernel->direct(&d);
+        d.coded_row = a->coded_first + n0;
+        kernel->direct(&d);
     }
     return n0;
 }
@@ -589,7 +589,7 @@ void matmul_rows(const struct matmul_ops *ops, const struct matmul_args *args, u
     g.many = find_many(ops, g.kernel, args->M);
     g.ahead = (const uint8_t *)args->w + n0 * args->row_bytes + PANEL_N * args->row_bytes + AHEAD;
     if (is_direct(args, g.kernel))
-        n0 = direct_rows(&g, n0, n1);
+        n0 = matmul_direct(g.kernel, args, n0, n1);
     if (args->M > HALF_ROWS)
         panels_by_chunk(&g, n0, n1, step);
     else

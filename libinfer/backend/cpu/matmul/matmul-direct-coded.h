@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Multiplies the integer codes of compressed-tensors (quant/coded.h) by up to
+ * DIRECT_M prepared rows without a panel, for matmul-vec.h. Include it after
+ * matmul-direct-cols.h and matmul-coded-gptq.h.
+ *
+ * Codes are loaded 16 bytes of a row at a time and transposed, so that each
+ * lane belongs to a row of W. With 4 bits, a unit has the even or the odd codes
+ * of 8, and x is brought to this order.
+ */
+
+/* Holds the scales and zeros of VEC_N rows in some groups. */
+struct coded_rows {
+    uint32_t end;                       /* the first group that is not here */
+    uint32_t scale[COLS_BLOCKS][VEC_N]; /* bits of floats; scales in F16: of halves */
+    uint32_t zero[COLS_BLOCKS][VEC_N];
+} __attribute__((aligned(64)));
+
+/* Loads the groups from @g on. All words are stored before the first is loaded
+ * as a part of a vector, because such a load waits for stores to its bytes. */
+static __attribute__((noinline)) void TILE_NAME(coded_rows_load)(const struct matmul_direct *d,
+                                                                 uint32_t g, struct coded_rows *r)
+{
+    const struct coded *c = d->coded;
+    const uint32_t n_groups = coded_groups(c), n = MIN(n_groups - g, COLS_BLOCKS);
+    const uint32_t middle = 1u << (coded_kind(c->dtype).bits - 1);
+
+    r->end = g + n;
+    for (unsigned i = 0; i < VEC_N; i++) {
+        const uint32_t row = d->coded_row + i;
+        const uint64_t at = (uint64_t)(row / c->group_rows) * n_groups + g;
+
+        for (uint32_t j = 0; j < n; j++) {
+            uint16_t half;
+
+            if (c->scale_type == INF_DTYPE_F32) {
+                memcpy(&r->scale[j][i], (const uint8_t *)c->scales + 4 * (at + j), 4);
+            } else {
+                memcpy(&half, (const uint8_t *)c->scales + 2 * (at + j), 2);
+                r->scale[j][i] = c->scale_type == INF_DTYPE_F16 ? half : (uint32_t)half << 16;
+            }
+            r->zero[j][i] = c->zeros ? coded_zero(c, row, g + j) : middle;
+        }
+    }
+}
+
+/* Returns the place of the group of block @b in @r, and loads the group if it
+ * is not there. */
+INLINE uint32_t coded_rows_find(const struct matmul_direct *d, uint32_t b, struct coded_rows *r)
+{
+    const uint32_t g = 32 * b / d->coded->group;
+
+    if (g == r->end)
+        TILE_NAME(coded_rows_load)(d, g, r);
+    return g % COLS_BLOCKS;
+}
+
+INLINE v_flt coded_rows_scale(const struct matmul_direct *d, const uint32_t bits[VEC_N])
+{
+    const v_int v = v_load(bits);
+
+    return d->coded->scale_type == INF_DTYPE_F16 ? v_from_f16_low(v) : v_bits(v);
+}
+
+INLINE void direct_coded4(struct matmul_direct *d, const unsigned m_n, const bool once)
+{
+    const struct cols_kind kind = {.steps = 8, .narrow = 8};
+    struct matmul_ahead ahead = d->ahead;
+    struct coded_rows rows = {.end = 0};
+    struct cols_acc acc;
+
+    cols_begin(d, m_n, &acc);
+    for (uint32_t b = 0; b < d->K / 32; b++) {
+        const uint32_t g = coded_rows_find(d, b, &rows);
+        const v_flt scale = coded_rows_scale(d, rows.scale[g]);
+        v_int v[4], q[8];
+
+        cols_rows16(d->w + 16 * (size_t)b, d->row_bytes, &ahead, VEC_N * 4, once, v);
+        UNROLL for (unsigned i = 0; i < 4; i++)
+        {
+            q[2 * i] = LOW_NIBBLES(v[i]);
+            q[2 * i + 1] = HIGH_NIBBLES(v[i]);
+        }
+        UNROLL for (unsigned m = 0; m < m_n; m++)
+        {
+            const struct matmul_q8 *x = cols_x(d, m, b);
+            int8_t order[32];
+
+            gptq_order(x, 4, order);
+            const v_int zeros = v_mul(v_load(rows.zero[g]), v_set(x->nsum[0] + x->nsum[1]));
+            const v_int sum = v_add(cols_sum(q, order, 0, kind), zeros);
+
+            acc.v[m] = v_fma(v_mulf(v_to_float(sum), scale), v_bcastf(&x->d), acc.v[m]);
+        }
+    }
+    cols_end(d, m_n, &acc);
+}
+
+/* Multiplies codes of 8 bits: a weight is scale × (code - 128) + scale × (128 -
+ * zero). */
+INLINE void direct_coded8(struct matmul_direct *d, const unsigned m_n, const bool once)
+{
+    const struct cols_kind kind = {
+        .steps = 8, .zero = VEC_S8 ? 0 : 128, .is_s8 = VEC_S8, .narrow = 1};
+    const uint32_t flip = VEC_S8 ^ (d->coded->dtype == INF_DTYPE_INT8) ? 0x80808080 : 0;
+    struct matmul_ahead ahead = d->ahead;
+    struct coded_rows rows = {.end = 0};
+    struct cols_acc acc;
+
+    cols_begin(d, m_n, &acc);
+    for (uint32_t b = 0; b < d->K / 32; b++) {
+        const uint32_t g = coded_rows_find(d, b, &rows);
+        const v_flt scale = coded_rows_scale(d, rows.scale[g]);
+        const v_int minus = v_xor(v_load(rows.zero[g]), v_set(UINT32_MAX)); /* -1 - zero */
+        const v_flt offset = v_mulf(scale, v_to_float(v_add(minus, v_set(129))));
+        v_int v[8];
+
+        UNROLL for (unsigned h = 0; h < 2; h++) cols_rows16(
+            d->w + 32 * (size_t)b + 16 * h, d->row_bytes, &ahead, VEC_N * 4, once, v + 4 * h);
+        UNROLL for (unsigned i = 0; i < 8; i++) v[i] = v_xor(v[i], v_set(flip));
+        cols_add_block(d, m_n, &acc, b, 0, v, scale, kind);
+        UNROLL for (unsigned m = 0; m < m_n; m++) acc.offset[m] =
+            v_fma(offset, v_bcastf(&cols_x(d, m, b)->s), acc.offset[m]);
+        cols_chunk(d, m_n, &acc, b + 1);
+    }
+    cols_end(d, m_n, &acc);
+}
+
+DIRECT(coded4, direct_coded4(d, m_n, once))
+DIRECT(coded8, direct_coded8(d, m_n, once))
