@@ -22,7 +22,7 @@
 #define N_ASKED   4 /* requests whose answers are compared */
 #define N_COMPANY 5 /* concurrent other requests, with fewer tokens */
 /* Blocks of a small KV cache. The prompts of the first two requests need 7, and their texts 9. */
-#define N_TIGHT 8
+#define N_TIGHT 6
 
 /* The first N_ALWAYS models always run: a hybrid, experts, and windows beside full attention with
  * heads of another shape and shared keys. */
