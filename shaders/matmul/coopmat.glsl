@@ -27,8 +27,19 @@ spirv_instruction(id = 4457) coopmat_b coopmat_load_b(spirv_by_reference f16vec2
                                                       uint pitch);
 spirv_instruction(id = 4458) void coopmat_store(spirv_by_reference float to, coopmat_sum m,
                                                 uint order, uint pitch);
+// The same for arrays of 4 binary16 numbers, and of 2 floats, each of which can also contain 2 binary16 numbers.
+spirv_instruction(id = 4457) coopmat_b coopmat_load_b4(spirv_by_reference f16vec4 from, uint order,
+                                                       uint pitch);
+spirv_instruction(id = 4457) coopmat_a coopmat_load_a2(spirv_by_reference vec2 from, uint order,
+                                                       uint pitch);
+spirv_instruction(id = 4457) coopmat_sum coopmat_load_sum2(spirv_by_reference vec2 from, uint order,
+                                                           uint pitch);
+spirv_instruction(id = 4458) void coopmat_store2(spirv_by_reference vec2 to, coopmat_sum m,
+                                                 uint order, uint pitch);
 // Returns a × b + c.
 spirv_instruction(id = 4459) coopmat_sum coopmat_add(coopmat_a a, coopmat_b b, coopmat_sum c);
+// Returns the products of the elements of a and b at the same place.
+spirv_instruction(id = 133) coopmat_sum coopmat_multiply(coopmat_sum a, coopmat_sum b);
 // Returns a matrix whose elements are all @x.
 spirv_instruction(id = 80) coopmat_sum coopmat_fill(float x);
 

@@ -125,9 +125,9 @@ void device_rules(const struct backend *b, uint32_t n_rows, struct bound_rules *
     /* Weights with planes can also be stored as F32, whose products round less. */
     for (size_t i = 0; i < ARRAY_SIZE(joined_as); i++)
         product_rules(caps_of(b), class, joined_as[i].dtype, joined_as[i].stored, rules);
-    /* Matrix units (cooperative matrices) multiply binary16 numbers. */
+    /* Matrix units (cooperative matrices) multiply binary16 numbers with a scale for each row. */
     if (caps_of(b)->coopmat && class == VKB_MANY)
-        rules->attention = BOUND_F16;
+        rules->attention = BOUND_F16_ROWS;
 }
 
 bool device_same_bits(const struct backend *b)
