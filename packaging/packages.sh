@@ -17,6 +17,9 @@ TEST_PACKAGES="g++ clang clang-format libclang-rt-dev llvm libcmocka-dev python3
     strace systemd systemd-dev~ bash-completion zsh fish mandoc man-db ffmpeg"
 # With these packages the tests run Vulkan without a GPU, and with its validation layers.
 VULKAN_TEST_PACKAGES="mesa-vulkan-drivers vulkan-validationlayers spirv-tools"
+# The tests of the web page need a browser. Its packages take 131 MB as a download, so only `tests/run.sh full` installs
+# them.
+BROWSER_PACKAGES="chromium chromium-driver"
 # The tests that run a real systemd in containers need these packages.
 MACHINE_PACKAGES="mmdebstrap systemd-container util-linux iproute2 lintian~ blhc~"
 # packaging/build-deb.sh needs these packages before it installs the build dependencies in packaging/debian/control.

@@ -39,6 +39,8 @@ FIELDS = {
                              "llama-params.c:llama_fields"],
     "api_llama_infill": ["openai_params_names", "openai_constraint_names",
                          "llama-params.c:llama_fields", "llama-answer.c:more"],
+    "api_models_load": ["load_fields"],
+    "api_models_unload": ["unload_fields"],
     "api_tokenize": ["tokenize_fields"],
     "api_detokenize": ["detokenize_fields"],
     "api_apply_template": ["apply_template_fields"],
@@ -98,7 +100,7 @@ OTHER_TYPES = {"logprobs": {"type": ["boolean", "integer"]},
                "cache_control": {"type": "object", "properties": {"type": {"type": "string"}}}}
 STATUSES = ["400", "401", "403", "404", "405", "408", "413", "414", "415", "417", "429", "431",
             "500", "501", "502", "503", "504", "505", "507"]
-EVENTS, LINES, PLAIN = "text/event-stream", "application/x-ndjson", "text/plain"
+EVENTS, LINES, PLAIN, HTML = "text/event-stream", "application/x-ndjson", "text/plain", "text/html"
 JSON_TYPE = "application/json"
 # The formats that consist of JSON values. Their schema describes the whole body, or each item of a
 # stream. In the other formats, a body is described as a string.
@@ -108,7 +110,7 @@ ITEMS = (JSON_TYPE, EVENTS, LINES)
 FORMATS = {"api_ollama_chat": [JSON_TYPE, LINES], "api_ollama_generate": [JSON_TYPE, LINES],
            "transcribe": [JSON_TYPE, EVENTS, PLAIN, "text/vtt", "application/x-subrip"],
            "translate": [JSON_TYPE, EVENTS, PLAIN, "text/vtt", "application/x-subrip"],
-           "/metrics": [PLAIN], "/": [PLAIN]}
+           "/metrics": [PLAIN], "/": [PLAIN, HTML], "/page/{id}": [HTML, "text/css", "text/javascript"]}
 ANY_METHOD = ["POST", "DELETE"]
 
 

@@ -194,6 +194,10 @@ PY
 say "packages"
 install_packages $BUILD_PACKAGES $VULKAN_PACKAGES $TEST_PACKAGES $VULKAN_TEST_PACKAGES || exit 1
 libh2o_source || exit 1
+# shellcheck disable=SC2086
+if [ "$full" ] && ! install_packages $BROWSER_PACKAGES; then
+    echo "skipped: the web page in a browser; Chromium cannot be installed"
+fi
 arm=
 if want unit; then
     if install_packages $ARM_PACKAGES; then

@@ -140,6 +140,11 @@ const struct inf_device_info *inf_device_info(const struct inf_device *device)
     return device->info;
 }
 
+bool inf_device_lacks_kernels(const struct inf_device *device)
+{
+    return device->held && vkb_held_lacks_kernels(device->held);
+}
+
 const char *inf_device_why(const struct inf_device *device)
 {
     return device->why[0] ? device->why : NULL;

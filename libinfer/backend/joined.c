@@ -150,15 +150,16 @@ static bool halves_suffice(const struct weight *w)
 
 static enum inf_dtype affine_dtype(const struct weight *w)
 {
-    if (dtype_info(w->dtype)->planes->bits > 5 || !halves_suffice(w))
-        return INF_DTYPE_F32;
+    const unsigned bits = dtype_info(w->dtype)->planes->bits;
+
+    if (bits > 5 || !halves_suffice(w))
+        return bits > 4 ? INF_DTYPE_MLX8 : INF_DTYPE_MLX4;
     if (w->dtype == INF_DTYPE_MLX2 && w->group % MLX2_COLS == 0)
         return INF_DTYPE_MLX2;
     return w->dtype == INF_DTYPE_MLX5 ? INF_DTYPE_Q5_1 : INF_DTYPE_Q4_1;
 }
 
-/* How each format is joined. If choose() is NULL, `dtype` is the format of the blocks. Weights that
- * become F32 are decoded, and so are those that become BF16, which has their values. */
+/* How each format is joined. If choose() is NULL, `dtype` is the format of the blocks. */
 static const struct joiner {
     enum inf_dtype dtype;
     enum inf_dtype (*choose)(const struct weight *w);
@@ -173,8 +174,8 @@ static const struct joiner {
     [INF_DTYPE_MLX5] = {0, affine_dtype, join_affine},
     [INF_DTYPE_MLX6] = {0, affine_dtype, join_affine},
     [INF_DTYPE_MLX8] = {0, affine_dtype, join_affine},
-    [INF_DTYPE_MXFP8] = {INF_DTYPE_BF16, NULL, NULL},
-    [INF_DTYPE_NVFP4_PLANES] = {INF_DTYPE_BF16, NULL, NULL},
+    [INF_DTYPE_MXFP8] = {INF_DTYPE_FP8, NULL, NULL},
+    [INF_DTYPE_NVFP4_PLANES] = {INF_DTYPE_NF4, NULL, NULL},
 };
 
 static uint64_t joined_row_bytes(enum inf_dtype dtype, uint32_t cols)
@@ -185,6 +186,8 @@ static uint64_t joined_row_bytes(enum inf_dtype dtype, uint32_t cols)
         return 4 * DIV_UP((uint64_t)cols, 16u);
     if (dtype == INF_DTYPE_MLX2)
         return (uint64_t)(cols / MLX2_COLS) * MLX2_BYTES;
+    if (joined_wide_bytes(dtype) > 0)
+        return (uint64_t)(cols / BLOCK_ELEMS) * joined_wide_bytes(dtype);
     return dtype_row_bytes(dtype, cols, &bytes) ? bytes : 0;
 }
 
@@ -193,7 +196,7 @@ bool joined_layout(const struct weight *w, struct joined *ret)
     const struct joiner *j = &joiners[w->dtype];
 
     if (w->coded) {
-        ret->dtype = joined_coded_dtype(w->coded);
+        ret->dtype = joined_coded_dtype(w->coded, MAX(w->n_experts, 1u));
         ret->row_bytes = joined_row_bytes(ret->dtype, w->cols);
         return true;
     }
@@ -204,20 +207,6 @@ bool joined_layout(const struct weight *w, struct joined *ret)
     return true;
 }
 
-/* Decodes a row, whose groups are not larger than a block, to BF16. */
-static void join_bf16(const struct weight *w, struct plane_row row, uint8_t *dst)
-{
-    const struct planes_info *info = dtype_info(w->dtype)->planes;
-    float part[BLOCK_ELEMS];
-
-    for (uint32_t k = 0; k < w->cols; k += BLOCK_ELEMS, dst += 2 * BLOCK_ELEMS) {
-        info->decode(&row, part, BLOCK_ELEMS);
-        dtype_info(INF_DTYPE_BF16)->encode(part, dst, BLOCK_ELEMS);
-        row.codes += BLOCK_ELEMS / 8 * info->bits;
-        row.planes[WEIGHT_SCALES] += BLOCK_ELEMS / w->group * plane_bytes(w->plane_type);
-    }
-}
-
 void joined_rows(const struct weight *w, enum inf_dtype dtype, uint32_t first, uint32_t n,
                  uint8_t *dst)
 {
@@ -225,18 +214,17 @@ void joined_rows(const struct weight *w, enum inf_dtype dtype, uint32_t first, u
 
     assert(first <= w->rows && n <= w->rows - first && w->n_experts == 0);
     for (uint32_t i = first; i < first + n; i++, dst += row_bytes) {
+        if (joined_wide_bytes(dtype) > 0) {
+            joined_wide_row(w, dtype, i, dst);
+            continue;
+        }
         if (w->coded) {
             joined_coded_row(w->coded, dtype, w->coded_first + i, dst);
             continue;
         }
         const struct plane_row row = weight_plane_row(w, i);
 
-        if (dtype == INF_DTYPE_F32)
-            weight_decode_row(w, i, (float *)dst);
-        else if (dtype == INF_DTYPE_BF16)
-            join_bf16(w, row, dst);
-        else
-            joiners[w->dtype].join(w, &row, dtype, dst);
+        joiners[w->dtype].join(w, &row, dtype, dst);
     }
 }
 
@@ -250,6 +238,15 @@ uint64_t joined_bytes(const struct weight *w)
     if (!size_mul(j.row_bytes, w->rows, &bytes) || !size_mul(bytes, MAX(w->n_experts, 1u), &bytes))
         return UINT64_MAX;
     return bytes;
+}
+
+bool joined_same_table(const struct weight *a, const struct weight *b)
+{
+    struct joined x, y;
+
+    return !joined_layout(a, &x) || !joined_layout(b, &y) || x.dtype != INF_DTYPE_NF4 ||
+           y.dtype != INF_DTYPE_NF4 ||
+           memcmp(joined_table(a), joined_table(b), JOINED_TABLE * sizeof(float)) == 0;
 }
 
 float joined_factor(const struct weight *w)

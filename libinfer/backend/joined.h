@@ -7,15 +7,30 @@
  * A block has its codes and its scale side by side. These weights become blocks of GGUF files
  * (quant/block.h) with the same values: MXFP4 with planes becomes MXFP4, and the affine formats of
  * MLX with 2, 3 or 4 bits become Q4_1 and with 5 bits Q5_1, if F16 has the values of all scales and
- * offsets of the matrix. NVFP4 with planes and MXFP8 become BF16, which has their values, except
- * that magnitudes below 2^-126 are rounded. No block has the values of the other affine weights;
- * they become F32. Two formats, which have codes of 2 bits, have a layout of their own:
+ * offsets of the matrix. All other weights have layouts of their own:
  *
  *   MLX2 if a multiple of 128 columns is a group, 128 weights, w = d × q + m
  *         │ d │ m │ 8 words: q │   36 bytes
  *   BITNET, 16 weights, w = q - 1   │ word: q │   4
  *
- * d and m are binary16. A word has 16 codes: code 4i + j is in bits 2i and 2i + 1 of byte j. So the
+ * In these two, d and m are binary16. In the next layouts they are floats, and a block has 32
+ * weights:
+ *
+ *   MLX8, w = d × q + m              │ d │ m │ 32 bytes: q │   40
+ *   MLX4, w = d × q + m              │ d │ m │ 16 bytes: q │   24
+ *   FP8, w = d × v                   │ d │ 32 bytes: v in E4M3 │   36
+ *   NF4, w = d[i / 16] × table[q]    │ d[0] │ d[1] │ 16 bytes: q │   24
+ *
+ * Code i of 4 bits is the lower half of byte i, and code i + 16 the upper half. MLX8 has the values
+ * of codes of 5, 6 and 8 bits with an offset, and MLX4 those of smaller codes. FP8 has also those
+ * of MXFP8, and NF4 also those of E2M1 in groups of 16. A matrix has one table, which is not in the
+ * blocks. The offset of a coded matrix (quant/coded.h) is -d × zero, rounded to a float, which
+ * changes nothing if d is exact in binary16 or bfloat16. Blocks of a matrix with an order have the
+ * codes in the order of places, so that rows of x must be brought to this order
+ * (graph/params.h, struct turn_params). F32 is used only if the columns of a group, or of a row,
+ * are no multiple of 32, and if experts have different tables.
+ *
+ * A word of MLX2 and BITNET has 16 codes: code 4i + j is in bits 2i and 2i + 1 of byte j. So the
  * bits at one place of its 4 bytes are the codes of 4 neighboring weights. Rows of a ternary matrix
  * lie in their order, and codes behind the last column are 1. The factor of the matrix is not in
  * the blocks.
@@ -24,7 +39,7 @@
 #include "graph/weight.h"
 
 struct joined {
-    enum inf_dtype dtype; /* MLX2 and BITNET stand for the layouts above */
+    enum inf_dtype dtype; /* MLX2, MLX4, MLX8, FP8, NF4, BITNET: the layouts above */
     uint64_t row_bytes;
 };
 
@@ -39,7 +54,18 @@ void joined_rows(const struct weight *w, enum inf_dtype dtype, uint32_t first, u
 uint64_t joined_bytes(const struct weight *w);
 /* Returns the number by which products with the blocks of @w must be multiplied. */
 float joined_factor(const struct weight *w);
-/* joined-coded.c: returns the format of the blocks of a coded matrix, and writes row @n of it as
- * such blocks. @dst is aligned to 4 bytes if they are F32. */
-enum inf_dtype joined_coded_dtype(const struct coded *c);
+/* Floats of the table of NF4. */
+#define JOINED_TABLE 16u
+/* Returns the table of a weight that becomes NF4. */
+const float *joined_table(const struct weight *w);
+/* Returns whether one kernel can read both weights: they have the same table, or need none. */
+bool joined_same_table(const struct weight *a, const struct weight *b);
+/* joined-coded.c: returns the format of the blocks of coded matrices, one or as many as experts,
+ * and writes row @n of a matrix as such blocks, if they are blocks of GGUF files or F32. @dst is
+ * aligned to 4 bytes if they are F32. */
+enum inf_dtype joined_coded_dtype(const struct coded *c, uint32_t n_matrices);
 void joined_coded_row(const struct coded *c, enum inf_dtype dtype, uint32_t n, uint8_t *dst);
+/* joined-wide.c: returns the bytes of a block whose scales are floats, or 0 for other formats; and
+ * writes row @i of @w, which is one matrix, as such blocks. */
+uint32_t joined_wide_bytes(enum inf_dtype dtype);
+void joined_wide_row(const struct weight *w, enum inf_dtype dtype, uint32_t i, uint8_t *dst);

@@ -7,10 +7,13 @@
 #include <errno.h>
 #include <string.h>
 
+#include "convert/dir.h"
+#include "convert/encode.h"
 #include "core/cpu.h"
 #include "core/err.h"
 #include "core/file.h"
 #include "format/gguf/ggml-type.h"
+#include "quant/dtype.h"
 
 struct conversion {
     const struct inf_convert_params *params;
@@ -96,31 +99,89 @@ static int conversion_begin(struct conversion *c, struct inf_err *reterr)
     if (r < 0)
         return r;
     c->n_resumed = MIN(c->n_resumed, c->plan.n);
-    if (c->n_resumed > 0) {
-        const struct gguf_place *last = &c->plan.tensors[c->n_resumed - 1].place;
-
-        part_seek(c->part, c->plan.header_size + last->offset + last->size);
-    }
     r = workers_new(c->params->n_threads > 0 ? c->params->n_threads : cpu_count(), &c->workers);
     if (r < 0)
         return err_set(reterr, -r, "no threads: %s", strerror(-r));
     return encoder_new(c->workers, &c->encoder, reterr);
 }
 
-/* Fills the gap between the last tensor and the place of tensor @i. */
-static int conversion_pad(struct conversion *c, size_t i, struct inf_err *reterr)
-{
-    static const char zeros[GGUF_ALIGNMENT];
-    const struct gguf_place *last = i > 0 ? &c->plan.tensors[i - 1].place : NULL;
-    const uint64_t end = last ? last->offset + last->size : 0;
-    const uint64_t gap = c->plan.tensors[i].place.offset - end;
-
-    return gap > 0 ? part_write(c->part, zeros, gap, reterr) : 0;
-}
-
 static bool is_copied(const struct plan_tensor *t)
 {
     return t->type == t->from->type && t->from->bytes;
+}
+
+/* Returns whether the new tensor has the same numbers, because it keeps bytes or integers. */
+static bool is_kept(const struct plan_tensor *t)
+{
+    return is_copied(t) || t->repacked;
+}
+
+static void gguf_read(const void *data, uint64_t row, float *x)
+{
+    const struct plan_tensor *t = data;
+
+    source_row(t->from, row, x);
+}
+
+static void gguf_encode(const void *data, uint64_t row, uint64_t n_rows, const float *x,
+                        uint8_t *const out[ENCODE_PLANES])
+{
+    const struct plan_tensor *t = data;
+    const struct dtype_info *to = dtype_info(ggml_type(t->type)->dtype);
+    const uint64_t n_cols = t->from->dims[0];
+    uint64_t row_bytes = 0;
+
+    dtype_row_bytes(ggml_type(t->type)->dtype, n_cols, &row_bytes);
+    for (uint64_t i = 0; t->repacked && i < n_rows; i++)
+        repack_blocks(&t->repack, ggml_type(t->type)->dtype, source_old_row(t->from, row + i),
+                      out[0] + i * row_bytes);
+    if (t->repacked)
+        return;
+    if (!t->importance || !to->encode_by) {
+        to->encode(x, out[0], n_rows * n_cols);
+        return;
+    }
+    for (uint64_t i = 0; i < n_rows; i++)
+        to->encode_by(x + i * n_cols, t->importance + (row + i) / t->from->w.rows * n_cols,
+                      out[0] + i * row_bytes, n_cols);
+}
+
+static void gguf_decode(const void *data, uint64_t n_rows, uint8_t *const out[ENCODE_PLANES],
+                        float *y)
+{
+    const struct plan_tensor *t = data;
+
+    dtype_info(ggml_type(t->type)->dtype)->decode(out[0], y, n_rows * t->from->dims[0]);
+}
+
+/* Returns the largest relative error that a format may have. */
+static double gguf_limit(const struct ggml_type *type)
+{
+    if (type->dtype == INF_DTYPE_F32)
+        return 0;
+    return type->block_elems == 1 ? 0.01
+                                  : encode_limit(8.0 * type->block_bytes / type->block_elems);
+}
+
+static int conversion_encode(struct conversion *c, const struct plan_tensor *t, double *ret_error,
+                             struct inf_err *reterr)
+{
+    const uint64_t *dims = t->from->dims, n_rows = dims[1] * dims[2] * dims[3];
+    const struct encode_job job = {
+        .name = t->from->name,
+        .to = ggml_type(t->type)->name,
+        .n_rows = n_rows,
+        .n_cols = dims[0],
+        .n_planes = 1,
+        .planes = {{t->place.size / n_rows, c->plan.header_size + t->place.offset}},
+        .limit = t->repacked ? 0 : gguf_limit(ggml_type(t->type)),
+        .data = t,
+        .read = gguf_read,
+        .encode = gguf_encode,
+        .decode = gguf_decode,
+    };
+
+    return encoder_run(c->encoder, &job, c->part, ret_error, reterr);
 }
 
 static int conversion_write(struct conversion *c, size_t i, double *ret_error,
@@ -129,14 +190,12 @@ static int conversion_write(struct conversion *c, size_t i, double *ret_error,
     const struct plan_tensor *t = &c->plan.tensors[i];
     int r;
 
-    r = conversion_pad(c, i, reterr);
-    if (r < 0)
-        return r;
     *ret_error = 0;
     if (is_copied(t))
-        r = part_write(c->part, t->from->bytes, t->from->size, reterr);
+        r = part_write(c->part, c->plan.header_size + t->place.offset, t->from->bytes,
+                       t->from->size, reterr);
     else
-        r = encoder_run(c->encoder, t, c->part, ret_error, reterr);
+        r = conversion_encode(c, t, ret_error, reterr);
     return r == 0 ? part_done(c->part, i + 1, reterr) : r;
 }
 
@@ -156,7 +215,7 @@ static int conversion_report(const struct conversion *c, size_t i, double error,
         .bytes_to = t->place.size,
         .i = i,
         .n = c->plan.n,
-        .copied = is_copied(t),
+        .copied = is_kept(t),
         .resumed = i < c->n_resumed,
         .importance = t->importance != NULL,
         .error = error,
@@ -209,7 +268,7 @@ static void conversion_result(const struct conversion *c, struct inf_convert_res
         const struct plan_tensor *t = &c->plan.tensors[i];
 
         ret->n_elems += t->from->dims[0] * t->from->dims[1] * t->from->dims[2] * t->from->dims[3];
-        ret->n_requantized += t->from->quantized && !is_copied(t);
+        ret->n_requantized += t->from->quantized && !is_kept(t);
         ret->bytes_from += t->from->size;
         ret->bytes_to += t->place.size;
     }
@@ -219,8 +278,11 @@ int inf_convert(const struct inf_convert_params *params, struct inf_convert_resu
                 struct inf_err *reterr)
 {
     struct conversion c = {.params = params};
+    struct dir_type type;
     int r;
 
+    if (params->type && dir_type_find(params->type, &type))
+        return dir_convert(params, ret_result, reterr);
     r = conversion_open(&c, reterr);
     if (r == 0)
         r = conversion_run(&c, reterr);
@@ -232,5 +294,5 @@ int inf_convert(const struct inf_convert_params *params, struct inf_convert_resu
 
 const char *inf_convert_type(size_t i)
 {
-    return i < MIX_N ? mix_info((enum mix)i)->name : NULL;
+    return i < MIX_N ? mix_info((enum mix)i)->name : dir_type_name(i - MIX_N);
 }

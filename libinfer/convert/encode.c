@@ -7,15 +7,13 @@
  * thread decodes a chunk, encodes it, and decodes the result to measure its error. The errors of
  * the chunks are added in their order, so the number of threads changes nothing.
  */
+#include "convert/encode.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdatomic.h>
-#include <string.h>
 
-#include "convert/convert.h"
 #include "core/err.h"
-#include "format/gguf/ggml-type.h"
-#include "quant/dtype.h"
 
 /* Elements of a chunk, unless a row has more, and bytes of the encoded numbers of a slice. */
 #define CHUNK_ELEMS  ((uint64_t)1 << 16)
@@ -32,10 +30,9 @@ struct chunk_sums {
 
 /* One slice of a tensor. */
 struct slice {
-    const struct plan_tensor *t;
-    const struct dtype_info *to;
-    uint8_t *out;
-    uint64_t first, n_rows, chunk_rows, row_bytes;
+    const struct encode_job *job;
+    uint8_t *planes[ENCODE_PLANES];
+    uint64_t first, n_rows, chunk_rows;
     atomic_uint next; /* the next chunk */
     struct chunk_sums sums[SLICE_CHUNKS];
 };
@@ -128,34 +125,21 @@ static struct chunk_sums compare_numbers(const float *x, const float *y, uint64_
     return all;
 }
 
-static void slice_encode(const struct slice *s, uint64_t row, uint64_t n_rows, const float *x,
-                         uint8_t *out)
-{
-    const struct source_tensor *from = s->t->from;
-    const uint64_t n_cols = from->dims[0];
-
-    if (!s->t->importance || !s->to->encode_by) {
-        s->to->encode(x, out, n_rows * n_cols);
-        return;
-    }
-    for (uint64_t i = 0; i < n_rows; i++)
-        s->to->encode_by(x + i * n_cols, s->t->importance + (row + i) / from->w.rows * n_cols,
-                         out + i * s->row_bytes, n_cols);
-}
-
 /* Encodes chunk @i of a slice. */
 static void slice_chunk(struct slice *s, unsigned i, float *buffer, uint64_t buffer_elems)
 {
+    const struct encode_job *job = s->job;
     const uint64_t begin = i * s->chunk_rows, n_rows = MIN(s->chunk_rows, s->n_rows - begin);
-    const uint64_t n_cols = s->t->from->dims[0];
     float *x = buffer, *y = buffer + buffer_elems;
-    uint8_t *out = s->out + begin * s->row_bytes;
+    uint8_t *out[ENCODE_PLANES];
 
+    for (unsigned p = 0; p < job->n_planes; p++)
+        out[p] = s->planes[p] + begin * job->planes[p].row_bytes;
     for (uint64_t j = 0; j < n_rows; j++)
-        source_row(s->t->from, s->first + begin + j, x + j * n_cols);
-    slice_encode(s, s->first + begin, n_rows, x, out);
-    s->to->decode(out, y, n_rows * n_cols);
-    s->sums[i] = compare_numbers(x, y, n_rows * n_cols);
+        job->read(job->data, s->first + begin + j, x + j * job->n_cols);
+    job->encode(job->data, s->first + begin, n_rows, x, out);
+    job->decode(job->data, n_rows, out, y);
+    s->sums[i] = compare_numbers(x, y, n_rows * job->n_cols);
 }
 
 static void encoder_thread(void *arg, unsigned i_thread, unsigned n_threads UNUSED)
@@ -173,69 +157,68 @@ static void encoder_thread(void *arg, unsigned i_thread, unsigned n_threads UNUS
     }
 }
 
-/* Returns the largest relative error that a format may have. For formats with n bits and a scale
- * for each block the error of a number is at most half a step, and a step at most the largest
- * number of its block divided by 2^(n - 1). */
-static double error_limit(const struct ggml_type *type)
+double encode_limit(double bits)
 {
-    const double bits = 8.0 * type->block_bytes / type->block_elems;
-
-    if (type->dtype == INF_DTYPE_F32)
-        return 0;
-    if (type->block_elems == 1)
-        return 0.01;
     return MIN(sqrt(8.0) / exp2(floor(bits) - 1), 1.0);
 }
 
-static int check_error(const struct plan_tensor *t, const struct chunk_sums *sums,
+static int check_error(const struct encode_job *job, const struct chunk_sums *sums,
                        double *ret_error, struct inf_err *reterr)
 {
-    const struct ggml_type *to = ggml_type(t->type);
-    const uint64_t *dims = t->from->dims;
-    const double n = (double)dims[0] * (double)dims[1] * (double)dims[2] * (double)dims[3];
+    const double n = (double)job->n_rows * (double)job->n_cols;
     const double error = sums->numbers > 0 ? sqrt(sums->errors / sums->numbers) : 0;
 
     if (!isfinite(sums->numbers))
-        return err_set(reterr, EIO, "tensor %.64s has numbers that are not finite", t->from->name);
+        return err_set(reterr, EIO, "tensor %.96s has numbers that are not finite", job->name);
     if (!isfinite(sums->errors))
-        return err_set(reterr, EIO, "tensor %.64s has numbers that %s cannot hold", t->from->name,
-                       to->name);
-    if (error > error_limit(to) && sqrt(sums->numbers / n) >= TINY)
-        return err_set(reterr, EIO, "tensor %.64s as %s has a relative error of %.3g",
-                       t->from->name, to->name, error);
+        return err_set(reterr, EIO, "tensor %.96s has numbers that %s cannot hold", job->name,
+                       job->to);
+    if (error > job->limit && (job->limit == 0 || sqrt(sums->numbers / n) >= TINY))
+        return err_set(reterr, EIO, "tensor %.96s as %s has a relative error of %.3g", job->name,
+                       job->to, error);
     *ret_error = error;
     return 0;
 }
 
-int encoder_run(struct encoder *e, const struct plan_tensor *t, struct part *out, double *ret_error,
-                struct inf_err *reterr)
+/* Encodes the slice, and adds the sums of its chunks to *@sums. */
+static void encoder_slice(struct encoder *e, struct chunk_sums *sums)
 {
-    const struct source_tensor *from = t->from;
-    const uint64_t n_cols = from->dims[0], n_rows = from->dims[1] * from->dims[2] * from->dims[3];
-    const uint64_t row_bytes = t->place.size / n_rows;
-    const uint64_t chunk_rows = MAX(CHUNK_ELEMS / n_cols, 1u);
-    const uint64_t slice_rows =
-        MIN(MAX(SLICE_BYTES / row_bytes / chunk_rows, 1u), SLICE_CHUNKS) * chunk_rows;
+    struct slice *s = &e->slice;
+
+    atomic_store(&s->next, 0);
+    workers_run(e->workers, encoder_thread, e);
+    for (uint64_t i = 0; i < DIV_UP(s->n_rows, s->chunk_rows); i++) {
+        sums->numbers += s->sums[i].numbers;
+        sums->errors += s->sums[i].errors;
+    }
+}
+
+int encoder_run(struct encoder *e, const struct encode_job *job, struct part *out,
+                double *ret_error, struct inf_err *reterr)
+{
+    const uint64_t chunk_rows = MAX(CHUNK_ELEMS / job->n_cols, 1u);
     struct chunk_sums sums = {0, 0};
     struct slice *s = &e->slice;
+    uint64_t row_bytes = 0, slice_rows, at = 0;
     int r;
 
-    r = encoder_reserve(e, chunk_rows * n_cols, slice_rows * row_bytes, reterr);
-    s->t = t;
-    s->to = dtype_info(ggml_type(t->type)->dtype);
+    for (unsigned p = 0; p < job->n_planes; p++)
+        row_bytes += job->planes[p].row_bytes;
+    slice_rows = MIN(MAX(SLICE_BYTES / row_bytes / chunk_rows, 1u), SLICE_CHUNKS) * chunk_rows;
+    r = encoder_reserve(e, chunk_rows * job->n_cols, slice_rows * row_bytes, reterr);
+    s->job = job;
     s->chunk_rows = chunk_rows;
-    s->row_bytes = row_bytes;
-    s->out = e->out;
-    for (uint64_t row = 0; r == 0 && row < n_rows; row += slice_rows) {
-        s->first = row;
-        s->n_rows = MIN(slice_rows, n_rows - row);
-        atomic_store(&s->next, 0);
-        workers_run(e->workers, encoder_thread, e);
-        for (uint64_t i = 0; i < DIV_UP(s->n_rows, chunk_rows); i++) {
-            sums.numbers += s->sums[i].numbers;
-            sums.errors += s->sums[i].errors;
-        }
-        r = part_write(out, s->out, s->n_rows * row_bytes, reterr);
+    for (unsigned p = 0; p < job->n_planes; p++) {
+        s->planes[p] = e->out + at;
+        at += slice_rows * job->planes[p].row_bytes;
     }
-    return r == 0 ? check_error(t, &sums, ret_error, reterr) : r;
+    for (uint64_t row = 0; r == 0 && row < job->n_rows; row += slice_rows) {
+        s->first = row;
+        s->n_rows = MIN(slice_rows, job->n_rows - row);
+        encoder_slice(e, &sums);
+        for (unsigned p = 0; r == 0 && p < job->n_planes; p++)
+            r = part_write(out, job->planes[p].offset + row * job->planes[p].row_bytes,
+                           s->planes[p], s->n_rows * job->planes[p].row_bytes, reterr);
+    }
+    return r == 0 ? check_error(job, &sums, ret_error, reterr) : r;
 }

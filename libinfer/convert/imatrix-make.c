@@ -154,19 +154,9 @@ static int put_header(struct gguf_out *w, const struct imatrix_save *how,
     return r;
 }
 
-/* Writes the data of one tensor, with the padding behind it. */
-static int write_floats(struct part *p, const struct gguf_place *place, const float *x,
-                        struct inf_err *reterr)
-{
-    static const char zeros[GGUF_ALIGNMENT];
-    const uint64_t gap = ALIGN_UP(place->size, (uint64_t)GGUF_ALIGNMENT) - place->size;
-    const int r = part_write(p, x, place->size, reterr);
-
-    return r == 0 && gap > 0 ? part_write(p, zeros, gap, reterr) : r;
-}
-
-static int write_entry(struct part *p, const struct gguf_place *places, const struct entry *e,
-                       struct inf_err *reterr)
+/* @places: the two tensors of the entry; the data of the file begin at @data. */
+static int write_entry(struct part *p, uint64_t data, const struct gguf_place *places,
+                       const struct entry *e, struct inf_err *reterr)
 {
     const size_t n = (size_t)e->n_matrices * e->n_cols;
     _cleanup_free_ float *x = NEW(float, MAX(n, (size_t)e->n_matrices));
@@ -176,10 +166,10 @@ static int write_entry(struct part *p, const struct gguf_place *places, const st
         return err_set(reterr, ENOMEM, "out of memory");
     for (size_t i = 0; i < n; i++)
         x[i] = (float)e->sums[i];
-    r = write_floats(p, &places[0], x, reterr);
+    r = part_write(p, data + places[0].offset, x, places[0].size, reterr);
     for (uint32_t i = 0; i < e->n_matrices; i++)
         x[i] = (float)e->counts[i];
-    return r == 0 ? write_floats(p, &places[1], x, reterr) : r;
+    return r == 0 ? part_write(p, data + places[1].offset, x, places[1].size, reterr) : r;
 }
 
 static int write_file(const struct imatrix_save *how, const struct gguf_out *w,
@@ -200,7 +190,7 @@ static int write_file(const struct imatrix_save *how, const struct gguf_out *w,
     params.total = size + w->data_size;
     r = part_open(&params, &p, &n_done, reterr);
     for (size_t i = 0; r == 0 && i < n; i++)
-        r = write_entry(p, w->places + 2 * i, order[i], reterr);
+        r = write_entry(p, size, w->places + 2 * i, order[i], reterr);
     return r == 0 ? part_finish(p, reterr) : r;
 }
 

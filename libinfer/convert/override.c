@@ -13,18 +13,15 @@
 #include "core/err.h"
 #include "format/gguf/ggml-type.h"
 
-int mix_override_init(struct mix_override *o, const char *text, struct inf_err *reterr)
+int mix_pattern_init(struct mix_override *o, const char *text, struct inf_err *reterr)
 {
     const char *equal = strrchr(text, '=');
     PCRE2_UCHAR why[120] = "";
     PCRE2_SIZE at;
-    uint32_t type;
     int code;
 
     if (!equal || equal == text)
         return err_set(reterr, EINVAL, "\"%.64s\" is not PATTERN=TYPE", text);
-    if (!ggml_type_find(equal + 1, &type))
-        return err_set(reterr, EINVAL, "there is no number format \"%.32s\"", equal + 1);
     o->pattern = pcre2_compile((PCRE2_SPTR)text, (size_t)(equal - text), PCRE2_NEVER_BACKSLASH_C,
                                &code, &at, NULL);
     if (!o->pattern) {
@@ -32,8 +29,17 @@ int mix_override_init(struct mix_override *o, const char *text, struct inf_err *
         return err_set(reterr, EINVAL, "the pattern \"%.*s\": %s", (int)MIN(equal - text, 64), text,
                        (char *)why);
     }
-    o->type = type;
     return 0;
+}
+
+int mix_override_init(struct mix_override *o, const char *text, struct inf_err *reterr)
+{
+    const int r = mix_pattern_init(o, text, reterr);
+
+    if (r < 0 || ggml_type_find(strrchr(text, '=') + 1, &o->type))
+        return r;
+    mix_override_done(o);
+    return err_set(reterr, EINVAL, "there is no number format \"%.32s\"", strrchr(text, '=') + 1);
 }
 
 bool mix_override_matches(const struct mix_override *o, const char *name)

@@ -32,7 +32,8 @@ struct part {
     char *path, *target;
     struct part_params params;
     struct mark mark;
-    uint64_t pos, synced, n_done;
+    uint64_t unsynced; /* bytes that were written since the mark was updated */
+    uint64_t n_done;
     bool owned; /* the file is that of this conversion */
     bool finished;
 };
@@ -72,7 +73,7 @@ static int part_sync(struct part *p, struct inf_err *reterr)
         return part_errno(p, "writing", reterr);
     p->mark.n_done = p->n_done;
     r = part_pwrite(p, &p->mark, sizeof(p->mark), 0, reterr);
-    p->synced = p->pos;
+    p->unsynced = 0;
     return r;
 }
 
@@ -156,30 +157,23 @@ int part_open(const struct part_params *params, struct part **ret_part, uint64_t
     r = part_check_room(p, reterr);
     if (r < 0)
         return r;
-    p->pos = p->synced = params->header_size;
     *ret_n_done = p->n_done;
     *ret_part = STEAL(p);
     return 0;
 }
 
-void part_seek(struct part *p, uint64_t offset)
+int part_write(struct part *p, uint64_t offset, const void *data, uint64_t n,
+               struct inf_err *reterr)
 {
-    p->pos = p->synced = offset;
-}
-
-int part_write(struct part *p, const void *data, uint64_t n, struct inf_err *reterr)
-{
-    const int r = part_pwrite(p, data, n, p->pos, reterr);
-
-    if (r == 0)
-        p->pos += n;
-    return r;
+    assert(offset >= p->params.header_size && offset + n <= p->params.total);
+    p->unsynced += n;
+    return part_pwrite(p, data, n, offset, reterr);
 }
 
 int part_done(struct part *p, uint64_t n_done, struct inf_err *reterr)
 {
     p->n_done = n_done;
-    return p->pos - p->synced >= SYNC_BYTES ? part_sync(p, reterr) : 0;
+    return p->unsynced >= SYNC_BYTES ? part_sync(p, reterr) : 0;
 }
 
 /* Makes a new name in a directory safe on the disk. Failures do not matter: the file has its name,
@@ -219,7 +213,7 @@ int part_finish(struct part *p, struct inf_err *reterr)
 {
     int r;
 
-    if (p->pos < p->params.total && ftruncate(p->fd, (off_t)p->params.total) < 0)
+    if (ftruncate(p->fd, (off_t)p->params.total) < 0)
         return part_errno(p, "writing", reterr);
     r = part_sync(p, reterr);
     if (r == 0)

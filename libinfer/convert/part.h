@@ -35,10 +35,9 @@ struct part_params {
  * -ENOSPC: the disk has no room for the rest. */
 int part_open(const struct part_params *params, struct part **ret_part, uint64_t *ret_n_done,
               struct inf_err *reterr);
-/* Continues at @offset of the finished file, which is the end of the tensors that are done. */
-void part_seek(struct part *p, uint64_t offset);
-/* Writes at the current offset. */
-int part_write(struct part *p, const void *data, uint64_t n, struct inf_err *reterr);
+/* Writes at @offset of the finished file, behind its header. Bytes that are never written are 0. */
+int part_write(struct part *p, uint64_t offset, const void *data, uint64_t n,
+               struct inf_err *reterr);
 /* Says that @n_done tensors were written. */
 int part_done(struct part *p, uint64_t n_done, struct inf_err *reterr);
 /* Writes the header, and renames the file. -EEXIST: the file OUT appeared in the meantime. */

@@ -97,6 +97,17 @@ static int plan_importance(struct plan_tensor *t, const struct imatrix *im, stru
                    (unsigned long long)n, from->name, (unsigned long long)want);
 }
 
+/* Finds out whether the integers of a quantized matrix can be kept. */
+static void plan_repack(struct plan_tensor *t)
+{
+    const struct source_tensor *from = t->from;
+
+    t->repacked = from->w.data && from->quantized && !from->order.columns &&
+                  from->dims[1] <= from->w.rows && (t->type != from->type || !from->bytes) &&
+                  repack_init(&t->repack, &from->w, NULL) == 0 &&
+                  repack_fits_blocks(&t->repack, ggml_type(t->type)->dtype);
+}
+
 static int plan_tensor(struct plan *p, const struct inf_convert_params *params, struct mix_model *m,
                        const struct source_tensor *from, const struct imatrix *im,
                        struct inf_err *reterr)
@@ -113,6 +124,7 @@ static int plan_tensor(struct plan *p, const struct inf_convert_params *params, 
     if (r < 0)
         return r;
     p->n++;
+    plan_repack(t);
     if (t->type == from->type || t->importance || !mix_needs_importance(m, from->name, t->type))
         return 0;
     p->needs_importance = true;

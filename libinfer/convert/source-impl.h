@@ -6,6 +6,7 @@
 #include "convert/source.h"
 #include "core/arena.h"
 #include "format/gguf/gguf.h"
+#include "model/slots.h"
 
 struct model;
 
@@ -18,19 +19,21 @@ struct source {
     char *meta;         /* [meta_size]: the memory of gguf */
     size_t meta_size;
     char arch[64];
+    bool tiled; /* the new file has value heads in the order of Qwen 3.5 (source-order.c) */
     struct source_tensor *tensors; /* [n] */
     size_t n;
 };
 
-/* Returns the place, before the conversion, of row @i of a head of @head rows: rows 2k and 2k + 1
- * come from row k of the first and of the second half. The places of other heads follow in the same
- * way. */
-static inline uint32_t source_paired(uint32_t i, uint32_t head)
-{
-    const uint32_t at = i % head;
-
-    return i - at + at % 2 * (head / 2) + at / 2;
-}
+/* source-order.c: finds the order of the weight of a slot in a layer. -ENOMEM. */
+int source_order(struct source *s, enum slot slot, uint32_t i_row, const struct weight *w,
+                 struct source_order *ret, struct inf_err *reterr);
+/* Finds the rows of SLOT_DELTA_QKVZ that are gates, or all others. *ret_n: their number. -ENOMEM.
+ */
+int source_order_delta(struct source *s, bool gate, uint32_t *ret_n, struct source_order *ret,
+                       struct inf_err *reterr);
+/* Adds rows of zeros behind @n rows. -ENOMEM. */
+int source_order_pad(struct source *s, uint32_t n, uint32_t n_padded, struct source_order *ret,
+                     struct inf_err *reterr);
 
 /* Open a model of each kind. @s is zeroed. If a function fails, the caller frees @s. */
 int source_open_gguf(struct source *s, const char *path, struct inf_err *reterr);

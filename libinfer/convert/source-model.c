@@ -4,7 +4,7 @@
  *
  * The weights are those that the model binds: experts are together, joined matrices have parts, and
  * norms have the value that a GGUF file stores. The names are those in the table of the
- * architecture. GGUF files of some architectures have the rows of q and k in another order.
+ * architecture. GGUF files of some architectures have rows in another order (source-order.c).
  */
 #include <errno.h>
 #include <math.h>
@@ -50,20 +50,9 @@ static bool is_in_joined(const struct source *s, const struct arch_slot *slot, u
            layer_w(s->model, i_row, (enum slot)slot->part_of)->data;
 }
 
-/* Returns the number of heads whose rows change their order, or 0. */
-static uint32_t pair_heads(const struct source *s, const struct arch_slot *slot, uint32_t i_row)
-{
-    const struct hparams *hp = s->model->hp;
-
-    if (s->model->arch->desc.ggufs[0].rope_style != ROPE_PAIRS)
-        return 0;
-    if (slot->id == SLOT_Q || slot->id == SLOT_Q_BIAS)
-        return hparams_n_heads(hp, i_row);
-    return slot->id == SLOT_K || slot->id == SLOT_K_BIAS ? hparams_n_kv_heads(hp, i_row) : 0;
-}
-
-/* Makes a vector with the elements in the order of GGUF files. */
-static int turn_vector(struct source *s, struct weight *w, uint32_t n_heads, struct inf_err *reterr)
+/* Makes a vector with the elements and values of GGUF files. */
+static int turn_vector(struct source *s, struct weight *w, const struct source_order *order,
+                       struct inf_err *reterr)
 {
     float *to = arena_alloc(&s->arena, w->cols * sizeof(float)), *from = NEW(float, w->cols);
 
@@ -72,8 +61,11 @@ static int turn_vector(struct source *s, struct weight *w, uint32_t n_heads, str
         return err_set(reterr, ENOMEM, "out of memory");
     }
     weight_decode_row(w, 0, from);
-    for (uint32_t i = 0; i < w->cols; i++)
-        to[i] = from[source_paired(i, w->cols / n_heads)];
+    for (uint32_t i = 0; i < w->cols; i++) {
+        to[i] = from[order->rows ? order->rows[i] : i];
+        if (order->minus_exp)
+            to[i] = (float)-exp((double)to[i]);
+    }
     free(from);
     w->data = to;
     w->dtype = INF_DTYPE_F32;
@@ -89,26 +81,27 @@ static bool is_plain(const struct source_tensor *t)
     if (!dtype_row_bytes(t->w.dtype, t->w.cols, &one) ||
         (t->w.n_experts > 0 && t->w.expert_bytes != one * t->w.rows))
         return false;
-    return t->pair_heads == 0 && !t->w.experts && !t->w.packed && t->w.row_step <= 1 &&
-           !t->w.planes[WEIGHT_SCALES] && ggml_type_find(dtype_info(t->w.dtype)->label, &type) &&
-           type == t->type;
+    return !t->order.rows && !t->order.columns && !t->w.experts && !t->w.packed &&
+           t->w.row_step <= 1 && !t->w.planes[WEIGHT_SCALES] &&
+           ggml_type_find(dtype_info(t->w.dtype)->label, &type) && type == t->type;
 }
 
 /* Sets the dimensions. The vectors of experts are the rows of a matrix. */
-static void set_dims(struct source_tensor *t)
+static void set_dims(struct source_tensor *t, uint32_t n_rows)
 {
     const struct weight *w = &t->w;
     const bool vectors = w->n_experts > 0 && w->rows == 1;
 
     t->dims[0] = w->cols;
-    t->dims[1] = vectors ? w->n_experts : w->rows;
+    t->dims[1] = vectors ? w->n_experts : n_rows;
     t->dims[2] = vectors ? 1 : MAX(w->n_experts, 1u);
     t->dims[3] = 1;
-    t->n_dims = vectors ? 2 : w->n_experts > 0 ? 3 : w->rows > 1 ? 2 : 1;
+    t->n_dims = vectors ? 2 : w->n_experts > 0 ? 3 : n_rows > 1 ? 2 : 1;
 }
 
-static int add_weight(struct source *s, const char *name, const struct weight *w, uint32_t n_heads,
-                      struct inf_err *reterr)
+/* Adds a tensor with @n_rows rows for each matrix of @w. */
+static int add_weight(struct source *s, const char *name, const struct weight *w, uint32_t n_rows,
+                      const struct source_order *order, struct inf_err *reterr)
 {
     struct source_tensor *t = &s->tensors[s->n];
     struct mix_tensor mt;
@@ -120,13 +113,14 @@ static int add_weight(struct source *s, const char *name, const struct weight *w
         .quantized = dtype_info(w->dtype)->block_elems > 1,
         .size = weight_bytes(w),
         .w = *w,
-        .pair_heads = w->rows > 1 ? n_heads : 0,
     };
     if (!t->name)
         return err_set(reterr, ENOMEM, "out of memory");
-    set_dims(t);
-    if (w->rows == 1 && n_heads > 0)
-        r = turn_vector(s, &t->w, n_heads, reterr);
+    set_dims(t, n_rows);
+    if (w->rows > 1)
+        t->order = *order;
+    else if (order->rows || order->minus_exp)
+        r = turn_vector(s, &t->w, order, reterr);
     /* Small tensors, which mixes do not change, are F32. */
     mt = (struct mix_tensor){t->name, t->n_dims, t->dims, t->type};
     if (!mix_may_change(&mt))
@@ -137,21 +131,100 @@ static int add_weight(struct source *s, const char *name, const struct weight *w
     return r;
 }
 
+static void put_name(const struct arch_slot *slot, uint32_t i_row, char *name, size_t size)
+{
+    if (slot->flags & SLOT_WHOLE)
+        snprintf(name, size, "%s", slot->gguf);
+    else
+        snprintf(name, size, "blk.%u.%s", i_row, slot->gguf);
+}
+
+/* Adds the two matrices that GGUF files of Qwen3-Next have instead of SLOT_DELTA_QKVZ. */
+static int add_delta_joined(struct source *s, const struct weight *w, uint32_t i_row,
+                            struct inf_err *reterr)
+{
+    static const char *const names[] = {"attn_qkv", "attn_gate"};
+    int r = 0;
+
+    for (unsigned gate = 0; r == 0 && gate < 2; gate++) {
+        struct source_order order;
+        char name[96];
+        uint32_t n;
+
+        snprintf(name, sizeof(name), "blk.%u.%s.weight", i_row, names[gate]);
+        r = source_order_delta(s, gate, &n, &order, reterr);
+        if (r == 0)
+            r = add_weight(s, name, w, n, &order, reterr);
+    }
+    return r;
+}
+
+/* Adds matrices that are one tensor in GGUF files, and a tensor each in directories (the matrices
+ * of the streams of Gemma 3n): the parts of the slot @whole. */
+static int add_stacked(struct source *s, const struct arch_slot *whole, struct inf_err *reterr)
+{
+    const struct arch_desc *desc = &s->model->arch->desc;
+    const void **matrices = NULL;
+    struct weight all = {.data = NULL};
+    uint32_t n = 0;
+
+    for (size_t i = 0; i < desc->n_slots; i++) {
+        const struct weight *w = model_w(s->model, (enum slot)desc->slots[i].id);
+
+        if (desc->slots[i].part_of != whole->id || !w->data)
+            continue;
+        if (!matrices)
+            matrices = arena_zalloc(&s->arena, desc->n_slots * sizeof(*matrices));
+        if (!matrices)
+            return err_set(reterr, ENOMEM, "out of memory");
+        if (n > 0 && (w->dtype != all.dtype || w->planes[WEIGHT_SCALES]))
+            return err_set(reterr, EOPNOTSUPP, "%.64s and %.64s have different formats", all.name,
+                           w->name);
+        if (n == 0)
+            all = *w;
+        matrices[n++] = w->data;
+    }
+    if (n == 0)
+        return 0;
+    all.n_experts = n;
+    all.experts = matrices;
+    return add_weight(s, whole->gguf, &all, all.rows, &(struct source_order){0}, reterr);
+}
+
+/* Returns whether a slot is a single matrix of a tensor with several. */
+static bool is_stacked(const struct arch_desc *desc, const struct arch_slot *slot)
+{
+    for (size_t i = 0; slot->part_of != 0 && i < desc->n_slots; i++)
+        if (desc->slots[i].id == slot->part_of)
+            return desc->slots[i].experts != DIM_NONE && slot->experts == DIM_NONE;
+    return false;
+}
+
 /* Adds the weight of a slot in a layer, or outside the layers (@i_row is the number of layers). */
 static int add_slot(struct source *s, const struct arch_slot *slot, uint32_t i_row,
                     struct inf_err *reterr)
 {
     const struct weight *w = layer_w(s->model, i_row, (enum slot)slot->id);
+    struct source_order order;
+    uint32_t n_rows = w->rows;
     char name[96];
+    int r;
 
+    if (slot->id == SLOT_STREAMS_IN || slot->id == SLOT_STREAMS_OUT)
+        return add_stacked(s, slot, reterr);
     if (!w->data || has_parts(s, slot, i_row) || is_in_joined(s, slot, i_row) ||
-        (slot->id == SLOT_HEAD && s->model->tied))
+        is_stacked(&s->model->arch->desc, slot) || (slot->id == SLOT_HEAD && s->model->tied))
         return 0;
-    if (slot->flags & SLOT_WHOLE)
-        snprintf(name, sizeof(name), "%s", slot->gguf);
-    else
-        snprintf(name, sizeof(name), "blk.%u.%s", i_row, slot->gguf);
-    return add_weight(s, name, w, pair_heads(s, slot, i_row), reterr);
+    if (slot->id == SLOT_DELTA_QKVZ)
+        return add_delta_joined(s, w, i_row, reterr);
+    put_name(slot, i_row, name, sizeof(name));
+    r = source_order(s, (enum slot)slot->id, i_row, w, &order, reterr);
+    /* GGUF files have embeddings for all tokens, also for those that have none. */
+    if (r == 0 && slot->id == SLOT_PER_LAYER_EMBD && w->rows < s->model->hp->n_vocab) {
+        n_rows = s->model->hp->n_vocab;
+        r = source_order_pad(s, w->rows, n_rows, &order, reterr);
+    }
+    return r == 0 ? add_weight(s, name, w, n_rows, &order, reterr) : r;
 }
 
 /* A slot can have several rows in the table, for several names in files. */
@@ -186,7 +259,7 @@ static int add_divisors(struct source *s, struct inf_err *reterr)
                    : (float)(pow((double)hp->rope_theta, -2.0 * i / hp->rope_dims) /
                              (double)s->model->inv_freq[i]);
     w.data = x;
-    return add_weight(s, w.name, &w, 0, reterr);
+    return add_weight(s, w.name, &w, 1, &(struct source_order){0}, reterr);
 }
 
 static int add_weights(struct source *s, struct inf_err *reterr)
@@ -195,7 +268,7 @@ static int add_weights(struct source *s, struct inf_err *reterr)
     const uint32_t n_layers = s->model->hp->n_layers;
     int r = 0;
 
-    s->tensors = NEW(struct source_tensor, ((size_t)n_layers + 1) * desc->n_slots + 1);
+    s->tensors = NEW(struct source_tensor, ((size_t)n_layers + 1) * (desc->n_slots + 1) + 1);
     if (!s->tensors)
         return err_set(reterr, ENOMEM, "out of memory");
     for (size_t i = 0; r == 0 && i < desc->n_slots; i++) {
@@ -250,11 +323,15 @@ int source_open_model(struct source *s, const char *path, struct inf_err *reterr
         return err_set(reterr, EOPNOTSUPP,
                        "a directory of the architecture %s cannot be converted to a GGUF file",
                        desc ? desc->name : "whisper");
+    if (format_hparams(s->format)->coded == CODED_PARO)
+        return err_set(reterr, EOPNOTSUPP,
+                       "ParoQuant rotates the inputs of products, and a GGUF file cannot say so");
     r = model_open(s->format, &s->model, reterr);
+    s->tiled = strcmp(desc->name, "qwen35") == 0;
     if (r == 0)
         r = add_weights(s, reterr);
     if (r == 0)
         r = make_meta(s, reterr);
-    snprintf(s->arch, sizeof(s->arch), "%s", desc->ggufs[0].name);
+    snprintf(s->arch, sizeof(s->arch), "%s", gguf_arch_name(desc, format_hparams(s->format)));
     return r;
 }

@@ -117,9 +117,21 @@ int source_put_meta(const struct source *s, struct gguf_out *w)
 
 void source_row(const struct source_tensor *t, uint64_t i, float *dst)
 {
-    const struct weight w = weight_of_expert(&t->w, (uint32_t)(i / t->w.rows));
-    const uint32_t row = (uint32_t)(i % t->w.rows);
+    const uint64_t n_rows = t->dims[1];
+    const struct weight w = weight_of_expert(&t->w, (uint32_t)(i / n_rows));
+    const uint32_t *columns = t->order.columns;
+    uint32_t row = (uint32_t)(i % n_rows);
 
-    weight_decode_row(&w, t->pair_heads > 0 ? source_paired(row, t->w.rows / t->pair_heads) : row,
-                      dst);
+    row = t->order.rows ? t->order.rows[row] : row;
+    if (row == SOURCE_ZEROS) {
+        memset(dst, 0, t->dims[0] * sizeof(*dst));
+        return;
+    }
+    weight_decode_row(&w, row, dst);
+    for (uint32_t k = 0; columns && k < w.cols; k++) {
+        const float x = dst[k];
+
+        dst[k] = dst[columns[k]];
+        dst[columns[k]] = x;
+    }
 }

@@ -20,17 +20,28 @@
 
 struct source;
 
+/* Row i of a new matrix is row rows[i] of the old one, or zeros. */
+#define SOURCE_ZEROS UINT32_MAX
+
+/* How a tensor differs from the weight that the model binds. NULL: the order is the same. The
+ * elements of a vector count as rows. */
+struct source_order {
+    const uint32_t *rows;    /* [rows of the new matrix] */
+    const uint32_t *columns; /* [cols]: column k changes places with column columns[k], for all k
+                                one after the other */
+    bool minus_exp;          /* the new numbers are -exp(x) */
+};
+
 struct source_tensor {
     const char *name; /* in the new file */
     uint64_t dims[FORMAT_MAX_DIMS];
     uint32_t n_dims;
-    uint32_t type;       /* its present format (format/gguf/ggml-type.h), or the nearest one */
-    bool quantized;      /* its present format is smaller than 16 bits */
-    const void *bytes;   /* the data, if they can be copied as they are; else NULL */
-    uint64_t size;       /* bytes at `bytes` */
-    struct weight w;     /* the numbers, if they can be decoded; else data is NULL */
-    uint32_t pair_heads; /* above 0: the rows are those of this many heads. The new file has the
-                            two halves of the rows of a head interleaved */
+    uint32_t type;     /* its present format (format/gguf/ggml-type.h), or the nearest one */
+    bool quantized;    /* its present format is smaller than 16 bits */
+    const void *bytes; /* the data, if they can be copied as they are; else NULL */
+    uint64_t size;     /* bytes at `bytes` */
+    struct weight w;   /* the numbers, if they can be decoded; else data is NULL */
+    struct source_order order;
 };
 
 /* Opens the model @path. -EOPNOTSUPP: the model cannot be converted. */
@@ -52,3 +63,11 @@ const char *source_arch(const struct source *s);
 
 /* Decodes row @i of the new tensor, counted over all its matrices, to dims[0] floats. */
 void source_row(const struct source_tensor *t, uint64_t i, float *dst);
+/* Returns the row of the old matrices, counted over all of them, from which row @i comes. The order
+ * of the rows must have no zeros. */
+static inline uint64_t source_old_row(const struct source_tensor *t, uint64_t i)
+{
+    const uint64_t n = t->dims[1];
+
+    return t->order.rows ? i / n * t->w.rows + t->order.rows[i % n] : i;
+}

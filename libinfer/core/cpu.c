@@ -80,6 +80,8 @@ static void detect_cpu(void)
         if ((f & CPU_AVX512) && (a & 1u << 5))
             f |= CPU_AVX512_BF16 | (have_tiles ? CPU_AMX_BF16 : 0);
     }
+    if ((f & CPU_AMX_BF16) && (d7 & 1u << 25))
+        f |= CPU_AMX_INT8;
     /* "Genu" of "GenuineIntel" */
     if (__get_cpuid(0, &a, &b, &c, &d) && b == 0x756e6547)
         f |= CPU_INTEL;
@@ -124,9 +126,10 @@ static const struct rung {
     {"avx512fp16", CPU_AVX512 | CPU_AVX512_VNNI | CPU_AVX512_BF16 | CPU_AVX512_FP16,
      CPU_AVX2 | CPU_AVX_VNNI | CPU_AVX512 | CPU_AVX512_VNNI | CPU_AVX512_VBMI | CPU_AVX512_BF16 |
          CPU_AVX512_FP16},
-    {"amx", CPU_AVX512 | CPU_AVX512_VNNI | CPU_AVX512_BF16 | CPU_AVX512_FP16 | CPU_AMX_BF16,
+    {"amx",
+     CPU_AVX512 | CPU_AVX512_VNNI | CPU_AVX512_BF16 | CPU_AVX512_FP16 | CPU_AMX_BF16 | CPU_AMX_INT8,
      CPU_AVX2 | CPU_AVX_VNNI | CPU_AVX512 | CPU_AVX512_VNNI | CPU_AVX512_VBMI | CPU_AVX512_BF16 |
-         CPU_AVX512_FP16 | CPU_AMX_BF16},
+         CPU_AVX512_FP16 | CPU_AMX_BF16 | CPU_AMX_INT8},
     {"neon", CPU_NEON, CPU_NEON},
     {"dotprod", CPU_NEON | CPU_DOTPROD, CPU_NEON | CPU_DOTPROD},
     {"i8mm", CPU_NEON | CPU_DOTPROD | CPU_I8MM, CPU_NEON | CPU_DOTPROD | CPU_I8MM},

@@ -37,3 +37,14 @@ void pages_drop(void *p, size_t size)
     if (begin < end)
         madvise((void *)begin, end - begin, MADV_DONTNEED);
 }
+
+void pages_touch(void *p, size_t size)
+{
+    const size_t page = pages_size();
+
+    for (size_t i = 0; i < size; i += page) {
+        volatile unsigned char *at = (unsigned char *)p + i;
+
+        *at = *at;
+    }
+}

@@ -20,3 +20,6 @@ void pages_hint_huge(void *p, size_t size);
 /* Returns the whole pages of private memory between @p and @p + @size to the system. They read as
  * zero and use no memory until they are written again. */
 void pages_drop(void *p, size_t size);
+/* Makes the system back the pages of @p … @p + @size - 1 with memory now, so that later writes do
+ * not wait for it. Their content stays. Nobody else may write to them meanwhile. */
+void pages_touch(void *p, size_t size);

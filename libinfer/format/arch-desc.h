@@ -189,7 +189,8 @@ struct arch_class {
 struct arch_gguf {
     const char *name;
     enum rope_style rope_style;
-    bool gated; /* encoders with gated units */
+    bool gated;   /* encoders with gated units */
+    bool experts; /* a new file has this name if the model has experts */
 };
 
 enum arch_source { ARCH_GGUF, ARCH_HF };
@@ -213,14 +214,17 @@ struct arch_desc {
     const struct arch_window *window; /* for GGUF; NULL: a window applies to all layers */
     const struct arch_slot *slots;    /* [n_slots] */
     size_t n_slots;
-    /* GGUF files hold the weights as the model binds them, except for the order of the rows of q
-     * and k, so that a directory can be converted to a GGUF file (convert/source-model.c). */
+    /* GGUF files hold the weights as the model binds them, except for what convert/source-order.c
+     * knows, so that a directory can be converted to a GGUF file (convert/source-model.c). */
     bool plain_gguf;
     /* Beginnings of names, behind "model.", of tensors that texts do not need; up to NULL. */
     const char *const *unused;
     /* Fills in what the other fields determine. Called after the fields were read, and before
      * hparams_check(). The number of layers is valid. May be NULL. */
     int (*finish)(struct hparams *hp, enum arch_source source, struct inf_err *reterr);
+    /* Turns hyperparameters of a directory into those that a new GGUF file says: what `finish` does
+     * with the latter, backwards. May be NULL. */
+    void (*to_gguf)(struct hparams *hp);
     /* Reads settings of config.json that no table describes; one of the functions below, or NULL.
      */
     int (*hf_extra)(const struct hf_reader *r, const struct arch_class *class, struct hparams *hp);

@@ -68,6 +68,10 @@ bool format_find_index(const struct format *f, const char *name, size_t *ret_i);
  * Returns false if @name does not have this form, or the result does not fit @size bytes. */
 bool format_expert_name(const char *name, uint32_t i_expert, char *out, size_t size);
 
+/* Returns whether @name ends as the name of a tensor that holds a part of a matrix X: X.weight,
+ * X.scales, X.qweight and others. *ret_n is the number of bytes of the ending. */
+bool format_part_end(const char *name, size_t *ret_n);
+
 /* Returns the settings of a Whisper model; NULL: the model is not a Whisper model. */
 const struct whisper_config *format_whisper(const struct format *f);
 

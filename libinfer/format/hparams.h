@@ -37,6 +37,7 @@ enum hparams_coded {
     CODED_GPTQ,
     CODED_GPTQ_V2, /* zeros are stored as they are; in CODED_GPTQ, minus 1 */
     CODED_AWQ,
+    CODED_PARO,    /* ParoQuant: AWQ, or codes of MLX, with rotated inputs (graph/params.h) */
     CODED_TENSORS, /* compressed-tensors */
     CODED_FP8,     /* as DeepSeek does it */
     CODED_4BIT,    /* bitsandbytes */
@@ -182,6 +183,9 @@ struct hparams {
     struct hparams_layer layers[HPARAMS_MAX_LAYERS];
     uint32_t n_extra_layers; /* layers behind the others that only predict further tokens, and
                                 are not used */
+    /* Pairs of a head that turn with each of three positions, and 0; for new GGUF files. In a text
+     * without images, the positions are equal. */
+    uint32_t rope_sections[4];
     uint32_t full_every; /* of each group of this many layers, only the last layer is full; 0: the
                             file does not say it so */
 

@@ -105,6 +105,9 @@ static int dump_params(const struct graph_node *n, struct str *out)
         return str_printf(out, " least %.9g", (double)n->f);
     case GRAPH_PEAKS:
         return str_printf(out, " above %.9g", (double)n->f);
+    case GRAPH_TURN:
+        return str_printf(out, " %u rounds in groups of %u%s%s", n->turn->n_rounds, n->turn->group,
+                          n->turn->factors ? " scaled" : "", n->turn->order ? " ordered" : "");
     default:
         return 0;
     }

@@ -155,7 +155,8 @@ graph_ref graph_layer_norm(struct graph *g, graph_ref x, const struct weight *w,
 graph_ref graph_matmul(struct graph *g, graph_ref x, const struct weight *w,
                        const struct weight *bias)
 {
-    struct graph_node node = node_init(GRAPH_MATMUL, x, GRAPH_NONE, GRAPH_NONE);
+    struct graph_node node =
+        node_init(GRAPH_MATMUL, w->turn ? graph_turn(g, x, w->turn) : x, GRAPH_NONE, GRAPH_NONE);
 
     node.w = *w;
     if (bias)
@@ -166,7 +167,8 @@ graph_ref graph_matmul(struct graph *g, graph_ref x, const struct weight *w,
 graph_ref graph_matmul_experts(struct graph *g, graph_ref x, graph_ref route,
                                const struct weight *w, const struct weight *bias)
 {
-    struct graph_node node = node_init(GRAPH_MATMUL, x, route, GRAPH_NONE);
+    struct graph_node node =
+        node_init(GRAPH_MATMUL, w->turn ? graph_turn(g, x, w->turn) : x, route, GRAPH_NONE);
 
     node.w = *w;
     if (bias)
@@ -351,6 +353,17 @@ graph_ref graph_peaks(struct graph *g, graph_ref x, float f)
     struct graph_node node = node_init(GRAPH_PEAKS, x, GRAPH_NONE, GRAPH_NONE);
 
     node.f = f;
+    return graph_append(g, node);
+}
+
+graph_ref graph_turn(struct graph *g, graph_ref x, const struct turn_params *turn)
+{
+    struct graph_node node = node_init(GRAPH_TURN, x, GRAPH_NONE, GRAPH_NONE);
+
+    for (size_t i = x < 0 ? g->n : (size_t)x; i < g->n; i++)
+        if (g->nodes[i].op == GRAPH_TURN && g->nodes[i].src[0] == x && g->nodes[i].turn == turn)
+            return (graph_ref)i;
+    node.turn = turn;
     return graph_append(g, node);
 }
 

@@ -54,6 +54,7 @@ enum graph_op {
     GRAPH_BLEND, /* sums of the streams of each row, with factors for each pair */
     GRAPH_LEVEL, /* x, brought to the magnitude of another row */
     GRAPH_PEAKS, /* what exceeds the mean of a row by more than some standard deviations */
+    GRAPH_TURN,  /* columns in another order, scaled and rotated (struct turn_params) */
     GRAPH_OUTPUT,
 };
 
@@ -83,6 +84,7 @@ struct graph_node {
     struct delta_params delta;
     struct route_params route;
     struct blend_params blend;
+    const struct turn_params *turn; /* TURN */
 };
 
 struct graph;
@@ -114,7 +116,8 @@ graph_ref graph_rms_norm(struct graph *g, graph_ref x, const struct weight *w, f
 /* @bias may be NULL or have no data. */
 graph_ref graph_layer_norm(struct graph *g, graph_ref x, const struct weight *w,
                            const struct weight *bias, float eps);
-/* @bias may be NULL or have no data. */
+/* @bias may be NULL or have no data. If @w has a member `turn`, the product reads graph_turn() of
+ * @x; this also holds for graph_matmul_experts(). */
 graph_ref graph_matmul(struct graph *g, graph_ref x, const struct weight *w,
                        const struct weight *bias);
 /* Multiplies by the matrices of the experts that @route, a ROUTE node, selects for each row. The
@@ -175,6 +178,9 @@ graph_ref graph_level(struct graph *g, graph_ref x, graph_ref like, float least)
 /* Computes max(x - mean - f × deviation, 0), with the mean and the standard deviation (divided by
  * the number of columns) of the row. */
 graph_ref graph_peaks(struct graph *g, graph_ref x, float f);
+/* Prepares rows as @turn says, which outlives the graph. If the graph has the same node already,
+ * returns it. */
+graph_ref graph_turn(struct graph *g, graph_ref x, const struct turn_params *turn);
 graph_ref graph_rows(struct graph *g, graph_ref x);
 /* Computes the mean of the rows of each sequence. A batch for a graph with this node requests the
  * logits of exactly one row of each sequence. It does not matter which row this is. */

@@ -112,6 +112,27 @@ struct route_params {
     float scale;     /* factor of all weights */
 };
 
+#define TURN_GROUP_MAX  256u
+#define TURN_ROUNDS_MAX 16u
+
+/*
+ * Says how rows are prepared for a product whose matrix has other columns than the values before
+ * it: they have another order, or they were rotated before the matrix was quantized (Liang et al.
+ * 2025, "ParoQuant", arXiv 2511.10645). Column k of the result is column order[k] of the input,
+ * times factors[k]. Then, in each round, two columns a and b of each pair, with the angle t, become
+ * a × cos(t) + b × sin(t) and b × cos(t) - a × sin(t). Both columns belong to one group.
+ */
+struct turn_params {
+    uint32_t width;
+    uint32_t group;        /* neighboring columns: a divisor of the width */
+    uint32_t n_rounds;     /* 0: no rotation */
+    const uint32_t *order; /* [width], or NULL: the order of the input */
+    const float *factors;  /* [width], or NULL: 1 */
+    const uint8_t *pairs;  /* [n_rounds, width]: numbers of columns in their group. Two neighbors
+                              are a pair, and each column is in one pair of a round */
+    const float *turns;    /* [n_rounds, width / 2, 2]: cos and sin of each pair */
+};
+
 #define BLEND_STREAMS_MAX 8
 
 /* The columns of a row are n_in streams of the same width. Stream j of the result, of n_out, is

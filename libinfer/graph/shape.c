@@ -43,6 +43,7 @@ static const char *const op_names[] = {
     [GRAPH_BLEND] = "blend",
     [GRAPH_LEVEL] = "level",
     [GRAPH_PEAKS] = "peaks",
+    [GRAPH_TURN] = "turn",
 };
 
 const char *graph_op_name(enum graph_op op)
@@ -404,6 +405,22 @@ static int check_glu(struct graph_node *node, const struct graph_node *gate,
     return check_pair(node, gate, up, reterr);
 }
 
+static int check_turn(const struct graph_node *node, const struct graph_node *x,
+                      struct inf_err *reterr)
+{
+    const struct turn_params *p = node->turn;
+
+    if (!p || p->width != x->width || p->group == 0 || p->group > TURN_GROUP_MAX ||
+        p->width % p->group != 0)
+        return err_set(reterr, EINVAL, "turn: groups of %u columns do not divide %u columns",
+                       p ? p->group : 0, x->width);
+    if (p->n_rounds > TURN_ROUNDS_MAX ||
+        (p->n_rounds > 0 && (p->group % 2 != 0 || !p->pairs || !p->turns)))
+        return err_set(reterr, EINVAL, "turn: %u rounds of pairs in groups of %u", p->n_rounds,
+                       p->group);
+    return 0;
+}
+
 static bool has_input(const struct graph_node *nodes, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -472,6 +489,8 @@ static int check_op(struct graph_node *node, const struct graph_node *const src[
         return r < 0 ? r : check_factor(node, node->f, reterr);
     case GRAPH_PEAKS:
         return check_factor(node, node->f, reterr);
+    case GRAPH_TURN:
+        return check_turn(node, src[0], reterr);
     case GRAPH_ROWS:
     case GRAPH_POOL:
         if (src[0]->rows_kept)
@@ -500,6 +519,7 @@ static bool slots_fit(const struct graph_node *node, const struct graph_node *co
     case GRAPH_COLS:
     case GRAPH_ADD:
     case GRAPH_SCALE:
+    case GRAPH_TURN:
         return src[0]->op != GRAPH_ROUTE && (!src[1] || src[1]->op != GRAPH_ROUTE);
     case GRAPH_MIX:
         return true;

@@ -8,6 +8,8 @@
 #include "quant/coded.h"
 #include "quant/planes.h"
 
+struct turn_params;
+
 /* Describes a weight matrix where it lies in memory: @rows × @cols, row-major. Each row is a whole
  * number of blocks of its number format. Vectors have rows = 1. If all members are zero (data is
  * NULL), the model does not have this weight. A weight can consist of several matrices of the same
@@ -32,6 +34,9 @@ struct weight {
      * are not used. NULL: another format. */
     const struct coded *coded;
     uint32_t coded_first;
+    /* How rows of the input must be prepared (graph/params.h); NULL: the product reads them as they
+     * are. graph_matmul() appends a node for it. */
+    const struct turn_params *turn;
     const char *name; /* for messages; lives as long as data */
     bool packed;      /* stored in the layout for products of many rows on the CPU
                          (backend/reformat.h) */

@@ -13,6 +13,8 @@
 
 #include <errno.h>
 
+#include "core/pages.h"
+
 static uint64_t blocks_for(const struct kv_table *table, uint64_t n_tokens)
 {
     return DIV_UP(n_tokens, table->pool->layout.block_tokens);
@@ -436,6 +438,27 @@ void kv_table_truncate(struct kv_table *table, uint32_t n_tokens)
     table->n_blocks = keep;
     table->n_tokens = n_tokens;
     table->n_named = MIN(table->n_named, n_tokens / table->pool->layout.block_tokens);
+}
+
+void kv_table_touch(const struct kv_table *table, uint32_t pos, uint32_t n_rows)
+{
+    const struct kv_pool *pool = table->pool;
+    const struct backend_ops *ops = pool->backend->ops;
+    const uint32_t bt = pool->layout.block_tokens, at = pos % bt, n = MIN(n_rows, bt - at);
+
+    for (uint32_t g = 0; ops->kv_bytes && ops->kv_size && g < n_groups(table); g++) {
+        const uint32_t i = pos / bt + 1;
+
+        if (kv_pool_rule(pool, g) == STATE_FULL && i < table->end[g]) {
+            const uint32_t block = table->blocks[g][i];
+            const uint64_t size = ops->kv_size(pool->backend, pool->store, block);
+            unsigned char *p = ops->kv_bytes(pool->backend, pool->store, block);
+
+            pages_touch(p + size * at / bt, size * n / bt);
+        }
+    }
+    if (n < n_rows)
+        kv_table_touch(table, pos + n, n_rows - n);
 }
 
 struct batch_seq kv_table_part(const struct kv_table *table, uint32_t i_row, uint32_t pos,

@@ -68,7 +68,7 @@ static int bitnet_bind(struct binder *b)
 }
 
 const struct arch arch_bitnet = {
-    .desc = {"bitnet", ARCH_TABLE(ggufs, ggufs), ARCH_TABLE(classes, classes),
+    .desc = {"bitnet", .plain_gguf = true, ARCH_TABLE(ggufs, ggufs), ARCH_TABLE(classes, classes),
              ARCH_TABLE(slots, slots)},
     .bind = bitnet_bind,
     .build = layer_decoder,

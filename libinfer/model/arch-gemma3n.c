@@ -362,7 +362,7 @@ static void gemma3n_build(const struct model *m, struct graph *g)
 }
 
 const struct arch arch_gemma3n = {
-    .desc = {"gemma3n", ARCH_TABLE(ggufs, ggufs), ARCH_TABLE(classes, classes),
+    .desc = {"gemma3n", .plain_gguf = true, ARCH_TABLE(ggufs, ggufs), ARCH_TABLE(classes, classes),
              ARCH_TABLE(fields, fields), ARCH_TABLE(refused_gguf, refused_gguf),
              ARCH_TABLE(refused_hf, refused), .window = &window, ARCH_TABLE(slots, slots),
              .unused = unused, .finish = gemma3n_finish},

@@ -18,11 +18,13 @@
 
 #include <errno.h>
 #include <math.h>
+#include <string.h>
 
 #define L2_EPS 1e-6f /* of queries and keys, as in transformers */
 
 static const struct arch_gguf ggufs_next[] = {{"qwen3next", ROPE_HALF}};
-static const struct arch_gguf ggufs_35[] = {{"qwen35", ROPE_HALF}, {"qwen35moe", ROPE_HALF}};
+static const struct arch_gguf ggufs_35[] = {{"qwen35", ROPE_HALF},
+                                            {"qwen35moe", ROPE_HALF, .experts = true}};
 
 #define HYBRID_FLAGS (CLASS_ATTENTION_BIAS | CLASS_TEXT_CONFIG | CLASS_PARTIAL_ROPE)
 #define HYBRID_CLASS(name, type, ...)                                                              \
@@ -169,6 +171,28 @@ static int hybrid_finish(struct hparams *hp, enum arch_source source, struct inf
     return 0;
 }
 
+/* Turns back what hybrid_finish() does with the keys of GGUF files. */
+static void hybrid_to_gguf(struct hparams *hp)
+{
+    hp->delta.v_dim *= hp->delta.n_v_heads;
+    if (hp->n_ff == hp->experts.ff)
+        hp->n_ff = 0;
+    for (uint32_t i = 0; i < hp->n_layers; i++)
+        if (hp->layers[i].kind != LAYER_RECURRENT) {
+            hp->full_every = i + 1;
+            break;
+        }
+}
+
+static void hybrid_to_gguf_35(struct hparams *hp)
+{
+    static const uint32_t usual[3] = {11, 11, 10}; /* of transformers' Qwen3_5TextConfig */
+
+    hybrid_to_gguf(hp);
+    if (hp->rope_sections[0] == 0)
+        memcpy(hp->rope_sections, usual, sizeof(usual));
+}
+
 static int hybrid_finish_35(struct hparams *hp, enum arch_source source, struct inf_err *reterr)
 {
     hp->delta.interleaved = source == ARCH_GGUF;
@@ -283,13 +307,15 @@ static void hybrid_build(const struct model *m, struct graph *g)
 const struct arch arch_qwen3_next = {
     .desc = {"qwen3next", ARCH_TABLE(ggufs, ggufs_next), ARCH_TABLE(classes, classes_next),
              ARCH_TABLE(fields, fields), ARCH_TABLE(slots, slots_next), .recurrent = true,
-             .unused = unused, .finish = hybrid_finish},
+             .unused = unused, .plain_gguf = true, .finish = hybrid_finish,
+             .to_gguf = hybrid_to_gguf},
     .build = hybrid_build,
 };
 
 const struct arch arch_qwen35 = {
     .desc = {"qwen35", ARCH_TABLE(ggufs, ggufs_35), ARCH_TABLE(classes, classes_35),
              ARCH_TABLE(fields, fields), ARCH_TABLE(slots, slots_35), .recurrent = true,
-             .unused = unused, .finish = hybrid_finish_35},
+             .unused = unused, .plain_gguf = true, .finish = hybrid_finish_35,
+             .to_gguf = hybrid_to_gguf_35},
     .build = hybrid_build,
 };

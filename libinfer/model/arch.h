@@ -97,6 +97,10 @@ struct binder {
     /* The newest order of columns (quant/coded.h), which matrices with the same input share. */
     const uint32_t *order;
     uint32_t n_order;
+    /* The newest rotation of inputs, and the tensor of its angles. Gates and ups of experts share
+     * both, so that one node of the graph prepares their input. */
+    const struct turn_params *turn;
+    const struct format_tensor *theta;
 };
 
 /* Binds all weights of a model. -EBADMSG: a tensor is missing, has another shape, or is not part of
@@ -143,6 +147,10 @@ int bind_coded(struct binder *b, const char *name, const struct format_tensor *t
 /* bind-bytes.c: does the same for the 4-bit codes of bitsandbytes. */
 int bind_coded_4bit(struct binder *b, const char *name, const struct format_tensor *t,
                     struct coded *c);
+/* bind-turn.c: binds the rotation of the input of the matrix @name to w->turn, if the file has one.
+ * -EBADMSG: a tensor is missing or malformed; -EOPNOTSUPP: it has another type, or groups or rounds
+ * that are not supported; -ENOMEM. */
+int bind_turn(struct binder *b, const char *name, struct weight *w);
 /* Finds the tensor @name with @end instead of ".weight", and marks it as bound. NULL: there is
  * none. */
 const struct format_tensor *bind_coded_find(struct binder *b, const char *name, const char *end);

@@ -420,6 +420,7 @@ int bind_coded(struct binder *b, const char *name, const struct format_tensor *t
         t = bind_coded_find(b, name, ".qweight");
         return t ? coded_gptq(b, name, t, c) : 1;
     case CODED_AWQ:
+    case CODED_PARO:
         t = bind_coded_find(b, name, ".qweight");
         return t ? coded_awq(b, name, t, c) : 1;
     case CODED_TENSORS:

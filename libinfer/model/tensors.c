@@ -341,8 +341,9 @@ static int bind_coded_slot(struct binder *b, const struct arch_slot *slot, uint3
     return r;
 }
 
-int bind_slot(struct binder *b, const struct arch_slot *slot, uint32_t i_layer, const char *name,
-              struct weight *ret)
+/* Binds the weight of a slot without the rotation of its input. */
+static int bind_values(struct binder *b, const struct arch_slot *slot, uint32_t i_layer,
+                       const char *name, struct weight *ret)
 {
     const struct hparams *hp = b->m->hp;
     const struct shape s = {dim_of(hp, i_layer, slot->rows), dim_of(hp, i_layer, slot->cols),
@@ -365,6 +366,21 @@ int bind_slot(struct binder *b, const struct arch_slot *slot, uint32_t i_layer, 
     if (s.n_experts == 0 || s.rows == 1 || is_joined(&b->m->arch->desc, slot))
         return 0;
     return bind_experts(b, slot, i_layer, &s, ret);
+}
+
+int bind_slot(struct binder *b, const struct arch_slot *slot, uint32_t i_layer, const char *name,
+              struct weight *ret)
+{
+    const int r = bind_values(b, slot, i_layer, name, ret);
+    char joined[96];
+
+    if (r < 0 || b->m->hp->coded != CODED_PARO || !ret->data || ret->rows == 1)
+        return r;
+    if (ret->n_experts > 0 && slot->part_of == SLOT_GATE_UP_EXPERTS) {
+        snprintf(joined, sizeof(joined), "blk.%u.ffn_gate_up_exps.weight", i_layer);
+        name = joined;
+    }
+    return bind_turn(b, name, ret);
 }
 
 int bind_weight(struct binder *b, const char *name, bool needed, uint32_t rows, uint32_t cols,

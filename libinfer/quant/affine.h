@@ -28,6 +28,8 @@
  * sign. MXFP4 of MLX is the format of fp4-planes.h.
  */
 
+#include <infer/types.h>
+
 #include "quant/planes.h"
 
 /* Returns code @i of a stream of codes of @bits. Reads only bytes that have bits of the code. */
@@ -42,6 +44,9 @@ static inline unsigned affine_code(const uint8_t *codes, unsigned bits, uint64_t
     return word >> shift & ((1u << bits) - 1);
 }
 
+/* Writes @n codes, a multiple of 8, of at most 8 bits each as a stream. */
+void affine_pack(const uint8_t *q, unsigned n, unsigned bits, uint8_t *out);
+
 /* Decode a row (struct planes_info): with codes of 2, 3, 4, 5, 6 and 8 bits. */
 void affine_decode_2(const struct plane_row *row, float *dst, uint64_t n);
 void affine_decode_3(const struct plane_row *row, float *dst, uint64_t n);
@@ -53,3 +58,18 @@ void affine_decode_8(const struct plane_row *row, float *dst, uint64_t n);
 /* Decode rows of MXFP8 and NVFP4. */
 void mxfp8_decode(const struct plane_row *row, float *dst, uint64_t n);
 void nvfp4_planes_decode(const struct plane_row *row, float *dst, uint64_t n);
+
+/* Where the parts of an encoded row are written. The scales of NVFP4 and MXFP8 are bytes. */
+struct plane_out {
+    uint8_t *codes;        /* the bytes of a row of codes */
+    uint8_t *scales;       /* one element for each group */
+    uint8_t *offsets;      /* the same; NULL: the format is not affine */
+    uint32_t group;        /* columns */
+    enum plane_type type;  /* of scales and offsets in affine formats */
+    enum plane_type given; /* PLANE_F32, F16 or BF16: the type from which the numbers come */
+};
+
+/* Encodes a row of @n numbers, whole groups, to the bytes that mlx.core.quantize() of mlx 0.32
+ * writes for a matrix of the type @out->given. @dtype is a format of MLX: an affine format,
+ * FP4_PLANES (MXFP4), MXFP8 or NVFP4_PLANES. Numbers must be finite. */
+void mlx_encode_row(enum inf_dtype dtype, const float *x, uint64_t n, const struct plane_out *out);

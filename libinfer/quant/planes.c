@@ -2,6 +2,7 @@
 /* Converts elements of planes. */
 #include "quant/planes.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "core/half.h"
@@ -28,4 +29,16 @@ float plane_get(enum plane_type type, const void *plane, uint64_t i)
         memcpy(&f, p, sizeof(f));
         return f;
     }
+}
+
+void plane_put(enum plane_type type, void *plane, uint64_t i, float x)
+{
+    const uint16_t half = type == PLANE_F16 ? f16_from_f32(x) : bf16_from_f32(x);
+    uint8_t *p = (uint8_t *)plane + i * plane_bytes(type);
+
+    assert(type <= PLANE_BF16);
+    if (type == PLANE_F32)
+        memcpy(p, &x, sizeof(x));
+    else
+        memcpy(p, &half, sizeof(half));
 }

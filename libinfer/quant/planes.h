@@ -41,6 +41,8 @@ static inline uint32_t plane_bytes(enum plane_type type)
 
 /* Converts element @i of a plane to float. */
 float plane_get(enum plane_type type, const void *plane, uint64_t i);
+/* Sets element @i of a plane of F32, F16 or BF16, rounded to nearest. */
+void plane_put(enum plane_type type, void *plane, uint64_t i, float x);
 
 /* Describes a row of a weight where it lies. */
 struct plane_row {

@@ -2,9 +2,9 @@
 /*
  * The batch policy chooses how many rows each sequence computes in a step.
  *
- * The part of a prompt that a step computes has at least BATCH_MIN_CHUNK rows if possible. Kernels
- * decode each weight once for all rows of a step, so small parts from many prompts would gain
- * nothing and would only delay all of these prompts.
+ * If prompts get equal parts, a part has at least BATCH_MIN_CHUNK rows if possible. Kernels decode
+ * each weight once for all rows of a step, so small parts from many prompts would gain nothing and
+ * would only delay all of these prompts.
  */
 #include "sched/batch.h"
 
@@ -30,10 +30,73 @@ static uint32_t extra_logits(const struct batch_want *want, uint32_t n_rows)
     return n > 1 ? n - 1 : 0;
 }
 
+/* Holds what is left of a step while its rows are given to prompts. */
+struct batch_rest {
+    const struct batch_want *want;
+    uint32_t *rows; /* of each sequence */
+    uint32_t budget, spare;
+};
+
+/* Gives prompt @i up to @most more rows. */
+static void give_rows(struct batch_rest *b, uint32_t i, uint32_t most)
+{
+    const struct batch_want *want = &b->want[i];
+    uint32_t rows = MIN(b->rows[i] + MIN(b->budget, most), want->n_left);
+
+    if (want->n_max > 0)
+        rows = MIN(rows, want->n_max);
+    b->spare += extra_logits(want, b->rows[i]);
+    rows = MAX(fit_logits(want, rows, b->spare), b->rows[i]);
+    b->spare -= extra_logits(want, rows);
+    b->budget -= rows - b->rows[i];
+    b->rows[i] = rows;
+}
+
+/* Gives every prompt an equal part, then the rest to those that need more. */
+static void give_parts(struct batch_rest *b, uint32_t n, uint32_t n_prompts, uint32_t turn)
+{
+    const uint32_t part = MAX(b->budget / n_prompts, BATCH_MIN_CHUNK);
+
+    for (unsigned pass = 0; pass < 2; pass++)
+        for (uint32_t k = 0; k < n && b->budget > 0; k++)
+            if (b->want[(turn + k) % n].n_left > 1)
+                give_rows(b, (turn + k) % n, pass == 0 ? part : b->budget);
+}
+
+/* Returns the first prompt that has more than @least tokens left, or as many and an index of at
+ * least @after. Prompts are ordered by the tokens left, then by index. Returns @n if there is
+ * none. */
+static uint32_t next_shortest(const struct batch_want *want, uint32_t n, uint32_t least,
+                              uint32_t after)
+{
+    uint32_t best = n;
+
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t left = want[i].n_left;
+
+        if (left > 1 && (left > least || (left == least && i >= after)) &&
+            (best == n || left < want[best].n_left))
+            best = i;
+    }
+    return best;
+}
+
+/* Gives rows to the prompt that needs the fewest, then to the next one, and so on. */
+static void give_shortest(struct batch_rest *b, uint32_t n)
+{
+    uint32_t i = next_shortest(b->want, n, 0, 0);
+
+    while (i < n && b->budget > 0) {
+        give_rows(b, i, b->budget);
+        i = next_shortest(b->want, n, b->want[i].n_left, i + 1);
+    }
+}
+
 void batch_plan(const struct batch_want *want, uint32_t n, const struct batch_limits *limits,
                 uint32_t turn, uint32_t *ret_rows)
 {
-    uint32_t n_decode = 0, n_prompts, budget, part, spare;
+    struct batch_rest b = {.want = want, .rows = ret_rows};
+    uint32_t n_decode = 0;
 
     assert(limits->max_rows >= n && limits->max_logits >= n);
     for (uint32_t i = 0; i < n; i++) {
@@ -41,32 +104,15 @@ void batch_plan(const struct batch_want *want, uint32_t n, const struct batch_li
         ret_rows[i] = want[i].n_left == 1;
         n_decode += ret_rows[i];
     }
-    n_prompts = n - n_decode;
-    if (n_prompts == 0 || (n_decode > 0 && limits->chunk == 0))
+    if (n_decode == n || (n_decode > 0 && limits->chunk == 0))
         return;
 
-    budget = MIN(limits->max_rows - n_decode, MAX(limits->chunk, 1));
-    part = MAX(budget / n_prompts, BATCH_MIN_CHUNK);
-    spare = limits->max_logits - n;
-    for (unsigned pass = 0; pass < 2; pass++) {
-        for (uint32_t k = 0; k < n && budget > 0; k++) {
-            const uint32_t i = (turn + k) % n;
-            uint32_t rows, more;
-
-            if (want[i].n_left == 1)
-                continue;
-            rows = ret_rows[i] + MIN(budget, pass == 0 ? part : budget);
-            rows = MIN(rows, want[i].n_left);
-            if (want[i].n_max > 0)
-                rows = MIN(rows, want[i].n_max);
-            spare += extra_logits(&want[i], ret_rows[i]);
-            rows = MAX(fit_logits(&want[i], rows, spare), ret_rows[i]);
-            spare -= extra_logits(&want[i], rows);
-            more = rows - ret_rows[i];
-            ret_rows[i] = rows;
-            budget -= more;
-        }
-    }
+    b.budget = MIN(limits->max_rows - n_decode, MAX(limits->chunk, 1));
+    b.spare = limits->max_logits - n;
+    if (turn % BATCH_EQUAL == 0)
+        give_parts(&b, n, n - n_decode, turn / BATCH_EQUAL);
+    else
+        give_shortest(&b, n);
 }
 
 static uint32_t class_of(uint32_t n)
@@ -76,14 +122,10 @@ static uint32_t class_of(uint32_t n)
     return MIN(31 - (uint32_t)__builtin_clz(n), last);
 }
 
-static double batch_slowdown(uint32_t n_decode, uint32_t n_prompts)
-{
-    return BATCH_SLOWDOWN * MIN(MAX((double)n_prompts / n_decode, 1), BATCH_CROWD);
-}
-
 uint32_t batch_pace_chunk(const struct batch_pace *pace, uint32_t n_decode, uint32_t n_prompts,
                           uint32_t max_rows)
 {
+    const double slowdown = BATCH_SLOWDOWN * MIN(MAX(n_prompts, 1u), BATCH_CROWD);
     const struct batch_class *c;
     double rows = BATCH_MIN_MIXED;
 
@@ -93,7 +135,7 @@ uint32_t batch_pace_chunk(const struct batch_pace *pace, uint32_t n_decode, uint
     if (c->n < BATCH_MEASURE || c->n_mixed >= BATCH_REFRESH || pace->n_steps - c->at > BATCH_FORGET)
         return 0;
     if (pace->row_usec > 0)
-        rows = MAX(rows, (batch_slowdown(n_decode, n_prompts) - 1) * c->usec / pace->row_usec);
+        rows = MAX(rows, (slowdown - 1) * c->usec / pace->row_usec);
     rows = MIN(rows, (double)max_rows);
     return (uint32_t)rows;
 }

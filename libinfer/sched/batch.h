@@ -6,14 +6,16 @@
  *
  * The functions of the policy are pure: their results depend only on what the running sequences
  * need, on the limits, and on the time that earlier steps took. A row is one token of one sequence.
- * Sequences that decode (one token left) come first. Prompts share the remaining rows: each prompt
- * gets an equal part, and if it needs fewer rows, the other prompts get the rest of its part. The
- * argument @turn rotates the order of the prompts from step to step, so that no prompt starves. The
- * number of prompt rows is chosen by the expected time of the step: a step with decoding sequences
- * shall take BATCH_SLOWDOWN times as long as these sequences take alone, so that their text flows
- * evenly. If more prompts wait than sequences decode, for example when many requests arrive at
- * once, prompts get more rows. Computing few prompt rows at a time is inefficient, and a short
- * delay for a few decoding sequences helps many waiting requests.
+ * Sequences that decode (one token left) come first. The remaining rows go to the prompt that needs
+ * the fewest, then to the next one, and so on. So prompts that arrive together are finished one
+ * after another, and half of them in about half of the time. In every BATCH_EQUAL-th step each
+ * prompt gets an equal part instead, and if it needs fewer rows, the other prompts get the rest of
+ * its part. The argument @turn rotates the order of the prompts in these steps, so that no prompt
+ * starves. The number of prompt rows is chosen by the expected time of the step: a step with
+ * decoding sequences shall take BATCH_SLOWDOWN times as long as these sequences take alone, so that
+ * their text flows evenly. If several prompts wait, for example when many requests arrive at once,
+ * prompts get more rows. Computing few prompt rows at a time is inefficient, and a short delay of
+ * the texts helps many waiting requests.
  */
 
 #include <stdbool.h>
@@ -40,12 +42,13 @@ void batch_plan(const struct batch_want *want, uint32_t n, const struct batch_li
 /* Target time of a step with only prompts. It is short because a cancellation waits for the end of
  * a step. */
 #define BATCH_STEP_USEC 200000
-#define BATCH_SLOWDOWN  2.0
-/* If several prompts wait per decoding sequence, BATCH_SLOWDOWN is multiplied by their number, but
- * by at most BATCH_CROWD. */
-#define BATCH_CROWD     4.0
+#define BATCH_SLOWDOWN  1.75
+/* If several prompts wait, BATCH_SLOWDOWN is multiplied by their number, but by at most
+ * BATCH_CROWD. */
+#define BATCH_CROWD     4u
+#define BATCH_EQUAL     8  /* one of so many steps gives equal parts */
 #define BATCH_MIN_CHUNK 32 /* fewest prompt rows of a step in which no sequence decodes */
-#define BATCH_MIN_MIXED 4  /* fewest prompt rows of a step in which some sequences decode */
+#define BATCH_MIN_MIXED 3  /* fewest prompt rows of a step in which some sequences decode */
 /* The time of decoding alone is measured by steps without prompts: BATCH_MEASURE steps at first,
  * then one after every BATCH_REFRESH steps with prompts. Measurements older than BATCH_FORGET steps
  * are dropped. */

@@ -16,6 +16,8 @@
 
 #include "core/clock.h"
 
+#define TOUCH_ROWS 32 /* a part of a prompt with more rows touches no memory in advance */
+
 int step_init(struct step *step, const struct plan_limits *limits)
 {
     const size_t n_top = (size_t)limits->max_seqs * SAMPLE_MAX_TOP;
@@ -351,6 +353,15 @@ static void count_rows(struct sched *s)
     }
 }
 
+/* If texts flow beside prompts, touches the memory that the prompts need next. A step with many
+ * rows of a prompt is long in any case, and its threads touch memory faster than this one. */
+static void touch_memory(const struct step *step)
+{
+    for (uint32_t i = 0; step->n_single > 0 && i < step->n_parts; i++)
+        if (step->parts[i].n_rows <= TOUCH_ROWS)
+            kv_table_touch(&step->parts[i].seq->table, step->parts[i].pos, step->parts[i].n_rows);
+}
+
 int sched_step(struct sched *s)
 {
     struct step *step = &s->step;
@@ -373,6 +384,7 @@ int sched_step(struct sched *s)
     masks_end(&s->masks);
     if (r < 0)
         return r;
+    touch_memory(step);
     count_rows(s);
     step->usec = clock_usec() - begin;
     batch_pace_note(&s->pace, step->n_single, batch.n_rows - step->n_single,

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# html.sh DOCS OUT: converts the Markdown pages in DOCS to HTML in OUT, with links between them.
+# html.sh DOCS OUT: converts the Markdown pages in DOCS to HTML in OUT, with links between them, and copies
+# their pictures.
 set -eu
 mkdir -p "$2"
 list=''
@@ -22,6 +23,7 @@ EOF
     list="$list<li><a href=\"$name.html\">${title:-$name}</a></li>
 "
 done
+cp "$1"/*.png "$2"
 cat >"$2/index.html" <<EOF
 <!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>sconce</title></head><body>

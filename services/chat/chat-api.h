@@ -108,3 +108,5 @@ extern const struct chat_api api_kept;     /* kept.c */
 extern const struct chat_api api_tokenize; /* api/tokenize.c */
 extern const struct chat_api api_detokenize;
 extern const struct chat_api api_apply_template;
+extern const struct chat_api api_models_load; /* api/model-routes.c */
+extern const struct chat_api api_models_unload;

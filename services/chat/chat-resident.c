@@ -62,13 +62,13 @@ static int resident_open(struct resident *resident, struct inf_err *reterr)
         .cache_read_only = true,
         .device_bytes = config->chat.device_memory,
         .isa = config->chat.isa,
-        .kv_type = own->kv_type ? own->kv_type : config->chat.kv_type,
+        .kv_type = own->kv_type ? own->kv_type : chat_resident_kv_type(resident),
         .n_threads = config->chat.threads,
-        .n_ctx = config->chat.context,
+        .n_ctx = chat_resident_context(resident),
         .max_seqs = config->chat.max_sequences,
         .max_queue = config->chat.max_queue,
         .max_batch_tokens = config->chat.max_batch_tokens,
-        .kv_bytes = config->chat.kv_memory,
+        .kv_bytes = chat_resident_kv_bytes(resident),
         .no_prefix_cache = !config->chat.prefix_cache,
     };
 
@@ -113,6 +113,9 @@ static void resident_loaded(const struct resident *resident)
               inf_engine_device(engine), inf_model_info(resident->model)->dtype_text,
               inf_engine_n_ctx(engine), n_threads, n_threads == 1 ? "" : "s",
               inf_engine_isa(engine));
+    if (resident->settings.drafter)
+        log_warn("%s is computed without its drafter %s: this version uses no drafters",
+                 resident->name, resident->settings.drafter);
 }
 
 static int bad_kv_type(struct problem *problem, const char *why)
@@ -126,8 +129,9 @@ static void resident_failed(const struct resident *resident, const char *why,
 {
     log_event(LOG_ID_MODEL_FAILED, LOG_WARNING, resident->name, "cannot load %s: %s",
               resident->name, why);
-    if (resident->load_status == -EOPNOTSUPP && resident->state == RESIDENT_LOADING &&
-        chat_resident_of(resident)->kv_type)
+    if (chat_resident_of(resident)->kv_wrong ||
+        (resident->load_status == -EOPNOTSUPP && resident->state == RESIDENT_LOADING &&
+         chat_resident_of(resident)->kv_type))
         bad_kv_type(problem, why);
     else if (resident->load_status == -EOPNOTSUPP && resident->model)
         problem_set(problem, 400, "unsupported_model", "model", "The model '%s' cannot chat: %s.",
@@ -143,7 +147,7 @@ static int resident_serves(const struct resident *resident, const void *key,
                            struct problem *problem)
 {
     const struct chat_resident *own = chat_resident_of(resident);
-    const char *configured = chat_of(resident)->host.config->chat.kv_type;
+    const char *configured = chat_resident_kv_type(resident);
     const char *wanted = key ? key : configured;
     struct inf_err err = {};
     int r;
@@ -180,6 +184,8 @@ const struct residents_ops chat_residents_ops = {
     .serves = resident_serves,
     .init = resident_init,
     .suits = resident_suits,
+    .measure = chat_resident_measure,
+    .advise = chat_resident_advise,
     .open = resident_open,
     .close = resident_close,
     .fd = resident_fd,

@@ -4,6 +4,7 @@
 /* Struct chat_resident is a chat model in memory with its engine (see residents.h). */
 
 #include <infer/engine.h>
+#include <infer/model.h>
 
 #include "chat/grammar-cache.h"
 #include "common/models/sampling.h"
@@ -11,13 +12,16 @@
 
 struct chat_resident {
     struct resident base;
-    char *kv_type;         /* requested type of the KV cache; NULL: the configured type */
+    char *kv_type;         /* requested type of the KV cache; NULL: not requested */
     char fingerprint[24];  /* "b" and ten hexadecimal digits: llama.cpp's clients expect the
                               letter */
     struct inf_tier *tier; /* connection to the cache service (tier 2 of the KV cache, on disk);
                               freed after the engine; NULL: none */
     struct inf_engine *engine;
     struct grammar_cache grammars;
+    struct inf_kv_size kv;        /* memory of the keys and values of a conversation */
+    uint64_t kv_want;             /* bytes that the KV cache takes if memory is not short */
+    bool kv_wrong;                /* the model cannot use the requested type of the KV cache */
     struct inf_sampling sampling; /* sampling parameters that the model's files recommend */
 };
 
@@ -28,11 +32,26 @@ struct chat_resident_stats {
     uint32_t n_threads;
 };
 
-/* The key of residents_want() is a KV type. NULL: the configured type; "any": the type does not
- * matter. */
+/* The key of residents_want() is a KV type. NULL: that of the model's manifest, else the configured
+ * type; "any": the type does not matter. */
 extern const struct residents_ops chat_residents_ops;
 
 static inline struct chat_resident *chat_resident_of(const struct resident *resident)
 {
     return CONTAINER_OF(resident, struct chat_resident, base);
 }
+
+/* chat-memory.c: the callbacks `measure` and `advise` of chat_residents_ops. */
+int chat_resident_measure(struct resident *resident, struct inf_err *reterr);
+void chat_resident_advise(const struct resident *resident, uint64_t room, char *text, size_t size);
+/* Returns the size of the KV cache for inf_engine_params, according to the memory that the resident
+ * got. */
+uint64_t chat_resident_kv_bytes(const struct resident *resident);
+/* Returns the longest conversation in tokens that the manifest or the configuration sets; 0:
+ * neither does. */
+uint32_t chat_resident_context(const struct resident *resident);
+/* Returns the type of the KV cache for requests that name none. */
+const char *chat_resident_kv_type(const struct resident *resident);
+struct chat;
+/* Sets the budgets of memory for all models. */
+void chat_memory_set_budgets(struct chat *chat);

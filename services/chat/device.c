@@ -26,6 +26,7 @@
 #include "common/config/config.h"
 #include "common/config/options.h"
 #include "common/service/log.h"
+#include "common/service/misconfigured.h"
 #include "core/pages.h"
 
 static const char policy_cpu[] = "chat", policy_gpu[] = "chat-gpu", policy_nvidia[] = "chat-nvidia",
@@ -50,6 +51,32 @@ static void set_environment(const char *cache_dir, bool nvidia)
         setenv(rows[i].name, rows[i].value, 1);
     if (!nvidia)
         setenv("VK_LOADER_DRIVERS_DISABLE", "*nvidia*", 1);
+}
+
+/* What the process beside the service needs (chat/filler.h). */
+struct chat_fill {
+    struct options *options;
+    const struct chat_device *device;
+};
+
+/* Compiles and stores the kernels that models usually need, confined as the service is during its
+ * start. */
+static void chat_fill(void *data)
+{
+    const struct chat_fill *fill = data;
+    const struct chat_device *d = fill->device;
+    const struct inf_device_params params = {
+        .name = fill->options->config->chat.device,
+        .cache_dir = d->cache_dir,
+        .fill_cache = true,
+    };
+    struct inf_device *device;
+    struct inf_err err;
+
+    if (!misconfigured_confine(d->policy, fill->options))
+        return;
+    set_environment(d->cache_dir, d->policy == policy_nvidia);
+    inf_device_open(&params, &device, &err);
 }
 
 /* Returns whether this process may open the node through which NVIDIA's driver finds GPUs. */
@@ -123,6 +150,7 @@ int chat_device_choose(struct chat_device *d, struct options *options)
     bool gpu;
 
     d->policy = policy_cpu;
+    d->filler.fd = -1;
     if (options->wrong || strcmp(name, "cpu") == 0)
         return 0;
     gpu = inf_device_has_gpu(&err);
@@ -137,6 +165,8 @@ int chat_device_choose(struct chat_device *d, struct options *options)
     d->cache_dir = config_cache_dir();
     if (d->cache_dir)
         make_directory(d->cache_dir);
+    if (d->cache_dir && policy != policy_lavapipe)
+        filler_start(&d->filler, chat_fill, &(struct chat_fill){options, d});
     return 0;
 }
 
@@ -171,7 +201,6 @@ int chat_device_open(struct chat_device *d, struct options *options)
     const struct inf_device_params params = {
         .name = vulkan ? options->config->chat.device : "cpu",
         .cache_dir = d->cache_dir,
-        .fill_cache = true,
     };
     const struct inf_device_info *info;
     struct inf_err err = {0};
@@ -192,6 +221,11 @@ int chat_device_open(struct chat_device *d, struct options *options)
         return refuse_software(d, options);
     snprintf(d->text, sizeof(d->text), info->kind == INF_DEVICE_CPU ? "%s" : "%s (%s)", info->name,
              info->description);
+    if (inf_device_lacks_kernels(d->device)) {
+        log_info("another process compiles kernels for %s, for the next start", info->name);
+        filler_go(&d->filler);
+    }
+    filler_done(&d->filler);
     why = d->why ? d->why : inf_device_why(d->device);
     log_info("computing on %s%s%s", d->text, why ? ": " : "", why ? why : "");
     return 0;
@@ -200,6 +234,7 @@ int chat_device_open(struct chat_device *d, struct options *options)
 void chat_device_done(struct chat_device *d)
 {
     d->device = inf_device_close(d->device);
+    filler_done(&d->filler);
     free(d->cache_dir);
     free(d->why);
     d->cache_dir = d->why = NULL;

@@ -12,6 +12,7 @@
 
 #include <infer/device.h>
 
+#include "chat/filler.h"
 #include "core/macros.h"
 
 struct options;
@@ -20,6 +21,7 @@ struct chat_device {
     const char *policy; /* name of the policy that the service must use; static */
     char *cache_dir;    /* directory for compiled kernels; NULL: the kernels are not stored */
     char *why; /* why "auto" chose the CPU; NULL: "auto" chose a GPU, or is not configured */
+    struct filler filler; /* compiles kernels for the next start */
     struct inf_device *device;
     char text[320]; /* for example "vulkan:0 (NAME)" */
 };

@@ -331,40 +331,13 @@ static void generation_ready(struct model_request *request)
         model_request_keep(request, g->params.keep_usec);
     params_resolve(&g->params, &g->manifest, &g->resident->sampling, request->host->config,
                    g->api->sampling);
+    params_add_own_stops(&g->params, g->resident->base.settings.stops);
     if (params_check_vocab(&g->params, inf_model_info(request->resident->model)->n_vocab,
                            &g->problem) < 0) {
         model_request_refuse(request, &g->problem);
     } else {
         model_request_work(request, request->lane, generation_prepare, generation_prepared);
     }
-}
-
-static const struct models_entry *generation_find_model(struct generation *g,
-                                                        struct problem *problem)
-{
-    const struct config *config = g->request.host->config;
-    const char *name = g->params.model ? g->params.model : config->default_model;
-    const struct models *models = model_host_list(g->request.host, name, problem);
-    const struct models_entry *entry;
-    _cleanup_free_ char *names = NULL;
-
-    if (!models)
-        return NULL;
-    if (!g->params.model) {
-        entry = models_default(models, config);
-        if (!entry)
-            problem_set(problem, 400, "missing_field", "model",
-                        "Missing required parameter: 'model'.");
-        return entry;
-    }
-    entry = models_find(models, g->params.model);
-    if (entry || model_host_is_broken(models, g->params.model, problem))
-        return entry;
-    names = models_names(models);
-    problem_set(problem, 404, "model_not_found", "model",
-                "The model '%.100s' does not exist here. Installed: %.300s.", g->params.model,
-                names && *names ? names : "none");
-    return NULL;
 }
 
 static void generation_read(struct model_request *request, struct http_text body)
@@ -383,8 +356,12 @@ static void generation_read(struct model_request *request, struct http_text body
 /* Answers a request that only unloads its model. */
 static void generation_unload(struct generation *g, const struct models_entry *entry)
 {
-    if (g->request.host->config->max_keep_alive_usec)
-        residents_unload(&g->request.host->residents, entry->name);
+    struct residents *pool = &g->request.host->residents;
+    const struct resident *loaded = residents_find(pool, entry->name);
+
+    g->params.in_use = loaded && loaded->n_users > 0;
+    if (g->params.by_command || g->request.host->config->max_keep_alive_usec)
+        residents_unload(pool, entry->name, g->params.by_command);
     generation_prepare(&g->request);
     generation_prepared(&g->request);
 }
@@ -477,6 +454,11 @@ static void generation_finish(struct generation *g, struct choice *c, const stru
         g->chat->stats.n_finished_stop++;
         break;
     case INF_FINISH_STOP_TEXT:
+        if (event->stop_index >= g->params.n_given_stops) {
+            c->finish = FINISH_STOP;
+            g->chat->stats.n_finished_stop++;
+            break;
+        }
         c->finish = FINISH_STOP_TEXT;
         c->stop_text = json_string_value(g->params.stop_texts[event->stop_index]);
         g->chat->stats.n_finished_stop++;

@@ -123,6 +123,9 @@ int generation_add_prompts(struct generation *g, json_t *prompts, const char *n_
 int generation_add_tokens(struct generation *g, int32_t *tokens, size_t n_tokens,
                           struct problem *problem);
 
+struct models_entry;
+/* generation-model.c: finds the model of the request. NULL: @problem says why there is none. */
+const struct models_entry *generation_find_model(struct generation *g, struct problem *problem);
 /* Returns the limit of tokens of a choice; 0: the context is the limit. */
 uint32_t generation_max_tokens(const struct generation *g);
 

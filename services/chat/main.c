@@ -19,6 +19,12 @@
  * connections than this. */
 #define CHAT_MAX_CONNECTIONS 4096
 
+static int chat_start(struct model_host *host)
+{
+    chat_memory_set_budgets(CONTAINER_OF(host, struct chat, host));
+    return 0;
+}
+
 /* Serves requests; the device must be open. */
 static int chat_run(struct chat *chat, const struct options *options)
 {
@@ -41,6 +47,7 @@ static int chat_run(struct chat *chat, const struct options *options)
                               .ready_status = ready,
                               .status = chat_status,
                               .begin = generation_new,
+                              .start = chat_start,
                           },
                           options);
 }

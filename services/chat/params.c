@@ -85,6 +85,17 @@ bool params_add_stop(struct params *p, json_t *text)
     return true;
 }
 
+void params_add_own_stops(struct params *p, const char *const *stops)
+{
+    p->n_given_stops = p->n_stops;
+    for (; stops && *stops; stops++) {
+        json_t *text = json_string(*stops);
+
+        params_add_stop(p, text);
+        json_decref(text);
+    }
+}
+
 int params_check_vocab(const struct params *p, uint32_t n_vocab, struct problem *problem)
 {
     for (size_t i = 0; i < p->n_stop_tokens; i++)

@@ -68,8 +68,9 @@ struct params {
     struct inf_logit_bias *bias;
     struct inf_stop stops[PARAMS_MAX_STOPS]; /* their texts belong to stop_texts */
     json_t *stop_texts[PARAMS_MAX_STOPS];
-    size_t n_stops;
-    uint32_t n;          /* choices per prompt */
+    size_t n_stops, n_given_stops; /* n_given_stops: those of the request; those of the model's
+                                      manifest are behind them */
+    uint32_t n;                    /* choices per prompt */
     uint32_t max_tokens; /* limit of tokens of a choice; 0: the default of the configuration */
     int n_logprobs;      /* as in struct inf_request */
     bool prompt_logprobs,
@@ -98,6 +99,8 @@ struct params {
     struct constraint constraint;
     struct reasoning_rules reasoning;
     bool has_keep, unloads; /* unloads: the request only removes the model from memory */
+    bool by_command;        /* with unloads: also a pinned model */
+    bool in_use;            /* set for unloads: other requests still use the model */
     uint64_t keep_usec;     /* set if has_keep is: how long the model stays after its last use;
                                UINT64_MAX: for ever */
     json_t *cache_salt;     /* string; NULL: none */
@@ -121,6 +124,9 @@ void params_resolve(struct params *params, const struct inf_sampling *manifest,
 /* Adds a stop string, and keeps a reference to @text. Returns false if there is no room, or if
  * @text is empty. */
 bool params_add_stop(struct params *params, json_t *text);
+/* Adds the stop strings of the model's manifest to those of the request, as far as there is room.
+ * @stops is NULL-terminated; NULL: none. */
+void params_add_own_stops(struct params *params, const char *const *stops);
 /* Checks that the token ids in logit_bias and stop_tokens are in the model's vocabulary. */
 int params_check_vocab(const struct params *params, uint32_t n_vocab, struct problem *problem);
 void params_done(struct params *params);

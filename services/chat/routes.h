@@ -31,6 +31,8 @@
     ROUTE(DELETE, "/v1/conversations/", INFER, PREFIX, openai, .endpoint = &api_kept)              \
     ROUTE(GET, "/v1/models", INFER, EXACT, openai, .answer = chat_list_models)                     \
     ROUTE(GET, "/v1/models/", INFER, PREFIX, openai, .answer = chat_show_model)                    \
+    ROUTE(POST, "/v1/models/load", MANAGE, EXACT, openai, .endpoint = &api_models_load)            \
+    ROUTE(POST, "/v1/models/unload", MANAGE, EXACT, openai, .endpoint = &api_models_unload)        \
     ROUTE(POST, "/v1/chat/completions/input_tokens", INFER, EXACT, openai,                         \
           .endpoint = &api_count_tokens)                                                           \
     ROUTE(POST, "/chat/completions/input_tokens", INFER, EXACT, llama,                             \

@@ -53,6 +53,8 @@ int verb_rm(int argc, char **argv);
 int verb_alias(int argc, char **argv);
 int verb_verify(int argc, char **argv);
 int verb_pull(int argc, char **argv);
+int verb_ps(int argc, char **argv);
+int verb_stop(int argc, char **argv);
 
 /* Prints "sconce VERB: text" to standard error; returns CLI_FAILED. */
 int cli_error(const char *verb, const char *format, ...) PRINTF(2, 3);
@@ -103,6 +105,17 @@ int cli_find_model(const char *verb, const struct cli_models *m, const char *mod
 /* Finds and opens a model, with a progress bar if opening takes long; prints errors itself. */
 int cli_open_model(const char *verb, const struct cli_models *m, const char *model, bool vocab_only,
                    struct inf_model **ret_model);
+/* Works like cli_open_model() with all weights. @chat_template is the text of a template that
+ * replaces the model's own one; NULL keeps it. */
+int cli_open_chat_model(const char *verb, const struct cli_models *m, const char *model,
+                        const char *chat_template, struct inf_model **ret_model);
+
+struct arena;
+struct model_settings;
+/* Finds the settings in the manifest of @model, a name or a path, and copies them to *ret; @arena
+ * owns the texts. Without a manifest all settings are "not given". Prints errors itself. */
+int cli_settings(const char *verb, const struct cli_models *m, const char *model,
+                 struct arena *arena, struct model_settings *ret);
 
 /* Returns the address "unix:PATH" of the user's gateway, or of the machine's gateway if the user
  * has none. The caller frees the address; NULL: out of memory. */

@@ -87,16 +87,11 @@ int cli_find_model(const char *verb, const struct cli_models *m, const char *mod
     return *ret_path ? CLI_OK : cli_error(verb, "out of memory");
 }
 
-int cli_open_model(const char *verb, const struct cli_models *m, const char *model, bool vocab_only,
-                   struct inf_model **ret_model)
+static int find_and_open(const char *verb, const struct cli_models *m, const char *model,
+                         struct inf_model_params params, struct inf_model **ret_model)
 {
     _cleanup_free_ char *path = NULL;
     struct cli_progress progress = {.label = "loading"};
-    struct inf_model_params params = {
-        .vocab_only = vocab_only,
-        .progress = cli_progress,
-        .progress_data = &progress,
-    };
     struct inf_err err;
     int r;
 
@@ -104,9 +99,47 @@ int cli_open_model(const char *verb, const struct cli_models *m, const char *mod
     if (r != CLI_OK)
         return r;
     params.path = path;
+    params.progress = cli_progress;
+    params.progress_data = &progress;
     r = inf_model_open(&params, ret_model, &err);
     cli_progress_done(&progress);
     return r < 0 ? cli_error(verb, "%s", err.text) : CLI_OK;
+}
+
+int cli_open_model(const char *verb, const struct cli_models *m, const char *model, bool vocab_only,
+                   struct inf_model **ret_model)
+{
+    return find_and_open(verb, m, model, (struct inf_model_params){.vocab_only = vocab_only},
+                         ret_model);
+}
+
+int cli_open_chat_model(const char *verb, const struct cli_models *m, const char *model,
+                        const char *chat_template, struct inf_model **ret_model)
+{
+    return find_and_open(verb, m, model, (struct inf_model_params){.chat_template = chat_template},
+                         ret_model);
+}
+
+int cli_settings(const char *verb, const struct cli_models *m, const char *model,
+                 struct arena *arena, struct model_settings *ret)
+{
+    _cleanup_(config_freep) struct config *config = NULL;
+    _cleanup_(models_freep) struct models *models = NULL;
+    const struct models_entry *entry;
+    const int r = cli_config(verb, m, &config);
+
+    model_settings_clear(ret);
+    if (r != CLI_OK)
+        return r;
+    if (models_scan(config, &models) < 0)
+        return cli_error(verb, "out of memory");
+    /* The same words as in cli_find_model() are paths. */
+    if (strchr(model, '/') && path_exists(model))
+        return CLI_OK;
+    entry = models_find(models, model);
+    if (entry && model_settings_copy(arena, &entry->settings, ret) < 0)
+        return cli_error(verb, "out of memory");
+    return CLI_OK;
 }
 
 char *cli_find_gateway(void)

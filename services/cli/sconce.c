@@ -23,6 +23,8 @@ static const struct cli_verb verbs[] = {
     {"info", verb_info, "show a model or the compute devices"},
     {"serve", verb_serve, "run the services in the foreground, without systemd"},
     {"status", verb_status, "show what runs, and how fast"},
+    {"ps", verb_ps, "list the models in memory"},
+    {"stop", verb_stop, "unload models from memory"},
     {"cache", verb_cache, "inspect and clean the KV cache on disk"},
     {"doctor", verb_doctor, "find out why sconce does not work, and how to repair it"},
     {"setup", verb_setup, "set up sockets, TCP, API keys, GPUs and models under systemd"},
@@ -48,6 +50,47 @@ static int sconce_help(FILE *f)
     return ferror(f) ? CLI_FAILED : CLI_OK;
 }
 
+/* Words that people try, because other programs have them, and the verb that does it here. */
+static const struct {
+    const char *word, *verb;
+} hints[] = {
+    {"chat", "run MODEL"},
+    {"ask", "run MODEL PROMPT"},
+    {"generate", "run MODEL PROMPT"},
+    {"download", "pull SOURCE"},
+    {"get", "pull SOURCE"},
+    {"install", "pull SOURCE"},
+    {"ls", "list"},
+    {"models", "list"},
+    {"remove", "rm MODEL"},
+    {"delete", "rm MODEL"},
+    {"uninstall", "rm MODEL"},
+    {"cp", "alias MODEL NAME"},
+    {"copy", "alias MODEL NAME"},
+    {"create", "alias MODEL NAME"},
+    {"server", "serve"},
+    {"start", "serve"},
+    {"unload", "stop MODEL"},
+    {"benchmark", "bench MODEL"},
+    {"perplexity", "ppl"},
+    {"quantize", "convert"},
+    {"config", "setup"},
+    {"logs", "doctor"},
+    {"version", "--version"},
+};
+
+static int sconce_no_verb(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(hints); i++)
+        if (strcmp(name, hints[i].word) == 0) {
+            fprintf(stderr, "sconce: there is no verb \"%s\"; `sconce %s` does this\n", name,
+                    hints[i].verb);
+            return CLI_USAGE;
+        }
+    fprintf(stderr, "sconce: there is no verb \"%s\"; see `sconce --help`\n", name);
+    return CLI_USAGE;
+}
+
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : NULL;
@@ -66,6 +109,5 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
         if (strcmp(name, verbs[i].name) == 0)
             return verbs[i].run(argc - 1, argv + 1);
-    fprintf(stderr, "sconce: there is no verb \"%s\"; see `sconce --help`\n", name);
-    return CLI_USAGE;
+    return sconce_no_verb(name);
 }

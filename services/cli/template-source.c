@@ -14,6 +14,8 @@
 #include <infer/chat.h>
 #include <infer/tokenizer.h>
 
+#include "common/models/settings.h"
+#include "common/models/templates.h"
 #include "core/file.h"
 #include "core/text.h"
 
@@ -122,8 +124,9 @@ static int open_model(const char *verb, const char *path, struct template_source
                           strlen(inf_chat_template_text(tmpl)), ret);
 }
 
-int template_source_open(const char *verb, const struct cli_models *m, const char *name,
-                         struct template_source *ret)
+/* Fills @ret from the model, directory or file @name. */
+static int source_open_own(const char *verb, const struct cli_models *m, const char *name,
+                           struct template_source *ret)
 {
     _cleanup_free_ char *path = NULL, *text = NULL, *config = NULL, *jinja = NULL;
     struct inf_err err;
@@ -149,6 +152,43 @@ int template_source_open(const char *verb, const struct cli_models *m, const cha
     if (path_exists(config))
         return open_config(verb, config, path_exists(jinja) ? jinja : NULL, ret);
     return open_model(verb, path, ret);
+}
+
+/* Takes the tokens of the model @name, and the template @what. */
+static int source_open_with(const char *verb, const struct cli_models *m, const char *name,
+                            const char *what, struct template_source *ret)
+{
+    _cleanup_(inf_model_unrefp) struct inf_model *model = NULL;
+    _cleanup_free_ char *text = NULL;
+    const struct inf_tokenizer *tok;
+    struct inf_err err;
+    const int r = cli_open_model(verb, m, name, true, &model);
+
+    if (r != CLI_OK)
+        return r;
+    if (template_load(what, &text, &err) < 0)
+        return cli_error(verb, "%s", err.text);
+    tok = inf_model_tokenizer(model);
+    if (tok) {
+        ret->bos_token = template_piece(tok, inf_tokenizer_bos(tok));
+        ret->eos_token = template_piece(tok, inf_tokenizer_eos(tok));
+        ret->pad_token = template_piece(tok, inf_tokenizer_pad(tok));
+    }
+    return template_parse(verb, what, text, strlen(text), ret);
+}
+
+int template_source_open(const char *verb, const struct cli_models *m, const char *name,
+                         const char *template, struct template_source *ret)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct model_settings settings;
+    const int r = cli_settings(verb, m, name, &arena, &settings);
+
+    if (r != CLI_OK)
+        return r;
+    template = template ? template : settings.template;
+    return template ? source_open_with(verb, m, name, template, ret)
+                    : source_open_own(verb, m, name, ret);
 }
 
 void template_source_done(struct template_source *s)

@@ -15,7 +15,9 @@ struct template_source {
     char *bos_token, *eos_token, *unk_token, *pad_token; /* NULL: the source does not name it */
 };
 
-/* Fills @ret, which the caller has set to zero; prints errors itself. */
+/* Fills @ret, which the caller has set to zero; prints errors itself. @template replaces the
+ * template of the model @name: the name of a built-in one, or a file. NULL: that of the model's
+ * manifest, else the model's own. */
 int template_source_open(const char *verb, const struct cli_models *m, const char *name,
-                         struct template_source *ret);
+                         const char *template, struct template_source *ret);
 void template_source_done(struct template_source *s);

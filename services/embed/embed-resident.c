@@ -92,7 +92,8 @@ static int resident_open(struct resident *resident, struct inf_err *reterr)
         .isa = host->config->embed.isa,
         .n_threads = host->config->embed.threads,
         .kind = embed_resident_ranks_by_rows(own) ? INF_EMBED_ROWS : own->kind,
-        .max_tokens = host->config->embed.context,
+        .max_tokens =
+            resident->settings.context ? resident->settings.context : host->config->embed.context,
         .max_queue_tokens = host->config->embed.max_queue_tokens,
     };
 

@@ -3,10 +3,11 @@
  * Controls access: decides whether a request may pass, and which rights it has.
  *
  * File permissions guard the unix socket, so its requests need no key by default. TCP has no
- * permissions, so its requests need a key by default. If TCP needs no key, a web page in a browser
- * on this machine can send requests, and can read the answers if the page's host name resolves to
- * the gateway's address. Requests of web pages have an Origin header; over TCP without a key they
- * are accepted only if the configuration names the origin. Clients send a key as
+ * permissions, so its requests need a key by default. If a socket needs no key, any web page in a
+ * browser on this machine can send requests, over TCP or where a port leads to the unix socket, and
+ * can read the answers if the page's host name resolves to the gateway's address. Requests of web
+ * pages have an Origin header; without a key they are accepted only from the gateway's own page,
+ * and from origins that the configuration names. Clients send a key as
  * `Authorization: Bearer KEY` (OpenAI) or `x-api-key: KEY` (Anthropic).
  *
  * A known key counts on every socket: the request gets the key's rights and the key's tenant (the
@@ -137,7 +138,7 @@ enum gw_auth gw_auth_check(const struct gateway *gateway, const struct http_requ
     }
     if (!access.by_key && auth_asks_key(config, door))
         return config->gateway.api_keys.n + gateway->keys->n ? GW_AUTH_WRONG : GW_AUTH_NO_KEYS;
-    if (!access.by_key && door != HTTP_DOOR_UNIX && gw_cors_is_foreign(config, request))
+    if (!access.by_key && gw_cors_is_foreign(config, request))
         return GW_AUTH_FOREIGN;
     if (!access.by_key)
         access.rights = RIGHT_INFER;

@@ -20,12 +20,44 @@ static bool cors_allows(const struct config *config, struct http_text origin, bo
     return false;
 }
 
+/* Returns whether @host is "localhost" or an address, with or without a port. No other name proves
+ * anything: the owner of a domain can make its name resolve to the gateway's address after a page
+ * was loaded (DNS rebinding). */
+static bool cors_is_address(struct http_text host)
+{
+    static const char local[] = "localhost", digits[] = "0123456789.";
+    const char *colon = memchr(host.data, ':', host.len);
+    const struct http_text name = {host.data, colon ? (size_t)(colon - host.data) : host.len};
+
+    if (host.len && host.data[0] == '[')
+        return true;
+    for (size_t i = 0; i < name.len; i++)
+        if (!memchr(digits, name.data[i], sizeof(digits) - 1))
+            return http_text_is_nocase(name, local);
+    return name.len > 0;
+}
+
+/* Returns whether the gateway itself sent the page whose origin is @origin: the page comes from the
+ * address and port to which it sends its request. */
+static bool cors_is_own(const struct config *config, const struct http_request *request,
+                        struct http_text origin)
+{
+    static const char scheme[] = "http://";
+    const size_t n = sizeof(scheme) - 1;
+    struct http_text host;
+
+    return config->gateway.page && http_request_header(request, "host", &host) &&
+           origin.len == n + host.len && memcmp(origin.data, scheme, n) == 0 &&
+           memcmp(origin.data + n, host.data, host.len) == 0 && cors_is_address(host);
+}
+
 bool gw_cors_is_foreign(const struct config *config, const struct http_request *request)
 {
     struct http_text origin;
     bool any;
 
-    return http_request_header(request, "origin", &origin) && !cors_allows(config, origin, &any);
+    return http_request_header(request, "origin", &origin) && !cors_allows(config, origin, &any) &&
+           !cors_is_own(config, request, origin);
 }
 
 static void cors_header(struct http_request *request, const char *name, const char *value)

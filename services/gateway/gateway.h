@@ -111,8 +111,7 @@ enum gw_auth {
     GW_AUTH_PASSES,
     GW_AUTH_NO_KEYS, /* the socket requires a key, and no key is configured */
     GW_AUTH_WRONG,   /* the key is missing or wrong */
-    GW_AUTH_FOREIGN, /* a web page whose origin is not configured, on a socket that requires no key
-                      */
+    GW_AUTH_FOREIGN, /* a web page of another origin, which sends no key and is not configured */
 };
 
 /* auth.c: sets own_uid and unmapped_uid; call it before confinement, which closes /proc. */
@@ -126,7 +125,8 @@ void gw_auth_init(struct gateway *gateway);
  * its key_name. */
 enum gw_auth gw_auth_check(const struct gateway *gateway, const struct http_request *request,
                            struct gw_access *ret_access);
-/* cors.c: returns whether the request comes from a web page whose origin is not configured. */
+/* cors.c: returns whether the request comes from a web page that is neither the gateway's own nor
+ * of a configured origin. */
 bool gw_cors_is_foreign(const struct config *config, const struct http_request *request);
 /* Adds the headers for an allowed origin. Returns true if the request was a preflight request. The
  * function then also answers the request. */
@@ -168,3 +168,8 @@ void gw_ollama_loaded(struct gw_request *r);
 void gw_ollama_refuse(struct gw_request *r);
 /* openapi.c */
 void gw_openapi(struct gw_request *r);
+/* page.c: answers GET /. Browsers get the web page if it is switched on; other clients get a
+ * greeting, by which they find out whether the server can be reached. */
+void gw_page(struct gw_request *r);
+/* Sends a file of the web page. */
+void gw_page_file(struct gw_request *r);

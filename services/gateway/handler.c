@@ -35,15 +35,10 @@ struct gw_route {
     void (*handle)(struct gw_request *r); /* NULL: forwarded to the service */
 };
 
-/* Answers GET /. Clients request this path to find out whether the server can be reached. */
-static void route_greet(struct gw_request *r)
-{
-    http_respond(r->http, 200, "text/plain; charset=utf-8", "sconce\n", 7);
-}
-
 static const struct gw_route own_routes[] = {
     {"/", METHOD_GET, 0, .only_ollama = true, .errors = &errors_ollama, .handle = gw_ollama_greet},
-    {"/", METHOD_GET, 0, .handle = route_greet},
+    {"/", METHOD_GET, 0, .handle = gw_page},
+    {"/page/", METHOD_GET, 0, .is_prefix = true, .handle = gw_page_file},
     {"/health", METHOD_GET, 0, .handle = gw_health},
     {"/metrics", METHOD_GET, RIGHT_OBSERVE, .handle = gw_metrics},
     {"/openapi.json", METHOD_GET, 0, .handle = gw_openapi},

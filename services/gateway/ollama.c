@@ -29,6 +29,13 @@ void gw_ollama_version(struct gw_request *r)
  * else, because the question alone could start it. */
 static void loaded_ask(struct gw_request *r, unsigned target);
 
+/* Returns whether the service had no model when it was asked, and was not called since. A call in
+ * progress may have loaded one. */
+static bool has_surely_none(const struct gateway *gateway, unsigned target)
+{
+    return gateway->has_no_models[target] && gateway->n_forwarded[target] == 0;
+}
+
 /* Adds the list of one service. The gateway parses no JSON: it copies the bytes between the fixed
  * texts with which each list begins and ends. */
 static void loaded_answer(struct gw_request *r)
@@ -50,7 +57,7 @@ static void loaded_ask(struct gw_request *r, unsigned target)
     static const bool lists[N_BACKENDS] = {[BACKEND_CHAT] = true, [BACKEND_EMBED] = true};
     _cleanup_str_ struct str out = {};
 
-    while (target < N_BACKENDS && (!lists[target] || r->gateway->has_no_models[target]))
+    while (target < N_BACKENDS && (!lists[target] || has_surely_none(r->gateway, target)))
         target++;
     if (target < N_BACKENDS) {
         str_clear(&r->body);

@@ -74,9 +74,10 @@ int ollama_put_names(struct str *out, const char *name)
 static int put_expiry(const struct model_host *host, const struct resident *r, struct str *out)
 {
     const uint64_t idle = host->params.idle_timeout_usec, now = clock_usec();
-    const uint64_t keep = r->keep_usec != RESIDENT_KEEP_USUAL ? r->keep_usec
-                          : idle                              ? idle
-                                                              : UINT64_MAX;
+    const uint64_t keep = r->pinned                             ? UINT64_MAX
+                          : r->keep_usec != RESIDENT_KEEP_USUAL ? r->keep_usec
+                          : idle                                ? idle
+                                                                : UINT64_MAX;
     const uint64_t used = r->n_users || keep == UINT64_MAX ? 0 : now - r->used_usec;
     int res = str_puts(out, "\"expires_at\":");
 
@@ -95,16 +96,22 @@ static int put_loaded(const struct model_host *host, struct str *out, const stru
     const struct inf_model_info *info = inf_model_info(r->model);
     int res = ollama_put_names(out, r->name);
 
-    res = res < 0 ? res : str_printf(out, "\"size\":%llu,", (unsigned long long)info->n_bytes);
+    res = res < 0 ? res
+                  : str_printf(out, "\"size\":%llu,",
+                               (unsigned long long)(r->host_bytes + r->device_bytes));
     res = res < 0 ? res : ollama_put_digest(out, r->path, r->size, r->mtime);
     res = res < 0 ? res : str_putc(out, ',');
     res = res < 0 ? res : ollama_put_details(out, info->format, info);
     res = res < 0 ? res : str_putc(out, ',');
     res = res < 0 ? res : put_expiry(host, r, out);
-    return res < 0
-               ? res
-               : str_printf(out, ",\"size_vram\":%llu,\"context_length\":%u}",
-                            loaded.on_gpu ? (unsigned long long)info->n_bytes : 0ull, loaded.n_ctx);
+    return res < 0 ? res
+                   : str_printf(out,
+                                ",\"size_vram\":%llu,\"context_length\":%u,\"requests\":%u,"
+                                "\"pinned\":%s}",
+                                (unsigned long long)(r->device_bytes ? r->device_bytes
+                                                     : loaded.on_gpu ? r->host_bytes
+                                                                     : 0),
+                                loaded.n_ctx, r->n_users, r->pinned ? "true" : "false");
 }
 
 /* Returns whether an earlier resident has the same name: a model that is used for two purposes has

@@ -13,10 +13,25 @@
 
 #include "common/confine/confine.h"
 #include "common/models/models.h"
+#include "common/models/templates.h"
 #include "common/service/log.h"
 #include "common/service/service.h"
 #include "core/clock.h"
 #include "core/err.h"
+#include "host/residents-memory.h"
+
+static struct resident *resident_free(struct resident *resident);
+
+/* Frees the residents that make room for @heir. */
+static void resident_free_victims(struct resident *heir)
+{
+    struct resident *victim;
+
+    while ((victim = heir->victims)) {
+        heir->victims = victim->next;
+        resident_free(victim);
+    }
+}
 
 static struct resident *resident_free(struct resident *resident)
 {
@@ -25,14 +40,15 @@ static struct resident *resident_free(struct resident *resident)
     loop_watch_free(resident->watch);
     resident->pool->ops->close(resident);
     inf_model_unref(resident->model);
-    resident_free(resident->victim);
+    resident_free_victims(resident);
+    arena_done(&resident->arena);
     free(resident->name);
     free(resident->path);
     free(resident);
     return NULL;
 }
 
-static void resident_unlink(struct resident *resident)
+void resident_unlink(struct resident *resident)
 {
     for (struct resident **at = &resident->pool->first; *at; at = &(*at)->next)
         if (*at == resident) {
@@ -65,20 +81,45 @@ static struct resident *resident_of(struct job *job)
     return CONTAINER_OF(job, struct resident, job);
 }
 
+/* Opens the model with the template of its manifest, if there is one. */
+static int resident_open_model(struct resident *resident)
+{
+    _cleanup_free_ char *template = NULL;
+    struct inf_model_params model = {.path = resident->path};
+    const char *what = resident->settings.template;
+    const int r = what ? template_load(what, &template, &resident->err) : 0;
+
+    if (r < 0)
+        return r;
+    model.chat_template = template;
+    return inf_model_open(&model, &resident->model, &resident->err);
+}
+
+/* Runs on a thread: finds out how much memory an opened model needs. */
+static int resident_measure(struct resident *resident)
+{
+    const struct residents_ops *ops = resident->pool->ops;
+
+    if (ops->measure)
+        return ops->measure(resident, &resident->err);
+    resident->least_bytes = resident->want_bytes = inf_model_info(resident->model)->n_bytes;
+    return 0;
+}
+
 /* Runs on a thread. */
 static void resident_open(struct job *job)
 {
     struct resident *resident = resident_of(job);
-    const struct inf_model_params model = {.path = resident->path};
     char why[sizeof(resident->err.text)];
-    int r;
+    int r = resident_open_model(resident);
 
-    r = inf_model_open(&model, &resident->model, &resident->err);
     if (r == -EACCES && confine_explain_path(resident->path, why, sizeof(why))) {
         resident->leads_out = true;
         err_set(&resident->err, EACCES, "%s", why);
     }
-    resident->load_status = r < 0 ? r : resident->pool->ops->suits(resident, &resident->err);
+    if (r == 0)
+        r = resident->pool->ops->suits(resident, &resident->err);
+    resident->load_status = r < 0 ? r : resident_measure(resident);
 }
 
 /* Runs on a thread. */
@@ -86,7 +127,7 @@ static void resident_load(struct job *job)
 {
     struct resident *resident = resident_of(job);
 
-    resident->victim = resident_free(resident->victim);
+    resident_free_victims(resident);
     resident->load_status = resident->pool->ops->open(resident, &resident->err);
 }
 
@@ -167,17 +208,30 @@ static void resident_fail(struct resident *resident)
     resident_free(resident);
 }
 
+/* Refuses a resident that is not loaded. */
+static void resident_refuse(struct resident *resident, const struct problem *problem)
+{
+    log_warn("not loading %s: %s", resident->name, problem->message);
+    resident_unlink(resident);
+    resident_answer(resident, problem);
+    resident_free(resident);
+}
+
 static void resident_opened(struct job *job)
 {
     struct resident *resident = resident_of(job);
+    struct problem problem;
 
     if (resident->load_status < 0) {
         resident_fail(resident);
     } else if (!resident->waiters) {
         resident_unlink(resident);
         resident_free(resident);
+    } else if (resident_settle(resident, &problem) < 0) {
+        resident_refuse(resident, &problem);
     } else {
         resident->state = RESIDENT_QUEUED;
+        resident->since_usec = clock_usec();
         loop_task_queue(resident->pool->loop, &resident->pool->schedule);
     }
 }
@@ -195,7 +249,7 @@ static void resident_loaded(struct job *job)
         resident_fail(resident);
     } else {
         resident->state = RESIDENT_READY;
-        resident->used_usec = clock_usec();
+        resident->used_usec = resident->loaded_usec = clock_usec();
         pool->n_loads++;
         pool->ops->loaded(resident);
         resident_answer(resident, NULL);
@@ -215,9 +269,11 @@ static struct resident *resident_new(struct residents *pool, const struct models
     resident->path = strdup(entry->path);
     resident->size = entry->size;
     resident->mtime = entry->mtime;
-    resident->keep_usec = RESIDENT_KEEP_USUAL;
+    resident->keep_usec = entry->settings.keep_usec;
+    resident->pinned = entry->settings.pinned;
     resident->job = (struct job){.run = resident_open, .done = resident_opened};
     if (!resident->name || !resident->path ||
+        model_settings_copy(&resident->arena, &entry->settings, &resident->settings) < 0 ||
         (pool->ops->init && pool->ops->init(resident, key) < 0))
         return resident_free(resident);
     resident->next = pool->first;
@@ -227,40 +283,23 @@ static struct resident *resident_new(struct residents *pool, const struct models
 
 /* --- scheduling --- */
 
-/* Removes the least recently used resident without users. It is freed when @heir is loaded. False:
- * all residents have users. */
-static bool residents_evict(struct residents *pool, struct resident *heir)
-{
-    struct resident *oldest = NULL;
-
-    for (struct resident *r = pool->first; r; r = r->next)
-        if (r->state == RESIDENT_READY && r->n_users == 0 &&
-            (!oldest || r->used_usec < oldest->used_usec))
-            oldest = r;
-    if (!oldest)
-        return false;
-    log_info("unloading %s", oldest->name);
-    /* The watch belongs to the loop, so it is freed here, on the loop's thread. */
-    oldest->watch = loop_watch_free(oldest->watch);
-    resident_unlink(oldest);
-    heir->victim = oldest;
-    return true;
-}
-
-/* Returns how long the resident still stays because a request set its keep_usec; UINT64_MAX: no
- * request did, or it has users. */
+/* Returns how long the resident still stays because its keep_usec is set, or because it is pinned;
+ * UINT64_MAX: neither, or it has users. */
 static uint64_t resident_stays(const struct resident *resident, uint64_t now)
 {
     const uint64_t unused = now - resident->used_usec;
 
     if (resident->state != RESIDENT_READY || resident->n_users ||
-        resident->keep_usec == RESIDENT_KEEP_USUAL)
+        (resident->keep_usec == RESIDENT_KEEP_USUAL && !resident->pinned))
         return UINT64_MAX;
+    if (resident->pinned)
+        return RESIDENT_PINNED_USEC;
     return resident->keep_usec > unused ? resident->keep_usec - unused : 0;
 }
 
-/* Frees the residents whose keep_usec is over, and sets the timer for the next one. */
-static void residents_expire(struct residents *pool)
+/* Frees the residents whose keep_usec is over. Returns the time until the next one is freed;
+ * UINT64_MAX: none will be. */
+static uint64_t residents_expire(struct residents *pool)
 {
     const uint64_t now = clock_usec();
     uint64_t next = UINT64_MAX;
@@ -277,10 +316,7 @@ static void residents_expire(struct residents *pool)
         resident_unlink(r);
         resident_free(r);
     }
-    if (next == UINT64_MAX)
-        loop_timer_stop(pool->loop, &pool->expiry);
-    else
-        loop_timer_set(pool->loop, &pool->expiry, next);
+    return next;
 }
 
 static void residents_on_expiry(struct loop_timer *timer)
@@ -290,30 +326,56 @@ static void residents_on_expiry(struct loop_timer *timer)
     loop_task_queue(pool->loop, &pool->schedule);
 }
 
-static void residents_schedule(struct loop_task *task)
+/* Returns the queued resident that has waited longest, or NULL. New residents are inserted at the
+ * front of the list, so it is the last one. */
+static struct resident *residents_queued(const struct residents *pool)
 {
-    struct residents *pool = task->data;
-    struct resident *first = NULL;
-    uint32_t n_ready = 0;
+    struct resident *queued = NULL;
 
-    residents_free_dropped(pool);
-    residents_expire(pool);
-    if (pool->loading)
+    for (struct resident *r = pool->first; r; r = r->next)
+        queued = r->state == RESIDENT_QUEUED ? r : queued;
+    return queued;
+}
+
+/* Loads the resident that has waited longest, if there is room. *ret_wait: after which time to try
+ * again; not written if a load begins or nothing waits. */
+static void residents_load_next(struct residents *pool, uint64_t *ret_wait)
+{
+    struct resident *first;
+    struct problem problem;
+
+    /* A model may have been pinned since the resident was queued. */
+    while ((first = residents_queued(pool)) && resident_settle(first, &problem) < 0)
+        resident_refuse(first, &problem);
+    if (!first)
         return;
-    for (struct resident *r = pool->first; r; r = r->next) {
-        if (r->state == RESIDENT_READY)
-            n_ready++;
-        /* New residents are inserted at the front, so the last one in the list has waited
-         * longest. */
-        if (r->state == RESIDENT_QUEUED)
-            first = r;
+    if (!residents_make_room(pool, first)) {
+        const uint64_t waited = clock_usec() - first->since_usec;
+
+        *ret_wait = waited < RESIDENT_PATIENCE_USEC ? RESIDENT_PATIENCE_USEC - waited
+                                                    : RESIDENT_PATIENCE_USEC;
+        return;
     }
-    if (!first || (n_ready >= MAX(pool->max_models, 1u) && !residents_evict(pool, first)))
-        return;
     first->state = RESIDENT_LOADING;
     first->job = (struct job){.run = resident_load, .done = resident_loaded};
     pool->loading = first;
     jobs_queue(pool->loader, NULL, &first->job);
+}
+
+static void residents_schedule(struct loop_task *task)
+{
+    struct residents *pool = task->data;
+    uint64_t next, wait = UINT64_MAX;
+
+    residents_free_dropped(pool);
+    next = residents_expire(pool);
+    if (!pool->loading)
+        residents_load_next(pool, &wait);
+    next = MIN(next, wait);
+    if (next == UINT64_MAX)
+        loop_timer_stop(pool->loop, &pool->expiry);
+    else
+        loop_timer_set(pool->loop, &pool->expiry, next);
 }
 
 /* --- waiting for a resident --- */
@@ -339,7 +401,8 @@ static int residents_find_serving(struct residents *pool, const char *name, cons
 
 static bool is_replaced(const struct resident *resident, const struct models_entry *entry)
 {
-    return resident->mtime != entry->mtime || strcmp(resident->path, entry->path) != 0;
+    return resident->mtime != entry->mtime || strcmp(resident->path, entry->path) != 0 ||
+           !model_settings_equal(&resident->settings, &entry->settings);
 }
 
 void residents_want(struct residents *pool, const struct models_entry *entry, const void *key,
@@ -433,12 +496,19 @@ void resident_check(struct resident *resident)
         resident_drop(resident, err.text);
 }
 
-void residents_unload(struct residents *pool, const char *name)
+unsigned residents_unload(struct residents *pool, const char *name, bool by_command)
 {
-    for (struct resident *r = residents_ready(pool->first); r; r = residents_ready(r->next))
-        if (strcmp(r->name, name) == 0)
-            r->keep_usec = 0;
+    unsigned n = 0;
+
+    for (struct resident *r = residents_ready(pool->first); r; r = residents_ready(r->next)) {
+        if (strcmp(r->name, name) != 0)
+            continue;
+        n++;
+        r->keep_usec = 0;
+        r->pinned = r->pinned && !by_command;
+    }
     loop_task_queue(pool->loop, &pool->schedule);
+    return n;
 }
 
 uint64_t residents_kept_usec(const struct residents *pool)

@@ -4,12 +4,12 @@
 /*
  * A resident is a model in memory.
  *
- * At most max_models models are resident; a model that is used for two purposes counts twice. When
- * a model that is not in memory is requested, its files are first opened and checked, which is
- * cheap. If the model cannot be used, the error is reported, and no other model is unloaded. If the
- * model can be used but max_models models are resident, it replaces the least recently used
- * resident without users; while all residents have users, the model waits. A user holds a resident
- * from the call of `ready` until it calls resident_release().
+ * At most max_models models are resident, and they take at most the memory of the budgets; a model
+ * that is used for two purposes counts twice. When a model that is not in memory is requested, its
+ * files are first opened and checked, which is cheap. If the model cannot be used, or can never fit
+ * into the budgets, the error is reported, and no other model is unloaded. Otherwise it replaces
+ * residents without users, or waits for them (residents-memory.h). A user holds a resident from the
+ * call of `ready` until it calls resident_release(); a resident with users is never unloaded.
  *
  * The service adds the engine: its own structure begins with a struct resident, and the functions
  * of its struct residents_ops handle the engine.
@@ -18,6 +18,7 @@
 #include <infer/model.h>
 
 #include "common/http/problem.h"
+#include "common/models/settings.h"
 #include "common/service/jobs.h"
 #include "common/service/loop.h"
 
@@ -37,7 +38,13 @@ struct residents_ops {
     /* Runs on a thread, with resident->model: checks whether the model can serve the purpose; may
      * read other files of the model. -EOPNOTSUPP, or the error of the files. */
     int (*suits)(struct resident *resident, struct inf_err *reterr);
-    /* Runs on a thread, when there is a place for the resident: makes the engine. */
+    /* Runs on a thread after `suits`: sets least_bytes, want_bytes and device_bytes. NULL: the
+     * weights are all that the model needs. -EOPNOTSUPP, -ENOMEM. */
+    int (*measure)(struct resident *resident, struct inf_err *reterr);
+    /* Writes a sentence that begins with a blank and says what would fit into @room bytes, or
+     * writes nothing; may be NULL. */
+    void (*advise)(const struct resident *resident, uint64_t room, char *text, size_t size);
+    /* Runs on a thread, when there is room for the resident: makes the engine. */
     int (*open)(struct resident *resident, struct inf_err *reterr);
     /* Frees what `init`, `suits` and `open` made, even if one of them failed; runs on the loop or
      * on a thread. */
@@ -69,7 +76,9 @@ enum resident_state {
     RESIDENT_READY,
 };
 
-#define RESIDENT_KEEP_USUAL UINT64_MAX
+#define RESIDENT_KEEP_USUAL MODEL_KEEP_USUAL
+/* For this long a pinned resident keeps its service running. */
+#define RESIDENT_PINNED_USEC ((uint64_t)100 * 365 * 86400 * 1000000)
 
 struct resident {
     struct residents *pool;
@@ -77,20 +86,29 @@ struct resident {
     char *name, *path;
     uint64_t size; /* size and mtime are those of its files when it was first requested */
     int64_t mtime;
-    struct inf_model *model; /* NULL: it could not be opened */
+    struct arena arena;             /* owns the texts of `settings` */
+    struct model_settings settings; /* of the model's manifest */
+    struct inf_model *model;        /* NULL: it could not be opened */
+    /* Memory in bytes, in addition to that of the device: the least with which it can be loaded,
+     * how much it would use, and how much it gets. */
+    uint64_t least_bytes, want_bytes, host_bytes;
+    uint64_t device_bytes; /* memory of the device that it gets */
     struct loop_watch *watch;
     uint32_t n_users;
-    uint64_t used_usec;
+    uint64_t used_usec, loaded_usec; /* when the last user released it, and when it was loaded */
+    uint64_t since_usec;             /* since when it has waited for room */
     struct resident_waiter *waiters;
     struct job_lane lanes[RESIDENT_N_LANES]; /* the jobs of its requests on threads */
     struct job job;
-    uint64_t keep_usec;      /* how long it stays after its last use; RESIDENT_KEEP_USUAL: until
-                                the service exits or another model needs its place */
-    struct resident *victim; /* resident that the loader frees before it loads this one */
+    uint64_t keep_usec;       /* how long it stays after its last use; RESIDENT_KEEP_USUAL: until
+                                 the service exits or another model needs its place */
+    bool pinned;              /* it stays until it is unloaded by command */
+    struct resident *victims; /* list of residents that the loader frees before it loads this one */
     struct inf_err err;
     int load_status;
     bool leads_out; /* load_status is caused by a link whose target this process may not open */
     bool dropped;   /* it is in pool->dropped until it has no users */
+    bool yields;    /* it was dropped because another resident waits for its memory */
     struct resident *next;
 };
 
@@ -111,11 +129,12 @@ struct residents {
     struct job_lane opening; /* the loader's lane for opening models, so that errors are reported
                                 during a load */
     uint32_t max_models;     /* 0 means 1 */
+    uint64_t host_budget, device_budget; /* bytes for all residents together; 0: no limit */
     struct resident *first, *loading;
     struct resident *dropped; /* list of dropped residents, which get no new users */
     struct loop_task schedule;
-    struct loop_timer
-        expiry; /* fires when the first unused resident has stayed for its keep_usec */
+    struct loop_timer expiry; /* fires when the first unused resident has stayed for its keep_usec,
+                                 or the waiting resident runs out of patience */
     uint64_t n_loads;
 };
 
@@ -139,10 +158,11 @@ void resident_release(struct resident *resident);
 void resident_drop(struct resident *resident, const char *why);
 /* Checks the model's files, and drops the resident if they changed. */
 void resident_check(struct resident *resident);
-/* Unloads the residents of that name as soon as they have no users. */
-void residents_unload(struct residents *pool, const char *name);
-/* Returns for how many microseconds a resident must stay in memory because a request set its
- * keep_usec; 0: there is none. */
+/* Unloads the residents of that name as soon as they have no users, pinned ones only by command.
+ * Returns how many there are. */
+unsigned residents_unload(struct residents *pool, const char *name, bool by_command);
+/* Returns for how many microseconds a resident must stay in memory because it is pinned, or because
+ * a request or its manifest set its keep_usec; 0: there is none. */
 uint64_t residents_kept_usec(const struct residents *pool);
 /* Returns the first ready resident in the list that begins at @resident, or NULL. */
 struct resident *residents_ready(struct resident *resident);

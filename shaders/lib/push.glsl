@@ -71,6 +71,14 @@ struct push_cols {
     uint x_width;
 };
 
+// Preparation of rows for products: order, factors and rotations of columns.
+struct push_turn {
+    uint width, group;
+    uint n_rounds;
+    uint rows_kept;
+    uint slots;         // rows of x for each row of the step
+};
+
 // Selection of experts for each row of scores.
 struct push_route {
     uint n_experts, n_used;

@@ -41,6 +41,11 @@ float weight_half(uint at)
     return unpackHalf2x16(weight_u16(at)).x;
 }
 
+float weight_float(uint at) // @at: a multiple of 2
+{
+    return uintBitsToFloat(weight_u16(at) | weight_u16(at + 2) << 16);
+}
+
 // Returns the nibble of element l; the bytes from @at on have 16 pairs of nibbles.
 uint weight_nibble(uint at, uint l)
 {
@@ -93,6 +98,11 @@ float read_half(bool second, uint at)
     const uint word = texel(second, at / 16)[at / 4 & 3];
 
     return unpackHalf2x16(word >> 8 * (at & 2)).x;
+}
+
+float read_float(bool second, uint at) // @at: a multiple of 4
+{
+    return uintBitsToFloat(texel(second, at / 16)[at / 4 & 3]);
 }
 
 uint read_byte(bool second, uint at)

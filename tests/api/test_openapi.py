@@ -32,7 +32,7 @@ def test_routes(document):
                  re.findall(r'\bROUTE\((\w+),\s+"([^"]+)"', file.read_text())}
     described = {(path.split("{")[0], method)
                  for path, item in document["paths"].items() for method in item}
-    own = {(path, "get") for path in ("/", "/health", "/metrics", "/openapi.json", "/api/version",
+    own = {(path, "get") for path in ("/", "/page/", "/health", "/metrics", "/openapi.json", "/api/version",
                                      "/api/ps")}
     own |= {(path, method) for path in REFUSED for method in ("post", "delete")}
     assert described == rows | own

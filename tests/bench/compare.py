@@ -40,15 +40,19 @@ class Options(argparse.Namespace):
 
     forgotten = set()
 
-    def model(self, preset):
-        """Returns the file of the model of random weights stored as @preset; makes it if needed."""
-        path = self.models / ("%s-%s.gguf" % (self.shape, preset))
+    def model(self, preset, shape=None, layers=0, vocab=0):
+        """Returns the file of the model of random weights stored as @preset; makes it if needed.
+        A number of 0 stands for the shape's own."""
+        shape = shape or self.shape
+        size = "".join("-%d%s" % (n, mark) for n, mark in ((layers, "l"), (vocab, "v")) if n)
+        path = self.models / ("%s%s-%s.gguf" % (shape, size, preset))
         if not path.exists():
             print("making %s" % path, file=sys.stderr, flush=True)
             self.models.mkdir(parents=True, exist_ok=True)
             made = path.with_suffix(".part")
-            subprocess.run([sys.executable, HERE / "make_model.py", "--shape", self.shape,
-                            "--type", preset, made], check=True)
+            subprocess.run([sys.executable, HERE / "make_model.py", "--shape", shape, "--type",
+                            preset, *(["--layers", str(layers)] if layers else []),
+                            *(["--vocab", str(vocab)] if vocab else []), made], check=True)
             made.rename(path)
         self.forget(path)
         return path
@@ -92,6 +96,11 @@ def parse(argv):
         default=os.environ.get("BENCH_DIR", tempfile.gettempdir() + "/sconce-bench"),
         help="directory in which models are made (default: $BENCH_DIR, else /tmp/sconce-bench)")
     add("--shape", default="qwen3-0.6b", help="shape of the models (default: qwen3-0.6b)")
+    add("--client-shape", action="append", dest="client_shapes", metavar="SHAPE[:LAYERS[:VOCAB]]",
+        help="part clients: also measure this shape, with fewer layers or a smaller vocabulary\n"
+             "if its model does not fit, for example llama3.1-8b:8:32000")
+    add("--clients", action="append", type=int, metavar="N",
+        help="part clients: measure N clients at once (default: 1, 4, 8, 16, 32 and 64)")
     add("--preset", default="Q4_K_M",
         help="format for the parts clients, cold and growth (default: Q4_K_M)")
     add("--data", type=pathlib.Path, metavar="DIR",

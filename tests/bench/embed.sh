@@ -5,7 +5,7 @@
 #
 #   embed.sh --model DIR|FILE.gguf [--build DIR] [--llama-server PATH [--gguf FILE]]
 #            [--python PYTHON [--hf DIR]] [--pytest PYTHON] [--q8]
-#            [--part tests|cosine|throughput|latency]... [--seconds S]
+#            [--part tests|cosine|throughput|latency]... [--seconds S] [--isa NAME]
 #
 # The model, for example all-MiniLM-L6-v2, is a directory in Hugging Face layout or a GGUF file;
 # --gguf and --hf name the same model for programs that need the other format. PYTHON has

@@ -7,7 +7,7 @@ import plot
 from engine import peer_bench, sconce_bench
 from figures import median
 from programs import LlamaServer, Suite
-from serving import SLOT_CONTEXT, requests, tell_cpu
+from serving import requests, slot_context, tell_cpu
 
 CONTEXTS = (1024, 4096, 16384, 32768)
 CLIENTS = (1, 2, 4, 8, 16, 32, 64)
@@ -54,10 +54,10 @@ def clients(options, figures, model):
     waves = []
     with contextlib.ExitStack() as stack:
         servers = [stack.enter_context(Suite(options.sconce, model, options.threads,
-                                             context=SLOT_CONTEXT, sequences=most))]
+                                             sequences=most))]
         if options.llama_server:
             servers.append(stack.enter_context(LlamaServer(
-                options.llama_server, model, options.threads, most, SLOT_CONTEXT)))
+                options.llama_server, model, options.threads, most, slot_context(options))))
         for server in servers:
             load.wave(server.address, requests("warm", server.model, server.name, 2, 8, 8))
         for n in CLIENTS:

@@ -169,6 +169,8 @@ class Wave:
         self.n_prompt = sum(s.n_prompt for s in streams)
         self.tok_s = self.n_tokens / self.seconds
         self.first = median([s.first for s in streams if s.times])
+        self.token = median([(s.times[-1] - s.times[0]) / (len(s.times) - 1)
+                             for s in streams if len(s.times) > 1] or [0.0])
         self.cpu = cpu / self.seconds  # CPU time of this process, as a part of one CPU
 
 

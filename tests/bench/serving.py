@@ -7,12 +7,18 @@ import load
 from figures import median
 from programs import LlamaServer, Suite
 
-OF_LLAMA = {16: 3.0, 1: 1.7}
+GRID = (1, 4, 8, 16, 32, 64)  # clients at once
+OF_LLAMA = {1: 1.7, 4: 1.0, 8: 1.0, 16: 4.0, 32: 4.0, 64: 5.0}
+OF_ONE = 3.5  # 16 clients of a large model, as a multiple of one client
 GAP = 3.0  # p99 of the gaps during other prefill, as a multiple of the median gap
 
-SLOT_CONTEXT = 1024
 LONG_WORDS = 2000
 LONG_CONTEXT = 8192
+
+
+def slot_context(options):
+    """Returns the tokens that one client needs at most. A word has one or two tokens."""
+    return (2 * options.words + options.tokens + 128 + 255) // 256 * 256
 
 
 def requests(name, model, seed, n_clients, n_words, n_tokens):
@@ -28,47 +34,82 @@ def tell_cpu(figures, waves):
                      % (100 * max(w.cpu for w in waves)))
 
 
-def clients(options, figures):
-    model = options.model(options.preset)
-    n_words, n_tokens = options.words, options.tokens
-    figures.title("%s clients, %d words in, %d tokens out, %s"
-                  % (" and ".join(map(str, OF_LLAMA)), n_words, n_tokens, options.preset))
-    waves = {}
+def grid_waves(options, model):
+    """Returns {(name of the server, clients): waves}."""
+    grid, waves = options.clients or GRID, {}
+    context = slot_context(options)
     with contextlib.ExitStack() as stack:
-        servers = [stack.enter_context(Suite(options.sconce, model, options.threads))]
+        servers = [stack.enter_context(Suite(options.sconce, model, options.threads,
+                                             sequences=max(grid)))]
         if options.llama_server:
             servers.append(stack.enter_context(LlamaServer(
-                options.llama_server, model, options.threads, max(OF_LLAMA), SLOT_CONTEXT)))
+                options.llama_server, model, options.threads, max(grid), context)))
         for server in servers:
             load.wave(server.address, requests("warm", server.model, server.name, 2, 8, 8))
         for i in range(options.rounds):
-            for server in servers[::-1 if i % 2 else 1]:
-                for n in OF_LLAMA:
-                    asked = requests(server.name, server.model, i, n, n_words, n_tokens)
+            for n in grid:
+                for server in servers[::-1 if i % 2 else 1]:
+                    asked = requests(server.name, server.model, i, n, options.words, options.tokens)
                     with options.lock:
                         waves.setdefault((server.name, n), []).append(
                             load.wave(server.address, asked))
-    rows = []
-    for n, least in OF_LLAMA.items():
-        ours, theirs = waves["sconce", n], waves.get(("llama-server", n))
-        name = "%d client%s" % (n, "s" if n > 1 else "")
-        speed = median([w.tok_s for w in ours])
-        figures.figure(name, speed, "tok/s")
-        figures.figure(name + ", to the first token", 1000 * median([w.first for w in ours]), "ms")
-        row = [n, "%.4g" % speed, "%.0f ms" % (1000 * median([w.first for w in ours]))]
-        if theirs:
-            value = median([a.tok_s / b.tok_s for a, b in zip(ours, theirs)])
-            figures.figure(name + ", beside llama-server", value, "×", least=least)
-            row += ["%.4g" % median([w.tok_s for w in theirs]),
-                    "%.0f ms" % (1000 * median([w.first for w in theirs])), "%.2f" % value]
-        else:
-            figures.skipped(name + ", beside llama-server", "it was not given")
-            row += ["–"] * 3
-        rows.append(row)
-    figures.note("a prompt was %.0f tokens" % (ours[0].n_prompt / n))
+    return waves
+
+
+def tell_wave(figures, label, waves):
+    """Prints what one server did for some clients; returns the cells of its columns."""
+    values = [median([f(w) for w in waves])
+              for f in (lambda w: w.tok_s, lambda w: 1000 * w.first, lambda w: 1000 * w.token)]
+    for what, value, unit in zip(("", ", to the first token", ", a token"), values,
+                                 ("tok/s", "ms", "ms")):
+        figures.figure(label + what, value, unit)
+    return ["%.4g" % values[0], "%.0f ms" % values[1], "%.3g ms" % values[2]]
+
+
+def tell_clients(figures, name, n, waves):
+    """Prints the figures of @n clients; returns the cells of a row."""
+    ours, theirs = waves["sconce", n], waves.get(("llama-server", n))
+    label = "%s%d client%s" % (name and name + ", ", n, "s" if n > 1 else "")
+    mine, peer, ratio = tell_wave(figures, label, ours), ["–"] * 3, "–"
+    if theirs:
+        peer = tell_wave(figures, label + ", llama-server", theirs)
+        value = median([a.tok_s / b.tok_s for a, b in zip(ours, theirs)])
+        figures.figure(label + ", beside llama-server", value, "×", least=OF_LLAMA.get(n))
+        ratio = "%.2f" % value
+    else:
+        figures.skipped(label + ", beside llama-server", "it was not given")
+    return [n, *mine[:2], *peer[:2], ratio, mine[2], peer[2]]
+
+
+def one_grid(options, figures, model, name=""):
+    """Measures one model; returns the rows of its table."""
+    waves = grid_waves(options, model)
+    rows = [tell_clients(figures, name, n, waves) for n in options.clients or GRID]
+    if name and ("sconce", 1) in waves and ("sconce", 16) in waves:
+        value = median([a.tok_s / b.tok_s for a, b in zip(waves["sconce", 16],
+                                                          waves["sconce", 1])])
+        figures.figure("%s, 16 clients beside one" % name, value, "×", least=OF_ONE)
+    last = max(n for _, n in waves)
+    figures.note("a prompt was %.0f tokens" % (waves["sconce", last][0].n_prompt / last))
     tell_cpu(figures, sum(waves.values(), []))
-    figures.table("clients", ["clients", "tok/s", "first token", "llama-server", "first token",
-                              "ratio"], rows)
+    return rows
+
+
+def clients(options, figures):
+    columns = ["clients", "tok/s", "first token", "llama-server", "first token", "ratio", "a token",
+               "llama-server"]
+    what = "clients, %d words in, %d tokens out" % (options.words, options.tokens)
+    model, rows = options.model(options.preset), []
+    figures.title("%s, %s" % (options.preset, what))
+    figures.table("clients", columns, one_grid(options, figures, model))
+    for text in options.client_shapes or ():
+        shape, layers, vocab = (text.split(":") + ["0", "0"])[:3]
+        name = shape + (", %s layers" % layers if int(layers) else "")
+        figures.title("%s %s, %s" % (name, options.preset, what))
+        large = options.model(options.preset, shape, int(layers), int(vocab))
+        rows += [[name, *row] for row in one_grid(options, figures, large, name)]
+    if rows:
+        figures.table("clients-shapes", ["model", *columns], rows)
     gaps(options, figures, model)
 
 

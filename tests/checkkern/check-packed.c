@@ -223,7 +223,7 @@ static void check_nan(struct check *c, enum inf_dtype dtype, float bad)
 
 void check_matmul_packed(struct check *c)
 {
-    static const uint32_t Ms[] = {1, 2, 7, 15, 16, 17, 31, 32, 33, 48, 65};
+    static const uint32_t Ms[] = {1, 2, 5, 7, 9, 11, 15, 16, 17, 31, 32, 33, 48, 65, 103};
     static const uint32_t Ns[] = {1, 15, 16, 17, 32, 33, 64, 71, 96, 128};
     static const uint32_t Ks[] = {1, 2, 31, 32, 33, 64, 100, 384, 997, 1536};
 

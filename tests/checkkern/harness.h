@@ -53,6 +53,7 @@ struct check {
     X(cap)                                                                                         \
     X(level)                                                                                       \
     X(peaks)                                                                                       \
+    X(turn)                                                                                        \
     X(conv)                                                                                        \
     X(route)                                                                                       \
     X(delta)                                                                                       \

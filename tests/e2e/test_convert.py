@@ -112,7 +112,8 @@ def directory(name, tmp_path):
 @pytest.mark.parametrize("name", ["llama-gqa", "llama-own-head", "llama3-scaled", "mistral-mix", "mixtral",
                                   "qwen2-tied", "qwen2_moe", "qwen3-norm", "qwen3-yarn", "qwen3_moe",
                                   "gemma2", "gemma3", "gemma4", "gemma4-moe", "gemma4-keys",
-                                  "gpt_oss", "gpt_oss-plain"])
+                                  "gpt_oss", "gpt_oss-plain", "qwen3_next", "qwen3_5", "qwen3_5_moe",
+                                  "gemma3n", "bitnet-silu"])
 def test_a_directory_becomes_a_file_with_the_same_results(sconce, home, tmp_path, name):
     path, out, text = directory(name, tmp_path), tmp_path / "out.gguf", tmp_path / "text"
     text.write_text("abc def ABC. 0123 (xyz)! " * 40)
@@ -136,7 +137,7 @@ def test_a_directory_becomes_a_file_with_the_same_results(sconce, home, tmp_path
 
 def test_a_directory_that_a_file_cannot_express_is_refused(sconce, home, tmp_path):
     out = tmp_path / "out.gguf"
-    for name, said in (("gemma3n", "the architecture gemma3n cannot be converted"),
+    for name, said in (("bitnet", "cannot say what config.json says about the activation"),
                        ("llama-linear", "cannot say what config.json says about the activation"),
                        ("gemma3", "cannot have this tokenizer")):
         done = run(sconce, "convert", str(MODELS / name), str(out), "--type", "F16")
@@ -186,3 +187,58 @@ def test_imatrix_says_what_is_wrong(sconce, guide, home, tmp_path):
         out = run(sconce, "imatrix", *words)
         assert out.returncode == status and said in out.stderr, (words, out)
     assert there.read_text() == "hello" and not (tmp_path / "new").exists()
+
+
+def tensors_of(path):
+    """Returns the types, shapes and bytes of all tensors of a directory."""
+    found = {}
+    for file in sorted(path.glob("*.safetensors")):
+        data = file.read_bytes()
+        n = int.from_bytes(data[:8], "little")
+        for name, t in json.loads(data[8:8 + n]).items():
+            if name != "__metadata__":
+                begin, end = (8 + n + x for x in t["data_offsets"])
+                found[name] = t["dtype"], t["shape"], data[begin:end]
+    return found
+
+
+@pytest.mark.parametrize("name", ["mlx-llama-nvfp4", "mlx-qwen3-6bit", "mlx-qwen3_5_moe-8bit",
+                                  "mlx-gemma4-3bit", "mlx-gemma4-mxfp8"])
+def test_a_directory_of_mlx_keeps_its_bits(sconce, home, tmp_path, name):
+    out = tmp_path / "out"
+    *tensors, result = lines(run(sconce, "convert", str(MODELS / name), str(out), "--type", "MLX",
+                                 "--json"))
+    assert result["largest_error"] == 0 and result["requantized"] == 0
+    assert tensors_of(out) == tensors_of(MODELS / name)
+
+
+@pytest.mark.parametrize("name, first, back", [("awq4", "GPTQ", "AWQ"), ("gptq8", "MLX", "GPTQ")])
+def test_a_repacked_model_has_the_same_codes(sconce, home, tmp_path, name, first, back):
+    one, two = tmp_path / "one", tmp_path / "two"
+    lines(run(sconce, "convert", str(MODELS / name), str(one), "--type", first, "--json"))
+    lines(run(sconce, "convert", str(one), str(two), "--type", back, "--json"))
+    assert tensors_of(two) == tensors_of(MODELS / name)
+
+
+@pytest.mark.parametrize("name, kind, said", [
+    ("gptq4", "MLX", "act-order"), ("gptq4", "AWQ", "act-order"), ("fp8", "MLX", "not integers"),
+    ("awq4", "MLX", "groups of 16 columns"), ("llama-gqa", "GPTQ", "is not quantized"),
+    ("mlx2", "GPTQ", "not its scale times an integer"), ("bitnet", "MLX", "ternary")])
+def test_a_loss_is_refused_with_its_reason(sconce, home, tmp_path, name, kind, said):
+    out = run(sconce, "convert", str(MODELS / name), str(tmp_path / "out"), "--type", kind)
+    assert out.returncode == 1 and said in out.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_directory_has_all_files(sconce, home, tmp_path):
+    path, out = MODELS / "mlx-qwen3-6bit", tmp_path / "out"
+    out.mkdir()
+    wrong = run(sconce, "convert", str(path), str(out), "--type", "MLX", "--force")
+    assert wrong.returncode == 1 and "a directory is not replaced" in wrong.stderr
+    out.rmdir()
+    lines(run(sconce, "convert", str(path), str(out), "--type", "MLX", "--shard-size", "1", "--json"))
+    assert (out / "model.safetensors.index.json").exists() and (out / "tokenizer.json").exists()
+    config = json.loads((out / "config.json").read_text())
+    assert config["quantization"]["bits"] == 6
+    assert config["quantization"]["model.layers.1.mlp.down_proj"]["bits"] == 2
+    assert not (tmp_path / "out.part").exists()

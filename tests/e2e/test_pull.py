@@ -134,6 +134,82 @@ def test_ollama_urls_and_paths(pull, hub, sconce, store, weights, guide):
         store / "small:0.6b/small.gguf").st_ino
 
 
+def test_a_proxy_of_the_configuration_gets_all_connections(pull, hub, sconce, weights):
+    hub.put_repository("org/m", {"m-Q8_0.gguf": weights})
+    proxy = hubs.Proxy()
+    pull.configure(proxy=proxy.url)
+    out = pull("org/m")
+    proxy.close()
+    assert out.returncode == 0, out.stderr
+    assert verified(sconce, "m-Q8_0")
+    where = hub.url.removeprefix("https://")
+    assert proxy.asked and set(proxy.asked) == {f"CONNECT {where}"}
+
+
+def test_run_fetches_a_model_that_is_missing(pull, hub, sconce, weights):
+    hub.put_repository("org/m", {"m-Q8_0.gguf": weights})
+    run = [sconce, "run", "org/m", "What is sconce?", "-n", "4"]
+    out = subprocess.run(run, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert out.returncode == 1 and "add --yes" in out.stderr
+    out = subprocess.run([*run, "--yes"], capture_output=True, text=True)
+    assert out.returncode == 0 and out.stdout.split()[-4:], out.stderr
+    n = len(hub.requests)
+    assert subprocess.run(run, capture_output=True, stdin=subprocess.DEVNULL).returncode == 0
+    assert len(hub.requests) == n
+
+
+def test_suggestions_are_sources_with_the_best_for_this_machine(sconce):
+    out = subprocess.run([sconce, "pull", "--suggest", "--json"], capture_output=True, text=True)
+    found = json.loads(out.stdout)
+    for task in ("chat", "code", "embedding", "rerank", "speech"):
+        models = [m for m in found["models"] if m["task"] == task]
+        assert models == sorted(models, key=lambda m: m["memory"])
+        fits = [m for m in models if m["memory"] <= found["memory"]]
+        assert [m for m in models if m["best"]] == fits[-1:]
+        assert all(m["bytes"] < m["memory"] * 0.6 and "/" in m["source"] for m in models), models
+    out = subprocess.run([sconce, "pull", "--suggest", "chat"], capture_output=True, text=True)
+    assert out.stdout.count("Qwen/Qwen3") == 6 and "speech" not in out.stdout
+    assert subprocess.run([sconce, "pull", "--suggest", "nix"], capture_output=True).returncode == 2
+
+
+GO_CHATML = b"""{{ if .System }}<|im_start|>system
+{{ .System }}<|im_end|>
+{{ end }}<|im_start|>user
+{{ .Prompt }}<|im_end|>
+<|im_start|>assistant
+"""
+
+
+def test_parameters_and_templates_of_ollama_become_settings(pull, hub, sconce, weights):
+    params = {"stop": ["<|im_end|>", "USER:"], "temperature": 0.25, "top_k": 30, "num_ctx": 1024,
+              "repeat_penalty": 1.1, "num_keep": 4, "top_p": 7}
+    layers = {"params": json.dumps(params).encode(), "template": GO_CHATML, "license": b"MIT"}
+    bare = weights.replace(b"tokenizer.chat_template", b"tokenizer.chat_tempXate")
+
+    def settings(name, data, template=GO_CHATML):
+        hub.put_ollama(name, "latest", data, {**layers, "template": template})
+        out = pull(f"ollama:{name}")
+        assert out.returncode == 0, out.stderr
+        shown = json.loads(subprocess.run([sconce, "show", "--json", name], check=True,
+                                          capture_output=True, text=True).stdout)
+        assert verified(sconce, name)
+        return shown, out.stderr
+
+    shown, _ = settings("own", weights)
+    assert shown["settings"] == {"stop": params["stop"], "context": 1024}
+    assert shown["sampling"] == pytest.approx(
+        {"temperature": 0.25, "top_k": 30, "repetition_penalty": 1.1})
+    shown, note = settings("bare", bare)
+    assert shown["settings"]["template"] == "chatml" and "built-in template chatml" in note
+    shown, note = settings("odd", bare, b"{{ .Prompt }} >>")
+    assert "template" not in shown["settings"] and "cannot be used" in note
+    layers["params"] = b"[]"
+    hub.put_ollama("wrong", "latest", bare, layers)
+    out = pull("ollama:wrong")
+    assert out.returncode == 1 and "not a JSON object" in out.stderr
+    assert "wrong" not in listed(sconce)
+
+
 def test_a_newer_revision_takes_the_place_of_an_older_one(pull, hub, sconce, store, weights):
     hub.put_repository("org/m", {"m-Q8_0.gguf": weights})
     assert pull("org/m").returncode == 0

@@ -39,6 +39,52 @@ def code_gptq(w, how, gen):
             "qzeros": pack_stream((zeros - (0 if how.get("v2") else 1)).T, bits).T}
 
 
+def draw_turn(cols, how, gen):
+    """Draws a rotation of ParoQuant. Returns its tensors, and the matrix that prepares rows."""
+    rounds, group = how["rounds"], how["group"]
+    pairs = torch.stack([torch.cat([torch.randperm(group, generator=gen)
+                                    for _ in range(cols // group)]) for _ in range(rounds)])
+    theta = (torch.rand((rounds, cols // 2), generator=gen) * 3 - 1.5).half()
+    scales = (0.7 + 0.6 * torch.rand((1, cols), generator=gen)).half()
+    turn = torch.diag(scales[0].double())
+    first = torch.arange(cols // 2) * 2 // group * group
+    for places, angles in zip(pairs, theta.double()):
+        i, j = first + places[::2], first + places[1::2]
+        a, b, cos, sin = turn[i], turn[j], angles.cos()[:, None], angles.sin()[:, None]
+        turn[i], turn[j] = a * cos + b * sin, b * cos - a * sin
+    return {"theta": theta, "pairs": pairs.short(), "channel_scales": scales}, turn
+
+
+def code_paro(w, how, gen):
+    """Codes a matrix as ParoQuant does: AWQ, for rotated rows."""
+    planes, turn = draw_turn(w.shape[1], how, gen)
+    planes |= code_gptq(w, how | {"method": "awq"}, gen)
+    w.copy_(w @ turn)
+    return planes
+
+
+def code_experts(name, w, how, gen, planes):
+    """Codes the matrices of experts, which all share one rotation. Gates and ups are one tensor of
+    the model, and have names of their own in the file."""
+    is_down = name.endswith("down_proj")
+    parts = [("down_proj", slice(None))] if is_down else [
+        ("gate_proj", slice(0, w.shape[1] // 2)), ("up_proj", slice(w.shape[1] // 2, None))]
+    base = name.rpartition(".")[0]
+    turn = None
+    if how["method"] == "paroquant":
+        own, turn = draw_turn(w.shape[2], how, gen)
+        planes |= {f"{base}.{'down' if is_down else 'gate_up'}_weight_{end}": t
+                   for end, t in own.items()}
+        how = how | {"method": "awq"}
+    for i, expert in enumerate(w):
+        for part, rows in parts:
+            own = CODERS[how["method"]](expert[rows], how, gen)
+            planes |= {f"{base}.{i}.{part}.{end}": t.contiguous() for end, t in own.items()}
+            if turn is not None:
+                expert[rows].copy_(expert[rows] @ turn)
+    return planes
+
+
 def code_tensors(w, how, gen):
     """Codes a matrix as compressed-tensors does with "pack-quantized"."""
     rows, cols = w.shape
@@ -100,8 +146,9 @@ def code_nf4(w, how, gen):
                 torch.from_numpy(np.frombuffer(state, np.uint8).copy())}
 
 
-CODERS = {"gptq": code_gptq, "awq": code_gptq, "compressed-tensors": code_tensors, "fp8": code_fp8,
-          "nvfp4": code_fp4, "bitsandbytes": code_nf4}
+CODERS = {"gptq": code_gptq, "awq": code_gptq, "paroquant": code_paro,
+          "compressed-tensors": code_tensors, "fp8": code_fp8, "nvfp4": code_fp4,
+          "bitsandbytes": code_nf4}
 
 
 def draw_coded(model, how, seed):
@@ -114,6 +161,9 @@ def draw_coded(model, how, seed):
             if isinstance(module, torch.nn.Linear) and name != "lm_head":
                 coded = CODERS[how["method"]](module.weight, how, gen)
                 planes |= {f"{name}.{end}": t.contiguous() for end, t in coded.items()}
+        for name, p in model.named_parameters():
+            if name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+                planes = code_experts(name, p, how, gen, planes)
     return planes
 
 
@@ -127,6 +177,8 @@ def coded_config(how):
     if method == "awq":
         return {"quant_method": "awq", "bits": 4, "group_size": group, "version": "gemm",
                 "zero_point": True}
+    if method == "paroquant":
+        return {"quant_method": "paroquant", "bits": 4, "group_size": group, "krot": how["rounds"]}
     if method == "fp8":
         return {"quant_method": "fp8", "weight_block_size": [128, 128], "fmt": "e4m3",
                 "activation_scheme": "dynamic"}

@@ -279,6 +279,8 @@ TINY_GEMMA4 = GEMMA4 | TINY | dict(hidden_size=16, vocab_size_per_layer_input=64
 CODED = BASE | TINY | dict(num_hidden_layers=1, hidden_size=64, intermediate_size=96, head_dim=32,
                            num_attention_heads=2, num_key_value_heads=1,
                            rope_parameters=rope(theta=1e6))
+CODED_MOE = CODED | dict(moe_intermediate_size=32, num_experts=4, num_experts_per_tok=2,
+                         norm_topk_prob=True)
 SMALL = {
     "qwen3_5": (Q35, delta(**TINY_DELTA), {"prefix": "Qwen3_5ForConditionalGeneration",
                                            "extra": {"mtp.norm.weight": (20,)}}),
@@ -348,4 +350,12 @@ SMALL = {
             {"gguf": False, "coded": dict(method="fp8")}),
     "ctfp4": ("Qwen3Config", CODED, {"gguf": False, "coded": dict(method="nvfp4")}),
     "nf4": ("Qwen3Config", CODED, {"gguf": False, "coded": dict(method="bitsandbytes")}),
+    "gptq4-moe": ("Qwen3MoeConfig", CODED_MOE, {"gguf": False, "coded": dict(
+        method="gptq", bits=4, group=32)}),
+    "awq4-moe": ("Qwen3MoeConfig", CODED_MOE, {"gguf": False, "coded": dict(
+        method="awq", bits=4, group=32)}),
+    "paro": ("Qwen3Config", CODED, {"gguf": False, "coded": dict(
+        method="paroquant", bits=4, group=32, rounds=8)}),
+    "paro-moe": ("Qwen3MoeConfig", CODED_MOE, {"gguf": False, "coded": dict(
+        method="paroquant", bits=4, group=32, rounds=3)}),
 }

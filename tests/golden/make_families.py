@@ -257,11 +257,11 @@ def save(model, out, values, how, planes, seed):
         for name in planes:
             tensors.pop(name.removesuffix("_blocks").removesuffix("_scales"), None)
         if how.get("coded"):
-            tensors = {name: t for name, t in tensors.items()
-                       if not any(plane.startswith(name.removesuffix("weight"))
-                                  for plane in planes)}
-        kept = (torch.uint8, torch.uint32, torch.float16, torch.int32, torch.int64, torch.bfloat16,
-                torch.float8_e4m3fn)
+            tensors = {name: t for name, t in tensors.items() if ".experts." not in name
+                       and not any(plane.startswith(name.removesuffix("weight"))
+                                   for plane in planes)}
+        kept = (torch.uint8, torch.uint32, torch.float16, torch.int16, torch.int32, torch.int64,
+                torch.bfloat16, torch.float8_e4m3fn)
         tensors |= {name: t if t.dtype in kept else t.float().contiguous()
                     for name, t in planes.items()}
         save_file(tensors, out / "model.safetensors", {"format": "pt"})

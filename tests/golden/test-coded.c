@@ -32,6 +32,12 @@ static const struct damage {
     {"ct4", "down_proj.weight_shape", "\"I64\"", "\"F64\"", "weight_shape does not say 64 x 96"},
     {"fp8", "down_proj.weight_scale_inv", "\"F32\"", "\"I32\"", "scale_inv is stored as I32"},
     {"ctfp4", "down_proj.weight_scale", "E4M3", "E5M2", "weight_scale is stored as F8_E5M2"},
+    {"paro", "down_proj.theta", "\"F16\"", "\"I16\"", "down_proj.theta is stored as I16"},
+    {"paro", "down_proj.theta", "[8,48]", "[48,8]", "theta does not have 1 to 16 rounds"},
+    {"paro", "down_proj.pairs", "[8,96]", "[96,8]", "pairs is 96 x 8, expected 8 x 96"},
+    {"paro", "down_proj.pairs", "\"I16\"", "\"F16\"", "down_proj.pairs is stored as F16"},
+    {"paro", "down_proj.pairs", "pairs", "pairz", "ffn_down.weight has only some of theta"},
+    {"paro", "down_proj.channel_scales", "[1,96]", "[96,1]", "channel_scales is 96 x 1"},
     {"nf4", "down_proj.weight.absmax", "\"U8\"", "\"I8\"", "weight.absmax is not a list of 192"},
     {"nf4", "down_proj.weight.quant_map", "[16]", "[16]", NULL},
 };

@@ -16,6 +16,7 @@
 struct test_target {
     const char *device, *isa; /* as in inf_engine_params */
     const char *name;         /* for messages */
+    bool gpu; /* a GPU: sums depend on the number of rows, and inputs of products may be rounded */
 };
 
 /* Sets the @i-th target: a device with an instruction set. Returns false after the last target, or,
@@ -28,13 +29,15 @@ static inline bool test_target_at(size_t i, struct test_target *ret_target)
     struct inf_err err;
     int r;
 
-    *ret_target = (struct test_target){device ? device : "cpu", isa, device ? device : isa};
+    *ret_target = (struct test_target){device ? device : "cpu", isa, device ? device : isa, false};
     if (!device)
         return isa;
     if (i > 0)
         return false;
     ASSERT_OK_ERR(inf_devices(&list, &err), err);
     r = inf_device_list_find(list, device, &info, &err);
+    if (r == 0)
+        ret_target->gpu = info->kind != INF_DEVICE_CPU && info->kind != INF_DEVICE_SOFTWARE;
     inf_device_list_free(list);
     if (r < 0)
         print_message("skipped: %s\n", err.text);

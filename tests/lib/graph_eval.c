@@ -402,6 +402,9 @@ static int eval_node(struct eval *e, size_t i)
     case GRAPH_PEAKS:
         eval_peaks(e, node, src[0], y);
         return 0;
+    case GRAPH_TURN:
+        eval_turn(e, node, src[0], y);
+        return 0;
     case GRAPH_ROWS:
     case GRAPH_STORE:
     case GRAPH_OUTPUT:

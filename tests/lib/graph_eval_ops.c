@@ -239,6 +239,24 @@ void eval_level(const struct eval *e, const struct graph_node *node, const doubl
     }
 }
 
+void eval_turn(const struct eval *e, const struct graph_node *node, const double *x, double *y)
+{
+    const struct turn_params *p = node->turn;
+    const size_t n_rows = e->n * (node->slots > 0 ? node->slots : 1), width = p->width;
+
+    for (size_t row = 0; row < n_rows; row++, x += width, y += width) {
+        for (size_t k = 0; k < width; k++)
+            y[k] = x[p->order ? p->order[k] : k] * (p->factors ? (double)p->factors[k] : 1);
+        for (size_t at = 0; at < p->n_rounds * width; at += 2) {
+            double *group = y + at % width / p->group * p->group;
+            double *a = group + p->pairs[at], *b = group + p->pairs[at + 1], u = *a, v = *b;
+
+            *a = u * (double)p->turns[at] + v * (double)p->turns[at + 1];
+            *b = v * (double)p->turns[at] - u * (double)p->turns[at + 1];
+        }
+    }
+}
+
 void eval_peaks(const struct eval *e, const struct graph_node *node, const double *x, double *y)
 {
     const uint32_t n = node->width;

@@ -34,4 +34,5 @@ void eval_blend(const struct eval *e, const struct graph_node *node, const doubl
                 double *y);
 void eval_level(const struct eval *e, const struct graph_node *node, const double *x,
                 const double *like, double *y);
+void eval_turn(const struct eval *e, const struct graph_node *node, const double *x, double *y);
 void eval_peaks(const struct eval *e, const struct graph_node *node, const double *x, double *y);

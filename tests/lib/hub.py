@@ -4,6 +4,7 @@ import hashlib
 import http.server
 import json
 import re
+import socket
 import ssl
 import subprocess
 import threading
@@ -121,10 +122,65 @@ class Hub:
     def put_about(self, repo, about):
         self.files[f"/api/models/{repo}/revision/main"] = json.dumps(about).encode()
 
-    def put_ollama(self, name, tag, data, **layer):
+    def put_ollama(self, name, tag, data, others=None, **layer):
+        """Adds a model with the weights @data. @others maps kinds of further layers, such as
+        "params", to their bytes."""
         digest = "sha256:" + hashlib.sha256(data).hexdigest()
         model = {"mediaType": "application/vnd.ollama.image.model", "digest": digest,
                  "size": len(data), **layer}
+        layers = [model]
+        for kind, content in (others or {}).items():
+            other = "sha256:" + hashlib.sha256(content).hexdigest()
+            layers.append({"mediaType": f"application/vnd.ollama.image.{kind}", "digest": other,
+                           "size": len(content)})
+            self.files[f"/v2/library/{name}/blobs/{other}"] = content
         self.files[f"/v2/library/{name}/manifests/{tag}"] = json.dumps(
-            {"schemaVersion": 2, "layers": [model]}).encode()
+            {"schemaVersion": 2, "layers": layers}).encode()
         self.files[f"/v2/library/{name}/blobs/{digest}"] = data
+
+
+class Proxy:
+    """A proxy for HTTPS on this machine. `asked` lists the requests that it got: CONNECT HOST:PORT."""
+
+    def __init__(self):
+        self.asked = []
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.url = "http://127.0.0.1:%d" % self.server.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                client, _ = self.server.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(client,), daemon=True).start()
+
+    def serve(self, client):
+        head = b""
+        while b"\r\n\r\n" not in head:
+            part = client.recv(4096)
+            if not part:
+                return
+            head += part
+        method, target = head.split()[:2]
+        self.asked.append(f"{method.decode()} {target.decode()}")
+        host, _, port = target.decode().rpartition(":")
+        with client, socket.create_connection((host, int(port))) as server:
+            client.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+            back = threading.Thread(target=self.pump, args=(server, client), daemon=True)
+            back.start()
+            self.pump(client, server)
+            back.join()
+
+    @staticmethod
+    def pump(source, target):
+        try:
+            while part := source.recv(65536):
+                target.sendall(part)
+            target.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def close(self):
+        self.server.close()

@@ -18,7 +18,7 @@ limit_of() {
     *) echo 600 ;;
     esac
 }
-git ls-files '*.c' '*.h' '*.comp' '*.glsl' '*.sh' '*.py' 2>/dev/null >"$list" ||
+git ls-files '*.c' '*.h' '*.comp' '*.glsl' '*.sh' '*.py' '*.js' '*.css' '*.html' 2>/dev/null >"$list" ||
     find libinfer services tests packaging -name '*.[ch]' -o -name '*.sh' -o -name '*.py' >"$list"
 found=$(xargs wc -l <"$list" 2>/dev/null | awk '
     FILENAME == "tests/lint/size-exempt" { if ($1 !~ /^#/) exempt[$1] = $2; next }

@@ -11,7 +11,7 @@ tell() {
     echo "$2" | head -20
     status=1
 }
-code=$(echo "$files" | grep -E '\.(c|h|comp|glsl)$')
+code=$(echo "$files" | grep -E '\.(c|h|comp|glsl|js|css|html)$')
 tell "tabs" "$(echo "$code" | xargs grep -InP '\t' /dev/null)"
 tell "trailing blanks" "$(echo "$files" | grep -vE '\.(json|txt|out|jinja)$' | xargs grep -InP '[ \t]+$' /dev/null)"
 tell "no SPDX line" "$(echo "$code" | xargs grep -L 'SPDX-License-Identifier: Apache-2.0')"

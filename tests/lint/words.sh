@@ -14,6 +14,7 @@ OPENINGS = re.compile(
     r"|What(?:ever)? [^.?!:;]*? (?:is|are|was|were|has|goes|comes|stays|costs|fails)\b"
     r"|That which\b)[^?]*?(?:[.!;:]|$)")
 CODE = (".c", ".h", ".comp", ".glsl")
+SCRIPT = (".js",)
 SHELL = (".sh", ".py", ".build", ".yaml", ".options", ".service", ".socket", ".conf")
 
 def comments(path, text):
@@ -22,6 +23,9 @@ def comments(path, text):
         for m in re.finditer(r"/\*(.*?)\*/", text, re.S):
             line = text.count("\n", 0, m.start()) + 1
             yield line, re.sub(r"\n\s*\* ?", "\n", m[1])
+    elif path.endswith(SCRIPT):
+        for m in re.finditer(r"(?m)(?:^[ \t]*//.*\n)+|(?<=\S)[ \t]+// .*$", text):
+            yield text.count("\n", 0, m.start()) + 1, re.sub(r"(?m)^[ \t]*// ?", "", m[0])
     elif path.endswith(SHELL):
         for m in re.finditer(r"(?m)(?:^[ \t]*#(?!!).*\n)+|(?<=\S)[ \t]+# .*$", text):
             yield text.count("\n", 0, m.start()) + 1, re.sub(r"(?m)^[ \t]*# ?", "", m[0])
@@ -37,7 +41,7 @@ def comments(path, text):
 bad = 0
 files = subprocess.run(["git", "ls-files"], capture_output=True, text=True).stdout.split("\n")
 for path in files:
-    if not (path.endswith(CODE + SHELL + (".md",)) or path.startswith("docs/man/")):
+    if not (path.endswith(CODE + SCRIPT + SHELL + (".md",)) or path.startswith("docs/man/")):
         continue
     if re.match(r"tests/(golden|fuzz/corpus)/|tests/lint/words|packaging/(guide|ears)/corpus", path):
         continue

@@ -21,6 +21,11 @@ int vkb_hold(const char *name UNUSED, const char *cache_dir UNUSED, bool compile
     return err_set(reterr, EOPNOTSUPP, REASON);
 }
 
+bool vkb_held_lacks_kernels(const struct vkb_held *held UNUSED)
+{
+    return false;
+}
+
 struct vkb_held *vkb_release(struct vkb_held *held UNUSED)
 {
     return NULL;

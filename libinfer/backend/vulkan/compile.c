@@ -402,15 +402,12 @@ static int init_values(struct compiler *c)
     return 0;
 }
 
-int vkb_compile(struct plan *plan, const struct graph *g, struct inf_err *reterr)
+static int compile_graph(struct plan *plan, const struct graph *g, struct inf_err *reterr)
 {
     struct compiler c = {
         .e = {.plan = plan, .g = g, .caps = &plan->vkb->info->caps, .reterr = reterr}};
     int r;
 
-    r = vkb_check(&plan->vkb->base, g, reterr);
-    if (r < 0)
-        return r;
     r = graph_users_init(&c.users, g);
     if (r == 0)
         r = init_values(&c);
@@ -427,6 +424,17 @@ int vkb_compile(struct plan *plan, const struct graph *g, struct inf_err *reterr
         return r;
     place_step(plan);
     return 0;
+}
+
+int vkb_compile(struct plan *plan, const struct graph *g, struct inf_err *reterr)
+{
+    _cleanup_(graph_freep) struct graph *ordered = NULL;
+    int r;
+
+    r = vkb_check(&plan->vkb->base, g, reterr);
+    if (r == 0)
+        r = vkb_order(g, &plan->arena, &ordered, reterr);
+    return r == 0 ? compile_graph(plan, ordered ? ordered : g, reterr) : r;
 }
 
 void vkb_plan_done(struct plan *plan)

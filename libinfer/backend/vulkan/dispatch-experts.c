@@ -53,7 +53,7 @@ int emit_experts(struct emit *e, const struct emit_product *p, enum vkb_class cl
     if (r == 0 && p->w2)
         r = emit_place(e->plan, p->w2, &m2);
     if (r == 0)
-        r = emit_grid(e, m.dtype, &grid);
+        r = emit_grid(e, p->w, m.dtype, &grid);
     if (r < 0)
         return r;
     const struct vkb_product product = {

@@ -96,7 +96,23 @@ struct vkb_bind emit_weight(const struct weight *w, const struct emit_place *p, 
                              .push_at = push_at};
 }
 
-int emit_grid(struct emit *e, enum inf_dtype dtype, struct vkb_bind *ret_bind)
+/* Adds the table of @w to the constants, unless it is the table that was added last. */
+static int emit_table(struct emit *e, const struct weight *w)
+{
+    struct vkb_bind *bind = &e->grids[INF_DTYPE_NF4];
+    float *to;
+
+    if (e->tabled && joined_same_table(e->tabled, w))
+        return 0;
+    if (vkb_const_floats(e->plan, JOINED_TABLE, &to, bind) < 0)
+        return -ENOMEM;
+    memcpy(to, joined_table(w), JOINED_TABLE * sizeof(float));
+    e->tabled = w;
+    return 0;
+}
+
+int emit_grid(struct emit *e, const struct weight *w, enum inf_dtype dtype,
+              struct vkb_bind *ret_bind)
 {
     static const struct {
         const void *points;
@@ -112,6 +128,8 @@ int emit_grid(struct emit *e, enum inf_dtype dtype, struct vkb_bind *ret_bind)
     };
     float *to;
 
+    if (dtype == INF_DTYPE_NF4 && emit_table(e, w) < 0)
+        return -ENOMEM;
     if (grids[dtype].points && e->grids[dtype].kind == VKB_BIND_NONE) {
         if (vkb_const_floats(e->plan, grids[dtype].size / sizeof(float), &to, &e->grids[dtype]) < 0)
             return -ENOMEM;

@@ -111,7 +111,7 @@ bool emit_can_glu(const struct emit *e, const struct weight *w, const struct wei
     struct vkb_choice choice;
 
     if (emit_dtype(w) != emit_dtype(w2) || w->cols != w2->cols || w->rows != w2->rows ||
-        w->n_experts != w2->n_experts || !w->experts != !w2->experts)
+        w->n_experts != w2->n_experts || !w->experts != !w2->experts || !joined_same_table(w, w2))
         return false;
     const struct vkb_product p = {.dtype = emit_dtype(w),
                                   .K = w->cols,
@@ -214,7 +214,7 @@ static int matmul_class(struct emit *e, const struct emit_product *p, enum vkb_c
     if (r == 0 && p->w2)
         r = emit_place(e->plan, p->w2, &at2);
     if (r == 0)
-        r = emit_grid(e, at.dtype, &grid);
+        r = emit_grid(e, p->w, at.dtype, &grid);
     if (r < 0)
         return r;
     row_bytes = at.row_bytes;
@@ -296,11 +296,11 @@ static int emit_embed(struct emit *e, const struct graph_node *n, graph_ref dst,
     uint32_t step;
     int r;
 
-    if (!vkb_pick_embed(e->caps, emit_dtype(&n->w), &choice))
+    if (!vkb_pick_embed(e->caps, emit_dtype(&n->w), &choice) || (n->w.coded && n->w.coded->order))
         return emit_none(e, "the table of embeddings");
     r = emit_place(e->plan, &n->w, &at);
     if (r == 0)
-        r = emit_grid(e, at.dtype, &grid);
+        r = emit_grid(e, &n->w, at.dtype, &grid);
     if (r < 0)
         return r;
     row_bytes = at.row_bytes;
@@ -441,6 +441,8 @@ static int plain_class(struct emit *e, const struct graph_node *n, graph_ref dst
         return emit_statistics(e, "elem/level", n, dst, class);
     case GRAPH_PEAKS:
         return emit_statistics(e, "elem/peaks", n, dst, class);
+    case GRAPH_TURN:
+        return emit_turn(e, n, dst, class);
     case GRAPH_ROWS:
         return emit_elem(e, "elem/rows", n, dst, class, NULL, 0);
     case GRAPH_ROPE:

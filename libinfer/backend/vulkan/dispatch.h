@@ -18,6 +18,10 @@ struct emit {
     /* For each list and format: the value whose rows were packed last, plus one; 0: none. */
     uint32_t packed[VKB_CLASS_N][VKB_PACK_N];
     struct vkb_bind grids[INF_DTYPE_N]; /* what emit_grid() has added to the constants */
+    /* The node whose constants emit_turn() has added last, and the bindings of these. */
+    const struct graph_node *turned;
+    struct vkb_bind turn_binds[6];
+    const struct weight *tabled; /* the weight whose table it added last; NULL: none */
 };
 
 /* y = x · wᵀ + bias + add, or act(x · wᵀ) × (x · w2ᵀ) + add if there is a w2. */
@@ -92,9 +96,11 @@ int emit_place(struct plan *plan, const struct weight *w, struct emit_place *ret
 /* Binds @size bytes of a weight, from its byte @offset on. */
 struct vkb_bind emit_weight(const struct weight *w, const struct emit_place *p, uint64_t offset,
                             uint64_t size, uint32_t push_at);
-/* Binds the grid of a number format (quant/grid.h), which becomes constants of the plan. In other
- * formats *ret_bind is empty. -ENOMEM. */
-int emit_grid(struct emit *e, enum inf_dtype dtype, struct vkb_bind *ret_bind);
+/* Binds the grid of a number format (quant/grid.h), or the table of @w (backend/joined.h), which
+ * becomes constants of the plan. @dtype: that of @w on the device. In other formats *ret_bind is
+ * empty. -ENOMEM. */
+int emit_grid(struct emit *e, const struct weight *w, enum inf_dtype dtype,
+              struct vkb_bind *ret_bind);
 /* Notes that the list of @class packs @src now, and returns the buffer of packed rows. */
 struct vkb_bind emit_packed(struct emit *e, enum vkb_class class, enum vkb_pack pack,
                             graph_ref src);
@@ -110,11 +116,12 @@ int emit_experts(struct emit *e, const struct emit_product *p, enum vkb_class cl
                  const struct vkb_bind *bias);
 int emit_route(struct emit *e, const struct graph_node *n, graph_ref dst, enum vkb_class class);
 int emit_mix(struct emit *e, const struct graph_node *n, graph_ref dst, enum vkb_class class);
-/* dispatch-streams.c: a scale with factors of columns; sums of streams; the kernel @name, which
- * computes a row from its mean of squares or its variance. */
+/* dispatch-streams.c: a scale with factors of columns; sums of streams; the preparation of rows;
+ * the kernel @name, which computes a row from its mean of squares or its variance. */
 int emit_scale_columns(struct emit *e, const struct graph_node *n, graph_ref dst,
                        enum vkb_class class);
 int emit_blend(struct emit *e, const struct graph_node *n, graph_ref dst, enum vkb_class class);
+int emit_turn(struct emit *e, const struct graph_node *n, graph_ref dst, enum vkb_class class);
 int emit_statistics(struct emit *e, const char *name, const struct graph_node *n, graph_ref dst,
                     enum vkb_class class);
 /* dispatch-state.c */

@@ -5,8 +5,8 @@
  * Declares an open device: its queue, its only pipeline layout, its memory and its pipelines.
  *
  * struct vkb_device refers to everything that belongs to a VkDevice, so that a lost device can be
- * discarded and opened again. All calls come from one thread, except that another thread may call
- * vkb_pipeline_get() while weights are loaded.
+ * discarded and opened again. All calls come from one thread, except that another thread may add
+ * and compile pipelines while weights are loaded.
  *
  * All kernels share one pipeline layout. Descriptor set 0 has VKB_SLOTS storage buffers (bindings 0
  * …), and as many uniform texel buffers (bindings VKB_SLOTS …), which are views of the same slots.

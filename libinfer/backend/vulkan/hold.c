@@ -35,7 +35,8 @@ static const bool is_rare[INF_DTYPE_N] = {
     [INF_DTYPE_IQ1_S] = true,  [INF_DTYPE_IQ1_M] = true,  [INF_DTYPE_IQ2_XXS] = true,
     [INF_DTYPE_IQ2_XS] = true, [INF_DTYPE_IQ2_S] = true,  [INF_DTYPE_IQ3_XXS] = true,
     [INF_DTYPE_IQ3_S] = true,  [INF_DTYPE_IQ4_NL] = true, [INF_DTYPE_NVFP4] = true,
-    [INF_DTYPE_Q1_0] = true,   [INF_DTYPE_Q2_0] = true,
+    [INF_DTYPE_Q1_0] = true,   [INF_DTYPE_Q2_0] = true,   [INF_DTYPE_MLX4] = true,
+    [INF_DTYPE_MLX8] = true,   [INF_DTYPE_FP8] = true,    [INF_DTYPE_NF4] = true,
 };
 
 /* Creates @dir and its missing parents. */
@@ -53,24 +54,21 @@ static void make_directory(const char *dir)
     mkdir(path, 0700);
 }
 
-static int compile_choice(struct vkb_device *dev, bool picked, const struct vkb_choice *choice)
+static int add_choice(struct vkb_device *dev, bool picked, const struct vkb_choice *choice)
 {
-    VkPipeline pipeline;
     struct inf_err err;
 
-    return picked ? vkb_pipeline_get(dev, choice->kernel, choice->spec, choice->n_spec, &pipeline,
-                                     &err)
-                  : 0;
+    return picked ? vkb_pipeline_add(dev, choice, &err) : 0;
 }
 
-static int compile_products(struct vkb_device *dev, enum inf_dtype dtype)
+static int add_products(struct vkb_device *dev, enum inf_dtype dtype)
 {
     const struct vkb_caps *caps = &dev->info->caps;
     const enum vkb_class n = VKB_CLASS_N;
     struct vkb_choice choice;
     int r;
 
-    r = compile_choice(dev, vkb_pick_embed(caps, dtype, &choice), &choice);
+    r = add_choice(dev, vkb_pick_embed(caps, dtype, &choice), &choice);
     /* All combinations of gated or plain products, aligned or unaligned weights, and classes. */
     for (unsigned i = 0; r == 0 && i < ARRAY_SIZE(widths) * 4 * n; i++) {
         const unsigned way = i / n % 4;
@@ -81,12 +79,12 @@ static int compile_products(struct vkb_device *dev, enum inf_dtype dtype)
                                       .aligned = way & 2};
         const bool picked = vkb_pick_product(caps, &p, (enum vkb_class)(i % n), &choice);
 
-        r = compile_choice(dev, picked, &choice);
+        r = add_choice(dev, picked, &choice);
     }
     return r;
 }
 
-static int compile_attention(struct vkb_device *dev, uint32_t head_dim, uint32_t group)
+static int add_attention(struct vkb_device *dev, uint32_t head_dim, uint32_t group)
 {
     const struct kv_layout layout = kv_layout_full(1, KV_HEADS, head_dim, 64, CODEC_F16, 0);
     struct vkb_attention a;
@@ -96,24 +94,35 @@ static int compile_attention(struct vkb_device *dev, uint32_t head_dim, uint32_t
         const bool picked = vkb_pick_attention(&dev->info->caps, &layout, 0, KV_HEADS * group,
                                                (enum vkb_class)c, &a);
 
-        r = compile_choice(dev, picked, &a.choice);
+        r = add_choice(dev, picked, &a.choice);
     }
     return r;
 }
 
-/* Compiles a kernel without the constants that depend on a graph, such as those of elem/norm and
+/* Adds a kernel without the constants that depend on a graph, such as those of elem/norm and
  * elem/heads. A plan that sets such constants gets a pipeline of its own. */
-static int compile_plain(struct vkb_device *dev, const char *name)
+static int add_plain(struct vkb_device *dev, const char *name)
 {
     struct vkb_choice choice;
 
     /* Skips products and attention, and variants for a format, whose names contain a blank.
-     * compile_products() and compile_attention() compile the usual ones. attention/merge is
+     * add_products() and add_attention() compile the usual ones. attention/merge is
      * compiled when a model needs it, because one of its constants is the size of a head. */
     if (strchr(name, ' ') || text_starts_with(name, "matmul/") ||
         text_starts_with(name, "attention/"))
         return 0;
-    return compile_choice(dev, vkb_pick_plain(&dev->info->caps, name, &choice), &choice);
+    return add_choice(dev, vkb_pick_plain(&dev->info->caps, name, &choice), &choice);
+}
+
+/* Compiles what was added, and stores it, so that a process that ends early loses little. */
+static int compile_added(struct vkb_device *dev, int r)
+{
+    struct inf_err err;
+
+    if (r == 0)
+        r = vkb_pipelines_compile(dev, &err);
+    vkb_pipelines_save(dev);
+    return r;
 }
 
 /* Compiles the kernels that models usually need. A failure is ignored: it occurs again, and is
@@ -124,15 +133,16 @@ static void compile_all(struct vkb_device *dev)
     int r = 0;
 
     for (unsigned pack = VKB_PACK_NONE + 1; r == 0 && pack < VKB_PACK_N; pack++)
-        r = compile_choice(dev, vkb_pick_pack(&dev->info->caps, (enum vkb_pack)pack, &choice),
-                           &choice);
-    for (unsigned d = 0; r == 0 && d < INF_DTYPE_N; d++)
-        r = is_rare[d] ? 0 : compile_products(dev, (enum inf_dtype)d);
+        r = add_choice(dev, vkb_pick_pack(&dev->info->caps, (enum vkb_pack)pack, &choice), &choice);
     for (size_t i = 0; r == 0 && i < ARRAY_SIZE(head_dims) * ARRAY_SIZE(groups); i++)
-        r = compile_attention(dev, head_dims[i % ARRAY_SIZE(head_dims)],
-                              groups[i / ARRAY_SIZE(head_dims)]);
+        r = add_attention(dev, head_dims[i % ARRAY_SIZE(head_dims)],
+                          groups[i / ARRAY_SIZE(head_dims)]);
     for (size_t i = 0; r == 0 && i < vkb_n_kernels(); i++)
-        r = compile_plain(dev, vkb_kernel_at(i)->name);
+        r = add_plain(dev, vkb_kernel_at(i)->name);
+    r = compile_added(dev, r);
+    for (unsigned d = 0; r == 0 && d < INF_DTYPE_N; d++)
+        if (!is_rare[d])
+            r = compile_added(dev, add_products(dev, (enum inf_dtype)d));
     vkb_pipelines_set_complete(dev);
     vkb_pipelines_save(dev);
 }
@@ -142,6 +152,12 @@ static void compile_all(struct vkb_device *dev)
 static bool keeps_kernels(const struct vkb_device *dev)
 {
     return dev->info->caps.kind != VKB_SOFTWARE || vkb_pretend.discrete;
+}
+
+bool vkb_held_lacks_kernels(const struct vkb_held *held)
+{
+    return held->dev && keeps_kernels(held->dev) && vkb_pipelines_are_stored(held->dev) &&
+           !vkb_pipelines_are_complete(held->dev);
 }
 
 int vkb_hold(const char *name, const char *cache_dir, bool compiles, struct vkb_held **ret_held,

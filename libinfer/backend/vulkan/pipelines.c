@@ -10,18 +10,24 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <zlib.h>
 
 #include "backend/vulkan/kernels.h"
+#include "backend/vulkan/quirks.h"
+#include "core/cpu.h"
 #include "core/err.h"
 #include "core/file.h"
 #include "core/hash.h"
 
 #define FILE_MAGIC 0x32706b7665636e6fu /* "oncevkp2" */
 #define FILE_MAX   (256u << 20)
+
+#define THREADS_MAX 8u /* threads that compile */
 
 struct file_head {
     uint64_t magic, hash;
@@ -32,13 +38,15 @@ struct entry {
     struct entry *next;
     const struct vkb_kernel *kernel;
     uint32_t spec[VKB_SPEC_MAX], n_spec;
-    VkPipeline pipeline;
+    VkPipeline pipeline; /* NULL: not compiled yet */
+    VkResult result;
 };
 
 struct vkb_pipelines {
     VkPipelineCache cache;
     char *path; /* NULL: there is no cache file */
     struct entry *entries;
+    size_t n_missing;    /* entries that are not compiled yet */
     uint64_t saved_hash; /* hash of the data in the file */
     bool dirty, complete;
 };
@@ -200,36 +208,113 @@ static VkResult compile_entry(struct vkb_device *dev, struct entry *e)
     return result;
 }
 
-int vkb_pipeline_get(struct vkb_device *dev, const struct vkb_kernel *kernel, const uint32_t *spec,
-                     uint32_t n_spec, VkPipeline *ret_pipeline, struct inf_err *reterr)
+/* Returns the entry of a pipeline; NULL: it was not added. */
+static struct entry *entry_find(const struct vkb_pipelines *p, const struct vkb_choice *choice)
+{
+    for (struct entry *e = p->entries; e; e = e->next)
+        if (e->kernel == choice->kernel && e->n_spec == choice->n_spec &&
+            memcmp(e->spec, choice->spec, choice->n_spec * sizeof(*choice->spec)) == 0)
+            return e;
+    return NULL;
+}
+
+int vkb_pipeline_add(struct vkb_device *dev, const struct vkb_choice *choice,
+                     struct inf_err *reterr)
 {
     struct vkb_pipelines *p = dev->pipelines;
     struct entry *e;
-    VkResult result;
 
-    assert(n_spec <= VKB_SPEC_MAX);
-    for (e = p->entries; e; e = e->next)
-        if (e->kernel == kernel && e->n_spec == n_spec &&
-            memcmp(e->spec, spec, n_spec * sizeof(*spec)) == 0) {
-            *ret_pipeline = e->pipeline;
-            return 0;
-        }
+    assert(choice->n_spec <= VKB_SPEC_MAX);
+    if (entry_find(p, choice))
+        return 0;
     e = NEW(struct entry, 1);
     if (!e)
         return err_set(reterr, ENOMEM, "out of memory");
-    e->kernel = kernel;
-    e->n_spec = n_spec;
-    memcpy(e->spec, spec, n_spec * sizeof(*spec));
-    result = compile_entry(dev, e);
-    if (result != VK_SUCCESS) {
-        free(e);
-        return vkb_fail(dev, result, kernel->name, reterr);
-    }
+    e->kernel = choice->kernel;
+    e->n_spec = choice->n_spec;
+    memcpy(e->spec, choice->spec, choice->n_spec * sizeof(*choice->spec));
     e->next = p->entries;
     p->entries = e;
-    p->dirty = true;
-    *ret_pipeline = e->pipeline;
+    p->n_missing++;
     return 0;
+}
+
+/* The entries that threads compile: each takes the next one. */
+struct entry_queue {
+    struct vkb_device *dev;
+    struct entry **entries;
+    size_t n;
+    _Atomic size_t next;
+};
+
+static void *entry_queue_run(void *arg)
+{
+    struct entry_queue *q = arg;
+
+    for (size_t i = atomic_fetch_add(&q->next, 1); i < q->n; i = atomic_fetch_add(&q->next, 1))
+        q->entries[i]->result = compile_entry(q->dev, q->entries[i]);
+    return NULL;
+}
+
+/* Compiles all entries of @q. The caller is one of the threads. Software devices compile when they
+ * dispatch a kernel for the first time, so one thread is enough. */
+static void entry_queue_drain(struct entry_queue *q)
+{
+    const bool software = q->dev->info->caps.kind == VKB_SOFTWARE && !vkb_pretend.discrete;
+    const size_t n_threads = software ? 1 : MIN(q->n, MIN((size_t)cpu_count(), THREADS_MAX));
+    pthread_t threads[THREADS_MAX];
+    size_t n = 0;
+
+    while (n + 1 < n_threads && pthread_create(&threads[n], NULL, entry_queue_run, q) == 0)
+        n++;
+    entry_queue_run(q);
+    while (n > 0)
+        pthread_join(threads[--n], NULL);
+}
+
+/* Removes the entries that were not compiled, and reports the failure of one of them. */
+static int entries_settle(struct vkb_device *dev, struct inf_err *reterr)
+{
+    struct vkb_pipelines *p = dev->pipelines;
+    int r = 0;
+
+    for (struct entry **at = &p->entries, *e = *at; e; e = *at) {
+        if (e->pipeline) {
+            at = &e->next;
+            continue;
+        }
+        r = vkb_fail(dev, e->result, e->kernel->name, reterr);
+        *at = e->next;
+        free(e);
+    }
+    return r;
+}
+
+int vkb_pipelines_compile(struct vkb_device *dev, struct inf_err *reterr)
+{
+    struct vkb_pipelines *p = dev->pipelines;
+    struct entry_queue q = {.dev = dev};
+
+    if (p->n_missing == 0)
+        return 0;
+    q.entries = NEW(struct entry *, p->n_missing);
+    if (!q.entries)
+        return err_set(reterr, ENOMEM, "out of memory");
+    for (struct entry *e = p->entries; e; e = e->next)
+        if (!e->pipeline)
+            q.entries[q.n++] = e;
+    entry_queue_drain(&q);
+    free(q.entries);
+    p->n_missing = 0;
+    p->dirty = true;
+    return entries_settle(dev, reterr);
+}
+
+VkPipeline vkb_pipeline_find(const struct vkb_device *dev, const struct vkb_choice *choice)
+{
+    const struct entry *e = entry_find(dev->pipelines, choice);
+
+    return e ? e->pipeline : VK_NULL_HANDLE;
 }
 
 /* Writes the whole file or nothing. An existing file is never opened for writing; the new file
@@ -257,6 +342,11 @@ static bool write_file(const char *path, const struct file_head *head, const voi
     return ok;
 }
 
+bool vkb_pipelines_are_stored(const struct vkb_device *dev)
+{
+    return dev->pipelines->path && !dev->cache_read_only;
+}
+
 bool vkb_pipelines_are_complete(const struct vkb_device *dev)
 {
     return dev->pipelines->complete;
@@ -276,7 +366,7 @@ void vkb_pipelines_save(struct vkb_device *dev)
     size_t size = 0;
     char *data;
 
-    if (!p->path || !p->dirty || dev->cache_read_only)
+    if (!p->dirty || !vkb_pipelines_are_stored(dev))
         return;
     p->dirty = false;
     if (dev->fn.GetPipelineCacheData(dev->handle, p->cache, &size, NULL) != VK_SUCCESS || size == 0)

@@ -14,14 +14,21 @@
 
 #define VKB_SPEC_MAX 12u
 
-struct vkb_kernel; /* kernels.h */
+struct vkb_choice; /* kernels.h */
 
 int vkb_pipelines_new(struct vkb_device *dev, const char *cache_dir,
                       struct vkb_pipelines **ret_pipelines, struct inf_err *reterr);
 void vkb_pipelines_free(struct vkb_device *dev, struct vkb_pipelines *p);
-/* Compiles the pipeline unless it exists. The device owns the result. */
-int vkb_pipeline_get(struct vkb_device *dev, const struct vkb_kernel *kernel, const uint32_t *spec,
-                     uint32_t n_spec, VkPipeline *ret_pipeline, struct inf_err *reterr);
+/* Adds a pipeline to those that vkb_pipelines_compile() compiles, unless it exists. -ENOMEM. */
+int vkb_pipeline_add(struct vkb_device *dev, const struct vkb_choice *choice,
+                     struct inf_err *reterr);
+/* Compiles all pipelines that were added, on several threads if the device is not software. Reports
+ * one error if some fail; those are forgotten, and can be added again. */
+int vkb_pipelines_compile(struct vkb_device *dev, struct inf_err *reterr);
+/* Returns a compiled pipeline, which the device owns; NULL: it was not compiled. */
+VkPipeline vkb_pipeline_find(const struct vkb_device *dev, const struct vkb_choice *choice);
+/* Returns whether compiled pipelines are stored in a file. */
+bool vkb_pipelines_are_stored(const struct vkb_device *dev);
 /* Returns whether the cache file is marked as having the kernels that models usually need. */
 bool vkb_pipelines_are_complete(const struct vkb_device *dev);
 void vkb_pipelines_set_complete(struct vkb_device *dev);

@@ -2,7 +2,7 @@
 /*
  * Makes a plan on a device: its memory, pipelines, descriptors and recorded commands.
  *
- * A second thread compiles pipelines while the first thread loads weights.
+ * Other threads compile pipelines while the first thread loads weights.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -345,14 +345,19 @@ struct compile_job {
 static void *compile_all(void *arg)
 {
     struct compile_job *job = arg;
+    struct vkb_device *dev = job->b->dev;
     struct plan *plan = job->b->plan;
 
+    for (int c = 0; c < VKB_CLASS_N; c++)
+        for (uint32_t i = 0; job->r == 0 && i < plan->lists[c].n; i++)
+            job->r = vkb_pipeline_add(dev, &plan->lists[c].dispatches[i].choice, &job->err);
+    if (job->r == 0)
+        job->r = vkb_pipelines_compile(dev, &job->err);
     for (int c = 0; c < VKB_CLASS_N; c++)
         for (uint32_t i = 0; job->r == 0 && i < plan->lists[c].n; i++) {
             struct vkb_dispatch *d = &plan->lists[c].dispatches[i];
 
-            job->r = vkb_pipeline_get(job->b->dev, d->choice.kernel, d->choice.spec,
-                                      d->choice.n_spec, &d->pipeline, &job->err);
+            d->pipeline = vkb_pipeline_find(dev, &d->choice);
         }
     return NULL;
 }
@@ -395,7 +400,7 @@ static int load_gathers(const struct builder *b, struct vkb_ring *ring)
     return r;
 }
 
-/* Loads weights and constants while another thread compiles. */
+/* Loads weights and constants while other threads compile. */
 static int load_and_compile(const struct builder *b)
 {
     struct compile_job job = {.b = b};

@@ -196,6 +196,11 @@ struct vkb_backend {
 
 /* compile.c: check() of struct backend_ops. */
 int vkb_check(struct backend *b, const struct graph *g, struct inf_err *reterr);
+/* order.c: makes a copy of @g in which nodes prepare the inputs of matrices that have an order of
+ * columns (quant/coded.h). *ret_graph is NULL if no matrix has one. The copy borrows from @g and
+ * from @arena. */
+int vkb_order(const struct graph *g, struct arena *arena, struct graph **ret_graph,
+              struct inf_err *reterr);
 /* Makes the part of a plan that needs no open device. */
 int vkb_compile(struct plan *plan, const struct graph *g, struct inf_err *reterr);
 void vkb_plan_done(struct plan *plan);

@@ -22,6 +22,8 @@ struct vkb_held;
  */
 int vkb_hold(const char *name, const char *cache_dir, bool compiles, struct vkb_held **ret_held,
              struct inf_err *reterr);
+/* Returns whether the device stores kernels, and those that models usually need are missing. */
+bool vkb_held_lacks_kernels(const struct vkb_held *held);
 struct vkb_held *vkb_release(struct vkb_held *held);
 DEFINE_CLEANUP(struct vkb_held *, vkb_release);
 /* Creates a backend for the device params->device, which is "vulkan" or "vulkan:N". -EINVAL or

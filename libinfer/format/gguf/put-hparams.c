@@ -14,18 +14,20 @@
 
 #include "core/err.h"
 #include "format/fields.h"
+#include "format/gguf/ggml-type.h"
 #include "format/gguf/hparams.h"
 
 struct put {
     struct gguf_out *w;
     const struct arch_desc *desc;
-    const struct hparams *hp;
-    char key[96]; /* the last key */
+    const char *arch;         /* general.architecture */
+    const struct hparams *hp; /* what the file says */
+    char key[96];             /* the last key */
 };
 
 static const char *put_key(struct put *p, const char *name)
 {
-    snprintf(p->key, sizeof(p->key), "%s.%s", p->desc->ggufs[0].name, name);
+    snprintf(p->key, sizeof(p->key), "%s.%s", p->arch, name);
     return p->key;
 }
 
@@ -62,6 +64,15 @@ static void put_count(struct put *p, const struct arch_field *f)
         gguf_out_array(p->w, put_key(p, f->gguf), GGUF_U32, all, p->hp->n_layers);
 }
 
+static void put_layer_numbers(struct put *p, const struct arch_field *f)
+{
+    float all[HPARAMS_MAX_LAYERS];
+
+    for (uint32_t i = 0; i < p->hp->n_layers; i++)
+        all[i] = *(const float *)((const char *)&p->hp->layers[i] + f->layer - 1);
+    gguf_out_array(p->w, put_key(p, f->gguf), GGUF_F32, all, p->hp->n_layers);
+}
+
 static void put_field(struct put *p, const struct arch_field *f)
 {
     const void *at = (const char *)p->hp + f->offset;
@@ -72,7 +83,9 @@ static void put_field(struct put *p, const struct arch_field *f)
             put_count(p, f);
         break;
     case FIELD_NUMBER:
-        if (*(const float *)at != 0 && f->layer == 0)
+        if (f->layer > 0 && (f->flags & FIELD_IN_GGUF))
+            put_layer_numbers(p, f);
+        else if (*(const float *)at != 0 && f->layer == 0)
             put_f32(p, f->gguf, *(const float *)at);
         break;
     case FIELD_FLAG:
@@ -132,6 +145,25 @@ static void put_rope(struct put *p)
         put_yarn(p);
 }
 
+/* Writes what only some architectures have, and no table describes. */
+static void put_others(struct put *p)
+{
+    const struct hparams *hp = p->hp;
+
+    if (hp->rope_sections[0] > 0)
+        gguf_out_array(p->w, put_key(p, "rope.dimension_sections"), GGUF_I32, hp->rope_sections,
+                       ARRAY_SIZE(hp->rope_sections));
+    /* As llama.cpp's converter writes it: no scaling. */
+    if (strcmp(p->arch, "bitnet") == 0 && hp->rope_scaling == ROPE_SCALING_NONE) {
+        gguf_out_string(p->w, put_key(p, "rope.scaling.type"), "linear", strlen("linear"));
+        put_f32(p, "rope.scaling.factor", 1);
+    }
+    if (hp->gemma.laurel_rank > 0) {
+        put_u32(p, "altup.active_idx", 0);
+        put_u32(p, "altup.num_inputs", HPARAMS_STREAMS);
+    }
+}
+
 static void put_window(struct put *p)
 {
     const struct hparams *hp = p->hp;
@@ -150,6 +182,30 @@ static void put_window(struct put *p)
     if (!all || (p->desc->window && p->desc->window->every > 0))
         gguf_out_array(p->w, put_key(p, "attention.sliding_window_pattern"), GGUF_BOOL, windows,
                        hp->n_layers);
+}
+
+const char *gguf_arch_name(const struct arch_desc *desc, const struct hparams *hp)
+{
+    for (size_t i = 0; hp->experts.n > 0 && i < desc->n_ggufs; i++)
+        if (desc->ggufs[i].experts)
+            return desc->ggufs[i].name;
+    return desc->ggufs[0].name;
+}
+
+static void put_all(struct put *p, const struct field_lists *fields)
+{
+    const struct arch_field *f;
+
+    gguf_out_string(p->w, "general.architecture", p->arch, strlen(p->arch));
+    gguf_out_string(p->w, "general.type", "model", 5);
+    gguf_out_string(p->w, "general.name", p->hp->name, strlen(p->hp->name));
+    for (size_t i = 0; (f = field_at(fields, &i)); i++)
+        if (f->gguf)
+            put_field(p, f);
+    put_heads(p, fields);
+    put_rope(p);
+    put_window(p);
+    put_others(p);
 }
 
 static bool number_differs(double a, double b)
@@ -185,13 +241,18 @@ static const char *find_difference(const struct field_lists *fields, const struc
          b->rope_factor},
         {"the type of rope scaling",
          a->rope_scaling == ROPE_SCALING_LLAMA3 ? ROPE_SCALING_NONE : a->rope_scaling,
-         b->rope_scaling},
+         b->rope_factor == 1 && b->rope_scaling == ROPE_SCALING_LINEAR ? ROPE_SCALING_NONE
+                                                                       : b->rope_scaling},
         {"mscale", a->yarn_mscale_all_dim != 0 ? a->yarn_mscale : 0, b->yarn_mscale},
         {"truncate", a->yarn_no_truncate, b->yarn_no_truncate},
         {"sliding_window", a->window, b->window},
         {"norm_topk_prob", a->experts.norm_topk, b->experts.norm_topk},
         {"the scores of experts", a->experts.score, b->experts.score},
         {"the form of ternary weights", a->ternary, b->ternary},
+        {"altup_correct_scale", a->gemma.correct_scale, b->gemma.correct_scale},
+        {"linear_key_head_dim", a->delta.k_dim, b->delta.k_dim},
+        {"linear_value_head_dim", a->delta.v_dim, b->delta.v_dim},
+        {"linear_num_value_heads", a->delta.n_v_heads, b->delta.n_v_heads},
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
@@ -199,36 +260,66 @@ static const char *find_difference(const struct field_lists *fields, const struc
             return rows[i].name;
     for (uint32_t i = 0; i < a->n_layers; i++)
         if (hparams_window(a, i) != hparams_window(b, i) ||
-            a->layers[i].sparse != b->layers[i].sparse)
+            a->layers[i].sparse != b->layers[i].sparse ||
+            (a->layers[i].kind == LAYER_RECURRENT) != (b->layers[i].kind == LAYER_RECURRENT))
             return "the kinds of layers";
     return field_reads_gguf(fields, "block_count") ? NULL : "the number of layers";
 }
 
+/* Makes a file of the keys, with tensors for the hyperparameters that are numbers of rows; their
+ * data are zeros. The caller frees *ret_data. */
+static int make_file(const struct put *p, const struct field_lists *fields, char **ret_data,
+                     size_t *ret_size)
+{
+    struct gguf_out w = {0};
+    struct put again = *p;
+    const struct arch_field *f;
+    _cleanup_free_ char *header = NULL;
+    size_t n = 0;
+    int r;
+
+    again.w = &w;
+    put_all(&again, fields);
+    for (size_t i = 0; (f = field_at(fields, &i)); i++)
+        if (f->gguf_rows) {
+            const uint64_t dims[] = {1, *(const uint32_t *)((const char *)p->hp + f->offset)};
+
+            gguf_out_tensor(&w, f->gguf_rows, dims, 2, GGML_TYPE_F32);
+        }
+    r = gguf_out_header(&w, &header, &n);
+    *ret_size = n + w.data_size;
+    *ret_data = r == 0 ? calloc(1, *ret_size) : NULL;
+    if (*ret_data)
+        memcpy(*ret_data, header, n);
+    gguf_out_done(&w);
+    return r == 0 && !*ret_data ? -ENOMEM : r;
+}
+
 /* Reads the keys again, and compares them with the hyperparameters. */
-static int check_keys(struct put *p, const struct arch_list *archs,
+static int check_keys(struct put *p, const struct hparams *hp, const struct arch_list *archs,
                       const struct field_lists *fields, struct inf_err *reterr)
 {
     _cleanup_(gguf_closep) struct gguf *g = NULL;
-    _cleanup_free_ char *header = NULL;
+    _cleanup_free_ char *file = NULL;
     _cleanup_free_ struct hparams *again = NEW(struct hparams, 1);
     const struct arch_desc *desc;
     const char *name;
     size_t n;
     int r;
 
-    r = gguf_out_header(p->w, &header, &n);
+    r = make_file(p, fields, &file, &n);
     if (r < 0 || !again)
         return err_set(reterr, again ? -r : ENOMEM, "out of memory");
-    r = gguf_parse(header, n, &g, reterr);
+    r = gguf_parse(file, n, &g, reterr);
     if (r == 0)
         r = gguf_hparams(g, archs, again, &desc, reterr);
     if (r < 0)
         return r;
-    name = desc == p->desc ? find_difference(fields, p->hp, again) : "the architecture";
+    name = desc == p->desc ? find_difference(fields, hp, again) : "the architecture";
     return name ? err_set(reterr, EOPNOTSUPP,
                           "a GGUF file of the architecture %s cannot say what config.json says "
                           "about %s",
-                          desc->ggufs[0].name, name)
+                          p->arch, name)
                 : 0;
 }
 
@@ -236,17 +327,14 @@ int gguf_put_hparams(struct gguf_out *w, const struct arch_list *archs,
                      const struct arch_desc *desc, const struct hparams *hp, struct inf_err *reterr)
 {
     const struct field_lists fields = field_lists_of(desc, NULL);
-    struct put p = {.w = w, .desc = desc, .hp = hp};
-    const struct arch_field *f;
+    _cleanup_free_ struct hparams *said = NEW(struct hparams, 1);
+    struct put p = {.w = w, .desc = desc, .arch = gguf_arch_name(desc, hp), .hp = said};
 
-    gguf_out_string(w, "general.architecture", desc->ggufs[0].name, strlen(desc->ggufs[0].name));
-    gguf_out_string(w, "general.type", "model", 5);
-    gguf_out_string(w, "general.name", hp->name, strlen(hp->name));
-    for (size_t i = 0; (f = field_at(&fields, &i)); i++)
-        if (f->gguf)
-            put_field(&p, f);
-    put_heads(&p, &fields);
-    put_rope(&p);
-    put_window(&p);
-    return check_keys(&p, archs, &fields, reterr);
+    if (!said)
+        return err_set(reterr, ENOMEM, "out of memory");
+    *said = *hp;
+    if (desc->to_gguf)
+        desc->to_gguf(said);
+    put_all(&p, &fields);
+    return check_keys(&p, hp, archs, &fields, reterr);
 }

@@ -158,8 +158,8 @@ static bool name_plane(const struct arch_desc *desc, const char *name, const cha
            (int)(HF_NAME_MAX - n_out + n_weight);
 }
 
-/* Endings of tensors that belong to a matrix X.weight: of MLX, BitNet, and coded matrices
- * (quant/coded.h). */
+/* Endings of tensors that belong to a matrix X.weight: of MLX, BitNet, ParoQuant, and coded
+ * matrices (quant/coded.h). */
 static const char *const plane_ends[] = {
     ".scales",
     ".biases",
@@ -167,6 +167,9 @@ static const char *const plane_ends[] = {
     ".qweight",
     ".qzeros",
     ".g_idx",
+    ".theta",
+    ".pairs",
+    ".channel_scales",
     ".weight_packed",
     ".weight_zero_point",
     ".weight_shape",
@@ -184,8 +187,45 @@ static const char *const plane_ends[] = {
     ".weight.quant_state.bitsandbytes__fp4",
 };
 
+/* Converts the names of ParoQuant for the rotations that all experts of a layer share:
+ * "….experts.gate_up_weight_theta" and "….experts.down_weight_pairs", or, as its code for mlx names
+ * them, "….switch_mlp.gate_up_rot_theta". Returns false if @name is another name. */
+static bool name_turn(const char *name, char out[HF_NAME_MAX])
+{
+    static const char *const ends[] = {"theta", "pairs", "channel_scales"};
+    static const char *const inputs[] = {"gate_up_weight_", "gate_up_rot_", "down_weight_",
+                                         "down_rot_"};
+    const char *dot = strrchr(name, '.');
+    uint32_t i_layer;
+
+    if (!dot || !skip_layer(skip_prefixes(name), &i_layer))
+        return false;
+    for (size_t i = 0; i < ARRAY_SIZE(inputs); i++)
+        for (size_t j = 0; j < ARRAY_SIZE(ends); j++) {
+            const char *end = text_after(dot + 1, inputs[i]);
+
+            if (end && strcmp(end, ends[j]) == 0)
+                return snprintf(out, HF_NAME_MAX, "blk.%u.ffn_%s_exps.%s", i_layer,
+                                i < 2 ? "gate_up" : "down", ends[j]) < HF_NAME_MAX;
+        }
+    return false;
+}
+
+bool format_part_end(const char *name, size_t *ret_n)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(plane_ends); i++)
+        if (text_ends_with(name, plane_ends[i])) {
+            *ret_n = strlen(plane_ends[i]);
+            return true;
+        }
+    *ret_n = strlen(".weight");
+    return text_ends_with(name, ".weight");
+}
+
 bool hf_name(const struct arch_desc *desc, const char *name, char out[HF_NAME_MAX])
 {
+    if (name_turn(name, out))
+        return true;
     for (size_t i = 0; i < ARRAY_SIZE(plane_ends); i++)
         if (text_ends_with(name, plane_ends[i]))
             return name_plane(desc, name, plane_ends[i], out);

@@ -124,6 +124,15 @@ static int quantized_awq(const struct hf_reader *q, struct hparams *hp)
     return rc == 0 ? quantized_group(q, hp) : rc;
 }
 
+/* Reads the settings of ParoQuant 0.1, which is AWQ with rotations of the inputs. */
+static int quantized_paro(const struct hf_reader *q, struct hparams *hp)
+{
+    const int r = quantized_awq(q, hp);
+
+    hp->coded = CODED_PARO;
+    return r;
+}
+
 /* Returns whether a value says nothing: it is missing, null, false, 0, or an empty object or
  * list. */
 static bool quantized_is_empty(const json_t *x)
@@ -195,6 +204,7 @@ static int quantized_coded(const struct hf_reader *q, const char *method, struct
     } methods[] = {
         {"gptq", quantized_gptq},
         {"awq", quantized_awq},
+        {"paroquant", quantized_paro},
         {"compressed-tensors", quantized_tensors},
         {"fp8", quantized_fp8},
         {"fbgemm_fp8", quantized_fp8},

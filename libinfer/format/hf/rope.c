@@ -74,6 +74,18 @@ static int refuse_type(const struct hf_reader *r, const char *type)
                    type ? type : "?");
 }
 
+/* Reads how many pairs turn with each position; other lists than three counts say nothing. */
+static void get_sections(const struct hf_reader *rope, struct hparams *hp)
+{
+    const json_t *list = hf_get(rope, "mrope_section", NULL);
+
+    for (size_t i = 0; json_array_size(list) == 3 && i < 3; i++) {
+        const json_int_t x = json_integer_value(json_array_get(list, i));
+
+        hp->rope_sections[i] = x > 0 && x < INT32_MAX ? (uint32_t)x : 0;
+    }
+}
+
 static int get_scaling(const struct hf_reader *r, const struct hf_reader *rope, struct hparams *hp)
 {
     const json_t *x = hf_get(rope, "rope_type", "type");
@@ -81,6 +93,7 @@ static int get_scaling(const struct hf_reader *r, const struct hf_reader *rope, 
 
     if (!type)
         return refuse_type(r, type);
+    get_sections(rope, hp);
     /* In a text without images, all three positions of "mrope" are equal. */
     if (strcmp(type, "default") == 0 || strcmp(type, "mrope") == 0)
         return 0;

@@ -6,7 +6,9 @@
  * Conversion of models to other number formats
  *
  * inf_convert() writes a GGUF file from a model, with each tensor in the number format that a named
- * mix chooses. The mixes and their choices are those of llama.cpp (llama-quantize). inf_imatrix()
+ * mix chooses. The mixes and their choices are those of llama.cpp (llama-quantize). Other types
+ * write a directory in Hugging Face layout: those of MLX have the numbers that mlx-lm 0.32 writes,
+ * and MLX, GPTQ and AWQ keep the integers of a quantized model. inf_imatrix()
  * makes an importance matrix, which tells how much each column of a matrix matters.
  */
 
@@ -35,8 +37,10 @@ struct inf_convert_tensor {
 
 struct inf_convert_params {
     const char *path;    /* the model: a GGUF file, or a directory */
-    const char *out;     /* the new file; NULL in a dry run */
-    const char *type;    /* a mix: "Q4_K_M", "Q8_0", "F16", "COPY"…, in upper or lower case */
+    const char *out;     /* the new file or directory; NULL in a dry run */
+    const char *type;    /* a mix: "Q4_K_M", "Q8_0", "F16", "COPY"…, or a type of directories:
+                            "MLX4", "MLX4_G32", "MLX_MXFP4", "MLX", "GPTQ", "AWQ"…; in upper or
+                            lower case */
     const char *imatrix; /* a file with an importance matrix, or NULL */
     /* Number formats of the head (output.weight) and of the embedding; NULL: the mix chooses. */
     const char *output_type, *embedding_type;
@@ -48,6 +52,8 @@ struct inf_convert_params {
     bool pure;          /* tensors do not get larger formats because they matter more */
     bool dry_run;       /* choose the formats, but compute and write nothing */
     bool replace;       /* replace an existing file */
+    /* Types of MLX, GPTQ and AWQ: another shard begins if a shard would become larger; 0: 5 GiB. */
+    uint64_t shard_bytes;
     /* Called for each tensor, in the caller's thread, after it was written; NULL: not called. If it
      * returns false, the conversion ends with -ECANCELED, and can be continued later. */
     bool (*tensor)(void *data, const struct inf_convert_tensor *t);
@@ -73,9 +79,9 @@ struct inf_convert_result {
  * larger error ends the conversion with -EIO. The result does not depend on the number of threads.
  *
  * Returns 0, or: -EINVAL: a parameter is wrong, or the mix needs an importance matrix; -EEXIST: OUT
- * exists; -EBUSY: another process writes OUT.part; -ENOSPC: the disk has no room; -ECANCELED;
- * -EOPNOTSUPP: a tensor or the model cannot be converted; -ESTALE: the model changed while it was
- * read; and errors of inf_model_open().
+ * exists; -ENOTEMPTY: the directory OUT exists; -EBUSY: another process writes OUT.part; -ENOSPC:
+ * the disk has no room; -ECANCELED; -EOPNOTSUPP: a tensor or the model cannot be converted;
+ * -ESTALE: the model changed while it was read; and errors of inf_model_open().
  */
 INF_PUBLIC int inf_convert(const struct inf_convert_params *params,
                            struct inf_convert_result *ret_result, struct inf_err *reterr);

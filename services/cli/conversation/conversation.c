@@ -16,6 +16,7 @@
 #include <infer/chat.h>
 #include <infer/tokenizer.h>
 
+#include "common/models/settings.h"
 #include "core/clock.h"
 #include "core/err.h"
 
@@ -235,9 +236,14 @@ static int answer_prompt(struct conversation *c, const int32_t *ids, size_t n, F
         .n_logprobs = -1,
         .session = c->params.session,
     };
+    struct inf_stop stops[MODEL_MAX_STOPS];
     uint64_t id;
     int r;
 
+    for (size_t i = 0; c->params.stops && c->params.stops[i] && i < MODEL_MAX_STOPS; i++)
+        stops[request.n_stops++] =
+            (struct inf_stop){c->params.stops[i], strlen(c->params.stops[i])};
+    request.stops = stops;
     r = inf_engine_submit(c->engine, &request, &id, reterr);
     if (r > 0)
         return err_set(reterr, EAGAIN, "the engine is busy");

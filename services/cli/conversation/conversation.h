@@ -23,6 +23,8 @@ struct conversation_params {
     struct inf_sampling sampling;
     uint32_t max_tokens;                    /* per answer; 0: until the context is full */
     const char *system;                     /* NULL: none */
+    const char *const *stops;               /* NULL-terminated texts that end an answer; NULL:
+                                               none */
     const char *session;                    /* name of the saved conversation; NULL: none */
     const json_t *messages;                 /* the initial messages, copied; NULL: none */
     bool raw;                               /* no chat template: the model continues the text */

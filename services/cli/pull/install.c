@@ -127,13 +127,15 @@ static int put_key(struct str *out, const char *key, const char *value)
     return r < 0 || !value ? r : str_putc(out, '\n');
 }
 
-static int put_manifest(const struct pull_plan *plan, struct str *out)
+static int put_manifest(const struct pull_plan *plan, const struct str *settings, struct str *out)
 {
     int r = plan->is_gguf ? put_key(out, "path", plan->files[0].name) : 0;
 
     if (r == 0 && plan->alias[0] && (r = str_puts(out, "aliases: [")) == 0 &&
         (r = store_put_quoted(out, plan->alias)) == 0)
         r = str_puts(out, "]\n");
+    if (r == 0 && settings->len)
+        r = str_append(out, settings->data, settings->len);
     r = r < 0 ? r : put_key(out, "source", plan->source);
     r = r < 0 ? r : put_key(out, "revision", plan->revision);
     r = r < 0 ? r : put_key(out, "licence", plan->licence);
@@ -203,7 +205,7 @@ int pull_install(const char *dir, const char *job, struct pull_plan *plan,
                  void (*progress)(void *data, uint64_t bytes), void *data, struct inf_err *reterr)
 {
     _cleanup_free_ char *model = path_join(job, "model"), *manifest = NULL;
-    _cleanup_str_ struct str text = {0};
+    _cleanup_str_ struct str text = {0}, settings = {0};
     _cleanup_close_ int lock = -1;
     int r = model ? store_make_dirs(model, reterr) : err_set(reterr, ENOMEM, "out of memory");
 
@@ -211,10 +213,12 @@ int pull_install(const char *dir, const char *job, struct pull_plan *plan,
         r = store_lock(dir, &lock, reterr);
     for (size_t i = 0; r == 0 && i < plan->n; i++)
         r = install_file(dir, job, model, plan, &plan->files[i], progress, data, reterr);
+    if (r == 0)
+        r = ollama_put_settings(model, plan, &settings, reterr);
     if (r < 0)
         return r;
     manifest = path_join(model, MODEL_MANIFEST);
-    if (!manifest || put_manifest(plan, &text) < 0)
+    if (!manifest || put_manifest(plan, &settings, &text) < 0)
         return err_set(reterr, ENOMEM, "out of memory");
     r = store_put(manifest, text.data, text.len, reterr);
     return r < 0 ? r : reveal(dir, model, plan->name, reterr);

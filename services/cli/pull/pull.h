@@ -54,8 +54,9 @@ struct pull_plan {
     const char *source, *revision, *licence; /* NULL: unknown */
     struct pull_file *files;                 /* [n] */
     size_t n, cap;
-    bool is_gguf;  /* the first file is the model; otherwise the directory is */
-    char why[200]; /* why these files were chosen; "": they were named */
+    bool is_gguf;   /* the first file is the model; otherwise the directory is */
+    char why[200];  /* why these files were chosen; "": they were named */
+    char note[240]; /* a sentence about the installed model; "": none */
 };
 
 void pull_plan_done(struct pull_plan *plan);
@@ -74,6 +75,23 @@ int hub_read(const char *text, size_t len, const char *hub, const struct pull_so
 /* Reads a manifest of Ollama's registry at the URL @registry. */
 int registry_read(const char *text, size_t len, const char *registry,
                   const struct pull_source *source, struct pull_plan *plan, struct inf_err *reterr);
+
+/* --- ollama.c: parameters and templates of Ollama's registry --- */
+
+/* The names of these layers in the model's directory, and the largest size of one in bytes. */
+#define OLLAMA_PARAMS    "ollama-params.json"
+#define OLLAMA_TEMPLATE  "ollama-template.txt"
+#define OLLAMA_MAX_LAYER (64 << 10)
+
+struct str;
+
+/* Writes keys of a manifest for the layers with parameters and with a template that the plan has
+ * and that are in the directory @model, beside the weights. May set plan->note. */
+int ollama_put_settings(const char *model, struct pull_plan *plan, struct str *out,
+                        struct inf_err *reterr);
+/* Returns the built-in template with the marks of @text, a template in the language of Go; NULL:
+ * none has them. */
+const char *ollama_match_template(const char *text);
 
 /* --- fetcher.c: the process sconce-fetch --- */
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "cli/suite/http-get.h"
+#include "cli/suite/path-model.h"
 #include "cli/suite/supervisor.h"
 #include "common/config/config.h"
 #include "common/models/models.h"
@@ -86,42 +87,13 @@ static void own_done(struct own *own)
     free(own->name);
 }
 
-/* Returns the last component of @path, without the suffix of model files. */
-static char *name_of(const char *path)
-{
-    const char *base = path_base(path);
-    size_t len = strlen(base);
-    unsigned part, of;
-    int used = 0;
-
-    if (len > 5 && text_ends_with_nocase(base, ".gguf"))
-        len -= 5;
-    else if (len > 4 && text_ends_with_nocase(base, ".bin"))
-        len -= 4;
-    if (len > 15 && sscanf(base + len - 15, "-%5u-of-%5u%n", &part, &of, &used) == 2 && used == 15)
-        len -= 15;
-    return strndup(base, len);
-}
-
 static int write_manifest(struct own *own, const char *path)
 {
-    _cleanup_str_ struct str text = {0};
-    FILE *f;
-    int r = str_puts(&text, "{\"name\": ");
-
-    r = r < 0 ? r : json_put_text(&text, own->name);
-    r = r < 0 ? r : str_puts(&text, ", \"path\": ");
-    r = r < 0 ? r : json_put_text(&text, path);
-    r = r < 0 ? r : str_puts(&text, "}\n");
     snprintf(own->models, sizeof(own->models), "%s/models", own->dir);
-    if (r < 0 || mkdir(own->models, 0700) < 0)
-        return r < 0 ? r : -errno;
-    snprintf(own->manifest, sizeof(own->manifest), "%s/model.yaml", own->models);
-    f = fopen(own->manifest, "wex");
-    if (!f)
+    if (mkdir(own->models, 0700) < 0)
         return -errno;
-    fputs(text.data, f);
-    return fclose(f) != 0 ? -errno : 0;
+    snprintf(own->manifest, sizeof(own->manifest), "%s/model.yaml", own->models);
+    return path_model_write(own->manifest, path, own->name, NULL);
 }
 
 /* Creates a manifest for a model that is given by its path; prints an error if it is not a
@@ -134,7 +106,7 @@ static int take_model(struct own *own)
     _cleanup_(models_freep) struct models *models = NULL;
     int r;
 
-    own->name = path ? name_of(path) : NULL;
+    own->name = path ? path_model_name(path) : NULL;
     if (!own->name)
         return cli_error(params->verb, "%s: %s", params->model, strerror(errno));
     r = write_manifest(own, path);

@@ -17,16 +17,19 @@
 static const char help[] =
     "Usage: sconce convert MODEL OUT --type TYPE [OPTION]...\n"
     "       sconce convert MODEL --type TYPE --dry-run [OPTION]...\n"
-    "Writes a model as a GGUF file with other number formats. An interrupted conversion leaves\n"
-    "OUT.part; the same command continues it.\n\n"
+    "Writes a model with other number formats: as a GGUF file, or as a directory for MLX, GPTQ or\n"
+    "AWQ. An interrupted conversion leaves OUT.part; the same command continues it.\n\n"
     "  --type TYPE          Q4_K_M, Q8_0, F16 and others; `--type list` prints all. COPY keeps\n"
-    "                       the formats\n"
+    "                       the formats. MLX4, MLX_MXFP4 and others write a directory; MLX, GPTQ\n"
+    "                       and AWQ keep the codes of a quantized model without loss\n"
     "  --imatrix FILE       weight the columns of matrices with this importance matrix\n"
     "  --tensor-type PATTERN=TYPE\n"
-    "                       number format of the tensors whose names match (repeatable)\n"
+    "                       number format of the tensors whose names match (repeatable); for\n"
+    "                       MLX, TYPE may be FLOAT\n"
     "  --output-type TYPE   number format of the head (output.weight)\n"
     "  --embedding-type TYPE  number format of the embedding (token_embd.weight)\n"
     "  --pure               give all matrices the same number format\n"
+    "  --shard-size N       MiB of a file of a directory, at most (default: 5120)\n"
     "  -t, --threads N      compute threads (default: all available CPUs)\n"
     "  --dry-run            print the formats and sizes, but write nothing\n"
     "  --force              replace OUT if it exists\n"
@@ -38,6 +41,7 @@ enum {
     CONVERT_HELP = -1,
     CONVERT_MAX_THREADS = 1024,
     CONVERT_MAX_PATTERNS = 256,
+    CONVERT_MAX_SHARD = 1 << 20, /* MiB */
 };
 
 struct convert {
@@ -96,7 +100,9 @@ static bool convert_option(struct convert *c, int option, const char *arg, bool 
         c->patterns[p->n_tensor_types++] = arg;
     else if (option == 't' && cli_number(arg, CONVERT_MAX_THREADS, &n) && n > 0)
         p->n_threads = (uint32_t)n;
-    else if (option == 'P' || option == 't')
+    else if (option == 'S' && cli_number(arg, CONVERT_MAX_SHARD, &n) && n > 0)
+        p->shard_bytes = n << 20;
+    else if (option == 'P' || option == 't' || option == 'S')
         *ok = false;
     else
         return false;
@@ -132,6 +138,7 @@ static int convert_parse(int argc, char **argv, struct convert *c, struct cli_mo
         {"output-type", required_argument, NULL, 'O'},
         {"embedding-type", required_argument, NULL, 'E'},
         {"pure", no_argument, NULL, 'p'},
+        {"shard-size", required_argument, NULL, 'S'},
         {"threads", required_argument, NULL, 't'},
         {"dry-run", no_argument, NULL, 'n'},
         {"force", no_argument, NULL, 'f'},
@@ -152,9 +159,9 @@ static int convert_parse(int argc, char **argv, struct convert *c, struct cli_mo
     }
     if (!ok)
         return cli_usage("convert",
-                         "there may be %d options --tensor-type, and --threads must be a whole "
-                         "number from 1 to %d",
-                         CONVERT_MAX_PATTERNS, CONVERT_MAX_THREADS);
+                         "there may be %d options --tensor-type, --threads must be a whole number "
+                         "from 1 to %d, and --shard-size one from 1 to %d",
+                         CONVERT_MAX_PATTERNS, CONVERT_MAX_THREADS, CONVERT_MAX_SHARD);
     return CLI_OK;
 }
 

@@ -20,6 +20,7 @@
 #include "cli/cli.h"
 #include "cli/pull/pull.h"
 #include "cli/pull/show.h"
+#include "cli/pull/suggest.h"
 #include "common/config/config.h"
 #include "common/confine/confine.h"
 #include "common/models/manifest.h"
@@ -35,6 +36,7 @@
 
 static const char help[] =
     "Usage: sconce pull [--name NAME] [--json] SOURCE\n"
+    "       sconce pull --suggest [--json] [TASK]\n"
     "Fetches a model and installs it. SOURCE is one of:\n"
     "  OWNER/REPO[:WHAT]    a repository of Hugging Face's hub; WHAT is a quantization such as\n"
     "                       Q4_K_M or the name of a GGUF file. Also hf:OWNER/REPO[:WHAT]\n"
@@ -42,6 +44,8 @@ static const char help[] =
     "  https://…            a GGUF file\n"
     "  PATH                 a file or directory of this machine, which is copied\n\n"
     "  --name NAME          the name of the model\n"
+    "  --suggest            list recommended models: all, or those for chat, code, embedding,\n"
+    "                       rerank or speech\n"
     "  --json               print a JSON object\n" CLI_MODELS_HELP;
 
 /* One run of the verb. */
@@ -406,13 +410,16 @@ static int pull_tell(const struct pull *p, bool was_there)
     json_t *out;
 
     if (!p->json) {
+        if (p->plan.note[0])
+            fprintf(stderr, "%s\n", p->plan.note);
         printf(was_there ? "%s is there already, in %s\n" : "%s is installed in %s\n", p->plan.name,
                p->store);
         return CLI_OK;
     }
-    out = json_pack("{s:s, s:s, s:I, s:b, s:s?, s:s?}", "name", p->plan.name, "store", p->store,
-                    "bytes", (json_int_t)pull_plan_bytes(&p->plan), "was_there", (int)was_there,
-                    "source", p->plan.source, "revision", p->plan.revision);
+    out = json_pack("{s:s, s:s, s:I, s:b, s:s?, s:s?, s:s?}", "name", p->plan.name, "store",
+                    p->store, "bytes", (json_int_t)pull_plan_bytes(&p->plan), "was_there",
+                    (int)was_there, "source", p->plan.source, "revision", p->plan.revision, "note",
+                    p->plan.note[0] ? p->plan.note : NULL);
     if (!out)
         return cli_error("pull", "out of memory");
     json_dumpf(out, stdout, JSON_INDENT(2));
@@ -487,6 +494,7 @@ int verb_pull(int argc, char **argv)
 {
     static const struct option options[] = {
         {"name", required_argument, NULL, 'n'},
+        {"suggest", no_argument, NULL, 's'},
         {"json", no_argument, NULL, 'j'},
         {"help", no_argument, NULL, 'h'},
         CLI_MODELS_OPTIONS,
@@ -494,12 +502,14 @@ int verb_pull(int argc, char **argv)
     };
     const char *name = NULL;
     struct cli_models m = {0};
-    bool json = false;
+    bool json = false, suggest = false;
     int c;
 
     while ((c = getopt_long(argc, argv, "h", options, NULL)) >= 0) {
         if (c == 'j')
             json = true;
+        else if (c == 's')
+            suggest = true;
         else if (c == 'n')
             name = optarg;
         else if (c == 'h')
@@ -507,8 +517,10 @@ int verb_pull(int argc, char **argv)
         else if (!cli_models_option(&m, c, optarg))
             return cli_usage("pull", "wrong option");
     }
-    if (optind + 1 != argc)
-        return cli_usage("pull", "give one source");
+    if (suggest && optind + 1 >= argc)
+        return suggest_print(optind < argc ? argv[optind] : NULL, json);
+    if (suggest || optind + 1 != argc)
+        return cli_usage("pull", suggest ? "give one task" : "give one source");
     /* The services, which run as other users, read the models. */
     umask(022);
     return pull_source(&m, argv[optind], name, json);

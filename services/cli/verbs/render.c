@@ -17,6 +17,8 @@ static const char help[] =
     "messages, or an object like the body of a chat request: messages, tools, documents,\n"
     "add_generation_prompt and further variables of the template.\n\n"
     "  -m, --model MODEL    a model, a directory, a tokenizer_config.json or a .jinja file\n"
+    "  --template NAME      a built-in template, such as chatml, or a file, in place of the\n"
+    "                       model's own\n"
     "  --no-generation-prompt\n"
     "                       end after the last message, without the prefix of the answer\n"
     "  --tools FILE         a JSON array of tools\n"
@@ -161,6 +163,7 @@ int verb_render(int argc, char **argv)
     static const struct option options[] = {
         {"model", required_argument, NULL, 'm'},
         {"tools", required_argument, NULL, 't'},
+        {"template", required_argument, NULL, 'T'},
         {"set", required_argument, NULL, 's'},
         {"no-generation-prompt", no_argument, NULL, 'n'},
         {"json", no_argument, NULL, 'j'},
@@ -170,7 +173,7 @@ int verb_render(int argc, char **argv)
     };
     _cleanup_(render_done) struct render r = {.generation_prompt = true, .kwargs = json_object()};
     struct cli_models m = {0};
-    const char *name = NULL;
+    const char *name = NULL, *template = NULL;
     json_t *body = NULL;
     int c, status = CLI_OK;
 
@@ -180,6 +183,8 @@ int verb_render(int argc, char **argv)
         else if (c == 't')
             status = r.tools ? cli_usage("render", "--tools is given twice")
                              : render_load(optarg, &r.tools);
+        else if (c == 'T')
+            template = optarg;
         else if (c == 's')
             status = set_variable(&r, optarg);
         else if (c == 'n')
@@ -200,6 +205,6 @@ int verb_render(int argc, char **argv)
         status = take_body(&r, body);
     json_decref(body);
     if (status == CLI_OK)
-        status = template_source_open("render", &m, name, &r.source);
+        status = template_source_open("render", &m, name, template, &r.source);
     return status == CLI_OK ? render_print(&r) : status;
 }

@@ -7,7 +7,6 @@
  * Control-D ends the conversation.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <histedit.h>
 #include <signal.h>
 #include <string.h>
@@ -16,40 +15,14 @@
 #include "cli/conversation/conversation.h"
 #include "cli/conversation/saved.h"
 #include "cli/sampling.h"
+#include "cli/verbs/run-pull.h"
+#include "cli/verbs/run.h"
 #include "common/config/config.h"
+#include "common/models/settings.h"
+#include "common/models/templates.h"
 #include "core/err.h"
 #include "core/file.h"
 #include "core/text.h"
-
-static const char help[] =
-    "Usage: sconce run MODEL [PROMPT]\n"
-    "       sconce run --resume [NAME [PROMPT]]\n"
-    "       sconce run --sessions [--json]\n"
-    "Prints one answer to PROMPT (`-`: from standard input), or starts a conversation.\n"
-    "`sconce info MODEL` shows the sampling parameters that replace the defaults below.\n\n"
-    "  -s, --system TEXT    the system message\n"
-    "  -n, --max-tokens N   longest answer in tokens (default: until the context is full)\n"
-    "  --temperature X      0 always takes the most likely token (default: 0.7)\n"
-    "  --top-p X            keep the most likely tokens up to this sum of\n"
-    "                       probabilities (default: 0.95)\n"
-    "  --top-k N            keep the N most likely tokens (default: 40)\n"
-    "  --min-p X            drop tokens below this share of the most likely one (default: 0.05)\n"
-    "  --repetition-penalty X\n"
-    "                       above 1 makes repetitions less likely (default: 1)\n"
-    "  --seed N             give the same answer each time\n"
-    "  -c, --context N      size of the context in tokens\n"
-    "  -t, --threads N      compute threads (default: all available CPUs)\n" CLI_DEVICE_HELP
-    "  --isa ISA            highest instruction set: ref, avx2, avxvnni, avx512, neon…\n"
-    "  --kv-type TYPE       number format of the KV cache: f32, f16, bf16, q8_0, q4_0, fp8, or\n"
-    "                       K:V (default: auto)\n"
-    "  --session NAME       save the conversation under this name, after each answer\n"
-    "  --resume             continue the conversation NAME, or the last one\n"
-    "  --sessions           list the saved conversations\n"
-    "  --json               with --sessions: print JSON\n"
-    "  --raw                continue PROMPT without the chat template\n"
-    "  -v, --verbose        print tokens and speed after each answer\n" CLI_MODELS_HELP
-    "\nIn a conversation: /help, /clear, /system TEXT, /exit. A line that ends with a\n"
-    "backslash continues in the next one.\n";
 
 static const char conversation_help[] =
     "  /clear          forget all messages\n"
@@ -69,16 +42,6 @@ static void on_interrupt(int sig)
     (void)sig;
     interrupted = 1;
 }
-
-/* The settings of the command line */
-struct run {
-    struct cli_models models;
-    struct conversation_params params;
-    const char *device_name; /* NULL: not given */
-    struct cli_device device;
-    bool verbose, resume, list, json;
-    struct saved saved; /* name NULL: the conversation is not saved */
-};
 
 /* Computes the decoding speed in tokens per second; 0 if the tokens are too few, or the time is too
  * short, for a meaningful figure. */
@@ -261,84 +224,6 @@ static int run_converse(struct run *run, struct conversation *c)
     return CLI_OK;
 }
 
-static bool set_real(const char *text, double min, double max, float *ret)
-{
-    double x;
-
-    if (!cli_real(text, min, max, &x))
-        return false;
-    *ret = (float)x;
-    return true;
-}
-
-static bool set_u32(const char *text, uint32_t max, uint32_t *ret)
-{
-    uint64_t n;
-
-    if (!cli_number(text, max, &n))
-        return false;
-    *ret = (uint32_t)n;
-    return true;
-}
-
-/* Handles one option; false if it is unknown or its value is invalid. */
-static bool take_option(struct run *run, int c, const char *arg)
-{
-    struct inf_sampling *s = &run->params.sampling;
-
-    switch (c) {
-    case 's':
-        run->params.system = arg;
-        return true;
-    case 'n':
-        return set_u32(arg, 1u << 24, &run->params.max_tokens);
-    case 'T':
-        return set_real(arg, 0, 100, &s->temperature);
-    case 'p':
-        return set_real(arg, 0, 1, &s->top_p);
-    case 'k':
-        return set_u32(arg, 1u << 24, &s->top_k);
-    case 'P':
-        return set_real(arg, 0, 1, &s->min_p);
-    case 'R':
-        return set_real(arg, 0.01, 100, &s->repetition_penalty);
-    case 'S':
-        s->has_seed = true;
-        return cli_number(arg, UINT64_MAX, &s->seed);
-    case 'c':
-        return set_u32(arg, 1u << 24, &run->params.engine.n_ctx);
-    case 't':
-        return set_u32(arg, 1024, &run->params.engine.n_threads);
-    case 'D':
-        run->device_name = arg;
-        return true;
-    case 'i':
-        run->params.engine.isa = arg;
-        return true;
-    case 'K':
-        run->params.engine.kv_type = arg;
-        return true;
-    case 'N':
-        free(run->saved.name);
-        run->saved.name = saved_name_is_good(arg) ? strdup(arg) : NULL;
-        return run->saved.name;
-    case 'u':
-        return run->resume = true;
-    case 'l':
-        return run->list = true;
-    case 'j':
-        return run->json = true;
-    case 'r':
-        run->params.raw = true;
-        return true;
-    case 'v':
-        run->verbose = true;
-        return true;
-    default:
-        return cli_models_option(&run->models, c, arg);
-    }
-}
-
 /* Fills the description of the saved conversation; @model is its model. */
 static int run_describe(struct run *run, const char *model_name, const struct inf_model *model)
 {
@@ -413,6 +298,29 @@ static int run_set_sampling(struct run *run, const char *model_name, const struc
     return r;
 }
 
+/* Sets what the command line does not give and the manifest does, and opens the model. */
+static int run_open(struct run *run, const char *model_name, struct inf_model **ret_model)
+{
+    struct inf_engine_params *engine = &run->params.engine;
+    _cleanup_free_ char *text = NULL;
+    const char *template;
+    struct inf_err err;
+    const int r = cli_settings("run", &run->models, model_name, &run->arena, &run->settings);
+
+    if (r != CLI_OK)
+        return r;
+    template = run->template ? run->template : run->settings.template;
+    engine->n_ctx = engine->n_ctx ? engine->n_ctx : run->settings.context;
+    engine->kv_type = engine->kv_type ? engine->kv_type : run->settings.kv_type;
+    run->params.stops = run->settings.stops;
+    if (template && template_load(template, &text, &err) < 0)
+        return cli_error("run", "%s", err.text);
+    if (run->settings.drafter && run->verbose)
+        fprintf(stderr, "[without the drafter %s: this version uses no drafters]\n",
+                run->settings.drafter);
+    return cli_open_chat_model("run", &run->models, model_name, text, ret_model);
+}
+
 static int run_start(struct run *run, const char *model_name, const char *prompt_arg)
 {
     _cleanup_(config_freep) struct config *config = NULL;
@@ -428,7 +336,7 @@ static int run_start(struct run *run, const char *model_name, const char *prompt
 
     if ((r = cli_open_device("run", run->device_name, &run->device)) != CLI_OK ||
         (r = cli_config("run", &run->models, &config)) != CLI_OK ||
-        (r = cli_open_model("run", &run->models, model_name, false, &model)) != CLI_OK ||
+        (r = run_open(run, model_name, &model)) != CLI_OK ||
         (r = check_template(run, model_name, model)) != CLI_OK ||
         (r = run_set_sampling(run, model_name, model)) != CLI_OK ||
         (r = run_describe(run, model_name, model)) != CLI_OK)
@@ -453,51 +361,6 @@ static int run_start(struct run *run, const char *model_name, const char *prompt
     return interrupted ? CLI_INTERRUPTED : r;
 }
 
-static const struct option options[] = {
-    {"system", required_argument, NULL, 's'},
-    {"max-tokens", required_argument, NULL, 'n'},
-    {"temperature", required_argument, NULL, 'T'},
-    {"top-p", required_argument, NULL, 'p'},
-    {"top-k", required_argument, NULL, 'k'},
-    {"min-p", required_argument, NULL, 'P'},
-    {"repetition-penalty", required_argument, NULL, 'R'},
-    {"seed", required_argument, NULL, 'S'},
-    {"context", required_argument, NULL, 'c'},
-    {"threads", required_argument, NULL, 't'},
-    CLI_DEVICE_OPTION,
-    {"isa", required_argument, NULL, 'i'},
-    {"kv-type", required_argument, NULL, 'K'},
-    {"session", required_argument, NULL, 'N'},
-    {"resume", no_argument, NULL, 'u'},
-    {"sessions", no_argument, NULL, 'l'},
-    {"json", no_argument, NULL, 'j'},
-    {"raw", no_argument, NULL, 'r'},
-    {"verbose", no_argument, NULL, 'v'},
-    {"help", no_argument, NULL, 'h'},
-    CLI_MODELS_OPTIONS,
-    {0},
-};
-
-/* Handles all options. Returns 'h' for --help, else an exit status. */
-static int take_options(struct run *run, int argc, char **argv)
-{
-    int c, i_option = -1;
-
-    optind = 0; /* starts again: for a resumed conversation the options are read twice */
-    while ((c = getopt_long(argc, argv, "s:n:c:t:vh", options, &i_option)) >= 0) {
-        if (c == 'h')
-            return 'h';
-        if (c == '?')
-            return cli_usage("run", "wrong option");
-        if (!take_option(run, c, optarg))
-            return cli_usage("run", "\"%s\" is not a valid value for %s%s", optarg,
-                             i_option >= 0 ? "--" : "-",
-                             i_option >= 0 ? options[i_option].name : (char[]){(char)c, 0});
-        i_option = -1;
-    }
-    return CLI_OK;
-}
-
 /* Loads a saved conversation with its options, which the command line overrides. */
 static int run_resume(struct run *run, const char *name, int argc, char **argv)
 {
@@ -519,7 +382,7 @@ static int run_resume(struct run *run, const char *name, int argc, char **argv)
             },
         .saved = saved,
     };
-    take_options(run, argc, argv);
+    run_options(run, argc, argv);
     if (run->verbose)
         fprintf(stderr, "[%s, %zu messages]\n", saved.name, json_array_size(saved.messages));
     return CLI_OK;
@@ -528,6 +391,7 @@ static int run_resume(struct run *run, const char *name, int argc, char **argv)
 static int run_begin(struct run *run, int argc, char **argv)
 {
     char *const *args = argv + optind;
+    _cleanup_free_ char *name = NULL;
     const int n_args = argc - optind;
     struct inf_err err;
     int r;
@@ -554,7 +418,8 @@ static int run_begin(struct run *run, int argc, char **argv)
             "the conversation \"%s\" already exists; `sconce run --resume %s` continues "
             "it",
             run->saved.name, run->saved.name);
-    return run_start(run, args[0], n_args > 1 ? args[1] : NULL);
+    r = cli_find_or_pull("run", &run->models, args[0], run->yes, &name);
+    return r == CLI_OK ? run_start(run, name, n_args > 1 ? args[1] : NULL) : r;
 }
 
 int verb_run(int argc, char **argv)
@@ -563,12 +428,13 @@ int verb_run(int argc, char **argv)
     int r;
 
     sampling_clear(&run.params.sampling);
-    r = take_options(&run, argc, argv);
+    r = run_options(&run, argc, argv);
     if (r == 'h')
-        return cli_help(help);
+        return cli_help(run_help);
     if (r == CLI_OK)
         r = run_begin(&run, argc, argv);
     cli_device_done(&run.device);
+    arena_done(&run.arena);
     saved_done(&run.saved);
     return r;
 }

@@ -16,7 +16,10 @@
 #include <systemd/sd-daemon.h>
 
 #include "cli/cli.h"
+#include "cli/catalog.h"
+#include "cli/suite/path-model.h"
 #include "cli/suite/supervisor.h"
+#include "cli/verbs/run-pull.h"
 #include "common/config/config.h"
 #include "common/config/key-file.h"
 #include "common/config/service-table.h"
@@ -32,6 +35,9 @@ static const char help[] =
     "Runs the services in the foreground, without systemd: each starts on its first connection.\n\n"
     "  --listen ADDR:PORT   address for clients (127.0.0.1:7266); port 0 selects a free one;\n"
     "                       or unix:PATH\n"
+    "  --port N             the same as --listen 127.0.0.1:N\n"
+    "  --model MODEL        serve only this model: a name, a path, or OWNER/REPO of the hub\n"
+    "  -y, --yes            fetch that model if it is not installed\n"
     "  --ollama             also listens on " SERVE_OLLAMA ", where clients expect Ollama\n"
     "  --runtime-dir DIR    directory for the services' sockets "
     "($XDG_RUNTIME_DIR/sconce)\n" CLI_DEVICE_HELP CLI_MODELS_HELP;
@@ -49,9 +55,14 @@ struct part {
 struct serve {
     struct cli_models models;
     const char *device; /* NULL: from the configuration */
+    const char *model;  /* as it was given; NULL: all models are served */
+    bool yes;
+    char *only;   /* name of that model */
+    char own[32]; /* directory of its manifest if it was given by its path; "": none */
     const char *listen[SERVE_MAX_LISTEN + 1];
     size_t n_listen;
-    bool ollama; /* the last address is SERVE_OLLAMA */
+    char ports[SERVE_MAX_LISTEN][24]; /* the addresses of --port */
+    bool ollama;                      /* the last address is SERVE_OLLAMA */
     char *dir;
     bool own_dir;
     char socket_options[N_SERVICES][32]; /* "--chat-socket" */
@@ -84,6 +95,14 @@ static void serve_done(struct serve *s)
         free(s->parts[i].program);
     if (s->own_dir)
         rmdir(s->dir);
+    if (s->own[0]) {
+        char manifest[sizeof(s->own) + 16];
+
+        snprintf(manifest, sizeof(manifest), "%s/model.yaml", s->own);
+        unlink(manifest);
+        rmdir(s->own);
+    }
+    free(s->only);
     free(s->no_socket);
     free(s->dir);
 }
@@ -197,7 +216,7 @@ static void add_sockets(struct serve *s, struct part *part, const struct service
 static void fill_args(struct serve *s, bool open)
 {
     /* A service has at most SUPERVISOR_MAX_ARGS arguments, so further directories are left out. */
-    const size_t n_dirs = MIN(s->models.n_dirs, (size_t)SUPERVISOR_MAX_ARGS / 2 - 5);
+    const size_t n_dirs = MIN(s->models.n_dirs, (size_t)SUPERVISOR_MAX_ARGS / 2 - 6);
 
     for (size_t i = 0; i < N_SERVICES; i++)
         snprintf(s->socket_options[i], sizeof(s->socket_options[i]), "--%s-socket",
@@ -217,6 +236,8 @@ static void fill_args(struct serve *s, bool open)
             add_option(part, "--tcp-access", "open");
         if (s->device && row->options & SERVICE_OPTION_DEVICE)
             add_option(part, "--device", s->device);
+        if (s->only && row->options & SERVICE_OPTION_MODELS)
+            add_option(part, "--model", s->only);
         for (size_t k = 0; row->options & SERVICE_OPTION_MODELS && k < n_dirs; k++)
             add_option(part, "--models", s->models.dirs[k]);
     }
@@ -287,13 +308,71 @@ static void serve_greet(const struct serve *s, const struct config *config, bool
         const bool any = n_host == 0 || text_starts_with(s->listen[0], "0.0.0.0") ||
                          text_starts_with(s->listen[0], "[::]");
 
+        const int n = any ? 9 : n_host;
+        const char *host = any ? "127.0.0.1" : s->listen[0];
+
         fprintf(stderr,
                 "Try: curl http://%.*s:%u/v1/chat/completions -H 'Content-Type: application/json' "
                 "%s-d '{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":"
                 "\"Hello\"}]}'\n",
-                any ? 9 : n_host, any ? "127.0.0.1" : s->listen[0], s->port,
-                open ? "" : "-H 'Authorization: Bearer KEY' ", first->name);
+                n, host, s->port, open ? "" : "-H 'Authorization: Bearer KEY' ", first->name);
+        if (config->gateway.page)
+            fprintf(stderr, "Or open http://%.*s:%u/ in a browser.\n", n, host, s->port);
     }
+}
+
+/* Gives the model @path a manifest, with its own name and that of its directory before it. */
+static int take_path(struct serve *s)
+{
+    static const char template[] = "/tmp/sconce-XXXXXX";
+    _cleanup_free_ char *path = realpath(s->model, NULL), *alias = NULL;
+    char manifest[sizeof(s->own) + 16], *base, *parent;
+    int r;
+
+    if (!path)
+        return cli_error("serve", "%s: %s", s->model, strerror(errno));
+    s->only = path_model_name(path);
+    if (!s->only)
+        return cli_error("serve", "out of memory");
+    base = (char *)path_base(path);
+    if (base > path + 1) {
+        base[-1] = '\0';
+        parent = (char *)path_base(path);
+        if (asprintf(&alias, "%s/%s", parent, s->only) < 0)
+            return cli_error("serve", "out of memory");
+        base[-1] = '/';
+    }
+    memcpy(s->own, template, sizeof(template));
+    if (!mkdtemp(s->own)) {
+        s->own[0] = '\0';
+        return cli_error("serve", "/tmp: %s", strerror(errno));
+    }
+    snprintf(manifest, sizeof(manifest), "%s/model.yaml", s->own);
+    r = path_model_write(manifest, path, s->only, alias);
+    if (r < 0)
+        return cli_error("serve", "%s: %s", manifest, strerror(-r));
+    if (s->models.n_dirs == ARRAY_SIZE(s->models.dirs))
+        return cli_usage("serve", "--models is given too often");
+    memmove(s->models.dirs + 1, s->models.dirs, s->models.n_dirs * sizeof(*s->models.dirs));
+    s->models.dirs[0] = s->own;
+    s->models.n_dirs++;
+    return CLI_OK;
+}
+
+/* Finds the model of --model. */
+static int take_model(struct serve *s)
+{
+    _cleanup_(cli_catalog_done) struct cli_catalog catalog = {0};
+    int r;
+
+    if (strchr(s->model, '/') && path_exists(s->model)) {
+        r = take_path(s);
+    } else {
+        r = cli_find_or_pull("serve", &s->models, s->model, s->yes, &s->only);
+    }
+    if (r == CLI_OK)
+        r = cli_catalog_open("serve", &s->models, &catalog);
+    return r == CLI_OK && !cli_catalog_find("serve", &catalog, s->only) ? CLI_FAILED : r;
 }
 
 static int serve_run(struct serve *s, const char *runtime_dir)
@@ -307,9 +386,13 @@ static int serve_run(struct serve *s, const char *runtime_dir)
     bool open;
     int r;
 
-    r = cli_config("serve", &s->models, &config);
+    r = s->model ? take_model(s) : CLI_OK;
+    if (r == CLI_OK)
+        r = cli_config("serve", &s->models, &config);
     if (r != CLI_OK)
         return r;
+    if (s->only && config_set_only_model(config, s->only) < 0)
+        return cli_error("serve", "out of memory");
     if (models_scan(config, &models) < 0 || key_list_load(&keys, &err) < 0)
         return cli_error("serve", "%s", err.text);
     r = find_programs(s);
@@ -361,12 +444,28 @@ static int check_device(const char *name)
     return r;
 }
 
+/* Adds the address of --port. Returns false if @text is no port. */
+static bool take_port(struct serve *s, const char *text)
+{
+    char *address = s->ports[s->n_listen];
+    uint64_t n;
+
+    if (!cli_number(text, 65535, &n))
+        return false;
+    snprintf(address, sizeof(s->ports[0]), "127.0.0.1:%u", (unsigned)n);
+    s->listen[s->n_listen++] = address;
+    return true;
+}
+
 int verb_serve(int argc, char **argv)
 {
     static const struct option options[] = {
         {"listen", required_argument, NULL, 'l'},
         {"runtime-dir", required_argument, NULL, 'r'},
         {"ollama", no_argument, NULL, 'O'},
+        {"port", required_argument, NULL, 'p'},
+        {"model", required_argument, NULL, 'm'},
+        {"yes", no_argument, NULL, 'y'},
         CLI_DEVICE_OPTION,
         {"help", no_argument, NULL, 'h'},
         CLI_MODELS_OPTIONS,
@@ -376,20 +475,26 @@ int verb_serve(int argc, char **argv)
     const char *runtime_dir = NULL;
     int c;
 
-    while ((c = getopt_long(argc, argv, "l:h", options, NULL)) >= 0) {
-        if (c == 'l' && s.n_listen == SERVE_MAX_LISTEN)
-            return cli_usage("serve", "--listen can be given at most %d times", SERVE_MAX_LISTEN);
+    while ((c = getopt_long(argc, argv, "l:yh", options, NULL)) >= 0) {
+        if ((c == 'l' || c == 'p') && s.n_listen == SERVE_MAX_LISTEN)
+            return cli_usage("serve", "addresses can be given at most %d times", SERVE_MAX_LISTEN);
+        if (c == 'p' && !take_port(&s, optarg))
+            return cli_usage("serve", "--port must be a number from 0 to 65535");
         if (c == 'l')
             s.listen[s.n_listen++] = optarg;
-        else if (c == 'r')
+        if (c == 'r')
             runtime_dir = optarg;
         else if (c == 'O')
             s.ollama = true;
+        else if (c == 'm')
+            s.model = optarg;
+        else if (c == 'y')
+            s.yes = true;
         else if (c == 'D')
             s.device = optarg;
         else if (c == 'h')
             return cli_help(help);
-        else if (!cli_models_option(&s.models, c, optarg))
+        else if (c != 'l' && c != 'p' && !cli_models_option(&s.models, c, optarg))
             return cli_usage("serve", "wrong option");
     }
     if (optind < argc)

@@ -53,6 +53,40 @@ static json_t *show_sampling(const struct show *s)
     return out;
 }
 
+static json_t *show_list(const char *const *list)
+{
+    json_t *out = json_array();
+
+    for (; list && *list; list++)
+        json_array_append_new(out, json_string(*list));
+    return out;
+}
+
+/* Returns the settings that the manifest gives. */
+static json_t *show_settings(const struct show *s)
+{
+    const struct model_settings *m = &s->entry->settings;
+    json_t *out = json_object();
+
+    if (m->context)
+        json_object_set_new(out, "context", json_integer(m->context));
+    if (m->kv_type)
+        json_object_set_new(out, "kv_type", json_string(m->kv_type));
+    if (m->template)
+        json_object_set_new(out, "template", json_string(m->template));
+    if (m->stops)
+        json_object_set_new(out, "stop", show_list(m->stops));
+    if (m->keep_usec != MODEL_KEEP_USUAL)
+        json_object_set_new(out, "keep_alive", json_real((double)m->keep_usec / 1e6));
+    if (m->pinned)
+        json_object_set_new(out, "pinned", json_true());
+    if (m->drafter)
+        json_object_set_new(out, "drafter", json_string(m->drafter));
+    if (m->adapters)
+        json_object_set_new(out, "adapters", show_list(m->adapters));
+    return out;
+}
+
 static int show_json(const struct show *s)
 {
     const struct models_entry *e = s->entry;
@@ -61,13 +95,14 @@ static int show_json(const struct show *s)
 
     for (const char *const *a = e->aliases; *a; a++)
         json_array_append_new(aliases, json_string(*a));
-    out = json_pack("{s:s, s:s, s:s, s:s, s:I, s:o, s:s?, s:s?, s:s?, s:s?, s:s?, s:b, s:o, s:o}",
+    out = json_pack("{s:s, s:s, s:s, s:s, s:I, s:o, s:s?, s:s?, s:s?, s:s?, s:s?, s:b, s:o, s:o, "
+                    "s:o}",
                     "name", e->name, "task", models_task_name(e->task), "path", e->path, "format",
                     e->kind, "bytes", (json_int_t)e->size, "aliases", aliases, "manifest",
                     e->manifest, "program", models_layout_program(e->layout), "source",
                     s->manifest.source, "revision", s->manifest.revision, "licence",
                     s->manifest.licence, "in_store", (int)s->in_store, "sampling", show_sampling(s),
-                    "files", files_json(&s->files));
+                    "settings", show_settings(s), "files", files_json(&s->files));
     if (!out)
         return cli_error("show", "out of memory");
     r = json_dumpf(out, stdout, JSON_INDENT(2));
@@ -80,6 +115,22 @@ static void show_line(const char *label, const char *text)
 {
     if (text)
         printf("%-10s  %s\n", label, text);
+}
+
+/* Prints a line for each setting that the manifest gives. */
+static void show_setting_lines(const struct show *s)
+{
+    json_t *settings = show_settings(s), *value;
+    const char *name;
+
+    json_object_foreach(settings, name, value)
+    {
+        _cleanup_free_ char *text = json_is_string(value) ? strdup(json_string_value(value))
+                                                          : json_dumps(value, JSON_ENCODE_ANY);
+
+        show_line(name, text);
+    }
+    json_decref(settings);
 }
 
 static void show_text(const struct show *s)
@@ -104,6 +155,7 @@ static void show_text(const struct show *s)
         if (sampling_is_set(&s->manifest.sampling, i))
             printf("%-10s  %s %g\n", "sampling", sampling_rows[i].name,
                    sampling_value(&s->manifest.sampling, i));
+    show_setting_lines(s);
     for (size_t i = 0; i < s->files.n; i++) {
         const struct store_file *f = &s->files.files[i];
 

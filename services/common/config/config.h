@@ -48,12 +48,14 @@ struct config {
                                directories, which belong to other programs */
     size_t n_foreign;
     char *default_model;          /* for requests without a model; NULL: the only installed model */
+    char *only_model;             /* the only model that is offered (--model); NULL: all are */
     uint64_t max_keep_alive_usec; /* longest time for which a request may keep a model; 24 h */
 
     struct {
         struct key_list api_keys; /* keys in the configuration; the key file may have others */
         char **cors_origins;      /* [n_cors_origins] exact origins, or "*"; none: CORS is off */
         size_t n_cors_origins;
+        unsigned page;              /* enum config_bool; whether / is a web page; true */
         unsigned tcp_access;        /* enum config_tcp_access; key */
         unsigned unix_access;       /* enum config_unix_access; open */
         uint64_t max_body;          /* bytes; 16 MiB */
@@ -83,7 +85,9 @@ struct config {
         char *kv_type;              /* see inf_engine_params; "auto" */
         uint64_t kv_memory;         /* bytes; 0: automatic */
         unsigned prefix_cache;      /* enum config_bool; true */
-        uint32_t max_models;        /* in memory at the same time; 1 */
+        uint64_t memory;            /* bytes for all models together; 0: nine tenths of the memory
+                                       that the service may use */
+        uint32_t max_models;        /* in memory at the same time; 4 */
         unsigned canonical_prompts; /* enum config_canonical; claude-code */
         uint32_t grammars;          /* grammars that are kept for each model; 32 */
         uint64_t grammar_texts;     /* bytes of the texts of all kept grammars of a model; 8 MiB */
@@ -182,6 +186,8 @@ int config_apply(struct config *config, const char *name, const char *text, size
                  struct inf_err *reterr);
 /* Applies DIR/sconce.yaml and each .yaml file of DIR/sconce.d/. Missing files are not errors. */
 int config_apply_dir(struct config *config, const char *dir, struct inf_err *reterr);
+/* Reads a time such as "60s" or "10min". Returns false, and writes nothing, if @text is none. */
+bool config_time(const char *text, uint64_t *ret_usec);
 /* Returns the defaults. -ENOMEM. */
 int config_new(struct config **ret_config);
 struct config *config_free(struct config *config);
@@ -189,6 +195,8 @@ DEFINE_CLEANUP(struct config *, config_free);
 
 /* Sets chat.device to a copy of @name. -ENOMEM. */
 int config_set_device(struct config *config, const char *name);
+/* Offers only the model @name, which then is the default as well. -ENOMEM. */
+int config_set_only_model(struct config *config, const char *name);
 /* Puts the absolute path of @dir before all other model directories. */
 int config_add_model_dir(struct config *config, const char *dir);
 /* Adds the existing directories of models.other_programs behind all other model directories.

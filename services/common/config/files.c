@@ -130,6 +130,22 @@ int config_set_device(struct config *config, const char *name)
     return 0;
 }
 
+int config_set_only_model(struct config *config, const char *name)
+{
+    char *only = strdup(name), *copy = strdup(name);
+
+    if (!only || !copy) {
+        free(only);
+        free(copy);
+        return -ENOMEM;
+    }
+    free(config->only_model);
+    free(config->default_model);
+    config->only_model = only;
+    config->default_model = copy;
+    return 0;
+}
+
 int config_add_model_dir(struct config *config, const char *dir)
 {
     char **fresh = realloc(config->model_dirs, (config->n_model_dirs + 1) * sizeof(*fresh));
@@ -168,6 +184,7 @@ int config_new(struct config **ret_config)
 
     if (!c)
         return -ENOMEM;
+    c->gateway.page = CONFIG_TRUE;
     c->gateway.max_body = MEBIBYTES(16);
     c->gateway.max_bodies = MEBIBYTES(1024);
     c->gateway.max_header = 32 * 1024;
@@ -190,7 +207,7 @@ int config_new(struct config **ret_config)
     c->chat.grammars = 32;
     c->chat.grammar_texts = MEBIBYTES(8);
     c->chat.grammar_memory = MEBIBYTES(64);
-    c->chat.max_models = 1;
+    c->chat.max_models = 4;
     c->chat.template_timeout_usec = SECONDS(5);
     c->chat.idle_timeout_usec = SECONDS(300);
     c->chat.request_timeout_usec = SECONDS(600);
@@ -264,6 +281,7 @@ struct config *config_free(struct config *c)
     key_list_done(&c->gateway.api_keys);
     config_strings_free(c->gateway.cors_origins, c->gateway.n_cors_origins);
     free(c->default_model);
+    free(c->only_model);
     free(c->chat.device);
     free(c->chat.isa);
     free(c->chat.kv_type);

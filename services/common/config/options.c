@@ -21,6 +21,7 @@ enum {
     OPTION_DEVICE = 256,
     OPTION_DRAIN,
     OPTION_TCP_ACCESS,
+    OPTION_MODEL,
     OPTION_VERSION,
     OPTION_SOCKETS, /* the option --NAME-socket has this value plus the enum service_id of NAME */
     OPTIONS_MAX = N_SERVICES + 8,
@@ -45,8 +46,10 @@ static void options_know_service(struct options_known *known, const struct servi
     options_know(known, "drain-timeout", required_argument, OPTION_DRAIN);
     options_know(known, "help", no_argument, 'h');
     options_know(known, "version", no_argument, OPTION_VERSION);
-    if (row->options & SERVICE_OPTION_MODELS)
+    if (row->options & SERVICE_OPTION_MODELS) {
         options_know(known, "models", required_argument, 'm');
+        options_know(known, "model", required_argument, OPTION_MODEL);
+    }
     if (row->options & SERVICE_OPTION_DEVICE)
         options_know(known, "device", required_argument, OPTION_DEVICE);
     if (row->options & SERVICE_OPTION_TCP_ACCESS)
@@ -67,7 +70,8 @@ static void options_help(const struct service_row *row)
            "  --config FILE         read only this file\n",
            row->program);
     if (row->options & SERVICE_OPTION_MODELS)
-        printf("  --models DIR          look for models here first; may be given more than once\n");
+        printf("  --models DIR          look for models here first; may be given more than once\n"
+               "  --model NAME          offer only this model\n");
     if (row->options & SERVICE_OPTION_DEVICE)
         printf("  --device NAME         instead of %s.device of the configuration\n", row->name);
     for (unsigned i = 0; i < N_SERVICES; i++) {
@@ -110,7 +114,8 @@ int options_read(const char *service, int argc, char **argv, struct options *ret
     const struct service_row *row = service_row_find(service);
     struct options_known known;
     struct options o = {.drain_timeout_usec = 30 * 1000000u};
-    const char *file = NULL, *device = NULL, *tcp_access = NULL, *dirs[OPTIONS_MAX_DIRS];
+    const char *file = NULL, *device = NULL, *model = NULL, *tcp_access = NULL,
+               *dirs[OPTIONS_MAX_DIRS];
     struct inf_err err = {};
     size_t n_dirs = 0;
     int c;
@@ -130,6 +135,9 @@ int options_read(const char *service, int argc, char **argv, struct options *ret
             break;
         case OPTION_DEVICE:
             device = optarg;
+            break;
+        case OPTION_MODEL:
+            model = optarg;
             break;
         case OPTION_DRAIN:
             if (options_drain(optarg, &o.drain_timeout_usec))
@@ -172,7 +180,8 @@ int options_read(const char *service, int argc, char **argv, struct options *ret
     if (tcp_access)
         o.config->gateway.tcp_access =
             strcmp(tcp_access, "open") == 0 ? CONFIG_TCP_OPEN : CONFIG_TCP_KEY;
-    if (device && config_set_device(o.config, device) < 0) {
+    if ((device && config_set_device(o.config, device) < 0) ||
+        (model && config_set_only_model(o.config, model) < 0)) {
         options_done(&o);
         return 1;
     }

@@ -87,6 +87,11 @@ static bool parse_number(const char *text, const struct unit *units, uint64_t *r
     return false;
 }
 
+bool config_time(const char *text, uint64_t *ret_usec)
+{
+    return parse_number(text, time_units, ret_usec);
+}
+
 static int set_number(const struct yaml_source *s, const struct config_key *key,
                       const yaml_node_t *node, void *field)
 {

@@ -14,6 +14,7 @@ static const struct {
 } api_statuses[] = {
     {200, "OK"},
     {204, "No Content"},
+    {304, "Not Modified"},
     {400, "Bad Request"},
     {401, "Unauthorized"},
     {403, "Forbidden"},

@@ -399,6 +399,13 @@ static bool response_next_header(const struct http_request *request, size_t *at,
     return true;
 }
 
+/* Returns whether an answer has a length. One with the status 204 (No Content) must not have it,
+ * and that of 304 (Not Modified) would be the length of the content that is not sent. */
+static bool response_has_length(int status)
+{
+    return status != 204 && status != 304;
+}
+
 static int response_put_date(struct http_request *request)
 {
     h2o_mem_pool_t pool;
@@ -424,7 +431,7 @@ static void response_write_early(struct http_request *request, const void *body,
 
     r = r < 0 ? r : response_put_date(request);
     r = r < 0 ? r : str_puts(out, "Connection: close\r\n");
-    if (r == 0 && request->status != 204)
+    if (r == 0 && response_has_length(request->status))
         r = str_printf(out, "Content-Length: %zu\r\n", len);
     while (r == 0 && response_next_header(request, &at, &name, &value))
         r = str_printf(out, "%s: %s\r\n", name, value);
@@ -449,9 +456,8 @@ static void response_start(struct http_request *request, uint64_t length)
 
     req->res.status = request->status;
     req->res.reason = api_status_text(request->status);
-    /* An answer with the status 204 (No Content) must not have a length. */
     req->res.content_length =
-        length == UINT64_MAX || request->status == 204 ? SIZE_MAX : (size_t)length;
+        length == UINT64_MAX || !response_has_length(request->status) ? SIZE_MAX : (size_t)length;
     while (response_next_header(request, &at, &name, &value)) {
         /* The texts stay valid until the request is over. */
         h2o_add_header_by_str(&req->pool, &req->res.headers, name, strlen(name), 0, NULL, value,

@@ -10,9 +10,13 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <yaml.h>
 
+#include "common/config/config.h"
+#include "common/config/kv-type.h"
 #include "common/models/safe-path.h"
+#include "common/models/templates.h"
 #include "core/err.h"
 #include "core/file.h"
 
@@ -45,14 +49,6 @@ static const char *manifest_text(struct manifest_reader *m, const yaml_node_t *n
     return copy;
 }
 
-static int read_name(struct manifest_reader *m, const yaml_node_t *value)
-{
-    int r;
-
-    m->out->name = manifest_text(m, value, &r);
-    return r;
-}
-
 static int read_path(struct manifest_reader *m, const yaml_node_t *value)
 {
     int r;
@@ -60,30 +56,6 @@ static int read_path(struct manifest_reader *m, const yaml_node_t *value)
     m->out->path = manifest_text(m, value, &r);
     m->out->line = value->start_mark.line + 1;
     m->out->column = value->start_mark.column + 1;
-    return r;
-}
-
-static int read_source(struct manifest_reader *m, const yaml_node_t *value)
-{
-    int r;
-
-    m->out->source = manifest_text(m, value, &r);
-    return r;
-}
-
-static int read_revision(struct manifest_reader *m, const yaml_node_t *value)
-{
-    int r;
-
-    m->out->revision = manifest_text(m, value, &r);
-    return r;
-}
-
-static int read_licence(struct manifest_reader *m, const yaml_node_t *value)
-{
-    int r;
-
-    m->out->licence = manifest_text(m, value, &r);
     return r;
 }
 
@@ -109,37 +81,59 @@ static void mark_aliases(struct manifest_reader *m, const yaml_node_t *value, si
     m->out->aliases_end = byte_offset(m, last->end_mark.index);
 }
 
-static int read_aliases(struct manifest_reader *m, const yaml_node_t *value)
+/* Reads a list of at most @max texts. */
+static int manifest_list(struct manifest_reader *m, const yaml_node_t *value, size_t max,
+                         const char *const **ret_list, size_t *ret_n)
 {
-    const char **aliases;
+    const char **list;
     size_t n;
     int r = 0;
 
     if (value->type != YAML_SEQUENCE_NODE)
         return -EINVAL;
     n = (size_t)(value->data.sequence.items.top - value->data.sequence.items.start);
-    if (n > MODEL_MANIFEST_MAX_ALIASES)
+    if (n > max)
         return -EINVAL;
-    aliases = arena_zalloc(m->arena, (n + 1) * sizeof(*aliases));
-    if (!aliases)
+    list = arena_zalloc(m->arena, (n + 1) * sizeof(*list));
+    if (!list)
         return -ENOMEM;
     for (size_t i = 0; r == 0 && i < n; i++) {
         m->bad = yaml_document_get_node(m->doc, value->data.sequence.items.start[i]);
-        aliases[i] = manifest_text(m, m->bad, &r);
+        list[i] = manifest_text(m, m->bad, &r);
     }
     if (r < 0)
         return r;
-    mark_aliases(m, value, n);
-    m->out->aliases = aliases;
+    *ret_list = list;
+    *ret_n = n;
     return 0;
+}
+
+static int read_aliases(struct manifest_reader *m, const yaml_node_t *value)
+{
+    size_t n;
+    const int r = manifest_list(m, value, MODEL_MANIFEST_MAX_ALIASES, &m->out->aliases, &n);
+
+    if (r == 0)
+        mark_aliases(m, value, n);
+    return r;
+}
+
+static int manifest_bool(const yaml_node_t *value, bool *ret)
+{
+    const char *text = value->type == YAML_SCALAR_NODE ? (char *)value->data.scalar.value : "";
+
+    *ret = strcmp(text, "true") == 0;
+    return *ret || strcmp(text, "false") == 0 ? 0 : -EINVAL;
 }
 
 static int read_matryoshka(struct manifest_reader *m, const yaml_node_t *value)
 {
-    const char *text = value->type == YAML_SCALAR_NODE ? (char *)value->data.scalar.value : "";
+    return manifest_bool(value, &m->out->matryoshka);
+}
 
-    m->out->matryoshka = strcmp(text, "true") == 0;
-    return m->out->matryoshka || strcmp(text, "false") == 0 ? 0 : -EINVAL;
+static int read_pinned(struct manifest_reader *m, const yaml_node_t *value)
+{
+    return manifest_bool(value, &m->out->settings.pinned);
 }
 
 static int read_sampling(struct manifest_reader *m, const yaml_node_t *value)
@@ -176,6 +170,61 @@ static bool manifest_number(const char *text, uint64_t *ret)
             return false;
     *ret = n;
     return true;
+}
+
+static int read_context(struct manifest_reader *m, const yaml_node_t *value)
+{
+    uint64_t n;
+    int r;
+    const char *text = manifest_text(m, value, &r);
+
+    if (r == -ENOMEM)
+        return r;
+    if (!text || !manifest_number(text, &n) || n == 0 || n > MODEL_MAX_CONTEXT)
+        return -EINVAL;
+    m->out->settings.context = (uint32_t)n;
+    return 0;
+}
+
+static int read_kv_type(struct manifest_reader *m, const yaml_node_t *value)
+{
+    int r;
+
+    m->out->settings.kv_type = manifest_text(m, value, &r);
+    return r == 0 && !kv_type_valid(m->out->settings.kv_type) ? -EINVAL : r;
+}
+
+static int read_template(struct manifest_reader *m, const yaml_node_t *value)
+{
+    int r;
+    const char *text = manifest_text(m, value, &r);
+
+    m->out->settings.template = text;
+    m->out->template_line = value->start_mark.line + 1;
+    m->out->template_column = value->start_mark.column + 1;
+    return r == 0 && !template_find(text) && !path_is_safe(text) ? -EINVAL : r;
+}
+
+static int read_keep(struct manifest_reader *m, const yaml_node_t *value)
+{
+    int r;
+    const char *text = manifest_text(m, value, &r);
+
+    return r == 0 && !config_time(text, &m->out->settings.keep_usec) ? -EINVAL : r;
+}
+
+static int read_stops(struct manifest_reader *m, const yaml_node_t *value)
+{
+    size_t n;
+
+    return manifest_list(m, value, MODEL_MAX_STOPS, &m->out->settings.stops, &n);
+}
+
+static int read_adapters(struct manifest_reader *m, const yaml_node_t *value)
+{
+    size_t n;
+
+    return manifest_list(m, value, MODEL_MAX_ADAPTERS, &m->out->settings.adapters, &n);
 }
 
 static int read_file_member(struct manifest_reader *m, const char *key, const yaml_node_t *value,
@@ -242,22 +291,45 @@ static int read_files(struct manifest_reader *m, const yaml_node_t *value)
 
 static const struct manifest_row {
     const char *key;
-    int (*read)(struct manifest_reader *m, const yaml_node_t *value);
-    const char *rule; /* what the value must be */
+    int (*read)(struct manifest_reader *m, const yaml_node_t *value); /* NULL: a text */
+    const char *rule;                                                 /* what the value must be */
+    size_t text; /* offset of a text in struct model_manifest */
 } rows[] = {
-    {"name", read_name, "a text"},
+    {"name", NULL, "a text", offsetof(struct model_manifest, name)},
     {"path", read_path, "a text"},
     {"aliases", read_aliases, "a list of at most 32 texts"},
     {"matryoshka", read_matryoshka, "true or false"},
     {"sampling", read_sampling,
      "a mapping of sampling parameters, such as temperature, to numbers in their ranges"},
-    {"source", read_source, "a text"},
-    {"revision", read_revision, "a text"},
-    {"licence", read_licence, "a text"},
+    {"stop", read_stops, "a list of at most 16 texts"},
+    {"context", read_context, "a number of tokens from 1 to 16777216"},
+    {"kv_type", read_kv_type, KV_TYPE_RULE},
+    {"template", read_template,
+     "the name of a built-in chat template, or of a file in the directory of the manifest"},
+    {"keep_alive", read_keep, "a time such as 10min"},
+    {"pinned", read_pinned, "true or false"},
+    {"drafter", NULL, "the name of a model", offsetof(struct model_manifest, settings.drafter)},
+    {"adapters", read_adapters, "a list of at most 32 names"},
+    {"source", NULL, "a text", offsetof(struct model_manifest, source)},
+    {"revision", NULL, "a text", offsetof(struct model_manifest, revision)},
+    {"licence", NULL, "a text", offsetof(struct model_manifest, licence)},
     {"files", read_files,
      "a list of at most 4096 mappings with a name that stays in the directory, a size in bytes "
      "and a sha256 of 64 hexadecimal digits"},
 };
+
+/* Reads the value of the key of @row. */
+static int read_row(struct manifest_reader *m, const struct manifest_row *row,
+                    const yaml_node_t *value)
+{
+    const char **text = (const char **)((char *)m->out + row->text);
+    int r;
+
+    if (row->read)
+        return row->read(m, value);
+    *text = manifest_text(m, value, &r);
+    return r;
+}
 
 static int manifest_bad(struct manifest_reader *m, const yaml_node_t *node)
 {
@@ -269,7 +341,7 @@ static int manifest_bad(struct manifest_reader *m, const yaml_node_t *node)
 static int unknown_key(struct manifest_reader *m, const yaml_node_t *key, const char *name,
                        struct inf_err *reterr)
 {
-    char list[200] = "";
+    char list[256] = "";
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
         snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s", i ? ", " : "",
@@ -308,7 +380,7 @@ static int manifest_pair(struct manifest_reader *m, const yaml_node_t *root,
         return manifest_bad(m, key);
     }
     m->bad = NULL;
-    r = row->read(m, yaml_document_get_node(m->doc, pair->value));
+    r = read_row(m, row, yaml_document_get_node(m->doc, pair->value));
     if (r == -ENOMEM)
         return err_set(reterr, ENOMEM, "out of memory");
     if (r == 0)
@@ -343,6 +415,7 @@ int model_manifest_parse(struct arena *arena, const char *text, size_t len,
 
     *ret = (struct model_manifest){.aliases = no_aliases};
     sampling_clear(&ret->sampling);
+    model_settings_clear(&ret->settings);
     if (!yaml_parser_initialize(&parser))
         return err_set(reterr, ENOMEM, "out of memory");
     yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
@@ -359,6 +432,54 @@ int model_manifest_parse(struct arena *arena, const char *text, size_t len,
     return r;
 }
 
+/* Gives a model with a built-in template the stop string of that template, unless its manifest has
+ * some. */
+static int template_add_stop(struct arena *arena, const struct template_row *row,
+                             struct model_settings *settings)
+{
+    const char **stops;
+
+    if (settings->stops || !row->stop)
+        return 0;
+    stops = arena_zalloc(arena, 2 * sizeof(*stops));
+    if (!stops)
+        return -ENOMEM;
+    stops[0] = row->stop;
+    settings->stops = stops;
+    return 0;
+}
+
+/* Makes the name of the template's file in the manifest @file a path. */
+static int manifest_find_template(struct arena *arena, const char *file,
+                                  struct model_manifest *manifest, struct inf_err *reterr)
+{
+    struct model_settings *settings = &manifest->settings;
+    const int n_dir = (int)(path_base(file) - file);
+    const struct template_row *row = settings->template ? template_find(settings->template) : NULL;
+    _cleanup_free_ char *path = NULL;
+    struct stat st;
+
+    if (row)
+        return template_add_stop(arena, row, settings) < 0
+                   ? err_set(reterr, ENOMEM, "out of memory")
+                   : 0;
+    if (!settings->template)
+        return 0;
+    if (asprintf(&path, "%.*s%s", n_dir, file, settings->template) < 0)
+        return err_set(reterr, ENOMEM, "out of memory");
+    if (stat(path, &st) < 0 || !S_ISREG(st.st_mode)) {
+        manifest->line = manifest->template_line;
+        manifest->column = manifest->template_column;
+        return err_set(reterr, EBADMSG,
+                       "\"%.60s\" is neither a file nor a built-in chat template; the built-in "
+                       "ones are %s",
+                       settings->template, template_names());
+    }
+    settings->template = arena_strndup(arena, path, strlen(path));
+    settings->template_mtime = (int64_t)st.st_mtime;
+    return settings->template ? 0 : err_set(reterr, ENOMEM, "out of memory");
+}
+
 int model_manifest_read(struct arena *arena, const char *file, struct model_manifest *ret,
                         struct inf_err *reterr)
 {
@@ -368,11 +489,12 @@ int model_manifest_read(struct arena *arena, const char *file, struct model_mani
 
     *ret = (struct model_manifest){.aliases = no_aliases};
     sampling_clear(&ret->sampling);
+    model_settings_clear(&ret->settings);
     r = file_read(file, MODEL_MANIFEST_MAX_FILE, &text, &len, reterr);
     if (r < 0)
         return err_set(reterr, -r, "it cannot be read: %s", strerror(-r));
     r = model_manifest_parse(arena, text, len, ret, reterr);
     if (r == 0 && !ret->path && strcmp(path_base(file), MODEL_MANIFEST) != 0)
         return err_set(reterr, EBADMSG, "a manifest needs a path");
-    return r;
+    return r < 0 ? r : manifest_find_template(arena, file, ret, reterr);
 }

@@ -10,6 +10,14 @@
  *     matryoshka: true              # its vectors may be shortened
  *     sampling:                     # defaults of its sampling parameters (sampling.h)
  *       temperature: 0.6
+ *     stop: ["USER:"]               # texts that end an answer, besides those of a request
+ *     context: 16384                # tokens of a conversation
+ *     kv_type: q8_0                 # number format of keys and values
+ *     template: chatml              # a built-in template (templates.h), or a file beside this one
+ *     keep_alive: 30min             # how long it stays in memory after its last use
+ *     pinned: true                  # it stays until it is unloaded by command
+ *     drafter: tiny                 # a name, which this version does not use
+ *     adapters: [legal]             # names, which it does not use either
  *     source: hf:org/repo           # where the model came from
  *     revision: 1f0c…               # the revision of the source
  *     licence: apache-2.0
@@ -26,6 +34,7 @@
 #include <infer/types.h>
 
 #include "common/models/sampling.h"
+#include "common/models/settings.h"
 #include "core/arena.h"
 #include "core/macros.h"
 
@@ -50,6 +59,9 @@ struct model_manifest {
     const char *const *aliases; /* NULL-terminated; may be empty */
     bool matryoshka;            /* its vectors may be shortened */
     struct inf_sampling sampling;
+    struct model_settings settings; /* after model_manifest_read() its template is the name of a
+                                       built-in one, or a path */
+    size_t template_line, template_column;   /* place of `template`, as for `path` below */
     const char *source, *revision, *licence; /* NULL: not given */
     const struct model_manifest_file *files; /* [n_files] */
     size_t n_files;

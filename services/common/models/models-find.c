@@ -40,6 +40,18 @@ const struct models_entry *models_find(const struct models *m, const char *name)
     return models_find_len(m, name, strlen(name) - (sizeof(tag) - 1));
 }
 
+const struct models_entry *models_find_adapted(const struct models *m, const char *name)
+{
+    const char *colon = strrchr(name, ':');
+    const struct models_entry *entry =
+        colon ? models_find_len(m, name, (size_t)(colon - name)) : NULL;
+
+    for (size_t i = 0; entry && entry->settings.adapters && entry->settings.adapters[i]; i++)
+        if (strcasecmp(entry->settings.adapters[i], colon + 1) == 0)
+            return entry;
+    return NULL;
+}
+
 const struct models_broken *models_find_broken(const struct models *m, const char *name)
 {
     for (size_t i = 0; i < models_n_broken(m); i++)

@@ -169,8 +169,11 @@ static int models_add(struct models *m, const struct candidate *c)
     struct models_entry *named = c->manifest ? NULL : find_named(m, c);
 
     sampling_clear(&e.sampling);
-    if (c->manifest)
+    model_settings_clear(&e.settings);
+    if (c->manifest) {
         e.sampling = c->manifest->sampling;
+        e.settings = c->manifest->settings;
+    }
     if (named)
         return add_alias(m, named, c->name, c->name_len);
     if (m->n == MODELS_MAX || is_taken(m, c->name, c->name_len))
@@ -517,6 +520,18 @@ static int broken_compare(const void *a, const void *b)
     return strcmp(((const struct models_broken *)a)->path, ((const struct models_broken *)b)->path);
 }
 
+/* Removes all models but the one that @name finds; NULL: none is removed. */
+static void models_keep_only(struct models *m, const char *name)
+{
+    const struct models_entry *only = name ? models_find(m, name) : NULL;
+
+    if (!name)
+        return;
+    if (only)
+        m->entries[0] = *only;
+    m->n = only ? 1 : 0;
+}
+
 int models_scan_with(const struct config *config, struct model_files *files,
                      struct models **ret_models)
 {
@@ -535,6 +550,7 @@ int models_scan_with(const struct config *config, struct model_files *files,
     }
     if (m->n > 0)
         qsort(m->entries, m->n, sizeof(*m->entries), entry_compare);
+    models_keep_only(m, config->only_model);
     if (m->n_broken > 0)
         qsort(m->broken, m->n_broken, sizeof(*m->broken), broken_compare);
     *ret_models = STEAL(m);

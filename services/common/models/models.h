@@ -30,6 +30,7 @@
 
 #include "common/models/layout.h"
 #include "common/models/sampling.h"
+#include "common/models/settings.h"
 #include "common/models/task.h"
 #include "core/macros.h"
 
@@ -42,15 +43,17 @@ struct models_entry {
     const char *path; /* file or directory for inf_model_open() */
     const char *kind; /* "gguf", "safetensors", or "ggml" */
     enum models_task task;
-    uint64_t size;                /* bytes on disk */
-    int64_t mtime;                /* Unix seconds */
-    const char *const *aliases;   /* NULL-terminated; may be empty */
-    uint64_t dev, ino;            /* device and inode of the file, directory or link itself */
-    const char *manifest;         /* the manifest that names the model; NULL: none */
-    const char *manifest_dir;     /* the manifest's directory; NULL: none */
-    enum models_layout layout;    /* the layout of the directory that has the model */
-    bool matryoshka;              /* the manifest says that its vectors may be shortened */
-    struct inf_sampling sampling; /* defaults of sampling in the manifest */
+    uint64_t size;                  /* bytes on disk */
+    int64_t mtime;                  /* Unix seconds */
+    const char *const *aliases;     /* NULL-terminated; may be empty */
+    uint64_t dev, ino;              /* device and inode of the file, directory or link itself */
+    const char *manifest;           /* the manifest that names the model; NULL: none */
+    const char *manifest_dir;       /* the manifest's directory; NULL: none */
+    enum models_layout layout;      /* the layout of the directory that has the model */
+    bool matryoshka;                /* the manifest says that its vectors may be shortened */
+    struct inf_sampling sampling;   /* defaults of sampling in the manifest */
+    struct model_settings settings; /* other settings in the manifest; the template is the name of a
+                                       built-in one or a path */
 };
 
 /* A manifest, link or directory that should be a model but is not one. */
@@ -80,6 +83,9 @@ const struct models_entry *models_at(const struct models *m, size_t i);
  * and @name ends with the tag ":latest", finds the model by the part of @name before the tag,
  * because clients of Ollama add this tag. */
 const struct models_entry *models_find(const struct models *m, const char *name);
+/* Returns the model that @name, "MODEL:ADAPTER", means if its manifest names this adapter; else
+ * NULL. */
+const struct models_entry *models_find_adapted(const struct models *m, const char *name);
 /* Returns the model for requests that name none: the configured default, else the only installed
  * model for chat, else NULL. */
 const struct models_entry *models_default(const struct models *m, const struct config *config);

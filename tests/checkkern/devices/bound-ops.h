@@ -37,4 +37,5 @@ void bound_scale(const struct bound *b, const struct graph_node *node, const dou
                  double *error);
 void bound_blend(const struct bound *b, const struct graph_node *node, double *error);
 void bound_level(const struct bound *b, const struct graph_node *node, double *error);
+void bound_turn(const struct bound *b, const struct graph_node *node, double *error);
 void bound_peaks(const struct bound *b, const struct graph_node *node, double *error);

@@ -99,6 +99,46 @@ void bound_level(const struct bound *b, const struct graph_node *node, double *e
     }
 }
 
+/* Each number of a round is a sum of two products. */
+static void bound_round_of_pairs(const struct turn_params *p, uint32_t i_round, double *x,
+                                 double *error)
+{
+    for (uint32_t k = 0; k < p->width; k += 2) {
+        const size_t at = (size_t)i_round * p->width + k;
+        const uint32_t first = k / p->group * p->group;
+        const uint32_t i = first + p->pairs[at], j = first + p->pairs[at + 1];
+        const double c = (double)p->turns[at], s = (double)p->turns[at + 1], a = x[i], b = x[j];
+        const double da = error[i], db = error[j];
+
+        x[i] = a * c + b * s;
+        x[j] = b * c - a * s;
+        error[i] = fabs(c) * da + fabs(s) * db + 3 * BOUND_UNIT * (fabs(a * c) + fabs(b * s)) +
+                   3 * BOUND_FLUSH;
+        error[j] = fabs(c) * db + fabs(s) * da + 3 * BOUND_UNIT * (fabs(b * c) + fabs(a * s)) +
+                   3 * BOUND_FLUSH;
+    }
+}
+
+void bound_turn(const struct bound *b, const struct graph_node *node, double *error)
+{
+    const struct turn_params *p = node->turn;
+    const double *x = b->values[node->src[0]], *dx = b->errors[node->src[0]];
+    double *row = bound_doubles(p->width);
+
+    for (size_t at = 0; at < b->n * bound_width(node); at += p->width) {
+        for (uint32_t k = 0; k < p->width; k++) {
+            const size_t from = at + (p->order ? p->order[k] : k);
+            const double f = p->factors ? (double)p->factors[k] : 1;
+
+            row[k] = x[from] * f;
+            error[at + k] = dx[from] * fabs(f) + BOUND_UNIT * fabs(row[k]) + BOUND_FLUSH;
+        }
+        for (uint32_t i = 0; i < p->n_rounds; i++)
+            bound_round_of_pairs(p, i, row, error + at);
+    }
+    free(row);
+}
+
 void bound_peaks(const struct bound *b, const struct graph_node *node, double *error)
 {
     const double *x = b->values[node->src[0]], *dx = b->errors[node->src[0]];

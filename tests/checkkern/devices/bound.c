@@ -414,6 +414,9 @@ static void node_errors(struct bound *b, size_t i, const int32_t *tokens,
     case GRAPH_PEAKS:
         bound_peaks(b, node, e);
         return;
+    case GRAPH_TURN:
+        bound_turn(b, node, e);
+        return;
     case GRAPH_ROWS:
     case GRAPH_OUTPUT:
         memcpy(e, dx[0], n * sizeof(*e));

@@ -2,7 +2,7 @@
 
 /*
  * Checks, on whole devices, operations on streams (residual streams beside each other, as in Gemma
- * 3n) and on the statistics of rows.
+ * 3n), on the statistics of rows, and the preparation of rows for products.
  */
 
 #include <math.h>
@@ -10,6 +10,7 @@
 
 #include "checkkern/devices/bed.h"
 #include "checkkern/devices/checks.h"
+#include "checkkern/turns.h"
 
 enum { N = 21 };
 
@@ -100,6 +101,39 @@ void check_graph_statistics(struct check *c)
             statistics_case(c, 512, 1e-5f, 1.6448536f, (enum fill)f, peaks);
 }
 
+/* Checks the preparation of rows, twice in a row, of all rows and of those with logits. */
+static void turn_case(struct check *c, uint32_t width, uint32_t group, uint32_t n_rounds,
+                      unsigned how, enum fill fill)
+{
+    struct turn_params *p = turns_new(c, width, group, n_rounds, how & 1, how & 2);
+    struct case_memory m = {.n = 0};
+    float *x = case_floats(c, &m, fill, (size_t)N * width);
+    struct graph *g = new_graph();
+    graph_ref y = graph_turn(g, graph_input(g, width), p);
+    char what[96];
+
+    graph_output(g, graph_turn(g, graph_rows(g, y), p));
+    snprintf(what, sizeof(what), "turns of %u in groups of %u, %u rounds, %s", width, group,
+             n_rounds, fill_name(fill));
+    bed_check(c, g, NULL, NULL, x, N, what);
+    graph_free(g);
+    case_done(c, &m);
+    turns_free(p);
+}
+
+void check_graph_turn(struct check *c)
+{
+    static const uint32_t cases[][3] = {{2, 2, 1},    {12, 4, 3},     {64, 64, 8},
+                                        {96, 32, 16}, {384, 128, 8},  {512, 256, 2},
+                                        {40, 8, 0},   {4096, 256, 0}, {8192, 128, 8}};
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+        for (unsigned how = 0; how < 4; how++)
+            turn_case(c, cases[i][0], cases[i][1], cases[i][2], how, FILL_NORMAL);
+    for (int f = FILL_ZERO; f < FILL_N; f++)
+        turn_case(c, 256, 128, 8, 1, (enum fill)f);
+}
+
 #define NO_BENCH(name)                                                                             \
     void bench_##name(struct check *c)                                                             \
     {                                                                                              \
@@ -107,3 +141,4 @@ void check_graph_statistics(struct check *c)
     }
 NO_BENCH(graph_streams)
 NO_BENCH(graph_statistics)
+NO_BENCH(graph_turn)

@@ -16,6 +16,7 @@
     X(graph_cols, false)                                                                           \
     X(graph_streams, false)                                                                        \
     X(graph_statistics, false)                                                                     \
+    X(graph_turn, false)                                                                           \
     X(graph_experts, true)                                                                         \
     X(graph_conv, false)                                                                           \
     X(graph_delta, false)                                                                          \

@@ -83,11 +83,14 @@ static const struct vkb_caps *caps_of(const struct backend *b)
 static const struct {
     enum inf_dtype dtype, stored;
 } joined_as[] = {
-    {INF_DTYPE_FP4_PLANES, INF_DTYPE_MXFP4},  {INF_DTYPE_BITNET, INF_DTYPE_BITNET},
-    {INF_DTYPE_MLX2, INF_DTYPE_MLX2},         {INF_DTYPE_MLX2, INF_DTYPE_Q4_1},
-    {INF_DTYPE_MLX3, INF_DTYPE_Q4_1},         {INF_DTYPE_MLX4, INF_DTYPE_Q4_1},
-    {INF_DTYPE_MLX5, INF_DTYPE_Q5_1},         {INF_DTYPE_MXFP8, INF_DTYPE_BF16},
-    {INF_DTYPE_NVFP4_PLANES, INF_DTYPE_BF16},
+    {INF_DTYPE_FP4_PLANES, INF_DTYPE_MXFP4}, {INF_DTYPE_BITNET, INF_DTYPE_BITNET},
+    {INF_DTYPE_MLX2, INF_DTYPE_MLX2},        {INF_DTYPE_MLX2, INF_DTYPE_Q4_1},
+    {INF_DTYPE_MLX3, INF_DTYPE_Q4_1},        {INF_DTYPE_MLX4, INF_DTYPE_Q4_1},
+    {INF_DTYPE_MLX5, INF_DTYPE_Q5_1},        {INF_DTYPE_MXFP8, INF_DTYPE_FP8},
+    {INF_DTYPE_MLX2, INF_DTYPE_MLX4},        {INF_DTYPE_MLX3, INF_DTYPE_MLX4},
+    {INF_DTYPE_MLX4, INF_DTYPE_MLX4},        {INF_DTYPE_MLX5, INF_DTYPE_MLX8},
+    {INF_DTYPE_MLX6, INF_DTYPE_MLX8},        {INF_DTYPE_MLX8, INF_DTYPE_MLX8},
+    {INF_DTYPE_NVFP4_PLANES, INF_DTYPE_NF4},
 };
 
 /* Adds the roundings of weights in @dtype that are stored as @stored. */
@@ -122,7 +125,6 @@ void device_rules(const struct backend *b, uint32_t n_rows, struct bound_rules *
     for (int d = 0; d < INF_DTYPE_N; d++)
         if (!dtype_info((enum inf_dtype)d)->planes)
             product_rules(caps_of(b), class, (enum inf_dtype)d, (enum inf_dtype)d, rules);
-    /* Weights with planes can also be stored as F32, whose products round less. */
     for (size_t i = 0; i < ARRAY_SIZE(joined_as); i++)
         product_rules(caps_of(b), class, joined_as[i].dtype, joined_as[i].stored, rules);
     /* Matrix units (cooperative matrices) multiply binary16 numbers with a scale for each row. */

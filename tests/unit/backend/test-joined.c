@@ -44,6 +44,19 @@ static float half_at(const uint8_t *p)
     return f16_to_f32(h);
 }
 
+/* Returns weight @i of a block with floats as scales. */
+static float wide_at(const struct weight *w, enum inf_dtype dtype, const uint8_t *block, uint32_t i)
+{
+    float d[2];
+    uint32_t q;
+
+    memcpy(d, block, sizeof(d));
+    if (dtype == INF_DTYPE_FP8)
+        return d[0] * e4m3_to_f32(block[4 + i]);
+    q = dtype == INF_DTYPE_MLX8 ? block[8 + i] : block[8 + i % 16] >> i / 16 * 4 & 15;
+    return dtype == INF_DTYPE_NF4 ? d[i / 16] * joined_table(w)[q] : d[0] * (float)q + d[1];
+}
+
 /* Decodes a row of blocks as joined.h describes them. */
 static void decode(const struct weight *w, enum inf_dtype dtype, const uint8_t *row, float *dst)
 {
@@ -54,6 +67,8 @@ static void decode(const struct weight *w, enum inf_dtype dtype, const uint8_t *
             dst[k] = joined_factor(w) * (float)((int)code_of(row, k) - 1);
         else if (dtype == INF_DTYPE_MLX2)
             dst[k] = half_at(block) * (float)code_of(block + 4, k % 128) + half_at(block + 2);
+        else if (joined_wide_bytes(dtype) > 0)
+            dst[k] = wide_at(w, dtype, row + k / 32 * joined_wide_bytes(dtype), k % 32);
     }
     if (dtype_info(dtype)->decode)
         dtype_info(dtype)->decode(row, dst, w->cols);
@@ -91,7 +106,7 @@ TEST(affine_weights_become_blocks)
         {INF_DTYPE_MLX2, INF_DTYPE_Q4_1, 192, 64},  {INF_DTYPE_MLX2, INF_DTYPE_Q4_1, 96, 32},
         {INF_DTYPE_MLX4, INF_DTYPE_Q4_1, 384, 128}, {INF_DTYPE_MLX4, INF_DTYPE_Q4_1, 64, 32},
         {INF_DTYPE_MLX3, INF_DTYPE_Q4_1, 96, 32},   {INF_DTYPE_MLX5, INF_DTYPE_Q5_1, 128, 64},
-        {INF_DTYPE_MLX6, INF_DTYPE_F32, 128, 64},   {INF_DTYPE_MLX8, INF_DTYPE_F32, 96, 32},
+        {INF_DTYPE_MLX6, INF_DTYPE_MLX8, 128, 64},  {INF_DTYPE_MLX8, INF_DTYPE_MLX8, 96, 32},
     };
 
     fill();
@@ -128,10 +143,12 @@ TEST(scales_in_bf16_become_f16_if_their_values_fit)
         }
     check_weight(&w, INF_DTYPE_Q4_1);
     memcpy(planes[0] + 14, &small, sizeof(small));
-    check_weight(&w, INF_DTYPE_F32);
+    check_weight(&w, INF_DTYPE_MLX4);
+    w.dtype = INF_DTYPE_MLX5;
+    check_weight(&w, INF_DTYPE_MLX8);
 }
 
-TEST(bytes_with_scales_become_bf16)
+TEST(floats_of_8_and_4_bits_keep_their_codes)
 {
     struct weight w = {.data = codes,
                        .dtype = INF_DTYPE_MXFP8,
@@ -146,11 +163,11 @@ TEST(bytes_with_scales_become_bf16)
         codes[i] = (uint8_t)((codes[i] & 0x7f) == 0x7f ? 0 : codes[i]);
     for (size_t i = 0; i < sizeof(planes[0]); i++)
         planes[0][i] = (uint8_t)(60 + i % 60);
-    check_weight(&w, INF_DTYPE_BF16);
+    check_weight(&w, INF_DTYPE_FP8);
     w.dtype = INF_DTYPE_NVFP4_PLANES;
     w.group = 16;
     w.plane_type = PLANE_E4M3;
-    check_weight(&w, INF_DTYPE_BF16);
+    check_weight(&w, INF_DTYPE_NF4);
 }
 
 TEST(ternary_rows_lie_in_their_order)
@@ -207,7 +224,8 @@ TEST(mxfp4_of_experts_becomes_blocks)
     assert_int_equal(joined_bytes(&both), 2 * rows * (cols / 32) * 17);
 }
 
-/* Checks that the blocks of a coded matrix have its values, also if it is a part of a matrix. */
+/* Checks that the blocks of a coded matrix have its values, in the order of places, also if it is a
+ * part of a matrix. */
 static void coded_case(const struct coded *c, enum inf_dtype joined)
 {
     const struct weight w = {.data = c->codes,
@@ -225,9 +243,8 @@ static void coded_case(const struct coded *c, enum inf_dtype joined)
     assert_int_equal(j.dtype, joined);
     for (uint32_t i = 0; i < w.rows; i++) {
         joined_rows(&w, j.dtype, i, 1, block);
-        weight_decode_row(&w, i, expected);
-        if (dtype_info(joined)->decode)
-            dtype_info(joined)->decode(block, is, w.cols);
+        coded_decode(c, 8 + i, 0, w.cols, expected);
+        decode(&w, joined, block, is);
         assert_memory_equal(is, expected, w.cols * sizeof(float));
     }
 }
@@ -236,6 +253,7 @@ TEST(coded_matrices_become_blocks_if_these_have_their_values)
 {
     static uint8_t words[64 * 64], zeros[64 * 64], scales[4 * 64 * 64];
     static uint32_t order[64];
+    static float table[16];
     struct coded c = {.dtype = INF_DTYPE_GPTQ4,
                       .rows = 32,
                       .cols = 64,
@@ -255,20 +273,74 @@ TEST(coded_matrices_become_blocks_if_these_have_their_values)
         memcpy(scales + 2 * i, &(uint16_t){(uint16_t)(0x2000 + i % 4096)}, 2);
     for (uint32_t i = 0; i < 64; i++)
         order[i] = i * 5 % 64;
+    for (uint32_t i = 0; i < 16; i++)
+        table[i] = 0.3f * (float)i - 2;
     coded_case(&c, INF_DTYPE_Q5_0);
     c.dtype = INF_DTYPE_GPTQ3;
     coded_case(&c, INF_DTYPE_Q4_0);
     c.dtype = INF_DTYPE_GPTQ8;
-    coded_case(&c, INF_DTYPE_F32);
+    coded_case(&c, INF_DTYPE_MLX8);
     c.zeros = NULL;
     coded_case(&c, INF_DTYPE_Q8_0);
     c.dtype = INF_DTYPE_CT4;
     coded_case(&c, INF_DTYPE_Q4_0);
     c.order = order;
-    coded_case(&c, INF_DTYPE_F32);
+    coded_case(&c, INF_DTYPE_Q4_0);
+    c.scale_type = INF_DTYPE_BF16;
+    coded_case(&c, INF_DTYPE_MLX4);
     c.order = NULL;
+    c.dtype = INF_DTYPE_FP8;
+    coded_case(&c, INF_DTYPE_FP8);
+    c.dtype = INF_DTYPE_NF4;
+    c.table = table;
+    coded_case(&c, INF_DTYPE_NF4);
+    c.dtype = INF_DTYPE_CTFP4;
     c.group = 16;
+    c.factor = 3;
+    coded_case(&c, INF_DTYPE_NF4);
+    c.dtype = INF_DTYPE_CT4;
     coded_case(&c, INF_DTYPE_F32);
+}
+
+/* The blocks of all experts have one format, which has the values of each. */
+TEST(experts_become_blocks_of_one_format)
+{
+    static const uint16_t scales[2][32 * 2] = {{0x3c00}, {0x3c00}};
+    static const float tables[2][16] = {{1}, {2}};
+    static uint8_t words[2 * 32 * 64], zeros[64];
+    struct coded c[2];
+    struct weight w = {.dtype = INF_DTYPE_GPTQ4,
+                       .rows = 32,
+                       .cols = 64,
+                       .planes = {[WEIGHT_SCALES] = scales},
+                       .n_experts = 2,
+                       .coded = c};
+    struct joined j;
+
+    memset(zeros, 0x88, sizeof(zeros));
+    for (size_t i = 0; i < 2; i++)
+        c[i] = (struct coded){.dtype = INF_DTYPE_GPTQ4,
+                              .rows = 32,
+                              .cols = 64,
+                              .codes = words,
+                              .scales = scales[i],
+                              .zeros = zeros,
+                              .scale_type = INF_DTYPE_F16,
+                              .group = 32,
+                              .group_rows = 1,
+                              .factor = 1,
+                              .table = tables[i]};
+    assert_true(joined_layout(&w, &j));
+    assert_int_equal(j.dtype, INF_DTYPE_Q4_0);
+    c[1].zero_add = 1;
+    assert_true(joined_layout(&w, &j));
+    assert_int_equal(j.dtype, INF_DTYPE_Q5_0);
+    w.dtype = c[0].dtype = c[1].dtype = INF_DTYPE_NF4;
+    assert_true(joined_layout(&w, &j));
+    assert_int_equal(j.dtype, INF_DTYPE_F32);
+    c[1].table = c[0].table;
+    assert_true(joined_layout(&w, &j));
+    assert_int_equal(j.dtype, INF_DTYPE_NF4);
 }
 
 TEST(weights_without_planes_stay_as_they_are)
@@ -283,8 +355,9 @@ TEST(weights_without_planes_stay_as_they_are)
 
 RUN_TESTS(cmocka_unit_test(affine_weights_become_blocks),
           cmocka_unit_test(scales_in_bf16_become_f16_if_their_values_fit),
-          cmocka_unit_test(bytes_with_scales_become_bf16),
+          cmocka_unit_test(floats_of_8_and_4_bits_keep_their_codes),
           cmocka_unit_test(coded_matrices_become_blocks_if_these_have_their_values),
+          cmocka_unit_test(experts_become_blocks_of_one_format),
           cmocka_unit_test(ternary_rows_lie_in_their_order),
           cmocka_unit_test(codes_behind_the_last_column_are_zero),
           cmocka_unit_test(mxfp4_of_experts_becomes_blocks),

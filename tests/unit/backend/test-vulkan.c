@@ -257,12 +257,17 @@ static void compile_some(struct vkb_device *dev)
     struct inf_err err = {0};
 
     for (size_t i = 0; i < n; i++) {
-        const uint32_t spec[] = {8, 1};
-        VkPipeline first, again;
+        const struct vkb_choice choice = {.kernel = vkb_kernel_at(i), .spec = {8, 1}, .n_spec = 2};
+        VkPipeline first;
 
-        ASSERT_OK_ERR(vkb_pipeline_get(dev, vkb_kernel_at(i), spec, 2, &first, &err), err);
-        ASSERT_OK_ERR(vkb_pipeline_get(dev, vkb_kernel_at(i), spec, 2, &again, &err), err);
-        assert_true(first == again);
+        assert_true(vkb_pipeline_find(dev, &choice) == VK_NULL_HANDLE);
+        ASSERT_OK_ERR(vkb_pipeline_add(dev, &choice, &err), err);
+        ASSERT_OK_ERR(vkb_pipelines_compile(dev, &err), err);
+        first = vkb_pipeline_find(dev, &choice);
+        assert_true(first != VK_NULL_HANDLE);
+        ASSERT_OK_ERR(vkb_pipeline_add(dev, &choice, &err), err);
+        ASSERT_OK_ERR(vkb_pipelines_compile(dev, &err), err);
+        assert_true(vkb_pipeline_find(dev, &choice) == first);
     }
     vkb_pipelines_save(dev);
 }

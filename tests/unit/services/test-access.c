@@ -223,6 +223,11 @@ TEST(web_pages_need_a_key_at_an_open_port)
     assert_int_equal(refused(page), GW_AUTH_FOREIGN);
     page.key = "ask";
     allowed(page, RIGHT_INFER);
+    /* A port that was opened to the unix socket carries requests of web pages, too. */
+    page.door = HTTP_DOOR_UNIX;
+    allowed(page, RIGHT_INFER);
+    page.key = NULL;
+    assert_int_equal(refused(page), GW_AUTH_FOREIGN);
 }
 
 TEST(keys_and_users_have_caches_of_their_own)

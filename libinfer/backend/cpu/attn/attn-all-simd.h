@@ -5,6 +5,8 @@
 
 #include "backend/cpu/attn/attn-simd.h"
 
+#include "backend/cpu/attn/attn-half-simd.h"
+
 #include "backend/cpu/attn/attn-row-simd.h"
 
 #include "backend/cpu/attn/attn-pack-simd.h"

@@ -46,6 +46,10 @@ ALWAYS_INLINE float row_max(const float *s, uint32_t n, float max)
 
     for (; i + VF_N <= n; i += VF_N)
         top = vf_max(vf_load(s + i), top);
+    if (i > 0 && i < n) {
+        top = vf_max(vf_load(s + n - VF_N), top); /* some elements for a second time */
+        i = n;
+    }
     if (vf_any_greater(top, old))
         max = vf_top(top);
     for (; i < n; i++)
@@ -62,8 +66,9 @@ static float softmax(float *s, uint32_t n, float *max, float *sum)
 
     *max = row_max(s, n, old);
     m = vf_set1(*max);
+    /* exp(-∞) is 0. Computing it would be slow: the power of two in vf_exp() is subnormal. */
     if (*max != old)
-        factor = exp_of(old - *max);
+        factor = old == -INFINITY ? 0 : exp_of(old - *max);
 #pragma GCC unroll 4
     for (uint32_t j = 0; j < ATTN_LANES / VF_N; j++)
         total[j] = vf_mul(vf_load(sum + j * VF_N), vf_set1(factor));

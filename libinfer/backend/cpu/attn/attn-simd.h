@@ -292,5 +292,4 @@ ALWAYS_INLINE void value_rows(const struct attn_args *args, uint32_t m, const ui
     }
 
 PRODUCTS(CODEC_F32, f32)
-PRODUCTS(CODEC_F16, f16)
 PRODUCTS(CODEC_BF16, bf16)

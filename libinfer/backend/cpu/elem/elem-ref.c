@@ -177,6 +177,13 @@ static void bf16_store(uint16_t *y, const float *x, uint32_t n)
         y[i] = bf16_from_f32(x[i]);
 }
 
+static void turn_ref(const struct turn_args *a)
+{
+    for (uint32_t row = 0; row < a->n_rows; row++)
+        for (uint32_t g = a->begin; g < a->end; g++)
+            elem_turn_group(a, g, row);
+}
+
 static void f16_load(float *y, const uint16_t *x, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -208,6 +215,7 @@ const struct elem_fns elem_ref = {
     .add = add_ref,
     .scale = scale_ref,
     .add_scaled = add_scaled_ref,
+    .turn = turn_ref,
     .f16_store = f16_store,
     .bf16_store = bf16_store,
     .f16_load = f16_load,

@@ -20,6 +20,7 @@
     for (uint32_t i = 0, k; i < (n) && (k = (n)-i < VF_N ? (n)-i : VF_N); i += VF_N)
 
 #include "backend/cpu/elem/elem-norm-simd.h"
+#include "backend/cpu/elem/elem-turn-simd.h"
 
 static void rope_half(float *x, const float *c, const float *s, uint32_t n)
 {
@@ -218,6 +219,6 @@ static void bf16_load(float *y, const uint16_t *x, uint32_t n)
         .rope_pairs = rope_pairs, .silu_mul = silu_mul, .layer_norm = layer_norm, .level = level,  \
         .peaks = peaks, .gelu_erf = gelu_erf, .gelu_tanh = gelu_tanh, .sigmoid = sigmoid,          \
         .silu = silu, .cap = cap, .swiglu_limited = swiglu_limited, .mul = mul, .add = add,        \
-        .scale = scale, .add_scaled = add_scaled, .f16_store = f16_store,                          \
+        .scale = scale, .add_scaled = add_scaled, .turn = turn, .f16_store = f16_store,            \
         .bf16_store = bf16_store, .f16_load = f16_load, .bf16_load = bf16_load,                    \
     }

@@ -66,6 +66,26 @@ void elem_act(const struct elem_fns *fns, enum graph_act act, float *y, const fl
     }
 }
 
+void elem_turn_group(const struct turn_args *args, uint32_t i_group, uint32_t row)
+{
+    const struct turn_params *p = args->params;
+    const uint32_t first = i_group * p->group;
+    const uint8_t *pairs = p->pairs + first;
+    const float *x = args->x + row * args->ld_x, *turns = p->turns + first;
+    float *y = args->y + row * args->ld_y + first;
+
+    for (uint32_t k = 0; k < p->group; k++)
+        y[k] = x[p->order ? p->order[first + k] : first + k] *
+               (p->factors ? p->factors[first + k] : 1);
+    for (uint32_t i = 0; i < p->n_rounds; i++, pairs += p->width, turns += p->width)
+        for (uint32_t k = 0; k < p->group; k += 2) {
+            const float a = y[pairs[k]], b = y[pairs[k + 1]], c = turns[k], s = turns[k + 1];
+
+            y[pairs[k]] = a * c + b * s;
+            y[pairs[k + 1]] = b * c - a * s;
+        }
+}
+
 /* Elements per step of elem_glu(). They stay in the first-level cache between two kernels. */
 #define GLU_STEP 256u
 

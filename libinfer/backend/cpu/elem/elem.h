@@ -13,6 +13,16 @@
 
 #include "graph/graph.h"
 
+/* Rows, of which elem_fns.turn() prepares some groups of columns. y and x do not overlap. */
+struct turn_args {
+    const struct turn_params *params;
+    float *y;
+    const float *x;
+    size_t ld_y, ld_x;   /* floats from a row to the next */
+    uint32_t begin, end; /* groups */
+    uint32_t n_rows;
+};
+
 struct elem_fns {
     const char *name;   /* the instruction set, "avx512" */
     unsigned cpu_flags; /* CPU flags that the kernels need */
@@ -50,6 +60,9 @@ struct elem_fns {
     void (*scale)(float *y, const float *a, float f, uint32_t n);
     /* y = y + a × f, rounded once or twice */
     void (*add_scaled)(float *y, const float *a, float f, uint32_t n);
+    /* Prepares rows (struct turn_params). Each product and each sum is rounded to float, so all
+     * instruction sets have the same bits. */
+    void (*turn)(const struct turn_args *args);
     void (*f16_store)(uint16_t *y, const float *x, uint32_t n);
     void (*bf16_store)(uint16_t *y, const float *x, uint32_t n);
     void (*f16_load)(float *y, const uint16_t *x, uint32_t n);
@@ -60,6 +73,8 @@ extern const struct elem_fns elem_ref, elem_avx2, elem_avx512, elem_neon;
 
 /* Returns the best table for these CPU flags (core/cpu.h). */
 const struct elem_fns *elem_pick(unsigned cpu_flags);
+/* Prepares group @i_group of one row. It is the reference of turn(). */
+void elem_turn_group(const struct turn_args *args, uint32_t i_group, uint32_t row);
 /* Computes y = act(x). */
 void elem_act(const struct elem_fns *fns, enum graph_act act, float *y, const float *x, uint32_t n);
 /* Computes y = act(gate) × up, also for activations without a kernel of their own. */

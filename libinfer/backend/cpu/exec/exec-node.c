@@ -3,7 +3,7 @@
  * Computes the operations on single rows that are separate stages. Fused stages use some of the
  * functions, too.
  *
- * The rows of a step are split evenly among the threads.
+ * The rows of a step are split evenly among the threads, except by GRAPH_TURN.
  */
 #include "backend/cpu/exec/exec.h"
 
@@ -176,11 +176,30 @@ static void node_row(const struct exec *x, const struct stage *s, uint32_t row, 
     }
 }
 
+/* Prepares this thread's share of the groups of columns of all rows (struct turn_params). */
+static void node_turn(const struct exec *x, const struct stage *s, unsigned i_thread)
+{
+    const struct value *to = &x->plan->values[s->dst], *from = &x->plan->values[s->src[0]];
+    struct turn_args a = {.params = s->turn,
+                          .y = exec_row(x, s->dst, 0),
+                          .x = exec_row(x, s->src[0], 0),
+                          .ld_y = to->ld,
+                          .ld_x = from->ld,
+                          .n_rows = exec_rows(x, s->rows_kept) * to->slots};
+
+    exec_share(x, i_thread, s->width / s->turn->group, &a.begin, &a.end);
+    x->cpu->elem->turn(&a);
+}
+
 void exec_node(const struct exec *x, const struct stage *s, unsigned i_thread)
 {
     void *half = exec_memory(x, i_thread) + x->plan->mem.half;
     uint32_t begin, end, n_slots;
 
+    if (s->op == GRAPH_TURN) {
+        node_turn(x, s, i_thread);
+        return;
+    }
     exec_share(x, i_thread, exec_rows(x, s->rows_kept), &begin, &end);
     n_slots = s->dst >= 0 ? x->plan->values[s->dst].slots : 1;
     for (uint32_t row = begin * n_slots; row < end * n_slots; row++)

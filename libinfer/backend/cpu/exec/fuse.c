@@ -156,6 +156,7 @@ static int stage_plain(struct fuser *f, graph_ref ref)
     s->key = n->key;
     s->cols = n->cols;
     s->blend = n->blend;
+    s->turn = n->turn;
     s->f = n->f;
     s->table = n->w;
     if (n->op == GRAPH_RMS_NORM || n->op == GRAPH_LAYER_NORM) {

@@ -62,7 +62,8 @@ static void mark_wanted_only(struct plan *plan, struct stage *attention)
  * computes share i of the rows (exec_share()). */
 static bool is_by_row(const struct stage *s)
 {
-    return s->kind == STAGE_NODE && s->op != GRAPH_ROWS && s->op != GRAPH_POOL;
+    return s->kind == STAGE_NODE && s->op != GRAPH_ROWS && s->op != GRAPH_POOL &&
+           s->op != GRAPH_TURN;
 }
 
 /* Marks stages after which threads need not wait for each other, because each thread goes on with

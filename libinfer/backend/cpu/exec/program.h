@@ -145,6 +145,7 @@ struct stage {
     struct cols_params cols;
     struct blend_params blend;
     const float *factors; /* SCALE, BLEND: those of the node; or NULL */
+    const struct turn_params *turn;
     struct route_params route;
     bool has_act;             /* STAGE_CONV */
     struct state_place place; /* STAGE_CONV */

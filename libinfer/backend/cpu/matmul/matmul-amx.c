@@ -141,8 +141,9 @@ static void multiply_amx(const struct matmul_tile *t)
 
 const struct matmul_ops matmul_amx = {
     .name = "amx",
-    .flags = CPU_AVX512 | CPU_AVX512_VNNI | CPU_AVX512_BF16 | CPU_AVX512_FP16 | CPU_AMX_BF16,
-    .base = &matmul_avx512fp16,
+    .flags = CPU_AVX512 | CPU_AVX512_VNNI | CPU_AVX512_BF16 | CPU_AVX512_FP16 | CPU_AMX_BF16 |
+             CPU_AMX_INT8,
+    .base = &matmul_amxint8,
     .tiles = matmul_tiles_amx,
     .prepare_two = matmul_prepare_two_amx,
     .kernels = {[INF_DTYPE_BF16] = {matmul_decode_bf16_avx512, multiply_amx, NULL, 0, 0}},

@@ -195,9 +195,7 @@ static void TILE_NAME(fill_awq4)(struct matmul_panel *p, const struct coded *c, 
 
 static void TILE_NAME(multiply_coded8)(const struct matmul_tile *t)
 {
-    multiply_q8(t,
-                (struct tile_kind){
-                    .steps = 8, .zero = VEC_S8 ? 0 : 7, .offset = 8, .is_s8 = VEC_S8, .narrow = 1});
+    multiply_q8(t, kind_mlx8);
 }
 
 #include "backend/cpu/matmul/matmul-coded-float.h"

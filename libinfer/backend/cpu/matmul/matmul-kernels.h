@@ -180,6 +180,18 @@ struct matmul_direct {
     struct matmul_planes planes; /* for formats with planes */
 };
 
+/* Describes those differences between formats that remain in the panel; steps is 0: the panel has
+ * no int8. */
+struct tile_kind {
+    unsigned steps;  /* number of 4-element units that share a scale: 4 or 8 */
+    unsigned zero;   /* weights are q - 2^zero; if zero is 0, they are q */
+    unsigned offset; /* number of units that share an offset, by which the sum of their x is
+                        multiplied: 4 or 8; 0: there are no offsets */
+    bool is_s8;      /* q is signed */
+    unsigned narrow; /* number of units whose pairs of products are added up in 16 bits: 8 if q ≤
+                        15 */
+};
+
 struct matmul_kernel {
     /* Fills the columns 16 × half … 16 × half + 15 of the panel with @kc elements of 16 rows of W.
      * @kc is a whole number of blocks; for float formats a multiple of 32. Prefetches as many cache
@@ -204,7 +216,14 @@ struct matmul_kernel {
      * column that it did not compute. NULL: not supported. */
     uint32_t (*few)(const struct matmul_args *args, uint32_t n0, uint32_t n1);
     unsigned few_m;
+    const struct tile_kind *kind; /* of the panel; NULL or no steps: the panel has floats */
 };
+
+/* Multiplies a multiple of 16 rows by a panel of the kind @kind, with the same bits as multiply()
+ * of a kernel with such panels. An offset must belong to as many elements as a scale. May change
+ * the int8 of the panel, to which @tile points, too. */
+typedef void multiply_many_fn(const struct matmul_tile *tile, struct matmul_panel *panel,
+                              const struct tile_kind *kind);
 
 struct matmul_ops {
     const char *name;
@@ -217,6 +236,7 @@ struct matmul_ops {
     /* Prepares a row of x for the F16 kernel, padded with 0 to whole blocks. NULL: the kernel does
      * not need such rows. */
     void (*prepare_f16)(const float *x, uint32_t K, struct matmul_f16 *dst);
+    multiply_many_fn *multiply_many; /* NULL: not supported */
     /* Computes the columns n0 … n1-1 with weights packed for tiles; NULL: not supported. */
     void (*tiles)(const struct matmul_args *args, uint32_t n0, uint32_t n1);
     /* Prepares rows for tiles(), padded with 0 to whole blocks. This function exists if tiles()
@@ -234,6 +254,7 @@ struct matmul_ops {
 };
 
 extern const struct matmul_ops matmul_amx;
+extern const struct matmul_ops matmul_amxint8;
 extern const struct matmul_ops matmul_avx512fp16;
 extern const struct matmul_ops matmul_avx512bf16;
 extern const struct matmul_ops matmul_avx512;
@@ -247,6 +268,10 @@ extern const struct matmul_ops matmul_ref;
 /* matmul-avx512bf16.c: decodes BF16 into a panel, also for the kernel with AMX tiles. */
 void matmul_decode_bf16_avx512(struct matmul_panel *panel, unsigned half, const uint8_t *w,
                                size_t row_bytes, uint32_t kc, const uint8_t **ahead);
+
+/* matmul-pack.c: returns the first of @ops, its base, the base of its base and so on that
+ * multiplies weights packed as @dtype, or NULL if none does. */
+const struct matmul_ops *matmul_packer(const struct matmul_ops *ops, enum inf_dtype dtype);
 
 /* matmul-tiles-amx.c */
 void matmul_tiles_amx(const struct matmul_args *args, uint32_t n0, uint32_t n1);

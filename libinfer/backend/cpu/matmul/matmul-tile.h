@@ -8,16 +8,22 @@
  * order as the largest tile.
  */
 
-/* Describes those differences between formats that remain in the panel. */
-struct tile_kind {
-    unsigned steps;  /* number of 4-element units that share a scale: 4 or 8 */
-    unsigned zero;   /* weights are q - 2^zero; if zero is 0, they are q */
-    unsigned offset; /* number of units that share an offset, by which the sum of their x is
-                        multiplied: 4 or 8; 0: there are no offsets */
-    bool is_s8;      /* q is signed */
-    unsigned narrow; /* number of units whose pairs of products are added up in 16 bits: 8 if q ≤
-                        15 */
-};
+/* The kinds of panels. Codes of 6 bits with offsets (mlx6) are in no block. Panels of formats with
+ * grids (iq3_xxs, and iq2_s with a scale for each 16 weights) hold w + 64, which is at most 126. */
+static const struct tile_kind kind_q8_0 = {
+    .steps = 8, .zero = VEC_S8 ? 0 : 7, .is_s8 = VEC_S8, .narrow = 1};
+static const struct tile_kind kind_q4_0 = {.steps = 8, .zero = 3, .narrow = 8};
+static const struct tile_kind kind_q5_0 = {.steps = 8, .zero = 4, .narrow = 4};
+static const struct tile_kind kind_q4_k = {.steps = 8, .offset = 8, .narrow = 8};
+static const struct tile_kind kind_q5_k = {.steps = 8, .offset = 8, .narrow = 4};
+static const struct tile_kind kind_mlx6 = {.steps = 8, .offset = 8, .narrow = 2};
+static const struct tile_kind kind_mlx8 = {
+    .steps = 8, .zero = VEC_S8 ? 0 : 7, .offset = 8, .is_s8 = VEC_S8, .narrow = 1};
+static const struct tile_kind kind_q6_k = {.steps = 4, .zero = 5, .narrow = 2};
+static const struct tile_kind kind_iq3_xxs = {.steps = 8, .zero = 6, .narrow = 1};
+static const struct tile_kind kind_iq2_s = {.steps = 4, .zero = 6, .narrow = 1};
+static const struct tile_kind kind_float = {.steps = 0};
+static const struct tile_kind kind_q2_k = {.steps = 8, .offset = 4, .narrow = 2};
 
 /* Returns the initial value of the integer sums: minus 2^zero times the sum of the row's
  * numbers. */
@@ -172,63 +178,57 @@ INLINE void multiply_q8(const struct matmul_tile *t, const struct tile_kind kind
 
 static void TILE_NAME(multiply_q8_0)(const struct matmul_tile *t)
 {
-    multiply_q8(
-        t, (struct tile_kind){.steps = 8, .zero = VEC_S8 ? 0 : 7, .is_s8 = VEC_S8, .narrow = 1});
+    multiply_q8(t, kind_q8_0);
 }
 
 static void TILE_NAME(multiply_q4_0)(const struct matmul_tile *t)
 {
-    multiply_q8(t, (struct tile_kind){.steps = 8, .zero = 3, .narrow = 8});
+    multiply_q8(t, kind_q4_0);
 }
 
 static void TILE_NAME(multiply_q5_0)(const struct matmul_tile *t)
 {
-    multiply_q8(t, (struct tile_kind){.steps = 8, .zero = 4, .narrow = 4});
+    multiply_q8(t, kind_q5_0);
 }
 
 static void TILE_NAME(multiply_q4_k)(const struct matmul_tile *t)
 {
-    multiply_q8(t, (struct tile_kind){.steps = 8, .offset = 8, .narrow = 8});
+    multiply_q8(t, kind_q4_k);
 }
 
 static void TILE_NAME(multiply_q5_k)(const struct matmul_tile *t)
 {
-    multiply_q8(t, (struct tile_kind){.steps = 8, .offset = 8, .narrow = 4});
+    multiply_q8(t, kind_q5_k);
 }
 
-/* Codes of 6 bits with offsets, which no block has. */
 static void TILE_NAME(multiply_mlx6)(const struct matmul_tile *t)
 {
-    multiply_q8(t, (struct tile_kind){.steps = 8, .offset = 8, .narrow = 2});
+    multiply_q8(t, kind_mlx6);
 }
 
 static void TILE_NAME(multiply_mlx8)(const struct matmul_tile *t)
 {
-    multiply_q8(t,
-                (struct tile_kind){
-                    .steps = 8, .zero = VEC_S8 ? 0 : 7, .offset = 8, .is_s8 = VEC_S8, .narrow = 1});
+    multiply_q8(t, kind_mlx8);
 }
 
 static void TILE_NAME(multiply_q6_k)(const struct matmul_tile *t)
 {
-    multiply_q8(t, (struct tile_kind){.steps = 4, .zero = 5, .narrow = 2});
+    multiply_q8(t, kind_q6_k);
 }
 
-/* Multiplies formats with grids. Their panels hold w + 64, which is at most 126. */
 static void TILE_NAME(multiply_iq3_xxs)(const struct matmul_tile *t)
 {
-    multiply_q8(t, (struct tile_kind){.steps = 8, .zero = 6, .narrow = 1});
+    multiply_q8(t, kind_iq3_xxs);
 }
 
-/* Does the same for formats with a scale for each 16 weights. */
 static void TILE_NAME(multiply_iq2_s)(const struct matmul_tile *t)
 {
-    multiply_q8(t, (struct tile_kind){.steps = 4, .zero = 6, .narrow = 1});
+    multiply_q8(t, kind_iq2_s);
 }
 
 static void TILE_NAME(multiply_q2_k)(const struct matmul_tile *t)
 {
-    multiply_q8(t, (struct tile_kind){.steps = 8, .offset = 4, .narrow = 2});
+    multiply_q8(t, kind_q2_k);
 }
 
 INLINE void tile_float(const struct matmul_tile *t, uint32_t m0, const unsigned m_n, unsigned col)

@@ -141,7 +141,8 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
 #endif
 
 #define KERNEL(dtype, stem, how, ...)                                                              \
-    [INF_DTYPE_##dtype] = {TILE_NAME(decode_##stem), TILE_NAME(multiply_##how), __VA_ARGS__}
+    [INF_DTYPE_##dtype] = {TILE_NAME(decode_##stem), TILE_NAME(multiply_##how), __VA_ARGS__,       \
+                           .kind = &kind_##how}
 #if VEC_DIRECT
 #define DIRECT_NAME(stem) TILE_NAME(direct_##stem), 8, DIRECT_M
 /* TQ2_0 has so few bytes that memory does not bound four prepared rows. A panel is then faster. */

@@ -17,7 +17,6 @@
 #include "backend/cpu/matmul/matmul-kernels.h"
 #include "backend/cpu/matmul/matmul-prefetch.h"
 #include "core/cpu.h"
-#include "core/half.h"
 #include "quant/block.h"
 #include "quant/dtype.h"
 #include "quant/fp4-planes.h"
@@ -26,8 +25,8 @@
  * CPU supports. The reference needs no flags, so it comes last. */
 static const struct matmul_ops *const rungs[] = {
 #if defined(__x86_64__)
-    &matmul_amx,    &matmul_avx512fp16, &matmul_avx512bf16,
-    &matmul_avx512, &matmul_avxvnni,    &matmul_avx2,
+    &matmul_amx,    &matmul_amxint8, &matmul_avx512fp16, &matmul_avx512bf16,
+    &matmul_avx512, &matmul_avxvnni, &matmul_avx2,
 #elif defined(__aarch64__)
     &matmul_i8mm,
     &matmul_dotprod,
@@ -180,83 +179,14 @@ void matmul_prepare(const struct matmul_ops *ops, enum matmul_act kind, const fl
     }
 }
 
-/* ---- packed weights ---- */
-
-/* Returns the first of @ops, its base, the base of its base and so on that multiplies weights
- * packed as @dtype, or NULL if none does. */
-static const struct matmul_ops *find_packer(const struct matmul_ops *ops, enum inf_dtype dtype)
-{
-    while (ops && (dtype == INF_DTYPE_F16 ? !ops->blocks : !ops->tiles))
-        ops = ops->base;
-    return ops;
-}
-
-bool matmul_packs(const struct matmul_ops *ops, enum inf_dtype dtype)
-{
-    return is_float(dtype) && find_packer(ops, dtype);
-}
-
-enum matmul_act matmul_packed_kind(enum inf_dtype dtype)
-{
-    if (dtype == INF_DTYPE_F16)
-        return MATMUL_ACT_I16;
-    return dtype == INF_DTYPE_F32 ? MATMUL_ACT_TWO : MATMUL_ACT_BF16;
-}
-
-size_t matmul_packed_bytes(enum inf_dtype dtype, uint32_t K)
-{
-    if (dtype == INF_DTYPE_F16)
-        return DIV_UP(K, MATMUL_BLOCK) * sizeof(struct matmul_blocks) / MATMUL_N_STEP;
-    return ALIGN_UP((size_t)K, 32u) * (dtype == INF_DTYPE_F32 ? 2 : 1) * sizeof(uint16_t);
-}
-
-/* Packs a row of W for tiles: [group][32 k][hi, lo][pair of k][row of the group][2]. */
-static void pack_tiles(unsigned n_parts, const float *row, uint32_t n, uint32_t K,
-                       uint16_t (*to)[16][MATMUL_N_STEP][2])
-{
-    for (uint32_t k = 0; k < K; k++) {
-        const uint16_t hi = bf16_from_f32(row[k]);
-
-        to[k / 32 * n_parts][k % 32 / 2][n][k % 2] = hi;
-        if (n_parts == 2)
-            to[k / 32 * 2 + 1][k % 32 / 2][n][k % 2] = bf16_from_f32(row[k] - bf16_to_f32(hi));
-    }
-}
-
-static void pack_blocks(const float *row, uint32_t n, uint32_t K, struct matmul_blocks *to)
-{
-    for (uint32_t k = 0; k < K; k += MATMUL_BLOCK, to++) {
-        const uint32_t kc = MIN(K - k, MATMUL_BLOCK);
-        uint32_t most = 0;
-        float inverse;
-
-        for (uint32_t i = 0; i < kc; i++)
-            most = MAX(most, half_bits_f32(row[k + i]) & 0x7fffffff);
-        to->d[n] = matmul_block_scale(most, &inverse);
-        for (uint32_t i = 0; inverse > 0 && i < kc; i++)
-            to->q[i / 2][n][i % 2] = (int16_t)rintf(row[k + i] * inverse);
-    }
-}
-
-void matmul_pack(enum inf_dtype dtype, const float *row, uint32_t n, uint32_t K, void *dst)
-{
-    void *group =
-        (uint8_t *)dst + n / MATMUL_N_STEP * MATMUL_N_STEP * matmul_packed_bytes(dtype, K);
-
-    n %= MATMUL_N_STEP;
-    if (dtype == INF_DTYPE_F16)
-        pack_blocks(row, n, K, group);
-    else
-        pack_tiles(dtype == INF_DTYPE_F32 ? 2 : 1, row, n, K, group);
-}
-
 /* ---- the loop ---- */
 
 /* Holds a group of columns, and the position in the loop over k. */
 struct group {
     const struct matmul_args *args;
     const struct matmul_kernel *kernel;
-    uint32_t n, n_cols; /* n_cols ≤ PANEL_N */
+    multiply_many_fn *many; /* or NULL */
+    uint32_t n, n_cols;     /* n_cols ≤ PANEL_N */
     uint32_t k, kc;
     const uint8_t *ahead; /* memory to prefetch next */
     float bias[PANEL_N];
@@ -265,10 +195,11 @@ struct group {
 /* With a panel, the kernels prefetch memory that is one group of rows plus this many bytes ahead,
  * so that the last rows of a group have arrived when its computation begins. With at most HALF_ROWS
  * prepared rows, the kernels that decode prefetch half of this memory and the kernels that multiply
- * the other half. With more rows, multiplying takes much longer than decoding, so the kernels that
- * multiply prefetch all of it. */
+ * the other half. With more rows, each chunk is prefetched as a whole (panels_by_chunk()). */
 #define AHEAD     (4u << 10)
 #define HALF_ROWS 16u
+/* With at least so many rows, matmul_ops.multiply_many is faster than the kernels of a format. */
+#define MANY_ROWS 32u
 /* Without a panel, the groups of rows of a product are divided into windows of equally many groups.
  * While the kernels multiply one window, they prefetch a later one, in several parts
  * (prefetch_begin()). That window is at least AHEAD_MIN bytes ahead, because memory delivers so
@@ -299,6 +230,14 @@ static void decode_copy(const struct group *g, struct matmul_panel *panel, unsig
     }
     const uint8_t *none = copy[0];
     g->kernel->decode(panel, half, copy[0], COPY_BYTES, ALIGN_UP(g->kc, 32), &none);
+}
+
+/* Returns the offset in a row of W of the block with element @k. */
+static size_t block_offset(const struct group *g, uint32_t k)
+{
+    const struct dtype_info *info = dtype_info(g->args->dtype);
+
+    return (size_t)(k / info->block_elems) * info->block_bytes;
 }
 
 /* Returns the bytes of a chunk of one row of W. */
@@ -334,9 +273,7 @@ static void decode_planes(const struct group *g, struct matmul_panel *panel, uns
 static void decode_chunk(struct group *g, struct matmul_panel *panel)
 {
     const struct matmul_args *a = g->args;
-    const struct dtype_info *info = dtype_info(a->dtype);
-    const uint8_t *w = (const uint8_t *)a->w + (size_t)g->n * a->row_bytes +
-                       (size_t)(g->k / info->block_elems) * info->block_bytes;
+    const uint8_t *w = (const uint8_t *)a->w + (size_t)g->n * a->row_bytes + block_offset(g, g->k);
     const size_t n_bytes = chunk_bytes(g);
 
     for (unsigned half = 0; half < 2 && g->n_cols > 16 * half; half++) {
@@ -380,7 +317,41 @@ static void multiply_copy(const struct group *g, struct matmul_tile *tile, float
     }
 }
 
-static void multiply_chunk(struct group *g, const struct matmul_panel *panel)
+/* Returns the first matmul_ops.multiply_many of @ops, its base, the base of its base and so on, if
+ * it should multiply @M rows by panels of @kernel, or NULL. */
+static multiply_many_fn *find_many(const struct matmul_ops *ops, const struct matmul_kernel *kernel,
+                                   uint32_t M)
+{
+    const struct tile_kind *kind = kernel->kind;
+
+    if (M < MANY_ROWS || !kind || kind->steps == 0 ||
+        (kind->offset > 0 && kind->offset < kind->steps))
+        return NULL;
+    while (ops && !ops->multiply_many)
+        ops = ops->base;
+    return ops ? ops->multiply_many : NULL;
+}
+
+/* Computes PANEL_N columns of y. */
+static void multiply_whole(const struct group *g, struct matmul_panel *panel,
+                           const struct matmul_tile *tile)
+{
+    const uint32_t n = g->many ? tile->M / 16 * 16 : 0;
+    struct matmul_tile part = *tile;
+
+    part.M -= n;
+    part.act += n * part.act_stride;
+    part.init += n * part.init_stride;
+    part.y += n * part.ldy;
+    if (part.M > 0)
+        g->kernel->multiply(&part);
+    part = *tile;
+    part.M = n;
+    if (n > 0)
+        g->many(&part, panel, g->kernel->kind);
+}
+
+static void multiply_chunk(struct group *g, struct matmul_panel *panel)
 {
     const struct matmul_args *a = g->args;
     const size_t n_bytes = g->n_cols * chunk_bytes(g), n_rest = n_bytes - PANEL_AHEAD(n_bytes);
@@ -396,12 +367,12 @@ static void multiply_chunk(struct group *g, const struct matmul_panel *panel)
         .y = y,
         .ldy = a->ldy,
         .ahead = g->ahead,
-        .ahead_lines = (uint32_t)((a->M <= HALF_ROWS ? n_rest : n_bytes) / 64),
+        .ahead_lines = a->M <= HALF_ROWS ? (uint32_t)(n_rest / 64) : 0,
     };
 
     g->ahead += n_rest;
     if (g->n_cols == PANEL_N)
-        g->kernel->multiply(&tile);
+        multiply_whole(g, panel, &tile);
     else
         multiply_copy(g, &tile, y);
 }
@@ -524,12 +495,72 @@ static void rows_with_planes(const struct matmul_ops *ops, const struct matmul_a
     }
 }
 
+/* Begins the group of columns from @n on. */
+static void group_begin(struct group *g, struct matmul_panel *panel, uint32_t n, uint32_t n1)
+{
+    g->n = n;
+    g->n_cols = MIN(n1 - n, PANEL_N);
+    memset(g->bias, 0, sizeof(g->bias));
+    if (g->args->bias)
+        memcpy(g->bias, g->args->bias + n, g->n_cols * sizeof(float));
+    if (g->n_cols <= 16)
+        memset(panel, 0, sizeof(*panel));
+}
+
+/* Computes the columns @n0 … @n1 - 1 group by group, in the order in which the weights are stored,
+ * so that few prepared rows are multiplied as fast as memory delivers weights. */
+static void panels_by_group(struct group *g, uint32_t n0, uint32_t n1, uint32_t step)
+{
+    struct matmul_panel panel;
+
+    for (uint32_t n = n0; n < n1; n += PANEL_N) {
+        group_begin(g, &panel, n, n1);
+        for (g->k = 0; g->k < g->args->K; g->k += step) {
+            g->kc = MIN(g->args->K - g->k, step);
+            decode_chunk(g, &panel);
+            multiply_chunk(g, &panel);
+        }
+    }
+}
+
+/* Prefetches the elements from @k on, as many as a chunk has, of the group from column @n on. */
+static void chunk_prefetch(const struct group *g, uint32_t k, uint32_t n, uint32_t n1)
+{
+    const uint8_t *w = (const uint8_t *)g->args->w + n * g->args->row_bytes + block_offset(g, k);
+    const size_t n_bytes = chunk_bytes(g);
+
+    for (uint32_t i = n; i < MIN(n + PANEL_N, n1); i++, w += g->args->row_bytes)
+        for (size_t at = 0; at < n_bytes; at += 64)
+            __builtin_prefetch(w + at, 0, 2);
+}
+
+/* Computes the columns @n0 … @n1 - 1 chunk by chunk of k. The prepared rows of a chunk are read
+ * for all groups before those of the next chunk, so that they stay in the second-level cache, where
+ * whole rows would not fit. The order of the float sums of an element is the same. */
+static void panels_by_chunk(struct group *g, uint32_t n0, uint32_t n1, uint32_t step)
+{
+    struct matmul_panel panel;
+
+    for (g->k = 0; g->k < g->args->K; g->k += step) {
+        g->kc = MIN(g->args->K - g->k, step);
+        for (uint32_t n = n0; n < n1; n += PANEL_N) {
+            group_begin(g, &panel, n, n1);
+            g->ahead = (const uint8_t *)g->args->w + n * g->args->row_bytes + block_offset(g, g->k);
+            decode_chunk(g, &panel);
+            if (n + PANEL_N < n1)
+                chunk_prefetch(g, g->k, n + PANEL_N, n1);
+            else if (g->k + step < g->args->K)
+                chunk_prefetch(g, g->k + step, n0, n1);
+            multiply_chunk(g, &panel);
+        }
+    }
+}
+
 void matmul_rows(const struct matmul_ops *ops, const struct matmul_args *args, uint32_t n0,
                  uint32_t n1)
 {
     const uint32_t step = chunk_elems(args->kind);
     struct group g = {.args = args, .kernel = kernel_get(ops, args->dtype)};
-    struct matmul_panel panel;
 
     if (args->dtype == INF_DTYPE_BITNET) {
         find_preparer(ops, MATMUL_ACT_ROW8)->bitnet(args, n0, n1);
@@ -540,11 +571,11 @@ void matmul_rows(const struct matmul_ops *ops, const struct matmul_args *args, u
         return;
     }
     if (args->packed && args->dtype == INF_DTYPE_F16) {
-        find_packer(ops, args->dtype)->blocks(args, n0, n1);
+        matmul_packer(ops, args->dtype)->blocks(args, n0, n1);
         return;
     }
     if (args->packed) {
-        find_packer(ops, args->dtype)->tiles(args, n0, n1);
+        matmul_packer(ops, args->dtype)->tiles(args, n0, n1);
         return;
     }
     if (args->coded && g.kernel->fill) {
@@ -555,20 +586,12 @@ void matmul_rows(const struct matmul_ops *ops, const struct matmul_args *args, u
         matmul_rows_ref(args, n0, n1);
         return;
     }
+    g.many = find_many(ops, g.kernel, args->M);
     g.ahead = (const uint8_t *)args->w + n0 * args->row_bytes + PANEL_N * args->row_bytes + AHEAD;
     if (is_direct(args, g.kernel))
         n0 = direct_rows(&g, n0, n1);
-    for (g.n = n0; g.n < n1; g.n += PANEL_N) {
-        g.n_cols = MIN(n1 - g.n, PANEL_N);
-        memset(g.bias, 0, sizeof(g.bias));
-        if (args->bias)
-            memcpy(g.bias, args->bias + g.n, g.n_cols * sizeof(float));
-        if (g.n_cols <= 16)
-            memset(&panel, 0, sizeof(panel));
-        for (g.k = 0; g.k < args->K; g.k += step) {
-            g.kc = MIN(args->K - g.k, step);
-            decode_chunk(&g, &panel);
-            multiply_chunk(&g, &panel);
-        }
-    }
+    if (args->M > HALF_ROWS)
+        panels_by_chunk(&g, n0, n1, step);
+    else
+        panels_by_group(&g, n0, n1, step);
 }

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Computes attention with keys and values in F16. Include it after attn-simd.h. */
+
+/* With at least so many rows, a block of F16 is converted to floats once instead of once for each
+ * tile of rows, if it has at most so many numbers. The floats and their sums are the same. */
+#define UNPACK_ROWS 24u
+#define UNPACK_MAX  8192u
+
+/* Converts the block of @args to floats in @to, and sets *ret_args to arguments for them. Returns
+ * false if the block is to be multiplied as it is stored. */
+static bool half_unpack(const struct attn_args *args, float to[UNPACK_MAX],
+                        struct attn_args *ret_args)
+{
+    const uint32_t n = args->head_dim * args->block_tokens;
+
+    if (args->n_rows < UNPACK_ROWS || n > UNPACK_MAX)
+        return false;
+    for (uint32_t i = 0; i < n; i += VF_N)
+        vf_store(to + i, vf_load_f16((const uint16_t *)args->kv + i));
+    *ret_args = *args;
+    ret_args->kv = to;
+    ret_args->ahead = NULL;
+    return true;
+}
+
+static void scores_f16(const struct attn_args *args)
+{
+    float floats[UNPACK_MAX] __attribute__((aligned(64)));
+    struct attn_args unpacked;
+
+    if (half_unpack(args, floats, &unpacked))
+        scores_f32(&unpacked);
+    else
+        FOR_ROWS(score_rows, args, CODEC_F16);
+}
+
+static void values_f16(const struct attn_args *args)
+{
+    float floats[UNPACK_MAX] __attribute__((aligned(64)));
+    struct attn_args unpacked;
+
+    if (half_unpack(args, floats, &unpacked))
+        values_f32(&unpacked);
+    else
+        FOR_ROWS(value_rows, args, CODEC_F16);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A process beside the chat service that compiles kernels for a GPU and stores them.
+ *
+ * Compiling all usual kernels takes a driver a minute or more, so the service does not wait for
+ * it. The service itself cannot store what it compiles, because it writes no files once it
+ * serves. The process is forked before drivers are loaded, because drivers do not survive a fork.
+ * It then waits for a byte from the service. It never sees a request: it has the confinement that
+ * the service has during its start, and none of its sockets.
+ */
+
+struct filler {
+    int fd; /* the service's end of the pipe; negative: there is no process */
+};
+
+/* Forks the process while this one has a single thread. It calls @fill(@data) after filler_go(),
+ * and exits. The kernel ends it with this process. Without a process, @f->fd is negative; that is
+ * not an error. */
+void filler_start(struct filler *f, void (*fill)(void *data), void *data);
+/* Lets the process work. */
+void filler_go(struct filler *f);
+/* Lets the process exit if it did not get filler_go(). */
+void filler_done(struct filler *f);

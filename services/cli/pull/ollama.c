@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes settings of a manifest from the layers of a model of Ollama's registry (see pull.h).
+ *
+ * A layer with parameters is a JSON object. Its parameters of sampling, its stop strings and its
+ * context become keys of the manifest. A layer with a template is in the template language of Go,
+ * which sconce does not have. It is not needed if the weights have a template of their own;
+ * otherwise a built-in template with the same marks takes its place.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/pull/pull.h"
+#include "common/models/sampling.h"
+#include "common/models/settings.h"
+#include "common/models/templates.h"
+#include "common/store/store.h"
+#include "core/err.h"
+#include "core/file.h"
+#include "core/str.h"
+
+enum {
+    OLLAMA_HEADER = 64 << 20, /* the metadata of a GGUF file is within so many bytes */
+    OLLAMA_CHUNK = 1 << 20,
+};
+
+/* The names of Ollama's parameters that differ from those of sampling.h. */
+static const struct {
+    const char *name;
+    enum sampling_key key;
+} renamed[] = {
+    {"repeat_penalty", SAMPLING_REPETITION_PENALTY},
+};
+
+static int parameter_key(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(renamed); i++)
+        if (strcmp(name, renamed[i].name) == 0)
+            return (int)renamed[i].key;
+    return sampling_find(name);
+}
+
+static int put_sampling(const json_t *params, struct str *out)
+{
+    struct inf_sampling sampling;
+    const char *name;
+    const json_t *value;
+    bool any = false;
+    int r = 0;
+
+    sampling_clear(&sampling);
+    json_object_foreach((json_t *)params, name, value)
+    {
+        const int key = parameter_key(name);
+
+        /* Values out of range are ignored, like those in the files of models. */
+        if (key < 0 || !json_is_number(value) ||
+            !sampling_set(&sampling, (enum sampling_key)key, json_number_value(value)))
+            continue;
+        r = r < 0 || any ? r : str_puts(out, "sampling:\n");
+        r = r < 0 ? r
+                  : str_printf(out, "  %s: %.6g\n", sampling_rows[key].name,
+                               json_number_value(value));
+        any = true;
+    }
+    return r;
+}
+
+static int put_stops(const json_t *stops, struct str *out)
+{
+    size_t n = 0;
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < json_array_size(stops) && n < MODEL_MAX_STOPS; i++) {
+        const char *text = json_string_value(json_array_get(stops, i));
+
+        if (!text || !text[0])
+            continue;
+        r = str_puts(out, n++ ? ", " : "stop: [");
+        r = r < 0 ? r : store_put_quoted(out, text);
+    }
+    return r < 0 || n == 0 ? r : str_puts(out, "]\n");
+}
+
+static int put_parameters(const char *path, struct str *out, struct inf_err *reterr)
+{
+    _cleanup_free_ char *text = NULL;
+    json_t *params;
+    json_int_t context;
+    size_t len;
+    int r = file_read(path, OLLAMA_MAX_LAYER, &text, &len, reterr);
+
+    if (r < 0)
+        return r;
+    params = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
+    if (!json_is_object(params)) {
+        json_decref(params);
+        return err_set(reterr, EBADMSG, "the parameters of the model are not a JSON object");
+    }
+    context = json_integer_value(json_object_get(params, "num_ctx"));
+    r = put_sampling(params, out);
+    r = r < 0 ? r : put_stops(json_object_get(params, "stop"), out);
+    if (r == 0 && context > 0 && context <= MODEL_MAX_CONTEXT)
+        r = str_printf(out, "context: %lld\n", (long long)context);
+    json_decref(params);
+    return r < 0 ? err_set(reterr, ENOMEM, "out of memory") : 0;
+}
+
+/* Returns whether the GGUF file @path has a chat template of its own: whether its metadata has this
+ * key. In a GGUF file the length of a key, a number of 64 bits, stands before the key. */
+static bool has_template(const char *path)
+{
+    static const char key[] = "\x17\0\0\0\0\0\0\0tokenizer.chat_template";
+    const size_t n_key = sizeof(key) - 1;
+    _cleanup_free_ char *chunk = malloc(OLLAMA_CHUNK);
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool found = false;
+
+    for (off_t at = 0; chunk && fd >= 0 && !found && at < OLLAMA_HEADER;) {
+        const ssize_t n = pread(fd, chunk, OLLAMA_CHUNK, at);
+
+        if (n < (ssize_t)n_key)
+            break;
+        found = memmem(chunk, (size_t)n, key, n_key) != NULL;
+        /* The next chunk begins before the end of this one, so that a key across the border is
+         * found. */
+        at += n - (ssize_t)n_key + 1;
+    }
+    return found;
+}
+
+const char *ollama_match_template(const char *text)
+{
+    static const struct {
+        const char *name, *marks[3];
+        const char *without; /* a mark that another template has */
+    } rows[] = {
+        {"chatml", {"<|im_start|>", "<|im_end|>"}, NULL},
+        {"llama3", {"<|start_header_id|>", "<|eot_id|>"}, NULL},
+        {"llama2", {"[INST]", "<<SYS>>"}, NULL},
+        {"mistral", {"[INST]", "[/INST]"}, "[SYSTEM_PROMPT]"},
+        {"gemma", {"<start_of_turn>", "<end_of_turn>"}, NULL},
+        {"phi3", {"<|user|>", "<|assistant|>", "<|end|>"}, NULL},
+        {"zephyr", {"<|user|>", "<|assistant|>", "</s>"}, NULL},
+        {"alpaca", {"### Instruction:", "### Response:"}, NULL},
+        {"vicuna", {"USER:", "ASSISTANT:"}, NULL},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        bool matches = !rows[i].without || !strstr(text, rows[i].without);
+
+        for (size_t k = 0; k < ARRAY_SIZE(rows[i].marks) && rows[i].marks[k]; k++)
+            matches = matches && strstr(text, rows[i].marks[k]);
+        if (matches)
+            return rows[i].name;
+    }
+    return NULL;
+}
+
+static int put_template(const char *path, struct pull_plan *plan, struct str *out,
+                        struct inf_err *reterr)
+{
+    _cleanup_free_ char *text = NULL;
+    const char *name;
+    size_t len;
+    const int r = file_read(path, OLLAMA_MAX_LAYER, &text, &len, reterr);
+
+    if (r < 0)
+        return r;
+    name = ollama_match_template(text);
+    if (name) {
+        snprintf(plan->note, sizeof(plan->note),
+                 "The weights have no chat template, so the built-in template %s is used.", name);
+        return str_printf(out, "template: %s\n", name) < 0
+                   ? err_set(reterr, ENOMEM, "out of memory")
+                   : 0;
+    }
+    snprintf(plan->note, sizeof(plan->note),
+             "The weights have no chat template, and that of Ollama, in " OLLAMA_TEMPLATE
+             ", cannot be used: the key `template` of the manifest may name another one.");
+    return 0;
+}
+
+int ollama_put_settings(const char *model, struct pull_plan *plan, struct str *out,
+                        struct inf_err *reterr)
+{
+    _cleanup_free_ char *weights = path_join(model, plan->files[0].name);
+    _cleanup_free_ char *params = path_join(model, OLLAMA_PARAMS);
+    _cleanup_free_ char *template = path_join(model, OLLAMA_TEMPLATE);
+    int r = 0;
+
+    if (!weights || !params || !template)
+        return err_set(reterr, ENOMEM, "out of memory");
+    for (size_t i = 1; r == 0 && i < plan->n; i++) {
+        if (strcmp(plan->files[i].name, OLLAMA_PARAMS) == 0)
+            r = put_parameters(params, out, reterr);
+        else if (strcmp(plan->files[i].name, OLLAMA_TEMPLATE) == 0 && !has_template(weights))
+            r = put_template(template, plan, out, reterr);
+    }
+    return r;
+}

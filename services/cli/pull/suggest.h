@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Recommends models for `sconce pull --suggest`. */
+
+#include <infer/types.h>
+
+#include "core/macros.h"
+
+/* A model that is recommended for a task on machines with at least so much memory. */
+struct suggestion {
+    const char *task;   /* "chat", "code", "embedding", "rerank" or "speech" */
+    uint64_t memory;    /* bytes of memory that the machine should have */
+    uint64_t size;      /* bytes to fetch, about */
+    const char *source; /* for `sconce pull` */
+    const char *note;   /* for people */
+};
+
+/* Returns the @i-th suggestion; those of a task are together, small models first. NULL past the
+ * last one. */
+const struct suggestion *suggestion_at(size_t i);
+/* Returns whether @s is the largest suggestion of its task for a machine with @memory bytes. */
+bool suggestion_is_best(const struct suggestion *s, uint64_t memory);
+/* Prints the list, or only the suggestions for @task if it is not NULL. Returns an exit status. */
+int suggest_print(const char *task, bool json);

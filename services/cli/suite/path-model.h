@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Gives a model that is named by its path a name, for services that find models by name. */
+
+#include "core/macros.h"
+
+/* Returns the last component of @path without the suffix of model files; the caller frees it. NULL:
+ * out of memory. */
+char *path_model_name(const char *path);
+/* Writes the manifest @file for the model @path, an absolute path. @alias: a further name; NULL:
+ * none. -errno. */
+int path_model_write(const char *file, const char *path, const char *name, const char *alias);

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Offers to fetch a model that is not installed. */
+
+#include "cli/cli.h"
+
+/* If @model is "OWNER/REPO[:WHAT]", also with "hf:", or "ollama:NAME", finds the installed model of
+ * that name or source. If there is none, fetches it: at once with @yes, after a question at the
+ * terminal, else not. *ret_name: the name of the model, or a copy of @model if that is neither; the
+ * caller frees it. Prints errors itself, and returns an exit status. */
+int cli_find_or_pull(const char *verb, const struct cli_models *m, const char *model, bool yes,
+                     char **ret_name);

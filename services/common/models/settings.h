@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Declares the settings that a manifest (manifest.h) gives its model, besides sampling parameters.
+ *
+ * A setting of a request or of the command line precedes that of the manifest, and the manifest's
+ * precedes that of the configuration.
+ */
+
+#include <infer/types.h>
+
+#include "core/arena.h"
+#include "core/macros.h"
+
+#define MODEL_KEEP_USUAL UINT64_MAX
+
+enum {
+    MODEL_MAX_STOPS = 16,
+    MODEL_MAX_ADAPTERS = 32,
+    MODEL_MAX_CONTEXT = 1 << 24, /* in tokens */
+};
+
+struct model_settings {
+    uint32_t context;       /* tokens of a conversation or of a text; 0: not given */
+    const char *kv_type;    /* number format of keys and values; NULL: not given */
+    const char *template;   /* name of a built-in chat template (templates.h), or the path of a file
+                               that has one; NULL: not given */
+    int64_t template_mtime; /* modification time of that file in Unix seconds; 0: no file */
+    const char *const *stops;    /* NULL-terminated texts that end an answer; NULL: none */
+    const char *const *adapters; /* NULL-terminated names; NULL: none */
+    const char *drafter;         /* name of a model; NULL: none */
+    uint64_t keep_usec;          /* how long the model stays in memory after its last use;
+                                    MODEL_KEEP_USUAL: not given */
+    bool pinned;                 /* the model stays in memory until it is unloaded by command */
+};
+
+/* Makes all settings "not given". */
+void model_settings_clear(struct model_settings *s);
+/* Copies @from to *ret; @arena owns the copies of the texts. -ENOMEM. */
+int model_settings_copy(struct arena *arena, const struct model_settings *from,
+                        struct model_settings *ret);
+bool model_settings_equal(const struct model_settings *a, const struct model_settings *b);

@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Quantizes tiny random models with `sconce convert` and with mlx-lm, and compares all tensors.
+
+    check_mlx_convert.py SCONCE
+
+SCONCE is the program. The models have the configurations of make_mlx.py and random weights in BF16,
+F16 or F32. mlx-lm saves each of them without quantization; sconce converts this directory, and
+mlx-lm quantizes the same weights. Names, types, shapes and bits of all tensors must be equal, and
+mlx-lm must load the directory of sconce and compute the same logits from it as from its own. Exit
+status: 0 when all are equal, 1 when some differ, 77 (skipped) without mlx-lm.
+"""
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+
+try:
+    import mlx.core as mx
+    from mlx.utils import tree_flatten, tree_map
+    from mlx_lm.convert import mixed_quant_predicate_builder
+    from mlx_lm.utils import load_model, quantize_model, save_config, save_model
+    import make_mlx
+except ImportError as e:
+    print("skipped: %s" % e)
+    sys.exit(77)
+
+WIDE = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 8}
+LLAMA = make_mlx.LLAMA | WIDE
+MOE = make_mlx.QWEN3_MOE | WIDE | {"moe_intermediate_size": 64}
+QWEN3_5 = make_mlx.QWEN3_5 | {"text_config": make_mlx.QWEN3_5["text_config"] | {
+    "hidden_size": 64, "moe_intermediate_size": 64, "shared_expert_intermediate_size": 64}}
+
+# The type of sconce, the arguments of quantize_model(), the recipe, the configuration, the numbers.
+CASES = [
+    ("MLX%d" % bits, (64, bits, "affine"), None, LLAMA, kind)
+    for bits, kind in zip((2, 3, 4, 5, 6, 8), (mx.bfloat16, mx.float16, mx.float32) * 2)
+] + [
+    ("MLX4_G32", (32, 4, "affine"), None, MOE, mx.bfloat16),
+    ("MLX3_G128", (128, 3, "affine"), None, LLAMA, mx.float16),
+    ("MLX_MXFP4", (32, 4, "mxfp4"), None, LLAMA, mx.bfloat16),
+    ("MLX_MXFP8", (32, 8, "mxfp8"), None, LLAMA, mx.float16),
+    ("MLX_NVFP4", (16, 4, "nvfp4"), None, LLAMA, mx.float32),
+    ("MLX_NVFP4", (16, 4, "nvfp4"), None, LLAMA, mx.float16),
+    ("MLX_MIXED_2_6", (64, 4, "affine"), "mixed_2_6", LLAMA, mx.bfloat16),
+    ("MLX_MIXED_3_4_G32", (32, 4, "affine"), "mixed_3_4", LLAMA, mx.bfloat16),
+    ("MLX4", (64, 4, "affine"), None, QWEN3_5, mx.bfloat16),
+]
+
+
+def tensors(path):
+    found = {}
+    for file in path.glob("*.safetensors"):
+        found.update(mx.load(str(file)))
+    return found
+
+
+def equal(a, b):
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    words = {1: mx.uint8, 2: mx.uint16, 4: mx.uint32}[a.dtype.size]
+    return bool(mx.all(a.view(words) == b.view(words)))
+
+
+def make_model(config, kind, path):
+    """Saves a model whose numbers are floats."""
+    model, new = make_mlx.build(config, (32, 4, "affine"), AllFalse())
+    model.update(tree_map(lambda x: x.astype(kind), model.parameters()))
+    save_model(path, model)
+    for key in ("quantization", "quantization_config"):
+        new.pop(key, None)
+    save_config(new, path / "config.json")
+
+
+class AllFalse(dict):
+    """Overrides that leave all matrices as they are."""
+
+    def __contains__(self, key):
+        return True
+
+    def __getitem__(self, key):
+        return False
+
+
+def check(sconce, kind, how, recipe, config, numbers, root):
+    shutil.rmtree(root, ignore_errors=True)
+    make_model(config, numbers, root / "model")
+    model, config = load_model(root / "model", lazy=True)
+    predicate = mixed_quant_predicate_builder(recipe, model, how[0]) if recipe else None
+    model, _ = quantize_model(model, config, *how, quant_predicate=predicate)
+    save_model(root / "mlx", model)
+    subprocess.run([sconce, "convert", str(root / "model"), str(root / "sconce"), "--type", kind,
+                    "-q"], check=True, stdout=subprocess.DEVNULL)
+    ours, theirs = tensors(root / "sconce"), tensors(root / "mlx")
+    bad = sorted(set(ours) ^ set(theirs)) + [
+        name for name in sorted(set(ours) & set(theirs)) if not equal(ours[name], theirs[name])]
+    tokens = mx.array([[3, 5, 7, 9, 11, 13]])
+    loaded, _ = load_model(root / "sconce")
+    if not bad and not bool(mx.all(loaded(tokens) == model(tokens))):
+        bad = ["the logits"]
+    print("%-18s %-8s %4d tensors, %d differ %s"
+          % (kind, str(numbers).split(".")[-1], len(theirs), len(bad), bad[:3]), flush=True)
+    return len(bad)
+
+
+def main():
+    mx.set_default_device(mx.cpu)
+    mx.random.seed(1)
+    with tempfile.TemporaryDirectory() as root:
+        n_bad = sum(check(sys.argv[1], *case, pathlib.Path(root) / "case") for case in CASES)
+    return 1 if n_bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
