@@ -12,12 +12,12 @@
 // Computes attention of tiles of rows with the matrix units of a GPU.
 //
 // A workgroup computes a tile of rows for some of the heads that read one KV head. These are up to
-// FRAGMENT queries for each subgroup. All subgroups pass over the context together, in blocks of TOKENS tokens. They copy the
-// keys of a block to shared memory as binary16, multiply their queries by them, and compute the weights of the
-// softmax. Then they copy the values of the block to the place of the keys, and add the products of weights
-// and values to their results. An invocation reads what it will copy next while the matrix units multiply. It
-// is not specified which elements of a matrix a lane has. Therefore queries, scores, weights and results pass
-// through the subgroup's strip of shared memory.
+// FRAGMENT queries for each subgroup. All subgroups pass over the context together, in blocks of TOKENS tokens.
+// They copy the keys of a block to shared memory as binary16, multiply their queries by them, and compute the
+// weights of the softmax. Then they copy the values of the block to the place of the keys, and add the products
+// of weights and values to their results. An invocation reads what it will copy next while the matrix units
+// multiply. It is not specified which elements of a matrix a lane has. Therefore queries, scores, weights and
+// results pass through the subgroup's strip of shared memory.
 //
 // Queries, keys, values and weights are multiplied as binary16, and sums are floats. Nothing overflows: each
 // query, and the keys and values of a block in formats with larger numbers than binary16, are scaled by powers
@@ -45,7 +45,7 @@ layout(constant_id = 4) const uint FORMAT = KV_F16;
 layout(constant_id = 5) const uint ROWS_FROM = 2;
 layout(constant_id = 6) const uint LANES = 32; // of a subgroup
 layout(constant_id = 7) const uint N_SUBGROUPS = 4;
-layout(constant_id = 8) const uint TOKENS = 64; // of a block: 32 or 64
+layout(constant_id = 8) const uint TOKENS = 32; // of a block: 32 or 64
 
 #include "attention/store.glsl"
 
@@ -79,7 +79,9 @@ PUSH(push_attention)
 
 shared f16vec4 block[TOKENS * BLOCK_LD];
 shared vec2 strips[N_SUBGROUPS * FRAGMENT * STRIP_LD];
-shared float peaks[N_SUBGROUPS]; // largest magnitudes of what the subgroups copy
+// Largest magnitudes of what the subgroups copy. Matrices must begin at multiples of 16 bytes in any order of the
+// arrays, so the size is such a multiple.
+shared float peaks[(N_SUBGROUPS + 3) / 4 * 4];
 
 uvec4 tile;
 uint self, first_head, kv_head;
@@ -347,6 +349,8 @@ void put_divisor()
         sum += subgroupShuffleXor(sum, i);
     if (push.has_sinks != 0)
         sum += exp2(sinks[head_of(query)] * LOG2_E - fold_base(base));
+    // The matrix units have read the weights.
+    subgroupBarrier();
     strips[at + DIVISOR_AT].x = sum;
 }
 
