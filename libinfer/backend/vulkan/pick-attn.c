@@ -38,6 +38,7 @@
 /* attention/coop */
 #define COOP_FRAGMENT     16u /* rows and columns of the matrices that subgroups multiply */
 #define COOP_SUBGROUPS    4u
+#define COOP_TOKENS       32u /* of a block */
 #define COOP_HEADS_MAX    16u
 #define COOP_HEAD_DIM_MAX 256u
 
@@ -172,33 +173,30 @@ static bool pick_tiles(const struct vkb_caps *caps, const struct kv_layout *layo
 }
 
 /* Returns the shared memory of attention/coop in bytes. */
-static uint32_t coop_shared(uint32_t head_dim, uint32_t tokens)
+static uint32_t coop_shared(uint32_t head_dim)
 {
-    return tokens * (ALIGN_UP(head_dim, COOP_FRAGMENT) + 8) * 2 +
-           COOP_SUBGROUPS * (COOP_FRAGMENT * (tokens + 8) + 1) * (uint32_t)sizeof(float);
+    return COOP_TOKENS * (ALIGN_UP(head_dim, COOP_FRAGMENT) + 8) * 2 +
+           COOP_SUBGROUPS * (COOP_FRAGMENT * (COOP_TOKENS + 8) + 1) * (uint32_t)sizeof(float);
 }
 
-/* Selects attention/coop with the largest block of tokens that fits into shared memory. Heads with
- * more than COOP_HEAD_DIM_MAX dimensions do not fit into registers. */
+/* Selects attention/coop. Heads with more than COOP_HEAD_DIM_MAX dimensions do not fit into
+ * registers. */
 static bool pick_coop(const struct vkb_caps *caps, const struct kv_layout *layout, uint32_t i_group,
                       uint32_t group, struct vkb_attention *a)
 {
     const uint32_t head_dim = layout->groups[i_group].head_dim, lanes = caps->subgroup_size;
     const bool known_size = caps->subgroup_control || caps->subgroup_min == caps->subgroup_max;
-    uint32_t tokens = 64;
 
-    while (tokens > 32 && coop_shared(head_dim, tokens) > caps->shared_size)
-        tokens /= 2;
     if (!caps->coopmat || !known_size || (lanes != 16 && lanes != 32 && lanes != 64) ||
         COOP_SUBGROUPS * lanes > caps->max_invocations || head_dim > COOP_HEAD_DIM_MAX ||
-        coop_shared(head_dim, tokens) > caps->shared_size ||
+        coop_shared(head_dim) > caps->shared_size ||
         !pick_tiled(caps, layout, i_group, group, "attention/coop", COOP_SUBGROUPS * COOP_FRAGMENT,
                     COOP_HEADS_MAX, a))
         return false;
     set_constant(a, 0, COOP_SUBGROUPS * lanes);
     set_constant(a, SPEC_FLASH_LANES, lanes);
     set_constant(a, SPEC_FLASH_SUBGROUPS, COOP_SUBGROUPS);
-    set_constant(a, SPEC_FLASH_TOKENS, tokens);
+    set_constant(a, SPEC_FLASH_TOKENS, COOP_TOKENS);
     return true;
 }
 

@@ -240,8 +240,8 @@ enum {
  * for HEADS of the heads of one KV head, which are at most 32 queries. Subgroups must have at least
  * 4 lanes. Shared memory: 24 KiB. Groups (n_kv_heads × ⌈heads of a KV head / HEADS⌉, tiles).
  *
- * coop is tiles for GPUs with matrix units: each subgroup of LANES lanes has 16 queries. The context
- * is cut into blocks of TOKENS tokens. merge is for tiles of one row; groups (columns of y, tiles).
+ * coop is tiles for GPUs with matrix units: a subgroup has LANES lanes and 16 queries, and a block
+ * of the context has TOKENS tokens. merge is for tiles of one row; groups (columns of y, tiles).
  */
 struct push_attention {
     uint32_t n_heads, n_kv_heads, head_dim;
@@ -297,4 +297,4 @@ struct push_tops {
 };
 
 enum { SPEC_TOPS_WHOLE = 2 }; /* 1: width is a multiple of 4 */
-#define TOPS_RUN 256u /* logits that a subgroup processes together */
+#define TOPS_RUN 256u         /* logits that a subgroup processes together */
