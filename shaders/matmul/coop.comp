@@ -142,16 +142,18 @@ void finish_part(uint m, uint n, uint M)
 // Compilers keep an array of cooperative matrices in registers only if all of its indices are constants. In a
 // loop that contains a loop of unknown length, the index of the outer loop is not a constant, even if the outer
 // loop is to be unrolled. Therefore the loops over sums are macros.
+// Some drivers end the process if an index is too large, even in code that is never reached.
+#define SUM(i, j)    (((i) * w_frags + (j)) % (x_frags * w_frags))
 #define FOR_4(macro) macro(0) macro(1) macro(2) macro(3)
 #define CLEAR(i, j)                                                                                \
     if (i < x_frags && j < w_frags)                                                                \
-        sums[i * w_frags + j] = coopmat_fill(0.0);
+        sums[SUM(i, j)] = coopmat_fill(0.0);
 #define CLEAR_ROW(i) CLEAR(i, 0) CLEAR(i, 1) CLEAR(i, 2) CLEAR(i, 3)
 #define OUT(i, j)                                                                                  \
     if (i < x_frags && j < n_outs) {                                                               \
-        coopmat_store(parts[part], sums[i * w_frags + j], COOPMAT_ROWS, FRAGMENT);                 \
+        coopmat_store(parts[part], sums[SUM(i, j)], COOPMAT_ROWS, FRAGMENT);                       \
         if (is_glu)                                                                                \
-            coopmat_store(parts[part + FRAGMENT * FRAGMENT], sums[i * w_frags + n_outs + j],       \
+            coopmat_store(parts[part + FRAGMENT * FRAGMENT], sums[SUM(i, n_outs + j)],             \
                           COOPMAT_ROWS, FRAGMENT);                                                 \
         finish_part(m0 + x_first + i * FRAGMENT, n0 + column_of(w_first + j * FRAGMENT), M);       \
     }

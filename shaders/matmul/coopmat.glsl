@@ -21,14 +21,35 @@
 
 const uint COOPMAT_ROWS = 0, COOPMAT_COLUMNS = 1; // whether rows or columns are contiguous in memory
 
-spirv_instruction(id = 4457) coopmat_a coopmat_load_a(spirv_by_reference f16vec2 from, uint order,
-                                                      uint pitch);
-spirv_instruction(id = 4457) coopmat_b coopmat_load_b(spirv_by_reference f16vec2 from, uint order,
-                                                      uint pitch);
-spirv_instruction(id = 4458) void coopmat_store(spirv_by_reference float to, coopmat_sum m,
-                                                uint order, uint pitch);
+// Matrices are loaded from shared memory and stored there. The last two operands of these instructions order them
+// with the barriers of the workgroup, as those of ordinary accesses to shared memory: without the operands a compiler
+// may move them across barriers.
+#define COOPMAT_LOADED 48, 2u // MakePointerVisible and NonPrivatePointer; the scope, a workgroup
+#define COOPMAT_STORED 40, 2u // MakePointerAvailable and NonPrivatePointer; the scope, a workgroup
+#define COOPMAT_PLACE(type) spirv_by_reference type place, uint order, uint pitch
+#define COOPMAT_ORDERED     spirv_literal uint access, uint scope
+
+spirv_instruction(id = 4457) coopmat_a coopmat_read_a(COOPMAT_PLACE(f16vec2), COOPMAT_ORDERED);
+spirv_instruction(id = 4457) coopmat_b coopmat_read_b(COOPMAT_PLACE(f16vec2), COOPMAT_ORDERED);
+spirv_instruction(id = 4458) void coopmat_write(spirv_by_reference float place, coopmat_sum m,
+                                                uint order, uint pitch, COOPMAT_ORDERED);
+#define coopmat_load_a(from, order, pitch)  coopmat_read_a(from, order, pitch, COOPMAT_LOADED)
+#define coopmat_load_b(from, order, pitch)  coopmat_read_b(from, order, pitch, COOPMAT_LOADED)
+#define coopmat_store(to, m, order, pitch)  coopmat_write(to, m, order, pitch, COOPMAT_STORED)
+// The same for arrays of 4 binary16 numbers, and of 2 floats, each of which can also contain 2 binary16 numbers.
+spirv_instruction(id = 4457) coopmat_b coopmat_read_b4(COOPMAT_PLACE(f16vec4), COOPMAT_ORDERED);
+spirv_instruction(id = 4457) coopmat_a coopmat_read_a2(COOPMAT_PLACE(vec2), COOPMAT_ORDERED);
+spirv_instruction(id = 4457) coopmat_sum coopmat_read_sum2(COOPMAT_PLACE(vec2), COOPMAT_ORDERED);
+spirv_instruction(id = 4458) void coopmat_write2(spirv_by_reference vec2 place, coopmat_sum m,
+                                                 uint order, uint pitch, COOPMAT_ORDERED);
+#define coopmat_load_b4(from, order, pitch)   coopmat_read_b4(from, order, pitch, COOPMAT_LOADED)
+#define coopmat_load_a2(from, order, pitch)   coopmat_read_a2(from, order, pitch, COOPMAT_LOADED)
+#define coopmat_load_sum2(from, order, pitch) coopmat_read_sum2(from, order, pitch, COOPMAT_LOADED)
+#define coopmat_store2(to, m, order, pitch)   coopmat_write2(to, m, order, pitch, COOPMAT_STORED)
 // Returns a × b + c.
 spirv_instruction(id = 4459) coopmat_sum coopmat_add(coopmat_a a, coopmat_b b, coopmat_sum c);
+// Returns the products of the elements of a and b at the same place.
+spirv_instruction(id = 133) coopmat_sum coopmat_multiply(coopmat_sum a, coopmat_sum b);
 // Returns a matrix whose elements are all @x.
 spirv_instruction(id = 80) coopmat_sum coopmat_fill(float x);
 

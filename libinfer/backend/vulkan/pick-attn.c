@@ -4,8 +4,8 @@
  *
  * Devices that read texels faster than storage buffers (vkb_caps.texel), which are software
  * devices, use attention/lanes for single rows and for tiles of more rows, with the same bits. GPUs
- * use attention/row and attention/tiles, whose sums have different orders. Devices that can use
- * neither have attention/ref.
+ * use attention/row and attention/tiles, whose sums have different orders; GPUs with matrix units
+ * use attention/coop instead of attention/tiles. Devices that can use neither have attention/ref.
  */
 #include "backend/vulkan/kernels.h"
 #include "backend/vulkan/push.h"
@@ -34,6 +34,13 @@
 #define TILES_QUERIES   32u
 #define TILES_HEADS_MAX 8u
 #define TILES_THREADS   128u
+
+/* attention/coop */
+#define COOP_FRAGMENT     16u /* rows and columns of the matrices that subgroups multiply */
+#define COOP_SUBGROUPS    4u
+#define COOP_TOKENS       32u /* of a block */
+#define COOP_HEADS_MAX    16u
+#define COOP_HEAD_DIM_MAX 256u
 
 /* Returns the number of elements in a chunk of 16 bytes. */
 static uint32_t chunk_elements(const struct kv_layout *layout)
@@ -136,21 +143,60 @@ static bool pick_row(const struct vkb_caps *caps, const struct kv_layout *layout
     return true;
 }
 
-static bool pick_tiles(const struct vkb_caps *caps, const struct kv_layout *layout,
-                       uint32_t i_group, uint32_t group, struct vkb_attention *a)
+/* Selects a kernel for tiles of up to @queries queries, of at most @heads_max heads. */
+static bool pick_tiled(const struct vkb_caps *caps, const struct kv_layout *layout,
+                       uint32_t i_group, uint32_t group, const char *name, uint32_t queries,
+                       uint32_t heads_max, struct vkb_attention *a)
 {
-    a->heads = even_heads(group, TILES_HEADS_MAX);
-    a->tile_rows = TILES_QUERIES / a->heads;
+    a->heads = even_heads(group, heads_max);
+    a->tile_rows = queries / a->heads;
     a->rows_from = 2;
     a->part_tokens = ROW_PART;
-    if (!vkb_pick_plain(caps, "attention/tiles", &a->choice))
+    if (!vkb_pick_plain(caps, name, &a->choice))
         return false;
-    set_constant(a, 0, TILES_THREADS);
     set_constant(a, SPEC_TILE_ROWS, a->tile_rows);
     set_constant(a, SPEC_TILES_HEADS, a->heads);
     set_constant(a, SPEC_TILES_HEAD_DIM, layout->groups[i_group].head_dim);
     set_constant(a, SPEC_TILES_FORMAT, vkb_store_format(layout));
     set_constant(a, SPEC_TILES_ROWS_FROM, a->rows_from);
+    return true;
+}
+
+static bool pick_tiles(const struct vkb_caps *caps, const struct kv_layout *layout,
+                       uint32_t i_group, uint32_t group, struct vkb_attention *a)
+{
+    if (!pick_tiled(caps, layout, i_group, group, "attention/tiles", TILES_QUERIES, TILES_HEADS_MAX,
+                    a))
+        return false;
+    set_constant(a, 0, TILES_THREADS);
+    return true;
+}
+
+/* Returns the shared memory of attention/coop in bytes. */
+static uint32_t coop_shared(uint32_t head_dim)
+{
+    return COOP_TOKENS * (ALIGN_UP(head_dim, COOP_FRAGMENT) + 8) * 2 +
+           COOP_SUBGROUPS * (COOP_FRAGMENT * (COOP_TOKENS + 8) + 1) * (uint32_t)sizeof(float);
+}
+
+/* Selects attention/coop. Heads with more than COOP_HEAD_DIM_MAX dimensions do not fit into
+ * registers. */
+static bool pick_coop(const struct vkb_caps *caps, const struct kv_layout *layout, uint32_t i_group,
+                      uint32_t group, struct vkb_attention *a)
+{
+    const uint32_t head_dim = layout->groups[i_group].head_dim, lanes = caps->subgroup_size;
+    const bool known_size = caps->subgroup_control || caps->subgroup_min == caps->subgroup_max;
+
+    if (!caps->coopmat || !known_size || (lanes != 16 && lanes != 32 && lanes != 64) ||
+        COOP_SUBGROUPS * lanes > caps->max_invocations || head_dim > COOP_HEAD_DIM_MAX ||
+        coop_shared(head_dim) > caps->shared_size ||
+        !pick_tiled(caps, layout, i_group, group, "attention/coop", COOP_SUBGROUPS * COOP_FRAGMENT,
+                    COOP_HEADS_MAX, a))
+        return false;
+    set_constant(a, 0, COOP_SUBGROUPS * lanes);
+    set_constant(a, SPEC_FLASH_LANES, lanes);
+    set_constant(a, SPEC_FLASH_SUBGROUPS, COOP_SUBGROUPS);
+    set_constant(a, SPEC_FLASH_TOKENS, COOP_TOKENS);
     return true;
 }
 
@@ -178,6 +224,8 @@ bool vkb_pick_attention(const struct vkb_caps *caps, const struct kv_layout *lay
         return pick_lanes(caps, layout, i_group, group, class, ret_choice);
     if (!can_row_and_tiles(caps, layout, i_group))
         return pick_ref(caps, layout, i_group, ret_choice);
-    return class == VKB_MANY ? pick_tiles(caps, layout, i_group, group, ret_choice)
-                             : pick_row(caps, layout, i_group, group, ret_choice);
+    if (class != VKB_MANY)
+        return pick_row(caps, layout, i_group, group, ret_choice);
+    return pick_coop(caps, layout, i_group, group, ret_choice) ||
+           pick_tiles(caps, layout, i_group, group, ret_choice);
 }

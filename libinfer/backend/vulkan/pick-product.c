@@ -109,7 +109,7 @@ static uint32_t shared_bytes(const struct shape *s, uint32_t depth, bool glu)
 static bool pick_shape(const struct vkb_caps *caps, const struct vkb_product *p, uint32_t depth,
                        struct shape *ret_shape)
 {
-    static const struct shape shapes[] = {{128, 128, 4, 2}, {64, 128, 4, 2}, {64, 64, 2, 2}};
+    static const struct shape shapes[] = {{128, 128, 4, 4}, {64, 128, 4, 2}, {64, 64, 2, 2}};
     const uint32_t columns = p->glu ? 2 * p->N : p->N;
     const size_t first = columns >= 4096 ? 0 : 2;
 

@@ -202,8 +202,7 @@ enum {
     HEADS_ROPE_PAIRS,
 };
 
-/* Tokens per block of K and V. */
-#define STORE_TOKENS 64u
+#define STORE_TOKENS 64u /* tokens per block of K and V */
 enum {
     STORE_F32,
     STORE_F16,
@@ -226,7 +225,6 @@ enum {
  * Slot 4 has room for [tiles of one row][n_heads][n_parts][head_dim + 2] floats; tiles of one row
  * come before others. ref uses only the first five members of the push constants; its groups are
  * (n_heads, rows).
- *
  * lanes is for devices with vkb_caps.texel. A workgroup is one subgroup. It computes tiles of
  * ROWS_FROM to TILE_ROWS rows for HEADS of the heads of one KV head, which are at most 8 queries.
  * With SPLIT, which requires that TILE_ROWS is 1, it computes one part of the context, and merge
@@ -242,7 +240,8 @@ enum {
  * for HEADS of the heads of one KV head, which are at most 32 queries. Subgroups must have at least
  * 4 lanes. Shared memory: 24 KiB. Groups (n_kv_heads × ⌈heads of a KV head / HEADS⌉, tiles).
  *
- * merge is for tiles of one row. Groups (n_heads × head_dim columns, tiles).
+ * coop is tiles for GPUs with matrix units: a subgroup has LANES lanes and 16 queries, and a block
+ * of the context has TOKENS tokens. merge is for tiles of one row; groups (columns of y, tiles).
  */
 struct push_attention {
     uint32_t n_heads, n_kv_heads, head_dim;
@@ -279,6 +278,9 @@ enum {
     SPEC_TILES_HEAD_DIM = 3,
     SPEC_TILES_FORMAT = 4, /* STORE_… */
     SPEC_TILES_ROWS_FROM = 5,
+    SPEC_FLASH_LANES = 6, /* attention/coop; its other constants are those of tiles */
+    SPEC_FLASH_SUBGROUPS = 7,
+    SPEC_FLASH_TOKENS = 8,
 
     SPEC_MERGE_HEAD_DIM = 2,
     SPEC_MERGE_LONE_PARTS = 3, /* 0: contexts of one part are finished already */
@@ -295,5 +297,4 @@ struct push_tops {
 };
 
 enum { SPEC_TOPS_WHOLE = 2 }; /* 1: width is a multiple of 4 */
-
-#define TOPS_RUN 256u /* logits that a subgroup processes together */
+#define TOPS_RUN 256u         /* logits that a subgroup processes together */

@@ -56,6 +56,19 @@ static double *stored(const double *x, const double *dx, size_t n_heads, size_t 
     return d;
 }
 
+/* Adds the errors of stored numbers that are multiplied as binary16. The numbers of a block share a
+ * scale, which brings the largest one to at least 2^14. Stored binary16 numbers are not rounded
+ * again. */
+static void halved(const double *x, size_t n, enum codec kv, double *d)
+{
+    double max = 0;
+
+    for (size_t i = 0; i < n; i++)
+        max = fmax(max, fabs(x[i]) + d[i]);
+    for (size_t i = 0; kv != CODEC_F16 && i < n; i++)
+        d[i] += (fabs(x[i]) + d[i]) * 0x1p-11 + max * 0x1p-39 + BOUND_FLUSH;
+}
+
 static double score(const struct attn *a, size_t q, size_t k, double *ret_error)
 {
     const uint32_t hd = a->p->head_dim;
@@ -81,6 +94,9 @@ static double score(const struct attn *a, size_t q, size_t k, double *ret_error)
  * weights. */
 static void soften(struct attn *a, size_t first, size_t pos, double sink)
 {
+    /* Matrix units multiply weights relative to a number that is up to 2^15 times smaller than the
+     * largest weight, so that the arguments of exp2() are larger. */
+    const double base = a->rounding == BOUND_F16_ROWS ? 64 : 0;
     double max = sink, worst = 0, sum = 0;
 
     for (size_t j = first; j <= pos; j++)
@@ -91,13 +107,13 @@ static void soften(struct attn *a, size_t first, size_t pos, double sink)
 
         a->scores[j] = exp(x);
         /* exp() of 0 is exact; other results have an error of 3 + 2 |x| ulp. */
-        a->errors[j] += BOUND_UNIT * (6 + 6 * fabs(x)) + (a->rounding == BOUND_F16 ? 0x1p-11 : 0) +
-                        (a->rounding == BOUND_BF16 ? 0x1p-8 : 0);
+        a->errors[j] +=
+            BOUND_UNIT * (6 + base + 6 * fabs(x)) + (a->rounding == BOUND_BF16 ? 0x1p-8 : 0);
         sum += a->scores[j];
     }
     sum += exp(sink - max);
     if (isfinite(sink))
-        worst = exp(sink - max) / sum * BOUND_UNIT * (6 + 6 * fabs(sink - max));
+        worst = exp(sink - max) / sum * BOUND_UNIT * (6 + base + 6 * fabs(sink - max));
     /* The division by the sum adds the mean of the errors, in which each error counts with its
      * weight. */
     for (size_t j = first; j <= pos; j++) {
@@ -113,9 +129,14 @@ static void row(struct attn *a, size_t pos, size_t q, size_t kv, double sink, do
     const size_t stride = (size_t)a->p->n_kv_heads * a->p->head_dim;
     const uint32_t window = a->p->window;
     const size_t first = window && pos + 1 > window ? pos + 1 - window : 0;
-    const double units = (double)(pos - first + 16) * BOUND_UNIT;
-    /* Weights have 16 bits relative to the largest one. */
-    const double step = a->rounding == BOUND_Q8 ? 0x1p-15 : 0;
+    /* Matrix units multiply rounded weights, but the sum is that of the weights before rounding. */
+    const double rounding = a->rounding == BOUND_F16_ROWS ? 0x1p-11 : 0;
+    const double units = (double)(pos - first + 16) * BOUND_UNIT + rounding;
+    /* Weights have 16 bits relative to the largest one. The smallest binary16 is 2^-24, and the
+     * largest weight of matrix units is at least 2^6. */
+    const double step = a->rounding == BOUND_Q8         ? 0x1p-15
+                        : a->rounding == BOUND_F16_ROWS ? 0x1p-31
+                                                        : 0;
 
     for (size_t j = first; j <= pos; j++)
         a->scores[j] = score(a, q, kv + j * stride, &a->errors[j]);
@@ -174,6 +195,10 @@ void bound_attention(const struct bound *b, const struct graph_node *node,
 
     if (p->sinks.data)
         dtype_info(p->sinks.dtype)->decode(p->sinks.data, sinks, p->n_heads);
+    if (rules->attention == BOUND_F16_ROWS) {
+        halved(a.k, n_kv * p->head_dim, rules->k, a.dk);
+        halved(a.v, n_kv * p->head_dim, rules->v, a.dv);
+    }
     for (size_t h = 0; h < n_q; h++)
         bound_round(rules->attention, a.q + h * p->head_dim, a.dq + h * p->head_dim, p->head_dim);
     for (size_t i = 0; i < b->n; i++)

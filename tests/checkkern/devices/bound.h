@@ -31,8 +31,9 @@ struct bound_rules {
     enum bound_rounding products[INF_DTYPE_N]; /* rounding of rows, by the format of the weights;
                                                   with BOUND_F16_ROWS weights are rounded, too */
     enum bound_rounding experts[INF_DTYPE_N];  /* the same for products by experts */
-    enum bound_rounding attention;             /* rounding of queries, and of the softmax weights */
-    enum codec k, v;                           /* the formats of stored keys and values */
+    enum bound_rounding attention; /* rounding of queries and of the softmax weights; with
+                                      BOUND_F16_ROWS also of keys and values */
+    enum codec k, v;               /* the formats of stored keys and values */
 };
 
 struct bound {

@@ -468,7 +468,8 @@ static void copy_case(struct check *c, enum codec kv)
         while (other.n_done < N)
             bed_step(&b.bed, (struct bed_seq *)&other, 1, &(uint32_t){1});
         bed_same(&b.bed, other.out, s.out, N, "from a copy");
-        compare(&b, &other, 1, "from a copy");
+        /* The first rows were computed in one step. */
+        compare(&b, &other, N, "from a copy");
         bed_seq_done(&s);
         bed_seq_done(&other);
     }

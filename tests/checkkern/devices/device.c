@@ -127,9 +127,9 @@ void device_rules(const struct backend *b, uint32_t n_rows, struct bound_rules *
             product_rules(caps_of(b), class, (enum inf_dtype)d, (enum inf_dtype)d, rules);
     for (size_t i = 0; i < ARRAY_SIZE(joined_as); i++)
         product_rules(caps_of(b), class, joined_as[i].dtype, joined_as[i].stored, rules);
-    /* Matrix units (cooperative matrices) multiply binary16 numbers. */
+    /* Matrix units (cooperative matrices) multiply binary16 numbers with a scale for each row. */
     if (caps_of(b)->coopmat && class == VKB_MANY)
-        rules->attention = BOUND_F16;
+        rules->attention = BOUND_F16_ROWS;
 }
 
 bool device_same_bits(const struct backend *b)
