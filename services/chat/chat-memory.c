@@ -3,8 +3,9 @@
  * Computes how much memory a chat model takes, and how much all models may take.
  *
  * A model takes its weights, its KV cache and some memory for computing. Weights are mapped, so the
- * kernel can drop their pages, but a model whose weights are read from the disk for each token is
- * of no use; therefore they count. On a GPU with memory of its own the model takes memory there as
+ * kernel can drop their pages. The weights that every token reads must fit, because a model that
+ * reads them from the disk for each token is of no use. The others, such as those of experts that
+ * are not chosen, may come and go. On a GPU with memory of its own the model takes memory there as
  * far as there is any, and the rest from the machine.
  */
 #include <errno.h>
@@ -108,12 +109,20 @@ static uint64_t device_budget(const struct chat *chat)
     return limit ? MIN(limit, info->memory_total) : info->memory_total;
 }
 
+/* Returns the bytes of weights of which memory is needed: all, or those that a token reads. */
+static uint64_t weights_bytes(const struct resident *resident, bool all)
+{
+    const struct inf_model_info *info = inf_model_info(resident->model);
+    const uint64_t n = all || !info->n_bytes_token ? info->n_bytes : info->n_bytes_token;
+
+    return MIN(n, MEMORY_MAX) + MEMORY_SPARE;
+}
+
 int chat_resident_measure(struct resident *resident, struct inf_err *reterr)
 {
     struct chat_resident *own = chat_resident_of(resident);
     const struct config *config = config_of(resident);
-    const uint64_t weights =
-        MIN(inf_model_info(resident->model)->n_bytes, MEMORY_MAX) + MEMORY_SPARE;
+    const uint64_t weights = weights_bytes(resident, true);
     const uint64_t device = resident->pool->device_budget;
     uint64_t least;
     int r = inf_model_kv_size(resident->model,
@@ -126,7 +135,8 @@ int chat_resident_measure(struct resident *resident, struct inf_err *reterr)
     }
     own->kv_want =
         config->chat.kv_memory ? MIN(config->chat.kv_memory, MEMORY_MAX) : best_kv(resident);
-    least = weights + (config->chat.kv_memory ? own->kv_want : least_kv(resident));
+    least = weights_bytes(resident, false) +
+            (config->chat.kv_memory ? own->kv_want : least_kv(resident));
     resident->device_bytes = MIN(weights + own->kv_want, device);
     resident->want_bytes = weights + own->kv_want - resident->device_bytes;
     resident->least_bytes = least - MIN(least, resident->device_bytes);
@@ -139,8 +149,11 @@ uint64_t chat_resident_kv_bytes(const struct resident *resident)
     const uint64_t limit = config_of(resident)->chat.kv_memory;
     const uint64_t missing = resident->want_bytes - MIN(resident->want_bytes, resident->host_bytes);
 
-    /* 0: the engine chooses the size itself. */
-    return limit || missing == 0 ? limit : own->kv_want - MIN(own->kv_want, missing);
+    if (limit || missing == 0)
+        return limit; /* 0: the engine chooses the size itself */
+    if (weights_bytes(resident, true) >= resident->host_bytes + resident->device_bytes)
+        return MAX(MIN(own->kv_want, resident->host_bytes / 4), least_kv(resident));
+    return own->kv_want - MIN(own->kv_want, missing);
 }
 
 /* Names the largest models for chat whose files fit into @room. */
@@ -173,8 +186,8 @@ static void advise_models(const struct resident *resident, uint64_t room, char *
 void chat_resident_advise(const struct resident *resident, uint64_t room, char *text, size_t size)
 {
     const struct inf_kv_size *kv = &chat_resident_of(resident)->kv;
-    const uint64_t others = inf_model_info(resident->model)->n_bytes + MEMORY_SPARE +
-                            times(kv->windows, 2) + times(kv->recurrent, 2);
+    const uint64_t others =
+        weights_bytes(resident, false) + times(kv->windows, 2) + times(kv->recurrent, 2);
     const uint64_t n = room > others && kv->per_token ? (room - others) / kv->per_token : 0;
     const uint64_t tokens = n / MEMORY_BLOCK_TOKENS * MEMORY_BLOCK_TOKENS;
 
