@@ -34,12 +34,14 @@ compile() {
     args=$1
     shift
     for file; do
-        "$cc" $flags $args -I"$lib" -I"$lib/include" -I"$src/tests/checkkern" -c "$file" \
+        "$cc" $flags $args -I"$lib" -I"$lib/include" -I"$src/tests" \
+            -I"$src/tests/checkkern" -c "$file" \
             -o "$work/$(basename "$file").o"
     done
 }
 # shellcheck disable=SC2086
-compile "" $base "$kernels"/*/*-neon.c "$kernels"/matmul/matmul-coded.c "$src"/tests/checkkern/*.c
+compile "" $base "$kernels"/*/*-neon.c "$kernels"/matmul/matmul-coded.c \
+    "$kernels"/matmul/matmul-pack.c "$src"/tests/checkkern/*.c
 for file in "$lib"/quant/*.c; do
     case $file in *-avx2.c | *-avx512.c) continue ;; esac # encoders for x86-64
     compile "" "$file"
