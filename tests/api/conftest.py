@@ -87,7 +87,7 @@ class Suite:
             f.write("gateway:\n  idle_timeout: %s\n%s" % (gateway_idle, gateway))
             # Most tests expect that a model unloads the one before it.
             if "max_models" not in chat:
-                chat += "  max_models: 1\n"
+                chat = "  max_models: 1\n" + chat
             f.write("embed:\n  threads: 1\n%s" % embed)
             f.write("audio:\n  threads: 1\n%s" % audio)
             f.write("chat:\n  threads: 1\n%s" % chat)
