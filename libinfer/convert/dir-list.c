@@ -35,7 +35,7 @@ static struct dir_entry *list_add(struct dir *d, const char *name)
 
 /* ---- names ---- */
 
-/* What mlx-lm puts before the names of a model's body and of its head. */
+/* Returns the prefixes that mlx-lm gives to the names of a model's body and of its head. */
 static void mlx_prefixes(const struct dir *d, const char **ret_body, const char **ret_head)
 {
     static const struct {

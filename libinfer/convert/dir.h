@@ -32,7 +32,7 @@ struct dir_form {
     uint32_t group;
 };
 
-/* What the user chose. */
+/* The type of a directory that the user chose. */
 struct dir_type {
     enum dir_layout layout;
     struct dir_form form;

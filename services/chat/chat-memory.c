@@ -25,7 +25,7 @@ enum {
     MEMORY_N_NAMED = 3, /* models that a message suggests */
 };
 
-/* What a model takes for computing, in bytes. */
+/* Bytes that a model takes for computing. */
 #define MEMORY_SPARE ((uint64_t)64 << 20)
 /* The most that the functions below compute with; no sum of a few such numbers overflows. */
 #define MEMORY_MAX (UINT64_MAX / 16)

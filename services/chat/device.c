@@ -53,7 +53,7 @@ static void set_environment(const char *cache_dir, bool nvidia)
         setenv("VK_LOADER_DRIVERS_DISABLE", "*nvidia*", 1);
 }
 
-/* What the process beside the service needs (chat/filler.h). */
+/* The arguments of chat_fill(), which the process beside the service calls (chat/filler.h). */
 struct chat_fill {
     struct options *options;
     const struct chat_device *device;

@@ -7,7 +7,7 @@
 #include "common/service/log.h"
 #include "core/clock.h"
 
-/* What a set of residents takes. */
+/* The places and the memory that a set of residents takes. */
 struct residents_use {
     uint32_t n;
     uint64_t host, device; /* in bytes */
