@@ -16,6 +16,8 @@ import time
 import urllib.error
 import urllib.request
 
+from sockets import copy_bytes
+
 SLOW = float(os.environ.get("SCONCE_TEST_SLOW", "1"))
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the name of a reference to an element
 KEYS = {"enter": "\ue007", "escape": "\ue00c", "tab": "\ue004", "right": "\ue014", "left": "\ue012",
@@ -28,15 +30,6 @@ def missing():
         if not shutil.which(program):
             return "%s is not installed (the packages chromium and chromium-driver)" % program
     return None
-
-
-def copy_bytes(source, target):
-    try:
-        while data := source.recv(65536):
-            target.sendall(data)
-        target.shutdown(socket.SHUT_WR)
-    except OSError:
-        pass
 
 
 def open_port(path):

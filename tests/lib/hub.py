@@ -10,6 +10,8 @@ import subprocess
 import threading
 import time
 
+from sockets import copy_bytes
+
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 
 
@@ -168,19 +170,10 @@ class Proxy:
         host, _, port = target.decode().rpartition(":")
         with client, socket.create_connection((host, int(port))) as server:
             client.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
-            back = threading.Thread(target=self.pump, args=(server, client), daemon=True)
+            back = threading.Thread(target=copy_bytes, args=(server, client), daemon=True)
             back.start()
-            self.pump(client, server)
+            copy_bytes(client, server)
             back.join()
-
-    @staticmethod
-    def pump(source, target):
-        try:
-            while part := source.recv(65536):
-                target.sendall(part)
-            target.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
 
     def close(self):
         self.server.close()
