@@ -20,7 +20,8 @@ static void split_multiply_few(const struct split_product *p, uint32_t begin, ui
         split_few(p, j, 1);
 }
 
-/* Does the same, but splits the columns of @source, whose step 0 begins at row @first. */
+/* Does the same as split_multiply_few(), but splits the columns of @source, whose step 0 begins at
+ * row @first. */
 static void split_read_few(const struct split_product *p, const struct split_source *source,
                            uint32_t first, uint32_t begin, uint32_t end)
 {
@@ -63,7 +64,7 @@ static void split_multiply(const struct split_product *p, uint32_t begin, uint32
     }
 }
 
-/* Splits @n_steps steps of @source from row @first on, and the columns @to->n_cols. */
+/* Splits @n_steps steps of @source from row @first on, for @to->n_cols tiles of columns. */
 static void split_panel(struct split_tiles *to, const struct split_source *source, uint32_t first,
                         uint32_t n_steps)
 {

@@ -45,8 +45,8 @@
 #define PANEL_K_F32   128u /* elements per chunk for float formats */
 #define PANEL_K_PAIRS 256u /* for BF16 and F16 weights with prepared rows of the same format */
 
-/* Prefetches bypass the second-level cache only with so many prepared rows, which are multiplied as
- * fast as memory delivers weights (prefetch_line()). */
+/* Prefetches bypass the second-level cache (prefetch_line()) only with at most this many prepared
+ * rows, because so few are multiplied as fast as memory delivers weights. */
 #define MATMUL_ONCE_M 2u
 
 /* Holds 32 elements of a prepared row: x ≈ d × q. */
@@ -182,7 +182,7 @@ struct matmul_direct {
     uint32_t coded_row;          /* the row of the coded matrix that is row 0 */
 };
 
-/* Describes those differences between formats that remain in the panel; steps is 0: the panel has
+/* Describes the differences between formats that remain in the panel. If steps is 0, the panel has
  * no int8. */
 struct tile_kind {
     unsigned steps;  /* number of 4-element units that share a scale: 4 or 8 */

@@ -94,8 +94,9 @@ struct delta_keys {
     const float *old, *key, *query;
 };
 
-/* Changes column @j of S, at @s, by its old key if @changed, and adds it to the sums of the next
- * row if @summed. */
+/* Processes column @j of S, which is at @s. If @changed is set, changes the column by the row of
+ * keys->old. If @summed is set, adds the column's products with the key and the query of the next
+ * row to @key and @query. */
 INLINE void delta_column(const struct lanes *l, float *s, uint32_t j, const struct delta_keys *keys,
                          bool changed, vf decay, const vf *change, bool summed, vf *key, vf *query)
 {
