@@ -18,10 +18,10 @@ struct emit {
     /* For each list and format: the value whose rows were packed last, plus one; 0: none. */
     uint32_t packed[VKB_CLASS_N][VKB_PACK_N];
     struct vkb_bind grids[INF_DTYPE_N]; /* what emit_grid() has added to the constants */
-    /* The node whose constants emit_turn() has added last, and the bindings of these. */
+    /* The node whose constants emit_turn() has added last, and the bindings of these constants. */
     const struct graph_node *turned;
     struct vkb_bind turn_binds[6];
-    const struct weight *tabled; /* the weight whose table it added last; NULL: none */
+    const struct weight *tabled; /* the weight whose table emit_grid() added last, or NULL */
 };
 
 /* y = x · wᵀ + bias + add, or act(x · wᵀ) × (x · w2ᵀ) + add if there is a w2. */

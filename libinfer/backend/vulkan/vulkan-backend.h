@@ -22,7 +22,8 @@ struct vkb_held;
  */
 int vkb_hold(const char *name, const char *cache_dir, bool compiles, struct vkb_held **ret_held,
              struct inf_err *reterr);
-/* Returns whether the device stores kernels, and those that models usually need are missing. */
+/* Returns whether the device stores compiled kernels and some that models usually need are still
+ * missing. */
 bool vkb_held_lacks_kernels(const struct vkb_held *held);
 struct vkb_held *vkb_release(struct vkb_held *held);
 DEFINE_CLEANUP(struct vkb_held *, vkb_release);
