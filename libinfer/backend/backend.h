@@ -160,7 +160,7 @@ struct backend {
     char device[20]; /* name of the device in the list of devices: "cpu", "vulkan:0" */
 };
 
-/* Is told the inputs of all products with weights. */
+/* Receives the inputs of all products with weights. */
 struct product_watch {
     /* Tells one row @x of @n numbers by which the weight @name is multiplied; @i_expert: the number
      * of the expert, of @n_experts, whose matrix it is (0 and 0: the weight is one matrix). Called

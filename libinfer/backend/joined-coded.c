@@ -16,7 +16,7 @@
 #include "quant/block.h"
 #include "quant/dtype.h"
 
-/* Returns the format of the blocks of integers whose groups are whole blocks. */
+/* Returns the format of the blocks of a matrix of integers whose groups are whole blocks. */
 static enum inf_dtype integer_dtype(const struct coded *c)
 {
     const unsigned bits = coded_kind(c->dtype).bits;
@@ -44,7 +44,8 @@ static enum inf_dtype matrix_dtype(const struct coded *c)
 
 enum inf_dtype joined_coded_dtype(const struct coded *c, uint32_t n_matrices)
 {
-    /* Each format has the values of all formats before it that can occur beside it. */
+    /* A format can hold the values of each format of lower rank that other matrices of the same
+     * weight can have. */
     static const uint8_t ranks[INF_DTYPE_N] = {
         [INF_DTYPE_Q5_0] = 1, [INF_DTYPE_MLX4] = 2, [INF_DTYPE_MLX8] = 2,
         [INF_DTYPE_FP8] = 2,  [INF_DTYPE_NF4] = 2,  [INF_DTYPE_F32] = 3};
