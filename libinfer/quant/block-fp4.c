@@ -97,8 +97,8 @@ void decode_nvfp4(const void *src, float *dst, uint64_t n_elems)
     }
 }
 
-/* Returns the values, of numbers that are not negative, that are nearest to @x. The values are 0,
- * 1, 2, 3, 4, 6, 8 and 12; each is the sum of the distances between its neighbors below it. */
+/* Returns for each number in @x the nearest value. The numbers are not negative, and the values are
+ * 0, 1, 2, 3, 4, 6, 8 and 12. A value is the sum of the steps from 0 up to it. */
 static inline fit_f4 nvfp4_nearest(fit_f4 x)
 {
     fit_f4 value = fit_set4(0);
