@@ -82,7 +82,7 @@ void mix_override_done(struct mix_override *o);
 
 #define MIX_NO_TYPE UINT32_MAX
 
-/* Holds the properties of a model on which the choice depends. */
+/* Holds the properties of a model by which formats are chosen. */
 struct mix_model {
     enum mix mix;
     char arch[64];                /* general.architecture */

@@ -196,8 +196,8 @@ static int part_rename(struct part *p, struct inf_err *reterr)
         r = rename(p->path, p->target);
     else
         r = renameat2(AT_FDCWD, p->path, AT_FDCWD, p->target, RENAME_NOREPLACE);
-    /* Some file systems cannot rename without replacing, but all that have links refuse to replace
-     * a file by a link. */
+    /* Some file systems cannot rename without replacing. But all file systems that have hard links
+     * refuse to replace a file by a link. */
     if (r < 0 && errno == EINVAL && !p->params.replace) {
         r = link(p->path, p->target);
         if (r == 0)
