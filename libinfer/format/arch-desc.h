@@ -143,11 +143,11 @@ struct arch_window {
     bool switched;           /* the keys of the window apply only if use_sliding_window is set */
     const char *hf_full_key; /* key of the number of layers, from the first on, that have no window
                                 unless there is a list of layers; NULL: there is none */
-    bool both;               /* the file counts the tokens on both sides */
+    bool both;               /* the window in the file counts the tokens on both sides */
     /* Without a list of layers: one layer of each group of `every` layers has no window. 0: all
      * layers have a window. */
     uint32_t every;
-    bool first; /* it is the first layer of the group, not the last */
+    bool first; /* the layer without a window is the first of its group, not the last */
     const char *hf_every_key, *hf_every_key_2; /* keys for `every`; NULL: there are none */
     /* The base of the rotation in layers with a window. 0: it is the same in all layers. */
     float theta;
@@ -222,8 +222,8 @@ struct arch_desc {
     /* Fills in what the other fields determine. Called after the fields were read, and before
      * hparams_check(). The number of layers is valid. May be NULL. */
     int (*finish)(struct hparams *hp, enum arch_source source, struct inf_err *reterr);
-    /* Turns hyperparameters of a directory into those that a new GGUF file says: what `finish` does
-     * with the latter, backwards. May be NULL. */
+    /* Turns hyperparameters of a directory into those that a new GGUF file says: reverses what
+     * `finish` does. May be NULL. */
     void (*to_gguf)(struct hparams *hp);
     /* Reads settings of config.json that no table describes; one of the functions below, or NULL.
      */

@@ -72,8 +72,8 @@ struct hparams_layer {
     uint16_t shared; /* 1 + the earlier layer whose keys and values this layer reads; 0: it has its
                         own */
     uint32_t n_heads, n_kv_heads, head_dim, n_ff;
-    /* Gemma 3n: of the gates of the feed-forward part, only what exceeds their mean by this many
-     * standard deviations counts; -INFINITY: the gates count as they are. */
+    /* Gemma 3n: a gate of the feed-forward part counts only by as much as it exceeds the mean of
+     * the gates plus this many standard deviations; -INFINITY: gates count as they are. */
     float cutoff;
 };
 
@@ -187,7 +187,7 @@ struct hparams {
      * without images, the positions are equal. */
     uint32_t rope_sections[4];
     uint32_t full_every; /* of each group of this many layers, only the last layer is full; 0: the
-                            file does not say it so */
+                            file says it in another way */
 
     struct hparams_experts experts;
     struct hparams_delta delta;

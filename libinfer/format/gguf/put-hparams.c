@@ -153,7 +153,7 @@ static void put_others(struct put *p)
     if (hp->rope_sections[0] > 0)
         gguf_out_array(p->w, put_key(p, "rope.dimension_sections"), GGUF_I32, hp->rope_sections,
                        ARRAY_SIZE(hp->rope_sections));
-    /* As llama.cpp's converter writes it: no scaling. */
+    /* The factor 1 means no scaling. llama.cpp's converter also writes these two keys. */
     if (strcmp(p->arch, "bitnet") == 0 && hp->rope_scaling == ROPE_SCALING_NONE) {
         gguf_out_string(p->w, put_key(p, "rope.scaling.type"), "linear", strlen("linear"));
         put_f32(p, "rope.scaling.factor", 1);

@@ -92,7 +92,7 @@ int hf_get_layers(const struct hf_reader *r, const struct arch_desc *desc,
     int rc = 0;
 
     if (hp->n_layers == 0 || hp->n_layers > HPARAMS_MAX_LAYERS)
-        return 0; /* hparams_check() refuses it */
+        return 0; /* hparams_check() refuses this number of layers */
     if (class->window)
         rc = get_window(r, class->window, hp);
     if (rc == 0 && hp->experts.n > 0)

@@ -5,8 +5,7 @@
  *
  * Its members mode, bits and group_size hold for all matrices. A member whose value is an object
  * or false is named after a matrix, and holds for this matrix alone. The shapes of the tensors also
- * tell all of this, so that only what is not supported must be found here, before any tensor is
- * read.
+ * tell all of this, so this file only has to find unsupported settings, before any tensor is read.
  */
 #include <errno.h>
 #include <string.h>
