@@ -108,7 +108,7 @@ static int encode_body(const struct inf_tokenizer *tok, const struct inf_encode_
     return encode_whole(tok, text->text, text->len, flags, 0, ret);
 }
 
-/* Reduces the numbers @n of tokens of two texts to @max tokens in all. The longer text is shortened
+/* Reduces the token counts @n of two texts to @max tokens in all. The longer text is shortened
  * first, as with Hugging Face's "longest_first". */
 static void share_tokens(size_t n[2], size_t max)
 {

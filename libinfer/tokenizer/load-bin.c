@@ -5,7 +5,7 @@
  * Such a file lists the bytes of all text tokens, in the order of the merges that made them. The
  * merges are reconstructed: the bytes of each token are merged by the merges of all tokens before
  * it until two parts are left. The control tokens follow from the size of the vocabulary alone:
- * they have Whisper's order, as many languages as fit, and the tokens of times at the end.
+ * they have Whisper's order, as many languages as fit, and the timestamp tokens at the end.
  */
 #include <errno.h>
 #include <stdio.h>
