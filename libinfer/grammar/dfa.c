@@ -550,8 +550,8 @@ int dfa_not(const struct dfa *x, struct work *work, struct dfa **ret_dfa)
     return dfa_from_pairs(x, not_step, not_final, class_of, work, ret_dfa);
 }
 
-/* The search for a text: border[i] is the length of the longest proper prefix of the text with
- * which its first i bytes end. */
+/* The search for a text: border[i] is the length of the longest prefix of the text that is also a
+ * proper suffix of the text's first i bytes. */
 struct search {
     const uint32_t *text;
     uint32_t *border;
