@@ -169,10 +169,11 @@ bool kv_table_is_current(const struct kv_table *table);
 /* Drops all but the first @n_tokens tokens. With RECURRENT groups, @n_tokens must be 0 or the
  * number of all tokens of the table. */
 void kv_table_truncate(struct kv_table *table, uint32_t n_tokens);
-/* Touches memory that the sequence will need: for @n_rows rows from position @pos on, as large a
- * part of the blocks that follow theirs, if the table has these. Memory that was never used costs
- * time at its first use. So its cost is spread over the steps of a block, instead of being part of
- * the step that writes the block's first row. Does nothing if blocks are not memory of the host. */
+/* Touches memory that the sequence will need. Each of the @n_rows rows from position @pos on has a
+ * place in its block. The memory at the same place of the next block is touched, if the table has a
+ * next block. Memory that was never used costs time at its first use. So its cost is spread over
+ * the steps of a block, instead of being part of the step that writes the block's first row. Does
+ * nothing if blocks are not memory of the host. */
 void kv_table_touch(const struct kv_table *table, uint32_t pos, uint32_t n_rows);
 /* Returns the part of a batch that computes @n_rows rows of the table's sequence from position @pos
  * on; its first row in the batch is @i_row. */
