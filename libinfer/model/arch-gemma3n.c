@@ -142,7 +142,7 @@ static double gemma3n_erf_inverse(double x)
 }
 
 /* Returns the number of standard deviations above the mean, beyond which the share 1 - @share of a
- * normal distribution lies; with the roundings of transformers, which computes it in F32. */
+ * normal distribution lies. Rounds like transformers, which computes in F32. */
 static float gemma3n_cutoff(float share)
 {
     return (float)gemma3n_erf_inverse((double)(2 * share - 1)) * SQRT_2_F32;
@@ -273,7 +273,8 @@ static graph_ref gemma3n_predict(const struct model *m, struct graph *g, uint32_
                        &blend);
 }
 
-/* Corrects the predicted streams by what the layer computed, @y, instead of @first. */
+/* Corrects the predicted streams @all by the difference between @y, which the layer computed, and
+ * @first, which was predicted for the first stream. */
 static graph_ref gemma3n_correct(const struct model *m, struct graph *g, uint32_t i_layer,
                                  graph_ref all, graph_ref first, graph_ref y)
 {
@@ -313,7 +314,8 @@ static graph_ref gemma3n_middle(const struct model *m, struct graph *g, uint32_t
     return layer_add(m, g, i_layer, x, h, SLOT_FFN_POST_NORM);
 }
 
-/* Adds what the layer's embedding of the token gives to all streams but the first. */
+/* Computes a vector from the layer's embedding of the token, and adds this vector to all streams
+ * but the first. */
 static graph_ref gemma3n_add_inputs(const struct model *m, struct graph *g, uint32_t i_layer,
                                     graph_ref all, graph_ref inputs)
 {

@@ -15,8 +15,8 @@ graph_ref gemma_attention(const struct model *m, struct graph *g, uint32_t i_lay
 /* Computes the per-layer embeddings of all layers, [rows, n_layers × per_layer], from the scaled
  * embedding @x. */
 graph_ref gemma_inputs(const struct model *m, struct graph *g, graph_ref x);
-/* Computes what the layer's embedding of the token, @inputs [rows, per_layer], adds to the residual
- * stream @x, before the norm that follows. */
+/* Computes the vector that the layer's embedding of the token, @inputs [rows, per_layer], adds to
+ * the residual stream @x. The caller applies the norm that follows. */
 graph_ref gemma_apply_inputs(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x,
                              graph_ref inputs);
 

@@ -28,7 +28,7 @@ enum slot {
     SLOT_STREAM_IN_1,
     SLOT_STREAM_IN_2,
     SLOT_STREAM_IN_3,
-    SLOT_STREAMS_OUT, /* matrices for their results */
+    SLOT_STREAMS_OUT, /* matrices for the results of these streams */
     SLOT_STREAM_OUT_1,
     SLOT_STREAM_OUT_2,
     SLOT_STREAM_OUT_3,
