@@ -215,8 +215,9 @@ void sched_keep_mark(struct sched *s, struct seq *seq, uint32_t border, bool kep
  * could be resumed, and which is beyond the @n_usable tokens after which @seq can be resumed now.
  */
 bool sched_will_reach(struct sched *s, const struct seq *seq, struct seq *other, uint32_t n_usable);
-/* Notes at the admission of a sequence, which can be resumed after @n_usable tokens, that other
- * sequences have more of its blocks. */
+/* Called when a sequence is admitted. If the pool has FULL blocks of the sequence beyond the
+ * @n_usable tokens after which it can be resumed, makes the end of these blocks a mark of the
+ * sequence. */
 void sched_note_shared(struct sched *s, struct seq *seq, uint32_t n_usable);
 
 /* step.c: runs steps. The engine thread allocates nothing between the beginning and the end of a
