@@ -116,9 +116,9 @@ struct route_params {
 #define TURN_ROUNDS_MAX 16u
 
 /*
- * Says how rows are prepared for a product whose matrix has other columns than the values before
- * it: they have another order, or they were rotated before the matrix was quantized (Liang et al.
- * 2025, "ParoQuant", arXiv 2511.10645). Column k of the result is column order[k] of the input,
+ * Says how rows are prepared for a product whose matrix does not have the columns of its input: the
+ * matrix has them in another order, or they were rotated before the matrix was quantized (Liang et
+ * al. 2025, "ParoQuant", arXiv 2511.10645). Column k of the result is column order[k] of the input,
  * times factors[k]. Then, in each round, two columns a and b of each pair, with the angle t, become
  * a × cos(t) + b × sin(t) and b × cos(t) - a × sin(t). Both columns belong to one group.
  */
