@@ -7,8 +7,8 @@
  *
  * inf_convert() writes a GGUF file from a model, with each tensor in the number format that a named
  * mix chooses. The mixes and their choices are those of llama.cpp (llama-quantize). Other types
- * write a directory in Hugging Face layout: those of MLX have the numbers that mlx-lm 0.32 writes,
- * and MLX, GPTQ and AWQ keep the integers of a quantized model. inf_imatrix()
+ * write a directory in Hugging Face layout: types such as MLX4 write the numbers that mlx-lm 0.32
+ * writes, and the types MLX, GPTQ and AWQ keep the integers of a quantized model. inf_imatrix()
  * makes an importance matrix, which tells how much each column of a matrix matters.
  */
 

@@ -106,7 +106,7 @@ struct inf_request {
     size_t n_stops;
     bool ignore_eos; /* EOS does not end the generation; with a grammar, EOS is not chosen as long
                         as the grammar permits another token */
-    uint32_t min_tokens;        /* before the text has so many tokens, no token that ends the
+    uint32_t min_tokens;        /* before the text has this many tokens, no token that ends the
                                    generation is chosen, and stop strings are not searched; a
                                    grammar that permits only the end still ends the generation */
     const int32_t *stop_tokens; /* further tokens that end the generation, even with ignore_eos */
