@@ -12,8 +12,8 @@
 //                             multiple of 16
 //   chunks                    what kernels for few rows multiply at once, as matmul/chunk.glsl describes
 //
-// A format that has nothing to gain from an own way to read each of these defines only read_codes(), and includes
-// formats/parts/codes.glsl, which makes the others from it.
+// A format for which separate code for each of these would gain nothing defines only read_codes(), and includes
+// formats/parts/codes.glsl, which makes the others from read_codes().
 //
 // The including file declares IN_U4(0, w) and defines texel(second, i), which reads 16 bytes of the first or the
 // second matrix, and is_aligned, which is true if rows start at multiples of 16 bytes. Compilers remove the functions
