@@ -175,9 +175,9 @@ static void weights_split(struct split_weights *to, const struct attn_args *args
     }
 }
 
-/* Adds weights × values for the rows @m … @m + n - 1, at most SPLIT_ROWS, the @n_tokens tokens from
- * @token on, and the columns of the elements from @d on. Splits the values itself if @source is
- * not NULL. */
+/* Adds weights × values for three ranges: the rows @m … @m + n - 1, which are at most SPLIT_ROWS;
+ * the @n_tokens tokens from @token on; and the columns of the elements from @d on. If @source is
+ * not NULL, also splits the values. */
 static void value_product(const struct attn_args *args, const struct split_source *source,
                           struct split_tiles *tiles, uint32_t m, uint32_t n, uint32_t token,
                           uint32_t n_tokens, uint32_t d)

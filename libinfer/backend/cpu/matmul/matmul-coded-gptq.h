@@ -155,7 +155,7 @@ INLINE v_int gptq_put(v_int unit, const uint8_t *w, uint64_t stride, const unsig
 #endif
 }
 
-/* Does what gptq_block() does for a matrix with an order, in which codes have @bits bits. */
+/* Does the same as gptq_block(), but for a matrix with an order. Codes have @bits bits. */
 INLINE void gptq_ordered_block(const struct gptq_place *p, uint32_t b, const uint32_t bits,
                                const unsigned m_n, struct gptq_strip *s)
 {
@@ -242,8 +242,8 @@ typedef void gptq_columns_fn(const struct matmul_args *a, uint32_t n);
 GPTQ_FNS(gptq_ordered, coded_kind(a->coded->dtype).bits, true)
 static gptq_columns_fn *const gptq_ordered_fns[GPTQ_M] = {GPTQ_LIST(gptq_ordered)};
 
-/* Computes columns from @n0 on, as many as fill whole strips, with the function @plain or, if the
- * matrix has an order, with another function. Returns the first of the other columns. */
+/* Computes the columns from @n0 on that fill whole strips. Returns the first column that is left.
+ * @plain is the function for matrices without an order. */
 static uint32_t gptq_few(const struct matmul_args *a, uint32_t n0, uint32_t n1,
                          gptq_columns_fn *plain)
 {

@@ -4,11 +4,12 @@
  * Fills panels with coded matrices (quant/coded.h), for matmul-vec.h. Include it after
  * matmul-decode-affine.h and matmul-tile.h.
  *
- * Integers of at most 4 bits lie in the panel as code - zero + 16, which multiply_q5_0()
- * multiplies, or, if a group is not a multiple of 32 columns, as code - zero + 32, which
- * multiply_q6_k() multiplies. The sums of such products are exact integers. Codes of 8 bits lie
- * there without their zero, and the panel has the offset scale × (128 - zero). The words of GPTQ
- * have neighboring columns of the panel in neighboring lanes already, so nothing is transposed.
+ * Integers of at most 4 bits lie in the panel as code - zero + 16, and multiply_q5_0() multiplies
+ * such panels. If a group is not a multiple of 32 columns, they lie there as code - zero + 32, and
+ * multiply_q6_k() multiplies the panel. The sums of such products are exact integers. Codes of 8
+ * bits lie in the panel without their zero, and the panel has the offset scale × (128 - zero). The
+ * words of GPTQ have neighboring columns of the panel in neighboring lanes already, so nothing is
+ * transposed.
  */
 
 #include "quant/coded.h"

@@ -187,8 +187,8 @@ struct matmul_direct {
 struct tile_kind {
     unsigned steps;  /* number of 4-element units that share a scale: 4 or 8 */
     unsigned zero;   /* weights are q - 2^zero; if zero is 0, they are q */
-    unsigned offset; /* number of units that share an offset, by which the sum of their x is
-                        multiplied: 4 or 8; 0: there are no offsets */
+    unsigned offset; /* number of units that share an offset: 4 or 8; 0: there are no offsets. The
+                        offset is multiplied by the sum of the units' x */
     bool is_s8;      /* q is signed */
     unsigned narrow; /* number of units whose pairs of products are added up in 16 bits: 8 if q ≤
                         15 */
@@ -208,9 +208,9 @@ struct matmul_kernel {
      * 15 for the elements @k … @k + @kc - 1. Columns that do not exist get 0. */
     void (*planes)(struct matmul_panel *panel, unsigned half, const struct matmul_planes *planes,
                    uint32_t k, uint32_t kc);
-    /* For coded matrices (quant/coded.h): fills all of the panel, PANEL_N columns with the elements
-     * @k … @k + @kc - 1 of the rows of @c from row @n on. multiply_16 is multiply for matrices
-     * whose groups are not multiples of 32 columns. */
+    /* For coded matrices (quant/coded.h): fill() fills all PANEL_N columns of the panel with the
+     * elements @k … @k + @kc - 1 of the rows of @c from row @n on. If the groups of the matrix are
+     * not multiples of 32 columns, multiply_16() is called instead of multiply(). */
     void (*fill)(struct matmul_panel *panel, const struct coded *c, uint32_t n, uint32_t k,
                  uint32_t kc);
     void (*multiply_16)(const struct matmul_tile *tile);

@@ -88,8 +88,8 @@ INLINE void lanes_store(const struct lanes *l, float *p, uint32_t i, vf v)
         vf_store_n(p, v, l->k);
 }
 
-/* Holds the keys and the query of a pass over S, in registers: stores to S could change what the
- * pointers in struct delta_args point to. */
+/* Pointers to the keys and the query of a pass over S. Copies of them stay in registers, while the
+ * pointers in struct delta_args are read again after stores to S. */
 struct delta_keys {
     const float *old, *key, *query;
 };
