@@ -125,8 +125,8 @@ struct push_conv {
 
 enum { SPEC_CONV_HAS_ACT = 2, SPEC_CONV_ACT = 3 };
 
-/* elem/delta: slots 0 -exp(A) and 1 dt (floats, by head), 2 x, 3 y, 4 state, 5 a, 6 b; groups (rows
- * of a state matrix, of which a workgroup has constant 0 ÷ TEAM × ROWS; value heads; sequences). */
+/* elem/delta: slots 0 -exp(A) and 1 dt (floats, by head), 2 x, 3 y, 4 state, 5 a, 6 b; groups
+ * (parts of a state matrix, of constant 0 ÷ TEAM × ROWS rows each; value heads; sequences). */
 struct push_delta {
     uint32_t n_k_heads, n_v_heads, v_dim;
     uint32_t group;
