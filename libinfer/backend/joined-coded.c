@@ -2,9 +2,9 @@
 /*
  * Joins coded matrices (quant/coded.h) to blocks of GGUF files.
  *
- * An integer code minus its zero is an integer of at most one bit more than the code. So blocks of
- * GGUF files with a scale in binary16 have the values of matrices whose scales are exact in
- * binary16 and whose groups are whole blocks: Q4_0 if the differences are -8 … 7, Q5_0 if they are
+ * An integer code minus its zero is an integer of at most one bit more than the code. If the scales
+ * of a matrix are exact in binary16 and its groups are whole blocks, blocks of GGUF files with a
+ * scale in binary16 hold its values exactly: Q4_0 if the differences are -8 … 7, Q5_0 if they are
  * -16 … 15, and Q8_0 for codes of 8 bits with a zero of 128. Other matrices get blocks with larger
  * scales (joined.h).
  */
