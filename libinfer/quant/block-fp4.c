@@ -128,9 +128,9 @@ static double nvfp4_error(const float x[NVFP4_GROUP], uint8_t e)
     return fit_sum4(error);
 }
 
-/* Returns the scale of the least error for 16 elements. The search begins with scales that clip the
- * largest magnitude a little, and ends with those that map it to the second value, 4, instead of
- * the largest, 6. */
+/* Returns the scale of the least error for 16 elements. The largest values of FP4 are 6 and 4. The
+ * search begins with scales that clip the largest magnitude of the elements a little, so that it
+ * becomes 6, and ends with scales that map it to 4. */
 static uint8_t nvfp4_choose(const float x[NVFP4_GROUP])
 {
     float magnitude[NVFP4_GROUP], amax = 0;
