@@ -254,8 +254,9 @@ static int choose_entry(const struct dir *d, const struct dir_rule *rules, size_
     return 0;
 }
 
-/* Checks that the layouts of GPTQ and AWQ, which hold only codes that the model has, hold at least
- * one matrix, and that all their matrices have the same number of bits and the same group. */
+/* Checks a directory in the layout of GPTQ or AWQ: it must have at least one quantized matrix, and
+ * all of them must have the same number of bits and the same group. These layouts hold only
+ * matrices that have such codes in the model already. */
 static int choose_check(const struct dir *d, struct inf_err *reterr)
 {
     uint32_t bits = 0, group = 0;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists the tensors of a directory for a new directory.
- *
- * Tensors keep their names, except in the layout of MLX: there the language model of a model with
- * several parts has the names of mlx-lm (sanitize() in the files of mlx_lm/models 0.32), and the
- * matrices of all experts are one tensor. A quantized matrix of several tensors becomes one entry.
+ * Lists the tensors of a directory for a new directory. Tensors keep their names, except in the
+ * layout of MLX. There the names of the language model, in models with several parts, are those of
+ * mlx-lm (sanitize() in the files of mlx_lm/models 0.32), and the matrices of all experts are one
+ * tensor. A quantized matrix of several tensors becomes one entry.
  */
 #include <ctype.h>
 #include <errno.h>

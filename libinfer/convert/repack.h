@@ -36,8 +36,8 @@ int repack_init(struct repack *r, const struct weight *w, struct inf_err *reterr
 struct repack_group repack_group(const struct repack *r, uint64_t row, uint32_t g);
 /* Writes the codes of a row at the columns @k … @k + @n - 1. */
 void repack_codes(const struct repack *r, uint64_t row, uint32_t k, uint32_t n, uint8_t *q);
-/* Finds a type for the scales and offsets of an affine format of MLX in which all are exact: that
- * of the scales if possible, else F32. -EOPNOTSUPP: there is none. */
+/* Finds a type for the scales and offsets of an affine format of MLX that holds all of them
+ * exactly: the type of the scales if possible, else F32. -EOPNOTSUPP: there is no such type. */
 int repack_plane_type(const struct repack *r, enum plane_type *ret, struct inf_err *reterr);
 /* Checks that each group of a matrix has an integer zero, and a scale that is exact in F16.
  * -EOPNOTSUPP: a group has no such zero or no such scale; *reterr names the group. */

@@ -22,8 +22,8 @@
 #include "tokenizer/put-gguf.h"
 #include "tokenizer/tokenizer.h"
 
-/* Returns the format in which GGUF files hold numbers of this format, or 16 bits for formats that
- * GGUF files do not have. */
+/* Returns the type of GGUF files for this number format, or a type of 16 bits if GGUF files do not
+ * have the format. */
 static uint32_t type_of(enum inf_dtype dtype)
 {
     uint32_t type;
