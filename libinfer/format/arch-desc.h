@@ -214,8 +214,9 @@ struct arch_desc {
     const struct arch_window *window; /* for GGUF; NULL: a window applies to all layers */
     const struct arch_slot *slots;    /* [n_slots] */
     size_t n_slots;
-    /* GGUF files hold the weights as the model binds them, except for what convert/source-order.c
-     * knows, so that a directory can be converted to a GGUF file (convert/source-model.c). */
+    /* GGUF files hold the weights as the model binds them, except for the differences that
+     * convert/source-order.c handles. So a directory can be converted to a GGUF file
+     * (convert/source-model.c). */
     bool plain_gguf;
     /* Beginnings of names, behind "model.", of tensors that texts do not need; up to NULL. */
     const char *const *unused;

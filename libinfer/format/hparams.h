@@ -39,7 +39,7 @@ enum hparams_coded {
     CODED_AWQ,
     CODED_PARO,    /* ParoQuant: AWQ, or codes of MLX, with rotated inputs (graph/params.h) */
     CODED_TENSORS, /* compressed-tensors */
-    CODED_FP8,     /* as DeepSeek does it */
+    CODED_FP8,     /* FP8 as in the files of DeepSeek */
     CODED_4BIT,    /* bitsandbytes */
 };
 
@@ -103,7 +103,8 @@ struct hparams_gemma {
     uint32_t n_shared;  /* the last layers, which read keys and values of an earlier layer */
     uint32_t per_layer; /* width of per-layer embeddings; 0: there are none */
     bool k_is_v;        /* in full layers, the matrix of the keys also computes the values */
-    bool double_shared; /* feed-forward parts of layers that share have the double width */
+    bool double_shared; /* layers that share keys and values have feed-forward parts of twice the
+                         * width */
     uint32_t n_vocab;   /* rows of the table of per-layer embeddings; 0: the vocabulary size */
     uint32_t laurel_rank;
     float cutoff;       /* the largest cutoff of a layer; below 0 if the file has no list of them */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads from config.json what the layers of a model are: attention with or without a window, a
- * recurrent layer, with or without experts.
+ * Reads from config.json what each layer of a model is: attention with or without a window, or a
+ * recurrent layer; and whether it has experts.
  */
 #include <errno.h>
 #include <string.h>

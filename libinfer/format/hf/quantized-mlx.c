@@ -38,7 +38,8 @@ static const struct mlx_mode *mlx_mode(const json_t *settings)
     return NULL;
 }
 
-/* Checks a number, which must be in @allowed, a list that ends at its size or with 0. */
+/* Checks a number, which must be in the list @allowed. The list has at most @n numbers; if it has
+ * fewer, 0 follows the last one. */
 static int mlx_number(const struct hf_reader *r, const json_t *settings, const char *key,
                       const json_int_t *allowed, size_t n, const char *where, const char *mode)
 {
