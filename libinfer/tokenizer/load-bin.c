@@ -120,9 +120,9 @@ static uint32_t find_parts(const struct piece *p, uint32_t starts[MAX_PARTS + 1]
     return n;
 }
 
-/* Merges two adjacent parts of token @id (at first its characters) into an earlier token, again and
- * again, until two parts are left or no merge gives an earlier token. Returns where the second of
- * the two parts begins, or 0 if more than two parts are left. */
+/* Divides token @id into parts, at first its characters. Merges two adjacent parts that together
+ * are an earlier token, again and again, until two parts are left or no two parts are such a token.
+ * Returns where the second of two parts begins, or 0 if more than two parts are left. */
 static uint32_t find_border(const struct vocab *v, uint32_t id)
 {
     const struct piece *p = &v->pieces[id];
