@@ -37,7 +37,8 @@ struct behind {
 /* A group of frames that contain each other. */
 struct group {
     uint32_t first, n; /* n words, from index `first` on */
-    uint32_t frame;    /* that of the first rule; the frames of the others follow */
+    uint32_t frame;    /* the frame of the first rule of the group; the frames of its other rules
+                        * follow */
 };
 
 struct closure {
