@@ -265,8 +265,9 @@ static int32_t pick_by_stages(struct sampler *s, struct stages stages, struct sa
 }
 
 /*
- * Draws from the shortest list of most likely tokens that has the share top_p of all masses,
- * without those of less mass than min-p. Returns -1 if the list is longer than LIKELY_TOKENS.
+ * Draws from the shortest list of most likely tokens whose masses are together at least the share
+ * top_p of all masses. Tokens with less mass than min-p permits are not drawn. Returns -1 if the
+ * list is longer than LIKELY_TOKENS.
  */
 static int32_t pick_from_likely(struct sampler *s, const struct sample_params *p,
                                 struct twister *random, const float *logits, float max)
