@@ -4,10 +4,11 @@
  *
  * A token has four residual streams beside each other ("AltUp", Baykal et al. 2023). A layer first
  * predicts all streams from all streams. It computes attention and the feed-forward part only from
- * the first stream. What it changes there corrects the other streams, too. The factors of both
- * steps are computed from the first stream. Beside attention there are two matrices of low rank
- * ("LAuReL"). In some layers only the largest gates of the feed-forward part count. Embeddings for
- * each layer, windows, and layers that share keys and values are as in Gemma 4.
+ * the first stream. The difference that a layer makes in the first stream corrects the other
+ * streams, too. The factors of both steps are computed from the first stream. Beside attention
+ * there are two matrices of low rank ("LAuReL"). In some layers only the largest gates of the
+ * feed-forward part count. Embeddings for each layer, windows, and layers that share keys and
+ * values are as in Gemma 4.
  */
 #include <errno.h>
 #include <math.h>

@@ -102,8 +102,8 @@ static int coded_set_scales(struct binder *b, const struct format_tensor *t, str
 
 /* ---- order of columns ---- */
 
-/* Returns the order in which the columns of each group are neighbors, or NULL if a group has
- * another number of columns than the others, or on shortage of memory. */
+/* Returns an order of the columns in which the columns of each group are neighbors. Returns NULL if
+ * not all groups have the same number of columns, or on shortage of memory. */
 static uint32_t *coded_sort(struct binder *b, const uint8_t *groups, const struct coded *c)
 {
     const uint32_t n_groups = coded_groups(c);

@@ -5,9 +5,9 @@
 
 #include "model/arch.h"
 
-/* Sets which earlier layer's keys and values each of the last hp->gemma.n_shared layers reads: the
- * last layer of its kind that has its own. -EBADMSG: there is no such layer; the message names the
- * layer. */
+/* Sets for each of the last hp->gemma.n_shared layers which earlier layer's keys and values it
+ * reads: those of the last layer of the same kind that has keys and values of its own. -EBADMSG:
+ * there is no such layer; the message names the layer. */
 int gemma_share_layers(struct hparams *hp, struct inf_err *reterr);
 /* Computes attention from the normalized rows @h. Values are normalized without a weight; a layer
  * without a matrix for them uses what the matrix of the keys gives. */
