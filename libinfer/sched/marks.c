@@ -69,8 +69,8 @@ void sched_keep_mark(struct sched *s, struct seq *seq, uint32_t border, bool kep
     }
 }
 
-/* Makes snapshots at @border, and drops those that the sequence made at an earlier border which is
- * not a fixed mark. */
+/* Makes snapshots at @border. Drops the sequence's earlier snapshots if their border is not a fixed
+ * mark. */
 static bool make_snapshot(struct sched *s, struct seq *seq, uint32_t border, bool fixed)
 {
     const uint32_t last = seq->mark_last;
