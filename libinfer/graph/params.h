@@ -51,8 +51,8 @@ struct attn_params {
     uint32_t i_kept;  /* index of the first head with a bit in `kept`, among all such heads of all
                          layers */
     uint32_t i_group; /* the group of the state (graph/state.h) that holds K and V */
-    /* The node has no input for keys and values: it reads those that another attention node of this
-     * graph, which comes earlier and has the same i_group and i_layer, has stored. */
+    /* The node has no input for keys and values. It reads the keys and values that an earlier
+     * attention node of this graph with the same i_group and i_layer has stored. */
     bool shared;
     float softcap; /* c: a score s becomes c × tanh(s / c); 0: scores stay as they are */
     /* [n_heads] logits that take part in the softmax of each head, but have no value. No data: the
