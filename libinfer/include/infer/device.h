@@ -74,8 +74,9 @@ struct inf_device_params {
     const char *name;      /* NULL: "auto" */
     const char *cache_dir; /* directory for compiled kernels, created if it is missing; NULL:
                               kernels are not stored */
-    bool fill_cache; /* when the device is opened, compile the kernels that models usually need and
-                        cache_dir does not have; for processes that cannot write to cache_dir later
+    bool fill_cache; /* when the device is opened, compile those kernels that models usually need
+                        and that cache_dir does not have; for processes that cannot write to
+                        cache_dir later
                       */
 };
 
