@@ -343,7 +343,7 @@ void weigh(uint token, int keys_exponent, bool edge)
     }
 }
 
-// Writes what the results of the query are divided by: the sum of the weights, which includes that of the sink.
+// Writes the divisor of the query's results: the sum of the weights, with the weight of the sink.
 void put_divisor()
 {
     [[unroll]] for (uint i = 1; i < TEAM; i <<= 1)

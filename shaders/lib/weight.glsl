@@ -134,8 +134,8 @@ vec4 byte_floats(uint word)
 
 #define BYTE_UNIT vec4(1.0, 1.0 / 256.0, 1.0 / 65536.0, 1.0)
 
-// Returns the 4 signed bytes of a word as floats that are SIGNED_UNIT times too large: each byte is shifted to the
-// high byte of a word, which preserves its sign.
+// Returns the 4 signed bytes of a word, each multiplied by SIGNED_UNIT, as floats: a byte that is shifted to the
+// high byte of a word keeps its sign.
 vec4 signed_floats(uint word)
 {
     return vec4(int(word << 24), int(word << 16 & 0xff000000), int(word << 8 & 0xff000000),

@@ -34,9 +34,8 @@ uint chunk_quad(uint c)
     return c / 2 * 16 + c % 2 * 4;
 }
 
-// Reads the scales of two groups, in the layout of block_k_scale(): the scale of each of the first 4 groups is
-// the low 6 bits of a byte; the top bits of the scales of the other groups are in the high bits of these
-// bytes.
+// Reads the scales of two groups, in the layout of block_k_scale(): the scales of the first 4 groups are the low 6
+// bits of 4 bytes. The 2 high bits of these bytes are the top bits of the scales of the other 4 groups.
 void read_scales(inout chunk c, head h, uint pair)
 {
     const bool is_first = pair < 2;
