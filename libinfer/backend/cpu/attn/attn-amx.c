@@ -6,7 +6,7 @@
  * The K or V of a head in a block is stored in the order in which a tile of the second factor is
  * loaded: pairs of elements (keys) or of tokens (values), 16 columns side by side. matmul-amx.c
  * describes the order of a tile's sums. Tiles are configured for the number of rows that they hold,
- * so a row has the same bits among few rows as among many. Rows are multiplied by the values
+ * so the bits of a row do not depend on the number of rows. Rows are multiplied by the values
  * together only if they see the same range of tokens. If the range does not begin or end at the
  * edge of a tile, the tile's tokens outside the range count as zeros, and so do their weights. Head
  * sizes that are not whole tiles, and all other formats, use vector kernels.

@@ -14,7 +14,7 @@
  * split together and are then multiplied by all rows. The rows of a tile may see different tokens:
  * tokens that a row does not see have the weight 0, which changes no bit of the row's sums. Tokens
  * that no row sees count as zeros. Tiles are configured for the number of rows that they hold, so
- * few rows cost little, and a row has the same bits among few rows as among many. Head sizes that
+ * few rows cost little, and the bits of a row do not depend on the number of rows. Head sizes that
  * are not whole steps are computed with floats.
  */
 
@@ -92,8 +92,8 @@ struct split_source {
     struct attn_range seen; /* other rows count as zeros */
 };
 
-/* Splits the rows @begin … @end - 1 of the step of @to that begins at row @first. The rows' columns
- * are the tiles from @tile on. */
+/* Splits the rows @first + @begin … @first + @end - 1 of @source, and writes them to the tiles from
+ * @tile on, which hold a step that begins at row @first. */
 ALWAYS_INLINE void split_some(uint32_t (*tile)[2][TILE_WORDS], const struct split_source *source,
                               uint32_t first, uint32_t begin, uint32_t end, const uint32_t n_cols)
 {

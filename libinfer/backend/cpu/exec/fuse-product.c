@@ -221,8 +221,8 @@ static void fuse_sum(struct fuser *f, struct product *p, graph_ref *cur)
 }
 
 /* Returns the number of columns of a piece. It is smaller for narrow matrices, because a few large
- * pieces could not be divided evenly among threads. In AWQ (quant/coded.h) the codes of
- * PRODUCT_COLUMNS columns are single cache lines that lie apart, so there a piece has more columns.
+ * pieces could not be divided evenly among threads. For AWQ (quant/coded.h) a piece has more
+ * columns, because the codes of PRODUCT_COLUMNS columns would be single cache lines that lie apart.
  */
 static uint32_t piece_columns(const struct fuser *f, enum inf_dtype dtype, uint32_t width)
 {

@@ -15,8 +15,8 @@ static const uint8_t fp4_codes[16] __attribute__((aligned(16))) = {
     16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4,
 };
 
-/* Converts scales of MXFP4 to floats, as block_e8m0_half() does: 2^(e - 128) is the product of two
- * powers of two, because for e < 2 it is subnormal. */
+/* Converts scales of MXFP4 to floats, as block_e8m0_half() does. The result 2^(e - 128) is computed
+ * as the product of two powers of two, because it is subnormal for e < 2. */
 INLINE v_flt e8m0_half(v_int e)
 {
     const v_int low = v_add(v_shr(e, 1), v_set(63)),

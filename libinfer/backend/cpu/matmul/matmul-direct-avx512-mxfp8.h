@@ -4,9 +4,10 @@
  * Multiplies MXFP8, and coded matrices in FP8 (quant/coded.h), by rows of floats, for
  * matmul-direct-avx512.h. Include it after matmul-direct-avx512-fma.h.
  *
- * The bits of a number in E4M3 are moved to the places that they have in F16, for even and for odd
- * elements of a line, and the halves of 16 rows are transposed as those of F16. A half is 2^-8 of
- * its number, so the scales are multiplied by 256.
+ * The bits of a number in E4M3 are moved to the places that they have in F16, separately for the
+ * even and for the odd elements of a line. The resulting F16 numbers of 16 rows are transposed in
+ * the same way as weights in F16. Such a number is 2^-8 of the number in E4M3, so the scales are
+ * multiplied by 256.
  */
 
 #include "quant/coded.h"

@@ -65,8 +65,8 @@ INLINE v_int direct_sum32(const v_int w[8], v_int x, const enum direct_size size
     return v_add(v_firsts(a, b), v_seconds(a, b));
 }
 
-/* Computes what direct_sum32() computes, but with two sums: of the first and of the second 16
- * products. */
+/* Does the same as direct_sum32(), but with two sums: one of the first 16 products, and one of the
+ * other 16. */
 INLINE void direct_sum16(const v_int w[8], v_int x, const enum direct_size size, v_int sum[2])
 {
     v_int v[8], a, b;

@@ -175,7 +175,7 @@ struct matmul_direct {
     const float *init; /* per row of W: the initial values of the sums */
     float *y;
     size_t ldy;
-    struct matmul_ahead ahead;   /* memory of the size of these rows of W to prefetch */
+    struct matmul_ahead ahead;   /* memory to prefetch, as many bytes as these rows of W have */
     bool once;                   /* prefetches bypass the second-level cache, see prefetch_line() */
     struct matmul_planes planes; /* for formats with planes */
     const struct coded *coded;   /* for coded matrices */
@@ -218,7 +218,7 @@ struct matmul_kernel {
      * column that it did not compute. NULL: not supported. */
     uint32_t (*few)(const struct matmul_args *args, uint32_t n0, uint32_t n1);
     unsigned few_m;
-    const struct tile_kind *kind; /* of the panel; NULL or no steps: the panel has floats */
+    const struct tile_kind *kind; /* of the panel; NULL, or steps is 0: the panel has floats */
 };
 
 /* Multiplies a multiple of 16 rows by a panel of the kind @kind, with the same bits as multiply()

@@ -6,7 +6,7 @@
  *
  * The delta rule needs S · k before it can change S. The change of one row and the two sums of the
  * next row, S · k and S · q, are computed in one pass over S, which therefore is read and written
- * once for each row. With S as it is before the row, the result of the row is
+ * once for each row. If S is the state before the row, the result of the row is
  *
  *     decay × (S · q) + beta × (v - decay × (S · k)) × (q · k)
  *
