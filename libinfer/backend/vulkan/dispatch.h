@@ -97,8 +97,8 @@ int emit_place(struct plan *plan, const struct weight *w, struct emit_place *ret
 struct vkb_bind emit_weight(const struct weight *w, const struct emit_place *p, uint64_t offset,
                             uint64_t size, uint32_t push_at);
 /* Binds the grid of a number format (quant/grid.h), or the table of @w (backend/joined.h), which
- * becomes constants of the plan. @dtype: that of @w on the device. In other formats *ret_bind is
- * empty. -ENOMEM. */
+ * becomes constants of the plan. @dtype: the format of @w on the device. In other formats *ret_bind
+ * is empty. -ENOMEM. */
 int emit_grid(struct emit *e, const struct weight *w, enum inf_dtype dtype,
               struct vkb_bind *ret_bind);
 /* Notes that the list of @class packs @src now, and returns the buffer of packed rows. */
