@@ -4,8 +4,8 @@
  *
  * Affine: the edge of a group is its number with the largest magnitude. The step is chosen so that
  * one code represents the edge exactly, and another code represents 0 exactly. mlx computes in
- * float32 and then rounds scale and offset to the type of the matrix; the codes are those of the
- * scale before this rounding.
+ * float32 and then rounds scale and offset to the type of the matrix; the codes are computed with
+ * the scale before this rounding.
  *
  * Floats: the scale is the largest magnitude of a group divided by the largest number of the
  * format. It is rounded to E4M3 (NVFP4), or up to a power of two (MXFP4, MXFP8). mlx rounds the
