@@ -181,7 +181,7 @@ static bool has_form(const struct weight *w, struct dir_form form)
     return w->dtype == form.dtype && w->group == form.group;
 }
 
-/* Chooses a format of MLX for a quantized matrix that holds the same numbers. */
+/* Chooses, for a quantized matrix, a format of MLX that holds the same numbers. */
 static int keep_mlx(struct dir_entry *e, struct inf_err *reterr)
 {
     static const uint32_t groups[] = {128, 64, 32};

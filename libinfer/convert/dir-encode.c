@@ -37,7 +37,7 @@ static void row_copy(const struct dir_entry *e, uint64_t row, const struct plane
         memcpy(out->offsets, from.planes[WEIGHT_ZEROS], weight_plane_bytes(&w, WEIGHT_ZEROS));
 }
 
-/* Writes the integers of a row of another layout. */
+/* Writes the integers of a row whose matrix has another layout in the model. */
 static void row_repack(const struct dir_entry *e, uint64_t row, const struct plane_out *out)
 {
     uint8_t q[64];

@@ -64,7 +64,7 @@ static int part_pwrite(struct part *p, const void *data, uint64_t n, uint64_t at
     return 0;
 }
 
-/* Forces the data to the disk, and then records in the mark that they are there. */
+/* Forces the data to the disk, and then records in the mark that the disk has them. */
 static int part_sync(struct part *p, struct inf_err *reterr)
 {
     int r;
