@@ -39,7 +39,7 @@ enum arch_dim {
     DIM_POS,             /* rows of the position table */
     DIM_TYPES,           /* token types */
     DIM_PER_LAYER,       /* width of per-layer embeddings; 0: there are none */
-    DIM_PER_LAYER_ALL,   /* that of all layers together */
+    DIM_PER_LAYER_ALL,   /* the width for all layers together */
     DIM_EMBD_PER_LAYER,  /* DIM_EMBD if there are per-layer embeddings, else 0 */
     DIM_VOCAB_PER_LAYER, /* rows of the table of per-layer embeddings */
     DIM_LAUREL,          /* columns between the two matrices beside attention */

@@ -6,7 +6,7 @@
 
 #include "format/arch-desc.h"
 
-/* The lists of fields of a model, in the order in which they are read: those of its class, of its
+/* The lists of fields of a model. They are read in this order: the fields of its class, of its
  * architecture, of all decoders, and of all models. If several lists have a field for the same
  * hyperparameter, the field of the earliest list is used. */
 struct field_lists {

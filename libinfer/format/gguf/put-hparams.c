@@ -266,8 +266,8 @@ static const char *find_difference(const struct field_lists *fields, const struc
     return field_reads_gguf(fields, "block_count") ? NULL : "the number of layers";
 }
 
-/* Makes a file of the keys, with tensors for the hyperparameters that are numbers of rows; their
- * data are zeros. The caller frees *ret_data. */
+/* Makes a file of the keys. Some hyperparameters are stored as the number of rows of a tensor, so
+ * the file has these tensors, whose data are zeros. The caller frees *ret_data. */
 static int make_file(const struct put *p, const struct field_lists *fields, char **ret_data,
                      size_t *ret_size)
 {
