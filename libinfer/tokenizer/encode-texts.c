@@ -54,7 +54,8 @@ static bool is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* Returns the last place before @end where a beginning may end; 0: there is none. */
+/* Returns the last place before @end at which a text may be cut, so that the part before the cut
+ * keeps its tokens; 0: there is none. */
 static size_t safe_end(const char *s, size_t end)
 {
     for (size_t i = end - 2; i > 0; i--)
