@@ -286,7 +286,8 @@ static bool place_reads(const struct escaper *e, enum place place, uint32_t stat
     }
 }
 
-/* Returns the state of a place whose bits matter. */
+/* Returns the state for a place within an escape sequence, if the bits that were read so far
+ * matter. */
 static uint32_t escaper_place_bits(struct escaper *e, enum place place, uint32_t state,
                                    unsigned bits)
 {
