@@ -419,8 +419,8 @@ uint32_t sampler_logprob(struct sampler *s, const float *logits, uint32_t n_row,
         *ret_logprob = (float)((double)logits[token] - max - sum);
     if (n_top == 0)
         return 0;
-    /* A row may be longer than the vocabulary. Then the peak of a run may be a value that belongs
-     * to no token, so the peaks are computed again without these values. */
+    /* If a row is longer than the vocabulary, the peak of a run may be a value that belongs to no
+     * token. So the peaks are computed again without such values. */
     if (n_row > s->n_vocab)
         s->kernels->peaks(logits, s->n_vocab, s->peaks);
     n_top = row_top(logits, s->n_vocab, s->peaks, n_top, s->cands);
