@@ -228,9 +228,9 @@ static uint32_t find_blocks(struct tier *t, struct fetch *f, uint32_t first, uin
     return n;
 }
 
-/* Appends to the list, whose length is *@n, the blocks that the groups with the rule @rule need at
- * the border @mark. Then looks for these blocks in the tier. Returns false if the tier does not
- * have all of them. */
+/* Appends to the list of *@n blocks those that the groups with the rule @rule need at the border
+ * @mark. Then looks for these blocks in the tier. Returns false if the tier does not have all of
+ * them. */
 static bool find_rule(struct tier *t, struct fetch *f, enum state_rule rule, uint32_t mark,
                       uint32_t *n)
 {
