@@ -78,7 +78,7 @@ struct setup {
 /* Computes the layout of the KV cache of a model with the graph @graph, without numbers of blocks.
  * A graph that names no groups of state has one FULL group. If @kv_type is NULL, models with F32
  * weights, which serve as references, use F32, and other models use F16. -EINVAL: unknown type;
- * -EOPNOTSUPP: the model does not allow it. */
+ * -EOPNOTSUPP: the model does not allow the type. */
 int setup_layout_of_graph(const struct inf_model *model, const struct graph *graph,
                           const char *kv_type, struct kv_layout *ret_layout,
                           struct inf_err *reterr);
