@@ -92,8 +92,8 @@ INF_PUBLIC int inf_device_open(const struct inf_device_params *params,
 /* Closes a device. All engines that use it must be gone. NULL is allowed; returns NULL. */
 INF_PUBLIC struct inf_device *inf_device_close(struct inf_device *device);
 INF_PUBLIC const struct inf_device_info *inf_device_info(const struct inf_device *device);
-/* Returns whether the device stores compiled kernels in cache_dir, and some that models usually
- * need are still missing there. */
+/* Returns whether the device stores compiled kernels in cache_dir, and cache_dir does not yet have
+ * all kernels that models usually need. */
 INF_PUBLIC bool inf_device_lacks_kernels(const struct inf_device *device);
 /* Returns why "auto" selected the CPU; NULL if "auto" selected a GPU or was not requested. */
 INF_PUBLIC const char *inf_device_why(const struct inf_device *device);
