@@ -22,9 +22,9 @@
 // Queries, keys, values and weights are multiplied as binary16, and sums are floats. Nothing overflows: each
 // query, and the keys and values of a block in formats with larger numbers than binary16, are scaled by powers
 // of two. The weight of a token is 2^(score - base), where scores are multiplied by log2 e, and the base of a
-// query is an integer. The base changes only when a weight would exceed 2^WEIGHT_MOST. Then the largest weight
-// becomes at most 2^WEIGHT_FIRST, and the earlier results of the query are scaled by a power of two, which is
-// exact. These scalings depend on nothing but the query and its context.
+// query is an integer. The base changes only when a weight would exceed 2^WEIGHT_MOST. The new base makes the
+// largest weight at most 2^WEIGHT_FIRST, and the earlier results of the query are scaled by a power of two, which
+// is exact. These scalings depend on nothing but the query and its context.
 //
 // The sums of a query have the same order, whatever else is in the tile. Tiles of fewer rows than
 // ROWS_FROM are skipped.
@@ -355,7 +355,7 @@ void put_divisor()
     strips[at + DIVISOR_AT].x = sum;
 }
 
-// Writes the results for the dimensions of two fragments, from d0 on, which are in the strip.
+// Writes the results that are in the strip: the dimensions of two fragments, from d0 on.
 void write_dims(uint d0)
 {
     const uint width = 2 * FRAGMENT;

@@ -114,7 +114,8 @@ uint slot_of(uint i)
 void main()
 {
     const uint row = gl_WorkGroupID.y, n_used = push.n_used, to = 2 * row * n_used;
-    // With a bias the weights are those of all experts, which must be divided by the sum of the selected ones.
+    // With a bias, the softmax is over all experts, so the weights of the selected experts must be divided by
+    // their sum.
     const bool is_normalized =
         push.normalized != 0 || (push.score == SOFTMAX_SELECTED && push.has_bias != 0);
     float total = 0;

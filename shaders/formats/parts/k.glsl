@@ -81,7 +81,7 @@ uvec2 weight_k_scale(uint at, uint g)
                  low >> 4 | (weight_u8(at + g) >> 6) << 4);
 }
 
-// Returns weight l of the block at byte @at. @q: its number in the block.
+// Returns weight l of the block at byte @at. @q: the code of this weight.
 float weight_k(uint at, uint l, uint q)
 {
     const uvec2 scale = weight_k_scale(at + 4, l / 32);
