@@ -201,7 +201,8 @@ INLINE uint32_t plane_bits(enum plane_type type, const uint8_t *p)
     return type == PLANE_BF16 ? (uint32_t)half << 16 : half;
 }
 
-/* Reads @n elements of a plane from element @at on: words[g][i] is that of group g and row i. */
+/* Reads @n elements of a plane from element @at on: words[g][i] is the element of group g and row
+ * i. */
 INLINE void plane_gather(const struct matmul_planes *p, const uint8_t *plane,
                          const enum plane_type type, size_t at, uint32_t n, uint32_t (*words)[16])
 {
