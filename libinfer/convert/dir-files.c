@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Makes the files beside the shards of a new directory: config.json, the index of the shards, and
- * copies of the tokenizer's and the other small files of the model.
+ * copies of the model's other small files, such as those of the tokenizer.
  */
 #include <dirent.h>
 #include <errno.h>
