@@ -57,7 +57,7 @@ enum slot {
     SLOT_STREAM_ROUTER,
     SLOT_STREAM_ROUTER_NORM,
     SLOT_STREAM_PREDICT, /* factors of the streams before the layer */
-    SLOT_STREAM_CORRECT, /* factors of what the layer changes */
+    SLOT_STREAM_CORRECT, /* factors of the layer's change in each stream */
     SLOT_STREAM_SCALE,   /* [n_embd] */
     SLOT_LAUREL_IN,
     SLOT_LAUREL_OUT,
