@@ -182,8 +182,7 @@ struct matmul_direct {
     uint32_t coded_row;          /* the row of the coded matrix that is row 0 */
 };
 
-/* Describes the differences between formats that remain in the panel. If steps is 0, the panel has
- * no int8. */
+/* Describes how the panels of different formats differ. If steps is 0, the panel has no int8. */
 struct tile_kind {
     unsigned steps;  /* number of 4-element units that share a scale: 4 or 8 */
     unsigned zero;   /* weights are q - 2^zero; if zero is 0, they are q */
