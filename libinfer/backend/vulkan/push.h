@@ -226,10 +226,9 @@ enum {
  * come before others. ref uses only the first five members of the push constants; its groups are
  * (n_heads, rows).
  * lanes is for devices with vkb_caps.texel. A workgroup is one subgroup. It computes a tile of
- * ROWS_FROM to TILE_ROWS rows for HEADS of the heads of one KV head, at most 8 queries (pairs of a
- * row and a head) in all. With SPLIT, which requires that TILE_ROWS is 1, it computes one part of
- * the context, and merge merges the parts. Groups (n_kv_heads × ⌈heads of a KV head / HEADS⌉,
- * tiles, parts or 1).
+ * ROWS_FROM to TILE_ROWS rows for HEADS of the heads of one KV head, at most 8 queries in all. With
+ * SPLIT, which requires that TILE_ROWS is 1, it computes one part of the context, and merge merges
+ * the parts. Groups (n_kv_heads × ⌈heads of a KV head / HEADS⌉, tiles, parts or 1).
  *
  * row is for GPUs. A workgroup computes a tile of one row, for HEADS of the heads of one KV head,
  * over a part of PART tokens; merge merges the parts. If a context has only one part, row writes
