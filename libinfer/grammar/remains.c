@@ -6,8 +6,8 @@
 #include "core/array.h"
 #include "grammar/automaton.h"
 
-/* What is remembered while configurations are copied to a new automaton, because the old automaton
- * has become too large. */
+/* Holds what is remembered while configurations are copied to a new automaton. They are copied
+ * because the old automaton has become too large. */
 struct remains {
     const struct automaton *from;
     struct automaton *to;

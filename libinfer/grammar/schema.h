@@ -177,8 +177,8 @@ struct lengths {
 };
 /* Drops those limits of the length that all texts of a node satisfy anyway. */
 void schema_drop_lengths(struct schema *s, grammar_node language, struct lengths *lengths);
-/* Makes the node of the strings of a regular node that have a permitted length, with quotes and
- * escapes, without an automaton that counts characters. Returns false if the texts of the node are
+/* Makes the node of those strings of a regular node that have a permitted length, with quotes and
+ * escapes. Makes no automaton that counts characters. Returns false if the texts of the node are
  * too complicated for this (schema-length.c). */
 bool schema_counted_string(struct schema *s, grammar_node language, const struct lengths *lengths,
                            grammar_node *ret_node);
