@@ -136,7 +136,7 @@ static struct dir_form choose_mixed(const struct dir *d, const char *name)
     return (counts && more) || strstr(name, "lm_head") ? d->type.high : d->type.form;
 }
 
-/* Returns whether a matrix selects experts in a model for which mlx-lm gives it 8 bits. */
+/* Returns whether a matrix selects experts, and mlx-lm gives such matrices 8 bits in this model. */
 static bool is_router(const struct dir *d, const char *name)
 {
     static const struct {
