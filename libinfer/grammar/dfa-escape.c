@@ -37,9 +37,9 @@ enum place {
     PLACE_LAST,               /* bits are the first two of the last byte */
     PLACE_HIGH3,              /* bits are the first four of the second byte of four */
     PLACE_LOW,                /* a high surrogate, and bits are the first two of the third byte */
-    PLACE_LOW_U,              /* the same, and a backslash */
-    PLACE_LOW_D,              /* the same, and u */
-    PLACE_LOW_HEAD,           /* the same, and D */
+    PLACE_LOW_U,              /* as PLACE_LOW, then a backslash */
+    PLACE_LOW_D,              /* as PLACE_LOW, then \u */
+    PLACE_LOW_HEAD,           /* as PLACE_LOW, then \uD */
 };
 
 struct place_memo {
