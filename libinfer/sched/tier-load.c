@@ -197,7 +197,7 @@ struct fetch *fetch_drop(struct fetch *f)
     return NULL;
 }
 
-/* Adds a block to the list of @f that has @n blocks. */
+/* Adds a block to the list of @f, which has @n blocks. */
 static void add_item(const struct tier *t, struct fetch *f, uint32_t n, uint32_t i_group,
                      uint32_t i)
 {
