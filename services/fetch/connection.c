@@ -20,7 +20,7 @@
 #include "fetch/fetch.h"
 
 enum {
-    CONNECTION_TIMEOUT = 20, /* seconds to connect, and without any byte */
+    CONNECTION_TIMEOUT = 20, /* seconds: limit to connect, and to wait for a byte */
 };
 
 /* The parts of a URL. */
@@ -71,12 +71,12 @@ static bool may_be_private(const struct fetch_settings *settings, const struct c
     return false;
 }
 
-/* Whether an address was refused since the last failure. libcurl reports it like a server that does
- * not answer, but another try is of no use. This program has one thread. */
+/* Says whether an address was refused since the last failure. libcurl reports a refused address
+ * like a server that does not answer, but another try is of no use. This program has one thread. */
 static bool address_refused;
 
-/* Makes the socket of a connection, if the address is allowed (CURLOPT_OPENSOCKETFUNCTION). @data
- * is NULL, or not NULL if any address is allowed. */
+/* Makes the socket of a connection, if the address is allowed (CURLOPT_OPENSOCKETFUNCTION). If
+ * @data is not NULL, any address is allowed. */
 static curl_socket_t connection_socket(void *data, curlsocktype purpose,
                                        struct curl_sockaddr *address)
 {

@@ -4,8 +4,8 @@
 /*
  * Fetches files over HTTPS into the working directory.
  *
- * Every connection obeys the rules of docs/security.md, "Models from the network": HTTPS alone,
- * public addresses alone except for hosts that the settings name, and the token for its host alone.
+ * Every connection obeys the rules of docs/security.md, "Models from the network": only HTTPS; only
+ * public addresses, except for hosts that the settings name; and the token only for its host.
  * Redirects are followed here and not in libcurl, so that each of them is checked.
  *
  * A large file is fetched in chunks, over several connections at a time. FILE.part has its bytes,
@@ -50,7 +50,8 @@ struct fetch_result {
     long status; /* of HTTP; 0: no answer */
 };
 
-/* Is called with the bytes that are there, and with the size of the file or UINT64_MAX. */
+/* Called with the number of bytes that have arrived, and with the size of the file (UINT64_MAX:
+ * unknown). */
 typedef void (*fetch_progress)(void *data, uint64_t bytes, uint64_t size);
 
 /* Where a request arrived after its redirects. */

@@ -20,8 +20,8 @@
 #include "core/str.h"
 #include "core/text.h"
 
-/* Quantizations, from the best to the smallest. Larger formats cost memory without better
- * answers. */
+/* Quantizations, from the best to the smallest. Formats larger than Q8_0 take more memory, but
+ * their answers are not better. */
 static const char *const quants[] = {"Q8_0",   "Q6_K",   "Q5_K_M", "Q5_K_S", "Q4_K_M", "Q4_K_S",
                                      "IQ4_NL", "IQ4_XS", "Q4_0",   "Q3_K_M", "IQ3_M",  "Q3_K_S",
                                      "IQ2_M",  "Q2_K",   "MXFP4",  "BF16",   "F16",    "F32"};
