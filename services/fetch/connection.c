@@ -271,7 +271,7 @@ int connection_refused(long status, const char *url, struct inf_err *reterr)
         {401, "it asks for a token: set HF_TOKEN, or pull.token_file in the configuration"},
         {403, "it forbids this; a model may have terms to accept on its page, with your account"},
         {404, "there is no such model or file"},
-        {416, "the file has changed there"},
+        {416, "the file has changed on the server"},
         {429, "it asks for fewer requests; try again later"},
     };
 
