@@ -45,7 +45,7 @@ class Liar:
                     if not piece:
                         raise OSError("the connection ended before its head")
                     data += piece
-                if keep:  # before the answer, because the test may change @open as soon as it has it
+                if keep:  # before the answer, because a test that has the answer may change @open
                     self.open.append(s)
                 s.sendall(self.answer)
                 if not keep:

@@ -15,8 +15,7 @@ def median(values):
 
 
 def percentile(values, part):
-    """Returns a quantile: the smallest value below or at which the share @part of all values
-    lies."""
+    """Returns a quantile: the smallest value that the share @part of all values does not exceed."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(part * len(ordered)) - 1)] if ordered else 0.0
 

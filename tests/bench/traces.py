@@ -172,7 +172,7 @@ class Prediction:
     """What llvm-mca says about a kernel on a CPU."""
 
     rate: float  # bytes of weights per cycle
-    limit: str  # what limits it
+    limit: str  # what limits the speed
     busy: float  # share of the cycles in which the busiest unit works
 
 
@@ -202,8 +202,8 @@ def simulate(llvm, lines, triple, cpu, *options):
 
 
 def pieces(lines):
-    """Returns pieces from all of a trace. Their analysis takes seconds, that of a whole trace
-    minutes."""
+    """Returns pieces from all parts of a trace. Their analysis takes seconds; the analysis of a
+    whole trace would take minutes."""
     if len(lines) <= PIECES * PIECE:
         return lines
     step = len(lines) // PIECES
@@ -212,7 +212,7 @@ def pieces(lines):
 
 def waits_of(text):
     """Returns what instructions wait for most of the time, according to llvm-mca: a unit, the
-    results of others, or nothing, which means that they do not arrive fast enough."""
+    results of others, or nothing, if the front end does not deliver them fast enough."""
     waits = re.search(r"Throughput Bottlenecks: \n(.*?)\n\n", text, re.S)
     if not waits:
         return "front end"

@@ -306,7 +306,7 @@ struct bench_job {
 static void bench_part(void *arg, unsigned i, unsigned n)
 {
     struct bench_job *job = arg;
-    /* The CPU's executor computes as many columns at once. */
+    /* The CPU's executor computes this many columns at once. */
     const uint32_t step = job->t.s.dtype == INF_DTYPE_AWQ4 ? 512 : 128;
     const uint32_t steps = job->t.s.N / step, end = steps * (i + 1) / n;
 
