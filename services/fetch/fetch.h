@@ -72,7 +72,7 @@ struct fetch_place {
 int connection_prepare(CURL *easy, const struct fetch_settings *settings, const char *url,
                        const char *accept, const char *range, struct curl_slist **ret_headers,
                        struct inf_err *reterr);
-/* Explains why a transfer failed. Returns -EAGAIN if it is worth another try, else another negative
+/* Explains why a transfer failed. Returns -EAGAIN if another try may succeed, else another negative
  * errno value. */
 int connection_failed(CURL *easy, CURLcode code, struct inf_err *reterr);
 /* Explains a status that is no success, with the same results as connection_failed(). */
@@ -85,7 +85,7 @@ typedef bool (*locate_body)(void *data, const void *bytes, size_t n);
 
 /* Requests @url and follows its redirects. The body of a success goes to @body; NULL: only the
  * first byte is requested, to learn the size and whether the server sends parts. Tries again after
- * errors that may pass. The caller frees ret_place->url, also after a failure. */
+ * temporary errors. The caller frees ret_place->url, also after a failure. */
 int locate(const struct fetch_settings *settings, const struct fetch_request *request,
            locate_body body, void *data, struct fetch_place *ret_place, struct inf_err *reterr);
 /* Waits before try @n (from 1 on), at least for @seconds. */

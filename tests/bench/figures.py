@@ -15,7 +15,8 @@ def median(values):
 
 
 def percentile(values, part):
-    """Returns a quantile: the smallest value that the share @part of all values does not exceed."""
+    """Returns a quantile: the smallest value that is at least as large as the share @part of all
+    values."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(part * len(ordered)) - 1)] if ordered else 0.0
 

@@ -81,8 +81,8 @@ SHAPES = {
 
 
 class Decoder:
-    """Writes the keys and the tensors of Llama and Qwen3, with or without experts. The other
-    families differ from it where they override a method."""
+    """Writes the keys and the tensors of Llama and Qwen3, with or without experts. The classes of
+    the other families inherit from this class, and override what differs."""
 
     theta, eps = 1e6, 1e-6
     qk_norm, ffn_norm = True, "ffn_norm"

@@ -71,8 +71,9 @@ class Kernel:
 
 
 def for_mca(text):
-    """Returns an instruction as llvm-mca reads it: without prefixes that it counts as instructions,
-    and with any near address instead of one that AArch64 cannot encode at address 0."""
+    """Returns an instruction as llvm-mca can read it. Removes prefixes, which llvm-mca would count
+    as instructions. Replaces the target of a jump, which may be too far from address 0 for AArch64,
+    by a near address."""
     text = re.sub(r"^(?:rep|notrack)\s+", "", text)
     return re.sub(r"^((?:cbn?z|tbn?z|adrp?|ldr|b[.\w]*)\s(?:.*[\s,])?)0x[0-9a-f]+$", r"\1.", text)
 
@@ -111,8 +112,9 @@ class Program:
         functions, lines, last = set(), [], None
         for at in steps:
             text = self.code.get(at)
-            # A string instruction raises one trap for each repetition. The C library has a few
-            # instructions of a product, to copy and to clear memory; they have no text here.
+            # A string instruction raises one trap for each repetition. A product also calls
+            # functions of the C library that copy and clear memory; the text of their few
+            # instructions is not known here.
             if text is None or at == last:
                 continue
             last = at

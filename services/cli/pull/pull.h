@@ -55,7 +55,7 @@ struct pull_plan {
     const char *source, *revision, *licence; /* NULL: unknown */
     struct pull_file *files;                 /* [n] */
     size_t n, cap;
-    bool is_gguf;   /* the first file is the model; otherwise the directory is */
+    bool is_gguf;   /* the first file is the model; false: the directory is */
     char why[200];  /* why these files were chosen; "": they were named */
     char note[240]; /* a sentence about the installed model; "": none */
 };

@@ -50,7 +50,8 @@ class Cell:
 
 @dataclasses.dataclass
 class Job:
-    """Represents one request of a cell. `cancelled`: a text whose request is cancelled before."""
+    """Represents one request of a cell. `cancelled`: a text that is requested before this one, and
+    whose request is cancelled."""
 
     text: object
     streams: bool
@@ -104,7 +105,8 @@ def flip_bits(path, rng):
 
 
 def unevenness(cells):
-    """Returns a number that is smallest if all pairs of levels occur equally often in the cells."""
+    """Returns a number that is smallest if all pairs of levels occur equally often in the cells. A
+    level is the value of one circumstance."""
     pairs = collections.Counter(pair for cell in cells
                                 for pair in itertools.combinations(cell.levels()[1:], 2))
     return sum(n * n for n in pairs.values())
