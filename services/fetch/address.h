@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Tells public addresses of the internet from those of the machine and of local networks. */
+/* Distinguishes public addresses of the internet from those of the machine and of local
+ * networks. */
 
 #include <stdbool.h>
 

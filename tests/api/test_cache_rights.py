@@ -107,8 +107,8 @@ def test_only_clients_that_can_open_the_directory_manage_it(cache):
 
 
 def test_an_unreadable_block_is_removed(cache):
-    """The pipe ends early for the reader of a damaged block, and the next reader does not find
-    it."""
+    """The pipe ends early for the reader of a damaged block, and the next reader does not find the
+    block."""
     with cache.client() as c:
         c.put(chain(4))
         cache.wait_written(c, 4)

@@ -20,7 +20,7 @@ static uint64_t check_random(const struct rig_params *params, uint32_t n_rounds)
 {
     const struct rig_totals totals = rig_random(params, n_rounds);
 
-    /* Without FULL groups, nobody knows which prefixes are shared. */
+    /* Without FULL groups, it is not known which prefixes are shared. */
     if (totals.n_cached <= (has_chain(params->groups) ? n_rounds * RIG_AT_ONCE / 4 : n_rounds))
         fail_msg("%s: only %llu tokens were cached", params->groups->name,
                  (unsigned long long)totals.n_cached);
