@@ -83,7 +83,7 @@ static int plan_importance(struct plan_tensor *t, const struct imatrix *im, stru
     uint64_t n = 0;
 
     t->importance = im && t->type != from->type ? imatrix_find(im, from->name, &n) : NULL;
-    /* A matrix that was made from a directory has the name of the weight that the model binds. */
+    /* An importance matrix that was made from a directory names a weight as the model binds it. */
     if (im && !t->importance && t->type != from->type && from->w.name)
         t->importance = imatrix_find(im, from->w.name, &n);
     if (!t->importance || n == want)

@@ -15,7 +15,8 @@
 enum {
     MAX_PATTERNS = 6, /* patterns of patternProperties at one place; all their subsets are tried */
     MAX_CELLS = 1 << 14,
-    RULE_EVERY = 64, /* properties from rule to rule: keeps the nesting of nodes small */
+    RULE_EVERY = 64, /* a new rule begins after this many properties, so that nodes are not nested
+                      * deeply */
 };
 
 struct property {
