@@ -56,6 +56,8 @@ case ${HOME-} in
 esac
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+# An installed copy of this script knows its own prefix.
+[ -z "$prefix" ] && [ -f "$here/installed" ] && prefix=${here%/lib/sconce}
 prefix=${prefix:-$HOME/.local}
 case $prefix in
 /*) ;;
@@ -69,7 +71,7 @@ list=$app/installed
 tab=$(printf '\t')
 # Units contain the directory, and systemd gives some characters a meaning.
 case $app in
-*[!A-Za-z0-9/._@+,=:-]*) fail "the directory $app has a character that units cannot contain; choose another --prefix" ;;
+*[!A-Za-z0-9/._@+-]*) fail "the directory $app has a character that units cannot contain; choose another --prefix" ;;
 esac
 
 # user_systemd ARGUMENT...: calls the systemd of the user, if there is one.

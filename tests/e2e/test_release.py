@@ -162,6 +162,15 @@ def test_the_installer_removes_what_it_installed(unpacked, user):
     assert r.returncode == 1 and "is not installed" in r.stderr
 
 
+def test_an_installed_copy_knows_its_prefix(unpacked, user):
+    prefix = user.home / "opt"
+    assert user(unpacked, "--user", "--prefix", str(prefix), "--no-systemd").returncode == 0
+    assert run(str(prefix / "bin/sconce")).stdout == "sconce 1.0\n" and not user.calls.exists()
+    r = user(prefix / "lib/sconce", "--uninstall", "--no-systemd")
+    assert r.returncode == 0, r.stderr
+    assert not prefix.joinpath("lib").exists() and not prefix.joinpath("bin").exists()
+
+
 def test_another_version_replaces_the_installed_one(unpacked, user):
     user(unpacked, "--user")
     (unpacked / "bin/sconce").write_text("#!/bin/sh\necho sconce 2.0\n")
