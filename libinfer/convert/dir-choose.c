@@ -223,9 +223,10 @@ static int keep_words(const struct dir *d, struct dir_entry *e, struct inf_err *
         return err_set(reterr, EOPNOTSUPP, "%.96s has codes of %u bits, which %s does not have",
                        e->name, e->repack.bits, awq ? "AWQ" : "GPTQ");
     if (e->w.rows % step != 0 || e->w.cols % 32 != 0 || e->w.cols % e->repack.group != 0)
-        return err_set(reterr, EOPNOTSUPP,
-                       "%.96s has %u rows of %u columns in groups of %u, which do not fit words",
-                       e->name, e->w.rows, e->w.cols, e->repack.group);
+        return err_set(
+            reterr, EOPNOTSUPP,
+            "%.96s has %u rows of %u columns in groups of %u, whose codes do not fill whole words",
+            e->name, e->w.rows, e->w.cols, e->repack.group);
     return repack_check_zeros(&e->repack, reterr);
 }
 
@@ -265,15 +266,16 @@ static int choose_check(const struct dir *d, struct inf_err *reterr)
             continue;
         if (bits > 0 && (bits != e->repack.bits || group != dir_group(e)))
             return err_set(reterr, EOPNOTSUPP,
-                           "%.96s has %u bits and groups of %u, and other matrices have others; "
-                           "GPTQ and AWQ have the same for all",
+                           "%.96s has codes of %u bits in groups of %u, but other matrices differ; "
+                           "GPTQ and AWQ need the same bits and groups for all matrices",
                            e->name, e->repack.bits, e->repack.group);
         bits = e->repack.bits;
         group = dir_group(e);
     }
     if (d->type.layout != DIR_MLX && bits == 0)
         return err_set(reterr, EOPNOTSUPP,
-                       "the model is not quantized; GPTQ and AWQ only take codes over");
+                       "the model is not quantized; directories for GPTQ and AWQ only hold codes "
+                       "of a quantized model");
     return 0;
 }
 

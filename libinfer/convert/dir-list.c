@@ -306,9 +306,9 @@ static int list_open(struct dir *d, struct inf_err *reterr)
     if (r == 0)
         r = json_text_read(config, DIR_CONFIG_MAX, 0, &d->config, reterr);
     if (r == 0 && (!format_arch(d->format) || format_arch(d->format)->encoder))
-        return err_set(reterr, EOPNOTSUPP, "only models that generate text have this layout");
+        return err_set(reterr, EOPNOTSUPP, "this layout only holds models that generate text");
     if (r == 0 && format_hparams(d->format)->ternary != TERNARY_NONE)
-        return err_set(reterr, EOPNOTSUPP, "ternary weights do not have this layout");
+        return err_set(reterr, EOPNOTSUPP, "this layout cannot hold ternary weights");
     if (r == 0 && format_hparams(d->format)->coded == CODED_PARO)
         return err_set(reterr, EOPNOTSUPP,
                        "ParoQuant rotates the inputs of products, and this layout cannot say so");

@@ -128,10 +128,10 @@ static int plan_tensor(struct plan *p, const struct inf_convert_params *params, 
     if (t->type == from->type || t->importance || !mix_needs_importance(m, from->name, t->type))
         return 0;
     p->needs_importance = true;
-    return params->dry_run
-               ? 0
-               : err_set(reterr, EINVAL, "%s needs an importance matrix, which has tensor %.64s",
-                         ggml_type(t->type)->name, from->name);
+    return params->dry_run ? 0
+                           : err_set(reterr, EINVAL,
+                                     "%s needs an importance matrix with numbers for tensor %.64s",
+                                     ggml_type(t->type)->name, from->name);
 }
 
 static void plan_put_meta(struct gguf_out *w, const struct inf_convert_params *params,

@@ -264,7 +264,7 @@ static void read_device(const struct vkb_instance *in, VkPhysicalDevice handle,
     read_memory(in, info);
     read_coopmat(in, info);
     if (!find_queue(in, info))
-        info->unusable = "it does not compute";
+        info->unusable = "it cannot compute";
     vkb_quirks_apply(info);
 }
 
