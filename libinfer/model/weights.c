@@ -35,9 +35,14 @@ const struct weight *model_w(const struct model *m, enum slot slot)
     return layer_w(m, m->hp->n_layers, slot);
 }
 
+void layer_set(struct model *m, uint32_t i_layer, enum slot slot, const struct weight *w)
+{
+    *weight_at(m, i_layer, slot) = *w;
+}
+
 void bind_put(struct binder *b, uint32_t i_layer, enum slot slot, const struct weight *w)
 {
-    *weight_at(b->m, i_layer, slot) = *w;
+    layer_set(b->m, i_layer, slot, w);
     bind_count(b->m, w, 0);
 }
 
