@@ -30,8 +30,8 @@ struct draft_memory_place {
 int draft_memory_new(struct draft_memory **ret_memory);
 struct draft_memory *draft_memory_free(struct draft_memory *m);
 
-/* Adds an answer of @n tokens to the texts of @key [DRAFT_KEY_BYTES]. Of a longer answer, only the
- * last DRAFT_MEMORY_TOKENS ÷ 4 tokens are added. Without memory for the automaton, nothing is
+/* Adds an answer of @n tokens to the texts of @key [DRAFT_KEY_BYTES]. Only the
+ * last DRAFT_MEMORY_TOKENS ÷ 4 tokens of a longer answer are added. Without memory for the automaton, nothing is
  * added. */
 void draft_memory_add(struct draft_memory *m, const uint8_t *key, const int32_t *tokens,
                       uint32_t n);

@@ -41,7 +41,7 @@ struct speculation {
     struct draft_memory *memory; /* NULL: answers are not remembered */
     struct draft_rates rates;
     struct draft_cost cost;
-    /* Of the sequences of the current step, [max_seqs]. */
+    /* [max_seqs]: the sequences of the current step */
     struct draft *drafts;
     struct draft_offer *offers;
     uint32_t *n_taken;
