@@ -3,7 +3,8 @@
  * sconce bench --draft: measures how much faster texts are with drafts (infer/engine.h)
  *
  * Two engines for the same model, one without and one with drafts, continue the same prompts, which
- * are parts of a text. They run in turns, so that other load on the machine disturbs both alike.
+ * are parts of a text. They run in turns, and the one that begins changes from round to round, so
+ * that other load on the machine disturbs both alike. The printed values are medians of the rounds.
  * Each round has a salt of its own, so that no round knows the answers of another one. The texts
  * must be equal.
  */
@@ -30,16 +31,18 @@ struct draft_bench {
     int32_t *text;
     size_t n_text;
     struct stream streams[2][MAX_STREAMS];
-    double speeds[2]; /* sums over the rounds */
+    double *speeds[2], *ratios; /* [n_repeat] */
 };
 
 static void draft_bench_done(struct draft_bench *b)
 {
     for (unsigned k = 0; k < 2; k++) {
         inf_engine_free(b->engines[k]);
+        free(b->speeds[k]);
         for (unsigned i = 0; i < MAX_STREAMS; i++)
             free(b->streams[k][i].tokens);
     }
+    free(b->ratios);
     free(b->text);
 }
 
@@ -171,19 +174,37 @@ static int run_round(struct draft_bench *b, uint32_t i_round)
 
     snprintf(salt, sizeof(salt), "%" PRIu32, i_round);
     for (unsigned k = 0; k < 2; k++)
-        if (run_engine(b, k, salt, &speeds[k]) != CLI_OK)
+        if (run_engine(b, (k + i_round) % 2, salt, &speeds[(k + i_round) % 2]) != CLI_OK)
             return CLI_FAILED;
     if (!texts_are_equal(b))
         return cli_error("bench", "the texts with and without drafts differ");
-    for (unsigned k = 0; i_round > 0 && k < 2; k++)
-        b->speeds[k] += speeds[k];
+    if (i_round == 0)
+        return CLI_OK;
+    for (unsigned k = 0; k < 2; k++)
+        b->speeds[k][i_round - 1] = speeds[k];
+    b->ratios[i_round - 1] = speeds[1] / speeds[0];
     return CLI_OK;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double median_of(double *x, uint32_t n)
+{
+    qsort(x, n, sizeof(*x), compare_doubles);
+    return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
 }
 
 static int print_result(const struct draft_bench *b)
 {
     const struct draft_bench_params *p = b->params;
-    const double plain = b->speeds[0] / p->n_repeat, fast = b->speeds[1] / p->n_repeat;
+    const double plain = median_of(b->speeds[0], p->n_repeat);
+    const double fast = median_of(b->speeds[1], p->n_repeat);
+    const double ratio = median_of(b->ratios, p->n_repeat);
     struct inf_engine_stats s;
     json_t *positions = json_array();
     int bad = 0;
@@ -194,8 +215,7 @@ static int print_result(const struct draft_bench *b)
                "  without drafts   %9.2f tokens/s\n"
                "  with drafts      %9.2f tokens/s   %.2f ×\n"
                "  %" PRIu64 " of %" PRIu64 " drafted tokens were accepted; by position:",
-               p->n_streams, p->n_generate, plain, fast, fast / plain, s.n_draft_accepted,
-               s.n_drafted);
+               p->n_streams, p->n_generate, plain, fast, ratio, s.n_draft_accepted, s.n_drafted);
     for (unsigned i = 0; i < INF_DRAFT_MAX && s.draft_tried[i] > 0; i++) {
         const double rate = (double)s.draft_accepted[i] / (double)s.draft_tried[i];
 
@@ -205,8 +225,8 @@ static int print_result(const struct draft_bench *b)
     }
     if (p->json) {
         json_t *j = json_pack("{s:f, s:f, s:f, s:I, s:I, s:O}", "plain_tok_s", plain, "draft_tok_s",
-                              fast, "ratio", fast / plain, "drafted", (json_int_t)s.n_drafted,
-                              "accepted", (json_int_t)s.n_draft_accepted, "by_position", positions);
+                              fast, "ratio", ratio, "drafted", (json_int_t)s.n_drafted, "accepted",
+                              (json_int_t)s.n_draft_accepted, "by_position", positions);
 
         bad = !j || json_dumpf(j, stdout, JSON_REAL_PRECISION(6));
         json_decref(j);
@@ -225,7 +245,11 @@ int bench_drafts(const struct draft_bench_params *params)
         return cli_usage("bench", "more than %u streams", MAX_STREAMS);
     if (params->n_prompt == 0 || params->n_generate < 2)
         return cli_usage("bench", "--draft needs -p of at least 1 and -n of at least 2");
-    r = read_text(&b);
+    b.ratios = calloc(params->n_repeat, sizeof(double));
+    for (unsigned k = 0; k < 2; k++)
+        b.speeds[k] = calloc(params->n_repeat, sizeof(double));
+    r = b.ratios && b.speeds[0] && b.speeds[1] ? read_text(&b)
+                                               : cli_error("bench", "out of memory");
     if (r == CLI_OK)
         r = open_engines(&b);
     for (uint32_t i = 0; r == CLI_OK && i <= params->n_repeat; i++)
