@@ -346,6 +346,21 @@ void sched_note_draft(struct sched *s, const struct step_part *part)
     count_draft(s, &d->verified, n_accepted);
 }
 
+void sched_drop_picks(struct sched *s, const struct step_part *part, uint32_t n_used)
+{
+    struct seq_draft *d = &part->seq->draft;
+    const uint32_t n_dropped = part->n_picked - n_used;
+    const bool failed = step_pick(&s->step, part, part->n_picked - 1)->status != 0;
+
+    /* All chosen tokens but the last one were drafted. */
+    d->n_accepted -= n_dropped - 1;
+    d->n_rejected += n_dropped - 1;
+    loop_thread_lock(&s->thread);
+    s->stats.n_draft_accepted -= n_dropped - 1;
+    s->stats.n_generated_tokens -= n_dropped - failed;
+    loop_thread_unlock(&s->thread);
+}
+
 void sched_note_draft_time(struct sched *s)
 {
     const struct step *step = &s->step;

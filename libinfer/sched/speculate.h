@@ -64,5 +64,8 @@ void sched_draft(struct sched *s);
 void sched_end_step_draft(struct sched *s, struct seq *seq);
 /* Records which drafted tokens of a part were accepted. */
 void sched_note_draft(struct sched *s, const struct step_part *part);
+/* Corrects the counts of tokens: the text has ended after the first @n_used tokens that were chosen
+ * for a part. */
+void sched_drop_picks(struct sched *s, const struct step_part *part, uint32_t n_used);
 /* Records the time of a step. */
 void sched_note_draft_time(struct sched *s);

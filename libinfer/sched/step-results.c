@@ -148,8 +148,9 @@ static void fail_pick(struct sched *s, struct seq *seq, int status)
 static int accept_picks(struct sched *s, const struct step_part *part)
 {
     struct seq *seq = part->seq;
+    uint32_t k = 0;
 
-    for (uint32_t k = 0; k < part->n_picked && seq->state == SEQ_RUNNING; k++) {
+    for (; k < part->n_picked && seq->state == SEQ_RUNNING; k++) {
         const struct step_pick *pick = step_pick(&s->step, part, k);
         int r = 0;
 
@@ -160,6 +161,8 @@ static int accept_picks(struct sched *s, const struct step_part *part)
         if (r < 0)
             return r;
     }
+    if (k < part->n_picked)
+        sched_drop_picks(s, part, k);
     return 0;
 }
 

@@ -5,6 +5,7 @@
  * The logits of the tests make texts that repeat themselves most of the time, so that drafts are
  * both accepted and rejected.
  */
+#include "fake_tier.h"
 #include "rig.h"
 
 /* Prefers one token that depends on the last token, and now and then any token. */
@@ -56,6 +57,17 @@ TEST(drafts_change_no_text_with_lists_and_losses)
 TEST(drafts_change_no_text_without_a_cache)
 {
     check_random((struct rig_params){.n_ctx = 128, .no_prefix_cache = true}, 10);
+}
+
+TEST(drafts_change_no_text_over_a_tier)
+{
+    struct fake_tier tier;
+
+    fake_tier_init(&tier, 1);
+    check_random((struct rig_params){.n_ctx = 128, .n_blocks = 60, .tier = &tier.base}, 20);
+    assert_true(tier.n_put_blocks > 100);
+    assert_int_equal(tier.n_rejects, 0);
+    fake_tier_done(&tier);
 }
 
 TEST(drafts_change_no_text_with_windows)
@@ -188,6 +200,35 @@ TEST(a_request_can_limit_its_drafts)
     assert_int_equal(compare(&q, 1), 0);
 }
 
+TEST(tokens_behind_the_end_are_not_counted)
+{
+    static const struct inf_stop stops[] = {{"dh", 2}, {"b", 1}, {"k", 1}};
+
+    for (uint32_t seed = 0; seed < 30; seed++) {
+        const struct rig_params params = {.null = {.logits = repeat_logits, .seed = seed},
+                                          .speculation = SPECULATION_SUFFIX};
+        struct outcome o = {.n_choices = 1};
+        struct inf_request q = {.tokens = abc,
+                                .n_tokens = 8,
+                                .max_tokens = 100,
+                                .min_tokens = 20,
+                                .n_logprobs = -1,
+                                .stops = stops,
+                                .n_stops = 3,
+                                .user = &o};
+        struct rig rig;
+
+        rig_init(&rig, &params);
+        o.id = rig_submit(&rig, &q);
+        rig_finish(&rig, &o, 1);
+        assert_int_equal(rig.sched->stats.n_generated_tokens, o.choices[0].n_generated);
+        assert_int_equal(rig.sched->stats.n_draft_accepted, o.choices[0].n_accepted);
+        assert_true(o.choices[0].n_accepted < o.choices[0].n_generated);
+        outcome_done(&o);
+        rig_done(&rig);
+    }
+}
+
 TEST(counts_are_told)
 {
     const struct rig_params params = {.null = {.logits = repeat_logits},
@@ -220,9 +261,12 @@ RUN_TESTS(cmocka_unit_test(drafts_change_no_text),
           cmocka_unit_test(drafts_change_no_text_if_the_pool_is_small),
           cmocka_unit_test(drafts_change_no_text_with_lists_and_losses),
           cmocka_unit_test(drafts_change_no_text_without_a_cache),
+          cmocka_unit_test(drafts_change_no_text_over_a_tier),
           cmocka_unit_test(drafts_change_no_text_with_windows),
           cmocka_unit_test(an_answer_is_drafted_from_the_answer_before),
           cmocka_unit_test(the_end_of_reasoning_is_drafted),
           cmocka_unit_test(short_and_long_texts_end_where_they_should),
           cmocka_unit_test(grammars_refuse_drafts_first),
-          cmocka_unit_test(a_request_can_limit_its_drafts), cmocka_unit_test(counts_are_told))
+          cmocka_unit_test(a_request_can_limit_its_drafts),
+          cmocka_unit_test(tokens_behind_the_end_are_not_counted),
+          cmocka_unit_test(counts_are_told))
