@@ -71,9 +71,10 @@ def post(suite, body):
 
 def test_a_request_limits_drafts(tmp_path):
     suite, _ = start(tmp_path, "suffix")
-    body = {"prompt": PROMPT, "n_predict": 64, "temperature": 0}
+    body = {"model": "guide", "prompt": PROMPT, "n_predict": 64, "temperature": 0}
     for _ in range(4):
-        assert post(suite, {**body, "speculative.n_max": 0})[0] == 200
+        status, text = post(suite, {**body, "speculative.n_max": 0})
+        assert status == 200, text
     assert suite.chat_metrics()["llamacpp:spec_decode_num_drafts_total"] == 0
     for name, bad in (("n_max", -1), ("n_min", "x"), ("p_min", 1.5)):
         status, text = post(suite, {**body, "speculative." + name: bad})
