@@ -125,12 +125,12 @@ static int read_draft_kind(const struct inf_engine_params *p, const struct kv_po
         const char *name;
         enum speculation_kind kind;
     } kinds[] = {
-        {"off", SPECULATION_OFF},
+        {"none", SPECULATION_OFF},
         {"auto", SPECULATION_SUFFIX},
         {"suffix", SPECULATION_SUFFIX},
         {"ngram", SPECULATION_NGRAM},
     };
-    const char *name = p->draft_kind ? p->draft_kind : "off";
+    const char *name = p->draft_kind ? p->draft_kind : "none";
 
     if (p->max_draft > INF_DRAFT_MAX)
         return err_set(reterr, EINVAL, "max_draft must not be above %d", INF_DRAFT_MAX);

@@ -35,7 +35,7 @@ def result(answer):
 
 
 def test_drafts_change_no_answer(tmp_path):
-    plain, complete = start(tmp_path, "off")
+    plain, complete = start(tmp_path, "none")
     expected = [result(complete(**case)) for case in CASES]
     details = complete(**CASES[0]).usage.completion_tokens_details
     check_log(plain.close())

@@ -67,7 +67,7 @@ struct inf_engine_params {
     /* How the engine guesses tokens that a step then verifies together (sched/speculate.h); the
      * text is the same without. "ngram": what followed the same tokens earlier in the prompt and
      * the text; "suffix": also in recent answers of the same tenant and salt; "auto": as the engine
-     * considers best, and nothing if the model has recurrent state; "off" or NULL: nothing */
+     * considers best, and nothing if the model has recurrent state; "none" or NULL: nothing */
     const char *draft_kind;
     uint32_t max_draft;     /* limit of the drafted tokens of a sequence in one step; 0: 16 */
     struct inf_tier *tier;  /* stores KV blocks outside the engine's memory; must outlive the

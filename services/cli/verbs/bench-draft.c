@@ -82,7 +82,7 @@ static int open_engines(struct draft_bench *b)
             .n_threads = p->n_threads,
             .n_ctx = p->n_prompt + p->n_generate + 1,
             .max_seqs = p->n_streams,
-            .draft_kind = k ? p->kind : "off",
+            .draft_kind = k ? p->kind : "none",
             .max_draft = p->max_draft,
         };
 

@@ -28,7 +28,7 @@ const char run_help[] =
     "  --kv-type TYPE       number format of the KV cache: f32, f16, bf16, q8_0, q4_0, fp8, or\n"
     "                       K:V (default: auto)\n"
     "  --draft-kind KIND    how tokens are guessed and verified together, which makes answers\n"
-    "                       faster: off, auto, ngram or suffix (default: off)\n"
+    "                       faster: none, auto, ngram or suffix (default: none)\n"
     "  --template NAME      chat template: a file, or one of alpaca, chatml, gemma, llama2,\n"
     "                       llama3, mistral, phi3, vicuna, zephyr (default: the model's own)\n"
     "  --session NAME       save the conversation under this name, after each answer\n"

@@ -104,7 +104,7 @@ struct config {
     } chat;
 
     struct {
-        char *kind;          /* see inf_engine_params.draft_kind; "off" */
+        char *kind;          /* see inf_engine_params.draft_kind; "none" */
         uint32_t max_tokens; /* of one draft; 16 */
     } speculative;
 

@@ -235,7 +235,7 @@ int config_new(struct config **ret_config)
     c->keep.idle_timeout_usec = SECONDS(60);
     c->chat.device = strdup("auto");
     c->chat.kv_type = strdup("auto");
-    c->speculative.kind = strdup("off");
+    c->speculative.kind = strdup("none");
     c->speculative.max_tokens = INF_DRAFT_MAX;
     c->pull.mirror = strdup(CONFIG_PULL_MIRROR);
     c->pull.ollama_mirror = strdup(CONFIG_PULL_OLLAMA);
