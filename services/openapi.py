@@ -79,11 +79,11 @@ TYPES = {
                "n_keep n_cmpl n_probs min_keep t_max_predict_ms t_max_prompt_ms n_indent n_discard "
                "n_cache_reuse sse_ping_interval mirostat dry_allowed_length dry_penalty_last_n "
                "embd_normalize thinking_budget reasoning_budget max_output_tokens max_tool_calls "
-               "beam_size limit",
+               "beam_size limit speculative.n_max speculative.n_min",
     "number": "temperature top_p min_p typical_p repetition_penalty repeat_penalty "
               "presence_penalty frequency_penalty dynatemp_range dynatemp_exponent top_n_sigma "
               "xtc_probability xtc_threshold mirostat_tau mirostat_eta dry_multiplier dry_base "
-              "adaptive_target adaptive_decay",
+              "adaptive_target adaptive_decay speculative.p_min",
     "string": "model user safety_identifier prompt_cache_key prompt_cache_retention verbosity "
               "request_id cache_salt kv_type service_tier suffix query task prompt_name "
               "instruction truncation_direction encoding_format embedding_type input_prefix "

@@ -45,6 +45,11 @@ struct bench {
     const struct inf_bench_params *params;
     struct inf_bench_result result;
     uint32_t n_done, n_total; /* rounds, for progress */
+    /* For decoding with drafts: the tokens and the rows of logits of a step, and the tokens that
+     * each stream has. */
+    int32_t draft_tokens[MAX_STREAMS * (1 + INF_DRAFT_MAX)];
+    uint32_t draft_rows[MAX_STREAMS * (1 + INF_DRAFT_MAX)];
+    uint32_t n_written[MAX_STREAMS];
 };
 
 /* A benchmark to repeat. @round computes @n_tokens tokens. For this, @work bytes are read, or @work
@@ -121,6 +126,68 @@ static int run_decode(struct bench *b)
             return r;
     }
     return 0;
+}
+
+/* Makes the part of a step in which stream @i verifies drafted tokens behind its last token. */
+static struct batch_seq draft_part(struct bench *b, uint32_t i, uint32_t i_row, uint32_t n_rows)
+{
+    return kv_table_part(&b->tables[i], i_row, b->params->n_depth + b->n_written[i], n_rows);
+}
+
+/* Returns how many of @n drafted tokens are accepted. */
+static uint32_t draw_accepted(struct bench *b, uint32_t n)
+{
+    uint32_t n_accepted = 0;
+
+    while (n_accepted < n && rng_u32(&b->rng) < b->params->accept * 4294967296.0)
+        n_accepted++;
+    return n_accepted;
+}
+
+/* Computes a step with drafted tokens for all streams that are not complete. */
+static int step_drafts(struct bench *b)
+{
+    const uint32_t n_generate = b->params->n_generate;
+    struct batch_seq seqs[MAX_STREAMS];
+    struct batch batch = {.tokens = b->draft_tokens, .seqs = seqs, .logit_rows = b->draft_rows};
+    int r;
+
+    for (uint32_t i = 0; i < b->n_streams; i++) {
+        const uint32_t n = MIN(1 + b->params->n_draft, n_generate - b->n_written[i]);
+
+        if (n > 0)
+            seqs[batch.n_seqs++] = draft_part(b, i, batch.n_rows, n);
+        for (uint32_t k = 0; k < n; k++, batch.n_rows++) {
+            b->draft_tokens[batch.n_rows] = random_token(b);
+            b->draft_rows[batch.n_rows] = batch.n_rows;
+        }
+    }
+    batch.n_logits = batch.n_rows;
+    r = runner_forward(b->runner, &batch);
+    for (uint32_t i = 0; r == 0 && i < b->n_streams; i++) {
+        const uint32_t n = MIN(1 + b->params->n_draft, n_generate - b->n_written[i]);
+
+        b->n_written[i] += n > 0 ? 1 + draw_accepted(b, n - 1) : 0;
+    }
+    return r;
+}
+
+static bool is_written(const struct bench *b)
+{
+    for (uint32_t i = 0; i < b->n_streams; i++)
+        if (b->n_written[i] < b->params->n_generate)
+            return false;
+    return true;
+}
+
+static int run_drafts(struct bench *b)
+{
+    int r = 0;
+
+    memset(b->n_written, 0, sizeof(b->n_written));
+    while (r == 0 && !is_written(b))
+        r = step_drafts(b);
+    return r;
 }
 
 static int run_fill(struct bench *b)
@@ -227,6 +294,8 @@ static int measure_model(struct bench *b)
     const struct part tg = {run_decode, cpu && p->membw ? bound_read : NULL, NULL,
                             p->n_generate * b->n_streams,
                             (double)info->n_bytes_token * p->n_generate};
+    const struct part drafts = {run_drafts, NULL, NULL, p->n_generate * b->n_streams, 0};
+    double fraction;
     int r = 0;
 
     if (p->n_depth > 0)
@@ -235,6 +304,8 @@ static int measure_model(struct bench *b)
         r = measure_part(b, &pp, &res->pp_tok_s, &res->pp_stddev, &res->pp_of_peak);
     if (r == 0 && p->n_generate > 0)
         r = measure_part(b, &tg, &res->tg_tok_s, &res->tg_stddev, &res->tg_of_bound);
+    if (r == 0 && p->n_generate > 0 && p->n_draft > 0)
+        r = measure_part(b, &drafts, &res->draft_tok_s, &res->draft_stddev, &fraction);
     return r;
 }
 
@@ -269,6 +340,9 @@ static int check_params(const struct inf_bench_params *p, struct inf_err *reterr
         return err_set(reterr, EINVAL, "more than %u tokens", MAX_TOKENS);
     if (p->n_repeat > MAX_REPEAT || p->n_batch > MAX_BATCH)
         return err_set(reterr, EINVAL, "more than %u repeats or %u rows", MAX_REPEAT, MAX_BATCH);
+    if (p->n_draft > INF_DRAFT_MAX || !(p->accept >= 0 && p->accept <= 1))
+        return err_set(reterr, EINVAL, "more than %d drafted tokens, or a wrong probability",
+                       INF_DRAFT_MAX);
     if (p->n_streams > MAX_STREAMS)
         return err_set(reterr, EINVAL, "more than %u streams", MAX_STREAMS);
     return 0;
@@ -295,7 +369,7 @@ static int run_on(struct bench *b, struct runner *runner, uint32_t n_ctx)
 
     b->runner = runner;
     /* Requests only the largest logit of each row, as greedy decoding does. */
-    for (uint32_t i = 0; runner->tops && i < b->n_streams; i++)
+    for (uint32_t i = 0; runner->tops && i < runner->limits.max_logits; i++)
         runner->tops[i].n_wanted = 1;
     r = make_tables(b, n_ctx);
     if (r == 0)
@@ -318,8 +392,8 @@ static int run_model(struct bench *b, struct inf_err *reterr)
         .kv_type = p->kv_type,
         .n_threads = p->n_threads,
         .n_ctx = p->n_depth + MAX(p->n_prompt, p->n_generate),
-        .max_rows = MAX(n_read > 0 ? MIN(b->n_batch, n_read) : 1, b->n_streams),
-        .max_logits = b->n_streams,
+        .max_rows = MAX(n_read > 0 ? MIN(b->n_batch, n_read) : 1, b->n_streams * (1 + p->n_draft)),
+        .max_logits = b->n_streams * (1 + p->n_draft),
         .max_seqs = b->n_streams,
     };
     _cleanup_(runner_freep) struct runner *runner = NULL;
@@ -367,7 +441,8 @@ int inf_bench(const struct inf_bench_params *params, struct inf_bench_result *re
     b.n_streams = MAX(params->n_streams, 1u);
     b.n_repeat = params->n_repeat > 0 ? params->n_repeat : DEFAULT_REPEAT;
     b.n_total = params->model
-                    ? (b.n_repeat + 1) * ((params->n_prompt > 0) + (params->n_generate > 0))
+                    ? (b.n_repeat + 1) * ((params->n_prompt > 0) + (params->n_generate > 0) +
+                                          (params->n_generate > 0 && params->n_draft > 0))
                     : b.n_repeat;
     b.result.n_threads = n_threads;
     b.result.isa = cpu_rung_name(flags);

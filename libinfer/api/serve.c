@@ -118,6 +118,39 @@ static void name_origin(const struct inf_model *model, const struct runner *runn
     kv_name_origin(&origin, ret_origin);
 }
 
+static int read_draft_kind(const struct inf_engine_params *p, const struct kv_pool *pool,
+                           enum speculation_kind *ret_kind, struct inf_err *reterr)
+{
+    static const struct {
+        const char *name;
+        enum speculation_kind kind;
+    } kinds[] = {
+        {"none", SPECULATION_OFF},
+        {"auto", SPECULATION_SUFFIX},
+        {"suffix", SPECULATION_SUFFIX},
+        {"ngram", SPECULATION_NGRAM},
+    };
+    const char *name = p->draft_kind ? p->draft_kind : "none";
+
+    if (p->max_draft > INF_DRAFT_MAX)
+        return err_set(reterr, EINVAL, "max_draft must not be above %d", INF_DRAFT_MAX);
+    for (unsigned i = 0; i < ARRAY_SIZE(kinds); i++) {
+        if (strcmp(name, kinds[i].name) != 0)
+            continue;
+        *ret_kind = kinds[i].kind;
+        if (!kv_pool_has_rule(pool, STATE_RECURRENT) || *ret_kind == SPECULATION_OFF)
+            return 0;
+        /* The state after a rejected token cannot be taken back. */
+        *ret_kind = SPECULATION_OFF;
+        return strcmp(name, "auto") == 0
+                   ? 0
+                   : err_set(reterr, EOPNOTSUPP,
+                             "drafts need a model whose state can go back to an earlier token; "
+                             "this model has recurrent layers");
+    }
+    return err_set(reterr, EINVAL, "unknown kind of drafts \"%s\"", name);
+}
+
 DEFINE_CLEANUP(struct inf_engine *, inf_engine_free);
 
 int inf_engine_new(const struct inf_engine_params *params, struct inf_engine **ret_engine,
@@ -145,7 +178,11 @@ int inf_engine_new(const struct inf_engine_params *params, struct inf_engine **r
         .max_queue = params->max_queue > 0 ? params->max_queue : DEFAULT_QUEUE,
         .no_prefix_cache = params->no_prefix_cache,
         .files = model_files(params->model),
+        .max_draft = params->max_draft,
     };
+    r = read_draft_kind(params, runner->pool, &limits.speculation, reterr);
+    if (r < 0)
+        return r;
     if (!limits.no_prefix_cache)
         name_origin(params->model, runner, &limits.origin);
     engine = NEW(struct inf_engine, 1);
@@ -327,6 +364,8 @@ static int check_request(const struct inf_engine *engine, const struct inf_reque
         return r;
     if (q->n_choices > MAX_CHOICES)
         return err_set(reterr, EINVAL, "more than %u choices", MAX_CHOICES);
+    if (!in_unit(q->draft_p_min))
+        return err_set(reterr, EINVAL, "draft_p_min must be between 0 and 1");
     if (q->cache_salt_len > 0 && !q->cache_salt)
         return err_set(reterr, EINVAL, "cache_salt has a length, but no bytes");
     if (q->n_logprobs < -1 || q->n_logprobs > SAMPLE_MAX_TOP)

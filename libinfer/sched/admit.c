@@ -202,6 +202,7 @@ static enum admission admit_seq(struct sched *s, struct seq *seq)
     if (!seq->started) {
         if (seq_start(seq, s->runner->pool, s->tok) < 0)
             return ADMIT_FAILED;
+        sched_start_draft(s, seq);
         loop_thread_lock(&s->thread);
         s->n_queued -= !seq->req->started;
         s->n_active++;

@@ -111,7 +111,7 @@ int sched_new(struct runner **runner, const struct inf_tokenizer *tok,
     r = list_eog(s);
     if (r < 0)
         return r;
-    r = masks_init(&s->masks, limits->max_seqs);
+    r = masks_init(&s->masks, (*runner)->limits.max_logits);
     if (r < 0)
         return r;
     r = step_init(&s->step, &(*runner)->limits);
@@ -120,6 +120,12 @@ int sched_new(struct runner **runner, const struct inf_tokenizer *tok,
     s->running = NEW(struct seq *, limits->max_seqs);
     if (!s->running)
         return -ENOMEM;
+    if (limits->speculation != SPECULATION_OFF) {
+        r = speculation_new(limits->speculation, limits->max_draft, (*runner)->limits.max_seqs,
+                            &s->speculation);
+        if (r < 0)
+            return r;
+    }
     s->runner = STEAL(*runner);
     *ret_sched = STEAL(s);
     return 0;
@@ -187,6 +193,7 @@ struct sched *sched_free(struct sched *s)
         sampler_free(s->samplers[i]);
     free(s->samplers);
     masks_done(&s->masks);
+    speculation_free(s->speculation);
     breakers_done(&s->breakers);
     free(s->eog);
     free(s->running);
@@ -340,6 +347,14 @@ static void fade_speed(double *tokens, double *usec, uint32_t n, uint64_t step_u
     *usec = *usec * keep + (double)step_usec;
 }
 
+/* Returns the number of tokens that a part chose. */
+static uint32_t part_n_tokens(const struct step *step, const struct step_part *part)
+{
+    if (part->n_picked == 0)
+        return 0;
+    return part->n_picked - (step_pick(step, part, part->n_picked - 1)->status != 0);
+}
+
 /* Counts the times of new tokens and the size of the step. The caller holds the lock. */
 static void count_times(struct sched *s)
 {
@@ -347,33 +362,37 @@ static void count_times(struct sched *s)
     const uint64_t now = clock_usec();
 
     histogram_add(&s->stats.step_tokens, INF_HISTOGRAM_NUMBER,
-                  (double)step->n_prompt_rows + step->n_decode_rows);
+                  (double)step->n_prompt_rows + step->n_decode_rows + step->n_draft_rows);
     histogram_add(&s->stats.step_seqs, INF_HISTOGRAM_NUMBER, step->n_parts);
     for (uint32_t i = 0; i < step->n_parts; i++) {
         struct seq *seq = step->parts[i].seq;
+        const uint32_t n = part_n_tokens(step, &step->parts[i]);
+        const uint64_t since = seq->token_usec > 0 ? seq->token_usec : seq->req->submit_usec;
 
-        if (!step->parts[i].sampled || step->parts[i].status != 0)
-            continue;
-        if (seq->token_usec > 0)
+        /* Tokens of one step share the time since the token before. */
+        for (uint32_t k = 0; seq->token_usec > 0 && k < n; k++)
             histogram_add(&s->stats.next_token_seconds, INF_HISTOGRAM_SECONDS,
-                          (double)(now - seq->token_usec) * 1e-6);
-        else
+                          (double)(now - since) * 1e-6 / n);
+        if (n > 0 && seq->token_usec == 0)
             histogram_add(&s->stats.first_token_seconds, INF_HISTOGRAM_SECONDS,
-                          (double)(now - seq->req->submit_usec) * 1e-6);
-        seq->token_usec = now;
+                          (double)(now - since) * 1e-6);
+        if (n > 0)
+            seq->token_usec = now;
     }
 }
 
 static void count_step(struct sched *s)
 {
     const struct step *step = &s->step;
-    uint32_t n_sampled = 0;
+    uint32_t n_sampled = 0, n_decoded = step->n_decode_rows;
 
-    for (uint32_t i = 0; i < step->n_parts; i++)
-        n_sampled += step->parts[i].sampled && step->parts[i].status == 0;
+    for (uint32_t i = 0; i < step->n_parts; i++) {
+        n_sampled += part_n_tokens(step, &step->parts[i]);
+        n_decoded += MAX(step->parts[i].n_picked, 1u) - 1;
+    }
     sched_note_step(s, n_sampled);
     fade_speed(&s->prefill_tokens, &s->prefill_usec, step->n_prompt_rows, step->usec);
-    fade_speed(&s->decode_tokens, &s->decode_usec, step->n_decode_rows, step->usec);
+    fade_speed(&s->decode_tokens, &s->decode_usec, n_decoded, step->usec);
     loop_thread_lock(&s->thread);
     count_times(s);
     s->stats.n_steps++;

@@ -64,6 +64,8 @@ static struct inf_event base_event(const struct seq *s, enum inf_event_kind kind
         .n_cached = s->req->n_cached,
         .n_generated = seq_n_generated(s),
         .n_channel = s->channel.n_tokens,
+        .n_draft_accepted = s->draft.n_accepted,
+        .n_draft_rejected = s->draft.n_rejected,
         .stop_token = -1,
     };
 }

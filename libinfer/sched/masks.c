@@ -33,6 +33,23 @@ int mask_take(struct mask *mask, int32_t token)
     return grammar_matcher_accept(mask->matcher, token);
 }
 
+int mask_fork(const struct mask *mask, int32_t token, uint32_t n_vocab, struct mask *fork)
+{
+    int r;
+
+    fork->matcher = grammar_matcher_free(fork->matcher);
+    fork->state = MASK_STALE;
+    if (!fork->bits)
+        fork->bits = NEW(uint32_t, DIV_UP(n_vocab, 32u));
+    if (!fork->bits)
+        return -ENOMEM;
+    r = grammar_matcher_clone(mask->matcher, &fork->matcher);
+    r = r < 0 ? r : grammar_matcher_accept(fork->matcher, token);
+    if (r != 0)
+        fork->matcher = grammar_matcher_free(fork->matcher);
+    return r;
+}
+
 /* Computes a mask. The caller holds the lock, which is released during the computation. */
 static void make_mask(struct masks *m, struct mask *mask)
 {
@@ -65,9 +82,9 @@ static void run_masks(void *arg)
     loop_thread_unlock(&m->thread);
 }
 
-int masks_init(struct masks *m, uint32_t max_seqs)
+int masks_init(struct masks *m, uint32_t max_masks)
 {
-    *m = (struct masks){.jobs = NEW(struct mask *, max_seqs)};
+    *m = (struct masks){.jobs = NEW(struct mask *, max_masks)};
     if (!m->jobs)
         return -ENOMEM;
     loop_thread_init(&m->thread);

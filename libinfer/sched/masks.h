@@ -36,16 +36,20 @@ int mask_init(struct mask *mask, struct inf_grammar *grammar, uint32_t n_vocab);
 void mask_done(struct mask *mask);
 /* Appends a token to the text. Returns the same values as grammar_matcher_accept(). */
 int mask_take(struct mask *mask, int32_t token);
+/* Makes @fork, which may be used before, follow the text of @mask and then @token. The caller frees
+ * it with mask_done(). Returns 0, -ENOMEM, or a result of grammar_matcher_accept(); if the result
+ * is not 0, @fork has no matcher. */
+int mask_fork(const struct mask *mask, int32_t token, uint32_t n_vocab, struct mask *fork);
 
 struct masks {
     struct loop_thread thread; /* the lock in it protects the members below */
     pthread_cond_t done;       /* a mask is ready */
-    struct mask **jobs;        /* [max_seqs] */
+    struct mask **jobs;        /* [max_masks] */
     uint32_t n_jobs, i_next;   /* the next job for the thread */
 };
 
-/* Returns 0 or -ENOMEM. */
-int masks_init(struct masks *m, uint32_t max_seqs);
+/* A step can need @max_masks masks. Returns 0 or -ENOMEM. */
+int masks_init(struct masks *m, uint32_t max_masks);
 void masks_done(struct masks *m);
 /* Starts the thread. Without the thread, the threads that sample compute all masks. */
 int masks_start(struct masks *m);

@@ -121,6 +121,10 @@ int request_new(const struct inf_request *in, const struct request_limits *limit
     r->submit_usec = clock_usec();
     r->ignore_eos = in->ignore_eos;
     r->show_special = in->show_special;
+    r->max_draft = in->n_draft == INF_NO_DRAFT ? 0 : in->n_draft > 0 ? in->n_draft : DRAFT_MAX;
+    r->max_draft = MIN(r->max_draft, DRAFT_MAX);
+    r->min_draft = in->min_draft;
+    r->min_chance = in->draft_p_min;
     r->want_logprobs = in->n_logprobs >= 0;
     r->want_prompt_logprobs = in->prompt_logprobs;
     r->want_progress = in->progress;
@@ -268,6 +272,17 @@ void seq_stop_fetch(struct seq *s)
     s->loading = false;
 }
 
+/* Frees the memory for drafts. */
+static void seq_drop_draft(struct seq *s)
+{
+    suffix_free(s->draft.own);
+    for (uint32_t i = 0; s->draft.masks && i < DRAFT_MAX; i++)
+        mask_done(&s->draft.masks[i]);
+    free(s->draft.masks);
+    s->draft.masks = NULL;
+    s->draft.own = NULL;
+}
+
 void seq_stop(struct seq *s)
 {
     seq_stop_fetch(s);
@@ -276,6 +291,7 @@ void seq_stop(struct seq *s)
     kv_table_done(&s->table);
     output_done(&s->output);
     mask_done(&s->mask);
+    seq_drop_draft(s);
     sample_state_stop(&s->sampling);
     free(STEAL(s->tokens));
     free(STEAL(s->names));
@@ -292,15 +308,16 @@ void seq_end(struct seq *s, enum inf_finish finish, const char *error)
 
 /* The tokens that this function finds are only avoided: if a grammar permits nothing but the end,
  * the text ends even if EOS is ignored or the text is too short (see pick_from_row()). */
-void seq_forbidden(const struct seq *s, struct sample_text *text)
+void seq_forbidden(const struct seq *s, uint32_t n_generated, enum channel_place place,
+                   struct sample_text *text)
 {
     const struct request *req = s->req;
     const bool eog_ends = !req->ignore_eos || s->mask.matcher;
     uint32_t first = 0, end = 0;
 
-    if (seq_n_generated(s) < req->min_tokens) {
+    if (n_generated < req->min_tokens) {
         first = eog_ends ? 0 : req->n_eog;
-        end = s->channel.place == CHANNEL_BEHIND ? req->n_ends : req->n_eog;
+        end = place == CHANNEL_BEHIND ? req->n_ends : req->n_eog;
     } else if (req->ignore_eos && s->mask.matcher) {
         end = req->n_eog;
     }

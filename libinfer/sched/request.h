@@ -21,6 +21,8 @@
 #include <stdatomic.h>
 
 #include "core/rng.h"
+#include "draft/memory.h"
+#include "draft/rates.h"
 #include "kv/pool.h"
 #include "sample/sampler.h"
 #include "sched/channel.h"
@@ -36,6 +38,29 @@ enum seq_state {
     SEQ_ENDED,
 };
 
+/* Tokens that are guessed to follow the text of a sequence. */
+struct draft {
+    int32_t tokens[DRAFT_MAX];
+    uint32_t n, i_class; /* i_class: as in draft/rates.h */
+};
+
+/* What a sequence needs for drafts (speculate.c). */
+struct seq_draft {
+    struct suffix *own; /* the automaton of its own text; NULL: nothing is drafted */
+    uint32_t n_taken;   /* the first n_taken tokens of the text are in `own`, or were left out */
+    struct draft_memory_place place; /* of the text in the answers of the same key */
+    uint32_t n_followed;             /* tokens of the text that `place` includes */
+    struct draft_own_rates rates;
+    /* A draft that no step verifies is compared with the tokens that come instead. `pending` is the
+     * draft, and n_compared the number of its tokens that were right so far. */
+    struct draft pending;
+    uint32_t n_compared;
+    struct draft verified; /* the draft of the current step; n 0: none */
+    struct mask *masks;    /* [DRAFT_MAX]: masks of the rows behind drafted tokens; NULL: no
+                              grammar */
+    uint32_t n_accepted, n_rejected; /* drafted tokens so far */
+};
+
 struct seq {
     struct request *req;
     uint32_t choice;
@@ -44,7 +69,8 @@ struct seq {
     struct seq *next; /* link in the waiting list, in order of age */
 
     bool started;    /* the members below are allocated */
-    int32_t *tokens; /* [req->max_total]: the prompt, then generated tokens */
+    int32_t *tokens; /* [req->max_total]: the prompt, then generated tokens; during a step, drafted
+                        tokens follow */
     uint32_t n_tokens;
     uint32_t n_kv; /* tokens that are in the KV cache */
     struct kv_table table;
@@ -74,6 +100,7 @@ struct seq {
     struct sample_state sampling;
     struct channel_state channel;
     struct mask mask; /* its matcher is kept while the sequence waits again */
+    struct seq_draft draft;
     struct output output;
     uint64_t token_usec; /* time of the last token; 0: there is none */
     bool prompt_told;    /* INF_EVENT_PROMPT was sent */
@@ -117,7 +144,9 @@ struct request {
     int32_t *shown; /* [n_shown]: special tokens that the text includes */
     uint32_t n_shown;
     struct channel channel;
-    struct inf_grammar *grammar; /* a reference; NULL: any text is permitted */
+    struct inf_grammar *grammar;   /* a reference; NULL: any text is permitted */
+    uint32_t max_draft, min_draft; /* tokens of a draft; 0: no drafts, no minimum */
+    float min_chance;              /* drafts end before a token with a smaller chance */
     struct prompt_logprobs plp;
 
     uint32_t block_tokens;
@@ -176,8 +205,10 @@ static inline bool seq_is_full(const struct seq *s)
            (req->channel.beside_length && req->max_tokens > 0 &&
             seq_n_generated(s) - s->channel.n_tokens >= req->max_tokens);
 }
-/* Finds the tokens that the next token must not be, because they would end the text. */
-void seq_forbidden(const struct seq *s, struct sample_text *text);
+/* Finds the tokens that the next token must not be, because they would end the text, when
+ * @n_generated tokens were generated and the text is at @place (channel.h). */
+void seq_forbidden(const struct seq *s, uint32_t n_generated, enum channel_place place,
+                   struct sample_text *text);
 static inline uint32_t seq_n_left(const struct seq *s)
 {
     return s->n_tokens - s->n_kv;

@@ -21,6 +21,7 @@
 #include "sched/events.h"
 #include "sched/request.h"
 #include "sched/runner.h"
+#include "sched/speculate.h"
 #include "sched/tier-choice.h"
 
 struct sched_limits {
@@ -30,6 +31,19 @@ struct sched_limits {
     bool no_prefix_cache;  /* requests do not share blocks */
     struct kv_name origin; /* goes into the names of all blocks */
     struct file_set files; /* files of the weights: if one of them changes, all requests end */
+    enum speculation_kind speculation;
+    uint32_t max_draft; /* tokens of a draft; 0: DRAFT_MAX */
+};
+
+/* A token that a step chooses. */
+struct step_pick {
+    struct channel_state channel; /* of the text before the token */
+    int32_t forced;               /* the only token that may come; -1: any */
+    int status; /* result of sampling: 0, a condition of sampler_pick(), or an error of the
+                   grammar */
+    int32_t token;
+    float logprob;
+    uint32_t n_top;
 };
 
 /* One sequence's part of a step. */
@@ -38,16 +52,11 @@ struct step_part {
     uint32_t pos, n_rows;
     uint32_t i_logit, n_logits; /* rows of logits of the part: first the rows for the
                                    log-probabilities of the prompt, then the row of the last
-                                   token */
+                                   token, then the rows of the drafted tokens */
     uint32_t n_prompt_logits;
-    bool samples; /* the part ends with the sequence's last token, so a new token is sampled */
-    bool sampled;
-    int32_t forced; /* the only token that may come next; -1: any */
-    int status;     /* result of sampling: 0, a condition of sampler_pick(), or an error of the
-                       grammar */
-    int32_t token;
-    float logprob;
-    uint32_t n_top;
+    uint32_t n_draft;  /* drafted tokens, which stand in seq->tokens behind the text */
+    uint32_t n_picked; /* tokens that were chosen, for the last token and each drafted token that
+                          was accepted; 0: the part does not reach the last token */
 };
 
 /* Memory that steps use, allocated once when the engine starts. */
@@ -60,12 +69,14 @@ struct step {
     int32_t *tokens;             /* [max_rows] */
     uint32_t *logit_rows;        /* [max_logits] */
     struct step_part *parts;     /* [max_seqs] */
-    struct inf_top_logprob *top; /* [max_seqs, SAMPLE_MAX_TOP] */
+    struct step_pick *picks;     /* [max_logits]: the token chosen from each row of logits */
+    struct inf_top_logprob *top; /* [max_logits, SAMPLE_MAX_TOP] */
     uint32_t *logit_parts;       /* [max_logits]: the part that each row of logits belongs to */
     uint32_t n_parts, n_logits;
     _Atomic uint32_t next_logit; /* the row that a thread takes next, while threads process the rows
                                     of logits */
-    uint32_t n_prompt_rows, n_decode_rows;
+    uint32_t n_prompt_rows, n_decode_rows; /* n_decode_rows: without those of drafted tokens */
+    uint32_t n_draft_rows;
     uint32_t n_single; /* sequences with one row left, for batch_pace_note() */
     uint64_t usec;
 };
@@ -129,6 +140,7 @@ struct sched {
     struct sampler **samplers; /* [n_samplers]: one per thread of the device */
     uint32_t n_samplers;
     struct masks masks;
+    struct speculation *speculation; /* owned; NULL: nothing is drafted */
     struct breakers breakers;
     struct step step;
     struct mark_rules marks;
@@ -226,6 +238,12 @@ void sched_note_shared(struct sched *s, struct seq *seq, uint32_t n_usable);
 int step_init(struct step *step, const struct plan_limits *limits);
 void step_done(struct step *step);
 int sched_step(struct sched *s);
+/* Returns pick number @k of a part. */
+static inline struct step_pick *step_pick(const struct step *step, const struct step_part *part,
+                                          uint32_t k)
+{
+    return &step->picks[part->i_logit + part->n_prompt_logits + k];
+}
 /* Selects the running sequences that the next step computes. Returns false if there are none. */
 bool sched_pick_ready(struct sched *s);
 /* Names the blocks that a sequence has filled. */

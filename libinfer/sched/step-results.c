@@ -64,25 +64,24 @@ static bool ends_text(const struct sched *s, const struct seq *seq, int32_t toke
            is_among(req->ends + req->n_eog, req->n_ends - req->n_eog, token);
 }
 
-/* Appends the new token to the text of the choice. */
-static int push_token(struct sched *s, const struct step_part *part, bool search)
+/* Appends a new token to the text of the choice. */
+static int push_token(struct sched *s, struct seq *seq, const struct step_pick *pick, bool search)
 {
     const struct inf_top_logprob *top =
-        s->step.top + (size_t)(part - s->step.parts) * SAMPLE_MAX_TOP;
+        s->step.top + (size_t)(pick - s->step.picks) * SAMPLE_MAX_TOP;
     const struct output_token token = {
-        .token = part->token, .logprob = part->logprob, .n_top = part->n_top};
+        .token = pick->token, .logprob = pick->logprob, .n_top = pick->n_top};
 
-    return output_push(&part->seq->output, &token, top, search, &part->seq->stop_index);
+    return output_push(&seq->output, &token, top, search, &seq->stop_index);
 }
 
-static int end_with_token(struct sched *s, const struct step_part *part)
+static int end_with_token(struct sched *s, struct seq *seq, const struct step_pick *pick)
 {
-    struct seq *seq = part->seq;
     int r = 0;
 
-    seq->stop_token = part->token;
-    if (is_among(seq->req->shown, seq->req->n_shown, part->token))
-        r = push_token(s, part, false);
+    seq->stop_token = pick->token;
+    if (is_among(seq->req->shown, seq->req->n_shown, pick->token))
+        r = push_token(s, seq, pick, false);
     return r < 0 ? r : finish_choice(seq, INF_FINISH_STOP);
 }
 
@@ -101,25 +100,25 @@ static bool match_token(struct seq *seq, int32_t token)
     return false;
 }
 
-static int accept_token(struct sched *s, const struct step_part *part)
+static int accept_token(struct sched *s, struct seq *seq, const struct step_pick *pick)
 {
-    struct seq *seq = part->seq;
     enum channel_token kind;
     int r;
 
     assert(seq->n_tokens < seq->req->max_total);
-    seq->tokens[seq->n_tokens++] = part->token;
-    kind = channel_take(&seq->req->channel, &seq->channel, part->token);
-    if (ends_text(s, seq, part->token, kind))
-        return end_with_token(s, part);
-    r = push_token(s, part, kind == CHANNEL_TEXT && seq_n_generated(seq) >= seq->req->min_tokens);
+    seq->tokens[seq->n_tokens++] = pick->token;
+    kind = channel_take(&seq->req->channel, &seq->channel, pick->token);
+    if (ends_text(s, seq, pick->token, kind))
+        return end_with_token(s, seq, pick);
+    r = push_token(s, seq, pick,
+                   kind == CHANNEL_TEXT && seq_n_generated(seq) >= seq->req->min_tokens);
     if (r < 0)
         return r;
     if (r == OUTPUT_STOPPED) {
         seq_end(seq, INF_FINISH_STOP_TEXT, NULL);
         return 0;
     }
-    if (!match_token(seq, part->token))
+    if (!match_token(seq, pick->token))
         return 0;
     if (seq->mask.matcher && grammar_matcher_must_end(seq->mask.matcher))
         return finish_choice(seq, INF_FINISH_STOP);
@@ -127,22 +126,44 @@ static int accept_token(struct sched *s, const struct step_part *part)
 }
 
 /* Ends a choice for which no token could be chosen. */
-static void fail_part(struct sched *s, const struct step_part *part)
+static void fail_pick(struct sched *s, struct seq *seq, int status)
 {
     const char *error = "out of memory";
 
-    if (part->status == SAMPLE_BAD_ROW) {
+    if (status == SAMPLE_BAD_ROW) {
         /* The KV blocks from which a bad row was computed may be bad, too, and other sequences may
          * have shared them before the bad row was detected. So all names are dropped. */
         kv_pool_forget(s->runner->pool);
         error = "the model gave no usable probabilities";
-    } else if (part->status == SAMPLE_NONE_LEFT) {
-        error = part->seq->mask.matcher ? "the grammar permits no token that could come next"
-                                        : "all tokens are excluded from the choice";
-    } else if (part->status == -E2BIG) {
+    } else if (status == SAMPLE_NONE_LEFT) {
+        error = seq->mask.matcher ? "the grammar permits no token that could come next"
+                                  : "all tokens are excluded from the choice";
+    } else if (status == -E2BIG) {
         error = "the grammar reached a limit of its size";
     }
-    seq_end(part->seq, INF_FINISH_ERROR, error);
+    seq_end(seq, INF_FINISH_ERROR, error);
+}
+
+/* Appends the tokens that the step chose, up to one that ends the choice. */
+static int accept_picks(struct sched *s, const struct step_part *part)
+{
+    struct seq *seq = part->seq;
+    uint32_t k = 0;
+
+    for (; k < part->n_picked && seq->state == SEQ_RUNNING; k++) {
+        const struct step_pick *pick = step_pick(&s->step, part, k);
+        int r = 0;
+
+        if (pick->status != 0)
+            fail_pick(s, seq, pick->status);
+        else
+            r = accept_token(s, seq, pick);
+        if (r < 0)
+            return r;
+    }
+    if (k < part->n_picked)
+        sched_drop_picks(s, part, k);
+    return 0;
 }
 
 static int emit_part(struct sched *s, const struct step_part *part)
@@ -150,23 +171,17 @@ static int emit_part(struct sched *s, const struct step_part *part)
     struct seq *seq = part->seq;
     int r;
 
-    if (!part->sampled)
+    if (part->n_picked == 0)
         return events_add_progress(&s->events, seq, MIN(seq->n_kv, seq->req->n_prompt));
-    if (part->status != 0) {
-        fail_part(s, part);
-        return 0;
-    }
-    if (!seq->prompt_told) {
+    if (step_pick(&s->step, part, 0)->status == 0 && !seq->prompt_told) {
         r = events_add_progress(&s->events, seq, seq->req->n_prompt);
         r = r < 0 ? r : events_add_prompt(&s->events, seq);
         if (r < 0)
             return r;
         seq->prompt_told = true;
     }
-    r = accept_token(s, part);
-    if (r < 0)
-        return r;
-    return tell_text(s, seq);
+    r = accept_picks(s, part);
+    return r < 0 ? r : tell_text(s, seq);
 }
 
 void sched_emit(struct sched *s)
@@ -259,6 +274,8 @@ static bool retire_request(struct sched *s, struct request *req)
         loop_thread_unlock(&s->thread);
         if (seq->started)
             sched_end_marks(s, seq);
+        if (seq->started)
+            sched_end_draft(s, seq);
         seq_stop(seq);
     }
     return true;

@@ -20,7 +20,7 @@
 
 int step_init(struct step *step, const struct plan_limits *limits)
 {
-    const size_t n_top = (size_t)limits->max_seqs * SAMPLE_MAX_TOP;
+    const size_t n_top = (size_t)limits->max_logits * SAMPLE_MAX_TOP;
 
     *step = (struct step){
         .ready = NEW(struct seq *, limits->max_seqs),
@@ -30,11 +30,12 @@ int step_init(struct step *step, const struct plan_limits *limits)
         .tokens = NEW(int32_t, limits->max_rows),
         .logit_rows = NEW(uint32_t, limits->max_logits),
         .parts = NEW(struct step_part, limits->max_seqs),
+        .picks = NEW(struct step_pick, limits->max_logits),
         .top = NEW(struct inf_top_logprob, n_top),
         .logit_parts = NEW(uint32_t, limits->max_logits),
     };
     if (!step->ready || !step->wants || !step->rows || !step->seqs || !step->tokens ||
-        !step->logit_rows || !step->parts || !step->top || !step->logit_parts)
+        !step->logit_rows || !step->parts || !step->picks || !step->top || !step->logit_parts)
         return -ENOMEM;
     return 0;
 }
@@ -48,6 +49,7 @@ void step_done(struct step *step)
     free(step->tokens);
     free(step->logit_rows);
     free(step->parts);
+    free(step->picks);
     free(step->top);
     free(step->logit_parts);
     *step = (struct step){0};
@@ -88,14 +90,33 @@ static void plan_rows(struct sched *s)
     /* A step has fewer rows of a prompt if there are too few free WINDOW blocks. */
     for (uint32_t i = 0; s->marks.has_windows && i < step->n_ready; i++)
         step->rows[i] = kv_table_open(&step->ready[i]->table, step->ready[i]->n_kv, step->rows[i]);
+    sched_draft(s);
+}
+
+/* Prepares the picks of a part. What the engine itself writes (channel.h), and which tokens are
+ * forbidden, depends on the drafted tokens before. */
+static void put_picks(struct step *step, const struct step_part *part)
+{
+    const struct seq *seq = part->seq;
+    struct channel_state state = seq->channel;
+
+    for (uint32_t k = 0; k <= part->n_draft; k++) {
+        struct step_pick *pick = step_pick(step, part, k);
+
+        *pick = (struct step_pick){.channel = state,
+                                   .forced = channel_forced(&seq->req->channel, &state)};
+        if (k < part->n_draft)
+            channel_take(&seq->req->channel, &state, seq->tokens[seq->n_tokens + k]);
+    }
 }
 
 /* Adds the rows of one sequence to the batch. */
 static void put_rows(struct step *step, struct batch *batch, struct seq *seq, uint32_t n_rows,
                      uint32_t n_prompt_logits)
 {
-    const uint32_t i = batch->n_seqs++, i_row = batch->n_rows;
-    const bool decodes = seq_n_left(seq) == 1 && seq->n_kv >= seq->req->n_prompt;
+    const uint32_t i = batch->n_seqs++, i_row = batch->n_rows, n_left = seq_n_left(seq);
+    const bool decodes = n_left == 1 && seq->n_kv >= seq->req->n_prompt;
+    const bool samples = n_rows >= n_left;
     struct step_part *part = &step->parts[i];
 
     *part = (struct step_part){
@@ -104,31 +125,45 @@ static void put_rows(struct step *step, struct batch *batch, struct seq *seq, ui
         .n_rows = n_rows,
         .i_logit = batch->n_logits,
         .n_prompt_logits = MIN(n_prompt_logits, n_rows),
-        .samples = n_rows == seq_n_left(seq),
-        .forced = channel_forced(&seq->req->channel, &seq->channel),
+        .n_draft = samples ? n_rows - n_left : 0,
     };
     step->seqs[i] = kv_table_part(&seq->table, i_row, seq->n_kv, n_rows);
     for (uint32_t k = 0; k < n_rows; k++)
         step->tokens[i_row + k] = seq->tokens[seq->n_kv + k];
     for (uint32_t k = 0; k < part->n_prompt_logits; k++)
         step->logit_rows[batch->n_logits++] = i_row + k;
-    if (part->samples)
-        step->logit_rows[batch->n_logits++] = i_row + n_rows - 1;
+    for (uint32_t k = n_left - 1; samples && k < n_rows; k++)
+        step->logit_rows[batch->n_logits++] = i_row + k;
     part->n_logits = batch->n_logits - part->i_logit;
+    if (samples)
+        put_picks(step, part);
     for (uint32_t k = 0; k < part->n_logits; k++)
         step->logit_parts[part->i_logit + k] = i;
     batch->n_rows += n_rows;
-    *(decodes ? &step->n_decode_rows : &step->n_prompt_rows) += n_rows;
+    *(decodes ? &step->n_decode_rows : &step->n_prompt_rows) += n_rows - part->n_draft;
+}
+
+/* Returns how many tokens a part chooses if all its drafted tokens are accepted. */
+static uint32_t n_picks(const struct step_part *part)
+{
+    return part->n_logits - part->n_prompt_logits;
+}
+
+/* Returns the mask for pick @k of a part. */
+static struct mask *pick_mask(const struct step_part *part, uint32_t k)
+{
+    return k == 0 ? &part->seq->mask : &part->seq->draft.masks[k - 1];
 }
 
 /* Asks for the masks of the sequences that get a new token. */
 static void want_masks(struct sched *s)
 {
     for (uint32_t i = 0; i < s->step.n_parts; i++) {
-        struct step_part *part = &s->step.parts[i];
+        const struct step_part *part = &s->step.parts[i];
 
-        if (part->samples && part->forced < 0 && part->seq->mask.matcher)
-            masks_add(&s->masks, &part->seq->mask);
+        for (uint32_t k = 0; part->seq->mask.matcher && k < n_picks(part); k++)
+            if (step_pick(&s->step, part, k)->forced < 0)
+                masks_add(&s->masks, pick_mask(part, k));
     }
     masks_begin(&s->masks);
 }
@@ -148,15 +183,23 @@ static struct batch build_batch(struct sched *s)
     return batch;
 }
 
-/* Returns how many of the largest logits of a part's last row suffice; 0: the whole row. */
-static uint32_t list_need(const struct sched *s, const struct step_part *part)
+/* Finds the tokens that pick @k of a part must not be. */
+static void pick_forbidden(const struct step *step, const struct step_part *part, uint32_t k,
+                           struct sample_text *text)
+{
+    seq_forbidden(part->seq, seq_n_generated(part->seq) + k,
+                  step_pick(step, part, k)->channel.place, text);
+}
+
+/* Returns how many of the largest logits suffice for pick @k of a part; 0: the whole row. */
+static uint32_t list_need(const struct sched *s, const struct step_part *part, uint32_t k)
 {
     const struct request *req = part->seq->req;
     struct sample_text text;
 
-    if (part->forced >= 0)
+    if (step_pick(&s->step, part, k)->forced >= 0)
         return req->want_logprobs ? 0 : 1;
-    seq_forbidden(part->seq, &text);
+    pick_forbidden(&s->step, part, k, &text);
     if (part->seq->mask.matcher || text.n_forbidden > 0)
         return 0;
     return sampler_list_need(s->samplers[0], &req->sampling, req->want_logprobs ? req->n_top : 0);
@@ -171,9 +214,10 @@ static void want_lists(struct sched *s)
 
     for (uint32_t i = 0; s->runner->tops && i < step->n_logits; i++) {
         const struct step_part *part = &step->parts[step->logit_parts[i]];
-        const bool of_prompt = i - part->i_logit < part->n_prompt_logits;
+        const uint32_t k = i - part->i_logit;
 
-        s->runner->tops[i].n_wanted = of_prompt ? 0 : list_need(s, part);
+        s->runner->tops[i].n_wanted =
+            k < part->n_prompt_logits ? 0 : list_need(s, part, k - part->n_prompt_logits);
     }
 }
 
@@ -210,79 +254,102 @@ static void take_prompt_logprob(struct sched *s, struct sampler *sampler,
                         req->n_top, &t->logprob, req->plp.top + (size_t)i * req->n_top);
 }
 
-/* Samples the next token from the list of the largest logits of the last row. */
-static void sample_list(struct sampler *sampler, struct step_part *part, const struct top_row *list,
-                        struct inf_top_logprob *top)
+/* Samples a token from the list of the largest logits of its row. */
+static void sample_list(struct sampler *sampler, struct seq *seq, struct step_pick *pick,
+                        const struct top_row *list, struct inf_top_logprob *top)
 {
-    const struct request *req = part->seq->req;
+    const struct request *req = seq->req;
 
-    part->token = sampler_pick_from_list(sampler, &req->sampling, &part->seq->sampling, list);
+    pick->token = sampler_pick_from_list(sampler, &req->sampling, &seq->sampling, list);
     if (req->want_logprobs)
-        part->n_top =
-            sampler_logprob_from_list(sampler, list, part->token, req->n_top, &part->logprob, top);
+        pick->n_top =
+            sampler_logprob_from_list(sampler, list, pick->token, req->n_top, &pick->logprob, top);
 }
 
-/* Picks the next token from the whole last row. */
-static int pick_from_row(struct sched *s, struct sampler *sampler, struct step_part *part,
-                         float *logits)
+/* Picks token @k of a part from the whole row. */
+static int pick_from_row(struct sched *s, struct sampler *sampler, const struct step_part *part,
+                         uint32_t k, float *logits)
 {
     struct seq *seq = part->seq;
+    int32_t *ret_token = &step_pick(&s->step, part, k)->token;
+    struct mask *mask = pick_mask(part, k);
     struct sample_text text = {
-        .tokens = seq->tokens, .n_tokens = seq->n_tokens, .n_prompt = seq->req->n_prompt};
+        .tokens = seq->tokens, .n_tokens = seq->n_tokens + k, .n_prompt = seq->req->n_prompt};
     int r;
 
     if (seq->mask.matcher) {
-        masks_await(&s->masks, &seq->mask);
-        if (seq->mask.error < 0)
-            return seq->mask.error;
-        text.mask = seq->mask.bits;
+        masks_await(&s->masks, mask);
+        if (mask->error < 0)
+            return mask->error;
+        text.mask = mask->bits;
     }
-    seq_forbidden(seq, &text);
-    r = sampler_pick(sampler, &seq->req->sampling, &text, &seq->sampling, logits, &part->token);
+    pick_forbidden(&s->step, part, k, &text);
+    r = sampler_pick(sampler, &seq->req->sampling, &text, &seq->sampling, logits, ret_token);
     if (r != SAMPLE_NONE_LEFT || !text.mask || text.n_forbidden == 0)
         return r;
     /* All tokens that the grammar permits are forbidden. The grammar takes precedence, so the pick
      * is repeated without forbidden tokens. */
     text.n_forbidden = 0;
-    return sampler_pick(sampler, &seq->req->sampling, &text, &seq->sampling, logits, &part->token);
+    return sampler_pick(sampler, &seq->req->sampling, &text, &seq->sampling, logits, ret_token);
 }
 
-static void sample_row(struct sched *s, struct sampler *sampler, struct step_part *part,
-                       float *logits, struct inf_top_logprob *top)
+static void sample_row(struct sched *s, struct sampler *sampler, const struct step_part *part,
+                       uint32_t k, float *logits, struct inf_top_logprob *top)
 {
     const struct request *req = part->seq->req;
+    struct step_pick *pick = step_pick(&s->step, part, k);
 
-    part->token = part->forced;
-    if (part->forced < 0)
-        part->status = pick_from_row(s, sampler, part, logits);
-    if (part->status != 0 || !req->want_logprobs)
+    pick->token = pick->forced;
+    if (pick->forced < 0)
+        pick->status = pick_from_row(s, sampler, part, k, logits);
+    if (pick->status != 0 || !req->want_logprobs)
         return;
-    if (req->sampling.post_logprobs && part->forced < 0)
-        part->n_top = sampler_post_logprob(sampler, req->n_top, &part->logprob, top);
+    if (req->sampling.post_logprobs && pick->forced < 0)
+        pick->n_top = sampler_post_logprob(sampler, req->n_top, &pick->logprob, top);
     else
-        part->n_top = sampler_logprob(sampler, logits, s->runner->n_vocab, part->token, req->n_top,
-                                      &part->logprob, top);
+        pick->n_top = sampler_logprob(sampler, logits, s->runner->n_vocab, pick->token, req->n_top,
+                                      &pick->logprob, top);
 }
 
+static void sample_pick(struct sched *s, struct sampler *sampler, const struct step_part *part,
+                        uint32_t k)
+{
+    const uint32_t i_logit = part->i_logit + part->n_prompt_logits + k;
+    const struct top_row *lists = s->runner->tops;
+    struct step_pick *pick = step_pick(&s->step, part, k);
+    struct inf_top_logprob *top = s->step.top + (size_t)i_logit * SAMPLE_MAX_TOP;
+
+    if (!lists || lists[i_logit].n_wanted == 0)
+        sample_row(s, sampler, part, k, runner_logits(s->runner, i_logit), top);
+    else if (pick->forced >= 0)
+        pick->token = pick->forced;
+    else
+        sample_list(sampler, part->seq, pick, &lists[i_logit], top);
+}
+
+/* Chooses the next token and, as long as the tokens are those of the draft, the ones after it. They
+ * are chosen in order, because each choice uses the text and the random numbers after the one
+ * before. */
 static void sample_part(struct sched *s, struct sampler *sampler, struct step_part *part)
 {
-    const uint32_t i_logit = part->i_logit + part->n_logits - 1;
-    const struct top_row *lists = s->runner->tops;
-    struct inf_top_logprob *top = s->step.top + (size_t)(part - s->step.parts) * SAMPLE_MAX_TOP;
+    const struct seq *seq = part->seq;
 
-    part->sampled = true;
-    if (!lists || lists[i_logit].n_wanted == 0)
-        sample_row(s, sampler, part, runner_logits(s->runner, i_logit), top);
-    else if (part->forced >= 0)
-        part->token = part->forced;
-    else
-        sample_list(sampler, part, &lists[i_logit], top);
+    for (uint32_t k = 0; k <= part->n_draft; k++) {
+        const struct step_pick *pick = step_pick(&s->step, part, k);
+
+        sample_pick(s, sampler, part, k);
+        part->n_picked++;
+        if (pick->status != 0 || k == part->n_draft ||
+            pick->token != seq->tokens[seq->n_tokens + k])
+            break;
+    }
 }
 
 /*
  * Processes rows of logits on one thread: each thread takes the next row that no thread has taken.
  * The result of a row depends only on the row and its sequence, so it does not matter which thread
- * takes it.
+ * takes it. The thread that takes the first row that chooses a token of a part also takes the rows
+ * of the part's draft.
  */
 static void take_logits(void *arg, unsigned i_thread, unsigned n_threads UNUSED)
 {
@@ -296,7 +363,7 @@ static void take_logits(void *arg, unsigned i_thread, unsigned n_threads UNUSED)
 
         if (i - part->i_logit < part->n_prompt_logits)
             take_prompt_logprob(s, s->samplers[i_thread], part, i);
-        else
+        else if (i - part->i_logit == part->n_prompt_logits)
             sample_part(s, s->samplers[i_thread], part);
     }
 }
@@ -344,7 +411,8 @@ static void count_rows(struct sched *s)
         const struct step_part *part = &s->step.parts[i];
         struct prompt_logprobs *plp = &part->seq->req->plp;
 
-        part->seq->n_kv += part->n_rows;
+        part->seq->n_kv += part->n_rows - part->n_draft + MAX(part->n_picked, 1u) - 1;
+        sched_note_draft(s, part);
         seq_note_kv(part->seq, true);
         sched_name_blocks(s, part->seq);
         sched_note_marks(s, part->seq, part->pos);
@@ -360,6 +428,13 @@ static void touch_memory(const struct step *step)
     for (uint32_t i = 0; step->n_single > 0 && i < step->n_parts; i++)
         if (step->parts[i].n_rows <= TOUCH_ROWS)
             kv_table_touch(&step->parts[i].seq->table, step->parts[i].pos, step->parts[i].n_rows);
+}
+
+/* Rolls back the drafts of all sequences of the step. */
+static void end_drafts(struct sched *s)
+{
+    for (uint32_t i = 0; i < s->step.n_parts; i++)
+        sched_end_step_draft(s, s->step.parts[i].seq);
 }
 
 int sched_step(struct sched *s)
@@ -382,12 +457,16 @@ int sched_step(struct sched *s)
     if (r == 0)
         take_all_logits(s);
     masks_end(&s->masks);
+    if (r == 0)
+        count_rows(s);
+    end_drafts(s);
     if (r < 0)
         return r;
     touch_memory(step);
-    count_rows(s);
     step->usec = clock_usec() - begin;
-    batch_pace_note(&s->pace, step->n_single, batch.n_rows - step->n_single,
-                    s->runner->limits.max_rows, step->usec);
+    sched_note_draft_time(s);
+    if (step->n_draft_rows == 0)
+        batch_pace_note(&s->pace, step->n_single, batch.n_rows - step->n_single,
+                        s->runner->limits.max_rows, step->usec);
     return 0;
 }

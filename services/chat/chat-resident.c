@@ -69,6 +69,8 @@ static int resident_open(struct resident *resident, struct inf_err *reterr)
         .max_queue = config->chat.max_queue,
         .max_batch_tokens = config->chat.max_batch_tokens,
         .kv_bytes = chat_resident_kv_bytes(resident),
+        .draft_kind = config->speculative.kind,
+        .max_draft = config->speculative.max_tokens,
         .no_prefix_cache = !config->chat.prefix_cache,
     };
 

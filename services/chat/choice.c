@@ -121,6 +121,8 @@ void choice_note_time(struct choice *c, const struct inf_event *event)
     if (event->kind == INF_EVENT_TOKENS) {
         c->last_usec = now;
         c->n_generated = event->n_generated;
+        c->n_accepted = event->n_draft_accepted;
+        c->n_rejected = event->n_draft_rejected;
     }
 }
 
@@ -160,6 +162,8 @@ static void choice_add_usage(struct usage *usage, const struct choice *c)
 {
     usage->n_generated += c->n_generated;
     usage->n_reasoning += c->n_reasoning;
+    usage->n_accepted += c->n_accepted;
+    usage->n_rejected += c->n_rejected;
 }
 
 struct usage generation_usage(const struct generation *g)

@@ -210,6 +210,9 @@ static int generation_submit_one(struct generation *g, struct prompt *prompt)
         .n_shown_tokens = g->tokens.n_shown,
         .n_logprobs = p->n_logprobs,
         .post_logprobs = p->post_logprobs,
+        .n_draft = p->n_draft,
+        .min_draft = p->min_draft,
+        .draft_p_min = (float)p->draft_p_min,
         .prompt_logprobs = p->prompt_logprobs,
         .progress = p->with_progress && p->stream && g->api->progress,
         .no_cache = p->no_cache || tenant_is_alone(g->tenant),
@@ -480,6 +483,8 @@ static void generation_finish(struct generation *g, struct choice *c, const stru
         return;
     }
     c->n_generated = event->n_generated;
+    c->n_accepted = event->n_draft_accepted;
+    c->n_rejected = event->n_draft_rejected;
     if (g->params.score_only) {
         c->n_generated = 0;
         c->finish = FINISH_LENGTH;

@@ -56,6 +56,7 @@ struct choice {
     size_t n_calls, calls_cap;
     struct reply_parser parser;
     uint32_t n_generated, n_reasoning; /* numbers of tokens so far */
+    uint32_t n_accepted, n_rejected;   /* drafted tokens so far */
     uint64_t last_usec;                /* time of the last token */
     bool has_new_line;                 /* the text has a line break */
     bool is_cut;                       /* further text is dropped */
@@ -132,6 +133,7 @@ uint32_t generation_max_tokens(const struct generation *g);
 /* Numbers of tokens, summed over the prompts and choices of a request. */
 struct usage {
     uint64_t n_prompt, n_cached, n_generated, n_reasoning;
+    uint64_t n_accepted, n_rejected; /* drafted tokens */
 };
 struct usage generation_usage(const struct generation *g);
 /* Returns how the API names the reason for which a choice ended; NULL while the choice runs. */

@@ -88,8 +88,10 @@ struct params {
                                   tabs; 0: off */
     uint64_t max_predict_usec; /* a text with a line break ends when more than this time has passed
                                   since its first token; 0: no limit */
-    bool post_logprobs;        /* as in struct inf_request */
-    bool has_order;            /* the request sets `order` */
+    uint32_t n_draft, min_draft; /* as in struct inf_request */
+    double draft_p_min;
+    bool post_logprobs;                            /* as in struct inf_request */
+    bool has_order;                                /* the request sets `order` */
     uint8_t order[INF_N_STAGES];                   /* [sampling.n_order] enum inf_stage */
     struct inf_breaker breakers[PARAMS_MAX_STOPS]; /* their texts belong to breaker_texts */
     json_t *breaker_texts;                         /* array of strings; NULL: the defaults */

@@ -39,6 +39,9 @@ static struct totals report_totals(const struct model_host *host)
         t.sum.decode_tok_s += s.decode_tok_s;
         t.sum.prefill_tok_s += s.prefill_tok_s;
         t.sum.n_steps += s.n_steps;
+        t.sum.n_drafts += s.n_drafts;
+        t.sum.n_drafted += s.n_drafted;
+        t.sum.n_draft_accepted += s.n_draft_accepted;
         t.sum.step_seqs.count += s.step_seqs.count;
         t.sum.step_seqs.sum += s.step_seqs.sum;
     }
@@ -111,6 +114,10 @@ static const struct model_metric model_metrics[] = {
     {"sconce_chat_unread_prompts_total", "counter",
      "Times that blocks were not read from the cache service because computing seemed faster.",
      STAT(engine.n_tier_refused)},
+    {"sconce_chat_drafted_tokens_total", "counter", "Drafted tokens that steps verified.",
+     STAT(engine.n_drafted)},
+    {"sconce_chat_accepted_tokens_total", "counter", "Drafted tokens that became text.",
+     STAT(engine.n_draft_accepted)},
     {"sconce_chat_threads", "gauge", "Threads that compute.", STAT(n_threads)},
 };
 #undef STAT
@@ -198,6 +205,39 @@ static void metrics_histograms(const struct model_host *host, struct str *out)
     }
 }
 
+/* Writes, for each position of a draft, how often it was tried and accepted. */
+static void metrics_drafts(const struct model_host *host, struct str *out)
+{
+    static const struct {
+        const char *name, *help;
+        size_t offset;
+    } rows[] = {
+        {"sconce_chat_draft_tries_total",
+         "Drafted tokens before which all others were accepted, by position.",
+         offsetof(struct inf_engine_stats, draft_tried)},
+        {"sconce_chat_draft_hits_total", "Drafted tokens that were accepted, by position.",
+         offsetof(struct inf_engine_stats, draft_accepted)},
+    };
+    char labels[MODEL_LABELS_SIZE], all[MODEL_LABELS_SIZE + 32];
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct resident *r = residents_ready(host->residents.first);
+
+        metrics_head(out, rows[i].name, "counter", rows[i].help);
+        for (; r; r = residents_ready(r->next)) {
+            struct inf_engine_stats s;
+            const uint64_t *counts = (void *)((char *)&s + rows[i].offset);
+
+            inf_engine_stats(chat_resident_of(r)->engine, &s);
+            model_host_put_labels(r, labels, sizeof(labels));
+            for (unsigned k = 0; k < INF_DRAFT_MAX && s.draft_tried[k] > 0; k++) {
+                snprintf(all, sizeof(all), "%s,position=\"%u\"", labels, k + 1);
+                metrics_sample(out, rows[i].name, all, (double)counts[k]);
+            }
+        }
+    }
+}
+
 /* Writes metrics under llama-server's names. */
 static void metrics_llama(const struct chat *chat, const struct totals *t, struct str *out)
 {
@@ -219,9 +259,12 @@ static void metrics_llama(const struct chat *chat, const struct totals *t, struc
         {"n_decode_total", "counter", "Steps that were computed.", (double)t->sum.n_steps},
         {"n_tokens_max", "counter", "Largest number of tokens in a prompt and its answer.",
          (double)s->n_most_tokens},
-        {"spec_decode_num_draft_tokens_total", "counter", "Drafted tokens; always 0.", 0},
-        {"spec_decode_num_accepted_tokens_total", "counter", "Accepted drafts; always 0.", 0},
-        {"spec_decode_num_drafts_total", "counter", "Checked drafts; always 0.", 0},
+        {"spec_decode_num_draft_tokens_total", "counter", "Drafted tokens that steps verified.",
+         (double)t->sum.n_drafted},
+        {"spec_decode_num_accepted_tokens_total", "counter", "Drafted tokens that became text.",
+         (double)t->sum.n_draft_accepted},
+        {"spec_decode_num_drafts_total", "counter", "Drafts that steps verified.",
+         (double)t->sum.n_drafts},
         {"prompt_tokens_seconds", "gauge", "Speed of computing prompts.", t->sum.prefill_tok_s},
         {"predicted_tokens_seconds", "gauge", "Speed of generating tokens.", t->sum.decode_tok_s},
         {"requests_processing", "gauge", "Sequences that are being computed.", t->sum.n_running},
@@ -248,6 +291,7 @@ void chat_metrics(struct model_host *host, struct http_request *request)
     metrics_device(chat, &out);
     metrics_vllm(chat, &out);
     metrics_histograms(host, &out);
+    metrics_drafts(host, &out);
     metrics_llama(chat, &t, &out);
     metrics_gauge(&out, "sconce_chat_sequences_running", "Sequences that are being computed.", NULL,
                   t.sum.n_running);

@@ -28,22 +28,27 @@ struct inf_bench_params {
     uint32_t n_threads;      /* 0: all; the bounds are measured with as many threads */
     uint32_t n_prompt;       /* tokens of one prefill run; 0: skip */
     uint32_t n_generate;     /* tokens of one decode run; 0: skip */
-    uint32_t n_streams;      /* sequences that decode n_generate tokens at the same time; 0: 1 */
-    uint32_t n_depth;        /* tokens that are in the context before prefill and decode start */
-    uint32_t n_repeat;       /* measured runs; 0: 5; one warm-up run before them is not counted */
-    uint32_t n_batch;        /* rows of one step; 0: 512 */
-    bool membw;              /* measure the read bandwidth of memory; needs 512 MiB, or less if
-                                less is available */
-    bool peak;               /* measure the int8 dot instruction */
+    uint32_t n_draft;        /* measure decoding with so many drafted tokens in each step, too; at
+                                most INF_DRAFT_MAX; 0: skip */
+    double accept;      /* probability with which a drafted token is accepted if those before it
+                           were */
+    uint32_t n_streams; /* sequences that decode n_generate tokens at the same time; 0: 1 */
+    uint32_t n_depth;   /* tokens that are in the context before prefill and decode start */
+    uint32_t n_repeat;  /* measured runs; 0: 5; one warm-up run before them is not counted */
+    uint32_t n_batch;   /* rows of one step; 0: 512 */
+    bool membw;         /* measure the read bandwidth of memory; needs 512 MiB, or less if
+                           less is available */
+    bool peak;          /* measure the int8 dot instruction */
     inf_progress_fn progress;
     void *progress_data;
 };
 
 /* Members are 0 if their measurement was not requested. */
 struct inf_bench_result {
-    double pp_tok_s, pp_stddev; /* prefill: tokens per second, mean and standard deviation */
-    double tg_tok_s, tg_stddev; /* decoding: as above, all streams together */
-    double fill_tok_s;          /* speed of computing the n_depth tokens, which happens once */
+    double pp_tok_s, pp_stddev;       /* prefill: tokens per second, mean and standard deviation */
+    double tg_tok_s, tg_stddev;       /* decoding: as above, all streams together */
+    double draft_tok_s, draft_stddev; /* decoding with drafts: as above */
+    double fill_tok_s; /* speed of computing the n_depth tokens, which happens once */
 
     double read_bytes_s;  /* bytes per second that all threads together read sequentially from
                              memory, with the load instructions of `isa`: the result of the fastest

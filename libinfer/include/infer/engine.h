@@ -64,11 +64,20 @@ struct inf_engine_params {
                           that the model leaves free there, whichever is more. If n_ctx is set, the
                           default is at least enough for one sequence. The cache is never larger
                           than the device can hold */
-    bool no_prefix_cache;   /* do not keep the KV blocks of requests for later requests */
+    bool no_prefix_cache; /* do not keep the KV blocks of requests for later requests */
+    /* How the engine guesses tokens that a step then verifies together (sched/speculate.h); the
+     * text is the same without. "ngram": what followed the same tokens earlier in the prompt and
+     * the text; "suffix": also in recent answers of the same tenant and salt; "auto": as the engine
+     * considers best, and nothing if the model has recurrent state; "none" or NULL: nothing */
+    const char *draft_kind;
+    uint32_t max_draft;     /* limit of the drafted tokens of a sequence in one step; 0: 16 */
     struct inf_tier *tier;  /* stores KV blocks outside the engine's memory; must outlive the
                                engine; NULL: none */
     const char *tier_model; /* name of the model in the tier; NULL: "" */
 };
+
+#define INF_NO_DRAFT  UINT32_MAX /* as n_draft: nothing is drafted */
+#define INF_DRAFT_MAX 16         /* limit of the drafted tokens of a sequence in one step */
 
 struct inf_stop {
     const char *text;
@@ -129,8 +138,11 @@ struct inf_request {
     bool progress;        /* the first choice has events INF_EVENT_PROGRESS */
     /* A request reuses the whole KV blocks that earlier requests with the same tenant and salt
      * computed for the same beginning of the prompt. Reuse does not change the generated text. */
-    bool no_cache;            /* the request neither reuses blocks nor leaves any for other
-                                 requests */
+    uint32_t n_draft;   /* limit of the drafted tokens per step; 0: that of the engine */
+    uint32_t min_draft; /* shorter drafts are not computed */
+    float draft_p_min;  /* a draft ends before a token whose estimated chance is smaller, 0 to 1 */
+    bool no_cache;      /* the request neither reuses blocks nor leaves any for other
+                           requests */
     const char *cache_tenant; /* NULL: "" */
     const char *cache_salt;   /* any bytes; may be NULL if the length is 0 */
     size_t cache_salt_len;
@@ -197,7 +209,9 @@ struct inf_event {
     uint32_t n_generated; /* tokens of this choice so far */
     uint32_t n_channel;   /* number of those tokens that belong to the channel, including the tokens
                              that begin and end the channel */
-    bool last;            /* FINISH: all choices of the request have ended */
+    /* Drafted tokens of this choice so far: those that became part of the text, and the others. */
+    uint32_t n_draft_accepted, n_draft_rejected;
+    bool last; /* FINISH: all choices of the request have ended */
 };
 
 struct inf_engine_stats {
@@ -220,6 +234,10 @@ struct inf_engine_stats {
     struct inf_histogram next_token_seconds;  /* from one token of a choice to the next */
     struct inf_histogram step_tokens;         /* tokens that a step computes */
     struct inf_histogram step_seqs;           /* sequences that a step computes */
+    uint64_t n_drafts, n_drafted, n_draft_accepted; /* verified drafts, their tokens, and those that
+                                                       became text */
+    /* By position: how often all drafted tokens before it were accepted, and it was, too. */
+    uint64_t draft_tried[INF_DRAFT_MAX], draft_accepted[INF_DRAFT_MAX];
     /* Statistics of the tier */
     bool has_tier;                             /* a tier was given, and the device supports it */
     uint64_t n_tier_loaded, tier_loaded_bytes; /* valid blocks that were loaded from the tier */

@@ -41,6 +41,9 @@ static const char *const llama_fields[] = {
     "penalize_nl",
     "adaptive_target",
     "adaptive_decay",
+    "speculative.n_max",
+    "speculative.n_min",
+    "speculative.p_min",
     NULL,
 };
 
@@ -77,6 +80,23 @@ static int llama_read_lengths(struct generation *g, struct problem *problem)
         return r;
     g->params.max_predict_usec = limit > 0 ? (uint64_t)limit * 1000 : 0;
     g->params.n_indent = (uint32_t)indent;
+    return 0;
+}
+
+/* Reads the limits of drafts. The configuration decides whether and how the engine drafts. */
+static int llama_read_drafts(struct generation *g, struct problem *problem)
+{
+    struct params *p = &g->params;
+    int64_t most = -1, least = 0;
+    int r;
+
+    if ((r = field_int(g->body, "speculative.n_max", 0, INT32_MAX, &most, problem)) < 0 ||
+        (r = field_int(g->body, "speculative.n_min", 0, INT32_MAX, &least, problem)) < 0 ||
+        (r = field_double(g->body, "speculative.p_min", 0, 1, &p->draft_p_min, problem)) < 0)
+        return r;
+    if (most >= 0)
+        p->n_draft = most == 0 ? INF_NO_DRAFT : (uint32_t)most;
+    p->min_draft = (uint32_t)least;
     return 0;
 }
 
@@ -232,7 +252,8 @@ static int llama_params_read(struct generation *g, struct problem *problem)
 
     r = openai_params_read_wide(&g->params, g->body, problem);
     if (r < 0 || (r = llama_read_lengths(g, problem)) < 0 ||
-        (r = llama_read_rest(g, problem)) < 0 || (r = llama_read_answer(g, problem)) < 0 ||
+        (r = llama_read_drafts(g, problem)) < 0 || (r = llama_read_rest(g, problem)) < 0 ||
+        (r = llama_read_answer(g, problem)) < 0 ||
         (r = llama_samplers_read(g->body, &g->params, problem)) < 0 ||
         (r = llama_read_constraint(g, problem)) < 0)
         return r;

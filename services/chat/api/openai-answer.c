@@ -35,10 +35,11 @@ int openai_put_usage(const struct generation *g, struct str *out)
                       "{\"prompt_tokens\":%llu,\"completion_tokens\":%llu,\"total_tokens\":%llu,"
                       "\"prompt_tokens_details\":{\"cached_tokens\":%llu,\"audio_tokens\":0},"
                       "\"completion_tokens_details\":{\"reasoning_tokens\":%llu,\"audio_tokens\":0,"
-                      "\"accepted_prediction_tokens\":0,\"rejected_prediction_tokens\":0}}",
+                      "\"accepted_prediction_tokens\":%llu,\"rejected_prediction_tokens\":%llu}}",
                       (unsigned long long)u.n_prompt, (unsigned long long)u.n_generated,
                       (unsigned long long)(u.n_prompt + u.n_generated),
-                      (unsigned long long)u.n_cached, (unsigned long long)u.n_reasoning);
+                      (unsigned long long)u.n_cached, (unsigned long long)u.n_reasoning,
+                      (unsigned long long)u.n_accepted, (unsigned long long)u.n_rejected);
 }
 
 int openai_put_usage_event(struct generation *g, const char *object)

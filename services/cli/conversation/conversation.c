@@ -196,6 +196,8 @@ static int conversation_stream(struct conversation *c, uint64_t id, FILE *out, s
         stats->n_prompt = ev.n_prompt;
         stats->n_cached = ev.n_cached;
         stats->n_generated = ev.n_generated;
+        stats->n_accepted = ev.n_draft_accepted;
+        stats->n_rejected = ev.n_draft_rejected;
         stats->finish = ev.finish;
         stats->total_sec = (double)(clock_usec() - start) / 1e6;
         stats->n_ctx = inf_engine_n_ctx(c->engine);

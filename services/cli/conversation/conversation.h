@@ -34,8 +34,9 @@ struct conversation_params {
 /* Struct conversation_stats has statistics of the last answer. */
 struct conversation_stats {
     uint32_t n_prompt, n_cached, n_generated;
-    uint32_t n_first;            /* number of generated tokens when the first text arrived */
-    double first_sec, total_sec; /* seconds until the first text, and until the end */
+    uint32_t n_accepted, n_rejected; /* drafted tokens */
+    uint32_t n_first;                /* number of generated tokens when the first text arrived */
+    double first_sec, total_sec;     /* seconds until the first text, and until the end */
     enum inf_finish finish;
     size_t n_forgotten; /* messages that were dropped from the prompt for this answer, and stay
                            dropped */

@@ -11,6 +11,8 @@
 #include <infer/bench.h>
 
 #include "cli/cli.h"
+#include "cli/verbs/bench-draft.h"
+#include "common/config/draft-kind.h"
 
 static const char help[] =
     "Usage: sconce bench [-m MODEL] [-p N] [-n N] [-t THREADS] [-r N] [--membw] [--peak] [--json]\n"
@@ -23,6 +25,12 @@ static const char help[] =
     "  -t, --threads N      compute threads (default: all available CPUs)\n"
     "  -r, --repeat N       runs of each measurement, after a warm-up run (default: 5)\n"
     "  -b, --batch N        maximum tokens of one step (default: 512)\n"
+    "  --draft KIND         compare texts with drafts (auto, ngram or suffix) and without\n"
+    "  --text FILE          with --draft: the prompts are parts of this text\n"
+    "  --temperature X      with --draft: as in `sconce run` (default: 0)\n"
+    "  --max-draft N        drafted tokens in one step (default: 16)\n"
+    "  --accept X           decode with --max-draft drafted tokens in each step, each of which\n"
+    "                       is accepted with this probability\n"
     "  --streams N          answers generated at the same time (default: 1)\n" CLI_DEVICE_HELP
     "  --isa ISA            highest instruction set: ref, avx2, avxvnni, avx512, neon…\n"
     "  --kv-type TYPE       number format of the KV cache: f32, f16, bf16, q8_0, q4_0, q3_0,\n"
@@ -42,6 +50,7 @@ struct bench {
     const char *name;        /* name of the model; NULL: none */
     const char *device_name; /* NULL: not given */
     struct cli_device device;
+    struct draft_bench_params draft;
     bool json;
 };
 
@@ -66,6 +75,11 @@ static void add_model(const struct bench *b, json_t *j)
     if (p->n_streams > 1)
         json_object_set_new(tg, "streams", json_integer(p->n_streams));
     json_object_set_new(j, "tg", tg);
+    if (p->n_draft > 0 && p->n_generate > 0)
+        json_object_set_new(j, "draft",
+                            json_pack("{s:i, s:f, s:f, s:f, s:f}", "tokens", (int)p->n_draft,
+                                      "accept", p->accept, "tok_s", r->draft_tok_s, "stddev",
+                                      r->draft_stddev, "ratio", r->draft_tok_s / r->tg_tok_s));
     if (p->n_depth > 0)
         json_object_set_new(j, "depth", bench_speed(p->n_depth, r->fill_tok_s, 0));
     json_object_set_new(j, "model", json_string(b->name));
@@ -131,6 +145,15 @@ static void print_model(const struct bench *b)
                cli_size((uint64_t)((double)info->n_bytes_token * r->tg_tok_s)));
 }
 
+static void print_drafts(const struct bench *b)
+{
+    const struct inf_bench_params *p = &b->params;
+    const struct inf_bench_result *r = &b->result;
+
+    printf("  %" PRIu32 " drafted, %3.0f %% accepted  %9.2f ± %.2f tokens/s   %.2f ×\n", p->n_draft,
+           p->accept * 100, r->draft_tok_s, r->draft_stddev, r->draft_tok_s / r->tg_tok_s);
+}
+
 static void print_text(const struct bench *b)
 {
     const struct inf_bench_params *p = &b->params;
@@ -140,6 +163,8 @@ static void print_text(const struct bench *b)
         print_model(b);
     else
         printf("this machine: %" PRIu32 " threads, %s\n", r->n_threads, r->isa);
+    if (p->n_draft > 0 && p->n_generate > 0)
+        print_drafts(b);
     if (p->membw)
         printf("  memory bandwidth         %9.1f GB/s   %s\n", r->read_bytes_s * 1e-9, r->read_how);
     if (p->peak && r->int8_how)
@@ -165,6 +190,30 @@ static bool bench_number(const char *option, const char *text, uint32_t *ret)
     return true;
 }
 
+/* Takes an option about drafts; false: its value is invalid, after printing an error. */
+static bool bench_draft_option(struct bench *b, int c, const char *arg)
+{
+    double x;
+
+    if (c == 'M')
+        return bench_number("--max-draft", arg, &b->draft.max_draft);
+    if (c == 'G')
+        b->draft.kind = arg;
+    if (c == 'T')
+        b->draft.file = arg;
+    if (c == 'G' && !draft_kind_valid(arg))
+        return cli_usage("bench", "--draft must be " DRAFT_KIND_RULE ", not \"%s\"", arg), false;
+    if (c == 'G' || c == 'T')
+        return true;
+    if (!cli_real(arg, 0, c == 'A' ? 1 : 100, &x))
+        return cli_usage("bench", "%s is out of range", arg), false;
+    if (c == 'E')
+        b->draft.temperature = (float)x;
+    else
+        b->params.accept = x;
+    return true;
+}
+
 /* Parses the command line into @b and the model options @m. Returns CLI_OK, BENCH_HELP, or the exit
  * status of an error. */
 static int bench_parse(int argc, char **argv, struct bench *b, struct cli_models *m)
@@ -176,6 +225,11 @@ static int bench_parse(int argc, char **argv, struct bench *b, struct cli_models
         {"repeat", required_argument, NULL, 'r'},
         {"batch", required_argument, NULL, 'b'},
         {"streams", required_argument, NULL, 'S'},
+        {"draft", required_argument, NULL, 'G'},
+        {"text", required_argument, NULL, 'T'},
+        {"temperature", required_argument, NULL, 'E'},
+        {"max-draft", required_argument, NULL, 'M'},
+        {"accept", required_argument, NULL, 'A'},
         CLI_DEVICE_OPTION,
         {"isa", required_argument, NULL, 'i'},
         {"kv-type", required_argument, NULL, 'K'},
@@ -207,6 +261,8 @@ static int bench_parse(int argc, char **argv, struct bench *b, struct cli_models
             ok &= bench_number("-b, --batch", optarg, &p->n_batch);
         else if (c == 'S')
             ok &= bench_number("--streams", optarg, &p->n_streams);
+        else if (c == 'G' || c == 'T' || c == 'E' || c == 'M' || c == 'A')
+            ok &= bench_draft_option(b, c, optarg);
         else if (c == 'D')
             b->device_name = optarg;
         else if (c == 'i')
@@ -228,9 +284,35 @@ static int bench_parse(int argc, char **argv, struct bench *b, struct cli_models
         return CLI_USAGE;
     if (!b->name && optind + 1 == argc)
         b->name = argv[optind++];
+    if (!b->draft.kind != !b->draft.file)
+        return cli_usage("bench", "--draft and --text need each other");
+    if (b->params.accept > 0 && !b->draft.max_draft)
+        return cli_usage("bench", "--accept needs --max-draft");
+    if (b->draft.max_draft > INF_DRAFT_MAX)
+        return cli_usage("bench", "--max-draft must not be above %d", INF_DRAFT_MAX);
     if (optind < argc || (!b->name && !p->membw && !p->peak))
         return cli_usage("bench", "-m MODEL is missing");
     return CLI_OK;
+}
+
+/* Measures texts with and without drafts. */
+static int bench_measure_drafts(struct bench *b, struct inf_model *model)
+{
+    const struct inf_bench_params *p = &b->params;
+    struct draft_bench_params *d = &b->draft;
+
+    d->model = model;
+    d->device = b->device.name;
+    d->cache_dir = b->device.cache_dir;
+    d->isa = p->isa;
+    d->kv_type = p->kv_type;
+    d->n_threads = p->n_threads;
+    d->n_prompt = p->n_prompt;
+    d->n_generate = p->n_generate;
+    d->n_streams = MAX(p->n_streams, 1u);
+    d->n_repeat = p->n_repeat > 0 ? p->n_repeat : 5;
+    d->json = b->json;
+    return bench_drafts(d);
 }
 
 static int bench_measure(struct bench *b, struct inf_model *model)
@@ -239,6 +321,7 @@ static int bench_measure(struct bench *b, struct inf_model *model)
     struct inf_err err;
     int r;
 
+    b->params.n_draft = b->params.accept > 0 ? b->draft.max_draft : 0;
     b->params.device = b->device.name;
     b->params.cache_dir = b->device.cache_dir;
     b->params.model = model;
@@ -272,7 +355,7 @@ int verb_bench(int argc, char **argv)
     if (r == CLI_OK && b.name)
         r = cli_open_model("bench", &m, b.name, false, &model);
     if (r == CLI_OK)
-        r = bench_measure(&b, model);
+        r = b.draft.kind && model ? bench_measure_drafts(&b, model) : bench_measure(&b, model);
     cli_device_done(&b.device);
     return r;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/verbs/run.h"
+#include "common/config/draft-kind.h"
 
 const char run_help[] =
     "Usage: sconce run MODEL [PROMPT]\n"
@@ -26,6 +27,8 @@ const char run_help[] =
     "  --isa ISA            highest instruction set: ref, avx2, avxvnni, avx512, neon…\n"
     "  --kv-type TYPE       number format of the KV cache: f32, f16, bf16, q8_0, q4_0, q3_0,\n"
     "                       fp8, or K:V (default: auto)\n"
+    "  --draft-kind KIND    how tokens are guessed and verified together, which makes answers\n"
+    "                       faster: none, auto, ngram or suffix (default: none)\n"
     "  --template NAME      chat template: a file, or one of alpaca, chatml, gemma, llama2,\n"
     "                       llama3, mistral, phi3, vicuna, zephyr (default: the model's own)\n"
     "  --session NAME       save the conversation under this name, after each answer\n"
@@ -95,6 +98,9 @@ static bool take_option(struct run *run, int c, const char *arg)
     case 'K':
         run->params.engine.kv_type = arg;
         return true;
+    case 'G':
+        run->params.engine.draft_kind = arg;
+        return draft_kind_valid(arg);
     case 'F':
         run->template = arg;
         return true;
@@ -135,6 +141,7 @@ static const struct option options[] = {
     CLI_DEVICE_OPTION,
     {"isa", required_argument, NULL, 'i'},
     {"kv-type", required_argument, NULL, 'K'},
+    {"draft-kind", required_argument, NULL, 'G'},
     {"template", required_argument, NULL, 'F'},
     {"session", required_argument, NULL, 'N'},
     {"resume", no_argument, NULL, 'u'},

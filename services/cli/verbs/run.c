@@ -60,6 +60,9 @@ static void tell_stats(const struct conversation_stats *s)
             s->n_prompt, s->n_cached, s->first_sec, s->n_generated);
     if (run_speed(s) > 0)
         fprintf(stderr, ", %.1f tokens/s", run_speed(s));
+    if (s->n_accepted + s->n_rejected > 0)
+        fprintf(stderr, "; %u of %u drafted tokens accepted", s->n_accepted,
+                s->n_accepted + s->n_rejected);
     fputs("]\n", stderr);
 }
 

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/config/draft-kind.h"
 #include "common/config/kv-type.h"
 #include "common/config/table.h"
 #include "core/err.h"
@@ -48,6 +49,11 @@ static const char *check_device(const char *text)
 static const char *check_kv_type(const char *text)
 {
     return kv_type_valid(text) ? NULL : KV_TYPE_RULE;
+}
+
+static const char *check_draft_kind(const char *text)
+{
+    return draft_kind_valid(text) ? NULL : DRAFT_KIND_RULE;
 }
 
 static const char *check_directory(const char *text)
@@ -134,6 +140,8 @@ const struct config_key config_keys[] = {
     {"chat", "template_timeout", KEY_USEC, AT(chat.template_timeout_usec), 0, ANY_USEC},
     {"chat", "idle_timeout", KEY_USEC, AT(chat.idle_timeout_usec), 0, ANY_USEC},
     {"chat", "request_timeout", KEY_USEC, AT(chat.request_timeout_usec), 0, ANY_USEC},
+    {"speculative", "kind", KEY_STRING, AT(speculative.kind), 0, 0, 0, NULL, check_draft_kind},
+    {"speculative", "max_tokens", KEY_U32, AT(speculative.max_tokens), 0, 1, INF_DRAFT_MAX},
     {"sampling", "seed", KEY_U32, AT(seed), 0, 0, UINT32_MAX},
     {"sampling", "temperature_last", KEY_CHOICE, AT(temperature_last), 0, 0, 0, last_choices},
     {"sampling", "temperature", KEY_SAMPLING, AT(sampling), SAMPLING_TEMPERATURE, 0, 0},

@@ -103,6 +103,11 @@ struct config {
         uint64_t request_timeout_usec; /* for a whole request; 600 s; 0: no limit */
     } chat;
 
+    struct {
+        char *kind;          /* see inf_engine_params.draft_kind; "none" */
+        uint32_t max_tokens; /* of one draft; 16 */
+    } speculative;
+
     uint32_t seed;                /* for requests without a seed; UINT32_MAX: a random seed */
     unsigned temperature_last;    /* enum config_last; auto */
     struct inf_sampling sampling; /* defaults of sampling; "not set" as in sampling.h */

@@ -235,12 +235,14 @@ int config_new(struct config **ret_config)
     c->keep.idle_timeout_usec = SECONDS(60);
     c->chat.device = strdup("auto");
     c->chat.kv_type = strdup("auto");
+    c->speculative.kind = strdup("none");
+    c->speculative.max_tokens = INF_DRAFT_MAX;
     c->pull.mirror = strdup(CONFIG_PULL_MIRROR);
     c->pull.ollama_mirror = strdup(CONFIG_PULL_OLLAMA);
     c->pull.token_host = strdup("huggingface.co");
     c->pull.connections = 4;
     if (!c->pull.mirror || !c->pull.ollama_mirror || !c->pull.token_host || !c->chat.device ||
-        !c->chat.kv_type || add_default_dirs(c) < 0)
+        !c->chat.kv_type || !c->speculative.kind || add_default_dirs(c) < 0)
         return -ENOMEM;
     *ret_config = STEAL(c);
     return 0;
@@ -285,6 +287,7 @@ struct config *config_free(struct config *c)
     free(c->chat.device);
     free(c->chat.isa);
     free(c->chat.kv_type);
+    free(c->speculative.kind);
     free(c->embed.default_model);
     free(c->embed.default_reranker);
     free(c->embed.isa);

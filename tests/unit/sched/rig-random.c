@@ -71,6 +71,8 @@ struct rig_totals rig_random(const struct rig_params *params, uint32_t n_rounds)
             tier_count(rig.sched->tier, &counts);
             totals.n_loaded += counts.n_loaded;
         }
+        totals.n_drafted += rig.sched->stats.n_drafted;
+        totals.n_accepted += rig.sched->stats.n_draft_accepted;
         assert_int_equal(rig.sched->stats.n_errors, 0);
         rig_done(&rig);
     }

@@ -93,13 +93,15 @@ void rig_init(struct rig *rig, const struct rig_params *p)
         .max_seqs = max_seqs,
         .max_queue = p->max_queue > 0 ? p->max_queue : 1000,
         .no_prefix_cache = p->no_prefix_cache,
+        .speculation = p->speculation,
     };
     const uint32_t n_vocab = FAKE_N_VOCAB + p->n_padding;
     struct null_options null = p->null;
     struct runner_params params = {
         .layout = make_layout(p->groups, p->n_blocks > 0 ? p->n_blocks : 2 * max_seqs * n_ctx / 4,
                               max_seqs, p->max_rows > 0 ? p->max_rows : 64),
-        .limits = {p->max_rows > 0 ? p->max_rows : 64, max_seqs + 3, max_seqs, n_ctx},
+        .limits = {p->max_rows > 0 ? p->max_rows : 64,
+                   max_seqs + (p->speculation != SPECULATION_OFF ? 20 : 3), max_seqs, n_ctx},
         .n_vocab = n_vocab,
     };
     struct runner *runner;
@@ -118,6 +120,8 @@ void rig_init(struct rig *rig, const struct rig_params *p)
     }
     ASSERT_OK(sched_new(&runner, fake_tokenizer, &limits, &rig->sched));
     rig->sched->loss.pause_usec = 0;
+    if (rig->sched->speculation)
+        rig->sched->speculation->ignores_cost = true;
     if (p->mark_every > 0)
         rig->sched->marks.every = p->mark_every;
     assert_null(runner);
@@ -188,6 +192,8 @@ static void take_event(struct outcome *o, const struct inf_event *e)
         take_tokens(c, e);
     c->n_generated = e->n_generated;
     c->n_channel = e->n_channel;
+    c->n_accepted = e->n_draft_accepted;
+    c->n_rejected = e->n_draft_rejected;
     if (e->kind == INF_EVENT_FINISH) {
         c->finished = true;
         c->finish = e->finish;

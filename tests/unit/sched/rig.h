@@ -31,6 +31,7 @@ struct rig_params {
     bool takes_copies;               /* the device's blocks can only be copied, three in one load */
     const struct rig_groups *groups; /* NULL: one FULL group */
     uint32_t mark_every;             /* 0: as the engine chooses */
+    enum speculation_kind speculation; /* drafts are verified whatever they cost */
 };
 
 /* The groups of state of a model. */
@@ -56,6 +57,7 @@ struct choice {
     struct str text;
     struct str ids; /* its tokens as int32_t */
     uint32_t n_tokens, n_generated, n_channel, n_cached, n_events;
+    uint32_t n_accepted, n_rejected; /* drafted tokens */
     bool prompt, finished;
     enum inf_finish finish;
     uint32_t stop_index;
@@ -106,8 +108,9 @@ void family_request(struct random_request *r, uint64_t seed);
 #define RIG_AT_ONCE 40 /* requests of one round of rig_random() */
 
 struct rig_totals {
-    uint64_t n_cached; /* tokens of prompts that were in a cache */
-    uint64_t n_loaded; /* blocks that were loaded from the tier */
+    uint64_t n_cached;              /* tokens of prompts that were in a cache */
+    uint64_t n_loaded;              /* blocks that were loaded from the tier */
+    uint64_t n_drafted, n_accepted; /* drafted tokens */
 };
 
 /* Runs @n_rounds rounds of RIG_AT_ONCE requests whose prompts belong to a few families, so that

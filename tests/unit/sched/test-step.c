@@ -98,6 +98,13 @@ TEST(no_step_with_lists_and_losses_allocates)
     check_steps(&params);
 }
 
+TEST(no_step_with_drafts_allocates)
+{
+    const struct rig_params params = {.n_blocks = 40, .speculation = SPECULATION_SUFFIX};
+
+    check_steps(&params);
+}
+
 TEST(steady_decoding_allocates_nothing)
 {
     static struct outcome outcomes[4];
@@ -122,4 +129,5 @@ TEST(steady_decoding_allocates_nothing)
 
 RUN_TESTS(cmocka_unit_test(no_step_allocates),
           cmocka_unit_test(no_step_with_lists_and_losses_allocates),
+          cmocka_unit_test(no_step_with_drafts_allocates),
           cmocka_unit_test(steady_decoding_allocates_nothing))

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Chooses how many drafted tokens a step verifies, by the measured times of steps.
+ *
+ * A step of n decoding sequences that also computes e drafted tokens takes time(n, e). It gives
+ * n + Σ chances tokens, where the chances (rates.h) are those of the e drafted tokens. The choice
+ * is the e with the most tokens per second; drafted tokens are taken in order of their chances.
+ * Times are measured for each n and e, because kernels have cliffs: a fifth row may cost more than
+ * a fourth. A time that was not measured is interpolated between its neighbors. The functions are
+ * pure: they depend only on their arguments.
+ */
+
+#include <stdint.h>
+
+#include "draft/rates.h"
+
+#define DRAFT_MAX_SEQS  32u /* with more sequences, nothing is drafted */
+#define DRAFT_MAX_EXTRA 48u /* drafted tokens of a step */
+
+struct draft_time {
+    double usec; /* 0: not measured */
+    uint32_t n;  /* number of measurements, up to DRAFT_MEASURE */
+    uint64_t at; /* number of the step of the last measurement */
+};
+
+#define DRAFT_MEASURE 2u /* steps without drafts that are measured before the first draft */
+
+struct draft_cost {
+    struct draft_time times[DRAFT_MAX_SEQS + 1][DRAFT_MAX_EXTRA + 1]; /* [n][e] */
+    uint64_t n_steps;
+};
+
+/* What one sequence could draft. */
+struct draft_offer {
+    uint32_t n;               /* drafted tokens; 0: none */
+    float chances[DRAFT_MAX]; /* that at least j + 1 tokens are accepted */
+};
+
+/* Records that a step with @n_seqs decoding sequences and @n_extra drafted tokens took @usec. */
+void draft_cost_note(struct draft_cost *cost, uint32_t n_seqs, uint32_t n_extra, uint64_t usec);
+/* Returns the expected time of a step in microseconds; 0: not even steps without drafts are
+ * known. */
+double draft_cost_time(const struct draft_cost *cost, uint32_t n_seqs, uint32_t n_extra);
+/* Chooses how many tokens of each of the @n offers the next step verifies, @max_extra in all. Fills
+ * @ret_n [n], and returns their sum. @cost NULL: drafts cost nothing. */
+uint32_t draft_cost_choose(const struct draft_cost *cost, const struct draft_offer *offers,
+                           uint32_t n, uint32_t max_extra, uint32_t *ret_n);

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Estimates how many tokens of a draft will be accepted, from the drafts that were compared before.
+ *
+ * Position j of a draft counts as tried when all positions before it were accepted, and as a hit
+ * when it was accepted, too. The estimate of a position's chance is
+ *     (hits + 1/2 × weight) ÷ (tries + weight)
+ * over all sequences, by the class of the draft (how it was found) and the position. The counts
+ * fade: each new try multiplies the older ones by DRAFT_FADE. The chance for one sequence is the
+ * same fraction of its own counts, with the common estimate in place of 1/2. The chance that j
+ * tokens are accepted is the product of the chances of the first j positions.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define DRAFT_MAX     16u   /* tokens of a draft */
+#define DRAFT_CLASSES 17u   /* classes of drafts */
+#define DRAFT_FORCED  16u   /* class of drafts whose tokens the engine itself will write */
+#define DRAFT_FADE    0.98f /* of the counts of all sequences */
+
+struct draft_rates {
+    float tried[DRAFT_CLASSES][DRAFT_MAX], hit[DRAFT_CLASSES][DRAFT_MAX];
+};
+
+/* The counts of one sequence. */
+struct draft_own_rates {
+    float tried, hit;
+};
+
+/* Records one position of a draft of class @i_class. */
+void draft_rates_note(struct draft_rates *all, struct draft_own_rates *own, uint32_t i_class,
+                      uint32_t position, bool hit);
+/* Fills in the chance that at least j + 1 tokens are accepted, for each j < @n. */
+void draft_rates_chances(const struct draft_rates *all, const struct draft_own_rates *own,
+                         uint32_t i_class, uint32_t n, float *ret_chances);
+/* Returns the class of a draft that a match of @len tokens gave, when the share @share of the
+ * places with this match went on as the draft does. */
+uint32_t draft_class(uint32_t len, float share);

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Drafts tokens for the sequences of a step, and takes the result of their verification.
+ *
+ * Each step asks the drafter for a draft of each sequence. The rates of acceptance (draft/rates.h)
+ * say how many tokens of a draft are likely to be right, and the measured times of steps
+ * (draft/cost.h) say how many rows that is worth. A draft that gets no rows is not lost: it is
+ * compared with the tokens that the following steps choose, so the rates are known at no cost.
+ * Only steps without prompts verify drafts.
+ *
+ * The mask of a row behind a drafted token depends on this token, so a sequence with a grammar has
+ * a matcher for each such row. A draft ends before a token that its grammar refuses, that ends the
+ * text, or in whose place the engine itself writes a token (channel.h). Where the engine writes
+ * tokens, they are the draft, and are always accepted.
+ */
+#include "sched/speculate.h"
+
+#include <errno.h>
+
+#include "sched/sched.h"
+
+#define OWN_TOKENS  16384u /* of the prompt and of the text, each, that a sequence can repeat */
+#define TAKE_TOKENS 1024u  /* tokens of the text that are added to its automaton in one step */
+#define MIN_MATCH   2u     /* fewest tokens that a repetition has in common */
+
+int speculation_new(enum speculation_kind kind, uint32_t max_draft, uint32_t max_seqs,
+                    struct speculation **ret_speculation)
+{
+    struct speculation *x = NEW(struct speculation, 1);
+    int r = 0;
+
+    if (!x)
+        return -ENOMEM;
+    x->max_draft = max_draft > 0 ? MIN(max_draft, DRAFT_MAX) : DRAFT_MAX;
+    x->drafts = NEW(struct draft, max_seqs);
+    x->offers = NEW(struct draft_offer, max_seqs);
+    x->n_taken = NEW(uint32_t, max_seqs);
+    if (!x->drafts || !x->offers || !x->n_taken)
+        r = -ENOMEM;
+    if (r == 0 && kind == SPECULATION_SUFFIX)
+        r = draft_memory_new(&x->memory);
+    if (r < 0) {
+        speculation_free(x);
+        return r;
+    }
+    *ret_speculation = x;
+    return 0;
+}
+
+struct speculation *speculation_free(struct speculation *x)
+{
+    if (!x)
+        return NULL;
+    draft_memory_free(x->memory);
+    free(x->drafts);
+    free(x->offers);
+    free(x->n_taken);
+    free(x);
+    return NULL;
+}
+
+void sched_start_draft(struct sched *s, struct seq *seq)
+{
+    const struct request *req = seq->req;
+    struct seq_draft *d = &seq->draft;
+    const uint32_t n_own =
+        MIN(req->n_prompt, OWN_TOKENS) + MIN(req->max_total - req->n_prompt, OWN_TOKENS);
+
+    if (!s->speculation || req->max_draft == 0)
+        return;
+    *d = (struct seq_draft){.n_taken = req->n_prompt - MIN(req->n_prompt, OWN_TOKENS)};
+    if (req->grammar) {
+        d->masks = NEW(struct mask, DRAFT_MAX);
+        if (!d->masks)
+            return;
+    }
+    if (suffix_new(n_own, &d->own) < 0)
+        d->own = NULL;
+}
+
+/* Returns the key of the sequence's answers, or NULL if answers are not remembered. */
+static const uint8_t *draft_key(const struct sched *s, const struct seq *seq)
+{
+    return s->speculation->memory && seq->req->has_names ? seq->req->root.bytes : NULL;
+}
+
+void sched_end_draft(struct sched *s, struct seq *seq)
+{
+    const uint32_t n_prompt = seq->req->n_prompt;
+
+    if (s->speculation && seq->draft.own && draft_key(s, seq))
+        draft_memory_add(s->speculation->memory, draft_key(s, seq), seq->tokens + n_prompt,
+                         seq->n_tokens - n_prompt);
+}
+
+/* Adds the newest tokens of the text to its automaton. An automaton that is full starts again with
+ * the last part of the text. */
+static void take_text(struct seq *seq)
+{
+    struct seq_draft *d = &seq->draft;
+    const uint32_t end = MIN(seq->n_tokens, d->n_taken + TAKE_TOKENS);
+
+    while (d->n_taken < end) {
+        if (suffix_add(d->own, seq->tokens[d->n_taken])) {
+            d->n_taken++;
+            continue;
+        }
+        d->n_taken = seq->n_tokens - suffix_n_tokens(d->own) / 4;
+        suffix_clear(d->own);
+        return;
+    }
+}
+
+/* Drafts what followed the end of the text earlier: in the text itself, or in remembered answers if
+ * they have more in common with it. */
+static void draft_repeated(struct sched *s, struct seq *seq, uint32_t n, struct draft *ret_draft)
+{
+    struct seq_draft *d = &seq->draft;
+    const uint8_t *key = draft_key(s, seq);
+    struct suffix_place place = {0};
+    uint32_t len = 0;
+    float share = 0;
+
+    if (d->n_taken == seq->n_tokens)
+        place = suffix_repeated(d->own);
+    if (key) {
+        draft_memory_follow(s->speculation->memory, key, &d->place, seq->tokens, seq->n_tokens,
+                            seq->n_tokens - d->n_followed);
+        d->n_followed = seq->n_tokens;
+        ret_draft->n = draft_memory_draft(s->speculation->memory, key, &d->place, n,
+                                          ret_draft->tokens, &share, &len);
+    }
+    if (place.len >= len && place.len > 0) {
+        ret_draft->n = suffix_draft(d->own, place, n, ret_draft->tokens, &share);
+        len = place.len;
+    }
+    if (len < MIN_MATCH)
+        ret_draft->n = 0;
+    ret_draft->i_class = draft_class(len, share);
+}
+
+static bool ends_draft(const struct sched *s, const struct request *req, int32_t token)
+{
+    if ((uint32_t)token >= s->n_vocab ||
+        (inf_tokenizer_token_flags(s->tok, token) & INF_TOKEN_EOG) != 0)
+        return true;
+    for (uint32_t i = req->n_eog; i < req->n_ends; i++)
+        if (req->ends[i] == token)
+            return true;
+    return false;
+}
+
+/* Drafts the tokens that the engine will write, or shortens a draft so that it has none of them and
+ * no token that ends the text. */
+static void fit_draft(const struct sched *s, const struct seq *seq, uint32_t n, struct draft *draft)
+{
+    const struct channel *c = &seq->req->channel;
+    struct channel_state state = seq->channel;
+    const bool writes = channel_forced(c, &state) >= 0;
+    uint32_t i = 0;
+
+    if (writes)
+        draft->i_class = DRAFT_FORCED;
+    for (; i < (writes ? n : draft->n); i++) {
+        const int32_t forced = channel_forced(c, &state);
+
+        if ((forced >= 0) != writes)
+            break;
+        if (writes)
+            draft->tokens[i] = forced;
+        else if (ends_draft(s, seq->req, draft->tokens[i]))
+            break;
+        channel_take(c, &state, draft->tokens[i]);
+    }
+    draft->n = i;
+}
+
+/* Drafts at most as many tokens as the request and the length of the text allow. */
+static void make_draft(struct sched *s, struct seq *seq, struct draft *ret_draft)
+{
+    const uint32_t room = seq->req->max_total - seq->n_tokens - 1;
+    const uint32_t n = MIN(MIN(s->speculation->max_draft, seq->req->max_draft), room);
+
+    *ret_draft = (struct draft){0};
+    if (!seq->draft.own || seq->state != SEQ_RUNNING)
+        return;
+    take_text(seq);
+    if (n == 0)
+        return;
+    draft_repeated(s, seq, n, ret_draft);
+    fit_draft(s, seq, n, ret_draft);
+}
+
+/* Fills in what the draft promises. */
+static void make_offer(const struct sched *s, const struct seq *seq, const struct draft *draft,
+                       struct draft_offer *ret_offer)
+{
+    const struct request *req = seq->req;
+    float before = 1;
+
+    ret_offer->n = draft->n;
+    draft_rates_chances(&s->speculation->rates, &seq->draft.rates, draft->i_class, draft->n,
+                        ret_offer->chances);
+    for (uint32_t i = 0; i < ret_offer->n; i++) {
+        if (ret_offer->chances[i] < req->min_chance * before)
+            ret_offer->n = i;
+        before = ret_offer->chances[i];
+    }
+    if (ret_offer->n < req->min_draft)
+        ret_offer->n = 0;
+}
+
+/* Shortens a draft to the tokens that the grammar permits, and makes the masks of the rows behind
+ * them. Returns the number of tokens. */
+static uint32_t fork_masks(const struct sched *s, struct seq *seq, const int32_t *tokens,
+                           uint32_t n)
+{
+    const struct mask *mask = &seq->mask;
+
+    for (uint32_t i = 0; mask->matcher && i < n; i++) {
+        struct mask *fork = &seq->draft.masks[i];
+
+        if (mask_fork(mask, tokens[i], inf_tokenizer_n_vocab(s->tok), fork) != 0 ||
+            grammar_matcher_must_end(fork->matcher))
+            return i;
+        mask = fork;
+    }
+    return n;
+}
+
+/* Makes room in the KV cache for drafted tokens. Returns for how many of them there is room. */
+static uint32_t open_rows(struct seq *seq, uint32_t n)
+{
+    uint32_t n_open;
+
+    if (n == 0 || kv_table_reserve(&seq->table, n) == KV_FULL)
+        return 0;
+    n_open = kv_table_open(&seq->table, seq->n_kv, 1 + n) - 1;
+    kv_table_truncate(&seq->table, seq->n_tokens + n_open);
+    return n_open;
+}
+
+/* Adds the first @n tokens of a draft to the step. Returns how many there are in the end. */
+static uint32_t add_draft(struct sched *s, struct seq *seq, const struct draft *draft, uint32_t n)
+{
+    struct seq_draft *d = &seq->draft;
+
+    n = open_rows(seq, fork_masks(s, seq, draft->tokens, n));
+    d->verified = *draft;
+    d->verified.n = n;
+    for (uint32_t i = 0; i < n; i++)
+        seq->tokens[seq->n_tokens + i] = draft->tokens[i];
+    if (n > 0) {
+        d->pending.n = 0;
+    } else if (d->pending.n == 0) {
+        d->pending = *draft;
+        d->n_compared = 0;
+    }
+    return n;
+}
+
+/* Returns whether every sequence of the step computes only its last token. */
+static bool step_only_decodes(const struct step *step)
+{
+    for (uint32_t i = 0; i < step->n_ready; i++)
+        if (step->rows[i] != 1 || seq_n_left(step->ready[i]) != 1 ||
+            step->ready[i]->n_kv < step->ready[i]->req->n_prompt)
+            return false;
+    return true;
+}
+
+void sched_draft(struct sched *s)
+{
+    struct speculation *x = s->speculation;
+    struct step *step = &s->step;
+    const struct plan_limits *limits = &s->runner->limits;
+    const uint32_t max_rows = MAX(runner_max_rows(s->runner), step->n_ready);
+
+    step->n_draft_rows = 0;
+    if (!x || s->marks.has_snapshots || !step_only_decodes(step))
+        return;
+    for (uint32_t i = 0; i < step->n_ready; i++) {
+        make_draft(s, step->ready[i], &x->drafts[i]);
+        make_offer(s, step->ready[i], &x->drafts[i], &x->offers[i]);
+    }
+    draft_cost_choose(x->ignores_cost ? NULL : &x->cost, x->offers, step->n_ready,
+                      MIN(max_rows, limits->max_logits) - step->n_ready, x->n_taken);
+    for (uint32_t i = 0; i < step->n_ready; i++) {
+        step->rows[i] += add_draft(s, step->ready[i], &x->drafts[i], x->n_taken[i]);
+        step->n_draft_rows += step->rows[i] - 1;
+    }
+}
+
+void sched_end_step_draft(struct sched *s, struct seq *seq)
+{
+    if (!s->speculation || seq->draft.verified.n == 0)
+        return;
+    for (uint32_t i = 0; seq->mask.matcher && i < seq->draft.verified.n; i++)
+        seq->draft.masks[i].matcher = grammar_matcher_free(seq->draft.masks[i].matcher);
+    kv_table_truncate(&seq->table, MAX(seq->n_kv, MIN(seq->n_tokens, seq->table.n_tokens)));
+    seq->draft.verified.n = 0;
+}
+
+static void count_draft(struct sched *s, const struct draft *draft, uint32_t n_accepted)
+{
+    struct inf_engine_stats *stats = &s->stats;
+
+    loop_thread_lock(&s->thread);
+    stats->n_drafts++;
+    stats->n_drafted += draft->n;
+    stats->n_draft_accepted += n_accepted;
+    for (uint32_t i = 0; i < MIN(n_accepted + 1, draft->n); i++) {
+        stats->draft_tried[i]++;
+        stats->draft_accepted[i] += i < n_accepted;
+    }
+    loop_thread_unlock(&s->thread);
+}
+
+/* Compares a token that the step chose with the draft that was not verified. */
+static void compare_pending(struct sched *s, struct seq *seq, int32_t token)
+{
+    struct seq_draft *d = &seq->draft;
+    const bool hit = d->pending.tokens[d->n_compared] == token;
+
+    draft_rates_note(&s->speculation->rates, &d->rates, d->pending.i_class, d->n_compared, hit);
+    if (!hit || ++d->n_compared == d->pending.n)
+        d->pending.n = 0;
+}
+
+void sched_note_draft(struct sched *s, const struct step_part *part)
+{
+    struct seq *seq = part->seq;
+    struct seq_draft *d = &seq->draft;
+    const uint32_t n_accepted = part->n_picked - 1;
+
+    if (!s->speculation || part->n_picked == 0)
+        return;
+    if (part->n_draft == 0 && d->pending.n > 0)
+        compare_pending(s, seq, step_pick(&s->step, part, 0)->token);
+    if (part->n_draft == 0)
+        return;
+    for (uint32_t i = 0; i < MIN(part->n_picked, part->n_draft); i++)
+        draft_rates_note(&s->speculation->rates, &d->rates, d->verified.i_class, i, i < n_accepted);
+    d->n_accepted += n_accepted;
+    d->n_rejected += part->n_draft - n_accepted;
+    count_draft(s, &d->verified, n_accepted);
+}
+
+void sched_drop_picks(struct sched *s, const struct step_part *part, uint32_t n_used)
+{
+    struct seq_draft *d = &part->seq->draft;
+    const uint32_t n_dropped = part->n_picked - n_used;
+    const bool failed = step_pick(&s->step, part, part->n_picked - 1)->status != 0;
+
+    /* All chosen tokens but the last one were drafted. */
+    d->n_accepted -= n_dropped - 1;
+    d->n_rejected += n_dropped - 1;
+    loop_thread_lock(&s->thread);
+    s->stats.n_draft_accepted -= n_dropped - 1;
+    s->stats.n_generated_tokens -= n_dropped - failed;
+    loop_thread_unlock(&s->thread);
+}
+
+void sched_note_draft_time(struct sched *s)
+{
+    const struct step *step = &s->step;
+
+    if (s->speculation && step->n_prompt_rows == 0 && step->n_single == step->n_ready)
+        draft_cost_note(&s->speculation->cost, step->n_ready, step->n_draft_rows, step->usec);
+}

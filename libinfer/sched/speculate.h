@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Speculation: a step verifies drafted tokens, which are guesses of the tokens that follow a text.
+ *
+ * A sequence that decodes has one row in a step, for its last token. With a draft of k tokens it
+ * has 1 + k rows. The engine chooses a token from the logits of the first row exactly as without a
+ * draft. If this token is the first drafted token, the second row has the logits that the next step
+ * would have computed, because a row does not depend on the other rows; so the engine chooses the
+ * next token from it, and so on. The first token that differs from the draft ends this, and is
+ * kept. The same tokens are chosen from the same logits with the same random numbers, so the text
+ * has the same bits as without drafts. K and V of the rejected tokens are overwritten by the next
+ * step.
+ *
+ * Drafts come from drafters (speculate.c has their table). A drafter is told a text by its tokens
+ * alone, so it learns from the text itself what was accepted.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "draft/cost.h"
+#include "draft/memory.h"
+#include "draft/rates.h"
+
+struct draft;
+struct sched;
+struct seq;
+struct step_part;
+
+enum speculation_kind {
+    SPECULATION_OFF,
+    SPECULATION_NGRAM,  /* what followed the same tokens in the same text */
+    SPECULATION_SUFFIX, /* and in recent answers with the same key */
+};
+
+struct speculation {
+    uint32_t max_draft;
+    bool ignores_cost;           /* steps verify all drafts, whatever they cost */
+    struct draft_memory *memory; /* NULL: answers are not remembered */
+    struct draft_rates rates;
+    struct draft_cost cost;
+    /* [max_seqs]: the sequences of the current step */
+    struct draft *drafts;
+    struct draft_offer *offers;
+    uint32_t *n_taken;
+};
+
+/* Creates the state of speculation for @max_seqs sequences. -ENOMEM. */
+int speculation_new(enum speculation_kind kind, uint32_t max_draft, uint32_t max_seqs,
+                    struct speculation **ret_speculation);
+struct speculation *speculation_free(struct speculation *x);
+
+/* Allocates what drafts of a sequence need, after seq_start(). Without memory, nothing is drafted
+ * for this sequence. */
+void sched_start_draft(struct sched *s, struct seq *seq);
+/* Remembers the text of a choice that has ended. */
+void sched_end_draft(struct sched *s, struct seq *seq);
+/* Drafts tokens for the sequences of a step that only decodes, and adds them to the rows of the
+ * step. */
+void sched_draft(struct sched *s);
+/* Rolls back the drafts of a step, after the accepted tokens were counted, or after a failure. */
+void sched_end_step_draft(struct sched *s, struct seq *seq);
+/* Records which drafted tokens of a part were accepted. */
+void sched_note_draft(struct sched *s, const struct step_part *part);
+/* Corrects the counts of tokens: the text has ended after the first @n_used tokens that were chosen
+ * for a part. */
+void sched_drop_picks(struct sched *s, const struct step_part *part, uint32_t n_used);
+/* Records the time of a step. */
+void sched_note_draft_time(struct sched *s);

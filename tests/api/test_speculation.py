@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests drafts: the configuration switches them on, and answers are the same with and without."""
+import json
+import shutil
+import urllib.error
+import urllib.request
+
+import pytest
+
+from conftest import ROOT, Suite, check_log
+
+openai = pytest.importorskip("openai")
+
+GUIDE = ROOT / "packaging/guide/sconce-guide.gguf"
+PROMPT = "one two three four one two three four one two three four one two three"
+CASES = [{"temperature": 0}, {"temperature": 1, "seed": 7}, {"temperature": 1, "seed": 8, "n": 3},
+         {"temperature": 0, "stop": [" four"]}, {"temperature": 0.5, "seed": 3, "logprobs": 2},
+         {"temperature": 0, "frequency_penalty": 0.5},
+         {"temperature": 0, "extra_body": {"grammar": 'root ::= ("one " | "two ")+'}}]
+
+
+def start(path, kind):
+    shutil.copy(GUIDE, path / "guide.gguf")
+    suite = Suite(path, chat="  context: 512\nspeculative:\n  kind: %s\n" % kind)
+    client = openai.OpenAI(base_url=suite.url + "/v1", api_key="none", max_retries=0, timeout=60)
+
+    def complete(**body):
+        return client.completions.create(model="guide", prompt=PROMPT, max_tokens=64, **body)
+    return suite, complete
+
+
+def result(answer):
+    return [(c.text, c.finish_reason, c.logprobs and c.logprobs.token_logprobs)
+            for c in answer.choices]
+
+
+def test_drafts_change_no_answer(tmp_path):
+    plain, complete = start(tmp_path, "none")
+    expected = [result(complete(**case)) for case in CASES]
+    details = complete(**CASES[0]).usage.completion_tokens_details
+    check_log(plain.close())
+    assert details.accepted_prediction_tokens == details.rejected_prediction_tokens == 0
+
+    fast, complete = start(tmp_path, "auto")
+    accepted = rejected = 0
+    # From the second round on, the answers of the first one are the drafts.
+    for _ in range(4):
+        for case, want in zip(CASES, expected):
+            answer = complete(**case)
+            assert result(answer) == want, case
+            details = answer.usage.completion_tokens_details
+            accepted += details.accepted_prediction_tokens
+            rejected += details.rejected_prediction_tokens
+    metrics = fast.chat_metrics()
+    check_log(fast.close())
+    assert accepted > 0
+    assert metrics["llamacpp:spec_decode_num_accepted_tokens_total"] == accepted
+    assert metrics["llamacpp:spec_decode_num_draft_tokens_total"] == accepted + rejected
+    assert metrics["llamacpp:spec_decode_num_drafts_total"] > 0
+
+
+def post(suite, body):
+    request = urllib.request.Request(suite.url + "/completion", json.dumps(body).encode(),
+                                     {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as e:
+        return e.code, e.read().decode()
+
+
+def test_a_request_limits_drafts(tmp_path):
+    suite, _ = start(tmp_path, "suffix")
+    body = {"model": "guide", "prompt": PROMPT, "n_predict": 64, "temperature": 0}
+    for _ in range(4):
+        status, text = post(suite, {**body, "speculative.n_max": 0})
+        assert status == 200, text
+    assert suite.chat_metrics()["llamacpp:spec_decode_num_drafts_total"] == 0
+    for name, bad in (("n_max", -1), ("n_min", "x"), ("p_min", 1.5)):
+        status, text = post(suite, {**body, "speculative." + name: bad})
+        assert status == 400 and "speculative." + name in text
+    check_log(suite.close())

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "draft/cost.h"
+
+#include "core/macros.h"
+#include "lib/test.h"
+
+static struct draft_cost cost;
+static struct draft_offer offers[DRAFT_MAX_SEQS];
+static uint32_t taken[DRAFT_MAX_SEQS];
+
+/* Makes @n offers of @k tokens, of which each is accepted with the chance @chance. */
+static void offer(uint32_t n, uint32_t k, float chance)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        float product = 1;
+
+        offers[i].n = k;
+        for (uint32_t j = 0; j < k; j++)
+            offers[i].chances[j] = product *= chance;
+    }
+}
+
+/* Measures steps of @n sequences, of which each drafted token takes @row_usec. */
+static void measure(uint32_t n, uint32_t max_extra, uint64_t usec, uint64_t row_usec)
+{
+    cost = (struct draft_cost){0};
+    for (uint32_t e = 0; e <= max_extra; e++)
+        for (unsigned i = 0; i < 3; i++)
+            draft_cost_note(&cost, n, e, usec + e * row_usec);
+}
+
+TEST(nothing_is_drafted_before_steps_are_measured)
+{
+    cost = (struct draft_cost){0};
+    offer(1, 4, 1);
+    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken), 0);
+    draft_cost_note(&cost, 1, 0, 100);
+    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken), 0);
+    draft_cost_note(&cost, 1, 0, 100);
+    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken), 4);
+}
+
+TEST(drafts_are_as_long_as_they_pay)
+{
+    /* If rows cost nothing, everything is drafted; if they cost as much as steps, nothing is. */
+    offer(1, 8, 0.7f);
+    measure(1, 8, 1000, 0);
+    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken), 8);
+    measure(1, 8, 1000, 1000);
+    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken), 0);
+    measure(1, 8, 1000, 200);
+    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken), 3);
+    assert_int_equal(draft_cost_choose(&cost, offers, 1, 2, taken), 2);
+}
+
+TEST(a_cliff_is_avoided)
+{
+    offer(1, 8, 0.8f);
+    measure(1, 8, 1000, 10);
+    for (uint32_t e = 4; e <= 8; e++)
+        for (unsigned i = 0; i < 40; i++)
+            draft_cost_note(&cost, 1, e, 2500);
+    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken), 3);
+}
+
+TEST(the_best_tokens_of_all_sequences_are_drafted)
+{
+    offer(3, 4, 0.2f);
+    offers[1].chances[0] = offers[1].chances[1] = 0.9f;
+    measure(3, 12, 1000, 150);
+    assert_int_equal(draft_cost_choose(&cost, offers, 3, 48, taken), 2);
+    assert_int_equal(taken[0], 0);
+    assert_int_equal(taken[1], 2);
+    assert_int_equal(taken[2], 0);
+}
+
+TEST(unknown_times_are_interpolated)
+{
+    measure(2, 0, 1000, 0);
+    assert_true(draft_cost_time(&cost, 2, 4) > 1000);
+    assert_true(draft_cost_time(&cost, 1, 0) == 0);
+    draft_cost_note(&cost, 2, 4, 2000);
+    assert_true(draft_cost_time(&cost, 2, 2) == 1500);
+    assert_true(draft_cost_time(&cost, 2, 6) > 2000);
+}
+
+TEST(plain_steps_are_measured_again)
+{
+    uint32_t n = 0;
+
+    measure(1, 4, 1000, 10);
+    offer(1, 4, 0.9f);
+    for (unsigned i = 0; i < 1000; i++) {
+        const uint32_t e = draft_cost_choose(&cost, offers, 1, 48, taken);
+
+        n += e == 0;
+        draft_cost_note(&cost, 1, e, 1000 + 10 * e);
+    }
+    assert_in_range(n, 2, 6);
+}
+
+TEST(too_many_sequences_draft_nothing)
+{
+    offer(DRAFT_MAX_SEQS, 4, 1);
+    draft_cost_note(&cost, DRAFT_MAX_SEQS + 1, 0, 1000);
+    assert_int_equal(draft_cost_choose(&cost, offers, DRAFT_MAX_SEQS, 48, taken), 0);
+}
+
+TEST(chances_follow_what_was_accepted)
+{
+    struct draft_rates all = {0};
+    struct draft_own_rates good = {0}, bad = {0};
+    float chances[4];
+
+    draft_rates_chances(&all, &good, 3, 4, chances);
+    assert_true(chances[0] == 0.5f && chances[3] < chances[2]);
+    for (unsigned i = 0; i < 100; i++) {
+        draft_rates_note(&all, &good, 3, 0, true);
+        draft_rates_note(&all, &bad, 3, 0, false);
+    }
+    draft_rates_chances(&all, &good, 3, 1, &chances[0]);
+    draft_rates_chances(&all, &bad, 3, 1, &chances[1]);
+    assert_true(chances[0] > 0.8f && chances[1] < 0.2f);
+    /* A new sequence gets what is usual. */
+    draft_rates_chances(&all, &(struct draft_own_rates){0}, 3, 1, &chances[2]);
+    assert_true(chances[2] > 0.4f && chances[2] < 0.6f);
+}
+
+TEST(classes_are_in_order)
+{
+    assert_int_equal(draft_class(0, 0), 0);
+    assert_int_equal(draft_class(1, 1), 1);
+    assert_int_equal(draft_class(2, 0), 2);
+    assert_int_equal(draft_class(1000, 1), DRAFT_FORCED - 1);
+    assert_int_equal(draft_class(UINT32_MAX, 1), DRAFT_FORCED - 1);
+}
+
+RUN_TESTS(cmocka_unit_test(nothing_is_drafted_before_steps_are_measured),
+          cmocka_unit_test(drafts_are_as_long_as_they_pay), cmocka_unit_test(a_cliff_is_avoided),
+          cmocka_unit_test(the_best_tokens_of_all_sequences_are_drafted),
+          cmocka_unit_test(unknown_times_are_interpolated),
+          cmocka_unit_test(plain_steps_are_measured_again),
+          cmocka_unit_test(too_many_sequences_draft_nothing),
+          cmocka_unit_test(chances_follow_what_was_accepted),
+          cmocka_unit_test(classes_are_in_order))
