@@ -12,6 +12,7 @@ import time
 
 from sockets import copy_bytes
 
+STEP, SLOW_STEP = 1 << 18, 1 << 16  # bytes that are written at once
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 
 
@@ -54,6 +55,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def send_file(self, data, cut=None):
         """Sends a file, or the range that is asked for; @cut: closes after this number of bytes."""
         asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+        data = memoryview(data)  # its slices copy nothing
         total = len(data)
         if asked and self.server.hub.ranges:
             first = int(asked[1])
@@ -71,11 +73,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.flush()
             self.close_connection = True
             return
-        pace = self.server.hub.pace
-        for i in range(0, len(data), 1 << 16):
-            self.wfile.write(data[i:i + (1 << 16)])
-            if pace:
-                time.sleep(pace)
+        pace, rate = self.server.hub.pace, self.server.hub.rate
+        step = SLOW_STEP if pace else STEP
+        for i in range(0, len(data), step):
+            self.wfile.write(data[i:i + step])
+            if pace or rate:
+                time.sleep(pace or self.server.hub.wait(step))
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -87,11 +90,14 @@ class Server(http.server.ThreadingHTTPServer):
 
 class Hub:
     """A server at https://localhost:PORT. `faults` has pairs of a pattern of paths and a function
-    that gets the handler, and returns whether it has answered."""
+    that gets the handler, and returns whether it has answered. `pace` is the pause after each 64 KiB
+    of a connection, in seconds. `rate` limits the bytes per second of all connections together; 0: no
+    limit."""
 
     def __init__(self, certificate, key):
         self.files, self.faults, self.requests = {}, [], []
-        self.ranges, self.pace = True, 0
+        self.ranges, self.pace, self.rate = True, 0, 0
+        self.lock, self.next = threading.Lock(), 0.0
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate, key)
         self.server = Server(("127.0.0.1", 0), Handler)
@@ -105,6 +111,13 @@ class Hub:
     def close(self):
         self.server.shutdown()
         self.server.server_close()
+
+    def wait(self, n):
+        """Returns how long a connection has to wait after @n bytes, so that the rate is kept."""
+        with self.lock:
+            now = time.monotonic()
+            self.next = max(self.next, now - 0.1) + n / self.rate
+            return max(self.next - now, 0)
 
     def put_repository(self, repo, files, lfs=(".gguf", ".safetensors"), **metadata):
         """Adds a repository of the hub; @files has the bytes by name."""

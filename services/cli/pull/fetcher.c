@@ -15,11 +15,18 @@
 #include <sys/wait.h>
 
 #include "cli/pull/pull.h"
+#include "common/store/store.h"
 #include "core/err.h"
+#include "core/file.h"
+
+enum {
+    FETCHER_MAX_STATE = 2 << 20, /* in bytes */
+};
 
 struct fetcher {
     pid_t pid;
     FILE *to, *from;
+    char *job;
 };
 
 /* Finds the program: in the build tree, beside an installation's bin, or where it was installed. */
@@ -79,7 +86,9 @@ int fetcher_start(const char *job, const struct fetcher_settings *s, struct fetc
     int in[2], out[2];
     json_t *hosts = json_array();
 
-    if (!f || !hosts)
+    if (f)
+        f->job = strdup(job);
+    if (!f || !f->job || !hosts)
         return err_set(reterr, ENOMEM, "out of memory");
     if (find_program(program) < 0)
         return err_set(reterr, ENOENT, "sconce-fetch is not installed in %s", SCONCE_LIBEXECDIR);
@@ -115,8 +124,25 @@ struct fetcher *fetcher_stop(struct fetcher *f)
         fclose(f->from);
     if (f->pid > 0)
         waitpid(f->pid, NULL, 0);
+    free(f->job);
     free(f);
     return NULL;
+}
+
+/* Returns how many bytes from the beginning of the file have arrived, as sconce-fetch notes it in
+ * the job's file `local`.state (fetch/chunks.c). */
+static uint64_t fetcher_arrived(const struct fetcher *f, const struct pull_file *file)
+{
+    _cleanup_free_ char *path = NULL, *text = NULL;
+    unsigned long long size, chunk;
+    const char *marks;
+    size_t len;
+
+    if (asprintf(&path, "%s/%s.state", f->job, file->local) < 0 ||
+        file_read(path, FETCHER_MAX_STATE, &text, &len, NULL) < 0 ||
+        sscanf(text, "%llu %llu", &size, &chunk) != 2 || !(marks = strchr(text, '\n')))
+        return 0;
+    return MIN(size, strspn(marks + 1, "1") * MIN(chunk, 1ull << 32));
 }
 
 int fetcher_get(struct fetcher *f, const struct pull_file *file, const char *accept, uint64_t limit,
@@ -140,6 +166,8 @@ int fetcher_get(struct fetcher *f, const struct pull_file *file, const char *acc
         const json_t *all = json_object_get(event, "size");
         int r = why ? err_set(reterr, EIO, "%s", why) : 0;
 
+        if (r == 0 && file->growing)
+            store_growing_read(file->growing, fetcher_arrived(f, file));
         if (r == 0 && done)
             *ret_size = (uint64_t)MAX(bytes, (json_int_t)0);
         else if (r == 0 && progress && bytes >= 0)

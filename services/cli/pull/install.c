@@ -62,8 +62,11 @@ static int check_file(struct pull_plan *plan, struct pull_file *f, const char *p
 {
     char digest[STORE_DIGEST + 1], git[41];
     uint64_t size;
-    int r = store_digest(path, progress, data, digest, &size, reterr);
+    int r = f->growing ? store_growing_end(f->growing, progress, data, digest, &size)
+                       : STORE_GROWING_DIFFERS;
 
+    if (r == STORE_GROWING_DIFFERS)
+        r = store_digest(path, progress, data, digest, &size, reterr);
     if (r == 0 && f->sha1)
         r = git_digest(path, git, reterr);
     if (r < 0)

@@ -16,6 +16,7 @@
 #include "core/macros.h"
 
 struct config;
+struct store_growing;
 
 /* --- source.c: what the command line names --- */
 
@@ -46,6 +47,8 @@ struct pull_file {
     uint64_t size;      /* UINT64_MAX: unknown */
     const char *sha256; /* NULL: unknown */
     const char *sha1;   /* of a blob of git; NULL: unknown */
+    /* The digest of the bytes that have arrived; the plan owns it. NULL: none. */
+    struct store_growing *growing;
 };
 
 struct pull_plan {
@@ -112,6 +115,7 @@ int fetcher_start(const char *job, const struct fetcher_settings *settings,
 struct fetcher *fetcher_stop(struct fetcher *f);
 DEFINE_CLEANUP(struct fetcher *, fetcher_stop);
 /* Fetches @file, whose bytes are then in the job's file `local`, or `local`.part with @parts > 0.
+ * Meanwhile it reads the bytes for the digest file->growing, if there is one.
  * @progress may be NULL. *ret_size gets the size of the file. */
 int fetcher_get(struct fetcher *f, const struct pull_file *file, const char *accept, uint64_t limit,
                 unsigned parts, void (*progress)(void *data, uint64_t bytes, uint64_t size),

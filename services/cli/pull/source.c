@@ -7,6 +7,7 @@
 
 #include "cli/pull/pull.h"
 #include "common/models/safe-path.h"
+#include "common/store/store.h"
 #include "core/array.h"
 #include "core/err.h"
 #include "core/file.h"
@@ -71,6 +72,8 @@ int pull_source_read(const char *text, struct pull_source *ret, struct inf_err *
 
 void pull_plan_done(struct pull_plan *plan)
 {
+    for (size_t i = 0; i < plan->n; i++)
+        store_growing_free(plan->files[i].growing);
     free(plan->files);
     arena_done(&plan->arena);
     *plan = (struct pull_plan){0};

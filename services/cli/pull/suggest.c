@@ -45,12 +45,19 @@ const struct suggestion *suggestion_at(size_t i)
     return i < ARRAY_SIZE(suggestions) ? &suggestions[i] : NULL;
 }
 
+/* The kernel keeps a part of the memory of a machine for itself: a machine with 8 GiB has about
+ * 7.7. */
+static bool suggestion_fits(const struct suggestion *s, uint64_t memory)
+{
+    return s->memory - s->memory / 16 <= memory;
+}
+
 bool suggestion_is_best(const struct suggestion *s, uint64_t memory)
 {
     const struct suggestion *best = NULL;
 
     for (size_t i = 0; i < ARRAY_SIZE(suggestions); i++)
-        if (strcmp(suggestions[i].task, s->task) == 0 && suggestions[i].memory <= memory)
+        if (strcmp(suggestions[i].task, s->task) == 0 && suggestion_fits(&suggestions[i], memory))
             best = &suggestions[i];
     return best == s;
 }
@@ -65,11 +72,12 @@ static int suggest_json(const char *task, uint64_t memory)
 
         if (task && strcmp(task, s->task) != 0)
             continue;
-        json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:I, s:s, s:b, s:b}", "task",
-                                              s->task, "source", s->source, "memory",
-                                              (json_int_t)s->memory, "bytes", (json_int_t)s->size,
-                                              "note", s->note, "fits", s->memory <= memory, "best",
-                                              (int)suggestion_is_best(s, memory)));
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s, s:I, s:I, s:s, s:b, s:b}", "task", s->task,
+                                        "source", s->source, "memory", (json_int_t)s->memory,
+                                        "bytes", (json_int_t)s->size, "note", s->note, "fits",
+                                        (int)suggestion_fits(s, memory), "best",
+                                        (int)suggestion_is_best(s, memory)));
     }
     out = json_pack("{s:I, s:o}", "memory", (json_int_t)memory, "models", list);
     r = out ? json_dumpf(out, stdout, JSON_INDENT(2)) : -1;

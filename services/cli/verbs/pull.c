@@ -384,19 +384,29 @@ static int check_space(const struct pull *p, struct inf_err *reterr)
     return 0;
 }
 
+/* Prepares the digest that is computed while the file arrives. NULL: it is computed later. */
+static struct store_growing *growing_digest(const struct pull *p, const struct pull_file *f)
+{
+    _cleanup_free_ char *part = NULL;
+
+    return asprintf(&part, "%s/%s.part", p->job, f->local) < 0 ? NULL : store_growing_new(part);
+}
+
 static int fetch_all(struct pull *p, struct inf_err *reterr)
 {
     int r = check_space(p, reterr);
 
     p->show.all = p->source.kind == PULL_URL ? UINT64_MAX : pull_plan_bytes(&p->plan);
     for (size_t i = 0; r == 0 && i < p->plan.n; i++) {
-        const struct pull_file *f = &p->plan.files[i];
+        struct pull_file *f = &p->plan.files[i];
         uint64_t size = f->size;
 
-        if (!has_blob(p, f))
+        if (!has_blob(p, f)) {
+            f->growing = growing_digest(p, f);
             r = fetcher_get(p->fetcher, f, NULL, f->size == UINT64_MAX ? PULL_LIMIT : f->size,
                             MAX(p->config->pull.connections, 1u), pull_show_bytes, &p->show, &size,
                             reterr);
+        }
         if (r == 0)
             pull_show_file(&p->show, size);
     }

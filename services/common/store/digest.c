@@ -14,7 +14,7 @@ enum {
     DIGEST_STEP = 1 << 20, /* in bytes */
 };
 
-static void digest_text(const uint8_t digest[SHA256_BYTES], char ret[STORE_DIGEST + 1])
+void store_digest_text(const uint8_t digest[SHA256_BYTES], char ret[STORE_DIGEST + 1])
 {
     for (unsigned i = 0; i < SHA256_BYTES; i++)
         snprintf(ret + (size_t)2 * i, 3, "%02x", digest[i]);
@@ -48,7 +48,7 @@ int store_digest(const char *path, void (*progress)(void *data, uint64_t bytes),
     if (n < 0)
         return err_set(reterr, errno, "%s cannot be read: %s", path, strerror(errno));
     sha256_end(&hash, digest);
-    digest_text(digest, ret_digest);
+    store_digest_text(digest, ret_digest);
     *ret_size = size;
     return 0;
 }

@@ -97,6 +97,31 @@ int store_alias_remove(const char *dir, const struct models_entry *e, const char
 int store_digest(const char *path, void (*progress)(void *data, uint64_t bytes), void *data,
                  char ret_digest[STORE_DIGEST + 1], uint64_t *ret_size, struct inf_err *reterr);
 
+/* Writes the digest @digest of SHA-256 as text. */
+void store_digest_text(const uint8_t digest[32], char ret[STORE_DIGEST + 1]);
+
+/* --- growing.c: the digest of a file that another process still writes --- */
+
+struct store_growing;
+
+/* Returned if the file must be read again for its digest. */
+#define STORE_GROWING_DIFFERS 1
+
+/* Prepares the digest of the file @path, which may be missing yet. NULL: no memory or no random
+ * numbers. */
+struct store_growing *store_growing_new(const char *path);
+struct store_growing *store_growing_free(struct store_growing *g);
+/* Reads on, up to the byte @size. The caller believes that the bytes before it do not change any
+ * more; if they do, store_growing_end() notices it. @g may be NULL. */
+void store_growing_read(struct store_growing *g, uint64_t size);
+/* Reads the rest when no process can write the file any more, and checks that the file has the
+ * bytes that were read. Then *ret_digest is the SHA-256 of the file as text, and *ret_size is its
+ * size.
+ * @progress as for store_digest(). STORE_GROWING_DIFFERS: there is no digest, because the file was
+ * changed, cannot be read, or was not read while it grew. */
+int store_growing_end(struct store_growing *g, void (*progress)(void *data, uint64_t bytes),
+                      void *data, char ret_digest[STORE_DIGEST + 1], uint64_t *ret_size);
+
 /* --- manifests --- */
 
 /* Appends a text as a YAML scalar in double quotes. -ENOMEM. */

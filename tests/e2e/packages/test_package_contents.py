@@ -102,6 +102,7 @@ def test_configuration_files_are_known(controls):
         return set((controls[name] / "conffiles").read_text().split())
     profiles = {name: {"/etc/apparmor.d/sconce-" + service for service in table.words("names", name)}
                 for name in table.words("packages")}
+    profiles["sconce"] |= {"/etc/apparmor.d/sconce-fetch", "/etc/apparmor.d/sconce-pull"}
     assert conffiles("sconce") == profiles["sconce"] | {"/etc/sconce/sconce.yaml"}
     assert conffiles("sconce-audio") == profiles["sconce-audio"]
 
@@ -202,12 +203,15 @@ def test_no_path_of_the_build_is_left(unpacked):
 def test_apparmor_profiles_are_sound(unpacked):
     if not shutil.which("apparmor_parser"):
         pytest.skip("no apparmor_parser")
-    for row in SERVICES:
-        profile = unpacked / "etc/apparmor.d" / ("sconce-" + row.name)
+    heads = {row.name: "profile sconce-%s %s" % (row.name, row.binary) for row in SERVICES}
+    heads["fetch"] = "profile sconce-fetch /usr/libexec/sconce/sconce-fetch"
+    heads["pull"] = "profile sconce-pull "
+    for name, head in heads.items():
+        profile = unpacked / "etc/apparmor.d" / ("sconce-" + name)
         r = subprocess.run(["apparmor_parser", "-Q", "-K", str(profile)], capture_output=True,
                            text=True)
         assert r.returncode == 0, r.stderr
-        assert "profile sconce-%s %s" % (row.name, row.binary) in profile.read_text()
+        assert head in profile.read_text()
 
 
 def test_the_compiler_was_told_to_harden(debs):
