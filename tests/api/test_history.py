@@ -58,8 +58,8 @@ def verb(suite, *args, **more):
 
 
 @pytest.fixture(scope="module")
-def suite(models):
-    suite = Suite(models, gateway=KEYS, history="  idle_timeout: 60s\n")
+def suite(model_dir):
+    suite = Suite(model_dir, gateway=KEYS, history="  idle_timeout: 60s\n")
     assert complete(suite)[0] == 200
     assert complete(suite)[0] == 200  # its prompt is cached
     assert complete(suite, model="none")[0] == 404
@@ -141,8 +141,8 @@ def test_the_verb_draws_an_image(suite, tmp_path):
     assert verb(suite, "--plot", str(tmp_path / "no/such.svg")).returncode == 1
 
 
-def test_a_gateway_that_ends_sends_what_it_has(models):
-    suite = Suite(models, gateway=KEYS, history="  idle_timeout: 60s\n")
+def test_a_gateway_that_ends_sends_what_it_has(model_dir):
+    suite = Suite(model_dir, gateway=KEYS, history="  idle_timeout: 60s\n")
     assert complete(suite)[0] == 200
     suite.gateway.kill()
     suite.gateway.wait_gone()
@@ -151,8 +151,8 @@ def test_a_gateway_that_ends_sends_what_it_has(models):
     check_log(suite.close())
 
 
-def test_the_history_can_be_switched_off(models):
-    suite = Suite(models, history="  enabled: false\n")
+def test_the_history_can_be_switched_off(model_dir):
+    suite = Suite(model_dir, history="  enabled: false\n")
     assert call(suite, "/v1/completions", {"prompt": "a", "max_tokens": 1})[0] == 200
     status, answer = call(suite, "/v1/history", unix=True)
     assert status == 404 and answer["error"]["code"] == "history_disabled"
@@ -182,9 +182,9 @@ def insert(tmp_path, **more):
     db.close()
 
 
-def test_benchmark_runs_are_kept_and_compared(models, tmp_path):
+def test_benchmark_runs_are_kept_and_compared(model_dir, tmp_path):
     assert bench(tmp_path, "metrics", "compare").stderr.startswith("There are no two runs")
-    run = ["bench", "-m", str(models / "tiny.gguf"), "-p", "16", "-n", "4", "-r", "2", "-t", "1",
+    run = ["bench", "-m", str(model_dir / "tiny.gguf"), "-p", "16", "-n", "4", "-r", "2", "-t", "1",
            "--device", "cpu"]
     assert bench(tmp_path, *run).returncode == 0 and not (tmp_path / "sconce").exists()
     assert bench(tmp_path, *run, "--save").returncode == 0
@@ -211,7 +211,7 @@ def test_benchmark_runs_are_kept_and_compared(models, tmp_path):
     assert bench(tmp_path, "metrics", "compare", "--by", "key").returncode == 2
 
 
-def test_a_file_of_another_program_is_left_alone(models, tmp_path):
+def test_a_file_of_another_program_is_left_alone(model_dir, tmp_path):
     (tmp_path / "sconce").mkdir()
     (tmp_path / "sconce/bench.db").write_bytes(b"no database" * 100)
     out = bench(tmp_path, "metrics", "compare")

@@ -46,8 +46,8 @@ static double run_error(const struct run *run, bool is_prefill)
     return stddev / sqrt(run->repeat > 0 ? run->repeat : 1);
 }
 
-/* Sums up the runs that are like @of and have its side, newest first. With several runs, the error
- * comes from the spread between them, unless the spread within them is larger. */
+/* Sums up the runs that are like @of and have its side and its version, newest first. With several
+ * runs, the error comes from the spread between them, unless the spread within them is larger. */
 static struct compare_speed side_speed(const struct run *runs, const struct run *of,
                                        enum compare_by by, bool is_prefill)
 {
@@ -57,7 +57,7 @@ static struct compare_speed side_speed(const struct run *runs, const struct run 
     for (const struct run *run = of; run >= runs && speed.n < COMPARE_RUNS; run--) {
         const double value = run_speed(run, is_prefill);
 
-        if (!(value > 0) || !run_is_alike(run, of, by) ||
+        if (!(value > 0) || !run_is_alike(run, of, by) || strcmp(run->version, of->version) != 0 ||
             strcmp(compare_side(run, by), compare_side(of, by)) != 0)
             continue;
         speed.n++;

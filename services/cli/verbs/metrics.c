@@ -19,11 +19,11 @@
 #include "common/config/config.h"
 #include "core/str.h"
 
-static const char help_history[] =
-    "Usage: sconce metrics [--since TIME] [--by LIST] [--json] [--plot FILE]\n"
-    "       sconce metrics compare [--by WHAT] [--model MODEL] [--base NAME] [--json]\n"
+static const char help[] =
+    "Usage: sconce metrics [--since TIME] [--by LIST] [--json | --plot FILE]\n"
+    "       sconce metrics compare [--by WHAT] [--base NAME] [--model MODEL] [--json]\n"
     "Shows how many requests there were, by model and API key, and how fast the\n"
-    "answers were. `sconce metrics compare --help` tells about the second form.\n\n"
+    "answers were.\n\n"
     "  --since TIME         how far back, such as 90min, 24h or 7d (default: 24h)\n"
     "  --by LIST            one line for each of these, separated by commas: hour or\n"
     "                       day, service, model, key (default: model)\n"
@@ -32,20 +32,14 @@ static const char help_history[] =
     "  --address WHERE      use the gateway at " HTTP_ADDRESS_FORMS "\n"
     "                       (default: the user's, else the system's)\n"
     "  --key KEY            API key that may manage (default: $SCONCE_API_KEY)\n"
-    "  --json               print a JSON object\n";
-
-static const char help_compare[] =
-    "Usage: sconce metrics compare [--by version|model|machine] [--base NAME]\n"
-    "                              [--model MODEL] [--threshold PERCENT] [--json]\n"
-    "Compares the runs of `sconce bench --save`. The exit status is 3 if a newer\n"
-    "version is slower by more than the threshold and more than the noise.\n\n"
-    "  --by WHAT            compare versions of sconce, models or machines\n"
-    "                       (default: version)\n"
+    "  --json               print a JSON object\n\n"
+    "The second form compares the runs of `sconce bench --save`. The exit status is 3\n"
+    "if a newer version is slower by more than the threshold and more than the noise.\n\n"
+    "  --by WHAT            compare by version, model or machine (default: version)\n"
     "  --base NAME          the version, model or machine to compare with (default:\n"
     "                       the one that was measured last before the newest)\n"
     "  --model MODEL        only runs of this model\n"
-    "  --threshold PERCENT  ignore smaller changes (default: 3)\n"
-    "  --json               print a JSON object\n";
+    "  --threshold PERCENT  ignore smaller changes (default: 3)\n";
 
 enum {
     METRICS_SLOWER = 3,
@@ -360,7 +354,7 @@ static int metrics_compare(int argc, char **argv)
     if (r != CLI_OK)
         return r;
     if (wants_help)
-        return cli_help(help_compare);
+        return cli_help(help);
     if (runs_read(&runs, &n, &err) < 0)
         return cli_error("metrics", "%s", err.text);
     n = comparison_select(runs, n, c.model);
@@ -381,7 +375,7 @@ int verb_metrics(int argc, char **argv)
     if (r != CLI_OK)
         return r;
     if (wants_help)
-        return cli_help(help_history);
+        return cli_help(help);
     if (!m.key)
         m.key = getenv("SCONCE_API_KEY");
     if (!m.address)

@@ -104,19 +104,20 @@ TEST(a_full_file_loses_its_oldest_days)
 {
     char path[] = "/tmp/test-ledger-XXXXXX";
     const int fd = mkstemp(path);
-    struct history_row row;
+    static struct history_row rows[400];
     char name[100];
     struct stat st;
 
     assert_true(fd >= 0);
     close(fd);
     open_ledger(path, 1 << 20);
-    for (int day = 0; day < 40; day++)
+    for (int day = 0; day < 40; day++) {
         for (int i = 0; i < 400; i++) {
             snprintf(name, sizeof(name), "a model with a long name, number %d", i);
-            row = row_of(NOW + day * DAY + i * 60, name, "", 1);
-            ASSERT_OK(ledger_add(ledger, &row, 1, NOW + day * DAY + i * 60));
+            rows[i] = row_of(NOW + day * DAY + i * 60, name, "", 1);
         }
+        ASSERT_OK(ledger_add(ledger, rows, 400, NOW + day * DAY + DAY / 2));
+    }
     assert_int_equal(stat(path, &st), 0);
     assert_in_range(st.st_size, 1, 1 << 20);
     assert_int_equal(read_rows(NOW, NOW + 10 * DAY, 0, 0), 0);
