@@ -30,13 +30,8 @@ static void history_prepare_directory(const struct options *options)
     _cleanup_free_ char *dir =
         options->config && options->config->history.enabled ? config_history_dir() : NULL;
 
-    for (char *slash = dir ? strchr(dir + 1, '/') : NULL; slash; slash = strchr(slash + 1, '/')) {
-        *slash = 0;
-        mkdir(dir, 0700);
-        *slash = '/';
-    }
     if (dir)
-        mkdir(dir, 0700);
+        path_make_dirs(dir, 0700);
 }
 
 static int history_open(struct history *history, struct inf_err *reterr)

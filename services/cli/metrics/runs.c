@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/config/config.h"
@@ -36,14 +35,8 @@ static char *runs_path(bool makes)
 {
     _cleanup_free_ char *dir = config_data_dir();
 
-    for (char *slash = dir && makes ? strchr(dir + 1, '/') : NULL; slash;
-         slash = strchr(slash + 1, '/')) {
-        *slash = 0;
-        mkdir(dir, 0755);
-        *slash = '/';
-    }
     if (dir && makes)
-        mkdir(dir, 0755);
+        path_make_dirs(dir, 0755);
     return dir ? path_join(dir, "bench.db") : NULL;
 }
 
