@@ -16,6 +16,7 @@
 #include "common/http/api-error.h"
 #include "common/http/http.h"
 #include "common/service/service.h"
+#include "common/wire/elsewhere.h"
 #include "core/clock.h"
 #include "host/model-host.h"
 
@@ -77,7 +78,7 @@ static void request_count(const struct model_request *request)
     struct model_host *host = request->host;
     uint64_t numbers[HISTORY_NUMBERS] = {[HISTORY_REQUESTS] = 1};
 
-    if (!host->config->history.enabled)
+    if (!host->config->history.enabled || request->is_elsewhere)
         return;
     if (request->failed)
         numbers[request->refused ? HISTORY_REFUSED : HISTORY_ERRORS] = 1;
@@ -116,6 +117,7 @@ void model_request_refuse(struct model_request *request, const struct problem *p
         return;
     request->failed = true;
     atomic_store(&request->unwanted, true);
+    request->is_elsewhere = problem->status == ELSEWHERE_STATUS;
     request->refused = problem->status == 429 || problem->status == 503;
     if (request->refused)
         request->host->stats.n_refused++;

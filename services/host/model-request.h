@@ -52,6 +52,7 @@ struct model_request {
     uint64_t start_usec, deadline_usec;
     bool streaming; /* the answer has begun, and is a stream of events */
     bool ended, failed;
+    bool is_elsewhere;       /* with `failed`: another service gets the request, and counts it */
     bool refused;            /* with `failed`: because the service was busy */
     enum resident_lane lane; /* chosen by the size of the body */
     struct str body;         /* a copy, while a large body is read */
