@@ -8,7 +8,7 @@
 
 /* Sizes in pixels. */
 #define PLOT_WIDTH  860.0
-#define PLOT_LEFT   64.0
+#define PLOT_LEFT   100.0
 #define PLOT_RIGHT  20.0
 #define PLOT_TOP    64.0
 #define PLOT_PANEL  170.0 /* the height of the field of a panel */
