@@ -24,6 +24,8 @@ static void history_store(struct history *history, struct http_request *request)
         r = ledger_add(history->ledger, rows, n_good, time(NULL));
     if (r < 0)
         log_warn("numbers of requests were lost: %s", strerror(-r));
+    if (n_good < n && r == 0)
+        log_warn("%zu of %zu rows are not valid and were left out", n - n_good, n);
     history->n_stored += history->ledger && r == 0 ? n_good : 0;
     history->n_lost += n - (r == 0 ? n_good : 0);
     service_touch(history->service);

@@ -224,6 +224,13 @@ def keep(life):
         c.send(b"no question")
         assert c.receive() is None
     time.sleep(0.5)  # maintenance runs when there are no requests
+    # Rows that are not valid are reported, and many rows take much memory.
+    assert life.request("POST", "/history", bytes([255]) * 624000, unix="history.sock")[0] == 200
+    with socket.socket(socket.AF_UNIX) as s:
+        s.settimeout(life.patience)
+        s.connect(str(life.path / "history.sock"))
+        s.sendall(b"POST /history HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n")
+        assert b" 413 " in s.recv(100)
 
 
 def errors(life):
