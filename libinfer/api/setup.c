@@ -34,7 +34,7 @@ static int find_codec(const struct inf_model *model, const char *name, size_t le
     if (!codec_find(name, len, &codec))
         return err_set(reterr, EINVAL,
                        "unknown type of the KV cache: %.*s; the types are auto, f32, f16, bf16, "
-                       "q8_0, q4_0 and fp8, or two of them as K:V",
+                       "q8_0, q4_0, q3_0 and fp8, or two of them as K:V",
                        (int)MIN(len, 32u), name);
     *ret_codec = codec;
     return 0;

@@ -85,6 +85,8 @@ extern const struct arch arch_llama, arch_qwen2, arch_qwen3, arch_bert, arch_mod
  * architecture or the layer does not have it, the weight is zeroed. */
 const struct weight *layer_w(const struct model *m, uint32_t i_layer, enum slot slot);
 const struct weight *model_w(const struct model *m, enum slot slot);
+/* Replaces the weight of a slot that the table of the architecture has. */
+void layer_set(struct model *m, uint32_t i_layer, enum slot slot, const struct weight *w);
 /* Number of low-rank pairs of a task: one for each weight, and one for the projection of token
  * vectors. */
 size_t model_n_loras(const struct model *m);
@@ -174,6 +176,15 @@ struct state_place group_place(const struct model *m, uint32_t i_layer);
 int rope_bind(struct model *m, struct inf_err *reterr);
 /* Returns the parameters of the rotation in a layer. */
 struct rope_params rope_of_layer(const struct model *m, uint32_t i_layer);
+
+/* balance.c: multiplies the norms of keys by powers of two, and divides those of queries by them,
+ * so that keys in few bits lose less. Results with keys in floats keep their bits. Call it after
+ * rope_bind(). Returns 0 or -ENOMEM. */
+int balance_norms(struct model *m, struct inf_err *reterr);
+/* Finds the exponents of these factors for the norms @q and @k, [head_dim]. Writes [head_dim]
+ * exponents. Returns false if a balanced key could be too large for F16. */
+bool balance_exponents(const float *q, const float *k, const struct rope_params *rope,
+                       uint32_t head_dim, int8_t *ret_exponents);
 
 /* layers.c: parts of graphs. @x is the residual stream, [rows, n_embd]. */
 /* Computes x · wᵀ + bias, plus the product of x with the matrices of the task. @w is a weight of

@@ -29,6 +29,9 @@ int model_open(const struct format *f, struct model **ret_model, struct inf_err 
     r = rope_bind(m, reterr);
     if (r < 0)
         return r;
+    r = balance_norms(m, reterr);
+    if (r < 0)
+        return r;
     *ret_model = STEAL(m);
     return 0;
 }

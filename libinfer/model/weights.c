@@ -4,8 +4,8 @@
  * model/arch.h). A joined weight is one tensor that contains the weights of several slots, such as
  * the matrices of q, k and v; each of these weights is a part of it.
  *
- * A tensor that was not bound is an error: the file then belongs to another architecture, which is
- * only similar to this architecture.
+ * A tensor of the file that no slot uses is an error: the file is then of another architecture,
+ * which is only similar.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -35,9 +35,14 @@ const struct weight *model_w(const struct model *m, enum slot slot)
     return layer_w(m, m->hp->n_layers, slot);
 }
 
+void layer_set(struct model *m, uint32_t i_layer, enum slot slot, const struct weight *w)
+{
+    *weight_at(m, i_layer, slot) = *w;
+}
+
 void bind_put(struct binder *b, uint32_t i_layer, enum slot slot, const struct weight *w)
 {
-    *weight_at(b->m, i_layer, slot) = *w;
+    layer_set(b->m, i_layer, slot, w);
     bind_count(b->m, w, 0);
 }
 

@@ -8,12 +8,13 @@
 #include "quant/block.h"
 
 static const struct codec_info codecs[] = {
-    [CODEC_F32] = {"f32", 1, 32, 0},
-    [CODEC_F16] = {"f16", 1, 16, 0},
-    [CODEC_BF16] = {"bf16", 1, 16, 0},
-    [CODEC_Q8_0] = {"q8_0", BLOCK_ELEMS, 8, BLOCK_ELEMS},
-    [CODEC_Q4_0] = {"q4_0", BLOCK_ELEMS, 4, BLOCK_ELEMS},
-    [CODEC_FP8] = {"fp8", 1, 8, UINT32_MAX},
+    [CODEC_F32] = {"f32", 1, 32, 0, false},
+    [CODEC_F16] = {"f16", 1, 16, 0, false},
+    [CODEC_BF16] = {"bf16", 1, 16, 0, false},
+    [CODEC_Q8_0] = {"q8_0", BLOCK_ELEMS, 8, BLOCK_ELEMS, false},
+    [CODEC_Q4_0] = {"q4_0", BLOCK_ELEMS, 4, BLOCK_ELEMS, true},
+    [CODEC_FP8] = {"fp8", 1, 8, UINT32_MAX, false},
+    [CODEC_Q3_0] = {"q3_0", CODEC_Q3_RUN, 3, CODEC_Q3_RUN, true},
 };
 
 static_assert(ARRAY_SIZE(codecs) == CODEC_N, "a row for each format");

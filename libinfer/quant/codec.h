@@ -10,6 +10,7 @@
  *   F32, F16, BF16   unchanged
  *   Q8_0             int8 × F16 scale of 32 elements
  *   Q4_0             one of 16 levels × F16 scale of 32 elements; the head is rotated first
+ *   Q3_0             one of 8 levels × F16 scale of 128 elements; the head is rotated first
  *   FP8              E4M3 (4 bits of exponent, 3 of fraction, up to 448) × F16 scale of the head
  *
  * To rotate a head, each run of 2^n of its elements is multiplied by the Hadamard matrix of order
@@ -17,7 +18,14 @@
  * head's size. This spreads outliers over all elements. Queries are rotated too, which leaves the
  * products of queries and keys unchanged. Elements of rotated heads are nearly normally
  * distributed. The 16 levels have the least mean squared error (Lloyd 1957) for 32 normally
- * distributed numbers, if the scale is 1/127 of the largest magnitude of the 32.
+ * distributed numbers, if the scale is 1/127 of the largest magnitude of the 32. The 8 levels of
+ * Q3_0 have the least error for a normal distribution (Max 1960), and the scale is fitted to the
+ * 128 elements.
+ *
+ * The 128 codes of Q3_0 that share a scale take 48 bytes. Byte i has the codes of the elements i
+ * and 48 + i in the lower three bits of its halves. The upper bits of the halves are the codes of
+ * the last 32 elements: bit j of the code of element 96 + i, for i < 16, is that of the lower half
+ * of byte 16 j + i, and bit j of the code of element 112 + i that of its upper half.
  */
 
 #include "core/macros.h"
@@ -28,6 +36,15 @@
         -123, -97, -77, -60, -45, -32, -19, -6, 6, 19, 32, 45, 60, 77, 97, 123                     \
     }
 
+/* Level i is the value of code i of Q3_0. */
+#define CODEC_Q3_LEVELS                                                                            \
+    {                                                                                              \
+        -127, -79, -45, -14, 14, 45, 79, 127                                                       \
+    }
+/* Elements of Q3_0 that share a scale, and bytes of their codes. */
+#define CODEC_Q3_RUN   128u
+#define CODEC_Q3_BYTES 48u
+
 enum codec {
     CODEC_F32,
     CODEC_F16,
@@ -35,6 +52,7 @@ enum codec {
     CODEC_Q8_0,
     CODEC_Q4_0,
     CODEC_FP8,
+    CODEC_Q3_0,
     CODEC_N,
 };
 
@@ -44,6 +62,7 @@ struct codec_info {
     uint32_t n_bits;         /* per element, without scales */
     uint32_t scale_elements; /* elements that share a scale; 0: there are no scales; UINT32_MAX:
                                 the whole head */
+    bool rotated;            /* heads are rotated before they are stored */
 };
 
 /* Describes a format; the description is static. */

@@ -109,8 +109,9 @@ static void one_type(struct inf_model *model, const char *type, const int32_t *t
 
 int main(int argc, char **argv)
 {
-    static const char *const all[] = {"f16",       "bf16",      "q8_0",     "fp8",     "q4_0",
-                                      "q8_0:q4_0", "q4_0:q8_0", "f16:q4_0", "q4_0:f16"};
+    static const char *const all[] = {"f16",      "bf16",      "q8_0",      "fp8",
+                                      "q4_0",     "q8_0:q4_0", "q4_0:q8_0", "f16:q4_0",
+                                      "q4_0:f16", "q4_0:q3_0", "q3_0"};
     const size_t piece = argc > 3 ? strtoul(argv[3], NULL, 10) : 512;
     struct inf_model *model;
     struct inf_err err = {.text = "failed"};

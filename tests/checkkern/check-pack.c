@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Checks keys and values in Q4_0 and FP8: rotation, levels and scales, bit for bit. */
+/* Checks keys and values in Q4_0, Q3_0 and FP8: rotation, levels and scales, bit for bit. */
 
 #include <math.h>
 #include <stdio.h>
@@ -74,6 +74,56 @@ static void check_errors(struct check *c, const struct attn_fns *fns)
     c->n_cases++;
 }
 
+/* Returns the level of element @i of a run of Q3_0 (quant/codec.h). */
+static int q3_level(const uint8_t *q, uint32_t i)
+{
+    static const int8_t levels[8] = CODEC_Q3_LEVELS;
+    const uint32_t shift = i < 112 ? 3 : 7;
+
+    if (i < 96)
+        return levels[q[i % 48] >> (i < 48 ? 0 : 4) & 7];
+    return levels[(q[i % 16] >> shift & 1) | (q[16 + i % 16] >> shift & 1) << 1 |
+                  (q[32 + i % 16] >> shift & 1) << 2];
+}
+
+/* Compares heads in Q3_0 with those of the reference bit for bit, and with the original numbers. */
+static void check_q3(struct check *c, const struct attn_fns *fns)
+{
+    enum { N = 2 * CODEC_Q3_RUN, N_BYTES = 2 * CODEC_Q3_BYTES, ROUNDS = 200 };
+    double sum = 0, error = 0;
+
+    for (int round = 0; round < ROUNDS; round++) {
+        const enum fill fill = round % 2 == 0 ? FILL_NORMAL : (enum fill)(round / 2 % FILL_N);
+        float x[N], y[N], scales[2], expected_scales[2];
+        uint8_t q[N_BYTES], expected[N_BYTES];
+
+        fill_floats(c, fill, x, N);
+        if (round % 26 == 11)
+            x[rng_u32(&c->rng) % N] = round % 3 == 0 ? NAN : INFINITY;
+        fns->quantise_q3(q, scales, x, N);
+        attn_ref.quantise_q3(expected, expected_scales, x, N);
+        for (int i = 0; i < 2; i++)
+            if (!(scales[i] == expected_scales[i]) &&
+                !(isnan(scales[i]) && isnan(expected_scales[i])))
+                check_fail(c, "q3_0: scale %d is %g, expected %g", i, (double)scales[i],
+                           (double)expected_scales[i]);
+        for (int i = 0; i < N_BYTES; i++)
+            if (q[i] != expected[i] && !isnan(scales[i / (int)CODEC_Q3_BYTES]))
+                check_fail(c, "q3_0: byte %d is %02x, expected %02x", i, q[i], expected[i]);
+        for (uint32_t i = 0; i < N; i++)
+            y[i] = scales[i / CODEC_Q3_RUN] *
+                   (float)q3_level(q + i / CODEC_Q3_RUN * CODEC_Q3_BYTES, i % CODEC_Q3_RUN);
+        fns->rotate(y, N);
+        for (int i = 0; i < N && round % 2 == 0; i++) {
+            sum += (double)x[i] * (double)x[i];
+            error += ((double)y[i] - (double)x[i]) * ((double)y[i] - (double)x[i]);
+        }
+        c->n_cases++;
+    }
+    if (!(error / sum <= 0.034))
+        check_fail(c, "of normally distributed numbers, q3_0 loses %.2g", error / sum);
+}
+
 void check_pack(struct check *c)
 {
     static const uint32_t sizes[] = {32, 64, 96, 128, 160, 256, 512, 4096};
@@ -115,6 +165,7 @@ void check_pack(struct check *c)
         c->n_cases++;
     }
     check_errors(c, fns);
+    check_q3(c, fns);
 }
 
 /* Prints the nanoseconds that a head of 128 numbers takes. */

@@ -315,6 +315,6 @@ void vkb_kv_describe(struct vkb_backend *vkb)
     for (size_t i = 0; i < sizeof(info->pipeline_uuid); i++)
         snprintf(driver + 2 * i, 3, "%02x", info->pipeline_uuid[i]);
     snprintf(vkb->kv_format, sizeof(vkb->kv_format),
-             "vulkan, state of each layer, 2, by sconce " SCONCE_VERSION ", on %s, driver %s",
+             "vulkan, state of each layer, 3, by sconce " SCONCE_VERSION ", on %s, driver %s",
              info->name, driver);
 }

@@ -54,9 +54,10 @@ struct inf_engine_params {
     uint32_t max_queue;        /* limit of waiting requests; 0: 256 */
     uint32_t max_batch_tokens; /* limit of tokens that one step computes; 0: 512 */
     const char *kv_type;       /* number format of the KV cache: "f32", "f16", "bf16", "fp8", or,
-                                  if the head size is a multiple of 32, "q8_0" and "q4_0";
-                                  "q8_0:q4_0" gives one format for keys and one for values; NULL
-                                  or "auto": "f16", or "f32" for models in F32 */
+                                  if the head size is a multiple of 32, "q8_0" and "q4_0", or,
+                                  if it is a multiple of 128, "q3_0"; "q8_0:q4_0" gives one format
+                                  for keys and one for values; NULL or "auto": "f16", or "f32" for
+                                  models in F32 */
     uint64_t kv_bytes; /* size of the KV cache in bytes; 0: enough for 4 sequences of n_ctx tokens,
                           up to a limit. The limit is a quarter of the machine's memory. On a GPU
                           with its own memory, the limit is a quarter of that memory, or all memory
@@ -106,7 +107,7 @@ struct inf_request {
     size_t n_stops;
     bool ignore_eos; /* EOS does not end the generation; with a grammar, EOS is not chosen as long
                         as the grammar permits another token */
-    uint32_t min_tokens;        /* before the text has so many tokens, no token that ends the
+    uint32_t min_tokens;        /* before the text has this many tokens, no token that ends the
                                    generation is chosen, and stop strings are not searched; a
                                    grammar that permits only the end still ends the generation */
     const int32_t *stop_tokens; /* further tokens that end the generation, even with ignore_eos */
@@ -120,8 +121,8 @@ struct inf_request {
     size_t n_shown_tokens;
     int n_logprobs;       /* log-probabilities to report; -1: none; 0: of the chosen token; n: also
                              of the n most likely tokens */
-    bool post_logprobs;   /* the log-probabilities of generated tokens are those after all stages of
-                             sampling, instead of those of raw logits; tokens that a stage left out
+    bool post_logprobs;   /* the log-probabilities of generated tokens are computed after all stages
+                             of sampling, instead of from raw logits; tokens that a stage left out
                              are not reported */
     bool prompt_logprobs; /* INF_EVENT_PROMPT reports the logprobs of the prompt's tokens, which
                              `echo` needs */

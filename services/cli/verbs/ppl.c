@@ -25,8 +25,8 @@ static const char help[] =
     "  -t, --threads N      compute threads (default: all available CPUs)\n"
     "  -b, --batch N        maximum tokens of one step (default: 512)\n" CLI_DEVICE_HELP
     "  --isa ISA            highest instruction set: ref, avx2, avxvnni, avx512, neon…\n"
-    "  --kv-type TYPE       number format of the KV cache: f32, f16, bf16, q8_0, q4_0, fp8, or\n"
-    "                       K:V (default: f16)\n"
+    "  --kv-type TYPE       number format of the KV cache: f32, f16, bf16, q8_0, q4_0, q3_0,\n"
+    "                       fp8, or K:V (default: f16)\n"
     "  --base MODEL         compare with this model, for example in F16 (default with\n"
     "                       --base-kv-type: the same model)\n"
     "  --base-kv-type TYPE  number format of the KV cache of the base model\n"

@@ -412,8 +412,8 @@ static int pull_tell(const struct pull *p, bool was_there)
     if (!p->json) {
         if (p->plan.note[0])
             fprintf(stderr, "%s\n", p->plan.note);
-        printf(was_there ? "%s is there already, in %s\n" : "%s is installed in %s\n", p->plan.name,
-               p->store);
+        printf(was_there ? "%s is already installed, in %s\n" : "%s is installed in %s\n",
+               p->plan.name, p->store);
         return CLI_OK;
     }
     out = json_pack("{s:s, s:s, s:I, s:b, s:s?, s:s?, s:s?}", "name", p->plan.name, "store",

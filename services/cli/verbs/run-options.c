@@ -24,8 +24,8 @@ const char run_help[] =
     "  -c, --context N      size of the context in tokens\n"
     "  -t, --threads N      compute threads (default: all available CPUs)\n" CLI_DEVICE_HELP
     "  --isa ISA            highest instruction set: ref, avx2, avxvnni, avx512, neon…\n"
-    "  --kv-type TYPE       number format of the KV cache: f32, f16, bf16, q8_0, q4_0, fp8, or\n"
-    "                       K:V (default: auto)\n"
+    "  --kv-type TYPE       number format of the KV cache: f32, f16, bf16, q8_0, q4_0, q3_0,\n"
+    "                       fp8, or K:V (default: auto)\n"
     "  --template NAME      chat template: a file, or one of alpaca, chatml, gemma, llama2,\n"
     "                       llama3, mistral, phi3, vicuna, zephyr (default: the model's own)\n"
     "  --session NAME       save the conversation under this name, after each answer\n"

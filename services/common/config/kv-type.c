@@ -6,7 +6,8 @@
 
 static bool is_name(const char *text, size_t len)
 {
-    static const char *const names[] = {"auto", "f32", "f16", "bf16", "q8_0", "q4_0", "fp8"};
+    static const char *const names[] = {"auto", "f32",  "f16",  "bf16",
+                                        "q8_0", "q4_0", "q3_0", "fp8"};
 
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)
         if (strlen(names[i]) == len && memcmp(names[i], text, len) == 0)

@@ -41,6 +41,17 @@ static const struct tiny_options halves = {.dtype = INF_DTYPE_F16,
                                            .rope = ROPE_HALF,
                                            .seed = 3};
 
+static const struct tiny_options wide = {.dtype = INF_DTYPE_F16,
+                                         .n_layers = 2,
+                                         .n_embd = 64,
+                                         .n_heads = 2,
+                                         .n_kv_heads = 1,
+                                         .head_dim = 128,
+                                         .n_ff = 96,
+                                         .n_vocab = 77,
+                                         .rope = ROPE_HALF,
+                                         .seed = 4};
+
 /* Struct bench holds a model on a backend with a pool, and the buffers to run the model. */
 struct bench {
     struct tiny model;
@@ -254,6 +265,7 @@ TEST(chunks_and_threads_change_no_bit)
         check_chunks(&tiny_qwen, cpu_rung_at(i), CODEC_Q8_0, CODEC_Q8_0, some_threads, some_chunks);
         check_chunks(&tiny_qwen, cpu_rung_at(i), CODEC_FP8, CODEC_Q4_0, some_threads, some_chunks);
         check_chunks(&halves, cpu_rung_at(i), CODEC_F16, CODEC_F16, some_threads, some_chunks);
+        check_chunks(&wide, cpu_rung_at(i), CODEC_Q3_0, CODEC_Q3_0, some_threads, some_chunks);
     }
     check_chunks(&llama, NULL, CODEC_BF16, CODEC_BF16, all_threads, all_chunks);
     check_chunks(&tiny_qwen, NULL, CODEC_F32, CODEC_F32, all_threads, all_chunks);
@@ -262,6 +274,7 @@ TEST(chunks_and_threads_change_no_bit)
     check_chunks(&tiny_qwen, NULL, CODEC_BF16, CODEC_Q8_0, some_threads, some_chunks);
     check_chunks(&tiny_qwen, NULL, CODEC_Q4_0, CODEC_Q4_0, all_threads, all_chunks);
     check_chunks(&llama, NULL, CODEC_FP8, CODEC_FP8, all_threads, all_chunks);
+    check_chunks(&wide, NULL, CODEC_Q4_0, CODEC_Q3_0, all_threads, all_chunks);
 }
 
 /* Runs random steps of all sequences together. Every row must be the same as if its sequence ran

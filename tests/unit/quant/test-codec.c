@@ -30,6 +30,8 @@ TEST(heads_have_their_numbers_and_scales)
     assert_int_equal(codec_head_bytes(CODEC_BF16, 128), 256);
     assert_int_equal(codec_head_bytes(CODEC_Q8_0, 128), 136);
     assert_int_equal(codec_head_bytes(CODEC_Q4_0, 128), 72);
+    assert_int_equal(codec_head_bytes(CODEC_Q3_0, 128), 50);
+    assert_int_equal(codec_head_bytes(CODEC_Q3_0, 256), 100);
     assert_int_equal(codec_head_bytes(CODEC_FP8, 128), 130);
     assert_int_equal(codec_head_bytes(CODEC_FP8, 20), 22);
     assert_int_equal(codec_scale_elements(CODEC_FP8, 20), 20);

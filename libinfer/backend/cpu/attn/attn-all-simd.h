@@ -26,9 +26,11 @@
                       values_pairs)                                                                \
     {                                                                                              \
         .name = rung, .cpu_flags = flags, .task_rows = rows,                                       \
-        .query = {query_float, query_half, query_bf16, query_q8, query_q4, query_float},           \
-        .scores = {scores_f32, scores_half, scores_pairs, scores_q8, scores_q4, scores_fp8},       \
-        .values = {values_f32, values_half, values_pairs, values_q8, values_q4, values_fp8},       \
+        .query = {query_float, query_half, query_bf16, query_q8, query_q4, query_float, query_q4}, \
+        .scores = {scores_f32, scores_half, scores_pairs, scores_q8,                               \
+                   scores_q4,  scores_fp8,  scores_q3},                                            \
+        .values = {values_f32, values_half, values_pairs, values_q8,                               \
+                   values_q4,  values_fp8,  values_q3},                                            \
         .softmax = softmax, .merge = merge, .quantise = quantise, .quantise_q4 = quantise_q4,      \
-        .quantise_fp8 = quantise_fp8, .rotate = rotate,                                            \
+        .quantise_q3 = quantise_q3, .quantise_fp8 = quantise_fp8, .rotate = rotate,                \
     }

@@ -58,8 +58,9 @@ ALWAYS_INLINE void rotate_far(float *x, uint32_t n, uint32_t stride)
 }
 
 /* Does the steps of the rotation in which the elements of a pair are at most VF_N apart, for two
- * neighboring vectors. Each step interleaves its sums and differences. This brings the elements of
- * each pair of the next step, which are half as far apart, to equal places in the two vectors. */
+ * neighboring vectors. Each step interleaves its sums and differences. The pairs of the next step
+ * are half as far apart; after the interleaving, the two elements of each such pair are at equal
+ * places of the two vectors. */
 ALWAYS_INLINE void rotate_near(float *x, vf factor)
 {
     vf a = vf_load(x), b = vf_load(x + VF_N);
@@ -144,6 +145,15 @@ static void quantise_q4(uint8_t *q, float *scales, const float *x, uint32_t n)
         for (uint32_t i = 0; i < ATTN_Q8_BLOCK / 2; i++)
             to[i] = (uint8_t)(level[i] | level[i + ATTN_Q8_BLOCK / 2] << 4);
     }
+}
+
+static void quantise_q3(uint8_t *q, float *scales, const float *x, uint32_t n)
+{
+    float y[ATTN_HEAD_MAX];
+
+    memcpy(y, x, n * sizeof(*y));
+    rotate(y, n);
+    q3_encode(q, scales, y, n);
 }
 
 static void quantise_fp8(uint8_t *q, float *scale, const float *x, uint32_t n)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Computes the scores of attention with keys that are stored as Q8_0 or Q4_0. Include this file
- * after attn-pack-simd.h.
+ * Computes the scores of attention with keys that are stored as Q8_0, Q4_0 or Q3_0. Include this
+ * file after attn-pack-simd.h.
  *
  * The dot instructions multiply unsigned bytes by signed bytes. For scores the keys are the
  * unsigned factor: 128 is added to each element, and 128 × the sum of the query's elements is
  * subtracted from the product. For results the weights of attention are the unsigned factor: they
  * are positive numbers of 16 bits, whose high and low bytes are multiplied one after the other.
- * Sums over 32 elements of a key, or over the tokens of a block, are exact. Q4_0 levels are
- * converted to bytes when they are loaded.
+ * Sums over 32 elements of a key, or over the tokens of a block, are exact. Codes of Q4_0 and Q3_0
+ * are converted to levels when they are loaded.
  */
 
 /* Writes the query x × scale to @q: first its elements as int8 [head_dim], then a float scale for
@@ -53,6 +53,60 @@ ALWAYS_INLINE vi q4_levels(int offset)
     return vi_table(sums);
 }
 
+/* Returns the 8 levels of Q3_0, each plus @offset, twice: the fourth bit of an index is ignored. */
+ALWAYS_INLINE vi q3_levels(int offset)
+{
+    static const int8_t levels[8] = CODEC_Q3_LEVELS;
+    int8_t sums[16];
+
+    for (int i = 0; i < 16; i++)
+        sums[i] = (int8_t)(levels[i % 8] + offset);
+    return vi_table(sums);
+}
+
+/* Returns the table of the levels of a format, each plus @offset. */
+ALWAYS_INLINE vi q8_levels(enum codec codec, int offset)
+{
+    return codec == CODEC_Q3_0 ? q3_levels(offset) : q4_levels(offset);
+}
+
+/* Returns the codes of the elements @c … of a run of Q3_0 (quant/codec.h), whose byte i is in the
+ * vector at @p + i × @step. In the codes of elements before 96 the fourth bit is to be ignored. */
+ALWAYS_INLINE vi q3_codes(const void *p, size_t step, uint32_t c)
+{
+    static const int8_t bits[3][16] = {{0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1},
+                                       {0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 2, 2},
+                                       {0, 0, 0, 0, 0, 0, 0, 0, 4, 4, 4, 4, 4, 4, 4, 4}};
+    const uint8_t *from = p;
+    vi sum = vi_set1(0);
+
+    if (c < 48)
+        return vi_low4(vi_load(from + c * step));
+    if (c < 96)
+        return vi_high4(vi_load(from + (c - 48) * step));
+#pragma GCC unroll 3
+    for (uint32_t j = 0; j < 3; j++) {
+        const vi x = vi_load(from + (c % 16 + 16 * j) * step);
+
+        sum = vi_add(sum, vi_lookup(vi_table(bits[j]), c < 112 ? vi_low4(x) : vi_high4(x)));
+    }
+    return sum;
+}
+
+/* Returns the blocks of 32 elements that share a scale. */
+ALWAYS_INLINE uint32_t q8_blocks_of_scale(enum codec codec)
+{
+    return codec == CODEC_Q3_0 ? CODEC_Q3_RUN / ATTN_Q8_BLOCK : 1;
+}
+
+/* Returns the number of bytes in front of the scales. */
+ALWAYS_INLINE size_t q8_bytes(const struct attn_args *args, enum codec codec)
+{
+    const size_t n = (size_t)args->head_dim * args->block_tokens;
+
+    return codec == CODEC_Q3_0 ? n / 8 * 3 : codec == CODEC_Q4_0 ? n / 2 : n;
+}
+
 ALWAYS_INLINE vi quad(const void *p)
 {
     int32_t x;
@@ -81,6 +135,40 @@ ALWAYS_INLINE void q8_step(vi dot[8][4], const vi key[4], const float *q, uint32
     }
 }
 
+/* Loads the elements 4 @k … 4 @k + 3 of nr vectors of tokens, from token @n on, as unsigned bytes.
+ * Loads the bytes of Q4_0 as they are stored. */
+ALWAYS_INLINE void q8_load_keys(vi key[4], const struct attn_args *args, uint32_t k, uint32_t n,
+                                const uint32_t nr, vi levels, enum codec codec)
+{
+    const uint32_t bt = args->block_tokens;
+    const size_t run = (size_t)k / 32 * CODEC_Q3_BYTES * bt;
+    const uint8_t *keys = args->kv;
+
+#pragma GCC unroll 4
+    for (uint32_t j = 0; j < nr; j++) {
+        const uint32_t t = n + j * VF_N;
+
+        if (codec == CODEC_Q3_0)
+            key[j] = vi_lookup(levels, q3_codes(keys + run + (size_t)t * 4, bt, k % 32 * 4));
+        else
+            key[j] = vi_load(keys + ((size_t)k * bt + t) * 4);
+    }
+}
+
+/* Prefetches the bytes behind args->ahead that correspond to those of q8_load_keys(). Bytes of Q3_0
+ * that hold several elements are prefetched with the first. */
+ALWAYS_INLINE void q8_prefetch_keys(const struct attn_args *args, uint32_t k, uint32_t n,
+                                    const uint32_t nr, enum codec codec)
+{
+    if (codec == CODEC_Q3_0 && k % 32 >= CODEC_Q3_BYTES / 4)
+        return;
+    if (codec == CODEC_Q3_0)
+        k = k / 32 * (CODEC_Q3_BYTES / 4) + k % 32;
+#pragma GCC unroll 4
+    for (uint32_t j = 0; j < nr; j++)
+        prefetch_vector(args->ahead, ((size_t)k * args->block_tokens + n + j * VF_N) * 4);
+}
+
 /* Computes the scores of the rows @m … @m + mr - 1 for nr vectors of tokens, from token @n on. */
 ALWAYS_INLINE void q8_score_tile(const struct attn_args *args, uint32_t m, uint32_t n,
                                  const uint32_t mr, const uint32_t nr, enum codec codec)
@@ -89,10 +177,11 @@ ALWAYS_INLINE void q8_score_tile(const struct attn_args *args, uint32_t m, uint3
     const bool halves = codec == CODEC_Q4_0;
     const uint32_t n_quads = halves ? 4 : 8; /* groups of four bytes of one token in one block */
     const uint8_t *keys = args->kv;
-    const size_t size = (size_t)hd * bt / (halves ? 2 : 1);
+    const uint32_t n_shared = q8_blocks_of_scale(codec);
+    const size_t size = q8_bytes(args, codec);
     const uint16_t *scales = (const uint16_t *)(keys + size);
     const float *q = args->q + (size_t)m * hd;
-    const vi levels = q4_levels(128);
+    const vi levels = q8_levels(codec, 128);
     vf sum[8][4];
 
 #pragma GCC unroll 8
@@ -105,7 +194,7 @@ ALWAYS_INLINE void q8_score_tile(const struct attn_args *args, uint32_t m, uint3
         vi dot[8][4];
 
         if (args->ahead) /* the scales of these tokens are within one cache line */
-            prefetch_vector(args->ahead, size + ((size_t)b * bt + n) * 2);
+            prefetch_vector(args->ahead, size + ((size_t)(b / n_shared) * bt + n) * 2);
 #pragma GCC unroll 8
         for (uint32_t i = 0; i < mr; i++)
 #pragma GCC unroll 4
@@ -114,13 +203,9 @@ ALWAYS_INLINE void q8_score_tile(const struct attn_args *args, uint32_t m, uint3
         for (uint32_t k = b * n_quads; k < (b + 1) * n_quads; k++) {
             vi key[4];
 
-#pragma GCC unroll 4
-            for (uint32_t j = 0; j < nr; j++)
-                key[j] = vi_load(keys + ((size_t)k * bt + n + j * VF_N) * 4);
+            q8_load_keys(key, args, k, n, nr, levels, codec);
             if (args->ahead)
-#pragma GCC unroll 4
-                for (uint32_t j = 0; j < nr; j++)
-                    prefetch_vector(args->ahead, ((size_t)k * bt + n + j * VF_N) * 4);
+                q8_prefetch_keys(args, k, n, nr, codec);
             if (halves) {
                 const uint32_t k8 = b * 8 + k % 4;
                 vi low[4];
@@ -139,7 +224,7 @@ ALWAYS_INLINE void q8_score_tile(const struct attn_args *args, uint32_t m, uint3
         }
 #pragma GCC unroll 4
         for (uint32_t j = 0; j < nr; j++) {
-            const vf scale = vf_load_f16(scales + (size_t)b * bt + n + j * VF_N);
+            const vf scale = vf_load_f16(scales + (size_t)(b / n_shared) * bt + n + j * VF_N);
 
 #pragma GCC unroll 8
             for (uint32_t i = 0; i < mr; i++) {
@@ -189,4 +274,9 @@ static void scores_q8(const struct attn_args *args)
 static void scores_q4(const struct attn_args *args)
 {
     q8_scores(args, CODEC_Q4_0);
+}
+
+static void scores_q3(const struct attn_args *args)
+{
+    q8_scores(args, CODEC_Q3_0);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Multiplies the weights of attention by values that are stored as Q8_0 or Q4_0. Include this file
- * after attn-q8-simd.h, which explains the arithmetic. */
+/* Multiplies the weights of attention by values that are stored as Q8_0, Q4_0 or Q3_0. Include this
+ * file after attn-q8-simd.h, which explains the arithmetic. */
 
 /* Holds the shares of tokens. Each token has one scale for each block of 32 elements of V. The
  * token's share is this scale divided by `unit`. `unit` is so large that weight × share is at most
@@ -13,18 +13,12 @@ struct q8_shares {
     float share[ATTN_TOKENS_MAX];
 };
 
-/* Returns the number of bytes in front of the scales. */
-ALWAYS_INLINE size_t q8_bytes(const struct attn_args *args, enum codec codec)
-{
-    return (size_t)args->head_dim * args->block_tokens / (codec == CODEC_Q4_0 ? 2 : 1);
-}
-
 static void q8_shares_set(struct q8_shares *x, const struct attn_args *args, uint32_t b,
                           struct attn_range r, enum codec codec)
 {
     const uint32_t bt = args->block_tokens;
-    const uint16_t *scales =
-        (const uint16_t *)((const uint8_t *)args->kv + q8_bytes(args, codec)) + (size_t)b * bt;
+    const uint16_t *scales = (const uint16_t *)((const uint8_t *)args->kv + q8_bytes(args, codec)) +
+                             (size_t)(b / q8_blocks_of_scale(codec)) * bt;
     const uint32_t begin = r.lo & ~15u, end = (r.hi + 15) & ~15u;
     vf top = vf_set1(0), rest = vf_set1(0);
     float inverse;
@@ -76,19 +70,24 @@ ALWAYS_INLINE void q8_weights_set(struct q8_weights *w, const struct attn_args *
 }
 
 /* Adds weights × V to the results of mr rows, for two vectors of elements and the tokens @begin …
- * @end - 1. In Q8_0 the two vectors start at the elements @d and @d + VF_N. In Q4_0 they start at
- * @d and @d + 16, because the bytes of column @column hold the levels of both. */
+ * @end - 1. The two vectors start at the elements @d and @d + VF_N, but in Q4_0 at @d and @d + 16,
+ * because the bytes of column @column hold the levels of both. In Q3_0 @column is the first of the
+ * run of @d. */
 ALWAYS_INLINE void q8_value_tile(const struct attn_args *args, const struct q8_weights *w,
                                  uint32_t m, uint32_t d, uint32_t column, uint32_t begin,
                                  uint32_t end, const uint32_t mr, enum codec codec)
 {
     const bool halves = codec == CODEC_Q4_0;
-    const size_t n_columns = args->head_dim / (halves ? 2 : 1);
+    const bool threes = codec == CODEC_Q3_0;
+    const size_t n_columns = q8_bytes(args, codec) / args->block_tokens;
+    const uint32_t in_run = d % CODEC_Q3_RUN;
     const size_t first = (begin * n_columns + column * 4), step = halves ? 16 : VF_N;
     const int8_t *v = (const int8_t *)args->kv + first;
-    const char *ahead = args->ahead ? (const char *)args->ahead + first : NULL;
+    const char *ahead = args->ahead && (!threes || in_run < CODEC_Q3_BYTES)
+                            ? (const char *)args->ahead + first + (threes ? in_run * 4 : 0)
+                            : NULL;
     const uint8_t *p = w->bytes[0][0] + begin, *const p_end = w->bytes[0][0] + end;
-    const vi levels = q4_levels(0);
+    const vi levels = q8_levels(codec, 0);
     vi hi[8][2], lo[8][2];
 
 #pragma GCC unroll 8
@@ -100,8 +99,13 @@ ALWAYS_INLINE void q8_value_tile(const struct attn_args *args, const struct q8_w
     for (; p < p_end; p += 4, v += n_columns * 4) {
         vi x[2];
 
-        x[0] = vi_load(v);
-        x[1] = halves ? vi_lookup(levels, vi_high4(x[0])) : vi_load(v + VF_N * 4);
+        if (threes) {
+            x[0] = vi_lookup(levels, q3_codes(v, 4, in_run));
+            x[1] = vi_lookup(levels, q3_codes(v, 4, in_run + VF_N));
+        } else {
+            x[0] = vi_load(v);
+            x[1] = halves ? vi_lookup(levels, vi_high4(x[0])) : vi_load(v + VF_N * 4);
+        }
         if (halves)
             x[0] = vi_lookup(levels, vi_low4(x[0]));
         if (ahead) {
@@ -150,6 +154,9 @@ ALWAYS_INLINE void q8_value_rows(const struct attn_args *args, struct q8_shares 
     for (uint32_t i = 0; i < ATTN_Q8_BLOCK / 2; i += VF_N)
         if (codec == CODEC_Q4_0)
             q8_value_tile(args, &w, m, d + i, d / 2 + i, begin, end, mr, codec);
+        else if (codec == CODEC_Q3_0)
+            q8_value_tile(args, &w, m, d + 2 * i, d / CODEC_Q3_RUN * CODEC_Q3_BYTES, begin, end, mr,
+                          codec);
         else
             q8_value_tile(args, &w, m, d + 2 * i, d + 2 * i, begin, end, mr, codec);
 }
@@ -157,7 +164,8 @@ ALWAYS_INLINE void q8_value_rows(const struct attn_args *args, struct q8_shares 
 ALWAYS_INLINE void q8_values(const struct attn_args *args, enum codec codec)
 {
     for (uint32_t b = 0; b < args->head_dim / ATTN_Q8_BLOCK; b++) {
-        const size_t scales = q8_bytes(args, codec) + (size_t)b * 2 * args->block_tokens;
+        const size_t scales = q8_bytes(args, codec) +
+                              (size_t)(b / q8_blocks_of_scale(codec)) * 2 * args->block_tokens;
         struct q8_shares shares;
         uint32_t m = 0;
 
@@ -182,4 +190,9 @@ static void values_q8(const struct attn_args *args)
 static void values_q4(const struct attn_args *args)
 {
     q8_values(args, CODEC_Q4_0);
+}
+
+static void values_q3(const struct attn_args *args)
+{
+    q8_values(args, CODEC_Q3_0);
 }

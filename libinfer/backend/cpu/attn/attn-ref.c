@@ -10,10 +10,12 @@
 #include <math.h>
 #include <string.h>
 
+#include "backend/cpu/attn/attn-q3.h"
 #include "core/half.h"
 #include "core/macros.h"
 
 static const int8_t q4_levels[16] = CODEC_Q4_LEVELS;
+static const int8_t q3_levels[8] = CODEC_Q3_LEVELS;
 
 /* Returns the scales that follow the int8 elements of a Q8_0 query. */
 static const float *query_scales(const float *q, uint32_t head_dim)
@@ -117,6 +119,15 @@ static void quantise_q4(uint8_t *q, float *scales, const float *x, uint32_t n)
     }
 }
 
+static void quantise_q3(uint8_t *q, float *scales, const float *x, uint32_t n)
+{
+    float y[ATTN_HEAD_MAX];
+
+    memcpy(y, x, n * sizeof(*y));
+    rotate_ref(y, n);
+    q3_encode(q, scales, y, n);
+}
+
 static void quantise_fp8(uint8_t *q, float *scale, const float *x, uint32_t n)
 {
     float inverse;
@@ -152,7 +163,7 @@ static const float *row_of(const float *x, const struct attn_args *args, uint32_
     return x + (size_t)row * args->head_dim;
 }
 
-/* Returns the scale of block @b of token @t. */
+/* Returns the scale of the block of 32 elements @b of token @t. */
 static float scale_of(const struct attn_args *args, enum codec format, uint32_t b, uint32_t t)
 {
     const uint32_t n_bits = codec_info(format)->n_bits;
@@ -160,6 +171,8 @@ static float scale_of(const struct attn_args *args, enum codec format, uint32_t 
         (const void *)((const uint8_t *)args->kv +
                        (size_t)args->head_dim * args->block_tokens * n_bits / 8);
 
+    if (format == CODEC_Q3_0)
+        b /= CODEC_Q3_RUN / ATTN_Q8_BLOCK;
     return f16_to_f32(scales[(size_t)b * args->block_tokens + t]);
 }
 
@@ -191,6 +204,24 @@ static int32_t level_of(uint8_t byte, uint32_t half)
     return q4_levels[half ? byte >> 4 : byte & 15];
 }
 
+/* Returns the level of element @d of a Q3_0 token. Byte i of the token is at @p + i / @group ×
+ * @step + i % @group × @near. */
+static int32_t q3_level(const uint8_t *p, uint32_t group, size_t step, size_t near, uint32_t d)
+{
+    const uint32_t first = d / CODEC_Q3_RUN * CODEC_Q3_BYTES, c = d % CODEC_Q3_RUN;
+    uint32_t code = 0;
+
+    for (uint32_t j = 0; j < 3; j++) {
+        const uint32_t i = first + (c < 96 ? c % 48 : c % 16 + 16 * j);
+        const uint32_t byte = p[i / group * step + i % group * near];
+
+        if (c < 96)
+            return q3_levels[byte >> (c < 48 ? 0 : 4) & 7];
+        code |= (byte >> (c < 112 ? 3 : 7) & 1) << j;
+    }
+    return q3_levels[code];
+}
+
 static int32_t key_of(const struct attn_args *args, enum codec format, uint32_t t, uint32_t d)
 {
     const uint8_t *k = args->kv;
@@ -198,6 +229,8 @@ static int32_t key_of(const struct attn_args *args, enum codec format, uint32_t 
 
     if (format == CODEC_Q8_0)
         return k[((size_t)d / 4 * args->block_tokens + t) * 4 + d % 4] - 128;
+    if (format == CODEC_Q3_0)
+        return q3_level(k + (size_t)t * 4, 4, (size_t)args->block_tokens * 4, 1, d);
     return level_of(k[((size_t)i / 4 * args->block_tokens + t) * 4 + i % 4], half);
 }
 
@@ -208,6 +241,8 @@ static int32_t value_of(const struct attn_args *args, enum codec format, uint32_
 
     if (format == CODEC_Q8_0)
         return (int8_t)v[((size_t)t / 4 * args->head_dim + d) * 4 + t % 4];
+    if (format == CODEC_Q3_0)
+        return q3_level(v + (size_t)(t / 4) * (args->head_dim * 3 / 8) * 4 + t % 4, 1, 4, 0, d);
     return level_of(v[((size_t)t / 4 * args->head_dim / 2 + i) * 4 + t % 4], half);
 }
 
@@ -230,14 +265,19 @@ static double score_q8(const struct attn_args *args, uint32_t row, uint32_t t, e
     return sum;
 }
 
+/* Returns whether numbers of the format are small integers with scales. */
+static bool is_whole(enum codec format)
+{
+    return format == CODEC_Q8_0 || format == CODEC_Q4_0 || format == CODEC_Q3_0;
+}
+
 static void scores_ref(const struct attn_args *args, enum codec format)
 {
     for (uint32_t row = 0; row < args->n_rows; row++)
         for (uint32_t t = args->range[row].lo; t < args->range[row].hi; t++)
             args->s[(size_t)row * args->block_tokens + t] =
-                (float)(format == CODEC_Q8_0 || format == CODEC_Q4_0
-                            ? score_q8(args, row, t, format)
-                            : score_float(args, row, t, format));
+                (float)(is_whole(format) ? score_q8(args, row, t, format)
+                                         : score_float(args, row, t, format));
 }
 
 static double value_float(const struct attn_args *args, uint32_t row, uint32_t d, enum codec format)
@@ -287,15 +327,13 @@ static double value_q8(const struct attn_args *args, uint32_t row, uint32_t d, e
 
 static void values_ref(const struct attn_args *args, enum codec format)
 {
-    const bool whole = format == CODEC_Q8_0 || format == CODEC_Q4_0;
-
     for (uint32_t row = 0; row < args->n_rows; row++)
         for (uint32_t d = 0; d < args->head_dim; d++) {
             float *o = &args->o[(size_t)row * args->head_dim + d];
 
             if (args->range[row].lo < args->range[row].hi)
-                *o = (float)((double)*o + (whole ? value_q8(args, row, d, format)
-                                                 : value_float(args, row, d, format)));
+                *o = (float)((double)*o + (is_whole(format) ? value_q8(args, row, d, format)
+                                                            : value_float(args, row, d, format)));
         }
 }
 
@@ -315,6 +353,7 @@ KERNELS(CODEC_BF16, bf16)
 KERNELS(CODEC_Q8_0, q8)
 KERNELS(CODEC_Q4_0, q4)
 KERNELS(CODEC_FP8, fp8)
+KERNELS(CODEC_Q3_0, q3)
 
 static float softmax_ref(float *s, uint32_t n, float *max, float *sum)
 {
@@ -342,13 +381,14 @@ static void merge_ref(float *o, const float *p, float a, float b, uint32_t n)
 
 const struct attn_fns attn_ref = {
     .name = "ref",
-    .query = {query_float, query_float, query_bf16, query_q8, query_q4, query_float},
-    .scores = {scores_f32, scores_f16, scores_bf16, scores_q8, scores_q4, scores_fp8},
-    .values = {values_f32, values_f16, values_bf16, values_q8, values_q4, values_fp8},
+    .query = {query_float, query_float, query_bf16, query_q8, query_q4, query_float, query_q4},
+    .scores = {scores_f32, scores_f16, scores_bf16, scores_q8, scores_q4, scores_fp8, scores_q3},
+    .values = {values_f32, values_f16, values_bf16, values_q8, values_q4, values_fp8, values_q3},
     .softmax = softmax_ref,
     .merge = merge_ref,
     .quantise = quantise_ref,
     .quantise_q4 = quantise_q4,
+    .quantise_q3 = quantise_q3,
     .quantise_fp8 = quantise_fp8,
     .rotate = rotate_ref,
 };

@@ -19,16 +19,20 @@
  *            then F16 scales [head_dim / 32][bt]        then F16 scales [head_dim / 32][bt]
  *   Q4_0     [head_dim / 8][bt][4];                     [bt / 4][head_dim / 2][4];
  *            then F16 scales [head_dim / 32][bt]        then F16 scales [head_dim / 32][bt]
+ *   Q3_0     [head_dim × 3 / 32][bt][4];                [bt / 4][head_dim × 3 / 8][4];
+ *            then F16 scales [head_dim / 128][bt]       then F16 scales [head_dim / 128][bt]
  *   FP8      [head_dim][bt]; then F16 scales [bt]       [bt][head_dim]; then F16 scales [bt]
  *
  * A Q4_0 block is 32 elements of one token. Byte i of its 16 bytes has element i in its low bits
- * and element i + 16 in its high bits, so that no byte belongs to two tokens.
+ * and element i + 16 in its high bits, so that no byte belongs to two tokens. quant/codec.h
+ * describes the bytes of Q3_0.
  *
- * With BF16, queries and weights are rounded to BF16 too. With Q8_0 and Q4_0, queries are blocks of
- * 32 int8 with a float scale. Each weight is multiplied by its token's scale, divided by the
- * largest scale that the row sees in the block, and rounded to 16 bits. The sums over a block are
- * exact integers. Queries for Q4_0 keys are rotated (quant/codec.h). Q4_0 values are stored
- * rotated, so their weighted sums are rotated, too, until rotate() is applied to them.
+ * With BF16, queries and weights are rounded to BF16 too. With Q8_0, Q4_0 and Q3_0, queries are
+ * blocks of 32 int8 with a float scale. Each weight is multiplied by its token's scale, divided by
+ * the largest scale that the row sees in the block, and rounded to 16 bits. The sums over a block
+ * are exact integers. Queries for Q4_0 and Q3_0 keys are rotated (quant/codec.h). Values of these
+ * formats are stored rotated, so their weighted sums are rotated, too, until rotate() is applied to
+ * them.
  *
  * On CPUs with AMX, the queries and weights for F16 keys and values are sums of two BF16, which
  * have at least 16 significant bits together (attn-split.h).
@@ -70,7 +74,7 @@ struct attn_args {
 struct attn_fns {
     const char *name;
     unsigned cpu_flags;
-    /* Rows that should share a call if there are so many, or 0 for any number. */
+    /* The number of rows that should share a call, if there are that many; 0: any number. */
     uint32_t task_rows;
     /* Writes x × scale to @q, which has room for head_dim floats, in the form that scores() of the
      * format multiplies. */
@@ -94,6 +98,9 @@ struct attn_fns {
     /* Rotates and quantizes a head to Q4_0. Scales are rounded to F16 before use. If a block
      * contains NaN or its scale overflows, it gets the scale NaN. */
     void (*quantise_q4)(uint8_t *q, float *scales, const float *x, uint32_t n);
+    /* Rotates and quantizes a head to Q3_0. Scales are rounded to F16 before use. If a run contains
+     * NaN or its scale overflows, it gets the scale NaN. */
+    void (*quantise_q3)(uint8_t *q, float *scales, const float *x, uint32_t n);
     /* Quantizes a head to FP8 with one scale, which is rounded to F16 before use. If the head
      * contains NaN or its scale overflows, it gets the scale NaN. */
     void (*quantise_fp8)(uint8_t *q, float *scale, const float *x, uint32_t n);

@@ -148,8 +148,8 @@ static void *kv_bytes(struct backend *b UNUSED, struct kv_store *store, uint32_t
 static const char *kv_format(const struct backend *b)
 {
     if (strcmp(attn_pick(((const struct cpu_backend *)b)->flags_many)->name, "amx") == 0)
-        return "cpu, heads of a layer together, attention in tiles, 1, by sconce " SCONCE_VERSION;
-    return "cpu, heads of a layer together, 1, by sconce " SCONCE_VERSION;
+        return "cpu, heads of a layer together, attention in tiles, 2, by sconce " SCONCE_VERSION;
+    return "cpu, heads of a layer together, 2, by sconce " SCONCE_VERSION;
 }
 
 void *kv_store_head(const struct kv_store *store, enum kv_part part, struct state_place place,

@@ -321,7 +321,7 @@ static void write_result(const struct task *t, const struct sums *sums, graph_re
                 sum[j] += sum[j + n];
         factor = t->sinks ? sink_factor(t, i, sums->max[i], sum[0]) : 1.0f / sum[0];
         t->x->cpu->elem->scale(query_row(t, dst, i), sums->o + (size_t)i * t->hd, factor, t->hd);
-        if (t->x->store->codec[KV_VALUES] == CODEC_Q4_0)
+        if (codec_info(t->x->store->codec[KV_VALUES])->rotated)
             t->x->plan->attn->rotate(query_row(t, dst, i), t->hd);
     }
 }

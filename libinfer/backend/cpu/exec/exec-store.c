@@ -104,6 +104,16 @@ static void store_q4(const struct slot *s, enum kv_part part, const float *head,
     scatter8(s, part, bytes, s->hd / 2, scales, s->hd / ATTN_Q8_BLOCK, x->cpu->elem);
 }
 
+static void store_q3(const struct slot *s, enum kv_part part, const float *head, uint8_t *bytes,
+                     const struct exec *x)
+{
+    const uint32_t n_runs = s->hd / CODEC_Q3_RUN;
+    float *scales = (float *)(bytes + (size_t)n_runs * CODEC_Q3_BYTES);
+
+    x->plan->attn->quantise_q3(bytes, scales, head, s->hd);
+    scatter8(s, part, bytes, n_runs * CODEC_Q3_BYTES, scales, n_runs, x->cpu->elem);
+}
+
 static void store_fp8(const struct slot *s, enum kv_part part, const float *head, uint8_t *bytes,
                       const struct exec *x)
 {
@@ -146,6 +156,9 @@ void exec_store(const struct exec *x, enum kv_part part, struct state_place plac
         break;
     case CODEC_Q4_0:
         store_q4(&s, part, head, half, x);
+        break;
+    case CODEC_Q3_0:
+        store_q3(&s, part, head, half, x);
         break;
     case CODEC_FP8:
         store_fp8(&s, part, head, half, x);
