@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers /health and /metrics, and writes the status line for systemd. */
+/* Answers /health, /metrics and /api/ps, and writes the status line for systemd. */
 #include <stdio.h>
 
 #include "audio/audio-resident.h"
 #include "audio/audio.h"
 #include "common/http/http.h"
+#include "host/ollama-model.h"
 
 /* Returns ", 12.5 times real time", or "" if no speed is known yet. */
 static const char *status_speed(const struct inf_transcriber_stats *s, char *text, size_t size)
@@ -55,6 +56,18 @@ void audio_health(struct model_host *host, struct http_request *request)
     model_host_put_health(host, &out);
     str_printf(&out, ",\"running\":%u}", host->n_requests);
     model_host_send_health(host, request, &out);
+}
+
+/* Models for speech have no context that a client chooses. */
+static struct ollama_loaded describe_loaded(const struct resident *resident)
+{
+    (void)resident;
+    return (struct ollama_loaded){.n_ctx = 0};
+}
+
+void audio_loaded(struct model_host *host, struct http_request *request)
+{
+    ollama_loaded_send(host, request, describe_loaded);
 }
 
 #define STAT(field) MODEL_METRIC(inf_transcriber_stats, field)

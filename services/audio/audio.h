@@ -32,5 +32,7 @@ extern const size_t n_audio_routes;
 /* audio-report.c */
 void audio_health(struct model_host *host, struct http_request *request);
 void audio_metrics(struct model_host *host, struct http_request *request);
+/* Answers GET /api/ps with the loaded models. */
+void audio_loaded(struct model_host *host, struct http_request *request);
 /* The callback params.status of the host. */
 void audio_status(void *host, char *text, size_t size);

@@ -18,6 +18,7 @@
 #include "common/models/models.h"
 #include "common/service/log.h"
 #include "common/wire/json.h"
+#include "core/clock.h"
 
 /* Bytes of memory that a decoder may use in addition to the file. */
 #define DECODER_MEMORY_BYTES (512u << 20)
@@ -37,6 +38,18 @@ static void on_free(struct model_request *request)
 
     transcript_done(&t->transcript);
     form_done(&t->params);
+}
+
+static void transcription_count(const struct model_request *request,
+                                uint64_t numbers[HISTORY_NUMBERS])
+{
+    const struct transcription *t = CONTAINER_OF(request, struct transcription, request);
+
+    numbers[HISTORY_AUDIO_MSEC] = (uint64_t)(t->transcript.seconds * 1000);
+    if (!t->first_usec)
+        return;
+    numbers[HISTORY_FIRSTS] = 1;
+    numbers[HISTORY_FIRST_USEC] = numbers[HISTORY_FIRST_MAX] = t->first_usec - request->start_usec;
 }
 
 static void transcription_cancel(struct model_request *request)
@@ -87,9 +100,10 @@ static void on_segment(struct transcription *t, const struct inf_audio_event *ev
         out_of_memory(t);
         return;
     }
-    if (!t->any_text)
+    if (!t->first_usec) {
+        t->first_usec = clock_usec();
         metrics_observe(&t->audio->stats.first_text, model_request_seconds(&t->request));
-    t->any_text = true;
+    }
     if (!t->params.stream || !delta.len)
         return;
     begin_stream(t);
@@ -373,6 +387,7 @@ void transcription_new(struct model_host *host, const void *task, struct http_re
         .size = sizeof(struct transcription),
         .ready = on_ready,
         .cancel = transcription_cancel,
+        .count = transcription_count,
         .done = on_free,
     };
     struct model_request *request = model_request_new(host, &ops, http);

@@ -28,7 +28,7 @@ struct transcription {
     struct decoding *decoding; /* NULL: not started, or finished */
     uint64_t audio_id;         /* 0: not submitted, or finished */
     struct transcript transcript;
-    bool any_text;
+    uint64_t first_usec; /* when the first text came; 0: not yet */
 };
 
 /* The callback params.begin of the host. @task points to an enum inf_audio_task. */

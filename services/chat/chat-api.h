@@ -43,6 +43,7 @@ struct chat_api {
     size_t own_size, choice_size;        /* the sizes of g->own and c->own, which are zeroed at
                                             first */
     bool computes_only;                  /* no text is generated: `prepare` writes the answer */
+    bool any_service;  /* the model may belong to another service, which then gets the request */
     bool takes_pieces; /* `piece` is also called for answers that are not streamed */
     /* Handles the whole request, without a model. If it is set, the other fields are unused. May be
      * NULL. */

@@ -178,3 +178,19 @@ struct usage generation_usage(const struct generation *g)
         choice_add_usage(&usage, &g->choices[i]);
     return usage;
 }
+
+void generation_numbers(const struct model_request *request, uint64_t numbers[HISTORY_NUMBERS])
+{
+    const struct generation *g = CONTAINER_OF(request, struct generation, request);
+    const struct usage usage = generation_usage(g);
+
+    numbers[HISTORY_PROMPT] = usage.n_prompt;
+    numbers[HISTORY_CACHED] = usage.n_cached;
+    numbers[HISTORY_GENERATED] = usage.n_generated;
+    if (!g->first_usec)
+        return;
+    numbers[HISTORY_FIRSTS] = 1;
+    numbers[HISTORY_FIRST_USEC] = numbers[HISTORY_FIRST_MAX] = g->first_usec - request->start_usec;
+    numbers[HISTORY_NEXT] = usage.n_generated > g->n_choices ? usage.n_generated - g->n_choices : 0;
+    numbers[HISTORY_GENERATE_USEC] = clock_usec() - g->first_usec;
+}

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the model that a request names. */
 #include "chat/generation.h"
+
+#include <string.h>
+
 #include "common/config/config.h"
+#include "common/http/http.h"
 #include "common/models/models.h"
+#include "common/wire/elsewhere.h"
 #include "host/model-host.h"
 
 const struct models_entry *generation_find_model(struct generation *g, struct problem *problem)
@@ -36,4 +41,23 @@ const struct models_entry *generation_find_model(struct generation *g, struct pr
                 "The model '%.100s' does not exist here. Installed: %.300s.", g->params.model,
                 names && *names ? names : "none");
     return NULL;
+}
+
+bool generation_send_elsewhere(struct generation *g, const struct models_entry *entry,
+                               struct problem *problem)
+{
+    static const char *const services[] = {
+        [MODELS_CHAT] = NULL,
+        [MODELS_EMBED] = "embed",
+        [MODELS_RERANK] = "embed",
+        [MODELS_SPEECH] = "audio",
+    };
+    const char *service = services[entry->task];
+
+    if (!service)
+        return false;
+    http_response_header(g->request.http, ELSEWHERE_HEADER, service, strlen(service));
+    problem_set(problem, ELSEWHERE_STATUS, "other_service", "model",
+                "The model '%.100s' belongs to the %s service.", entry->name, service);
+    return true;
 }

@@ -74,7 +74,7 @@ static void generation_tick(struct model_request *request)
     const struct generation *g = generation_of(request);
     const char *pause = g->api->stream_pause;
 
-    if (request->streaming && !g->first_token && pause)
+    if (request->streaming && !g->first_usec && pause)
         http_response_write(request->http, pause, strlen(pause));
 }
 
@@ -379,6 +379,10 @@ static void generation_want(struct model_request *request)
         model_request_refuse(request, &g->problem);
         return;
     }
+    if (g->api->any_service && generation_send_elsewhere(g, entry, &g->problem)) {
+        model_request_refuse(request, &g->problem);
+        return;
+    }
     if (g->params.unloads) {
         generation_unload(g, entry);
         return;
@@ -412,6 +416,7 @@ void generation_new(struct model_host *host, const void *api, struct http_reques
         .cancel = generation_cancel,
         .tick = generation_tick,
         .failing = generation_failing,
+        .count = generation_numbers,
         .done = generation_done,
     };
     const struct chat_api *own_api = api;
@@ -496,9 +501,9 @@ static void generation_finish(struct generation *g, struct choice *c, const stru
 
 static void generation_first_token(struct generation *g)
 {
-    if (g->first_token)
+    if (g->first_usec)
         return;
-    g->first_token = true;
+    g->first_usec = clock_usec();
     metrics_observe(&g->chat->stats.first_token, model_request_seconds(&g->request));
 }
 

@@ -94,8 +94,8 @@ struct generation {
     struct choice *choices;
     size_t n_choices, n_finished;
     struct str out;
-    bool first_token;
-    bool loads, saves; /* set by `read`: chat_api.load and chat_api.save are needed */
+    uint64_t first_usec; /* when the first token came; 0: not yet */
+    bool loads, saves;   /* set by `read`: chat_api.load and chat_api.save are needed */
 };
 
 /* The callback params.begin of the host. @api is a struct chat_api. */
@@ -127,6 +127,10 @@ int generation_add_tokens(struct generation *g, int32_t *tokens, size_t n_tokens
 struct models_entry;
 /* generation-model.c: finds the model of the request. NULL: @problem says why there is none. */
 const struct models_entry *generation_find_model(struct generation *g, struct problem *problem);
+/* Returns whether the model belongs to another service. The function then names that service in the
+ * headers of the answer, and fills in the problem (common/wire/elsewhere.h). */
+bool generation_send_elsewhere(struct generation *g, const struct models_entry *entry,
+                               struct problem *problem);
 /* Returns the limit of tokens of a choice; 0: the context is the limit. */
 uint32_t generation_max_tokens(const struct generation *g);
 
@@ -136,5 +140,7 @@ struct usage {
     uint64_t n_accepted, n_rejected; /* drafted tokens */
 };
 struct usage generation_usage(const struct generation *g);
+/* The callback `count` of requests: adds the tokens and the times of the answer. */
+void generation_numbers(const struct model_request *request, uint64_t numbers[HISTORY_NUMBERS]);
 /* Returns how the API names the reason for which a choice ended; NULL while the choice runs. */
 const char *generation_finish_word(const struct generation *g, const struct choice *c);

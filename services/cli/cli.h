@@ -53,6 +53,7 @@ int verb_rm(int argc, char **argv);
 int verb_alias(int argc, char **argv);
 int verb_verify(int argc, char **argv);
 int verb_pull(int argc, char **argv);
+int verb_metrics(int argc, char **argv);
 int verb_ps(int argc, char **argv);
 int verb_stop(int argc, char **argv);
 

@@ -50,6 +50,11 @@ static void call_done(struct model_request *request)
     str_done(&c->out);
 }
 
+static void call_count(const struct model_request *request, uint64_t numbers[HISTORY_NUMBERS])
+{
+    numbers[HISTORY_PROMPT] = CONTAINER_OF(request, struct call, request)->n_tokens;
+}
+
 static void call_cancel(struct model_request *request)
 {
     struct call *c = call_of(request);
@@ -330,6 +335,7 @@ void call_new(struct model_host *host, const void *endpoint, struct http_request
         .size = sizeof(struct call),
         .ready = call_ready,
         .cancel = call_cancel,
+        .count = call_count,
         .done = call_done,
     };
     struct model_request *request = model_request_new(host, &ops, http);

@@ -6,6 +6,7 @@
  */
 #include "common/config/config.h"
 #include "common/config/options.h"
+#include "common/models/models.h"
 #include "common/service/log.h"
 #include "common/service/misconfigured.h"
 #include "embed/embed-request.h"
@@ -15,6 +16,14 @@
 /* Only the gateway and tools on this machine connect; by default, the gateway allows fewer
  * connections than this. */
 #define EMBED_MAX_CONNECTIONS 4096
+
+/* Models for ranking are loaded for scores, and all others for vectors. */
+static const void *embed_load_key(const struct models_entry *entry)
+{
+    static const enum inf_embed_kind vectors = INF_EMBED_VECTORS, scores = INF_EMBED_SCORES;
+
+    return entry->task == MODELS_RERANK ? &scores : &vectors;
+}
 
 static int embed_run(struct embed *embed, const struct options *options)
 {
@@ -35,6 +44,7 @@ static int embed_run(struct embed *embed, const struct options *options)
                               .request_timeout_usec = config->embed.request_timeout_usec,
                               .status = embed_status,
                               .begin = call_new,
+                              .load_key = embed_load_key,
                           },
                           options);
 }

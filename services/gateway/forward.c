@@ -15,6 +15,7 @@
 #include "common/config/config.h"
 #include "common/http/api-error.h"
 #include "common/service/service.h"
+#include "common/wire/elsewhere.h"
 #include "common/wire/session-id.h"
 #include "core/clock.h"
 #include "core/text.h"
@@ -45,6 +46,22 @@ static void forward_copy(char *out, size_t size, struct http_text value)
     snprintf(out, size, "%.*s", (int)MIN(value.len, size - 1), value.data);
 }
 
+/* Notes whether the answer says that another service has the model (common/wire/elsewhere.h). A
+ * request is sent on only once. */
+static void forward_look_elsewhere(struct gw_request *r, int status,
+                                   const struct http_header *headers, size_t n_headers)
+{
+    if (r->answered || r->was_elsewhere || status != ELSEWHERE_STATUS)
+        return;
+    for (size_t i = 0; i < n_headers; i++)
+        for (unsigned k = 0; k < N_BACKENDS; k++)
+            if (http_text_is_nocase(headers[i].name, ELSEWHERE_HEADER) &&
+                http_text_is(headers[i].value, service_backends[k]->name)) {
+                r->is_elsewhere = true;
+                r->elsewhere = (enum service_backend)k;
+            }
+}
+
 static void forward_head(void *user, int status, const struct http_header *headers,
                          size_t n_headers)
 {
@@ -54,11 +71,14 @@ static void forward_head(void *user, int status, const struct http_header *heade
     uint64_t length = UINT64_MAX;
 
     gw_liveness_leave(r);
+    forward_look_elsewhere(r, status, headers, n_headers);
     /* The body of the request is no longer needed, because a call is not retried after the head of
-     * an answer came. */
-    if (!r->answered)
+     * an answer came, unless another service gets the request. */
+    if (!r->answered && !r->is_elsewhere)
         http_request_drop_body(r->http);
     r->status = status;
+    if (r->is_elsewhere)
+        return;
     for (size_t i = 0; i < n_headers; i++) {
         const struct http_header *h = &headers[i];
 
@@ -87,6 +107,8 @@ static void forward_body(void *user, const char *data, size_t len)
 {
     struct gw_request *r = user;
 
+    if (r->is_elsewhere)
+        return;
     if (!r->streaming) {
         if (r->body.len + len <= FORWARD_MAX_BODY)
             str_append(&r->body, data, len);
@@ -111,6 +133,7 @@ static void forward_break(struct gw_request *r)
     };
 
     r->note = "answer broken off";
+    r->is_broken = true;
     if (stream_watch_takes_error(&r->watch))
         api_error_break(r->http, &error);
     else
@@ -179,11 +202,17 @@ static void forward_end(void *user, enum http_call_result result, int error)
     r->gateway->n_forwarded[r->target]--;
     forward_count(r, result);
     r->is_absent = result == HTTP_CALL_NO_CONNECT && error == ENOENT;
+    if (!r->answered)
+        gw_history_note(r->gateway, r->target);
     if (r->answered) {
         loop_timer_stop(service_loop(r->gateway->service), &r->patience);
         if (result != HTTP_CALL_DONE)
             r->status = 0;
         r->answered(r);
+    } else if (r->is_elsewhere && result == HTTP_CALL_DONE) {
+        r->is_elsewhere = false;
+        r->was_elsewhere = true;
+        gw_forward(r, r->elsewhere);
     } else if (r->streaming) {
         if (result != HTTP_CALL_DONE)
             forward_break(r);
@@ -214,7 +243,8 @@ void gw_forward(struct gw_request *r, enum service_backend target)
     const struct http_text method = http_request_method(r->http);
     const struct http_text path = http_request_path(r->http);
     const struct http_text query = http_request_query(r->http);
-    struct http_header headers[ARRAY_SIZE(passed) + 2];
+    const char *key = gw_history_key(r);
+    struct http_header headers[ARRAY_SIZE(passed) + 3];
     struct http_call_params params = {.headers = headers};
     _cleanup_str_ struct str target_text = {};
     char method_text[8];
@@ -234,6 +264,9 @@ void gw_forward(struct gw_request *r, enum service_backend target)
         (struct http_header){{"x-request-id", 12}, {r->id, strlen(r->id)}};
     headers[params.n_headers++] = (struct http_header){
         {TENANT_HEADER, strlen(TENANT_HEADER)}, {r->access.tenant, strlen(r->access.tenant)}};
+    if (key)
+        headers[params.n_headers++] = (struct http_header){
+            {HISTORY_KEY_HEADER, strlen(HISTORY_KEY_HEADER)}, {key, strlen(key)}};
     params.method = method_text;
     params.path = target_text.data;
     params.body = http_request_body(r->http);
@@ -264,6 +297,8 @@ void gw_forward_cancel(struct gw_request *r)
     loop_timer_stop(service_loop(r->gateway->service), &r->patience);
     if (!r->call)
         return;
+    if (!r->answered)
+        gw_history_note(r->gateway, r->target);
     r->gateway->n_forwarded[r->target]--;
     http_call_cancel(r->call);
 }

@@ -14,7 +14,9 @@
 #include "common/http/request-id.h"
 #include "common/service/loop.h"
 #include "common/service/metrics.h"
+#include "common/wire/history.h"
 #include "common/wire/tenant.h"
+#include "core/str.h"
 #include "gateway/stream-watch.h"
 
 struct config;
@@ -44,6 +46,21 @@ struct gw_liveness {
     unsigned n_failed; /* consecutive health checks without an answer */
 };
 
+/* Collects the numbers of requests for the history service (common/wire/history.h). */
+struct gw_history {
+    struct gateway *gateway;
+    struct history_counts counts; /* requests that no service answered */
+    bool due[N_BACKENDS];         /* a service answered requests since its rows were collected */
+    struct loop_timer timer;      /* the next collection */
+    struct loop_timer patience;   /* the timeout of `call` */
+    struct http_call *call;
+    unsigned target;   /* the service that is asked; BACKEND_HISTORY: rows are sent */
+    int status;        /* of the answer */
+    struct str answer; /* its rows */
+    struct str rows;   /* rows that are not sent yet */
+    uint64_t n_lost;   /* rows that were dropped */
+};
+
 struct gateway {
     const struct config *config;
     const struct key_list *keys; /* keys of key files, in addition to keys of the configuration */
@@ -64,6 +81,7 @@ struct gateway {
     uint64_t n_unauthorized;
     uint64_t n_failures[N_BACKENDS][GW_N_FAILURES];
     struct metrics_histogram duration;
+    struct gw_history history;
 };
 
 /* The rights of a request, and the client in whose name it is made. The tenant is the owner of the
@@ -91,7 +109,11 @@ struct gw_request {
     int status;      /* status of the service's answer */
     char type[128], retry_after[16];
     bool streaming;
-    bool is_absent; /* the socket of the service does not exist */
+    bool is_broken;     /* the answer was broken off, so the service may not have counted it */
+    bool is_elsewhere;  /* the service says that `elsewhere` has the model */
+    bool was_elsewhere; /* the request was sent on to that service */
+    enum service_backend elsewhere; /* see is_elsewhere */
+    bool is_absent;                 /* the socket of the service does not exist */
     struct stream_watch watch;
     void (*answered)(struct gw_request *r); /* called when a request that gw_ask() sent has ended */
     struct loop_timer patience;             /* timeout of that request */
@@ -150,6 +172,22 @@ bool gw_service_is_awake(const struct gateway *gateway, enum service_backend tar
 void gw_liveness_init(struct gateway *gateway);
 void gw_liveness_wait(struct gw_request *r);
 void gw_liveness_leave(struct gw_request *r);
+
+/* history.c */
+void gw_history_init(struct gateway *gateway);
+/* Ends the call in progress and frees everything. */
+void gw_history_done(struct gateway *gateway);
+/* Notes that a service answered a request, so that its rows are collected soon. */
+void gw_history_note(struct gateway *gateway, enum service_backend target);
+/* Counts a request that has ended, if no service counts it. */
+void gw_history_count(struct gw_request *r);
+/* Returns whether rows wait to be collected or sent. */
+bool gw_history_is_busy(const struct gateway *gateway);
+/* Collects and sends rows at once, before the gateway ends. */
+void gw_history_hurry(struct gateway *gateway);
+/* Returns the name of the request's key for HISTORY_KEY_HEADER, or NULL: there is none, the history
+ * is off, or the name cannot stand in a header. */
+const char *gw_history_key(const struct gw_request *r);
 
 /* health.c */
 void gw_health(struct gw_request *r);

@@ -141,6 +141,7 @@ static void request_done(void *user)
     gateway->n_answers[status == 499 ? 0 : MIN((unsigned)status / 100, 5u)]++;
     metrics_observe(&gateway->duration,
                     (double)(clock_usec() - http_request_start_usec(r->http)) / 1e6);
+    gw_history_count(r);
     access_line(r->http,
                 (struct log_access){.id = r->id, .key = r->access.key_name, .note = r->note});
     service_touch(gateway->service);

@@ -58,6 +58,16 @@ static int gateway_connect(struct gateway *gateway, const struct options *option
     return r;
 }
 
+static bool gateway_busy(void *data)
+{
+    return gw_history_is_busy(data);
+}
+
+static void gateway_draining(void *data)
+{
+    gw_history_hurry(data);
+}
+
 int main(int argc, char **argv)
 {
     static struct gateway gateway;
@@ -85,6 +95,7 @@ int main(int argc, char **argv)
     gateway.start_sec = time(NULL);
     gateway.keys = &options.keys;
     gw_liveness_init(&gateway);
+    gw_history_init(&gateway);
     r = service_new(
         &(struct service_params){
             .name = "gateway",
@@ -104,6 +115,10 @@ int main(int argc, char **argv)
                 },
             .idle_timeout_usec = options.config->gateway.idle_timeout_usec,
             .drain_timeout_usec = options.drain_timeout_usec,
+            .busy = gateway_busy,
+            .draining = gateway_draining,
+            .holds = gateway_busy,
+            .data = &gateway,
         },
         &gateway.service, &err);
     if (r < 0) {
@@ -113,6 +128,7 @@ int main(int argc, char **argv)
     }
     if (gateway.service)
         http_server_close(service_server(gateway.service));
+    gw_history_done(&gateway);
     for (size_t i = 0; i < N_BACKENDS; i++)
         http_upstream_free(gateway.upstreams[i]);
     service_free(gateway.service);

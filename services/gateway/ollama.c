@@ -54,7 +54,8 @@ static void loaded_answer(struct gw_request *r)
 
 static void loaded_ask(struct gw_request *r, unsigned target)
 {
-    static const bool lists[N_BACKENDS] = {[BACKEND_CHAT] = true, [BACKEND_EMBED] = true};
+    static const bool lists[N_BACKENDS] = {
+        [BACKEND_CHAT] = true, [BACKEND_EMBED] = true, [BACKEND_AUDIO] = true};
     _cleanup_str_ struct str out = {};
 
     while (target < N_BACKENDS && (!lists[target] || has_surely_none(r->gateway, target)))

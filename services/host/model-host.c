@@ -140,6 +140,10 @@ static void host_handle(void *data, struct http_request *request)
     const struct model_route *end = route + host->params.n_routes;
 
     /* A path may have several routes, one for each method. */
+    if (http_text_is(path, HISTORY_PATH) && http_text_is(method, "GET")) {
+        history_counts_send(&host->history, request);
+        return;
+    }
     while (route < end && !(path_matches(path, route) && method_matches(method, route)))
         route++;
     if (route == end)
@@ -267,6 +271,7 @@ static void host_stop(struct model_host *host)
     if (host->params.stop)
         host->params.stop(host);
     residents_done(&host->residents);
+    history_counts_done(&host->history);
     host->models = models_free(host->models);
     host->service = service_free(host->service);
 }

@@ -16,6 +16,7 @@
 #include "common/config/service-table.h"
 #include "common/http/error-shape.h"
 #include "common/service/metrics.h"
+#include "common/wire/history.h"
 #include "host/residents.h"
 
 struct config;
@@ -23,6 +24,7 @@ struct http_request;
 struct model_host;
 struct model_request;
 struct models;
+struct models_entry;
 struct options;
 
 /* Maps a path to an endpoint, which needs a model, or to a function that answers at once. */
@@ -56,6 +58,9 @@ struct model_host_params {
     void (*status)(void *host, char *text, size_t size);
     /* Begins a request to @endpoint. */
     void (*begin)(struct model_host *host, const void *endpoint, struct http_request *request);
+    /* Returns the purpose for which a model is loaded by command (model-command.h), a key of
+     * residents_want(); static. NULL: all models have the key NULL. */
+    const void *(*load_key)(const struct models_entry *entry);
     /* `start` starts further parts of the service when the loop exists. `stop` ends these parts
      * when all requests have ended, before models are freed. Both may be NULL. */
     int (*start)(struct model_host *host);
@@ -78,7 +83,8 @@ struct model_host {
         uint64_t n_requests, n_failed, n_refused, n_cancelled;
         struct metrics_histogram duration;
     } stats;
-    bool expired; /* the drain timeout after SIGTERM is over */
+    struct history_counts history; /* of ended requests, until the gateway collects them */
+    bool expired;                  /* the drain timeout after SIGTERM is over */
 };
 
 /* Serves until the service is idle or terminated; call it after confine_start(). Returns the exit

@@ -16,6 +16,7 @@
 #include "common/http/api-error.h"
 #include "common/http/http.h"
 #include "common/service/service.h"
+#include "common/wire/elsewhere.h"
 #include "core/clock.h"
 #include "host/model-host.h"
 
@@ -72,6 +73,24 @@ double model_request_seconds(const struct model_request *request)
     return (double)(clock_usec() - request->start_usec) / 1e6;
 }
 
+static void request_count(const struct model_request *request)
+{
+    struct model_host *host = request->host;
+    uint64_t numbers[HISTORY_NUMBERS] = {[HISTORY_REQUESTS] = 1};
+
+    if (!host->config->history.enabled || request->is_elsewhere)
+        return;
+    if (request->failed)
+        numbers[request->refused ? HISTORY_REFUSED : HISTORY_ERRORS] = 1;
+    else if (!request->ended)
+        numbers[HISTORY_CANCELLED] = 1;
+    numbers[HISTORY_DURATION_USEC] = clock_usec() - request->start_usec;
+    if (request->ops->count)
+        request->ops->count(request, numbers);
+    history_count(&host->history, host->params.name,
+                  request->resident ? request->resident->name : NULL, request->key, numbers);
+}
+
 static void request_on_done(void *user)
 {
     struct model_request *request = user;
@@ -83,6 +102,7 @@ static void request_on_done(void *user)
     metrics_observe(&host->stats.duration, model_request_seconds(request));
     if (!request->ended && !request->failed)
         host->stats.n_cancelled++;
+    request_count(request);
     request->http = NULL;
     atomic_store(&request->unwanted, true);
     loop_timer_stop(host->loop, &request->timer);
@@ -97,7 +117,9 @@ void model_request_refuse(struct model_request *request, const struct problem *p
         return;
     request->failed = true;
     atomic_store(&request->unwanted, true);
-    if (problem->status == 429 || problem->status == 503)
+    request->is_elsewhere = problem->status == ELSEWHERE_STATUS;
+    request->refused = problem->status == 429 || problem->status == 503;
+    if (request->refused)
         request->host->stats.n_refused++;
     else
         request->host->stats.n_failed++;
@@ -305,6 +327,7 @@ struct model_request *model_request_new(struct model_host *host,
     request_link(request);
     host->stats.n_requests++;
     request_id_take(http, "req_", request->id);
+    history_take_key(http, request->key);
     http_request_set_events(http, &events, request);
     return request;
 }

@@ -14,6 +14,7 @@
 
 #include "common/http/http.h"
 #include "common/http/request-id.h"
+#include "common/wire/history.h"
 #include "core/str.h"
 #include "host/residents.h"
 
@@ -31,6 +32,9 @@ struct model_request_ops {
     void (*tick)(struct model_request *request);
     /* Called before a stream is broken off with an error; may send further events. May be NULL. */
     void (*failing)(struct model_request *request, const struct problem *problem);
+    /* Called at the end of a request: fills in the numbers of tokens and of times that the history
+     * counts; may be NULL. */
+    void (*count)(const struct model_request *request, uint64_t numbers[HISTORY_NUMBERS]);
     /* Frees the contents of the service's structure. */
     void (*done)(struct model_request *request);
 };
@@ -41,12 +45,15 @@ struct model_request {
     struct http_request *http; /* NULL: finished */
     unsigned n_refs;
     char id[REQUEST_ID_SIZE]; /* for logs */
+    char key[HISTORY_KEY];    /* the name of its API key, for the history; "": none */
     struct resident_waiter waiter;
     struct resident *resident;
     struct loop_timer timer;
     uint64_t start_usec, deadline_usec;
     bool streaming; /* the answer has begun, and is a stream of events */
     bool ended, failed;
+    bool is_elsewhere;       /* with `failed`: another service gets the request, and counts it */
+    bool refused;            /* with `failed`: because the service was busy */
     enum resident_lane lane; /* chosen by the size of the body */
     struct str body;         /* a copy, while a large body is read */
     struct job job;

@@ -28,6 +28,7 @@ CHAT = BUILD / "services/chat/sconce-chat"
 EMBED = BUILD / "services/embed/sconce-embed"
 AUDIO = BUILD / "services/audio/sconce-audio"
 KEEP = BUILD / "services/keep/sconce-keep"
+HISTORY = BUILD / "services/history/sconce-history"
 # The tests multiply time limits by this factor, because sanitizers slow everything down.
 SLOW = float(os.environ.get("SCONCE_TEST_SLOW", "1"))
 
@@ -72,9 +73,9 @@ class Suite:
     socket."""
 
     def __init__(self, models, gateway="", chat="", args=(), gateway_idle="60s", embed="",
-                 audio="", audio_program=None, keep=None):
+                 audio="", audio_program=None, keep=None, history=None):
         """@keep is the section `keep` of the configuration; with None the keep service does not
-        run."""
+        run. @history is the section `history`, in the same way."""
         self.dir = tempfile.mkdtemp(prefix="sconce-")
         self.log_path = os.path.join(self.dir, "log")
         self.log = open(self.log_path, "ab")
@@ -93,10 +94,12 @@ class Suite:
             f.write("chat:\n  threads: 1\n%s" % chat)
             if keep:
                 f.write("keep:\n%s" % keep)
+            f.write("history:\n%s" % (history or "  enabled: false\n"))
         self.chat_sock = os.path.join(self.dir, "chat.sock")
         self.embed_sock = os.path.join(self.dir, "embed.sock")
         self.audio_sock = os.path.join(self.dir, "audio.sock")
         self.keep_sock = os.path.join(self.dir, "keep.sock")
+        self.history_sock = os.path.join(self.dir, "history.sock")
         self.gateway_sock = os.path.join(self.dir, "gateway.sock")
         tcp = listen_tcp()
         self.port = tcp.getsockname()[1]
@@ -111,10 +114,12 @@ class Suite:
                              [listen_unix(self.embed_sock)], env, self.log)
         self.audio = Service([str(audio_program or AUDIO), "--config", config, *taken("audio", args)],
                              [listen_unix(self.audio_sock)], env, self.log)
+        self.history = history is not None and Service(
+            [str(HISTORY), "--config", config], [listen_unix(self.history_sock)], env, self.log)
         self.gateway = Service(
             [str(GATEWAY), "--config", config, "--chat-socket", self.chat_sock,
              "--embed-socket", self.embed_sock, "--audio-socket", self.audio_sock,
-             *taken("gateway", args)],
+             "--history-socket", self.history_sock, *taken("gateway", args)],
             [tcp, listen_unix(self.gateway_sock)], env, self.log)
 
     def close(self):
@@ -122,8 +127,9 @@ class Suite:
         self.chat.close()
         self.embed.close()
         self.audio.close()
-        if self.keep:
-            self.keep.close()
+        for service in (self.keep, self.history):
+            if service:
+                service.close()
         self.log.close()
         text = open(self.log_path, errors="replace").read()
         shutil.rmtree(self.dir, ignore_errors=True)

@@ -133,6 +133,23 @@ def test_models_are_loaded_listed_and_unloaded_by_command(many):
     assert out.returncode == 1 and "nix" in out.stderr
 
 
+@pytest.mark.parametrize("source", ["tests/golden/embed/bert-mean", "packaging/ears/sconce-ears"])
+def test_models_of_other_services_are_loaded_by_command(many, source):
+    suite = many()
+    shutil.copytree(ROOT / source, suite.models / "other")
+    assert call(suite, "/v1/models/load", {"model": "other"})[0] == 403
+    assert call(suite, "/v1/models/load", {"model": "other", "keep_alive": "7m"}, unix=True) == (
+        200, {"model": "other", "status": "loaded"})
+    assert set(loaded(suite)) == {"other"}
+    assert "6 min" in verb(suite, "ps").stdout
+    assert call(suite, "/v1/models/load", {"model": "other", "keep_alive": "x"}, unix=True)[0] == 400
+    out = verb(suite, "stop", "other")
+    assert out.returncode == 0 and out.stdout == "other is unloaded\n", out.stderr
+    assert loaded(suite) == {}
+    assert call(suite, "/v1/models/unload", {"model": "other"}, unix=True) == (
+        200, {"model": "other", "status": "unloaded"})
+
+
 def test_a_model_is_not_unloaded_under_a_stream(many):
     suite = many()
     ends = []

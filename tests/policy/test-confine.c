@@ -121,8 +121,8 @@ TEST(conditions_hold)
         refused(services[i], SYS_mprotect, 0, 0, PROT_READ | PROT_WRITE | PROT_EXEC);
         killed(services[i], SYS_tgkill, getpid(), getpid(), SIGABRT);
     }
-    for (size_t i = 0; i < 5; i++) {
-        static const char *const of[] = {"cache", "chat", "chat-gpu", "gateway", "keep"};
+    for (size_t i = 0; i < 6; i++) {
+        static const char *const of[] = {"cache", "chat", "chat-gpu", "gateway", "history", "keep"};
         const char *service = of[i];
 
         refused(service, SYS_mmap, 0, 4096, PROT_READ | PROT_EXEC);
@@ -144,6 +144,9 @@ TEST(conditions_hold)
     killed("keep", SYS_socket, AF_UNIX, SOCK_SEQPACKET, 0);
     killed("keep", SYS_socket, AF_UNIX, SOCK_STREAM, 0);
     killed("keep", SYS_connect, -1, 0, 0);
+    killed("history", SYS_socket, AF_UNIX, SOCK_STREAM, 0);
+    killed("history", SYS_connect, -1, 0, 0);
+    killed("history", SYS_memfd_create, (long)"x", MFD_CLOEXEC | MFD_ALLOW_SEALING, 0);
     killed("gateway", SYS_socket, AF_UNIX, SOCK_SEQPACKET, 0);
     gets("chat", EBADF, SYS_connect, -1, 0, 0);
     gets("chat", 0, SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);

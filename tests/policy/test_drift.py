@@ -44,6 +44,8 @@ cache:
 keep:
   idle_timeout: 1s
   expiry: 2s
+history:
+  idle_timeout: 1s
 embed:
   idle_timeout: 4s
   threads: 2
@@ -189,7 +191,7 @@ def ordinary(life):
     # The cache service stores the blocks of this prompt, and the next chat process finds them.
     story = {**SHORT, "prompt": "Once upon a time there was a lamp. " * 60}
     assert life.request("POST", "/v1/completions", story)[0] == 200
-    for unix in ("gateway.sock", "chat.sock", "embed.sock", "audio.sock"):
+    for unix in ("gateway.sock", "chat.sock", "embed.sock", "audio.sock", "history.sock"):
         status, text = life.request("GET", "/metrics", unix=unix)
         assert status == 200 and b"_open_fds" in text and b"_resident_memory_bytes" in text
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
@@ -222,6 +224,13 @@ def keep(life):
         c.send(b"no question")
         assert c.receive() is None
     time.sleep(0.5)  # maintenance runs when there are no requests
+    # Rows that are not valid are reported, and many rows take much memory.
+    assert life.request("POST", "/history", bytes([255]) * 624000, unix="history.sock")[0] == 200
+    with socket.socket(socket.AF_UNIX) as s:
+        s.settimeout(life.patience)
+        s.connect(str(life.path / "history.sock"))
+        s.sendall(b"POST /history HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n")
+        assert b" 413 " in s.recv(100)
 
 
 def errors(life):
@@ -301,6 +310,7 @@ def drain(life):
     with wire.Client(life.path / "cache.sock") as c:
         c.put([(name, name * 20000) for name in wire.names(4)])
     assert life.request("POST", "/v1/conversations", {})[0] == 200
+    assert life.request("GET", "/v1/history", unix="history.sock")[0] == 200
     for service in life.services.values():
         service.kill(signal.SIGTERM)
     data = b""
@@ -355,6 +365,8 @@ def traces(tmp_path_factory):
             status, _ = life.request("POST", "/v1/embeddings", {"input": "a"}, unix="embed.sock")
             assert status == (503 if name == "wrong" else 200)
             status, _ = life.request("POST", HEAR, form(SOUND), unix="audio.sock")
+            assert status == (503 if name == "wrong" else 200)
+            status, _ = life.request("GET", "/v1/history", unix="history.sock")
             assert status == (503 if name == "wrong" else 200)
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
                 s.connect(str(life.path / "keep.sock"))

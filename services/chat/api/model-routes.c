@@ -3,7 +3,8 @@
  * Answers POST /v1/models/load and POST /v1/models/unload, for keys with the right to manage.
  *
  * Unloading by command also unloads a pinned model. A model that requests use is unloaded when the
- * last of them has ended.
+ * last of them has ended. Models for vectors, rankings and speech belong to other services, to
+ * which the gateway then sends the request (common/wire/elsewhere.h).
  */
 #include "chat/generation.h"
 #include "common/wire/fields.h"
@@ -62,6 +63,7 @@ static int unload_prepare(struct generation *g, struct problem *problem)
 
 const struct chat_api api_models_load = {
     .id_prefix = "load-",
+    .any_service = true,
     .prompt_field = "model",
     .read = load_read,
     .prepare = load_prepare,
@@ -69,6 +71,7 @@ const struct chat_api api_models_load = {
 
 const struct chat_api api_models_unload = {
     .id_prefix = "unload-",
+    .any_service = true,
     .prompt_field = "model",
     .read = unload_read,
     .prepare = unload_prepare,

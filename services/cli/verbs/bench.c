@@ -7,10 +7,12 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <string.h>
+#include <time.h>
 
 #include <infer/bench.h>
 
 #include "cli/cli.h"
+#include "cli/metrics/runs.h"
 #include "cli/verbs/bench-draft.h"
 #include "common/config/draft-kind.h"
 
@@ -37,11 +39,13 @@ static const char help[] =
     "                       fp8, or K:V (default: f16)\n"
     "  --membw              measure memory bandwidth, and the share of it that decoding reaches\n"
     "  --peak               measure peak int8 speed, and the share of it that prefill reaches\n"
+    "  --save               also keep the result, for `sconce metrics compare`\n"
     "  --json               print one line of JSON\n" CLI_MODELS_HELP;
 
 enum {
     BENCH_HELP = -1,
     BENCH_MAX_NUMBER = 1 << 20,
+    BENCH_REPEAT = 5, /* the default of inf_bench_params.n_repeat */
 };
 
 struct bench {
@@ -51,7 +55,7 @@ struct bench {
     const char *device_name; /* NULL: not given */
     struct cli_device device;
     struct draft_bench_params draft;
-    bool json;
+    bool json, saves;
 };
 
 static json_t *bench_speed(uint32_t tokens, double tok_s, double stddev)
@@ -235,6 +239,7 @@ static int bench_parse(int argc, char **argv, struct bench *b, struct cli_models
         {"kv-type", required_argument, NULL, 'K'},
         {"membw", no_argument, NULL, 'w'},
         {"peak", no_argument, NULL, 'k'},
+        {"save", no_argument, NULL, 's'},
         {"json", no_argument, NULL, 'j'},
         {"help", no_argument, NULL, 'h'},
         CLI_MODELS_OPTIONS,
@@ -273,6 +278,8 @@ static int bench_parse(int argc, char **argv, struct bench *b, struct cli_models
             p->membw = true;
         else if (c == 'k')
             p->peak = true;
+        else if (c == 's')
+            b->saves = true;
         else if (c == 'j')
             b->json = true;
         else if (c == 'h')
@@ -290,6 +297,11 @@ static int bench_parse(int argc, char **argv, struct bench *b, struct cli_models
         return cli_usage("bench", "--accept needs --max-draft");
     if (b->draft.max_draft > INF_DRAFT_MAX)
         return cli_usage("bench", "--max-draft must not be above %d", INF_DRAFT_MAX);
+    if (b->saves && !b->name)
+        return cli_usage("bench", "--save needs a model");
+    if (b->saves && (b->draft.kind || b->draft.max_draft))
+        return cli_usage("bench",
+                         "--save stores speeds without drafts; leave out the options of drafts");
     if (optind < argc || (!b->name && !p->membw && !p->peak))
         return cli_usage("bench", "-m MODEL is missing");
     return CLI_OK;
@@ -315,6 +327,39 @@ static int bench_measure_drafts(struct bench *b, struct inf_model *model)
     return bench_drafts(d);
 }
 
+/* Keeps the speeds of the model in the user's file of runs. */
+static int bench_save(const struct bench *b)
+{
+    const struct inf_bench_params *p = &b->params;
+    const struct inf_bench_result *res = &b->result;
+    const struct inf_model_info *info = inf_model_info(p->model);
+    struct run run = {
+        .time = time(NULL),
+        .bytes = info->n_bytes,
+        .threads = res->n_threads,
+        .n_prompt = p->n_prompt,
+        .n_generate = p->n_generate,
+        .depth = p->n_depth,
+        .streams = MAX(p->n_streams, 1u),
+        .batch = p->n_batch,
+        .repeat = p->n_repeat ? p->n_repeat : BENCH_REPEAT,
+        .pp = res->pp_tok_s,
+        .pp_stddev = res->pp_stddev,
+        .tg = res->tg_tok_s,
+        .tg_stddev = res->tg_stddev,
+    };
+    struct inf_err err = {0};
+
+    snprintf(run.version, sizeof(run.version), "%s", SCONCE_VERSION);
+    snprintf(run.model, sizeof(run.model), "%s", b->name);
+    snprintf(run.weights, sizeof(run.weights), "%s", info->dtype_text);
+    snprintf(run.machine, sizeof(run.machine), "%s",
+             inf_device_info(b->device.device)->description);
+    snprintf(run.isa, sizeof(run.isa), "%s", is_cpu(b) ? res->isa : b->device.name);
+    snprintf(run.kv_type, sizeof(run.kv_type), "%s", p->kv_type ? p->kv_type : "");
+    return runs_add(&run, &err) < 0 ? cli_error("bench", "%s", err.text) : CLI_OK;
+}
+
 static int bench_measure(struct bench *b, struct inf_model *model)
 {
     struct cli_progress progress = {.label = "measuring"};
@@ -333,10 +378,12 @@ static int bench_measure(struct bench *b, struct inf_model *model)
     cli_progress_done(&progress);
     if (r < 0)
         return cli_error("bench", "%s", err.text);
+    r = CLI_OK;
     if (b->json)
-        return print_json(b);
-    print_text(b);
-    return CLI_OK;
+        r = print_json(b);
+    else
+        print_text(b);
+    return b->saves && r == CLI_OK ? bench_save(b) : r;
 }
 
 int verb_bench(int argc, char **argv)

@@ -204,36 +204,10 @@ int verb_ps(int argc, char **argv)
     return r;
 }
 
-/* Returns whether the model is for vectors, which the embed service has in memory. */
-static bool is_embedder(const struct ps_options *o, const char *model)
-{
-    int status = 0;
-    json_t *list = ps_ask(o, "/v1/models", NULL, &status), *entry, *alias;
-    bool found = false;
-    size_t i, k;
-
-    json_array_foreach(json_object_get(list, "data"), i, entry)
-    {
-        const char *task = json_string_value(json_object_get(entry, "task"));
-        const char *id = json_string_value(json_object_get(entry, "id"));
-        bool named = id && strcmp(id, model) == 0;
-
-        json_array_foreach(json_object_get(entry, "aliases"), k, alias)
-        {
-            named = named || strcmp(json_string_value(alias), model) == 0;
-        }
-        found = found || (named && task && strcmp(task, "embedding") == 0);
-    }
-    json_decref(list);
-    return found;
-}
-
 /* Unloads one model, and adds the result to @results. */
 static int stop_model(const struct ps_options *o, const char *model, json_t *results)
 {
-    const bool embeds = is_embedder(o, model);
-    json_t *body = embeds ? json_pack("{s:s, s:[], s:i}", "model", model, "input", "keep_alive", 0)
-                          : json_pack("{s:s}", "model", model);
+    json_t *body = json_pack("{s:s}", "model", model);
     _cleanup_free_ char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
     const char *state;
     json_t *answer;
@@ -242,10 +216,10 @@ static int stop_model(const struct ps_options *o, const char *model, json_t *res
     json_decref(body);
     if (!text)
         return cli_error("stop", "\"%s\" cannot be the name of a model", model);
-    answer = ps_ask(o, embeds ? "/api/embed" : "/v1/models/unload", text, &status);
+    answer = ps_ask(o, "/v1/models/unload", text, &status);
     if (!answer)
         return CLI_FAILED;
-    state = embeds ? "unloaded" : json_string_value(json_object_get(answer, "status"));
+    state = json_string_value(json_object_get(answer, "status"));
     if (status != 200)
         r = ps_tell(o, answer);
     else if (o->json)

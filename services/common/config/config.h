@@ -166,6 +166,14 @@ struct config {
     } keep;
 
     struct {
+        unsigned enabled;           /* enum config_bool; true */
+        uint64_t retention_usec;    /* a row of the history is deleted after this time; 90 d */
+        uint64_t max_bytes;         /* bytes of the file of the history; 64 MiB */
+        uint64_t idle_timeout_usec; /* the service exits after this time without requests; 30 s; 0:
+                                       never */
+    } history;
+
+    struct {
         char *mirror;         /* URL of the hub of models; CONFIG_PULL_MIRROR */
         char *ollama_mirror;  /* URL of Ollama's registry; CONFIG_PULL_OLLAMA */
         char *proxy;          /* URL of a proxy; NULL: none */
@@ -223,6 +231,12 @@ char *config_block_dir(const struct config *config);
 /* Returns the directory of the keep service: the one in $STATE_DIRECTORY, which the service manager
  * sets, else the user's own. The caller frees it. NULL: there is no home directory. */
 char *config_keep_dir(void);
+/* Returns the directory of the history service: the one in $STATE_DIRECTORY, else the user's own.
+ * The caller frees it. NULL: there is no home directory. */
+char *config_history_dir(void);
+/* Returns the directory of the user's data, $XDG_DATA_HOME/sconce. The caller frees it. NULL: there
+ * is no home directory. */
+char *config_data_dir(void);
 /* Returns the directory of the services' sockets: $XDG_RUNTIME_DIR/sconce. If that variable is not
  * set: /run/sconce for root, and -ENOENT for other users. The caller frees *ret_dir. The units pass
  * the paths of sockets as options, so system services do not need this directory. */

@@ -110,13 +110,29 @@ char *config_block_dir(const struct config *config)
     return config->cache.directory ? strdup(config->cache.directory) : cache_dir("sconce-cache");
 }
 
-char *config_keep_dir(void)
+/* Returns the state directory that the service manager made, or the user's own directory @name. */
+static char *state_dir(const char *name)
 {
     const char *given = getenv("STATE_DIRECTORY");
 
     if (given && given[0] == '/')
         return strndup(given, strcspn(given, ":"));
-    return user_dir("XDG_STATE_HOME", ".local/state", "sconce-keep");
+    return user_dir("XDG_STATE_HOME", ".local/state", name);
+}
+
+char *config_keep_dir(void)
+{
+    return state_dir("sconce-keep");
+}
+
+char *config_history_dir(void)
+{
+    return state_dir("sconce-history");
+}
+
+char *config_data_dir(void)
+{
+    return user_dir("XDG_DATA_HOME", ".local/share", "sconce");
 }
 
 int config_set_device(struct config *config, const char *name)
@@ -233,6 +249,10 @@ int config_new(struct config **ret_config)
     c->keep.max_bytes = MEBIBYTES(64);
     c->keep.max_total_bytes = MEBIBYTES(512);
     c->keep.idle_timeout_usec = SECONDS(60);
+    c->history.enabled = CONFIG_TRUE;
+    c->history.retention_usec = SECONDS((uint64_t)90 * 86400);
+    c->history.max_bytes = MEBIBYTES(64);
+    c->history.idle_timeout_usec = SECONDS(30);
     c->chat.device = strdup("auto");
     c->chat.kv_type = strdup("auto");
     c->speculative.kind = strdup("none");

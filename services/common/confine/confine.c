@@ -123,6 +123,8 @@ static int allow_path(int ruleset, int abi, const struct policy_path *path,
         return config && config->keep.storage == CONFIG_STORAGE_DISK
                    ? allow_found(&paths, config_keep_dir())
                    : 0;
+    if (strcmp(path->path, "history") == 0)
+        return config && config->history.enabled ? allow_found(&paths, config_history_dir()) : 0;
     if (strcmp(path->path, "here") == 0)
         return allow_one(&paths, ".");
     if (strpbrk(path->path, "*?["))

@@ -26,11 +26,12 @@ static int path_path(struct reader *r, const yaml_node_t *node, void *out)
 
     if (e == 0 && path->path[0] != '/' && strcmp(path->path, "models") != 0 &&
         strcmp(path->path, "cache") != 0 && strcmp(path->path, "blocks") != 0 &&
-        strcmp(path->path, "kept") != 0 && strcmp(path->path, "here") != 0)
+        strcmp(path->path, "kept") != 0 && strcmp(path->path, "history") != 0 &&
+        strcmp(path->path, "here") != 0)
         return yaml_source_bad(
             &r->source, node,
             "\"%s\" is neither an absolute path nor \"models\", \"cache\", \"blocks\", "
-            "\"kept\" or \"here\"",
+            "\"kept\", \"history\" or \"here\"",
             path->path);
     return e;
 }

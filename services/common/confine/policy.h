@@ -66,11 +66,13 @@ struct policy_rule {
 };
 
 struct policy_path {
-    /* An absolute path, which may be a pattern of glob(7), or one of five words. "models" stands
+    /* An absolute path, which may be a pattern of glob(7), or one of six words. "models" stands
      * for all model directories and the targets of their links. "cache" stands for the directory of
      * compiled kernels, and "blocks" for the directory of stored KV blocks. "kept" stands for the
      * directory of the keep service if the configuration makes this service write to disk, and for
-     * no directory otherwise. "here" stands for the working directory at the start. */
+     * no directory otherwise; "history" stands for that of the history service unless the
+     * configuration switches the history off. "here" stands for the working directory at the start.
+     */
     const char *path;
     uint64_t rights; /* LANDLOCK_ACCESS_FS_* */
     const char *rights_text, *why;

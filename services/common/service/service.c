@@ -193,7 +193,10 @@ void service_drained(struct service *service)
 
 static void service_on_unused(void *data)
 {
-    service_drained(data);
+    struct service *service = data;
+
+    if (!service->params.holds || !service->params.holds(service->params.data))
+        service_drained(service);
 }
 
 static void service_on_signal(void *data)

@@ -48,6 +48,10 @@ struct service_params {
     /* Returns for how many microseconds the service must not exit although it is idle; 0: it may
      * exit. May be NULL. */
     uint64_t (*stays)(void *data);
+    /* Returns whether there is work that must be done before the exit after SIGTERM, when no
+     * connection is left. The service must then call service_drained() when this work is done and
+     * no connection is open. May be NULL. */
+    bool (*holds)(void *data);
     bool is_long_busy; /* `busy` may return true for hours, so it is called only once per
                           idle_timeout */
     /* `draining` is called when SIGTERM arrives. `expired` is called when the drain timeout is

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that services leave KV blocks in the cache directory, and nothing else on the disk."""
+"""Tests that services leave KV blocks in the cache directory, the numbers of requests in the directory of the
+history, and nothing else on the disk."""
 import json
 
 import pytest
@@ -9,6 +10,9 @@ from services import SERVICES
 
 SYSTEM = "/var/cache/private/sconce-cache"
 USER = "/home/ada/.cache/sconce-cache"
+# The directories of the history; systemd before version 254 uses the last one.
+HISTORY = ("/var/lib/private/sconce-history", "/home/ada/.local/state/sconce-history",
+           "/home/ada/.config/sconce-history")
 # Paths that systemd and its journal write, with or without sconce.
 MANAGERS = ("/run/systemd/", "/run/log/", "/run/udev/", "/run/user/", "/var/log/", "/var/lib/systemd/",
             "/var/lib/dbus/")
@@ -62,9 +66,10 @@ def test_services_write_into_the_cache_directory_and_nowhere_else(machine, user)
     machine.wait(lambda: "blocks" in machine.show("sconce-cache.service", "StatusText", user),
                  "blocks to be kept")
     machine.systemctl("stop", "sconce-chat.service", user=user)
-    machine.systemctl("stop", "sconce-cache.service", user=user)
+    for unit in ("sconce-cache.service", "sconce-gateway.service", "sconce-history.service"):
+        machine.systemctl("stop", unit, user=user)
     files = changed(machine)
-    assert [path for path in files if not path.startswith(home + "/")] == []
+    assert [path for path in files if not path.startswith((home + "/", *HISTORY))] == []
     assert any(path.endswith(".kv") for path in files)
     assert set(files.values()) == {"600"}
     directories = machine.run(["find", home, "-type", "d", "-printf", "%m\\n"]).stdout.split()
@@ -74,7 +79,7 @@ def test_services_write_into_the_cache_directory_and_nowhere_else(machine, user)
 
 
 def test_nothing_is_written_where_the_cache_is_off(machine, configure):
-    configure("cache:\n  enabled: false\n")
+    configure("cache:\n  enabled: false\nhistory:\n  enabled: false\n")
     stamp(machine)
     work(machine, None)
     for row in SERVICES:
