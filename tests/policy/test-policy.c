@@ -269,7 +269,8 @@ TEST(own_policies_compile_and_keep_their_limits)
 /* Returns whether a service writes into a directory of its own. */
 static bool has_directory(const char *service)
 {
-    return strcmp(service, "cache") == 0 || strcmp(service, "keep") == 0;
+    return strcmp(service, "cache") == 0 || strcmp(service, "keep") == 0 ||
+           strcmp(service, "store") == 0;
 }
 
 static const struct policy_condition *condition_of(const struct policy_rule *rule, unsigned arg)
@@ -281,8 +282,8 @@ static const struct policy_condition *condition_of(const struct policy_rule *rul
 }
 
 /* Returns whether a service needs a call that is forbidden to services in general. For example, the
- * cache and keep services change their own files, chat and the gateway connect to other services,
- * and services that load models open files. */
+ * cache and keep services change their own files and the store service changes models, chat, the
+ * gateway and the store service connect to others, and services that load models open files. */
 static bool is_its_task(const char *service, const char *name)
 {
     static const struct {
@@ -294,6 +295,9 @@ static bool is_its_task(const char *service, const char *name)
         {"gateway", "connect"},    {"embed", "openat"},   {"audio", "openat"},
         {"audio", "memfd_create"}, {"keep", "openat"},    {"keep", "unlink"},
         {"keep", "unlinkat"},      {"keep", "ftruncate"}, {"keep", "memfd_create"},
+        {"store", "connect"},      {"store", "openat"},   {"store", "mkdirat"},
+        {"store", "unlink"},       {"store", "unlinkat"}, {"store", "renameat2"},
+        {"store", "linkat"},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
@@ -465,15 +469,16 @@ TEST(no_policy_of_ours_allows_forbidden_calls)
 }
 
 /* Returns whether a service may write a path. A service with GPU drivers may write device nodes of
- * GPUs and its cache of compiled kernels. The cache service may write its blocks, and the keep
- * service may write its file. */
+ * GPUs and its cache of compiled kernels. The cache service may write its blocks, the keep service
+ * its file, and the store service the store, which is its working directory. */
 static bool may_write(const char *service, const struct policy_path *path)
 {
     static const uint64_t node = 2 /* write_file */ | 4 | 1 << 15 /* ioctl_dev */;
 
     if (!has_drivers(service))
         return (strcmp(service, "cache") == 0 && strcmp(path->path, "blocks") == 0) ||
-               (strcmp(service, "keep") == 0 && strcmp(path->path, "kept") == 0);
+               (strcmp(service, "keep") == 0 && strcmp(path->path, "kept") == 0) ||
+               (strcmp(service, "store") == 0 && strcmp(path->path, "here") == 0);
     return strcmp(path->path, "cache") == 0 ||
            ((path->rights & ~node) == 0 && strncmp(path->path, "/dev/", 5) == 0);
 }
@@ -488,7 +493,7 @@ TEST(files_are_read_only)
         const struct policy_path *paths = policy_paths(policy, &n);
 
         if (!is_chat(services[i]) && strcmp(services[i], "embed") != 0 &&
-            strcmp(services[i], "audio") != 0)
+            strcmp(services[i], "audio") != 0 && strcmp(services[i], "store") != 0)
             assert_int_equal(n, has_directory(services[i]));
         for (size_t k = 0; k < n; k++)
             if ((paths[k].rights & ~reading) && !may_write(services[i], &paths[k]))

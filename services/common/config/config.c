@@ -196,6 +196,8 @@ const struct config_key config_keys[] = {
     {"keep", "max_total_bytes", KEY_BYTES, AT(keep.max_total_bytes), 0, 1024,
      MEBIBYTES(1024 * 1024)},
     {"keep", "idle_timeout", KEY_USEC, AT(keep.idle_timeout_usec), 0, ANY_USEC},
+    {"store", "max_pulls", KEY_U32, AT(store.max_pulls), 0, 1, 256},
+    {"store", "idle_timeout", KEY_USEC, AT(store.idle_timeout_usec), 0, ANY_USEC},
     {"pull", "mirror", KEY_STRING, AT(pull.mirror), 0, 0, 0, NULL, check_https},
     {"pull", "ollama_mirror", KEY_STRING, AT(pull.ollama_mirror), 0, 0, 0, NULL, check_https},
     {"pull", "proxy", KEY_STRING, AT(pull.proxy), 0, 0, 0, NULL, check_proxy},

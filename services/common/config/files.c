@@ -233,6 +233,8 @@ int config_new(struct config **ret_config)
     c->keep.max_bytes = MEBIBYTES(64);
     c->keep.max_total_bytes = MEBIBYTES(512);
     c->keep.idle_timeout_usec = SECONDS(60);
+    c->store.max_pulls = 8;
+    c->store.idle_timeout_usec = SECONDS(60);
     c->chat.device = strdup("auto");
     c->chat.kv_type = strdup("auto");
     c->pull.mirror = strdup(CONFIG_PULL_MIRROR);
