@@ -14,35 +14,13 @@ import time
 import pytest
 
 import hub as hubs
-from activator import Service, listen_tcp, listen_unix
+from activator import Program, Service, listen_tcp, listen_unix
 from conftest import BUILD, GATEWAY, ROOT, SLOW
 
 STORE = BUILD / "services/store/sconce-store"
 FETCH = BUILD / "services/fetch/sconce-fetch"
 ASKS, CHANGES = "sk-" + "a" * 40, "sk-" + "b" * 40
 WEIGHTS = (ROOT / "packaging/guide/sconce-guide.gguf").read_bytes()
-
-
-class Inetd(Service):
-    """Starts a program for each connection, with the connection as standard input and output, as systemd
-    does for a socket unit with Accept=yes."""
-
-    def _run(self):
-        import select
-        import subprocess
-        children = []
-        while True:
-            ready, _, _ = select.select(self.sockets + [self._stop[0]], [], [])
-            if self._stop[0] in ready:
-                break
-            connection, _ = self.sockets[0].accept()
-            with connection:
-                children.append(subprocess.Popen(self.argv, stdin=connection, stdout=connection,
-                                                 stderr=self.log, env={}))
-            self.starts += 1
-        for child in children:
-            child.kill()
-            child.wait()
 
 
 class Stores:
@@ -66,7 +44,7 @@ class Stores:
         tcp = listen_tcp()
         self.port = tcp.getsockname()[1]
         self.url = "http://127.0.0.1:%d" % self.port
-        self.fetch = Inetd([str(FETCH)], [listen_unix(fetch_sock)], {}, self.log)
+        self.fetch = Program([str(FETCH)], [listen_unix(fetch_sock)], log=self.log)
         self.store = Service([str(STORE), "--config", config, "--fetch-socket", fetch_sock],
                              [listen_unix(self.sock)], env, self.log)
         self.gateway = Service([str(GATEWAY), "--config", config, "--store-socket", self.sock],
