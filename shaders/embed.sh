@@ -7,12 +7,29 @@
 # by gzip, and OUT/STEM.rows.h a row of `struct vkb_kernel` for each variant. ACCESS is plain, texel or
 # both. A variant is NAME:DEFINE,DEFINE… and may be ":". If its name begins with that of a number
 # format, the shader includes ROOT/formats/FORMAT.glsl as "format.glsl". The SPIR-V files stay in
-# OUT, where tests check them.
+# OUT, where tests check them. SCONCE_SHADER_CACHE may name a directory for results, from which other builds
+# of the same shaders with the same compiler take them.
 set -eu
 
 compiler=$1 root=$2 file=$3 out=$4 stem=$5 access=$6
 shift 6
 family=${file%.comp}
+kept=
+if [ "${SCONCE_SHADER_CACHE-}" ]; then
+    kept=$SCONCE_SHADER_CACHE/$({
+        "$compiler" --version
+        printf '%s\n' "$file" "$stem" "$access" "$@"
+        find "$root" -type f | LC_ALL=C sort | xargs cat
+    } | sha256sum | cut -c 1-64)
+    if [ -d "$kept" ]; then
+        cp "$kept"/* "$out"
+        exit
+    fi
+    target=$out
+    out=$kept.$$
+    mkdir -p "$out"
+    trap 'rm -rf "$out"' EXIT
+fi
 
 # Prints a mask of the slots that the preprocessed shader reads through views of kind $1 (u4 or f4).
 view_mask()
@@ -95,3 +112,8 @@ for variant; do
     texel | both) compile "${variant%%:*} texel" -DTEXEL $given ;;
     esac
 done
+if [ "$kept" ]; then
+    rm -rf "$out"/*.formats
+    cp "$out"/* "$target"
+    mv -T "$out" "$kept" 2>/dev/null || [ -d "$kept" ]
+fi

@@ -22,7 +22,11 @@
 set -u
 cd "$(dirname "$0")/.." || exit 2
 BUILD_ROOT=${BUILD_ROOT:-$PWD/build-tests}
-mkdir -p "$BUILD_ROOT"
+mkdir -p "$BUILD_ROOT/shaders"
+# Shaders take two minutes to compile, and are the same in all builds.
+SCONCE_SHADER_CACHE=$(cd "$BUILD_ROOT/shaders" && pwd)
+export SCONCE_SHADER_CACHE
+find "$SCONCE_SHADER_CACHE" -mindepth 1 -maxdepth 1 -mtime +7 -exec rm -rf {} +
 
 if [ "${1-}" = --idle ]; then
     shift

@@ -373,6 +373,29 @@ bool path_is_dir(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+int path_make_dirs(const char *path, mode_t mode)
+{
+    _cleanup_free_ char *part = NULL;
+
+    if (path_is_dir(path))
+        return 0;
+    part = strdup(path);
+    if (!part)
+        return -ENOMEM;
+    for (char *p = part + 1;; p++) {
+        const char end = *p;
+
+        if (end != '/' && end != 0)
+            continue;
+        *p = 0;
+        if (mkdir(part, mode) < 0 && errno != EEXIST && !path_is_dir(part))
+            return -errno;
+        *p = end;
+        if (!end)
+            return path_is_dir(path) ? 0 : -ENOTDIR;
+    }
+}
+
 bool path_is_below(const char *path, const char *dir)
 {
     size_t n = strlen(dir);

@@ -6,6 +6,8 @@
 #include <infer/tier.h>
 #include <infer/types.h>
 
+#include <sys/types.h>
+
 #include "core/macros.h"
 
 struct file_hold;
@@ -85,6 +87,9 @@ char *path_absolute(const char *path);
 const char *path_base(const char *path);
 bool path_exists(const char *path);
 bool path_is_dir(const char *path);
+/* Makes the directory @path and the missing directories above it, with the permissions @mode less
+ * the umask. Returns 0, also if @path is a directory already, -ENOMEM, or the error of mkdir(2). */
+int path_make_dirs(const char *path, mode_t mode);
 /* Returns whether @path is @dir or below it, judged by the texts alone. Slashes at the end of @dir
  * do not count; @path must not end with a slash. */
 bool path_is_below(const char *path, const char *dir);

@@ -21,12 +21,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #include "common/config/config.h"
 #include "common/config/options.h"
 #include "common/service/log.h"
 #include "common/service/misconfigured.h"
+#include "core/file.h"
 #include "core/pages.h"
 
 static const char policy_cpu[] = "chat", policy_gpu[] = "chat-gpu", policy_nvidia[] = "chat-nvidia",
@@ -98,17 +98,6 @@ static bool may_make_executable(void)
     return may;
 }
 
-/* Makes @dir and missing directories above it. */
-static void make_directory(char *dir)
-{
-    for (char *p = strchr(dir + 1, '/'); p; p = strchr(p + 1, '/')) {
-        *p = 0;
-        mkdir(dir, 0700);
-        *p = '/';
-    }
-    mkdir(dir, 0700);
-}
-
 static int set_wrong(struct options *options, const char *format, const char *device,
                      const char *why)
 {
@@ -164,7 +153,7 @@ int chat_device_choose(struct chat_device *d, struct options *options)
     d->policy = policy;
     d->cache_dir = config_cache_dir();
     if (d->cache_dir)
-        make_directory(d->cache_dir);
+        path_make_dirs(d->cache_dir, 0700);
     if (d->cache_dir && policy != policy_lavapipe)
         filler_start(&d->filler, chat_fill, &(struct chat_fill){options, d});
     return 0;

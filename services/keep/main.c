@@ -37,13 +37,8 @@ static void keep_prepare_directory(const struct options *options)
 {
     _cleanup_free_ char *dir = keep_is_on_disk(options) ? config_keep_dir() : NULL;
 
-    for (char *slash = dir ? strchr(dir + 1, '/') : NULL; slash; slash = strchr(slash + 1, '/')) {
-        *slash = 0;
-        mkdir(dir, 0700);
-        *slash = '/';
-    }
     if (dir)
-        mkdir(dir, 0700);
+        path_make_dirs(dir, 0700);
 }
 
 static int keep_open(struct keep *keep, const struct options *options, struct inf_err *reterr)

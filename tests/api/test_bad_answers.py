@@ -38,13 +38,17 @@ class Liar:
         while True:
             try:
                 s, _ = self.listener.accept()
+                keep = self.keep
                 data = b""
                 while b"\r\n\r\n" not in data:
-                    data += s.recv(65536)
-                s.sendall(self.answer)
-                if self.keep:
+                    piece = s.recv(65536)
+                    if not piece:
+                        raise OSError("the connection ended before its head")
+                    data += piece
+                if keep:  # before the answer, because the test may change @open as soon as it has it
                     self.open.append(s)
-                else:
+                s.sendall(self.answer)
+                if not keep:
                     s.close()
             except OSError:
                 if self.listener.fileno() < 0:
@@ -206,18 +210,21 @@ def test_an_answer_in_pieces_is_put_together(lying):
     def serve():
         while not liar.open:
             time.sleep(0.01)
+        first = liar.open[0]  # later ones ask for /health, because the answer is slow
         for byte in OK + JSON + b"Transfer-Encoding: chunked\r\n\r\n" + \
                 b"5;x=\"y\"\r\nhello\r\n6\r\n world\r\n0\r\n\r\n":
-            liar.open[-1].sendall(bytes([byte]))
+            first.sendall(bytes([byte]))
 
     thread = threading.Thread(target=serve)
     thread.start()
     c = http.client.HTTPConnection("127.0.0.1", suite.port, timeout=20 * SLOW)
-    c.request("POST", "/v1/completions", "{}")
-    assert c.getresponse().read() == b"hello world"
-    c.close()
+    try:
+        c.request("POST", "/v1/completions", "{}")
+        assert c.getresponse().read() == b"hello world"
+    finally:
+        c.close()
+        liar.keep = False
     thread.join()
-    liar.keep = False
     check_alive(suite)
 
 

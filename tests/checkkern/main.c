@@ -9,9 +9,10 @@
  * A rung is an instruction set level of the CPU, or the name of a device, such as "vulkan:0". The
  * name "cpu" runs the checks of devices on the CPU. With --share, the program runs only one in N
  * cases, chosen at random, of the checks of devices and of the long checks of the CPU. With
- * SCONCE_TEST_FULL it runs all cases. The program prints its seed; the same seed repeats a failure.
- * When a kernel crashes, the program prints the names of the check and of the rung. With --trace it
- * prints the addresses of the instructions of a product of one row (harness.h).
+ * SCONCE_TEST_FULL it runs all cases, and under a slow tool such as ASan fewer of them. The program
+ * prints its seed; the same seed repeats a failure. When a kernel crashes, the program prints the
+ * names of the check and of the rung. With --trace it prints the addresses of the instructions of a
+ * product of one row (harness.h).
  */
 
 #include <errno.h>
@@ -24,7 +25,9 @@
 
 #include "core/clock.h"
 #include "core/cpu.h"
+#include "core/macros.h"
 #include "harness.h"
+#include "lib/test.h"
 
 static const struct entry {
     const char *name;
@@ -148,6 +151,8 @@ int main(int argc, char **argv)
     }
     if (getenv("SCONCE_TEST_FULL"))
         sel.share = 1;
+    else if (test_slowness() > 1)
+        sel.share = MAX(sel.share, 1) * (unsigned)test_slowness();
     current.test = current.rung = "start";
     signal(SIGSEGV, crashed);
     signal(SIGBUS, crashed);

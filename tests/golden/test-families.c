@@ -65,7 +65,7 @@ TEST(graphs_compute_what_transformers_computes)
 /* Returns whether to test a device now. lavapipe takes seconds for each model. */
 static bool is_drawn(const struct test_target *on)
 {
-    return strcmp(on->device, "cpu") == 0 || test_drawn(3);
+    return strcmp(on->device, "cpu") == 0 || test_drawn(6);
 }
 
 /* Returns the largest error that is allowed. On the CPU, the inputs of products with quantized

@@ -17,3 +17,9 @@ static inline bool test_drawn(unsigned one_in)
         rng_seed(&rng, clock_nsec());
     return test_full() || rng_u32(&rng) % one_in == 0;
 }
+
+/* Returns the same where a tool slows the program down (test_slowness()), and true elsewhere. */
+static inline bool test_drawn_if_slow(unsigned one_in)
+{
+    return test_slowness() <= 1 || test_drawn(one_in);
+}

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "backend/vulkan/vulkan-backend.h"
 #include "backend/vulkan/kernels.h"
@@ -38,21 +37,6 @@ static const bool is_rare[INF_DTYPE_N] = {
     [INF_DTYPE_Q1_0] = true,   [INF_DTYPE_Q2_0] = true,   [INF_DTYPE_MLX4] = true,
     [INF_DTYPE_MLX8] = true,   [INF_DTYPE_FP8] = true,    [INF_DTYPE_NF4] = true,
 };
-
-/* Creates @dir and its missing parents. */
-static void make_directory(const char *dir)
-{
-    _cleanup_free_ char *path = path_is_dir(dir) ? NULL : strdup(dir);
-
-    if (!path)
-        return;
-    for (char *p = strchr(path + 1, '/'); p; p = strchr(p + 1, '/')) {
-        *p = 0;
-        mkdir(path, 0700);
-        *p = '/';
-    }
-    mkdir(path, 0700);
-}
 
 static int add_choice(struct vkb_device *dev, bool picked, const struct vkb_choice *choice)
 {
@@ -170,7 +154,7 @@ int vkb_hold(const char *name, const char *cache_dir, bool compiles, struct vkb_
     if (!held)
         return err_set(reterr, ENOMEM, "out of memory");
     if (cache_dir)
-        make_directory(cache_dir);
+        path_make_dirs(cache_dir, 0700);
     r = vkb_instance_new(&held->in, reterr);
     if (r < 0)
         return r;

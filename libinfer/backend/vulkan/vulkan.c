@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "backend/vulkan/vulkan-backend.h"
 #include "backend/vulkan/kv.h"
@@ -14,6 +13,7 @@
 #include "backend/vulkan/submit.h"
 #include "core/cpu.h"
 #include "core/err.h"
+#include "core/file.h"
 
 #define SUBMIT_USEC 50000u /* a longer submission makes a desktop stutter */
 #define FIRST_ROWS  64u
@@ -221,7 +221,7 @@ int vkb_backend_new(const struct backend_params *params, struct backend **ret_ba
     r = workers_new(params->n_threads > 0 ? params->n_threads : cpu_count(), &vkb->workers);
     if (r == 0 && params->cache_dir) {
         if (!params->cache_read_only)
-            mkdir(params->cache_dir, 0700);
+            path_make_dirs(params->cache_dir, 0700);
         vkb->cache_read_only = params->cache_read_only;
         vkb->cache_dir = strdup(params->cache_dir);
         r = vkb->cache_dir ? 0 : -ENOMEM;

@@ -21,16 +21,6 @@
 #define MAX_BYTES (64u << 20)
 #define VERSION   1
 
-static void make_dirs(char *dir)
-{
-    for (char *p = strchr(dir + 1, '/'); p; p = strchr(p + 1, '/')) {
-        *p = 0;
-        mkdir(dir, 0700);
-        *p = '/';
-    }
-    mkdir(dir, 0700);
-}
-
 char *saved_state_dir(void)
 {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
@@ -43,7 +33,7 @@ char *saved_state_dir(void)
         base = path_join(home, ".local/state");
     dir = base ? path_join(base, "sconce") : NULL;
     if (dir)
-        make_dirs(dir);
+        path_make_dirs(dir, 0700);
     return dir;
 }
 

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 
 #include "common/config/config.h"
 #include "common/store/store.h"
@@ -56,22 +55,9 @@ int store_directory(const struct config *config, bool chosen, char **ret_dir,
 
 int store_make_dirs(const char *path, struct inf_err *reterr)
 {
-    _cleanup_free_ char *part = strdup(path);
+    const int r = path_make_dirs(path, 0755);
 
-    if (!part)
-        return err_set(reterr, ENOMEM, "out of memory");
-    for (char *p = part + 1;; p++) {
-        const char end = *p;
-
-        if (end != '/' && end != 0)
-            continue;
-        *p = 0;
-        if (mkdir(part, 0755) < 0 && errno != EEXIST)
-            return err_set(reterr, errno, "%s cannot be made: %s", part, strerror(errno));
-        *p = end;
-        if (!end)
-            return 0;
-    }
+    return r < 0 ? err_set(reterr, -r, "%s cannot be made: %s", path, strerror(-r)) : 0;
 }
 
 int store_become_owner(const char *dir, struct inf_err *reterr)

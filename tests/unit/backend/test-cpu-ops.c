@@ -10,8 +10,8 @@
 
 #include "backend/cpu/exec/exec.h"
 #include "core/cpu.h"
+#include "lib/draw.h"
 #include "lib/graph_eval.h"
-#include "lib/test.h"
 #include "unit/backend/ops-model.h"
 
 enum { MAX_ROWS = 96, N_TOKENS = 300 };
@@ -162,7 +162,8 @@ TEST(logits_follow_the_formulas_on_every_rung)
 {
     for (size_t i = 0; cpu_rung_at(i); i++)
         for (int kind = 0; kind < OPS_KINDS; kind++)
-            check_formulas((enum ops_kind)kind, INF_DTYPE_F32, cpu_rung_at(i), 1e-12);
+            if (test_drawn_if_slow(3))
+                check_formulas((enum ops_kind)kind, INF_DTYPE_F32, cpu_rung_at(i), 1e-12);
 }
 
 /* Compares a prompt that is computed at once with the same prompt on another number of threads, in
@@ -190,6 +191,8 @@ static void check_variants(enum ops_kind kind, enum inf_dtype dtype, const char 
     struct bench b;
     float *expected;
 
+    if (!test_drawn_if_slow(3))
+        return;
     bench_init(&b, kind, dtype, rung, 1, true);
     expected = alone(&b, 1, N_TOKENS, MAX_ROWS);
     check_variant(kind, dtype, rung, 2, MAX_ROWS, false, expected);

@@ -11,8 +11,8 @@
 #include "backend/cpu/exec/exec.h"
 #include "core/cpu.h"
 #include "kv/pool.h"
+#include "lib/draw.h"
 #include "lib/graph_eval.h"
-#include "lib/test.h"
 #include "unit/backend/allocs.h"
 #include "unit/backend/tiny.h"
 
@@ -224,6 +224,8 @@ static void check_chunks(const struct tiny_options *options, const char *rung, e
     const uint32_t n = ATTN_STRETCH_BLOCKS * BLOCK + 24;
     float *expected = NULL;
 
+    if (!test_drawn_if_slow(2))
+        return;
     for (; *threads > 0; threads++) {
         struct bench b;
 
