@@ -9,7 +9,7 @@
 
 #include "common/pull/pull.h"
 
-/* What is told about a file of a pull. */
+/* Describes a file of a pull for clients. */
 struct progress_file {
     char what[64];   /* "pulling DIGEST", with the first digits of the digest, or the file's name */
     char digest[80]; /* "sha256:HEX" or "sha1:HEX"; "": unknown */

@@ -159,7 +159,7 @@ struct pull_watch {
     void *data;
 };
 
-/* What a pull reads from files of the user. It is read before the process is confined. */
+/* The token and the certificates for pulls. They are read before the process is confined. */
 struct pull_secrets {
     char *token;        /* NULL: none */
     char *certificates; /* PEM; NULL: those of the system */
