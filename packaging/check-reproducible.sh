@@ -2,13 +2,59 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds the packages twice in different environments (path, umask, time, time zone, locale, host name, number of
 # processors), compares them byte by byte, and shows the packages that differ, with diffoscope if it is installed.
+#
+#   packaging/check-reproducible.sh
+#   packaging/check-reproducible.sh --release TAG [OPTION]...
+#
+# With --release it runs packaging/release.sh twice for a tag, with the same options, and compares all files except
+# signatures. The clock is then the same, because apt refuses lists of packages that have expired.
 set -eu
+
+release=
+if [ "${1-}" = --release ] && [ $# -ge 2 ]; then
+    release=$2
+    shift 2
+elif [ $# -gt 0 ]; then
+    echo "Usage: sh packaging/check-reproducible.sh [--release TAG [OPTION-OF-RELEASE.SH]...]" >&2
+    exit 2
+fi
 
 tree=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
+
+# make_release NAME UMASK ZONE OPTION...: makes the release $release in the directory NAME.
+make_release() {
+    name=$1 zone=$3
+    umask "$2"
+    shift 3
+    mkdir -p "$work/$name/tmp"
+    echo "release $name" >&2
+    env TMPDIR="$work/$name/tmp" TZ="$zone" sh "$tree/packaging/release.sh" "$@" --out "$work/$name/out" "$release" \
+        >"$work/$name.log" 2>&1 || {
+        cat "$work/$name.log" >&2
+        exit 1
+    }
+    umask 022
+    # SHA256SUMS contains the sums of the signatures, which differ.
+    sed -i -E '/ .*(InRelease|Release\.gpg)$/d' "$work/$name/out/SHA256SUMS"
+}
+
+if [ "$release" ]; then
+    [ $# -gt 0 ] || set -- --unsigned
+    make_release one 022 UTC "$@"
+    make_release a-second-one-with-a-longer-path 0077 Pacific/Kiritimati "$@"
+    cd "$work"
+    cat one/out/SHA256SUMS
+    diff -r -x InRelease -x Release.gpg -x SHA256SUMS.asc one/out a-second-one-with-a-longer-path/out || {
+        echo "the two releases differ" >&2
+        exit 1
+    }
+    echo "$(wc -l <one/out/SHA256SUMS) files, 0 differ"
+    exit 0
+fi
 
 # Copy the last commit, or without git the working tree, for both builds.
 mkdir "$work/tree"

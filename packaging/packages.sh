@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Lists of packages for Debian 12 and newer. This file is sourced in the top directory of the tree by
-# packaging/build-needs.sh, packaging/try.sh, packaging/build-deb.sh and tests/run.sh. The package of an entry
-# NAME~ is installed only if the distribution has it.
+# packaging/build-needs.sh, packaging/try.sh, packaging/build-deb.sh, packaging/release.sh and tests/run.sh. The
+# package of an entry NAME~ is installed only if the distribution has it.
 # shellcheck shell=sh
 
 # dpkg-dev tells Meson the library directories; ca-certificates is needed when Meson downloads files.
@@ -14,7 +14,7 @@ VULKAN_PACKAGES="libvulkan-dev glslang-tools libvulkan1"
 TRY_PACKAGES="curl ca-certificates"
 TEST_PACKAGES="g++ clang clang-format libclang-rt-dev llvm libcmocka-dev python3 python3-venv
     python3-pytest python3-pytest-xdist python3-httpx python3-yaml git curl ca-certificates procps
-    strace systemd systemd-dev~ bash-completion zsh fish mandoc man-db ffmpeg"
+    strace systemd systemd-dev~ bash-completion zsh fish mandoc man-db ffmpeg apt-utils gnupg"
 # With these packages the tests run Vulkan without a GPU, and with its validation layers.
 VULKAN_TEST_PACKAGES="mesa-vulkan-drivers vulkan-validationlayers spirv-tools"
 # The tests of the web page need a browser. Its packages take 131 MB as a download, so only `tests/run.sh full` installs
@@ -24,6 +24,8 @@ BROWSER_PACKAGES="chromium chromium-driver"
 MACHINE_PACKAGES="mmdebstrap systemd-container util-linux iproute2 lintian~ blhc~"
 # packaging/build-deb.sh needs these packages before it installs the build dependencies in packaging/debian/control.
 DEB_PACKAGES="dpkg-dev git"
+# packaging/release.sh needs these packages.
+RELEASE_PACKAGES="apt-utils binutils dpkg-dev git gnupg patchelf python3 xz-utils"
 # With these packages, tests on machines with other processors build for arm64 and run the results.
 ARM_PACKAGES="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user mmdebstrap"
 

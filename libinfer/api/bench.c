@@ -294,7 +294,7 @@ static int run_on(struct bench *b, struct runner *runner, uint32_t n_ctx)
     int r;
 
     b->runner = runner;
-    /* Requests one largest logit per row, as greedy decoding does. */
+    /* Requests only the largest logit of each row, as greedy decoding does. */
     for (uint32_t i = 0; runner->tops && i < b->n_streams; i++)
         runner->tops[i].n_wanted = 1;
     r = make_tables(b, n_ctx);

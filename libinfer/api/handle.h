@@ -78,7 +78,7 @@ struct setup {
 /* Computes the layout of the KV cache of a model with the graph @graph, without numbers of blocks.
  * A graph that names no groups of state has one FULL group. If @kv_type is NULL, models with F32
  * weights, which serve as references, use F32, and other models use F16. -EINVAL: unknown type;
- * -EOPNOTSUPP: the model does not allow it. */
+ * -EOPNOTSUPP: the model does not allow the type. */
 int setup_layout_of_graph(const struct inf_model *model, const struct graph *graph,
                           const char *kv_type, struct kv_layout *ret_layout,
                           struct inf_err *reterr);
@@ -100,8 +100,8 @@ uint64_t setup_kv_room(struct backend *backend, const struct inf_model *model,
 void setup_other_blocks(const struct inf_engine_params *p, uint64_t room, struct setup *setup,
                         struct kv_layout *layout);
 /* Sets in @setup the number of blocks of the FULL groups of a KV pool, on a device that holds at
- * most @max_blocks of each. @layout has the numbers of blocks of the other groups. @room limits the
- * bytes of the pool, unless @p requests another size or an n_ctx that needs more.
+ * most @max_blocks blocks of a group. @layout has the numbers of blocks of the other groups. @room
+ * limits the bytes of the pool, unless @p requests another size or an n_ctx that needs more.
  * Reduces n_ctx of @setup if necessary and @p does not request an n_ctx. -EINVAL: the sizes that @p
  * requests do not fit. */
 int setup_kv_size(const struct inf_engine_params *p, const struct kv_layout *layout, uint64_t room,

@@ -80,8 +80,8 @@ struct backend_ops {
     void (*kv_free)(struct backend *b, struct kv_store *store);
     /* Copies block @src to block @dst of the same group, in all layers. Cannot fail. */
     void (*kv_copy)(struct backend *b, struct kv_store *store, uint32_t dst, uint32_t src);
-    /* Returns the memory of the @n blocks from block @first on, which are blocks of one group, to
-     * the system; their content is lost. */
+    /* Gives back to the system the memory of the @n blocks from block @first on, which are blocks
+     * of one group. Their content is lost. */
     void (*kv_drop)(struct backend *b, struct kv_store *store, uint32_t first, uint32_t n);
     /* Returns the bytes of a block. NULL: the content of blocks cannot leave the device. */
     uint64_t (*kv_size)(const struct backend *b, const struct kv_store *store, uint32_t block);
@@ -107,7 +107,7 @@ struct backend_ops {
     int (*compile)(struct backend *b, const struct graph *g, const struct plan_limits *limits,
                    struct kv_store *store, struct plan **ret_plan, struct inf_err *reterr);
     void (*plan_free)(struct backend *b, struct plan *plan);
-    /* Returns memory of the plan to the system. May be called only between steps; the next step
+    /* Gives back to the system memory of the plan. May be called only between steps: the next step
      * writes to this memory before it reads it. */
     void (*plan_rest)(struct backend *b, struct plan *plan);
     /* Runs one step over the plan's store. @logits: [n_logits, width of the output] floats; its row
@@ -160,11 +160,12 @@ struct backend {
     char device[20]; /* name of the device in the list of devices: "cpu", "vulkan:0" */
 };
 
-/* Is told the inputs of all products with weights. */
+/* Receives the inputs of all products with weights. */
 struct product_watch {
-    /* Tells one row @x of @n numbers by which the weight @name is multiplied; @i_expert: the number
-     * of the expert, of @n_experts, whose matrix it is (0 and 0: the weight is one matrix). Called
-     * during a step, on the thread that called run(), in the order of the rows. */
+    /* Tells one row @x of @n numbers by which the weight @name is multiplied. If the weight has
+     * matrices of @n_experts experts, it is the matrix of expert @i_expert that is multiplied; if
+     * the weight is one matrix, both are 0. Called during a step, on the thread that called run(),
+     * in the order of the rows. */
     void (*row)(void *data, const char *name, uint32_t i_expert, uint32_t n_experts, const float *x,
                 uint32_t n);
     void *data;

@@ -2,9 +2,9 @@
 /*
  * Joins coded matrices (quant/coded.h) to blocks of GGUF files.
  *
- * An integer code minus its zero is an integer of at most one bit more than the code. So blocks of
- * GGUF files with a scale in binary16 have the values of matrices whose scales are exact in
- * binary16 and whose groups are whole blocks: Q4_0 if the differences are -8 … 7, Q5_0 if they are
+ * An integer code minus its zero is an integer of at most one bit more than the code. If the scales
+ * of a matrix are exact in binary16 and its groups are whole blocks, blocks of GGUF files with a
+ * scale in binary16 hold its values exactly: Q4_0 if the differences are -8 … 7, Q5_0 if they are
  * -16 … 15, and Q8_0 for codes of 8 bits with a zero of 128. Other matrices get blocks with larger
  * scales (joined.h).
  */
@@ -16,7 +16,7 @@
 #include "quant/block.h"
 #include "quant/dtype.h"
 
-/* Returns the format of the blocks of integers whose groups are whole blocks. */
+/* Returns the format of the blocks of a matrix of integers whose groups are whole blocks. */
 static enum inf_dtype integer_dtype(const struct coded *c)
 {
     const unsigned bits = coded_kind(c->dtype).bits;
@@ -44,7 +44,8 @@ static enum inf_dtype matrix_dtype(const struct coded *c)
 
 enum inf_dtype joined_coded_dtype(const struct coded *c, uint32_t n_matrices)
 {
-    /* Each format has the values of all formats before it that can occur beside it. */
+    /* The matrices of a weight can differ in their formats. A format holds the values of each
+     * format of lower rank that can occur in the same weight. */
     static const uint8_t ranks[INF_DTYPE_N] = {
         [INF_DTYPE_Q5_0] = 1, [INF_DTYPE_MLX4] = 2, [INF_DTYPE_MLX8] = 2,
         [INF_DTYPE_FP8] = 2,  [INF_DTYPE_NF4] = 2,  [INF_DTYPE_F32] = 3};

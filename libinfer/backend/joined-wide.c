@@ -2,7 +2,7 @@
 /*
  * Joins weights to the blocks of joined.h that have floats as scales.
  *
- * They have the values of weights for which no block of GGUF files has a scale.
+ * These blocks are for weights whose scales do not fit any block of GGUF files.
  */
 #include "backend/joined.h"
 

@@ -61,7 +61,7 @@ static void join_mlx2(const uint8_t *codes, uint8_t *dst)
     }
 }
 
-/* Writes the scale and the offset of group @group as F16, which has the values of both. */
+/* Writes the scale and the offset of group @group as F16, which can hold both exactly. */
 static void join_halves(const struct plane_row *row, uint32_t group, uint8_t dst[4])
 {
     for (enum weight_plane p = WEIGHT_SCALES; p <= WEIGHT_ZEROS; p++) {
@@ -129,7 +129,7 @@ static void join_mxfp4(const struct weight *w, const struct plane_row *row, enum
     fp4_planes_join(row->codes, row->planes[WEIGHT_SCALES], w->cols / BLOCK_ELEMS, dst);
 }
 
-/* Returns whether F16 has the values of all scales and offsets of @w. */
+/* Returns whether F16 can hold all scales and offsets of @w exactly. */
 static bool halves_suffice(const struct weight *w)
 {
     const uint64_t n = (uint64_t)w->rows * (w->cols / w->group);

@@ -6,8 +6,8 @@
  *
  * A block has its codes and its scale side by side. These weights become blocks of GGUF files
  * (quant/block.h) with the same values: MXFP4 with planes becomes MXFP4, and the affine formats of
- * MLX with 2, 3 or 4 bits become Q4_1 and with 5 bits Q5_1, if F16 has the values of all scales and
- * offsets of the matrix. All other weights have layouts of their own:
+ * MLX with 2, 3 or 4 bits become Q4_1 and with 5 bits Q5_1, if F16 can hold all scales and offsets
+ * of the matrix exactly. All other weights have layouts of their own:
  *
  *   MLX2 if a multiple of 128 columns is a group, 128 weights, w = d × q + m
  *         │ d │ m │ 8 words: q │   36 bytes
@@ -21,14 +21,14 @@
  *   FP8, w = d × v                   │ d │ 32 bytes: v in E4M3 │   36
  *   NF4, w = d[i / 16] × table[q]    │ d[0] │ d[1] │ 16 bytes: q │   24
  *
- * Code i of 4 bits is the lower half of byte i, and code i + 16 the upper half. MLX8 has the values
- * of codes of 5, 6 and 8 bits with an offset, and MLX4 those of smaller codes. FP8 has also those
- * of MXFP8, and NF4 also those of E2M1 in groups of 16. A matrix has one table, which is not in the
- * blocks. The offset of a coded matrix (quant/coded.h) is -d × zero, rounded to a float, which
- * changes nothing if d is exact in binary16 or bfloat16. Blocks of a matrix with an order have the
- * codes in the order of places, so that rows of x must be brought to this order
- * (graph/params.h, struct turn_params). F32 is used only if the columns of a group, or of a row,
- * are no multiple of 32, and if experts have different tables.
+ * Code i of 4 bits is the lower half of byte i, and code i + 16 the upper half. MLX8 holds codes of
+ * 5, 6 and 8 bits with an offset, and MLX4 holds smaller codes. FP8 also holds MXFP8, and NF4 also
+ * holds E2M1 in groups of 16. A matrix has one table, which is not in the blocks. The offset of a
+ * coded matrix (quant/coded.h) is -d × zero, rounded to a float, which changes nothing if d is
+ * exact in binary16 or bfloat16. Blocks of a matrix with an order have the codes in the order of
+ * places, so rows of x must be brought to this order (graph/params.h, struct turn_params). F32 is
+ * used only if the columns of a group, or of a row, are not a multiple of 32, or if experts have
+ * different tables.
  *
  * A word of MLX2 and BITNET has 16 codes: code 4i + j is in bits 2i and 2i + 1 of byte j. So the
  * bits at one place of its 4 bytes are the codes of 4 neighboring weights. Rows of a ternary matrix
@@ -60,12 +60,12 @@ float joined_factor(const struct weight *w);
 const float *joined_table(const struct weight *w);
 /* Returns whether one kernel can read both weights: they have the same table, or need none. */
 bool joined_same_table(const struct weight *a, const struct weight *b);
-/* joined-coded.c: returns the format of the blocks of coded matrices, one or as many as experts,
- * and writes row @n of a matrix as such blocks, if they are blocks of GGUF files or F32. @dst is
- * aligned to 4 bytes if they are F32. */
+/* joined-coded.c: joined_coded_dtype() returns the format of the blocks of coded matrices: of a
+ * single one, or of one for each expert. joined_coded_row() writes row @n of a matrix as such
+ * blocks, if they are blocks of GGUF files or F32. @dst is aligned to 4 bytes for F32. */
 enum inf_dtype joined_coded_dtype(const struct coded *c, uint32_t n_matrices);
 void joined_coded_row(const struct coded *c, enum inf_dtype dtype, uint32_t n, uint8_t *dst);
-/* joined-wide.c: returns the bytes of a block whose scales are floats, or 0 for other formats; and
- * writes row @i of @w, which is one matrix, as such blocks. */
+/* joined-wide.c: joined_wide_bytes() returns the bytes of a block whose scales are floats, or 0 for
+ * other formats. joined_wide_row() writes row @i of @w, which is one matrix, as such blocks. */
 uint32_t joined_wide_bytes(enum inf_dtype dtype);
 void joined_wide_row(const struct weight *w, enum inf_dtype dtype, uint32_t i, uint8_t *dst);

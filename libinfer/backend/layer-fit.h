@@ -27,8 +27,8 @@ struct layer_sizes {
     uint64_t scratch;  /* further memory of a plan (backend.h) */
 };
 
-/* Computes the sizes of the weights of @g and of a KV store. Sets `scratch` to 0; the
- * caller must set it. Returns 0; -ENOMEM; or -EOPNOTSUPP if the graph cannot be cut at each border
+/* Computes the sizes of the weights of @g and of a KV store. Leaves `scratch` at 0; the caller sets
+ * the real value. Returns 0; -ENOMEM; or -EOPNOTSUPP if the graph cannot be cut at each border
  * (graph_cut()). */
 int layer_sizes_init(struct layer_sizes *sizes, const struct graph *g,
                      const struct kv_layout *layout, struct inf_err *reterr);

@@ -190,8 +190,9 @@ FILTER(f_float)
     return a[0].kind == V_MISSING ? val_float(0) : a[0];
 }
 
-/* Rounds to @n decimals as Python's round() does: rounds the exact binary value to the nearest
- * decimal, and a value in the middle between two decimals to the even one. */
+/* Rounds to @n decimals in the same way as Python's round(): the exact binary value is rounded to
+ * the nearest number with @n decimals, and a value in the middle between two such numbers to the
+ * one whose last digit is even. */
 static double round_float(struct jinja *j, double f, int64_t n)
 {
     char text[512];

@@ -123,8 +123,8 @@ bool val_same(struct jinja *j, struct value a, struct value b)
     case V_FLOAT:
         return a.u.f == b.u.f;
     case V_STR:
-        /* CPython interns names and single characters, so equal strings are often the same object
-         * there. Therefore a comparison of the texts comes closest to Python's result. */
+        /* CPython interns names and single characters, so in CPython equal strings are often the
+         * same object. Therefore a comparison of the texts comes closest to Python's result. */
         return a.u.s == b.u.s || (a.flag == b.flag && jstr_eq(j, a.u.s, b.u.s));
     case V_FUNC:
         return a.u.func->fn == b.u.func->fn && val_same(j, a.u.func->self, b.u.func->self);

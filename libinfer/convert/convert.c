@@ -69,7 +69,7 @@ static int conversion_open(struct conversion *c, struct inf_err *reterr)
     return r == 0 ? plan_init(&c->plan, p, c->source, c->imatrix, reterr) : r;
 }
 
-/* Refuses to replace a file of the model by the new file, which is made from it. */
+/* Refuses a new file that would replace the file from which it is made. */
 static int conversion_check_target(const struct conversion *c, struct inf_err *reterr)
 {
     _cleanup_free_ char *from = realpath(c->params->path, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Declares the plan of a conversion to a GGUF file, which chooses the format and the place of each
- * tensor, and the conversion to a directory. */
+/* Declares the plan of a conversion to a GGUF file and the conversion to a directory. A plan
+ * chooses the format and the place of each tensor. */
 
 #include <infer/convert.h>
 

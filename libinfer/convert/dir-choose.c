@@ -3,8 +3,8 @@
  * Chooses the format of each matrix of a new directory.
  *
  * Matrices whose rows are not whole groups stay floats, as in mlx-lm 0.32 (utils.quantize_model).
- * The recipes that mix two widths are those of mlx-lm's convert, and the routers of some models
- * have 8 bits there.
+ * The recipes that mix two widths are those of mlx-lm's convert. As in mlx-lm, the routers of some
+ * models get 8 bits.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -123,8 +123,9 @@ static uint32_t layer_of(const char *name)
     return p && isdigit((unsigned char)p[7]) ? (uint32_t)strtoul(p + 7, NULL, 10) : 0;
 }
 
-/* Chooses as the recipe of mlx-lm: values and down have more bits in the first and the last eighth
- * of the layers and in every third layer between them, and the head always. */
+/* Chooses as the recipe of mlx-lm does. The head always has more bits. The matrices of the values
+ * and the down matrices have more bits in the first and the last eighth of the layers, and in every
+ * third layer between them. */
 static struct dir_form choose_mixed(const struct dir *d, const char *name)
 {
     const uint32_t n = d->model->hp->n_layers, i = layer_of(name);
@@ -135,7 +136,7 @@ static struct dir_form choose_mixed(const struct dir *d, const char *name)
     return (counts && more) || strstr(name, "lm_head") ? d->type.high : d->type.form;
 }
 
-/* Returns whether a matrix selects experts in a model for which mlx-lm gives it 8 bits. */
+/* Returns whether a matrix selects experts, and mlx-lm gives such matrices 8 bits in this model. */
 static bool is_router(const struct dir *d, const char *name)
 {
     static const struct {
@@ -180,7 +181,7 @@ static bool has_form(const struct weight *w, struct dir_form form)
     return w->dtype == form.dtype && w->group == form.group;
 }
 
-/* Chooses a format of MLX for a quantized matrix that holds the same numbers. */
+/* Chooses, for a quantized matrix, a format of MLX that holds the same numbers. */
 static int keep_mlx(struct dir_entry *e, struct inf_err *reterr)
 {
     static const uint32_t groups[] = {128, 64, 32};
@@ -223,9 +224,10 @@ static int keep_words(const struct dir *d, struct dir_entry *e, struct inf_err *
         return err_set(reterr, EOPNOTSUPP, "%.96s has codes of %u bits, which %s does not have",
                        e->name, e->repack.bits, awq ? "AWQ" : "GPTQ");
     if (e->w.rows % step != 0 || e->w.cols % 32 != 0 || e->w.cols % e->repack.group != 0)
-        return err_set(reterr, EOPNOTSUPP,
-                       "%.96s has %u rows of %u columns in groups of %u, which do not fit words",
-                       e->name, e->w.rows, e->w.cols, e->repack.group);
+        return err_set(
+            reterr, EOPNOTSUPP,
+            "%.96s has %u rows of %u columns in groups of %u, whose codes do not fill whole words",
+            e->name, e->w.rows, e->w.cols, e->repack.group);
     return repack_check_zeros(&e->repack, reterr);
 }
 
@@ -253,7 +255,9 @@ static int choose_entry(const struct dir *d, const struct dir_rule *rules, size_
     return 0;
 }
 
-/* Checks that the layout has something to hold: GPTQ and AWQ only hold codes of the model. */
+/* Checks a directory in the layout of GPTQ or AWQ: it must have at least one quantized matrix, and
+ * all of them must have the same number of bits and the same group. These layouts hold only
+ * matrices that have such codes in the model already. */
 static int choose_check(const struct dir *d, struct inf_err *reterr)
 {
     uint32_t bits = 0, group = 0;
@@ -265,15 +269,16 @@ static int choose_check(const struct dir *d, struct inf_err *reterr)
             continue;
         if (bits > 0 && (bits != e->repack.bits || group != dir_group(e)))
             return err_set(reterr, EOPNOTSUPP,
-                           "%.96s has %u bits and groups of %u, and other matrices have others; "
-                           "GPTQ and AWQ have the same for all",
+                           "%.96s has codes of %u bits in groups of %u, but other matrices differ; "
+                           "GPTQ and AWQ need the same bits and groups for all matrices",
                            e->name, e->repack.bits, e->repack.group);
         bits = e->repack.bits;
         group = dir_group(e);
     }
     if (d->type.layout != DIR_MLX && bits == 0)
         return err_set(reterr, EOPNOTSUPP,
-                       "the model is not quantized; GPTQ and AWQ only take codes over");
+                       "the model is not quantized; directories for GPTQ and AWQ only hold codes "
+                       "of a quantized model");
     return 0;
 }
 

@@ -12,7 +12,7 @@
 #include "quant/affine.h"
 #include "quant/dtype.h"
 
-/* E4M3 has 3 bits of fraction, so that half a step is 1/16 of a number. */
+/* E4M3 has 3 bits of fraction, so half a step is at most 1/16 of a number. */
 #define E4M3_LIMIT 0.0625
 
 static void entry_read(const void *data, uint64_t row, float *x)
@@ -37,7 +37,7 @@ static void row_copy(const struct dir_entry *e, uint64_t row, const struct plane
         memcpy(out->offsets, from.planes[WEIGHT_ZEROS], weight_plane_bytes(&w, WEIGHT_ZEROS));
 }
 
-/* Writes the integers of a row of another layout. */
+/* Writes the integers of a row whose matrix has another layout in the model. */
 static void row_repack(const struct dir_entry *e, uint64_t row, const struct plane_out *out)
 {
     uint8_t q[64];
@@ -175,7 +175,7 @@ static void words_put(uint32_t *words, uint64_t step, uint64_t bit, unsigned bit
         words[(i + 1) * step] |= x >> (32 - at);
 }
 
-/* The bit of a word of AWQ at which row @i of its 8 rows is. */
+/* Returns the first bit of row @i in a word of AWQ, which holds 8 rows. */
 static unsigned awq_bit(uint32_t i)
 {
     return 4 * (i % 2 * 4 + i % 8 / 2);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Makes the files beside the shards of a new directory: config.json, the index of the shards, and
- * copies of the tokenizer's and the other small files of the model.
+ * copies of the model's other small files, such as those of the tokenizer.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include "core/text.h"
 #include "quant/dtype.h"
 
-/* Files that are larger are not files of a tokenizer. */
+/* The limit of a copied file in bytes. No file of a tokenizer is larger. */
 #define COPY_MAX ((off_t)256 << 20)
 
 /* ---- config.json ---- */
@@ -61,7 +61,8 @@ static struct dir_form most_form(const struct dir *d)
     return most;
 }
 
-/* Describes the matrices as mlx-lm does: what holds for all, and a member for each other matrix. */
+/* Describes the matrices as mlx-lm does: the form that most matrices have, and a member for each
+ * matrix that has another form. */
 static json_t *mlx_settings(const struct dir *d)
 {
     const struct dir_form most =

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists the tensors of a directory for a new directory.
- *
- * Tensors keep their names, except in the layout of MLX: there the language model of a model with
- * several parts has the names of mlx-lm (sanitize() in the files of mlx_lm/models 0.32), and the
- * matrices of all experts are one tensor. A quantized matrix of several tensors becomes one entry.
+ * Lists the tensors of a directory for a new directory. Tensors keep their names, except in the
+ * layout of MLX. There the names of the language model, in models with several parts, are those of
+ * mlx-lm (sanitize() in the files of mlx_lm/models 0.32), and the matrices of all experts are one
+ * tensor. A quantized matrix of several tensors becomes one entry.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -150,8 +149,8 @@ static bool is_float(enum inf_dtype dtype)
     return dtype == INF_DTYPE_F32 || dtype == INF_DTYPE_F16 || dtype == INF_DTYPE_BF16;
 }
 
-/* Returns whether a matrix stays as it is: mlx-lm quantizes it, too, but models read it as
- * floats. */
+/* Returns whether a matrix stays as it is because models read it as floats. mlx-lm would quantize
+ * it. */
 static bool is_small_matrix(const struct model *m, const struct format_tensor *t)
 {
     const char *rest = t->name, *layer = text_after(t->name, "blk.");
@@ -215,7 +214,8 @@ static const char *switch_module(const struct dir *d, const struct format_tensor
     return strcmp(d->model->arch->desc.name, "gpt-oss") == 0 ? "mlp.experts" : "mlp.switch_mlp";
 }
 
-/* Returns the format in which a file holds the biases of experts, which are bound as @other. */
+/* Returns the format in which a file holds the biases of experts. @other is the format in which the
+ * model binds them. */
 static enum inf_dtype bias_type(const struct dir *d, uint32_t i_layer, enum inf_dtype other)
 {
     const struct format_tensor *t;
@@ -306,9 +306,9 @@ static int list_open(struct dir *d, struct inf_err *reterr)
     if (r == 0)
         r = json_text_read(config, DIR_CONFIG_MAX, 0, &d->config, reterr);
     if (r == 0 && (!format_arch(d->format) || format_arch(d->format)->encoder))
-        return err_set(reterr, EOPNOTSUPP, "only models that generate text have this layout");
+        return err_set(reterr, EOPNOTSUPP, "this layout only holds models that generate text");
     if (r == 0 && format_hparams(d->format)->ternary != TERNARY_NONE)
-        return err_set(reterr, EOPNOTSUPP, "ternary weights do not have this layout");
+        return err_set(reterr, EOPNOTSUPP, "this layout cannot hold ternary weights");
     if (r == 0 && format_hparams(d->format)->coded == CODED_PARO)
         return err_set(reterr, EOPNOTSUPP,
                        "ParoQuant rotates the inputs of products, and this layout cannot say so");

@@ -245,7 +245,7 @@ static int run_shard_open(struct dir_run *x, const struct dir_shard *s, const ch
     return part_open(&params, ret, ret_n_done, reterr);
 }
 
-/* Writes the entries of a shard that are not there yet. */
+/* Writes those entries of a shard that the file does not have yet. */
 static int run_shard(struct dir_run *x, const struct dir_shard *s, struct inf_err *reterr)
 {
     _cleanup_free_ char *path = path_join(x->to, s->name);

@@ -19,8 +19,8 @@
 #define CHUNK_ELEMS  ((uint64_t)1 << 16)
 #define SLICE_BYTES  ((uint64_t)16 << 20)
 #define SLICE_CHUNKS 512u
-/* The error of tensors is not limited if the root mean square of their numbers is below this one,
- * because F16, which also is the format of scales, has only few bits for such numbers. */
+/* The error of tensors is not limited if the root mean square of their numbers is below this limit,
+ * because F16 has only few bits for such numbers, and scales are often stored as F16. */
 #define TINY 1e-4
 
 /* Sums of squares of a chunk. */

@@ -43,5 +43,5 @@ int encoder_run(struct encoder *e, const struct encode_job *job, struct part *ou
                 double *ret_error, struct inf_err *reterr);
 /* Returns the largest relative error that a format with @bits for a number may have. For formats
  * with n bits and a scale for each block the error of a number is at most half a step, and a step
- * at most the largest number of its block divided by 2^(n - 1). */
+ * is at most the largest number of the block divided by 2^(n - 1). */
 double encode_limit(double bits);

@@ -112,7 +112,7 @@ enum {
     IF_MIDDLE = 1 << 10,    /* the place is from n / 8 to 7 n / 8 */
     IF_MORE = 1 << 11,      /* the first and last eighth, and every third tensor between them */
     IF_FALCON = 1 << 12,    /* the architecture is falcon */
-    IF_OTHERS = 1 << 13,    /* it is not */
+    IF_OTHERS = 1 << 13,    /* the architecture is not falcon */
 };
 
 #define M(mix) (UINT64_C(1) << MIX_##mix)

@@ -75,14 +75,15 @@ struct mix_override {
 /* Parses "PATTERN=TYPE", for example "ffn_down=q6_k". PATTERN is a regular expression of PCRE2,
  * which matches any part of a name. -EINVAL: the text or the pattern is wrong. */
 int mix_override_init(struct mix_override *o, const char *text, struct inf_err *reterr);
-/* Does the same, but leaves the text behind the last "=" to the caller. */
+/* Does the same as mix_override_init(), except that the caller parses the text behind the last
+ * "=". */
 int mix_pattern_init(struct mix_override *o, const char *text, struct inf_err *reterr);
 bool mix_override_matches(const struct mix_override *o, const char *name);
 void mix_override_done(struct mix_override *o);
 
 #define MIX_NO_TYPE UINT32_MAX
 
-/* Holds the properties of a model on which the choice depends. */
+/* Holds the properties of a model by which formats are chosen. */
 struct mix_model {
     enum mix mix;
     char arch[64];                /* general.architecture */

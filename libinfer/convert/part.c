@@ -64,7 +64,7 @@ static int part_pwrite(struct part *p, const void *data, uint64_t n, uint64_t at
     return 0;
 }
 
-/* Forces the data to the disk, and then records in the mark that they are there. */
+/* Forces the data to the disk, and then records in the mark that the disk has them. */
 static int part_sync(struct part *p, struct inf_err *reterr)
 {
     int r;
@@ -196,8 +196,8 @@ static int part_rename(struct part *p, struct inf_err *reterr)
         r = rename(p->path, p->target);
     else
         r = renameat2(AT_FDCWD, p->path, AT_FDCWD, p->target, RENAME_NOREPLACE);
-    /* Some file systems cannot rename without replacing, but all that have links refuse to replace
-     * a file by a link. */
+    /* Some file systems cannot rename without replacing. But all file systems that have hard links
+     * refuse to replace a file by a link. */
     if (r < 0 && errno == EINVAL && !p->params.replace) {
         r = link(p->path, p->target);
         if (r == 0)

@@ -30,9 +30,9 @@ struct part_params {
 /* Bytes of the mark. */
 #define PART_MARK_BYTES 48u
 
-/* Opens or creates OUT.part. *ret_n_done is the number of tensors that it has already. -EEXIST:
- * OUT exists, or OUT.part is not the file of a conversion; -EBUSY: another process writes OUT.part;
- * -ENOSPC: the disk has no room for the rest. */
+/* Opens or creates OUT.part. *ret_n_done is the number of tensors that OUT.part has already.
+ * -EEXIST: OUT exists, or OUT.part is not the file of a conversion; -EBUSY: another process writes
+ * OUT.part; -ENOSPC: the disk has no room for the rest. */
 int part_open(const struct part_params *params, struct part **ret_part, uint64_t *ret_n_done,
               struct inf_err *reterr);
 /* Writes at @offset of the finished file, behind its header. Bytes that are never written are 0. */

@@ -83,7 +83,7 @@ static int plan_importance(struct plan_tensor *t, const struct imatrix *im, stru
     uint64_t n = 0;
 
     t->importance = im && t->type != from->type ? imatrix_find(im, from->name, &n) : NULL;
-    /* A matrix that was made from a directory has the name of the weight that the model binds. */
+    /* An importance matrix that was made from a directory names a weight as the model binds it. */
     if (im && !t->importance && t->type != from->type && from->w.name)
         t->importance = imatrix_find(im, from->w.name, &n);
     if (!t->importance || n == want)
@@ -128,10 +128,10 @@ static int plan_tensor(struct plan *p, const struct inf_convert_params *params, 
     if (t->type == from->type || t->importance || !mix_needs_importance(m, from->name, t->type))
         return 0;
     p->needs_importance = true;
-    return params->dry_run
-               ? 0
-               : err_set(reterr, EINVAL, "%s needs an importance matrix, which has tensor %.64s",
-                         ggml_type(t->type)->name, from->name);
+    return params->dry_run ? 0
+                           : err_set(reterr, EINVAL,
+                                     "%s needs an importance matrix with numbers for tensor %.64s",
+                                     ggml_type(t->type)->name, from->name);
 }
 
 static void plan_put_meta(struct gguf_out *w, const struct inf_convert_params *params,

@@ -185,8 +185,8 @@ static const struct block_kind *block_kind(enum inf_dtype dtype)
     return NULL;
 }
 
-/* Returns what must be added to the codes of a group so that @kind without an offset holds them:
- * the difference of the zeros. */
+/* Returns what must be added to the codes of a group if @kind has no offset: the difference of the
+ * zeros. */
 static int code_shift(const struct block_kind *kind, const struct repack_group *x)
 {
     return kind->offset ? 0 : (int)kind->zero - (int)x->zero;

@@ -6,8 +6,9 @@
  *
  * A weight of GPTQ, AWQ, the integers of compressed-tensors, and the affine formats of MLX is
  * scale × code + offset, where a group of columns shares scale and offset. In all but the last of
- * these formats offset is -scale × zero, with an integer zero. A layout without loss keeps codes
- * and scales; it is possible if the new layout has room for them, and if its offsets are exact.
+ * these formats offset is -scale × zero, with an integer zero. A change of the layout without loss
+ * keeps codes and scales. It is possible if the new layout has room for them and can hold the
+ * offsets exactly.
  */
 
 #include <infer/types.h>
@@ -35,11 +36,11 @@ int repack_init(struct repack *r, const struct weight *w, struct inf_err *reterr
 struct repack_group repack_group(const struct repack *r, uint64_t row, uint32_t g);
 /* Writes the codes of a row at the columns @k … @k + @n - 1. */
 void repack_codes(const struct repack *r, uint64_t row, uint32_t k, uint32_t n, uint8_t *q);
-/* Finds a type for the scales and offsets of an affine format of MLX in which all are exact: that
- * of the scales if possible, else F32. -EOPNOTSUPP: there is none. */
+/* Finds a type for the scales and offsets of an affine format of MLX that holds all of them
+ * exactly: the type of the scales if possible, else F32. -EOPNOTSUPP: there is no such type. */
 int repack_plane_type(const struct repack *r, enum plane_type *ret, struct inf_err *reterr);
 /* Checks that each group of a matrix has an integer zero, and a scale that is exact in F16.
- * -EOPNOTSUPP: a group has not; *reterr names it. */
+ * -EOPNOTSUPP: a group has no such zero or no such scale; *reterr names the group. */
 int repack_check_zeros(const struct repack *r, struct inf_err *reterr);
 /* Returns whether all zeros are @zero. */
 bool repack_has_zero(const struct repack *r, unsigned zero);

@@ -27,8 +27,8 @@ struct source {
 /* source-order.c: finds the order of the weight of a slot in a layer. -ENOMEM. */
 int source_order(struct source *s, enum slot slot, uint32_t i_row, const struct weight *w,
                  struct source_order *ret, struct inf_err *reterr);
-/* Finds the rows of SLOT_DELTA_QKVZ that are gates, or all others. *ret_n: their number. -ENOMEM.
- */
+/* Finds the rows of SLOT_DELTA_QKVZ that are gates, or if @gate is false, all other rows. *ret_n:
+ * the number of these rows. -ENOMEM. */
 int source_order_delta(struct source *s, bool gate, uint32_t *ret_n, struct source_order *ret,
                        struct inf_err *reterr);
 /* Adds rows of zeros behind @n rows. -ENOMEM. */

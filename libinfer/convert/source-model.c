@@ -2,9 +2,10 @@
 /*
  * Lists the weights of a directory in Hugging Face layout as the tensors of a GGUF file.
  *
- * The weights are those that the model binds: experts are together, joined matrices have parts, and
- * norms have the value that a GGUF file stores. The names are those in the table of the
- * architecture. GGUF files of some architectures have rows in another order (source-order.c).
+ * The weights are those that the model binds: the matrices of all experts of a layer are one
+ * tensor, joined matrices are split where directories can hold the parts, and norms have the values
+ * that GGUF files store. The names are those in the table of the architecture. GGUF files of some
+ * architectures have rows in another order (source-order.c).
  */
 #include <errno.h>
 #include <math.h>
@@ -21,8 +22,8 @@
 #include "tokenizer/put-gguf.h"
 #include "tokenizer/tokenizer.h"
 
-/* Returns the format in which GGUF files hold numbers of this format, or 16 bits for formats that
- * GGUF files do not have. */
+/* Returns the type of GGUF files for this number format, or a type of 16 bits if GGUF files do not
+ * have the format. */
 static uint32_t type_of(enum inf_dtype dtype)
 {
     uint32_t type;
@@ -30,8 +31,8 @@ static uint32_t type_of(enum inf_dtype dtype)
     return ggml_type_find(dtype_info(dtype)->label, &type) ? type : GGML_TYPE_F16;
 }
 
-/* Returns whether a joined weight is written as its parts: if directories can have them. Otherwise
- * GGUF files have the joined weight. */
+/* Returns whether a joined weight is written as its parts. This is so if directories can hold the
+ * parts. Otherwise GGUF files hold the joined weight. */
 static bool has_parts(const struct source *s, const struct arch_slot *slot, uint32_t i_row)
 {
     const struct arch_desc *desc = &s->model->arch->desc;
@@ -219,7 +220,8 @@ static int add_slot(struct source *s, const struct arch_slot *slot, uint32_t i_r
         return add_delta_joined(s, w, i_row, reterr);
     put_name(slot, i_row, name, sizeof(name));
     r = source_order(s, (enum slot)slot->id, i_row, w, &order, reterr);
-    /* GGUF files have embeddings for all tokens, also for those that have none. */
+    /* In GGUF files, the table of per-layer embeddings has rows for all tokens, also for tokens for
+     * which the directory has no row. */
     if (r == 0 && slot->id == SLOT_PER_LAYER_EMBD && w->rows < s->model->hp->n_vocab) {
         n_rows = s->model->hp->n_vocab;
         r = source_order_pad(s, w->rows, n_rows, &order, reterr);
@@ -227,7 +229,8 @@ static int add_slot(struct source *s, const struct arch_slot *slot, uint32_t i_r
     return r == 0 ? add_weight(s, name, w, n_rows, &order, reterr) : r;
 }
 
-/* A slot can have several rows in the table, for several names in files. */
+/* Returns whether row @i of the table of weights is the first row of its slot. A slot has several
+ * rows if files have several names for its weight. */
 static bool is_first(const struct arch_desc *desc, size_t i)
 {
     for (size_t j = 0; j < i; j++)

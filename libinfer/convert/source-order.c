@@ -2,11 +2,12 @@
 /*
  * Finds the order in which GGUF files have the rows and columns of weights.
  *
- * Files of llama have the two halves of the rows of a head of q and k interleaved. Files of Qwen
- * 3.5 have value head h of a recurrent layer where h = v × key heads + k, if it is value head v of
- * those that belong to key head k; in directories it is head k × values + v. In directories of
- * Qwen3-Next, queries, keys, values and gates of each key head follow each other in one matrix, and
- * GGUF files have all queries first, then all keys, and so on.
+ * In files of llama, the two halves of the rows of each head of q and k are interleaved. In
+ * recurrent layers of Qwen 3.5, several value heads belong to each key head. Value head v of key
+ * head k is head v × (number of key heads) + k in GGUF files. In directories it is head k × (value
+ * heads of a key head) + v. In directories of Qwen3-Next, queries, keys, values and gates of each
+ * key head follow each other in one matrix, and GGUF files have all queries first, then all keys,
+ * and so on.
  */
 #include <errno.h>
 #include <math.h>

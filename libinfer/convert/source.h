@@ -55,8 +55,8 @@ const struct source_tensor *source_at(const struct source *s, size_t i);
 const struct file_map *source_file(const struct source *s, size_t i);
 /* Writes the metadata, except for the keys that say how the tensors are stored. */
 int source_put_meta(const struct source *s, struct gguf_out *w);
-/* Returns a number of the new file's metadata, for example "llama.block_count"; a number for each
- * layer counts as that of the first layer. Returns false if there is no such key. */
+/* Returns a number of the new file's metadata, for example "llama.block_count"; if the key has a
+ * number for each layer, the number of the first layer. Returns false if there is no such key. */
 bool source_number(const struct source *s, const char *key, uint64_t *ret);
 /* Returns general.architecture. */
 const char *source_arch(const struct source *s);

@@ -17,8 +17,8 @@ uint64_t pages_memory(void);
 
 /* Says that these pages are used densely and should be huge pages. */
 void pages_hint_huge(void *p, size_t size);
-/* Returns the whole pages of private memory between @p and @p + @size to the system. They read as
- * zero and use no memory until they are written again. */
+/* Gives back to the system the whole pages of private memory between @p and @p + @size. They read
+ * as zero and use no memory until they are written again. */
 void pages_drop(void *p, size_t size);
 /* Makes the system back the pages of @p … @p + @size - 1 with memory now, so that later writes do
  * not wait for it. Their content stays. Nobody else may write to them meanwhile. */

@@ -36,8 +36,9 @@ static inline bool text_ends_with_nocase(const char *text, const char *end)
     return n >= m && strcasecmp(text + n - m, end) == 0;
 }
 
-/* Appends @name to the list in @list, a buffer of @size bytes (at least 6) that is "" at first:
- * "a, b". If there is no room for the name with a mark "…" behind it, the list ends with "…". */
+/* Appends @name to a list of the form "a, b". @list is a buffer of @size bytes (at least 6), and is
+ * "" at first. If there is no room for the name with a mark "…" behind it, the list ends with
+ * "…". */
 static inline void text_list_add(char *list, size_t size, const char *name)
 {
     static const char rest[] = ", …";

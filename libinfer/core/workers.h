@@ -20,8 +20,8 @@ int workers_new(unsigned n_threads, struct workers **ret_workers);
 struct workers *workers_free(struct workers *w);
 unsigned workers_count(const struct workers *w);
 void workers_run(struct workers *w, workers_fn fn, void *arg);
-/* Waits until all threads have called this function; only fn may call it. Then each thread sees
- * what all threads wrote before their calls. */
+/* Waits until all threads have called this function; only fn may call it. After the call, a thread
+ * sees what all threads wrote before their calls. */
 void workers_barrier(struct workers *w);
 /* Like workers_barrier(), but calls idle(@arg) again and again while it waits, until idle() returns
  * false. idle() does small, optional pieces of work. */

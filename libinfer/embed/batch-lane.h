@@ -73,6 +73,6 @@ bool lane_run(struct lane *lane, bool part, int *ret_error);
 /* Writes the vectors to the jobs of the batch. */
 void lane_deliver(const struct lane *lane);
 void lane_clear(struct lane *lane);
-/* Returns the memory that a large batch used to the system. The embedder calls this function when
- * the lane has no work. */
+/* Gives back to the system the memory that a large batch used. The embedder calls this function
+ * when the lane has no work. */
 void lane_rest(struct lane *lane);

@@ -39,7 +39,7 @@ enum arch_dim {
     DIM_POS,             /* rows of the position table */
     DIM_TYPES,           /* token types */
     DIM_PER_LAYER,       /* width of per-layer embeddings; 0: there are none */
-    DIM_PER_LAYER_ALL,   /* that of all layers together */
+    DIM_PER_LAYER_ALL,   /* the width for all layers together */
     DIM_EMBD_PER_LAYER,  /* DIM_EMBD if there are per-layer embeddings, else 0 */
     DIM_VOCAB_PER_LAYER, /* rows of the table of per-layer embeddings */
     DIM_LAUREL,          /* columns between the two matrices beside attention */
@@ -143,11 +143,11 @@ struct arch_window {
     bool switched;           /* the keys of the window apply only if use_sliding_window is set */
     const char *hf_full_key; /* key of the number of layers, from the first on, that have no window
                                 unless there is a list of layers; NULL: there is none */
-    bool both;               /* the file counts the tokens on both sides */
+    bool both;               /* the window in the file counts the tokens on both sides */
     /* Without a list of layers: one layer of each group of `every` layers has no window. 0: all
      * layers have a window. */
     uint32_t every;
-    bool first; /* it is the first layer of the group, not the last */
+    bool first; /* the layer without a window is the first of its group, not the last */
     const char *hf_every_key, *hf_every_key_2; /* keys for `every`; NULL: there are none */
     /* The base of the rotation in layers with a window. 0: it is the same in all layers. */
     float theta;
@@ -214,16 +214,17 @@ struct arch_desc {
     const struct arch_window *window; /* for GGUF; NULL: a window applies to all layers */
     const struct arch_slot *slots;    /* [n_slots] */
     size_t n_slots;
-    /* GGUF files hold the weights as the model binds them, except for what convert/source-order.c
-     * knows, so that a directory can be converted to a GGUF file (convert/source-model.c). */
+    /* GGUF files hold the weights as the model binds them, except for the differences that
+     * convert/source-order.c handles. So a directory can be converted to a GGUF file
+     * (convert/source-model.c). */
     bool plain_gguf;
     /* Beginnings of names, behind "model.", of tensors that texts do not need; up to NULL. */
     const char *const *unused;
     /* Fills in what the other fields determine. Called after the fields were read, and before
      * hparams_check(). The number of layers is valid. May be NULL. */
     int (*finish)(struct hparams *hp, enum arch_source source, struct inf_err *reterr);
-    /* Turns hyperparameters of a directory into those that a new GGUF file says: what `finish` does
-     * with the latter, backwards. May be NULL. */
+    /* Turns hyperparameters of a directory into those that a new GGUF file says: reverses what
+     * `finish` does. May be NULL. */
     void (*to_gguf)(struct hparams *hp);
     /* Reads settings of config.json that no table describes; one of the functions below, or NULL.
      */

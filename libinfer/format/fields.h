@@ -6,9 +6,9 @@
 
 #include "format/arch-desc.h"
 
-/* The lists of fields of a model, in the order in which they are read: those of its class, of its
- * architecture, of all decoders, and of all models. A field of an earlier list replaces fields of
- * later lists for the same hyperparameter. */
+/* The lists of fields of a model. They are read in this order: the fields of its class, of its
+ * architecture, of all decoders, and of all models. If several lists have a field for the same
+ * hyperparameter, the field of the earliest list is used. */
 struct field_lists {
     const struct arch_field *fields[4];
     size_t n[4];
@@ -25,9 +25,9 @@ bool field_reads_hf(const struct field_lists *lists, const char *key);
 
 /* Stores a value, which is a valid value of the field's kind. */
 void field_store(const struct arch_field *field, struct hparams *hp, double value);
-/* Stores the value for files without the key, unless the hyperparameter has a value. Returns
- * whether the hyperparameter now has a value, or does not need one. @needs: the flag of the file's
- * format. */
+/* Called if the file does not have the field's key. Stores the field's default value, unless the
+ * hyperparameter already has a value. Returns whether the hyperparameter now has a value, or does
+ * not need one. @needs: the flag of the file's format. */
 bool field_store_absent(const struct arch_field *field, struct hparams *hp,
                         enum arch_field_flags needs);
 /* Stores one value of a list with one count or one number for each layer. */

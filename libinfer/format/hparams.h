@@ -39,7 +39,7 @@ enum hparams_coded {
     CODED_AWQ,
     CODED_PARO,    /* ParoQuant: AWQ, or codes of MLX, with rotated inputs (graph/params.h) */
     CODED_TENSORS, /* compressed-tensors */
-    CODED_FP8,     /* as DeepSeek does it */
+    CODED_FP8,     /* FP8 as in the files of DeepSeek */
     CODED_4BIT,    /* bitsandbytes */
 };
 
@@ -72,8 +72,8 @@ struct hparams_layer {
     uint16_t shared; /* 1 + the earlier layer whose keys and values this layer reads; 0: it has its
                         own */
     uint32_t n_heads, n_kv_heads, head_dim, n_ff;
-    /* Gemma 3n: of the gates of the feed-forward part, only what exceeds their mean by this many
-     * standard deviations counts; -INFINITY: the gates count as they are. */
+    /* Gemma 3n: a gate of the feed-forward part counts only by as much as it exceeds the mean of
+     * the gates plus this many standard deviations; -INFINITY: gates count as they are. */
     float cutoff;
 };
 
@@ -103,7 +103,8 @@ struct hparams_gemma {
     uint32_t n_shared;  /* the last layers, which read keys and values of an earlier layer */
     uint32_t per_layer; /* width of per-layer embeddings; 0: there are none */
     bool k_is_v;        /* in full layers, the matrix of the keys also computes the values */
-    bool double_shared; /* feed-forward parts of layers that share have the double width */
+    bool double_shared; /* layers that share keys and values have feed-forward parts of twice the
+                         * width */
     uint32_t n_vocab;   /* rows of the table of per-layer embeddings; 0: the vocabulary size */
     uint32_t laurel_rank;
     float cutoff;       /* the largest cutoff of a layer; below 0 if the file has no list of them */
@@ -187,7 +188,7 @@ struct hparams {
      * without images, the positions are equal. */
     uint32_t rope_sections[4];
     uint32_t full_every; /* of each group of this many layers, only the last layer is full; 0: the
-                            file does not say it so */
+                            file says it in another way */
 
     struct hparams_experts experts;
     struct hparams_delta delta;

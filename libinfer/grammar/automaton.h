@@ -101,7 +101,7 @@ int automaton_set_frame(struct automaton *a, uint32_t frame, const item *items, 
 /* Returns a hash of sorted items. Tables of different kinds use different values of @seed. */
 uint32_t items_hash(const item *items, uint32_t n, uint64_t seed);
 #define FRAME_SEED 1
-/* Sorts items, and removes those that are there twice. Returns their new number. */
+/* Sorts items, and removes duplicates. Returns their new number. */
 uint32_t items_sort(item *items, uint32_t n);
 
 static inline item item_make(uint32_t state, uint32_t frame)

@@ -43,9 +43,9 @@ grammar_node grammar_bytes(struct grammar_builder *b, const char *text, size_t l
  * them, in UTF-8. */
 grammar_node grammar_class(struct grammar_builder *b, const struct grammar_range *ranges, size_t n,
                            bool inverted);
-/* Returns the node of the token whose piece is @text: of the token alone if it is special, of the
- * token or the bytes of @text if it is plain, and of the bytes alone if the tokenizer has no such
- * token. */
+/* Returns the node of the token whose piece is @text. If the token is special, only the token
+ * matches. If it is plain, the token and the bytes of @text match. If the tokenizer has no such
+ * token, only the bytes match. */
 grammar_node grammar_token(struct grammar_builder *b, const char *text, size_t len);
 /* Returns the node of the token with this id. grammar_program_new() refuses ids that the tokenizer
  * does not have. */

@@ -37,7 +37,8 @@ struct behind {
 /* A group of frames that contain each other. */
 struct group {
     uint32_t first, n; /* n words, from index `first` on */
-    uint32_t frame;    /* that of the first rule; the frames of the others follow */
+    uint32_t frame;    /* the frame of the first rule of the group; the frames of its other rules
+                        * follow */
 };
 
 struct closure {
@@ -171,7 +172,7 @@ static int closure_add(struct closure *c, uint32_t state, uint32_t frame)
     return items_add(&c->stack, it);
 }
 
-/* Returns the local frame of a rule, which is made if necessary, or a negative errno value. */
+/* Returns the local frame of a rule, or a negative errno value. Makes the frame if necessary. */
 static int64_t closure_local(struct closure *c, uint32_t rule)
 {
     if (c->local_round[rule] == c->round)

@@ -37,9 +37,9 @@ enum place {
     PLACE_LAST,               /* bits are the first two of the last byte */
     PLACE_HIGH3,              /* bits are the first four of the second byte of four */
     PLACE_LOW,                /* a high surrogate, and bits are the first two of the third byte */
-    PLACE_LOW_U,              /* the same, and a backslash */
-    PLACE_LOW_D,              /* the same, and u */
-    PLACE_LOW_HEAD,           /* the same, and D */
+    PLACE_LOW_U,              /* as PLACE_LOW, then a backslash */
+    PLACE_LOW_D,              /* as PLACE_LOW, then \u */
+    PLACE_LOW_HEAD,           /* as PLACE_LOW, then \uD */
 };
 
 struct place_memo {
@@ -286,7 +286,8 @@ static bool place_reads(const struct escaper *e, enum place place, uint32_t stat
     }
 }
 
-/* Returns the state of a place whose bits matter. */
+/* Returns the state for a place within an escape sequence, if the bits that were read so far
+ * matter. */
 static uint32_t escaper_place_bits(struct escaper *e, enum place place, uint32_t state,
                                    unsigned bits)
 {

@@ -2,8 +2,9 @@
 /*
  * Lengths of the texts that a state accepts
  *
- * Finding equal states takes one round for each length in which two states differ. Automata of
- * texts with a limited length would take hundreds of rounds without this first partition.
+ * States that accept texts of other lengths are not equal, so the lengths give a first partition of
+ * the states. Without it, the search for equal states would take one round for each length in which
+ * two states differ: hundreds of rounds for automata of texts with a limited length.
  */
 #include <errno.h>
 #include <string.h>

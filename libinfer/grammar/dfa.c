@@ -8,8 +8,8 @@
 #include "core/index.h"
 #include "grammar/dfa.h"
 
-/* The limit of the elements of all sets of states together, and of the steps in which one automaton
- * is minimized. */
+/* MAX_WORDS limits the elements of all sets of states together, MAX_STEPS the steps in which one
+ * automaton is minimized. */
 #define MAX_WORDS (1u << 23)
 #define MAX_STEPS (1u << 25)
 
@@ -446,8 +446,8 @@ static uint32_t classes_join(const uint8_t x[256], const uint8_t y[256], uint8_t
     return n + 1;
 }
 
-/* Makes the automaton of pairs of states. step() computes the pair to which a byte leads from a
- * pair, and returns false if there is none. */
+/* Makes the automaton of pairs of states. step() computes the pair that follows the pair @from and
+ * the byte @byte, and returns false if there is none. */
 typedef bool (*pair_step_fn)(const void *data, const uint32_t from[2], uint8_t byte,
                              uint32_t ret_to[2]);
 typedef bool (*pair_final_fn)(const void *data, const uint32_t pair[2]);
@@ -550,8 +550,8 @@ int dfa_not(const struct dfa *x, struct work *work, struct dfa **ret_dfa)
     return dfa_from_pairs(x, not_step, not_final, class_of, work, ret_dfa);
 }
 
-/* The search for a text: border[i] is the length of the longest proper prefix of the text with
- * which its first i bytes end. */
+/* The search for a text: border[i] is the length of the longest prefix of the text that is also a
+ * proper suffix of the text's first i bytes. */
 struct search {
     const uint32_t *text;
     uint32_t *border;

@@ -32,8 +32,8 @@ struct compiler {
 void compiler_done(struct compiler *c);
 /* Makes the automaton of a regular node, or finds it. The automaton belongs to the compiler. */
 int compiler_dfa(struct compiler *c, grammar_node node, const struct dfa **ret_dfa);
-/* Characters are divided into families (see grammar/vocab.h). Finds the families of which each
- * character is, alone, a text of @node. Returns a set of bits, or a negative errno value. The set
+/* Characters are divided into families (see grammar/vocab.h). Finds the families in which each
+ * character by itself is a text of @node. Returns a set of bits, or a negative errno value. The set
  * is empty for nodes that are hard to examine. */
 int compiler_covers(struct compiler *c, grammar_node node);
 

@@ -6,8 +6,8 @@
 #include "core/array.h"
 #include "grammar/automaton.h"
 
-/* The state of a copy of configurations to a new automaton, which is made when the old one has
- * become too large. */
+/* Holds what is remembered while configurations are copied to a new automaton. They are copied
+ * because the old automaton has become too large. */
 struct remains {
     const struct automaton *from;
     struct automaton *to;

@@ -3,9 +3,9 @@
  * Arrays
  *
  * The first elements (the prefix) may have schemas of their own, and all other elements share one.
- * The nodes are made from the last element to the first one. There is one node for each *state*
- * that the elements before it can leave: the number of elements that have satisfied `contains`, or
- * the set of values of an enumeration that have been used (uniqueItems).
+ * The nodes are made from the last element to the first one. There is one node for each *state* in
+ * which the elements before it can leave the array: the number of elements that have satisfied
+ * `contains`, or the set of values of an enumeration that have been used (uniqueItems).
  */
 #include <errno.h>
 #include <string.h>

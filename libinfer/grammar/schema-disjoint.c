@@ -2,9 +2,9 @@
 /*
  * Proves that no value satisfies two schemas, in the simple cases that are common in oneOf
  *
- * Two schemas are disjoint if their types or the values of their enums are disjoint, if one of them
- * requires a property for which they have disjoint schemas, or if one requires a property that the
- * other forbids.
+ * Two schemas are disjoint in three cases: their types or the values of their enums are disjoint;
+ * one of them requires a property, and the two schemas of this property are disjoint; or one of
+ * them requires a property that the other one forbids.
  */
 #include <string.h>
 

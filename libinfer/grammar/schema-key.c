@@ -2,8 +2,8 @@
 /*
  * Keys that are none of the declared names
  *
- * The names are a trie of code points. A key follows the trie until it ends where no name ends, or
- * until it leaves the trie at a character that no name has there. Any string may follow this
+ * The names are a trie of code points. A key follows the trie until it ends at a node where no name
+ * ends, or until it has a character with which no name continues. Any string may follow this
  * character. Inside of the trie, characters of ASCII that need no escape are written without one,
  * so that no declared name can be spelled in another way.
  */

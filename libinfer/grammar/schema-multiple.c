@@ -25,8 +25,8 @@ static grammar_node multiple_digit(struct schema *s, uint32_t digit)
     return grammar_bytes(s->b, &text, 1);
 }
 
-/* Returns the node of one place of a number: a digit that is at least @first, with the node that
- * follows this digit, or @end. */
+/* Returns the node of the rest of a number from one place on. It is either @end, or a digit of at
+ * least @first and the node that follows this digit. */
 static grammar_node multiple_step(struct multiple *m, uint32_t r, uint32_t first, grammar_node end)
 {
     grammar_node ways[11], parts[2];

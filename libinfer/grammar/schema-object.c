@@ -15,7 +15,8 @@
 enum {
     MAX_PATTERNS = 6, /* patterns of patternProperties at one place; all their subsets are tried */
     MAX_CELLS = 1 << 14,
-    RULE_EVERY = 64, /* properties from rule to rule: keeps the nesting of nodes small */
+    RULE_EVERY = 64, /* a new rule begins after this many properties, so that nodes are not nested
+                      * deeply */
 };
 
 struct property {
@@ -502,7 +503,8 @@ static grammar_node object_node(struct object *o)
     if (!object_collect(o) || !object_read_names(o) || !object_make_members(o))
         return BUILDER_NONE;
     if (o->min > o->max || o->n_required > o->max)
-        return schema_conflict(o->s, o->limit_at, "the numbers of properties contradict");
+        return schema_conflict(o->s, o->limit_at,
+                               "the limits of the number of properties contradict each other");
     if (o->n_required >= o->min)
         o->min = 0;
     if (o->other == o->s->nothing && o->max >= o->n)

@@ -176,8 +176,8 @@ static bool one_of_is_open(struct schema *s, const struct schema_value *v)
     return v->type == VALUE_OBJECT;
 }
 
-/* @all is the list of schemas that together make a way. Adds to this list a schema that excludes
- * the values that @other permits. */
+/* Adds to the list @all a schema that excludes the values that @other permits. A value must satisfy
+ * all schemas of this list. */
 static bool one_of_exclude(struct schema *s, struct schema_value *all,
                            const struct schema_value *other, unsigned *ways)
 {

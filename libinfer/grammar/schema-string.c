@@ -15,7 +15,7 @@
 enum { STATES_SMALL = 4000 };
 
 /* Reads the lengths that all facts permit, without those that the other constraints imply. Returns
- * false if nothing is left. */
+ * false if no limit of the length is left. */
 static bool lengths_read(struct schema *s, const struct facts *f, grammar_node language,
                          struct lengths *l)
 {

@@ -173,12 +173,12 @@ grammar_node schema_pattern_node(struct schema *s, const struct schema_value *at
 enum { LENGTH_MAX = 1 << 16 };
 struct lengths {
     uint32_t min, max;             /* GRAMMAR_FOREVER: no maximum */
-    const struct schema_value *at; /* the keyword that says it; NULL: none */
+    const struct schema_value *at; /* the keyword that sets the limits; NULL: none */
 };
 /* Drops those limits of the length that all texts of a node satisfy anyway. */
 void schema_drop_lengths(struct schema *s, grammar_node language, struct lengths *lengths);
-/* Makes the node of the strings of a regular node that have a permitted length, with quotes and
- * escapes, without an automaton that counts characters. Returns false if the texts of the node are
+/* Makes the node of those strings of a regular node that have a permitted length, with quotes and
+ * escapes. Makes no automaton that counts characters. Returns false if the texts of the node are
  * too complicated for this (schema-length.c). */
 bool schema_counted_string(struct schema *s, grammar_node language, const struct lengths *lengths,
                            grammar_node *ret_node);
@@ -239,8 +239,8 @@ unsigned schema_types(const struct schema_value *v);
 grammar_node schema_leaf_node(struct schema *s, const struct facts *f);
 /* Makes the bodies of the rules in s->work. */
 bool schema_leaf_finish(struct schema *s);
-/* Returns whether fact @i is fact @top or below it. Facts inside of a negation do not count as
- * below it. */
+/* Returns whether fact @i is fact @top or below fact @top. Facts inside of a negation do not count
+ * as below @top. */
 bool schema_fact_is_below(const struct facts *f, uint32_t i, uint32_t top);
 /* Returns the types that all facts permit. */
 unsigned schema_leaf_types(struct schema *s, const struct facts *f);

@@ -59,7 +59,8 @@ static struct cover *question_cover(const struct question *q, uint32_t config, u
 }
 
 /* Returns 1 if all texts of @len characters may follow, 0 if not or if the answer takes too long,
- * or a negative errno value. If @phase is within a character, this is the first of them. */
+ * or a negative errno value. If @phase is within a character, this character is the first of the
+ * @len characters. */
 static int question_ask(struct question *q, uint32_t config, uint8_t phase, uint8_t len)
 {
     const struct family_moves *m = &q->g->moves[q->family];

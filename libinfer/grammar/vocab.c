@@ -231,9 +231,9 @@ static void token_set_bits(const struct inf_grammar_vocab *v, const struct token
 }
 
 /*
- * Holds all tokens in groups while a family is made. Each slice of the family has two groups: those
- * of its own tokens that consist of ASCII characters, and its other own tokens. The last group has
- * the tokens outside of the family.
+ * Holds all tokens in groups while a family is made. Each slice of the family has two groups: its
+ * own tokens that consist of ASCII characters, and its other own tokens. The last group has the
+ * tokens outside of the family.
  */
 enum { GROUP_OTHERS = 2 * N_LEVELS, N_GROUPS };
 

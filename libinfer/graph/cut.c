@@ -135,9 +135,9 @@ static void append_low(struct graph *low, const struct graph *g, graph_ref last,
     graph_output(low, graph_rows(low, value));
 }
 
-/* Gives the place of a node of the upper part its number there: the layers of each group count from
- * the first layer that is not in the lower part. Returns false if the node reads keys and values of
- * the lower part. */
+/* Changes the place of a node of the upper part: in each group, layers are counted from the first
+ * layer that is not in the lower part. Returns false if the node reads keys and values of the lower
+ * part. */
 static bool move_place(struct graph_node *node, const uint32_t n_low[STATE_GROUPS_MAX])
 {
     struct state_place place = place_of(node);

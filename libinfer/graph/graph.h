@@ -22,7 +22,7 @@ typedef int32_t graph_ref; /* index of a value; negative: none */
 
 #define GRAPH_NONE ((graph_ref)-1)
 
-/* Says which number of a row of the batch selects the row of a table. */
+/* Says by which number of a batch row a row of a table is selected. */
 enum graph_key {
     GRAPH_KEY_TOKEN,
     GRAPH_KEY_POSITION,

@@ -51,8 +51,8 @@ struct attn_params {
     uint32_t i_kept;  /* index of the first head with a bit in `kept`, among all such heads of all
                          layers */
     uint32_t i_group; /* the group of the state (graph/state.h) that holds K and V */
-    /* The node has no input for keys and values: it reads those that another attention node of this
-     * graph, which comes earlier and has the same i_group and i_layer, has stored. */
+    /* The node has no input for keys and values. It reads the keys and values that an earlier
+     * attention node of this graph with the same i_group and i_layer has stored. */
     bool shared;
     float softcap; /* c: a score s becomes c × tanh(s / c); 0: scores stay as they are */
     /* [n_heads] logits that take part in the softmax of each head, but have no value. No data: the
@@ -116,9 +116,9 @@ struct route_params {
 #define TURN_ROUNDS_MAX 16u
 
 /*
- * Says how rows are prepared for a product whose matrix has other columns than the values before
- * it: they have another order, or they were rotated before the matrix was quantized (Liang et al.
- * 2025, "ParoQuant", arXiv 2511.10645). Column k of the result is column order[k] of the input,
+ * Says how rows are prepared for a product whose matrix does not have the columns of its input: the
+ * matrix has them in another order, or they were rotated before the matrix was quantized (Liang et
+ * al. 2025, "ParoQuant", arXiv 2511.10645). Column k of the result is column order[k] of the input,
  * times factors[k]. Then, in each round, two columns a and b of each pair, with the angle t, become
  * a × cos(t) + b × sin(t) and b × cos(t) - a × sin(t). Both columns belong to one group.
  */

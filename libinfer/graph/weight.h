@@ -30,8 +30,8 @@ struct weight {
     uint32_t row_step; /* distance from one row to the next in memory, in rows, also in the planes;
                           0: 1. Only for formats with struct planes_info.steps */
     /* Coded matrices (quant/coded.h): one matrix, or one for each expert; row 0 of this weight is
-     * row coded_first of them. Then planes[WEIGHT_SCALES] is set, and the other members for planes
-     * are not used. NULL: another format. */
+     * row coded_first of them. If this member is set, planes[WEIGHT_SCALES] is set too, and the
+     * other members for planes are not used. NULL: another format. */
     const struct coded *coded;
     uint32_t coded_first;
     /* How rows of the input must be prepared (graph/params.h); NULL: the product reads them as they
@@ -49,8 +49,8 @@ uint64_t weight_row_bytes(const struct weight *w);
 uint64_t weight_plane_bytes(const struct weight *w, enum weight_plane plane);
 /* Returns row @i of @w, which is one matrix with planes. */
 struct plane_row weight_plane_row(const struct weight *w, uint32_t i);
-/* Returns the bytes from the plane @plane of one expert to that of the next. The planes of experts
- * are at equal distances, as their codes. */
+/* Returns the distance in bytes from the plane @plane of one expert to the same plane of the next
+ * expert. The planes of experts are at equal distances, and so are their codes. */
 uint64_t weight_plane_expert_bytes(const struct weight *w, enum weight_plane plane);
 
 /* Decodes row @i of @w, which is one matrix, to @dst: cols floats. */

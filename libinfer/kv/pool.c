@@ -120,8 +120,8 @@ const struct kv_layout *kv_pool_layout(const struct kv_pool *pool)
     return &pool->layout;
 }
 
-/* Returns the memory of the free blocks without a name, among the blocks @first … @end - 1 of one
- * group, to the system. */
+/* Gives back to the system the memory of free blocks without a name, among the blocks @first … @end
+ * - 1 of one group. */
 static void drop_free(struct kv_pool *pool, uint32_t first, uint32_t end)
 {
     for (uint32_t i = first; i <= end; i++) {

@@ -70,8 +70,8 @@ const struct kv_layout *kv_pool_layout(const struct kv_pool *pool);
 uint32_t kv_pool_main_group(const struct kv_pool *pool);
 /* Returns whether a group of the pool has the rule @rule. */
 bool kv_pool_has_rule(const struct kv_pool *pool, enum state_rule rule);
-/* Returns the memory of free blocks without a name to the system. The blocks get memory again when
- * they are next used. */
+/* Gives back to the system the memory of free blocks without a name. The blocks get memory again
+ * when they are next used. */
 void kv_pool_rest(struct kv_pool *pool);
 /* Returns the block of group @i_group with the name @name, or KV_NO_BLOCK. */
 uint32_t kv_pool_find(const struct kv_pool *pool, const struct kv_name *name, uint32_t i_group);
@@ -102,9 +102,9 @@ uint32_t kv_pool_n_usable(const struct kv_pool *pool, const struct kv_name *name
 /* Returns the number of the first block of tokens that a row can see if it follows the first
  * @n_tokens tokens of a sequence. 0 for groups that are not WINDOW. */
 uint32_t kv_pool_first_seen(const struct kv_layout *layout, uint32_t i_group, uint32_t n_tokens);
-/* Makes snapshots of the table's state, which must be that after the first @n_blocks blocks of the
- * chain @names. Returns whether the pool has such snapshots now: there may be no free blocks for
- * them, or the table may be too old to name blocks. */
+/* Makes snapshots of the table's state, which must be the state after the first @n_blocks blocks of
+ * the chain @names. Returns whether the pool has such snapshots now. False: there are no free
+ * blocks for them, or the table is too old to name blocks. */
 bool kv_table_snapshot(struct kv_table *table, const struct kv_name *names, uint32_t n_blocks);
 /* Frees the snapshots after the block @name. */
 void kv_pool_drop_snapshot(struct kv_pool *pool, const struct kv_name *name);
@@ -121,11 +121,11 @@ int kv_table_extend(struct kv_table *table, uint32_t n_tokens);
 /* Like kv_table_extend(), but leaves WINDOW groups out; kv_table_open() makes room there. */
 int kv_table_reserve(struct kv_table *table, uint32_t n_tokens);
 /*
- * Makes room in WINDOW groups for @n_tokens tokens from position @pos on, for which there is room
- * in the other groups, in blocks that may be written. Earlier tokens must be computed. First gives
- * back the blocks that no row from @pos on can see. Returns the number of tokens for which there is
- * room now; it is less than @n_tokens if there are too few free blocks, and at least 1 if
- * kv_table_open() has returned 1 or more for this position before.
+ * Makes room in WINDOW groups, in blocks that may be written, for @n_tokens tokens from position
+ * @pos on. The other groups must have room for these tokens already, and all tokens before @pos
+ * must be computed. First gives back the blocks that no row from @pos on can see. Returns the
+ * number of tokens for which there is room now, which is less than @n_tokens if there are too few
+ * free blocks. A repeated call for the same @pos returns at least 1 if the first call did.
  */
 uint32_t kv_table_open(struct kv_table *table, uint32_t pos, uint32_t n_tokens);
 /* Returns the number of blocks of group @i_group that kv_table_extend() would take from the pool.
@@ -148,13 +148,13 @@ int kv_table_adopt(struct kv_table *table, const struct kv_name *names, uint32_t
  * of these names, that block has the same content: the table then shares it and drops its own
  * block. */
 void kv_table_name(struct kv_table *table, const struct kv_name *names, uint32_t n);
-/* Replaces block @i of the table, which must be unnamed and not shared, by the blocks with the name
- * @name in all FULL groups. Returns false if not all of these groups have one. */
+/* In all FULL groups, replaces block @i of the table, which must be unnamed and not shared, by the
+ * block with the name @name. Returns false if not all of these groups have one. */
 bool kv_table_replace(struct kv_table *table, const struct kv_name *name, uint32_t i);
-/* Prepares the WINDOW groups of the table for blocks that are written from elsewhere: makes them
- * hold, as blocks that may be written, exactly the blocks that rows after the first @n_tokens
- * tokens see. @n_tokens is a multiple of the tokens of a block. Returns 0, or KV_FULL without a
- * change. */
+/* Prepares the WINDOW groups of the table for content that the caller copies to their blocks:
+ * afterwards they hold exactly the blocks that rows after the first @n_tokens tokens see, and all
+ * these blocks may be written. @n_tokens is a multiple of the tokens of a block. Returns 0, or
+ * KV_FULL without a change. */
 int kv_table_jump(struct kv_table *table, uint32_t n_tokens);
 /* Returns the address of the bytes of block @i of group @i_group, which must be unnamed and not
  * shared. Returns NULL if the CPU cannot write to the device's blocks (kv_pool_is_writable()); the
@@ -169,10 +169,11 @@ bool kv_table_is_current(const struct kv_table *table);
 /* Drops all but the first @n_tokens tokens. With RECURRENT groups, @n_tokens must be 0 or the
  * number of all tokens of the table. */
 void kv_table_truncate(struct kv_table *table, uint32_t n_tokens);
-/* Touches memory that the sequence will need: for @n_rows rows from position @pos on, as large a
- * part of the blocks that follow theirs, if the table has these. Memory that was never used costs
- * time at its first use. So its cost is spread over the steps of a block, instead of being part of
- * the step that writes the block's first row. Does nothing if blocks are not memory of the host. */
+/* Touches memory that the sequence will need. Each of the @n_rows rows from position @pos on has a
+ * place in its block. The memory at the same place of the next block is touched, if the table has a
+ * next block. Memory that was never used costs time at its first use. So its cost is spread over
+ * the steps of a block, instead of being part of the step that writes the block's first row. Does
+ * nothing if blocks are not memory of the host. */
 void kv_table_touch(const struct kv_table *table, uint32_t pos, uint32_t n_rows);
 /* Returns the part of a batch that computes @n_rows rows of the table's sequence from position @pos
  * on; its first row in the batch is @i_row. */

@@ -72,8 +72,8 @@ void kv_table_done(struct kv_table *table)
     *table = (struct kv_table){0};
 }
 
-/* Returns the number of blocks of a FULL or WINDOW group that room for @n_tokens tokens from @pos
- * on takes from the pool. */
+/* Returns the number of blocks that a FULL or WINDOW group has to take from the pool to have room
+ * for @n_tokens tokens from @pos on. */
 static uint32_t need_at(const struct kv_table *table, uint32_t i_group, uint32_t pos,
                         uint32_t n_tokens)
 {
@@ -308,8 +308,7 @@ int kv_table_adopt(struct kv_table *table, const struct kv_name *names, uint32_t
 }
 
 /* Returns the pool's number for block @i of the table. The block must not be shared and must not
- * have a name.
- */
+ * have a name. */
 static uint32_t own_block(const struct kv_table *table, uint32_t i_group, uint32_t i)
 {
     const struct kv_pool *pool = table->pool;

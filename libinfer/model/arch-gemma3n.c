@@ -4,10 +4,11 @@
  *
  * A token has four residual streams beside each other ("AltUp", Baykal et al. 2023). A layer first
  * predicts all streams from all streams. It computes attention and the feed-forward part only from
- * the first stream. What it changes there corrects the other streams, too. The factors of both
- * steps are computed from the first stream. Beside attention there are two matrices of low rank
- * ("LAuReL"). In some layers only the largest gates of the feed-forward part count. Embeddings for
- * each layer, windows, and layers that share keys and values are as in Gemma 4.
+ * the first stream. The difference that a layer makes in the first stream corrects the other
+ * streams, too. The factors of both steps are computed from the first stream. Beside attention
+ * there are two matrices of low rank ("LAuReL"). In some layers only the largest gates of the
+ * feed-forward part count. Embeddings for each layer, windows, and layers that share keys and
+ * values are as in Gemma 4.
  */
 #include <errno.h>
 #include <math.h>
@@ -142,7 +143,7 @@ static double gemma3n_erf_inverse(double x)
 }
 
 /* Returns the number of standard deviations above the mean, beyond which the share 1 - @share of a
- * normal distribution lies; with the roundings of transformers, which computes it in F32. */
+ * normal distribution lies. Rounds like transformers, which computes in F32. */
 static float gemma3n_cutoff(float share)
 {
     return (float)gemma3n_erf_inverse((double)(2 * share - 1)) * SQRT_2_F32;
@@ -273,7 +274,8 @@ static graph_ref gemma3n_predict(const struct model *m, struct graph *g, uint32_
                        &blend);
 }
 
-/* Corrects the predicted streams by what the layer computed, @y, instead of @first. */
+/* Corrects the predicted streams @all by the difference between @y, which the layer computed, and
+ * @first, which was predicted for the first stream. */
 static graph_ref gemma3n_correct(const struct model *m, struct graph *g, uint32_t i_layer,
                                  graph_ref all, graph_ref first, graph_ref y)
 {
@@ -313,7 +315,8 @@ static graph_ref gemma3n_middle(const struct model *m, struct graph *g, uint32_t
     return layer_add(m, g, i_layer, x, h, SLOT_FFN_POST_NORM);
 }
 
-/* Adds what the layer's embedding of the token gives to all streams but the first. */
+/* Computes a vector from the layer's embedding of the token, and adds this vector to all streams
+ * but the first. */
 static graph_ref gemma3n_add_inputs(const struct model *m, struct graph *g, uint32_t i_layer,
                                     graph_ref all, graph_ref inputs)
 {

@@ -167,7 +167,8 @@ static graph_ref gemma4_feed_forward(const struct model *m, struct graph *g, uin
     return graph_add(g, y, layer_norm(m, g, i_layer, h, SLOT_EXPERTS_POST_NORM));
 }
 
-/* Adds what the layer's own embedding of the token, @inputs [rows, per_layer], gives. */
+/* Adds the vector that is computed from the layer's own embedding of the token, @inputs [rows,
+ * per_layer]. */
 static graph_ref gemma4_add_inputs(const struct model *m, struct graph *g, uint32_t i_layer,
                                    graph_ref x, graph_ref inputs)
 {

@@ -171,7 +171,7 @@ static int hybrid_finish(struct hparams *hp, enum arch_source source, struct inf
     return 0;
 }
 
-/* Turns back what hybrid_finish() does with the keys of GGUF files. */
+/* Reverses what hybrid_finish() does with the keys of GGUF files. */
 static void hybrid_to_gguf(struct hparams *hp)
 {
     hp->delta.v_dim *= hp->delta.n_v_heads;

@@ -68,8 +68,8 @@ static uint32_t coded_group(const struct binder *b, uint32_t cols, uint64_t n_gr
     return DIV_UP(cols, CODED_BLOCK) == n_groups ? CODED_BLOCK : 0;
 }
 
-/* Sets the columns of a group of a matrix whose scales, in the tensor @t, are @n_groups in a
- * row. */
+/* Sets the number of columns of a group. The scales of the matrix are the tensor @t, and each row
+ * has @n_groups scales. */
 static int coded_set_group(struct binder *b, const struct format_tensor *t, uint64_t n_groups,
                            struct coded *c)
 {
@@ -102,8 +102,8 @@ static int coded_set_scales(struct binder *b, const struct format_tensor *t, str
 
 /* ---- order of columns ---- */
 
-/* Returns the order in which the columns of each group are neighbors, or NULL if a group has
- * another number of columns than the others, or on shortage of memory. */
+/* Returns an order of the columns in which the columns of each group are neighbors. Returns NULL if
+ * not all groups have the same number of columns, or on shortage of memory. */
 static uint32_t *coded_sort(struct binder *b, const uint8_t *groups, const struct coded *c)
 {
     const uint32_t n_groups = coded_groups(c);
@@ -160,7 +160,8 @@ static int coded_set_order(struct binder *b, const struct format_tensor *t, stru
 
 /* ---- formats ---- */
 
-/* Sets the bits of a GPTQ matrix, whose codes of @t are @n_words words for each row. */
+/* Sets the number of bits of a code of a GPTQ matrix. The codes are the tensor @t, which has
+ * @n_words words for each row of the matrix. */
 static int coded_gptq_bits(struct binder *b, const struct format_tensor *t, struct coded *c)
 {
     static const struct {

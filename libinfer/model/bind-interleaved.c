@@ -4,8 +4,8 @@
  *
  * The matrices gate and up are one tensor, whose rows belong to gate and to up in turn. In MXFP4
  * (tensors …_blocks and …_scales) the matrices are used where they lie. In other formats the
- * tensors are transposed, [experts, inputs, outputs]; kernels cannot read them, so that opening the
- * model makes a copy of them.
+ * tensors are transposed, [experts, inputs, outputs]; kernels cannot read them, so a copy of them
+ * is made when the model is opened.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -98,7 +98,7 @@ static double ternary_mean(const struct format_tensor *t, const struct weight *w
 }
 
 /* Rounds a matrix as WeightQuant of transformers does: with the mean m of the magnitudes, a weight
- * w becomes m × -1, 0 or 1, whichever is nearest. */
+ * w becomes -m, 0 or m, whichever is nearest. */
 static int ternary_online(struct binder *b, const struct format_tensor *t, struct weight *w)
 {
     const uint64_t n_codes = (uint64_t)(w->rows / 4) * w->cols;

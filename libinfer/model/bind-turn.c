@@ -3,9 +3,9 @@
  * Binds the rotations of ParoQuant (struct turn_params; the layout of its release 0.1).
  *
  * A matrix X of K columns has X.theta, [rounds, K / 2], the angle of each pair; X.pairs,
- * [rounds, K], 16-bit numbers of columns in their group, of which two neighbors are a pair; and
- * X.channel_scales, [1, K], factors of columns. Gates and ups of all experts share one rotation,
- * and so do the matrices down of all experts.
+ * [rounds, K], 16-bit numbers that count columns within a group: numbers 2i and 2i + 1 are the
+ * columns of a pair; and X.channel_scales, [1, K], factors of columns. Gates and ups of all experts
+ * share one rotation, and so do the matrices down of all experts.
  */
 #include <errno.h>
 #include <math.h>

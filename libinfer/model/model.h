@@ -26,8 +26,8 @@ struct model *model_close(struct model *m);
 DEFINE_CLEANUP(struct model *, model_close);
 
 const struct hparams *model_hparams(const struct model *m);
-/* Adds the bytes of the weights with planes (graph/weight.h), whose tensors do not tell their
- * number format, to @bytes by format, and the number of these weights to *@n. */
+/* Counts the weights with planes (graph/weight.h), whose tensors do not tell their number format:
+ * adds to bytes[i] the bytes of those in format i, and to *@n their number. */
 void model_count_planes(const struct model *m, uint64_t bytes[INF_DTYPE_N], uint64_t *n);
 /* Returns the bytes of weights that one decoded token reads, including the head, without the
  * embedding row. */

@@ -28,7 +28,7 @@ enum slot {
     SLOT_STREAM_IN_1,
     SLOT_STREAM_IN_2,
     SLOT_STREAM_IN_3,
-    SLOT_STREAMS_OUT, /* matrices for their results */
+    SLOT_STREAMS_OUT, /* matrices for the results of these streams */
     SLOT_STREAM_OUT_1,
     SLOT_STREAM_OUT_2,
     SLOT_STREAM_OUT_3,
@@ -57,7 +57,7 @@ enum slot {
     SLOT_STREAM_ROUTER,
     SLOT_STREAM_ROUTER_NORM,
     SLOT_STREAM_PREDICT, /* factors of the streams before the layer */
-    SLOT_STREAM_CORRECT, /* factors of what the layer changes */
+    SLOT_STREAM_CORRECT, /* factors of the layer's change in each stream */
     SLOT_STREAM_SCALE,   /* [n_embd] */
     SLOT_LAUREL_IN,
     SLOT_LAUREL_OUT,

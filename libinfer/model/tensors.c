@@ -301,8 +301,8 @@ static int bind_coded_experts(struct binder *b, const struct arch_slot *slot, ui
             return r;
         if (r > 0 || all[i].dtype != all[0].dtype || all[i].order)
             return err_set(b->err, EOPNOTSUPP,
-                           "%s is missing, is not coded as another expert, or has an order of "
-                           "columns, which is not supported for experts",
+                           "%s is missing, has another format than the first expert, or has an "
+                           "order of columns, which is not supported for experts",
                            name);
         data[i] = all[i].codes;
     }

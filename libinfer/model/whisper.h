@@ -83,8 +83,8 @@ enum inf_dtype whisper_decoder_dtype(const struct whisper_decoder *d);
  * none), numbered layer by layer. -ENOMEM. */
 int whisper_decoder_graph(const struct whisper_decoder *d, const struct whisper_heads *kept,
                           struct graph **ret_graph, struct inf_err *reterr);
-/* Builds the graph from the encoder's rows, which are the batch's input, to keys and values of the
- * memory, which it stores in the blocks that the batch names. The graph gives no logits.
- * -ENOMEM. */
+/* Builds the graph that computes the keys and values of the memory from the encoder's rows, which
+ * are the batch's input. The graph stores them in the blocks that the batch names. The graph gives
+ * no logits. -ENOMEM. */
 int whisper_memory_graph(const struct whisper_decoder *d, struct graph **ret_graph,
                          struct inf_err *reterr);

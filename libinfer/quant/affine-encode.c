@@ -2,13 +2,15 @@
 /*
  * Encodes rows in the formats of MLX (affine.h), with the roundings of mlx 0.32.
  *
- * Affine: the number with the largest magnitude of a group, its edge, becomes a code exactly, and
- * the step is chosen so that 0 becomes one, too. mlx computes in float32 and then rounds scale and
- * offset to the type of the matrix; the codes are those of the scale before this rounding.
+ * Affine: the edge of a group is its number with the largest magnitude. The step is chosen so that
+ * one code represents the edge exactly, and another code represents 0 exactly. mlx computes in
+ * float32 and then rounds scale and offset to the type of the matrix; the codes are computed with
+ * the scale before this rounding.
  *
- * Floats: the scale is the largest magnitude of a group divided by the largest of the format. It is
- * rounded to E4M3 (NVFP4), or up to a power of two (MXFP4, MXFP8). mlx rounds the quotients to the
- * type of the matrix. A number that lies in the middle between two of E2M1 gets the smaller one.
+ * Floats: the scale is the largest magnitude of a group divided by the largest number of the
+ * format. It is rounded to E4M3 (NVFP4), or up to a power of two (MXFP4, MXFP8). mlx rounds the
+ * quotients to the type of the matrix. A number halfway between two numbers of E2M1 becomes the
+ * smaller one.
  */
 #include <assert.h>
 #include <math.h>

@@ -23,9 +23,9 @@
  * computes both in the type of the scales; it gets the values of this definition if scales and
  * offsets are converted to float32 before.
  *
- * MXFP8 has a byte in E4M3 for each weight, and NVFP4 codes of 4 bits in E2M1 (block.h); their
- * values are multiplied by the scale of 32 weights in E8M0, and of 16 weights in E4M3 with its
- * sign. MXFP4 of MLX is the format of fp4-planes.h.
+ * MXFP8 has a byte in E4M3 for each weight, and a scale in E8M0 for 32 weights. NVFP4 has a code of
+ * 4 bits in E2M1 (block.h) for each weight, and a scale in E4M3, with its sign, for 16 weights. A
+ * weight is the value of its code times the scale. MXFP4 of MLX is the format of fp4-planes.h.
  */
 
 #include <infer/types.h>

@@ -97,8 +97,8 @@ void decode_nvfp4(const void *src, float *dst, uint64_t n_elems)
     }
 }
 
-/* Returns the values, of numbers that are not negative, that are nearest to @x. The values are 0,
- * 1, 2, 3, 4, 6, 8 and 12; each is the sum of the distances between its neighbors below it. */
+/* Returns for each number in @x the nearest value. The numbers are not negative, and the values are
+ * 0, 1, 2, 3, 4, 6, 8 and 12. A value is the sum of the steps from 0 up to it. */
 static inline fit_f4 nvfp4_nearest(fit_f4 x)
 {
     fit_f4 value = fit_set4(0);
@@ -128,9 +128,9 @@ static double nvfp4_error(const float x[NVFP4_GROUP], uint8_t e)
     return fit_sum4(error);
 }
 
-/* Returns the scale of the least error for 16 elements. The search begins with scales that clip the
- * largest magnitude a little, and ends with those that map it to the second value, 4, instead of
- * the largest, 6. */
+/* Returns the scale of the least error for 16 elements. The largest values of FP4 are 6 and 4. The
+ * search begins with scales that clip the largest magnitude of the elements a little, so that it
+ * becomes 6, and ends with scales that map it to 4. */
 static uint8_t nvfp4_choose(const float x[NVFP4_GROUP])
 {
     float magnitude[NVFP4_GROUP], amax = 0;

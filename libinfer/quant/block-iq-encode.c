@@ -46,7 +46,7 @@ struct iq_block {
     struct search_fit fit[MAX_PARTS];
 };
 
-/* Reads a block. If no element has importance, all have the same. */
+/* Reads a block. If the importance of all elements is 0, all elements count alike. */
 static void iq_load(struct iq_block *b, const float *src, const float *importance)
 {
     float mean = 0, all = 0;
@@ -67,8 +67,8 @@ static void iq_load(struct iq_block *b, const float *src, const float *importanc
         b->w[i] = sqrtf(mean + b->x[i] * b->x[i]) * (all > 0 ? importance[i] : 1);
 }
 
-/* Moves the signs of weights to b->signs. With @seven, makes the number of negative weights of each
- * 8 even: the sign of the weight that matters least is wrong then. */
+/* Moves the signs of weights to b->signs. With @seven, makes the number of negative weights in each
+ * 8 even. If it is odd, the weight that matters least gets the wrong sign. */
 static void iq_take_signs(struct iq_block *b, bool seven)
 {
     for (unsigned l = 0; l < 32; l++) {
@@ -99,7 +99,7 @@ static struct search_how iq_how(const struct iq_format *f, const struct iq_block
         .search = search_get(f->grid), .both = f->has_shifts, .shift = b->shift[part]};
 }
 
-/* Finds the points of a part for the scale that b->d and @s make. */
+/* Finds the points of a part for the scale that b->d and @s give. */
 static float iq_try(const struct iq_format *f, const struct iq_block *b, unsigned part, unsigned s,
                     struct search_fit *ret)
 {
@@ -111,7 +111,7 @@ static float iq_try(const struct iq_format *f, const struct iq_block *b, unsigne
     return ret->error;
 }
 
-/* Returns a good scale for a part; chooses its shift. */
+/* Chooses the shift of a part, and returns a good scale for the part. */
 static float iq_part_scale(const struct iq_format *f, struct iq_block *b, unsigned part)
 {
     const unsigned at = part * f->n_part;

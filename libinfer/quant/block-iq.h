@@ -14,7 +14,7 @@
  *     A group: │ 4 indices of 8 bits │ 32 bits: 4 × 7 signs, s (4 bits) │
  *   IQ2_XS   w = d × (2 s + 1) / 8 × v      │ d │ 32 words │ 8 bytes: scales │            74
  *     A word: index (9 bits), 7 signs. The low 4 bits of byte g of the scales are s of the first 16
- *     weights of group g, and the high 4 bits that of the other 16.
+ *     weights of group g, and the high 4 bits are s of the other 16.
  *   IQ2_S    w = d × (2 s + 1) / 8 × v                                                    82
  *     │ d │ 32 bytes: low 8 bits of indices │ 32 bytes: signs │ 8 bytes: high bits │ scales │
  *     Bits 2l and 2l + 1 of high byte g belong to index l (0 … 3) of group g. Scales: as IQ2_XS.
@@ -23,7 +23,7 @@
  *   IQ3_S    w = d × (2 s + 1) × v                                                       110
  *     │ d │ 64 bytes: low 8 bits of indices │ 8 bytes: high bits │ 32 bytes: signs │ 4 bytes: s │
  *     Bit l of high byte g belongs to index l (0 … 7) of group g. The low 4 bits of byte i of the
- *     scales are s of group 2i, and the high 4 bits that of group 2i + 1.
+ *     scales are s of group 2i, and the high 4 bits are s of group 2i + 1.
  *   IQ1_S    w = d × (2 s + 1) × (v ± 1/8), v = -1, 0, 1                                  50
  *     │ d │ 32 bytes: low 8 bits of indices │ 8 words, one for each group │
  *     A word: the high 3 bits of 4 indices, s (3 bits), 1 bit: 1/8 is subtracted instead of added.

@@ -58,8 +58,8 @@ void decode_iq4_xs(const void *src, float *dst, uint64_t n_elems)
     }
 }
 
-/* Returns the values that are nearest to @x. Each value is the sum of the distances between its
- * neighbors below it. */
+/* Returns for each number in @x the nearest value. A value is the lowest value plus the steps from
+ * there up to it. */
 static inline fit_f4 iq4_nearest(fit_f4 x)
 {
     fit_f4 value = fit_set4((float)iq4_values[0]);
@@ -74,7 +74,7 @@ static inline fit_f4 iq4_nearest(fit_f4 x)
 }
 
 /* Rounds with the scale 1 / @inverse, and computes the scale that then fits best. Returns how much
- * it reduces the error. */
+ * this best scale reduces the error. */
 static double iq4_gain(const float x[BLOCK_ELEMS], const float w[BLOCK_ELEMS], float inverse,
                        float *ret_d)
 {
@@ -116,7 +116,8 @@ static float iq4_fit(const float x[BLOCK_ELEMS], const float w[BLOCK_ELEMS])
                 best = d;
             }
         }
-    /* The scale that fits best rounds other elements to other values. */
+    /* With the scale that fits best, some elements are rounded to other values, so the fit is
+     * repeated. */
     for (unsigned round = 0; round < 2 && best != 0 && isfinite(1 / best); round++) {
         float d;
 

@@ -28,7 +28,7 @@
  *
  * A matrix of GPTQ or compressed-tensors may have an order: the columns of a group are then not
  * neighbors. order[j] is the column at place j; places j × group … belong to one group. Kernels
- * multiply places, so that they need rows of x in this order.
+ * multiply in the order of places, so they need rows of x in this order.
  *
  * Decoded weights are the exact value of the code times the scale, rounded once to a float. The
  * libraries above often compute in the type of the scales. Their weights are then these floats,
@@ -73,8 +73,9 @@ static inline uint32_t coded_groups(const struct coded *c)
 unsigned coded_code(const struct coded *c, uint32_t n, uint32_t k);
 unsigned coded_zero(const struct coded *c, uint32_t n, uint32_t g);
 float coded_scale(const struct coded *c, uint32_t n, uint32_t g);
-/* Return whether all zeros are @zero, which is true if there are none and @zero is the zero of a
- * symmetric matrix, and whether all scales are exact in binary16. */
+/* coded_has_zeros() returns whether all zeros are @zero. A matrix without zeros counts as having
+ * the zero of a symmetric matrix everywhere. coded_scales_are_f16() returns whether all scales are
+ * exact in binary16. */
 bool coded_has_zeros(const struct coded *c, unsigned zero);
 bool coded_scales_are_f16(const struct coded *c);
 

@@ -21,9 +21,9 @@ struct dtype_info {
     uint32_t block_bytes; /* bytes of a block */
     void (*decode)(const void *src, float *dst, uint64_t n_elems); /* n: whole blocks */
     void (*encode)(const float *src, void *dst, uint64_t n_elems); /* n: whole blocks */
-    /* Encodes like encode, but the error of element i counts in proportion to @importance[i],
-     * [n_elems], besides what encode counts. If @importance is NULL, it does what encode does.
-     * NULL: the format does not use importance. */
+    /* Encodes like encode, but the error of element i also counts in proportion to @importance[i].
+     * @importance is [n_elems], or NULL: then the function does what encode does. The member is
+     * NULL if the format does not use importance. */
     void (*encode_by)(const float *src, const float *importance, void *dst, uint64_t n_elems);
     /* In formats with planes, blocks have only codes, and the functions above are NULL;
      * weight_decode_row() (graph/weight.h) decodes them. The functions are also NULL for coded

@@ -254,8 +254,9 @@ void search_points(const struct search_how *how, const float *x, const float *w,
     }
 }
 
-/* Keeps the scale that fits the points for @scale best, if its gain is above *@best_gain. With the
- * best scale xu / uu the error is Σ w x² - xu² / uu. Returns whether it was kept. */
+/* Finds the points of the elements for @scale, and then the scale that fits these points best. That
+ * scale is xu / uu, and its error is Σ w x² - xu² / uu. Keeps the scale if its gain xu² / uu is
+ * above *@best_gain, and returns whether it was kept. */
 static bool scale_try(const struct search_how *how, const float *x, const float *w, unsigned n,
                       float scale, float *best_gain, float *best)
 {

@@ -4,10 +4,10 @@
 /*
  * Declares the search for points of grids (quant/grid.h), for the encoders of IQ1, IQ2 and IQ3.
  *
- * The encoders look for the point p of a grid with the least Σ w (x - scale × (p + shift))². They
- * round each x to the nearest level, which a coordinate can have. A table has the points that are
- * nearest to each combination of levels, and only these are compared. The table of a grid is
- * computed when it is first needed, in less than a second.
+ * The encoders look for the point p of a grid with the least Σ w (x - scale × (p + shift))². A
+ * level is a value that a coordinate can have. Each x is rounded to the nearest level. A table has
+ * the points that are nearest to each combination of levels, and only these are compared. The table
+ * of a grid is computed when it is first needed, in less than a second.
  */
 
 #include <stdbool.h>

@@ -44,7 +44,7 @@ float plane_get(enum plane_type type, const void *plane, uint64_t i);
 /* Sets element @i of a plane of F32, F16 or BF16, rounded to nearest. */
 void plane_put(enum plane_type type, void *plane, uint64_t i, float x);
 
-/* Describes a row of a weight where it lies. */
+/* Describes the place of a row of a weight in memory. */
 struct plane_row {
     const uint8_t *codes;                 /* of the stored row */
     const uint8_t *planes[WEIGHT_PLANES]; /* of the row; elements of the whole matrix if it has no

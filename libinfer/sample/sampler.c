@@ -265,8 +265,9 @@ static int32_t pick_by_stages(struct sampler *s, struct stages stages, struct sa
 }
 
 /*
- * Draws from the shortest list of most likely tokens that has the share top_p of all masses,
- * without those of less mass than min-p. Returns -1 if the list is longer than LIKELY_TOKENS.
+ * Draws from the shortest list of most likely tokens whose masses are together at least the share
+ * top_p of all masses. Tokens with less mass than min-p permits are not drawn. Returns -1 if the
+ * list is longer than LIKELY_TOKENS.
  */
 static int32_t pick_from_likely(struct sampler *s, const struct sample_params *p,
                                 struct twister *random, const float *logits, float max)
@@ -418,8 +419,8 @@ uint32_t sampler_logprob(struct sampler *s, const float *logits, uint32_t n_row,
         *ret_logprob = (float)((double)logits[token] - max - sum);
     if (n_top == 0)
         return 0;
-    /* A row may be longer than the vocabulary. Then the peak of a run may be a value that belongs
-     * to no token, so the peaks are computed again without these values. */
+    /* If a row is longer than the vocabulary, the peak of a run may be a value that belongs to no
+     * token. So the peaks are computed again without such values. */
     if (n_row > s->n_vocab)
         s->kernels->peaks(logits, s->n_vocab, s->peaks);
     n_top = row_top(logits, s->n_vocab, s->peaks, n_top, s->cands);

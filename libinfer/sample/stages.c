@@ -48,7 +48,7 @@ static void stages_keep(struct stages *c, uint32_t n)
     c->n = n;
 }
 
-/* Keeps the candidates whose logit is at least @key, in the order in which they are. */
+/* Keeps the candidates whose logit is at least @key, and does not change their order. */
 static void stages_keep_from(struct stages *c, float key)
 {
     uint32_t n = 0;

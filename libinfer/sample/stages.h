@@ -27,7 +27,7 @@ struct stages {
     uint32_t n;
     enum stages_order order;
     bool has_zeros; /* llama.cpp's list would also contain tokens of probability 0; so a random
-                       number is used even if one candidate remains */
+                       number is used even if only one candidate remains */
     float typical_max, typical_scale, typical_mean; /* ORDER_TYPICAL: for cands_key_typical() */
     float max;    /* the largest logit of the candidates, set when masses are computed */
     float scale;  /* 1 / temperature; 1 before the stage of the temperature */

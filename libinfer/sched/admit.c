@@ -91,9 +91,9 @@ static bool computes_block(const struct seq *other, const struct kv_name *names,
            kv_name_equal(&other->names[i], &names[i]);
 }
 
-/* Returns whether @seq should wait, because a running sequence will soon have computed blocks with
- * which @seq could be resumed after more than @n_usable tokens. @n_usable is the number of tokens
- * after which @seq can be resumed now. */
+/* Returns whether @seq should wait for blocks that a running sequence will soon have computed. @seq
+ * can be resumed after @n_usable tokens now, and could be resumed after more tokens with these
+ * blocks. */
 static bool is_on_the_way(struct sched *s, const struct seq *seq, uint32_t n_usable)
 {
     uint32_t n, n_known = 0;
@@ -114,10 +114,11 @@ static bool is_on_the_way(struct sched *s, const struct seq *seq, uint32_t n_usa
     return false;
 }
 
-/* Shares with @seq either the blocks of @donor, another choice that has the prompt, or those of the
- * first @n_usable tokens, which the pool finds by name, whichever have more tokens. Sets
- * *ret_n_shared to the number of shared tokens. The last token is never among them: it must be
- * computed, because its logits are needed. */
+/* Makes @seq share blocks that hold the beginning of its prompt. They are either the blocks of
+ * @donor, another choice that has the prompt, or the blocks of the first @n_usable tokens, which
+ * the pool finds by name: those with more tokens are taken. Sets *ret_n_shared to the number of
+ * shared tokens. The last token of the prompt is never among them: it must be computed, because its
+ * logits are needed. */
 static int share_blocks(struct seq *seq, const struct seq *donor, uint32_t n_usable,
                         uint32_t *ret_n_shared)
 {

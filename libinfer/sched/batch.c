@@ -63,9 +63,9 @@ static void give_parts(struct batch_rest *b, uint32_t n, uint32_t n_prompts, uin
                 give_rows(b, (turn + k) % n, pass == 0 ? part : b->budget);
 }
 
-/* Returns the first prompt that has more than @least tokens left, or as many and an index of at
- * least @after. Prompts are ordered by the tokens left, then by index. Returns @n if there is
- * none. */
+/* Returns the first prompt that has more than @least tokens left, or that has exactly @least tokens
+ * left and an index of at least @after. Prompts are ordered by the tokens left, then by index.
+ * Returns @n if there is none. */
 static uint32_t next_shortest(const struct batch_want *want, uint32_t n, uint32_t least,
                               uint32_t after)
 {

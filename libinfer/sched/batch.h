@@ -12,10 +12,10 @@
  * prompt gets an equal part instead, and if it needs fewer rows, the other prompts get the rest of
  * its part. The argument @turn rotates the order of the prompts in these steps, so that no prompt
  * starves. The number of prompt rows is chosen by the expected time of the step: a step with
- * decoding sequences shall take BATCH_SLOWDOWN times as long as these sequences take alone, so that
- * their text flows evenly. If several prompts wait, for example when many requests arrive at once,
- * prompts get more rows. Computing few prompt rows at a time is inefficient, and a short delay of
- * the texts helps many waiting requests.
+ * decoding sequences shall take BATCH_SLOWDOWN times as long as a step with these sequences alone,
+ * so that their text flows evenly. If several prompts wait, for example when many requests arrive
+ * at once, prompts get more rows. Computing few prompt rows at a time is inefficient, and a short
+ * delay of the texts helps many waiting requests.
  */
 
 #include <stdbool.h>

@@ -103,7 +103,7 @@ static int add_head(struct search *s, uint32_t token, uint32_t tail, uint32_t n_
     return 0;
 }
 
-/* Adds the ways in which the breaker @i begins in a token and ends behind it. */
+/* Adds the ways in which the breaker @i begins within a token and ends behind this token. */
 static int add_partial(struct search *s, size_t i, uint32_t token, const char *word, size_t len)
 {
     const struct inf_breaker *breaker = &s->list[i];

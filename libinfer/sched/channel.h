@@ -35,8 +35,8 @@ enum channel_place {
 /* The place of one text. */
 struct channel_state {
     enum channel_place place;
-    uint32_t n_matched; /* number of tokens of open (before) or close (inside) with which the text
-                           ends */
+    uint32_t n_matched; /* how many of the first tokens of open (before) or of close (inside) are
+                           now the end of the text */
     uint32_t n_inside;  /* tokens that count against the budget */
     uint32_t n_written; /* number of tokens of forced that the text already has */
     uint32_t n_tokens;  /* all tokens of the part so far */

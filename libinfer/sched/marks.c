@@ -8,9 +8,9 @@
  * named copy of its state, was made, so a step ends exactly at the next mark of the sequence. Fixed
  * marks are the last border of the prompt; every snap_every blocks; and the border up to which
  * another sequence has the same blocks, so that a prefix that two sequences share has a snapshot
- * for the third. A sequence that generates makes a snapshot at each border, and drops the one
- * before it unless that is a fixed mark. So there is a recent snapshot when the sequence is
- * preempted, when it ends, and when the next turn of a conversation continues it.
+ * for the third. A sequence that generates makes a snapshot at each border, and drops its snapshot
+ * at the border before, unless that border is a fixed mark. So there is a recent snapshot when the
+ * sequence is preempted, when it ends, and when the next turn of a conversation continues it.
  */
 #include "sched/sched.h"
 
@@ -69,8 +69,8 @@ void sched_keep_mark(struct sched *s, struct seq *seq, uint32_t border, bool kep
     }
 }
 
-/* Makes snapshots at @border, and drops those that the sequence made at an earlier border which is
- * not a fixed mark. */
+/* Makes snapshots at @border. Drops the sequence's earlier snapshots if their border is not a fixed
+ * mark. */
 static bool make_snapshot(struct sched *s, struct seq *seq, uint32_t border, bool fixed)
 {
     const uint32_t last = seq->mark_last;

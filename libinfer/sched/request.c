@@ -352,8 +352,7 @@ uint32_t seq_n_prompt_logits(const struct seq *s)
     const struct request *req = s->req;
     const uint32_t n_done = req->plp.n_done;
 
-    /* Row i gives the log-probability of token i + 1. No row gives that of the first token of a
-     * prompt. */
+    /* Row i gives the log-probability of token i + 1, so the first token of a prompt has none. */
     if (!req->want_prompt_logprobs || n_done >= req->n_prompt || s->n_kv + 1 >= req->n_prompt)
         return 0;
     return req->n_prompt - 1 - s->n_kv;

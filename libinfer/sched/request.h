@@ -65,7 +65,7 @@ struct seq {
     uint8_t *landing;            /* staging buffer of n_landing bytes, if the CPU cannot write to
                                     the device's block memory; else NULL */
     uint64_t n_landing;
-    uint32_t n_stored; /* number of the sequence's first blocks that the tier has */
+    uint32_t n_stored; /* the tier has the first n_stored blocks of the sequence */
     bool tier_failed;  /* a load was incomplete: the tier is not asked again */
     /* Borders between blocks (marks.c), as numbers of blocks before them; 0: none. mark_shared: the
      * border up to which another sequence has the same blocks. mark_last: the border of the newest
@@ -136,7 +136,7 @@ struct request {
     struct seq seqs[];
 };
 
-/* The values of the engine on which a request depends. */
+/* Values of the engine that a request needs. */
 struct request_limits {
     uint32_t n_ctx;     /* limit of the tokens of prompt and output together */
     const int32_t *eog; /* [n_eog]: the tokens that end a text of the model */

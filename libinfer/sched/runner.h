@@ -39,7 +39,7 @@ int runner_new(struct backend **backend, const struct runner_params *params,
 struct runner *runner_free(struct runner *r);
 DEFINE_CLEANUP(struct runner *, runner_free);
 
-/* Returns memory that no sequence needs to the system. Callers may call it only between steps; the
+/* Gives back to the system the memory that no sequence needs. May be called only between steps: the
  * next step gets new memory from the kernel where it needs it. */
 void runner_rest(struct runner *r);
 /* Returns the largest number of rows that the next step should have. */

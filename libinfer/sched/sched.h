@@ -211,12 +211,14 @@ void sched_end_marks(struct sched *s, struct seq *seq);
 /* Chooses for the tier the blocks, other than those of FULL groups, that are needed to resume
  * computing after @border blocks. @kept: the tier already has them. */
 void sched_keep_mark(struct sched *s, struct seq *seq, uint32_t border, bool kept);
-/* Returns whether the running sequence @other will reach a mark at which the waiting sequence @seq
- * could be resumed, and which is beyond the @n_usable tokens after which @seq can be resumed now.
+/* Returns whether the waiting sequence @seq could be resumed at a mark that the running sequence
+ * @other will reach. The mark must be beyond the @n_usable tokens after which @seq can be resumed
+ * now.
  */
 bool sched_will_reach(struct sched *s, const struct seq *seq, struct seq *other, uint32_t n_usable);
-/* Notes at the admission of a sequence, which can be resumed after @n_usable tokens, that other
- * sequences have more of its blocks. */
+/* Called when a sequence is admitted. If the pool has FULL blocks of the sequence beyond the
+ * @n_usable tokens after which it can be resumed, makes the end of these blocks a mark of the
+ * sequence. */
 void sched_note_shared(struct sched *s, struct seq *seq, uint32_t n_usable);
 
 /* step.c: runs steps. The engine thread allocates nothing between the beginning and the end of a

@@ -327,8 +327,8 @@ static uint32_t take_landed(struct sched *s, struct seq *seq, uint32_t n)
     return n;
 }
 
-/* Takes the @n_loaded blocks that have arrived of the part that was being loaded; the rest of this
- * part will not arrive. Loads the next part, or ends the load. */
+/* Takes the blocks of the part that was being loaded. Only its first @n_loaded blocks have arrived,
+ * and the rest will not arrive. Loads the next part, or ends the load. */
 static void take_blocks(struct sched *s, struct seq *seq, uint32_t n_loaded)
 {
     const uint32_t n = take_landed(s, seq, n_loaded), end = seq->load_first + n;

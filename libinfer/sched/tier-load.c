@@ -197,7 +197,7 @@ struct fetch *fetch_drop(struct fetch *f)
     return NULL;
 }
 
-/* Adds a block to the list of @f that has @n blocks. */
+/* Adds a block to the list of @f, which has @n blocks. */
 static void add_item(const struct tier *t, struct fetch *f, uint32_t n, uint32_t i_group,
                      uint32_t i)
 {
@@ -228,8 +228,8 @@ static uint32_t find_blocks(struct tier *t, struct fetch *f, uint32_t first, uin
     return n;
 }
 
-/* Appends the blocks that the groups with the rule @rule need at the border @mark to the list,
- * whose length is *@n, and finds them in the tier. Returns false if the tier does not have all of
+/* Appends to the list of *@n blocks those that the groups with the rule @rule need at the border
+ * @mark. Then looks for these blocks in the tier. Returns false if the tier does not have all of
  * them. */
 static bool find_rule(struct tier *t, struct fetch *f, enum state_rule rule, uint32_t mark,
                       uint32_t *n)

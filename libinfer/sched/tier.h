@@ -109,8 +109,8 @@ uint32_t tier_max_ask(const struct tier *t);
  * of its blocks from the beginning. The sequence needs the blocks from @first on, @n ≤
  * tier_max_ask() of them. If the only group of the layout is FULL, the fetch finds as many of these
  * blocks as the tier has. Otherwise it finds the blocks of all groups that are needed at a mark
- * (marks.c): first the FULL blocks in the order of the chain, then the others; they are useful only
- * together. Returns NULL if memory is short.
+ * (marks.c): first the FULL blocks in the order of the chain, then the blocks of the other groups.
+ * Only all of these blocks together are useful. Returns NULL if memory is short.
  */
 struct fetch *tier_ask(struct tier *t, struct tier_owner *owner, const struct kv_name *names,
                        uint32_t first, uint32_t n);
@@ -150,8 +150,7 @@ struct tier_kept {
     struct kv_name name, parent; /* names in the pool */
     uint32_t index;              /* number of blocks before it in its chain; 0: it has no parent */
     struct tier_owner *owner;
-    bool taken; /* the tier accepted the block; valid when the batch is over, that is, stored or
-                   refused */
+    bool taken; /* the tier accepted the block; valid when the batch is over (stored or refused) */
 };
 
 struct tier_batch {

@@ -54,7 +54,8 @@ static bool is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* Returns the last place before @end where a beginning may end; 0: there is none. */
+/* Returns the last place before @end at which a text may be cut, so that the part before the cut
+ * keeps its tokens; 0: there is none. */
 static size_t safe_end(const char *s, size_t end)
 {
     for (size_t i = end - 2; i > 0; i--)
@@ -108,7 +109,7 @@ static int encode_body(const struct inf_tokenizer *tok, const struct inf_encode_
     return encode_whole(tok, text->text, text->len, flags, 0, ret);
 }
 
-/* Reduces the numbers @n of tokens of two texts to @max tokens in all. The longer text is shortened
+/* Reduces the token counts @n of two texts to @max tokens in all. The longer text is shortened
  * first, as with Hugging Face's "longest_first". */
 static void share_tokens(size_t n[2], size_t max)
 {

@@ -5,7 +5,7 @@
  * Such a file lists the bytes of all text tokens, in the order of the merges that made them. The
  * merges are reconstructed: the bytes of each token are merged by the merges of all tokens before
  * it until two parts are left. The control tokens follow from the size of the vocabulary alone:
- * they have Whisper's order, as many languages as fit, and the tokens of times at the end.
+ * they have Whisper's order, as many languages as fit, and the timestamp tokens at the end.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -120,9 +120,9 @@ static uint32_t find_parts(const struct piece *p, uint32_t starts[MAX_PARTS + 1]
     return n;
 }
 
-/* Merges two adjacent parts of token @id (at first its characters) into an earlier token, again and
- * again, until two parts are left or no merge gives an earlier token. Returns where the second of
- * the two parts begins, or 0 if more than two parts are left. */
+/* Divides token @id into parts, at first its characters. Merges two adjacent parts that together
+ * are an earlier token, again and again, until two parts are left or no two parts are such a token.
+ * Returns where the second of two parts begins, or 0 if more than two parts are left. */
 static uint32_t find_border(const struct vocab *v, uint32_t id)
 {
     const struct piece *p = &v->pieces[id];

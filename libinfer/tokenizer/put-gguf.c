@@ -2,9 +2,10 @@
 /*
  * Writes the vocabulary, the merges and the special tokens of a tokenizer as GGUF keys.
  *
- * A GGUF file has a name for the way in which texts are split, instead of expressions. The name is
- * found by trying: the first name with which the file's tokenizer gives the same tokens for sample
- * texts as the original. llama.cpp's converter also identifies the way by the tokens of a text.
+ * A GGUF file names a splitter instead of listing expressions. This file tries the names one after
+ * the other. It takes the first name with which the tokenizer of the GGUF file gives the same
+ * tokens for sample texts as the original. llama.cpp's converter also identifies the splitter by
+ * the tokens of a text.
  */
 #include "tokenizer/put-gguf.h"
 
@@ -91,7 +92,8 @@ static void merges_done(struct merges *m)
     arena_done(&m->arena);
 }
 
-/* The kind of a piece in the file. In tokenizer.json, tokens for bytes are ordinary pieces. */
+/* Returns the kind of a piece in the GGUF file. In tokenizer.json, tokens for bytes are ordinary
+ * pieces. */
 static int32_t kind_of(const struct inf_tokenizer *tok, const struct piece *p, bool spm)
 {
     if (spm && p->kind == PIECE_NORMAL && piece_byte(p->text, p->len) >= 0)
@@ -116,7 +118,8 @@ static int put_pieces(const struct inf_tokenizer *tok, uint32_t n_vocab, bool sp
         const struct piece *p = vocab_at(&tok->vocab, (int32_t)i);
         char *name = unused + (size_t)i * 16;
 
-        /* Merges by rank become merges by score, because earlier merges made earlier tokens. */
+        /* Merges by rank become merges by score, because earlier merges made the tokens with
+         * smaller ids. */
         scores[i] =
             tok->model == MODEL_SPM && p ? (float)vocab_score(&tok->vocab, (int32_t)i) : -(float)i;
         if (p) {

@@ -38,6 +38,6 @@ enum { ENCODE_DONE = 1 };
 
 void encode_begin(struct encode *enc, const float *mel, uint32_t n);
 int encode_go_on(struct encode *enc, float *out);
-/* Returns the memory for several windows, if it was used, to the system. The caller calls this
- * function between runs. */
+/* Gives back to the system the memory for several windows, if it was used. May be called only
+ * between runs. */
 void encode_rest(struct encode *enc);

@@ -207,8 +207,8 @@ static void tell_segment(struct heard *x, const struct longform_segment *segment
         .words = out,
         .n_words = n,
     };
-    /* sound_place_word() may have moved the times of words. A border of the segment that is the
-     * border of a word moves with it. */
+    /* sound_place_word() may have moved the times of words. If a border of the segment is the
+     * border of a word, it moves with that word. */
     if (n > 0 && borders->start == words[0].start)
         e.start = out[0].start;
     if (n > 0 && borders->end == words[n - 1].end)

@@ -14,8 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A run of bytes of the text and of the tokens that make them. A word without text was merged into
- * another word. */
+/* A run of bytes of the text, and the tokens that make these bytes. A word without text was merged
+ * into another word. */
 struct word {
     size_t text, n_text;
     size_t token, n_tokens;

@@ -19,7 +19,8 @@ EOT, SOT = "<|endoftext|>", "<|startoftranscript|>"
 
 
 def merge(parts, ranks, into=None):
-    """Encodes one word, which is split into @parts, with byte pair encoding. Adds the pairs that it joins to @into."""
+    """Encodes one word, which is split into @parts, with byte pair encoding. Adds to @into the
+    pairs that are joined."""
     parts = list(parts)
     while len(parts) > 1:
         pairs = [(ranks.get(a + b, 1 << 30), i) for i, (a, b) in enumerate(zip(parts, parts[1:]))]

@@ -25,7 +25,7 @@ static struct store_origin origin_of(const struct cache_origin *origin)
                                  origin->session[0] ? origin->session : NULL};
 }
 
-/* Returns the error that engines get if nothing is cached; 0: their requests are served. */
+/* Returns the error for requests of engines while nothing is cached; 0: the requests are served. */
 static int engine_refusal(const struct server *server)
 {
     return !server->store || server->refusing ? -ENODEV : 0;

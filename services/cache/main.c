@@ -3,8 +3,8 @@
  * Runs sconce-cache, the process that stores KV blocks (keys and values of tokens) on disk.
  *
  * It reads the configuration, prepares its directory, gives up privileges, takes its socket and
- * serves. It serves even if the configuration is wrong. Then `sconce cache status` gets the error,
- * and engines work without cached blocks on disk (tier 2).
+ * serves. If the configuration is wrong, the process serves nevertheless: `sconce cache status`
+ * gets the error, and engines work without cached blocks on disk (tier 2).
  */
 #include <stdio.h>
 #include <string.h>

@@ -52,7 +52,7 @@
 #define RULE_MARGIN   1.1
 #define SCORE_HALVES  16.0
 #define LENGTH_WEIGHT (1.0 / 4096)
-/* If a chain is longer than this many times the mean length, it is rated as if it had this
+/* A chain that is longer than LENGTH_MAX times the mean length is rated like a chain of that
  * length. */
 #define LENGTH_MAX 4.0
 

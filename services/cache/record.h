@@ -31,7 +31,7 @@ struct record {
     char texts[RECORD_TEXTS][STORE_TEXT_MAX + 1];
 };
 
-/* Returns the bytes on disk of a block of @size bytes and its record. */
+/* Returns how many bytes a block of @size bytes and its record take on disk. */
 static inline uint64_t record_bytes(uint64_t size)
 {
     return STORE_PAGE + ALIGN_UP(size, STORE_PAGE);

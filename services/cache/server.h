@@ -138,5 +138,5 @@ int command_answer(struct session *session, const struct cache_head *head,
  * allocated memfd. If the number is positive, the queue owns @fd. */
 int put_start(struct session *session, const struct cache_origin *origin, int fd,
               const struct inf_tier_block *blocks, uint32_t n);
-/* Ends all puts that the writer did not do before it stopped. */
+/* Ends all puts that the writer had not finished when it stopped. */
 void put_abandon(struct server *server);

@@ -166,5 +166,6 @@ bool write_continues(const struct store *s, const struct store_write *more,
                      const uint8_t name[STORE_NAME_BYTES]);
 /* Returns the lowest offset at which a write under way writes to @seg, or the end of @seg. */
 uint64_t write_from(const struct store *s, const struct segment *seg);
-/* Counts the reservations of writes under way again, after the accounts were reloaded. */
+/* Counts again the reservations of the writes that are under way, after the accounts were
+ * reloaded. */
 void write_reserve_again(struct store *s);

@@ -203,8 +203,8 @@ int room_clear(struct store *s, struct room *room, uint64_t need, uint64_t rank)
         /* There are blocks but no leaves, so the index is damaged. */
         if (r == 0)
             return s->accounts.blocks > 0 ? -EUCLEAN : -ENOSPC;
-        /* A block is never worth more than a block before it in its chain, because it cannot be
-         * found without that block. */
+        /* A block is never worth more than an earlier block of its chain, because lookups reach the
+         * block only through the earlier one. */
         if (!cache_policy_admits(rank, row.rank) || write_continues(s, room->write, row.name))
             return 0;
         r = transaction_remove(s, &row);
@@ -235,7 +235,7 @@ static int make_by_moving(struct store *s, uint64_t need)
 int room_end(struct store *s, struct room *room, uint64_t need, int r)
 {
     /* Evictions are committed even if they did not free enough space, because the limits were
-     * exceeded, or nearly. */
+     * exceeded or nearly reached. */
     const bool in_vain = r == -ENOSPC || r == -EDQUOT;
     const int end = room->is_open ? transaction_end(s, in_vain ? 0 : r) : 0;
 

@@ -23,8 +23,8 @@
 /* The store's time is at most this many seconds later than the last write to the index, even if the
  * wall clock shows a later time. */
 #define AHEAD_MAX ((uint64_t)366 * 86400)
-/* When records get rows, only the last of these records are verified by their checksums: those that
- * together have at most this many bytes. */
+/* When records get rows, only the checksums of the last records are verified: CHECK_MAX bytes of
+ * records at most. */
 #define CHECK_MAX (UINT64_C(2) << 30)
 /* Bytes that a segment file may take on disk beyond its blocks with rows. */
 #define DISK_SLACK (4 * STORE_PAGE)

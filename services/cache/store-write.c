@@ -95,8 +95,8 @@ bool write_continues(const struct store *s, const struct store_write *more,
     return more && write_is_parent(more, name);
 }
 
-/* Returns 1 if the parent of a block is stored or being written, else 0 or an error. A block
- * without its parent could not be found. */
+/* Returns 1 if the parent of a block is stored or being written, else 0 or an error. Lookups would
+ * not find a block whose parent is missing. */
 static int has_parent(struct store *s, const struct store_write *w, const struct store_block *block)
 {
     static const uint8_t none[STORE_NAME_BYTES];

@@ -33,9 +33,10 @@
 #define STORE_BLOCK_MAX    (UINT64_C(1) << 30) /* limit of bytes of one block */
 #define STORE_TEXT_MAX     255                 /* limit of bytes of each text of an origin */
 /* Bytes of the record before a block. In a segment file, the size of a block is rounded up to a
- * multiple of STORE_PAGE. This is a unit of the format: it does not depend on the size of memory
- * pages, which no file is mapped by, nor on that of the file system's blocks. If the latter are
- * larger, a removed record leaves less than one of them allocated at each of its ends. */
+ * multiple of STORE_PAGE. STORE_PAGE is a constant of the format. It depends neither on the size of
+ * memory pages, because no file is mapped, nor on the block size of the file system. If file system
+ * blocks are larger than STORE_PAGE, a removed record leaves a part of one such block allocated at
+ * each of its ends. */
 #define STORE_PAGE 4096
 
 struct segment_file;

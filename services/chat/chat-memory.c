@@ -4,9 +4,9 @@
  *
  * A model takes its weights, its KV cache and some memory for computing. Weights are mapped, so the
  * kernel can drop their pages. The weights that every token reads must fit, because a model that
- * reads them from the disk for each token is of no use. The others, such as those of experts that
- * are not chosen, may come and go. On a GPU with memory of its own the model takes memory there as
- * far as there is any, and the rest from the machine.
+ * reads them from the disk for each token is of no use. The kernel may drop the other weights, such
+ * as those of experts that are not chosen, and read them again. On a GPU with its own memory, a
+ * model takes as much of that memory as is free, and the rest from the memory of the machine.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,14 +20,15 @@
 enum {
     MEMORY_USUAL_CONTEXT = 8192, /* tokens, if nothing sets a context */
     MEMORY_LEAST_CONTEXT = 1024, /* the shortest context that is still of use */
-    MEMORY_CONVERSATIONS = 4,    /* full ones that the KV cache should hold */
+    MEMORY_CONVERSATIONS = 4,    /* full-length conversations in the KV cache */
     MEMORY_BLOCK_TOKENS = 64,
     MEMORY_N_NAMED = 3, /* models that a message suggests */
 };
 
 /* Bytes that a model takes for computing. */
 #define MEMORY_SPARE ((uint64_t)64 << 20)
-/* The most that the functions below compute with; no sum of a few such numbers overflows. */
+/* The largest number of bytes in the computations below. A sum of 16 such numbers does not
+ * overflow. */
 #define MEMORY_MAX (UINT64_MAX / 16)
 
 static const struct config *config_of(const struct resident *resident)
@@ -109,7 +110,8 @@ static uint64_t device_budget(const struct chat *chat)
     return limit ? MIN(limit, info->memory_total) : info->memory_total;
 }
 
-/* Returns the bytes of weights of which memory is needed: all, or those that a token reads. */
+/* Returns how many bytes of weights need memory: those of all weights if @all is set, otherwise
+ * those of the weights that one token reads. */
 static uint64_t weights_bytes(const struct resident *resident, bool all)
 {
     const struct inf_model_info *info = inf_model_info(resident->model);

@@ -34,9 +34,9 @@ static const char policy_cpu[] = "chat", policy_gpu[] = "chat-gpu", policy_nvidi
 
 /* Disables features of Vulkan drivers and layers that computing does not need: layers for displays,
  * the drivers' own cache files, and code that NVIDIA's driver writes over its own. The driver radv
- * looks for cache files in XDG_CACHE_HOME. Without its control node, NVIDIA's driver finds no GPU;
- * it is then not loaded (by the loaders of Vulkan 1.3.234 and newer), because the policy does not
- * allow its calls. */
+ * looks for cache files in XDG_CACHE_HOME. Without the control node, NVIDIA's driver finds no GPU,
+ * and the policy does not allow the driver's calls. Vulkan loaders from version 1.3.234 on are then
+ * told not to load the driver. */
 static void set_environment(const char *cache_dir, bool nvidia)
 {
     const struct {

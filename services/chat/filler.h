@@ -15,9 +15,9 @@ struct filler {
     int fd; /* the service's end of the pipe; negative: there is no process */
 };
 
-/* Forks the process while this one has a single thread. It calls @fill(@data) after filler_go(),
- * and exits. The kernel ends it with this process. Without a process, @f->fd is negative; that is
- * not an error. */
+/* Forks the process; the caller must have a single thread. After filler_go(), the new process calls
+ * @fill(@data) and exits. The kernel ends the new process when the caller's process ends. Without a
+ * process, @f->fd is negative; that is not an error. */
 void filler_start(struct filler *f, void (*fill)(void *data), void *data);
 /* Lets the process work. */
 void filler_go(struct filler *f);

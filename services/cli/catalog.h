@@ -13,9 +13,10 @@ struct cli_catalog {
     char *store; /* the directory into which models are installed */
 };
 
-/* Parses the options of a verb that has only --json, --help and those of the models. @help is its
- * help text. Returns true if the verb goes on; argv[optind] is then its first name. Returns false
- * if it ends with the exit status *ret_status. */
+/* Parses the options of a verb whose options are --json, --help and the options that choose models
+ * (struct cli_models). @help is the verb's help text. Returns true if the verb goes on;
+ * argv[optind] is then the first name on the command line. Returns false if the verb ends with the
+ * exit status *ret_status. */
 bool cli_catalog_options(const char *verb, const char *help, int argc, char **argv,
                          struct cli_models *m, bool *ret_json, int *ret_status);
 /* Reads the configuration, searches the models and finds the store. Returns CLI_OK, or prints an

@@ -50,7 +50,7 @@ static int sconce_help(FILE *f)
     return ferror(f) ? CLI_FAILED : CLI_OK;
 }
 
-/* Words that people try, because other programs have them, and the verb that does it here. */
+/* Verbs of other programs that people try here, each with the verb of sconce that does the same. */
 static const struct {
     const char *word, *verb;
 } hints[] = {

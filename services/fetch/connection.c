@@ -20,7 +20,7 @@
 #include "fetch/fetch.h"
 
 enum {
-    CONNECTION_TIMEOUT = 20, /* seconds to connect, and without any byte */
+    CONNECTION_TIMEOUT = 20, /* seconds: limit to connect, and to wait for a byte */
 };
 
 /* The parts of a URL. */
@@ -71,12 +71,12 @@ static bool may_be_private(const struct fetch_settings *settings, const struct c
     return false;
 }
 
-/* Whether an address was refused since the last failure. libcurl reports it like a server that does
- * not answer, but another try is of no use. This program has one thread. */
+/* Says whether an address was refused since the last failure. libcurl reports a refused address
+ * like a server that does not answer, but another try is of no use. This program has one thread. */
 static bool address_refused;
 
-/* Makes the socket of a connection, if the address is allowed (CURLOPT_OPENSOCKETFUNCTION). @data
- * is NULL, or not NULL if any address is allowed. */
+/* Makes the socket of a connection, if the address is allowed (CURLOPT_OPENSOCKETFUNCTION). If
+ * @data is not NULL, any address is allowed. */
 static curl_socket_t connection_socket(void *data, curlsocktype purpose,
                                        struct curl_sockaddr *address)
 {
@@ -271,7 +271,7 @@ int connection_refused(long status, const char *url, struct inf_err *reterr)
         {401, "it asks for a token: set HF_TOKEN, or pull.token_file in the configuration"},
         {403, "it forbids this; a model may have terms to accept on its page, with your account"},
         {404, "there is no such model or file"},
-        {416, "the file has changed there"},
+        {416, "the file has changed on the server"},
         {429, "it asks for fewer requests; try again later"},
     };
 

@@ -85,8 +85,9 @@ static int check_size(const struct fetch_request *request, const struct fetch_pl
     if (place->size == UINT64_MAX)
         return 0;
     if (request->size != UINT64_MAX && place->size != request->size)
-        return err_set(reterr, EPROTO, "%s has %llu bytes there instead of %llu", request->file,
-                       (unsigned long long)place->size, (unsigned long long)request->size);
+        return err_set(reterr, EPROTO, "the server has %s with %llu bytes instead of %llu",
+                       request->file, (unsigned long long)place->size,
+                       (unsigned long long)request->size);
     if (place->size > request->limit)
         return err_set(reterr, EFBIG, "%s has %llu bytes, more than %llu", request->file,
                        (unsigned long long)place->size, (unsigned long long)request->limit);

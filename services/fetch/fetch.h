@@ -4,8 +4,8 @@
 /*
  * Fetches files over HTTPS into the working directory.
  *
- * Every connection obeys the rules of docs/security.md, "Models from the network": HTTPS alone,
- * public addresses alone except for hosts that the settings name, and the token for its host alone.
+ * Every connection obeys the rules of docs/security.md, "Models from the network": only HTTPS; only
+ * public addresses, except for hosts that the settings name; and the token only for its host.
  * Redirects are followed here and not in libcurl, so that each of them is checked.
  *
  * A large file is fetched in chunks, over several connections at a time. FILE.part has its bytes,
@@ -50,7 +50,8 @@ struct fetch_result {
     long status; /* of HTTP; 0: no answer */
 };
 
-/* Is called with the bytes that are there, and with the size of the file or UINT64_MAX. */
+/* Called with the number of bytes that have arrived, and with the size of the file (UINT64_MAX:
+ * unknown). */
 typedef void (*fetch_progress)(void *data, uint64_t bytes, uint64_t size);
 
 /* Where a request arrived after its redirects. */
@@ -71,7 +72,7 @@ struct fetch_place {
 int connection_prepare(CURL *easy, const struct fetch_settings *settings, const char *url,
                        const char *accept, const char *range, struct curl_slist **ret_headers,
                        struct inf_err *reterr);
-/* Explains why a transfer failed. Returns -EAGAIN if it is worth another try, else another negative
+/* Explains why a transfer failed. Returns -EAGAIN if another try may succeed, else another negative
  * errno value. */
 int connection_failed(CURL *easy, CURLcode code, struct inf_err *reterr);
 /* Explains a status that is no success, with the same results as connection_failed(). */
@@ -84,7 +85,7 @@ typedef bool (*locate_body)(void *data, const void *bytes, size_t n);
 
 /* Requests @url and follows its redirects. The body of a success goes to @body; NULL: only the
  * first byte is requested, to learn the size and whether the server sends parts. Tries again after
- * errors that may pass. The caller frees ret_place->url, also after a failure. */
+ * temporary errors. The caller frees ret_place->url, also after a failure. */
 int locate(const struct fetch_settings *settings, const struct fetch_request *request,
            locate_body body, void *data, struct fetch_place *ret_place, struct inf_err *reterr);
 /* Waits before try @n (from 1 on), at least for @seconds. */

@@ -12,7 +12,8 @@
  * line of its standard input is an object with the settings: token, token_host, private_hosts,
  * proxy and certificates. Each further line asks for a file: url, file, accept, size, limit and
  * parts. For each file it writes lines {"bytes": N, "size": N} and then {"done": true, "bytes": N}
- * or {"error": TEXT, "status": N}. It ends with its input.
+ * or {"error": TEXT, "status": N}. The program ends when its input
+ * ends.
  */
 #include <errno.h>
 #include <jansson.h>

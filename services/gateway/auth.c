@@ -4,10 +4,10 @@
  *
  * File permissions guard the unix socket, so its requests need no key by default. TCP has no
  * permissions, so its requests need a key by default. If a socket needs no key, any web page in a
- * browser on this machine can send requests, over TCP or where a port leads to the unix socket, and
- * can read the answers if the page's host name resolves to the gateway's address. Requests of web
- * pages have an Origin header; without a key they are accepted only from the gateway's own page,
- * and from origins that the configuration names. Clients send a key as
+ * browser on this machine can send requests, over TCP or through a port that leads to the unix
+ * socket, and can read the answers if the page's host name resolves to the gateway's address.
+ * Requests of web pages have an Origin header; without a key they are accepted only from the
+ * gateway's own page, and from origins that the configuration names. Clients send a key as
  * `Authorization: Bearer KEY` (OpenAI) or `x-api-key: KEY` (Anthropic).
  *
  * A known key counts on every socket: the request gets the key's rights and the key's tenant (the

@@ -23,8 +23,8 @@
 #define FORWARD_WINDOW   ((size_t)256 * 1024)
 #define FORWARD_MAX_BODY ((size_t)4 * 1024 * 1024)
 /* After an answer, a service keeps running for about its idle timeout. The gateway subtracts this
- * margin, but at most a quarter of the timeout, so that it does not take a service that has exited
- * for a running one. */
+ * margin, but at most a quarter of the timeout, so that a service that has exited does not count as
+ * running. */
 #define FORWARD_MARGIN_USEC (2 * 1000000u)
 /* Services answer /health and /metrics at once; a call that takes longer than this has failed. */
 #define FORWARD_ASK_USEC (10 * 1000000u)

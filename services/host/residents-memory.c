@@ -117,8 +117,9 @@ int resident_settle(struct resident *r, struct problem *problem)
 
 /* --- making room --- */
 
-/* Returns the ready resident that makes room first: of those without users the least recently used
- * one, or of those with users the one that was loaded first. NULL: there is none. */
+/* Returns the ready resident that makes room first. If @in_use is false, this is the least recently
+ * used resident without users; otherwise the resident with users that was loaded first. NULL: there
+ * is none. */
 static struct resident *residents_next_victim(const struct residents *pool, bool in_use)
 {
     struct resident *victim = NULL;
@@ -144,8 +145,8 @@ static void resident_bequeath(struct resident *r, struct resident *heir)
     heir->victims = r;
 }
 
-/* Gives residents with users no new ones, until @heir would have room without them. @use counts
- * what is in memory without the residents that have no users. */
+/* Lets residents with users get no new users, until @heir would have room without these residents.
+ * @use counts what is in memory without the residents that have no users. */
 static void residents_yield(struct residents *pool, const struct resident *heir,
                             struct residents_use use)
 {

@@ -54,7 +54,7 @@ static int keep_open(struct keep *keep, const struct options *options, struct in
 
     if (keep_is_on_disk(options) && !path)
         return err_set(reterr, ENOENT,
-                       "keep.storage is disk, and there is no home directory to keep files in");
+                       "keep.storage is disk, but there is no home directory for the files");
     return archive_open(path, &limits, &keep->archive, reterr);
 }
 

@@ -22,9 +22,9 @@
 // Queries, keys, values and weights are multiplied as binary16, and sums are floats. Nothing overflows: each
 // query, and the keys and values of a block in formats with larger numbers than binary16, are scaled by powers
 // of two. The weight of a token is 2^(score - base), where scores are multiplied by log2 e, and the base of a
-// query is an integer. The base changes only when a weight would exceed 2^WEIGHT_MOST. Then the largest weight
-// becomes at most 2^WEIGHT_FIRST, and the earlier results of the query are scaled by a power of two, which is
-// exact. These scalings depend on nothing but the query and its context.
+// query is an integer. The base changes only when a weight would exceed 2^WEIGHT_MOST. The new base makes the
+// largest weight at most 2^WEIGHT_FIRST, and the earlier results of the query are scaled by a power of two, which
+// is exact. These scalings depend on nothing but the query and its context.
 //
 // The sums of a query have the same order, whatever else is in the tile. Tiles of fewer rows than
 // ROWS_FROM are skipped.
@@ -62,8 +62,9 @@ const bool SCALED = FORMAT != KV_F16;
 // are padded, so that they begin in different banks.
 const uint BLOCK_LD = DIM_FRAGS * FRAGMENT / 4 + 2;
 const uint STRIP_LD = TOKENS / 2 + 4;
-// A row of a strip has the scores of a query, and later the weights, which take half as much space, and behind
-// them a row of the matrix of factors. The last pair of the padding is for the divisor of the result.
+// A row of a strip first has the scores of a query. Later it has the weights, which take half as much space, and
+// behind the weights a row of the matrix of factors. The last pair of the padding is for the divisor of the
+// result.
 const uint FACTORS_AT = TOKENS / 4, DIVISOR_AT = STRIP_LD - 1;
 
 const uint TEAM = LANES / FRAGMENT; // lanes that compute the weights of a query
@@ -342,7 +343,7 @@ void weigh(uint token, int keys_exponent, bool edge)
     }
 }
 
-// Writes what the results of the query are divided by: the sum of the weights, which includes that of the sink.
+// Writes the divisor of the query's results: the sum of the weights, with the weight of the sink.
 void put_divisor()
 {
     [[unroll]] for (uint i = 1; i < TEAM; i <<= 1)
@@ -354,7 +355,7 @@ void put_divisor()
     strips[at + DIVISOR_AT].x = sum;
 }
 
-// Writes the results for the dimensions of two fragments, from d0 on, which are in the strip.
+// Writes the results that are in the strip: the dimensions of two fragments, from d0 on.
 void write_dims(uint d0)
 {
     const uint width = 2 * FRAGMENT;

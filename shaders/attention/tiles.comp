@@ -7,12 +7,12 @@
 
 // Computes attention of tiles of rows on GPUs.
 //
-// A workgroup computes a tile of rows for some of the heads that read one KV head. These are up to M queries,
-// which are processed together, over their context in blocks of 64 tokens, with the online softmax. The
-// products of queries and keys, and those of weights and values, are products of small matrices, parts of which
-// are copied to shared memory as floats. An invocation computes 4 × 4 scores, and 4 queries × some groups of 4
-// elements of the result. Four neighboring lanes compute the softmax of a query, so subgroups must have at
-// least 4 lanes.
+// A workgroup computes a tile of rows for some of the heads that read one KV head. Each pair of a row and a head
+// is a query. The workgroup processes its queries, up to M, together: it goes through their context in blocks of
+// 64 tokens, with the online softmax. The products of queries and keys, and those of weights and values, are
+// products of small matrices, parts of which are copied to shared memory as floats. An invocation computes 4 × 4
+// scores, and 4 queries × some groups of 4 elements of the result. Four neighboring lanes compute the softmax of a
+// query, so subgroups must have at least 4 lanes.
 //
 // The sums of a query have the same order, whatever else is in the tile. Tiles of fewer rows than
 // ROWS_FROM are skipped.
@@ -241,8 +241,8 @@ void add_values()
     }
 }
 
-// Returns what the sums of values of the query self / 4 are divided by: the sum of the weights, which includes
-// that of the sink.
+// Returns the divisor of the sums of values of query self / 4: the sum of its weights, with the weight of the
+// sink.
 float divisor()
 {
     if (push.has_sinks == 0)

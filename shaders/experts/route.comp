@@ -7,11 +7,12 @@
 
 // Selects the experts of each row (struct route_params in libinfer/graph/params.h).
 //
-// The experts of a row are ordered by their keys, from the largest down, and then by number. A workgroup, which
-// is one subgroup, finds the n_used first experts one after the other, and remembers only the last of them:
-// the experts up to this one in the order are selected. The result of a row has the weights of the selected
-// experts as floats, then their numbers as uints. A key that is NaN counts as -infinity, so that the experts
-// are valid for all scores. Workgroups: y counts rows. Slots: 0 bias, 2 scores, 5 factors, 3 y.
+// The experts of a row are ordered by their keys, from the largest down, and then by number. A workgroup, which is
+// one subgroup, finds the first n_used experts in this order, one after the other. It remembers only the last one
+// that it found: the experts up to this one in the order are those that it has selected. The result of a row has
+// the weights of the selected experts as floats, then their numbers as uints. A key that is NaN counts as
+// -infinity, so that the experts are valid for all scores. Workgroups: y counts rows. Slots: 0 bias, 2 scores, 5
+// factors, 3 y.
 
 #include "lib/access.glsl"
 #include "lib/math.glsl"
@@ -113,7 +114,8 @@ uint slot_of(uint i)
 void main()
 {
     const uint row = gl_WorkGroupID.y, n_used = push.n_used, to = 2 * row * n_used;
-    // With a bias the weights are those of all experts, which must be divided by the sum of the selected ones.
+    // With a bias, the softmax is over all experts, so the weights of the selected experts must be divided by
+    // their sum.
     const bool is_normalized =
         push.normalized != 0 || (push.score == SOFTMAX_SELECTED && push.has_bias != 0);
     float total = 0;

@@ -4,9 +4,10 @@
 
 // Defines which rows a product multiplies.
 //
-// Without EXPERTS, row m of y is the product of row m of x. With EXPERTS, each row of the step has a row of y
-// for each expert that is selected for it (a slot of the row), and is multiplied by the matrix of this expert.
-// Binding 6 (lib/access.glsl) is then the route, which has the selected experts.
+// Without EXPERTS, row m of y is the product of row m of x and the matrix. With EXPERTS, each row of the step has
+// a slot for each expert that is selected for it. Each slot is a row of y, the product with the matrix of its
+// expert. x has a row for each slot, or one for each row of the step. Binding 6 (lib/access.glsl) is then the
+// route, which has the selected experts.
 
 #ifdef EXPERTS
 

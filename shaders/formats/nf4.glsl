@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// NF4 of libinfer/backend/joined.h: 32 weights in two groups of 16, w = d × v with a float d. v is one of 16 floats,
-// which the host binds as a grid, and whose number has 4 bits.
+// NF4 of libinfer/backend/joined.h: 32 weights in two groups of 16, w = d × v with a float d. v is one of 16
+// floats, which the host binds as a grid. A code of 4 bits is the number of a float.
 
 #define BLOCK_ELEMS 32
 #define BLOCK_BYTES 24

@@ -12,8 +12,8 @@
 //                             multiple of 16
 //   chunks                    what kernels for few rows multiply at once, as matmul/chunk.glsl describes
 //
-// A format that has nothing to gain from an own way to read each of these defines only read_codes(), and includes
-// formats/parts/codes.glsl, which makes the others from it.
+// A format for which separate code for each of these would gain nothing defines only read_codes(), and includes
+// formats/parts/codes.glsl, which makes the others from read_codes().
 //
 // The including file declares IN_U4(0, w) and defines texel(second, i), which reads 16 bytes of the first or the
 // second matrix, and is_aligned, which is true if rows start at multiples of 16 bytes. Compilers remove the functions
@@ -134,8 +134,8 @@ vec4 byte_floats(uint word)
 
 #define BYTE_UNIT vec4(1.0, 1.0 / 256.0, 1.0 / 65536.0, 1.0)
 
-// Returns the 4 signed bytes of a word as floats that are SIGNED_UNIT times too large: each byte is shifted to the
-// high byte of a word, which preserves its sign.
+// Returns the 4 signed bytes of a word, each multiplied by SIGNED_UNIT, as floats: a byte that is shifted to the
+// high byte of a word keeps its sign.
 vec4 signed_floats(uint word)
 {
     return vec4(int(word << 24), int(word << 16 & 0xff000000), int(word << 8 & 0xff000000),

@@ -11,9 +11,9 @@ IN_F32(2, x_array)
 
 #ifdef TEXEL
 
-// True if subgroups have 8 lanes. Then each lane reads one of 8 quads of x, and gets the others by shuffles. On
-// software devices a shuffle costs one instruction per number, and a read of the same number by all lanes
-// costs ten.
+// True if subgroups have 8 lanes: each lane then reads one of 8 quads of x, and gets the others by shuffles. On
+// software devices a shuffle costs one instruction per number, and a read of the same number by all lanes costs
+// ten.
 layout(constant_id = 5) const bool is_shared = false;
 const uint n_parts = is_shared && QUADS >= 8 ? QUADS / 8 : 1;
 

@@ -10,9 +10,9 @@
 //
 //   read_head(second, at)         what all chunks of the block at byte @at need
 //   read_chunk(second, h, at, c)  chunk c of that block
-//   chunk_quad(c), QUAD_OFFSET(j) the quad of x, counted from the begin of the block, for quad j of chunk c: their sum
-//   quad(chunk, j)                quad j as floats, which QUAD_UNIT multiplies
-//   scaled(chunk, s, dot, plain)  sum s of the products, from its products with the bytes of w, and the sum of x
+//   chunk_quad(c), QUAD_OFFSET(j) the sum is the place of quad j of chunk c: the number of the quad of x in the block
+//   quad(chunk, j)                quad j as floats, still to be multiplied by QUAD_UNIT
+//   scaled(chunk, s, dot, plain)  sum s of the products of w and x. @dot: of the bytes of w and x; @plain: sum of x
 //   chunk.words, DOT_UNIT         formats with blocks: quad j as 4 signed bytes; the factor of their products
 //   single(second, at, k)         one weight, in formats whose rows need not be whole blocks
 //

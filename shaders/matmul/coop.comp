@@ -10,10 +10,10 @@
 // Computes y = x · wᵀ with the matrix units of a GPU, for many rows of x, which matmul/halve has converted.
 //
 // A workgroup multiplies `tile` rows of x and `width` rows of w. Each of its subgroups computes a block of
-// `x_frags` × `w_frags` fragments of the result. The workgroup advances along k in steps of `depth`: it copies
-// its part of x and the decoded weights of a step to one half of shared memory as binary16, while it multiplies
-// those of the previous step in the other half. Sums are floats, in the order of k. For a gated unit, half of a
-// subgroup's columns belong to the second matrix.
+// `x_frags` × `w_frags` fragments of the result. The workgroup advances along k in steps of `depth`. In each step,
+// it copies a part of x and the decoded weights to one half of shared memory as binary16. At the same time it
+// multiplies what the previous step copied to the other half. Sums are floats, in the order of k. For a gated
+// unit, half of a subgroup's columns belong to the second matrix.
 //
 // K is a multiple of 16. The number of subgroups must equal the number of blocks of fragments in the
 // workgroup; therefore the host creates the pipeline with a required size of subgroups. Workgroups: x counts

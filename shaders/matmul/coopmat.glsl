@@ -21,9 +21,9 @@
 
 const uint COOPMAT_ROWS = 0, COOPMAT_COLUMNS = 1; // whether rows or columns are contiguous in memory
 
-// Matrices are loaded from shared memory and stored there. The last two operands of these instructions order them
-// with the barriers of the workgroup, as those of ordinary accesses to shared memory: without the operands a compiler
-// may move them across barriers.
+// Matrices are loaded from shared memory and stored there. The last two operands of these instructions make the
+// barriers of the workgroup order them like ordinary accesses to shared memory. Without the operands a compiler
+// may move the instructions across barriers.
 #define COOPMAT_LOADED 48, 2u // MakePointerVisible and NonPrivatePointer; the scope, a workgroup
 #define COOPMAT_STORED 40, 2u // MakePointerAvailable and NonPrivatePointer; the scope, a workgroup
 #define COOPMAT_PLACE(type) spirv_by_reference type place, uint order, uint pitch

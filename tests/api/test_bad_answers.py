@@ -45,7 +45,7 @@ class Liar:
                     if not piece:
                         raise OSError("the connection ended before its head")
                     data += piece
-                if keep:  # before the answer, because the test may change @open as soon as it has it
+                if keep:  # before the answer, because a test that has the answer may change @open
                     self.open.append(s)
                 s.sendall(self.answer)
                 if not keep:
@@ -210,7 +210,7 @@ def test_an_answer_in_pieces_is_put_together(lying):
     def serve():
         while not liar.open:
             time.sleep(0.01)
-        first = liar.open[0]  # later ones ask for /health, because the answer is slow
+        first = liar.open[0]  # later connections request /health, because the answer is slow
         for byte in OK + JSON + b"Transfer-Encoding: chunked\r\n\r\n" + \
                 b"5;x=\"y\"\r\nhello\r\n6\r\n world\r\n0\r\n\r\n":
             first.sendall(bytes([byte]))

@@ -107,8 +107,8 @@ def test_only_clients_that_can_open_the_directory_manage_it(cache):
 
 
 def test_an_unreadable_block_is_removed(cache):
-    """The pipe ends early for the reader of a damaged block, and the next reader does not find
-    it."""
+    """The pipe ends early for the reader of a damaged block, and the next reader does not find the
+    block."""
     with cache.client() as c:
         c.put(chain(4))
         cache.wait_written(c, 4)
@@ -195,7 +195,7 @@ def test_puts_that_wait_are_limited_in_number(cache):
     small = wire.xxh3(b"small")
     connections = [cache.client() for _ in range(4)]
     with cache.client() as c:
-        # Other clients wait while these are written.
+        # Other clients wait while these blocks are written.
         for name in names(3, 1):
             assert c.call(wire.PUT, origin() + block_of(name, size, total), 1, [large_fd]).n == 1
         taken = [connections[i % 4].call(wire.PUT, origin() + block_of(name, 5, small), 1,

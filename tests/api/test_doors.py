@@ -190,7 +190,7 @@ def in_user_namespace(suite, option):
 def test_at_the_unix_socket_root_and_the_owner_observe_and_others_only_infer(make_keyed):
     for owner in (None, 4321):
         suite = make_keyed()
-        if owner:  # root outside the namespace is this user inside
+        if owner:  # in the namespace, the machine's root has this UID
             in_user_namespace(suite, "--map-user=%d" % owner)
         assert ask_as(suite, 0, "/metrics")[0] == 200
         assert ask_as(suite, 0, "/health?deep=1")[0] == 200

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests that no text of sconce depends on its caches, and that tests/bench/kvproof finds the wrong
-texts of a server that returns some."""
+texts that a server returns."""
 import json
 import os
 import subprocess

@@ -45,7 +45,8 @@ def many(tmp_path):
 
 
 def call(suite, path, body=None, unix=False):
-    """Sends a POST, or a GET without a body. Over the unix socket its owner may manage."""
+    """Sends a POST, or a GET if there is no body. Over the unix socket, the request has the right
+    to manage."""
     http_client = http.client.HTTPConnection("127.0.0.1", suite.port, timeout=60 * SLOW)
     if unix:
         http_client.sock = socket.socket(socket.AF_UNIX)
@@ -103,7 +104,8 @@ def test_pinned_models_stay_until_they_are_stopped(many):
     models = loaded(suite)
     assert set(models) == {"pinned", "three"} and models["pinned"]["pinned"]
     assert models["pinned"]["expires_at"].startswith("2318")
-    # Ollama's way to unload a model does not unload it, and a client may not manage models.
+    # Ollama's way to unload a model does not unload a pinned model, and this client may not manage
+    # models.
     assert call(suite, "/api/generate", {"model": "pinned", "keep_alive": 0})[0] == 200
     assert call(suite, "/v1/models/unload", {"model": "pinned"})[0] == 403
     assert "pinned" in loaded(suite)

@@ -241,7 +241,7 @@ def test_the_key_is_asked_once_and_kept_in_the_tab(browser, keyed_suite):
     assert not browser.run("return document.querySelector('#key-dialog').open")
     assert browser.run("return sessionStorage.length") == 1
     assert "secret-key" not in browser.run("return JSON.stringify(localStorage) + location.href + document.cookie")
-    # Deep health needs the right to observe, which this key has, and fetching the right to manage.
+    # This key has the right to observe, which a deep health check needs.
     browser.click("#tab-machine")
     browser.click("#ask-services")
     browser.wait_text("#services", "audio")

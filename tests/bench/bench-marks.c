@@ -142,7 +142,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Measures the time of copying one state, the lower quartile. Returns 0 if the model has none. */
+/* Returns the lower quartile of the time of copying one state. Returns 0 if the model has none. */
 static double copy_usec(struct kv_pool *pool, struct backend *backend, uint32_t i_group)
 {
     const uint32_t first = kv_layout_first(kv_pool_layout(pool), i_group);
@@ -151,7 +151,8 @@ static double copy_usec(struct kv_pool *pool, struct backend *backend, uint32_t 
     for (uint32_t i = 0; i < N_COPIES; i++) {
         const uint64_t begin = clock_nsec();
 
-        /* The source was just written by a step, so it is as much in caches as it ever is. */
+        /* A step has just written the source, so as much of it as possible is in the caches of the
+         * CPU. */
         backend->ops->kv_copy(backend, kv_pool_store(pool), first + 1 + i % 3, first);
         times[i] = (double)(clock_nsec() - begin) * 1e-3;
     }

@@ -5,8 +5,8 @@
     beyond.py [--build DIR] [--limit BYTES] [--docs FILE] MODEL.gguf...
 
 All services run in a cgroup whose memory is limited, as with MemoryMax= of systemd: to --limit
-bytes, or to half of the model's file. The kernel counts the pages of the file that they use as
-their memory. The program sends the same requests without and with the limit. Meanwhile another
+bytes, or to half of the model's file. Pages of the model's file that the services use count towards
+this limit. The program sends the same requests without and with the limit. Meanwhile another
 process, outside of the cgroup, sleeps a millisecond again and again; how late it wakes shows
 whether the machine stalls. The program also reads the kernel's record of the time in which all
 processes waited for memory (/proc/pressure/memory). Needs root.
@@ -63,8 +63,8 @@ class Cgroup(contextlib.AbstractContextManager):
 
 def sleep_on(pipe):
     """Sleeps a millisecond again and again until the pipe says stop, then sends how late it woke,
-    in milliseconds. Its priority is higher than that of the services, so that it never waits for a
-    processor, but only where the kernel makes it wait."""
+    in milliseconds. Its priority is higher than that of the services, so it never waits for a
+    processor, and all delays come from the kernel."""
     os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(50))
     late = []
     while not pipe.poll():

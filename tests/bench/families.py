@@ -7,7 +7,8 @@ With each model of random weights, the programs take turns: each reads a prompt 
 Speeds are medians over the rounds, ratios are medians of the ratios of single rounds. The bandwidth bound
 is the speed at which decoding would run if it only read the bytes that a token touches: for a model
 with experts, only those of the experts that the token uses. Each model has an equal part of the time
---seconds; a round begins only if it probably ends within it. Making the models is not part of it.
+--seconds; a round begins only if it will probably end within this time. The time to make the models
+does not count.
 """
 import argparse
 import json

@@ -15,8 +15,8 @@ def median(values):
 
 
 def percentile(values, part):
-    """Returns a quantile: the smallest value below or at which the share @part of all values
-    lies."""
+    """Returns a quantile: the smallest value that is at least as large as the share @part of all
+    values."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(part * len(ordered)) - 1)] if ordered else 0.0
 
@@ -55,8 +55,8 @@ class Figures:
         self.clock = cpu_clock()
 
     def tell_machine(self):
-        """Prints the share of the CPU time since the last title that the host of this virtual machine
-        took, and the share that was idle. A run from which the host took much time is not
+        """Prints which share of the CPU time since the last title was taken by the host of this
+        virtual machine, and which share was idle. A run from which the host took much time is not
         reliable."""
         before, now = self.clock, cpu_clock()
         total = max(1, sum(now) - sum(before))

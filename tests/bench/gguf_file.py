@@ -66,8 +66,8 @@ class GgufWriter:
 
     def add_tensor(self, name, kind, rows, cols, write, depth=0):
         """Adds a tensor. @write(file) writes its rows × row_bytes(kind, cols) bytes. Vectors have
-        one row. With @depth, the tensor has a third dimension: it is a stack of so many matrices
-        of @rows / @depth rows."""
+        one row. With @depth, the tensor has a third dimension: it is a stack of @depth matrices of
+        @rows / @depth rows."""
         if depth:
             shape = (cols, rows // depth, depth)
         else:

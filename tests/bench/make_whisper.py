@@ -25,7 +25,7 @@ SHAPES = {
     "large-v3": (1280, 20, 32, 32, 128, 51866),
     "turbo": (1280, 20, 32, 4, 128, 51866),
 }
-# number in the head of a tensor, and in that of the file
+# the number of the format in the head of a tensor, and in the head of the file
 FORMATS = {"F32": (0, 0), "F16": (1, 1), "Q5_0": (6, 2008), "Q8_0": (8, 2007)}
 N_TEXT = 50257
 N_POSITIONS = 448

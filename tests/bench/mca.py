@@ -26,9 +26,9 @@ from traces import Arm64, Llvm, Program, predict  # noqa: E402
 
 TREE = pathlib.Path(__file__).resolve().parent.parent.parent
 
-# The instruction sets of each CPU that llvm-mca models. In LLVM 19 znver5 has the model of znver4,
-# cortex-a76 that of Cortex-A57, whose pipes are half as many, and apple-m1 that of Cyclone, of the
-# year 2013. Neoverse N1 has the pipes of Cortex-A76.
+# The instruction sets of each CPU that llvm-mca models. LLVM 19 describes some CPUs by the model of
+# an older one: znver5 by that of znver4, cortex-a76 by that of Cortex-A57, which has half as many
+# pipes, and apple-m1 by that of Cyclone (2013). Neoverse N1 has the pipes of Cortex-A76.
 X86 = {"skylake": ["avx2"], "skylake-avx512": ["avx2"],
        "icelake-server": ["avx2", "avx512"],
        "sapphirerapids": ["avx2", "avxvnni", "avx512", "avx512fp16", "amx"],

@@ -9,8 +9,8 @@ the gateway and of the chat service from /proc/PID/smaps_rollup after each answe
 keys, values and recurrent state is taken from the metrics of the chat service and subtracted; the
 rest must be at most 60 MB. Needs root.
 
-Then the program begins a text of 32,768 tokens, and compares the memory of keys, values and
-recurrent state while its prompt is read with that which `sconce info` computes.
+Then the program begins a text of 32,768 tokens. While the prompt of the text is read, the program
+compares the memory of keys, values and recurrent state with the figures of `sconce info`.
 """
 import argparse
 import json

@@ -3,7 +3,7 @@
 cycle and core, which do not depend on the memory of the machine."""
 import subprocess
 
-# The least bytes per cycle with which memory, and not the CPU, bounds decoding.
+# From this number of bytes per cycle on, memory, and not the CPU, bounds decoding.
 BARS = {**dict.fromkeys(("F32", "F16", "BF16", "Q8_0"), 8),
         **dict.fromkeys(("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K"), 5)}
 

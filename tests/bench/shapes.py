@@ -17,7 +17,8 @@ class Shape:
     ff: int
     vocab: int
     tied: bool = True
-    # Experts: how many there are, how many a token uses, and the widths of one and of the shared.
+    # Experts: how many there are, how many a token uses, and the widths of one expert and of the
+    # shared one.
     experts: int = 0
     used: int = 0
     expert_ff: int = 0
@@ -25,7 +26,8 @@ class Shape:
     # Recurrent layers: heads of keys and of values. Their size is 128, the convolution has 4 taps.
     delta_k_heads: int = 0
     delta_v_heads: int = 0
-    # Windows, and the full layers of models with windows: every @every-th layer is full.
+    # The size of windows. In models with windows, every @every-th layer is full: it attends to the
+    # whole context.
     window: int = 0
     every: int = 4
     full_dim: int = 0
@@ -79,8 +81,8 @@ SHAPES = {
 
 
 class Decoder:
-    """Writes the keys and the tensors of Llama and Qwen3, with or without experts. The other
-    families differ from it where they override a method."""
+    """Writes the keys and the tensors of Llama and Qwen3, with or without experts. The classes of
+    the other families inherit from this class, and override what differs."""
 
     theta, eps = 1e6, 1e-6
     qk_norm, ffn_norm = True, "ffn_norm"

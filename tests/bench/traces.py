@@ -71,8 +71,9 @@ class Kernel:
 
 
 def for_mca(text):
-    """Returns an instruction as llvm-mca reads it: without prefixes that it counts as instructions,
-    and with any near address instead of one that AArch64 cannot encode at address 0."""
+    """Returns an instruction as llvm-mca can read it. Removes prefixes, which llvm-mca would count
+    as instructions. Replaces the target of a jump, which may be too far from address 0 for AArch64,
+    by a near address."""
     text = re.sub(r"^(?:rep|notrack)\s+", "", text)
     return re.sub(r"^((?:cbn?z|tbn?z|adrp?|ldr|b[.\w]*)\s(?:.*[\s,])?)0x[0-9a-f]+$", r"\1.", text)
 
@@ -111,8 +112,9 @@ class Program:
         functions, lines, last = set(), [], None
         for at in steps:
             text = self.code.get(at)
-            # A string instruction raises one trap for each repetition. The C library has a few
-            # instructions of a product, to copy and to clear memory; they have no text here.
+            # A string instruction raises one trap for each repetition. A product also calls
+            # functions of the C library that copy and clear memory; the text of their few
+            # instructions is not known here.
             if text is None or at == last:
                 continue
             last = at
@@ -172,7 +174,7 @@ class Prediction:
     """What llvm-mca says about a kernel on a CPU."""
 
     rate: float  # bytes of weights per cycle
-    limit: str  # what limits it
+    limit: str  # what limits the speed
     busy: float  # share of the cycles in which the busiest unit works
 
 
@@ -202,8 +204,8 @@ def simulate(llvm, lines, triple, cpu, *options):
 
 
 def pieces(lines):
-    """Returns pieces from all of a trace. Their analysis takes seconds, that of a whole trace
-    minutes."""
+    """Returns pieces from all parts of a trace. Their analysis takes seconds; the analysis of a
+    whole trace would take minutes."""
     if len(lines) <= PIECES * PIECE:
         return lines
     step = len(lines) // PIECES
@@ -212,7 +214,7 @@ def pieces(lines):
 
 def waits_of(text):
     """Returns what instructions wait for most of the time, according to llvm-mca: a unit, the
-    results of others, or nothing, which means that they do not arrive fast enough."""
+    results of others, or nothing, if the front end does not deliver them fast enough."""
     waits = re.search(r"Throughput Bottlenecks: \n(.*?)\n\n", text, re.S)
     if not waits:
         return "front end"

@@ -181,8 +181,8 @@ static double prepared(const struct coding *t, uint32_t m, uint32_t k)
     return (double)f[0] * q;
 }
 
-/* Compares the results with sums in double precision. Codes of 8 bits are products with the code
- * and with the zero, each of which rounds. */
+/* Compares the results with sums in double precision. With codes of 8 bits, a kernel multiplies x
+ * by the code and by the zero, and each of the two products is rounded. */
 static void compare(struct check *c, const struct coding *t)
 {
     const bool wide = coded_kind(t->s.dtype).has_zero && coded_kind(t->s.dtype).bits == 8;
@@ -306,7 +306,7 @@ struct bench_job {
 static void bench_part(void *arg, unsigned i, unsigned n)
 {
     struct bench_job *job = arg;
-    /* The CPU's executor computes as many columns at once. */
+    /* The CPU's executor computes this many columns at once. */
     const uint32_t step = job->t.s.dtype == INF_DTYPE_AWQ4 ? 512 : 128;
     const uint32_t steps = job->t.s.N / step, end = steps * (i + 1) / n;
 

@@ -212,8 +212,8 @@ static void gelu_case(struct check *c, const struct elem_fns *fns, uint32_t n, b
     for (uint32_t i = 0; i < n; i++) {
         const double x = (double)((float *)r.a.data)[i], e = (double)((float *)r.expected.data)[i];
         const double y = (double)((float *)r.y.data)[i];
-        /* The exponent is rounded before exp(), which makes it a relative error of the result. The
-         * exponent is x² / 2 with erf, and 1.6 (x + 0.045 x³) with tanh. */
+        /* Before exp() the exponent is rounded, and this error becomes a relative error of the
+         * result. The exponent is x² / 2 with erf, and 1.6 (x + 0.045 x³) with tanh. */
         const double exponent = erf ? x * x / 2 : 1.6 * fabs(x) + 0.072 * fabs(x * x * x);
         const double limit = tolerance_sum(8, 4, fabs(e)) * (1 + fmin(exponent, 100)) + 1e-36;
 
@@ -233,8 +233,8 @@ void check_gelu(struct check *c)
     }
 }
 
-/* Checks the activations of gates. The exponent of the limited unit is rounded before exp(), which
- * makes it a relative error of the result. */
+/* Checks the activations of gates. The exponent of the limited unit is rounded before exp(), and
+ * this error becomes a relative error of the result. */
 static void gates_case(struct check *c, const struct elem_fns *fns, uint32_t n, enum fill fill)
 {
     struct rows r;

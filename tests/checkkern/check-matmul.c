@@ -37,8 +37,8 @@ static bool has_own_check(enum inf_dtype dtype)
     return dtype == INF_DTYPE_BITNET || dtype == INF_DTYPE_FP4_PLANES || coded_kind(dtype).bits > 0;
 }
 
-/* Makes a product. If the format has planes, they are stored as *@planes, or, if it is NULL, in one
- * of the permitted ways. Returns false if rows of K elements do not exist. */
+/* Makes a product. If the format has planes, they are stored as *@planes says, or, if @planes is
+ * NULL, in one of the permitted ways. Returns false if rows of K elements do not exist. */
 static bool product_init_planes(struct check *c, struct product *p, enum inf_dtype dtype,
                                 uint32_t M, uint32_t N, uint32_t K, bool with_bias,
                                 const struct plane_choice *planes)

@@ -120,8 +120,8 @@ static void compare_block(struct check *c, const struct packed *p, uint32_t m, u
     }
 }
 
-/* Compares a product with its definition. F32 rows are compared with x itself, although each of
- * their two parts loses a bit. */
+/* Compares a product with its definition. F32 rows are compared with x itself; the tolerance covers
+ * the rounding of the two parts of each number. */
 static void compare(struct check *c, const struct packed *p, const char *fill)
 {
     const bool two = p->dtype == INF_DTYPE_F32;

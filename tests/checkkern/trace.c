@@ -21,7 +21,7 @@
 static uintptr_t trace_steps[TRACE_MAX];
 static size_t trace_n;
 
-/* These functions differ in their text, so that no compiler makes one of them from both. */
+/* The bodies of these two functions differ, so that no compiler merges the functions. */
 __attribute__((noinline)) static void trace_begin(void)
 {
     __asm__ volatile("# begin");

@@ -32,7 +32,7 @@ static void print_default(const struct config_key *key, const struct config *con
     case KEY_CHOICE:
         printf("%s", key->choices[*(const unsigned *)field]);
         break;
-    case KEY_SAMPLING: /* the sources behind the configuration decide */
+    case KEY_SAMPLING: /* no default: sources that are used after the configuration set the value */
         break;
     case KEY_U32:
         printf("%" PRIu32, *(const uint32_t *)field);

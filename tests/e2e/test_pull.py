@@ -87,7 +87,7 @@ def test_a_quantization_is_pulled_verified_and_described(pull, hub, sconce, stor
     assert not list((store / ".incoming").iterdir())
     n = len(hub.requests)
     out = pull("org/small-GGUF:q8_0")
-    assert out.returncode == 0 and "is there already" in out.stdout
+    assert out.returncode == 0 and "is already installed" in out.stdout
     assert len(hub.requests) == n + 1
 
 

@@ -53,11 +53,11 @@ N_TOKENS = 300
 N_TOKENS_SMALL, N_GREEDY = 72, 12
 FP4 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6],
                    dtype=torch.float64)
-# The converter takes the way in which a tokenizer cuts texts from a list of known tokenizers, and
-# reads the configuration as transformers understands it. This program runs the converter with an
-# answer for a tokenizer that the list does not have, without the tokens that transformers adds to
-# the tokenizers of some families, and with all keys that config.json has. It converts the models
-# that the standard input lists, one after the other, and prints why each failed, or null.
+# To learn how a tokenizer cuts texts, the converter looks the tokenizer up in a list. It reads the
+# configuration as transformers understands it. This program runs the converter with an answer for a
+# tokenizer that is not in the list, without the tokens that transformers adds to the tokenizers of
+# some families, and with all keys that config.json has. It converts the models that the standard
+# input lists, one after the other, and prints why each failed, or null.
 CONVERT = """
 import json, runpy, sys, traceback
 root = sys.argv[1]
@@ -325,8 +325,9 @@ def nmse(x, want):
 
 def use_old_bitnet(path):
     """The converter knows the names of an older model with the same tensors, and makes matrices
-    ternary. Those that are ternary already would get a smaller factor, so their zeros are replaced
-    by numbers that the converter rounds to zero: then the mean of the magnitudes is the factor."""
+    ternary. Matrices that are ternary already would get a smaller factor, so their zeros are
+    replaced by numbers that the converter rounds to zero: then the mean of the magnitudes is the
+    factor."""
     tensors = load_file(path / "model.safetensors")
     for name, t in tensors.items():
         if name.endswith("_proj.weight") and t.abs().unique().numel() == 2:

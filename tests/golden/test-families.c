@@ -97,7 +97,7 @@ TEST(the_engine_computes_the_same)
     check_all(check_engine);
 }
 
-/* The CPU must make no error with quantized weights but the one that rounding explains. */
+/* Rounding must explain the whole error of the CPU with quantized weights. */
 TEST(rounded_inputs_explain_the_error_of_quantized_experts)
 {
     struct inf_model *model;

@@ -73,8 +73,8 @@ static bool may_round(const struct test_target *on)
     return on->gpu || strcmp(on->device, "cpu") == 0;
 }
 
-/* Returns whether to test a model on a target now, in one of @one_in runs where the target is a
- * software device, which takes seconds to open a model. */
+/* Returns whether to test a model on a target now. A software device takes seconds to open a model,
+ * so it is tested only in one of @one_in runs. */
 static bool is_drawn(const struct test_target *on, unsigned one_in)
 {
     return may_round(on) || test_drawn(one_in);

@@ -34,7 +34,7 @@ def missing():
 
 def open_port(path):
     """Opens a port that leads to the unix socket @path, as `ssh -L` does; returns the listening
-    socket. The port is closed with it."""
+    socket. Closing the socket closes the port."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def accept():

@@ -18,7 +18,8 @@ static inline bool test_drawn(unsigned one_in)
     return test_full() || rng_u32(&rng) % one_in == 0;
 }
 
-/* Returns the same where a tool slows the program down (test_slowness()), and true elsewhere. */
+/* Works like test_drawn() if a tool slows the program down (test_slowness()); otherwise returns
+ * true. */
 static inline bool test_drawn_if_slow(unsigned one_in)
 {
     return test_slowness() <= 1 || test_drawn(one_in);

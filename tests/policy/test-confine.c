@@ -104,8 +104,8 @@ static void gets(const char *service, int error, long a, long b, long c, long d)
         fail_msg("%s: call %ld (%ld, %ld, %ld) has status %d", service, a, b, c, d, status);
 }
 
-/* Checks a call for executable memory. It kills the process, except that NVIDIA's driver makes this
- * call and only gets an error. */
+/* Checks a call for executable memory, which NVIDIA's driver makes too. With the policy for this
+ * driver the call fails; with all other policies it kills the process. */
 static void refused(const char *service, long a, long b, long c, long d)
 {
     if (strcmp(service, "chat-nvidia") == 0)
@@ -192,7 +192,8 @@ TEST(conditions_of_drivers_hold)
     killed("chat-lavapipe", SYS_openat, AT_FDCWD, (long)"/dev/null", O_RDWR);
 }
 
-/* Only the policy for NVIDIA's driver allows its calls, or makes them fail. */
+/* The policy for NVIDIA's driver allows the driver's calls, or makes them fail. With other policies
+ * they kill the process. */
 TEST(conditions_of_nvidias_driver_hold)
 {
     gets("chat-nvidia", EBADF, SYS_ioctl, -1, 0xc0104629 /* type F */, 0);

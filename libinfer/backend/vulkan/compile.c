@@ -340,7 +340,7 @@ static int collect_weights(struct plan *plan, const struct graph *g, uint64_t ma
         uint64_t bytes;
 
         if ((n->op != GRAPH_MATMUL && n->op != GRAPH_EMBED) || n->w.experts ||
-            n->w.planes[WEIGHT_SCALES]) /* a gather has it */
+            n->w.planes[WEIGHT_SCALES]) /* a gather holds it */
             continue;
         if (!dtype_row_bytes(n->w.dtype, n->w.cols, &bytes))
             return -EINVAL;

@@ -2,9 +2,10 @@
 /*
  * Places weights on the device.
  *
- * Most weights have the same layout on the device as in the host's memory. Matrices of experts that
- * lie apart there, and weights with planes, which are joined to blocks, get a buffer of their own:
- * a gather. Points of grids, whose indices some formats store, are constants.
+ * Most weights have the same layout on the device as in the host's memory. Two kinds of weights get
+ * a buffer of their own, a gather: matrices of experts that are not contiguous in the host's
+ * memory, and weights with planes, which are joined to blocks. Points of grids, whose indices some
+ * formats store, are constants.
  */
 #include <errno.h>
 #include <string.h>

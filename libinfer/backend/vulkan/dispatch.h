@@ -18,10 +18,10 @@ struct emit {
     /* For each list and format: the value whose rows were packed last, plus one; 0: none. */
     uint32_t packed[VKB_CLASS_N][VKB_PACK_N];
     struct vkb_bind grids[INF_DTYPE_N]; /* what emit_grid() has added to the constants */
-    /* The node whose constants emit_turn() has added last, and the bindings of these. */
+    /* The node whose constants emit_turn() has added last, and the bindings of these constants. */
     const struct graph_node *turned;
     struct vkb_bind turn_binds[6];
-    const struct weight *tabled; /* the weight whose table it added last; NULL: none */
+    const struct weight *tabled; /* the weight whose table emit_grid() added last, or NULL */
 };
 
 /* y = x · wᵀ + bias + add, or act(x · wᵀ) × (x · w2ᵀ) + add if there is a w2. */
@@ -97,8 +97,8 @@ int emit_place(struct plan *plan, const struct weight *w, struct emit_place *ret
 struct vkb_bind emit_weight(const struct weight *w, const struct emit_place *p, uint64_t offset,
                             uint64_t size, uint32_t push_at);
 /* Binds the grid of a number format (quant/grid.h), or the table of @w (backend/joined.h), which
- * becomes constants of the plan. @dtype: that of @w on the device. In other formats *ret_bind is
- * empty. -ENOMEM. */
+ * becomes constants of the plan. @dtype: the format of @w on the device. In other formats *ret_bind
+ * is empty. -ENOMEM. */
 int emit_grid(struct emit *e, const struct weight *w, enum inf_dtype dtype,
               struct vkb_bind *ret_bind);
 /* Notes that the list of @class packs @src now, and returns the buffer of packed rows. */

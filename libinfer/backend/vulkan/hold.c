@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Holds a device open, and compiles the kernels that models usually need into the cache.
+ * Holds a device open, and fills the cache with compiled kernels: those that models usually need.
  *
  * All users of Vulkan in the process share one instance. While one of them holds this instance,
  * drivers stay loaded, so opening a device loads nothing.
@@ -83,8 +83,9 @@ static int add_attention(struct vkb_device *dev, uint32_t head_dim, uint32_t gro
     return r;
 }
 
-/* Adds a kernel without the constants that depend on a graph, such as those of elem/norm and
- * elem/heads. A plan that sets such constants gets a pipeline of its own. */
+/* Adds a kernel with the default values of its constants. Some kernels, such as elem/norm and
+ * elem/heads, have constants that depend on the graph: a plan that sets them gets a pipeline of its
+ * own. */
 static int add_plain(struct vkb_device *dev, const char *name)
 {
     struct vkb_choice choice;

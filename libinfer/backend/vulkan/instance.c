@@ -152,8 +152,8 @@ static void read_features(const struct vkb_instance *in, struct vkb_device_info 
     caps->int16 = f.features.shaderInt16;
     caps->storage8 = f12.storageBuffer8BitAccess;
     caps->storage16 = f11.storageBuffer16BitAccess;
-    /* The extension needs F16 and the Vulkan memory model. The other kernels use device scope,
-     * which is a separate feature while this model is enabled. */
+    /* The extension needs F16 and the Vulkan memory model. Kernels without matrices use device
+     * scope, which needs a feature of its own where this memory model is enabled. */
     caps->coopmat = f12.shaderFloat16 && f12.vulkanMemoryModel && f12.vulkanMemoryModelDeviceScope;
     if (!f12.timelineSemaphore)
         info->unusable = "it has no timeline semaphores";
@@ -264,7 +264,7 @@ static void read_device(const struct vkb_instance *in, VkPhysicalDevice handle,
     read_memory(in, info);
     read_coopmat(in, info);
     if (!find_queue(in, info))
-        info->unusable = "it does not compute";
+        info->unusable = "it cannot compute";
     vkb_quirks_apply(info);
 }
 

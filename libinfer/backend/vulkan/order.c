@@ -3,7 +3,8 @@
  * Brings the inputs of products to the order of their matrices.
  *
  * Blocks of a coded matrix with an order have the codes in the order of places (backend/joined.h).
- * Matrices with the same input usually share one order, and then also its node.
+ * Matrices with the same input usually have the same order, and then share the node that prepares
+ * this input.
  */
 #include <errno.h>
 
@@ -33,7 +34,7 @@ static uint32_t order_group(uint32_t width)
     return group;
 }
 
-/* Returns the preparation for an order. *@newest is the newest of them, or NULL. */
+/* Returns the preparation for an order. *@newest is the newest preparation, or NULL. */
 static const struct turn_params *order_turn(struct arena *arena, const uint32_t *order,
                                             uint32_t width, struct turn_params **newest)
 {

@@ -13,8 +13,8 @@
 #define HEAD_DIM_MAX 512u
 
 /* attention/lanes: the tokens of a part of the context; the maximum number of queries per subgroup;
- * in steps with many rows, the maximum number of these queries that are heads of one row; and the
- * maximum number of rounds in which the lanes process the chunks of a head. */
+ * in steps with many rows, how many of these queries may be heads of the same row; and the maximum
+ * number of rounds in which the lanes process the chunks of a head. */
 #define LANES_PART          512u
 #define LANES_QUERIES       8u
 #define LANES_HEADS_OF_MANY 4u

@@ -6,8 +6,8 @@
  * for everything. On other devices, the kernels for few rows read weights as fast as they can
  * (matmul/vecdot if the device multiplies four bytes at a time, else matmul/vec). The kernels for
  * many rows decode weights once for several rows (matmul/coop if subgroups multiply matrices, else
- * matmul/tile). Products by experts always use the kernels for few rows, with one row for each
- * slot, a pair of a row and an expert that it uses.
+ * matmul/tile). Products by experts always use the kernels for few rows. Such a product has one row
+ * for each slot, which is a pair of a row of the step and an expert that this row uses.
  */
 #include <stdio.h>
 

@@ -16,7 +16,7 @@
 
 /* The workgroup counts of a dispatch take 4 uints, for alignment. */
 #define COUNT_STRIDE (4 * sizeof(uint32_t))
-/* The least work of a dispatch, in bytes of weights. */
+/* A dispatch counts as at least this much work, in bytes of weights. */
 #define WORK_MIN (64u << 10)
 /* Bytes of joined rows that are uploaded at once. */
 #define JOIN_BYTES ((uint64_t)4 << 20)

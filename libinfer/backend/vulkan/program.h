@@ -85,8 +85,8 @@ struct vkb_dispatch {
 struct vkb_segment {
     VkCommandBuffer commands;
     uint32_t first, n; /* dispatches */
-    /* Estimates of its work, in bytes of weights: for each row of the step, and for each row of
-     * logits. */
+    /* Estimates of the segment's work, in bytes of weights: for each row of the step, and for each
+     * row of logits. */
     uint64_t row_work, logit_work;
 };
 

@@ -125,8 +125,8 @@ struct push_conv {
 
 enum { SPEC_CONV_HAS_ACT = 2, SPEC_CONV_ACT = 3 };
 
-/* elem/delta: slots 0 -exp(A) and 1 dt (floats, by head), 2 x, 3 y, 4 state, 5 a, 6 b; groups (rows
- * of a state matrix, of which a workgroup has constant 0 ÷ TEAM × ROWS; value heads; sequences). */
+/* elem/delta: slots 0 -exp(A) and 1 dt (floats, by head), 2 x, 3 y, 4 state, 5 a, 6 b; groups
+ * (parts of a state matrix, of constant 0 ÷ TEAM × ROWS rows each; value heads; sequences). */
 struct push_delta {
     uint32_t n_k_heads, n_v_heads, v_dim;
     uint32_t group;
@@ -225,10 +225,10 @@ enum {
  * Slot 4 has room for [tiles of one row][n_heads][n_parts][head_dim + 2] floats; tiles of one row
  * come before others. ref uses only the first five members of the push constants; its groups are
  * (n_heads, rows).
- * lanes is for devices with vkb_caps.texel. A workgroup is one subgroup. It computes tiles of
- * ROWS_FROM to TILE_ROWS rows for HEADS of the heads of one KV head, which are at most 8 queries.
- * With SPLIT, which requires that TILE_ROWS is 1, it computes one part of the context, and merge
- * merges the parts. Groups (n_kv_heads × ⌈heads of a KV head / HEADS⌉, tiles, parts or 1).
+ * lanes is for devices with vkb_caps.texel. A workgroup is one subgroup. It computes a tile of
+ * ROWS_FROM to TILE_ROWS rows for HEADS of the heads of one KV head, at most 8 queries in all. With
+ * SPLIT, which requires that TILE_ROWS is 1, it computes one part of the context, and merge merges
+ * the parts. Groups (n_kv_heads × ⌈heads of a KV head / HEADS⌉, tiles, parts or 1).
  *
  * row is for GPUs. A workgroup computes a tile of one row, for HEADS of the heads of one KV head,
  * over a part of PART tokens; merge merges the parts. If a context has only one part, row writes
@@ -237,8 +237,8 @@ enum {
  * (n_kv_heads × ⌈heads of a KV head / HEADS⌉, tiles, parts).
  *
  * tiles is for GPUs. A workgroup of 128 invocations computes a tile of ROWS_FROM to TILE_ROWS rows
- * for HEADS of the heads of one KV head, which are at most 32 queries. Subgroups must have at least
- * 4 lanes. Shared memory: 24 KiB. Groups (n_kv_heads × ⌈heads of a KV head / HEADS⌉, tiles).
+ * for HEADS of the heads of one KV head, at most 32 queries in all. Subgroups must have at least 4
+ * lanes. Shared memory: 24 KiB. Groups (n_kv_heads × ⌈heads of a KV head / HEADS⌉, tiles).
  *
  * coop is tiles for GPUs with matrix units: a subgroup has LANES lanes and 16 queries, and a block
  * of the context has TOKENS tokens. merge is for tiles of one row; groups (columns of y, tiles).

@@ -51,8 +51,8 @@ static uint32_t put_tiles(const struct plan *plan, const struct batch *batch, ui
     return n;
 }
 
-/* Writes the blocks of a sequence in one group, counted from the group's first block. Blocks that
- * no row sees may have any number, and become valid numbers here. */
+/* Writes the blocks of a sequence in one group, counted from the group's first block. A block that
+ * no row sees may have any number. This function replaces such a number by a valid one. */
 static void put_blocks(const struct plan *plan, const struct batch_seq *seq, uint32_t i_group,
                        uint32_t n, uint32_t *to)
 {

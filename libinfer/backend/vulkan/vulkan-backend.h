@@ -17,12 +17,13 @@ struct vkb_held;
 /*
  * Opens the device @name ("vulkan:N") and keeps drivers and device until vkb_release(), so that
  * code that lists or opens devices meanwhile loads nothing. If @name is NULL, keeps only the
- * drivers. If @compiles is set, compiles the kernels that models usually need into the cache,
- * unless the cache has them. -EOPNOTSUPP or -EIO, with the reason; -ENOMEM.
+ * drivers. If @compiles is set, adds to the cache the compiled kernels that models usually need and
+ * the cache does not have. -EOPNOTSUPP or -EIO, with the reason; -ENOMEM.
  */
 int vkb_hold(const char *name, const char *cache_dir, bool compiles, struct vkb_held **ret_held,
              struct inf_err *reterr);
-/* Returns whether the device stores kernels, and those that models usually need are missing. */
+/* Returns whether the device stores compiled kernels and some that models usually need are still
+ * missing. */
 bool vkb_held_lacks_kernels(const struct vkb_held *held);
 struct vkb_held *vkb_release(struct vkb_held *held);
 DEFINE_CLEANUP(struct vkb_held *, vkb_release);

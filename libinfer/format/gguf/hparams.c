@@ -313,8 +313,8 @@ static int get_pattern(struct keys *k, const struct gguf_value *v, struct hparam
     return 0;
 }
 
-/* Reads a pattern that is a number, or has the default of the architecture: one layer of each group
- * of layers has no window. */
+/* Reads the pattern of windows: one layer of each group of layers has no window. The number of
+ * layers of a group is in the file, or is the default of the architecture. */
 static int get_groups(struct keys *k, const struct arch_window *w, struct hparams *hp)
 {
     uint32_t every = w ? w->every : 0;

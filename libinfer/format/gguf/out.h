@@ -49,8 +49,9 @@ int gguf_out_array(struct gguf_out *w, const char *key, enum gguf_type elem, con
 int gguf_out_strings(struct gguf_out *w, const char *key, const struct gguf_str *texts, uint64_t n);
 /* Copies a pair of a parsed file. */
 int gguf_out_value(struct gguf_out *w, const struct gguf_value *value);
-/* Adds a tensor of the number format @type (format/gguf/ggml-type.h), whose data follow those of
- * the tensor before. -EINVAL: rows of dims[0] elements are not whole blocks, or a dimension is 0.
+/* Adds a tensor of the number format @type (format/gguf/ggml-type.h). Its data follow those of the
+ * tensor that was added before it. -EINVAL: rows of dims[0] elements are not whole blocks, or a
+ * dimension is 0.
  */
 int gguf_out_tensor(struct gguf_out *w, const char *name, const uint64_t *dims, uint32_t n_dims,
                     uint32_t type);

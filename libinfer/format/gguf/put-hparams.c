@@ -153,7 +153,7 @@ static void put_others(struct put *p)
     if (hp->rope_sections[0] > 0)
         gguf_out_array(p->w, put_key(p, "rope.dimension_sections"), GGUF_I32, hp->rope_sections,
                        ARRAY_SIZE(hp->rope_sections));
-    /* As llama.cpp's converter writes it: no scaling. */
+    /* The factor 1 means no scaling. llama.cpp's converter also writes these two keys. */
     if (strcmp(p->arch, "bitnet") == 0 && hp->rope_scaling == ROPE_SCALING_NONE) {
         gguf_out_string(p->w, put_key(p, "rope.scaling.type"), "linear", strlen("linear"));
         put_f32(p, "rope.scaling.factor", 1);
@@ -266,8 +266,8 @@ static const char *find_difference(const struct field_lists *fields, const struc
     return field_reads_gguf(fields, "block_count") ? NULL : "the number of layers";
 }
 
-/* Makes a file of the keys, with tensors for the hyperparameters that are numbers of rows; their
- * data are zeros. The caller frees *ret_data. */
+/* Makes a file of the keys. Some hyperparameters are stored as the number of rows of a tensor, so
+ * the file has these tensors, whose data are zeros. The caller frees *ret_data. */
 static int make_file(const struct put *p, const struct field_lists *fields, char **ret_data,
                      size_t *ret_size)
 {

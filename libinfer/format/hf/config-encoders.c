@@ -81,7 +81,7 @@ static int get_positions(const struct hf_reader *r, const struct arch_class *cla
     if (rc < 0)
         return rc;
     if (padding + 1 >= hp->embed.n_pos)
-        return err_set(r->err, EBADMSG, "config.json: no position is left behind pad_token_id");
+        return err_set(r->err, EBADMSG, "config.json: no position is left after pad_token_id");
     hp->embed.pos_first = padding + 1;
     hp->embed.pos_skips = true;
     hp->n_ctx_train = hp->embed.n_pos - hp->embed.pos_first;

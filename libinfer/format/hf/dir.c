@@ -260,8 +260,9 @@ static int check_biases(const struct format *f, const struct hf_config *c, struc
     return check_presence(f, "output.weight", true, reterr);
 }
 
-/* mlx-lm stores the weights of norms as they are used. It then also stores convolutions with the
- * channel last, [channels, taps, 1], and reads this order as the sign of such norms. */
+/* Some files hold the weights of norms minus 1; files of mlx-lm hold them as they are used. Such
+ * files also have convolutions with the shape [channels, taps, 1], and mlx-lm takes this shape as
+ * the sign that nothing must be added to the norms. */
 static void settle_norms(struct format *f)
 {
     static const char conv[] = "ssm_conv1d.weight";

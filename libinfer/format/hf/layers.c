@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads from config.json what the layers of a model are: attention with or without a window, a
- * recurrent layer, with or without experts.
+ * Reads from config.json what each layer of a model is: attention with or without a window, or a
+ * recurrent layer; and whether it has experts.
  */
 #include <errno.h>
 #include <string.h>
@@ -92,7 +92,7 @@ int hf_get_layers(const struct hf_reader *r, const struct arch_desc *desc,
     int rc = 0;
 
     if (hp->n_layers == 0 || hp->n_layers > HPARAMS_MAX_LAYERS)
-        return 0; /* hparams_check() refuses it */
+        return 0; /* hparams_check() refuses this number of layers */
     if (class->window)
         rc = get_window(r, class->window, hp);
     if (rc == 0 && hp->experts.n > 0)

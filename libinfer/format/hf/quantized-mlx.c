@@ -5,8 +5,7 @@
  *
  * Its members mode, bits and group_size hold for all matrices. A member whose value is an object
  * or false is named after a matrix, and holds for this matrix alone. The shapes of the tensors also
- * tell all of this, so that only what is not supported must be found here, before any tensor is
- * read.
+ * tell all of this, so this file only has to find unsupported settings, before any tensor is read.
  */
 #include <errno.h>
 #include <string.h>
@@ -39,7 +38,8 @@ static const struct mlx_mode *mlx_mode(const json_t *settings)
     return NULL;
 }
 
-/* Checks a number, which must be in @allowed, a list that ends at its size or with 0. */
+/* Checks a number, which must be in the list @allowed. The list has at most @n numbers; if it has
+ * fewer, 0 follows the last one. */
 static int mlx_number(const struct hf_reader *r, const json_t *settings, const char *key,
                       const json_int_t *allowed, size_t n, const char *where, const char *mode)
 {

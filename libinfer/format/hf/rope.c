@@ -74,7 +74,7 @@ static int refuse_type(const struct hf_reader *r, const char *type)
                    type ? type : "?");
 }
 
-/* Reads how many pairs turn with each position; other lists than three counts say nothing. */
+/* Reads how many pairs turn with each of three positions. Lists of other lengths are ignored. */
 static void get_sections(const struct hf_reader *rope, struct hparams *hp)
 {
     const json_t *list = hf_get(rope, "mrope_section", NULL);
@@ -137,7 +137,8 @@ static int get_partial(const struct hf_reader *r, const struct hf_reader *rope,
     return 0;
 }
 
-/* Reads the rotation in layers with a window. @rope is their object, or has no object. */
+/* Reads the rotation in layers with a window. @rope reads the object with the settings of these
+ * layers, if there is one. */
 static int get_window(const struct hf_reader *r, const struct hf_reader *rope,
                       const struct arch_window *w, struct hparams *hp)
 {

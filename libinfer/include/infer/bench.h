@@ -71,8 +71,8 @@ struct inf_estimate {
     double value, error;
 };
 
-/* The shares of tokens, in percent, whose quantiles struct inf_divergence has. 0 and 100 are the
- * minimum and the maximum; between two values of the sample, quantiles are interpolated. */
+/* The percentiles that struct inf_divergence has. Percentiles 0 and 100 are the minimum and the
+ * maximum. A percentile between two values of the sample is interpolated. */
 #define INF_QUANTILES                                                                              \
     {                                                                                              \
         0, 0.1, 1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9, 100                                        \

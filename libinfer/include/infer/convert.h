@@ -7,8 +7,8 @@
  *
  * inf_convert() writes a GGUF file from a model, with each tensor in the number format that a named
  * mix chooses. The mixes and their choices are those of llama.cpp (llama-quantize). Other types
- * write a directory in Hugging Face layout: those of MLX have the numbers that mlx-lm 0.32 writes,
- * and MLX, GPTQ and AWQ keep the integers of a quantized model. inf_imatrix()
+ * write a directory in Hugging Face layout: types such as MLX4 write the numbers that mlx-lm 0.32
+ * writes, and the types MLX, GPTQ and AWQ keep the integers of a quantized model. inf_imatrix()
  * makes an importance matrix, which tells how much each column of a matrix matters.
  */
 
@@ -111,14 +111,14 @@ struct inf_imatrix_result {
 };
 
 /*
- * Runs the model over a text of @n_tokens tokens on the CPU, and writes a GGUF file with the sums
- * of the squares of the numbers by which each column of each matrix was multiplied, as
- * llama-imatrix of llama.cpp does (tools/imatrix/README.md of August 2026). The matrices of experts
- * have a sum for each expert. The text is cut into chunks as in inf_perplexity(). The result does
- * not depend on the number of threads. The caller keeps @tokens. -EINVAL: the text is shorter than
- * one chunk, a token is not in the vocabulary, or a size is out of range; -EEXIST: the file exists;
- * -EOPNOTSUPP: the model does not generate text; -EBADMSG: a number in the model is not finite;
- * -ECANCELED; other errors are those of inf_engine_new().
+ * Runs the model over a text of @n_tokens tokens on the CPU, and writes a GGUF file in the form of
+ * llama-imatrix of llama.cpp (tools/imatrix/README.md of August 2026). For each column of each
+ * matrix, the file has the sum of the squares of the numbers by which the column was multiplied.
+ * The matrices of experts have a sum for each expert. The text is cut into chunks as in
+ * inf_perplexity(). The result does not depend on the number of threads. The caller keeps @tokens.
+ * -EINVAL: the text is shorter than one chunk, a token is not in the vocabulary, or a size is out
+ * of range; -EEXIST: the file exists; -EOPNOTSUPP: the model does not generate text; -EBADMSG: a
+ * number in the model is not finite; -ECANCELED; other errors are those of inf_engine_new().
  */
 INF_PUBLIC int inf_imatrix(const struct inf_imatrix_params *params, const int32_t *tokens,
                            size_t n_tokens, struct inf_imatrix_result *ret_result,

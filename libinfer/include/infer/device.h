@@ -74,25 +74,26 @@ struct inf_device_params {
     const char *name;      /* NULL: "auto" */
     const char *cache_dir; /* directory for compiled kernels, created if it is missing; NULL:
                               kernels are not stored */
-    bool fill_cache; /* when the device is opened, compile the kernels that models usually need and
-                        cache_dir does not have; for processes that cannot write to cache_dir later
+    bool fill_cache; /* when the device is opened, compile those kernels that models usually need
+                        and that cache_dir does not have; for processes that cannot write to
+                        cache_dir later
                       */
 };
 
 struct inf_device;
 
 /*
- * Opens a device, and keeps it open, until inf_device_close(), for engines that name it. "auto"
- * does not fail when there is no GPU: it opens the CPU, and inf_device_why() says why. Errors are
- * those of inf_device_list_find(), and -ENOMEM.
+ * Opens a device and keeps it open until inf_device_close(), so that engines that name this device
+ * load no drivers. "auto" does not fail when there is no GPU: it opens the CPU, and
+ * inf_device_why() says why. Errors are those of inf_device_list_find(), and -ENOMEM.
  */
 INF_PUBLIC int inf_device_open(const struct inf_device_params *params,
                                struct inf_device **ret_device, struct inf_err *reterr);
 /* Closes a device. All engines that use it must be gone. NULL is allowed; returns NULL. */
 INF_PUBLIC struct inf_device *inf_device_close(struct inf_device *device);
 INF_PUBLIC const struct inf_device_info *inf_device_info(const struct inf_device *device);
-/* Returns whether the device stores compiled kernels in cache_dir, and those that models usually
- * need are missing there. */
+/* Returns whether the device stores compiled kernels in cache_dir, and cache_dir does not yet have
+ * all kernels that models usually need. */
 INF_PUBLIC bool inf_device_lacks_kernels(const struct inf_device *device);
 /* Returns why "auto" selected the CPU; NULL if "auto" selected a GPU or was not requested. */
 INF_PUBLIC const char *inf_device_why(const struct inf_device *device);

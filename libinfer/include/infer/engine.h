@@ -106,7 +106,7 @@ struct inf_request {
     size_t n_stops;
     bool ignore_eos; /* EOS does not end the generation; with a grammar, EOS is not chosen as long
                         as the grammar permits another token */
-    uint32_t min_tokens;        /* before the text has so many tokens, no token that ends the
+    uint32_t min_tokens;        /* before the text has this many tokens, no token that ends the
                                    generation is chosen, and stop strings are not searched; a
                                    grammar that permits only the end still ends the generation */
     const int32_t *stop_tokens; /* further tokens that end the generation, even with ignore_eos */
@@ -120,8 +120,8 @@ struct inf_request {
     size_t n_shown_tokens;
     int n_logprobs;       /* log-probabilities to report; -1: none; 0: of the chosen token; n: also
                              of the n most likely tokens */
-    bool post_logprobs;   /* the log-probabilities of generated tokens are those after all stages of
-                             sampling, instead of those of raw logits; tokens that a stage left out
+    bool post_logprobs;   /* the log-probabilities of generated tokens are computed after all stages
+                             of sampling, instead of from raw logits; tokens that a stage left out
                              are not reported */
     bool prompt_logprobs; /* INF_EVENT_PROMPT reports the logprobs of the prompt's tokens, which
                              `echo` needs */

@@ -33,8 +33,8 @@ struct inf_tier_origin {
     const char *codec;   /* number format and layout of the bytes: "f16/f16 cpu" */
     const char *tenant;  /* "": no tenant */
     const char *session; /* NULL: none */
-    bool is_guess; /* find(): the names may never have been stored, so the tier does not count a
-                      name that it does not find as a miss */
+    bool is_guess; /* for find(): it is not known whether the names were ever stored, so a name that
+                      the tier does not have does not count as a miss */
 };
 
 /* A stored block. */
@@ -62,8 +62,8 @@ struct inf_tier_file {
 struct inf_tier;
 
 struct inf_tier_ops {
-    /* Counts the blocks at the beginning of @names [n] that are stored, up to the first block that
-     * is not, and describes them in @ret_found [n]. Returns their number, or a negative errno. */
+    /* Looks for the blocks @names [n] in order, up to the first one that is not stored. Describes
+     * the blocks before it in @ret_found [n], and returns their number, or a negative errno. */
     int (*find)(struct inf_tier *t, const struct inf_tier_origin *origin,
                 const uint8_t (*names)[INF_TIER_NAME_BYTES], uint32_t n,
                 struct inf_tier_found *ret_found);

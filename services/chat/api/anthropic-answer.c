@@ -288,7 +288,7 @@ static int stream_end(struct generation *g)
 }
 
 /* Writes the input of a call. If the answer was cut within the call, the text of the arguments is
- * not an object. Then writes {"INVALID_JSON":TEXT}. */
+ * not an object, and this function writes {"INVALID_JSON":TEXT}. */
 static int call_put_input(const struct made_call *call, struct str *out)
 {
     const char *text = call->arguments.len ? call->arguments.data : "{}";

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gives schemas of answers back the bounds that Anthropic's clients move into descriptions.
+ * Restores, in the schemas of answers, the bounds that Anthropic's clients move into descriptions.
  *
  * Anthropic's API does not take bounds of numbers, strings and arrays. So its clients remove them
  * from a schema, and write them as the last paragraph of its description, for example
  * {minimum: 1, maximum: 7} (`transform_schema` of the Python package anthropic 2.14,
- * `transformJSONSchema` of the npm package @anthropic-ai/sdk 1.14). They check the answer against
- * the original schema.
+ * `transformJSONSchema` of the npm package @anthropic-ai/sdk 1.14). The clients check the answer
+ * against the original schema.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -344,7 +344,7 @@ static int params_read_accepted(json_t *body, struct problem *problem)
         return -EINVAL;
     if (diagnostics && !json_is_object(diagnostics))
         return field_wrong_type("diagnostics", "an object", diagnostics, problem);
-    /* This code tells Anthropic's clients to send the whole conversation. */
+    /* This error code tells Anthropic's clients to send the whole conversation. */
     if (field_find(body, "thread"))
         return problem_set(problem, 400, "thread_unsupported_request", "thread",
                            "Unsupported parameter: 'thread': conversations are not kept here; send "

@@ -14,7 +14,7 @@
 
 struct prefill {
     json_t *messages;
-    size_t first, last; /* the messages of the assistant at the end, which are one message */
+    size_t first, last; /* indexes of the assistant's messages at the end */
     const struct message *message;
     struct problem *problem;
 };

@@ -11,7 +11,8 @@
 #include "chat/api/ollama-body.h"
 #include "chat/template.h"
 
-/* Makes the answer continue the last message if that is the assistant's and calls no tools. */
+/* Makes the answer continue the last message if this message is the assistant's and has no
+ * calls. */
 static void chat_continue(struct conversation *c)
 {
     const struct message *last = c->n_messages ? &c->messages[c->n_messages - 1] : NULL;

@@ -2,8 +2,8 @@
 /*
  * Has the list of recommended models (see suggest.h).
  *
- * The memory of a row is enough for the weights, for conversations of the default length, and for
- * the rest of the machine. The list is data: a change of the list changes no code.
+ * The member `memory` of a row is enough for the weights, for conversations of the default length,
+ * and for other programs on the machine. The list is data: a change of the list changes no code.
  */
 #include "cli/pull/suggest.h"
 

@@ -7,7 +7,7 @@
 
 #include "core/macros.h"
 
-/* A model that is recommended for a task on machines with at least so much memory. */
+/* A model that is recommended for a task on machines with at least `memory` bytes. */
 struct suggestion {
     const char *task;   /* "chat", "code", "embedding", "rerank" or "speech" */
     uint64_t memory;    /* bytes of memory that the machine should have */

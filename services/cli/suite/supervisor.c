@@ -34,7 +34,7 @@ enum {
     RESTART_MAX_USEC = 10000000,
     DRAIN_USEC = 30000000, /* time from SIGTERM to SIGKILL */
     FIRST_FD = 3,          /* SD_LISTEN_FDS_START */
-    MAX_FAILURES = 3,      /* so many failures of a service before READY=1 stop the worker */
+    MAX_FAILURES = 3,      /* after this many failures before READY=1, the worker is stopped */
 };
 
 struct child {

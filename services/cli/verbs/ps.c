@@ -122,7 +122,7 @@ static int print_object(const struct ps_options *o, const json_t *object)
     return r == 0 ? CLI_OK : cli_error(o->verb, "the answer cannot be printed");
 }
 
-/* Writes until when a model stays, such as "4 min" from now on. */
+/* Writes how much longer a model stays in memory, such as "4 min". */
 static const char *until_text(const char *expires, char *text, size_t size)
 {
     struct tm tm = {0};

@@ -111,7 +111,7 @@ static int pull_tell(const struct pull *p)
     if (!p->json) {
         if (p->job.plan.note[0])
             fprintf(stderr, "%s\n", p->job.plan.note);
-        printf(p->job.was_there ? "%s is there already, in %s\n" : "%s is installed in %s\n",
+        printf(p->job.was_there ? "%s is already installed, in %s\n" : "%s is installed in %s\n",
                p->job.plan.name, p->store);
         return CLI_OK;
     }

@@ -16,7 +16,7 @@ static const char help[] =
     "uses a model keeps it until it unloads the model.\n\n"
     "  --json               print a JSON array\n" CLI_MODELS_HELP;
 
-/* Removes one model, and tells it. */
+/* Removes one model, and reports this. */
 static int rm_model(const struct cli_catalog *catalog, const char *name, json_t *list)
 {
     const struct models_entry *entry = cli_catalog_find("rm", catalog, name);

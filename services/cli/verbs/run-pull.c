@@ -2,7 +2,7 @@
 /*
  * Fetches a model that `sconce run` or `sconce serve` does not find (see run-pull.h).
  *
- * `sconce pull` gives up its rights for the time after a pull, so it runs as a process of its own.
+ * `sconce pull` gives up rights that the verb needs afterwards, so it runs in a process of its own.
  */
 #include "cli/verbs/run-pull.h"
 

@@ -6,8 +6,9 @@
 #include "cli/cli.h"
 
 /* If @model is "OWNER/REPO[:WHAT]", also with "hf:", or "ollama:NAME", finds the installed model of
- * that name or source. If there is none, fetches it: at once with @yes, after a question at the
- * terminal, else not. *ret_name: the name of the model, or a copy of @model if that is neither; the
- * caller frees it. Prints errors itself, and returns an exit status. */
+ * that name or source. If there is none, fetches the model: at once if @yes is set, otherwise only
+ * if the user agrees at the terminal. *ret_name: the name of the model, or a copy of @model if
+ * @model has none of these forms; the caller frees it. Prints errors itself, and returns an exit
+ * status. */
 int cli_find_or_pull(const char *verb, const struct cli_models *m, const char *model, bool yes,
                      char **ret_name);

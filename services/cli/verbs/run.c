@@ -298,7 +298,7 @@ static int run_set_sampling(struct run *run, const char *model_name, const struc
     return r;
 }
 
-/* Sets what the command line does not give and the manifest does, and opens the model. */
+/* Takes settings from the manifest if the command line does not give them, and opens the model. */
 static int run_open(struct run *run, const char *model_name, struct inf_model **ret_model)
 {
     struct inf_engine_params *engine = &run->params.engine;

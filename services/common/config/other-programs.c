@@ -12,8 +12,9 @@
 #include "common/config/table.h"
 #include "core/file.h"
 
-/* A place of a program: @variable names the directory or the directory above @below. If it is not
- * set, the directory is @usual, relative to the home directory unless it is absolute. */
+/* A directory with models of a program. The environment variable @variable names a directory, and
+ * the models are in @below ("": in the directory itself). If the variable is not set, the models
+ * are in @usual, relative to the home directory unless it is absolute. */
 static const struct program_place {
     const char *program;
     enum models_layout layout;

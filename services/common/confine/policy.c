@@ -142,7 +142,7 @@ static const struct policy_rule *rule_find(const struct policy_rules *rules, con
     return NULL;
 }
 
-/* Appends the rules that only the phase `serve` has to the rules of the phase `start`. A rule of
+/* Adds to the rules of the phase `start` the rules that only the phase `serve` has. A rule of
  * `serve` that makes a call fail is not appended if `start` has a rule for this call, because
  * `start` may allow a call that fails in `serve`. If a call must fail in both phases although
  * `start` has a rule for it, the policy lists the failing rule in `start`, too. */

@@ -399,8 +399,9 @@ static bool response_next_header(const struct http_request *request, size_t *at,
     return true;
 }
 
-/* Returns whether an answer has a length. One with the status 204 (No Content) must not have it,
- * and that of 304 (Not Modified) would be the length of the content that is not sent. */
+/* Returns whether an answer has a length. An answer with the status 204 (No Content) must not have
+ * a length. With the status 304 (Not Modified), the length would be that of the content that is not
+ * sent. */
 static bool response_has_length(int status)
 {
     return status != 204 && status != 304;

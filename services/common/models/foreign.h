@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Finds the models that other programs have downloaded, where they lie.
+ * Finds the models that other programs have downloaded, in the directories of these programs.
  *
  * The key models.other_programs of the configuration names the programs whose models may be used.
  * Each program has directories of its own, with a layout of its own:

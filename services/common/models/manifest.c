@@ -70,7 +70,8 @@ static size_t byte_offset(const struct manifest_reader *m, size_t n)
     return i;
 }
 
-/* Notes where the value of `aliases` is. A list in lines ends with its last entry. */
+/* Notes where the value of `aliases` begins and ends. A list with one entry in each line ends with
+ * its last entry. */
 static void mark_aliases(struct manifest_reader *m, const yaml_node_t *value, size_t n)
 {
     const yaml_node_t *last = value;

@@ -284,8 +284,9 @@ static int break_manifest(struct scan *s, const struct candidate *c,
                       manifest->line, manifest->column, why);
 }
 
-/* Returns a file name that tells the kind of the model @c: its own, or that of any GGUF file if
- * the file begins like one. Blobs of other programs are named by their digests. */
+/* Returns a file name whose suffix tells the kind of the model @c: the name of its file, or
+ * "blob.gguf" if the file begins like a GGUF file but has another suffix. Blobs of other programs,
+ * for example, are named by their digests. */
 static const char *telling_name(const struct candidate *c)
 {
     const char *base = path_base(c->path);

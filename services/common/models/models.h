@@ -12,7 +12,8 @@
  * - a manifest NAME.yaml (manifest.h): the manifest names another file or directory, its target,
  *   which is the model;
  * - a directory with a file manifest.yaml (manifest.h): the model has the name of the directory,
- *   unless the manifest gives another one. Other files in this directory are no further models.
+ * unless the manifest gives another one. The other files in this directory are not listed as
+ * models.
  *
  * In the directories of other programs, the layout of the program says what the models are
  * (foreign.h).

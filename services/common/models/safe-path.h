@@ -7,8 +7,8 @@
 #include "core/macros.h"
 
 /* Returns whether @path stays below the directory to which it is appended: a relative path of at
- * most 1,023 bytes whose parts are neither empty nor ".", "..", or longer than 255 bytes. It has no
- * control characters, and is valid UTF-8. */
+ * most 1,023 bytes whose parts have 1 to 255 bytes and are not "." or "..". It has no control
+ * characters, and is valid UTF-8. */
 bool path_is_safe(const char *path);
 /* Returns whether @name may be the name of a model in the store: a safe path of one or two parts,
  * of which none begins with a dot, and without blanks at its ends. */

@@ -5,9 +5,9 @@
  * Declares the sampling parameters that a request, a model or the configuration may set.
  *
  * Several sources may set the same parameter: the request, the model's manifest (manifest.h), the
- * model's own files, the configuration, and the API. The value of the first source in this order is
- * used. Each source fills a struct inf_sampling, whose members are "not set" at first: NAN, or
- * UINT32_MAX for whole numbers.
+ * model's own files, the configuration, and the API. The first source in this order that sets the
+ * parameter decides its value. Each source fills a struct inf_sampling, whose members are "not set"
+ * at first: NAN, or UINT32_MAX for whole numbers.
  */
 
 #include <infer/engine.h>

@@ -4,8 +4,8 @@
 /*
  * Declares the settings that a manifest (manifest.h) gives its model, besides sampling parameters.
  *
- * A setting of a request or of the command line precedes that of the manifest, and the manifest's
- * precedes that of the configuration.
+ * A setting of a request or of the command line overrides that of the manifest, and a setting of
+ * the manifest overrides that of the configuration.
  */
 
 #include <infer/types.h>

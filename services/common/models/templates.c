@@ -2,7 +2,7 @@
 /*
  * Has the built-in chat templates (see templates.h).
  *
- * Each follows the form that the makers of the first models with it published: ChatML (OpenAI,
+ * Each template follows the form that the makers of its first models published: ChatML (OpenAI,
  * 2023), Vicuna 1.1 (FastChat, conversation.py), Alpaca (Stanford, 2023), Llama 2 and 3 (Meta's
  * model cards), Mistral 7B Instruct 0.1, Zephyr 7B beta, Gemma (Google's model card) and Phi-3
  * (Microsoft's model card).
@@ -23,7 +23,7 @@
     "{%- for m in messages -%}"                                                                    \
     "{%- if m['role'] == 'system' -%}{%- set ns.system = " CONTENT " -%}"                          \
     "{%- elif m['role'] == 'user' -%}"
-/* Drops the system message behind the message that contains it, and begins other messages. */
+/* Clears `ns.system` after a message of the user, and begins the branch for all other messages. */
 #define OTHER_ROLES    "{%- set ns.system = '' -%}{%- else -%}"
 #define END_EACH       "{%- endif -%}{%- endfor -%}"
 #define END_WITH(text) "{%- if add_generation_prompt -%}{{- " text " -}}{%- endif -%}"

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Gives models without a chat template a built-in one, or one of a file.
+ * Finds chat templates for models that have none: built-in templates, and templates in files.
  *
  * A built-in template has the name of a widespread form of prompts. It renders the roles system,
  * user and assistant, and knows no tools.

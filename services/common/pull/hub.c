@@ -20,8 +20,8 @@
 #include "core/str.h"
 #include "core/text.h"
 
-/* Quantizations, from the best to the smallest. Larger formats cost memory without better
- * answers. */
+/* Quantizations, from the best to the smallest. Formats larger than Q8_0 take more memory, but
+ * their answers are not better. */
 static const char *const quants[] = {"Q8_0",   "Q6_K",   "Q5_K_M", "Q5_K_S", "Q4_K_M", "Q4_K_S",
                                      "IQ4_NL", "IQ4_XS", "Q4_0",   "Q3_K_M", "IQ3_M",  "Q3_K_S",
                                      "IQ2_M",  "Q2_K",   "MXFP4",  "BF16",   "F16",    "F32"};
@@ -203,8 +203,8 @@ static int choose_quant(const struct hub *h, uint64_t memory, struct inf_err *re
             continue;
         if (gguf_bytes(h, i) <= memory / 10 * 6) {
             snprintf(h->plan->why, sizeof(h->plan->why),
-                     "%s is the best quantization there whose weights take at most 60 %% of this "
-                     "machine's memory",
+                     "%s is the best quantization of the repository that takes at most 60 %% of "
+                     "this machine's memory",
                      quants[q]);
             return add_gguf(h, i, reterr);
         }
@@ -212,10 +212,11 @@ static int choose_quant(const struct hub *h, uint64_t memory, struct inf_err *re
             smallest = i;
     }
     if (smallest < n)
-        return err_set(reterr, ENOSPC,
-                       "no quantization there leaves room for conversations in this machine's "
-                       "memory; the smallest is %.200s: name it after a colon to fetch it anyway",
-                       file_name(h, smallest));
+        return err_set(
+            reterr, ENOSPC,
+            "no quantization of the repository leaves room for conversations in this machine's "
+            "memory; the smallest is %.200s: name it after a colon to fetch it anyway",
+            file_name(h, smallest));
     return any < n ? add_gguf(h, any, reterr) : err_set(reterr, ENOENT, "there is no GGUF file");
 }
 

@@ -165,9 +165,10 @@ static int reveal(const char *dir, const char *fresh, const char *name, struct i
     return store_discard(dir, fresh, reterr);
 }
 
-/* Gives the job the file of a blob, if the file has not arrived: the store has it, or an earlier
- * command was interrupted after it had placed the file. The process that fetches has ended, so it
- * cannot change the file of another model through the link. */
+/* If a file has not arrived, makes a hard link to its blob in the job's directory. The blob may
+ * belong to another model, or to an earlier command that was interrupted after it had placed the
+ * file. The process that fetches has ended, so it cannot change another model's file through the
+ * link. */
 static int take_blob(const char *dir, const struct pull_file *f, const char *arrived,
                      struct inf_err *reterr)
 {

@@ -23,7 +23,7 @@
 #include "core/str.h"
 
 enum {
-    OLLAMA_HEADER = 64 << 20, /* the metadata of a GGUF file is within so many bytes */
+    OLLAMA_HEADER = 64 << 20, /* largest size in bytes of the metadata of a GGUF file */
     OLLAMA_CHUNK = 1 << 20,
 };
 

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * Pulls models: finds out what a source has, has sconce-fetch fetch the files, and installs them.
+ * Pulls models: finds out which files a source has, makes sconce-fetch fetch them, and installs
+ * them.
  *
  * `sconce pull` and sconce-store share this code. Nothing that arrives is trusted: metadata is read
  * with limits, names must stay in their directory, and a file gets a name in the store only when it
@@ -64,7 +65,7 @@ struct pull_plan {
     const char *source, *revision, *licence; /* NULL: unknown */
     struct pull_file *files;                 /* [n] */
     size_t n, cap;
-    bool is_gguf;   /* the first file is the model; otherwise the directory is */
+    bool is_gguf;   /* the first file is the model; false: the directory is */
     char why[200];  /* why these files were chosen; "": they were named */
     char note[240]; /* a sentence about the installed model; "": none */
 };
@@ -88,7 +89,8 @@ int registry_read(const char *text, size_t len, const char *registry,
 
 /* --- ollama.c: parameters and templates of Ollama's registry --- */
 
-/* The names of these layers in the model's directory, and the largest size of one in bytes. */
+/* The names of the files in the model's directory that hold these layers, and the largest size of a
+ * layer in bytes. */
 #define OLLAMA_PARAMS    "ollama-params.json"
 #define OLLAMA_TEMPLATE  "ollama-template.txt"
 #define OLLAMA_MAX_LAYER (64 << 10)

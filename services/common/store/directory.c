@@ -31,7 +31,7 @@ static const char *writable_directory(const struct config *config, size_t n_own)
     return NULL;
 }
 
-/* Returns the model directory to make if none can be written: root's is that of the machine. */
+/* Returns the model directory to make if none can be written; for root, the machine's directory. */
 static const char *usual_directory(const struct config *config, size_t n_own)
 {
     for (size_t i = 0; geteuid() == 0 && i < n_own; i++)
@@ -99,7 +99,7 @@ int store_lock(const char *dir, int *ret_fd, struct inf_err *reterr)
     return 0;
 }
 
-/* Makes the name that the file @path has now survive a crash. */
+/* Syncs the directory of the file @path, so that the file's present name survives a crash. */
 static int store_sync_dir(const char *path)
 {
     _cleanup_free_ char *dir = strdup(path);

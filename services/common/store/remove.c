@@ -63,7 +63,7 @@ static int unlink_file(const char *path, uint64_t *bytes, struct inf_err *reterr
     return 0;
 }
 
-/* Adds up the files of a directory that no other name has, before they are removed. */
+/* Returns the total size of the files that have only one hard link, before they are removed. */
 static uint64_t sole_bytes(const struct store_files *files)
 {
     uint64_t bytes = 0;
@@ -101,7 +101,7 @@ static int remove_directory(const char *dir, const char *path, const struct stor
     return 0;
 }
 
-/* Removes the manifest of @e, and its files where they are in the store as well. */
+/* Removes the manifest of @e, and those of its files that are in the store. */
 static int remove_files(const char *dir, const struct models_entry *e,
                         const struct store_files *files, uint64_t *bytes, struct inf_err *reterr)
 {

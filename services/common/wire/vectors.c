@@ -16,9 +16,9 @@ enum {
     FLOAT_TEXT = 32, /* large enough for any float */
 };
 
-/* Numbers in this range are written with nine digits and without an exponent. Before the digits of
- * a number below 1 come "0." and perhaps some zeros. The digits of a larger number have the point
- * between them. */
+/* Numbers in this range are written with nine digits and without an exponent. A number below 1 has
+ * "0." and perhaps some zeros before its digits. A larger number has the point between its
+ * digits. */
 #define PLAIN_MIN 1e-5
 #define PLAIN_MAX 1e9
 

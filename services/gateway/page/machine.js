@@ -75,8 +75,8 @@ export function setInstalled(list) {
     }
 }
 
-// Shows the parts that need no right when the view opens. Asking the services starts them, so a
-// button does it.
+// Shows the parts that need no right when the view opens. Asking the services starts them, so they
+// are asked only when a button is pressed.
 export async function openMachine() {
     try {
         const health = await getJson("health");

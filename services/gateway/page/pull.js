@@ -27,7 +27,7 @@ function explain(error) {
     case 404:
     case 405:
     case 501:
-        return "This gateway fetches no models for clients. The command sconce pull does, on its machine.";
+        return "This gateway fetches no models for clients. Use the command sconce pull on its machine.";
     default:
         return error.message;
     }

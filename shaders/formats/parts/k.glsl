@@ -34,9 +34,8 @@ uint chunk_quad(uint c)
     return c / 2 * 16 + c % 2 * 4;
 }
 
-// Reads the scales of two groups, in the layout of block_k_scale(): the scale of each of the first 4 groups is
-// the low 6 bits of a byte; the top bits of the scales of the other groups are in the high bits of these
-// bytes.
+// Reads the scales of two groups, in the layout of block_k_scale(): the scales of the first 4 groups are the low 6
+// bits of 4 bytes. The 2 high bits of these bytes are the top bits of the scales of the other 4 groups.
 void read_scales(inout chunk c, head h, uint pair)
 {
     const bool is_first = pair < 2;
@@ -82,7 +81,7 @@ uvec2 weight_k_scale(uint at, uint g)
                  low >> 4 | (weight_u8(at + g) >> 6) << 4);
 }
 
-// Returns weight l of the block at byte @at. @q: its number in the block.
+// Returns weight l of the block at byte @at. @q: the code of this weight.
 float weight_k(uint at, uint l, uint q)
 {
     const uvec2 scale = weight_k_scale(at + 4, l / 32);

@@ -82,8 +82,8 @@ def parse(argv):
 
 
 def named(paths):
-    """Returns the models by names that differ: those of the files or directories, or, where several
-    have the same name, those of the directories that they are in."""
+    """Returns the models by different names. A name is that of the file or directory or, if several
+    models share it, that of the directory above."""
     own = [path.name if path.is_dir() else path.stem for path in paths]
     names = {}
     for path, name in zip(paths, own):
@@ -96,7 +96,7 @@ def named(paths):
 
 
 def with_twins(models, directory, n):
-    """Returns @models, and twins of the first @n of those that can have one."""
+    """Returns @models, and twins of the first @n models that can have a twin."""
     twins = {}
     for name, path in models.items():
         twin = directory / (name + "-twin")

@@ -50,7 +50,8 @@ class Cell:
 
 @dataclasses.dataclass
 class Job:
-    """Represents one request of a cell. `cancelled`: a text whose request is cancelled before."""
+    """Represents one request of a cell. `cancelled`: a text that is requested before this one, and
+    whose request is cancelled."""
 
     text: object
     streams: bool
@@ -73,9 +74,9 @@ class Counts:
     n_prompt: int = 0  # tokens
     n_cached: int = 0
     restored: int = 0  # texts that were asked for again after a restart, with tokens from a cache
-    recomputed: int = 0  # such texts without
+    recomputed: int = 0  # such texts, without tokens from a cache
     controls: int = 0  # texts with another block in the prompt
-    other_controls: int = 0  # those of them whose answer is another
+    other_controls: int = 0  # controls whose answer differs
 
     def add(self, other):
         for field in dataclasses.fields(self):
@@ -104,15 +105,17 @@ def flip_bits(path, rng):
 
 
 def unevenness(cells):
-    """Returns a number that is smallest if all pairs of levels occur equally often in the cells."""
+    """Returns a number that is smallest if all pairs of levels occur equally often in the cells. A
+    level is the value of one circumstance."""
     pairs = collections.Counter(pair for cell in cells
                                 for pair in itertools.combinations(cell.levels()[1:], 2))
     return sum(n * n for n in pairs.values())
 
 
 def cells_of(n_clients, n_texts, rng):
-    """Returns all cells, or as many as get thirty texts each. Roomy cells come first; their blocks
-    say how much room a tight cell has. A sample contains each pair of levels about equally often."""
+    """Returns all cells, or a sample that is small enough for about thirty texts in each cell.
+    Roomy cells come first; their blocks say how much room a tight cell has. A sample contains each
+    pair of levels about equally often."""
     rooms = {}
     n = max(8, min(48, n_texts // 30))
     for room in (ROOMY, TIGHT):
@@ -181,8 +184,8 @@ class Proof:
         self.server.stop()
 
     def control(self, family, chars):
-        """Counts how many texts become others if one block of the prompt is another: a cache that
-        returns a wrong block shows in so many of its texts."""
+        """Counts how many answers change if one block of the prompt is replaced. About this share
+        of the answers would show a wrong block from a cache."""
         counts, texts = self.families[family], self.texts[family]
         for text in self.rng.sample(texts, min(len(texts), self.options.controls)):
             other = with_another_block(self.rng, text, chars)
@@ -230,7 +233,8 @@ class Proof:
             other = rng.choice(texts[:reach + 1]) if rng.random() < 0.4 else None
             jobs.append(Job(text, rng.random() < 0.3, other, rng.randrange(1 << 31)))
         if self.server.all_at_once:
-            # Runs of one family: a server may have to unload one model to load another.
+            # Groups the jobs by family, because a server may have to unload one model to load
+            # another.
             jobs.sort(key=lambda job: (job.seed % 7, job.text.family))
         return jobs
 

@@ -64,7 +64,7 @@ class Server:
         self.options, self.models = options, models
         self.directory = pathlib.Path(tempfile.mkdtemp(dir=options.directory))
         self.stored = self.directory / "stored"
-        self.blocks = {}  # what the caches did with blocks in files, as far as the server counts it
+        self.blocks = {}  # counts of blocks in files, if the server reports them
 
     def empty(self):
         """Removes everything that the caches stored in files."""

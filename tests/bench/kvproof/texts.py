@@ -51,8 +51,8 @@ def sentence(rng, n_chars):
 
 
 def edited(rng, text):
-    """Returns the text as a person may send it back: cut, with another character, or with a word
-    more."""
+    """Returns the text as a person may send it back: cut, with one character changed, or with a
+    word added."""
     at = rng.randrange(len(text) + 1)
     return rng.choice((text[:at], text[:at] + rng.choice("abcxyz") + text[at + 1:],
                        text[:at] + rng.choice(WORDS) + text[at:]))
@@ -119,7 +119,7 @@ class Drawer:
 
 
 def with_another_block(rng, text, chars):
-    """Returns the text with a prompt in which the characters of one block are others; None if the
+    """Returns the text with a prompt in which the characters of one block are replaced; None if the
     prompt has no whole block."""
     n = int(BLOCK * chars)
     if len(text.prompt) <= n:

@@ -50,7 +50,8 @@ bool bed_init(struct bed *bed, struct check *c, const struct graph *g,
 void bed_done(struct bed *bed);
 void bed_seq_init(struct bed *bed, struct bed_seq *s, const int32_t *tokens, const float *input,
                   uint32_t n);
-/* Gives a copy of a sequence results of its own. The copy keeps the blocks. */
+/* Allocates separate results and lists for @s, a copy of another sequence. The copy keeps the
+ * blocks. */
 void bed_seq_alone(struct bed *bed, struct bed_seq *s);
 void bed_seq_done(struct bed_seq *s);
 /* Runs one step with @take[i] more rows of sequence i, and writes the results to `out` of the

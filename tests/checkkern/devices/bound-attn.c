@@ -132,8 +132,9 @@ static void row(struct attn *a, size_t pos, size_t q, size_t kv, double sink, do
     /* Matrix units multiply rounded weights, but the sum is that of the weights before rounding. */
     const double rounding = a->rounding == BOUND_F16_ROWS ? 0x1p-11 : 0;
     const double units = (double)(pos - first + 16) * BOUND_UNIT + rounding;
-    /* Weights have 16 bits relative to the largest one. The smallest binary16 is 2^-24, and the
-     * largest weight of matrix units is at least 2^6. */
+    /* Weights are rounded to multiples of a step. With BOUND_Q8 the step is 2^-15 of the largest
+     * weight. Matrix units round to binary16, whose smallest number is 2^-24, and their largest
+     * weight is at least 2^6. */
     const double step = a->rounding == BOUND_Q8         ? 0x1p-15
                         : a->rounding == BOUND_F16_ROWS ? 0x1p-31
                                                         : 0;

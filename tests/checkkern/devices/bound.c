@@ -101,8 +101,9 @@ void bound_round(enum bound_rounding how, const double *x, double *error, size_t
     }
 }
 
-/* Adds what kernels subtract from products with the numbers of MXFP4, which have no sign then.
- * @scales: the first scale of the row; @stride: bytes from one scale to the next. */
+/* Adds the magnitudes of an offset that kernels use for MXFP4: they multiply unsigned numbers, and
+ * subtract the offset afterwards. @scales: the first scale of the row; @stride: bytes from one
+ * scale to the next. */
 static void fp4_magnitudes(const uint8_t *scales, size_t stride, uint32_t cols, float *dst)
 {
     for (uint32_t j = 0; j < cols; j++)

@@ -101,7 +101,7 @@ void check_graph_statistics(struct check *c)
             statistics_case(c, 512, 1e-5f, 1.6448536f, (enum fill)f, peaks);
 }
 
-/* Checks the preparation of rows, twice in a row, of all rows and of those with logits. */
+/* Checks two consecutive preparations: one of all rows, and one of the rows with logits. */
 static void turn_case(struct check *c, uint32_t width, uint32_t group, uint32_t n_rounds,
                       unsigned how, enum fill fill)
 {

@@ -51,8 +51,9 @@ def test_an_unanswered_request_fails_alone(machine, row):
             got.append(e)
     thread = threading.Thread(target=client)
     thread.start()
-    # If an idle connection that the gateway reuses fails within a second, the gateway assumes that it was already
-    # dead and sends the request again. This test kills chat later, so that the request counts as failed.
+    # If an idle connection that the gateway reuses fails within a second, the gateway assumes that
+    # the connection was already dead and sends the request again. This test kills chat later, so
+    # that the request counts as failed.
     time.sleep(1.3)
     assert got == [], "the request was answered too soon for this test"
     os.kill(machine.host_pid(row.unit), signal.SIGKILL)

@@ -447,7 +447,7 @@ def test_the_state_of_a_service_does_not_depend_on_what_the_gateway_knows(m, use
     m.systemctl("stop", "sconce-chat.service", user=user)
     told = status(m, user=user)
     assert told["services"]["chat"] == "sleeps"
-    # The status text from the time when chat ran no longer applies.
+    # The chat service has ended, so its last status text is not shown.
     unit = next(u for u in told["units"] if u["unit"] == "sconce-chat.service" and
                 u["manager"] == ("user" if user else "system"))
     assert (unit["state"], unit["status"]) == ("inactive", "")

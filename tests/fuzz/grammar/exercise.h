@@ -15,7 +15,7 @@
 #include "grammar/matcher.h"
 #include "tokenizer/tokenizer.h"
 
-#define MAX_SECONDS 8 /* sanitizers make the slowest grammars slow, which take 0.25 s without */
+#define MAX_SECONDS 8 /* with sanitizers; without them the slowest grammars take 0.25 s */
 
 static inline struct inf_grammar_vocab *exercise_vocab(void)
 {

@@ -70,7 +70,8 @@ static struct inf_kv_size kv_size_of(const char *name, const char *kv_type)
 /* The expected numbers are computed from the shapes in config.json. */
 TEST(the_memory_of_a_text_follows_from_the_shapes)
 {
-    /* One full layer with one head of 32, one windowed with one head of 16; two share them. */
+    /* One full layer with one head of 32, one windowed layer with one head of 16, and two layers
+     * that use the keys and values of these layers. */
     struct inf_kv_size size = kv_size_of("models/gemma4", NULL);
 
     assert_int_equal(size.per_token, 2 * 32 * 4);

@@ -81,8 +81,8 @@ TEST(groups_share_the_room)
         uint64_t kv_bytes;
         uint32_t n_states, n_windows, n_full;
     } cases[] = {
-        /* 2 × 16 snapshots, 16 states and 8 more; windows of 3 blocks, which are not aligned, and
-         * one more, for 16 + 8 texts, and the 2 blocks of a step's rows */
+        /* 56 states: 2 × 16 snapshots, 16 texts and 8 more. 98 blocks: 4 for each of 16 + 8 texts,
+         * because a window takes 3 blocks and is not aligned; and 2 for the rows of a step */
         {1 << 30, 56, 98, 512},
         /* a quarter, 25,600 bytes, is 6 states or 12 blocks of the window */
         {102400, 6, 12, 26},

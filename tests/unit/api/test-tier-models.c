@@ -66,8 +66,8 @@ static void ask(struct inf_engine *engine, const int32_t *prompt, struct answer 
     a->n_cached = e.n_cached;
 }
 
-/* Returns whether computing can be resumed after @n_blocks blocks of tokens only with block @i of
- * group @i_group. */
+/* Returns whether block @i of group @i_group is needed to resume computing after @n_blocks blocks
+ * of tokens. */
 static bool is_needed(const struct kv_layout *layout, uint32_t i_group, uint32_t i,
                       uint32_t n_blocks)
 {

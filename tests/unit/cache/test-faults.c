@@ -242,7 +242,7 @@ static void session(struct life *l, enum kind kind)
     CHECK(l, l->wrong == 0);
 }
 
-/* Without faults, checks that the store is consistent. */
+/* Checks that the store is consistent. No faults are simulated meanwhile. */
 static void examine(struct life *l)
 {
     struct store_stats st;

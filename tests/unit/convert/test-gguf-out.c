@@ -7,7 +7,7 @@
 
 static const uint64_t dims[] = {64, 3};
 
-/* Makes a file with the data of zeros. The caller frees it. */
+/* Returns the whole file, whose tensors contain only zeros. The caller frees it. */
 static char *finish(struct gguf_out *w, size_t *ret_len)
 {
     char *header, *file;

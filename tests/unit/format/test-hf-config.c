@@ -87,7 +87,8 @@ TEST(windows_count_from_a_layer_or_by_a_list)
 
 #define MIX ",\"layer_types\":[\"linear_attention\",\"full_attention\"]"
 
-/* Returns whether the weights of experts are normalized, without the key, or with this value. */
+/* Returns whether the weights of experts are normalized if norm_topk_prob has this value; NULL: if
+ * the key is missing. */
 static bool normalizes(const char *class, const char *more, const char *value)
 {
     char text[512];

@@ -212,8 +212,8 @@ TEST(tokens_are_permitted_only_by_name)
     inf_grammar_unref(g);
 }
 
-/* Deep brackets make many configurations. If the automaton drops configurations, its matchers must
- * keep their places. */
+/* Deeply nested brackets need many configurations. If the automaton drops configurations, its
+ * matchers must keep their places. */
 TEST(an_automaton_forgets_without_moving_its_matchers)
 {
     static const char text[] = "root ::= \"(\" root \")\" root | [ab]* [abc]*";

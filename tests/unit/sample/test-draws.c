@@ -82,7 +82,7 @@ TEST(picks_are_those_of_llama_cpp)
         check_picks(&cases[i].sampling, NULL, cases[i].expected);
 }
 
-/* The mask excludes the third choice (37), so that another number is drawn for it. */
+/* The mask excludes the third choice (37), so another random number is drawn for this choice. */
 TEST(a_mask_takes_another_number_only_if_it_excludes_the_choice)
 {
     static const int32_t expected[N_PICKS] = {35, 5, 25, 22, 4, 20, 13, 6, 30, 0, 36, 48};

@@ -86,7 +86,7 @@ void rig_alone(const struct null_options *null, uint32_t n_ctx, const struct inf
                struct outcome *ret_outcome);
 void outcome_done(struct outcome *o);
 void outcomes_equal(const struct outcome *a, const struct outcome *b);
-/* Compares outcomes; sums of log-probabilities may differ by this much. */
+/* Compares outcomes; sums of log-probabilities may differ by at most @tolerance. */
 void outcomes_close(const struct outcome *a, const struct outcome *b, double tolerance);
 
 /* Struct random_request holds a prompt of random bytes and random sampling options, made from a

@@ -266,7 +266,7 @@ TEST(a_text_has_its_least_number_of_tokens)
     const struct inf_stop stops[] = {{"cd", 2}};
 
     check_script("ab", &(struct inf_request){.min_tokens = 2}, "ab", INF_FINISH_STOP, 3);
-    /* The likeliest other token is the first with the value 6 modulo 7. */
+    /* Because EOS is forbidden, the most likely token is the first whose number is 6 modulo 7. */
     check_script("ab", &(struct inf_request){.min_tokens = 4, .max_tokens = 4}, "ab\x06\x06",
                  INF_FINISH_LENGTH, 4);
     check_script("ab", &(struct inf_request){.stop_tokens = stop, .n_stop_tokens = 1}, "a",

@@ -130,7 +130,7 @@ static int fake_measure(struct resident *resident, struct inf_err *reterr)
     sscanf(resident->path, "big-%u/%u", &host, &device);
     resident->want_bytes = resident->least_bytes = host;
     resident->device_bytes = device;
-    /* It would like more, but half suffices. */
+    /* The model asks for all of these bytes, but half of them suffice. */
     if (strncmp(resident->path, "big-8", 5) == 0)
         resident->least_bytes = host / 2;
     return 0;

@@ -5,11 +5,11 @@
  *
  * The K or V of a head in a block is stored in the order in which a tile of the second factor is
  * loaded: pairs of elements (keys) or of tokens (values), 16 columns side by side. matmul-amx.c
- * describes the order of a tile's sums. The number of rows of a tile is configured, so few rows
- * have the same bits as many. Rows are multiplied by the values together only if they see the same
- * range of tokens. If the range does not begin or end at the edge of a tile, the tile's tokens
- * outside the range count as zeros, and so do their weights. Head sizes that are not whole tiles,
- * and all other formats, use vector kernels.
+ * describes the order of a tile's sums. Tiles are configured for the number of rows that they hold,
+ * so the bits of a row do not depend on the number of rows. Rows are multiplied by the values
+ * together only if they see the same range of tokens. If the range does not begin or end at the
+ * edge of a tile, the tile's tokens outside the range count as zeros, and so do their weights. Head
+ * sizes that are not whole tiles, and all other formats, use vector kernels.
  */
 #include "backend/cpu/simd/simd-avx512.h"
 
@@ -113,8 +113,8 @@ ALWAYS_INLINE void step_16_16(const struct step *s)
     _tile_stored(0, s->c, s->ldc);
 }
 
-/* Prefetches while step @k of the four tiles of columns from column @j on is computed: @part 0 … 3
- * is a quarter of the lines. */
+/* Prefetches a quarter of the lines, quarter @part (0 … 3), while step @k is computed for the four
+ * tiles of columns from column @j on. */
 ALWAYS_INLINE void few_prefetch(const struct step *s, uint32_t k, uint32_t j, uint32_t part)
 {
     const size_t turn = (size_t)j / 64 * s->all_pairs + s->i_pair + k + part * 4;
@@ -123,7 +123,8 @@ ALWAYS_INLINE void few_prefetch(const struct step *s, uint32_t k, uint32_t j, ui
         turn_prefetch(s->ahead, s->size, turn + i, 256);
 }
 
-/* Computes at most 16 rows, for which the tiles are configured, × 64 columns from column @j on. */
+/* Computes at most 16 rows × 64 columns from column @j on. The tiles are configured for these
+ * rows. */
 static void few_rows_64(const struct step *all, uint32_t j)
 {
     const struct step part = part_of(all, 0, j), *s = &part;
@@ -161,7 +162,7 @@ static void few_rows_64(const struct step *all, uint32_t j)
     _tile_stored(3, s->c + 3 * TILE_N, s->ldc);
 }
 
-/* Computes at most 16 rows, for which the tiles are configured, × @n columns. */
+/* Computes at most 16 rows × @n columns. The tiles are configured for these rows. */
 static void few_rows(const struct step *all, uint32_t n)
 {
     uint32_t j = 0;

@@ -2,13 +2,14 @@
 
 /* Computes attention with keys and values in F16. Include it after attn-simd.h. */
 
-/* With at least so many rows, a block of F16 is converted to floats once instead of once for each
- * tile of rows, if it has at most so many numbers. The floats and their sums are the same. */
+/* A block of F16 is usually converted to floats again for each tile of rows. With at least
+ * UNPACK_ROWS rows, a block of at most UNPACK_MAX numbers is converted only once. The results have
+ * the same bits. */
 #define UNPACK_ROWS 24u
 #define UNPACK_MAX  8192u
 
-/* Converts the block of @args to floats in @to, and sets *ret_args to arguments for them. Returns
- * false if the block is to be multiplied as it is stored. */
+/* Converts the block of @args to floats in @to, and sets *ret_args to arguments that refer to these
+ * floats. Returns false if the block is to be multiplied as it is stored. */
 static bool half_unpack(const struct attn_args *args, float to[UNPACK_MAX],
                         struct attn_args *ret_args)
 {

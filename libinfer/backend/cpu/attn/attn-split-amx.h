@@ -20,7 +20,8 @@ static void split_multiply_few(const struct split_product *p, uint32_t begin, ui
         split_few(p, j, 1);
 }
 
-/* Does the same, but splits the columns of @source, whose step 0 begins at row @first. */
+/* Does the same as split_multiply_few(), but splits the columns of @source, whose step 0 begins at
+ * row @first. */
 static void split_read_few(const struct split_product *p, const struct split_source *source,
                            uint32_t first, uint32_t begin, uint32_t end)
 {
@@ -63,7 +64,7 @@ static void split_multiply(const struct split_product *p, uint32_t begin, uint32
     }
 }
 
-/* Splits @n_steps steps of @source from row @first on, and the columns @to->n_cols. */
+/* Splits @n_steps steps of @source from row @first on, for @to->n_cols tiles of columns. */
 static void split_panel(struct split_tiles *to, const struct split_source *source, uint32_t first,
                         uint32_t n_steps)
 {
@@ -174,9 +175,9 @@ static void weights_split(struct split_weights *to, const struct attn_args *args
     }
 }
 
-/* Adds weights × values for the rows @m … @m + n - 1, at most SPLIT_ROWS, the @n_tokens tokens from
- * @token on, and the columns of the elements from @d on. Splits the values itself if @source is
- * not NULL. */
+/* Adds weights × values for three ranges: the rows @m … @m + n - 1, which are at most SPLIT_ROWS;
+ * the @n_tokens tokens from @token on; and the columns of the elements from @d on. If @source is
+ * not NULL, also splits the values. */
 static void value_product(const struct attn_args *args, const struct split_source *source,
                           struct split_tiles *tiles, uint32_t m, uint32_t n, uint32_t token,
                           uint32_t n_tokens, uint32_t d)

@@ -17,8 +17,9 @@ struct split_product {
     bool adds;
 };
 
-/* Configures the tiles for @n rows, at most 32. Up to 16 rows: tiles 0 … 3 have sums, 4 and 5 rows,
- * 6 and 7 columns. More rows: tiles 0, 1 and 4 belong to the first 16, 2, 3 and 5 to the others. */
+/* Configures the tiles for @n rows, at most 32. With up to 16 rows, tiles 0 … 3 hold sums, tiles 4
+ * and 5 hold rows, and tiles 6 and 7 hold columns. With more rows, tiles 0, 1 and 4 belong to the
+ * first 16 rows, and tiles 2, 3 and 5 to the others. */
 static void rows_configure(uint32_t n)
 {
     const uint8_t first = (uint8_t)(n < TILE_N ? n : TILE_N);

@@ -13,12 +13,12 @@
  * A step is 32 numbers of the dimension that is summed. Keys or values of up to 64 tokens are
  * split together and are then multiplied by all rows. The rows of a tile may see different tokens:
  * tokens that a row does not see have the weight 0, which changes no bit of the row's sums. Tokens
- * that no row sees count as zeros. The number of rows of a tile is configured, so few rows cost
- * little and get the same bits as many. Head sizes that are not whole steps are computed with
- * floats.
+ * that no row sees count as zeros. Tiles are configured for the number of rows that they hold, so
+ * few rows cost little, and the bits of a row do not depend on the number of rows. Head sizes that
+ * are not whole steps are computed with floats.
  */
 
-#define SPLIT_TINY 0x1p-60f /* smaller queries and weights count as 0; no product is subnormal */
+#define SPLIT_TINY 0x1p-60f /* smaller queries and weights become 0; no product is subnormal */
 
 #define TILE_N      16u  /* columns of a tile; also its rows, unless fewer are configured */
 #define TILE_WORDS  256u /* 32-bit words of a tile; each has two BF16 */
@@ -92,8 +92,8 @@ struct split_source {
     struct attn_range seen; /* other rows count as zeros */
 };
 
-/* Splits the rows @begin … @end - 1 of the step of @to that begins at row @first. The rows' columns
- * are the tiles from @tile on. */
+/* Splits the rows @first + @begin … @first + @end - 1 of @source, and writes them to the tiles from
+ * @tile on, which hold a step that begins at row @first. */
 ALWAYS_INLINE void split_some(uint32_t (*tile)[2][TILE_WORDS], const struct split_source *source,
                               uint32_t first, uint32_t begin, uint32_t end, const uint32_t n_cols)
 {

@@ -70,7 +70,7 @@ struct attn_args {
 struct attn_fns {
     const char *name;
     unsigned cpu_flags;
-    /* Rows that should share a call if there are so many, or 0 for any number. */
+    /* The number of rows that should share a call, if there are that many; 0: any number. */
     uint32_t task_rows;
     /* Writes x × scale to @q, which has room for head_dim floats, in the form that scores() of the
      * format multiplies. */

@@ -2,7 +2,7 @@
 
 /*
  * Defines the kernels that compute rows from their means of squares or their variances. elem-simd.h
- * includes this file, and defines what it uses.
+ * includes this file, and defines what this file uses.
  */
 
 static inline float mean_square(const float *x, uint32_t n)

@@ -3,9 +3,9 @@
 /*
  * Prepares rows as struct turn_params (graph/params.h) says. elem-simd.h includes this file.
  *
- * A pair of columns has any two places of its group. So the lanes of a vector are rows: a tile has
- * a group of columns of VF_N rows, and all columns of a tile lie beside each other. Few rows are
- * computed without vectors. Both ways have the bits of the reference.
+ * The two columns of a pair can be anywhere in their group. Therefore the lanes of a vector are
+ * rows: a tile holds one group of columns of VF_N rows, column by column. Few rows are computed
+ * without vectors. Both ways give the bits of the reference.
  */
 
 /* Below this number of rows, single rows are faster than a tile. */

@@ -13,7 +13,8 @@
 
 #include "graph/graph.h"
 
-/* Rows, of which elem_fns.turn() prepares some groups of columns. y and x do not overlap. */
+/* Describes rows, and the groups of columns that elem_fns.turn() prepares in them. y and x do not
+ * overlap. */
 struct turn_args {
     const struct turn_params *params;
     float *y;

@@ -10,8 +10,8 @@
  * threads end at about the same time.
  *
  * If there are few rows, each thread prepares the rows for itself, in their original order, and
- * multiplies them one by one. If an expert has several rows, its weights are then in the cache for
- * all but the first.
+ * multiplies them one by one. If an expert has several rows, the cache has its weights for all of
+ * them but the first.
  */
 #include "backend/cpu/exec/exec.h"
 

@@ -3,7 +3,8 @@
  * Tells a watch (backend.h) the inputs of products.
  *
  * The rows are normalized as exec_prepare_row() normalizes them, but not converted to the format of
- * the kernels. This costs little: a row is multiplied by all rows of a matrix, and told once.
+ * the kernels. This costs little, because a row is told once but multiplied by all rows of a
+ * matrix.
  */
 #include "backend/cpu/exec/exec.h"
 

@@ -134,8 +134,9 @@ static void fuse_store(struct fuser *f, struct product *p, graph_ref cur)
     f->stored[cur] = true;
 }
 
-/* Returns whether pieces of both products have the same columns in the same places. Biases of
- * matrices whose rows share stored rows are in other places than the columns of a piece. */
+/* Returns whether pieces of both products have the same columns in the same places. Returns false
+ * if rows share stored rows and there are biases, because biases are then not in the order of the
+ * columns of a piece. */
 static bool same_columns(const struct graph_node *a, const struct graph_node *b)
 {
     const bool shared = shares_rows(&a->w);
@@ -220,8 +221,8 @@ static void fuse_sum(struct fuser *f, struct product *p, graph_ref *cur)
 }
 
 /* Returns the number of columns of a piece. It is smaller for narrow matrices, because a few large
- * pieces could not be divided evenly among threads. In AWQ (quant/coded.h) the codes of
- * PRODUCT_COLUMNS columns are single cache lines that lie apart, so that a piece has more columns.
+ * pieces could not be divided evenly among threads. For AWQ (quant/coded.h) a piece has more
+ * columns, because the codes of PRODUCT_COLUMNS columns would be single cache lines that lie apart.
  */
 static uint32_t piece_columns(const struct fuser *f, enum inf_dtype dtype, uint32_t width)
 {

@@ -78,7 +78,7 @@ static void mark_joined(struct plan *plan)
 }
 
 /* Extends the lifetime of a value to all stages that are joined with its first and its last stage:
- * threads may be at different stages of these. */
+ * threads can be at different stages among these. */
 static void extend_lifetime(const struct plan *plan, struct value *v)
 {
     while (v->first > 0 && plan->stages[v->first - 1].joined)

@@ -66,7 +66,7 @@ enum stage_kind {
 
 struct matrix {
     const void *data;
-    const char *name; /* that of the weight, or NULL */
+    const char *name; /* name of the weight, or NULL */
     enum inf_dtype dtype;
     enum matmul_act act;
     bool packed;
@@ -81,8 +81,8 @@ struct matrix {
     /* Packed ternary (quant/bitnet.h): the number of rows divided by four. Rows are then counted as
      * packed rows, and the scale is the factor of the matrix. 0: another format. */
     uint32_t quarter;
-    /* Coded matrices (quant/coded.h): one, or one for each expert. Row 0 of this matrix is row
-     * coded_first of them. NULL: another format. */
+    /* Coded matrices (quant/coded.h): one, or one for each expert. Row 0 of this struct's matrix is
+     * row coded_first of the coded matrix. NULL: another format. */
     const struct coded *coded;
     uint32_t coded_first;
     /* Only for experts; as in struct weight. */

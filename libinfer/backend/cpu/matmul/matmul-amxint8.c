@@ -67,8 +67,8 @@ static void panel_sign(struct matmul_panel *panel, uint32_t kc, unsigned zero)
         _tile_dpbssd(tile, rows, columns);                                                         \
     } while (0)
 
-/* Does one step: computes the sums of scale @i, stores those of the scale before it, and adds those
- * of scale @i - LAG to the float sums. */
+/* Does one step: computes the sums of scale @i, stores the sums of the scale before it, and adds
+ * the sums of scale @i - LAG to the float sums. */
 #define PLACE_STEP(p, i, steps, acc, tile, before, rows, columns)                                  \
     do {                                                                                           \
         if ((i) < (p)->n_scales)                                                                   \

@@ -3,10 +3,10 @@
 /*
  * Multiplies packed ternary weights (quant/bitnet.h) by prepared rows, for matmul-vec.h.
  *
- * A row of x has one scale, so integer sums run over all of k, and no panel is needed: a vector of
- * bytes gives four vectors of codes, one for each of the four rows of W that share the bytes, and
- * each is multiplied by the same vector of x. The sums are exact. So an element does not depend on
- * how many rows are multiplied together.
+ * A row of x has one scale, so integer sums run over all of k, and no panel is needed. Four rows of
+ * W share each byte. A vector of bytes gives four vectors of codes, one for each of these rows, and
+ * each vector of codes is multiplied by the same vector of x. The sums are exact, so an element
+ * does not depend on how many rows are multiplied together.
  */
 
 #include "quant/bitnet.h"

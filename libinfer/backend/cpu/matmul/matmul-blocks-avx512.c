@@ -29,8 +29,8 @@ INLINE v_int v_all(const void *pair)
     return _mm512_set1_epi32(v);
 }
 
-/* Uses assembly because with the intrinsic gcc 12 copies sums, for which there are not enough
- * registers. */
+/* Uses assembly: with the intrinsic, gcc 12 copies sums, and there are not enough registers for the
+ * copies. */
 INLINE v_int v_dot(v_int acc, v_int w, v_int x)
 {
     __asm__("vpdpwssd %2, %1, %0" : "+v"(acc) : "v"(w), "v"(x));

@@ -5,8 +5,8 @@
 
 #include "backend/cpu/matmul/matmul-ymm-blocks.h"
 
-/* Uses assembly because with the intrinsic gcc 12 copies sums, for which there are not enough
- * registers. */
+/* Uses assembly: with the intrinsic, gcc 12 copies sums, and there are not enough registers for the
+ * copies. */
 INLINE v_int v_dot(v_int acc, v_int w, v_int x)
 {
     __asm__("%{vex%} vpdpwssd %2, %1, %0" : "+x"(acc) : "x"(w), "x"(x));

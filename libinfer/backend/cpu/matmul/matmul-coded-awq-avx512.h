@@ -4,15 +4,15 @@
  * Multiplies the codes of AWQ (quant/coded.h) by one or two prepared rows without a panel, with
  * AVX-512. Include it after matmul-coded.h.
  *
- * A cache line has the codes of 128 columns of y and one k. The lines of 4 consecutive k are
+ * A cache line has the codes of 128 columns of y for one k. The lines of 4 consecutive k are
  * interleaved byte by byte, so that 32-bit lanes have 4 codes of a column, which a dot instruction
- * multiplies. Vector 2 t + h of 8 then has the lanes 4 l + b with column 8 (4 l + t) + place[h][b].
- * Scales, zeros and sums are in the same order; only results are written in the order of columns.
- * The float arithmetic is that of the tiles.
+ * multiplies. Lane 4 l + b of vector 2 t + h, one of 8 vectors, then belongs to column 8 (4 l + t)
+ * + place[h][b]. Scales, zeros and sums are in the same order; only results are written in the
+ * order of columns. The float arithmetic is that of the tiles.
  */
 
 #define AWQ_COLUMNS 128u /* of a cache line */
-#define AWQ_LINES   4u   /* neighboring lines that are multiplied together, as memory prefers */
+#define AWQ_LINES   4u   /* neighboring lines that are multiplied together: memory prefers this */
 #define AWQ_M       2u   /* prepared rows */
 
 static const uint8_t awq_place[2][4] = {{0, 4, 1, 5}, {2, 6, 3, 7}};
@@ -91,8 +91,8 @@ INLINE void awq_group(const struct coded *c, uint32_t n, uint32_t g, struct awq_
     }
 }
 
-/* Adds the products of 32 k of a line, from the block @x of each row on. Prefetches a part of the
- * @n lines of the next 32 k, which begin at @ahead: the part of line @i. */
+/* Adds the products of 32 k of a line, from the block @x of each row on. Also prefetches one of @n
+ * equal parts, part @i, of the lines of the next 32 k, which begin at @ahead. */
 INLINE void awq_block(const uint8_t *w, uint64_t stride, const struct matmul_q8 *const x[AWQ_M],
                       const unsigned m_n, const uint8_t *ahead, const unsigned n, const unsigned i,
                       struct awq_line *line)
@@ -165,8 +165,8 @@ INLINE void awq_columns(const struct matmul_args *a, uint32_t n0, const unsigned
                     ((float *)line[i].acc[m])[j];
 }
 
-/* Computes columns from @n0 on, as many as fill whole lines, and returns the first of the others.
- */
+/* Computes columns from @n0 on, as many as fill whole lines. Returns the first of the remaining
+ * columns. */
 static uint32_t TILE_NAME(few_awq4)(const struct matmul_args *a, uint32_t n0, uint32_t n1)
 {
     const struct coded *c = a->coded;

@@ -41,8 +41,8 @@ INLINE void coded_fp4_scales(const struct coded *c, uint32_t n, uint32_t g, floa
     }
 }
 
-/* Fills a panel with NVFP4: the doubled value of a code plus 32, and half the scale, for 16
- * elements of k each. */
+/* Fills a panel with NVFP4: a code becomes twice its value, plus 32, and each scale, which belongs
+ * to 16 elements of k, is halved. */
 static void TILE_NAME(fill_ctfp4)(struct matmul_panel *p, const struct coded *c, uint32_t n,
                                   uint32_t k, uint32_t kc)
 {

@@ -9,8 +9,8 @@
  * neighbors, so the block of x is brought to the same order. A lane has the sum of its column, and
  * nothing is transposed. The float arithmetic is that of the tiles.
  *
- * In a matrix with an order, the codes of neighboring places lie in different words. Each of them
- * is loaded and moved to its byte; x is in the order of places already.
+ * In a matrix with an order, the codes of neighboring places lie in different words. Each code is
+ * loaded and moved to its byte. The numbers of x are already in the order of places.
  */
 
 #define GPTQ_V       4u /* vectors that are computed together */
@@ -155,7 +155,7 @@ INLINE v_int gptq_put(v_int unit, const uint8_t *w, uint64_t stride, const unsig
 #endif
 }
 
-/* Does what gptq_block() does for a matrix with an order, in which codes have @bits bits. */
+/* Does the same as gptq_block(), but for a matrix with an order. Codes have @bits bits. */
 INLINE void gptq_ordered_block(const struct gptq_place *p, uint32_t b, const uint32_t bits,
                                const unsigned m_n, struct gptq_strip *s)
 {
@@ -173,8 +173,8 @@ INLINE void gptq_ordered_block(const struct gptq_place *p, uint32_t b, const uin
             const uint64_t bit = (uint64_t)order[t] * bits;
             const uint8_t *w = p->w + bit / 32 * p->stride;
 
-            /* The words of the next columns are read soon. Each code of a word prefetches one of
-             * the lines below. */
+            /* The words of the next columns are read soon. With each code of a word, one of their
+             * lines is prefetched. */
             prefetch_line(w + 4 * GPTQ_COLUMNS + bit / 4 % GPTQ_LINES * 64, false);
             UNROLL for (unsigned i = 0; i < GPTQ_V; i++) unit[i] =
                 gptq_put(unit[i], w + 4 * VEC_N * i, p->stride, t, (uint32_t)(bit % 32), bits);
@@ -242,8 +242,8 @@ typedef void gptq_columns_fn(const struct matmul_args *a, uint32_t n);
 GPTQ_FNS(gptq_ordered, coded_kind(a->coded->dtype).bits, true)
 static gptq_columns_fn *const gptq_ordered_fns[GPTQ_M] = {GPTQ_LIST(gptq_ordered)};
 
-/* Computes columns from @n0 on, as many as fill whole strips, with the function @plain or, if the
- * matrix has an order, with another function. Returns the first of the other columns. */
+/* Computes the columns from @n0 on that fill whole strips. Returns the first column that is left.
+ * @plain is the function for matrices without an order. */
 static uint32_t gptq_few(const struct matmul_args *a, uint32_t n0, uint32_t n1,
                          gptq_columns_fn *plain)
 {

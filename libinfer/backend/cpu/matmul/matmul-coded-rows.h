@@ -5,8 +5,8 @@
  * of W are neighbors.
  */
 
-/* Prefetches rows of codes that are read soon: as many bytes of the next PANEL_N rows, in the order
- * of addresses, as these rows have for @n_k columns. */
+/* Prefetches a part of the next PANEL_N rows of codes, which are read soon. The part has as many
+ * bytes as @n_k columns of these rows, and parts are in the order of addresses. */
 INLINE void coded_ahead_rows(const struct coded *c, uint32_t n, uint32_t k, const unsigned n_k,
                              const unsigned bits)
 {

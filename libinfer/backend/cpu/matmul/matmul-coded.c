@@ -3,10 +3,11 @@
 /*
  * Loops over groups of columns and chunks of k for coded matrices (quant/coded.h).
  *
- * Panels and the order of sums are those of matmul-kernels.h. Kernels fill all columns of a panel,
- * so that the panel of the last columns begins at an earlier row of W, and only its last columns
- * are used. The words of GPTQ and AWQ belong to many columns of y. Therefore the loop over chunks
- * of k is outside there, and the words of a chunk stay in the first-level cache for all columns.
+ * Panels and the order of sums are those of matmul-kernels.h. Kernels always fill all columns of a
+ * panel. If fewer columns are left at the end, the last panel begins at an earlier row of W, and
+ * only its last columns are used. The words of GPTQ and AWQ belong to many columns of y. Therefore
+ * the outer loop is over chunks of k for these formats, and the words of a chunk stay in the
+ * first-level cache for all columns.
  */
 #include <string.h>
 

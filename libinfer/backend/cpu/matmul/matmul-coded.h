@@ -4,11 +4,12 @@
  * Fills panels with coded matrices (quant/coded.h), for matmul-vec.h. Include it after
  * matmul-decode-affine.h and matmul-tile.h.
  *
- * Integers of at most 4 bits lie in the panel as code - zero + 16, which multiply_q5_0()
- * multiplies, or, if a group is not a multiple of 32 columns, as code - zero + 32, which
- * multiply_q6_k() multiplies. The sums of such products are exact integers. Codes of 8 bits lie
- * there without their zero, and the panel has the offset scale × (128 - zero). The words of GPTQ
- * have neighboring columns of the panel in neighboring lanes already, so nothing is transposed.
+ * Integers of at most 4 bits lie in the panel as code - zero + 16, and multiply_q5_0() multiplies
+ * such panels. If a group is not a multiple of 32 columns, they lie there as code - zero + 32, and
+ * multiply_q6_k() multiplies the panel. The sums of such products are exact integers. Codes of 8
+ * bits lie in the panel without their zero, and the panel has the offset scale × (128 - zero). The
+ * words of GPTQ have neighboring columns of the panel in neighboring lanes already, so nothing is
+ * transposed.
  */
 
 #include "quant/coded.h"
@@ -88,8 +89,8 @@ INLINE void coded_awq_zeros(const uint8_t *p, uint32_t *dst)
     }
 }
 
-/* Extracts numbers of @bits bits, @add more than they are, from a stream of bits. 8 numbers are in
- * @bits bytes. */
+/* Extracts numbers of @bits bits from a stream of bits, and adds @add to each. @bits bytes hold 8
+ * numbers. */
 INLINE void coded_stream_zeros(const uint8_t *p, const unsigned bits, uint32_t add, uint32_t *dst)
 {
     UNROLL for (unsigned i = 0; i < PANEL_N; i += VEC_N)
@@ -139,7 +140,8 @@ INLINE void coded_zeros(const struct coded *c, uint32_t n, uint32_t g, uint32_t 
             dst[i] = coded_zero(c, n + i, g);
 }
 
-/* Loads what the columns have in common in the group @g. Codes get @base - zero added. */
+/* Loads the scales and zeros of the columns in the group @g. @base - zero is the number to add to a
+ * code. */
 INLINE void coded_columns_load(const struct coded *c, uint32_t n, uint32_t g, uint32_t base,
                                struct coded_columns *cols)
 {
@@ -176,7 +178,7 @@ INLINE void coded_fill(struct matmul_panel *p, const struct coded *c, uint32_t n
 #include "backend/cpu/matmul/matmul-coded-words.h"
 #include "backend/cpu/matmul/matmul-coded-rows.h"
 
-/* Writes codes one by one: the only way for rows in another order. */
+/* Writes codes one by one, which is the only way if the matrix has an order. */
 INLINE void coded_units_plain(struct matmul_panel *p, const struct coded *c, uint32_t n, uint32_t k,
                               unsigned to, unsigned n_units, const struct coded_columns *cols)
 {

@@ -4,11 +4,10 @@
  * Decodes the formats of MLX (quant/affine.h) into a panel. Include it after matmul-decode.h.
  *
  * Codes and planes are decoded by separate functions. With codes of up to 4 bits, the panel is then
- * like one of Q4_1, so that the kernel that multiplies panels of Q4_K multiplies it. Codes of 8
- * bits are like those of Q8_0: a weight is scale × (q - 128) + (offset + 128 × scale), where the
- * second term is rounded once. The panel holds a weight of NVFP4 as v + 32, where v is an integer
- * of -12 … 12 and twice the value of the code; the kernel of Q6_K multiplies it. MXFP8 is decoded
- * to floats.
+ * like one of Q4_1, so the kernel for panels of Q4_K multiplies it. Codes of 8 bits are like those
+ * of Q8_0: a weight is scale × (q - 128) + (offset + 128 × scale), where the second term is rounded
+ * once. The panel holds a weight of NVFP4 as v + 32, where the integer v, -12 … 12, is twice the
+ * value of the code. The kernel of Q6_K multiplies this panel. MXFP8 is decoded to floats.
  */
 
 /* Returns the 4 codes of 2 bits in byte @i of each lane, one per byte. */
@@ -183,8 +182,8 @@ static void TILE_NAME(decode_mxfp8)(struct matmul_panel *p, unsigned half, const
     }
 }
 
-/* Returns the bits of a float, or for F16 and E4M3 the bits of a half. The half is the number in
- * F16; in E4M3 it is 2^-8 of the number. */
+/* Returns the bits of the number at @p as a float or, for F16 and E4M3, as a half (binary16). The
+ * half for a number in E4M3 is 2^-8 times the number. */
 INLINE uint32_t plane_bits(enum plane_type type, const uint8_t *p)
 {
     uint32_t word = 0;
@@ -202,7 +201,8 @@ INLINE uint32_t plane_bits(enum plane_type type, const uint8_t *p)
     return type == PLANE_BF16 ? (uint32_t)half << 16 : half;
 }
 
-/* Reads @n elements of a plane from element @at on: words[g][i] is that of group g and row i. */
+/* Reads @n elements of a plane from element @at on: words[g][i] is the element of group g and row
+ * i. */
 INLINE void plane_gather(const struct matmul_planes *p, const uint8_t *plane,
                          const enum plane_type type, size_t at, uint32_t n, uint32_t (*words)[16])
 {
@@ -213,8 +213,8 @@ INLINE void plane_gather(const struct matmul_planes *p, const uint8_t *plane,
 }
 
 /* Does what plane_gather() does. All words are stored before the first is loaded as a part of a
- * vector, because a load of bytes that several stores have just written waits for them. Missing
- * rows are 0. */
+ * vector, because a load of bytes that several stores have just written waits for these stores.
+ * Missing rows are 0. */
 static void TILE_NAME(plane_words)(const struct matmul_planes *p, const uint8_t *plane, size_t at,
                                    uint32_t n, uint32_t (*words)[16])
 {

@@ -4,9 +4,9 @@
  * Decodes Q2_K and Q3_K into a panel. Include it after matmul-decode-affine.h.
  *
  * Both formats have a scale for each 16 weights. The panel holds a weight of Q2_K as sc × q, which
- * is at most 45, so that the scale is d, and with an offset for each 16 weights. It holds a weight
- * of Q3_K as q + 28, which stands for q - 4. The kernel of Q6_K multiplies such panels, because it
- * subtracts 32 from each value.
+ * is at most 45, so its scale in the panel is d. The panel also has an offset for each 16 weights.
+ * It holds a weight of Q3_K as q + 28, which stands for q - 4. The kernel of Q6_K multiplies panels
+ * of Q3_K, because it subtracts 32 from each value.
  */
 
 /* Unpacks the scales of Q2_K super-blocks: each lane of v[j] has bytes 4j … 4j + 3 of its row, and

@@ -4,9 +4,9 @@
  * Decodes MXFP4 and the ternary formats into a panel. Include it after matmul-decode.h.
  *
  * The panel holds a weight of MXFP4 as v + 16, where v is an integer of -12 … 12. The kernel of
- * Q5_0 multiplies such panels, because it subtracts 16 from each value. The panel holds a weight of
- * the ternary formats as q + 7, where q is 0, 1, 2 or, in damaged files, 3, and stands for q - 1.
- * The kernel of Q4_0 multiplies such panels, because it subtracts 8 from each value. v_table16(a,
+ * Q5_0 multiplies such panels, because it subtracts 16 from each value. A weight of the ternary
+ * formats is q - 1, where q is 0, 1, 2 or, in damaged files, 3. The panel holds it as q + 7. The
+ * kernel of Q4_0 multiplies such panels, because it subtracts 8 from each value. v_table16(a,
  * table) replaces each byte b of a, which is 0 … 15, by table[b].
  */
 
@@ -15,8 +15,8 @@ static const uint8_t fp4_codes[16] __attribute__((aligned(16))) = {
     16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4,
 };
 
-/* Converts scales of MXFP4 to floats, as block_e8m0_half() does: 2^(e - 128) is the product of two
- * powers of two, because for e < 2 it is subnormal. */
+/* Converts scales of MXFP4 to floats, as block_e8m0_half() does. The result 2^(e - 128) is computed
+ * as the product of two powers of two, because it is subnormal for e < 2. */
 INLINE v_flt e8m0_half(v_int e)
 {
     const v_int low = v_add(v_shr(e, 1), v_set(63)),

@@ -4,9 +4,9 @@
  * Decodes IQ4_NL, IQ4_XS and NVFP4, whose codes of 4 bits are numbers in a table, into a panel.
  * Include it after matmul-decode-affine.h and matmul-decode-small.h.
  *
- * The panel holds weights of the first two formats as one of Q8_0 does, and those of NVFP4 as v +
- * 32, where v is an integer of -12 … 12. The kernel of Q6_K multiplies the latter, because it
- * subtracts 32 from each value.
+ * The panel holds a weight of IQ4_NL or IQ4_XS in the same way as a weight of Q8_0. It holds a
+ * weight of NVFP4 as v + 32, where v is an integer of -12 … 12. The kernel of Q6_K multiplies such
+ * panels, because it subtracts 32 from each value.
  */
 
 /* The values of IQ4_NL; if VEC_S8 is 0, plus 128. */

@@ -10,7 +10,7 @@
  * it, but chains of different chunks are independent, so several chunks are computed side by side.
  *
  * A *block* is one cache line of each of the 16 rows. While the kernel adds one block, it loads the
- * lines of the next block, one after another, and prefetches the lines of a block behind that.
+ * lines of the next block, one after another, and prefetches the lines of a later block.
  */
 
 #include "backend/cpu/matmul/matmul-direct-rows.h"

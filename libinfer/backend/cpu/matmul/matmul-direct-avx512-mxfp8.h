@@ -4,9 +4,10 @@
  * Multiplies MXFP8, and coded matrices in FP8 (quant/coded.h), by rows of floats, for
  * matmul-direct-avx512.h. Include it after matmul-direct-avx512-fma.h.
  *
- * The bits of a number in E4M3 are moved to the places that they have in F16, for even and for odd
- * elements of a line, and the halves of 16 rows are transposed as those of F16. A half is 2^-8 of
- * its number, so the scales are multiplied by 256.
+ * The bits of a number in E4M3 are moved to the places that they have in F16, separately for the
+ * even and for the odd elements of a line. The resulting F16 numbers of 16 rows are transposed in
+ * the same way as weights in F16. Such a number is 2^-8 of the number in E4M3, so the scales are
+ * multiplied by 256.
  */
 
 #include "quant/coded.h"
@@ -58,7 +59,8 @@ INLINE struct direct_fp8 direct_coded_scales(const struct matmul_direct *d, uint
         _mm512_cmpgt_epu32_mask(_mm512_slli_epi32(v, 1), _mm512_set1_epi32((int)0xf6ffffff)) != 0};
 }
 
-/* Converts the halves of 16 rows to weights. With @odd, some may be NaN, or the scales large. */
+/* Converts the halves of 16 rows to weights. With @odd, halves may be NaN, or scales may be large
+ * (struct direct_fp8). */
 INLINE __m512 direct_e4m3(__m256i half, const struct direct_fp8 *g, const bool odd)
 {
     const __m256i nan = _mm256_set1_epi16(0x3f80);

@@ -12,8 +12,8 @@
 
 #define DIRECT_GROUPS 16u /* groups whose scales are converted together */
 
-/* Holds the elements of a plane: those of group 4i + j, in 4 rows, are lane i of rows[j] and, for
- * rows 4 … 7, of rows[j + 4]. */
+/* Holds the elements of a plane for 8 rows. The elements of group 4i + j are 16-byte lane i of
+ * rows[j] for rows 0 … 3, and 16-byte lane i of rows[j + 4] for rows 4 … 7. */
 struct direct_plane {
     float rows[8][4][4];
 } __attribute__((aligned(64)));
@@ -35,7 +35,8 @@ INLINE __m512 direct_elements(const uint8_t *p, const enum plane_type type, unsi
             magnitude, _mm256_cmpeq_epi16_mask(magnitude, _mm256_set1_epi16(0x3f80)),
             _mm256_set1_epi16(0x7e00));
         half = _mm256_and_si256(_mm256_slli_epi16(half, 8), _mm256_set1_epi16((short)0x8000));
-        /* As halves, the numbers are divided by 256. Twice the values of codes are multiplied. */
+        /* As a half, a number is divided by 256. Codes count as twice their values, so 128 restores
+         * the products. */
         return _mm512_mul_ps(_mm512_cvtph_ps(_mm256_or_si256(half, magnitude)),
                              _mm512_set1_ps(128));
     }

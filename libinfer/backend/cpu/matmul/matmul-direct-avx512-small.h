@@ -26,9 +26,9 @@ INLINE __m512 direct_e8m0(__m512i e)
 }
 
 /*
- * Reads the scales of four blocks of MXFP4 of 8 rows, which are at bytes 0, 17, 34 and 51 of each
- * row: the scale of block i is byte i of 16-byte lane i. ret_scale[0] gets those of the first two
- * blocks. If @n is 2, there are only two blocks.
+ * Reads the scales of four blocks of MXFP4 in each of 8 rows. They are at bytes 0, 17, 34 and 51 of
+ * a row: if 64 bytes of a row are loaded, the scale of block i is byte i of 16-byte lane i.
+ * ret_scale[0] gets the scales of the first two blocks. If @n is 2, there are only two blocks.
  */
 INLINE void direct_mxfp4_scales(const struct direct_rows *r, uint32_t n, __m512 ret_scale[2])
 {

@@ -6,8 +6,8 @@
  * matmul-direct-cols.h and matmul-coded-gptq.h.
  *
  * Codes are loaded 16 bytes of a row at a time and transposed, so that each
- * lane belongs to a row of W. With 4 bits, a unit has the even or the odd codes
- * of 8, and x is brought to this order.
+ * lane belongs to a row of W. With 4 bits, a unit has the even or the odd codes of 8 successive
+ * codes, and x is brought to this order.
  */
 
 /* Holds the scales and zeros of VEC_N rows in some groups. */

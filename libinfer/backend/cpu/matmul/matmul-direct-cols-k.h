@@ -16,7 +16,8 @@ INLINE void cols_rows32(const uint8_t *p, size_t row_bytes, struct matmul_ahead 
     transpose(v[1]);
 }
 
-/* Returns the sums of the halves of a block of x, times its scale, as tile_sum() does for each. */
+/* Returns the sums of both halves of a block of x, times the block's scale. tile_sum() returns the
+ * sum of one half. */
 INLINE v_flt cols_half_sum(const struct matmul_q8 *x, const unsigned part)
 {
     return v_setf((float)x->nsum[part] * x->d);

@@ -78,8 +78,9 @@ INLINE v_int cols_sum(const v_int *w, const int8_t *q, int32_t first, const stru
     return sum;
 }
 
-/* Adds the products of one scale to the sums: of the 32 numbers of block @b, or, if kind.steps is
- * 4, of its half @part. x[m] has the numbers of x in the order of the codes. */
+/* Adds the products that share one scale to the sums. They are the products of the 32 numbers of
+ * block @b or, if kind.steps is 4, of half @part of this block. x[m] has the numbers of x in the
+ * order of the codes. */
 INLINE void cols_add(const struct matmul_direct *d, const unsigned m_n, struct cols_acc *acc,
                      uint32_t b, const unsigned part, const int8_t *const x[DIRECT_M],
                      const v_int *w, v_flt scale, const struct cols_kind kind)
@@ -94,7 +95,7 @@ INLINE void cols_add(const struct matmul_direct *d, const unsigned m_n, struct c
     }
 }
 
-/* Does what cols_add() does with the numbers of x in their own order. */
+/* Does the same as cols_add(), but takes the numbers of x in the order of the prepared row. */
 INLINE void cols_add_block(const struct matmul_direct *d, const unsigned m_n, struct cols_acc *acc,
                            uint32_t b, const unsigned part, const v_int *w, v_flt scale,
                            const struct cols_kind kind)

@@ -5,8 +5,8 @@
  * matmul-vec.h.
  *
  * The blocks of the 8 rows are first unpacked into memory. A vector then has the points of one lot
- * of 8 weights of VEC_N / 2 rows, 8 bytes for each row. They are multiplied by 8 numbers of x, to
- * which the signs of the weights are applied. So no sum crosses rows.
+ * of 8 weights of VEC_N / 2 rows, 8 bytes for each row. The points are multiplied by 8 numbers of
+ * x, to which the signs of the weights are applied. So no sum crosses rows.
  *
  * matmul-grid-ymm.h and matmul-grid-avx512.h define for VEC_N / 2 rows:
  *   grid_points(row, l, kind)   the points of lot l

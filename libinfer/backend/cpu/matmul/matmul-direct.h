@@ -6,9 +6,9 @@
  *
  * With few prepared rows, decoding into a panel (matmul-kernels.h) costs more time than it saves.
  * Therefore the functions of this file load blocks of several rows as they are stored, unpack them
- * in registers and multiply them. Then they add the partial sums of a row, which are in 4 or 8
- * lanes, across lanes as integers, so that a vector holds the exact sum of one block of each row.
- * From there on they do the float arithmetic of the tiles.
+ * in registers and multiply them. The partial sums of a row are in 4 or 8 lanes. They are added
+ * across lanes as integers, so that a vector holds the exact sum of one block of each row. The
+ * float arithmetic after that is the same as that of the tiles.
  *
  * The including file defines, besides the operations of matmul-vec.h:
  *   v_rows32(p, stride)  32 bytes of VEC_N / 8 rows that are 4 × stride apart
@@ -65,8 +65,8 @@ INLINE v_int direct_sum32(const v_int w[8], v_int x, const enum direct_size size
     return v_add(v_firsts(a, b), v_seconds(a, b));
 }
 
-/* Computes what direct_sum32() computes, but with two sums: of the first and of the second 16
- * products. */
+/* Does the same as direct_sum32(), but with two sums: one of the first 16 products, and one of the
+ * other 16. */
 INLINE void direct_sum16(const v_int w[8], v_int x, const enum direct_size size, v_int sum[2])
 {
     v_int v[8], a, b;

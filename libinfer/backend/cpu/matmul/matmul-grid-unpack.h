@@ -42,8 +42,8 @@ INLINE float grid_d(const uint8_t *p)
     return f16_to_f32(bits);
 }
 
-/* Spreads the 4 × 7 signs in the low 28 bits of each word to bytes, and adds the eighth signs. The
- * upper 4 bits are s: sets scale g to d × (s + 1/2) × factor. */
+/* Spreads the 4 × 7 signs in the low 28 bits of each word to bytes, and adds the eighth signs. Sets
+ * scale g to d × (s + 1/2) × factor, where s is the number in the upper 4 bits of word g. */
 INLINE void grid_words28(grid_u32x8 w, float d, float factor, struct grid_row *row)
 {
     const grid_u32x8 s =
@@ -86,7 +86,7 @@ INLINE void grid_indices(const uint8_t *q, grid_u16x16 high, uint16_t *index)
     GRID_WRITE(index, high);
 }
 
-/* Repeats each of the bytes 4 @i … 4 @i + 3 of the 8 at @p 4 times, as words. */
+/* Repeats each of the bytes 4 @i … 4 @i + 3 at @p 4 times, and widens the bytes to 16-bit words. */
 INLINE grid_u16x16 grid_four(const uint8_t *p, const unsigned i)
 {
     grid_u8x16 v = {0};

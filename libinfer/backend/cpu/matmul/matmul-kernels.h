@@ -45,8 +45,8 @@
 #define PANEL_K_F32   128u /* elements per chunk for float formats */
 #define PANEL_K_PAIRS 256u /* for BF16 and F16 weights with prepared rows of the same format */
 
-/* Prefetches bypass the second-level cache only with so many prepared rows, which are multiplied as
- * fast as memory delivers weights (prefetch_line()). */
+/* Prefetches bypass the second-level cache (prefetch_line()) only with at most this many prepared
+ * rows, because so few are multiplied as fast as memory delivers weights. */
 #define MATMUL_ONCE_M 2u
 
 /* Holds 32 elements of a prepared row: x ≈ d × q. */
@@ -175,20 +175,19 @@ struct matmul_direct {
     const float *init; /* per row of W: the initial values of the sums */
     float *y;
     size_t ldy;
-    struct matmul_ahead ahead;   /* memory of the size of these rows of W to prefetch */
+    struct matmul_ahead ahead;   /* memory to prefetch, as many bytes as these rows of W have */
     bool once;                   /* prefetches bypass the second-level cache, see prefetch_line() */
     struct matmul_planes planes; /* for formats with planes */
     const struct coded *coded;   /* for coded matrices */
     uint32_t coded_row;          /* the row of the coded matrix that is row 0 */
 };
 
-/* Describes those differences between formats that remain in the panel; steps is 0: the panel has
- * no int8. */
+/* Describes how the panels of different formats differ. If steps is 0, the panel has no int8. */
 struct tile_kind {
     unsigned steps;  /* number of 4-element units that share a scale: 4 or 8 */
     unsigned zero;   /* weights are q - 2^zero; if zero is 0, they are q */
-    unsigned offset; /* number of units that share an offset, by which the sum of their x is
-                        multiplied: 4 or 8; 0: there are no offsets */
+    unsigned offset; /* number of units that share an offset: 4 or 8; 0: there are no offsets. The
+                        offset is multiplied by the sum of the units' x */
     bool is_s8;      /* q is signed */
     unsigned narrow; /* number of units whose pairs of products are added up in 16 bits: 8 if q ≤
                         15 */
@@ -208,9 +207,9 @@ struct matmul_kernel {
      * 15 for the elements @k … @k + @kc - 1. Columns that do not exist get 0. */
     void (*planes)(struct matmul_panel *panel, unsigned half, const struct matmul_planes *planes,
                    uint32_t k, uint32_t kc);
-    /* For coded matrices (quant/coded.h): fills all of the panel, PANEL_N columns with the elements
-     * @k … @k + @kc - 1 of the rows of @c from row @n on. multiply_16 is multiply for matrices
-     * whose groups are not multiples of 32 columns. */
+    /* For coded matrices (quant/coded.h): fill() fills all PANEL_N columns of the panel with the
+     * elements @k … @k + @kc - 1 of the rows of @c from row @n on. If the groups of the matrix are
+     * not multiples of 32 columns, multiply_16() is called instead of multiply(). */
     void (*fill)(struct matmul_panel *panel, const struct coded *c, uint32_t n, uint32_t k,
                  uint32_t kc);
     void (*multiply_16)(const struct matmul_tile *tile);
@@ -218,7 +217,7 @@ struct matmul_kernel {
      * column that it did not compute. NULL: not supported. */
     uint32_t (*few)(const struct matmul_args *args, uint32_t n0, uint32_t n1);
     unsigned few_m;
-    const struct tile_kind *kind; /* of the panel; NULL or no steps: the panel has floats */
+    const struct tile_kind *kind; /* of the panel; NULL, or steps is 0: the panel has floats */
 };
 
 /* Multiplies a multiple of 16 rows by a panel of the kind @kind, with the same bits as multiply()

@@ -50,9 +50,9 @@ INLINE void prefetch_step(const uint8_t *ahead, const unsigned i, const unsigned
 
 /*
  * Returns the place to prefetch for group @i_group of a window of @n_groups groups of rows, which
- * have @n_bytes bytes each. The groups prefetch the memory from @at on, as many bytes as they have.
- * This memory is divided into parts, because memory answers requests for several ranges of
- * addresses faster than requests for one range. Parts of less than a page gain nothing.
+ * have @n_bytes bytes each. Together, the groups prefetch as many bytes from @at on as they have
+ * themselves. This memory is divided into parts, because memory answers requests for several ranges
+ * of addresses faster than requests for one range. Parts of less than a page gain nothing.
  */
 INLINE struct matmul_ahead prefetch_begin(const uint8_t *at, size_t n_bytes, unsigned n_groups,
                                           unsigned i_group)

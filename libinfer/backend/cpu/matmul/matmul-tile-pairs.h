@@ -3,11 +3,11 @@
 /*
  * Multiplies two rows at once, for matmul-tile.h on CPUs with products of int8 matrices.
  *
- * An instruction multiplies 8 elements of two rows by those of two columns, and adds the four
- * results to the four lanes of a sum: the first row's two columns, then the second row's. The
- * panel holds units of 4 elements of 4 neighboring columns. Interleaving two units, for 8 elements,
- * gives two vectors with two columns each. Sums are integers, so they are the same as those of
- * tile_dots() in any order.
+ * An instruction multiplies 8 elements of each of two rows by 8 elements of each of two columns,
+ * and adds the four results to the four lanes of a sum: the first row's two columns, then the
+ * second row's. The panel holds units of 4 elements of 4 neighboring columns. Interleaving two
+ * units, for 8 elements, gives two vectors with two columns each. Sums are integers, so they are
+ * the same as those of tile_dots() in any order.
  */
 
 /* Adds up what tile_dots() adds up, with the same parameters. */

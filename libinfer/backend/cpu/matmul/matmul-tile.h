@@ -8,8 +8,9 @@
  * order as the largest tile.
  */
 
-/* The kinds of panels. Codes of 6 bits with offsets (mlx6) are in no block. Panels of formats with
- * grids (iq3_xxs, and iq2_s with a scale for each 16 weights) hold w + 64, which is at most 126. */
+/* The kinds of panels. Only the affine format of MLX has codes of 6 bits with offsets (mlx6).
+ * Panels of formats with grids (iq3_xxs, and iq2_s with a scale for each 16 weights) hold w + 64,
+ * which is at most 126. */
 static const struct tile_kind kind_q8_0 = {
     .steps = 8, .zero = VEC_S8 ? 0 : 7, .is_s8 = VEC_S8, .narrow = 1};
 static const struct tile_kind kind_q4_0 = {.steps = 8, .zero = 3, .narrow = 8};

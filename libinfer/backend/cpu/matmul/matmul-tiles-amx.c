@@ -101,8 +101,8 @@ INLINE void multiply_high(const struct matmul_args *args, const uint8_t *a, cons
     }
 }
 
-/* Adds the products of tile 4 and the columns at @b to the sums and, if @n = 2, also those of tile
- * 4 and the columns at @c. */
+/* Multiplies tile 4 by the columns at @b and, if @n = 2, also by the columns at @c. Adds the
+ * products to the sums. */
 INLINE void add_low(const uint8_t *b, const uint8_t *c, const unsigned n)
 {
     load_columns(b);

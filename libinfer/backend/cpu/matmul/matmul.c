@@ -61,7 +61,7 @@ static bool is_float(enum inf_dtype dtype)
     return dtype == INF_DTYPE_F32 || dtype == INF_DTYPE_F16 || dtype == INF_DTYPE_BF16;
 }
 
-/* Returns whether the codes of a format stand for floats, which no int8 is equal to. */
+/* Returns whether the codes of a format stand for floats that no int8 can represent. */
 static bool is_float_code(enum inf_dtype dtype)
 {
     return dtype == INF_DTYPE_MXFP8 || dtype == INF_DTYPE_FP8 || dtype == INF_DTYPE_NF4;
@@ -198,7 +198,7 @@ struct group {
  * the other half. With more rows, each chunk is prefetched as a whole (panels_by_chunk()). */
 #define AHEAD     (4u << 10)
 #define HALF_ROWS 16u
-/* With at least so many rows, matmul_ops.multiply_many is faster than the kernels of a format. */
+/* With at least this many rows, matmul_ops.multiply_many is faster than the kernels of a format. */
 #define MANY_ROWS 32u
 /* Without a panel, the groups of rows of a product are divided into windows of equally many groups.
  * While the kernels multiply one window, they prefetch a later one, in several parts
@@ -385,8 +385,9 @@ static size_t direct_lead(size_t n_bytes)
 }
 
 /* Returns whether prefetched lines bypass the second-level cache, if groups of rows have @n_bytes
- * bytes. Then the first-level cache must hold the group that is being read and all lines up to the
- * one that is prefetched. A line that leaves it early is read from memory again. */
+ * bytes. They may do so only if the first-level cache can hold the group that is being read and all
+ * lines up to the one that is prefetched: a line that leaves the cache early is read from memory
+ * again. */
 static bool direct_once(size_t n_bytes)
 {
     return !(cpu_flags() & CPU_INTEL) && n_bytes + direct_lead(n_bytes) <= FIRST_LEVEL_BYTES;
@@ -472,8 +473,8 @@ static void rows_with_planes(const struct matmul_ops *ops, const struct matmul_a
 {
     uint8_t joined[JOIN_BYTES] __attribute__((aligned(64)));
     struct matmul_args a = *args;
-    /* Few rows of x are multiplied as fast as W arrives. Then the next rows of W are prefetched, so
-     * that they arrive while these rows are multiplied. */
+    /* Few rows of x are multiplied as fast as W arrives from memory. So if there are few, the next
+     * rows of W are prefetched while the current ones are multiplied. */
     const bool few = args->M <= kernel_get(ops, INF_DTYPE_MXFP4)->direct_m;
     uint32_t n_rows = few ? PANEL_N / 2 : PANEL_N;
 

@@ -71,9 +71,9 @@ struct matmul_args {
     const void *planes[WEIGHT_PLANES];
     enum plane_type plane_type;
     uint32_t group; /* columns of W that share an element of the planes */
-    /* The coded matrix (quant/coded.h) that W is a part of, and its row that is row 0 of W; w and
-     * row_bytes are then not used. Prepared rows have the columns of x in its order. NULL: W has
-     * another format. */
+    /* The coded matrix (quant/coded.h) that W is a part of; NULL: W has another format. Row 0 of W
+     * is row coded_first of this matrix. w and row_bytes are then not used. Prepared rows have the
+     * columns of x in the order of this matrix. */
     const struct coded *coded;
     uint32_t coded_first;
     /* For packed ternary weights (quant/bitnet.h), whose rows are packed rows: a quarter of the

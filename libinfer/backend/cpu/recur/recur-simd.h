@@ -6,7 +6,7 @@
  *
  * The delta rule needs S · k before it can change S. The change of one row and the two sums of the
  * next row, S · k and S · q, are computed in one pass over S, which therefore is read and written
- * once for each row. With S as it is before the row, the result of the row is
+ * once for each row. If S is the state before the row, the result of the row is
  *
  *     decay × (S · q) + beta × (v - decay × (S · k)) × (q · k)
  *
@@ -88,14 +88,15 @@ INLINE void lanes_store(const struct lanes *l, float *p, uint32_t i, vf v)
         vf_store_n(p, v, l->k);
 }
 
-/* Holds the keys and the query of a pass over S, in registers: stores to S could change what the
- * pointers in struct delta_args point to. */
+/* Pointers to the keys and the query of a pass over S. Copies of them stay in registers, while the
+ * pointers in struct delta_args are read again after stores to S. */
 struct delta_keys {
     const float *old, *key, *query;
 };
 
-/* Changes column @j of S, at @s, by its old key if @changed, and adds it to the sums of the next
- * row if @summed. */
+/* Processes column @j of S, which is at @s. If @changed is set, changes the column by the row of
+ * keys->old. If @summed is set, adds the column's products with the key and the query of the next
+ * row to @key and @query. */
 INLINE void delta_column(const struct lanes *l, float *s, uint32_t j, const struct delta_keys *keys,
                          bool changed, vf decay, const vf *change, bool summed, vf *key, vf *query)
 {

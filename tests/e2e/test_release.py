@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests the parts of packaging/release.sh: versions, installer, repository, list of libraries, and weaknesses.
+
+tests/e2e/systemd/test_newcomer.py tests a whole release, as a part of `tests/run.sh full`.
+"""
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+RELEASE = ROOT / "packaging/release"
+LIBRARY = b"the bytes of a library"
+
+
+def run(*argv, **options):
+    return subprocess.run(argv, capture_output=True, text=True, **options)
+
+
+# The version
+
+def versions(tree):
+    return run(sys.executable, str(RELEASE / "version.py"), "check", cwd=tree)
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """Provides a copy of the files that have a version."""
+    for name in ("meson.build", "packaging/debian/changelog", "packaging/rpm/sconce.spec.in",
+                 "packaging/arch/PKGBUILD"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    shutil.copytree(ROOT / "docs/man", tmp_path / "docs/man")
+    return tmp_path
+
+
+def test_all_files_have_the_same_version():
+    r = versions(ROOT)
+    assert r.returncode == 0, r.stdout
+
+
+@pytest.mark.parametrize("name, old, new", [
+    ("meson.build", "version: '", "version: '9"),
+    ("packaging/debian/changelog", "sconce (", "sconce (9"),
+    ("packaging/rpm/sconce.spec.in", "Version:        ", "Version:        9"),
+    ("packaging/rpm/sconce.spec.in", "Release:        ", "Release:        9"),
+    ("packaging/arch/PKGBUILD", "pkgver=", "pkgver=9"),
+    ("packaging/arch/PKGBUILD", "pkgrel=", "pkgrel=9"),
+    ("docs/man/sconce.1", ' sconce "', ' "sconce 9.9" "'),
+])
+def test_another_version_is_found(copy, name, old, new):
+    text = (copy / name).read_text()
+    (copy / name).write_text(text.replace(old, new, 1))
+    r = versions(copy)
+    assert r.returncode == 1
+    assert name in r.stdout or name == "meson.build" and "changelog" in r.stdout
+
+
+def test_the_changelog_has_a_section_for_each_version():
+    text = run(sys.executable, str(RELEASE / "version.py"), "changelog", cwd=ROOT).stdout
+    changelog = (ROOT / "packaging/debian/changelog").read_text()
+    assert text.startswith("# Changes\n\n## ")
+    assert text.count("\n## ") == changelog.count("\nsconce (") + 1
+    assert text.count("\n- ") == changelog.count("\n  * ")
+
+
+# The arguments
+
+@pytest.mark.parametrize("args, problem", [
+    (["v1"], "exactly one of --key FILE"),
+    (["--unsigned", "--key-id", "A", "v1"], "exactly one of --key FILE"),
+    (["--key", "/nonexistent", "v1"], "the key /nonexistent cannot be read"),
+    (["--unsigned", "--cve-list", "/nonexistent", "v1"], "the list of weaknesses /nonexistent"),
+    (["--unsigned", "--debs", "/nonexistent", "v1"], "no directory /nonexistent"),
+    (["--unsigned", "no-such-tag"], "there is no tag no-such-tag"),
+    (["--unsigned", "v1", "v2"], "two tags"),
+    (["--unsigned", "--out"], "--out needs an argument"),
+    (["--unsigned"], "Usage:"),
+    (["--colour", "v1"], "Usage:"),
+])
+def test_wrong_arguments_are_refused(args, problem):
+    r = run("sh", str(ROOT / "packaging/release.sh"), *args)
+    assert r.returncode != 0 and problem in r.stderr
+
+
+# The installer of the tarball
+
+@pytest.fixture
+def unpacked(tmp_path):
+    """Provides a directory like that of the tarball; its program is a script."""
+    top = tmp_path / "sconce-1.0-linux-test"
+    files = {"bin/sconce": "#!/bin/sh\necho sconce 1.0\n",
+             "libexec/sconce/sconce-gateway": "", "lib/libinfer.so.0": "",
+             "share/man/man1/sconce.1": "page", "share/bash-completion/completions/sconce": "words",
+             "share/zsh/site-functions/_sconce": "words", "share/sconce/models/small.gguf": "model",
+             "share/doc/sconce/needs": "Linux on a test machine.\n",
+             "share/systemd/user/sconce-gateway.socket": "[Socket]\nListenStream=%t/sconce/gateway.sock\n",
+             "share/systemd/user/sconce-gateway.service":
+                 "[Service]\nExecStart=/usr/libexec/sconce/sconce-gateway --x\nProtectHome=tmpfs\n"}
+    for name, text in files.items():
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).write_text(text)
+    (top / "bin/sconce").chmod(0o755)
+    shutil.copy(RELEASE / "install.sh", top)
+    return top
+
+
+@pytest.fixture
+def user(tmp_path):
+    """Provides a function that runs an installer as a user with an empty home directory."""
+    home = tmp_path / "people/new"
+    home.mkdir(parents=True)
+    (tmp_path / "bin").mkdir()
+    systemctl = tmp_path / "bin/systemctl"
+    systemctl.write_text(f'#!/bin/sh\necho "$*" >>{tmp_path}/calls\n')
+    systemctl.chmod(0o755)
+
+    def install(top, *args):
+        return run("sh", str(top / "install.sh"), *args,
+                   env={"HOME": str(home), "PATH": f"{tmp_path}/bin:/usr/bin:/bin"})
+
+    install.home = home
+    install.calls = tmp_path / "calls"
+    return install
+
+
+def listing(home):
+    return sorted(str(p.relative_to(home)) for p in home.rglob("*") if not p.is_dir() or p.is_symlink())
+
+
+def test_the_installer_installs_for_one_user(unpacked, user):
+    r = user(unpacked, "--user")
+    assert r.returncode == 0, r.stderr
+    app = user.home / ".local/lib/sconce"
+    assert run(str(user.home / ".local/bin/sconce")).stdout == "sconce 1.0\n"
+    units = user.home / ".local/share/systemd/user"
+    service = (units / "sconce-gateway.service").read_text()
+    assert f"ExecStart={app}/libexec/sconce/sconce-gateway --x\n" in service
+    assert f"ProtectHome=tmpfs\nBindReadOnlyPaths={app}\n" in service
+    assert "/usr/libexec" not in service
+    assert (units / "sconce-gateway.socket").exists()
+    assert (user.home / ".local/share/sconce/models/small.gguf").read_text() == "model"
+    assert (user.home / ".local/share/man/man1/sconce.1").read_text() == "page"
+    assert "--user daemon-reload" in user.calls.read_text()
+    assert "/.local/bin is not in your PATH" in r.stdout
+
+
+def test_the_installer_removes_what_it_installed(unpacked, user):
+    before = listing(user.home)
+    user(unpacked, "--user")
+    r = user(user.home / ".local/lib/sconce", "--uninstall")
+    assert r.returncode == 0, r.stderr
+    assert "disable --now" in user.calls.read_text()
+    certificates = [".config/sconce/sconce.yaml"] if "sconce.yaml" in str(listing(user.home)) else []
+    assert listing(user.home) == before + certificates
+    r = user(unpacked, "--uninstall")
+    assert r.returncode == 1 and "is not installed" in r.stderr
+
+
+def test_an_installed_copy_knows_its_prefix(unpacked, user):
+    prefix = user.home / "opt"
+    assert user(unpacked, "--user", "--prefix", str(prefix), "--no-systemd").returncode == 0
+    assert run(str(prefix / "bin/sconce")).stdout == "sconce 1.0\n" and not user.calls.exists()
+    r = user(prefix / "lib/sconce", "--uninstall", "--no-systemd")
+    assert r.returncode == 0, r.stderr
+    assert not prefix.joinpath("lib").exists() and not prefix.joinpath("bin").exists()
+
+
+def test_another_version_replaces_the_installed_one(unpacked, user):
+    user(unpacked, "--user")
+    (unpacked / "bin/sconce").write_text("#!/bin/sh\necho sconce 2.0\n")
+    (unpacked / "share/systemd/user/sconce-gateway.socket").unlink()
+    (unpacked / "share/sconce/models/small.gguf").write_text("newer")
+    r = user(unpacked, "--user")
+    assert r.returncode == 0, r.stderr
+    assert run(str(user.home / ".local/bin/sconce")).stdout == "sconce 2.0\n"
+    assert not (user.home / ".local/share/systemd/user/sconce-gateway.socket").exists()
+    assert (user.home / ".local/share/sconce/models/small.gguf").read_text() == "newer"
+    assert not list(user.home.rglob("sconce.old")) and not list(user.home.rglob("sconce.new"))
+
+
+def test_files_of_the_user_stay(unpacked, user):
+    own = user.home / ".local/share/sconce/models/own.gguf"
+    own.parent.mkdir(parents=True)
+    own.write_text("mine")
+    (user.home / ".local/bin").mkdir()
+    (user.home / ".local/bin/sconce").write_text("another program")
+    r = user(unpacked, "--user")
+    assert "exists already and stays" in r.stderr
+    (own.parent / "small.gguf").write_text("changed")
+    user(unpacked, "--uninstall")
+    assert own.read_text() == "mine" and (own.parent / "small.gguf").read_text() == "changed"
+    assert (user.home / ".local/bin/sconce").read_text() == "another program"
+
+
+def test_the_installer_says_why_it_cannot_install(unpacked, user):
+    assert "say --user or --uninstall" in user(unpacked).stderr
+    assert "no option --colour" in user(unpacked, "--colour").stderr
+    r = user(unpacked, "--user", "--prefix", f"{user.home}/a b")
+    assert r.returncode == 1 and "choose another --prefix" in r.stderr
+    (user.home / ".local/lib/sconce").mkdir(parents=True)
+    assert "is no installation of this script" in user(unpacked, "--user").stderr
+    (unpacked / "bin/sconce").write_text("#!/bin/sh\necho cannot load >&2; exit 127\n")
+    r = user(unpacked, "--user")
+    assert "cannot load" in r.stderr and "They need Linux on a test machine." in r.stderr
+
+
+# The list of libraries, and weaknesses
+
+@pytest.fixture
+def bill(tmp_path):
+    """Provides a function that writes a bill of materials for libraries that are made up."""
+    work = tmp_path / "work"
+    rows = []
+    for name, source, version, carried, linked in (
+            ("libone1", "one", "1.0-1", True, ["sconce"]), ("libtwo2", "libone-two", "2:2.0+b1", True, []),
+            ("libthree3", "three", "3.0", False, ["sconce-audio"])):
+        file = {"path": f"{name}/usr/lib/x/{name}.so.1", "soname": f"{name}.so.1",
+                "needed": ["libtwo2.so.1", "libc.so.6"] if name == "libone1" else []}
+        path = work / "system" / file["path"]
+        path.parent.mkdir(parents=True)
+        path.write_bytes(LIBRARY)
+        rows.append({"package": name, "version": version, "architecture": "amd64", "source": source,
+                     "source_version": version.partition("+")[0], "files": [file] if carried else [],
+                     "linked_by": linked})
+    (work / "libraries.json").write_text(json.dumps(rows))
+    (work / "own/usr/share/sconce/models").mkdir(parents=True)
+    (work / "own/usr/share/sconce/models/small.gguf").write_bytes(b"model")
+
+    def write(name="bill.json"):
+        out = tmp_path / name
+        r = run(sys.executable, str(RELEASE / "sbom.py"), "sconce-1.0-linux-amd64", "1.0", "bookworm", str(work),
+                str(out), env={**os.environ, "SOURCE_DATE_EPOCH": "1000000000"})
+        assert r.returncode == 0, r.stderr
+        return out
+
+    return write
+
+
+def test_the_bill_of_materials_lists_the_libraries(bill):
+    found = json.loads(bill().read_text())
+    components = {c["name"]: c for c in found["components"]}
+    assert set(components) == {"libone1", "libtwo2", "libthree3", "libh2o", "small"}
+    assert components["libtwo2"]["purl"] == \
+        "pkg:deb/debian/libtwo2@2%3A2.0%2Bb1?arch=amd64&distro=bookworm&upstream=libone-two%402%3A2.0"
+    assert components["libone1"]["components"][0]["hashes"][0]["content"] == hashlib.sha256(LIBRARY).hexdigest()
+    assert "components" not in components["libthree3"]
+    needs = {d["ref"]: d["dependsOn"] for d in found["dependencies"]}
+    assert needs[components["libone1"]["purl"]] == [components["libtwo2"]["purl"]]
+    assert len(needs["pkg:generic/sconce@1.0"]) == 4
+    assert bill().read_bytes() == bill("again.json").read_bytes()
+
+
+def test_the_bill_of_materials_follows_its_schema(bill):
+    validation = pytest.importorskip("cyclonedx.validation.json")
+    schema = pytest.importorskip("cyclonedx.schema")
+    check = validation.JsonStrictValidator(schema.SchemaVersion.V1_5)
+    text = bill().read_text()
+    assert check.validate_str(text) is None
+    assert check.validate_str(text.replace('"type": "library"', '"type": "shelf"')) is not None
+
+
+LIST = {
+    "one": {
+        "CVE-2024-0001": {"releases": {"bookworm": {"status": "open", "urgency": "high"}}},
+        "CVE-2024-0002": {"releases": {"bookworm": {"status": "resolved", "fixed_version": "0.9"}}},
+        "CVE-2024-0003": {"releases": {"bookworm": {"status": "open", "urgency": "unimportant"}}},
+        "CVE-2024-0004": {"releases": {"trixie": {"status": "open", "urgency": "high"}}},
+        "CVE-2024-0005": {"releases": {"bookworm": {"status": "resolved", "fixed_version": "0"}}}},
+    "libone-two": {
+        "CVE-2024-0006": {"releases": {"bookworm": {"status": "resolved", "fixed_version": "2:2.0-2",
+                                                    "urgency": "medium"}}}},
+    "unrelated": {"CVE-2024-0007": {"releases": {"bookworm": {"status": "open"}}}},
+}
+
+
+def weaknesses(tmp_path, bill, accepted="", known=LIST):
+    (tmp_path / "list.json").write_text(known if isinstance(known, str) else json.dumps(known))
+    (tmp_path / "accepted").write_text("# A comment\n" + accepted)
+    return run(sys.executable, str(RELEASE / "weaknesses.py"), str(tmp_path / "list.json"),
+               str(tmp_path / "accepted"), str(bill()))
+
+
+@pytest.mark.skipif(not shutil.which("dpkg"), reason="no dpkg, which compares versions")
+def test_known_weaknesses_are_found(tmp_path, bill):
+    r = weaknesses(tmp_path, bill)
+    assert r.returncode == 1
+    assert "CVE-2024-0001 one 1.0-1: not fixed in bookworm, urgency high" in r.stdout
+    assert "CVE-2024-0006 libone-two 2:2.0: fixed in 2:2.0-2, urgency medium" in r.stdout
+    assert "4 source packages of libraries: 2 known weaknesses, 0 accepted, 1 unimportant" in r.stdout
+    assert r.stdout.count("CVE-") == 2
+    r = weaknesses(tmp_path, bill, "CVE-2024-0001 one not used\nCVE-2024-0006 libone-two not used either\n")
+    assert r.returncode == 0 and "0 known weaknesses, 2 accepted" in r.stdout
+    assert "accepted: CVE-2024-0001 one 1.0-1: not used" in r.stdout
+
+
+def test_a_wrong_list_of_weaknesses_is_refused(tmp_path, bill):
+    assert "cannot be read" in weaknesses(tmp_path, bill, known="{").stderr
+    assert "is not a list of Debian's security tracker" in weaknesses(tmp_path, bill, known=[1]).stderr
+    assert "accepted:2: a line has a CVE" in weaknesses(tmp_path, bill, "CVE-1 one\n").stderr
+
+
+def test_accepted_weaknesses_have_a_reason_and_are_documented():
+    sys.path.insert(0, str(RELEASE))
+    import weaknesses as module
+    text = (ROOT / "docs/building.md").read_text()
+    for cve, source in module.read_accepted(RELEASE / "accepted"):
+        assert source == "h2o" and cve.rpartition("-")[2] in text, cve
+
+
+# The repository
+
+@pytest.mark.skipif(not all(map(shutil.which, ("apt-ftparchive", "dpkg-deb", "gpg", "gpgv"))),
+                    reason="needs apt-utils, dpkg and gnupg")
+def test_the_repository_is_signed_and_has_the_packages(tmp_path):
+    (tmp_path / "keys").mkdir(mode=0o700)
+    env = {**os.environ, "GNUPGHOME": str(tmp_path / "keys"), "SIGN_KEY": "test@sconce.example",
+           "SOURCE_DATE_EPOCH": "1000000000"}
+    run("gpg", "--batch", "--passphrase", "", "--quick-gen-key", "test@sconce.example", "ed25519", env=env, check=True)
+    try:
+        make_repository(tmp_path, env)
+    finally:
+        run("gpgconf", "--kill", "all", env=env)
+
+
+def make_repository(tmp_path, env):
+    debs = []
+    for arch in ("amd64", "all"):
+        top = tmp_path / arch
+        (top / "DEBIAN").mkdir(parents=True)
+        (top / "DEBIAN/control").write_text(f"Package: sconce-{arch}\nVersion: 1\nArchitecture: {arch}\n"
+                                            "Maintainer: a <a@sconce.example>\nDescription: a test\n")
+        debs.append(str(tmp_path / f"sconce-{arch}_1_{arch}.deb"))
+        run("dpkg-deb", "--build", str(top), debs[-1], check=True)
+    for out in ("one", "two"):
+        r = run("sh", str(RELEASE / "repository.sh"), str(tmp_path / out), "bookworm", *debs, env=env)
+        assert r.returncode == 0, r.stderr
+    dist = tmp_path / "one/dists/bookworm"
+    check = run("gpgv", "--keyring", str(tmp_path / "one/sconce.gpg"), str(dist / "InRelease"))
+    assert check.returncode == 0, check.stderr
+    index = (dist / "main/binary-amd64/Packages").read_text()
+    assert index.count("Package: ") == 2
+    assert "Filename: pool/bookworm/main/s/sconce/sconce-amd64_1_amd64.deb" in index
+    release = (dist / "Release").read_text()
+    assert "Date: Sun, 09 Sep 2001 01:46:40 UTC" in release and "Architectures: amd64\n" in release
+    assert hashlib.sha256(index.encode()).hexdigest() in release
+    assert release == (tmp_path / "two/dists/bookworm/Release").read_text()
