@@ -26,6 +26,9 @@ FIELDS = {
     "api_ollama_chat": ["shared_fields", "ollama-chat.c:fields"],
     "api_ollama_generate": ["shared_fields", "ollama-generate.c:fields"],
     "POST /api/show": ["ollama-show.c:fields"],
+    "POST /api/pull": ["pull_fields"],
+    "DELETE /api/delete": ["delete_fields"],
+    "POST /api/copy": ["copy_fields"],
     "POST /v1/conversations": ["conversations.c:names"],
     "POST /v1/conversations/{id}": ["=metadata"],
     "POST /v1/conversations/{id}/items": ["conversations.c:item_names"],
@@ -73,7 +76,7 @@ TYPES = {
                "post_sampling_probs return_tokens backend_sampling penalize_nl "
                "timings_per_token return_progress verbose include_stop_str_in_output "
                "spaces_between_special_tokens parallel_tool_calls enable_thinking raw shift "
-               "truncate background vad_filter",
+               "truncate background vad_filter insecure",
     "integer": "n max_tokens max_completion_tokens n_predict seed random_seed top_k repeat_last_n "
                "best_of top_logprobs dimensions top_n min_tokens truncate_prompt_tokens id_slot priority "
                "n_keep n_cmpl n_probs min_keep t_max_predict_ms t_max_prompt_ms n_indent n_discard "
@@ -88,7 +91,7 @@ TYPES = {
               "request_id cache_salt kv_type service_tier suffix query task prompt_name "
               "instruction truncation_direction encoding_format embedding_type input_prefix "
               "input_suffix text_1 grammar guided_regex guided_grammar reasoning_effort "
-              "instructions truncation previous_response_id name hotwords language after order",
+              "instructions truncation previous_response_id name hotwords language after order source destination",
     "object": "metadata stream_options chat_template_kwargs thinking options text reasoning "
               "output_config client_metadata cache_control",
     "array": "messages tools documents dry_sequence_breakers samplers response_fields lora "
@@ -110,6 +113,7 @@ ITEMS = (JSON_TYPE, EVENTS, LINES)
 FORMATS = {"api_ollama_chat": [JSON_TYPE, LINES], "api_ollama_generate": [JSON_TYPE, LINES],
            "transcribe": [JSON_TYPE, EVENTS, PLAIN, "text/vtt", "application/x-subrip"],
            "translate": [JSON_TYPE, EVENTS, PLAIN, "text/vtt", "application/x-subrip"],
+           "/api/pull": [JSON_TYPE, LINES], "/api/copy": [JSON_TYPE], "/api/delete": [JSON_TYPE],
            "/metrics": [PLAIN], "/": [PLAIN, HTML], "/page/{id}": [HTML, "text/css", "text/javascript"]}
 ANY_METHOD = ["POST", "DELETE"]
 
@@ -246,7 +250,8 @@ def operation(method, path, errors, endpoint, bodies):
     op = {"responses": answers}
     if parameters(path):
         op["parameters"] = parameters(path)
-    if method == "POST" and not path.endswith("/cancel"):
+    # A request that deletes has a body if its path does not name what it deletes.
+    if (method == "POST" and not path.endswith("/cancel")) or method + " " + path in FIELDS:
         op["requestBody"] = request_body(method, path, endpoint, bodies)
     return op
 

@@ -35,6 +35,7 @@ class Service:
     routes: bool
     own_body: bool
     connects: tuple
+    starts: str  # a program of which one process is started for each connection; "": none
     options: tuple
     policies: tuple
     needed: bool
@@ -60,13 +61,22 @@ class Service:
         return tuple(f"sconce-{name}.socket" for name in self.extra_sockets)
 
     @property
+    def started_sockets(self):
+        return (f"sconce-{self.starts}.socket",) if self.starts else ()
+
+    @property
+    def started_units(self):
+        """Returns the units of the program that is started for the service."""
+        return (*self.started_sockets, f"sconce-{self.starts}@.service") if self.starts else ()
+
+    @property
     def units(self):
         """Returns all units of the service, in the order in which programs show them."""
-        return (*self.socket_units, *self.extra_socket_units, self.unit)
+        return (*self.socket_units, *self.extra_socket_units, self.unit, *self.started_units)
 
 
-KEYS = {"package", "socket", "extra-sockets", "routes", "body", "connects", "options", "policies",
-        "needed", "writes", "memory", "network", "users"}
+KEYS = {"package", "socket", "extra-sockets", "routes", "body", "connects", "starts", "options",
+        "policies", "needed", "writes", "memory", "network", "users"}
 
 
 def fail(name, text):
@@ -85,8 +95,9 @@ def flag(section, key):
     return key in section
 
 
-def check(section, later):
-    """Stops with a message if the section is wrong. @later has the names of the sections that follow it."""
+def check(section, later, programs):
+    """Stops with a message if the section is wrong. @later has the names of the sections that follow it, and
+    @programs the names of the programs that are no services."""
     name = section.name
     for key in section:
         if key not in KEYS:
@@ -97,6 +108,7 @@ def check(section, later):
     one_of(section, "body", ("own",))
     one_of(section, "options", OPTIONS)
     one_of(section, "connects", later)
+    one_of(section, "starts", programs)
     if section.get("package", MAIN_PACKAGE) == MAIN_PACKAGE and name.startswith("a"):
         fail(name, "the package sconce has the files sconce-[!a]*, so the name cannot begin with a")
 
@@ -124,14 +136,14 @@ def load(path=FILE):
     out = []
     for i, name in enumerate(names):
         section = parser[name]
-        check(section, names[i + 1:])
+        check(section, names[i + 1:], program_policies(path))
         connects = with_routes if name == "gateway" else section.get("connects", "").split()
         out.append(Service(
             name=name, package=section.get("package", MAIN_PACKAGE),
             socket=section.get("socket", "stream"), sockets=(name,),
             extra_sockets=tuple(section.get("extra-sockets", "").split()),
             routes=flag(section, "routes"), own_body="body" in section, connects=tuple(connects),
-            options=tuple(section.get("options", "").split()),
+            starts=section.get("starts", ""), options=tuple(section.get("options", "").split()),
             policies=tuple(section.get("policies", name).split()), needed=flag(section, "needed"),
             writes=flag(section, "writes"), memory=flag(section, "memory"),
             network=flag(section, "network"), users=flag(section, "users")))
@@ -142,9 +154,9 @@ KINDS = {
     "names": lambda s: (s.name,),
     "backends": lambda s: (s.name,) if s.routes else (),
     "services": lambda s: (s.unit,),
-    "sockets": lambda s: s.socket_units,
+    "sockets": lambda s: s.socket_units + s.started_sockets,
     "extra-sockets": lambda s: s.extra_socket_units,
-    "all-sockets": lambda s: s.socket_units + s.extra_socket_units,
+    "all-sockets": lambda s: s.socket_units + s.extra_socket_units + s.started_sockets,
     "units": lambda s: s.units,
     "policies": lambda s: s.policies,
     "packages": lambda s: (s.package,),
@@ -185,6 +197,7 @@ def c_row(s):
         "connects": " | ".join(f"1u << SERVICE_{name.upper()}" for name in s.connects) or "0",
         "options": " | ".join("SERVICE_OPTION_" + o.upper().replace("-", "_")
                               for o in s.options) or "0",
+        "starts": f'"{s.starts}"' if s.starts else "NULL",
         "idle_timeout": f"offsetof(struct config, {s.name}.idle_timeout_usec)",
         "max_body": f"offsetof(struct config, {s.name}.max_body)" if s.own_body else "0",
         "has_packets": str(s.socket == "packets").lower(),

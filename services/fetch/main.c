@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce-fetch fetches files for `sconce pull`. It is the only program of sconce that may connect
- * to other machines.
+ * sconce-fetch fetches files for `sconce pull` and for sconce-store. It is the only program of
+ * sconce that may connect to other machines. Each process does one job.
  *
- * Its working directory is the directory of the job, the only one that it may write. The first line
- * of its standard input is an object with the settings: token, token_host, private_hosts, proxy and
- * certificates. Each further line asks for a file: url, file, accept, size, limit and parts. For
- * each file it writes lines {"bytes": N, "size": N} and then {"done": true, "bytes": N} or
- * {"error": TEXT, "status": N}. The program ends when its input ends.
+ * `sconce pull` starts it as a child, in the directory of the job. For sconce-store, systemd or
+ * `sconce serve` starts it with a connection as standard input and output; the first byte that
+ * comes through the connection has two descriptors with it, that of the directory and that of its
+ * lock. The byte is 'o' if Landlock is optional. The lock stays open until the process ends.
+ *
+ * The directory of the job is its working directory, and the only one that it may write. The first
+ * line of its standard input is an object with the settings: token, token_host, private_hosts,
+ * proxy and certificates. Each further line asks for a file: url, file, accept, size, limit and
+ * parts. For each file it writes lines {"bytes": N, "size": N} and then {"done": true, "bytes": N}
+ * or {"error": TEXT, "status": N}. The program ends when its input
+ * ends.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -17,6 +23,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "common/config/config.h"
 #include "common/confine/confine.h"
@@ -32,8 +40,9 @@ static void put(json_t *object)
     char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
 
     json_decref(object);
+    /* Nobody reads the answers any more, so the job is over. */
     if (text && (puts(text) < 0 || fflush(stdout) != 0))
-        _exit(1);
+        _exit(0);
     free(text);
 }
 
@@ -137,25 +146,49 @@ static int confine(bool landlock_optional, struct inf_err *reterr)
     return r < 0 ? r : confine_seal(reterr);
 }
 
-int main(int argc, char **argv)
+/* Receives one byte with the descriptors of the directory and of its lock, and enters the
+ * directory. */
+static int enter_directory(bool *ret_landlock_optional, struct inf_err *reterr)
 {
-    _cleanup_free_ char *line = NULL;
-    struct fetch_settings settings;
-    json_t *first, *object;
-    struct inf_err err = {0};
+    int fds[2];
+    char byte;
+    struct iovec iov = {.iov_base = &byte, .iov_len = 1};
+    union {
+        struct cmsghdr align;
+        char space[CMSG_SPACE(sizeof(fds))];
+    } control;
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = &control,
+                         .msg_controllen = sizeof(control)};
+    const ssize_t n = recvmsg(STDIN_FILENO, &msg, MSG_CMSG_CLOEXEC);
+    const struct cmsghdr *head = n == 1 ? CMSG_FIRSTHDR(&msg) : NULL;
 
-    if (argc == 2 && strcmp(argv[1], "--help") == 0)
-        return puts("sconce-fetch fetches files for `sconce pull`, which starts it.\n\n"
-                    "  --landlock-optional  go on without Landlock if the kernel has none") < 0;
-    if (argc > 2 || (argc == 2 && strcmp(argv[1], "--landlock-optional") != 0)) {
-        fputs("sconce-fetch: only `sconce pull` starts this program\n", stderr);
-        return 2;
-    }
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    line = malloc(LINE_BYTES);
-    if (!line || confine(argc == 2, &err) < 0)
-        return put_error(&err, 0) < 0;
-    first = read_line(line);
+    if (!head || head->cmsg_type != SCM_RIGHTS || head->cmsg_len != CMSG_LEN(sizeof(fds)))
+        return err_set(reterr, EPROTO, "sconce-fetch got no directory");
+    memcpy(fds, CMSG_DATA(head), sizeof(fds));
+    /* Everybody may read the models of a service. */
+    umask(0022);
+    if (fchdir(fds[0]) < 0)
+        return err_set(reterr, errno, "the directory of the job: %s", strerror(errno));
+    close(fds[0]);
+    *ret_landlock_optional = byte == 'o';
+    return 0;
+}
+
+static bool is_connection(int fd)
+{
+    struct stat st;
+
+    return fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode);
+}
+
+/* Reads the settings, and serves the requests that follow. */
+static int serve(char *line)
+{
+    struct fetch_settings settings;
+    json_t *first = read_line(line), *object;
+
     if (!first)
         return 1;
     /* The token and the certificates are in the object, and nowhere else any more. */
@@ -167,4 +200,32 @@ int main(int argc, char **argv)
     }
     json_decref(first);
     return 0;
+}
+
+int main(int argc, char **argv)
+{
+    _cleanup_free_ char *line = NULL;
+    bool landlock_optional = argc == 2;
+    struct inf_err err = {0};
+    int r = 0;
+
+    if (argc == 2 && strcmp(argv[1], "--help") == 0)
+        return puts("sconce-fetch fetches files for `sconce pull` and sconce-store, which have it "
+                    "started.\n\n"
+                    "  --landlock-optional  go on without Landlock if the kernel has none") < 0;
+    if (argc > 2 || (argc == 2 && strcmp(argv[1], "--landlock-optional") != 0)) {
+        fputs("sconce-fetch: only `sconce pull` and sconce-store have this program started\n",
+              stderr);
+        return 2;
+    }
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    signal(SIGPIPE, SIG_IGN);
+    line = malloc(LINE_BYTES);
+    if (!line)
+        return 1;
+    if (is_connection(STDIN_FILENO))
+        r = enter_directory(&landlock_optional, &err);
+    if (r == 0)
+        r = confine(landlock_optional, &err);
+    return r < 0 ? put_error(&err, 0) < 0 : serve(line);
 }

@@ -270,7 +270,7 @@ void gw_forward(struct gw_request *r, enum service_backend target)
     params.method = method_text;
     params.path = target_text.data;
     params.body = http_request_body(r->http);
-    params.has_body = http_text_is(method, "POST");
+    params.has_body = gw_takes_body(r);
     gw_liveness_wait(r);
     forward_start(r, &params);
 }

@@ -128,6 +128,9 @@ struct gw_request {
  * when an admitted request is complete. */
 void gw_admit(void *data, struct http_request *request);
 void gw_handle(void *data, struct http_request *request);
+/* Returns whether the route takes a body: POST, and DELETE if the path does not name what is
+ * deleted. */
+bool gw_takes_body(const struct gw_request *r);
 
 enum gw_auth {
     GW_AUTH_PASSES,
@@ -202,7 +205,7 @@ void gw_ollama_version(struct gw_request *r);
 /* Lists the loaded models of all services. Starts a service only if this process has not called it
  * yet. */
 void gw_ollama_loaded(struct gw_request *r);
-/* Refuses a request that would change the installed models. */
+/* Refuses a request that would make or publish a model. */
 void gw_ollama_refuse(struct gw_request *r);
 /* openapi.c */
 void gw_openapi(struct gw_request *r);

@@ -45,12 +45,9 @@ static const struct gw_route own_routes[] = {
     {"/api/version", METHOD_GET, RIGHT_INFER, .errors = &errors_ollama,
      .handle = gw_ollama_version},
     {"/api/ps", METHOD_GET, RIGHT_INFER, .errors = &errors_ollama, .handle = gw_ollama_loaded},
-    /* These routes would change the installed models. */
-    {"/api/pull", METHOD_ANY, RIGHT_INFER, .errors = &errors_ollama, .handle = gw_ollama_refuse},
+    /* These routes would make or publish models. */
     {"/api/push", METHOD_ANY, RIGHT_INFER, .errors = &errors_ollama, .handle = gw_ollama_refuse},
     {"/api/create", METHOD_ANY, RIGHT_INFER, .errors = &errors_ollama, .handle = gw_ollama_refuse},
-    {"/api/copy", METHOD_ANY, RIGHT_INFER, .errors = &errors_ollama, .handle = gw_ollama_refuse},
-    {"/api/delete", METHOD_ANY, RIGHT_INFER, .errors = &errors_ollama, .handle = gw_ollama_refuse},
     {"/api/blobs/", METHOD_ANY, RIGHT_INFER, .is_prefix = true, .errors = &errors_ollama,
      .handle = gw_ollama_refuse},
 };
@@ -214,6 +211,12 @@ static void request_lacks_right(struct gw_request *r, enum right right)
                    (int)MIN(path.len, 200u), path.data, right_name(right));
 }
 
+bool gw_takes_body(const struct gw_request *r)
+{
+    return r->route->methods & METHOD_POST ||
+           (r->route->methods & METHOD_DELETE && !r->route->is_prefix);
+}
+
 /* Sets the largest body for the route. */
 static void request_limit_body(const struct gw_request *r)
 {
@@ -221,7 +224,7 @@ static void request_limit_body(const struct gw_request *r)
         r->route->handle ? 0
                          : service_row_max_body(service_backends[r->target], r->gateway->config);
 
-    if (!(r->route->methods & METHOD_POST))
+    if (!gw_takes_body(r))
         http_request_limit_body(r->http, 0);
     else if (own)
         http_request_limit_body(r->http, own);

@@ -114,6 +114,26 @@ class Service:
             os.close(fd)
 
 
+class Program(Service):
+    """Represents a program that is started for each connection to its only socket, with the connection as
+    standard input and output."""
+
+    def _run(self):
+        children = []
+        while True:
+            ready, _, _ = select.select(self.sockets + [self._stop[0]], [], [])
+            if self._stop[0] in ready:
+                break
+            connection, _ = self.sockets[0].accept()
+            with connection:
+                children.append(subprocess.Popen(self.argv, stdin=connection, stdout=connection,
+                                                 stderr=self.log, env={}))
+            self.starts += 1
+        for child in children:
+            child.kill()
+            child.wait()
+
+
 def listen_unix(path, kind=socket.SOCK_STREAM):
     s = socket.socket(socket.AF_UNIX, kind)
     s.bind(path)

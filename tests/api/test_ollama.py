@@ -143,7 +143,7 @@ def test_client_gets_errors(client, http):
     assert e.value.status_code == 404 and "none" in e.value.error
     with pytest.raises(ollama.ResponseError) as e:
         client.pull("llama3.2")
-    assert e.value.status_code == 501
+    assert e.value.status_code == 403
     with pytest.raises(ollama.ResponseError):
         list(client.generate("none", "x", stream=True))
 
@@ -495,13 +495,17 @@ def test_version(http):
 
 
 @pytest.mark.parametrize("method, path", [
-    ("POST", "pull"), ("POST", "push"), ("POST", "create"), ("POST", "copy"), ("DELETE", "delete"),
-    ("HEAD", "blobs/sha256:00"), ("POST", "blobs/sha256:00")])
-def test_models_are_not_changed(http, method, path):
+    ("POST", "push"), ("POST", "create"), ("HEAD", "blobs/sha256:00"), ("POST", "blobs/sha256:00")])
+def test_models_are_neither_made_nor_published(http, method, path):
     r = http.request(method, "/api/" + path, json={"model": "tiny"})
     assert r.status_code == 501
     if method != "HEAD":
         refused(r, 501, "not available")
+
+
+@pytest.mark.parametrize("method, path", [("POST", "pull"), ("POST", "copy"), ("DELETE", "delete")])
+def test_changes_of_the_store_need_the_right_to_manage(http, method, path):
+    refused(http.request(method, "/api/" + path, json={"model": "tiny"}), 403, "manage")
 
 
 def test_root_says_ollama_only_at_the_port_of_ollama(suite, http):

@@ -17,6 +17,8 @@ UDP = {"udp"}
 READS = {"other-file", "home-file", "root-file", "shadow", "cache", "state", "proc-mem"}
 # Services that write files may also change some files.
 KEEPS = READS | {"write", "store-create", "store-write", "store-unlink"}
+# The filter of the service that changes the store also allows renaming.
+CHANGES = KEEPS | {"store-rename"}
 # The filter of the keep service also denies listing a directory.
 OPENS = KEEPS - {"cache", "state"}
 
@@ -28,7 +30,10 @@ def denied_once(table):
 
 def options(row, serve, scene):
     other = next(r for r in SERVICES if r != row)
-    return dict(scene, store=serve.directory / "models", neighbor=serve.pid(other.name))
+    # The service that changes the store attacks another directory.
+    store = serve.directory / ("others" if row.changes_store else "models")
+    store.mkdir(exist_ok=True)
+    return dict(scene, store=store, neighbor=serve.pid(other.name))
 
 
 def test_each_attack_works_without_walls(program, scene, neighbor, tmp_path):
@@ -47,6 +52,7 @@ def test_a_service_alone_denies_each_attack(row, program, serve, scene, capsys):
         table.show()
     assert table.problems(with_unit=False) == []
     assert denied_once(table) == UDP | (OPENS if row.name == "keep" else
+                                        CHANGES if row.changes_store else
                                         KEEPS if row.keeps_files else
                                         READS if row.needs_models else set())
 

@@ -22,7 +22,7 @@ def aliases():
     names = dict(re.findall(r"\['([\w.-]+\.\d)', '([\w.-]+\.\d)'\]",
                             (TREE / "docs/meson.build").read_text()))
     for row in SERVICES:
-        names.update({unit + ".8": "sconce-%s.8" % row.name for unit in row.units})
+        names.update({unit + ".8": "sconce-%s.8" % row.name for unit in (*row.units, *row.started_units)})
     return names
 
 

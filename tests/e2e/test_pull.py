@@ -147,6 +147,27 @@ def test_a_proxy_of_the_configuration_gets_all_connections(pull, hub, sconce, we
     assert proxy.asked and set(proxy.asked) == {f"CONNECT {where}"}
 
 
+def test_serve_pulls_for_clients(pull, hub, sconce, home, weights):
+    hub.put_ollama("small", "1b", weights)
+    door, url = str(home / "door.sock"), "http://localhost/api/"
+    curl = ["curl", "-sS", "--max-time", "60", "--retry", "9", "--retry-delay", "1", "--retry-all-errors",
+            "--unix-socket", door]
+    with subprocess.Popen([sconce, "serve", "--listen", "unix:" + door], stderr=subprocess.PIPE) as serve:
+        try:
+            while not os.path.exists(door):
+                assert serve.poll() is None
+                time.sleep(0.05)
+            out = subprocess.run([*curl, "-d", '{"model": "small:1b"}', url + "pull"], text=True,
+                                 capture_output=True)
+            assert out.stdout.endswith('{"status":"success"}\n'), out
+            assert verified(sconce, "small:1b")
+            subprocess.run([*curl, "-X", "DELETE", "-d", '{"model": "small:1b"}', url + "delete"], check=True)
+            assert "small:1b" not in listed(sconce)
+        finally:
+            serve.terminate()
+            serve.communicate(timeout=60)
+
+
 def test_run_fetches_a_model_that_is_missing(pull, hub, sconce, weights):
     hub.put_repository("org/m", {"m-Q8_0.gguf": weights})
     run = [sconce, "run", "org/m", "What is sconce?", "-n", "4"]

@@ -26,6 +26,7 @@ EACH = pytest.mark.parametrize("row", SERVICES, ids=lambda row: row.name)
     ("[gateway]\n[transcripts]\n", "1 to 8"),
     ("[gateway]\n[chat]\nroutes = no\n", "routes is yes"),
     ("[gateway]\n[chat]\noptions = colour\n", "options: colour is not one of"),
+    ("[programs]\nfetch = x\n[gateway]\n[store]\nstarts = cache\n", "starts: cache is not one of"),
 ])
 def test_a_wrong_section_is_refused_by_name(tmp_path, text, problem):
     path = tmp_path / "services.ini"
@@ -46,7 +47,7 @@ def test_a_program_takes_the_options_of_its_row(row):
     program = BUILD / row.build_path
     help_text = subprocess.run([program, "--help"], stdout=subprocess.PIPE, text=True).stdout
     said = set(re.findall(r"^  --([a-z-]+)", help_text, re.M))
-    own = set(row.options) | {"%s-socket" % name for name in row.may_connect}
+    own = set(row.options) | {"%s-socket" % name for name in (*row.may_connect, row.starts) if name}
     if "models" in own:
         own.add("model")
     assert said - {"config", "drain-timeout", "version"} == own

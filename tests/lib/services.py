@@ -33,9 +33,16 @@ class ServiceRow:
     # It distinguishes the users of the machine by UID, so its system unit has no user namespace.
     sees_users: bool = False
     options: tuple = ()  # its program's own options, besides those of all services; without "--"
+    changes_store: bool = False  # it changes the store of models
+    # A program of which one process is started for each connection to its socket; "": none.
+    starts: str = ""
 
     def takes(self, option):
         return option in ("--config", "--drain-timeout") or option.removeprefix("--") in self.options
+
+    @property
+    def started_units(self):
+        return ("sconce-%s.socket" % self.starts, "sconce-%s@.service" % self.starts) if self.starts else ()
 
     @property
     def unit(self):
@@ -81,7 +88,8 @@ def row(service):
         needs_models="models" in service.options, may_connect=service.connects,
         socket_type=socket.SOCK_SEQPACKET if service.socket == "packets" else socket.SOCK_STREAM,
         keeps_files=service.writes, may_network=service.network, makes_memory=service.memory,
-        answers=service.needed, sees_users=service.users, options=service.options)
+        answers=service.needed, sees_users=service.users, options=service.options,
+        changes_store=service.starts == "fetch", starts=service.starts)
 
 
 SERVICES = tuple(row(service) for service in table.load())
@@ -97,4 +105,4 @@ def service(name):
 
 
 def all_units():
-    return (*COMMON_UNITS, *(unit for row in SERVICES for unit in row.units))
+    return (*COMMON_UNITS, *(unit for row in SERVICES for unit in (*row.units, *row.started_units)))

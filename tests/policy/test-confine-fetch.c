@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests the confinement of the two processes of `sconce pull` from inside: of the program that
- * fetches, and of the process that verifies and installs. Both work in the directory `dir`.
+ * Tests the confinement of the processes that pull models from inside: of the program that fetches,
+ * of the process of `sconce pull` that verifies and installs, and of the store service, which does
+ * the same for clients. All of them work in the directory `dir`.
  */
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -120,6 +121,39 @@ TEST(neither_starts_programs_nor_reaches_other_processes)
     assert_int_equal(result("fetch", SYS_unlinkat, AT_FDCWD, (long)"own", 0), -1);
 }
 
+/* The models of the machine are elsewhere, so the store service may read no other file here. */
+TEST(the_store_service_writes_only_the_store)
+{
+    enter();
+    assert_int_equal(opened("store", "own", O_RDWR), 0);
+    assert_int_equal(opened("store", "below/new", O_RDWR | O_CREAT), 0);
+    assert_int_equal(opened("store", "../sconce-escape", O_RDWR | O_CREAT), EACCES);
+    assert_int_equal(opened("store", "/tmp/sconce-escape", O_RDWR | O_CREAT), EACCES);
+    assert_int_equal(opened("store", "/etc/passwd", O_RDONLY), EACCES);
+    assert_int_equal(opened("store", "/proc/self/environ", O_RDONLY), EACCES);
+    assert_int_equal(opened("store", "/dev/null", O_RDWR), EACCES);
+    assert_int_equal(opened("store", ".", O_TMPFILE | O_RDWR), -1);
+    assert_int_equal(result("store", SYS_symlinkat, (long)"/etc", AT_FDCWD, (long)"l"), -1);
+}
+
+TEST(the_store_service_connects_to_unix_sockets_alone_and_starts_nothing)
+{
+    enter();
+    assert_int_equal(result("store", SYS_socket, AF_UNIX, SOCK_STREAM, 0), 0);
+    assert_int_equal(result("store", SYS_socket, AF_UNIX, SOCK_SEQPACKET, 0), -1);
+    assert_int_equal(result("store", SYS_socket, AF_INET, SOCK_STREAM, 0), -1);
+    assert_int_equal(result("store", SYS_socket, AF_INET6, SOCK_DGRAM, 0), -1);
+    assert_int_equal(result("store", SYS_socket, AF_NETLINK, SOCK_RAW, 0), -1);
+    assert_int_equal(result("store", SYS_bind, -1, 0, 0), -1);
+    assert_int_equal(result("store", SYS_listen, -1, 0, 0), -1);
+    assert_int_equal(result("store", SYS_execve, (long)"/bin/true", 0, 0), -1);
+    assert_int_equal(result("store", SYS_clone, SIGCHLD, 0, 0), -1);
+    assert_int_equal(result("store", SYS_kill, getppid(), 0, 0), -1);
+    assert_int_equal(result("store", SYS_ptrace, 0, 0, 0), -1);
+    assert_int_equal(result("store", SYS_memfd_create, (long)"m", 0, 0), -1);
+    assert_int_equal(result("store", SYS_mmap, 0, 4096, 7), -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -127,6 +161,8 @@ int main(void)
         cmocka_unit_test(only_the_program_that_fetches_has_sockets),
         cmocka_unit_test(the_program_that_fetches_connects),
         cmocka_unit_test(neither_starts_programs_nor_reaches_other_processes),
+        cmocka_unit_test(the_store_service_writes_only_the_store),
+        cmocka_unit_test(the_store_service_connects_to_unix_sockets_alone_and_starts_nothing),
     };
 
     return cmocka_run_group_tests(tests, setup_dir, remove_dir);

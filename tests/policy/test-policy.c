@@ -270,7 +270,7 @@ TEST(own_policies_compile_and_keep_their_limits)
 static bool has_directory(const char *service)
 {
     return strcmp(service, "cache") == 0 || strcmp(service, "keep") == 0 ||
-           strcmp(service, "history") == 0;
+           strcmp(service, "history") == 0 || strcmp(service, "store") == 0;
 }
 
 static const struct policy_condition *condition_of(const struct policy_rule *rule, unsigned arg)
@@ -282,8 +282,9 @@ static const struct policy_condition *condition_of(const struct policy_rule *rul
 }
 
 /* Returns whether a service needs a call that is forbidden to services in general. For example, the
- * cache, history and keep services change their own files, chat and the gateway connect to other
- * services, and services that load models open files. */
+ * cache, history and keep services change their own files and the store service changes models,
+ * chat, the gateway and the store service connect to others, and services that load models open
+ * files. */
 static bool is_its_task(const char *service, const char *name)
 {
     static const struct {
@@ -297,6 +298,9 @@ static bool is_its_task(const char *service, const char *name)
         {"keep", "unlinkat"},      {"keep", "ftruncate"}, {"keep", "memfd_create"},
         {"history", "openat"},     {"history", "unlink"}, {"history", "unlinkat"},
         {"history", "ftruncate"},
+        {"store", "connect"},      {"store", "openat"},   {"store", "mkdirat"},
+        {"store", "unlink"},       {"store", "unlinkat"}, {"store", "renameat2"},
+        {"store", "linkat"},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
@@ -468,8 +472,9 @@ TEST(no_policy_of_ours_allows_forbidden_calls)
 }
 
 /* Returns whether a service may write a path. A service with GPU drivers may write device nodes of
- * GPUs and its cache of compiled kernels. The cache service may write its blocks, and the history
- * and keep services may write their files. */
+ * GPUs and its cache of compiled kernels. The cache service may write its blocks, the history and
+ * keep services may write their files, and the store service may write the store, which is its
+ * working directory. */
 static bool may_write(const char *service, const struct policy_path *path)
 {
     static const uint64_t node = 2 /* write_file */ | 4 | 1 << 15 /* ioctl_dev */;
@@ -477,7 +482,8 @@ static bool may_write(const char *service, const struct policy_path *path)
     if (!has_drivers(service))
         return (strcmp(service, "cache") == 0 && strcmp(path->path, "blocks") == 0) ||
                (strcmp(service, "keep") == 0 && strcmp(path->path, "kept") == 0) ||
-               (strcmp(service, "history") == 0 && strcmp(path->path, "history") == 0);
+               (strcmp(service, "history") == 0 && strcmp(path->path, "history") == 0) ||
+               (strcmp(service, "store") == 0 && strcmp(path->path, "here") == 0);
     return strcmp(path->path, "cache") == 0 ||
            ((path->rights & ~node) == 0 && strncmp(path->path, "/dev/", 5) == 0);
 }
@@ -492,7 +498,7 @@ TEST(files_are_read_only)
         const struct policy_path *paths = policy_paths(policy, &n);
 
         if (!is_chat(services[i]) && strcmp(services[i], "embed") != 0 &&
-            strcmp(services[i], "audio") != 0)
+            strcmp(services[i], "audio") != 0 && strcmp(services[i], "store") != 0)
             assert_int_equal(n, has_directory(services[i]));
         for (size_t k = 0; k < n; k++)
             if ((paths[k].rights & ~reading) && !may_write(services[i], &paths[k]))

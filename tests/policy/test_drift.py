@@ -21,10 +21,12 @@ import time
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/api"), os.path.dirname(__file__)]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/api"), str(ROOT / "tests/lib"),
+                os.path.dirname(__file__)]
 import recorder  # noqa: E402
 import cache_wire as wire  # noqa: E402
-from activator import Service, listen_tcp, listen_unix  # noqa: E402
+import hub as hubs  # noqa: E402
+from activator import Program, Service, listen_tcp, listen_unix  # noqa: E402
 from lib.services import SERVICES, service  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("SCONCE_BUILD", ROOT / "build"))
@@ -49,6 +51,8 @@ history:
 embed:
   idle_timeout: 4s
   threads: 2
+store:
+  idle_timeout: 2s
 audio:
   idle_timeout: 4s
   threads: 2
@@ -105,10 +109,17 @@ class Life:
         tcp = listen_tcp()
         self.port = tcp.getsockname()[1]
         self.services = {}
+        self.programs = []
         for row in SERVICES:
             argv = [str(BUILD / row.build_path), "--config", str(path / "sconce.yaml")]
             for other in row.may_connect:
                 argv += ["--%s-socket" % other, str(path / service(other).socket_file)]
+            if row.starts:
+                door = str(path / (row.starts + ".sock"))
+                argv += ["--%s-socket" % row.starts, door]
+                self.programs.append(Program(
+                    [str(BUILD / ("services/%s/sconce-%s" % (row.starts, row.starts)))],
+                    [listen_unix(door)], log=self.log))
             sockets = [listen_unix(str(path / row.socket_file), row.socket_type)]
             if row.name == "gateway":
                 sockets.append(tcp)
@@ -156,7 +167,7 @@ class Life:
             service.wait_gone(self.patience)
 
     def close(self):
-        for service in self.services.values():
+        for service in (*self.services.values(), *self.programs):
             service.close()
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b"end", str(self.path / "notify"))
         self.log.close()
@@ -191,7 +202,7 @@ def ordinary(life):
     # The cache service stores the blocks of this prompt, and the next chat process finds them.
     story = {**SHORT, "prompt": "Once upon a time there was a lamp. " * 60}
     assert life.request("POST", "/v1/completions", story)[0] == 200
-    for unix in ("gateway.sock", "chat.sock", "embed.sock", "audio.sock", "history.sock"):
+    for unix in ("gateway.sock", "chat.sock", "embed.sock", "audio.sock", "store.sock", "history.sock"):
         status, text = life.request("GET", "/metrics", unix=unix)
         assert status == 200 and b"_open_fds" in text and b"_resident_memory_bytes" in text
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
@@ -231,6 +242,41 @@ def keep(life):
         s.connect(str(life.path / "history.sock"))
         s.sendall(b"POST /history HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n")
         assert b" 413 " in s.recv(100)
+
+
+def changes(life):
+    """Pulls, names and removes models, also without success."""
+    def ask(method, path, **body):
+        return life.request(method, "/api/" + path, body, unix="store.sock")
+
+    weights = (ROOT / "packaging/guide/sconce-guide.gguf").read_bytes()
+    bert = {path.name: path.read_bytes() for path in (ROOT / "tests/golden/embed/bert-mean").glob("*.*")}
+    for name in ("a", "b"):
+        life.hub.put_ollama(name, "latest", weights)
+        assert b"success" in ask("POST", "pull", model=name)[1]
+    life.hub.put_repository("org/bert", bert)
+    life.hub.put_repository("org/m", {"m-Q8_0.gguf": weights + b"1"})
+    for name in ("org/bert", "org/m", "org/m"):
+        assert b"success" in ask("POST", "pull", model=name, stream=False)[1]
+    life.hub.put_repository("org/m", {"m-Q8_0.gguf": weights + b"2"})
+    assert b"success" in ask("POST", "pull", model="org/m")[1]
+    assert ask("POST", "pull", model="absent")[0] == 200
+    assert ask("POST", "pull")[0] == 400
+    assert ask("POST", "copy", source="a", destination="copy")[0] == 200
+    for name, status in (("copy", 200), ("copy", 404), ("org/m", 200), ("org/bert", 200), ("a", 200),
+                         ("b", 200)):
+        assert ask("DELETE", "delete", model=name)[0] == status, name
+    # The client leaves in the middle of a pull.
+    life.hub.put_ollama("slow", "latest", weights * 20)
+    life.hub.pace = 0.02
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect(str(life.path / "store.sock"))
+        s.sendall(b"POST /api/pull HTTP/1.1\r\nHost: x\r\nContent-Length: 16\r\n\r\n{\"model\":\"slow\"}")
+        data = b""
+        while b"completed" not in data:
+            data = s.recv(65536)
+            assert data
+    life.hub.pace = 0
 
 
 def errors(life):
@@ -311,6 +357,7 @@ def drain(life):
         c.put([(name, name * 20000) for name in wire.names(4)])
     assert life.request("POST", "/v1/conversations", {})[0] == 200
     assert life.request("GET", "/v1/history", unix="history.sock")[0] == 200
+    assert life.request("GET", "/health", unix="store.sock")[0] == 200
     for service in life.services.values():
         service.kill(signal.SIGTERM)
     data = b""
@@ -341,9 +388,14 @@ def drain_idle(life):
 def traces(tmp_path_factory):
     skip_unless_possible()
     traces = tmp_path_factory.mktemp("traces")
-    life = Life(tmp_path_factory.mktemp("life"), traces, CONFIG)
+    certificate, key = hubs.make_certificate(tmp_path_factory.mktemp("tls"))
+    hub = hubs.Hub(certificate, key)
+    life = Life(tmp_path_factory.mktemp("life"), traces,
+                CONFIG + "pull: {mirror: '%s', ollama_mirror: '%s', certificates: '%s'}\n" %
+                (hub.url, hub.url, certificate))
+    life.hub = hub
     try:
-        for part in (keep, ordinary, errors, new_models, silence, ordinary, keep):
+        for part in (keep, ordinary, changes, errors, new_models, silence, ordinary, changes, keep):
             part(life)
         life.wait_gone()
         drain(life)
@@ -354,6 +406,7 @@ def traces(tmp_path_factory):
         assert any(b"STATUS=Idle" in w for w in life.words)
     finally:
         life.close()
+        hub.close()
     for name, config, journal in (("journal", CONFIG, True), ("wrong", "gateway: 1\n", False)):
         life = Life(tmp_path_factory.mktemp(name), traces, config, journal)
         try:
@@ -368,6 +421,8 @@ def traces(tmp_path_factory):
             assert status == (503 if name == "wrong" else 200)
             status, _ = life.request("GET", "/v1/history", unix="history.sock")
             assert status == (503 if name == "wrong" else 200)
+            status, _ = life.request("POST", "/api/pull", "{}", unix="store.sock")
+            assert status == (503 if name == "wrong" else 400)
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
                 s.connect(str(life.path / "keep.sock"))
                 s.send(b"no question")

@@ -137,7 +137,8 @@ static void check_socket(struct doctor *d, const struct doctor_side *side,
  * cannot open the sockets. */
 static void check_groups(struct doctor *d, const struct doctor_side *side)
 {
-    static const char *const names[] = {"sconce", "sconce-services", "sconce-kv", "sconce-kept"};
+    static const char *const names[] = {"sconce", "sconce-services", "sconce-kv", "sconce-kept",
+                                        "sconce-store"};
 
     for (size_t i = 0; i < ARRAY_SIZE(names) && !side->places.user; i++)
         if (!getgrnam(names[i]))

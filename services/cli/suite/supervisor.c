@@ -6,6 +6,9 @@
  * not run. A service sends the message READY=1 when it can serve. If it dies before that, the
  * supervisor waits before each new start (0.1 s, doubled up to 10 s), so that a broken service uses
  * no CPU. Clients that wait meanwhile get an error from the gateway when its timeouts expire.
+ *
+ * A program that accepts no connections itself is started for each connection, one at a time; the
+ * others wait.
  */
 #include "cli/suite/supervisor.h"
 
@@ -178,11 +181,32 @@ static void child_exec(const struct supervisor *s, const struct child *c)
     _exit(127);
 }
 
+/* Runs in the child between fork and exec, for a program that gets one connection as its standard
+ * input and output. */
+static void child_exec_connected(const struct supervisor *s, const struct child *c)
+{
+    const struct supervisor_service *v = &c->service;
+    const int fd = accept4(v->sockets[0].fd, NULL, NULL, SOCK_CLOEXEC);
+
+    /* The peer may have left again. */
+    if (fd < 0)
+        _exit(0);
+    if (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || setsid() < 0 || dup2(fd, STDIN_FILENO) < 0 ||
+        dup2(fd, STDOUT_FILENO) < 0)
+        _exit(127);
+    sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
+    execv(v->argv[0], (char *const *)(uintptr_t)v->argv);
+    fprintf(stderr, "sconce serve: cannot start %s: %s\n", v->argv[0], strerror(errno));
+    _exit(127);
+}
+
 static void child_start(struct supervisor *s, struct child *c)
 {
     const pid_t pid = fork();
 
-    if (pid == 0)
+    if (pid == 0 && c->service.is_program)
+        child_exec_connected(s, c);
+    else if (pid == 0)
         child_exec(s, c);
     if (pid < 0) {
         fprintf(stderr, "sconce serve: cannot fork: %s\n", strerror(errno));

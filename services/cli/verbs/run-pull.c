@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "cli/catalog.h"
-#include "cli/pull/pull.h"
+#include "common/pull/pull.h"
 #include "common/models/manifest.h"
 #include "core/file.h"
 #include "core/text.h"

@@ -66,17 +66,19 @@ struct serve {
     char *dir;
     bool own_dir;
     char socket_options[N_SERVICES][32]; /* "--chat-socket" */
+    char program_option[32];             /* "--fetch-socket" */
     char *no_socket; /* a path in dir without a listener, for services that are not installed */
-    struct part parts[N_SERVICES]; /* by enum service_id */
-    unsigned port;                 /* port of the first address; 0: unix */
+    struct part parts[N_SERVICES];    /* by enum service_id */
+    struct part programs[N_SERVICES]; /* that are started for the services, by enum service_id */
+    unsigned port;                    /* port of the first address; 0: unix */
 };
 
 /* Removes the sockets that this process created. @close_too: also closes their descriptors, which
  * the supervisor does not own yet. */
 static void drop_sockets(struct serve *s, bool close_too)
 {
-    for (size_t i = 0; i < N_SERVICES; i++) {
-        struct part *part = &s->parts[i];
+    for (size_t i = 0; i < 2 * N_SERVICES; i++) {
+        struct part *part = i < N_SERVICES ? &s->parts[i] : &s->programs[i - N_SERVICES];
 
         if (!part->socket)
             continue;
@@ -91,8 +93,10 @@ static void drop_sockets(struct serve *s, bool close_too)
 static void serve_done(struct serve *s)
 {
     drop_sockets(s, false);
-    for (size_t i = 0; i < N_SERVICES; i++)
+    for (size_t i = 0; i < N_SERVICES; i++) {
         free(s->parts[i].program);
+        free(s->programs[i].program);
+    }
     if (s->own_dir)
         rmdir(s->dir);
     if (s->own[0]) {
@@ -107,7 +111,8 @@ static void serve_done(struct serve *s)
     free(s->dir);
 }
 
-char *serve_program(const struct service_row *row)
+/* Finds the program sconce-NAME. */
+static char *find_program(const char *name)
 {
     char exe[PATH_MAX], path[PATH_MAX + 128];
     const ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
@@ -118,15 +123,41 @@ char *serve_program(const struct service_row *row)
         slash = strrchr(exe, '/');
         if (slash)
             *slash = 0;
-        snprintf(path, sizeof(path), "%s/../%s/%s", exe, row->name, row->program);
+        snprintf(path, sizeof(path), "%s/../%s/sconce-%s", exe, name, name);
         if (access(path, X_OK) == 0)
             return strdup(path);
-        snprintf(path, sizeof(path), "%s/../libexec/sconce/%s", exe, row->program);
+        snprintf(path, sizeof(path), "%s/../libexec/sconce/sconce-%s", exe, name);
         if (access(path, X_OK) == 0)
             return strdup(path);
     }
-    snprintf(path, sizeof(path), "%s/%s", SCONCE_LIBEXECDIR, row->program);
+    snprintf(path, sizeof(path), "%s/sconce-%s", SCONCE_LIBEXECDIR, name);
     return access(path, X_OK) == 0 ? strdup(path) : NULL;
+}
+
+char *serve_program(const struct service_row *row)
+{
+    return find_program(row->name);
+}
+
+/* Opens the socket FILE of a service or a program in the directory. */
+static int open_part(struct serve *s, struct part *part, const char *file, bool packets,
+                     const char *name, struct inf_err *reterr)
+{
+    _cleanup_free_ char *path = path_join(s->dir, file);
+    char address[PATH_MAX + 16];
+    unsigned port;
+    int r;
+
+    if (!path)
+        return err_set(reterr, ENOMEM, "out of memory");
+    snprintf(address, sizeof(address), "%s:%s", packets ? "seqpacket" : "unix", path);
+    r = supervisor_listen(address, &port, reterr);
+    if (r < 0)
+        return r;
+    /* Only sockets that this process created are removed at the end. */
+    part->socket = STEAL(path);
+    part->service.sockets[part->service.n_sockets++] = (struct supervisor_socket){name, r};
+    return 0;
 }
 
 static int open_in_dir(struct serve *s, struct inf_err *reterr)
@@ -139,22 +170,15 @@ static int open_in_dir(struct serve *s, struct inf_err *reterr)
     if (!s->no_socket)
         return err_set(reterr, ENOMEM, "out of memory");
     for (size_t i = 0; i < N_SERVICES && r >= 0; i++) {
-        struct part *part = &s->parts[i];
-        _cleanup_free_ char *path = path_join(s->dir, service_rows[i].socket);
-        char address[PATH_MAX + 16];
-        unsigned port;
+        const struct service_row *row = &service_rows[i];
+        char file[32];
 
-        if (!part->program)
-            continue;
-        snprintf(address, sizeof(address), "%s:%s",
-                 service_rows[i].has_packets ? "seqpacket" : "unix", path ? path : "");
-        r = path ? supervisor_listen(address, &port, reterr) : -ENOMEM;
-        if (r < 0)
-            break;
-        /* Only sockets that this process created are removed at the end. */
-        part->socket = STEAL(path);
-        part->service.sockets[part->service.n_sockets++] = (struct supervisor_socket){
-            i == SERVICE_GATEWAY ? "gateway-unix" : service_rows[i].name, r};
+        if (s->parts[i].program)
+            r = open_part(s, &s->parts[i], row->socket, row->has_packets,
+                          i == SERVICE_GATEWAY ? "gateway-unix" : row->name, reterr);
+        snprintf(file, sizeof(file), "%s.sock", row->starts ? row->starts : "");
+        if (r >= 0 && s->programs[i].program)
+            r = open_part(s, &s->programs[i], file, false, row->starts, reterr);
     }
     if (r < 0)
         drop_sockets(s, true);
@@ -232,6 +256,14 @@ static void fill_args(struct serve *s, bool open)
         if (s->models.config)
             add_option(part, "--config", s->models.config);
         add_sockets(s, part, row);
+        if (row->starts) {
+            snprintf(s->program_option, sizeof(s->program_option), "--%s-socket", row->starts);
+            add_option(part, s->program_option,
+                       s->programs[i].socket ? s->programs[i].socket : s->no_socket);
+            s->programs[i].service.name = row->starts;
+            s->programs[i].service.is_program = true;
+            add_arg(&s->programs[i], s->programs[i].program);
+        }
         if (open && row->options & SERVICE_OPTION_TCP_ACCESS)
             add_option(part, "--tcp-access", "open");
         if (s->device && row->options & SERVICE_OPTION_DEVICE)
@@ -250,6 +282,8 @@ static int find_programs(struct serve *s)
         if (!s->parts[i].program && !service_rows[i].package)
             return cli_error("serve", "%s is not installed in %s", service_rows[i].program,
                              SCONCE_LIBEXECDIR);
+        if (service_rows[i].starts)
+            s->programs[i].program = find_program(service_rows[i].starts);
     }
     return CLI_OK;
 }
@@ -421,9 +455,12 @@ static int serve_run(struct serve *s, const char *runtime_dir)
         config->gateway.api_keys.n + keys.n == 0 || config->gateway.tcp_access == CONFIG_TCP_OPEN;
     fill_args(s, open);
     r = supervisor_new(s->dir, &sup, &err);
-    for (size_t i = 0; i < N_SERVICES && r == 0; i++)
+    for (size_t i = 0; i < N_SERVICES && r == 0; i++) {
         if (s->parts[i].program)
             r = supervisor_add(sup, &s->parts[i].service);
+        if (r == 0 && s->programs[i].program)
+            r = supervisor_add(sup, &s->programs[i].service);
+    }
     if (r < 0)
         return cli_error("serve", "%s", err.text);
     serve_greet(s, config, open, models);

@@ -174,6 +174,12 @@ struct config {
     } history;
 
     struct {
+        uint32_t max_pulls;         /* of clients, that wait or run; 8 */
+        uint64_t idle_timeout_usec; /* the service exits after this time without work; 60 s; 0:
+                                       never */
+    } store;
+
+    struct {
         char *mirror;         /* URL of the hub of models; CONFIG_PULL_MIRROR */
         char *ollama_mirror;  /* URL of Ollama's registry; CONFIG_PULL_OLLAMA */
         char *proxy;          /* URL of a proxy; NULL: none */

@@ -253,6 +253,8 @@ int config_new(struct config **ret_config)
     c->history.retention_usec = SECONDS((uint64_t)90 * 86400);
     c->history.max_bytes = MEBIBYTES(64);
     c->history.idle_timeout_usec = SECONDS(30);
+    c->store.max_pulls = 8;
+    c->store.idle_timeout_usec = SECONDS(60);
     c->chat.device = strdup("auto");
     c->chat.kv_type = strdup("auto");
     c->speculative.kind = strdup("none");

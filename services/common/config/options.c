@@ -23,8 +23,9 @@ enum {
     OPTION_TCP_ACCESS,
     OPTION_MODEL,
     OPTION_VERSION,
+    OPTION_PROGRAM_SOCKET,
     OPTION_SOCKETS, /* the option --NAME-socket has this value plus the enum service_id of NAME */
-    OPTIONS_MAX = N_SERVICES + 8,
+    OPTIONS_MAX = N_SERVICES + 9,
 };
 
 /* The options of one service, for getopt_long(). */
@@ -32,6 +33,7 @@ struct options_known {
     struct option list[OPTIONS_MAX];
     size_t n;
     char socket_names[N_SERVICES][32]; /* "chat-socket" */
+    char program_socket[32];           /* "fetch-socket" */
 };
 
 static void options_know(struct options_known *known, const char *name, int has_arg, int value)
@@ -54,6 +56,10 @@ static void options_know_service(struct options_known *known, const struct servi
         options_know(known, "device", required_argument, OPTION_DEVICE);
     if (row->options & SERVICE_OPTION_TCP_ACCESS)
         options_know(known, "tcp-access", required_argument, OPTION_TCP_ACCESS);
+    if (row->starts) {
+        snprintf(known->program_socket, sizeof(known->program_socket), "%s-socket", row->starts);
+        options_know(known, known->program_socket, required_argument, OPTION_PROGRAM_SOCKET);
+    }
     for (unsigned i = 0; i < N_SERVICES; i++) {
         if (!service_row_connects(row, i))
             continue;
@@ -79,6 +85,9 @@ static void options_help(const struct service_row *row)
             printf("  --%s-socket PATH%*swhere the %s service listens\n", service_rows[i].name,
                    MAX(1, 8 - (int)strlen(service_rows[i].name)), "", service_rows[i].name);
     }
+    if (row->starts)
+        printf("  --%s-socket PATH   for each connection there, a sconce-%s is started\n",
+               row->starts, row->starts);
     if (row->options & SERVICE_OPTION_TCP_ACCESS)
         printf("  --tcp-access KIND     key: requests over TCP must show a key; open: they need\n"
                "                        none\n");
@@ -157,6 +166,9 @@ int options_read(const char *service, int argc, char **argv, struct options *ret
         case OPTION_VERSION:
             printf("sconce-%s %s\n", service, SCONCE_VERSION);
             return 0;
+        case OPTION_PROGRAM_SOCKET:
+            o.program_socket = optarg;
+            break;
         case OPTION_SOCKETS ... OPTION_SOCKETS + N_SERVICES - 1:
             o.sockets[c - OPTION_SOCKETS] = optarg;
             break;
@@ -185,6 +197,7 @@ int options_read(const char *service, int argc, char **argv, struct options *ret
         options_done(&o);
         return 1;
     }
+    o.has_models = n_dirs > 0;
     /* The first --models is searched first, so the directories are put to the front in reverse
      * order. */
     while (n_dirs > 0)

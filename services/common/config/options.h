@@ -16,6 +16,10 @@ struct options {
     uint64_t drain_timeout_usec; /* --drain-timeout; 30 s */
     /* The arguments of --NAME-socket, by enum service_id; NULL: the option was not given. */
     const char *sockets[N_SERVICES];
+    /* The argument of --NAME-socket for the program that is started for the service; NULL: the
+     * option was not given. */
+    const char *program_socket;
+    bool has_models; /* --models was given */
 };
 
 /*

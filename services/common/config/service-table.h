@@ -38,6 +38,8 @@ struct service_row {
     const char *unit;        /* "sconce-chat.service" */
     unsigned connects;   /* a set of 1u << enum service_id: the services whose sockets it opens */
     unsigned options;    /* a set of SERVICE_OPTION_… */
+    const char *starts;  /* "fetch": one process sconce-fetch is started for each of its connections
+                            to fetch.sock; NULL: none */
     size_t idle_timeout; /* offset of a uint64_t in struct config */
     size_t max_body;     /* offset of a uint64_t in struct config; 0: the gateway's limit holds */
     bool has_packets;    /* its socket carries packets (SOCK_SEQPACKET), not a stream */

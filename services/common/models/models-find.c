@@ -32,9 +32,14 @@ static const struct models_entry *models_find_len(const struct models *m, const 
 
 const struct models_entry *models_find(const struct models *m, const char *name)
 {
-    static const char tag[] = ":latest";
+    static const char tag[] = ":latest", hub[] = "hf.co/";
     const struct models_entry *entry = models_find_len(m, name, strlen(name));
+    const char *bare = text_after(name, hub);
 
+    if (!entry && bare) {
+        name = bare;
+        entry = models_find_len(m, name, strlen(name));
+    }
     if (entry || !text_ends_with_nocase(name, tag))
         return entry;
     return models_find_len(m, name, strlen(name) - (sizeof(tag) - 1));

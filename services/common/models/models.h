@@ -81,8 +81,8 @@ const struct models_broken *models_find_broken(const struct models *m, const cha
 /* Models are sorted by name. */
 const struct models_entry *models_at(const struct models *m, size_t i);
 /* Finds a model by name or alias, ignoring case; NULL: absent. If no model has the name @name,
- * and @name ends with the tag ":latest", finds the model by the part of @name before the tag,
- * because clients of Ollama add this tag. */
+ * and @name begins with "hf.co/" or ends with the tag ":latest", finds the model by the rest of
+ * @name, because clients of Ollama write the names of models so. */
 const struct models_entry *models_find(const struct models *m, const char *name);
 /* Returns the model that @name, "MODEL:ADAPTER", means if its manifest names this adapter; else
  * NULL. */

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <grp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -59,6 +60,29 @@ int store_make_dirs(const char *path, struct inf_err *reterr)
     return r < 0 ? err_set(reterr, -r, "%s cannot be made: %s", path, strerror(-r)) : 0;
 }
 
+int store_become_owner(const char *dir, struct inf_err *reterr)
+{
+    struct stat st;
+
+    if (geteuid() != 0 || stat(dir, &st) < 0 || st.st_uid == 0)
+        return 0;
+    if (setgroups(0, NULL) < 0 || setresgid(st.st_gid, st.st_gid, st.st_gid) < 0 ||
+        setresuid(st.st_uid, st.st_uid, st.st_uid) < 0)
+        return err_set(reterr, errno, "the owner of %s: %s", dir, strerror(errno));
+    return 0;
+}
+
+/* Gives a file that root has made in the store @dir to the owner of the store. A confined process
+ * may not do this, and goes on. */
+static void give_to_owner(const char *dir, int fd)
+{
+    struct stat file, store;
+
+    if (fstat(fd, &file) == 0 && file.st_uid == 0 && stat(dir, &store) == 0 && store.st_uid != 0 &&
+        fchown(fd, store.st_uid, store.st_gid) < 0)
+        return;
+}
+
 int store_lock(const char *dir, int *ret_fd, struct inf_err *reterr)
 {
     _cleanup_free_ char *path = path_join(dir, ".lock");
@@ -70,6 +94,7 @@ int store_lock(const char *dir, int *ret_fd, struct inf_err *reterr)
     fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (fd < 0 || flock(fd, LOCK_EX) < 0)
         return err_set(reterr, errno, "%s: %s", path, strerror(errno));
+    give_to_owner(dir, fd);
     *ret_fd = STEAL_FD(fd);
     return 0;
 }

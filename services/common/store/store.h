@@ -41,6 +41,9 @@ int store_directory(const struct config *config, bool chosen, char **ret_dir,
                     struct inf_err *reterr);
 /* Makes @path and the missing directories above it. */
 int store_make_dirs(const char *path, struct inf_err *reterr);
+/* If root runs this process, and the store @dir exists and belongs to another user, the process
+ * goes on as this user, whose files it then makes. -errno. */
+int store_become_owner(const char *dir, struct inf_err *reterr);
 /* Waits for the lock of the store @dir, and makes @dir if it is missing. Closing *ret_fd releases
  * the lock. -errno. */
 int store_lock(const char *dir, int *ret_fd, struct inf_err *reterr);

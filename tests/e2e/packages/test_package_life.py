@@ -31,10 +31,10 @@ def test_installation_opens_the_default_endpoints(installed_chroot):
     assert stat.S_IMODE(keys.stat().st_mode) == 0o600
     assert len([line for line in keys.read_text().splitlines()
                 if line and not line.startswith("#")]) == 1
-    for group in ("sconce", "sconce-services", "sconce-kv", "sconce-kept"):
+    for group in ("sconce", "sconce-services", "sconce-kv", "sconce-kept", "sconce-store"):
         assert root.run("getent group " + group).startswith(group + ":")
     store = root.file("/var/lib/sconce/models").stat()
-    assert (stat.S_IMODE(store.st_mode), store.st_uid) == (0o755, 0)
+    assert (stat.S_IMODE(store.st_mode), store.st_uid) == (0o755, int(root.run("id -u sconce-store")))
 
 
 def test_installation_says_what_to_type_and_does_not_show_the_key(chroot, debs):
@@ -168,8 +168,9 @@ def test_purge_leaves_nothing(chroot, debs):
     out = chroot.run("apt-get -y purge sconce sconce-audio libinfer0")
     assert "models" not in out
     assert chroot.snapshot() == before
-    for group in ("sconce", "sconce-services", "sconce-kv", "sconce-kept"):
+    for group in ("sconce", "sconce-services", "sconce-kv", "sconce-kept", "sconce-store"):
         assert chroot.run("getent group " + group, check=False) == ""
+    assert chroot.run("getent passwd sconce-store", check=False) == ""
 
 
 def test_purge_keeps_models_and_says_so(installed_chroot):

@@ -30,7 +30,7 @@ EACH = [pytest.param(mode, row, id="%s-%s" % (mode, row.name))
 
 
 def excuses(row):
-    return {**(walls.CONNECTING if row.may_connect else {}),
+    return {**(walls.CONNECTING if row.may_connect or row.starts else {}),
             **(walls.KEEPING if row.keeps_files else {}),
             **(walls.HANDING if row.makes_memory else {})}
 
@@ -81,8 +81,14 @@ class Field:
             "outside": "/tmp", "neighbor": self.pid(mode, other), "neighbor_socket": socket,
             "bus": "/run/dbus/system_bus_socket", "own_file": home + "/private" if user else None,
             "user_cache": (home if user else "/home/alice") + "/.cache",
-            "store": home + "/.local/share/sconce/models" if user else "/var/lib/sconce/models",
+            "store": self.models(mode),
+            # The service that changes the store attacks another directory.
+            **({"store": home + "/.local/state/other" if user else "/var/lib/sconce/other"}
+               if row.changes_store else {}),
         }
+
+    def models(self, mode):
+        return "/home/%s/.local/share/sconce/models" % USER if self.user(mode) else "/var/lib/sconce/models"
 
     def attack(self, mode, row, **more):
         options = {**self.options(mode, row), **more}
@@ -93,7 +99,7 @@ class Field:
         directory = "/run/attack"
         self.machine.run(["mkdir", "-p", directory])
         options = self.options(mode, row)
-        with Serve("sconce", directory, options["store"], self.machine.run,
+        with Serve("sconce", directory, self.models(mode), self.machine.run,
                    self.machine.popen) as serve:
             other = next(r for r in SERVICES if r != row)
             options.update(neighbor=serve.pid(other.name), **more)

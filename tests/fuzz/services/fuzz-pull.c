@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/pull/pull.h"
+#include "common/pull/pull.h"
 #include "common/models/safe-path.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/pull/pull.h"
+#include "common/pull/pull.h"
 #include "common/models/safe-path.h"
 #include "core/err.h"
 #include "core/str.h"

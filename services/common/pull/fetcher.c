@@ -2,8 +2,10 @@
 /*
  * Starts sconce-fetch and talks to it (see pull.h).
  *
- * The child gets a pipe for each direction, its working directory and an empty environment. The
- * token goes through the pipe.
+ * A child gets a pipe for each direction, its working directory and an empty environment. A
+ * sconce-fetch that was started for a connection gets its directory as a descriptor with the first
+ * byte, and sees no other directory of the store. The token goes through the pipe or the
+ * connection.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,9 +14,11 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 
-#include "cli/pull/pull.h"
+#include "common/pull/pull.h"
 #include "common/store/store.h"
 #include "core/err.h"
 #include "core/file.h"
@@ -24,7 +28,7 @@ enum {
 };
 
 struct fetcher {
-    pid_t pid;
+    pid_t pid; /* 0: it is no child of this process */
     FILE *to, *from;
     char *job;
 };
@@ -78,17 +82,28 @@ static void fetcher_child(const char *program, const char *job, bool landlock_op
     _exit(127);
 }
 
+static int put_settings(struct fetcher *f, const struct fetcher_settings *s)
+{
+    json_t *hosts = json_array();
+
+    for (size_t i = 0; i < ARRAY_SIZE(s->private_hosts); i++)
+        if (s->private_hosts[i])
+            json_array_append_new(hosts, json_string(s->private_hosts[i]));
+    return fetcher_put(f, json_pack("{s:s?, s:s?, s:s?, s:s?, s:o}", "token", s->token,
+                                    "token_host", s->token_host, "proxy", s->proxy, "certificates",
+                                    s->certificates, "private_hosts", hosts));
+}
+
 int fetcher_start(const char *job, const struct fetcher_settings *s, struct fetcher **ret_fetcher,
                   struct inf_err *reterr)
 {
     _cleanup_(fetcher_stopp) struct fetcher *f = NEW(struct fetcher, 1);
     char program[PATH_MAX + 64];
     int in[2], out[2];
-    json_t *hosts = json_array();
 
     if (f)
         f->job = strdup(job);
-    if (!f || !f->job || !hosts)
+    if (!f || !f->job)
         return err_set(reterr, ENOMEM, "out of memory");
     if (find_program(program) < 0)
         return err_set(reterr, ENOENT, "sconce-fetch is not installed in %s", SCONCE_LIBEXECDIR);
@@ -103,15 +118,86 @@ int fetcher_start(const char *job, const struct fetcher_settings *s, struct fetc
     f->from = fdopen(out[0], "re");
     if (f->pid < 0 || !f->to || !f->from)
         return err_set(reterr, errno, "sconce-fetch cannot be started: %s", strerror(errno));
-    for (size_t i = 0; i < ARRAY_SIZE(s->private_hosts); i++)
-        if (s->private_hosts[i])
-            json_array_append_new(hosts, json_string(s->private_hosts[i]));
-    if (fetcher_put(f, json_pack("{s:s?, s:s?, s:s?, s:s?, s:o}", "token", s->token, "token_host",
-                                 s->token_host, "proxy", s->proxy, "certificates", s->certificates,
-                                 "private_hosts", hosts)) < 0)
+    if (put_settings(f, s) < 0)
         return err_set(reterr, EIO, "sconce-fetch does not run");
     *ret_fetcher = STEAL(f);
     return 0;
+}
+
+/* Sends the descriptors of a directory and of a lock with one byte. */
+static int send_descriptors(int connection, int dir, int lock, bool landlock_optional)
+{
+    const int fds[2] = {dir, lock};
+    char byte = landlock_optional ? 'o' : 'r';
+    struct iovec iov = {.iov_base = &byte, .iov_len = 1};
+    union {
+        struct cmsghdr align;
+        char space[CMSG_SPACE(sizeof(fds))];
+    } control = {0};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = &control,
+                         .msg_controllen = sizeof(control)};
+    struct cmsghdr *head = CMSG_FIRSTHDR(&msg);
+
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof(fds));
+    memcpy(CMSG_DATA(head), fds, sizeof(fds));
+    return sendmsg(connection, &msg, MSG_NOSIGNAL) == 1 ? 0 : -errno;
+}
+
+/* Connects to @path; returns the descriptor. */
+static int connect_to(const char *path, struct inf_err *reterr)
+{
+    _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+
+    if ((size_t)snprintf(sa.sun_path, sizeof(sa.sun_path), "%s", path) >= sizeof(sa.sun_path))
+        return err_set(reterr, ENAMETOOLONG, "the path %s is too long for a socket", path);
+    if (fd < 0 || connect(fd, (const struct sockaddr *)&sa, sizeof(sa)) < 0)
+        return err_set(reterr, EIO,
+                       "sconce-fetch cannot be started at %s: %s; is sconce-fetch.socket active?",
+                       path, strerror(errno));
+    return STEAL_FD(fd);
+}
+
+int fetcher_connect(const char *path, const char *job, int lock, const struct fetcher_settings *s,
+                    struct fetcher **ret_fetcher, struct inf_err *reterr)
+{
+    _cleanup_(fetcher_stopp) struct fetcher *f = NEW(struct fetcher, 1);
+    _cleanup_close_ int dir = open(job, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_close_ int to = -1, from = -1;
+
+    if (f)
+        f->job = strdup(job);
+    if (!f || !f->job)
+        return err_set(reterr, ENOMEM, "out of memory");
+    if (dir < 0)
+        return err_set(reterr, errno, "%s: %s", job, strerror(errno));
+    to = connect_to(path, reterr);
+    if (to < 0)
+        return to;
+    from = fcntl(to, F_DUPFD_CLOEXEC, 0);
+    if (from < 0 || send_descriptors(to, dir, lock, s->landlock_optional) < 0)
+        return err_set(reterr, errno, "sconce-fetch does not run: %s", strerror(errno));
+    f->to = fdopen(to, "w");
+    if (f->to)
+        to = -1;
+    f->from = fdopen(from, "r");
+    if (f->from)
+        from = -1;
+    if (!f->to || !f->from)
+        return err_set(reterr, ENOMEM, "out of memory");
+    if (put_settings(f, s) < 0)
+        return err_set(reterr, EIO, "sconce-fetch does not run");
+    *ret_fetcher = STEAL(f);
+    return 0;
+}
+
+void fetcher_hang_up(const struct fetcher *f)
+{
+    shutdown(fileno(f->from), SHUT_RDWR);
 }
 
 struct fetcher *fetcher_stop(struct fetcher *f)
@@ -164,7 +250,8 @@ int fetcher_get(struct fetcher *f, const struct pull_file *file, const char *acc
         const json_int_t bytes = json_integer_value(json_object_get(event, "bytes"));
         const bool done = json_is_true(json_object_get(event, "done"));
         const json_t *all = json_object_get(event, "size");
-        int r = why ? err_set(reterr, EIO, "%s", why) : 0;
+        const json_int_t status = json_integer_value(json_object_get(event, "status"));
+        int r = why ? err_set(reterr, status == 404 ? ENOENT : EIO, "%s", why) : 0;
 
         if (r == 0 && file->growing)
             store_growing_read(file->growing, fetcher_arrived(f, file));

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "cli/pull/pull.h"
+#include "common/pull/pull.h"
 #include "common/models/safe-path.h"
 #include "core/err.h"
 #include "core/file.h"
@@ -289,8 +289,9 @@ int hub_read(const char *text, size_t len, const char *hub, const struct pull_so
     plan->revision = plan_copy(plan, revision);
     plan->licence = plan_copy(
         plan, json_string_value(json_object_get(json_object_get(root, "cardData"), "license")));
-    if (plan->is_gguf && source->selector[0])
-        snprintf(plan->alias, sizeof(plan->alias), "%.150s:%.140s", source->repo, source->selector);
+    if (plan->is_gguf)
+        snprintf(plan->alias, sizeof(plan->alias), "%.150s%s%.140s", source->repo,
+                 source->selector[0] ? ":" : "", source->selector);
     json_decref(root);
     return r;
 }

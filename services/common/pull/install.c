@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cli/pull/pull.h"
+#include "common/pull/pull.h"
 #include "common/models/manifest.h"
 #include "common/store/store.h"
 #include "core/err.h"

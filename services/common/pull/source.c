@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/pull/pull.h"
+#include "common/pull/pull.h"
 #include "common/models/safe-path.h"
 #include "common/store/store.h"
 #include "core/array.h"
@@ -68,6 +68,42 @@ int pull_source_read(const char *text, struct pull_source *ret, struct inf_err *
         return 0;
     }
     return source_named(text, true, ret, reterr);
+}
+
+int pull_source_read_name(const char *text, struct pull_source *ret, struct inf_err *reterr)
+{
+    static const struct {
+        const char *prefix;
+        bool is_hub;
+    } rows[] = {{"hf.co/", true},
+                {"huggingface.co/", true},
+                {"hf:", true},
+                {"ollama:", false},
+                {"registry.ollama.ai/", false}};
+    bool is_hub = strchr(text, '/') != NULL;
+    const char *rest = text;
+
+    if (strstr(text, "://") || text[0] == '/' || text[0] == '.')
+        return err_set(reterr, EINVAL,
+                       "\"%.200s\" is a URL or a path; clients may name repositories of the hub "
+                       "and models of Ollama's registry alone",
+                       text);
+    for (size_t i = 0; rest == text && i < ARRAY_SIZE(rows); i++)
+        if (text_after(text, rows[i].prefix)) {
+            rest = text_after(text, rows[i].prefix);
+            is_hub = rows[i].is_hub;
+        }
+    *ret = (struct pull_source){.kind = is_hub ? PULL_HUB : PULL_OLLAMA, .text = text};
+    return source_named(rest, is_hub, ret, reterr);
+}
+
+void pull_source_put(const struct pull_source *source, char *ret, size_t size)
+{
+    if (source->kind == PULL_HUB || source->kind == PULL_OLLAMA)
+        snprintf(ret, size, "%s:%s%s%s", source->kind == PULL_HUB ? "hf" : "ollama", source->repo,
+                 source->selector[0] ? ":" : "", source->selector);
+    else
+        snprintf(ret, size, "%s", source->text);
 }
 
 void pull_plan_done(struct pull_plan *plan)

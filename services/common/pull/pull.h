@@ -5,9 +5,9 @@
  * Pulls models: finds out which files a source has, makes sconce-fetch fetch them, and installs
  * them.
  *
- * Nothing that arrives is trusted: metadata is read with limits, names must stay in their
- * directory, and a file gets a name in the store only when it has the digest that the metadata
- * gives.
+ * `sconce pull` and sconce-store share this code. Nothing that arrives is trusted: metadata is read
+ * with limits, names must stay in their directory, and a file gets a name in the store only when it
+ * has the digest that the metadata gives.
  */
 
 #include <infer/types.h>
@@ -18,7 +18,7 @@
 struct config;
 struct store_growing;
 
-/* --- source.c: what the command line names --- */
+/* --- source.c: what a command or a client names --- */
 
 enum pull_kind { PULL_HUB, PULL_OLLAMA, PULL_URL, PULL_PATH };
 
@@ -32,6 +32,16 @@ struct pull_source {
 /* Reads a source: OWNER/REPO[:WHAT], hf:OWNER/REPO[:WHAT], ollama:[NAMESPACE/]NAME[:TAG], an https
  * URL, or a path. */
 int pull_source_read(const char *text, struct pull_source *ret, struct inf_err *reterr);
+/* Reads a name as clients of Ollama's API write it: OWNER/REPO[:WHAT], with or without "hf.co/",
+ * "huggingface.co/" or "hf:" before it, is a repository of the hub; NAME[:TAG] is a model of
+ * Ollama's registry, and so is what follows "ollama:" or "registry.ollama.ai/". -EINVAL: it is a
+ * URL, a path, or no such name. ret->text is @text. */
+int pull_source_read_name(const char *text, struct pull_source *ret, struct inf_err *reterr);
+/* Writes the source as `sconce pull` takes it, "hf:OWNER/REPO[:WHAT]" or "ollama:NAME[:TAG]"; a URL
+ * or a path stays as it is. Two names of one source have the same text. */
+void pull_source_put(const struct pull_source *source, char *ret, size_t size);
+/* The size of a buffer for pull_source_put() in bytes. */
+#define PULL_SOURCE_SIZE 600
 
 /* --- plan: what is to be fetched --- */
 
@@ -109,9 +119,20 @@ struct fetcher_settings {
     bool landlock_optional;
 };
 
-/* Starts sconce-fetch in the directory @job. */
+/* Starts sconce-fetch as a child process in the directory @job. */
 int fetcher_start(const char *job, const struct fetcher_settings *settings,
                   struct fetcher **ret_fetcher, struct inf_err *reterr);
+/* Connects to the socket @path, for which systemd or `sconce serve` starts one sconce-fetch for
+ * each connection, and sends it the directory @job and the descriptor of its lock, which the
+ * process keeps until it ends. */
+int fetcher_connect(const char *path, const char *job, int lock,
+                    const struct fetcher_settings *settings, struct fetcher **ret_fetcher,
+                    struct inf_err *reterr);
+/* Breaks the connection off: the process ends, and fetcher_get() fails. Another thread may call it
+ * while fetcher_get() runs. @f was made by fetcher_connect(). */
+void fetcher_hang_up(const struct fetcher *f);
+/* Waits until a child process has ended; a connection is closed, upon which the process ends. @f
+ * may be NULL. */
 struct fetcher *fetcher_stop(struct fetcher *f);
 DEFINE_CLEANUP(struct fetcher *, fetcher_stop);
 /* Fetches @file, whose bytes are then in the job's file `local`, or `local`.part with @parts > 0.
@@ -128,3 +149,62 @@ int fetcher_get(struct fetcher *f, const struct pull_file *file, const char *acc
  * were read. */
 int pull_install(const char *dir, const char *job, struct pull_plan *plan,
                  void (*progress)(void *data, uint64_t bytes), void *data, struct inf_err *reterr);
+
+/* --- job.c: one pull from its beginning to its end --- */
+
+/* Says what happens during a pull. Each function may be NULL. */
+struct pull_watch {
+    /* The files are known, and none is fetched yet. */
+    void (*planned)(void *data, const struct pull_plan *plan);
+    /* The file @i of the plan has @bytes of @size, which is UINT64_MAX if it is unknown. */
+    void (*fetched)(void *data, size_t i, uint64_t bytes, uint64_t size);
+    /* The file @i is complete, with @bytes. */
+    void (*complete)(void *data, size_t i, uint64_t bytes);
+    /* @bytes more were verified. */
+    void (*verified)(void *data, uint64_t bytes);
+    void *data;
+};
+
+/* The token and the certificates for pulls. They are read before the process is confined. */
+struct pull_secrets {
+    char *token;        /* NULL: none */
+    char *certificates; /* PEM; NULL: those of the system */
+};
+
+struct pull_job {
+    const struct config *config;
+    const struct pull_secrets *secrets;
+    const char *store; /* the directory into which the model is installed */
+    const struct pull_watch *watch;
+    struct pull_source source;
+    struct pull_plan plan;
+    bool was_there; /* nothing had to be fetched */
+    /* The members below belong to job.c. */
+    char *dir; /* of the files that arrive */
+    char token_host[300], hub_host[300], registry_host[300];
+    struct fetcher *fetcher;
+    int lock;
+};
+
+/* Reads the token: HF_TOKEN, or the token file of the configuration, or that of Hugging Face's own
+ * programs; and the certificates of the configuration. No token is no error, except if the
+ * configured file cannot be read. */
+int pull_secrets_read(const struct config *config, struct pull_secrets *ret,
+                      struct inf_err *reterr);
+void pull_secrets_done(struct pull_secrets *secrets);
+
+/* Makes the directory of the job, whose name depends on the source, so that the same pull goes on
+ * where it was interrupted. The caller has set the members above. -EBUSY: another process pulls the
+ * same source. */
+int pull_job_open(struct pull_job *job, struct inf_err *reterr);
+/* Has a sconce-fetch started: as a child process, or by a connection to the socket @socket. */
+int pull_job_start(struct pull_job *job, const char *socket, struct inf_err *reterr);
+/* Finds out what to fetch, and fetches it. */
+int pull_job_fetch(struct pull_job *job, struct inf_err *reterr);
+/* Waits for the end of sconce-fetch, verifies the files and installs the model. Files that have
+ * arrived stay after an error of this or an earlier step, so that the next attempt goes on. */
+int pull_job_finish(struct pull_job *job, struct inf_err *reterr);
+/* Ends sconce-fetch and releases the lock. The job may be opened again. */
+void pull_job_close(struct pull_job *job);
+/* Closes the job and frees the plan. */
+void pull_job_done(struct pull_job *job);

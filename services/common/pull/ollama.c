@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/pull/pull.h"
+#include "common/pull/pull.h"
 #include "common/models/sampling.h"
 #include "common/models/settings.h"
 #include "common/models/templates.h"

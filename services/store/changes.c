@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Answers DELETE /api/delete and POST /api/copy.
+ *
+ * A change waits on its thread until no command and no pull changes the store. The name of a model,
+ * and the source from which it was pulled, stand for the model; a further name that somebody gave
+ * it is removed alone. A copy is a further name.
+ */
+#include <errno.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/config/config.h"
+#include "common/http/api-error.h"
+#include "common/http/problem.h"
+#include "common/models/manifest.h"
+#include "common/models/models.h"
+#include "common/models/safe-path.h"
+#include "common/service/log.h"
+#include "common/service/service.h"
+#include "common/store/store.h"
+#include "common/wire/fields.h"
+#include "core/err.h"
+#include "store/store-service.h"
+
+enum {
+    CHANGES_MAX = 64, /* that wait */
+};
+
+struct store_change {
+    struct job job; /* the first member */
+    struct store_service *service;
+    struct store_request *request; /* NULL: the client has left */
+    char *name, *copy;             /* copy NULL: the model is removed */
+    int result;
+    struct inf_err err;
+};
+
+static struct store_change *change_free(struct store_change *c)
+{
+    if (!c)
+        return NULL;
+    free(c->name);
+    free(c->copy);
+    free(c);
+    return NULL;
+}
+
+/* Returns whether the model @e was pulled from the source that a client calls @name. */
+static bool is_source_of(const struct models_entry *e, const char *name)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct model_manifest manifest;
+    struct pull_source source;
+    char text[PULL_SOURCE_SIZE];
+
+    if (!e->manifest || pull_source_read_name(name, &source, NULL) < 0 ||
+        model_manifest_read(&arena, e->manifest, &manifest, NULL) < 0 || !manifest.source)
+        return false;
+    pull_source_put(&source, text, sizeof(text));
+    return strcasecmp(manifest.source, text) == 0;
+}
+
+/* Returns the model that @name means; NULL: there is none. */
+static const struct models_entry *find_model(const struct models *models, const char *name)
+{
+    const struct models_entry *e = models_find(models, name);
+
+    for (size_t i = 0; !e && i < models_count(models); i++)
+        if (is_source_of(models_at(models, i), name))
+            e = models_at(models, i);
+    return e;
+}
+
+static bool is_alias(const struct models_entry *e, const char *name)
+{
+    for (const char *const *a = e->aliases; *a; a++)
+        if (strcasecmp(*a, name) == 0)
+            return true;
+    return false;
+}
+
+static int remove_model(const struct store_change *c, const struct models_entry *e,
+                        struct inf_err *reterr)
+{
+    const char *dir = c->service->dir;
+    uint64_t bytes;
+
+    return is_alias(e, c->name) && !is_source_of(e, c->name)
+               ? store_alias_remove(dir, e, c->name, reterr)
+               : store_remove(dir, e, &bytes, reterr);
+}
+
+static int name_model(const struct store_change *c, const struct models *models,
+                      const struct models_entry *e, struct inf_err *reterr)
+{
+    const struct models_entry *taken = models_find(models, c->copy);
+
+    if (taken == e)
+        return 0;
+    if (taken)
+        return err_set(reterr, EEXIST, "\"%.100s\" is a name of %s already", c->copy, taken->name);
+    return store_alias_add(c->service->dir, e, c->copy, reterr);
+}
+
+static int change_run(const struct store_change *c, struct inf_err *reterr)
+{
+    _cleanup_(models_freep) struct models *models = NULL;
+    _cleanup_close_ int lock = -1;
+    const struct models_entry *e;
+    int r = store_lock(c->service->dir, &lock, reterr);
+
+    if (r < 0)
+        return r;
+    if (models_scan(c->service->config, &models) < 0)
+        return err_set(reterr, ENOMEM, "out of memory");
+    e = find_model(models, c->name);
+    if (!e)
+        return err_set(reterr, ENOENT, "model '%.200s' not found", c->name);
+    return c->copy ? name_model(c, models, e, reterr) : remove_model(c, e, reterr);
+}
+
+static void change_on_thread(struct job *job)
+{
+    struct store_change *c = (struct store_change *)job;
+
+    c->result = change_run(c, &c->err);
+}
+
+static void change_ended(struct job *job)
+{
+    struct store_change *c = (struct store_change *)job;
+    struct store_service *s = c->service;
+
+    s->n_changes--;
+    if (c->result < 0)
+        log_info("%s was not %s: %s", c->name, c->copy ? "named" : "removed", c->err.text);
+    else
+        log_info("%s was %s", c->name, c->copy ? "given another name" : "removed");
+    s->stats.n_removed += c->result == 0 && !c->copy;
+    s->stats.n_named += c->result == 0 && c->copy;
+    if (c->request) {
+        c->request->change = NULL;
+        if (c->result < 0)
+            store_send_error(c->request->http, c->result, c->err.text);
+        else
+            http_respond(c->request->http, 200, NULL, "", 0);
+    }
+    change_free(c);
+    service_touch(s->service);
+}
+
+/* Starts a change; copies the texts. */
+static void change_start(struct store_request *r, const char *name, const char *copy)
+{
+    struct store_service *s = r->service;
+    struct store_change *c = NEW(struct store_change, 1);
+
+    if (c) {
+        c->name = strdup(name);
+        c->copy = copy ? strdup(copy) : NULL;
+    }
+    if (!c || !c->name || (copy && !c->copy)) {
+        change_free(c);
+        api_error_send(r->http, 503, "out_of_memory", NULL, 1, "Out of memory.");
+    } else if (s->n_changes == CHANGES_MAX) {
+        change_free(c);
+        api_error_send(r->http, 503, "too_many_changes", NULL, 5,
+                       "The store is being changed by too many requests; try again later.");
+    } else {
+        c->job = (struct job){.run = change_on_thread, .done = change_ended};
+        c->service = s;
+        c->request = r;
+        r->change = c;
+        s->n_changes++;
+        jobs_queue(s->jobs, &s->changing, &c->job);
+    }
+}
+
+void changes_leave(struct store_request *r)
+{
+    r->change->request = NULL;
+    r->change = NULL;
+}
+
+void store_delete(struct store_request *r)
+{
+    static const char *const delete_fields[] = {"model", "name", NULL};
+    struct problem problem;
+    const char *name;
+    json_t *body;
+    int e = store_read_body(r->http, &body, &problem);
+
+    if (e < 0) {
+        problem_send(&problem, r->http);
+        return;
+    }
+    e = fields_known(body, "", delete_fields, &problem);
+    e = e < 0 ? e : store_read_name(body, "model", "name", &name, &problem);
+    if (e < 0)
+        problem_send(&problem, r->http);
+    else
+        change_start(r, name, NULL);
+    json_decref(body);
+}
+
+void store_copy(struct store_request *r)
+{
+    static const char *const copy_fields[] = {"source", "destination", NULL};
+    const char *source, *destination;
+    struct problem problem;
+    json_t *body;
+    int e = store_read_body(r->http, &body, &problem);
+
+    if (e < 0) {
+        problem_send(&problem, r->http);
+        return;
+    }
+    e = fields_known(body, "", copy_fields, &problem);
+    e = e < 0 ? e : store_read_name(body, "source", NULL, &source, &problem);
+    e = e < 0 ? e : store_read_name(body, "destination", NULL, &destination, &problem);
+    if (e >= 0 && !model_name_is_safe(destination))
+        e = problem_set(&problem, 400, "invalid_model", "destination",
+                        "'%.100s' cannot be a name: it must be one word or two with a slash "
+                        "between them, and begin with no dot.",
+                        destination);
+    if (e < 0)
+        problem_send(&problem, r->http);
+    else
+        change_start(r, source, destination);
+    json_decref(body);
+}

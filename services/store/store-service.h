@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The store service changes the store of models for clients: it pulls models, removes them, and
+ * gives them further names.
+ *
+ * It has no network. For each pull it connects to the socket of sconce-fetch, for which systemd or
+ * `sconce serve` starts one process, and verifies and installs what that process has fetched. The
+ * thread of the event loop owns all objects. Pulls run on a thread of their own, one after the
+ * other; removals and names run on a second one.
+ */
+
+#include <jansson.h>
+
+#include "common/http/http.h"
+#include "common/http/request-id.h"
+#include "common/pull/pull.h"
+#include "common/service/jobs.h"
+#include "common/service/loop.h"
+
+struct config;
+struct problem;
+struct pull;
+struct service;
+struct store_change;
+struct store_request;
+
+struct store_service {
+    const struct config *config;
+    struct service *service;
+    struct jobs *jobs;
+    struct job_lane pulling, changing;
+    struct pull_secrets secrets;
+    char *dir;          /* the store */
+    char *fetch_socket; /* of sconce-fetch */
+    struct pull *pulls; /* that wait or run */
+    unsigned n_pulls, n_changes;
+    struct loop_timer
+        tick; /* tells the clients of pulls what happened; set while there are pulls */
+    struct {
+        uint64_t n_pulled, n_failed, n_stopped, n_removed, n_named;
+    } stats;
+};
+
+/* A request, from its head to its line in the access log. */
+struct store_request {
+    struct store_service *service;
+    struct http_request *http;
+    char id[REQUEST_ID_SIZE];
+    struct pull *pull; /* that the client waits for; NULL: none */
+    struct store_request *next_watcher;
+    bool streams; /* the client wants the progress */
+    bool begun;   /* the answer has begun */
+    uint64_t told_usec;
+    /* How much of the progress the client knows. */
+    bool told_manifest;
+    size_t told_files; /* that are complete */
+    uint64_t told_bytes, told_verified;
+    struct store_change *change; /* that the client waits for; NULL: none */
+};
+
+/* --- router.c --- */
+
+/* Handles a request (struct http_server_params). @data is the struct store_service. */
+void store_admit(void *data, struct http_request *request);
+void store_handle(void *data, struct http_request *request);
+/* Sends {"error":TEXT} with a status that follows from the negative errno value @r. */
+void store_send_error(struct http_request *request, int r, const char *text);
+/* Reads the object of a body. -EINVAL: *reterr_problem has the error. */
+int store_read_body(struct http_request *request, json_t **ret_body,
+                    struct problem *reterr_problem);
+/* Reads the text of the field @name, or of @other, its older name, which may be NULL. A text that
+ * is missing or empty is refused. */
+int store_read_name(json_t *body, const char *name, const char *other, const char **ret,
+                    struct problem *reterr_problem);
+
+/* --- pulls.c: POST /api/pull --- */
+
+void store_pull(struct store_request *r);
+/* The client has left. The last client of a pull that leaves stops it; the files that have arrived
+ * stay, and the next pull of the same model goes on. */
+void pulls_leave(struct store_request *r);
+/* Stops all pulls, because the process ends. */
+void pulls_stop(struct store_service *s);
+/* Tells the clients what happened since the last time (struct loop_timer). */
+void pulls_tick(struct loop_timer *timer);
+
+/* --- changes.c: DELETE /api/delete and POST /api/copy --- */
+
+void store_delete(struct store_request *r);
+void store_copy(struct store_request *r);
+void changes_leave(struct store_request *r);

@@ -1,0 +1,339 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests the routes that change the store, POST /api/pull, DELETE /api/delete and POST /api/copy, with a
+hub on this machine, which lies where a test says so."""
+import hashlib
+import http.client
+import json
+import os
+import shutil
+import socket
+import tempfile
+import threading
+import time
+
+import pytest
+
+import hub as hubs
+from activator import Program, Service, listen_tcp, listen_unix
+from conftest import BUILD, GATEWAY, ROOT, SLOW
+
+STORE = BUILD / "services/store/sconce-store"
+FETCH = BUILD / "services/fetch/sconce-fetch"
+ASKS, CHANGES = "sk-" + "a" * 40, "sk-" + "b" * 40
+WEIGHTS = (ROOT / "packaging/guide/sconce-guide.gguf").read_bytes()
+
+
+class Stores:
+    """Runs the gateway, the store service and the activator of sconce-fetch on private sockets."""
+
+    def __init__(self, hub, certificate, store="", pull=""):
+        self.dir = tempfile.mkdtemp(prefix="sconce-")
+        self.path = os.path.join(self.dir, "models")
+        os.mkdir(self.path)
+        self.log = open(os.path.join(self.dir, "log"), "ab")
+        config = os.path.join(self.dir, "sconce.yaml")
+        with open(config, "w") as f:
+            f.write("models:\n  directories: [%s]\ngateway:\n  api_keys:\n"
+                    "    - {key: %s, rights: [infer, observe]}\n    - {key: %s, rights: [manage]}\n"
+                    "store:\n  idle_timeout: 60s\n%s"
+                    "pull:\n  mirror: %s\n  ollama_mirror: %s\n  certificates: %s\n%s"
+                    % (self.path, ASKS, CHANGES, store, hub.url, hub.url, certificate, pull))
+        env = {"XDG_RUNTIME_DIR": self.dir, "HOME": self.dir, "HF_TOKEN": ""}
+        self.sock = os.path.join(self.dir, "store.sock")
+        fetch_sock = os.path.join(self.dir, "fetch.sock")
+        tcp = listen_tcp()
+        self.port = tcp.getsockname()[1]
+        self.url = "http://127.0.0.1:%d" % self.port
+        self.fetch = Program([str(FETCH)], [listen_unix(fetch_sock)], log=self.log)
+        self.store = Service([str(STORE), "--config", config, "--fetch-socket", fetch_sock],
+                             [listen_unix(self.sock)], env, self.log)
+        self.gateway = Service([str(GATEWAY), "--config", config, "--store-socket", self.sock],
+                               [tcp], env, self.log)
+
+    def close(self):
+        for service in (self.gateway, self.store, self.fetch):
+            service.close()
+        self.log.close()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def send(self, method, path, body, key=CHANGES):
+        """Sends a request; returns its connection and its answer."""
+        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60 * SLOW)
+        headers = {"Content-Type": "application/json"}
+        if key:
+            headers["Authorization"] = "Bearer " + key
+        c.request(method, path, json.dumps(body) if not isinstance(body, str) else body, headers)
+        return c, c.getresponse()
+
+    def ask(self, method, path, body, key=CHANGES):
+        c, r = self.send(method, path, body, key)
+        with r:
+            text = r.read()
+        c.close()
+        return r.status, json.loads(text) if text else None
+
+    def pull(self, name, **fields):
+        """Pulls a model; returns the status and the objects of the stream."""
+        c, r = self.send("POST", "/api/pull", {"model": name, **fields})
+        with r:
+            lines = [json.loads(line) for line in r.read().splitlines()]
+        c.close()
+        return r.status, lines
+
+    def has(self, name):
+        return os.path.exists(os.path.join(self.path, name, "manifest.yaml"))
+
+    def wait(self, condition, seconds=20):
+        end = time.monotonic() + seconds * SLOW
+        while not condition():
+            assert time.monotonic() < end
+            time.sleep(0.02)
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory):
+    return hubs.make_certificate(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture
+def hub(certificate):
+    server = hubs.Hub(*certificate)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def stores(hub, certificate):
+    if not STORE.exists() or not FETCH.exists():
+        pytest.skip("no build in %s (set SCONCE_BUILD)" % BUILD)
+    s = Stores(hub, certificate[0])
+    yield s
+    s.close()
+
+
+# --- pulls ---
+
+def test_a_pull_tells_its_progress_as_ollama_does(stores, hub):
+    hub.put_repository("org/small-GGUF", {"small-Q8_0.gguf": WEIGHTS})
+    status, lines = stores.pull("org/small-GGUF:Q8_0")
+    digest = hashlib.sha256(WEIGHTS).hexdigest()
+    assert status == 200
+    assert lines[0] == {"status": "pulling manifest"}
+    files = [line for line in lines if line["status"] == "pulling " + digest[:12]]
+    assert files and all(f["digest"] == "sha256:" + digest and f["total"] == len(WEIGHTS) for f in files)
+    counts = [f["completed"] for f in files]
+    assert counts == sorted(counts) and counts[-1] == len(WEIGHTS)
+    assert lines[-3]["status"] == "verifying sha256 digest"
+    assert lines[-2:] == [{"status": "writing manifest"}, {"status": "success"}]
+    assert stores.has("small-Q8_0")
+    mode = os.stat(os.path.join(stores.path, "small-Q8_0/small-Q8_0.gguf")).st_mode & 0o777
+    assert mode == 0o644
+    assert os.listdir(os.path.join(stores.path, ".incoming")) == []
+    # The second pull finds the files.
+    n = len(hub.requests)
+    assert stores.pull("hf.co/org/small-GGUF:Q8_0")[1][-1] == {"status": "success"}
+    assert len(hub.requests) == n + 1
+
+
+def test_without_a_stream_the_answer_is_one_object(stores, hub):
+    hub.put_ollama("small", "latest", WEIGHTS)
+    assert stores.ask("POST", "/api/pull", {"name": "small", "stream": False}) == \
+        (200, {"status": "success"})
+    assert stores.has("small")
+    status, body = stores.ask("POST", "/api/pull", {"model": "absent", "stream": False})
+    assert status == 404 and "no such model" in body["error"]
+
+
+def test_the_client_of_ollama_pulls_copies_and_deletes(stores, hub):
+    ollama = pytest.importorskip("ollama")
+    client = ollama.Client(host=stores.url, headers={"Authorization": "Bearer " + CHANGES})
+    hub.put_ollama("small", "1b", WEIGHTS)
+    told = [p.status for p in client.pull("small:1b", stream=True)]
+    assert told[0] == "pulling manifest" and told[-1] == "success"
+    assert client.pull("small:1b").status == "success"
+    assert client.copy("small:1b", "mine").status == "success"
+    assert client.delete("mine").status == "success"
+    assert stores.has("small:1b")
+    assert client.delete("small:1b").status == "success"
+    assert not stores.has("small:1b")
+    with pytest.raises(ollama.ResponseError) as e:
+        client.delete("small:1b")
+    assert e.value.status_code == 404
+    with pytest.raises(ollama.ResponseError, match="no such model"):
+        list(client.pull("absent", stream=True))
+
+
+def test_two_clients_share_one_pull(stores, hub):
+    hub.put_ollama("slow", "latest", WEIGHTS)
+    hub.pace = 0.02
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(stores.pull(name)))
+               for name in ("slow", "ollama:slow")]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert [lines[-1] for _, lines in found] == [{"status": "success"}] * 2
+    assert stores.fetch.starts == 1
+    assert len([path for path, _ in hub.requests if "/manifests/" in path]) == 1
+
+
+def test_pulls_wait_for_each_other_and_are_bounded(hub, certificate):
+    s = Stores(hub, certificate[0], store="  max_pulls: 2\n")
+    try:
+        hub.pace = 0.02
+        for name in "abc":
+            hub.put_ollama(name, "latest", WEIGHTS + name.encode())
+        first, second = (s.send("POST", "/api/pull", {"model": name}) for name in "ab")
+        status, body = s.ask("POST", "/api/pull", {"model": "c"})
+        assert status == 503 and "2 models" in body["error"]
+        for _, r in (first, second):
+            assert json.loads(r.read().splitlines()[-1]) == {"status": "success"}
+        assert s.fetch.starts == 2
+    finally:
+        s.close()
+
+
+def test_a_pull_without_clients_stops_and_goes_on_later(stores, hub):
+    data = WEIGHTS * (40 * 1024 * 1024 // len(WEIGHTS))
+    hub.put_ollama("big", "latest", data)
+    hub.pace = 0.01
+    c, r = stores.send("POST", "/api/pull", {"model": "big"})
+    while json.loads(r.readline()).get("completed", 0) < 20 << 20:
+        pass
+    r.close()
+    c.close()
+    stores.wait(lambda: json.loads(health(stores.sock))["running"] == 0)
+    assert not stores.has("big")
+    hub.pace = 0
+    hub.requests.clear()
+    status, lines = stores.pull("big")
+    assert lines[-1] == {"status": "success"} and stores.has("big")
+    ranges = [headers["Range"] for path, headers in hub.requests if "Range" in headers and
+              headers["Range"] != "bytes=0-0"]
+    # A chunk of 16 MiB had arrived already.
+    assert ranges and len(ranges) < -(-len(data) // (16 << 20))
+
+
+def health(path):
+    with socket.socket(socket.AF_UNIX) as s:
+        s.settimeout(10 * SLOW)
+        s.connect(path)
+        s.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        data = b""
+        while piece := s.recv(65536):
+            data += piece
+    return data.partition(b"\r\n\r\n")[2]
+
+
+# --- removals and names ---
+
+def test_a_copy_is_a_name_and_its_removal_keeps_the_model(stores, hub):
+    hub.put_repository("org/m", {"m-Q8_0.gguf": WEIGHTS})
+    assert stores.pull("org/m:Q8_0")[1][-1] == {"status": "success"}
+    assert stores.ask("POST", "/api/copy", {"source": "org/m:Q8_0", "destination": "mine"}) == (200, None)
+    assert stores.ask("POST", "/api/copy", {"source": "mine", "destination": "mine"}) == (200, None)
+    assert stores.ask("DELETE", "/api/delete", {"model": "mine"}) == (200, None)
+    assert stores.has("m-Q8_0")
+    assert stores.ask("DELETE", "/api/delete", {"model": "mine"})[0] == 404
+    # The name by which a model was pulled stands for the model.
+    assert stores.ask("DELETE", "/api/delete", {"name": "hf.co/org/m:Q8_0"}) == (200, None)
+    assert not stores.has("m-Q8_0")
+    assert os.listdir(os.path.join(stores.path, ".blobs")) == []
+
+
+def test_wrong_changes_are_refused(stores, hub):
+    for name in "ab":
+        hub.put_ollama(name, "latest", WEIGHTS + name.encode())
+        assert stores.pull(name)[1][-1] == {"status": "success"}
+    refused = [
+        ("POST", "/api/copy", {"source": "a", "destination": "b"}, 400, "a name of b"),
+        ("POST", "/api/copy", {"source": "a", "destination": "../b"}, 400, "cannot be a name"),
+        ("POST", "/api/copy", {"source": "a", "destination": ".b"}, 400, "cannot be a name"),
+        ("POST", "/api/copy", {"source": "a"}, 400, "destination"),
+        ("POST", "/api/copy", {"source": "c", "destination": "d"}, 404, "'c' not found"),
+        ("DELETE", "/api/delete", {}, 400, "model"),
+        ("DELETE", "/api/delete", {"model": "../models/a"}, 404, "not found"),
+        ("DELETE", "/api/delete", {"model": "a", "force": True}, 400, "force"),
+        ("DELETE", "/api/delete", "{", 400, "JSON"),
+    ]
+    for method, path, body, status, text in refused:
+        got, answer = stores.ask(method, path, body)
+        assert got == status and text in answer["error"], (path, body, answer)
+    assert stores.has("a") and stores.has("b")
+
+
+# --- attacks ---
+
+@pytest.mark.parametrize("method, path", [("POST", "/api/pull"), ("DELETE", "/api/delete"),
+                                          ("POST", "/api/copy")])
+def test_only_a_key_with_the_right_changes_the_store(stores, method, path):
+    status, body = stores.ask(method, path, {"model": "a"}, key=ASKS)
+    assert status == 403 and '"manage"' in body["error"]
+    assert stores.ask(method, path, {"model": "a"}, key=None)[0] == 401
+    assert stores.ask(method, path, {"model": "a"}, key="sk-" + "c" * 40)[0] == 401
+    assert stores.store.starts == 0 and stores.fetch.starts == 0
+
+
+def test_an_empty_request_tells_that_pulls_are_possible(stores):
+    status, body = stores.ask("POST", "/api/pull", {})
+    assert status == 400 and "'model'" in body["error"]
+
+
+@pytest.mark.parametrize("name", [
+    "https://example.org/m.gguf", "http://127.0.0.1/m.gguf", "file:///etc/passwd", "/etc/passwd", "./m",
+    "../m", "org/../m", "org/m:../../x", "a/b/c", "hf.co/a", "hf.co/a/b/c", "a b", "a\nb", "org/.m",
+    "ollama:../x", "m:a/b", "-" * 400, "", 7, None, ["m"],
+])
+def test_names_that_are_no_models_are_refused(stores, name):
+    status, body = stores.ask("POST", "/api/pull", {"model": name})
+    assert status == 400, body
+    assert stores.fetch.starts == 0 and os.listdir(stores.path) == []
+
+
+def test_models_are_fetched_with_certificates_alone(stores):
+    assert stores.ask("POST", "/api/pull", {"model": "m", "insecure": True})[0] == 400
+
+
+def error_of(stores, name):
+    """Pulls a model; returns the error, which must be the last line."""
+    status, lines = stores.pull(name)
+    assert status == 200 and list(lines[-1]) == ["error"], lines
+    found = [n for n in os.listdir(stores.path) if not n.startswith(".")]
+    assert found == [], found
+    return lines[-1]["error"]
+
+
+@pytest.mark.parametrize("target", ["https://127.0.0.1:9/x", "https://169.254.169.254/latest/meta-data",
+                                    "https://[::1]/x", "http://example.org/x", "file:///etc/passwd"])
+def test_a_redirect_out_of_the_internet_is_refused(stores, hub, target):
+    hub.put_ollama("m", "latest", WEIGHTS)
+    hub.faults.append(("/blobs/", lambda h: h.answer(302, b"", Location=target) or True))
+    assert error_of(stores, "m")
+
+
+def test_a_hub_that_lies_installs_nothing(stores, hub):
+    hub.put_repository("org/m", {"m-Q8_0.gguf": WEIGHTS})
+    path = next(p for p in hub.files if p.endswith(".gguf"))
+    hub.files[path] = WEIGHTS[:-1] + b"x"
+    assert "digest" in error_of(stores, "org/m:Q8_0")
+    # The hub tells the truth again.
+    hub.files[path] = WEIGHTS
+    assert stores.pull("org/m:Q8_0")[1][-1] == {"status": "success"}
+
+
+@pytest.mark.parametrize("file", ["../m.safetensors", "/etc/m.safetensors", "a/../../m.safetensors"])
+def test_names_that_climb_are_refused(stores, hub, file):
+    hub.put_repository("org/m", {"config.json": b"{}", "model.safetensors": b"x", file: b"x"})
+    status, lines = stores.pull("org/m")
+    assert list(lines[-1]) == ["error"] or not [
+        n for n in os.listdir(os.path.dirname(stores.path)) if n.endswith(".safetensors")]
+
+
+def test_the_server_stays_when_the_hub_fails(stores, hub):
+    hub.put_ollama("m", "latest", WEIGHTS)
+    hub.faults.append(("/manifests/", lambda h: h.answer(403, b"no") or True))
+    assert "403" in error_of(stores, "m")
+    hub.faults.clear()
+    assert stores.pull("m")[1][-1] == {"status": "success"}
+    assert stores.store.starts == 1
