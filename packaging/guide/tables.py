@@ -119,7 +119,7 @@ def is_refused(field):
 
 @functools.cache
 def services():
-    return {p.name.removesuffix(".service.in") for p in (TREE / "units/system").glob("*.service.in")}
+    return {p.name.removesuffix(".service.in").rstrip("@") for p in (TREE / "units/system").glob("*.service.in")}
 
 
 def sections():

@@ -297,10 +297,9 @@ static bool is_its_task(const char *service, const char *name)
         {"audio", "memfd_create"}, {"keep", "openat"},    {"keep", "unlink"},
         {"keep", "unlinkat"},      {"keep", "ftruncate"}, {"keep", "memfd_create"},
         {"history", "openat"},     {"history", "unlink"}, {"history", "unlinkat"},
-        {"history", "ftruncate"},
-        {"store", "connect"},      {"store", "openat"},   {"store", "mkdirat"},
-        {"store", "unlink"},       {"store", "unlinkat"}, {"store", "renameat2"},
-        {"store", "linkat"},
+        {"history", "ftruncate"},  {"store", "connect"},  {"store", "openat"},
+        {"store", "mkdirat"},      {"store", "unlink"},   {"store", "unlinkat"},
+        {"store", "renameat2"},    {"store", "linkat"},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)

@@ -21,12 +21,23 @@ const struct service_row *service_row_find(const char *name)
     return NULL;
 }
 
+/* Returns whether @unit is a unit of the program that is started for the service (see `starts`). */
+static bool service_row_starts_unit(const struct service_row *row, const char *unit)
+{
+    const size_t n = row->starts ? strlen(row->starts) : 0;
+
+    return n > 0 && strncmp(unit, "sconce-", 7) == 0 && strncmp(unit + 7, row->starts, n) == 0 &&
+           (unit[7 + n] == '.' || unit[7 + n] == '@');
+}
+
 const struct service_row *service_row_of_unit(const char *unit)
 {
     for (size_t i = 0; i < N_SERVICES; i++) {
         const size_t n = strlen(service_rows[i].program);
 
         if (strncmp(unit, service_rows[i].program, n) == 0 && (unit[n] == '.' || unit[n] == '-'))
+            return &service_rows[i];
+        if (service_row_starts_unit(&service_rows[i], unit))
             return &service_rows[i];
     }
     return NULL;

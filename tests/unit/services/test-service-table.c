@@ -33,6 +33,8 @@ static void test_each_unit_has_a_row(void **state)
     assert_ptr_equal(service_row_of_unit("sconce-gateway-tcp.socket"),
                      &service_rows[SERVICE_GATEWAY]);
     assert_ptr_equal(service_row_of_unit("sconce-chat.service"), &service_rows[SERVICE_CHAT]);
+    assert_ptr_equal(service_row_of_unit("sconce-fetch@.service"), &service_rows[SERVICE_STORE]);
+    assert_null(service_row_of_unit("sconce-fetching.service"));
     assert_null(service_row_of_unit("sconce.target"));
     assert_null(service_row_of_unit("sconce-chats.service"));
 }
