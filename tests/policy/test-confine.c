@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tests confinement from inside: for each forbidden or allowed action, a process confines itself
- * and then tries the action. Every system call that a policy does not allow is tried by number, with
- * harmless arguments.
+ * and then tries the action. Every system call that a policy does not allow is tried by number,
+ * with harmless arguments.
  */
 #include <fcntl.h>
 #include <seccomp.h>
